@@ -1,0 +1,25 @@
+# Compiler settings shared by every target. Warnings are errors in every preset.
+option(QUIRE_BUILD_TESTS "Build unit and end-to-end tests" ON)
+option(QUIRE_BUILD_BENCHMARKS "Build microbenchmarks" ON)
+set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+                    -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+# The reduction order of a kernel is part of its contract: the compiler may not fuse or reorder.
+add_compile_options(-ffp-contract=off)
+
+if(QUIRE_SANITIZE)
+  add_compile_options(-fsanitize=${QUIRE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${QUIRE_SANITIZE})
+endif()
+
+find_program(QUIRE_CCACHE ccache)
+if(QUIRE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${QUIRE_CCACHE})
+endif()

@@ -1,0 +1,41 @@
+// Files: memory maps for weights, bounded reads for everything small.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+
+namespace quire {
+
+// A read-only memory map of a whole regular file. Movable; unmaps on destruction.
+class MappedFile {
+ public:
+  // Errors: kNotFound (no such file), kIoError (not a regular file, or the system's reason).
+  static Result<MappedFile> open(const std::filesystem::path& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  MappedFile(std::filesystem::path path, const std::byte* data, std::size_t size)
+      : path_(std::move(path)), data_(data), size_(size) {}
+
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// The whole file as a string; kResourceExhausted if it is larger than `max_bytes`.
+Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t max_bytes);
+
+}  // namespace quire

@@ -1,0 +1,13 @@
+// The integer names that cross layers.
+#pragma once
+
+#include <cstdint>
+
+namespace quire {
+
+using TokenId = std::int32_t;     // index into the vocabulary; never negative once validated
+using BlockId = std::int32_t;     // index of a KV block in the pool
+using RequestId = std::uint64_t;  // unique for the life of an engine; external names map to it
+using StepId = std::uint64_t;     // counts scheduler steps from 1
+
+}  // namespace quire
