@@ -1,0 +1,41 @@
+// How a tensor's numbers are written in a checkpoint file. An encoding is not a compute layout:
+// quant/ turns each encoding, without loss, into one of a few layouts that kernels know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace quire {
+
+// The GGML block encodings are those of the GGUF specification (ggml/docs/gguf.md):
+//   Q8_0: 32 weights = f16 scale d, 32 x i8;              w = d * q
+//   Q4_0: 32 weights = f16 scale d, 16 bytes of nibbles;  w = d * (q - 8)
+//   Q4_1: 32 weights = f16 d, f16 m, 16 bytes of nibbles; w = d * q + m
+// In Q4_* byte j holds weight j in its low nibble and weight j + 16 in its high one.
+enum class Encoding : std::uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
+
+struct EncodingTraits {
+  std::string_view name;        // "F32", "Q4_1", ...
+  std::int64_t block_elements;  // weights in one block
+  std::int64_t block_bytes;
+};
+
+const EncodingTraits& encoding_traits(Encoding encoding);
+
+// Bytes of a row of `cols` weights; nullopt if `cols` is not a whole number of blocks or too large.
+std::optional<std::uint64_t> encoded_row_bytes(Encoding encoding, std::int64_t cols);
+
+// A matrix as it lies in a checkpoint: `rows` x `cols`, row-major, rows contiguous. Borrows `data`.
+struct EncodedMatrix {
+  Encoding encoding = Encoding::kF32;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  const std::uint8_t* data = nullptr;
+};
+
+// Decodes `count` weights (a whole number of blocks) to floats, exactly: each result is the float
+// nearest to the encoding's formula evaluated in float32 as the reference implementation does.
+void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count, float* out);
+
+}  // namespace quire

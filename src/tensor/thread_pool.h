@@ -1,0 +1,47 @@
+// Workers for parallel regions inside one step. The caller is worker 0; the others spin for a short
+// while after a region, then sleep, so that an idle engine uses no CPU and a running one pays well
+// under a microsecond for a fork and join. Passed by reference, never global. One region at a time:
+// run() may be called from one thread only, and not from inside a region.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace quire {
+
+class ThreadPool {
+ public:
+  // `num_threads` >= 1 counts the caller.
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const { return num_threads_; }
+
+  // Calls fn(worker) once for each worker in [0, num_threads) and returns when all have returned.
+  template <typename F>
+  void run(F&& fn) {
+    auto call = [](void* arg, int worker) { (*static_cast<F*>(arg))(worker); };
+    run_erased(call, const_cast<void*>(static_cast<const void*>(&fn)));
+  }
+
+  // Splits [0, count) into chunks of `grain` (the last may be shorter), handed to idle workers in
+  // order, and calls fn(begin, end, worker) for each. Which worker gets a chunk varies from run to
+  // run: results must not depend on it.
+  template <typename F>
+  void parallel_for(std::int64_t count, std::int64_t grain, F&& fn);
+
+ private:
+  using Erased = void (*)(void*, int);
+  void run_erased(Erased fn, void* arg);
+
+  struct State;
+  int num_threads_;
+  std::unique_ptr<State> state_;
+};
+
+// CPUs that this process may use: the affinity mask, then the cgroup's CPU quota (rounded up).
+int default_num_threads();
+
+}  // namespace quire

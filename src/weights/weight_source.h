@@ -1,0 +1,34 @@
+// A checkpoint's tensors by name, wherever they lie: one interface over safetensors and GGUF. Data
+// stays in the file mapping; nothing is copied.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "quant/encoding.h"
+
+namespace quire {
+
+struct TensorInfo {
+  std::string name;
+  Encoding encoding = Encoding::kF32;
+  std::vector<std::int64_t> shape;     // row-major, outermost first (GGUF's order reversed)
+  std::span<const std::uint8_t> data;  // exactly the tensor's bytes, inside the mapping
+  std::string file;                    // file name, for messages
+  std::uint64_t file_offset = 0;       // of `data` in that file, bytes
+};
+
+// Owns the mappings; TensorInfo stay valid as long as the source does. Every offset, size and shape
+// was checked when the source was opened.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  virtual std::span<const TensorInfo> tensors() const = 0;          // in file order
+  virtual const TensorInfo* find(std::string_view name) const = 0;  // nullptr if absent
+};
+
+}  // namespace quire
