@@ -1,0 +1,51 @@
+// What an instruction-set level provides for matrix products: plain views, no threads, no memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/packed_weight.h"
+
+namespace quire {
+
+// Input rows rounded to int8 in groups of 32: x[k] ~ scales[k / 32] * codes[k].
+struct Int8Rows {
+  std::int8_t* codes = nullptr;  // [rows][inputs]
+  float* scales = nullptr;       // [rows][inputs / 32]
+  std::int32_t* sums = nullptr;  // [rows][inputs / 32]: sum of a group's codes
+};
+
+// One call: panels [panel_begin, panel_end) of one weight, for all rows.
+struct MatmulPanels {
+  WeightLayout layout = WeightLayout::kF32;
+  const std::uint8_t* panels = nullptr;  // the weight's first panel
+  std::uint64_t panel_bytes = 0;
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+  std::int64_t panel_begin = 0;
+  std::int64_t panel_end = 0;
+  std::int64_t rows = 0;
+  const float* x = nullptr;  // [rows][x_stride]; unused where int8_x is used
+  std::int64_t x_stride = 0;
+  Int8Rows int8_x;
+  float* out = nullptr;  // [rows][out_stride]
+  std::int64_t out_stride = 0;
+  const float* bias = nullptr;
+  bool accumulate = false;
+};
+
+struct MatmulKernels {
+  void (*f32)(const MatmulPanels&) = nullptr;
+  void (*f16)(const MatmulPanels&) = nullptr;
+  void (*bf16)(const MatmulPanels&) = nullptr;
+  void (*int8_float)(const MatmulPanels&) = nullptr;  // quantized weights, float32 activations
+  void (*uint4_float)(const MatmulPanels&) = nullptr;
+  void (*int4_float)(const MatmulPanels&) = nullptr;
+  void (*int8_int8)(const MatmulPanels&) = nullptr;  // quantized weights, int8 activations
+  void (*uint4_int8)(const MatmulPanels&) = nullptr;
+  void (*int4_int8)(const MatmulPanels&) = nullptr;
+  // Rounds one row of `inputs` (a multiple of 32) floats into codes, scales and sums.
+  void (*quantize_row)(const float* x, std::int64_t inputs, std::int8_t* codes, float* scales,
+                       std::int32_t* sums) = nullptr;
+};
+
+}  // namespace quire

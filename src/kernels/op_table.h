@@ -1,0 +1,37 @@
+// The serial kernels of one instruction-set level, as function pointers. A level starts as a copy
+// of the one below and overrides what it does better; ops.cpp splits work over threads and calls
+// these.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/matmul_kernel.h"
+#include "kernels/row_kernels.h"
+
+namespace quire {
+
+// Instruction-set levels, each including those before it.
+enum class IsaLevel : std::uint8_t { kRef, kAvx2, kAvx512 };
+
+std::string_view isa_level_name(IsaLevel level);  // "ref", "avx2", "avx512"
+
+struct OpTable {
+  IsaLevel level = IsaLevel::kRef;
+  MatmulKernels matmul;
+  RowKernels rows;
+};
+
+// The levels that this processor has (CPUID and the operating system's support), lowest first.
+std::vector<IsaLevel> available_levels();
+
+// The kernels of `level`, which must be available.
+const OpTable& op_table(IsaLevel level);
+
+// The highest available level, or the one that QUIRE_FORCE_ISA names. kConfig for a name that is
+// unknown or a level that this processor lacks, listing those it has.
+Result<IsaLevel> choose_level();
+
+}  // namespace quire

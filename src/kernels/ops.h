@@ -1,0 +1,105 @@
+// The operations that models are made of. Each takes an OpContext first, plain views, and no memory
+// of its own: what it needs beyond its arguments comes from the context's workspace, whose size
+// kernels/sizing.h gives. All activations are float32, row-major.
+//
+// Reduction order is part of the contract: the sum over K of one output and the sum over keys of
+// one query happen in an order that depends on neither the number of rows nor the split over
+// threads nor the block size, so a token's numbers are the same in every batch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+#include "kernels/attention_plan.h"
+#include "kernels/kv_layout.h"
+#include "kernels/packed_weight.h"
+#include "tensor/thread_pool.h"
+
+namespace quire {
+
+struct OpTable;  // kernels/op_table.h: the kernels of one instruction-set level
+
+struct OpContext {
+  ThreadPool& pool;
+  const OpTable& table;
+  std::span<std::byte> workspace;  // 64-byte aligned
+};
+
+// How weights of a quantized layout see the activations (dense layouts always see float32).
+enum class ActivationMode : std::uint8_t {
+  kFloat32,  // weights are expanded in registers; exact up to float32 rounding
+  kInt8,     // each group of 32 inputs of a row is rounded to int8 with a float32 scale
+             // (amax / 127, nearest even), as the encodings' own reference does
+};
+
+// One product that shares its input with others: out[r][n] (+)= sum_k x[r][k] w[n][k] (+ bias[n]).
+struct MatmulPart {
+  const PackedWeight* weight = nullptr;
+  float* out = nullptr;         // [rows][out_stride]
+  std::int64_t out_stride = 0;  // in floats, >= weight->outputs()
+  const float* bias = nullptr;  // [outputs] or nullptr
+  bool accumulate = false;      // add to what `out` holds (residual connections)
+};
+
+// x: [rows][x_stride], K = parts[i].weight->inputs() floats of each row are read.
+void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
+            ActivationMode mode, std::span<const MatmulPart> parts);
+
+// out[i] = row token_ids[i] of the table, as floats: [num_tokens][table.inputs()].
+void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,
+               std::int64_t num_tokens, float* out);
+
+// out[r][c] = x[r][c] / sqrt(mean_c(x[r]^2) + eps) * weight[c] (Zhang and Sennrich 2019).
+void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon, std::int64_t rows,
+              std::int64_t cols, float* out);
+
+// out[r][c] = silu(gate_up[r][c]) * gate_up[r][width + c]; gate_up: [rows][2 * width].
+void silu_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
+                  float* out);
+
+// Which dimensions of a head form a rotated pair.
+enum class RopeStyle : std::uint8_t {
+  kHalves,       // (i, i + rotary_dim/2), as in Hugging Face checkpoints
+  kInterleaved,  // (2i, 2i + 1), as in GGUF files of the llama architecture
+};
+
+// Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values
+// into the cache, as one stage.
+struct RopeAndCacheArgs {
+  float* qkv =
+      nullptr;  // [num_tokens][(num_heads + 2 * num_kv_heads) * head_dim]; q rotated in place
+  std::int64_t num_tokens = 0;
+  std::int32_t num_heads = 0;
+  const std::int32_t* positions = nullptr;     // [num_tokens]
+  const std::int64_t* slot_mapping = nullptr;  // [num_tokens]: block_id * block_size + offset
+  // cos and sin of position p: rope_table + p * rotary_dim, first rotary_dim/2 cosines, then sines.
+  const float* rope_table = nullptr;
+  std::int32_t rotary_dim = 0;
+  RopeStyle style = RopeStyle::kHalves;
+  KvLayout layout;
+  std::byte* kv = nullptr;  // KV memory of this layer
+};
+void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args);
+
+// Causal attention over paged keys and values with online softmax (Dao 2023, FlashAttention-2;
+// Kwon et al. 2023, PagedAttention). Query t of sequence s sits at position
+// seq_lens[s] - num_queries(s) + t and sees the keys at positions up to its own, read from the
+// cache as rounded there.
+struct AttentionArgs {
+  const float* q = nullptr;  // [num_tokens][q_stride], heads of head_dim side by side
+  std::int64_t q_stride = 0;
+  std::int32_t num_heads = 0;
+  float scale = 1.0F;  // of the scores, before softmax
+  KvLayout layout;
+  const std::byte* kv = nullptr;  // KV memory of this layer
+  float* out = nullptr;           // [num_tokens][num_heads * head_dim]
+};
+void attention(OpContext& ctx, const AttentionPlan& plan, const AttentionArgs& args);
+
+// best[r] = index of the largest of logits[r][0..cols), the lowest index among equals;
+// log_sum_exp[r] = log(sum_c(exp(logits[r][c]))) in float32 with a fixed order.
+void argmax_and_log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows,
+                            std::int64_t cols, std::int32_t* best, float* log_sum_exp);
+
+}  // namespace quire

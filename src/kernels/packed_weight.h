@@ -1,0 +1,72 @@
+// Weights in the one form that matmul kernels read, at every instruction-set level.
+//
+// A matrix of N outputs by K inputs is cut into panels of 16 outputs; a panel is one contiguous
+// stream that a kernel reads once, front to back, for any number of input rows. Inside a panel, K
+// advances in units of four bytes per output, so that one 64-byte line holds one unit of all 16
+// outputs: the operand shape of vpdpbusd, vdpbf16ps and of an AMX tile row, and two AVX2 registers.
+//
+//   kF32    [K][16] float
+//   kF16    [K][16] half
+//   kBF16   [K/2][16][2] bfloat16 (odd K padded with zero)
+//   kInt8   for each group of 32 inputs: codes [8][16][4] int8, then 16 half scales;  w = s * q
+//   kUint4  for each group of 32 inputs: codes [4][16][4] bytes, 16 half scales, 16 half minima;
+//           byte [u][n][i] holds input 4u + i in its low nibble and 16 + 4u + i in its high one;
+//           w = s * q + m
+//   kInt4   as kUint4 without the minima; w = s * (q - 8)
+//
+// Outputs are padded to a multiple of 16 with zero weights; quantized K is a multiple of 32.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+#include "quant/encoding.h"
+#include "tensor/buffer.h"
+#include "tensor/thread_pool.h"
+
+namespace quire {
+
+enum class WeightLayout : std::uint8_t { kF32, kF16, kBF16, kInt8, kUint4, kInt4 };
+
+inline constexpr std::int64_t kPanelOutputs = 16;
+inline constexpr std::int64_t kGroupInputs = 32;
+
+std::string_view weight_layout_name(WeightLayout layout);
+
+// The layout that holds `encoding` without loss.
+WeightLayout layout_of(Encoding encoding);
+
+// Bytes of one panel of `inputs` inputs, and of a whole packed matrix.
+std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs);
+std::uint64_t packed_bytes(WeightLayout layout, std::int64_t outputs, std::int64_t inputs);
+
+class PackedWeight {
+ public:
+  PackedWeight() = default;
+
+  // Packs the rows of `parts`, stacked in order (query, key and value projections become one
+  // matrix), from their encodings; all parts share one encoding and one number of columns. Reads
+  // the mapping once, in parallel. Errors: kBadModel for shapes or encodings that do not fit
+  // (K of a quantized weight not a multiple of 32, non-finite scales or weights),
+  // kResourceExhausted.
+  static Result<PackedWeight> pack(ThreadPool& pool, const EncodedMatrix* parts, int num_parts);
+
+  WeightLayout layout() const { return layout_; }
+  std::int64_t outputs() const { return outputs_; }  // N, without padding
+  std::int64_t inputs() const { return inputs_; }    // K
+  std::int64_t num_panels() const { return (outputs_ + kPanelOutputs - 1) / kPanelOutputs; }
+  std::uint64_t size_bytes() const { return buffer_.size(); }
+  const std::uint8_t* panel(std::int64_t index) const {
+    return reinterpret_cast<const std::uint8_t*>(buffer_.data()) +
+           static_cast<std::uint64_t>(index) * panel_bytes(layout_, inputs_);
+  }
+
+ private:
+  WeightLayout layout_ = WeightLayout::kF32;
+  std::int64_t outputs_ = 0;
+  std::int64_t inputs_ = 0;
+  Buffer buffer_;
+};
+
+}  // namespace quire

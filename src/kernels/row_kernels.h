@@ -1,0 +1,35 @@
+// What an instruction-set level provides besides matrix products: plain views, no threads, no
+// memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops.h"
+
+namespace quire {
+
+// One AttentionWork, with the scratch of the worker that runs it (kernels/sizing.h).
+struct AttentionTask {
+  const AttentionArgs* args = nullptr;
+  const BlockId* block_table = nullptr;
+  std::int32_t kv_head = 0;
+  std::int32_t query_begin = 0;  // rows of args->q
+  std::int32_t query_end = 0;
+  std::int32_t first_position = 0;  // of query_begin in its sequence
+  float* scratch = nullptr;
+};
+
+struct RowKernels {
+  void (*rms_norm)(const float* x, const float* weight, float epsilon, std::int64_t cols,
+                   float* out) = nullptr;
+  void (*silu_and_mul)(const float* gate, const float* up, std::int64_t width,
+                       float* out) = nullptr;
+  // Tokens [begin, end) of the stage.
+  void (*rope_and_cache)(const RopeAndCacheArgs& args, std::int64_t begin,
+                         std::int64_t end) = nullptr;
+  void (*attention)(const AttentionTask& task) = nullptr;
+  void (*argmax_and_log_sum_exp)(const float* logits, std::int64_t cols, std::int32_t* best,
+                                 float* log_sum_exp) = nullptr;
+};
+
+}  // namespace quire
