@@ -1,0 +1,76 @@
+# The front door. `make help` lists what there is; docs/ and CONTRIBUTING.md say more.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell nproc)
+PROMPT ?= What is the capital of Japan?
+MAX_TOKENS ?= 64
+ARGS ?=
+TESTS ?= .
+
+CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
+
+.PHONY: help run build test test-asan test-tsan bench deps model check-edges format format-check lint goldens clean
+
+help:  ## this list
+	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
+
+run: deps model build  ## install, fetch the model, build and answer: make run PROMPT="..." MAX_TOKENS=64 ARGS="..."
+	@build/release/quire generate --chat "$$PROMPT" --max-tokens $(MAX_TOKENS) --temperature 0 $(ARGS)
+run: export PROMPT := $(PROMPT)
+
+build: deps  ## the program, optimized: build/release/quire
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target quire -j $(JOBS)
+
+test: deps model check-edges  ## every test, optimized build (TESTS=regex selects)
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --preset release -j $(JOBS) --no-tests=error -R '$(TESTS)'
+
+test-asan test-tsan: test-%: deps model  ## tests under address+undefined or thread sanitizers (TESTS=regex selects)
+	@cmake --preset $* -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
+	@cmake --build --preset $* -j $(JOBS)
+	@ctest --preset $* -j $(JOBS) --no-tests=error -R '$(TESTS)'
+
+bench: deps model  ## microbenchmarks, then speed of the program on the bundled model
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+	@for program in build/release/src/*/*_benchmark; do [[ -x $$program ]] || continue; echo "== $$program"; $$program $(ARGS); done
+	@build/release/quire bench limits
+	@build/release/quire bench latency
+	@build/release/quire bench throughput
+
+deps:  ## install the Debian packages that are missing
+	@scripts/install_deps.sh build test
+
+# Without the model its tests are skipped, each with a message; in CI it has to be there.
+model:  ## fetch the bundled model into models/
+	@scripts/fetch_model.py || { \
+	  if [[ "$(MAKECMDGOALS)" == *test* && "$${CI:-}" != true ]]; then \
+	    echo "warning: going on without the bundled model; tests that need it are skipped" >&2; \
+	  else exit 1; fi; }
+
+check-edges:  ## includes stay within the declared edges between folders
+	@python3 scripts/check_edges.py
+
+format:  ## clang-format every file in place
+	@scripts/install_deps.sh lint
+	@clang-format -i $(CPP_FILES)
+
+format-check:  ## fail where clang-format would change something
+	@scripts/install_deps.sh lint
+	@clang-format --dry-run --Werror $(CPP_FILES)
+
+lint: deps  ## clang-tidy over src/, only what changed since it last passed (FILES=... names files)
+	@scripts/install_deps.sh lint
+	@cmake --preset release >/dev/null
+	@scripts/lint.py build/release $(FILES)
+
+goldens:  ## make tests/data again from the reference implementations (needs about 6 GB for torch)
+	@scripts/make_goldens.sh
+
+clean:  ## remove everything that was built
+	@rm -rf build

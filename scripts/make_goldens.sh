@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Makes the golden data under tests/data again from the reference implementations.
+#
+#   scripts/make_goldens.sh [smollm2] [stories260k] [quant] [tiny_llama]     default: all
+#
+# Python packages with pinned versions go into .venvs/goldens (about 6 GB, most of it torch). smollm2
+# runs a 135M-parameter model for some minutes and needs the bundled model; stories260k needs
+# ../shared/models. Neither building nor testing Quire needs any of this.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+goldens=("$@")
+[[ ${#goldens[@]} -gt 0 ]] || goldens=(quant tiny_llama stories260k smollm2)
+for golden in "${goldens[@]}"; do
+  if [[ ! $golden =~ ^(smollm2|stories260k|quant|tiny_llama)$ ]]; then
+    echo "make_goldens: unknown golden '$golden' (smollm2, stories260k, quant, tiny_llama)" >&2
+    exit 64
+  fi
+done
+
+venv=.venvs/goldens
+requirements=scripts/goldens/requirements.txt
+if ! cmp -s "$requirements" "$venv/installed.txt"; then
+  echo "make_goldens: installing the reference implementations into $venv"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet -r "$requirements"
+  cp "$requirements" "$venv/installed.txt"
+fi
+
+for golden in "${goldens[@]}"; do
+  if [[ $golden == smollm2 ]]; then scripts/fetch_model.py; fi
+  if [[ $golden == stories260k && ! -d ../shared/models/stories260k ]]; then
+    echo "make_goldens: ../shared/models/stories260k is not there; stories260k is left as it is" >&2
+    continue
+  fi
+  echo "make_goldens: $golden"
+  "$venv/bin/python" "scripts/goldens/$golden.py"
+done
