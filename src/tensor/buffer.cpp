@@ -31,14 +31,15 @@ Result<Buffer> Buffer::allocate(std::uint64_t bytes) {
         "free memory, or lower --kv-cache-memory-bytes, --max-model-len or --max-num-seqs");
   }
   // Trim to a huge-page boundary, so that the kernel can back the buffer with 2 MiB pages.
-  const auto start = reinterpret_cast<std::uintptr_t>(base);
-  const std::uintptr_t aligned = (start + kHugePage - 1) / kHugePage * kHugePage;
-  const std::uint64_t head = aligned - start;
+  auto* const start = static_cast<std::byte*>(base);
+  const std::uint64_t misaligned = reinterpret_cast<std::uintptr_t>(start) % kHugePage;
+  const std::uint64_t head = misaligned == 0 ? 0 : kHugePage - misaligned;
+  std::byte* const aligned = start + head;
   const std::uint64_t mapped = (bytes + 4095) / 4096 * 4096;
   if (head != 0) ::munmap(base, head);
   const std::uint64_t tail = *padded - head - mapped;
-  ::munmap(reinterpret_cast<void*>(aligned + mapped), tail);
-  buffer.data_ = reinterpret_cast<std::byte*>(aligned);
+  ::munmap(aligned + mapped, tail);
+  buffer.data_ = aligned;
   buffer.size_ = bytes;
   buffer.mapped_ = mapped;
   // Advice only: without huge pages the buffer works the same, more slowly.

@@ -1,0 +1,33 @@
+// Everything a building block needs besides its weights: the step's flat arrays, the KV memory, the
+// rotary table and scratch memory. Assembled by the model runner once a step.
+#pragma once
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "kernels/attention_plan.h"
+#include "kernels/kv_layout.h"
+#include "kernels/ops.h"
+#include "tensor/arena.h"
+
+namespace quire {
+
+// The tokens of one step, sequences side by side, never padded.
+struct StepTokens {
+  std::int64_t num_tokens = 0;
+  const TokenId* token_ids = nullptr;          // [num_tokens]
+  const std::int32_t* positions = nullptr;     // [num_tokens]
+  const std::int64_t* slot_mapping = nullptr;  // [num_tokens]: block_id * block_size + offset
+};
+
+struct ForwardContext {
+  OpContext& ops;
+  Arena& arena;
+  StepTokens tokens;
+  const AttentionPlan& attention_plan;
+  KvLayout kv_layout;
+  std::byte* const* kv_layers = nullptr;  // [num_layers]: KV memory of each layer
+  ActivationMode activation_mode = ActivationMode::kFloat32;
+};
+
+}  // namespace quire
