@@ -27,7 +27,7 @@ class Detokenizer {
   std::string flush();
 
  private:
-  void append(TokenId id, std::string& out);
+  bool shows(TokenId id) const;
 
   const Tokenizer* tokenizer_;
   Utf8Repairer repairer_;

@@ -34,9 +34,13 @@ struct EncodeOptions {
   bool parse_special = false;
 };
 
+class SpecialRanges;
+
 class Tokenizer {
  public:
-  // Checks `data` (ids within the vocabulary, merges whose parts and results are tokens, 256 byte
+  struct Model;  // the tables; internal to src/text
+
+  // Checks `data` (ids within the vocabulary, merges whose parts and results are tokens, byte
   // tokens that parse, ...); kBadModel with what is wrong.
   static Result<std::unique_ptr<const Tokenizer>> create(VocabData data);
 
@@ -74,8 +78,10 @@ class Tokenizer {
   LeadingSpace leading_space() const;
 
  private:
-  struct Model;
   explicit Tokenizer(std::unique_ptr<const Model> model);
+
+  std::vector<TokenId> encode(std::string_view text, const SpecialRanges& special_ranges,
+                              bool add_special_tokens) const;
 
   std::unique_ptr<const Model> model_;
 };
