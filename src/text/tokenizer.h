@@ -30,7 +30,7 @@ struct EncodeOptions {
   // it.
   bool add_special_tokens = true;
   // Recognise special tokens spelled in the text. Off, "<|im_end|>" is ten characters of text, and
-  // no input can yield a control token.
+  // no input can yield a control token (but for the unknown token, where text needs it).
   bool parse_special = false;
 };
 

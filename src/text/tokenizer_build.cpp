@@ -15,6 +15,9 @@ namespace quire {
 
 namespace {
 
+// Longer than any published token; bounds the work per token and per position of a text.
+constexpr std::size_t kMaxTokenBytes = 1024;
+
 Status bad(std::string what) {
   return Status::bad_model("tokenizer: " + std::move(what),
                            "the tokenizer's files are damaged or inconsistent; fetch them again");
@@ -104,6 +107,12 @@ Status Builder::check() {
   if (size > std::numeric_limits<TokenId>::max() / 2) return bad("the vocabulary is too large");
   if (d.kinds.size() != size) {
     return bad(fmt::format("{} token kinds for {} tokens", d.kinds.size(), size));
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    if (d.tokens[i].size() > kMaxTokenBytes) {
+      return bad(fmt::format("token {} is {} bytes long, more than {}", i, d.tokens[i].size(),
+                             kMaxTokenBytes));
+    }
   }
   if (!d.scores.empty()) {
     if (!d.merges.empty()) return bad("both merges and scores are given");
