@@ -49,7 +49,7 @@ class Request {
 
   // Transitions. Each must be legal from the present state (asserted).
   void start(Instant now);
-  void schedule(std::int32_t num_tokens);  // a step computes this many of the uncomputed tokens
+  void schedule(std::int32_t num_tokens, Instant now);  // a step computes this many pending tokens
   // That step is done. `num_first` of its tokens were computed for the first time, the others
   // again, after a preemption.
   struct Computed {
@@ -61,8 +61,8 @@ class Request {
   void append_output(TokenId token_id, Instant now);  // may finish the request
   void preempt(Instant now);  // its computed tokens are lost, the tokens themselves are not
   void abort(Instant now);
-  void wait(WaitCause cause, Instant now) { timeline_.wait(cause, now); }
-  void resume(Instant now) { timeline_.resume(now); }
+  // It gets no tokens for this cause; a preempted request stays preempted until it starts again.
+  void wait(WaitCause cause, Instant now);
 
   RequestId id() const { return id_; }
   std::uint64_t arrival_index() const { return arrival_index_; }

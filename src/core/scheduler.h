@@ -42,7 +42,7 @@ struct SchedulerConfig {
   std::int32_t max_model_len = 2048;           // tokens of one sequence, prompt and output
   std::int32_t block_size = 16;                // tokens of one KV block
   std::int32_t num_blocks = 0;                 // of the KV pool
-  std::int32_t max_queued = 4096;              // requests that wait to run for the first time
+  std::int32_t max_queued = 4096;              // requests that wait; preempted ones count too
   bool enable_chunked_prefill = true;          // a prompt may be spread over several steps
   std::vector<TokenId> eos_token_ids;
 
@@ -71,7 +71,7 @@ struct SchedulerStats {
   std::int64_t blocks_used = 0;
   std::int64_t blocks_leaked = 0;  // always 0
 
-  std::int64_t num_steps = 0;
+  std::int64_t num_steps = 0;     // that were not empty
   std::int64_t num_added = 0;     // = finished + aborted + waiting + running
   std::int64_t num_finished = 0;  // by themselves: stop or length
   std::int64_t num_aborted = 0;
@@ -142,17 +142,23 @@ class Scheduler {
     bool samples = false;
   };
 
-  Status refuse(RejectCause cause, Status status);
+  struct Refusal {
+    RejectCause cause;
+    Status status;
+  };
+
+  std::optional<Refusal> admission_refusal(const AddRequest& request) const;
   std::int32_t tokens_within(const Request& request, std::int32_t budget) const;
   std::optional<KvAllocation> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
                                                   SchedulerOutput& plan, Instant now);
-  void preempt_last(SchedulerOutput& plan, Instant now);
+  void preempt(Request& request, SchedulerOutput& plan, Instant now);
   std::optional<WaitCause> admission_obstacle(const Request& request, std::int32_t budget) const;
   void plan_tokens(Request& request, std::int32_t num_tokens, KvAllocation allocation,
                    SchedulerOutput& plan, Instant now);
   Status check_result(const ModelRunnerOutput& output) const;
   std::unique_ptr<const Request> take(Request& request);
   Status check_queues() const;
+  Status check_step_in_flight() const;
   Status check_conservation() const;
 
   SchedulerConfig config_;
