@@ -45,6 +45,12 @@ class Engine::Impl {
         outputs_(*text_.tokenizer, [this](RequestId id) { core_.abort(id); }),
         core_(config, std::move(executor), outputs_, clock_) {}
 
+  // Each of the two threads may call the other's object: both must end before either object does.
+  ~Impl() {
+    core_.stop();
+    outputs_.stop();
+  }
+
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) {
     QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids));
     QUIRE_RETURN_IF_ERROR(request.params.validate(info_.vocab_size));

@@ -15,13 +15,13 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
       stats_(scheduler_.stats()),
       thread_([this] { run(); }) {}
 
-EngineCore::~EngineCore() {
+void EngineCore::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Status EngineCore::add(AddRequest request) {

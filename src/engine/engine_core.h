@@ -20,7 +20,10 @@ class EngineCore {
  public:
   EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
              OutputProcessor& outputs, const SteadyClock& clock);
-  ~EngineCore();  // aborts what runs, then joins
+  ~EngineCore() { stop(); }
+
+  // Fails what runs, then joins the thread. Later commands are refused or ignored.
+  void stop();
 
   // Commands; any thread. add() gives kResourceExhausted when `max_queued` commands wait.
   Status add(AddRequest request);

@@ -25,13 +25,13 @@ OutputProcessor::State::State(const Tokenizer& tokenizer, std::span<const TokenI
 OutputProcessor::OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort)
     : tokenizer_(tokenizer), abort_(std::move(abort)), thread_([this] { run(); }) {}
 
-OutputProcessor::~OutputProcessor() {
+void OutputProcessor::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void OutputProcessor::add(RequestId request_id, std::span<const TokenId> prompt_token_ids,

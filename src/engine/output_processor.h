@@ -26,7 +26,10 @@ class OutputProcessor {
   // `abort` is called from the output thread when a stop string has matched: the same command as a
   // client's going away.
   OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort);
-  ~OutputProcessor();  // hands out everything queued, then joins
+  ~OutputProcessor() { stop(); }
+
+  // Hands out everything queued, then joins the thread.
+  void stop();
 
   // Announces a request; must come before any of its tokens. Any thread.
   void add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
