@@ -1,5 +1,6 @@
 #include "apps/batch_runner.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -92,6 +93,13 @@ class BatchRun {
     }
   }
 
+  void wait_all() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return std::all_of(slots_.begin(), slots_.end(), [](const auto& slot) { return slot->done; });
+    });
+  }
+
   std::int64_t output_tokens() {
     const std::lock_guard lock(mutex_);
     return output_tokens_;
@@ -178,10 +186,8 @@ Result<BatchSummary> run_batch(Engine& engine, std::istream& input, std::ostream
     bar.update(static_cast<double>(run.summary().num_requests), 0, note());
   }
   if (!failure.ok()) {
-    // Requests in flight report into `run`: they must end before it does.
     run.abort_all();
-    while (run.in_flight() > 0 && !run.write_finished().ok()) {
-    }
+    run.wait_all();  // requests in flight report into `run`
     return failure;
   }
   BatchSummary summary = run.summary();
