@@ -25,6 +25,10 @@ struct AttentionWork {
   std::int32_t query_end = 0;
 };
 
+// Most query rows of a work item: enough to amortise the conversion of keys and values, few enough
+// that two threads share a prompt evenly.
+inline constexpr std::int32_t kMaxQueriesPerWork = 32;
+
 // Reused from step to step: build() allocates nothing once its vectors have grown to `reserve`.
 class AttentionPlan {
  public:

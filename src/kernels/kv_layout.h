@@ -1,7 +1,8 @@
 // Where keys and values lie inside the KV memory of one layer. Blocks of `block_size` tokens follow
 // each other; inside a block, first all keys and then all values, each as
 // [num_kv_heads][block_size][head_dim]. The layout belongs to the kernels: nobody else computes
-// these offsets.
+// these offsets. Always inlined, because files compiled with instruction-set flags use them: the
+// linker could pick such a file's out-of-line copy for all.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +18,23 @@ struct KvLayout {
   std::int32_t num_kv_heads = 1;
   std::int32_t head_dim = 64;
 
-  std::uint64_t row_bytes() const {
+  [[gnu::always_inline]] std::uint64_t row_bytes() const {
     return static_cast<std::uint64_t>(head_dim) * dtype_bytes(dtype);
   }
-  std::uint64_t block_bytes() const {  // keys and values of one block in one layer
+  [[gnu::always_inline]] std::uint64_t block_bytes()
+      const {  // keys and values of one block in one layer
     return 2ULL * static_cast<std::uint64_t>(num_kv_heads) *
            static_cast<std::uint64_t>(block_size) * row_bytes();
   }
-  std::uint64_t key_offset(BlockId block, std::int32_t kv_head, std::int32_t slot) const {
+  [[gnu::always_inline]] std::uint64_t key_offset(BlockId block, std::int32_t kv_head,
+                                                  std::int32_t slot) const {
     return static_cast<std::uint64_t>(block) * block_bytes() +
            (static_cast<std::uint64_t>(kv_head) * static_cast<std::uint64_t>(block_size) +
             static_cast<std::uint64_t>(slot)) *
                row_bytes();
   }
-  std::uint64_t value_offset(BlockId block, std::int32_t kv_head, std::int32_t slot) const {
+  [[gnu::always_inline]] std::uint64_t value_offset(BlockId block, std::int32_t kv_head,
+                                                    std::int32_t slot) const {
     return key_offset(block, kv_head, slot) + block_bytes() / 2;
   }
 };

@@ -12,8 +12,8 @@
 
 #include "base/ids.h"
 #include "kernels/attention_plan.h"
-#include "kernels/kv_layout.h"
 #include "kernels/packed_weight.h"
+#include "kernels/row_args.h"
 #include "tensor/thread_pool.h"
 
 namespace quire {
@@ -58,43 +58,14 @@ void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon
 void silu_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
                   float* out);
 
-// Which dimensions of a head form a rotated pair.
-enum class RopeStyle : std::uint8_t {
-  kHalves,       // (i, i + rotary_dim/2), as in Hugging Face checkpoints
-  kInterleaved,  // (2i, 2i + 1), as in GGUF files of the llama architecture
-};
-
 // Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values
 // into the cache, as one stage.
-struct RopeAndCacheArgs {
-  float* qkv =
-      nullptr;  // [num_tokens][(num_heads + 2 * num_kv_heads) * head_dim]; q rotated in place
-  std::int64_t num_tokens = 0;
-  std::int32_t num_heads = 0;
-  const std::int32_t* positions = nullptr;     // [num_tokens]
-  const std::int64_t* slot_mapping = nullptr;  // [num_tokens]: block_id * block_size + offset
-  // cos and sin of position p: rope_table + p * rotary_dim, first rotary_dim/2 cosines, then sines.
-  const float* rope_table = nullptr;
-  std::int32_t rotary_dim = 0;
-  RopeStyle style = RopeStyle::kHalves;
-  KvLayout layout;
-  std::byte* kv = nullptr;  // KV memory of this layer
-};
 void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args);
 
 // Causal attention over paged keys and values with online softmax (Dao 2023, FlashAttention-2;
 // Kwon et al. 2023, PagedAttention). Query t of sequence s sits at position
 // seq_lens[s] - num_queries(s) + t and sees the keys at positions up to its own, read from the
 // cache as rounded there.
-struct AttentionArgs {
-  const float* q = nullptr;  // [num_tokens][q_stride], heads of head_dim side by side
-  std::int64_t q_stride = 0;
-  std::int32_t num_heads = 0;
-  float scale = 1.0F;  // of the scores, before softmax
-  KvLayout layout;
-  const std::byte* kv = nullptr;  // KV memory of this layer
-  float* out = nullptr;           // [num_tokens][num_heads * head_dim]
-};
 void attention(OpContext& ctx, const AttentionPlan& plan, const AttentionArgs& args);
 
 // best[r] = index of the largest of logits[r][0..cols), the lowest index among equals;

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/ops.h"
+#include "base/ids.h"
+#include "kernels/row_args.h"
 
 namespace quire {
 

@@ -9,7 +9,7 @@ namespace quire {
 
 enum class DType : std::uint8_t { kF32, kF16, kBF16, kI8, kU8, kI32 };
 
-constexpr std::size_t dtype_bytes(DType dtype) {
+[[gnu::always_inline]] constexpr std::size_t dtype_bytes(DType dtype) {
   switch (dtype) {
     case DType::kF32:
     case DType::kI32:

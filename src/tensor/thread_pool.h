@@ -4,8 +4,11 @@
 // run() may be called from one thread only, and not from inside a region.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 namespace quire {
 
@@ -22,7 +25,8 @@ class ThreadPool {
   // Calls fn(worker) once for each worker in [0, num_threads) and returns when all have returned.
   template <typename F>
   void run(F&& fn) {
-    auto call = [](void* arg, int worker) { (*static_cast<F*>(arg))(worker); };
+    using Callable = std::remove_reference_t<F>;
+    auto call = [](void* arg, int worker) { (*static_cast<Callable*>(arg))(worker); };
     run_erased(call, const_cast<void*>(static_cast<const void*>(&fn)));
   }
 
@@ -43,5 +47,23 @@ class ThreadPool {
 
 // CPUs that this process may use: the affinity mask, then the cgroup's CPU quota (rounded up).
 int default_num_threads();
+
+template <typename F>
+void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, F&& fn) {
+  if (num_threads_ == 1 || count <= grain) {
+    for (std::int64_t begin = 0; begin < count; begin += grain) {
+      fn(begin, std::min(begin + grain, count), 0);
+    }
+    return;
+  }
+  alignas(64) std::atomic<std::int64_t> next{0};
+  run([&](int worker) {
+    while (true) {
+      const std::int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
+      if (begin >= count) return;
+      fn(begin, std::min(begin + grain, count), worker);
+    }
+  });
+}
 
 }  // namespace quire

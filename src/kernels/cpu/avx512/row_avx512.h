@@ -1,0 +1,10 @@
+// Row kernels and attention with AVX-512 F, BW, DQ and VL.
+#pragma once
+
+#include "kernels/row_kernels.h"
+
+namespace quire {
+
+void set_avx512_rows(RowKernels& kernels);
+
+}  // namespace quire

@@ -1,0 +1,72 @@
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/ref/row_ref.h"
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+double element(const std::byte* row, DType dtype, std::int32_t i) {
+  if (dtype == DType::kBF16) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, row + i * sizeof(bits), sizeof(bits));
+    return bf16_to_float(bits);
+  }
+  float value = 0.0F;
+  std::memcpy(&value, row + i * sizeof(value), sizeof(value));
+  return value;
+}
+
+// Softmax in one pass over the keys, in their order (Milakov and Gimelshein 2018). `sums` holds
+// head_dim doubles.
+void attend(const AttentionTask& task, const float* query, std::int32_t position, double* sums,
+            float* out) {
+  const AttentionArgs& args = *task.args;
+  const KvLayout& layout = args.layout;
+  double largest = -std::numeric_limits<double>::infinity();
+  double total = 0.0;
+  for (std::int32_t i = 0; i < layout.head_dim; ++i) sums[i] = 0.0;
+  for (std::int32_t key = 0; key <= position; ++key) {
+    const BlockId block = task.block_table[key / layout.block_size];
+    const std::int32_t slot = key % layout.block_size;
+    const std::byte* const k = args.kv + layout.key_offset(block, task.kv_head, slot);
+    const std::byte* const v = args.kv + layout.value_offset(block, task.kv_head, slot);
+    double score = 0.0;
+    for (std::int32_t i = 0; i < layout.head_dim; ++i) {
+      score += double{query[i]} * element(k, layout.dtype, i);
+    }
+    score *= double{args.scale};
+    if (score > largest) {
+      const double correction = std::exp(largest - score);
+      total *= correction;
+      for (std::int32_t i = 0; i < layout.head_dim; ++i) sums[i] *= correction;
+      largest = score;
+    }
+    const double weight = std::exp(score - largest);
+    total += weight;
+    for (std::int32_t i = 0; i < layout.head_dim; ++i) {
+      sums[i] += weight * element(v, layout.dtype, i);
+    }
+  }
+  for (std::int32_t i = 0; i < layout.head_dim; ++i) out[i] = static_cast<float>(sums[i] / total);
+}
+
+}  // namespace
+
+void ref_attention(const AttentionTask& task) {
+  const AttentionArgs& args = *task.args;
+  const std::int64_t head_dim = args.layout.head_dim;
+  const std::int32_t group = args.num_heads / args.layout.num_kv_heads;
+  auto* const sums = reinterpret_cast<double*>(task.scratch);
+  for (std::int32_t row = task.query_begin; row < task.query_end; ++row) {
+    const std::int32_t position = task.first_position + row - task.query_begin;
+    for (std::int32_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head) {
+      attend(task, args.q + row * args.q_stride + head * head_dim, position, sums,
+             args.out + (std::int64_t{row} * args.num_heads + head) * head_dim);
+    }
+  }
+}
+
+}  // namespace quire

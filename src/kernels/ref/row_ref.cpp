@@ -1,0 +1,98 @@
+#include "kernels/ref/row_ref.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+void rms_norm(const float* x, const float* weight, float epsilon, std::int64_t cols, float* out) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < cols; ++i) sum += double{x[i]} * double{x[i]};
+  const double scale = 1.0 / std::sqrt(sum / static_cast<double>(cols) + double{epsilon});
+  for (std::int64_t i = 0; i < cols; ++i) {
+    out[i] = static_cast<float>(double{x[i]} * scale * double{weight[i]});
+  }
+}
+
+void silu_and_mul(const float* gate, const float* up, std::int64_t width, float* out) {
+  for (std::int64_t i = 0; i < width; ++i) {
+    out[i] = static_cast<float>(double{gate[i]} / (1.0 + std::exp(-double{gate[i]})) * up[i]);
+  }
+}
+
+void rotate(float* head, const float* cosines, const float* sines, std::int32_t pairs,
+            RopeStyle style) {
+  for (std::int32_t i = 0; i < pairs; ++i) {
+    float& first = style == RopeStyle::kHalves ? head[i] : head[2 * i];
+    float& second = style == RopeStyle::kHalves ? head[pairs + i] : head[2 * i + 1];
+    const double x = first;
+    const double y = second;
+    first = static_cast<float>(x * cosines[i] - y * sines[i]);
+    second = static_cast<float>(y * cosines[i] + x * sines[i]);
+  }
+}
+
+void store(const float* head, const KvLayout& layout, std::byte* to) {
+  for (std::int32_t i = 0; i < layout.head_dim; ++i) {
+    if (layout.dtype == DType::kBF16) {
+      const std::uint16_t bits = float_to_bf16(head[i]);
+      std::memcpy(to + i * sizeof(bits), &bits, sizeof(bits));
+    } else {
+      std::memcpy(to + i * sizeof(float), &head[i], sizeof(float));
+    }
+  }
+}
+
+void rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin, std::int64_t end) {
+  const KvLayout& layout = args.layout;
+  const std::int64_t head_dim = layout.head_dim;
+  const std::int64_t heads = args.num_heads + 2 * layout.num_kv_heads;
+  for (std::int64_t token = begin; token < end; ++token) {
+    float* const row = args.qkv + token * heads * head_dim;
+    const std::int32_t pairs = args.rotary_dim / 2;
+    const float* const cosines =
+        args.rope_table + std::int64_t{args.positions[token]} * args.rotary_dim;
+    for (std::int32_t head = 0; head < args.num_heads + layout.num_kv_heads; ++head) {
+      rotate(row + head * head_dim, cosines, cosines + pairs, pairs, args.style);
+    }
+    const auto block = static_cast<BlockId>(args.slot_mapping[token] / layout.block_size);
+    const auto slot = static_cast<std::int32_t>(args.slot_mapping[token] % layout.block_size);
+    const float* const keys = row + args.num_heads * head_dim;
+    const float* const values = keys + layout.num_kv_heads * head_dim;
+    for (std::int32_t head = 0; head < layout.num_kv_heads; ++head) {
+      store(keys + head * head_dim, layout, args.kv + layout.key_offset(block, head, slot));
+      store(values + head * head_dim, layout, args.kv + layout.value_offset(block, head, slot));
+    }
+  }
+}
+
+void argmax_and_log_sum_exp(const float* logits, std::int64_t cols, std::int32_t* best,
+                            float* log_sum_exp) {
+  std::int64_t index = -1;
+  for (std::int64_t i = 0; i < cols; ++i) {
+    if (!std::isnan(logits[i]) && (index < 0 || logits[i] > logits[index])) index = i;
+  }
+  *best = index < 0 ? 0 : static_cast<std::int32_t>(index);
+  const float largest = index < 0 ? std::numeric_limits<float>::quiet_NaN() : logits[index];
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < cols; ++i) sum += std::exp(double{logits[i]} - double{largest});
+  *log_sum_exp = std::isinf(largest) ? largest : static_cast<float>(largest + std::log(sum));
+}
+
+}  // namespace
+
+RowKernels ref_row_kernels() {
+  RowKernels kernels;
+  kernels.rms_norm = rms_norm;
+  kernels.silu_and_mul = silu_and_mul;
+  kernels.rope_and_cache = rope_and_cache;
+  kernels.attention = ref_attention;
+  kernels.argmax_and_log_sum_exp = argmax_and_log_sum_exp;
+  return kernels;
+}
+
+}  // namespace quire

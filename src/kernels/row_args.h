@@ -1,0 +1,46 @@
+// The arguments of ops that instruction-set levels see too: plain data, so that a file compiled
+// with instruction-set flags includes no code of the baseline.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kv_layout.h"
+
+namespace quire {
+
+// Which dimensions of a head form a rotated pair.
+enum class RopeStyle : std::uint8_t {
+  kHalves,       // (i, i + rotary_dim/2), as in Hugging Face checkpoints
+  kInterleaved,  // (2i, 2i + 1), as in GGUF files of the llama architecture
+};
+
+// Arguments of rope_and_cache().
+struct RopeAndCacheArgs {
+  // [num_tokens][(num_heads + 2 * num_kv_heads) * head_dim]: queries, keys, values; queries and
+  // keys are rotated in place.
+  float* qkv = nullptr;
+  std::int64_t num_tokens = 0;
+  std::int32_t num_heads = 0;
+  const std::int32_t* positions = nullptr;     // [num_tokens]
+  const std::int64_t* slot_mapping = nullptr;  // [num_tokens]: block_id * block_size + offset
+  // cos and sin of position p: rope_table + p * rotary_dim, first rotary_dim/2 cosines, then sines.
+  const float* rope_table = nullptr;
+  std::int32_t rotary_dim = 0;
+  RopeStyle style = RopeStyle::kHalves;
+  KvLayout layout;
+  std::byte* kv = nullptr;  // KV memory of this layer
+};
+
+// Arguments of attention().
+struct AttentionArgs {
+  const float* q = nullptr;  // [num_tokens][q_stride], heads of head_dim side by side
+  std::int64_t q_stride = 0;
+  std::int32_t num_heads = 0;
+  float scale = 1.0F;  // of the scores, before softmax
+  KvLayout layout;
+  const std::byte* kv = nullptr;  // KV memory of this layer
+  float* out = nullptr;           // [num_tokens][num_heads * head_dim]
+};
+
+}  // namespace quire

@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "kernels/op_table.h"
+#include "kernels/ops.h"
+
+namespace quire {
+namespace {
+
+// Elements below which handing work to another thread costs more than it saves.
+constexpr std::int64_t kGrainElements = 8192;
+
+std::int64_t rows_per_chunk(std::int64_t cols) {
+  return std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(cols, 1));
+}
+
+}  // namespace
+
+void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon, std::int64_t rows,
+              std::int64_t cols, float* out) {
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      ctx.table.rows.rms_norm(x + row * cols, weight, epsilon, cols, out + row * cols);
+    }
+  });
+}
+
+void silu_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
+                  float* out) {
+  ctx.pool.parallel_for(
+      rows, rows_per_chunk(width), [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const float* const gate = gate_up + row * 2 * width;
+          ctx.table.rows.silu_and_mul(gate, gate + width, width, out + row * width);
+        }
+      });
+}
+
+void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args) {
+  const std::int64_t elements =
+      std::int64_t{args.num_heads + 2 * args.layout.num_kv_heads} * args.layout.head_dim;
+  ctx.pool.parallel_for(args.num_tokens, rows_per_chunk(elements),
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          ctx.table.rows.rope_and_cache(args, begin, end);
+                        });
+}
+
+void argmax_and_log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows,
+                            std::int64_t cols, std::int32_t* best, float* log_sum_exp) {
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      ctx.table.rows.argmax_and_log_sum_exp(logits + row * cols, cols, best + row,
+                                            log_sum_exp + row);
+    }
+  });
+}
+
+}  // namespace quire

@@ -1,0 +1,27 @@
+#include <benchmark/benchmark.h>
+
+#include "tensor/thread_pool.h"
+
+namespace quire {
+namespace {
+
+// An empty region while the workers spin.
+void BM_ForkJoin(benchmark::State& state) {
+  ThreadPool pool(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    pool.run([](int worker) { benchmark::DoNotOptimize(worker); });
+  }
+}
+BENCHMARK(BM_ForkJoin)->DenseRange(1, default_num_threads())->UseRealTime();
+
+void BM_ParallelFor(benchmark::State& state) {
+  ThreadPool pool(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    pool.parallel_for(
+        64, 1, [](std::int64_t begin, std::int64_t, int) { benchmark::DoNotOptimize(begin); });
+  }
+}
+BENCHMARK(BM_ParallelFor)->DenseRange(1, default_num_threads())->UseRealTime();
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,151 @@
+#include "tensor/thread_pool.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tensor/cpu_count.h"
+
+namespace quire {
+namespace {
+
+TEST(ThreadPool, RunCallsEachWorkerOnce) {
+  for (const int threads : {1, 2, 3, 7}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.num_threads(), threads);
+    std::vector<int> calls(static_cast<std::size_t>(threads), 0);
+    for (int round = 1; round <= 200; ++round) {
+      pool.run([&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
+      for (const int count : calls) ASSERT_EQ(count, round);
+    }
+  }
+}
+
+TEST(ThreadPool, AtLeastOneThread) {
+  ThreadPool pool(0);
+  EXPECT_EQ(pool.num_threads(), 1);
+}
+
+TEST(ThreadPool, ParallelForCoversEachIndexOnce) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (const std::int64_t count : {0, 1, 2, 15, 16, 17, 1000}) {
+      for (const std::int64_t grain : {1, 3, 16, 5000}) {
+        std::vector<int> seen(static_cast<std::size_t>(count), 0);
+        pool.parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
+          EXPECT_EQ(begin % grain, 0);
+          EXPECT_LE(end - begin, grain);
+          EXPECT_LT(worker, threads);
+          for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+        });
+        for (const int times : seen) ASSERT_EQ(times, 1);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, WritesBeforeAndInsideRegionsAreSeen) {
+  ThreadPool pool(4);
+  std::vector<std::int64_t> values(4000);
+  for (std::int64_t round = 0; round < 100; ++round) {
+    for (auto& value : values) value = round;
+    pool.parallel_for(4000, 10, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) values[static_cast<std::size_t>(i)] += i;
+    });
+    for (std::int64_t i = 0; i < 4000; ++i) {
+      ASSERT_EQ(values[static_cast<std::size_t>(i)], round + i);
+    }
+  }
+}
+
+// Long enough for the workers, then for the caller, to be asleep.
+TEST(ThreadPool, WakesWorkersAndCallerThatSleep) {
+  ThreadPool pool(3);
+  std::atomic<int> calls{0};
+  for (int round = 0; round < 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    pool.run([&](int worker) {
+      if (worker != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++calls;
+    });
+  }
+  EXPECT_EQ(calls.load(), 15);
+}
+
+// Regions at random distances around the spin limit, where a lost wake-up would hang.
+TEST(ThreadPool, NoWakeUpIsLostAroundTheSpinLimit) {
+  ThreadPool pool(2);
+  std::atomic<int> calls{0};
+  for (int round = 0; round < 2000; ++round) {
+    const auto until =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(45000 + (round * 37) % 10000);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    pool.run([&](int) { calls.fetch_add(1, std::memory_order_relaxed); });
+  }
+  EXPECT_EQ(calls.load(), 4000);
+}
+
+TEST(ThreadPool, ManyMoreThreadsThanCpusFinish) {
+  ThreadPool pool(32);
+  std::atomic<int> calls{0};
+  for (int round = 0; round < 50; ++round) pool.run([&](int) { ++calls; });
+  EXPECT_EQ(calls.load(), 32 * 50);
+}
+
+TEST(ThreadPool, DefaultNumThreadsFitsTheAffinityMask) {
+  EXPECT_GE(default_num_threads(), 1);
+  EXPECT_LE(default_num_threads(), affinity_cpu_count());
+}
+
+class CgroupQuota : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::path(::testing::TempDir()) /
+            ("quire_cgroup_" + std::to_string(::getpid()));
+    std::filesystem::remove_all(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  std::filesystem::path root_;
+};
+
+TEST_F(CgroupQuota, VersionTwoTakesTheTightestAlongThePath) {
+  write("cpu.max", "max 100000\n");
+  write("a/cpu.max", "150000 100000\n");
+  write("a/b/cpu.max", "800000 100000\n");
+  EXPECT_EQ(cgroup_cpu_quota(root_, "0::/a/b\n"), 2);
+  EXPECT_EQ(cgroup_cpu_quota(root_, "0::/\n"), std::nullopt);
+}
+
+TEST_F(CgroupQuota, VersionTwoInsideAContainerReadsTheMountPoint) {
+  write("cpu.max", "300000 100000\n");
+  EXPECT_EQ(cgroup_cpu_quota(root_, "0::/not/visible\n"), 3);
+}
+
+TEST_F(CgroupQuota, VersionOne) {
+  write("cpu/x/cpu.cfs_quota_us", "50000\n");
+  write("cpu/x/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cgroup_cpu_quota(root_, "3:cpuset:/x\n1:cpu:/x\n0::/\n"), 1);
+  EXPECT_EQ(cgroup_cpu_quota(root_, "3:cpuset:/x\n0::/\n"), std::nullopt);
+  write("cpu,cpuacct/y/cpu.cfs_quota_us", "-1\n");
+  write("cpu,cpuacct/y/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cgroup_cpu_quota(root_, "1:cpu,cpuacct:/y\n"), std::nullopt);
+}
+
+TEST_F(CgroupQuota, UnreadableMeansNoLimit) {
+  write("cpu.max", "garbage\n");
+  EXPECT_EQ(cgroup_cpu_quota(root_, "0::/\nnonsense\n:\n"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace quire
