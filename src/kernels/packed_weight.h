@@ -32,6 +32,11 @@ enum class WeightLayout : std::uint8_t { kF32, kF16, kBF16, kInt8, kUint4, kInt4
 inline constexpr std::int64_t kPanelOutputs = 16;
 inline constexpr std::int64_t kGroupInputs = 32;
 
+// Bytes of one group of a panel: codes, scales, minima.
+inline constexpr std::int64_t kInt8GroupBytes = 512 + 32;
+inline constexpr std::int64_t kUint4GroupBytes = 256 + 32 + 32;
+inline constexpr std::int64_t kInt4GroupBytes = 256 + 32;
+
 std::string_view weight_layout_name(WeightLayout layout);
 
 // The layout that holds `encoding` without loss.

@@ -1,0 +1,71 @@
+#include "quant/encoding.h"
+
+#include <array>
+#include <cstring>
+
+#include "base/checked.h"
+#include "quant/group_row.h"
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<EncodingTraits, 6> kTraits = {{
+    {"F32", 1, 4},
+    {"F16", 1, 2},
+    {"BF16", 1, 2},
+    {"Q8_0", 32, 34},
+    {"Q4_0", 32, 18},
+    {"Q4_1", 32, 20},
+}};
+
+std::uint16_t load_u16(const std::uint8_t* data) {
+  std::uint16_t value = 0;
+  std::memcpy(&value, data, sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+const EncodingTraits& encoding_traits(Encoding encoding) {
+  return kTraits[static_cast<std::size_t>(encoding)];
+}
+
+std::optional<std::uint64_t> encoded_row_bytes(Encoding encoding, std::int64_t cols) {
+  const EncodingTraits& traits = encoding_traits(encoding);
+  if (cols < 0 || cols % traits.block_elements != 0) return std::nullopt;
+  return checked_mul(static_cast<std::uint64_t>(cols / traits.block_elements),
+                     static_cast<std::uint64_t>(traits.block_bytes));
+}
+
+void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count, float* out) {
+  switch (encoding) {
+    case Encoding::kF32:
+      std::memcpy(out, data, static_cast<std::size_t>(count) * 4);
+      return;
+    case Encoding::kF16:
+      for (std::int64_t i = 0; i < count; ++i) out[i] = f16_to_float(load_u16(data + 2 * i));
+      return;
+    case Encoding::kBF16:
+      for (std::int64_t i = 0; i < count; ++i) out[i] = bf16_to_float(load_u16(data + 2 * i));
+      return;
+    case Encoding::kQ8_0:
+    case Encoding::kQ4_0:
+    case Encoding::kQ4_1:
+      break;
+  }
+  const std::int64_t block_bytes = encoding_traits(encoding).block_bytes;
+  for (std::int64_t i = 0; i < count; i += kGroupSize) {
+    const WeightGroup group = read_group(encoding, data + i / kGroupSize * block_bytes);
+    const float scale = f16_to_float(group.scale);
+    const float minimum = f16_to_float(group.minimum);
+    for (int j = 0; j < kGroupSize; ++j) {
+      const auto code = static_cast<float>(group.codes[j] - group.zero);
+      // Two roundings, as the reference: the product's, then the sum's.
+      const float product = scale * code;
+      out[i + j] = product + minimum;
+    }
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,63 @@
+#include "quant/encoding.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+std::vector<std::uint8_t> from_hex(std::string_view hex) {
+  std::vector<std::uint8_t> bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(
+        static_cast<std::uint8_t>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
+  }
+  return bytes;
+}
+
+// The reference's decoded floats (gguf package), bit for bit.
+void check_golden(Encoding encoding, const std::string& file) {
+  const auto golden = read_json_file(QUIRE_SOURCE_DIR "/tests/data/quant/" + file, 1U << 24);
+  ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+  int cases = 0;
+  for (const json::value& item : golden->at("cases").as_array()) {
+    const auto encoded = from_hex(item.at("encoded").as_string());
+    const auto decoded = from_hex(item.at("decoded").as_string());
+    std::vector<float> values(decoded.size() / 4);
+    decode_row(encoding, encoded.data(), static_cast<std::int64_t>(values.size()), values.data());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      float expected = 0;
+      std::memcpy(&expected, decoded.data() + 4 * i, 4);
+      ASSERT_EQ(values[i], expected) << item.at("name").as_string() << " element " << i;
+    }
+    ++cases;
+  }
+  EXPECT_GT(cases, 3);
+}
+
+TEST(Encoding, Q8_0DecodesAsTheReference) { check_golden(Encoding::kQ8_0, "q8_0.json"); }
+TEST(Encoding, Q4_0DecodesAsTheReference) { check_golden(Encoding::kQ4_0, "q4_0.json"); }
+TEST(Encoding, Q4_1DecodesAsTheReference) { check_golden(Encoding::kQ4_1, "q4_1.json"); }
+
+TEST(Encoding, RowBytesNeedWholeBlocks) {
+  EXPECT_EQ(encoded_row_bytes(Encoding::kQ4_1, 64), 40U);
+  EXPECT_FALSE(encoded_row_bytes(Encoding::kQ4_1, 63).has_value());
+  EXPECT_FALSE(encoded_row_bytes(Encoding::kF32, -1).has_value());
+}
+
+TEST(FloatConvert, EveryHalfSurvivesTheRoundTrip) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    if ((half & 0x7C00) == 0x7C00 && (half & 0x3FF) != 0) continue;  // NaN
+    EXPECT_EQ(float_to_f16(f16_to_float(half)), half);
+  }
+}
+
+}  // namespace
+}  // namespace quire
