@@ -213,4 +213,55 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
   return weight;
 }
 
+void PackedWeight::decode_output(std::int64_t n, float* out) const {
+  const std::uint8_t* data = panel(n / kPanelOutputs);
+  const std::int64_t column = n % kPanelOutputs;
+  const auto half_at = [](const std::uint8_t* from) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, from, 2);
+    return bits;
+  };
+  switch (layout_) {
+    case WeightLayout::kF32:
+      for (std::int64_t k = 0; k < inputs_; ++k) {
+        std::memcpy(out + k, data + 4 * (k * kPanelOutputs + column), 4);
+      }
+      return;
+    case WeightLayout::kF16:
+      for (std::int64_t k = 0; k < inputs_; ++k) {
+        out[k] = f16_to_float(half_at(data + 2 * (k * kPanelOutputs + column)));
+      }
+      return;
+    case WeightLayout::kBF16:
+      for (std::int64_t k = 0; k < inputs_; ++k) {
+        out[k] = bf16_to_float(half_at(data + 2 * ((k / 2 * kPanelOutputs + column) * 2 + k % 2)));
+      }
+      return;
+    case WeightLayout::kInt8:
+    case WeightLayout::kUint4:
+    case WeightLayout::kInt4:
+      break;
+  }
+  const bool int8 = layout_ == WeightLayout::kInt8;
+  const bool has_minimum = layout_ == WeightLayout::kUint4;
+  const std::int64_t code_bytes = int8 ? 512 : 256;
+  const auto group_bytes = static_cast<std::int64_t>(panel_bytes(layout_, kGroupInputs));
+  for (std::int64_t k = 0; k < inputs_; ++k) {
+    const std::uint8_t* group = data + k / kGroupInputs * group_bytes;
+    const std::int64_t i = k % (int8 ? kGroupInputs : kGroupInputs / 2);
+    const std::uint8_t byte = group[(i / 4 * kPanelOutputs + column) * 4 + i % 4];
+    int code = 0;
+    if (int8) {
+      code = static_cast<std::int8_t>(byte);
+    } else {
+      code =
+          (k % kGroupInputs < kGroupInputs / 2 ? byte & 0x0F : byte >> 4) - (has_minimum ? 0 : 8);
+    }
+    const float product =
+        f16_to_float(half_at(group + code_bytes + 2 * column)) * static_cast<float>(code);
+    out[k] = has_minimum ? product + f16_to_float(half_at(group + code_bytes + 32 + 2 * column))
+                         : product + 0.0F;
+  }
+}
+
 }  // namespace quire

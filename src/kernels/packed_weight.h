@@ -67,6 +67,9 @@ class PackedWeight {
            static_cast<std::uint64_t>(index) * panel_bytes(layout_, inputs_);
   }
 
+  // The weights of output `n` as floats, exactly: out[inputs()].
+  void decode_output(std::int64_t n, float* out) const;
+
  private:
   WeightLayout layout_ = WeightLayout::kF32;
   std::int64_t outputs_ = 0;
