@@ -1,0 +1,292 @@
+// Attention on every level: against a plain softmax in double, and bit for bit against itself under
+// every block size, chunking, batch and number of threads.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/level_test_support.h"
+#include "kernels/ops.h"
+#include "kernels/sizing.h"
+#include "tensor/buffer.h"
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+struct Shape {
+  std::int32_t num_heads = 1;
+  std::int32_t num_kv_heads = 1;
+  std::int32_t head_dim = 64;
+  DType dtype = DType::kBF16;
+};
+
+// Queries, keys and values of one sequence, for all its positions.
+struct Sequence {
+  Shape shape;
+  std::int32_t length;
+  std::vector<float> q;  // [length][num_heads][head_dim]
+  std::vector<float> k;  // [length][num_kv_heads][head_dim]
+  std::vector<float> v;
+
+  Sequence(const Shape& s, std::int32_t n, unsigned seed, float spread = 1.0F)
+      : shape(s), length(n) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal(0.0F, spread);
+    const auto fill = [&](std::vector<float>& to, std::int32_t heads) {
+      to.resize(static_cast<std::size_t>(n) * static_cast<std::size_t>(heads * s.head_dim));
+      for (float& value : to) value = normal(generator);
+    };
+    fill(q, s.num_heads);
+    fill(k, s.num_kv_heads);
+    fill(v, s.num_kv_heads);
+  }
+
+  float scale() const { return 1.0F / std::sqrt(static_cast<float>(shape.head_dim)); }
+};
+
+// KV memory in blocks, and the block tables of some sequences, in shuffled order.
+class Cache {
+ public:
+  Cache(const Shape& shape, std::int32_t block_size, const std::vector<Sequence>& sequences,
+        unsigned seed)
+      : layout_{shape.dtype, block_size, shape.num_kv_heads, shape.head_dim} {
+    std::size_t blocks = 0;
+    for (const Sequence& s : sequences) {
+      const auto count = static_cast<std::size_t>((s.length + block_size - 1) / block_size);
+      tables_.emplace_back(count);
+      blocks += count;
+    }
+    std::vector<BlockId> ids(blocks);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937(seed));
+    // What nobody wrote is NaN: a key that must not be seen would show.
+    memory_.assign(blocks * layout_.block_bytes(), std::byte{0xFF});
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      for (BlockId& id : tables_[i]) id = ids[next++];
+    }
+  }
+
+  // Writes positions [begin, end) of `sequence`.
+  void write(std::size_t index, const Sequence& sequence, std::int32_t begin, std::int32_t end) {
+    for (std::int32_t position = begin; position < end; ++position) {
+      const BlockId block = tables_[index][static_cast<std::size_t>(position / layout_.block_size)];
+      const std::int32_t slot = position % layout_.block_size;
+      for (std::int32_t head = 0; head < layout_.num_kv_heads; ++head) {
+        const auto from =
+            static_cast<std::size_t>((position * layout_.num_kv_heads + head) * layout_.head_dim);
+        store(&sequence.k[from], memory_.data() + layout_.key_offset(block, head, slot));
+        store(&sequence.v[from], memory_.data() + layout_.value_offset(block, head, slot));
+      }
+    }
+  }
+
+  const KvLayout& layout() const { return layout_; }
+  const std::byte* memory() const { return memory_.data(); }
+  const BlockId* table(std::size_t index) const { return tables_[index].data(); }
+
+ private:
+  void store(const float* from, std::byte* to) const {
+    for (std::int32_t i = 0; i < layout_.head_dim; ++i) {
+      if (layout_.dtype == DType::kF32) {
+        std::memcpy(to + i * 4, from + i, 4);
+      } else {
+        const std::uint16_t bits = float_to_bf16(from[i]);
+        std::memcpy(to + i * 2, &bits, 2);
+      }
+    }
+  }
+
+  KvLayout layout_;
+  std::vector<std::byte> memory_;
+  std::vector<std::vector<BlockId>> tables_;
+};
+
+// The outputs of all positions of all sequences, in steps of at most `chunk` positions of each.
+std::vector<std::vector<float>> run(IsaLevel level, const std::vector<Sequence>& sequences,
+                                    std::int32_t block_size, std::int32_t chunk, int threads) {
+  const Shape& shape = sequences.front().shape;
+  const auto row = static_cast<std::size_t>(shape.num_heads * shape.head_dim);
+  Cache cache(shape, block_size, sequences, static_cast<unsigned>(block_size * 1000 + chunk));
+  ThreadPool pool(threads);
+  Buffer workspace =
+      Buffer::allocate(
+          workspace_bytes(1, 32, shape.head_dim, shape.num_heads / shape.num_kv_heads, threads))
+          .value();
+  OpContext ctx{pool, op_table(level), workspace.bytes()};
+  AttentionPlan plan;
+  std::vector<std::vector<float>> out(sequences.size());
+  for (std::int32_t begin = 0;; begin += chunk) {
+    std::vector<std::int32_t> query_start_loc = {0};
+    std::vector<std::int32_t> seq_lens;
+    std::vector<const BlockId*> tables;
+    std::vector<float> q;
+    std::vector<std::size_t> active;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      const Sequence& s = sequences[i];
+      if (begin >= s.length) continue;
+      const std::int32_t end = std::min(begin + chunk, s.length);
+      cache.write(i, s, begin, end);
+      active.push_back(i);
+      query_start_loc.push_back(query_start_loc.back() + end - begin);
+      seq_lens.push_back(end);
+      tables.push_back(cache.table(i));
+      q.insert(q.end(), s.q.begin() + static_cast<std::ptrdiff_t>(row) * begin,
+               s.q.begin() + static_cast<std::ptrdiff_t>(row) * end);
+    }
+    if (active.empty()) return out;
+    plan.build({static_cast<std::int32_t>(active.size()), query_start_loc.data(), seq_lens.data(),
+                tables.data()},
+               shape.num_kv_heads);
+    std::vector<float> step_out(q.size(), std::numeric_limits<float>::quiet_NaN());
+    AttentionArgs args;
+    args.q = q.data();
+    args.q_stride = static_cast<std::int64_t>(row);
+    args.num_heads = shape.num_heads;
+    args.scale = sequences.front().scale();
+    args.layout = cache.layout();
+    args.kv = cache.memory();
+    args.out = step_out.data();
+    attention(ctx, plan, args);
+    for (std::size_t a = 0; a < active.size(); ++a) {
+      out[active[a]].insert(
+          out[active[a]].end(),
+          step_out.begin() + static_cast<std::ptrdiff_t>(row) * query_start_loc[a],
+          step_out.begin() + static_cast<std::ptrdiff_t>(row) * query_start_loc[a + 1]);
+    }
+  }
+}
+
+// Softmax over all scores at once, in double.
+std::vector<double> expected_output(const Sequence& s, std::int32_t position, std::int32_t head) {
+  const Shape& shape = s.shape;
+  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const auto kv_heads = static_cast<std::size_t>(shape.num_kv_heads);
+  const auto kv_head = static_cast<std::size_t>(head / (shape.num_heads / shape.num_kv_heads));
+  const float* q = s.q.data() + static_cast<std::size_t>(position * shape.num_heads + head) * d;
+  const auto cached = [&](float x) {
+    return double{shape.dtype == DType::kF32 ? x : bf16_to_float(float_to_bf16(x))};
+  };
+  const auto keys = static_cast<std::size_t>(position + 1);
+  std::vector<double> weights(keys, 0.0);
+  for (std::size_t key = 0; key < keys; ++key) {
+    for (std::size_t i = 0; i < d; ++i) {
+      weights[key] += q[i] * cached(s.k[(key * kv_heads + kv_head) * d + i]);
+    }
+    weights[key] *= double{s.scale()};
+  }
+  const double largest = *std::max_element(weights.begin(), weights.end());
+  double total = 0.0;
+  for (double& weight : weights) total += weight = std::exp(weight - largest);
+  std::vector<double> out(d, 0.0);
+  for (std::size_t key = 0; key < keys; ++key) {
+    for (std::size_t i = 0; i < d; ++i) {
+      out[i] += weights[key] / total * cached(s.v[(key * kv_heads + kv_head) * d + i]);
+    }
+  }
+  return out;
+}
+
+class Attention : public ::testing::TestWithParam<IsaLevel> {};
+
+// Outputs are averages of values of size about 1; the scores' rounding, about 1e-6 of the largest
+// score's terms, is what they may differ by.
+TEST_P(Attention, AgreesWithPlainSoftmax) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const std::vector<Shape> shapes = {{9, 3, 64, DType::kBF16},  {4, 4, 8, DType::kF32},
+                                     {16, 1, 20, DType::kBF16}, {2, 1, 80, DType::kF32},
+                                     {8, 1, 128, DType::kBF16}, {2, 2, 256, DType::kBF16},
+                                     {5, 1, 33, DType::kF32},   {34, 2, 40, DType::kBF16}};
+  for (const Shape& shape : shapes) {
+    const std::vector<Sequence> sequences = {Sequence(shape, 83, 1)};
+    const auto out = run(GetParam(), sequences, 16, 83, 2);
+    const auto d = static_cast<std::size_t>(shape.head_dim);
+    for (const std::int32_t position : {0, 1, 3, 4, 30, 31, 32, 33, 63, 64, 82}) {
+      for (std::int32_t head = 0; head < shape.num_heads; ++head) {
+        const auto expected = expected_output(sequences[0], position, head);
+        const float* actual =
+            out[0].data() + static_cast<std::size_t>(position * shape.num_heads + head) * d;
+        for (std::size_t i = 0; i < d; ++i) {
+          ASSERT_NEAR(actual[i], expected[i], 5e-6)
+              << "head_dim " << d << " position " << position << " head " << head;
+        }
+      }
+    }
+  }
+}
+
+// Scores in the hundreds: weights underflow, and the running maximum jumps.
+TEST_P(Attention, AgreesOnLargeScores) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const Shape shape{3, 1, 64, DType::kF32};
+  const std::vector<Sequence> sequences = {Sequence(shape, 200, 2, 6.0F)};
+  const auto out = run(GetParam(), sequences, 16, 200, 1);
+  for (const std::int32_t position : {0, 5, 50, 199}) {
+    for (std::int32_t head = 0; head < 3; ++head) {
+      const auto expected = expected_output(sequences[0], position, head);
+      for (std::size_t i = 0; i < 64; ++i) {
+        const auto at = static_cast<std::size_t>(position * 3 + head) * 64 + i;
+        ASSERT_NEAR(out[0][at], expected[i], 3e-3) << position;
+      }
+    }
+  }
+}
+
+TEST_P(Attention, BitsDependOnNeitherBlocksNorChunksNorBatchNorThreads) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const std::vector<Shape> shapes = {{9, 3, 64, DType::kBF16},
+                                     {9, 3, 64, DType::kF32},
+                                     {4, 4, 20, DType::kBF16},
+                                     {8, 1, 16, DType::kF32}};
+  for (const Shape& shape : shapes) {
+    const std::vector<Sequence> sequences = {Sequence(shape, 101, 3), Sequence(shape, 64, 4),
+                                             Sequence(shape, 1, 5), Sequence(shape, 37, 6)};
+    std::vector<std::vector<float>> alone;
+    for (const Sequence& sequence : sequences) {
+      alone.push_back(run(GetParam(), {sequence}, 16, 1000, 1)[0]);
+    }
+    for (const std::int32_t block_size : {1, 2, 3, 16, 32}) {
+      for (const std::int32_t chunk : {1, 5, 32, 40, 1000}) {
+        const int threads = 1 + chunk % 2;
+        const auto batch = run(GetParam(), sequences, block_size, chunk, threads);
+        for (std::size_t i = 0; i < sequences.size(); ++i) {
+          ASSERT_EQ(batch[i].size(), alone[i].size());
+          ASSERT_EQ(std::memcmp(batch[i].data(), alone[i].data(), alone[i].size() * sizeof(float)),
+                    0)
+              << "sequence " << i << " block size " << block_size << " chunk " << chunk;
+        }
+      }
+    }
+  }
+}
+
+// The bits of one thread and two.
+TEST_P(Attention, ThreadsDoNotChangeBits) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const Shape shape{6, 2, 48, DType::kBF16};
+  const std::vector<Sequence> sequences = {Sequence(shape, 150, 7), Sequence(shape, 90, 8)};
+  const auto one = run(GetParam(), sequences, 16, 64, 1);
+  for (const int threads : {2, 3}) EXPECT_EQ(run(GetParam(), sequences, 16, 64, threads), one);
+}
+
+TEST_P(Attention, NanInAKeyReachesTheQueriesThatSeeItAndNoOther) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const Shape shape{2, 1, 64, DType::kF32};
+  std::vector<Sequence> sequences = {Sequence(shape, 50, 9)};
+  sequences[0].k[std::size_t{40} * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
+  const auto out = run(GetParam(), sequences, 16, 50, 1);
+  for (std::size_t i = 0; i < out[0].size(); ++i) {
+    ASSERT_EQ(std::isnan(out[0][i]), i / 128 >= 40) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, Attention, kAllLevels, level_test_name);
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,17 @@
+#include "kernels/cpu/avx2/row_avx2.h"
+
+#include "kernels/cpu/attention.inl.h"
+#include "kernels/cpu/row_kernels.inl.h"
+#include "kernels/cpu/vec_avx2.h"
+
+namespace quire {
+
+void set_avx2_rows(RowKernels& kernels) {
+  kernels.rms_norm = vec_rms_norm<Vec8>;
+  kernels.silu_and_mul = vec_silu_and_mul_row<Vec8>;
+  kernels.rope_and_cache = vec_rope_and_cache<Vec8>;
+  kernels.attention = vec_attention<Vec8>;
+  kernels.argmax_and_log_sum_exp = vec_argmax_and_log_sum_exp<Vec8>;
+}
+
+}  // namespace quire

@@ -1,0 +1,17 @@
+#include "kernels/cpu/avx512/row_avx512.h"
+
+#include "kernels/cpu/attention.inl.h"
+#include "kernels/cpu/row_kernels.inl.h"
+#include "kernels/cpu/vec_avx512.h"
+
+namespace quire {
+
+void set_avx512_rows(RowKernels& kernels) {
+  kernels.rms_norm = vec_rms_norm<Vec16>;
+  kernels.silu_and_mul = vec_silu_and_mul_row<Vec16>;
+  kernels.rope_and_cache = vec_rope_and_cache<Vec16>;
+  kernels.attention = vec_attention<Vec16>;
+  kernels.argmax_and_log_sum_exp = vec_argmax_and_log_sum_exp<Vec16>;
+}
+
+}  // namespace quire

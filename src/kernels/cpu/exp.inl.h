@@ -1,0 +1,28 @@
+// The exponential function of a vector of floats.
+#pragma once
+
+namespace quire {
+
+// Within 2 units in the last place; 0 where the result would be subnormal, infinity above the
+// range, NaN for NaN. x = n ln 2 + r with |r| <= ln(2) / 2, where the Taylor series of degree 7 is
+// exact to less than half a unit.
+template <class V>
+inline typename V::F vec_exp(typename V::F x) {
+  using F = typename V::F;
+  const F n = V::round(V::mul(x, V::set1(0x1.715476p+0F)));
+  F r = V::fnma(n, V::set1(0x1.62E4p-1F), x);  // ln 2 in two parts
+  r = V::fnma(n, V::set1(0x1.7F7D1Cp-20F), r);
+  F p = V::set1(1.0F / 5040.0F);
+  p = V::fma(p, r, V::set1(1.0F / 720.0F));
+  p = V::fma(p, r, V::set1(1.0F / 120.0F));
+  p = V::fma(p, r, V::set1(1.0F / 24.0F));
+  p = V::fma(p, r, V::set1(1.0F / 6.0F));
+  p = V::fma(p, r, V::set1(0.5F));
+  p = V::fma(p, r, V::set1(1.0F));
+  p = V::fma(p, r, V::set1(1.0F));
+  F result = V::scale_by_power(p, n);
+  result = V::where_less(x, V::set1(-0x1.5D589Ep+6F), V::zero(), result);  // ln of the least normal
+  return V::where_less(V::set1(0x1.62E42Ep+6F), x, V::set1(__builtin_inff()), result);
+}
+
+}  // namespace quire

@@ -1,0 +1,213 @@
+// Row kernels over a vector type V (vec_avx2.h, vec_avx512.h). Sums run in lanes and are folded in
+// an order that depends on the number of columns alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/exp.inl.h"
+#include "kernels/cpu/unroll.h"
+#include "kernels/row_kernels.h"
+
+namespace quire {
+
+template <class V>
+inline void vec_rms_norm(const float* x, const float* weight, float epsilon, std::int64_t cols,
+                         float* out) {
+  using F = typename V::F;
+  constexpr int kSums = 4;
+  F sums[kSums] = {V::zero(), V::zero(), V::zero(), V::zero()};
+  std::int64_t i = 0;
+  for (; i + kSums * V::kWidth <= cols; i += kSums * V::kWidth) {
+    QUIRE_UNROLL
+    for (int s = 0; s < kSums; ++s) {
+      const F v = V::load(x + i + s * V::kWidth);
+      sums[s] = V::fma(v, v, sums[s]);
+    }
+  }
+  for (; i + V::kWidth <= cols; i += V::kWidth) {
+    const F v = V::load(x + i);
+    sums[0] = V::fma(v, v, sums[0]);
+  }
+  const int rest = static_cast<int>(cols - i);
+  if (rest != 0) {
+    const F v = V::load_first(x + i, rest);
+    sums[1] = V::fma(v, v, sums[1]);
+  }
+  const float sum = V::sum(V::add(V::add(sums[0], sums[1]), V::add(sums[2], sums[3])));
+  const F scale = V::set1(1.0F / __builtin_sqrtf(sum / static_cast<float>(cols) + epsilon));
+  for (i = 0; i + V::kWidth <= cols; i += V::kWidth) {
+    V::store(out + i, V::mul(V::mul(V::load(x + i), scale), V::load(weight + i)));
+  }
+  if (rest != 0) {
+    const F v = V::mul(V::load_first(x + i, rest), scale);
+    V::store_first(out + i, V::mul(v, V::load_first(weight + i, rest)), rest);
+  }
+}
+
+template <class V>
+inline typename V::F vec_silu_and_mul(typename V::F gate, typename V::F up) {
+  const typename V::F e = vec_exp<V>(V::sub(V::zero(), gate));
+  return V::mul(V::div(gate, V::add(V::set1(1.0F), e)), up);
+}
+
+template <class V>
+inline void vec_silu_and_mul_row(const float* gate, const float* up, std::int64_t width,
+                                 float* out) {
+  std::int64_t i = 0;
+  for (; i + V::kWidth <= width; i += V::kWidth) {
+    V::store(out + i, vec_silu_and_mul<V>(V::load(gate + i), V::load(up + i)));
+  }
+  const int rest = static_cast<int>(width - i);
+  if (rest != 0) {
+    V::store_first(out + i,
+                   vec_silu_and_mul<V>(V::load_first(gate + i, rest), V::load_first(up + i, rest)),
+                   rest);
+  }
+}
+
+template <class V>
+inline void rotate_halves(float* head, const float* cosines, const float* sines, int pairs) {
+  using F = typename V::F;
+  int i = 0;
+  for (; i + V::kWidth <= pairs; i += V::kWidth) {
+    const F x = V::load(head + i);
+    const F y = V::load(head + pairs + i);
+    const F c = V::load(cosines + i);
+    const F s = V::load(sines + i);
+    V::store(head + i, V::fnma(y, s, V::mul(x, c)));
+    V::store(head + pairs + i, V::fma(x, s, V::mul(y, c)));
+  }
+  const int rest = pairs - i;
+  if (rest != 0) {
+    const F x = V::load_first(head + i, rest);
+    const F y = V::load_first(head + pairs + i, rest);
+    const F c = V::load_first(cosines + i, rest);
+    const F s = V::load_first(sines + i, rest);
+    V::store_first(head + i, V::fnma(y, s, V::mul(x, c)), rest);
+    V::store_first(head + pairs + i, V::fma(x, s, V::mul(y, c)), rest);
+  }
+}
+
+template <class V>
+inline void rotate_interleaved(float* head, const float* cosines, const float* sines, int pairs) {
+  using F = typename V::F;
+  int i = 0;
+  for (; i + V::kWidth / 2 <= pairs; i += V::kWidth / 2) {
+    const F x = V::load(head + 2 * i);
+    const F s = V::load_doubled(sines + i);
+    V::store(head + 2 * i,
+             V::fmaddsub(x, V::load_doubled(cosines + i), V::mul(V::swap_pairs(x), s)));
+  }
+  for (; i < pairs; ++i) {
+    const float x = head[2 * i];
+    const float y = head[2 * i + 1];
+    head[2 * i] = x * cosines[i] - y * sines[i];
+    head[2 * i + 1] = y * cosines[i] + x * sines[i];
+  }
+}
+
+// One head into the cache, rounded to its type.
+template <class V>
+inline void store_head(const float* head, int head_dim, DType dtype, std::byte* to) {
+  if (dtype == DType::kF32) {
+    __builtin_memcpy(to, head, static_cast<std::size_t>(head_dim) * sizeof(float));
+    return;
+  }
+  int i = 0;
+  for (; i + V::kWidth <= head_dim; i += V::kWidth) {
+    V::store_bf16(to + i * 2, V::load(head + i));
+  }
+  const int rest = head_dim - i;
+  if (rest != 0) {
+    std::uint16_t rounded[V::kWidth];
+    V::store_bf16(rounded, V::load_first(head + i, rest));
+    __builtin_memcpy(to + i * 2, rounded, static_cast<std::size_t>(rest) * 2);
+  }
+}
+
+template <class V>
+inline void vec_rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin, std::int64_t end) {
+  const KvLayout& layout = args.layout;
+  const std::int32_t head_dim = layout.head_dim;
+  const std::int32_t num_kv_heads = layout.num_kv_heads;
+  const std::int32_t rotated_heads = args.num_heads + num_kv_heads;
+  const std::int32_t pairs = args.rotary_dim / 2;
+  for (std::int64_t token = begin; token < end; ++token) {
+    float* const row = args.qkv + token * (std::int64_t{rotated_heads} + num_kv_heads) * head_dim;
+    const float* const cosines =
+        args.rope_table + std::int64_t{args.positions[token]} * args.rotary_dim;
+    for (std::int32_t head = 0; head < rotated_heads; ++head) {
+      float* const x = row + std::int64_t{head} * head_dim;
+      if (args.style == RopeStyle::kHalves) {
+        rotate_halves<V>(x, cosines, cosines + pairs, pairs);
+      } else {
+        rotate_interleaved<V>(x, cosines, cosines + pairs, pairs);
+      }
+    }
+    const auto block = static_cast<BlockId>(args.slot_mapping[token] / layout.block_size);
+    const auto slot = static_cast<std::int32_t>(args.slot_mapping[token] % layout.block_size);
+    const float* const keys = row + std::int64_t{args.num_heads} * head_dim;
+    const float* const values = keys + std::int64_t{num_kv_heads} * head_dim;
+    for (std::int32_t head = 0; head < num_kv_heads; ++head) {
+      const std::int64_t offset = std::int64_t{head} * head_dim;
+      store_head<V>(keys + offset, head_dim, layout.dtype,
+                    args.kv + layout.key_offset(block, head, slot));
+      store_head<V>(values + offset, head_dim, layout.dtype,
+                    args.kv + layout.value_offset(block, head, slot));
+    }
+  }
+}
+
+// The largest number of a row; NaN counts as smaller than any.
+template <class V>
+inline float largest_of_row(const float* x, std::int64_t cols) {
+  using F = typename V::F;
+  const F lowest = V::set1(-__builtin_inff());
+  F best = lowest;
+  std::int64_t i = 0;
+  for (; i + V::kWidth <= cols; i += V::kWidth) best = V::max(V::load(x + i), best);
+  const int rest = static_cast<int>(cols - i);
+  if (rest != 0) best = V::max(V::keep_first(V::load_first(x + i, rest), rest, lowest), best);
+  return V::largest(best);
+}
+
+template <class V>
+inline void vec_argmax_and_log_sum_exp(const float* x, std::int64_t cols, std::int32_t* best,
+                                       float* log_sum_exp) {
+  using F = typename V::F;
+  const float largest = largest_of_row<V>(x, cols);
+  const F pivot = V::set1(largest);
+  const std::int64_t whole = cols / V::kWidth * V::kWidth;
+  const int rest = static_cast<int>(cols - whole);
+  const F tail = rest == 0 ? V::zero() : V::load_first(x + whole, rest);
+
+  *best = 0;  // stays where all are NaN
+  std::int64_t i = 0;
+  unsigned equal = 0;
+  for (; i < whole && equal == 0; i += V::kWidth) equal = V::equal_lanes(V::load(x + i), pivot);
+  if (equal != 0) {
+    *best = static_cast<std::int32_t>(i - V::kWidth + __builtin_ctz(equal));
+  } else if (rest != 0) {
+    equal = V::equal_lanes(tail, pivot) & ((1U << rest) - 1U);
+    if (equal != 0) *best = static_cast<std::int32_t>(whole + __builtin_ctz(equal));
+  }
+
+  if (equal != 0 && __builtin_isinf(largest)) {
+    *log_sum_exp = largest;
+    return;
+  }
+  F sums[2] = {V::zero(), V::zero()};
+  for (i = 0; i + 2 * V::kWidth <= whole; i += 2 * V::kWidth) {
+    sums[0] = V::add(sums[0], vec_exp<V>(V::sub(V::load(x + i), pivot)));
+    sums[1] = V::add(sums[1], vec_exp<V>(V::sub(V::load(x + i + V::kWidth), pivot)));
+  }
+  if (i < whole) sums[0] = V::add(sums[0], vec_exp<V>(V::sub(V::load(x + i), pivot)));
+  if (rest != 0) {
+    const F e = vec_exp<V>(V::sub(tail, pivot));
+    sums[1] = V::add(sums[1], V::keep_first(e, rest, V::zero()));
+  }
+  *log_sum_exp = largest + __builtin_logf(V::sum(V::add(sums[0], sums[1])));
+}
+
+}  // namespace quire

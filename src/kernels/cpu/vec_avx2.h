@@ -1,0 +1,99 @@
+// Eight floats in an AVX2 register, behind the small interface that the row and attention kernels
+// are written against (vec_avx512.h is its twin of sixteen). For files of the avx2 level only;
+// internal linkage, so that no copy compiled with other flags can take its place.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/intrinsics.h"
+
+namespace quire {
+namespace {
+
+struct Vec8 {
+  using F = __m256;
+  static constexpr int kWidth = 8;
+
+  static F zero() { return _mm256_setzero_ps(); }
+  static F set1(float x) { return _mm256_set1_ps(x); }
+  static F load(const float* p) { return _mm256_loadu_ps(p); }
+  static void store(float* p, F x) { _mm256_storeu_ps(p, x); }
+  // The first n lanes (n < kWidth) from memory, the others zero.
+  static F load_first(const float* p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
+  static void store_first(float* p, F x, int n) { _mm256_maskstore_ps(p, first_lanes(n), x); }
+
+  static F add(F a, F b) { return _mm256_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
+  static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+  static F div(F a, F b) { return _mm256_div_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }    // a * b + c
+  static F fnma(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }  // c - a * b
+  // a * b - c in even lanes, a * b + c in odd ones.
+  static F fmaddsub(F a, F b, F c) { return _mm256_fmaddsub_ps(a, b, c); }
+  static F max(F a, F b) { return _mm256_max_ps(a, b); }  // b where a or b is NaN
+  static F round(F x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+  // x * 2^n for integral n, while the result is a normal number.
+  static F scale_by_power(F x, F n) {
+    const __m256i shift = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), shift));
+  }
+  static F where_less(F a, F b, F yes, F no) {  // no where a or b is NaN
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+  }
+  // x in lanes below n (any n), `other` in the rest.
+  static F keep_first(F x, int n, F other) {
+    return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(first_lanes(n)));
+  }
+  static unsigned equal_lanes(F a, F b) {
+    return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)));
+  }
+
+  static F swap_pairs(F x) { return _mm256_permute_ps(x, 0xB1); }
+  static F load_doubled(const float* p) {  // p[0] p[0] p[1] p[1] ...
+    const __m256 half = _mm256_castps128_ps256(_mm_loadu_ps(p));
+    return _mm256_permutevar8x32_ps(half, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+  }
+
+  // Sums of a, b, c and d into out[0..3], each by ((0+1)+(2+3)) + ((4+5)+(6+7)).
+  static void sum4(F a, F b, F c, F d, float* out) {
+    const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
+  }
+  static float sum(F x) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  static float largest(F x) {
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
+
+  static F load_bf16(const void* p) {
+    const __m128i bits = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+  // Rounds to nearest even; NaN stays NaN.
+  static void store_bf16(void* p, F x) {
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded =
+        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    const __m256i high = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+    const __m128i packed =
+        _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+    _mm_storeu_si128(static_cast<__m128i*>(p), packed);
+  }
+
+ private:
+  static __m256i first_lanes(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+};
+
+}  // namespace
+}  // namespace quire

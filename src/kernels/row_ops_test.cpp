@@ -1,0 +1,272 @@
+// Row ops on every level against double arithmetic, on odd sizes.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/level_test_support.h"
+#include "kernels/ops.h"
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> random_floats(std::size_t count, float spread, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0.0F, spread);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+class RowOps : public ::testing::TestWithParam<IsaLevel> {
+ protected:
+  ThreadPool pool_{2};
+  OpContext ctx_{pool_, op_table(GetParam()), {}};
+};
+
+TEST_P(RowOps, RmsNorm) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int64_t cols : {1, 7, 8, 15, 16, 17, 63, 64, 100, 576, 2047, 8192}) {
+    const std::int64_t rows = 5;
+    const auto n = static_cast<std::size_t>(cols);
+    auto x = random_floats(static_cast<std::size_t>(rows) * n, 3.0F, 1);
+    x[0] = 1000.0F;  // one outlier, as trained models have
+    const auto weight = random_floats(n, 1.0F, 2);
+    std::vector<float> out(x.size(), kNan);
+    rms_norm(ctx_, x.data(), weight.data(), 1e-5F, rows, cols, out.data());
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+      double sum = 0.0;
+      for (std::size_t c = 0; c < n; ++c) sum += double{x[r * n + c]} * x[r * n + c];
+      const double scale = 1.0 / std::sqrt(sum / static_cast<double>(n) + 1e-5);
+      for (std::size_t c = 0; c < n; ++c) {
+        const double expected = x[r * n + c] * scale * weight[c];
+        ASSERT_NEAR(out[r * n + c], expected, 2e-6 * std::abs(expected) + 1e-30) << cols;
+      }
+    }
+  }
+}
+
+// A row's numbers depend neither on the rows around it nor on the threads.
+TEST_P(RowOps, RmsNormOfARowIsTheSameInAnyBatch) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const auto x = random_floats(std::size_t{40} * 577, 1.0F, 3);
+  const auto weight = random_floats(577, 1.0F, 4);
+  std::vector<float> all(x.size());
+  rms_norm(ctx_, x.data(), weight.data(), 1e-6F, 40, 577, all.data());
+  std::vector<float> one(577);
+  for (std::size_t row = 0; row < 40; ++row) {
+    rms_norm(ctx_, x.data() + row * 577, weight.data(), 1e-6F, 1, 577, one.data());
+    ASSERT_EQ(std::memcmp(one.data(), all.data() + row * 577, 577 * sizeof(float)), 0);
+  }
+}
+
+TEST_P(RowOps, SiluAndMul) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int64_t width : {1, 8, 9, 16, 31, 1536, 5000}) {
+    const std::int64_t rows = 3;
+    const auto n = static_cast<std::size_t>(width);
+    auto x = random_floats(static_cast<std::size_t>(rows) * 2 * n, 5.0F, 5);
+    x[0] = -200.0F;
+    x[2 * n] = 200.0F;
+    std::vector<float> out(static_cast<std::size_t>(rows) * n, kNan);
+    silu_and_mul(ctx_, x.data(), rows, width, out.data());
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+      for (std::size_t c = 0; c < n; ++c) {
+        const double gate = x[r * 2 * n + c];
+        const double expected = gate / (1.0 + std::exp(-gate)) * x[r * 2 * n + n + c];
+        ASSERT_NEAR(out[r * n + c], expected, 1e-6 * std::abs(expected) + 1e-37) << gate;
+      }
+    }
+  }
+}
+
+// exp() is reached through silu: silu(-x) / -x = 1 / (1 + exp(x)).
+TEST_P(RowOps, SiluOverTheWholeRangeAndSpecialValues) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  std::vector<float> gate;
+  for (float x = -87.0F; x < 120.0F; x += 0.00713F) gate.push_back(x);
+  const std::size_t finite = gate.size();
+  for (const float x : {kNan, kInfinity, 0.0F, -0.0F, 1e-38F, 3e38F}) gate.push_back(x);
+  const std::size_t n = gate.size();
+  gate.resize(2 * n, 1.0F);
+  std::vector<float> out(n);
+  silu_and_mul(ctx_, gate.data(), 1, static_cast<std::int64_t>(n), out.data());
+  for (std::size_t i = 0; i < finite; ++i) {
+    const double expected = double{gate[i]} / (1.0 + std::exp(-double{gate[i]}));
+    ASSERT_NEAR(out[i], expected, 5e-7 * std::abs(expected)) << gate[i];
+  }
+  EXPECT_TRUE(std::isnan(out[finite]));
+  EXPECT_EQ(out[finite + 1], kInfinity);
+  EXPECT_EQ(out[finite + 2], 0.0F);
+  EXPECT_EQ(out[finite + 3], 0.0F);
+  EXPECT_FLOAT_EQ(out[finite + 4], 5e-39F);
+  EXPECT_EQ(out[finite + 5], 3e38F);
+}
+
+TEST_P(RowOps, RopeAndCacheBothStylesAndTypes) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  struct Case {
+    std::int32_t head_dim, rotary_dim, block_size;
+  };
+  for (const Case c : {Case{64, 64, 16}, Case{8, 8, 1}, Case{20, 12, 3}, Case{128, 32, 2},
+                       Case{34, 34, 5}, Case{80, 22, 4}}) {
+    for (const RopeStyle style : {RopeStyle::kHalves, RopeStyle::kInterleaved}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        const std::int32_t heads = 3;
+        const std::int32_t kv_heads = 2;
+        const std::vector<std::int32_t> positions = {0, 7, 3, 11, 250};
+        const std::vector<std::int64_t> slots = {4, 0, 17, 9, 13};
+        const std::size_t tokens = positions.size();
+        const auto d = static_cast<std::size_t>(c.head_dim);
+        const std::size_t width = (heads + 2 * kv_heads) * d;
+        const auto before = random_floats(tokens * width, 1.0F, 6);
+        const auto table = random_floats(251 * static_cast<std::size_t>(c.rotary_dim), 1.0F, 7);
+        auto qkv = before;
+        RopeAndCacheArgs args;
+        args.qkv = qkv.data();
+        args.num_tokens = static_cast<std::int64_t>(tokens);
+        args.num_heads = heads;
+        args.positions = positions.data();
+        args.slot_mapping = slots.data();
+        args.rope_table = table.data();
+        args.rotary_dim = c.rotary_dim;
+        args.style = style;
+        args.layout = {dtype, c.block_size, kv_heads, c.head_dim};
+        std::vector<std::byte> kv(args.layout.block_bytes() * (18 / c.block_size + 1));
+        args.kv = kv.data();
+        rope_and_cache(ctx_, args);
+
+        const std::size_t pairs = static_cast<std::size_t>(c.rotary_dim) / 2;
+        for (std::size_t t = 0; t < tokens; ++t) {
+          const float* cosines = table.data() + static_cast<std::size_t>(positions[t]) *
+                                                    static_cast<std::size_t>(c.rotary_dim);
+          for (std::size_t head = 0; head < heads + 2 * kv_heads; ++head) {
+            const float* x = before.data() + t * width + head * d;
+            std::vector<double> expected(x, x + d);
+            for (std::size_t i = 0; head < heads + kv_heads && i < pairs; ++i) {
+              const std::size_t a = style == RopeStyle::kHalves ? i : 2 * i;
+              const std::size_t b = style == RopeStyle::kHalves ? pairs + i : 2 * i + 1;
+              const double cosine = cosines[i];
+              const double sine = cosines[pairs + i];
+              expected[a] = x[a] * cosine - x[b] * sine;
+              expected[b] = x[b] * cosine + x[a] * sine;
+            }
+            const float* rotated = qkv.data() + t * width + head * d;
+            for (std::size_t i = 0; i < d; ++i) ASSERT_NEAR(rotated[i], expected[i], 2e-6);
+            if (head < heads) continue;
+            const auto kv_head = static_cast<std::int32_t>((head - heads) % kv_heads);
+            const auto block = static_cast<BlockId>(slots[t] / c.block_size);
+            const auto slot = static_cast<std::int32_t>(slots[t] % c.block_size);
+            const std::byte* cached =
+                kv.data() + (head < heads + kv_heads
+                                 ? args.layout.key_offset(block, kv_head, slot)
+                                 : args.layout.value_offset(block, kv_head, slot));
+            for (std::size_t i = 0; i < d; ++i) {
+              if (dtype == DType::kF32) {
+                ASSERT_EQ(std::memcmp(cached + i * 4, rotated + i, 4), 0);
+              } else {
+                std::uint16_t bits = 0;
+                std::memcpy(&bits, cached + i * 2, 2);
+                ASSERT_EQ(bits, float_to_bf16(rotated[i]));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Ties, subnormals, infinities and NaN round as the scalar conversion does.
+TEST_P(RowOps, CachedValuesRoundToNearestEvenBfloat16) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  std::vector<float> qkv(3 * 32, 0.0F);
+  const std::vector<std::uint32_t> bits = {0x3F808000, 0x3F818000, 0x3F808001, 0x3F817FFF,
+                                           0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000,
+                                           0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x00000001,
+                                           0x00008000, 0x00018000, 0x80000000, 0x00000000};
+  float* values = qkv.data() + 64;
+  for (std::size_t i = 0; i < 32; ++i) std::memcpy(values + i, &bits[i % 16], 4);
+  const std::int32_t position = 0;
+  const std::int64_t slot = 0;
+  RopeAndCacheArgs args;
+  args.qkv = qkv.data();
+  args.num_tokens = 1;
+  args.num_heads = 1;
+  args.positions = &position;
+  args.slot_mapping = &slot;
+  args.rope_table = qkv.data();
+  args.layout = {DType::kBF16, 1, 1, 32};
+  std::vector<std::byte> kv(args.layout.block_bytes());
+  args.kv = kv.data();
+  rope_and_cache(ctx_, args);
+  for (std::size_t i = 0; i < 32; ++i) {
+    std::uint16_t stored = 0;
+    std::memcpy(&stored, kv.data() + args.layout.value_offset(0, 0, 0) + 2 * i, 2);
+    EXPECT_EQ(stored, float_to_bf16(values[i])) << std::hex << bits[i % 16];
+  }
+}
+
+TEST_P(RowOps, ArgmaxAndLogSumExp) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int64_t cols : {1, 2, 7, 8, 9, 16, 31, 33, 100, 512, 49152}) {
+    const std::int64_t rows = 4;
+    const auto n = static_cast<std::size_t>(cols);
+    const auto logits = random_floats(static_cast<std::size_t>(rows) * n, 8.0F, 8);
+    std::vector<std::int32_t> best(4, -1);
+    std::vector<float> log_sum(4);
+    argmax_and_log_sum_exp(ctx_, logits.data(), rows, cols, best.data(), log_sum.data());
+    for (std::size_t r = 0; r < 4; ++r) {
+      const float* x = logits.data() + r * n;
+      std::size_t index = 0;
+      for (std::size_t i = 1; i < n; ++i) index = x[i] > x[index] ? i : index;
+      double sum = 0.0;
+      for (std::size_t i = 0; i < n; ++i) sum += std::exp(double{x[i]} - x[index]);
+      EXPECT_EQ(best[r], static_cast<std::int32_t>(index));
+      EXPECT_NEAR(log_sum[r], x[index] + std::log(sum), 4e-6 * (1.0 + std::abs(x[index])));
+    }
+  }
+}
+
+TEST_P(RowOps, ArgmaxOfTiesNanAndInfinity) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::size_t n : {3U, 8U, 16U, 19U, 70U}) {
+    const auto run = [&](const std::vector<float>& x, float* log_sum) {
+      std::int32_t best = -1;
+      argmax_and_log_sum_exp(ctx_, x.data(), 1, static_cast<std::int64_t>(n), &best, log_sum);
+      return best;
+    };
+    float log_sum = 0.0F;
+    std::vector<float> x(n, 1.5F);
+    EXPECT_EQ(run(x, &log_sum), 0);
+    EXPECT_NEAR(log_sum, 1.5 + std::log(static_cast<double>(n)), 1e-5);
+    x.assign(n, kNan);
+    EXPECT_EQ(run(x, &log_sum), 0);
+    EXPECT_TRUE(std::isnan(log_sum));
+    x[n - 1] = -3.0F;
+    EXPECT_EQ(run(x, &log_sum), static_cast<std::int32_t>(n - 1));
+    x[n - 1] = -kInfinity;
+    EXPECT_EQ(run(x, &log_sum), static_cast<std::int32_t>(n - 1));
+    x.assign(n, -kInfinity);
+    EXPECT_EQ(run(x, &log_sum), 0);
+    EXPECT_EQ(log_sum, -kInfinity);
+    x[n - 2] = 2.0F;  // everything else masked
+    EXPECT_EQ(run(x, &log_sum), static_cast<std::int32_t>(n - 2));
+    EXPECT_EQ(log_sum, 2.0F);
+    x[1] = kInfinity;
+    EXPECT_EQ(run(x, &log_sum), 1);
+    EXPECT_EQ(log_sum, kInfinity);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, RowOps, kAllLevels, level_test_name);
+
+}  // namespace
+}  // namespace quire
