@@ -48,4 +48,7 @@ struct MatmulKernels {
                        std::int32_t* sums) = nullptr;
 };
 
+// Workspace bytes of matmul(): int8 rows.
+std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs);
+
 }  // namespace quire
