@@ -115,28 +115,33 @@ Status SimulatedExecutor::learn(const NewRequestData& data) {
   return {};
 }
 
+// A replaced block must be a copy of what was there. A copy may also be without replacement: of a
+// block that a new request, forked from another, brings in its first table.
 Status SimulatedExecutor::copy_blocks(const SchedulerOutput& plan) {
-  if (plan.replaced_blocks.size() != plan.block_copies.size()) {
-    return broken("{} blocks are replaced, {} copied", plan.replaced_blocks.size(),
-                  plan.block_copies.size());
-  }
-  for (std::size_t i = 0; i < plan.block_copies.size(); ++i) {
-    const auto [source, destination] = plan.block_copies[i];
-    const BlockReplacement& replaced = plan.replaced_blocks[i];
+  for (const BlockReplacement& replaced : plan.replaced_blocks) {
     const auto found = requests_.find(replaced.request_id);
     if (found == requests_.end()) {
-      return broken("request {} gets a copied block, but is unknown", replaced.request_id);
+      return broken("request {} gets another block, but is unknown", replaced.request_id);
     }
     std::vector<BlockId>& block_ids = found->second.block_ids;
-    if (replaced.index < 0 || replaced.index >= std::ssize(block_ids) || !valid(destination) ||
-        replaced.block_id != destination ||
-        block_ids[static_cast<std::size_t>(replaced.index)] != source) {
+    const auto index = static_cast<std::size_t>(replaced.index);
+    const auto is_made_here = [&](const BlockCopy& copy) {
+      return copy.source == block_ids[index] && copy.destination == replaced.block_id;
+    };
+    if (replaced.index < 0 || index >= block_ids.size() || !valid(replaced.block_id) ||
+        std::none_of(plan.block_copies.begin(), plan.block_copies.end(), is_made_here)) {
       return broken("request {}: block {} at {} is no copy of what was there", replaced.request_id,
                     replaced.block_id, replaced.index);
     }
-    block_ids[static_cast<std::size_t>(replaced.index)] = destination;
-    --num_holders_[static_cast<std::size_t>(source)];
-    ++num_holders_[static_cast<std::size_t>(destination)];
+    --num_holders_[static_cast<std::size_t>(block_ids[index])];
+    ++num_holders_[static_cast<std::size_t>(replaced.block_id)];
+    block_ids[index] = replaced.block_id;
+  }
+  for (const auto [source, destination] : plan.block_copies) {
+    if (!valid(source) || !valid(destination)) {
+      return broken("block {} is copied to {}, and one of them does not exist", source,
+                    destination);
+    }
     std::copy_n(slots_.begin() + std::int64_t{source} * config_.block_size, config_.block_size,
                 slots_.begin() + std::int64_t{destination} * config_.block_size);
   }
