@@ -1,0 +1,290 @@
+#include "core/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr TokenId kEos = 2;
+
+SchedulerConfig small_config() {
+  SchedulerConfig config;
+  config.max_num_seqs = 4;
+  config.max_num_batched_tokens = 8;
+  config.max_model_len = 32;
+  config.block_size = 4;
+  config.num_blocks = 16;
+  config.max_queued = 8;
+  config.eos_token_ids = {kEos};
+  return config;
+}
+
+AddRequest request_of(RequestId id, std::int32_t num_prompt_tokens, std::int64_t max_tokens = 4) {
+  SamplingParams params;
+  params.max_tokens = max_tokens;
+  return {id, std::vector<TokenId>(static_cast<std::size_t>(num_prompt_tokens), 9),
+          std::make_shared<const SamplingParams>(params)};
+}
+
+// A scheduler whose steps all sample `token`; checks the invariants after every call.
+class SchedulerTest : public testing::Test {
+ protected:
+  void make(const SchedulerConfig& config) {
+    ASSERT_EQ(config.validate().message(), "");
+    scheduler_.emplace(config);
+  }
+  void add(AddRequest request) {
+    const Status status = scheduler_->add(std::move(request), now_);
+    EXPECT_TRUE(status.ok()) << status.message();
+    check();
+  }
+  SchedulerOutput schedule() {
+    auto plan = scheduler_->schedule(now_);
+    EXPECT_TRUE(plan.ok()) << plan.status().message();
+    check();
+    return *std::move(plan);
+  }
+  std::vector<RequestStepOutput> update(const SchedulerOutput& plan, TokenId token = 5) {
+    now_ += 1ms;
+    ModelRunnerOutput output{plan.step_id, {}};
+    for (const ScheduledRequest& each : plan.scheduled) {
+      if (each.samples) output.sampled.push_back({each.request_id, token, -0.5F});
+    }
+    auto outputs = scheduler_->update(output, now_);
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    check();
+    return *std::move(outputs);
+  }
+  std::vector<RequestStepOutput> step(TokenId token = 5) { return update(schedule(), token); }
+  std::unique_ptr<const Request> abort(RequestId id) {
+    auto request = scheduler_->abort(id, now_);
+    check();
+    return request;
+  }
+  void check() { EXPECT_EQ(scheduler_->check_invariants().message(), ""); }
+
+  std::optional<Scheduler> scheduler_;
+  Instant now_{};
+};
+
+// "id:computed+scheduled" for each scheduled request, with "!" where a token is sampled.
+std::vector<std::string> shares(const SchedulerOutput& plan) {
+  std::vector<std::string> result;
+  for (const ScheduledRequest& each : plan.scheduled) {
+    result.push_back(std::to_string(each.request_id) + ":" +
+                     std::to_string(each.num_computed_tokens) + "+" +
+                     std::to_string(each.num_scheduled_tokens) + (each.samples ? "!" : ""));
+  }
+  return result;
+}
+
+TEST_F(SchedulerTest, PromptsAreCutToTheBudgetAndMixWithDecoding) {
+  make(small_config());
+  add(request_of(1, 3));
+  add(request_of(2, 10));
+  const SchedulerOutput first = schedule();
+  EXPECT_THAT(shares(first), ElementsAre("1:0+3!", "2:0+5"));
+  EXPECT_EQ(first.step_id, 1U);
+  EXPECT_EQ(first.total_num_scheduled_tokens, 8);
+  ASSERT_EQ(first.new_requests.size(), 2U);
+  EXPECT_EQ(first.new_requests[1].num_prompt_tokens, 10);
+  EXPECT_THAT(first.scheduled[1].new_block_ids, ElementsAre(1, 2));
+  update(first);
+  const SchedulerOutput second = schedule();
+  EXPECT_THAT(shares(second), ElementsAre("1:3+1!", "2:5+5!"));
+  EXPECT_THAT(second.new_requests, IsEmpty());
+  EXPECT_THAT(second.scheduled[0].new_block_ids, IsEmpty());
+  EXPECT_THAT(second.scheduled[1].new_block_ids, ElementsAre(3));
+  update(second);
+  EXPECT_THAT(shares(schedule()), ElementsAre("1:4+1!", "2:10+1!"));
+}
+
+TEST_F(SchedulerTest, WithoutChunksAPromptWaitsForABudgetThatHoldsIt) {
+  SchedulerConfig config = small_config();
+  config.enable_chunked_prefill = false;
+  EXPECT_EQ(config.validate().code(), StatusCode::kConfig);
+  config.max_num_batched_tokens = 32;
+  make(config);
+  add(request_of(1, 20));
+  add(request_of(2, 20));
+  const SchedulerOutput first = schedule();
+  EXPECT_THAT(shares(first), ElementsAre("1:0+20!"));
+  EXPECT_EQ(scheduler_->find(2)->timeline().current(), WaitCause::kTokenBudget);
+  update(first);
+  EXPECT_THAT(shares(schedule()), ElementsAre("1:20+1!", "2:0+20!"));
+}
+
+TEST_F(SchedulerTest, TheEndOfARequestHandsItOut) {
+  make(small_config());
+  add(request_of(1, 3, 2));
+  std::vector<RequestStepOutput> outputs = step();
+  ASSERT_EQ(outputs.size(), 1U);
+  EXPECT_EQ(outputs[0].token_id, 5);
+  EXPECT_EQ(outputs[0].logprob, -0.5F);
+  EXPECT_EQ(outputs[0].finished, nullptr);
+  outputs = step(6);
+  ASSERT_NE(outputs[0].finished, nullptr);
+  EXPECT_EQ(outputs[0].finished->finish_reason(), FinishReason::kLength);
+  EXPECT_THAT(outputs[0].finished->output_token_ids(), ElementsAre(5, 6));
+  EXPECT_EQ(outputs[0].finished->first_token(), 1ms);
+  EXPECT_EQ(outputs[0].finished->finish_time(), 2ms);
+  EXPECT_EQ(scheduler_->find(1), nullptr);
+  EXPECT_EQ(scheduler_->stats().blocks_used, 0);
+
+  EXPECT_TRUE(scheduler_->has_work());  // the executor is still to be told
+  const SchedulerOutput last = schedule();
+  EXPECT_THAT(last.removed_request_ids, ElementsAre(1));
+  EXPECT_THAT(last.scheduled, IsEmpty());
+  update(last);
+  EXPECT_FALSE(scheduler_->has_work());
+  EXPECT_TRUE(schedule().empty());
+}
+
+TEST_F(SchedulerTest, AnEndOfSequenceIdEndsARequest) {
+  make(small_config());
+  add(request_of(1, 3));
+  const auto outputs = step(kEos);
+  ASSERT_NE(outputs[0].finished, nullptr);
+  EXPECT_EQ(outputs[0].finished->finish_reason(), FinishReason::kStop);
+  EXPECT_EQ(outputs[0].finished->stop_token_id(), kEos);
+}
+
+TEST_F(SchedulerTest, MaxNumSeqsHoldsTheQueueInOrder) {
+  SchedulerConfig config = small_config();
+  config.max_num_seqs = 1;
+  make(config);
+  for (RequestId id = 1; id <= 3; ++id) add(request_of(id, 2));
+  schedule();
+  EXPECT_EQ(scheduler_->find(2)->timeline().current(), WaitCause::kMaxNumSeqs);
+  EXPECT_EQ(scheduler_->find(3)->timeline().current(), WaitCause::kQueueOrder);
+  EXPECT_EQ(scheduler_->stats().num_waiting, 2);
+}
+
+TEST_F(SchedulerTest, ARunningRequestBeyondTheBudgetWaitsForItsTurn) {
+  SchedulerConfig config = small_config();
+  config.max_num_batched_tokens = 2;
+  make(config);
+  for (RequestId id = 1; id <= 3; ++id) add(request_of(id, 1, id == 1 ? 2 : 8));
+  step();  // 1 and 2
+  EXPECT_THAT(shares(schedule()), ElementsAre("1:1+1!", "2:1+1!"));
+  EXPECT_EQ(scheduler_->find(3)->timeline().current(), WaitCause::kTokenBudget);
+}
+
+TEST_F(SchedulerTest, TheLatestArrivalIsPreemptedAndResumesWithItsOutput) {
+  SchedulerConfig config = small_config();
+  config.num_blocks = 3;
+  make(config);
+  add(request_of(1, 4, 5));
+  add(request_of(2, 4, 5));
+  step(5);  // one block each, full
+  const SchedulerOutput plan = schedule();
+  // Request 1 takes the last block; request 2 finds none and gives up its own.
+  EXPECT_THAT(shares(plan), ElementsAre("1:4+1!"));
+  EXPECT_THAT(plan.removed_request_ids, ElementsAre(2));
+  const Request& preempted = *scheduler_->find(2);
+  EXPECT_EQ(preempted.state(), RequestState::kPreempted);
+  EXPECT_EQ(preempted.timeline().current(), WaitCause::kPreempted);
+  EXPECT_THAT(preempted.output_token_ids(), ElementsAre(5));
+  add(request_of(3, 1, 1));  // would fit, but does not overtake
+  update(plan, 6);
+  for (int i = 0; i < 3; ++i) step(6);
+  EXPECT_EQ(scheduler_->find(1), nullptr);
+  const SchedulerOutput resumed = schedule();
+  EXPECT_THAT(shares(resumed), ElementsAre("2:0+5!", "3:0+1!"));
+  ASSERT_EQ(resumed.new_requests.size(), 2U);
+  EXPECT_THAT(resumed.new_requests[0].token_ids, ElementsAre(9, 9, 9, 9, 5));
+  EXPECT_EQ(resumed.new_requests[0].num_prompt_tokens, 4);
+  update(resumed);
+  const SchedulerStats stats = scheduler_->stats();
+  EXPECT_EQ(stats.num_preemptions, 1);
+  EXPECT_EQ(stats.tokens_recomputed, 4);
+  EXPECT_EQ(stats.prompt_tokens_computed, 9);
+  EXPECT_EQ(scheduler_->find(2)->num_preemptions(), 1);
+}
+
+TEST_F(SchedulerTest, APromptStartsOnlyWhenAllOfItFits) {
+  SchedulerConfig config = small_config();
+  config.num_blocks = 5;
+  make(config);
+  add(request_of(1, 7, 6));
+  add(request_of(2, 15, 2));
+  step();
+  EXPECT_EQ(scheduler_->find(2)->timeline().current(), WaitCause::kNoFreeBlocks);
+  EXPECT_EQ(scheduler_->find(2)->state(), RequestState::kWaiting);
+}
+
+TEST_F(SchedulerTest, AbortWhileWaitingIsNoNewsForTheExecutor) {
+  make(small_config());
+  add(request_of(1, 3));
+  const auto aborted = abort(1);
+  ASSERT_NE(aborted, nullptr);
+  EXPECT_EQ(aborted->finish_reason(), FinishReason::kAbort);
+  EXPECT_EQ(scheduler_->stats().prompt_tokens_dropped, 3);
+  EXPECT_FALSE(scheduler_->has_work());
+  EXPECT_EQ(abort(1), nullptr);
+}
+
+TEST_F(SchedulerTest, AbortOfAPreemptedRequestIsNotToldTwice) {
+  SchedulerConfig config = small_config();
+  config.num_blocks = 3;
+  make(config);
+  add(request_of(1, 4, 5));
+  add(request_of(2, 4, 5));
+  step();
+  update(schedule());
+  ASSERT_EQ(scheduler_->find(2)->state(), RequestState::kPreempted);
+  EXPECT_THAT(abort(2)->output_token_ids(), ElementsAre(5));
+  EXPECT_THAT(schedule().removed_request_ids, IsEmpty());
+}
+
+TEST_F(SchedulerTest, AbortWhileAStepIsInFlight) {
+  make(small_config());
+  add(request_of(1, 3));
+  add(request_of(2, 3));
+  const SchedulerOutput plan = schedule();
+  ASSERT_NE(abort(1), nullptr);
+  add(request_of(1, 2));  // the same id again is another request
+  const auto outputs = update(plan);
+  ASSERT_EQ(outputs.size(), 1U);
+  EXPECT_EQ(outputs[0].request_id, 2U);
+  EXPECT_EQ(scheduler_->find(1)->num_output_tokens(), 0);
+  EXPECT_EQ(scheduler_->stats().prompt_tokens_dropped, 3);
+  const SchedulerOutput next = schedule();
+  EXPECT_THAT(next.removed_request_ids, ElementsAre(1));
+  EXPECT_THAT(shares(next), ElementsAre("2:3+1!", "1:0+2!"));
+}
+
+TEST_F(SchedulerTest, OneStepAtATime) {
+  make(small_config());
+  add(request_of(1, 3));
+  EXPECT_EQ(scheduler_->next_deadline(), Instant::zero());
+  const SchedulerOutput plan = schedule();
+  EXPECT_EQ(scheduler_->next_deadline(), std::nullopt);
+  EXPECT_EQ(scheduler_->schedule(now_).status().code(), StatusCode::kInternal);
+  update(plan);
+  EXPECT_EQ(scheduler_->update({plan.step_id, {}}, now_).status().code(), StatusCode::kInternal);
+}
+
+TEST_F(SchedulerTest, AResultThatDoesNotBelongToThePlanChangesNothing) {
+  make(small_config());
+  add(request_of(1, 3));
+  add(request_of(2, 3));
+  const SchedulerOutput plan = schedule();
+  for (const ModelRunnerOutput& wrong :
+       {ModelRunnerOutput{7, {{1, 5, 0}, {2, 5, 0}}}, ModelRunnerOutput{1, {{1, 5, 0}}},
+        ModelRunnerOutput{1, {{2, 5, 0}, {1, 5, 0}}}, ModelRunnerOutput{1, {{1, 5, 0}, {2, -1, 0}}},
+        ModelRunnerOutput{1, {{1, 5, 0}, {2, 5, 0}, {3, 5, 0}}}}) {
+    EXPECT_EQ(scheduler_->update(wrong, now_).status().code(), StatusCode::kInternal);
+    check();
+    EXPECT_EQ(scheduler_->find(1)->num_output_tokens(), 0);
+  }
+  EXPECT_EQ(update(plan).size(), 2U);
+}
+
+}  // namespace
+}  // namespace quire
