@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -69,7 +69,7 @@ class GgufFile final : public WeightSource {
   std::optional<MappedFile> mapping_;  // absent if the caller owns the bytes
   GgufMetadata metadata_;
   std::vector<TensorInfo> tensors_;
-  std::unordered_map<std::string_view, std::size_t> index_;  // into tensors_
+  std::map<std::string_view, std::size_t> index_;  // into tensors_
 };
 
 }  // namespace quire

@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
@@ -38,17 +38,18 @@ enum class GgufType : std::uint32_t {
 // "u32", "string", ...
 std::string_view gguf_type_name(GgufType type);
 
-// One key and its value as encoded in the file: little-endian numbers, strings after a u64 length.
+// One key and its value as encoded in the file: little-endian numbers, the characters of a string,
+// or an array's elements (each string after its u64 length). Read values through GgufMetadata.
 struct GgufEntry {
   std::string_view key;
   GgufType type = GgufType::kU8;  // of the value, or of each element of an array
   bool is_array = false;
   std::uint64_t count = 1;          // elements of an array
-  std::span<const std::byte> data;  // all elements, without the array's own header
+  std::span<const std::byte> data;  // without an array's own header
   std::uint64_t file_offset = 0;    // of `data`
 };
 
-// The value for people: "llama", "49152", "[49152 strings]"; strings are cut after `max_chars`
+// The value for people: "llama", "49152", "[49152 x string]"; strings are cut after `max_chars`
 // bytes and control characters escaped.
 std::string gguf_value_text(const GgufEntry& entry, std::size_t max_chars = 80);
 
@@ -71,7 +72,8 @@ class GgufMetadata {
 
   // nullopt if the key is absent; kBadModel naming file, key, the expected and the found type for a
   // value of another one. Integers of every width count as integers, and numbers of every type as
-  // doubles; one that does not fit the result is an error.
+  // doubles; one that does not fit the result is an error, and so are NaN (and infinity, except in
+  // find_floats).
   Result<std::optional<std::int64_t>> find_int(std::string_view key) const;
   Result<std::optional<double>> find_double(std::string_view key) const;
   Result<std::optional<bool>> find_bool(std::string_view key) const;
@@ -89,10 +91,11 @@ class GgufMetadata {
   GgufMetadata() = default;
   Status missing(std::string_view key) const;
   Status type_error(const GgufEntry& entry, std::string_view expected) const;
+  Status value_error(const GgufEntry& entry, std::string_view rule) const;
 
   std::string file_;
   std::vector<GgufEntry> entries_;
-  std::unordered_map<std::string_view, std::size_t> index_;
+  std::map<std::string_view, std::size_t> index_;
 };
 
 }  // namespace quire

@@ -1,0 +1,297 @@
+#include "weights/gguf.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "weights/byte_cursor.h"
+#include "weights/file_kind.h"
+#include "weights/printable.h"
+#include "weights/tensor_extent.h"
+
+namespace quire {
+namespace {
+
+constexpr std::string_view kFetchAgain = "the file is truncated or damaged: fetch it again";
+constexpr std::uint64_t kDefaultAlignment = 32;
+
+struct Header {
+  std::uint32_t version = 0;
+  std::uint64_t tensor_count = 0;
+  std::uint64_t key_count = 0;
+};
+
+// ggml's tensor types by number (enum ggml_type in ggml.h); the empty ones were removed from it.
+constexpr std::string_view kTypeNames[] = {
+    "F32",     "F16",   "Q4_0",   "Q4_1",  "",      "",       "Q5_0", "Q5_1",    "Q8_0",
+    "Q8_1",    "Q2_K",  "Q3_K",   "Q4_K",  "Q5_K",  "Q6_K",   "Q8_K", "IQ2_XXS", "IQ2_XS",
+    "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS", "I8",   "I16",     "I32",
+    "I64",     "F64",   "IQ1_M",  "BF16",  "",      "",       "",     "TQ1_0",   "TQ2_0",
+    "",        "",      "",       "MXFP4", "NVFP4",
+};
+
+std::optional<Encoding> supported_encoding(std::uint32_t type) {
+  switch (type) {
+    case 0:
+      return Encoding::kF32;
+    case 1:
+      return Encoding::kF16;
+    case 2:
+      return Encoding::kQ4_0;
+    case 3:
+      return Encoding::kQ4_1;
+    case 8:
+      return Encoding::kQ8_0;
+    case 30:
+      return Encoding::kBF16;
+    default:
+      return std::nullopt;
+  }
+}
+
+Result<Header> read_header(ByteCursor& cursor, std::span<const std::byte> bytes,
+                           const std::string& file) {
+  std::uint32_t magic = 0;
+  if (!cursor.read(magic)) {
+    return Status::bad_model(
+        fmt::format("{}: {} bytes are too few for a GGUF file", file, bytes.size()),
+        "fetch it again");
+  }
+  constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
+  if (magic != kMagic) return wrong_file_kind(file, "a GGUF file", recognize_file(bytes));
+  Header header;
+  if (!cursor.read(header.version) || !cursor.read(header.tensor_count) ||
+      !cursor.read(header.key_count)) {
+    return Status::bad_model(
+        fmt::format("{}: truncated: a GGUF header has 24 bytes, the file has {}", file,
+                    bytes.size()),
+        "fetch it again");
+  }
+  if (header.version != 0 && (header.version & 0xffffU) == 0) {
+    return Status::unimplemented(fmt::format("{}: big-endian GGUF files are not supported", file),
+                                 "use the little-endian file of the model");
+  }
+  if (header.version != 2 && header.version != 3) {
+    return Status::unimplemented(
+        fmt::format("{}: expected GGUF version 2 or 3, found {}", file, header.version),
+        "convert the model again with a current converter");
+  }
+  return header;
+}
+
+Result<std::uint64_t> read_alignment(const GgufMetadata& metadata, const std::string& file) {
+  const GgufEntry* entry = metadata.find("general.alignment");
+  if (entry == nullptr) return kDefaultAlignment;
+  if (entry->is_array || entry->type != GgufType::kU32) {
+    return Status::bad_model(fmt::format("{}: general.alignment: expected u32, found {}{}", file,
+                                         entry->is_array ? "an array of " : "",
+                                         gguf_type_name(entry->type)));
+  }
+  const std::uint64_t value = load_le<std::uint32_t>(entry->data.data());
+  if (value < kGgufMinAlignment || value > kGgufMaxAlignment || !std::has_single_bit(value)) {
+    return Status::bad_model(
+        fmt::format("{}: general.alignment: expected a power of two from {} to {}, found {}", file,
+                    kGgufMinAlignment, kGgufMaxAlignment, value));
+  }
+  return value;
+}
+
+Status refuse_split(const GgufMetadata& metadata, const std::string& file) {
+  QUIRE_ASSIGN_OR_RETURN(const auto parts, metadata.find_int("split.count"));
+  if (parts.value_or(1) <= 1) return {};
+  return Status::unimplemented(
+      fmt::format("{}: one of {} parts of a split model, which are not supported yet", file,
+                  *parts),
+      "merge the parts into one file");
+}
+
+// A tensor as the file describes it, before its place is known.
+struct Description {
+  TensorInfo tensor;
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  // from the start of the tensors' data
+};
+
+class TensorListParser {
+ public:
+  TensorListParser(ByteCursor& cursor, const std::string& file) : cursor_(cursor), file_(file) {}
+
+  Result<Description> next(std::uint64_t number) {
+    where_ = fmt::format("tensor {}", number);
+    Description found;
+    found.tensor.file = file_;
+    QUIRE_RETURN_IF_ERROR(read_name(found.tensor.name));
+    where_ = fmt::format("tensor {}", printable(found.tensor.name));
+    QUIRE_RETURN_IF_ERROR(read_shape(found.tensor.shape));
+    std::uint32_t type = 0;
+    if (!cursor_.read(type) || !cursor_.read(found.offset)) return too_short();
+    QUIRE_ASSIGN_OR_RETURN(found.tensor.encoding, encoding_of(type));
+    const auto bytes = encoded_bytes(found.tensor.encoding, found.tensor.shape);
+    if (!bytes) {
+      return bad(
+          fmt::format("shape {} of {} is not a whole number of blocks or does not fit 63 "
+                      "bits of bytes",
+                      shape_text(found.tensor.shape), encoding_traits(found.tensor.encoding).name));
+    }
+    found.bytes = *bytes;
+    return found;
+  }
+
+ private:
+  Status bad(std::string_view what) const {
+    return Status::bad_model(
+        fmt::format("{}: {} (before byte {}): {}", file_, where_, cursor_.offset(), what),
+        "fetch or convert the model again");
+  }
+
+  Status too_short() const {
+    return Status::bad_model(fmt::format("{}: {} (byte {}): the list of tensors ends early", file_,
+                                         where_, cursor_.offset()),
+                             std::string(kFetchAgain));
+  }
+
+  Status read_name(std::string& name) {
+    std::uint64_t size = 0;
+    std::span<const std::byte> bytes;
+    if (!cursor_.read(size)) return too_short();
+    if (size == 0 || size > kGgufMaxNameBytes) {
+      return bad(
+          fmt::format("expected a name of 1 to {} bytes, found {}", kGgufMaxNameBytes, size));
+    }
+    if (!cursor_.read_bytes(size, bytes)) return too_short();
+    name.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return {};
+  }
+
+  // The file lists the innermost dimension first.
+  Status read_shape(std::vector<std::int64_t>& shape) {
+    std::uint32_t dims = 0;
+    if (!cursor_.read(dims)) return too_short();
+    if (dims > kGgufMaxDims) {
+      return bad(fmt::format("expected at most {} dimensions, found {}", kGgufMaxDims, dims));
+    }
+    shape.resize(dims);
+    for (std::uint32_t i = 0; i < dims; ++i) {
+      std::uint64_t size = 0;
+      if (!cursor_.read(size)) return too_short();
+      if (!std::in_range<std::int64_t>(size)) {
+        return bad(fmt::format("dimension {} is {}, which does not fit 63 bits", i, size));
+      }
+      shape[dims - 1 - i] = static_cast<std::int64_t>(size);
+    }
+    return {};
+  }
+
+  Result<Encoding> encoding_of(std::uint32_t type) const {
+    if (const auto encoding = supported_encoding(type)) return *encoding;
+    if (type < std::size(kTypeNames) && !kTypeNames[type].empty()) {
+      return Status::unimplemented(
+          fmt::format("{}: {}: encoding {} is not supported yet", file_, where_, kTypeNames[type]),
+          "use a file whose tensors are F32, F16, BF16, Q8_0, Q4_0 or Q4_1");
+    }
+    return bad(fmt::format("unknown tensor type {}", static_cast<std::int32_t>(type)));
+  }
+
+  ByteCursor& cursor_;
+  const std::string& file_;
+  std::string where_;
+};
+
+// Sets `data` and `file_offset`; the tensors' data begins at `data_start`.
+Status place(Description& found, std::uint64_t data_start, std::uint64_t alignment,
+             std::span<const std::byte> bytes) {
+  TensorInfo& tensor = found.tensor;
+  if (found.offset % alignment != 0) {
+    return Status::bad_model(
+        fmt::format("{}: tensor {}: offset {} is not a multiple of the alignment {}", tensor.file,
+                    printable(tensor.name), found.offset, alignment),
+        "fetch or convert the model again");
+  }
+  const auto begin = checked_add(data_start, found.offset);
+  const auto end = begin ? checked_add(*begin, found.bytes) : std::nullopt;
+  if (!end) {
+    return Status::bad_model(
+        fmt::format("{}: tensor {}: offset {} and {} bytes do not fit 64 bits", tensor.file,
+                    printable(tensor.name), found.offset, found.bytes),
+        "fetch or convert the model again");
+  }
+  if (*end > bytes.size()) {
+    return tensor_truncated(tensor.file, tensor.name, *end, bytes.size());
+  }
+  tensor.file_offset = *begin;
+  const auto data = bytes.subspan(*begin, found.bytes);
+  tensor.data = {reinterpret_cast<const std::uint8_t*>(data.data()), data.size()};
+  return {};
+}
+
+Result<std::vector<TensorInfo>> read_tensors(ByteCursor& cursor, std::uint64_t count,
+                                             std::uint64_t alignment,
+                                             std::span<const std::byte> bytes,
+                                             const std::string& file) {
+  constexpr std::uint64_t kSmallestEntry = 8 + 1 + 4 + 4 + 8;  // name, dims, type, offset
+  if (count > kGgufMaxTensors || count > cursor.remaining() / kSmallestEntry) {
+    return Status::bad_model(
+        fmt::format("{}: the header claims {} tensors; at most {} are read, and the {} bytes after "
+                    "the keys hold fewer than {}",
+                    file, count, kGgufMaxTensors, cursor.remaining(),
+                    cursor.remaining() / kSmallestEntry + 1),
+        std::string(kFetchAgain));
+  }
+  std::vector<Description> found;
+  found.reserve(count);
+  TensorListParser parser(cursor, file);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    QUIRE_ASSIGN_OR_RETURN(auto description, parser.next(i));
+    found.push_back(std::move(description));
+  }
+  // The list lies within the file, so rounding up by at most 1 MiB cannot overflow.
+  const std::uint64_t data_start = (cursor.offset() + alignment - 1) / alignment * alignment;
+  std::vector<TensorInfo> tensors;
+  tensors.reserve(count);
+  for (Description& description : found) {
+    QUIRE_RETURN_IF_ERROR(place(description, data_start, alignment, bytes));
+    tensors.push_back(std::move(description.tensor));
+  }
+  QUIRE_RETURN_IF_ERROR(check_no_overlap(by_offset(tensors)));
+  return tensors;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::filesystem::path& path) {
+  QUIRE_ASSIGN_OR_RETURN(MappedFile mapping, MappedFile::open(path));
+  QUIRE_ASSIGN_OR_RETURN(auto file, parse(mapping.bytes(), path.string()));
+  file->mapping_ = std::move(mapping);
+  return file;
+}
+
+Result<std::unique_ptr<GgufFile>> GgufFile::parse(std::span<const std::byte> bytes,
+                                                  std::string name) {
+  ByteCursor cursor(bytes);
+  QUIRE_ASSIGN_OR_RETURN(const Header header, read_header(cursor, bytes, name));
+  QUIRE_ASSIGN_OR_RETURN(auto metadata, GgufMetadata::parse(cursor, header.key_count, name));
+  QUIRE_ASSIGN_OR_RETURN(const std::uint64_t alignment, read_alignment(metadata, name));
+  QUIRE_RETURN_IF_ERROR(refuse_split(metadata, name));
+  std::unique_ptr<GgufFile> file(new GgufFile(name, header.version, std::move(metadata)));
+  QUIRE_ASSIGN_OR_RETURN(file->tensors_,
+                         read_tensors(cursor, header.tensor_count, alignment, bytes, name));
+  for (std::size_t i = 0; i < file->tensors_.size(); ++i) {
+    const std::string& tensor = file->tensors_[i].name;
+    if (!file->index_.emplace(tensor, i).second) {
+      return Status::bad_model(
+          fmt::format("{}: the tensor {} appears twice", name, printable(tensor)),
+          "fetch or convert the model again");
+    }
+  }
+  return file;
+}
+
+const TensorInfo* GgufFile::find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+}  // namespace quire
