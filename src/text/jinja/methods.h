@@ -1,0 +1,34 @@
+// The methods of strings, dicts and lists.
+#pragma once
+
+#include <string_view>
+
+#include "base/status.h"
+#include "text/jinja/arguments.h"
+#include "text/jinja/budget.h"
+#include "text/jinja/value.h"
+
+namespace quire::jinja {
+
+// Whether Python's type of `value` has a method of this name, supported here or not.
+bool has_method(const Value& value, std::string_view name);
+// Whether the method changes its receiver (list.append, dict.update): templates may not call it.
+bool is_mutating_method(const Value& value, std::string_view name);
+
+Result<Value> call_method(const Value& receiver, std::string_view name, const Args& args,
+                          Budget& budget);
+
+// Parts of str's behaviour that filters share.
+enum class Case { kUpper, kLower, kTitle, kCapitalize, kSwap };
+Text change_case(const Text& text, Case mode);
+enum class Side { kLeft, kRight, kBoth };
+// Strips white space, or the code points of `chars` when it is given.
+Text strip(const Text& text, Side side, const Value* chars);
+// Replaces up to `limit` occurrences.
+Result<Text> replace(const Text& text, std::string_view from, const Text& to, std::size_t limit,
+                     Budget& budget);
+Result<Text> join(const Text& separator, const std::vector<Value>& strings, Budget& budget);
+std::vector<Text> split_lines(const Text& text, bool keep_ends);
+bool is_case(std::string_view text, bool upper);  // str.isupper, str.islower
+
+}  // namespace quire::jinja

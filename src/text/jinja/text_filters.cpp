@@ -1,0 +1,421 @@
+// Filters that make or read text and numbers.
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "text/jinja/filters.h"
+#include "text/jinja/formatting.h"
+#include "text/jinja/methods.h"
+#include "text/jinja/operators.h"
+#include "text/jinja/printing.h"
+#include "text/jinja/unicode.h"
+
+namespace quire::jinja {
+namespace {
+
+// The value as a string value: itself, or its str().
+Result<Value> soft_string(const Value& value, Budget& budget) {
+  if (value.is_string()) return value;
+  QUIRE_ASSIGN_OR_RETURN(Text text, to_text(value, budget));
+  return Value::string(std::move(text));
+}
+
+template <Case kMode>
+Result<Value> filter_case(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(Bound::bind(args, "a filter that changes case", {}).status());
+  QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  return Value::string(change_case(string.text(), kMode), string.is_markup());
+}
+
+// Jinja's title: capitals after white space, hyphens and opening brackets only.
+Result<Value> filter_title(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'title'", {}).status());
+  QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  const Text& text = string.text();
+  const std::string_view view = text.view();
+  const auto begins_word = [](char32_t c) {
+    return is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+  };
+  Text out;
+  for (std::size_t i = 0; i < view.size();) {
+    std::size_t end = i;
+    if (begins_word(next_code_point(view, end))) {
+      out.append_part(text, i, end);
+      i = end;
+      continue;
+    }
+    const std::size_t rest = end;
+    while (end < view.size()) {
+      std::size_t next = end;
+      if (begins_word(next_code_point(view, next))) break;
+      end = next;
+    }
+    out.append(change_case(text.substr(i, rest), Case::kUpper));
+    out.append(change_case(text.substr(rest, end), Case::kLower));
+    i = end;
+  }
+  return Value::string(std::move(out), string.is_markup());
+}
+
+Result<Value> filter_string(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'string'", {}).status());
+  return soft_string(value, budget);
+}
+
+Result<Value> filter_trim(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'trim'", {"chars"}));
+  QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Value chars, bound.is_set(0) ? bound.string(0, "") : Value());
+  return Value::string(strip(string.text(), Side::kBoth, bound.is_set(0) ? &chars : nullptr),
+                       string.is_markup());
+}
+
+Result<Value> filter_replace(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_ASSIGN_OR_RETURN(const Bound bound,
+                         Bound::bind(args, "filter 'replace'", {"old", "new", "count"}));
+  QUIRE_RETURN_IF_ERROR(bound.require(0));
+  QUIRE_RETURN_IF_ERROR(bound.require(1));
+  QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Text from, to_text(bound.at(0), budget));
+  QUIRE_ASSIGN_OR_RETURN(const Text to, to_text(bound.at(1), budget));
+  QUIRE_ASSIGN_OR_RETURN(const Int count, bound.is_set(2) ? bound.integer(2, -1) : Result<Int>(-1));
+  QUIRE_ASSIGN_OR_RETURN(
+      Text out,
+      replace(text, from.view(), to,
+              count < 0 ? static_cast<std::size_t>(-1) : static_cast<std::size_t>(count), budget));
+  return Value::string(std::move(out));
+}
+
+Result<Value> filter_indent(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_ASSIGN_OR_RETURN(const Bound bound,
+                         Bound::bind(args, "filter 'indent'", {"width", "first", "blank"}));
+  if (value.is_undefined()) return undefined_error(value);
+  if (!value.is_string()) return Status::invalid_argument("filter 'indent' needs a string");
+  Text indention;
+  if (bound.has(0) && bound.at(0).is_string()) {
+    indention = bound.at(0).text();
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(const Int width, bound.integer(0, 4));
+    QUIRE_ASSIGN_OR_RETURN(indention, pad(Text(), width, '<', " ", budget));
+  }
+  const bool blank = bound.truth(2, false);
+  Text padded = value.text();
+  padded.append("\n", true);  // as Jinja does, so that a last line break counts
+  const std::vector<Text> lines = split_lines(padded, false);
+  QUIRE_RETURN_IF_ERROR(budget.bytes(lines.size() * (indention.size() + 1)));
+  Text out;
+  if (bound.truth(1, false)) out.append(indention);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i > 0) {
+      out.append("\n", true);
+      if (blank || !lines[i].empty()) out.append(indention);
+    }
+    out.append(lines[i]);
+  }
+  return Value::string(std::move(out), value.is_markup());
+}
+
+Result<Value> filter_center(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'center'", {"width"}));
+  QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  Args width;
+  width.positional.push_back(bound.has(0) ? bound.at(0) : Value::integer(80));
+  return call_method(string, "center", width, budget);
+}
+
+Result<Value> filter_truncate(const Value& value, const Args& args, Budget&) {
+  QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'truncate'",
+                                                        {"length", "killwords", "end", "leeway"}));
+  QUIRE_ASSIGN_OR_RETURN(const Int length, bound.integer(0, 255));
+  QUIRE_ASSIGN_OR_RETURN(const Value end, bound.string(2, "..."));
+  QUIRE_ASSIGN_OR_RETURN(const Int leeway, bound.is_set(3) ? bound.integer(3, 5) : Result<Int>(5));
+  if (value.is_undefined()) return undefined_error(value);
+  if (!value.is_string()) return Status::invalid_argument("filter 'truncate' needs a string");
+  const Int kept = length - static_cast<Int>(code_point_count(end.view()));
+  if (kept < 0 || leeway < 0) {
+    return Status::invalid_argument("filter 'truncate': length or leeway too small");
+  }
+  const Text& text = value.text();
+  if (static_cast<Int>(code_point_count(text.view())) - length <= leeway) return value;
+  Text out = text.substr(0, byte_offset(text.view(), static_cast<std::size_t>(kept)));
+  if (!bound.truth(1, false)) {
+    const std::size_t space = out.view().rfind(' ');
+    if (space != std::string_view::npos) out = out.substr(0, space);
+  }
+  out.append(end.text());
+  return Value::string(std::move(out));
+}
+
+Result<Value> filter_wordcount(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'wordcount'", {}).status());
+  QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  Int words = 0;
+  bool in_word = false;
+  for (std::size_t i = 0; i < string.view().size();) {
+    const bool is_part = is_word(next_code_point(string.view(), i));
+    if (is_part && !in_word) ++words;
+    in_word = is_part;
+  }
+  return Value::integer(words);
+}
+
+Result<Value> filter_format(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_ASSIGN_OR_RETURN(const Value pattern, soft_string(value, budget));
+  if (!args.positional.empty() && !args.keywords.empty()) {
+    return Status::invalid_argument("filter 'format' takes positional or keyword arguments");
+  }
+  if (args.keywords.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(const Value values,
+                           make_sequence(Kind::kTuple, args.positional, budget));
+    return format_printf(pattern, values, budget);
+  }
+  std::vector<std::pair<Value, Value>> entries;
+  for (const auto& [key, argument] : args.keywords) {
+    entries.emplace_back(Value::string(key, true), argument);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Value values, make_dict(std::move(entries), budget));
+  return format_printf(pattern, values, budget);
+}
+
+Result<Value> filter_tojson(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_ASSIGN_OR_RETURN(
+      const Bound bound,
+      Bound::bind(args, "filter 'tojson'", {"ensure_ascii", "indent", "separators", "sort_keys"}));
+  JsonFormat format;
+  format.ensure_ascii = bound.truth(0, false);
+  format.sort_keys = bound.truth(3, false);
+  if (bound.is_set(1)) {
+    format.has_indent = true;
+    if (bound.at(1).is_string()) {
+      format.indent = bound.at(1).text();
+    } else {
+      QUIRE_ASSIGN_OR_RETURN(const Int width, bound.integer(1, 0));
+      QUIRE_ASSIGN_OR_RETURN(format.indent, pad(Text(), width, '<', " ", budget));
+    }
+  }
+  format.item_separator = Text(format.has_indent ? "," : ", ", false);
+  format.key_separator = Text(": ", false);
+  if (bound.is_set(2)) {
+    const Value& pair = bound.at(2);
+    if (!pair.is_sequence() || pair.items().size() != 2 || !pair.items()[0].is_string() ||
+        !pair.items()[1].is_string()) {
+      return Status::invalid_argument("filter 'tojson': separators must be a pair of strings");
+    }
+    format.item_separator = pair.items()[0].text();
+    format.key_separator = pair.items()[1].text();
+  }
+  QUIRE_ASSIGN_OR_RETURN(Text out, to_json(value, format, budget));
+  return Value::string(std::move(out));
+}
+
+Result<Value> filter_safe(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'safe'", {}).status());
+  QUIRE_ASSIGN_OR_RETURN(Text text, to_text(value, budget));
+  return Value::string(std::move(text), true);
+}
+
+Result<Value> filter_escape(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'escape'", {}).status());
+  QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(5 * string.view().size()));
+  return escape_html(string);
+}
+
+Result<Value> filter_urlencode(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'urlencode'", {}).status());
+  if (value.is_dict() || value.is_sequence()) {
+    return Status::unimplemented("filter 'urlencode' of a list or dict is not supported");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget));
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/";
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  QUIRE_RETURN_IF_ERROR(budget.bytes(3 * text.size()));
+  Text out;
+  text.for_each_run([&](std::string_view run, bool is_template) {
+    for (const char c : run) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (kPlain.find(c) != std::string_view::npos) {
+        out.append(std::string_view(&c, 1), is_template);
+      } else {
+        const char escape[] = {'%', kHex[byte >> 4], kHex[byte & 15U]};
+        out.append(std::string_view(escape, 3), is_template);
+      }
+    }
+  });
+  return Value::string(std::move(out));
+}
+
+// Python's float(text), or nothing: white space around and single underscores are allowed.
+bool parse_float(std::string_view text, double& out) {
+  const Text stripped = strip(Text(std::string(text), false), Side::kBoth, nullptr);
+  std::string digits(stripped.view());
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const auto is_digit = [&](std::size_t at) {
+      return at < digits.size() && digits[at] >= '0' && digits[at] <= '9';
+    };
+    if (digits[i] == '_' && (i == 0 || !is_digit(i - 1) || !is_digit(i + 1))) return false;
+  }
+  std::erase(digits, '_');
+  if (digits.starts_with('+')) digits.erase(0, 1);
+  if (digits.starts_with("+") || digits.empty()) return false;
+  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  if (end.ec == std::errc::result_out_of_range) {
+    out = digits.find("e-") != std::string::npos || digits.find("E-") != std::string::npos
+              ? 0.0
+              : (digits[0] == '-' ? -HUGE_VAL : HUGE_VAL);
+    return true;
+  }
+  return end.ec == std::errc{} && end.ptr == digits.data() + digits.size() &&
+         digits.find('(') == std::string::npos;
+}
+
+bool parse_int(std::string_view text, Int base, Int& out) {
+  const Text stripped = strip(Text(std::string(text), false), Side::kBoth, nullptr);
+  std::string_view digits = stripped.view();
+  const bool negative = digits.starts_with('-');
+  if (negative || digits.starts_with('+')) digits.remove_prefix(1);
+  if (digits.size() > 2 && digits[0] == '0') {
+    const char mark = static_cast<char>(digits[1] | 0x20);
+    const Int marked = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
+    if (marked != 0 && (base == marked || base == 0)) {
+      base = marked;
+      digits.remove_prefix(digits[2] == '_' ? 3 : 2);
+    }
+  }
+  if (base == 0) base = 10;
+  if (digits.empty() || base < 2 || base > 36) return false;
+  out = 0;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const char c = digits[i];
+    if (c == '_' && i > 0 && digits[i - 1] != '_' && i + 1 < digits.size()) continue;
+    const char lower = static_cast<char>(c | 0x20);
+    const Int digit = c >= '0' && c <= '9'           ? c - '0'
+                      : lower >= 'a' && lower <= 'z' ? lower - 'a' + 10
+                                                     : 99;
+    if (digit >= base) return false;
+    if (__builtin_mul_overflow(out, base, &out) || __builtin_add_overflow(out, digit, &out)) {
+      return false;
+    }
+  }
+  if (negative) out = -out;
+  return true;
+}
+
+Result<Value> filter_int(const Value& value, const Args& args, Budget&) {
+  QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'int'", {"default", "base"}));
+  QUIRE_ASSIGN_OR_RETURN(const Int base, bound.integer(1, 10));
+  const Value fallback = bound.has(0) ? bound.at(0) : Value::integer(0);
+  if (value.is_undefined()) return undefined_error(value);
+  if (value.is_integral()) return Value::integer(value.as_int());
+  double number = 0;
+  if (value.is_string()) {
+    Int parsed = 0;
+    if (parse_int(value.view(), base, parsed)) return Value::integer(parsed);
+    if (!parse_float(value.view(), number)) return fallback;
+  } else if (value.is(Kind::kFloat)) {
+    number = value.as_double();
+    if (std::isinf(number)) return Status::invalid_argument("cannot convert infinity to an int");
+  } else {
+    return fallback;
+  }
+  if (!std::isfinite(number)) return fallback;
+  if (std::fabs(number) >= 1e37) return Status::invalid_argument("integer of more than 128 bits");
+  return Value::integer(static_cast<Int>(number));
+}
+
+Result<Value> filter_float(const Value& value, const Args& args, Budget&) {
+  QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'float'", {"default"}));
+  if (value.is_undefined()) return undefined_error(value);
+  if (value.is_numeric()) return Value::number(value.as_double());
+  double number = 0;
+  if (value.is_string() && parse_float(value.view(), number)) return Value::number(number);
+  return bound.has(0) ? bound.at(0) : Value::number(0);
+}
+
+Result<Value> filter_abs(const Value& value, const Args& args, Budget&) {
+  QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'abs'", {}).status());
+  if (value.is(Kind::kFloat)) return Value::number(std::fabs(value.as_double()));
+  if (value.is_integral() && value.as_int() < 0) return negate(value);
+  if (value.is_integral()) return Value::integer(value.as_int());
+  if (value.is_undefined()) return undefined_error(value);
+  return Status::invalid_argument("filter 'abs' needs a number");
+}
+
+// round(value, precision) of Python: exact decimal rounding, ties to even.
+double round_decimal(double value, int precision) {
+  if (!std::isfinite(value)) return value;
+  if (precision < 0) {
+    const double unit = std::pow(10.0, -precision);
+    return std::isfinite(unit) ? std::nearbyint(value / unit) * unit : 0.0;
+  }
+  std::string buffer(static_cast<std::size_t>(precision) + 400, '\0');
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 std::chars_format::fixed, precision);
+  double out = 0;
+  std::from_chars(buffer.data(), end.ptr, out);
+  return out;
+}
+
+Result<Value> filter_round(const Value& value, const Args& args, Budget&) {
+  QUIRE_ASSIGN_OR_RETURN(const Bound bound,
+                         Bound::bind(args, "filter 'round'", {"precision", "method"}));
+  QUIRE_ASSIGN_OR_RETURN(const Int precision, bound.integer(0, 0));
+  QUIRE_ASSIGN_OR_RETURN(const Value method, bound.string(1, "common"));
+  if (value.is_undefined()) return undefined_error(value);
+  if (!value.is_numeric()) return Status::invalid_argument("filter 'round' needs a number");
+  if (precision > 300 || precision < -300) {
+    return Status::invalid_argument("filter 'round': precision out of range");
+  }
+  const int digits = static_cast<int>(precision);
+  if (method.view() == "common") {
+    if (value.is_integral() && digits >= 0) return Value::integer(value.as_int());
+    const double rounded = round_decimal(value.as_double(), digits);
+    if (value.is(Kind::kFloat)) return Value::number(rounded);
+    return Value::integer(static_cast<Int>(rounded));
+  }
+  if (method.view() != "ceil" && method.view() != "floor") {
+    return Status::invalid_argument("filter 'round': method must be common, ceil or floor");
+  }
+  const double unit = std::pow(10.0, digits);
+  const double scaled = value.as_double() * unit;
+  return Value::number((method.view() == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+}
+
+constexpr std::array<FilterEntry, 21> kFilters = {{
+    {"abs", filter_abs},
+    {"capitalize", filter_case<Case::kCapitalize>},
+    {"center", filter_center},
+    {"e", filter_escape},
+    {"escape", filter_escape},
+    {"float", filter_float},
+    {"format", filter_format},
+    {"indent", filter_indent},
+    {"int", filter_int},
+    {"lower", filter_case<Case::kLower>},
+    {"replace", filter_replace},
+    {"round", filter_round},
+    {"safe", filter_safe},
+    {"string", filter_string},
+    {"title", filter_title},
+    {"tojson", filter_tojson},
+    {"trim", filter_trim},
+    {"truncate", filter_truncate},
+    {"upper", filter_case<Case::kUpper>},
+    {"urlencode", filter_urlencode},
+    {"wordcount", filter_wordcount},
+}};
+
+}  // namespace
+
+FilterFunction find_text_filter(std::string_view name) {
+  for (const FilterEntry& entry : kFilters) {
+    if (entry.name == name) return entry.function;
+  }
+  return nullptr;
+}
+
+}  // namespace quire::jinja
