@@ -26,6 +26,7 @@ struct SamplingParams {
 
   static constexpr double kGreedyTemperature = 1e-5;
   static constexpr std::int64_t kMaxStopStrings = 64;
+  static constexpr std::int64_t kMaxStopTokenIds = 1024;
   static constexpr std::size_t kMaxStopBytes = 4096;  // of one stop string
 
   bool greedy() const { return temperature < kGreedyTemperature; }

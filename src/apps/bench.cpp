@@ -1,0 +1,141 @@
+// `quire bench latency` and `quire bench throughput`: an engine in this process under a closed
+// load.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "apps/bench_load.h"
+#include "apps/commands.h"
+#include "apps/count_option.h"
+#include "apps/engine_flags.h"
+
+namespace quire {
+namespace {
+
+struct BenchFlags {
+  EngineArgs engine;
+  LoadShape load;
+  std::vector<std::int64_t> concurrency;  // empty: max_num_seqs
+  bool json = false;
+};
+
+json::object describe(const EngineInfo& info) {
+  return {{"model", info.model_name},
+          {"isa_level", info.isa_level},
+          {"activation", info.activation},
+          {"kv_cache_dtype", info.kv_cache_dtype},
+          {"threads", info.threads},
+          {"weight_bytes", info.weight_bytes},
+          {"kv_cache_bytes", info.kv_cache_bytes}};
+}
+
+void print_header(const EngineInfo& info) {
+  fmt::print("{}, {} threads, level {}, activations {}, KV cache {}\n", info.model_name,
+             info.threads, info.isa_level, info.activation, info.kv_cache_dtype);
+}
+
+// One warm-up request, so that page faults of a first use are not counted, then each level.
+Result<std::vector<LoadResult>> run_levels(Engine& engine, const BenchFlags& flags,
+                                           const std::vector<std::int64_t>& levels) {
+  InterruptWatcher interrupt;
+  interrupt.watch([] {});
+  LoadShape warm_up = flags.load;
+  warm_up.num_prompts = 1;
+  warm_up.concurrency = 1;
+  QUIRE_ASSIGN_OR_RETURN(const auto warm, run_load(engine, warm_up, interrupt));
+  std::vector<LoadResult> results;
+  for (const std::int64_t level : levels) {
+    LoadShape shape = flags.load;
+    shape.concurrency = level;
+    QUIRE_ASSIGN_OR_RETURN(auto result, run_load(engine, shape, interrupt));
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Status run_latency(const BenchFlags& flags) {
+  QUIRE_ASSIGN_OR_RETURN(const auto engine, start_engine(flags.engine));
+  QUIRE_ASSIGN_OR_RETURN(const auto results, run_levels(*engine, flags, {1}));
+  const LoadResult& result = results[0];
+  if (flags.json) {
+    json::object report = to_json(result);
+    report["engine"] = describe(engine->info());
+    fmt::print("{}\n", json::serialize(report));
+    return {};
+  }
+  print_header(engine->info());
+  fmt::print("{} requests, one at a time: {} tokens in, {} out\n\n{:<18}{:>10}{:>10}{:>10}{:>10}\n",
+             flags.load.num_prompts, flags.load.input_len, flags.load.output_len, "", "mean", "p50",
+             "p90", "p99");
+  const auto row = [](std::string_view name, const Statistics& s) {
+    fmt::print("{:<18}{:>10.2f}{:>10.2f}{:>10.2f}{:>10.2f}\n", name, s.mean * 1e3, s.p50 * 1e3,
+               s.p90 * 1e3, s.p99 * 1e3);
+  };
+  row("TTFT, ms", statistics(result.ttft_s));
+  row("TPOT, ms", statistics(result.tpot_s));
+  fmt::print("{:<18}{:>10.1f}\n", "output tokens/s", result.output_tokens_per_s());
+  return {};
+}
+
+Status run_throughput(const BenchFlags& flags) {
+  QUIRE_ASSIGN_OR_RETURN(const auto engine, start_engine(flags.engine));
+  std::vector<std::int64_t> levels = flags.concurrency;
+  if (levels.empty()) levels.push_back(flags.engine.max_num_seqs);
+  QUIRE_ASSIGN_OR_RETURN(const auto results, run_levels(*engine, flags, levels));
+  if (flags.json) {
+    // The last level's figures at the top, all levels below.
+    json::object report = to_json(results.back());
+    report["engine"] = describe(engine->info());
+    json::array all;
+    for (const LoadResult& result : results) all.push_back(to_json(result));
+    report["levels"] = std::move(all);
+    fmt::print("{}\n", json::serialize(report));
+    return {};
+  }
+  print_header(engine->info());
+  fmt::print("{} requests: {} tokens in, {} out\n\n", flags.load.num_prompts, flags.load.input_len,
+             flags.load.output_len);
+  fmt::print("{:>8}{:>14}{:>14}{:>10}{:>9}{:>13}{:>13}\n", "at once", "output tok/s", "total tok/s",
+             "seconds", "ratio", "TTFT p50 ms", "TPOT p50 ms");
+  for (const LoadResult& result : results) {
+    fmt::print("{:>8}{:>14.1f}{:>14.1f}{:>10.2f}{:>8.2f}x{:>13.1f}{:>13.2f}\n",
+               result.shape.concurrency, result.output_tokens_per_s(), result.total_tokens_per_s(),
+               result.elapsed_s, result.output_tokens_per_s() / results[0].output_tokens_per_s(),
+               statistics(result.ttft_s).p50 * 1e3, statistics(result.tpot_s).p50 * 1e3);
+  }
+  return {};
+}
+
+std::shared_ptr<BenchFlags> add_load_flags(CLI::App& app) {
+  auto flags = std::make_shared<BenchFlags>();
+  const std::string load = "Load";
+  add_count(app, "--input-len", flags->load.input_len, "Prompt tokens of a request", 1, 1 << 24)
+      ->group(load);
+  add_count(app, "--output-len", flags->load.output_len, "Output tokens of a request", 1, 1 << 24)
+      ->group(load);
+  add_count(app, "--num-prompts", flags->load.num_prompts, "Requests", 1, 1 << 24)->group(load);
+  app.add_flag("--json", flags->json, "Print one JSON object");
+  add_engine_flags(app, flags->engine);
+  return flags;
+}
+
+}  // namespace
+
+Command add_bench_latency(CLI::App& bench) {
+  auto flags = add_load_flags(bench);
+  return [flags] { return run_latency(*flags); };
+}
+
+Command add_bench_throughput(CLI::App& bench) {
+  auto flags = add_load_flags(bench);
+  bench
+      .add_option("--concurrency", flags->concurrency,
+                  "Requests in flight; several values, as in 1,16, run one after the other "
+                  "(default: --max-num-seqs)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->group("Load");
+  return [flags] { return run_throughput(*flags); };
+}
+
+}  // namespace quire

@@ -1,0 +1,45 @@
+// A closed-loop load on an engine in this process: `num_prompts` random prompts of one length, a
+// fixed number of them in flight.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "apps/interrupt.h"
+#include "apps/statistics.h"
+#include "engine/api.h"
+
+namespace quire {
+
+struct LoadShape {
+  std::int64_t input_len = 32;
+  std::int64_t output_len = 128;
+  std::int64_t num_prompts = 16;
+  std::int64_t concurrency = 1;  // requests in flight
+  std::uint64_t seed = 0;
+};
+
+struct LoadResult {
+  LoadShape shape;
+  double elapsed_s = 0;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t output_tokens = 0;
+  std::int64_t num_preemptions = 0;
+  std::vector<double> ttft_s;  // of each request
+  std::vector<double> tpot_s;
+
+  double output_tokens_per_s() const { return static_cast<double>(output_tokens) / elapsed_s; }
+  double total_tokens_per_s() const {
+    return static_cast<double>(prompt_tokens + output_tokens) / elapsed_s;
+  }
+};
+
+// Greedy, end of sequence ignored, so that every request gives exactly output_len tokens. Shows
+// progress on stderr. kInvalidArgument if the lengths do not fit the engine, kCancelled at an
+// interrupt.
+Result<LoadResult> run_load(Engine& engine, const LoadShape& shape,
+                            const InterruptWatcher& interrupt);
+
+json::object to_json(const LoadResult& result);
+
+}  // namespace quire

@@ -1,0 +1,21 @@
+// The commands of the program. Each adds itself to the command line and returns what runs it.
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+#include "base/status.h"
+
+namespace quire {
+
+// Runs a command whose flags were parsed. The status decides the exit code; an error is printed.
+using Command = std::function<Status()>;
+
+Command add_generate(CLI::App& app);
+Command add_inspect(CLI::App& app);
+Command add_bench_latency(CLI::App& bench);
+Command add_bench_throughput(CLI::App& bench);
+Command add_bench_limits(CLI::App& bench);
+
+}  // namespace quire

@@ -1,0 +1,76 @@
+#include "apps/engine_flags.h"
+
+#include <filesystem>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "apps/count_option.h"
+#include "apps/progress.h"
+
+namespace quire {
+
+void add_engine_flags(CLI::App& app, EngineArgs& args) {
+  constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
+  const std::string group = "Model and engine";
+  app.add_option("--model", args.model,
+                 "Model folder in Hugging Face layout, or a .gguf file (default: the bundled "
+                 "SmolLM2-135M-Instruct)")
+      ->group(group);
+  app.add_option("--tokenizer", args.tokenizer,
+                 "Folder or .gguf file to take the tokenizer from (default: the model)")
+      ->group(group);
+  app.add_option("--dtype", args.dtype, "Arithmetic: auto, float32 or bfloat16")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--kv-cache-dtype", args.kv_cache_dtype, "KV cache: auto, float32 or bfloat16")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--threads", args.threads,
+                 "Threads (default: as many CPUs as affinity and cgroup quota grant)")
+      ->check(CLI::Range(1, 1024))
+      ->group(group);
+  add_count(app, "--block-size", args.block_size, "Tokens of one KV block", 1, 1024)->group(group);
+  add_count(app, "--max-num-seqs", args.max_num_seqs, "Sequences that run at once", 1, 4096)
+      ->group(group);
+  add_count(app, "--max-num-batched-tokens", args.max_num_batched_tokens,
+            "Tokens that one step computes at most", 1, 1 << 20)
+      ->group(group);
+  add_count(app, "--max-model-len", args.max_model_len,
+            "Tokens of prompt and output together (default: the model's context length)", 1,
+            kMaxInt)
+      ->group(group);
+  add_count(app, "--kv-cache-memory-bytes", args.kv_cache_memory_bytes,
+            "Memory of the KV cache (default: what the limits above need, at most a quarter of "
+            "what is free)",
+            1, std::numeric_limits<std::int64_t>::max())
+      ->group(group);
+  app.add_option("--seed", args.seed, "Seed of requests that bring none")
+      ->capture_default_str()
+      ->group(group);
+}
+
+Result<std::string> bundled_model() {
+  const std::string relative = "models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf";
+  for (const std::filesystem::path root : {QUIRE_SOURCE_DIR, "."}) {
+    std::error_code error;
+    if (std::filesystem::exists(root / relative, error)) return (root / relative).string();
+  }
+  return Status::not_found(
+      "the bundled model has not been fetched yet",
+      "run scripts/fetch_model.py (or make run), or name a model with --model");
+}
+
+Result<std::unique_ptr<Engine>> start_engine(EngineArgs args) {
+  if (args.model.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
+  }
+  ProgressBar bar("loading", "MB");
+  auto engine = Engine::create(args, [&](std::uint64_t done, std::uint64_t total) {
+    bar.update(static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6, "");
+  });
+  bar.clear();
+  return engine;
+}
+
+}  // namespace quire

@@ -1,0 +1,24 @@
+// The flags that every command which runs a model shares.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "base/status.h"
+#include "engine/api.h"
+
+namespace quire {
+
+// Adds --model, --tokenizer, --dtype, ... to `app`; parsing fills `args`.
+void add_engine_flags(CLI::App& app, EngineArgs& args);
+
+// Where the bundled model lies, for a command without --model: under the source tree that built the
+// program, or in the working directory. kNotFound says how to fetch it.
+Result<std::string> bundled_model();
+
+// Fills in the bundled model where none was named, loads, and shows progress on stderr.
+Result<std::unique_ptr<Engine>> start_engine(EngineArgs args);
+
+}  // namespace quire

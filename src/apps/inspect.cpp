@@ -1,0 +1,148 @@
+// `quire inspect`: what a model is, read from headers alone; no weights are loaded.
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/commands.h"
+#include "apps/engine_flags.h"
+#include "engine/model_bundle.h"
+#include "kernels/packed_weight.h"
+#include "models/decoder_model.h"
+
+namespace quire {
+namespace {
+
+struct InspectFlags {
+  std::string model;
+  std::string tokenizer;
+  bool json = false;
+  bool tensors = false;
+};
+
+struct EncodingTotal {
+  std::int64_t tensors = 0;
+  std::int64_t elements = 0;
+  std::uint64_t bytes = 0;
+};
+
+std::int64_t elements_of(const TensorInfo& tensor) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : tensor.shape) elements *= size;
+  return elements;
+}
+
+std::map<std::string, EncodingTotal> encoding_totals(const WeightSource& weights) {
+  std::map<std::string, EncodingTotal> totals;
+  for (const TensorInfo& tensor : weights.tensors()) {
+    EncodingTotal& total = totals[std::string(encoding_traits(tensor.encoding).name)];
+    ++total.tensors;
+    total.elements += elements_of(tensor);
+    total.bytes += tensor.data.size();
+  }
+  return totals;
+}
+
+void print_json(const ModelBundle& bundle) {
+  const DecoderSpec& spec = bundle.spec;
+  json::object report;
+  report["model"] = bundle.name;
+  report["architecture"] = spec.architecture;
+  report["num_layers"] = spec.num_layers;
+  report["hidden_size"] = spec.hidden_size;
+  report["intermediate_size"] = spec.intermediate_size;
+  report["num_attention_heads"] = spec.num_heads;
+  report["num_key_value_heads"] = spec.num_kv_heads;
+  report["head_dim"] = spec.head_dim;
+  report["vocab_size"] = spec.vocab_size;
+  report["max_position_embeddings"] = spec.max_position_embeddings;
+  report["rope_theta"] = spec.rope_theta;
+  report["rms_norm_eps"] = spec.rms_norm_eps;
+  report["tie_word_embeddings"] = spec.tie_word_embeddings;
+  report["chat_template"] = bundle.text.chat_template.has_value();
+  report["kv_bytes_per_token"] = {{"bfloat16", spec.kv_elements_per_token() * 2},
+                                  {"float32", spec.kv_elements_per_token() * 4}};
+  json::object encodings;
+  for (const auto& [name, total] : encoding_totals(*bundle.weights)) {
+    encodings[name] = {
+        {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
+  }
+  report["encodings"] = std::move(encodings);
+  json::array tensors;
+  for (const TensorInfo& tensor : bundle.weights->tensors()) {
+    json::array shape(tensor.shape.begin(), tensor.shape.end());
+    tensors.push_back({{"name", tensor.name},
+                       {"encoding", encoding_traits(tensor.encoding).name},
+                       {"shape", std::move(shape)},
+                       {"bytes", tensor.data.size()},
+                       {"file", tensor.file},
+                       {"offset", tensor.file_offset}});
+  }
+  report["tensors"] = std::move(tensors);
+  fmt::print("{}\n", json::serialize(report));
+}
+
+void print_text(const ModelBundle& bundle, bool list_tensors) {
+  const DecoderSpec& spec = bundle.spec;
+  const auto line = [](std::string_view name, const std::string& value) {
+    fmt::print("{:<20}{}\n", name, value);
+  };
+  line("model", bundle.name);
+  line("architecture", spec.architecture);
+  line("layers", fmt::format("{}", spec.num_layers));
+  line("hidden size", fmt::format("{} (MLP {})", spec.hidden_size, spec.intermediate_size));
+  line("attention", fmt::format("{} heads over {} KV heads of {}", spec.num_heads,
+                                spec.num_kv_heads, spec.head_dim));
+  line("positions",
+       fmt::format("up to {}, rope base {}", spec.max_position_embeddings, spec.rope_theta));
+  line("vocabulary",
+       fmt::format("{}{}", spec.vocab_size, spec.tie_word_embeddings ? ", embeddings tied" : ""));
+  line("chat template", bundle.text.chat_template ? "yes" : "no");
+  line("KV cache", fmt::format("{} bytes a token in bfloat16, {} in float32",
+                               spec.kv_elements_per_token() * 2, spec.kv_elements_per_token() * 4));
+  fmt::print("\n{:<10}{:>9}{:>16}{:>16}\n", "encoding", "tensors", "weights", "bytes");
+  EncodingTotal all;
+  for (const auto& [name, total] : encoding_totals(*bundle.weights)) {
+    fmt::print("{:<10}{:>9}{:>16}{:>16}\n", name, total.tensors, total.elements, total.bytes);
+    all.tensors += total.tensors;
+    all.elements += total.elements;
+    all.bytes += total.bytes;
+  }
+  fmt::print("{:<10}{:>9}{:>16}{:>16}\n", "all", all.tensors, all.elements, all.bytes);
+  if (!list_tensors) return;
+  fmt::print("\n{:<48}{:<8}{:>20}{:>14}\n", "tensor", "", "shape", "bytes");
+  for (const TensorInfo& tensor : bundle.weights->tensors()) {
+    fmt::print("{:<48}{:<8}{:>20}{:>14}\n", tensor.name, encoding_traits(tensor.encoding).name,
+               fmt::format("[{}]", fmt::join(tensor.shape, ", ")), tensor.data.size());
+  }
+}
+
+Status run_inspect(InspectFlags flags) {
+  if (flags.model.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(flags.model, bundled_model());
+  }
+  QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(flags.model, flags.tokenizer));
+  QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
+  if (flags.json) {
+    print_json(bundle);
+  } else {
+    print_text(bundle, flags.tensors);
+  }
+  return {};
+}
+
+}  // namespace
+
+Command add_inspect(CLI::App& app) {
+  auto flags = std::make_shared<InspectFlags>();
+  app.add_option("--model", flags->model,
+                 "Model folder in Hugging Face layout, or a .gguf file (default: the bundled "
+                 "model)");
+  app.add_option("--tokenizer", flags->tokenizer, "Where the tokenizer lies, if not in the model");
+  app.add_flag("--tensors", flags->tensors, "List every tensor");
+  app.add_flag("--json", flags->json, "Print one JSON object, tensors included");
+  return [flags] { return run_inspect(*flags); };
+}
+
+}  // namespace quire

@@ -1,0 +1,31 @@
+// Ctrl-C and SIGTERM as an ordinary call on a thread of its own, so that no code runs in a signal
+// handler. Create it before any other thread: it blocks the signals for those that follow.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+namespace quire {
+
+class InterruptWatcher {
+ public:
+  InterruptWatcher();
+  ~InterruptWatcher();
+  InterruptWatcher(const InterruptWatcher&) = delete;
+  InterruptWatcher& operator=(const InterruptWatcher&) = delete;
+
+  // Starts watching: the first signal calls `on_interrupt` once; a second one ends the process.
+  void watch(std::function<void()> on_interrupt);
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  void run();
+
+  std::function<void()> on_interrupt_;
+  std::atomic<bool> interrupted_ = false;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace quire

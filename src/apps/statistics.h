@@ -1,0 +1,22 @@
+// Mean and percentiles of measured times, as reports print them.
+#pragma once
+
+#include <vector>
+
+#include "base/json.h"
+
+namespace quire {
+
+struct Statistics {
+  double mean = 0;
+  double p50 = 0;
+  double p90 = 0;
+  double p99 = 0;
+};
+
+// Percentiles by linear interpolation between ranks; all zero for no samples.
+Statistics statistics(std::vector<double> samples);
+
+json::object to_json(const Statistics& statistics);
+
+}  // namespace quire

@@ -1,0 +1,101 @@
+// Limits at the door: which settings make sense, and which requests a scheduler takes.
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "core/scheduler.h"
+
+namespace quire {
+
+Status SchedulerConfig::validate() const {
+  struct Bound {
+    std::string_view name;
+    std::int32_t value;
+    std::int32_t least;
+  };
+  // A sequence has at least one token of prompt and one of output.
+  for (const Bound& bound :
+       {Bound{"max_num_seqs", max_num_seqs, 1},
+        Bound{"max_num_batched_tokens", max_num_batched_tokens, 1},
+        Bound{"max_model_len", max_model_len, 2}, Bound{"block_size", block_size, 1},
+        Bound{"num_blocks", num_blocks, 1}, Bound{"max_queued", max_queued, 1}}) {
+    if (bound.value < bound.least) {
+      return Status::invalid_argument(
+          fmt::format("{}: {} is not an integer >= {}", bound.name, bound.value, bound.least));
+    }
+  }
+  if (!enable_chunked_prefill && max_num_batched_tokens < max_model_len) {
+    return Status::config(
+        fmt::format(
+            "max_num_batched_tokens {} is less than max_model_len {}, and prompts may not be "
+            "computed in chunks",
+            max_num_batched_tokens, max_model_len),
+        "raise max_num_batched_tokens or enable chunked prefill");
+  }
+  return {};
+}
+
+std::string_view reject_cause_name(RejectCause cause) {
+  switch (cause) {
+    case RejectCause::kEmptyPrompt:
+      return "empty_prompt";
+    case RejectCause::kDuplicateId:
+      return "duplicate_id";
+    case RejectCause::kPromptTooLong:
+      return "prompt_too_long";
+    case RejectCause::kNeverFits:
+      return "never_fits";
+    case RejectCause::kQueueFull:
+      return "queue_full";
+  }
+  return "unknown";
+}
+
+std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest& request) const {
+  const std::string who = fmt::format("request {}", request.request_id);
+  if (request.prompt_token_ids.empty()) {
+    return Refusal{RejectCause::kEmptyPrompt,
+                   Status::invalid_argument(who + ": the prompt has no tokens",
+                                            "give at least one token, such as the start token")};
+  }
+  if (requests_.contains(request.request_id)) {
+    return Refusal{RejectCause::kDuplicateId,
+                   Status::invalid_argument(who + ": a request of this id is not finished yet")};
+  }
+  const std::int64_t num_prompt_tokens = std::ssize(request.prompt_token_ids);
+  if (num_prompt_tokens >= config_.max_model_len) {
+    return Refusal{
+        RejectCause::kPromptTooLong,
+        Status::invalid_argument(
+            fmt::format("{}: the prompt has {} tokens, which leaves no room for output within "
+                        "max_model_len {}",
+                        who, num_prompt_tokens, config_.max_model_len),
+            "shorten the prompt or raise max_model_len")};
+  }
+  // The last output token is never computed.
+  const std::int64_t num_computed_at_most =
+      num_prompt_tokens - 1 +
+      std::min<std::int64_t>(request.sampling_params->max_tokens,
+                             config_.max_model_len - num_prompt_tokens);
+  if (!kv_.fits_ever(num_computed_at_most)) {
+    return Refusal{
+        RejectCause::kNeverFits,
+        Status::resource_exhausted(
+            fmt::format("{}: {} prompt tokens and up to {} output tokens do not fit into the KV "
+                        "cache, which holds {} tokens ({} blocks of {})",
+                        who, num_prompt_tokens, num_computed_at_most + 1 - num_prompt_tokens,
+                        std::int64_t{config_.num_blocks} * config_.block_size, config_.num_blocks,
+                        config_.block_size),
+            "lower max_tokens, shorten the prompt or give the KV cache more memory")};
+  }
+  if (std::ssize(waiting_) >= config_.max_queued) {
+    return Refusal{RejectCause::kQueueFull,
+                   Status::resource_exhausted(
+                       fmt::format("{}: {} requests are waiting, the limit", who, waiting_.size()),
+                       "try again later or raise max_queued")};
+  }
+  return std::nullopt;
+}
+
+}  // namespace quire

@@ -1,0 +1,113 @@
+#include "core/request.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace quire {
+
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kAbort:
+      return "abort";
+  }
+  return "unknown";
+}
+
+Request::Request(AddRequest request, std::span<const TokenId> eos_token_ids,
+                 std::int32_t max_model_len, std::uint64_t arrival_index, Instant now)
+    : id_(request.request_id),
+      arrival_index_(arrival_index),
+      sampling_params_(std::move(request.sampling_params)),
+      token_ids_(std::move(request.prompt_token_ids)),
+      num_prompt_tokens_(num_tokens()),
+      max_output_tokens_(static_cast<std::int32_t>(std::min<std::int64_t>(
+          sampling_params_->max_tokens, max_model_len - num_prompt_tokens_))),
+      arrival_(now) {
+  assert(num_prompt_tokens_ > 0 && max_output_tokens_ > 0);
+  ending_token_ids_ = sampling_params_->stop_token_ids;
+  if (!sampling_params_->ignore_eos) {
+    ending_token_ids_.insert(ending_token_ids_.end(), eos_token_ids.begin(), eos_token_ids.end());
+  }
+  std::sort(ending_token_ids_.begin(), ending_token_ids_.end());
+}
+
+void Request::start(Instant now) {
+  assert(state_ == RequestState::kWaiting || state_ == RequestState::kPreempted);
+  state_ = RequestState::kRunning;
+  if (!first_scheduled_) first_scheduled_ = now;
+}
+
+void Request::schedule(std::int32_t num_tokens, Instant now) {
+  assert(state_ == RequestState::kRunning && num_tokens > 0 && num_tokens <= num_pending_tokens());
+  num_in_flight_tokens_ += num_tokens;
+  timeline_.resume(now);
+}
+
+Request::Computed Request::complete(std::int32_t num_tokens) {
+  assert(state_ == RequestState::kRunning && num_tokens <= num_in_flight_tokens_);
+  const std::int32_t begin = num_computed_tokens_;
+  const std::int32_t end = begin + num_tokens;
+  const std::int32_t first_begin = std::clamp(max_computed_so_far_, begin, end);
+  const std::int32_t prompt_end = std::clamp(num_prompt_tokens_, first_begin, end);
+  num_in_flight_tokens_ -= num_tokens;
+  num_computed_tokens_ = end;
+  max_computed_so_far_ = std::max(max_computed_so_far_, end);
+  num_recomputed_tokens_ += first_begin - begin;
+  return {prompt_end - first_begin, end - prompt_end, first_begin - begin};
+}
+
+void Request::append_output(TokenId token_id, Instant now) {
+  assert(state_ == RequestState::kRunning && num_pending_tokens() == 0);
+  token_ids_.push_back(token_id);
+  if (!first_token_) first_token_ = now;
+  if (std::binary_search(ending_token_ids_.begin(), ending_token_ids_.end(), token_id)) {
+    stop_token_id_ = token_id;
+    finish(FinishReason::kStop, now);
+  } else if (num_output_tokens() == max_output_tokens_) {
+    finish(FinishReason::kLength, now);
+  }
+}
+
+void Request::preempt(Instant now) {
+  assert(state_ == RequestState::kRunning && num_in_flight_tokens_ == 0);
+  state_ = RequestState::kPreempted;
+  num_computed_tokens_ = 0;
+  ++num_preemptions_;
+  wait(WaitCause::kPreempted, now);
+}
+
+void Request::abort(Instant now) {
+  assert(!finished());
+  num_in_flight_tokens_ = 0;
+  finish(FinishReason::kAbort, now);
+}
+
+void Request::wait(WaitCause cause, Instant now) {
+  timeline_.wait(state_ == RequestState::kPreempted ? WaitCause::kPreempted : cause, now);
+}
+
+std::span<const TokenId> Request::prompt_token_ids() const {
+  return std::span(token_ids_).first(static_cast<std::size_t>(num_prompt_tokens_));
+}
+
+std::span<const TokenId> Request::output_token_ids() const {
+  return std::span(token_ids_).subspan(static_cast<std::size_t>(num_prompt_tokens_));
+}
+
+std::int32_t Request::num_uncomputed_prompt_tokens() const {
+  return std::max(num_prompt_tokens_ - max_computed_so_far_, 0);
+}
+
+void Request::finish(FinishReason reason, Instant now) {
+  state_ = RequestState::kFinished;
+  finish_reason_ = reason;
+  finish_time_ = now;
+  timeline_.resume(now);
+}
+
+}  // namespace quire

@@ -1,0 +1,129 @@
+// The token state machine of one sequence, and nothing else: which tokens it knows, how many of
+// them are computed, and whether it waits, runs or has ended. It knows nothing of its memory
+// (KvCacheManager does) nor of other requests (Scheduler does).
+//
+//            start                 append_output, abort
+//   waiting -------> running ------------------------------> finished
+//                     ^   | preempt                             ^
+//               start |   v             abort                   |
+//                   preempted ----------------------------------+   (waiting -> finished: abort)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "core/request_timeline.h"
+#include "core/sampling_params.h"
+
+namespace quire {
+
+enum class RequestState : std::uint8_t { kWaiting, kRunning, kPreempted, kFinished };
+
+enum class FinishReason : std::uint8_t {
+  kStop,    // an end-of-sequence or stop token id
+  kLength,  // max_tokens or max_model_len
+  kAbort,   // the client went away, or a stop string matched
+};
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "abort"
+
+// What a caller gives to the scheduler. `sampling_params` are validated and not null.
+struct AddRequest {
+  RequestId request_id = 0;
+  std::vector<TokenId> prompt_token_ids;
+  std::shared_ptr<const SamplingParams> sampling_params;
+};
+
+class Request {
+ public:
+  // `arrival_index` counts requests in order of arrival. The output ends at the latest when the
+  // sequence has max_model_len tokens; the prompt must be shorter. `eos_token_ids` end the output
+  // unless the parameters say ignore_eos.
+  Request(AddRequest request, std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
+          std::uint64_t arrival_index, Instant now);
+
+  // Transitions. Each must be legal from the present state (asserted).
+  void start(Instant now);
+  void schedule(std::int32_t num_tokens, Instant now);  // a step computes this many pending tokens
+  // That step is done. `num_first` of its tokens were computed for the first time, the others
+  // again, after a preemption.
+  struct Computed {
+    std::int32_t num_first_prompt = 0;
+    std::int32_t num_first_output = 0;
+    std::int32_t num_again = 0;
+  };
+  Computed complete(std::int32_t num_tokens);
+  void append_output(TokenId token_id, Instant now);  // may finish the request
+  void preempt(Instant now);  // its computed tokens are lost, the tokens themselves are not
+  void abort(Instant now);
+  // It gets no tokens for this cause; a preempted request stays preempted until it starts again.
+  void wait(WaitCause cause, Instant now);
+
+  RequestId id() const { return id_; }
+  std::uint64_t arrival_index() const { return arrival_index_; }
+  RequestState state() const { return state_; }
+  bool finished() const { return state_ == RequestState::kFinished; }
+  std::optional<FinishReason> finish_reason() const { return finish_reason_; }
+  // The end-of-sequence or stop token id that ended it; also the last output token.
+  std::optional<TokenId> stop_token_id() const { return stop_token_id_; }
+  const std::shared_ptr<const SamplingParams>& sampling_params() const { return sampling_params_; }
+
+  const std::vector<TokenId>& token_ids() const { return token_ids_; }  // prompt, then output
+  std::span<const TokenId> prompt_token_ids() const;
+  std::span<const TokenId> output_token_ids() const;
+  std::int32_t num_tokens() const { return static_cast<std::int32_t>(token_ids_.size()); }
+  std::int32_t num_prompt_tokens() const { return num_prompt_tokens_; }
+  std::int32_t num_output_tokens() const { return num_tokens() - num_prompt_tokens_; }
+  std::int32_t max_output_tokens() const { return max_output_tokens_; }  // >= 1
+  // Keys and values that the request needs at its longest. The last token is never computed.
+  std::int32_t max_computed_tokens() const { return num_prompt_tokens_ + max_output_tokens_ - 1; }
+
+  // Tokens whose keys and values are in its blocks; and those that a step in flight computes.
+  std::int32_t num_computed_tokens() const { return num_computed_tokens_; }
+  std::int32_t num_in_flight_tokens() const { return num_in_flight_tokens_; }
+  // Tokens that a next step may compute.
+  std::int32_t num_pending_tokens() const {
+    return num_tokens() - num_computed_tokens_ - num_in_flight_tokens_;
+  }
+  // Prompt tokens that were never computed yet, not even before a preemption.
+  std::int32_t num_uncomputed_prompt_tokens() const;
+
+  std::int32_t num_preemptions() const { return num_preemptions_; }
+  std::int64_t num_recomputed_tokens() const { return num_recomputed_tokens_; }
+  Instant arrival() const { return arrival_; }
+  std::optional<Instant> first_scheduled() const { return first_scheduled_; }
+  std::optional<Instant> first_token() const { return first_token_; }
+  std::optional<Instant> finish_time() const { return finish_time_; }
+  const RequestTimeline& timeline() const { return timeline_; }
+
+ private:
+  void finish(FinishReason reason, Instant now);
+
+  RequestId id_;
+  std::uint64_t arrival_index_;
+  RequestState state_ = RequestState::kWaiting;
+  std::optional<FinishReason> finish_reason_;
+  std::optional<TokenId> stop_token_id_;
+  std::shared_ptr<const SamplingParams> sampling_params_;
+  std::vector<TokenId> ending_token_ids_;  // sorted: stop ids and, unless ignored, end of sequence
+  std::vector<TokenId> token_ids_;
+  std::int32_t num_prompt_tokens_;
+  std::int32_t max_output_tokens_;
+  std::int32_t num_computed_tokens_ = 0;
+  std::int32_t num_in_flight_tokens_ = 0;
+  std::int32_t max_computed_so_far_ = 0;  // high-water mark of num_computed_tokens_
+  std::int32_t num_preemptions_ = 0;
+  std::int64_t num_recomputed_tokens_ = 0;
+  Instant arrival_;
+  std::optional<Instant> first_scheduled_;
+  std::optional<Instant> first_token_;
+  std::optional<Instant> finish_time_;
+  RequestTimeline timeline_;
+};
+
+}  // namespace quire

@@ -1,0 +1,176 @@
+// Decides what every step computes. A deterministic, single-threaded state machine: commands and
+// step results in, step plans out, time as an argument; the same calls give the same plans.
+//
+//   Scheduler scheduler(config);                       // config.validate() passed
+//   QUIRE_RETURN_IF_ERROR(scheduler.add({id, prompt, params}, now));
+//   while (scheduler.has_work()) {
+//     QUIRE_ASSIGN_OR_RETURN(SchedulerOutput plan, scheduler.schedule(now));
+//     QUIRE_ASSIGN_OR_RETURN(ModelRunnerOutput result, executor.execute(plan));
+//     QUIRE_ASSIGN_OR_RETURN(auto outputs, scheduler.update(result, now));
+//   }
+//
+// There is no prefill and no decode: a request has tokens that it knows and tokens that are
+// computed, and a step computes some of the difference. Order is first come, first served
+// throughout: every running request arrived before every waiting one. When blocks run out, the
+// latest arrival among the running is preempted: it loses its blocks, keeps its tokens, goes to the
+// front of the queue and computes them again later. So the earliest request always advances, and
+// nothing starves.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "core/kv_cache_manager.h"
+#include "core/request.h"
+#include "core/step.h"
+
+namespace quire {
+
+struct SchedulerConfig {
+  std::int32_t max_num_seqs = 256;             // requests that run at once
+  std::int32_t max_num_batched_tokens = 2048;  // tokens of one step
+  std::int32_t max_model_len = 2048;           // tokens of one sequence, prompt and output
+  std::int32_t block_size = 16;                // tokens of one KV block
+  std::int32_t num_blocks = 0;                 // of the KV pool
+  std::int32_t max_queued = 4096;              // requests that wait; preempted ones count too
+  bool enable_chunked_prefill = true;          // a prompt may be spread over several steps
+  std::vector<TokenId> eos_token_ids;
+
+  // kConfig naming the settings that contradict each other, kInvalidArgument for one out of range.
+  Status validate() const;
+};
+
+// Why a request was refused at admission.
+enum class RejectCause : std::uint8_t {
+  kEmptyPrompt,
+  kDuplicateId,
+  kPromptTooLong,  // no room for an output token within max_model_len
+  kNeverFits,      // needs more blocks than the pool has
+  kQueueFull,
+};
+inline constexpr std::size_t kNumRejectCauses = 5;
+std::string_view reject_cause_name(RejectCause cause);  // "empty_prompt" and so on
+
+// Gauges, and counters since the start. For every request that was added, each prompt token is
+// counted once: computed, dropped (its request was aborted first), or still pending.
+struct SchedulerStats {
+  std::int64_t num_waiting = 0;  // preempted ones included
+  std::int64_t num_running = 0;
+  std::int64_t blocks_total = 0;  // = free + used
+  std::int64_t blocks_free = 0;
+  std::int64_t blocks_used = 0;
+  std::int64_t blocks_leaked = 0;  // always 0
+
+  std::int64_t num_steps = 0;     // that were not empty
+  std::int64_t num_added = 0;     // = finished + aborted + waiting + running
+  std::int64_t num_finished = 0;  // by themselves: stop or length
+  std::int64_t num_aborted = 0;
+  std::array<std::int64_t, kNumRejectCauses> num_rejected{};
+  std::int64_t num_preemptions = 0;
+  std::int64_t prompt_tokens_added = 0;     // = computed + dropped + pending
+  std::int64_t prompt_tokens_computed = 0;  // each once
+  std::int64_t prompt_tokens_dropped = 0;
+  std::int64_t prompt_tokens_pending = 0;
+  std::int64_t output_tokens_sampled = 0;
+  std::int64_t output_tokens_computed = 0;  // each once; an output's last token never is
+  std::int64_t tokens_recomputed = 0;       // prompt and output, after preemptions
+};
+
+// One sampled token. When it ended its request, the request itself is handed out: reason, all
+// tokens, times and waits.
+struct RequestStepOutput {
+  RequestId request_id = 0;
+  TokenId token_id = 0;
+  float logprob = 0.0F;
+  std::unique_ptr<const Request> finished;  // null while the request goes on
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(SchedulerConfig config);  // validate() must have passed
+
+  // Queues a request. Refuses one that breaks a limit (kInvalidArgument; kResourceExhausted where
+  // the pool is too small for it or the queue is full), and counts the refusal by cause.
+  Status add(AddRequest request, Instant now);
+
+  // Ends a request in whatever state it is and hands it out; nullptr if there is none (it may just
+  // have finished). Its blocks are free at once: a step in flight may still write into them, but
+  // steps are executed in order, so before any later step.
+  std::unique_ptr<const Request> abort(RequestId request_id, Instant now);
+
+  // Plans the next step. An empty plan (see SchedulerOutput::empty) needs no execution and has no
+  // id; any other is in flight until update() is given its result. kInternal if a step is in
+  // flight.
+  Result<SchedulerOutput> schedule(Instant now);
+
+  // Takes in the result of the step in flight; returns its tokens in the order of the plan, without
+  // those of requests aborted meanwhile. kInternal, and nothing changed, if the result does not
+  // belong to the plan.
+  Result<std::vector<RequestStepOutput>> update(const ModelRunnerOutput& output, Instant now);
+
+  // Whether schedule() would give anything but an empty plan, now or after the step in flight.
+  bool has_work() const;
+  // When schedule() is to be called next if nothing else happens: Instant::zero(), which is at
+  // once, or nullopt, which is after the next add, abort or update.
+  std::optional<Instant> next_deadline() const;
+
+  const Request* find(RequestId request_id) const;  // waiting or running; nullptr otherwise
+  const BlockTable* find_blocks(RequestId request_id) const { return kv_.find(request_id); }
+  const SchedulerConfig& config() const { return config_; }
+  SchedulerStats stats() const;
+
+  // kInternal naming the first broken law: queues in order of arrival and disjoint, blocks held
+  // exactly by the running and as many as their tokens need, references, budgets, conservation.
+  // O(requests + blocks).
+  Status check_invariants() const;
+
+ private:
+  struct InFlight {              // one scheduled request of the step in flight
+    Request* request = nullptr;  // null: aborted meanwhile
+    RequestId request_id = 0;
+    std::int32_t num_scheduled_tokens = 0;
+    bool samples = false;
+  };
+
+  struct Refusal {
+    RejectCause cause;
+    Status status;
+  };
+
+  std::optional<Refusal> admission_refusal(const AddRequest& request) const;
+  std::int32_t tokens_within(const Request& request, std::int32_t budget) const;
+  std::optional<KvAllocation> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
+                                                  SchedulerOutput& plan, Instant now);
+  void preempt(Request& request, SchedulerOutput& plan, Instant now);
+  std::optional<WaitCause> admission_obstacle(const Request& request, std::int32_t budget) const;
+  void plan_tokens(Request& request, std::int32_t num_tokens, KvAllocation allocation,
+                   SchedulerOutput& plan, Instant now);
+  Status check_result(const ModelRunnerOutput& output) const;
+  std::unique_ptr<const Request> take(Request& request);
+  Status check_queues() const;
+  Status check_step_in_flight() const;
+  Status check_conservation() const;
+
+  SchedulerConfig config_;
+  KvCacheManager kv_;
+  std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
+  std::deque<Request*> waiting_;   // in order of arrival; preempted ones are therefore in front
+  std::vector<Request*> running_;  // in order of arrival, all before those that wait
+  std::vector<RequestId> removed_request_ids_;  // to be told to the executor with the next plan
+  std::vector<InFlight> in_flight_;
+  StepId step_in_flight_ = 0;  // 0: none
+  std::uint64_t num_arrivals_ = 0;
+  SchedulerStats counters_;  // the counters; stats() fills in the gauges
+};
+
+}  // namespace quire

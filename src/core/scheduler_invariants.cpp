@@ -1,0 +1,116 @@
+// The laws that hold between any two calls of a scheduler, checked in full.
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "core/scheduler.h"
+
+namespace quire {
+namespace {
+
+template <typename... Args>
+Status broken(fmt::format_string<Args...> format, Args&&... args) {
+  return Status::internal(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace
+
+Status Scheduler::check_invariants() const {
+  QUIRE_RETURN_IF_ERROR(kv_.check_invariants());
+  QUIRE_RETURN_IF_ERROR(check_queues());
+  QUIRE_RETURN_IF_ERROR(check_step_in_flight());
+  return check_conservation();
+}
+
+// Every request is in exactly one queue, both queues are in order of arrival, the running before
+// the waiting, and blocks are held by the running alone, as many as their tokens need.
+Status Scheduler::check_queues() const {
+  if (running_.size() + waiting_.size() != requests_.size()) {
+    return broken("{} requests run and {} wait, but there are {}", running_.size(), waiting_.size(),
+                  requests_.size());
+  }
+  if (std::ssize(running_) > config_.max_num_seqs) {
+    return broken("{} requests run, max_num_seqs is {}", running_.size(), config_.max_num_seqs);
+  }
+  const Request* previous = nullptr;
+  const auto check = [&](const Request& request, bool running) {
+    if (find(request.id()) != &request) return broken("request {} is unknown", request.id());
+    if (previous != nullptr && previous->arrival_index() >= request.arrival_index()) {
+      return broken("request {} is queued after request {}, which arrived later", request.id(),
+                    previous->id());
+    }
+    previous = &request;
+    if (request.finished() || (request.state() == RequestState::kRunning) != running) {
+      return broken("request {} is in the wrong queue for its state", request.id());
+    }
+    const std::int32_t num_tokens = request.num_computed_tokens() + request.num_in_flight_tokens();
+    if (request.num_pending_tokens() < 0 || (num_tokens == 0) == running) {
+      return broken("request {}: {} of {} tokens are computed or in flight", request.id(),
+                    num_tokens, request.num_tokens());
+    }
+    const BlockTable* table = kv_.find(request.id());
+    const std::int64_t num_blocks = table == nullptr ? 0 : table->size();
+    if (num_blocks != ceil_div(num_tokens, config_.block_size)) {
+      return broken("request {} holds {} blocks for {} tokens", request.id(), num_blocks,
+                    num_tokens);
+    }
+    return Status();
+  };
+  for (const Request* request : running_) QUIRE_RETURN_IF_ERROR(check(*request, true));
+  for (const Request* request : waiting_) QUIRE_RETURN_IF_ERROR(check(*request, false));
+  if (kv_.num_tables() != running_.size()) {
+    return broken("{} requests run, but {} block tables exist", running_.size(), kv_.num_tables());
+  }
+  return {};
+}
+
+Status Scheduler::check_step_in_flight() const {
+  if (step_in_flight_ == 0 && !in_flight_.empty()) return broken("requests in flight in no step");
+  std::int64_t num_planned_tokens = 0;
+  std::int64_t num_live_tokens = 0;
+  for (const InFlight& each : in_flight_) {
+    num_planned_tokens += each.num_scheduled_tokens;
+    if (each.request == nullptr) continue;
+    num_live_tokens += each.num_scheduled_tokens;
+    if (each.request->num_in_flight_tokens() != each.num_scheduled_tokens) {
+      return broken("request {} has {} tokens in flight, {} were scheduled", each.request_id,
+                    each.request->num_in_flight_tokens(), each.num_scheduled_tokens);
+    }
+  }
+  if (num_planned_tokens > config_.max_num_batched_tokens) {
+    return broken("step {} computes {} tokens, max_num_batched_tokens is {}", step_in_flight_,
+                  num_planned_tokens, config_.max_num_batched_tokens);
+  }
+  for (const Request* request : running_) num_live_tokens -= request->num_in_flight_tokens();
+  if (num_live_tokens != 0) return broken("requests not in the step have tokens in flight");
+  return {};
+}
+
+// What went in is what came out and what is there: requests, prompt tokens, output tokens, blocks.
+Status Scheduler::check_conservation() const {
+  const SchedulerStats now = stats();
+  std::int64_t prompt_tokens_pending = 0;
+  for (const auto& [id, request] : requests_) {
+    prompt_tokens_pending += request->num_uncomputed_prompt_tokens();
+  }
+  if (now.prompt_tokens_pending != prompt_tokens_pending) {
+    return broken("prompt tokens: {} added, {} computed, {} dropped, but {} pending",
+                  now.prompt_tokens_added, now.prompt_tokens_computed, now.prompt_tokens_dropped,
+                  prompt_tokens_pending);
+  }
+  if (now.num_added != now.num_finished + now.num_aborted + now.num_waiting + now.num_running) {
+    return broken("requests: {} added, {} finished, {} aborted, {} waiting, {} running",
+                  now.num_added, now.num_finished, now.num_aborted, now.num_waiting,
+                  now.num_running);
+  }
+  if (now.output_tokens_computed > now.output_tokens_sampled) {
+    return broken("{} output tokens are computed, but {} were sampled", now.output_tokens_computed,
+                  now.output_tokens_sampled);
+  }
+  if (now.blocks_free + now.blocks_used != now.blocks_total || now.blocks_leaked != 0) {
+    return broken("blocks: {} free, {} used, {} leaked of {}", now.blocks_free, now.blocks_used,
+                  now.blocks_leaked, now.blocks_total);
+  }
+  return {};
+}
+
+}  // namespace quire

@@ -1,0 +1,111 @@
+#include "engine/engine_core.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace quire {
+
+EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
+                       OutputProcessor& outputs, const SteadyClock& clock)
+    : clock_(clock),
+      outputs_(outputs),
+      executor_(std::move(executor)),
+      scheduler_(config),
+      stats_(scheduler_.stats()),
+      thread_([this] { run(); }) {}
+
+void EngineCore::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status EngineCore::add(AddRequest request) {
+  {
+    const std::lock_guard lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(failure_);
+    if (commands_.size() >= static_cast<std::size_t>(scheduler_.config().max_queued)) {
+      return Status::resource_exhausted(fmt::format("{} requests wait already", commands_.size()),
+                                        "try again later");
+    }
+    commands_.emplace_back(std::move(request));
+  }
+  wake_.notify_one();
+  return {};
+}
+
+void EngineCore::abort(RequestId request_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.emplace_back(Abort{request_id});
+  }
+  wake_.notify_one();
+}
+
+SchedulerStats EngineCore::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void EngineCore::run() {
+  std::deque<Command> commands;
+  while (take_commands(commands)) {
+    for (Command& command : commands) apply(std::move(command));
+    commands.clear();
+    if (const Status status = step(); !status.ok()) return fail(status);
+    publish_stats();
+  }
+  fail({StatusCode::kCancelled, "the engine is shutting down"});
+}
+
+bool EngineCore::take_commands(std::deque<Command>& commands) {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [&] { return stopping_ || !commands_.empty() || scheduler_.has_work(); });
+  commands.swap(commands_);
+  return !stopping_;
+}
+
+void EngineCore::apply(Command command) {
+  if (const auto* abort = std::get_if<Abort>(&command)) {
+    auto request = scheduler_.abort(abort->request_id, clock_.now());
+    if (request != nullptr) outputs_.push_aborted(std::move(request));
+    return;
+  }
+  auto& request = std::get<AddRequest>(command);
+  const RequestId id = request.request_id;
+  if (Status status = scheduler_.add(std::move(request), clock_.now()); !status.ok()) {
+    outputs_.push_failed(id, std::move(status));
+  }
+}
+
+Status EngineCore::step() {
+  QUIRE_ASSIGN_OR_RETURN(const SchedulerOutput plan, scheduler_.schedule(clock_.now()));
+  if (plan.empty()) return {};
+  QUIRE_ASSIGN_OR_RETURN(const ModelRunnerOutput result, executor_->execute(plan));
+  QUIRE_ASSIGN_OR_RETURN(auto outputs, scheduler_.update(result, clock_.now()));
+  outputs_.push(std::move(outputs));
+  return {};
+}
+
+// A step that failed leaves the cache in an unknown state: every request ends with the reason, and
+// later ones are refused with it.
+void EngineCore::fail(const Status& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = error;
+    commands_.clear();
+  }
+  outputs_.push_all_failed(error);
+}
+
+void EngineCore::publish_stats() {
+  const SchedulerStats stats = scheduler_.stats();
+  const std::lock_guard lock(mutex_);
+  stats_ = stats;
+}
+
+}  // namespace quire

@@ -1,0 +1,62 @@
+// The engine's loop, on a thread of its own that owns all scheduling state: take commands,
+// schedule, execute, update, hand tokens on.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <variant>
+
+#include "base/clock.h"
+#include "core/scheduler.h"
+#include "engine/output_processor.h"
+#include "exec/executor.h"
+
+namespace quire {
+
+class EngineCore {
+ public:
+  EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
+             OutputProcessor& outputs, const SteadyClock& clock);
+  ~EngineCore() { stop(); }
+
+  // Fails what runs, then joins the thread. Later commands are refused or ignored.
+  void stop();
+
+  // Commands; any thread. add() gives kResourceExhausted when `max_queued` commands wait.
+  Status add(AddRequest request);
+  void abort(RequestId request_id);
+
+  SchedulerStats stats() const;  // after the last step
+
+ private:
+  struct Abort {
+    RequestId request_id = 0;
+  };
+  using Command = std::variant<AddRequest, Abort>;
+
+  void run();
+  // Moves all queued commands out; waits for one if the scheduler has no work. False: stop.
+  bool take_commands(std::deque<Command>& commands);
+  void apply(Command command);
+  Status step();
+  void fail(const Status& error);
+  void publish_stats();
+
+  const SteadyClock& clock_;
+  OutputProcessor& outputs_;
+  std::unique_ptr<Executor> executor_;
+  Scheduler scheduler_;  // engine thread only
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Command> commands_;
+  bool stopping_ = false;
+  Status failure_;  // why the engine has stopped; adds are refused with it
+  SchedulerStats stats_;
+  std::thread thread_;
+};
+
+}  // namespace quire

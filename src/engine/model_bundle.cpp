@@ -1,0 +1,172 @@
+#include "engine/model_bundle.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "engine/tokenizer_gguf.h"
+#include "engine/tokenizer_json.h"
+#include "models/registry.h"
+#include "weights/safetensors.h"
+
+namespace quire {
+namespace {
+
+// Far above published files: configurations are a few KB, tokenizer.json up to about 35 MB.
+constexpr std::uint64_t kMaxConfigBytes = 16U << 20;
+constexpr std::uint64_t kMaxTokenizerBytes = 256U << 20;
+constexpr std::uint64_t kMaxTemplateBytes = 4U << 20;
+
+// A JSON file that must hold an object.
+Result<json::value> read_object(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  QUIRE_ASSIGN_OR_RETURN(auto value, read_json_file(path, max_bytes));
+  if (!value.is_object()) {
+    return Status::bad_model(
+        fmt::format("{}: expected an object, found {}", path.string(), json_kind_name(value)));
+  }
+  return value;
+}
+
+// The same for a file that may be absent; null then.
+Result<json::value> read_optional_object(const std::optional<std::filesystem::path>& path) {
+  if (!path) return json::value(nullptr);
+  return read_object(*path, kMaxConfigBytes);
+}
+
+// The chat_template key of tokenizer_config.json: a template, or a list of named ones.
+Result<std::optional<std::string>> template_of_config(const json::value& config,
+                                                      const std::string& where) {
+  if (!config.is_object()) return std::optional<std::string>();
+  const JsonReader reader(config.get_object(), where);
+  const json::value* value = reader.find("chat_template");
+  if (value == nullptr) return std::optional<std::string>();
+  if (value->is_string()) return std::optional<std::string>(value->get_string().c_str());
+  if (!value->is_array()) return reader.type_error("chat_template", "a string or a list");
+  for (const json::value& item : value->get_array()) {
+    if (!item.is_object()) return reader.type_error("chat_template", "a list of objects");
+    const JsonReader named(item.get_object(), where + ": chat_template");
+    QUIRE_ASSIGN_OR_RETURN(const auto name, named.get_string("name"));
+    if (name != "default") continue;
+    QUIRE_ASSIGN_OR_RETURN(auto source, named.get_string("template"));
+    return std::optional<std::string>(std::move(source));
+  }
+  return std::optional<std::string>();
+}
+
+Result<TextBundle> make_text_bundle(VocabData vocab, std::optional<std::string> template_source,
+                                    const std::string& where) {
+  TextBundle text;
+  auto tokenizer = Tokenizer::create(std::move(vocab));
+  if (!tokenizer.ok()) {
+    const Status status = tokenizer.status();
+    return Status(status.code(), fmt::format("{}: {}", where, status.message()), status.remedy());
+  }
+  text.tokenizer = std::move(*tokenizer);
+  if (template_source) {
+    QUIRE_ASSIGN_OR_RETURN(text.chat_template,
+                           ChatTemplate::parse(*std::move(template_source), where));
+  }
+  return text;
+}
+
+Result<TextBundle> open_huggingface_text(const ModelFiles& files) {
+  if (!files.tokenizer) {
+    return Status::bad_model(fmt::format("{}: no tokenizer.json", files.path.string()),
+                             "fetch it, or name another folder with --tokenizer");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto tokenizer, read_object(*files.tokenizer, kMaxTokenizerBytes));
+  QUIRE_ASSIGN_OR_RETURN(const auto config, read_optional_object(files.config));
+  QUIRE_ASSIGN_OR_RETURN(const auto generation, read_optional_object(files.generation_config));
+  QUIRE_ASSIGN_OR_RETURN(const auto tokenizer_config, read_optional_object(files.tokenizer_config));
+  QUIRE_ASSIGN_OR_RETURN(
+      VocabData vocab,
+      read_tokenizer_json(tokenizer, tokenizer_config.if_object(), generation.if_object(),
+                          config.if_object(), files.tokenizer->string()));
+  std::optional<std::string> source;
+  if (files.chat_template) {
+    QUIRE_ASSIGN_OR_RETURN(source, read_file(*files.chat_template, kMaxTemplateBytes));
+  } else if (files.tokenizer_config) {
+    QUIRE_ASSIGN_OR_RETURN(source,
+                           template_of_config(tokenizer_config, files.tokenizer_config->string()));
+  }
+  return make_text_bundle(std::move(vocab), std::move(source), files.tokenizer->string());
+}
+
+template <typename T>
+Status take(Result<std::optional<T>> found, T& target) {
+  QUIRE_ASSIGN_OR_RETURN(auto value, std::move(found));
+  if (value) target = *std::move(value);
+  return {};
+}
+
+template <typename T>
+Status take(Result<std::optional<T>> found, std::optional<T>& target) {
+  QUIRE_ASSIGN_OR_RETURN(target, std::move(found));
+  return {};
+}
+
+Result<TextBundle> open_gguf_text(const GgufFile& file) {
+  GgufTokenizerKeys keys;
+  QUIRE_ASSIGN_OR_RETURN(keys.model, file.get_string("tokenizer.ggml.model"));
+  QUIRE_RETURN_IF_ERROR(take(file.find_string("tokenizer.ggml.pre"), keys.pre));
+  QUIRE_RETURN_IF_ERROR(take(file.find_strings("tokenizer.ggml.tokens"), keys.tokens));
+  QUIRE_RETURN_IF_ERROR(take(file.find_floats("tokenizer.ggml.scores"), keys.scores));
+  QUIRE_RETURN_IF_ERROR(take(file.find_ints("tokenizer.ggml.token_type"), keys.token_type));
+  QUIRE_RETURN_IF_ERROR(take(file.find_strings("tokenizer.ggml.merges"), keys.merges));
+  QUIRE_RETURN_IF_ERROR(take(file.find_int("tokenizer.ggml.bos_token_id"), keys.bos));
+  QUIRE_RETURN_IF_ERROR(take(file.find_int("tokenizer.ggml.eos_token_id"), keys.eos));
+  QUIRE_RETURN_IF_ERROR(take(file.find_int("tokenizer.ggml.eot_token_id"), keys.eot));
+  QUIRE_RETURN_IF_ERROR(take(file.find_int("tokenizer.ggml.unknown_token_id"), keys.unk));
+  QUIRE_RETURN_IF_ERROR(take(file.find_bool("tokenizer.ggml.add_bos_token"), keys.add_bos));
+  QUIRE_RETURN_IF_ERROR(take(file.find_bool("tokenizer.ggml.add_eos_token"), keys.add_eos));
+  QUIRE_RETURN_IF_ERROR(
+      take(file.find_bool("tokenizer.ggml.add_space_prefix"), keys.add_space_prefix));
+  QUIRE_ASSIGN_OR_RETURN(auto source, file.find_string("tokenizer.chat_template"));
+  QUIRE_ASSIGN_OR_RETURN(VocabData vocab, read_tokenizer_gguf(std::move(keys), file.name()));
+  return make_text_bundle(std::move(vocab), std::move(source), file.name());
+}
+
+Result<TextBundle> open_text(const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const ModelFiles files, find_model_files(path));
+  if (files.kind == ModelFiles::Kind::kHuggingFace) return open_huggingface_text(files);
+  QUIRE_ASSIGN_OR_RETURN(const auto file, GgufFile::open(files.path));
+  return open_gguf_text(*file);
+}
+
+std::string display_name(const std::filesystem::path& path) {
+  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+  return normal.has_filename() ? normal.filename().string()
+                               : normal.parent_path().filename().string();
+}
+
+}  // namespace
+
+Result<ModelBundle> open_model(const std::string& path, const std::string& tokenizer_path) {
+  ModelBundle bundle;
+  QUIRE_ASSIGN_OR_RETURN(bundle.files, find_model_files(path));
+  bundle.name = display_name(bundle.files.path);
+  if (bundle.files.kind == ModelFiles::Kind::kGguf) {
+    QUIRE_ASSIGN_OR_RETURN(auto file, GgufFile::open(bundle.files.path));
+    QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_gguf(*file));
+    if (tokenizer_path.empty()) {
+      QUIRE_ASSIGN_OR_RETURN(bundle.text, open_gguf_text(*file));
+    }
+    bundle.weights = std::move(file);
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(const auto config, read_object(*bundle.files.config, kMaxConfigBytes));
+    QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_config(JsonReader(
+                                            config.get_object(), bundle.files.config->string())));
+    QUIRE_ASSIGN_OR_RETURN(bundle.weights, open_safetensors(bundle.files.path));
+    if (tokenizer_path.empty()) {
+      QUIRE_ASSIGN_OR_RETURN(bundle.text, open_huggingface_text(bundle.files));
+    }
+  }
+  if (!tokenizer_path.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(bundle.text, open_text(tokenizer_path));
+  }
+  return bundle;
+}
+
+}  // namespace quire

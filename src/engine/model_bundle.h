@@ -1,0 +1,37 @@
+// A model as it lies on disk, opened but not loaded: what kind it is, its spec, its tensors, its
+// tokenizer and its chat template. `quire inspect` stops here; an engine goes on to load weights.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "models/spec.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "weights/gguf.h"
+#include "weights/model_files.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+
+// The text side of a model.
+struct TextBundle {
+  std::unique_ptr<const Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;
+};
+
+struct ModelBundle {
+  std::string name;  // of the folder or file
+  ModelFiles files;
+  DecoderSpec spec;
+  std::unique_ptr<WeightSource> weights;
+  TextBundle text;
+};
+
+// Opens everything at `path`; the tokenizer and template from `tokenizer_path` instead, unless that
+// is empty. Errors name file, key or tensor (kNotFound, kBadModel, kUnimplemented).
+Result<ModelBundle> open_model(const std::string& path, const std::string& tokenizer_path);
+
+}  // namespace quire

@@ -1,0 +1,42 @@
+// A tokenizer from the `tokenizer.ggml.*` keys of a GGUF file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "text/vocab_data.h"
+
+namespace quire {
+
+// The keys by the last part of their names; an absent key is empty. Whoever has the file fills
+// this.
+struct GgufTokenizerKeys {
+  std::string model;  // "gpt2", "llama"
+  std::string pre;    // pre-tokenizer of "gpt2" models
+  std::vector<std::string> tokens;
+  std::vector<float> scores;
+  std::vector<std::int32_t> token_type;
+  std::vector<std::string> merges;  // "left right"
+  std::optional<std::int64_t> bos;  // bos_token_id, and so on
+  std::optional<std::int64_t> eos;
+  std::optional<std::int64_t> eot;
+  std::optional<std::int64_t> unk;  // unknown_token_id
+  std::optional<bool> add_bos;      // add_bos_token
+  std::optional<bool> add_eos;
+  std::optional<bool> add_space_prefix;
+};
+
+// Supported: model "gpt2" (byte-level, with merges) whose `pre` is "gpt-2" or "smollm", and model
+// "llama" (SentencePiece-style, with scores). Errors: kUnimplemented naming another model or `pre`,
+// kBadModel for keys that contradict each other. `where` names the file.
+//
+// Every token that is known to end a turn (`eot`, and control tokens spelled <|im_end|>,
+// <|eot_id|>, <end_of_turn>, <|end|> or <|endoftext|>) counts as an end-of-sequence id beside
+// `eos`.
+Result<VocabData> read_tokenizer_gguf(GgufTokenizerKeys keys, std::string_view where);
+
+}  // namespace quire

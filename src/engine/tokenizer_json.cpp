@@ -1,0 +1,298 @@
+#include "engine/tokenizer_json.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "engine/tokenizer_json_pipeline.h"
+
+namespace quire {
+
+namespace {
+
+// Ids may leave gaps, but not so many that an absurd id allocates gigabytes.
+constexpr std::size_t kMaxUnusedIds = 1'000'000;
+
+class JsonVocabReader {
+ public:
+  explicit JsonVocabReader(JsonReader root) : root_(std::move(root)) {}
+
+  Result<VocabData> read(const json::object* tokenizer_config,
+                         const json::object* generation_config, const json::object* model_config) {
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader model, root_.get_object("model"));
+    QUIRE_RETURN_IF_ERROR(check_model(model));
+    QUIRE_RETURN_IF_ERROR(read_tokenizer_pipeline(root_, data_));
+    QUIRE_RETURN_IF_ERROR(read_vocab(model));
+    QUIRE_RETURN_IF_ERROR(read_added_tokens());
+    QUIRE_RETURN_IF_ERROR(read_merges(model));
+    QUIRE_RETURN_IF_ERROR(read_unknown(model));
+    QUIRE_RETURN_IF_ERROR(read_ends(tokenizer_config, generation_config, model_config));
+    return std::move(data_);
+  }
+
+ private:
+  Status bad(std::string_view key, std::string_view what) const {
+    return Status::bad_model(fmt::format("{}: {}: {}", root_.where(), key, what));
+  }
+  Status unsupported(std::string_view what) const {
+    return Status::unimplemented(fmt::format("{}: {} is not supported", root_.where(), what));
+  }
+
+  Status check_model(const JsonReader& model) const;
+  Result<std::size_t> read_id(std::string_view key, const json::value& value) const;
+  Status set_token(std::string_view key, std::size_t id, std::string_view text);
+  Status read_vocab(const JsonReader& model);
+  Status read_added_tokens();
+  Status read_merges(const JsonReader& model);
+  Status read_unknown(const JsonReader& model);
+  Status read_ends(const json::object* tokenizer_config, const json::object* generation_config,
+                   const json::object* model_config);
+  Result<std::vector<TokenId>> ids_of(const json::object* config, std::string_view file,
+                                      std::string_view key) const;
+  Result<std::optional<TokenId>> named_token(const JsonReader& tokenizer_config,
+                                             std::string_view key) const;
+
+  JsonReader root_;
+  VocabData data_;
+};
+
+Status JsonVocabReader::check_model(const JsonReader& model) const {
+  QUIRE_ASSIGN_OR_RETURN(const auto type, model.find_string("type"));
+  // Files older than the key have merges in a BPE model and in no other.
+  if (type.value_or(model.contains("merges") ? "BPE" : "none") != "BPE") {
+    return unsupported(fmt::format("model: type {}", type.value_or("none")));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto dropout, model.find_double("dropout"));
+  if (dropout.value_or(0) != 0) return unsupported("model: dropout");
+  for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    QUIRE_ASSIGN_OR_RETURN(const auto text, model.find_string(key));
+    if (text && !text->empty()) return unsupported(fmt::format("model: {}", key));
+  }
+  return {};
+}
+
+Result<std::size_t> JsonVocabReader::read_id(std::string_view key, const json::value& value) const {
+  const std::int64_t* id = value.if_int64();
+  if (id == nullptr || *id < 0) return bad(key, "an id is not an integer of at least 0");
+  return static_cast<std::size_t>(*id);
+}
+
+Status JsonVocabReader::set_token(std::string_view key, std::size_t id, std::string_view text) {
+  if (!data_.tokens[id].empty() && data_.tokens[id] != text) {
+    return bad(key, fmt::format("two tokens have the id {}", id));
+  }
+  data_.tokens[id] = text;
+  return {};
+}
+
+Status JsonVocabReader::read_vocab(const JsonReader& model) {
+  QUIRE_ASSIGN_OR_RETURN(const JsonReader vocab, model.get_object("vocab"));
+  std::size_t count = vocab.object().size();
+  std::size_t end = 0;
+  for (const auto& entry : vocab.object()) {
+    QUIRE_ASSIGN_OR_RETURN(const std::size_t id, read_id("model: vocab", entry.value()));
+    end = std::max(end, id + 1);
+  }
+  if (const json::value* added = root_.find("added_tokens")) {
+    if (!added->is_array()) return root_.type_error("added_tokens", "an array");
+    count += added->get_array().size();
+    for (const json::value& token : added->get_array()) {
+      if (!token.is_object()) return root_.type_error("added_tokens", "an array of objects");
+      const json::value* value = token.get_object().if_contains("id");
+      if (value == nullptr) return bad("added_tokens", "a token has no id");
+      QUIRE_ASSIGN_OR_RETURN(const std::size_t id, read_id("added_tokens", *value));
+      end = std::max(end, id + 1);
+    }
+  }
+  if (end > count + kMaxUnusedIds) {
+    return bad("model: vocab",
+               fmt::format("the id {} is far beyond the {} tokens", end - 1, count));
+  }
+  data_.tokens.resize(end);
+  for (const auto& entry : vocab.object()) {
+    const auto id = static_cast<std::size_t>(entry.value().get_int64());
+    QUIRE_RETURN_IF_ERROR(set_token("model: vocab", id, entry.key()));
+  }
+
+  data_.kinds.assign(end, TokenKind::kNormal);
+  if (!data_.byte_fallback) return {};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const auto name = fmt::format("<0x{:02X}>", byte);
+    if (const json::value* id = vocab.object().if_contains(name)) {
+      data_.kinds[static_cast<std::size_t>(id->get_int64())] = TokenKind::kByte;
+    }
+  }
+  return {};
+}
+
+Status JsonVocabReader::read_added_tokens() {
+  const json::value* added = root_.find("added_tokens");
+  if (added == nullptr) return {};
+  const bool prepends = data_.space_prefix != SpacePrefix::kNever && !data_.prefix_unless_present;
+  for (const json::value& value : added->get_array()) {
+    const JsonReader json(value.get_object(), root_.where() + ": added_tokens");
+    AddedToken token;
+    QUIRE_ASSIGN_OR_RETURN(token.content, json.get_string("content"));
+    token.id = static_cast<TokenId>(json.object().at("id").get_int64());
+    const auto flag = [&](std::string_view key, bool fallback, bool& out) -> Status {
+      QUIRE_ASSIGN_OR_RETURN(const auto found, json.find_bool(key));
+      out = found.value_or(fallback);
+      return {};
+    };
+    QUIRE_RETURN_IF_ERROR(flag("special", false, token.special));
+    QUIRE_RETURN_IF_ERROR(flag("lstrip", false, token.lstrip));
+    QUIRE_RETURN_IF_ERROR(flag("rstrip", false, token.rstrip));
+    QUIRE_RETURN_IF_ERROR(flag("single_word", false, token.single_word));
+    QUIRE_RETURN_IF_ERROR(flag("normalized", !token.special, token.normalized));
+    if (token.normalized && prepends) {
+      return unsupported(fmt::format(
+          "added_tokens: \"{}\": normalized together with a Prepend normalizer", token.content));
+    }
+    const auto id = static_cast<std::size_t>(token.id);
+    QUIRE_RETURN_IF_ERROR(set_token("added_tokens", id, token.content));
+    data_.kinds[id] = token.special ? TokenKind::kControl : TokenKind::kUserDefined;
+    data_.added_tokens.push_back(std::move(token));
+  }
+  return {};
+}
+
+// "left right", or since version 0.20 of the library ["left", "right"].
+Status JsonVocabReader::read_merges(const JsonReader& model) {
+  const json::value* merges = model.find("merges");
+  if (merges == nullptr || !merges->is_array()) return model.type_error("merges", "an array");
+  data_.merges.reserve(merges->get_array().size());
+  for (const json::value& merge : merges->get_array()) {
+    const std::size_t rank = data_.merges.size();
+    if (const json::string* text = merge.if_string()) {
+      const std::string_view pair = *text;
+      const std::size_t space = pair.find(' ');
+      if (space == 0 || space == std::string_view::npos || space + 1 == pair.size() ||
+          pair.find(' ', space + 1) != std::string_view::npos) {
+        return bad("model: merges", fmt::format("entry {} is not two parts and a space", rank));
+      }
+      data_.merges.push_back(
+          {std::string(pair.substr(0, space)), std::string(pair.substr(space + 1))});
+      continue;
+    }
+    const json::array* pair = merge.if_array();
+    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].is_string() ||
+        !(*pair)[1].is_string()) {
+      return bad("model: merges", fmt::format("entry {} is not a pair of strings", rank));
+    }
+    data_.merges.push_back(
+        {std::string((*pair)[0].get_string()), std::string((*pair)[1].get_string())});
+  }
+  return {};
+}
+
+Status JsonVocabReader::read_unknown(const JsonReader& model) {
+  QUIRE_ASSIGN_OR_RETURN(const auto unknown, model.find_string("unk_token"));
+  if (unknown) {
+    const auto found = std::ranges::find(data_.tokens, *unknown);
+    if (found == data_.tokens.end()) return bad("model: unk_token", "it is no token");
+    data_.unk_id = static_cast<TokenId>(found - data_.tokens.begin());
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto fuse, model.find_bool("fuse_unk"));
+  QUIRE_ASSIGN_OR_RETURN(const auto ignore, model.find_bool("ignore_merges"));
+  data_.fuse_unk = fuse.value_or(false);
+  data_.ignore_merges = ignore.value_or(false);
+  return {};
+}
+
+// An id or a list of ids under `key`; none if the file or the key is absent.
+Result<std::vector<TokenId>> JsonVocabReader::ids_of(const json::object* config,
+                                                     std::string_view file,
+                                                     std::string_view key) const {
+  std::vector<TokenId> ids;
+  if (config == nullptr) return ids;
+  const JsonReader reader(*config, std::string(file));
+  const json::value* value = reader.find(key);
+  if (value == nullptr) return ids;
+  const auto add = [&](const json::value& item) {
+    const std::int64_t* id = item.if_int64();
+    const bool valid = id != nullptr && *id >= 0 && std::cmp_less(*id, data_.tokens.size());
+    if (valid) ids.push_back(static_cast<TokenId>(*id));
+    return valid;
+  };
+  const std::string expected =
+      fmt::format("an id, or a list of ids, below {}", data_.tokens.size());
+  if (!value->is_array()) {
+    if (!add(*value)) return reader.type_error(key, expected);
+    return ids;
+  }
+  for (const json::value& item : value->get_array()) {
+    if (!add(item)) return reader.type_error(key, expected);
+  }
+  return ids;
+}
+
+// A token that tokenizer_config.json names: as a string, or as an object with its content.
+Result<std::optional<TokenId>> JsonVocabReader::named_token(const JsonReader& tokenizer_config,
+                                                            std::string_view key) const {
+  const json::value* value = tokenizer_config.find(key);
+  if (value == nullptr) return std::optional<TokenId>();
+  if (value->is_object()) value = value->get_object().if_contains("content");
+  if (value == nullptr || !value->is_string()) {
+    return tokenizer_config.type_error(key, "a string, or an object with a string \"content\"");
+  }
+  const std::string_view text = value->get_string();
+  const auto found = std::ranges::find(data_.tokens, text);
+  if (text.empty() || found == data_.tokens.end()) {
+    return Status::bad_model(
+        fmt::format("{}: {}: \"{}\" is no token", tokenizer_config.where(), key, text));
+  }
+  return std::optional<TokenId>(static_cast<TokenId>(found - data_.tokens.begin()));
+}
+
+Status JsonVocabReader::read_ends(const json::object* tokenizer_config,
+                                  const json::object* generation_config,
+                                  const json::object* model_config) {
+  QUIRE_ASSIGN_OR_RETURN(const AddedEnds ends, read_post_processor(root_));
+  const json::object no_config;
+  const JsonReader config(tokenizer_config == nullptr ? no_config : *tokenizer_config,
+                          "tokenizer_config.json");
+  QUIRE_ASSIGN_OR_RETURN(const auto bos_token, named_token(config, "bos_token"));
+  QUIRE_ASSIGN_OR_RETURN(const auto eos_token, named_token(config, "eos_token"));
+  QUIRE_ASSIGN_OR_RETURN(const auto model_bos, ids_of(model_config, "config.json", "bos_token_id"));
+  QUIRE_ASSIGN_OR_RETURN(const auto add_bos, config.find_bool("add_bos_token"));
+  QUIRE_ASSIGN_OR_RETURN(const auto add_eos, config.find_bool("add_eos_token"));
+
+  data_.bos_id = ends.before ? ends.before : bos_token;
+  if (!data_.bos_id && !model_bos.empty()) data_.bos_id = model_bos.front();
+  data_.add_bos = add_bos.value_or(ends.before.has_value());
+  data_.add_eos = add_eos.value_or(ends.after.has_value());
+
+  std::vector<TokenId> eos;
+  if (data_.add_eos && ends.after) eos.push_back(*ends.after);
+  if (data_.add_eos && !ends.after && eos_token) eos.push_back(*eos_token);
+  for (const auto& [file, object] : {std::pair("generation_config.json", generation_config),
+                                     std::pair("config.json", model_config)}) {
+    QUIRE_ASSIGN_OR_RETURN(const auto ids, ids_of(object, file, "eos_token_id"));
+    eos.insert(eos.end(), ids.begin(), ids.end());
+  }
+  if (eos_token) eos.push_back(*eos_token);
+  for (const TokenId id : eos) {
+    if (std::ranges::find(data_.eos_ids, id) == data_.eos_ids.end()) data_.eos_ids.push_back(id);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<VocabData> read_tokenizer_json(const json::value& tokenizer_json,
+                                      const json::object* tokenizer_config,
+                                      const json::object* generation_config,
+                                      const json::object* model_config, std::string_view where) {
+  const json::object* root = tokenizer_json.if_object();
+  if (root == nullptr) {
+    return Status::bad_model(
+        fmt::format("{}: expected an object, found {}", where, json_kind_name(tokenizer_json)));
+  }
+  return JsonVocabReader(JsonReader(*root, std::string(where)))
+      .read(tokenizer_config, generation_config, model_config);
+}
+
+}  // namespace quire

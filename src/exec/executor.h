@@ -1,0 +1,18 @@
+// The seam between the scheduler and whatever computes: a step's plan goes in, its tokens come out.
+// In process (InProcessExecutor), simulated (sim/), later over ranks.
+#pragma once
+
+#include "base/status.h"
+#include "core/step.h"
+
+namespace quire {
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // Runs one step. Steps come in the scheduler's order, one at a time.
+  virtual Result<ModelRunnerOutput> execute(const SchedulerOutput& step) = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,68 @@
+// The executor's copy of every running request, kept up to date by the scheduler's diffs, and the
+// flat ragged arrays of the current step. Arrays are reserved once; preparing a step allocates
+// nothing but the tokens of new requests.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "core/step.h"
+#include "kernels/attention_plan.h"
+
+namespace quire {
+
+class InputBatch {
+ public:
+  InputBatch(std::int32_t block_size, std::int64_t max_num_batched_tokens,
+             std::int64_t max_num_seqs);
+
+  // Applies the diffs of `step` and lays out its tokens. kInternal if the plan contradicts what is
+  // known here (an unknown request, a token without a block): a bug, never a user's error.
+  Status prepare(const SchedulerOutput& step);
+
+  // A sampled token becomes known, so that the next step can schedule it.
+  void append_token(RequestId request_id, TokenId token);
+
+  std::int64_t num_tokens() const { return static_cast<std::int64_t>(token_ids_.size()); }
+  const TokenId* token_ids() const { return token_ids_.data(); }
+  const std::int32_t* positions() const { return positions_.data(); }
+  const std::int64_t* slot_mapping() const { return slot_mapping_.data(); }
+  AttentionBatch attention_batch() const;
+
+  // A row of the step whose logits are sampled from.
+  struct SampleRow {
+    RequestId request_id = 0;
+    std::int64_t row = 0;              // in the step
+    std::int64_t output_position = 0;  // tokens that the request has put out before
+    const SamplingParams* params = nullptr;
+  };
+  const std::vector<SampleRow>& sample_rows() const { return sample_rows_; }
+
+ private:
+  struct RequestState {
+    std::vector<TokenId> token_ids;
+    std::int32_t num_prompt_tokens = 0;
+    std::shared_ptr<const SamplingParams> params;
+    std::vector<BlockId> block_ids;
+  };
+
+  Status apply_diffs(const SchedulerOutput& step);
+  Status lay_out(const ScheduledRequest& scheduled, const RequestState& state);
+
+  std::int32_t block_size_;
+  std::unordered_map<RequestId, RequestState> requests_;
+
+  std::vector<TokenId> token_ids_;
+  std::vector<std::int32_t> positions_;
+  std::vector<std::int64_t> slot_mapping_;
+  std::vector<std::int32_t> query_start_loc_;
+  std::vector<std::int32_t> seq_lens_;
+  std::vector<const BlockId*> block_tables_;
+  std::vector<SampleRow> sample_rows_;
+};
+
+}  // namespace quire

@@ -1,0 +1,34 @@
+#include "exec/kv_storage.h"
+
+#include <cstring>
+
+#include "base/checked.h"
+
+namespace quire {
+
+Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_layers,
+                                    std::int64_t num_blocks) {
+  const auto layer_bytes =
+      checked_mul(layout.block_bytes(), static_cast<std::uint64_t>(num_blocks));
+  const auto bytes =
+      layer_bytes ? checked_mul(*layer_bytes, static_cast<std::uint64_t>(num_layers)) : layer_bytes;
+  if (!bytes) return Status::resource_exhausted("the KV cache's size does not fit in 64 bits");
+  KvStorage storage;
+  storage.layout_ = layout;
+  QUIRE_ASSIGN_OR_RETURN(storage.buffer_, Buffer::allocate(*bytes));
+  for (std::int64_t i = 0; i < num_layers; ++i) {
+    storage.layers_.push_back(storage.buffer_.data() +
+                              static_cast<std::uint64_t>(i) * *layer_bytes);
+  }
+  return storage;
+}
+
+void KvStorage::copy_block(BlockId source, BlockId destination) {
+  const std::uint64_t bytes = layout_.block_bytes();
+  for (std::byte* layer : layers_) {
+    std::memcpy(layer + static_cast<std::uint64_t>(destination) * bytes,
+                layer + static_cast<std::uint64_t>(source) * bytes, bytes);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,44 @@
+#include "models/decoder_model.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire {
+
+Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
+             std::vector<float> final_norm, DecoderStack stack, std::uint64_t weight_bytes)
+    : spec_(std::move(spec)),
+      embedding_(std::move(embedding)),
+      output_(std::move(output)),
+      final_norm_(std::move(final_norm)),
+      stack_(std::move(stack)),
+      weight_bytes_(weight_bytes) {}
+
+std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
+  const AttentionShape shape = {.num_heads = static_cast<std::int32_t>(spec.num_heads),
+                                .num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
+                                .head_dim = static_cast<std::int32_t>(spec.head_dim)};
+  return std::max(AttentionBlock::arena_bytes(shape, spec.hidden_size, rows),
+                  MlpBlock::arena_bytes(spec.hidden_size, spec.intermediate_size, rows));
+}
+
+void Model::forward(ForwardContext& ctx, float* hidden) const {
+  embedding(ctx.ops, embedding_, ctx.tokens.token_ids, ctx.tokens.num_tokens, hidden);
+  stack_.forward(ctx, hidden);
+}
+
+void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
+                   std::int64_t num_rows, float* normed, float* logits) const {
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    std::copy_n(hidden + rows[i] * spec_.hidden_size, spec_.hidden_size,
+                normed + i * spec_.hidden_size);
+  }
+  rms_norm(ctx.ops, normed, final_norm_.data(), static_cast<float>(spec_.rms_norm_eps), num_rows,
+           spec_.hidden_size, normed);
+  const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
+                           .out = logits,
+                           .out_stride = spec_.vocab_size};
+  matmul(ctx.ops, normed, spec_.hidden_size, num_rows, ctx.activation_mode, std::span(&part, 1));
+}
+
+}  // namespace quire

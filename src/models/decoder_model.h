@@ -1,0 +1,57 @@
+// A decoder with its weights: from token ids to hidden states, and from hidden states to logits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "models/spec.h"
+#include "nn/decoder_stack.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+
+// Called after each tensor that was loaded, with the bytes done and in all.
+using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+class Model {
+ public:
+  // Packs every tensor of `source` that `spec` names. Errors, all kBadModel with the tensor's name:
+  // one that is missing, of another shape than the spec says, not finite, or unknown to the family
+  // (a bias that would silently be ignored). `max_positions` sizes the rotary table.
+  static Result<std::unique_ptr<Model>> load(const DecoderSpec& spec, const WeightSource& source,
+                                             std::int64_t max_positions, ThreadPool& pool,
+                                             const LoadProgress& progress);
+
+  const DecoderSpec& spec() const { return spec_; }
+  std::uint64_t weight_bytes() const { return weight_bytes_; }  // packed, in memory
+
+  // Bytes of arena that forward() takes for a step of `rows` tokens, `hidden` not included.
+  static std::uint64_t arena_bytes(const DecoderSpec& spec, std::int64_t rows);
+
+  // hidden: [num_tokens][hidden_size], the last layer's output before the final norm.
+  void forward(ForwardContext& ctx, float* hidden) const;
+
+  // logits[i] = output(final_norm(hidden[rows[i]])): [num_rows][vocab_size]. `normed` is scratch of
+  // [num_rows][hidden_size].
+  void logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
+              std::int64_t num_rows, float* normed, float* logits) const;
+
+ private:
+  Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
+        std::vector<float> final_norm, DecoderStack stack, std::uint64_t weight_bytes);
+
+  DecoderSpec spec_;
+  PackedWeight embedding_;
+  PackedWeight output_;  // empty where tied: the embedding serves
+  std::vector<float> final_norm_;
+  DecoderStack stack_;
+  std::uint64_t weight_bytes_;
+};
+
+// What `load` would check, from headers alone: every tensor there, with the right shape.
+Status check_tensors(const DecoderSpec& spec, const WeightSource& source);
+
+}  // namespace quire

@@ -1,0 +1,14 @@
+// The Llama family (Touvron et al. 2023; Grattafiori et al. 2024): RMS norm before each block,
+// rotary positions, grouped-query attention, SwiGLU.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+#include "weights/gguf.h"
+
+namespace quire {
+
+Result<DecoderSpec> llama_from_config(const JsonReader& config);
+Result<DecoderSpec> llama_from_gguf(const GgufFile& file);
+
+}  // namespace quire

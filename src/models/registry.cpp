@@ -1,0 +1,63 @@
+#include "models/registry.h"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/llama.h"
+
+namespace quire {
+namespace {
+
+struct ModelFamily {
+  std::string_view hf_architecture;
+  std::string_view gguf_architecture;
+  Result<DecoderSpec> (*from_config)(const JsonReader&);
+  Result<DecoderSpec> (*from_gguf)(const GgufFile&);
+};
+
+constexpr std::array kFamilies = {
+    ModelFamily{"LlamaForCausalLM", "llama", llama_from_config, llama_from_gguf},
+};
+
+Status unknown_architecture(std::string_view where, std::string_view name) {
+  return Status::bad_model(
+      fmt::format("{}: architecture \"{}\" is not supported", where, name),
+      fmt::format("use a model of one of these: {}", fmt::join(known_architectures(), ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> known_architectures() {
+  std::vector<std::string> names;
+  for (const ModelFamily& family : kFamilies) names.emplace_back(family.hf_architecture);
+  return names;
+}
+
+Result<DecoderSpec> spec_from_config(const JsonReader& config) {
+  const json::value* list = config.find("architectures");
+  if (list == nullptr) {
+    return Status::bad_model(
+        fmt::format("{}: the key \"architectures\" is missing", config.where()),
+        "fetch the model's config.json again");
+  }
+  if (!list->is_array() || list->get_array().empty() || !list->get_array()[0].is_string()) {
+    return config.type_error("architectures", "a list of names");
+  }
+  const std::string_view name = list->get_array()[0].get_string();
+  for (const ModelFamily& family : kFamilies) {
+    if (family.hf_architecture == name) return family.from_config(config);
+  }
+  return unknown_architecture(config.where(), name);
+}
+
+Result<DecoderSpec> spec_from_gguf(const GgufFile& file) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string name, file.get_string("general.architecture"));
+  for (const ModelFamily& family : kFamilies) {
+    if (family.gguf_architecture == name) return family.from_gguf(file);
+  }
+  return unknown_architecture(file.name(), name);
+}
+
+}  // namespace quire

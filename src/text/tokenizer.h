@@ -1,0 +1,89 @@
+// Text to token ids and back, for BPE vocabularies: byte-level (GPT-2 and its descendants) and
+// SentencePiece-style, with merges or with scores. Immutable after creation, so that any number of
+// threads may share one; every call takes time and memory linear in its input, up to a logarithm
+// where a vocabulary lets one word be arbitrarily long.
+//
+// BPE: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units" (2016), over
+// bytes as in Radford et al., "Language Models are Unsupervised Multitask Learners" (2019).
+//
+// A string need not be UTF-8: a byte that is no part of a valid sequence is an ordinary byte of a
+// byte-level vocabulary, and a character of its own (byte fallback, or unknown) otherwise.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "text/text_segment.h"
+#include "text/vocab_data.h"
+
+namespace quire {
+
+struct EncodeOptions {
+  // Put BOS before (unless the text begins with it) and EOS after, where the vocabulary asks for
+  // it.
+  bool add_special_tokens = true;
+  // Recognise special tokens spelled in the text. Off, "<|im_end|>" is ten characters of text, and
+  // no input can yield a control token (but for the unknown token, where text needs it).
+  bool parse_special = false;
+};
+
+class SpecialRanges;
+
+class Tokenizer {
+ public:
+  struct Model;  // the tables; internal to src/text
+
+  // Checks `data` (ids within the vocabulary, merges whose parts and results are tokens, byte
+  // tokens that parse, ...); kBadModel with what is wrong.
+  static Result<std::unique_ptr<const Tokenizer>> create(VocabData data);
+
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
+
+  // Encodes the concatenation of `segments` as one text, in which special tokens are recognised
+  // only where they lie wholly within template text.
+  std::vector<TokenId> encode(std::span<const TextSegment> segments,
+                              bool add_special_tokens = true) const;
+
+  // The text of `ids`, always valid UTF-8: U+FFFD stands for bytes that are not. Ids outside the
+  // vocabulary add nothing. Equal to what a Detokenizer gives piece by piece.
+  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = true) const;
+
+  // The bytes that a token adds to the text; empty for an id outside the vocabulary.
+  std::string_view token_bytes(TokenId id) const;
+  // A token as published ("Ġthe", "▁the", "<0x0A>"); empty for an id outside the vocabulary.
+  std::string_view token_text(TokenId id) const;
+  // The id of a token as published.
+  std::optional<TokenId> find(std::string_view token_text) const;
+
+  bool is_special(TokenId id) const;  // control and unknown tokens
+  bool is_eos(TokenId id) const;
+  bool contains(TokenId id) const;  // 0 <= id < vocab_size()
+
+  std::size_t vocab_size() const;
+  std::optional<TokenId> bos_id() const;
+  std::span<const TokenId> eos_ids() const;
+  bool adds_bos() const;
+  BpeStyle style() const;
+  LeadingSpace leading_space() const;
+
+ private:
+  explicit Tokenizer(std::unique_ptr<const Model> model);
+
+  std::vector<TokenId> encode(std::string_view text, const SpecialRanges& special_ranges,
+                              bool add_special_tokens) const;
+
+  std::unique_ptr<const Model> model_;
+};
+
+}  // namespace quire

@@ -1,0 +1,323 @@
+// Tokenizer::create: checks a VocabData and fills the tables.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "text/byte_alphabet.h"
+#include "text/tokenizer_model.h"
+#include "text/utf8.h"
+
+namespace quire {
+
+namespace {
+
+// Longer than any published token; bounds the work per token and per position of a text.
+constexpr std::size_t kMaxTokenBytes = 1024;
+
+Status bad(std::string what) {
+  return Status::bad_model("tokenizer: " + std::move(what),
+                           "the tokenizer's files are damaged or inconsistent; fetch them again");
+}
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+// The byte that "<0xNN>" names; nullopt for any other text.
+std::optional<std::uint8_t> parse_byte_token(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
+  const int high = hex_value(text[3]);
+  const int low = hex_value(text[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<std::uint8_t>(high * 16 + low);
+}
+
+std::string replace_space_symbols(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text.substr(i).starts_with(kSpaceSymbol)) {
+      out += ' ';
+      i += kSpaceSymbol.size();
+    } else {
+      out += text[i++];
+    }
+  }
+  return out;
+}
+
+class Builder {
+ public:
+  explicit Builder(VocabData data) : model_(std::make_unique<Tokenizer::Model>()) {
+    model_->data = std::move(data);
+  }
+
+  Result<std::unique_ptr<Tokenizer::Model>> build() {
+    QUIRE_RETURN_IF_ERROR(check());
+    QUIRE_RETURN_IF_ERROR(add_added_tokens());
+    QUIRE_RETURN_IF_ERROR(index_tokens());
+    if (!data().scores.empty()) {
+      add_merges_by_score();
+    } else {
+      QUIRE_RETURN_IF_ERROR(add_merges_by_rank());
+    }
+    add_whole_words();
+    return std::move(model_);
+  }
+
+ private:
+  VocabData& data() { return model_->data; }
+  bool is_id(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < model_->size(); }
+  const std::string& text_of(TokenId id) const {
+    return model_->data.tokens[static_cast<std::size_t>(id)];
+  }
+  bool byte_level() const { return model_->data.style == BpeStyle::kByteLevel; }
+
+  Status check();
+  Status check_id(TokenId id, std::string_view name) const;
+  Status add_added_tokens();
+  Status index_tokens();
+  void index_first_symbols();
+  bool may_be_merged(TokenId id) const;
+  Status add_merges_by_rank();
+  void add_merges_by_score();
+  TokenId symbol_of_char(const std::string& symbol);
+  TokenId part_of_token(std::string_view part);
+  void add_whole_words();
+
+  std::unique_ptr<Tokenizer::Model> model_;
+};
+
+Status Builder::check_id(TokenId id, std::string_view name) const {
+  if (is_id(id)) return {};
+  return bad(fmt::format("{} {} is outside the vocabulary of {} tokens", name, id, model_->size()));
+}
+
+Status Builder::check() {
+  const VocabData& d = data();
+  const std::size_t size = d.tokens.size();
+  if (size == 0) return bad("the vocabulary is empty");
+  // Symbols beyond the vocabulary (one per token at most) are ids too.
+  if (size > std::numeric_limits<TokenId>::max() / 2) return bad("the vocabulary is too large");
+  if (d.kinds.size() != size) {
+    return bad(fmt::format("{} token kinds for {} tokens", d.kinds.size(), size));
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    if (d.tokens[i].size() > kMaxTokenBytes) {
+      return bad(fmt::format("token {} is {} bytes long, more than {}", i, d.tokens[i].size(),
+                             kMaxTokenBytes));
+    }
+  }
+  if (!d.scores.empty()) {
+    if (!d.merges.empty()) return bad("both merges and scores are given");
+    if (byte_level()) return bad("a byte-level vocabulary needs merges, not scores");
+    if (d.scores.size() != size) {
+      return bad(fmt::format("{} scores for {} tokens", d.scores.size(), size));
+    }
+    const auto nan = std::ranges::find_if(d.scores, [](float s) { return std::isnan(s); });
+    if (nan != d.scores.end()) {
+      return bad(fmt::format("the score of token {} is not a number", nan - d.scores.begin()));
+    }
+  }
+  const bool metaspace = d.pre_tokenizer == PreTokenizer::kMetaspace;
+  if (byte_level()) {
+    if (metaspace || d.escape_spaces || d.space_prefix != SpacePrefix::kNever || d.byte_fallback) {
+      return bad("a byte-level vocabulary has no U+2581 spaces and no byte fallback");
+    }
+  } else if (!metaspace && d.pre_tokenizer != PreTokenizer::kNone) {
+    return bad("a SentencePiece-style vocabulary has no byte-level pre-tokenizer");
+  }
+  if (d.unk_id) QUIRE_RETURN_IF_ERROR(check_id(*d.unk_id, "the unknown token"));
+  if (d.bos_id) QUIRE_RETURN_IF_ERROR(check_id(*d.bos_id, "the BOS token"));
+  for (const TokenId id : d.eos_ids) QUIRE_RETURN_IF_ERROR(check_id(id, "the EOS token"));
+  if (d.add_bos && !d.bos_id) return bad("BOS is to be added, but no token is BOS");
+  if (d.add_eos && d.eos_ids.empty()) return bad("EOS is to be added, but no token is EOS");
+  return {};
+}
+
+Status Builder::add_added_tokens() {
+  Tokenizer::Model& m = *model_;
+  m.special.resize(m.size());
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    m.special[i] = data().kinds[i] == TokenKind::kControl || data().kinds[i] == TokenKind::kUnknown;
+  }
+  std::vector<AddedToken> raw;
+  std::vector<AddedToken> normalized;
+  for (AddedToken& token : std::exchange(data().added_tokens, {})) {
+    QUIRE_RETURN_IF_ERROR(check_id(token.id, "an added token's id"));
+    if (token.content.empty()) return bad(fmt::format("added token {} is empty", token.id));
+    if (text_of(token.id) != token.content) {
+      return bad(
+          fmt::format("token {} is added with another text than the vocabulary's", token.id));
+    }
+    const auto index = static_cast<std::size_t>(token.id);
+    if (token.special) m.special[index] = true;
+    if (m.special[index]) token.special = true;
+    if (!token.special) data().kinds[index] = TokenKind::kUserDefined;
+    (token.normalized ? normalized : raw).push_back(std::move(token));
+  }
+  m.raw_matcher = AddedTokenMatcher(std::move(raw));
+  m.normalized_matcher = AddedTokenMatcher(std::move(normalized));
+  return {};
+}
+
+Status Builder::index_tokens() {
+  Tokenizer::Model& m = *model_;
+  m.bytes.resize(m.size());
+  m.byte_ids.fill(-1);
+  m.by_text.reserve(m.size());
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const std::string& text = data().tokens[i];
+    const TokenKind kind = data().kinds[i];
+    if (text.empty()) continue;
+    m.by_text.emplace(text, static_cast<TokenId>(i));
+
+    const bool as_is = m.special[i] || kind == TokenKind::kUserDefined;
+    if (byte_level()) {
+      m.bytes[i] = as_is ? text : symbols_to_bytes(text).value_or(text);
+    } else if (kind == TokenKind::kByte) {
+      const auto byte = parse_byte_token(text);
+      if (!byte) return bad(fmt::format("byte token {} is not of the form <0xNN>", i));
+      m.bytes[i] = std::string(1, static_cast<char>(*byte));
+      m.byte_ids[*byte] = static_cast<TokenId>(i);
+    } else {
+      m.bytes[i] = replace_space_symbols(text);
+    }
+  }
+  index_first_symbols();
+  return {};
+}
+
+void Builder::index_first_symbols() {
+  Tokenizer::Model& m = *model_;
+  if (byte_level()) {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const auto found = m.by_text.find(byte_to_symbol(static_cast<std::uint8_t>(byte)));
+      if (found != m.by_text.end() && may_be_merged(found->second))
+        m.byte_ids[byte] = found->second;
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const std::string& text = data().tokens[i];
+    const auto id = static_cast<TokenId>(i);
+    if (!text.empty() && symbol_size(text, 0) == text.size() && may_be_merged(id)) {
+      m.char_ids.emplace(text, id);
+    }
+  }
+}
+
+// User text must never become a control token, so that no merge may make one, whatever the file
+// says; byte tokens and the unknown token are what is left for text that nothing spells.
+bool Builder::may_be_merged(TokenId id) const {
+  const auto index = static_cast<std::size_t>(id);
+  return !model_->special[index] && model_->data.kinds[index] != TokenKind::kByte;
+}
+
+Status Builder::add_merges_by_rank() {
+  Tokenizer::Model& m = *model_;
+  const std::vector<BpeMerge> merges = std::exchange(data().merges, {});
+  if (merges.size() >= MergeTable::kNoRank) return bad("too many merges");
+  m.merges = MergeTable(merges.size());
+  bool crosses_space = false;
+  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+    const std::string merged_text = merges[rank].left + merges[rank].right;
+    const auto left = m.by_text.find(merges[rank].left);
+    const auto right = m.by_text.find(merges[rank].right);
+    const auto merged = m.by_text.find(merged_text);
+    for (const auto& part : {left, right, merged}) {
+      if (part == m.by_text.end()) {
+        return bad(fmt::format("merge {} has a part or a result that is no token", rank));
+      }
+    }
+    if (!may_be_merged(merged->second)) continue;
+    m.merges.insert(left->second, right->second,
+                    {static_cast<std::uint32_t>(rank), merged->second});
+    crosses_space |=
+        !merges[rank].left.ends_with(kSpaceSymbol) && merges[rank].right.starts_with(kSpaceSymbol);
+  }
+  m.words_end_at_space = !byte_level() && data().pre_tokenizer == PreTokenizer::kNone &&
+                         !data().ignore_merges && !crosses_space &&
+                         m.char_ids.contains(std::string(kSpaceSymbol));
+  return {};
+}
+
+// The symbol of one character of a token's text; a new one if no token is that character alone.
+TokenId Builder::symbol_of_char(const std::string& symbol) {
+  Tokenizer::Model& m = *model_;
+  const auto id = static_cast<TokenId>(m.size() + m.symbol_texts.size());
+  const auto [entry, is_new] = m.char_ids.emplace(symbol, id);
+  if (is_new) m.symbol_texts.push_back(symbol);
+  return entry->second;
+}
+
+// The symbol that `part` of a token can be by the time it merges: a character or a token; else -1.
+TokenId Builder::part_of_token(std::string_view part) {
+  if (symbol_size(part, 0) == part.size()) return symbol_of_char(std::string(part));
+  const auto found = model_->by_text.find(part);
+  return found != model_->by_text.end() && may_be_merged(found->second) ? found->second : -1;
+}
+
+// "Merge the pair whose concatenation is the token of the best score" becomes merges with ranks:
+// each token can come from each of its splits into two symbols, at the rank of its score among all.
+void Builder::add_merges_by_score() {
+  Tokenizer::Model& m = *model_;
+  const std::vector<float> scores = std::exchange(data().scores, {});
+  std::vector<float> order = scores;
+  std::ranges::sort(order, std::greater<>());
+  order.erase(std::unique(order.begin(), order.end()), order.end());
+
+  m.merges = MergeTable(scores.size() * 2);
+  bool crosses_space = false;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const std::string_view text = data().tokens[i];
+    const auto id = static_cast<TokenId>(i);
+    if (text.empty() || !may_be_merged(id) || m.by_text.at(text) != id) continue;
+    const auto rank = static_cast<std::uint32_t>(
+        std::ranges::lower_bound(order, scores[i], std::greater<>()) - order.begin());
+    for (std::size_t cut = symbol_size(text, 0); cut < text.size(); cut += symbol_size(text, cut)) {
+      const TokenId left = part_of_token(text.substr(0, cut));
+      const TokenId right = part_of_token(text.substr(cut));
+      if (left < 0 || right < 0) continue;
+      m.merges.insert(left, right, {rank, id});
+      crosses_space |= !text.substr(0, cut).ends_with(kSpaceSymbol) &&
+                       text.substr(cut).starts_with(kSpaceSymbol);
+    }
+  }
+  m.words_end_at_space = data().pre_tokenizer == PreTokenizer::kNone && !data().ignore_merges &&
+                         !crosses_space && m.char_ids.contains(std::string(kSpaceSymbol));
+}
+
+void Builder::add_whole_words() {
+  Tokenizer::Model& m = *model_;
+  std::vector<TokenId> ids;
+  WordEncoder encoder(m, ids);
+  m.whole_words.reserve(m.size());
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const std::string& word = byte_level() ? m.bytes[i] : data().tokens[i];
+    if (word.empty() || !may_be_merged(id)) continue;
+    if (!data().ignore_merges) {
+      ids.clear();
+      encoder.encode_by_merges(word);
+      if (ids.size() != 1 || ids.front() != id) continue;
+    }
+    m.whole_words.emplace(word, id);
+    m.longest_whole_word = std::max(m.longest_whole_word, word.size());
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Tokenizer>> Tokenizer::create(VocabData data) {
+  QUIRE_ASSIGN_OR_RETURN(auto model, Builder(std::move(data)).build());
+  return std::unique_ptr<const Tokenizer>(new Tokenizer(std::move(model)));
+}
+
+}  // namespace quire

@@ -1,0 +1,74 @@
+// The tables behind a Tokenizer, as tokenizer_build.cpp fills them and tokenizer.cpp reads them.
+// Internal to src/text.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/bpe.h"
+#include "text/tokenizer.h"
+
+namespace quire {
+
+inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581, SentencePiece's space
+
+struct Tokenizer::Model {
+  // As given, except that added_tokens, merges and scores have moved into the tables below.
+  VocabData data;
+
+  std::vector<std::string> bytes;                         // by id: what the token adds to a text
+  std::vector<bool> special;                              // by id
+  std::unordered_map<std::string_view, TokenId> by_text;  // views of data.tokens
+
+  // Two passes, as in the tokenizers library: what is matched in the text as it is goes first.
+  AddedTokenMatcher raw_matcher{{}};
+  AddedTokenMatcher normalized_matcher{{}};
+
+  // First symbols. Byte-level: by byte, -1 where the vocabulary has none.
+  std::array<TokenId, 256> byte_ids{};
+  // SentencePiece-style: by character. Where merges go by score, a character that is no token may
+  // still be part of one: it has a symbol of its own, from vocab_size() on.
+  std::unordered_map<std::string, TokenId> char_ids;
+  std::vector<std::string> symbol_texts;  // of the symbols from vocab_size() on
+
+  MergeTable merges{0};
+
+  // Words whose encoding is one token, by their bytes; spares most words of a text the merging.
+  std::unordered_map<std::string_view, TokenId> whole_words;
+  std::size_t longest_whole_word = 0;
+
+  // No merge crosses from another character to U+2581, so that text may be cut there although the
+  // vocabulary names no pre-tokenizer.
+  bool words_end_at_space = false;
+
+  std::size_t size() const { return data.tokens.size(); }
+};
+
+// Encodes words: the state of one encode() call.
+class WordEncoder {
+ public:
+  WordEncoder(const Tokenizer::Model& model, std::vector<TokenId>& out)
+      : model_(&model), merger_(model.merges), out_(&out) {}
+
+  // Appends the tokens of one word: bytes, or normalized text where SentencePiece-style.
+  void encode(std::string_view word);
+
+  // The same by merges alone, without the table of whole words.
+  void encode_by_merges(std::string_view word);
+
+ private:
+  void append_unknown(std::string_view symbol, std::vector<TokenId>& ids) const;
+
+  const Tokenizer::Model* model_;
+  BpeMerger merger_;
+  std::vector<TokenId>* out_;
+  std::vector<TokenId> symbols_;
+};
+
+}  // namespace quire

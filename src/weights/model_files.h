@@ -1,0 +1,35 @@
+// What kind of model lies at the path that a user gave, and in which files.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "base/status.h"
+
+namespace quire {
+
+struct ModelFiles {
+  enum class Kind {
+    kHuggingFace,  // a folder with config.json and safetensors: open_safetensors(path)
+    kGguf,         // one file that holds everything: GgufFile::open(path)
+  };
+
+  Kind kind = Kind::kHuggingFace;
+  std::filesystem::path path;  // the folder, or the .gguf file
+
+  // Of a kHuggingFace folder; `config` is always there, the others where the folder has them.
+  std::optional<std::filesystem::path> config;             // config.json
+  std::optional<std::filesystem::path> generation_config;  // generation_config.json
+  std::optional<std::filesystem::path> tokenizer;          // tokenizer.json
+  std::optional<std::filesystem::path> tokenizer_config;   // tokenizer_config.json
+  std::optional<std::filesystem::path> chat_template;      // chat_template.jinja
+};
+
+// `path` is a folder in Hugging Face layout, a .gguf file, or a folder with exactly one .gguf file
+// (safetensors go first if it has both). Opens no tensor. Errors: kNotFound if nothing is there or
+// the folder holds no model (the message lists what was looked for), kInvalidArgument for several
+// .gguf files (listed), kBadModel for pickles, which are never loaded, and for a file of another
+// kind (named where it is recognized).
+Result<ModelFiles> find_model_files(const std::filesystem::path& path);
+
+}  // namespace quire

@@ -1,0 +1,36 @@
+// Checkpoints in the safetensors format (huggingface/safetensors): an eight-byte little-endian
+// header length, a JSON header, then the tensors' bytes without a gap. Read in place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+
+inline constexpr std::uint64_t kSafetensorsMaxHeaderBytes = 100'000'000;  // the format's own cap
+inline constexpr std::uint64_t kSafetensorsMaxEntries = 200'000;          // tensors in one file
+inline constexpr std::size_t kSafetensorsMaxDims = 8;
+inline constexpr std::uint64_t kSafetensorsMaxIndexBytes = 100'000'000;
+
+// The checkpoint of a model folder: `model.safetensors`, else the shards that
+// `model.safetensors.index.json` names. Tensors are F32, F16 or BF16, in the order of shards and of
+// offsets within each; `data` has no particular alignment. All files are mapped and checked, except
+// the tensors' values. Errors name file and tensor, expected and found: kNotFound for a folder
+// without weights or a missing shard, kBadModel for a file that breaks the format, contradicts the
+// index or is a pickle, kUnimplemented for another dtype.
+Result<std::unique_ptr<WeightSource>> open_safetensors(const std::filesystem::path& folder);
+
+// The tensors of one file in memory, in the order of their offsets; they borrow `bytes`. `name`
+// stands for the file in messages.
+Result<std::vector<TensorInfo>> parse_safetensors(std::span<const std::byte> bytes,
+                                                  const std::string& name);
+
+}  // namespace quire
