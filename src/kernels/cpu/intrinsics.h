@@ -15,6 +15,8 @@
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
+
+#include "kernels/cpu/emulated_avx512.h"
 #else
 #include <immintrin.h>
 #endif
