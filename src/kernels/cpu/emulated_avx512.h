@@ -1,0 +1,52 @@
+// AVX-512 intrinsics that SIMDe 0.7.4 does not have, for intrinsics.h when it emulates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire {
+namespace {
+
+inline __m512 emulated_maskz_loadu_ps(std::uint32_t mask, const float* from) {
+  float lanes[16] = {};
+  for (int i = 0; i < 16; ++i) {
+    if ((mask >> i & 1U) != 0) lanes[i] = from[i];
+  }
+  return _mm512_loadu_ps(lanes);
+}
+
+inline void emulated_mask_storeu_ps(float* to, std::uint32_t mask, __m512 x) {
+  float lanes[16];
+  _mm512_storeu_ps(lanes, x);
+  for (int i = 0; i < 16; ++i) {
+    if ((mask >> i & 1U) != 0) to[i] = lanes[i];
+  }
+}
+
+inline __m512i emulated_cvtepu16_epi32(__m256i x) {
+  std::uint16_t from[16];
+  std::uint32_t to[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(from), x);
+  for (int i = 0; i < 16; ++i) to[i] = from[i];
+  return _mm512_loadu_si512(to);
+}
+
+inline __m256i emulated_cvtepi32_epi16(__m512i x) {
+  std::uint32_t from[16];
+  std::uint16_t to[16];
+  _mm512_storeu_si512(from, x);
+  for (int i = 0; i < 16; ++i) to[i] = static_cast<std::uint16_t>(from[i]);
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(to));
+}
+
+}  // namespace
+}  // namespace quire
+
+#undef _mm512_maskz_loadu_ps
+#define _mm512_maskz_loadu_ps quire::emulated_maskz_loadu_ps
+#undef _mm512_mask_storeu_ps
+#define _mm512_mask_storeu_ps quire::emulated_mask_storeu_ps
+#undef _mm512_cvtepu16_epi32
+#define _mm512_cvtepu16_epi32 quire::emulated_cvtepu16_epi32
+#undef _mm512_cvtepi32_epi16
+#define _mm512_cvtepi32_epi16 quire::emulated_cvtepi32_epi16
