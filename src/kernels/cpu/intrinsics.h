@@ -15,6 +15,11 @@
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
+// SIMDe 0.7.4 gives this alias the parameters of the masked form.
+#undef _mm512_madd_epi16
+#define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16(a, b)
+// The rest is missing there.
+#include "kernels/cpu/emulated_avx512.h"
 #else
 #include <immintrin.h>
 #endif
