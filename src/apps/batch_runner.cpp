@@ -27,7 +27,7 @@ struct Slot {
 Result<std::vector<TokenId>> encode(const Engine& engine, const BatchPrompt& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return engine.encode_text(*text);
   if (const auto* messages = std::get_if<json::array>(&prompt)) {
-    return engine.encode_chat(json::value(*messages));
+    return engine.encode_chat(*messages);
   }
   return std::get<std::vector<TokenId>>(prompt);
 }

@@ -65,7 +65,7 @@ Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const GenerateF
     messages.push_back({{"role", "system"}, {"content", flags.system}});
   }
   messages.push_back({{"role", "user"}, {"content", *flags.chat}});
-  return engine.encode_chat(json::value(std::move(messages)));
+  return engine.encode_chat(std::move(messages));
 }
 
 void print_json(const Generation& generation) {

@@ -115,7 +115,7 @@ class Engine {
   // becomes a control token. kInvalidArgument for messages that the template refuses, kConfig where
   // the model has no template.
   std::vector<TokenId> encode_text(std::string_view text) const;
-  Result<std::vector<TokenId>> encode_chat(const json::value& messages) const;
+  Result<std::vector<TokenId>> encode_chat(json::array messages) const;
 
   const Tokenizer& tokenizer() const;
   const EngineInfo& info() const;

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
@@ -70,19 +71,24 @@ class Engine::Impl {
 
   void abort(RequestId id) { core_.abort(id); }
 
-  Result<std::vector<TokenId>> encode_chat(const json::value& messages) const {
+  Result<std::vector<TokenId>> encode_chat(json::array messages) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
                             "give a plain prompt");
     }
     const Tokenizer& tokenizer = *text_.tokenizer;
     ChatTemplateInput input;
-    input.messages = messages;
+    input.messages = std::move(messages);
     input.add_generation_prompt = true;
-    if (const auto bos = tokenizer.bos_id()) input.bos_token = tokenizer.token_text(*bos);
-    if (!tokenizer.eos_ids().empty()) {
-      input.eos_token = tokenizer.token_text(tokenizer.eos_ids()[0]);
+    if (const auto bos = tokenizer.bos_id()) {
+      input.special_tokens.emplace_back("bos_token", tokenizer.token_text(*bos));
     }
+    if (!tokenizer.eos_ids().empty()) {
+      input.special_tokens.emplace_back("eos_token",
+                                        tokenizer.token_text(tokenizer.eos_ids()[0]));
+    }
+    const std::time_t now = std::time(nullptr);
+    localtime_r(&now, &input.local_time);
     QUIRE_ASSIGN_OR_RETURN(const auto segments, text_.chat_template->render(input));
     return tokenizer.encode(std::span<const TextSegment>(segments), /*add_special_tokens=*/false);
   }
@@ -188,8 +194,8 @@ void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
 std::vector<TokenId> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text);
 }
-Result<std::vector<TokenId>> Engine::encode_chat(const json::value& messages) const {
-  return impl_->encode_chat(messages);
+Result<std::vector<TokenId>> Engine::encode_chat(json::array messages) const {
+  return impl_->encode_chat(std::move(messages));
 }
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }
