@@ -37,10 +37,7 @@ struct Vec16 {
   }
 
   // x * 2^n for integral n, while the result is a normal number.
-  static F scale_by_power(F x, F n) {
-    const __m512i shift = _mm512_slli_epi32(_mm512_cvtps_epi32(n), 23);
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), shift));
-  }
+  static F scale_by_power(F x, F n) { return _mm512_scalef_ps(x, n); }
   static F where_less(F a, F b, F yes, F no) {  // no where a or b is NaN
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
   }
@@ -73,7 +70,7 @@ struct Vec16 {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
   static float largest(F x) {
-    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(x), upper_half(x));
     const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
@@ -96,9 +93,10 @@ struct Vec16 {
   }
 
  private:
-  static __m256 fold(F x) {
-    return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+  static __m256 upper_half(F x) {
+    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
   }
+  static __m256 fold(F x) { return _mm256_add_ps(_mm512_castps512_ps256(x), upper_half(x)); }
   static __mmask16 first_lanes(int n) {
     const int lanes = n < 0 ? 0 : (n > 16 ? 16 : n);
     return static_cast<__mmask16>((1U << lanes) - 1U);
