@@ -48,7 +48,10 @@ struct AttentionRows {
   float* sums;     // [rows][stride]: weighted values
   float* maxima;   // [rows]
   float* totals;   // [rows]: of the weights
+  float* weights;  // [kBlockRows][kAttentionTileKeys]: scores, then weights, of a block of rows
 };
+
+inline constexpr int kBlockRows = 3;
 
 // scores[r][key] = queries[r] . keys[key] for keys below `visible`, rounded up to a multiple of 4.
 template <class V, KvRows kRows, int R>
@@ -158,7 +161,8 @@ inline void add_columns(const AttentionRows& rows, std::int64_t first, const KvT
 template <class V, KvRows kRows, int R>
 inline void attend_block(const AttentionRows& rows, std::int64_t first, const KvTile& tile,
                          std::int32_t visible) {
-  float scores[R * kAttentionTileKeys] = {};
+  static_assert(R <= kBlockRows);
+  float* const scores = rows.weights;
   score_rows<V, kRows, R>(rows, first, tile, visible, scores);
   for (int r = 0; r < R; ++r) {
     weigh_scores<V>(rows, first + r, visible, scores + r * kAttentionTileKeys);
@@ -176,16 +180,16 @@ inline void attend_block(const AttentionRows& rows, std::int64_t first, const Kv
 template <class V, KvRows kRows>
 inline void attend_tile(const AttentionRows& rows, const AttentionTask& task, std::int32_t group,
                         const KvTile& tile, std::int32_t tile_begin) {
-  const auto visible_to = [&](std::int64_t row) {
-    const std::int64_t keys = task.first_position + row / group - tile_begin + 1;
-    return static_cast<std::int32_t>(keys < kAttentionTileKeys ? keys : kAttentionTileKeys);
+  const auto visible_to = [&](std::int32_t row) {
+    const std::int32_t keys = task.first_position + row / group - tile_begin + 1;
+    return keys < kAttentionTileKeys ? keys : kAttentionTileKeys;
   };
-  const std::int64_t end = std::int64_t{task.query_end - task.query_begin} * group;
+  const std::int32_t end = (task.query_end - task.query_begin) * group;
   const std::int32_t hidden = tile_begin - task.first_position;  // queries before the tile
-  std::int64_t row = hidden > 0 ? std::int64_t{hidden} * group : 0;
+  std::int32_t row = hidden > 0 ? hidden * group : 0;
   while (row < end) {
     const std::int32_t visible = visible_to(row);
-    std::int64_t block = end - row == 4 ? 2 : (end - row < 3 ? end - row : 3);
+    std::int32_t block = end - row == 4 ? 2 : (end - row < kBlockRows ? end - row : kBlockRows);
     while (visible_to(row + block - 1) != visible) --block;
     if (block == 3) {
       attend_block<V, kRows, 3>(rows, row, tile, visible);
@@ -272,6 +276,9 @@ inline void attend(const AttentionTask& task) {
   rows.maxima = rows.sums + num_rows * layout.stride;
   rows.totals = rows.maxima + layout.row_values;
   float* const tile_scratch = rows.totals + layout.row_values;
+
+  float weights[kBlockRows * kAttentionTileKeys] = {};
+  rows.weights = weights;
 
   const std::int64_t first_head = std::int64_t{task.kv_head} * group * head_dim;
   for (std::int64_t row = 0; row < num_rows; ++row) {
