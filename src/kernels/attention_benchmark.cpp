@@ -74,7 +74,7 @@ void run(benchmark::State& state, const Case& c, int threads) {
   args.layout = layout;
   args.kv = kv.data();
   args.out = out.data();
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     attention(ctx, plan, args);
     benchmark::ClobberMemory();
   }

@@ -45,6 +45,7 @@ void consume(float value) { asm volatile("" : : "x"(value) : "memory"); }
 void measure_reads(ThreadPool& pool, const LimitKernels& kernels, const float* data,
                    ThreadLimits& limits) {
   std::vector<double> rates;
+  rates.reserve(kReadPasses);
   for (int pass = 0; pass < kReadPasses; ++pass) {
     const double seconds = seconds_of([&] {
       pool.parallel_for(kReadFloats, kChunkFloats, [&](std::int64_t begin, std::int64_t end, int) {
@@ -73,6 +74,7 @@ void measure_peak(ThreadPool& pool, const LimitKernels& kernels, ThreadLimits& l
 void measure_regions(ThreadPool& pool, ThreadLimits& limits) {
   const auto empty_region = [&] { return seconds_of([&] { pool.run([](int) {}); }); };
   std::vector<double> seconds;
+  seconds.reserve(kForks);
   for (int i = 0; i < kForks; ++i) seconds.push_back(empty_region());
   limits.fork_join_seconds = median(seconds);
   seconds.clear();
@@ -88,7 +90,7 @@ void measure_regions(ThreadPool& pool, ThreadLimits& limits) {
 std::string processor_name() {
   unsigned int registers[12] = {};
   for (unsigned int i = 0; i < 3; ++i) {
-    unsigned int* const r = registers + 4 * i;
+    unsigned int* const r = registers + std::size_t{4} * i;
     if (__get_cpuid(0x80000002U + i, r, r + 1, r + 2, r + 3) == 0) return "unknown";
   }
   char text[sizeof(registers) + 1] = {};

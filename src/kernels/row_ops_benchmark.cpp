@@ -25,7 +25,7 @@ void report(benchmark::State& state, std::int64_t elements) {
 void BM_RmsNorm(benchmark::State& state, IsaLevel level) {
   const auto x = random_floats(576);
   std::vector<float> out(576);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     op_table(level).rows.rms_norm(x.data(), x.data(), 1e-5F, 576, out.data());
     benchmark::ClobberMemory();
   }
@@ -35,7 +35,7 @@ void BM_RmsNorm(benchmark::State& state, IsaLevel level) {
 void BM_SiluAndMul(benchmark::State& state, IsaLevel level) {
   const auto x = random_floats(1536);
   std::vector<float> out(1536);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     op_table(level).rows.silu_and_mul(x.data(), x.data(), 1536, out.data());
     benchmark::ClobberMemory();
   }
@@ -46,7 +46,7 @@ void BM_ArgmaxAndLogSumExp(benchmark::State& state, IsaLevel level) {
   const auto x = random_floats(49152);
   std::int32_t best = 0;
   float log_sum_exp = 0.0F;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     op_table(level).rows.argmax_and_log_sum_exp(x.data(), 49152, &best, &log_sum_exp);
     benchmark::DoNotOptimize(log_sum_exp);
   }
@@ -72,7 +72,7 @@ void BM_RopeAndCache(benchmark::State& state, IsaLevel level) {
   args.layout = {DType::kBF16, 16, 3, 64};
   std::vector<std::byte> kv(args.layout.block_bytes());
   args.kv = kv.data();
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     op_table(level).rows.rope_and_cache(args, 0, 1);
     benchmark::ClobberMemory();
   }

@@ -52,6 +52,7 @@ struct AttentionRows {
 };
 
 inline constexpr int kBlockRows = 3;
+inline constexpr std::int64_t kTileStride = kAttentionTileKeys;  // of a row of weights
 
 // scores[r][key] = queries[r] . keys[key] for keys below `visible`, rounded up to a multiple of 4.
 template <class V, KvRows kRows, int R>
@@ -79,8 +80,7 @@ inline void score_rows(const AttentionRows& rows, std::int64_t first, const KvTi
     }
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
-      V::sum4(sums[r][0], sums[r][1], sums[r][2], sums[r][3],
-              scores + r * kAttentionTileKeys + key);
+      V::sum4(sums[r][0], sums[r][1], sums[r][2], sums[r][3], scores + r * kTileStride + key);
     }
   }
 }
@@ -142,7 +142,7 @@ inline void add_columns(const AttentionRows& rows, std::int64_t first, const KvT
   for (std::int32_t key = 0; key < visible; ++key) {
     F weight[R];
     QUIRE_UNROLL
-    for (int r = 0; r < R; ++r) weight[r] = V::set1(weights[r * kAttentionTileKeys + key]);
+    for (int r = 0; r < R; ++r) weight[r] = V::set1(weights[r * kTileStride + key]);
     QUIRE_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       const F x = load_kv<V, kRows>(tile.values[key], i + v * V::kWidth);
@@ -165,7 +165,7 @@ inline void attend_block(const AttentionRows& rows, std::int64_t first, const Kv
   float* const scores = rows.weights;
   score_rows<V, kRows, R>(rows, first, tile, visible, scores);
   for (int r = 0; r < R; ++r) {
-    weigh_scores<V>(rows, first + r, visible, scores + r * kAttentionTileKeys);
+    weigh_scores<V>(rows, first + r, visible, scores + r * kTileStride);
   }
   std::int64_t i = 0;
   for (; i + 4 * V::kWidth <= rows.padded_dim; i += 4 * V::kWidth) {
@@ -234,7 +234,7 @@ inline void widen_head(const std::byte* from, std::int32_t head_dim, float* to) 
   if (rest == 0) return;
   if constexpr (kRows == KvRows::kBF16) {
     std::uint16_t bits[V::kWidth] = {};
-    __builtin_memcpy(bits, from + i * 2, static_cast<std::size_t>(rest) * 2);
+    __builtin_memcpy(bits, from + std::int64_t{i} * 2, static_cast<std::size_t>(rest) * 2);
     V::store(to + i, V::load_bf16(bits));
   } else {
     V::store(to + i, V::load_first(reinterpret_cast<const float*>(from) + i, rest));

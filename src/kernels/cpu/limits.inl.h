@@ -21,7 +21,7 @@ inline float vec_read(const float* data, std::int64_t count) {
     }
   }
   float sum = 0.0F;
-  for (int i = 0; i < kLoads; ++i) sum += V::sum(sums[i]);
+  for (const auto& lanes : sums) sum += V::sum(lanes);
   return sum;
 }
 
@@ -37,10 +37,10 @@ inline float vec_multiply_add(std::int64_t rounds) {
   for (int i = 0; i < kMultiplyAddChains; ++i) sums[i] = V::set1(static_cast<float>(i));
   for (std::int64_t round = 0; round < rounds; ++round) {
     QUIRE_UNROLL
-    for (int i = 0; i < kMultiplyAddChains; ++i) sums[i] = V::fma(sums[i], half, one);
+    for (auto& lanes : sums) lanes = V::fma(lanes, half, one);
   }
   float sum = 0.0F;
-  for (int i = 0; i < kMultiplyAddChains; ++i) sum += V::sum(sums[i]);
+  for (const auto& lanes : sums) sum += V::sum(lanes);
   return sum;
 }
 
@@ -48,7 +48,7 @@ template <class V>
 inline void set_vec_limits(LimitKernels& kernels) {
   kernels.read = vec_read<V>;
   kernels.multiply_add = vec_multiply_add<V>;
-  kernels.operations_per_round = 2 * kMultiplyAddChains * V::kWidth;
+  kernels.operations_per_round = std::int64_t{2} * kMultiplyAddChains * V::kWidth;
 }
 
 }  // namespace quire

@@ -27,6 +27,6 @@ float multiply_add(std::int64_t rounds) {
 
 }  // namespace
 
-LimitKernels ref_limit_kernels() { return {read, multiply_add, 2 * kLanes}; }
+LimitKernels ref_limit_kernels() { return {read, multiply_add, std::int64_t{2} * kLanes}; }
 
 }  // namespace quire
