@@ -21,7 +21,8 @@ struct AttentionScratch {
   [[gnu::always_inline]] AttentionScratch(std::int64_t head_dim, std::int64_t rows)
       : stride((head_dim + 15) / 16 * 16),
         row_values((rows + 15) / 16 * 16),
-        total(2 * rows * stride + 2 * row_values + 2 * kAttentionTileKeys * stride) {}
+        total(2 * rows * stride + 2 * row_values +
+              2 * (std::int64_t{kAttentionTileKeys} * stride)) {}
 };
 
 }  // namespace quire

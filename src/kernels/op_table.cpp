@@ -7,10 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "kernels/cpu/avx2/limits_avx2.h"
 #include "kernels/cpu/avx2/matmul_avx2.h"
 #include "kernels/cpu/avx2/row_avx2.h"
+#include "kernels/cpu/avx512/limits_avx512.h"
 #include "kernels/cpu/avx512/matmul_avx512.h"
 #include "kernels/cpu/avx512/row_avx512.h"
+#include "kernels/ref/limits_ref.h"
 #include "kernels/ref/matmul_ref.h"
 #include "kernels/ref/row_ref.h"
 
@@ -46,15 +49,17 @@ bool is_available(IsaLevel level) {
 
 std::array<OpTable, kLevels.size()> make_tables() {
   std::array<OpTable, kLevels.size()> tables;
-  tables[0] = {IsaLevel::kRef, ref_matmul_kernels(), ref_row_kernels()};
+  tables[0] = {IsaLevel::kRef, ref_matmul_kernels(), ref_row_kernels(), ref_limit_kernels()};
   tables[1] = tables[0];
   tables[1].level = IsaLevel::kAvx2;
   set_avx2_matmul(tables[1].matmul);
   set_avx2_rows(tables[1].rows);
+  set_avx2_limits(tables[1].limits);
   tables[2] = tables[1];
   tables[2].level = IsaLevel::kAvx512;
   set_avx512_matmul(tables[2].matmul);
   set_avx512_rows(tables[2].rows);
+  set_avx512_limits(tables[2].limits);
   return tables;
 }
 

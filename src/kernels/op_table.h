@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/limit_kernels.h"
 #include "kernels/matmul_kernel.h"
 #include "kernels/row_kernels.h"
 
@@ -22,6 +23,7 @@ struct OpTable {
   IsaLevel level = IsaLevel::kRef;
   MatmulKernels matmul;
   RowKernels rows;
+  LimitKernels limits;
 };
 
 // The levels that this processor has (CPUID and the operating system's support), lowest first.

@@ -8,7 +8,7 @@ namespace {
 // An empty region while the workers spin.
 void BM_ForkJoin(benchmark::State& state) {
   ThreadPool pool(static_cast<int>(state.range(0)));
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     pool.run([](int worker) { benchmark::DoNotOptimize(worker); });
   }
 }
@@ -16,7 +16,7 @@ BENCHMARK(BM_ForkJoin)->DenseRange(1, default_num_threads())->UseRealTime();
 
 void BM_ParallelFor(benchmark::State& state) {
   ThreadPool pool(static_cast<int>(state.range(0)));
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     pool.parallel_for(
         64, 1, [](std::int64_t begin, std::int64_t, int) { benchmark::DoNotOptimize(begin); });
   }

@@ -48,7 +48,11 @@ struct AttentionRows {
   float* sums;     // [rows][stride]: weighted values
   float* maxima;   // [rows]
   float* totals;   // [rows]: of the weights
+  float* weights;  // [kBlockRows][kAttentionTileKeys]: scores, then weights, of a block of rows
 };
+
+inline constexpr int kBlockRows = 3;
+inline constexpr std::int64_t kTileStride = kAttentionTileKeys;  // of a row of weights
 
 // scores[r][key] = queries[r] . keys[key] for keys below `visible`, rounded up to a multiple of 4.
 template <class V, KvRows kRows, int R>
@@ -76,8 +80,7 @@ inline void score_rows(const AttentionRows& rows, std::int64_t first, const KvTi
     }
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
-      V::sum4(sums[r][0], sums[r][1], sums[r][2], sums[r][3],
-              scores + r * kAttentionTileKeys + key);
+      V::sum4(sums[r][0], sums[r][1], sums[r][2], sums[r][3], scores + r * kTileStride + key);
     }
   }
 }
@@ -139,7 +142,7 @@ inline void add_columns(const AttentionRows& rows, std::int64_t first, const KvT
   for (std::int32_t key = 0; key < visible; ++key) {
     F weight[R];
     QUIRE_UNROLL
-    for (int r = 0; r < R; ++r) weight[r] = V::set1(weights[r * kAttentionTileKeys + key]);
+    for (int r = 0; r < R; ++r) weight[r] = V::set1(weights[r * kTileStride + key]);
     QUIRE_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       const F x = load_kv<V, kRows>(tile.values[key], i + v * V::kWidth);
@@ -158,10 +161,11 @@ inline void add_columns(const AttentionRows& rows, std::int64_t first, const KvT
 template <class V, KvRows kRows, int R>
 inline void attend_block(const AttentionRows& rows, std::int64_t first, const KvTile& tile,
                          std::int32_t visible) {
-  float scores[R * kAttentionTileKeys] = {};
+  static_assert(R <= kBlockRows);
+  float* const scores = rows.weights;
   score_rows<V, kRows, R>(rows, first, tile, visible, scores);
   for (int r = 0; r < R; ++r) {
-    weigh_scores<V>(rows, first + r, visible, scores + r * kAttentionTileKeys);
+    weigh_scores<V>(rows, first + r, visible, scores + r * kTileStride);
   }
   std::int64_t i = 0;
   for (; i + 4 * V::kWidth <= rows.padded_dim; i += 4 * V::kWidth) {
@@ -176,16 +180,16 @@ inline void attend_block(const AttentionRows& rows, std::int64_t first, const Kv
 template <class V, KvRows kRows>
 inline void attend_tile(const AttentionRows& rows, const AttentionTask& task, std::int32_t group,
                         const KvTile& tile, std::int32_t tile_begin) {
-  const auto visible_to = [&](std::int64_t row) {
-    const std::int64_t keys = task.first_position + row / group - tile_begin + 1;
-    return static_cast<std::int32_t>(keys < kAttentionTileKeys ? keys : kAttentionTileKeys);
+  const auto visible_to = [&](std::int32_t row) {
+    const std::int32_t keys = task.first_position + row / group - tile_begin + 1;
+    return keys < kAttentionTileKeys ? keys : kAttentionTileKeys;
   };
-  const std::int64_t end = std::int64_t{task.query_end - task.query_begin} * group;
+  const std::int32_t end = (task.query_end - task.query_begin) * group;
   const std::int32_t hidden = tile_begin - task.first_position;  // queries before the tile
-  std::int64_t row = hidden > 0 ? std::int64_t{hidden} * group : 0;
+  std::int32_t row = hidden > 0 ? hidden * group : 0;
   while (row < end) {
     const std::int32_t visible = visible_to(row);
-    std::int64_t block = end - row == 4 ? 2 : (end - row < 3 ? end - row : 3);
+    std::int32_t block = end - row == 4 ? 2 : (end - row < kBlockRows ? end - row : kBlockRows);
     while (visible_to(row + block - 1) != visible) --block;
     if (block == 3) {
       attend_block<V, kRows, 3>(rows, row, tile, visible);
@@ -230,7 +234,7 @@ inline void widen_head(const std::byte* from, std::int32_t head_dim, float* to) 
   if (rest == 0) return;
   if constexpr (kRows == KvRows::kBF16) {
     std::uint16_t bits[V::kWidth] = {};
-    __builtin_memcpy(bits, from + i * 2, static_cast<std::size_t>(rest) * 2);
+    __builtin_memcpy(bits, from + std::int64_t{i} * 2, static_cast<std::size_t>(rest) * 2);
     V::store(to + i, V::load_bf16(bits));
   } else {
     V::store(to + i, V::load_first(reinterpret_cast<const float*>(from) + i, rest));
@@ -272,6 +276,9 @@ inline void attend(const AttentionTask& task) {
   rows.maxima = rows.sums + num_rows * layout.stride;
   rows.totals = rows.maxima + layout.row_values;
   float* const tile_scratch = rows.totals + layout.row_values;
+
+  float weights[kBlockRows * kAttentionTileKeys] = {};
+  rows.weights = weights;
 
   const std::int64_t first_head = std::int64_t{task.kv_head} * group * head_dim;
   for (std::int64_t row = 0; row < num_rows; ++row) {

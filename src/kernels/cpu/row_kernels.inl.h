@@ -94,16 +94,16 @@ inline void rotate_interleaved(float* head, const float* cosines, const float* s
   using F = typename V::F;
   int i = 0;
   for (; i + V::kWidth / 2 <= pairs; i += V::kWidth / 2) {
-    const F x = V::load(head + 2 * i);
+    const F x = V::load(head + std::int64_t{2} * i);
     const F s = V::load_doubled(sines + i);
-    V::store(head + 2 * i,
+    V::store(head + std::int64_t{2} * i,
              V::fmaddsub(x, V::load_doubled(cosines + i), V::mul(V::swap_pairs(x), s)));
   }
   for (; i < pairs; ++i) {
-    const float x = head[2 * i];
-    const float y = head[2 * i + 1];
-    head[2 * i] = x * cosines[i] - y * sines[i];
-    head[2 * i + 1] = y * cosines[i] + x * sines[i];
+    const float x = head[std::int64_t{2} * i];
+    const float y = head[std::int64_t{2} * i + 1];
+    head[std::int64_t{2} * i] = x * cosines[i] - y * sines[i];
+    head[std::int64_t{2} * i + 1] = y * cosines[i] + x * sines[i];
   }
 }
 
@@ -116,13 +116,13 @@ inline void store_head(const float* head, int head_dim, DType dtype, std::byte* 
   }
   int i = 0;
   for (; i + V::kWidth <= head_dim; i += V::kWidth) {
-    V::store_bf16(to + i * 2, V::load(head + i));
+    V::store_bf16(to + std::int64_t{i} * 2, V::load(head + i));
   }
   const int rest = head_dim - i;
   if (rest != 0) {
     std::uint16_t rounded[V::kWidth];
     V::store_bf16(rounded, V::load_first(head + i, rest));
-    __builtin_memcpy(to + i * 2, rounded, static_cast<std::size_t>(rest) * 2);
+    __builtin_memcpy(to + std::int64_t{i} * 2, rounded, static_cast<std::size_t>(rest) * 2);
   }
 }
 

@@ -27,8 +27,8 @@ void silu_and_mul(const float* gate, const float* up, std::int64_t width, float*
 void rotate(float* head, const float* cosines, const float* sines, std::int32_t pairs,
             RopeStyle style) {
   for (std::int32_t i = 0; i < pairs; ++i) {
-    float& first = style == RopeStyle::kHalves ? head[i] : head[2 * i];
-    float& second = style == RopeStyle::kHalves ? head[pairs + i] : head[2 * i + 1];
+    float& first = style == RopeStyle::kHalves ? head[i] : head[std::int64_t{2} * i];
+    float& second = style == RopeStyle::kHalves ? head[pairs + i] : head[std::int64_t{2} * i + 1];
     const double x = first;
     const double y = second;
     first = static_cast<float>(x * cosines[i] - y * sines[i]);

@@ -1,0 +1,129 @@
+// Attention at the shapes of SmolLM2-135M (9 heads over 3, head size 64) and of a 1.1B llama (32
+// over 4, 64): decode of a batch at a context, prefill of a prompt. Reports multiply-accumulates
+// per second and, for decode, bytes of keys and values read per second.
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "kernels/op_table.h"
+#include "kernels/ops.h"
+#include "kernels/sizing.h"
+#include "tensor/buffer.h"
+
+namespace quire {
+namespace {
+
+struct Case {
+  std::int32_t num_heads;
+  std::int32_t num_kv_heads;
+  std::int32_t batch;
+  std::int32_t context;  // keys of each sequence
+  std::int32_t queries;  // the last of them that are computed
+  DType dtype;
+};
+
+void run(benchmark::State& state, const Case& c, int threads) {
+  constexpr std::int32_t kHeadDim = 64;
+  constexpr std::int32_t kBlockSize = 16;
+  const auto level = choose_level();
+  if (!level.ok()) {
+    state.SkipWithError(level.status().to_string().c_str());
+    return;
+  }
+  ThreadPool pool(threads);
+  const std::uint64_t workspace_size =
+      workspace_bytes(1, 32, kHeadDim, c.num_heads / c.num_kv_heads, threads);
+  Buffer workspace = Buffer::allocate(workspace_size).value();
+  OpContext ctx{pool, op_table(*level), workspace.bytes()};
+  const KvLayout layout{c.dtype, kBlockSize, c.num_kv_heads, kHeadDim};
+  const std::int32_t blocks = (c.context + kBlockSize - 1) / kBlockSize;
+  Buffer kv = Buffer::allocate(layout.block_bytes() * static_cast<std::uint64_t>(blocks) *
+                               static_cast<std::uint64_t>(c.batch))
+                  .value();
+  std::mt19937 generator(1);
+  // Any bits that are moderate numbers in both types.
+  for (std::byte& byte : kv.bytes()) byte = static_cast<std::byte>(generator() % 2 == 0 ? 63 : 61);
+
+  std::vector<std::vector<BlockId>> tables;
+  std::vector<const BlockId*> table_pointers;
+  std::vector<std::int32_t> query_start_loc = {0};
+  const std::vector<std::int32_t> seq_lens(static_cast<std::size_t>(c.batch), c.context);
+  BlockId next = 0;
+  for (std::int32_t s = 0; s < c.batch; ++s) {
+    auto& table = tables.emplace_back();
+    for (std::int32_t b = 0; b < blocks; ++b) table.push_back(next++);
+    query_start_loc.push_back(query_start_loc.back() + c.queries);
+  }
+  for (const auto& table : tables) table_pointers.push_back(table.data());
+  AttentionPlan plan;
+  plan.build({c.batch, query_start_loc.data(), seq_lens.data(), table_pointers.data()},
+             c.num_kv_heads);
+
+  const auto row = static_cast<std::size_t>(c.num_heads * kHeadDim);
+  std::vector<float> q(row * static_cast<std::size_t>(query_start_loc.back()));
+  std::normal_distribution<float> normal;
+  for (float& value : q) value = normal(generator);
+  std::vector<float> out(q.size());
+  AttentionArgs args;
+  args.q = q.data();
+  args.q_stride = static_cast<std::int64_t>(row);
+  args.num_heads = c.num_heads;
+  args.scale = 0.125F;
+  args.layout = layout;
+  args.kv = kv.data();
+  args.out = out.data();
+  while (state.KeepRunning()) {
+    attention(ctx, plan, args);
+    benchmark::ClobberMemory();
+  }
+  double keys = 0.0;  // over all queries of a sequence
+  for (std::int32_t i = 0; i < c.queries; ++i) keys += c.context - i;
+  const double passes = static_cast<double>(state.iterations()) * c.batch;
+  state.counters["MAC/s"] =
+      benchmark::Counter(passes * keys * c.num_heads * kHeadDim * 2, benchmark::Counter::kIsRate);
+  if (c.queries == 1) {
+    state.counters["bytes"] = benchmark::Counter(
+        passes * keys * 2 * c.num_kv_heads * static_cast<double>(layout.row_bytes()),
+        benchmark::Counter::kIsRate, benchmark::Counter::kIs1024);
+  }
+}
+
+DType dtype_of(std::int64_t bf16) { return bf16 != 0 ? DType::kBF16 : DType::kF32; }
+
+void BM_DecodeSmolLm2(benchmark::State& state) {
+  run(state,
+      {9, 3, static_cast<std::int32_t>(state.range(0)), static_cast<std::int32_t>(state.range(1)),
+       1, dtype_of(state.range(2))},
+      static_cast<int>(state.range(3)));
+}
+BENCHMARK(BM_DecodeSmolLm2)
+    ->ArgNames({"batch", "context", "bf16", "threads"})
+    ->ArgsProduct({{1, 16}, {128, 512, 2048}, {0, 1}, {1, 2}})
+    ->UseRealTime();
+
+void BM_Decode1B(benchmark::State& state) {
+  run(state,
+      {32, 4, static_cast<std::int32_t>(state.range(0)), static_cast<std::int32_t>(state.range(1)),
+       1, dtype_of(state.range(2))},
+      static_cast<int>(state.range(3)));
+}
+BENCHMARK(BM_Decode1B)
+    ->ArgNames({"batch", "context", "bf16", "threads"})
+    ->ArgsProduct({{1, 16}, {512, 2048}, {1}, {1, 2}})
+    ->UseRealTime();
+
+void BM_Prefill(benchmark::State& state) {
+  const auto heads = static_cast<std::int32_t>(state.range(0));
+  const auto tokens = static_cast<std::int32_t>(state.range(1));
+  run(state, {heads, heads == 9 ? 3 : 4, 1, tokens, tokens, dtype_of(state.range(2))},
+      static_cast<int>(state.range(3)));
+}
+BENCHMARK(BM_Prefill)
+    ->ArgNames({"heads", "tokens", "bf16", "threads"})
+    ->ArgsProduct({{9, 32}, {512}, {0, 1}, {1, 2}})
+    ->UseRealTime();
+
+}  // namespace
+}  // namespace quire

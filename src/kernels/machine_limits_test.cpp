@@ -1,0 +1,55 @@
+#include "kernels/machine_limits.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/level_test_support.h"
+
+namespace quire {
+namespace {
+
+class Limits : public ::testing::TestWithParam<IsaLevel> {};
+
+TEST_P(Limits, KernelsComputeWhatTheySay) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const LimitKernels& kernels = op_table(GetParam()).limits;
+  std::vector<float> data(64 * 37);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < data.size(); ++i) sum += data[i] = static_cast<float>(i % 13);
+  EXPECT_EQ(kernels.read(data.data(), static_cast<std::int64_t>(data.size())), sum);
+  // Each chain x <- x / 2 + 1 tends to 2.
+  EXPECT_FLOAT_EQ(kernels.multiply_add(100),
+                  2.0F * static_cast<float>(kernels.operations_per_round / 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, Limits, kAllLevels, level_test_name);
+
+TEST(MachineLimits, RefusesNoThreads) {
+  const auto limits = measure_machine_limits(0);
+  ASSERT_FALSE(limits.ok());
+  EXPECT_EQ(limits.status().code(), StatusCode::kInvalidArgument);
+}
+
+// Wide bounds that any machine of this century keeps: they catch a wrong unit, not a slow machine.
+TEST(MachineLimits, MeasuresPlausibleNumbers) {
+  const auto result = measure_machine_limits(3);
+  ASSERT_TRUE(result.ok()) << result.status().to_string();
+  const MachineLimits& limits = *result;
+  EXPECT_FALSE(limits.processor.empty());
+  ASSERT_EQ(limits.by_threads.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const ThreadLimits& entry = limits.by_threads[i];
+    EXPECT_EQ(entry.threads, static_cast<int>(i) + 1);
+    EXPECT_GE(entry.best_read_bandwidth, entry.median_read_bandwidth);
+    EXPECT_GT(entry.median_read_bandwidth, 1e7);
+    EXPECT_LT(entry.best_read_bandwidth, 1e13);
+    EXPECT_GT(entry.peak_f32_flops, 1e7);
+    EXPECT_LT(entry.peak_f32_flops, 1e14);
+    EXPECT_GT(entry.fork_join_seconds, 0.0);
+    EXPECT_LT(entry.wake_up_seconds, 1.0);
+  }
+}
+
+}  // namespace
+}  // namespace quire

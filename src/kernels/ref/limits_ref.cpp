@@ -1,0 +1,32 @@
+#include "kernels/ref/limits_ref.h"
+
+namespace quire {
+namespace {
+
+constexpr int kLanes = 16;
+
+float read(const float* data, std::int64_t count) {
+  float sums[kLanes] = {};
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += data[i + lane];
+  }
+  float sum = 0.0F;
+  for (const float lane : sums) sum += lane;
+  return sum;
+}
+
+float multiply_add(std::int64_t rounds) {
+  float sums[kLanes] = {};
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    for (float& sum : sums) sum = sum * 0.5F + 1.0F;
+  }
+  float sum = 0.0F;
+  for (const float lane : sums) sum += lane;
+  return sum;
+}
+
+}  // namespace
+
+LimitKernels ref_limit_kernels() { return {read, multiply_add, std::int64_t{2} * kLanes}; }
+
+}  // namespace quire
