@@ -1,18 +1,36 @@
 // What an instruction-set level provides for matrix products: plain views, no threads, no memory.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "kernels/packed_weight.h"
 
 namespace quire {
 
-// Input rows rounded to int8 in groups of 32: x[k] ~ scales[k / 32] * codes[k].
+// Input rows rounded to int8 in groups of 32: x[k] ~ scales[k / 32] * codes[k], codes in
+// -127..127. A group with a value that is not finite has scale NaN and codes zero, so that the
+// outputs that depend on it are NaN.
 struct Int8Rows {
   std::int8_t* codes = nullptr;  // [rows][inputs]
   float* scales = nullptr;       // [rows][inputs / 32]
   std::int32_t* sums = nullptr;  // [rows][inputs / 32]: sum of a group's codes
 };
+
+// How a group of inputs is rounded: code = x * inverse to nearest even.
+struct Int8Scale {
+  float scale;
+  float inverse;  // 0: all codes are zero
+};
+
+// From the bits of the largest magnitude of a group.
+[[gnu::always_inline]] inline Int8Scale int8_scale(std::int32_t largest_bits) {
+  const float largest = std::bit_cast<float>(largest_bits);
+  if (largest_bits >= 0x7F800000) return {std::bit_cast<float>(0x7FC00000), 0.0F};
+  // The inverse of anything smaller would overflow.
+  if (largest < 0x1p-119F) return {0.0F, 0.0F};
+  return {largest / 127.0F, 127.0F / largest};
+}
 
 // One call: panels [panel_begin, panel_end) of one weight, for all rows.
 struct MatmulPanels {

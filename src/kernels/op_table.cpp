@@ -30,7 +30,8 @@ bool has_f16c() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// __builtin_cpu_supports also asks whether the operating system saves the wide registers.
+// __builtin_cpu_supports also asks whether the operating system saves the wide registers. In a
+// build that emulates wide vectors the avx512 level runs wherever avx2 does.
 bool is_available(IsaLevel level) {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -41,25 +42,35 @@ bool is_available(IsaLevel level) {
     case IsaLevel::kAvx2:
       return avx2;
     case IsaLevel::kAvx512:
+#if defined(QUIRE_EMULATE_WIDE_VECTORS)
+      return avx2;
+#else
       return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
   }
   return false;
 }
 
+// Even a function that only sets pointers may use a level's instructions, so it runs only where
+// they are; elsewhere the table is that of the level below and nobody asks for it.
 std::array<OpTable, kLevels.size()> make_tables() {
   std::array<OpTable, kLevels.size()> tables;
   tables[0] = {IsaLevel::kRef, ref_matmul_kernels(), ref_row_kernels(), ref_limit_kernels()};
   tables[1] = tables[0];
   tables[1].level = IsaLevel::kAvx2;
-  set_avx2_matmul(tables[1].matmul);
-  set_avx2_rows(tables[1].rows);
-  set_avx2_limits(tables[1].limits);
+  if (is_available(IsaLevel::kAvx2)) {
+    set_avx2_matmul(tables[1].matmul);
+    set_avx2_rows(tables[1].rows);
+    set_avx2_limits(tables[1].limits);
+  }
   tables[2] = tables[1];
   tables[2].level = IsaLevel::kAvx512;
-  set_avx512_matmul(tables[2].matmul);
-  set_avx512_rows(tables[2].rows);
-  set_avx512_limits(tables[2].limits);
+  if (is_available(IsaLevel::kAvx512)) {
+    set_avx512_matmul(tables[2].matmul);
+    set_avx512_rows(tables[2].rows);
+    set_avx512_limits(tables[2].limits);
+  }
   return tables;
 }
 

@@ -39,6 +39,28 @@ inline __m256i emulated_cvtepi32_epi16(__m512i x) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(to));
 }
 
+inline __m512 emulated_cvtepi32_ps(__m512i x) {
+  std::int32_t from[16];
+  float to[16];
+  _mm512_storeu_si512(from, x);
+  for (int i = 0; i < 16; ++i) to[i] = static_cast<float>(from[i]);
+  return _mm512_loadu_ps(to);
+}
+
+inline __m512 emulated_cvtph_ps(__m256i x) {
+  float to[16];
+  _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm256_castsi256_si128(x)));
+  _mm256_storeu_ps(to + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
+  return _mm512_loadu_ps(to);
+}
+
+inline __m512i emulated_srai_epi32(__m512i x, int bits) {
+  std::int32_t lanes[16];
+  _mm512_storeu_si512(lanes, x);
+  for (int i = 0; i < 16; ++i) lanes[i] >>= bits;
+  return _mm512_loadu_si512(lanes);
+}
+
 }  // namespace
 }  // namespace quire
 
@@ -50,3 +72,12 @@ inline __m256i emulated_cvtepi32_epi16(__m512i x) {
 #define _mm512_cvtepu16_epi32 quire::emulated_cvtepu16_epi32
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16 quire::emulated_cvtepi32_epi16
+#undef _mm512_cvtepi32_ps
+#define _mm512_cvtepi32_ps quire::emulated_cvtepi32_ps
+#undef _mm512_cvtph_ps
+#define _mm512_cvtph_ps quire::emulated_cvtph_ps
+#undef _mm512_srai_epi32
+#define _mm512_srai_epi32 quire::emulated_srai_epi32
+// SIMDe 0.7.4 gives this alias the parameters of the masked form.
+#undef _mm512_madd_epi16
+#define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16(a, b)

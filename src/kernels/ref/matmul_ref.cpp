@@ -1,5 +1,7 @@
 #include "kernels/ref/matmul_ref.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -128,16 +130,18 @@ void quantize_row(const float* x, std::int64_t inputs, std::int8_t* codes, float
                   std::int32_t* sums) {
   for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
     const float* group = x + g * kGroupInputs;
-    float largest = 0;
-    for (int i = 0; i < kGroupInputs; ++i) largest = std::fmax(largest, std::fabs(group[i]));
-    const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
+    std::int32_t largest_bits = 0;
+    for (int i = 0; i < kGroupInputs; ++i) {
+      largest_bits = std::max(largest_bits, std::bit_cast<std::int32_t>(std::fabs(group[i])));
+    }
+    const Int8Scale scale = int8_scale(largest_bits);
     std::int32_t sum = 0;
     for (int i = 0; i < kGroupInputs; ++i) {
-      const auto code = static_cast<std::int8_t>(std::nearbyint(group[i] * inverse));
-      codes[g * kGroupInputs + i] = code;
-      sum += code;
+      const float rounded = scale.inverse == 0.0F ? 0.0F : std::nearbyint(group[i] * scale.inverse);
+      codes[g * kGroupInputs + i] = static_cast<std::int8_t>(rounded);
+      sum += static_cast<std::int32_t>(rounded);
     }
-    scales[g] = largest / 127.0F;
+    scales[g] = scale.scale;
     sums[g] = sum;
   }
 }

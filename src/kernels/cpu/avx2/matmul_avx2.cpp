@@ -1,0 +1,116 @@
+#include "kernels/cpu/avx2/matmul_avx2.h"
+
+#include "kernels/cpu/matmul.inl.h"
+#include "kernels/cpu/vec_avx2.h"
+
+namespace quire {
+namespace {
+
+// Vec8 and the integers that matmul.inl.h needs.
+struct MatmulVec8 : Vec8 {
+  using I = __m256i;
+
+  // 16 registers: at most 12 accumulators beside weights and an input.
+  struct FloatBlocks {
+    static constexpr int kRows = 6;
+    static constexpr std::int64_t kStripOutputs = 64;
+    static constexpr int vectors(int rows) { return rows == 1 ? 8 : (rows <= 3 ? 4 : 2); }
+  };
+  struct IntBlocks {
+    static constexpr int kRows = 4;
+    static constexpr std::int64_t kStripOutputs = 64;
+    static constexpr int vectors(int rows) { return rows <= 2 ? 2 : 1; }
+  };
+
+  static F load_half(const std::uint8_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I load_int(const std::uint8_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static I set1_int(int x) { return _mm256_set1_epi32(x); }
+  static I set1_quad(const std::int8_t* p) {  // four bytes in every lane
+    int quad = 0;
+    __builtin_memcpy(&quad, p, sizeof(quad));
+    return _mm256_set1_epi32(quad);
+  }
+  static I bit_and(I a, I b) { return _mm256_and_si256(a, b); }
+  template <int kBits>
+  static I shift_left(I x) {
+    return _mm256_slli_epi32(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right(I x) {
+    return _mm256_srli_epi32(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right_signed(I x) {
+    return _mm256_srai_epi32(x, kBits);
+  }
+  static I add16(I a, I b) { return _mm256_add_epi16(a, b); }
+  static I add32(I a, I b) { return _mm256_add_epi32(a, b); }
+  static I abs8(I x) { return _mm256_abs_epi8(x); }
+  static I apply_sign8(I x, I sign) { return _mm256_sign_epi8(x, sign); }
+  // Sums of two products of unsigned by signed bytes, in 16 bits.
+  static I multiply_add_bytes(I bytes, I signed_bytes) {
+    return _mm256_maddubs_epi16(bytes, signed_bytes);
+  }
+  static I add_pairs16(I x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
+  static F as_float(I x) { return _mm256_castsi256_ps(x); }
+  static F to_float(I x) { return _mm256_cvtepi32_ps(x); }
+};
+
+// The largest bit pattern of eight lanes, none negative.
+int largest_lane(__m256i x) {
+  __m128i four = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+  return _mm_cvtsi128_si32(_mm_max_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
+}
+
+int sum_lanes(__m256i x) {
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
+}
+
+void quantize_row(const float* x, std::int64_t inputs, std::int8_t* codes, float* scales,
+                  std::int32_t* sums) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+  for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
+    __m256 values[4];
+    __m256i largest = _mm256_setzero_si256();
+    QUIRE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      values[i] = _mm256_loadu_ps(x + g * kGroupInputs + 8 * i);
+      largest =
+          _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(values[i]), magnitude));
+    }
+    const Int8Scale scale = int8_scale(largest_lane(largest));
+    const __m256 inverse = _mm256_set1_ps(scale.inverse);
+    // Where the inverse is zero the codes are, whatever the values.
+    const __m256i kept = _mm256_set1_epi32(scale.inverse != 0.0F ? -1 : 0);
+    __m256i rounded[4];
+    QUIRE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      rounded[i] = _mm256_and_si256(kept, _mm256_cvtps_epi32(_mm256_mul_ps(values[i], inverse)));
+    }
+    scales[g] = scale.scale;
+    sums[g] = sum_lanes(_mm256_add_epi32(_mm256_add_epi32(rounded[0], rounded[1]),
+                                         _mm256_add_epi32(rounded[2], rounded[3])));
+    // Packing works within 128-bit halves; the permutation puts the quads back in order.
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]),
+                                             _mm256_packs_epi32(rounded[2], rounded[3]));
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(codes + g * kGroupInputs),
+        _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  }
+}
+
+}  // namespace
+
+void set_avx2_matmul(MatmulKernels& kernels) {
+  set_vec_matmul<MatmulVec8>(kernels);
+  kernels.quantize_row = quantize_row;
+}
+
+}  // namespace quire

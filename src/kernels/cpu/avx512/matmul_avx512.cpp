@@ -1,0 +1,69 @@
+#include "kernels/cpu/avx512/matmul_avx512.h"
+
+#include "kernels/cpu/matmul.inl.h"
+#include "kernels/cpu/vec_avx512.h"
+
+namespace quire {
+namespace {
+
+// Vec16 and the integers that matmul.inl.h needs.
+struct MatmulVec16 : Vec16 {
+  using I = __m512i;
+
+  // 32 registers: at most 24 accumulators beside weights and an input.
+  struct FloatBlocks {
+    static constexpr int kRows = 6;
+    static constexpr std::int64_t kStripOutputs = 128;
+    static constexpr int vectors(int rows) { return rows <= 2 ? 8 : 4; }
+  };
+  struct IntBlocks {
+    static constexpr int kRows = 4;
+    static constexpr std::int64_t kStripOutputs = 128;
+    static constexpr int vectors(int rows) { return rows <= 2 ? 4 : 2; }
+  };
+
+  static F load_half(const std::uint8_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static I load_int(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
+  static I set1_int(int x) { return _mm512_set1_epi32(x); }
+  static I set1_quad(const std::int8_t* p) {  // four bytes in every lane
+    int quad = 0;
+    __builtin_memcpy(&quad, p, sizeof(quad));
+    return _mm512_set1_epi32(quad);
+  }
+  static I bit_and(I a, I b) { return _mm512_and_si512(a, b); }
+  template <int kBits>
+  static I shift_left(I x) {
+    return _mm512_slli_epi32(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right(I x) {
+    return _mm512_srli_epi32(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right_signed(I x) {
+    return _mm512_srai_epi32(x, kBits);
+  }
+  static I add16(I a, I b) { return _mm512_add_epi16(a, b); }
+  static I add32(I a, I b) { return _mm512_add_epi32(a, b); }
+  static I abs8(I x) { return _mm512_abs_epi8(x); }
+  // x where sign >= 0, else -x; where sign is 0 the product does not ask.
+  static I apply_sign8(I x, I sign) {
+    return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(sign), _mm512_setzero_si512(), x);
+  }
+  // Sums of two products of unsigned by signed bytes, in 16 bits.
+  static I multiply_add_bytes(I bytes, I signed_bytes) {
+    return _mm512_maddubs_epi16(bytes, signed_bytes);
+  }
+  static I add_pairs16(I x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }
+  static F as_float(I x) { return _mm512_castsi512_ps(x); }
+  static F to_float(I x) { return _mm512_cvtepi32_ps(x); }
+};
+
+}  // namespace
+
+// Rounding activations is inherited: it is a small part of any product.
+void set_avx512_matmul(MatmulKernels& kernels) { set_vec_matmul<MatmulVec16>(kernels); }
+
+}  // namespace quire
