@@ -120,11 +120,13 @@ TEST(KvCacheManager, NoRequestSeesAnothersWrites) {
     const std::int32_t block_size = pick(1, 8);
     const std::int32_t num_blocks = pick(1, 24);
     KvCacheManager kv(block_size, num_blocks);
-    std::vector<std::uint64_t> memory(static_cast<std::size_t>(block_size * num_blocks));
+    std::vector<std::vector<std::uint64_t>> memory(  // by block
+        static_cast<std::size_t>(num_blocks),
+        std::vector<std::uint64_t>(static_cast<std::size_t>(block_size)));
     std::map<RequestId, std::vector<std::uint64_t>> written;  // what each request has computed
     const auto slot = [&](RequestId id, std::int32_t position) -> std::uint64_t& {
-      const BlockId block = (*kv.find(id))[position / block_size];
-      return memory[static_cast<std::size_t>(block * block_size + position % block_size)];
+      auto& block = memory[static_cast<std::size_t>((*kv.find(id))[position / block_size])];
+      return block[static_cast<std::size_t>(position % block_size)];
     };
     for (int operation = 0; operation < 200; ++operation) {
       const auto id = static_cast<RequestId>(pick(1, 6));
@@ -146,8 +148,8 @@ TEST(KvCacheManager, NoRequestSeesAnothersWrites) {
         if (!allocation) continue;
         ASSERT_EQ(kv.pool().num_free_blocks(), num_free - needed);
         for (const BlockCopy& copy : allocation->block_copies) {
-          std::copy_n(memory.begin() + copy.source * block_size, block_size,
-                      memory.begin() + copy.destination * block_size);
+          memory[static_cast<std::size_t>(copy.destination)] =
+              memory[static_cast<std::size_t>(copy.source)];
         }
         for (std::int32_t i = num_computed; i < num_computed + num_new; ++i) {
           written[id].push_back(random_bits(seed, counter++));

@@ -65,8 +65,8 @@ Result<SchedulerOutput> Scheduler::schedule(Instant now) {
   plan.removed_request_ids = std::exchange(removed_request_ids_, {});
   std::int32_t budget = config_.max_num_batched_tokens;
 
-  for (std::size_t i = 0; i < running_.size(); ++i) {
-    Request& request = *running_[i];
+  for (std::size_t next = 0; next < running_.size();) {  // preemption takes from the end
+    Request& request = *running_[next++];
     const std::int32_t num_tokens = tokens_within(request, budget);
     if (num_tokens == 0) {
       request.wait(WaitCause::kTokenBudget, now);

@@ -53,8 +53,9 @@ TraceConfig random_trace(std::uint64_t seed) {
   s.max_model_len = pick(2, 120);
   s.max_num_seqs = random.chance(0.1) ? 1 : pick(2, 10);
   s.enable_chunked_prefill = random.chance(0.8);
-  s.max_num_batched_tokens =
-      s.enable_chunked_prefill ? pick(1, 64) : pick(s.max_model_len, 2 * s.max_model_len);
+  s.max_num_batched_tokens = s.enable_chunked_prefill
+                                 ? pick(1, 64)
+                                 : pick(s.max_model_len, std::int64_t{2} * s.max_model_len);
   s.max_queued = random.chance(0.1) ? pick(1, 4) : 64;
   // From a pool that refuses some requests to one where nothing is ever preempted.
   const auto blocks_of_longest = ceil_div(s.max_model_len, s.block_size);
