@@ -189,7 +189,7 @@ LANGUAGE = [
     # Slices.
     "{{ items[1:] }} {{ items[:-1] }} {{ items[::-1] }} {{ items[::2] }} {{ items[5:] }} {{ items[-2:] }}",
     "{{ name[1:3] }} {{ name[::-1] }} {{ name[-1] }} {{ name[4] }} {{ name[10:] }}| {{ name[::2] }}", "{{ items[::0] }}",
-    "{{ items[nil:2] }} {{ (1,2,3)[:2] }} {{ range(10)[2:5] }} {{ range(10)[::-3]|list }}", "{{ 5[1:] }}|", "{{ items['a':] }}",
+    "{{ items[nil:2] }} {{ (1,2,3)[:2] }} {{ range(10)[2:5] }} {{ range(10)[::-3]|list }}", "{{ items['a':] }}",
     # Methods.
     "{{ text.strip() }}|{{ text.lstrip() }}|{{ text.rstrip('\\n ') }}|{{ 'xxaxx'.strip('x') }}",
     "{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ 'a b c'.rsplit(' ', 1) }} {{ ' a b c '.rsplit(none, 1) }} {{ 'a b c d'.split(none, 2) }}",

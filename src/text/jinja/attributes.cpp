@@ -208,7 +208,8 @@ Result<Value> get_slice(const Value& value, const Value& start, const Value& sto
     }
     return Value::object(Kind::kRange, std::move(out));
   }
-  return Value::undefined("'" + std::string(kind_name(value)) + "' object cannot be sliced");
+  return Status::invalid_argument("'" + std::string(kind_name(value)) +
+                                  "' object cannot be sliced");
 }
 
 Result<Value> get_path(Value value, const Value& path, const Value* fallback, Budget& budget) {

@@ -255,6 +255,7 @@ Result<Value> Interpreter::make_dict_from(const Args& args) {
   if (args.positional.size() > 1) return Status::invalid_argument("dict takes one argument");
   if (!args.positional.empty()) {
     const Value& source = args.positional[0];
+    if (source.is_undefined()) return undefined_error(source);
     if (source.is_dict()) {
       entries = source.dict().entries;
     } else {

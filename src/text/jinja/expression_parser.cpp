@@ -362,16 +362,15 @@ Result<ExprPtr> ExpressionParser::parse_subscript(ExprPtr operand) {
   }
   stream_.take();
   ExprPtr indices = make(ExprKind::kTuple, line);
-  while (!stream_.is_op("]")) {
-    QUIRE_ASSIGN_OR_RETURN(ExprPtr index, parse_index());
-    add(*indices, std::move(index));
-    if (!stream_.skip_op(",")) break;
+  if (!stream_.is_op("]")) {
+    do {
+      QUIRE_ASSIGN_OR_RETURN(ExprPtr index, parse_index());
+      add(*indices, std::move(index));
+    } while (stream_.skip_op(","));
   }
   QUIRE_RETURN_IF_ERROR(stream_.expect_op("]"));
-  if (indices->children.size() != 1) {
-    return syntax_error(line, "a subscript takes one index or slice");
-  }
-  ExprPtr index = std::move(indices->children[0]);
+  ExprPtr index =
+      indices->children.size() == 1 ? std::move(indices->children[0]) : std::move(indices);
   return binary(std::move(operand), std::move(index), line, ExprKind::kItem, {});
 }
 

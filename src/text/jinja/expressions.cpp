@@ -54,7 +54,7 @@ Result<Value> Interpreter::evaluate_node(const Expr& expr, const ScopePtr& scope
     case ExprKind::kItem:
       return evaluate_item(expr, scope);
     case ExprKind::kSlice:
-      return Status::internal("a slice outside a subscript");
+      return Status::invalid_argument("a slice among several indices");
     case ExprKind::kCall:
       return evaluate_call(expr, scope);
     case ExprKind::kFilter: {

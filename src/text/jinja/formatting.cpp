@@ -330,7 +330,8 @@ Result<Value> format_printf(const Value& pattern, const Value& values, Budget& b
     out.append(formatted);
   }
   const bool all_used =
-      used >= count || used_mapping || (!is_tuple && (values.is_dict() || values.is(Kind::kList)));
+      used >= count || used_mapping ||
+      (!is_tuple && (values.is_dict() || values.is(Kind::kList) || values.is_undefined()));
   if (!all_used) return bad_format("not all arguments converted");
   return Value::string(std::move(out));
 }
@@ -401,7 +402,6 @@ Result<Value> format_braces(const Value& pattern, const Args& args, Budget& budg
       } else {
         QUIRE_ASSIGN_OR_RETURN(value, get_attribute(value, part, budget));
       }
-      if (value.is_undefined()) return undefined_error(value);
     }
     if (conversion != '\0' && conversion != 's' && conversion != 'r') {
       return bad_format(std::string("conversion '!") + conversion + "' is not supported");

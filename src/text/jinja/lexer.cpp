@@ -152,6 +152,7 @@ class Lexer {
   Status lex_raw() {
     const int begin_line = line_;
     std::size_t open = pos_;
+    if (open == text_.size()) return {};  // as in Jinja, nothing is missing then
     while ((open = text_.find("{%", open)) != std::string_view::npos) {
       std::size_t i = open + 2;
       const char sign = i < text_.size() ? text_[i] : '\0';
@@ -174,6 +175,7 @@ class Lexer {
   }
 
   Status lex_comment() {
+    if (pos_ == text_.size()) return {};
     const std::size_t close = text_.find("#}", pos_);
     if (close == std::string_view::npos) {
       return syntax_error(line_, "missing end of comment tag");

@@ -132,7 +132,7 @@ Result<Value> filter_truncate(const Value& value, const Args& args, Budget&) {
   QUIRE_ASSIGN_OR_RETURN(const Int length, bound.integer(0, 255));
   QUIRE_ASSIGN_OR_RETURN(const Value end, bound.string(2, "..."));
   QUIRE_ASSIGN_OR_RETURN(const Int leeway, bound.is_set(3) ? bound.integer(3, 5) : Result<Int>(5));
-  if (value.is_undefined()) return undefined_error(value);
+  if (value.is_undefined()) return value;
   if (!value.is_string()) return Status::invalid_argument("filter 'truncate' needs a string");
   const Int kept = length - static_cast<Int>(code_point_count(end.view()));
   if (kept < 0 || leeway < 0) {
