@@ -53,6 +53,7 @@ void run(benchmark::State& state, const Case& c, int threads) {
   BlockId next = 0;
   for (std::int32_t s = 0; s < c.batch; ++s) {
     auto& table = tables.emplace_back();
+    table.reserve(static_cast<std::size_t>(blocks));
     for (std::int32_t b = 0; b < blocks; ++b) table.push_back(next++);
     query_start_loc.push_back(query_start_loc.back() + c.queries);
   }
@@ -61,7 +62,7 @@ void run(benchmark::State& state, const Case& c, int threads) {
   plan.build({c.batch, query_start_loc.data(), seq_lens.data(), table_pointers.data()},
              c.num_kv_heads);
 
-  const auto row = static_cast<std::size_t>(c.num_heads * kHeadDim);
+  const auto row = static_cast<std::size_t>(c.num_heads) * kHeadDim;
   std::vector<float> q(row * static_cast<std::size_t>(query_start_loc.back()));
   std::normal_distribution<float> normal;
   for (float& value : q) value = normal(generator);

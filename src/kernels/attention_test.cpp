@@ -26,6 +26,12 @@ struct Shape {
   DType dtype = DType::kBF16;
 };
 
+// Of a head in an array [positions][heads].
+std::size_t row_index(std::int32_t position, std::int32_t heads, std::int32_t head) {
+  return static_cast<std::size_t>(position) * static_cast<std::size_t>(heads) +
+         static_cast<std::size_t>(head);
+}
+
 // Queries, keys and values of one sequence, for all its positions.
 struct Sequence {
   Shape shape;
@@ -79,8 +85,8 @@ class Cache {
       const BlockId block = tables_[index][static_cast<std::size_t>(position / layout_.block_size)];
       const std::int32_t slot = position % layout_.block_size;
       for (std::int32_t head = 0; head < layout_.num_kv_heads; ++head) {
-        const auto from =
-            static_cast<std::size_t>((position * layout_.num_kv_heads + head) * layout_.head_dim);
+        const auto from = row_index(position, layout_.num_kv_heads, head) *
+                          static_cast<std::size_t>(layout_.head_dim);
         store(&sequence.k[from], memory_.data() + layout_.key_offset(block, head, slot));
         store(&sequence.v[from], memory_.data() + layout_.value_offset(block, head, slot));
       }
@@ -95,10 +101,10 @@ class Cache {
   void store(const float* from, std::byte* to) const {
     for (std::int32_t i = 0; i < layout_.head_dim; ++i) {
       if (layout_.dtype == DType::kF32) {
-        std::memcpy(to + i * 4, from + i, 4);
+        std::memcpy(to + std::ptrdiff_t{i} * 4, from + i, 4);
       } else {
         const std::uint16_t bits = float_to_bf16(from[i]);
-        std::memcpy(to + i * 2, &bits, 2);
+        std::memcpy(to + std::ptrdiff_t{i} * 2, &bits, 2);
       }
     }
   }
@@ -112,7 +118,8 @@ class Cache {
 std::vector<std::vector<float>> run(IsaLevel level, const std::vector<Sequence>& sequences,
                                     std::int32_t block_size, std::int32_t chunk, int threads) {
   const Shape& shape = sequences.front().shape;
-  const auto row = static_cast<std::size_t>(shape.num_heads * shape.head_dim);
+  const auto row =
+      static_cast<std::size_t>(shape.num_heads) * static_cast<std::size_t>(shape.head_dim);
   Cache cache(shape, block_size, sequences, static_cast<unsigned>(block_size * 1000 + chunk));
   ThreadPool pool(threads);
   Buffer workspace =
@@ -169,7 +176,7 @@ std::vector<double> expected_output(const Sequence& s, std::int32_t position, st
   const auto d = static_cast<std::size_t>(shape.head_dim);
   const auto kv_heads = static_cast<std::size_t>(shape.num_kv_heads);
   const auto kv_head = static_cast<std::size_t>(head / (shape.num_heads / shape.num_kv_heads));
-  const float* q = s.q.data() + static_cast<std::size_t>(position * shape.num_heads + head) * d;
+  const float* q = s.q.data() + row_index(position, shape.num_heads, head) * d;
   const auto cached = [&](float x) {
     return double{shape.dtype == DType::kF32 ? x : bf16_to_float(float_to_bf16(x))};
   };
@@ -210,8 +217,7 @@ TEST_P(Attention, AgreesWithPlainSoftmax) {
     for (const std::int32_t position : {0, 1, 3, 4, 30, 31, 32, 33, 63, 64, 82}) {
       for (std::int32_t head = 0; head < shape.num_heads; ++head) {
         const auto expected = expected_output(sequences[0], position, head);
-        const float* actual =
-            out[0].data() + static_cast<std::size_t>(position * shape.num_heads + head) * d;
+        const float* actual = out[0].data() + row_index(position, shape.num_heads, head) * d;
         for (std::size_t i = 0; i < d; ++i) {
           ASSERT_NEAR(actual[i], expected[i], 5e-6)
               << "head_dim " << d << " position " << position << " head " << head;
@@ -248,6 +254,7 @@ TEST_P(Attention, BitsDependOnNeitherBlocksNorChunksNorBatchNorThreads) {
     const std::vector<Sequence> sequences = {Sequence(shape, 101, 3), Sequence(shape, 64, 4),
                                              Sequence(shape, 1, 5), Sequence(shape, 37, 6)};
     std::vector<std::vector<float>> alone;
+    alone.reserve(sequences.size());
     for (const Sequence& sequence : sequences) {
       alone.push_back(run(GetParam(), {sequence}, 16, 1000, 1)[0]);
     }

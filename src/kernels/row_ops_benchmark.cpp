@@ -54,7 +54,7 @@ void BM_ArgmaxAndLogSumExp(benchmark::State& state, IsaLevel level) {
 }
 
 void BM_RopeAndCache(benchmark::State& state, IsaLevel level) {
-  auto qkv = random_floats(15 * 64);
+  auto qkv = random_floats(std::size_t{15} * 64);
   // Angle zero, so that repeated rotation keeps the numbers.
   std::vector<float> table(64, 0.0F);
   for (std::size_t i = 0; i < 32; ++i) table[i] = 1.0F;
@@ -76,7 +76,7 @@ void BM_RopeAndCache(benchmark::State& state, IsaLevel level) {
     op_table(level).rows.rope_and_cache(args, 0, 1);
     benchmark::ClobberMemory();
   }
-  report(state, 15 * 64);
+  report(state, std::int64_t{15} * 64);
 }
 
 // Registers the levels that this processor has.
