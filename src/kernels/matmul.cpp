@@ -28,16 +28,17 @@ bool is_quantized(WeightLayout layout) {
          layout == WeightLayout::kInt4;
 }
 
-// The workspace, cut into codes, scales and sums.
+// The workspace, cut into codes, scales, sums and scaled sums.
 Int8Rows cut_workspace(std::span<std::byte> workspace, std::int64_t rows, std::int64_t inputs) {
   const auto values = static_cast<std::uint64_t>(rows * inputs);
   const std::uint64_t codes = align_up(values);
   const std::uint64_t scales = align_up(values / kGroupInputs * sizeof(float));
-  assert(codes + 2 * scales <= workspace.size());
+  assert(codes + 3 * scales <= workspace.size());
   Int8Rows result;
   result.codes = reinterpret_cast<std::int8_t*>(workspace.data());
   result.scales = reinterpret_cast<float*>(workspace.data() + codes);
   result.sums = reinterpret_cast<std::int32_t*>(workspace.data() + codes + scales);
+  result.scaled_sums = reinterpret_cast<float*>(workspace.data() + codes + 2 * scales);
   return result;
 }
 
@@ -46,8 +47,11 @@ void quantize_rows(OpContext& ctx, const float* x, std::int64_t x_stride, std::i
   const std::int64_t groups = inputs / kGroupInputs;
   const auto quantize = [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t r = begin; r < end; ++r) {
-      ctx.table.matmul.quantize_row(x + r * x_stride, inputs, out.codes + r * inputs,
-                                    out.scales + r * groups, out.sums + r * groups);
+      ctx.table.matmul.quantize_row(x + r * x_stride, inputs,
+                                    {.codes = out.codes + r * inputs,
+                                     .scales = out.scales + r * groups,
+                                     .sums = out.sums + r * groups,
+                                     .scaled_sums = out.scaled_sums + r * groups});
     }
   };
   if (rows * inputs <= kSerialQuantizeValues) {
@@ -82,7 +86,7 @@ Kernel select_kernel(const MatmulKernels& kernels, WeightLayout layout, Activati
 
 std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs) {
   const auto values = static_cast<std::uint64_t>(max_rows * max_inputs);
-  return align_up(values) + 2 * align_up(values / kGroupInputs * sizeof(float) + sizeof(float));
+  return align_up(values) + 3 * align_up(values / kGroupInputs * sizeof(float) + sizeof(float));
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,

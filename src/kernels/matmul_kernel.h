@@ -15,6 +15,7 @@ struct Int8Rows {
   std::int8_t* codes = nullptr;  // [rows][inputs]
   float* scales = nullptr;       // [rows][inputs / 32]
   std::int32_t* sums = nullptr;  // [rows][inputs / 32]: sum of a group's codes
+  float* scaled_sums = nullptr;  // [rows][inputs / 32]: scale * sum
 };
 
 // How a group of inputs is rounded: code = x * inverse to nearest even.
@@ -61,9 +62,9 @@ struct MatmulKernels {
   void (*int8_int8)(const MatmulPanels&) = nullptr;  // quantized weights, int8 activations
   void (*uint4_int8)(const MatmulPanels&) = nullptr;
   void (*int4_int8)(const MatmulPanels&) = nullptr;
-  // Rounds one row of `inputs` (a multiple of 32) floats into codes, scales and sums.
-  void (*quantize_row)(const float* x, std::int64_t inputs, std::int8_t* codes, float* scales,
-                       std::int32_t* sums) = nullptr;
+  // Rounds one row of `inputs` (a multiple of 32) floats into the one row `out`. The same bits at
+  // every level.
+  void (*quantize_row)(const float* x, std::int64_t inputs, const Int8Rows& out) = nullptr;
 };
 
 // Workspace bytes of matmul(): int8 rows.

@@ -265,12 +265,13 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
     std::vector<std::int8_t> codes;
     Values scales;
     std::vector<std::int32_t> sums;
+    Values scaled_sums;
   };
   const auto round = [&](IsaLevel level) {
     Rounded r{std::vector<std::int8_t>(inputs), Values(inputs / 32),
-              std::vector<std::int32_t>(inputs / 32)};
-    op_table(level).matmul.quantize_row(x.data(), inputs, r.codes.data(), r.scales.data(),
-                                        r.sums.data());
+              std::vector<std::int32_t>(inputs / 32), Values(inputs / 32)};
+    op_table(level).matmul.quantize_row(
+        x.data(), inputs, {r.codes.data(), r.scales.data(), r.sums.data(), r.scaled_sums.data()});
     return r;
   };
   const Rounded expected = round(IsaLevel::kRef);
@@ -278,6 +279,7 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
   EXPECT_EQ(got.codes, expected.codes);
   EXPECT_EQ(got.sums, expected.sums);
   EXPECT_EQ(std::memcmp(got.scales.data(), expected.scales.data(), inputs / 32 * 4), 0);
+  EXPECT_EQ(std::memcmp(got.scaled_sums.data(), expected.scaled_sums.data(), inputs / 32 * 4), 0);
   EXPECT_EQ(got.codes[0], 0);
   EXPECT_EQ(got.scales[1], 0.0F);  // too small for a scale
   EXPECT_TRUE(std::isnan(got.scales[2]));

@@ -24,3 +24,11 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
+
+// Makes the vector `x` pass through a register here, so that the compiler neither reorders the sum
+// that it is part of nor keeps the terms of several steps alive at once.
+#if defined(QUIRE_EMULATE_WIDE_VECTORS)
+#define QUIRE_PIN_VECTOR(x) static_cast<void>(x)
+#else
+#define QUIRE_PIN_VECTOR(x) __asm__("" : "+v"(x))
+#endif

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/intrinsics.h"
 #include "kernels/cpu/unroll.h"
 #include "kernels/matmul_kernel.h"
 
@@ -247,6 +248,7 @@ struct GroupInt8Block {
           const I pairs = V::multiply_add_bytes(magnitude[n], V::apply_sign8(x, weight[n]));
           const I quads = V::add_pairs16(pairs);
           dot[r][n] = u == 0 ? quads : V::add32(dot[r][n], quads);
+          QUIRE_PIN_VECTOR(dot[r][n]);
         }
       }
     }
@@ -276,7 +278,9 @@ struct GroupInt8Block {
         for (int n = 0; n < N; ++n) {
           const I first = V::multiply_add_bytes(low[n], x_low);
           dot[r][n] = u == 0 ? first : V::add16(dot[r][n], first);
+          QUIRE_PIN_VECTOR(dot[r][n]);
           dot[r][n] = V::add16(dot[r][n], V::multiply_add_bytes(high[n], x_high));
+          QUIRE_PIN_VECTOR(dot[r][n]);
         }
       }
     }
@@ -294,6 +298,7 @@ struct GroupInt8Block {
     const std::int8_t* codes = args.int8_x.codes + row * args.inputs;
     const float* scales = args.int8_x.scales + row * groups;
     const std::int32_t* sums = args.int8_x.sums + row * groups;
+    const float* scaled_sums = args.int8_x.scaled_sums + row * groups;
     F acc[R][N];
     clear<V>(acc);
     for (std::int64_t g = 0; g < groups; ++g, codes += kGroupInputs) {
@@ -312,18 +317,18 @@ struct GroupInt8Block {
       for (int n = 0; n < N; ++n) {
         const std::uint8_t* halves = group[n] - 2 * streams.lane[n];
         const F scale = V::load_half(halves + G::kScales);
+        F minimum;
+        if constexpr (G::kHasMinimum) minimum = V::load_half(halves + G::kMinima);
         QUIRE_UNROLL
         for (int r = 0; r < R; ++r) {
-          const float x_scale = scales[r * groups + g];
-          const std::int32_t sum = sums[r * groups + g];
+          const std::int64_t at = r * groups + g;
           I total = dot[r][n];
           if constexpr (kLayout == WeightLayout::kInt4) {
-            total = V::add32(total, V::set1_int(-8 * sum));
+            total = V::add32(total, V::set1_int(-8 * sums[at]));
           }
-          acc[r][n] = V::fma(V::to_float(total), V::mul(scale, V::set1(x_scale)), acc[r][n]);
+          acc[r][n] = V::fma(V::to_float(total), V::mul(scale, V::set1(scales[at])), acc[r][n]);
           if constexpr (G::kHasMinimum) {
-            acc[r][n] = V::fma(V::load_half(halves + G::kMinima),
-                               V::set1(x_scale * static_cast<float>(sum)), acc[r][n]);
+            acc[r][n] = V::fma(minimum, V::set1(scaled_sums[at]), acc[r][n]);
           }
         }
       }

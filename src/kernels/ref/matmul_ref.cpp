@@ -126,8 +126,7 @@ void quantized_int8(const MatmulPanels& args) {
   });
 }
 
-void quantize_row(const float* x, std::int64_t inputs, std::int8_t* codes, float* scales,
-                  std::int32_t* sums) {
+void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
   for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
     const float* group = x + g * kGroupInputs;
     std::int32_t largest_bits = 0;
@@ -138,11 +137,12 @@ void quantize_row(const float* x, std::int64_t inputs, std::int8_t* codes, float
     std::int32_t sum = 0;
     for (int i = 0; i < kGroupInputs; ++i) {
       const float rounded = scale.inverse == 0.0F ? 0.0F : std::nearbyint(group[i] * scale.inverse);
-      codes[g * kGroupInputs + i] = static_cast<std::int8_t>(rounded);
+      out.codes[g * kGroupInputs + i] = static_cast<std::int8_t>(rounded);
       sum += static_cast<std::int32_t>(rounded);
     }
-    scales[g] = scale.scale;
-    sums[g] = sum;
+    out.scales[g] = scale.scale;
+    out.sums[g] = sum;
+    out.scaled_sums[g] = scale.scale * static_cast<float>(sum);
   }
 }
 

@@ -73,8 +73,7 @@ int sum_lanes(__m256i x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
 }
 
-void quantize_row(const float* x, std::int64_t inputs, std::int8_t* codes, float* scales,
-                  std::int32_t* sums) {
+void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
   const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
   for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
     __m256 values[4];
@@ -94,14 +93,16 @@ void quantize_row(const float* x, std::int64_t inputs, std::int8_t* codes, float
     for (int i = 0; i < 4; ++i) {
       rounded[i] = _mm256_and_si256(kept, _mm256_cvtps_epi32(_mm256_mul_ps(values[i], inverse)));
     }
-    scales[g] = scale.scale;
-    sums[g] = sum_lanes(_mm256_add_epi32(_mm256_add_epi32(rounded[0], rounded[1]),
-                                         _mm256_add_epi32(rounded[2], rounded[3])));
+    const std::int32_t sum = sum_lanes(_mm256_add_epi32(_mm256_add_epi32(rounded[0], rounded[1]),
+                                                        _mm256_add_epi32(rounded[2], rounded[3])));
+    out.scales[g] = scale.scale;
+    out.sums[g] = sum;
+    out.scaled_sums[g] = scale.scale * static_cast<float>(sum);
     // Packing works within 128-bit halves; the permutation puts the quads back in order.
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]),
                                              _mm256_packs_epi32(rounded[2], rounded[3]));
     _mm256_storeu_si256(
-        reinterpret_cast<__m256i*>(codes + g * kGroupInputs),
+        reinterpret_cast<__m256i*>(out.codes + g * kGroupInputs),
         _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
   }
 }

@@ -1,0 +1,123 @@
+// Matrix products at the shapes of SmolLM2-135M and of a 1.1B model, and the memory bandwidth that
+// bounds them. Counters: GB/s of packed weight bytes (10^9), GMAC/s. QUIRE_FORCE_ISA picks a level.
+//
+//   kernels_benchmark --benchmark_filter='matmul/uint4/.*rows:1/threads:2'
+#include <array>
+#include <numeric>
+#include <string>
+
+#include <benchmark/benchmark.h>
+
+#include "kernels/matmul_test_support.h"
+#include "kernels/op_table.h"
+#include "kernels/ops.h"
+
+namespace quire {
+namespace {
+
+struct Shape {
+  const char* name;
+  std::int64_t outputs;
+  std::int64_t inputs;
+};
+
+constexpr std::array kShapes = {
+    Shape{"qkv_960x576", 960, 576},           Shape{"o_576x576", 576, 576},
+    Shape{"gate_up_3072x576", 3072, 576},     Shape{"down_576x1536", 576, 1536},
+    Shape{"logits_49152x576", 49152, 576},    Shape{"o_2048x2048", 2048, 2048},
+    Shape{"gate_up_11264x2048", 11264, 2048}, Shape{"down_2048x5632", 2048, 5632},
+};
+
+struct Layout {
+  const char* name;
+  Encoding encoding;
+  ActivationMode mode;
+};
+
+constexpr std::array kLayouts = {
+    Layout{"uint4", Encoding::kQ4_1, ActivationMode::kInt8},
+    Layout{"int8", Encoding::kQ8_0, ActivationMode::kInt8},
+    Layout{"uint4_float", Encoding::kQ4_1, ActivationMode::kFloat32},
+    Layout{"bf16", Encoding::kBF16, ActivationMode::kFloat32},
+    Layout{"f32", Encoding::kF32, ActivationMode::kFloat32},
+};
+
+// Copies of the weight in turn, so that weights come from memory as they do in a model: more bytes
+// than any cache holds.
+constexpr std::uint64_t kWorkingSet = 192U << 20;
+
+void run_matmul(benchmark::State& state, Layout layout, Shape shape, std::int64_t rows,
+                int num_threads) {
+  ThreadPool pool(num_threads);
+  // One block of rows is made and repeated: making random weights costs more than measuring them.
+  const TestMatrix matrix(layout.encoding, 64, shape.inputs, 1);
+  std::vector<EncodedMatrix> parts(static_cast<std::size_t>(shape.outputs / 64), matrix.view());
+  const std::uint64_t bytes = packed_bytes(layout_of(layout.encoding), shape.outputs, shape.inputs);
+  std::vector<PackedWeight> weights;
+  for (std::uint64_t total = 0; total < kWorkingSet; total += bytes) {
+    weights.push_back(
+        std::move(PackedWeight::pack(pool, parts.data(), static_cast<int>(parts.size()))).value());
+  }
+  std::vector<float> x(static_cast<std::size_t>(rows * shape.inputs));
+  std::iota(x.begin(), x.end(), -1000.0F);
+  std::vector<float> out(static_cast<std::size_t>(rows * shape.outputs));
+  auto workspace = Buffer::allocate(matmul_workspace_bytes(rows, shape.inputs) + 64).value();
+  OpContext ctx{pool, op_table(choose_level().value()), workspace.bytes()};
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const MatmulPart part{&weights[next], out.data(), shape.outputs};
+    matmul(ctx, x.data(), shape.inputs, rows, layout.mode, {&part, 1});
+    next = (next + 1) % weights.size();
+  }
+  const auto per_second = [&](double amount) {
+    return benchmark::Counter(amount * static_cast<double>(state.iterations()) / 1e9,
+                              benchmark::Counter::kIsRate);
+  };
+  state.counters["GB/s"] = per_second(static_cast<double>(bytes));
+  state.counters["GMAC/s"] =
+      per_second(static_cast<double>(rows * shape.outputs) * static_cast<double>(shape.inputs));
+}
+
+// The bound: a sum over a buffer that no cache holds.
+void read_bandwidth(benchmark::State& state) {
+  ThreadPool pool(static_cast<int>(state.range(0)));
+  auto buffer = Buffer::allocate(kWorkingSet).value();
+  std::fill_n(buffer.data(), buffer.size(), std::byte{1});
+  const auto* words = reinterpret_cast<const std::uint64_t*>(buffer.data());
+  const auto count = static_cast<std::int64_t>(buffer.size() / 8);
+  for (auto _ : state) {
+    pool.parallel_for(count, 1 << 16, [&](std::int64_t begin, std::int64_t end, int) {
+      std::uint64_t sums[16] = {};
+      for (std::int64_t i = begin; i < end; i += 16) {
+        for (int j = 0; j < 16; ++j) sums[j] += words[i + j];
+      }
+      benchmark::DoNotOptimize(sums);
+    });
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      static_cast<double>(buffer.size()) * static_cast<double>(state.iterations()) / 1e9,
+      benchmark::Counter::kIsRate);
+}
+
+BENCHMARK(read_bandwidth)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
+
+const bool kRegistered = [] {
+  for (const Layout& layout : kLayouts) {
+    for (const Shape& shape : kShapes) {
+      for (const std::int64_t rows : {1, 2, 4, 16, 128}) {
+        for (const int threads : {1, 2}) {
+          const std::string name = std::string("matmul/") + layout.name + "/" + shape.name +
+                                   "/rows:" + std::to_string(rows) +
+                                   "/threads:" + std::to_string(threads);
+          benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+            run_matmul(state, layout, shape, rows, threads);
+          })->UseRealTime();
+        }
+      }
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace quire
