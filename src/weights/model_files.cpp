@@ -94,6 +94,7 @@ Result<ModelFiles> model_folder(const fs::path& folder) {
   if (ggufs.size() == 1) return single_file(ggufs[0]);
   if (ggufs.size() > 1) {
     std::vector<std::string> names;
+    names.reserve(ggufs.size());
     for (const fs::path& file : ggufs) names.push_back(file.filename().string());
     return Status::invalid_argument(fmt::format("{} holds {} GGUF files: {}", folder.string(),
                                                 names.size(), fmt::join(names, ", ")),
