@@ -1,0 +1,206 @@
+// The configuration matrix: one greedy corpus under every setting that must not change a token.
+// Within a level, tokens and log probabilities are compared bit for bit.
+#include <bit>
+#include <condition_variable>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "engine/api.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+struct Output {
+  std::vector<TokenId> token_ids;
+  std::vector<std::uint32_t> logprob_bits;
+  std::string text;
+  bool operator==(const Output&) const = default;
+};
+
+// How a corpus is run.
+struct Setting {
+  std::string name;
+  bool batch = true;  // all at once, else one after the other
+  std::int32_t block_size = 16;
+  std::int32_t chunk = 512;  // max_num_batched_tokens
+  int threads = 2;
+  bool preempt = false;  // a pool that cannot hold all sequences
+};
+
+struct Corpus {
+  std::string model;
+  std::vector<std::string> prompts;
+  std::int64_t max_tokens = 32;
+  std::int32_t max_model_len = 160;
+};
+
+// Collects the outputs of several requests.
+class Collector {
+ public:
+  explicit Collector(std::size_t count) : outputs_(count) {}
+
+  OutputSink sink(std::size_t index) {
+    return [this, index](const RequestOutput& output) {
+      const std::lock_guard lock(mutex_);
+      Output& to = outputs_[index];
+      to.text += output.text;
+      for (const TokenId id : output.token_ids) to.token_ids.push_back(id);
+      for (const float logprob : output.logprobs) {
+        to.logprob_bits.push_back(std::bit_cast<std::uint32_t>(logprob));
+      }
+      EXPECT_TRUE(output.error.ok()) << output.error.to_string();
+      if (output.finished) ++finished_;
+      changed_.notify_one();
+    };
+  }
+  void wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return finished_ >= count; });
+  }
+  std::vector<Output> take() { return std::move(outputs_); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t finished_ = 0;
+  std::vector<Output> outputs_;
+};
+
+std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel level,
+                        std::uint64_t kv_bytes_per_token) {
+  const ForceIsa force(level);
+  EngineArgs args;
+  args.model = corpus.model;
+  args.threads = setting.threads;
+  args.block_size = setting.block_size;
+  args.max_num_batched_tokens = setting.chunk;
+  args.max_num_seqs = 16;
+  args.max_model_len = corpus.max_model_len;
+  if (setting.preempt) {
+    // Room for little more than two of the longest sequences.
+    args.kv_cache_memory_bytes =
+        kv_bytes_per_token * static_cast<std::uint64_t>(corpus.max_model_len) * 5 / 2;
+  }
+  auto engine = Engine::create(args, nullptr);
+  EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+  if (!engine.ok()) return {};
+  Collector collector(corpus.prompts.size());
+  for (std::size_t i = 0; i < corpus.prompts.size(); ++i) {
+    GenerateRequest request;
+    request.prompt_token_ids = (*engine)->encode_text(corpus.prompts[i]);
+    request.params.temperature = 0;
+    request.params.max_tokens = corpus.max_tokens;
+    request.params.ignore_eos = true;
+    const auto id = (*engine)->submit(std::move(request), collector.sink(i));
+    EXPECT_TRUE(id.ok()) << id.status().to_string();
+    if (!id.ok()) return {};
+    if (!setting.batch) collector.wait_for(i + 1);
+  }
+  collector.wait_for(corpus.prompts.size());
+  const SchedulerStats stats = (*engine)->observe();
+  if (setting.preempt) {
+    EXPECT_GT(stats.num_preemptions, 0);
+  }
+  EXPECT_EQ(stats.blocks_leaked, 0);
+  return collector.take();
+}
+
+std::uint64_t kv_bytes_per_token(const Corpus& corpus) {
+  EngineArgs args;
+  args.model = corpus.model;
+  args.max_num_seqs = 1;
+  const auto engine = Engine::create(args, nullptr);
+  EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+  return engine.ok() ? (*engine)->info().kv_bytes_per_token : 0;
+}
+
+void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
+  const std::uint64_t kv_bytes = kv_bytes_per_token(corpus);
+  const auto levels = available_levels();
+  for (const IsaLevel level : levels) {
+    Corpus small = corpus;
+    std::vector<Setting> some = settings;
+    if (level == IsaLevel::kRef && corpus.model == smollm2()) {
+      // The scalar level is some hundred times slower: fewer tokens, and the settings joined.
+      small.prompts.resize(2);
+      small.max_tokens = 3;
+      some = {{.name = "batch, block 1, chunk 4", .block_size = 1, .chunk = 4}};
+    }
+    const auto alone = run(small, {.name = "alone", .batch = false}, level, kv_bytes);
+    ASSERT_EQ(alone.size(), small.prompts.size());
+    for (const Output& output : alone) {
+      ASSERT_EQ(output.token_ids.size(), static_cast<std::size_t>(small.max_tokens));
+    }
+    for (const Setting& setting : some) {
+      const auto outputs = run(small, setting, level, kv_bytes);
+      ASSERT_EQ(outputs.size(), alone.size());
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        EXPECT_EQ(outputs[i].token_ids, alone[i].token_ids)
+            << isa_level_name(level) << ", " << setting.name << ", prompt " << i;
+        EXPECT_EQ(outputs[i].logprob_bits, alone[i].logprob_bits)
+            << isa_level_name(level) << ", " << setting.name << ", prompt " << i;
+        EXPECT_EQ(outputs[i].text, alone[i].text);
+      }
+    }
+  }
+}
+
+const std::vector<Setting>& all_settings() {
+  static const std::vector<Setting> settings = {
+      {.name = "batch"},
+      {.name = "batch, block 1", .block_size = 1},
+      {.name = "batch, chunk 16", .chunk = 16},
+      {.name = "batch, chunk 1", .chunk = 1},
+      {.name = "batch, preemption", .preempt = true},
+      {.name = "batch, preemption, block 1, chunk 16",
+       .block_size = 1,
+       .chunk = 16,
+       .preempt = true},
+      {.name = "batch, 1 thread", .threads = 1},
+      {.name = "alone, 1 thread, chunk 16", .batch = false, .chunk = 16, .threads = 1},
+  };
+  return settings;
+}
+
+TEST(Matrix, Stories260k) {
+  QUIRE_REQUIRE_FILE(stories260k());
+  Corpus corpus = {.model = stories260k(), .prompts = {}};
+  for (int i = 0; i < 16; ++i) {
+    std::string prompt = i % 2 == 0 ? "Once upon a time" : "Tom and Lily went to the park";
+    for (int j = 0; j < i; ++j) prompt += j % 3 == 0 ? ", there was a cat" : " and a red ball";
+    corpus.prompts.push_back(std::move(prompt));
+  }
+  corpus.max_model_len = 256;
+  check_matrix(corpus, all_settings());
+}
+
+TEST(Matrix, TinyLlama) {
+  Corpus corpus = {.model = tiny_llama("tiny_llama_q4_0.gguf"), .prompts = {}};
+  for (int i = 0; i < 16; ++i) {
+    corpus.prompts.push_back(std::string(static_cast<std::size_t>(1 + 4 * i), 'a') + " the cat");
+  }
+  corpus.max_tokens = 48;
+  check_matrix(corpus, all_settings());
+}
+
+TEST(Matrix, SmolLm2) {
+  QUIRE_REQUIRE_FILE(smollm2());
+  Corpus corpus = {
+      .model = smollm2(),
+      .prompts = {"The capital of France is", "Once upon a time", "def fibonacci(n):\n",
+                  "1, 2, 3, 4,", "안녕하세요, 저는",
+                  "The quick brown fox jumps over the lazy dog. The quick brown fox",
+                  "Water boils at", "🙂 🙃", "In 1969, humans first", "SELECT name FROM",
+                  "To be, or not to be, that is", "Photosynthesis is the process by which plants",
+                  "a a a a a a a a", "Dear Sir or Madam,\n\nI am writing to",
+                  "#include <stdio.h>\nint main", "Q: What is the largest planet?\nA:"}};
+  corpus.max_tokens = 24;
+  corpus.max_model_len = 64;
+  check_matrix(corpus, all_settings());
+}
+
+}  // namespace
+}  // namespace quire::test

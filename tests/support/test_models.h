@@ -1,0 +1,44 @@
+// Where the tests' models lie, and what to do where one is absent: a skip on a user's machine, a
+// failure in CI, which has all of them.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "kernels/op_table.h"
+
+namespace quire::test {
+
+inline std::string smollm2() {
+  return QUIRE_SOURCE_DIR "/models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+inline std::string stories260k() { return QUIRE_SOURCE_DIR "/../shared/models/stories260k"; }
+inline std::string tiny_llama(const std::string& file) {
+  return QUIRE_SOURCE_DIR "/tests/data/tiny_llama/" + file;
+}
+
+inline bool in_ci() { return std::getenv("CI") != nullptr; }
+
+// Sets the instruction-set level for engines that are created in its scope.
+class ForceIsa {
+ public:
+  explicit ForceIsa(IsaLevel level) {
+    ::setenv("QUIRE_FORCE_ISA", std::string(isa_level_name(level)).c_str(), 1);
+  }
+  ~ForceIsa() { ::unsetenv("QUIRE_FORCE_ISA"); }
+  ForceIsa(const ForceIsa&) = delete;
+  ForceIsa& operator=(const ForceIsa&) = delete;
+};
+
+}  // namespace quire::test
+
+#define QUIRE_REQUIRE_FILE(path)                                     \
+  do {                                                               \
+    if (!std::filesystem::exists(path)) {                            \
+      if (::quire::test::in_ci()) FAIL() << (path) << " is missing"; \
+      GTEST_SKIP() << (path) << " is not there (see README)";        \
+    }                                                                \
+  } while (false)
