@@ -13,6 +13,15 @@ const Value* Args::keyword(std::string_view name) const {
   return nullptr;
 }
 
+bool Args::take_keyword(std::string_view name, Value& out) {
+  const auto it = std::find_if(keywords.begin(), keywords.end(),
+                               [&](const auto& entry) { return entry.first == name; });
+  if (it == keywords.end()) return false;
+  out = std::move(it->second);
+  keywords.erase(it);
+  return true;
+}
+
 Result<Bound> Bound::bind(const Args& args, std::string what,
                           std::initializer_list<std::string_view> parameters) {
   Bound out;

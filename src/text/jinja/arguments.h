@@ -18,6 +18,8 @@ struct Args {
 
   bool empty() const { return positional.empty() && keywords.empty(); }
   const Value* keyword(std::string_view name) const;
+  // Moves the keyword's value to `out` and forgets it; false if there is none.
+  bool take_keyword(std::string_view name, Value& out);
 };
 
 // Arguments by parameter index; the accessors give defaults and name the parameter in errors.

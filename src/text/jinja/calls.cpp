@@ -45,40 +45,44 @@ Result<Value> Interpreter::call(const Value& callee, Args args) {
 }
 
 Result<Value> Interpreter::call_macro(const MacroObject& macro, Args args) {
-  const Stmt& definition = *macro.definition;
-  const Signature& signature = definition.signature;
+  const auto scope = std::make_shared<Scope>(macro.closure);
+  QUIRE_RETURN_IF_ERROR(bind_parameters(macro, args, scope));
+  QUIRE_RETURN_IF_ERROR(bind_implicit_names(macro, args, scope));
+  Text out;
+  QUIRE_RETURN_IF_ERROR(capture(macro.definition->body, scope, out).status());
+  return Value::string(std::move(out));
+}
+
+Status Interpreter::bind_parameters(const MacroObject& macro, Args& args, const ScopePtr& scope) {
+  const Signature& signature = macro.definition->signature;
   const std::size_t count = signature.parameters.size();
   const std::size_t without_default = count - signature.defaults.size();
-  const std::string what = "macro '" + macro.name + "'";
-  const auto scope = std::make_shared<Scope>(macro.closure);
-  const auto take_keyword = [&](std::string_view name, Value& out) {
-    const auto it = std::find_if(args.keywords.begin(), args.keywords.end(),
-                                 [&](const auto& entry) { return entry.first == name; });
-    if (it == args.keywords.end()) return false;
-    out = std::move(it->second);
-    args.keywords.erase(it);
-    return true;
-  };
-
-  bool declares_caller = false;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& name = signature.parameters[i];
-    declares_caller |= name == "caller";
     Value value;
     if (i < args.positional.size()) {
       value = args.positional[i];
-    } else if (!take_keyword(name, value)) {
-      if (i >= without_default) {
-        QUIRE_ASSIGN_OR_RETURN(value, evaluate(*signature.defaults[i - without_default], scope));
-      } else {
+    } else if (!args.take_keyword(name, value)) {
+      if (i < without_default) {
         value = Value::undefined("parameter '" + name + "' was not provided");
+      } else {
+        QUIRE_RETURN_IF_ERROR(
+            evaluate_into(*signature.defaults[i - without_default], scope, value));
       }
     }
     scope->variables.insert_or_assign(name, std::move(value));
   }
-  if (definition.uses_caller && !declares_caller) {
+  return {};
+}
+
+// What is left of the arguments goes to caller, kwargs and varargs, where the body names them.
+Status Interpreter::bind_implicit_names(const MacroObject& macro, Args& args,
+                                        const ScopePtr& scope) {
+  const Stmt& definition = *macro.definition;
+  const std::size_t count = definition.signature.parameters.size();
+  if (definition.uses_caller) {
     Value caller;
-    if (!take_keyword("caller", caller)) caller = Value::undefined("No caller defined");
+    if (!args.take_keyword("caller", caller)) caller = Value::undefined("No caller defined");
     scope->variables.insert_or_assign("caller", std::move(caller));
   }
   if (definition.uses_kwargs) {
@@ -89,8 +93,8 @@ Result<Value> Interpreter::call_macro(const MacroObject& macro, Args args) {
     QUIRE_ASSIGN_OR_RETURN(Value kwargs, make_dict(std::move(entries), budget_));
     scope->variables.insert_or_assign("kwargs", std::move(kwargs));
   } else if (!args.keywords.empty()) {
-    return Status::invalid_argument(what + " takes no keyword argument '" + args.keywords[0].first +
-                                    "'");
+    return Status::invalid_argument("macro '" + macro.name + "' takes no keyword argument '" +
+                                    args.keywords[0].first + "'");
   }
   if (definition.uses_varargs) {
     std::vector<Value> rest;
@@ -98,12 +102,10 @@ Result<Value> Interpreter::call_macro(const MacroObject& macro, Args args) {
     QUIRE_ASSIGN_OR_RETURN(Value varargs, make_sequence(Kind::kTuple, std::move(rest), budget_));
     scope->variables.insert_or_assign("varargs", std::move(varargs));
   } else if (args.positional.size() > count) {
-    return Status::invalid_argument(what + " takes not more than " + std::to_string(count) +
-                                    " argument(s)");
+    return Status::invalid_argument("macro '" + macro.name + "' takes not more than " +
+                                    std::to_string(count) + " argument(s)");
   }
-  Text out;
-  QUIRE_RETURN_IF_ERROR(capture(definition.body, scope, out).status());
-  return Value::string(std::move(out));
+  return {};
 }
 
 Result<Value> Interpreter::call_loop(LoopObject& loop, const Args& args) {
@@ -116,7 +118,7 @@ Result<Value> Interpreter::call_loop(LoopObject& loop, const Args& args) {
   QUIRE_RETURN_IF_ERROR(bound.require(0));
   Text out;
   Text* outer = std::exchange(sink_, &out);
-  const Result<Flow> flow = execute_for(*loop.statement, bound.at(0), loop.outer, loop.depth0 + 1);
+  const Result<Flow> flow = execute_loop(*loop.statement, bound.at(0), loop.outer, loop.depth0 + 1);
   sink_ = outer;
   if (!flow.ok()) return flow.status();
   return Value::string(std::move(out));

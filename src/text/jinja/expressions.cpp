@@ -25,19 +25,15 @@ Result<Value> Interpreter::evaluate(const Expr& expr, const ScopePtr& scope) {
   return value;
 }
 
+// Only chooses: its frame is part of every level of recursion, so it holds no values of its own.
 Result<Value> Interpreter::evaluate_node(const Expr& expr, const ScopePtr& scope) {
   switch (expr.kind) {
     case ExprKind::kNone:
-      return Value::none();
     case ExprKind::kBool:
-      return Value::boolean(expr.boolean);
     case ExprKind::kInt:
-      return Value::integer(expr.integer);
     case ExprKind::kFloat:
-      return Value::number(expr.number);
     case ExprKind::kString:
-      QUIRE_RETURN_IF_ERROR(budget_.bytes(expr.name.size()));
-      return Value::string(expr.name, true);
+      return evaluate_literal(expr);
     case ExprKind::kName:
     case ExprKind::kNamespaceRef:
       return lookup(expr.name, scope);
@@ -47,49 +43,26 @@ Result<Value> Interpreter::evaluate_node(const Expr& expr, const ScopePtr& scope
     case ExprKind::kTuple:
     case ExprKind::kDict:
       return evaluate_items(expr, scope);
-    case ExprKind::kAttribute: {
-      QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0], scope));
-      return attribute(value, expr.name);
-    }
+    case ExprKind::kAttribute:
+      return evaluate_attribute(expr, scope);
     case ExprKind::kItem:
       return evaluate_item(expr, scope);
     case ExprKind::kSlice:
       return Status::invalid_argument("a slice among several indices");
     case ExprKind::kCall:
       return evaluate_call(expr, scope);
-    case ExprKind::kFilter: {
-      QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0], scope));
-      QUIRE_ASSIGN_OR_RETURN(const Args args, evaluate_args(expr.args, scope));
-      return apply_filter(expr.name, value, args, budget_);
-    }
-    case ExprKind::kTest: {
-      QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0], scope));
-      QUIRE_ASSIGN_OR_RETURN(const Args args, evaluate_args(expr.args, scope));
-      QUIRE_ASSIGN_OR_RETURN(const bool passes, apply_test(expr.name, value, args, budget_));
-      return Value::boolean(passes);
-    }
-    case ExprKind::kNot: {
-      QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0], scope));
-      return Value::boolean(!is_true(value));
-    }
-    case ExprKind::kAnd:
-    case ExprKind::kOr: {
-      QUIRE_ASSIGN_OR_RETURN(Value left, evaluate(*expr.children[0], scope));
-      if (is_true(left) == (expr.kind == ExprKind::kOr)) return left;
-      return evaluate(*expr.children[1], scope);
-    }
+    case ExprKind::kFilter:
+    case ExprKind::kTest:
+      return evaluate_filter_or_test(expr, scope);
+    case ExprKind::kNot:
     case ExprKind::kNegative:
-    case ExprKind::kPositive: {
-      QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0], scope));
-      QUIRE_ASSIGN_OR_RETURN(Value negative, negate(value));
-      return expr.kind == ExprKind::kNegative ? Result<Value>(std::move(negative))
-                                              : negate(negative);
-    }
-    case ExprKind::kBinary: {
-      QUIRE_ASSIGN_OR_RETURN(const Value left, evaluate(*expr.children[0], scope));
-      QUIRE_ASSIGN_OR_RETURN(const Value right, evaluate(*expr.children[1], scope));
-      return arithmetic(expr.name, left, right, budget_);
-    }
+    case ExprKind::kPositive:
+      return evaluate_unary(expr, scope);
+    case ExprKind::kAnd:
+    case ExprKind::kOr:
+      return evaluate_logical(expr, scope);
+    case ExprKind::kBinary:
+      return evaluate_binary(expr, scope);
     case ExprKind::kConcat:
       return evaluate_concat(expr, scope);
     case ExprKind::kCompare:
@@ -98,6 +71,56 @@ Result<Value> Interpreter::evaluate_node(const Expr& expr, const ScopePtr& scope
       return evaluate_conditional(expr, scope);
   }
   return Status::internal("unknown kind of expression");
+}
+
+Result<Value> Interpreter::evaluate_literal(const Expr& expr) {
+  switch (expr.kind) {
+    case ExprKind::kBool:
+      return Value::boolean(expr.boolean);
+    case ExprKind::kInt:
+      return Value::integer(expr.integer);
+    case ExprKind::kFloat:
+      return Value::number(expr.number);
+    case ExprKind::kString:
+      QUIRE_RETURN_IF_ERROR(budget_.bytes(expr.name.size()));
+      return Value::string(expr.name, true);
+    default:
+      return Value::none();
+  }
+}
+
+Result<Value> Interpreter::evaluate_attribute(const Expr& expr, const ScopePtr& scope) {
+  QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0], scope));
+  if (value.is(Kind::kLoop)) return loop_attribute(value, expr.name);
+  return get_attribute(value, expr.name, budget_);
+}
+
+Result<Value> Interpreter::evaluate_filter_or_test(const Expr& expr, const ScopePtr& scope) {
+  QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0], scope));
+  QUIRE_ASSIGN_OR_RETURN(const Args args, evaluate_args(expr.args, scope));
+  if (expr.kind == ExprKind::kFilter) return apply_filter(expr.name, value, args, budget_);
+  QUIRE_ASSIGN_OR_RETURN(const bool passes, apply_test(expr.name, value, args, budget_));
+  return Value::boolean(passes);
+}
+
+Result<Value> Interpreter::evaluate_unary(const Expr& expr, const ScopePtr& scope) {
+  QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0], scope));
+  if (expr.kind == ExprKind::kNot) return Value::boolean(!is_true(value));
+  QUIRE_ASSIGN_OR_RETURN(Value negative, negate(value));
+  if (expr.kind == ExprKind::kNegative) return negative;
+  return negate(negative);
+}
+
+Result<Value> Interpreter::evaluate_logical(const Expr& expr, const ScopePtr& scope) {
+  QUIRE_ASSIGN_OR_RETURN(Value left, evaluate(*expr.children[0], scope));
+  if (is_true(left) == (expr.kind == ExprKind::kOr)) return left;
+  return evaluate(*expr.children[1], scope);
+}
+
+Result<Value> Interpreter::evaluate_binary(const Expr& expr, const ScopePtr& scope) {
+  QUIRE_ASSIGN_OR_RETURN(const Value left, evaluate(*expr.children[0], scope));
+  QUIRE_ASSIGN_OR_RETURN(const Value right, evaluate(*expr.children[1], scope));
+  return arithmetic(expr.name, left, right, budget_);
 }
 
 Result<Value> Interpreter::evaluate_items(const Expr& expr, const ScopePtr& scope) {
@@ -116,11 +139,6 @@ Result<Value> Interpreter::evaluate_items(const Expr& expr, const ScopePtr& scop
     entries.emplace_back(std::move(items[i]), std::move(items[i + 1]));
   }
   return make_dict(std::move(entries), budget_);
-}
-
-Result<Value> Interpreter::attribute(const Value& value, std::string_view name) {
-  if (value.is(Kind::kLoop)) return loop_attribute(value, name);
-  return get_attribute(value, name, budget_);
 }
 
 Result<Value> Interpreter::evaluate_item(const Expr& expr, const ScopePtr& scope) {
@@ -178,32 +196,45 @@ Result<Value> Interpreter::evaluate_call(const Expr& expr, const ScopePtr& scope
 Result<Args> Interpreter::evaluate_args(const CallArgs& args, const ScopePtr& scope) {
   Args out;
   for (const ExprPtr& expr : args.positional) {
-    QUIRE_ASSIGN_OR_RETURN(Value value, evaluate(*expr, scope));
-    out.positional.push_back(std::move(value));
+    out.positional.emplace_back();
+    QUIRE_RETURN_IF_ERROR(evaluate_into(*expr, scope, out.positional.back()));
   }
-  if (args.spread) {
-    QUIRE_ASSIGN_OR_RETURN(const Value spread, evaluate(*args.spread, scope));
-    QUIRE_ASSIGN_OR_RETURN(std::vector<Value> items, iterate(spread, budget_));
-    out.positional.insert(out.positional.end(), items.begin(), items.end());
-  }
+  if (args.spread) QUIRE_RETURN_IF_ERROR(evaluate_spread(*args.spread, scope, out));
   for (const auto& [name, expr] : args.keywords) {
-    QUIRE_ASSIGN_OR_RETURN(Value value, evaluate(*expr, scope));
-    out.keywords.emplace_back(name, std::move(value));
+    out.keywords.emplace_back(name, Value());
+    QUIRE_RETURN_IF_ERROR(evaluate_into(*expr, scope, out.keywords.back().second));
   }
   if (args.keyword_spread) {
-    QUIRE_ASSIGN_OR_RETURN(const Value spread, evaluate(*args.keyword_spread, scope));
-    if (!spread.is_dict()) return Status::invalid_argument("** needs a mapping");
-    for (const auto& [key, value] : spread.dict().entries) {
-      if (!key.is_string()) return Status::invalid_argument("keywords must be strings");
-      if (out.keyword(key.view()) != nullptr) {
-        return Status::invalid_argument("got two values for keyword argument '" +
-                                        std::string(key.view()) + "'");
-      }
-      QUIRE_RETURN_IF_ERROR(budget_.step(1 + out.keywords.size()));
-      out.keywords.emplace_back(std::string(key.view()), value);
-    }
+    QUIRE_RETURN_IF_ERROR(evaluate_keyword_spread(*args.keyword_spread, scope, out));
   }
   return out;
+}
+
+Status Interpreter::evaluate_into(const Expr& expr, const ScopePtr& scope, Value& out) {
+  QUIRE_ASSIGN_OR_RETURN(out, evaluate(expr, scope));
+  return {};
+}
+
+Status Interpreter::evaluate_spread(const Expr& expr, const ScopePtr& scope, Args& out) {
+  QUIRE_ASSIGN_OR_RETURN(const Value spread, evaluate(expr, scope));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(spread, budget_));
+  out.positional.insert(out.positional.end(), items.begin(), items.end());
+  return {};
+}
+
+Status Interpreter::evaluate_keyword_spread(const Expr& expr, const ScopePtr& scope, Args& out) {
+  QUIRE_ASSIGN_OR_RETURN(const Value spread, evaluate(expr, scope));
+  if (!spread.is_dict()) return Status::invalid_argument("** needs a mapping");
+  for (const auto& [key, value] : spread.dict().entries) {
+    if (!key.is_string()) return Status::invalid_argument("keywords must be strings");
+    if (out.keyword(key.view()) != nullptr) {
+      return Status::invalid_argument("got two values for keyword argument '" +
+                                      std::string(key.view()) + "'");
+    }
+    QUIRE_RETURN_IF_ERROR(budget_.step(1 + out.keywords.size()));
+    out.keywords.emplace_back(std::string(key.view()), value);
+  }
+  return {};
 }
 
 }  // namespace quire::jinja

@@ -75,41 +75,24 @@ Result<Interpreter::Flow> Interpreter::execute_block(const Block& block, const S
   return Flow::kNormal;
 }
 
+// Only chooses, as evaluate_node() does.
 Result<Interpreter::Flow> Interpreter::execute(const Stmt& stmt, const ScopePtr& scope) {
   switch (stmt.kind) {
     case StmtKind::kText:
-      QUIRE_RETURN_IF_ERROR(emit(Text(stmt.text, true)));
-      return Flow::kNormal;
-    case StmtKind::kOutput: {
-      QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*stmt.expr, scope));
-      if (value.is_string()) {
-        QUIRE_RETURN_IF_ERROR(emit(value.text()));
-      } else {
-        QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget_));
-        QUIRE_RETURN_IF_ERROR(emit(text));
-      }
-      return Flow::kNormal;
-    }
+    case StmtKind::kOutput:
+      return execute_output(stmt, scope);
     case StmtKind::kIf:
       return execute_if(stmt, scope);
-    case StmtKind::kFor: {
-      QUIRE_ASSIGN_OR_RETURN(const Value iterable, evaluate(*stmt.expr, scope));
-      return execute_for(stmt, iterable, scope, 0);
-    }
-    case StmtKind::kSet: {
-      QUIRE_ASSIGN_OR_RETURN(Value value, evaluate(*stmt.expr, scope));
-      QUIRE_RETURN_IF_ERROR(assign(*stmt.target, std::move(value), scope));
-      return Flow::kNormal;
-    }
+    case StmtKind::kFor:
+      return execute_for(stmt, scope);
+    case StmtKind::kSet:
+      return execute_set(stmt, scope);
     case StmtKind::kSetBlock:
       return execute_set_block(stmt, scope);
     case StmtKind::kMacro:
-      QUIRE_RETURN_IF_ERROR(budget_.bytes(sizeof(Scope) + sizeof(MacroObject)));
-      scope->variables.insert_or_assign(stmt.text, make_macro(stmt, stmt.text, scope));
-      return Flow::kNormal;
+      return execute_macro(stmt, scope);
     case StmtKind::kCallBlock:
-      QUIRE_RETURN_IF_ERROR(execute_call_block(stmt, scope));
-      return Flow::kNormal;
+      return execute_call_block(stmt, scope);
     case StmtKind::kFilterBlock:
       return execute_filter_block(stmt, scope);
     case StmtKind::kWith:
@@ -124,6 +107,33 @@ Result<Interpreter::Flow> Interpreter::execute(const Stmt& stmt, const ScopePtr&
   return Status::internal("unknown kind of statement");
 }
 
+Result<Interpreter::Flow> Interpreter::execute_output(const Stmt& stmt, const ScopePtr& scope) {
+  if (stmt.kind == StmtKind::kText) {
+    QUIRE_RETURN_IF_ERROR(emit(Text(stmt.text, true)));
+    return Flow::kNormal;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*stmt.expr, scope));
+  if (value.is_string()) {
+    QUIRE_RETURN_IF_ERROR(emit(value.text()));
+    return Flow::kNormal;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget_));
+  QUIRE_RETURN_IF_ERROR(emit(text));
+  return Flow::kNormal;
+}
+
+Result<Interpreter::Flow> Interpreter::execute_set(const Stmt& stmt, const ScopePtr& scope) {
+  QUIRE_ASSIGN_OR_RETURN(Value value, evaluate(*stmt.expr, scope));
+  QUIRE_RETURN_IF_ERROR(assign(*stmt.target, std::move(value), scope));
+  return Flow::kNormal;
+}
+
+Result<Interpreter::Flow> Interpreter::execute_macro(const Stmt& stmt, const ScopePtr& scope) {
+  QUIRE_RETURN_IF_ERROR(budget_.bytes(sizeof(Scope) + sizeof(MacroObject)));
+  scope->variables.insert_or_assign(stmt.text, make_macro(stmt, stmt.text, scope));
+  return Flow::kNormal;
+}
+
 Result<Interpreter::Flow> Interpreter::execute_if(const Stmt& stmt, const ScopePtr& scope) {
   for (const Branch& branch : stmt.branches) {
     if (branch.test) {
@@ -135,8 +145,13 @@ Result<Interpreter::Flow> Interpreter::execute_if(const Stmt& stmt, const ScopeP
   return Flow::kNormal;
 }
 
-Result<Interpreter::Flow> Interpreter::execute_for(const Stmt& stmt, const Value& iterable,
-                                                   const ScopePtr& scope, int depth0) {
+Result<Interpreter::Flow> Interpreter::execute_for(const Stmt& stmt, const ScopePtr& scope) {
+  QUIRE_ASSIGN_OR_RETURN(const Value iterable, evaluate(*stmt.expr, scope));
+  return execute_loop(stmt, iterable, scope, 0);
+}
+
+Result<Interpreter::Flow> Interpreter::execute_loop(const Stmt& stmt, const Value& iterable,
+                                                    const ScopePtr& scope, int depth0) {
   auto loop = std::make_shared<LoopObject>();
   QUIRE_ASSIGN_OR_RETURN(loop->items, iterate(iterable, budget_));
   loop->statement = &stmt;
@@ -239,7 +254,7 @@ Value Interpreter::make_macro(const Stmt& stmt, std::string name, const ScopePtr
   return Value::object(Kind::kMacro, std::move(macro));
 }
 
-Status Interpreter::execute_call_block(const Stmt& stmt, const ScopePtr& scope) {
+Result<Interpreter::Flow> Interpreter::execute_call_block(const Stmt& stmt, const ScopePtr& scope) {
   QUIRE_RETURN_IF_ERROR(budget_.bytes(sizeof(Scope) + sizeof(MacroObject)));
   const Expr& expr = *stmt.expr;
   QUIRE_ASSIGN_OR_RETURN(const Value callee, evaluate(*expr.children[0], scope));
@@ -247,7 +262,8 @@ Status Interpreter::execute_call_block(const Stmt& stmt, const ScopePtr& scope) 
   args.keywords.emplace_back("caller", make_macro(stmt, "caller", scope));
   QUIRE_ASSIGN_OR_RETURN(const Value value, call(callee, std::move(args)));
   QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget_));
-  return emit(text);
+  QUIRE_RETURN_IF_ERROR(emit(text));
+  return Flow::kNormal;
 }
 
 Status Interpreter::assign(const Expr& target, Value value, const ScopePtr& scope) {

@@ -21,8 +21,9 @@
 
 namespace quire::jinja {
 
-// Levels of nested statements, expressions and macro calls; each takes less than 2 KiB of stack.
-inline constexpr int kMaxRunDepth = 1000;
+// Levels of nested statements, expressions and macro calls. Each takes less than 2 KiB of stack
+// (without sanitizers), so a render needs less than 2 MiB.
+inline constexpr int kMaxRunDepth = 800;
 
 struct Scope {
   explicit Scope(std::shared_ptr<Scope> outer) : parent(std::move(outer)) {}
@@ -74,15 +75,19 @@ class Interpreter {
   // Statements (interpreter.cpp).
   Result<Flow> execute_block(const Block& block, const ScopePtr& scope);
   Result<Flow> execute(const Stmt& stmt, const ScopePtr& scope);
+  Result<Flow> execute_output(const Stmt& stmt, const ScopePtr& scope);
+  Result<Flow> execute_set(const Stmt& stmt, const ScopePtr& scope);
+  Result<Flow> execute_macro(const Stmt& stmt, const ScopePtr& scope);
   Result<Flow> execute_if(const Stmt& stmt, const ScopePtr& scope);
-  Result<Flow> execute_for(const Stmt& stmt, const Value& iterable, const ScopePtr& scope,
-                           int depth0);
+  Result<Flow> execute_for(const Stmt& stmt, const ScopePtr& scope);
+  Result<Flow> execute_loop(const Stmt& stmt, const Value& iterable, const ScopePtr& scope,
+                            int depth0);
   Result<Flow> run_loop(const Stmt& stmt, LoopObject& loop, const Value& loop_value,
                         const ScopePtr& scope);
   Result<Flow> execute_filter_block(const Stmt& stmt, const ScopePtr& scope);
   Result<Flow> execute_set_block(const Stmt& stmt, const ScopePtr& scope);
   Result<Flow> execute_with(const Stmt& stmt, const ScopePtr& scope);
-  Status execute_call_block(const Stmt& stmt, const ScopePtr& scope);
+  Result<Flow> execute_call_block(const Stmt& stmt, const ScopePtr& scope);
   Status assign(const Expr& target, Value value, const ScopePtr& scope);
   Status emit(const Text& text);
   // Runs a block with its output collected into `captured`.
@@ -92,6 +97,12 @@ class Interpreter {
   // Expressions (expressions.cpp).
   Result<Value> evaluate(const Expr& expr, const ScopePtr& scope);
   Result<Value> evaluate_node(const Expr& expr, const ScopePtr& scope);
+  Result<Value> evaluate_literal(const Expr& expr);
+  Result<Value> evaluate_attribute(const Expr& expr, const ScopePtr& scope);
+  Result<Value> evaluate_filter_or_test(const Expr& expr, const ScopePtr& scope);
+  Result<Value> evaluate_unary(const Expr& expr, const ScopePtr& scope);
+  Result<Value> evaluate_logical(const Expr& expr, const ScopePtr& scope);
+  Result<Value> evaluate_binary(const Expr& expr, const ScopePtr& scope);
   Result<Value> evaluate_items(const Expr& expr, const ScopePtr& scope);
   Result<Value> evaluate_item(const Expr& expr, const ScopePtr& scope);
   Result<Value> evaluate_compare(const Expr& expr, const ScopePtr& scope);
@@ -99,12 +110,16 @@ class Interpreter {
   Result<Value> evaluate_conditional(const Expr& expr, const ScopePtr& scope);
   Result<Value> evaluate_call(const Expr& expr, const ScopePtr& scope);
   Result<Args> evaluate_args(const CallArgs& args, const ScopePtr& scope);
-  Result<Value> attribute(const Value& value, std::string_view name);
+  Status evaluate_into(const Expr& expr, const ScopePtr& scope, Value& out);
+  Status evaluate_spread(const Expr& expr, const ScopePtr& scope, Args& out);
+  Status evaluate_keyword_spread(const Expr& expr, const ScopePtr& scope, Args& out);
   Value lookup(std::string_view name, const ScopePtr& scope) const;
 
   // Calls (calls.cpp).
   Result<Value> call(const Value& callee, Args args);
   Result<Value> call_macro(const MacroObject& macro, Args args);
+  Status bind_parameters(const MacroObject& macro, Args& args, const ScopePtr& scope);
+  Status bind_implicit_names(const MacroObject& macro, Args& args, const ScopePtr& scope);
   Result<Value> call_loop(LoopObject& loop, const Args& args);
   Result<Value> call_loop_method(LoopObject& loop, std::string_view name, const Args& args);
   Result<Value> call_function(std::string_view name, const Args& args);

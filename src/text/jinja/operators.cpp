@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <compare>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -376,7 +377,8 @@ Result<std::vector<Value>> iterate(const Value& value, Budget& budget) {
     case Kind::kRange: {
       const auto& range = value.as<RangeObject>();
       const Int count = range.length();
-      QUIRE_RETURN_IF_ERROR(budget.bytes(static_cast<std::uint64_t>(count) * sizeof(Value)));
+      // Cheap, because nothing keeps the numbers: a loop over them costs steps anyway.
+      QUIRE_RETURN_IF_ERROR(budget.bytes(static_cast<std::uint64_t>(count) * sizeof(std::int64_t)));
       for (Int i = 0; i < count; ++i) out.push_back(Value::integer(range.start + i * range.step));
       return out;
     }

@@ -202,11 +202,11 @@ class Parser {
     const auto outer = std::exchange(expressions_.implicit_names, {});
     QUIRE_ASSIGN_OR_RETURN(stmt.body, parse_body_to(end));
     auto& seen = expressions_.implicit_names;
-    stmt.uses_caller = seen.caller;
     const auto& names = stmt.signature.parameters;
     const auto is_declared = [&](std::string_view name) {
       return std::find(names.begin(), names.end(), name) != names.end();
     };
+    stmt.uses_caller = seen.caller && !is_declared("caller");
     stmt.uses_varargs = seen.varargs && !is_declared("varargs");
     stmt.uses_kwargs = seen.kwargs && !is_declared("kwargs");
     seen = {seen.caller || outer.caller, seen.varargs || outer.varargs,
