@@ -17,7 +17,7 @@ struct MatmulVec8 : Vec8 {
     static constexpr int vectors(int rows) { return rows == 1 ? 8 : (rows <= 3 ? 4 : 2); }
   };
   struct IntBlocks {
-    static constexpr int kRows = 4;
+    static constexpr int kRows = 6;
     static constexpr std::int64_t kStripOutputs = 64;
     static constexpr int vectors(int rows) { return rows <= 2 ? 2 : 1; }
   };
