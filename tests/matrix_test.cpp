@@ -80,9 +80,9 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.max_num_seqs = 16;
   args.max_model_len = corpus.max_model_len;
   if (setting.preempt) {
-    // Room for little more than two of the longest sequences.
+    // Little more than one sequence of the greatest length.
     args.kv_cache_memory_bytes =
-        kv_bytes_per_token * static_cast<std::uint64_t>(corpus.max_model_len) * 5 / 2;
+        kv_bytes_per_token * static_cast<std::uint64_t>(corpus.max_model_len) * 9 / 8;
   }
   auto engine = Engine::create(args, nullptr);
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();

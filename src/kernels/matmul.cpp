@@ -28,8 +28,19 @@ bool is_quantized(WeightLayout layout) {
          layout == WeightLayout::kInt4;
 }
 
-// The workspace, cut into codes, scales, sums and scaled sums.
-Int8Rows cut_workspace(std::span<std::byte> workspace, std::int64_t rows, std::int64_t inputs) {
+// Input rows as a sum of two int8 roundings: the values, and what the first rounding left.
+struct RoundedRows {
+  Int8Rows first;
+  Int8Rows rest;
+};
+
+std::uint64_t int8_rows_bytes(std::int64_t rows, std::int64_t inputs) {
+  const auto values = static_cast<std::uint64_t>(rows * inputs);
+  return align_up(values) + 3 * align_up(values / kGroupInputs * sizeof(float));
+}
+
+// A part of the workspace, cut into codes, scales, sums and scaled sums.
+Int8Rows cut_rows(std::span<std::byte> workspace, std::int64_t rows, std::int64_t inputs) {
   const auto values = static_cast<std::uint64_t>(rows * inputs);
   const std::uint64_t codes = align_up(values);
   const std::uint64_t scales = align_up(values / kGroupInputs * sizeof(float));
@@ -42,23 +53,39 @@ Int8Rows cut_workspace(std::span<std::byte> workspace, std::int64_t rows, std::i
   return result;
 }
 
-void quantize_rows(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-                   std::int64_t inputs, const Int8Rows& out) {
+Int8Rows row_of(const Int8Rows& rows, std::int64_t row, std::int64_t inputs) {
   const std::int64_t groups = inputs / kGroupInputs;
-  const auto quantize = [&](std::int64_t begin, std::int64_t end, int) {
+  return {.codes = rows.codes + row * inputs,
+          .scales = rows.scales + row * groups,
+          .sums = rows.sums + row * groups,
+          .scaled_sums = rows.scaled_sums + row * groups};
+}
+
+// The workspace holds both roundings, then a row of residuals for each worker.
+RoundedRows round_rows(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
+                       std::int64_t inputs) {
+  const std::uint64_t bytes = int8_rows_bytes(rows, inputs);
+  const RoundedRows result = {cut_rows(ctx.workspace, rows, inputs),
+                              cut_rows(ctx.workspace.subspan(bytes), rows, inputs)};
+  auto* residuals = reinterpret_cast<float*>(ctx.workspace.data() + 2 * bytes);
+  const auto round = [&](std::int64_t begin, std::int64_t end, int worker) {
+    float* residual = residuals + worker * inputs;
     for (std::int64_t r = begin; r < end; ++r) {
-      ctx.table.matmul.quantize_row(x + r * x_stride, inputs,
-                                    {.codes = out.codes + r * inputs,
-                                     .scales = out.scales + r * groups,
-                                     .sums = out.sums + r * groups,
-                                     .scaled_sums = out.scaled_sums + r * groups});
+      const float* row = x + r * x_stride;
+      const Int8Rows first = row_of(result.first, r, inputs);
+      ctx.table.matmul.quantize_row(row, inputs, first);
+      for (std::int64_t k = 0; k < inputs; ++k) {
+        residual[k] = row[k] - first.scales[k / kGroupInputs] * static_cast<float>(first.codes[k]);
+      }
+      ctx.table.matmul.quantize_row(residual, inputs, row_of(result.rest, r, inputs));
     }
   };
   if (rows * inputs <= kSerialQuantizeValues) {
-    quantize(0, rows, 0);
+    round(0, rows, 0);
   } else {
-    ctx.pool.parallel_for(rows, 8, quantize);
+    ctx.pool.parallel_for(rows, 8, round);
   }
+  return result;
 }
 
 using Kernel = void (*)(const MatmulPanels&);
@@ -84,9 +111,10 @@ Kernel select_kernel(const MatmulKernels& kernels, WeightLayout layout, Activati
 
 }  // namespace
 
-std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs) {
-  const auto values = static_cast<std::uint64_t>(max_rows * max_inputs);
-  return align_up(values) + 3 * align_up(values / kGroupInputs * sizeof(float) + sizeof(float));
+std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
+                                     int num_threads) {
+  return 2 * (int8_rows_bytes(max_rows, max_inputs) + 2 * kAlignment) +
+         static_cast<std::uint64_t>(num_threads * max_inputs) * sizeof(float);
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
@@ -96,11 +124,8 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
                     std::any_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
                       return is_quantized(part.weight->layout());
                     });
-  Int8Rows int8_rows;
-  if (int8) {
-    int8_rows = cut_workspace(ctx.workspace, rows, inputs);
-    quantize_rows(ctx, x, x_stride, rows, inputs, int8_rows);
-  }
+  RoundedRows rounded;
+  if (int8) rounded = round_rows(ctx, x, x_stride, rows, inputs);
   std::int64_t total_chunks = 0;
   for (const MatmulPart& part : parts) {
     total_chunks += (part.weight->num_panels() + kPanelsPerChunk - 1) / kPanelsPerChunk;
@@ -116,7 +141,7 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
         index -= chunks;
       }
       const PackedWeight& weight = *part->weight;
-      const MatmulPanels call = {
+      MatmulPanels call = {
           .layout = weight.layout(),
           .panels = weight.panel(0),
           .panel_bytes = panel_bytes(weight.layout(), inputs),
@@ -127,12 +152,20 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
           .rows = rows,
           .x = x,
           .x_stride = x_stride,
-          .int8_x = int8_rows,
+          .int8_x = rounded.first,
           .out = part->out,
           .out_stride = part->out_stride,
           .bias = part->bias,
           .accumulate = part->accumulate};
-      select_kernel(ctx.table.matmul, weight.layout(), mode)(call);
+      const Kernel kernel = select_kernel(ctx.table.matmul, weight.layout(), mode);
+      kernel(call);
+      if (int8 && is_quantized(weight.layout())) {
+        // The chunk's panels are in the cache now: the second pass costs arithmetic, no reading.
+        call.int8_x = rounded.rest;
+        call.bias = nullptr;
+        call.accumulate = true;
+        kernel(call);
+      }
     }
   });
 }

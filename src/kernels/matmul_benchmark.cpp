@@ -61,7 +61,7 @@ void run_matmul(benchmark::State& state, Layout layout, Shape shape, std::int64_
   std::vector<float> x(static_cast<std::size_t>(rows * shape.inputs));
   std::iota(x.begin(), x.end(), -1000.0F);
   std::vector<float> out(static_cast<std::size_t>(rows * shape.outputs));
-  auto workspace = Buffer::allocate(matmul_workspace_bytes(rows, shape.inputs) + 64).value();
+  auto workspace = Buffer::allocate(matmul_workspace_bytes(rows, shape.inputs, 2) + 64).value();
   OpContext ctx{pool, op_table(choose_level().value()), workspace.bytes()};
   std::size_t next = 0;
   for (auto _ : state) {

@@ -68,6 +68,7 @@ struct MatmulKernels {
 };
 
 // Workspace bytes of matmul(): int8 rows.
-std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs);
+std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
+                                     int num_threads);
 
 }  // namespace quire
