@@ -175,7 +175,7 @@ struct GroupFloatBlock {
         if constexpr (G::kHasMinimum) minimum[n] = V::load_half(group + G::kMinima);
       }
       // Multiplies the codes that sit `kShift` bits up in each lane with x[k].
-      const auto add_codes = [&]<int kShift>(const I(&line)[N], int k) {
+      const auto add_codes = [&]<int kShift>(const I(&line)[N], std::int64_t k) {
         F weight[N];
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
@@ -192,7 +192,7 @@ struct GroupFloatBlock {
         multiply_add<V>(acc, weight, x + k, args.x_stride);
       };
       constexpr int kLines = G::kInt8 ? 8 : 4;
-      for (int u = 0; u < kLines; ++u) {
+      for (std::int64_t u = 0; u < kLines; ++u) {
         I line[N];
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
@@ -232,7 +232,7 @@ struct GroupInt8Block {
                                               const std::int8_t* codes, std::int64_t stride,
                                               I (&dot)[R][N]) {
     QUIRE_UNROLL
-    for (int u = 0; u < 8; ++u) {
+    for (std::int64_t u = 0; u < 8; ++u) {
       I weight[N];
       I magnitude[N];
       QUIRE_UNROLL
@@ -261,7 +261,7 @@ struct GroupInt8Block {
                                               I (&dot)[R][N]) {
     const I mask = V::set1_int(0x0F0F0F0F);
     QUIRE_UNROLL
-    for (int u = 0; u < 4; ++u) {
+    for (std::int64_t u = 0; u < 4; ++u) {
       I low[N];
       I high[N];
       QUIRE_UNROLL

@@ -80,7 +80,7 @@ void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
     __m256i largest = _mm256_setzero_si256();
     QUIRE_UNROLL
     for (int i = 0; i < 4; ++i) {
-      values[i] = _mm256_loadu_ps(x + g * kGroupInputs + 8 * i);
+      values[i] = _mm256_loadu_ps(x + (g * 4 + i) * 8);
       largest =
           _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(values[i]), magnitude));
     }
