@@ -189,7 +189,7 @@ class BadModels(unittest.TestCase):
         self.refuse(self.path / "no.gguf", 66, "no.gguf")
 
     def test_folder_with_no_model(self):
-        self.refuse(self.path, 66, str(self.path), "config.json")
+        self.refuse(self.path, 66, str(self.path), "model.safetensors")
 
     def test_truncated_gguf(self):
         whole = (TINY / "tiny_llama_q4_0.gguf").read_bytes()
