@@ -185,7 +185,7 @@ TEST(ChatTemplateLimits, LoopOfABillionTurnsStops) {
   EXPECT_EQ(rendered.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(rendered.status().message().find("too many steps"), std::string::npos);
   EXPECT_FALSE(render("{% for a in range(1000000000) %}{% endfor %}").ok());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 TEST(ChatTemplateLimits, StepsAreCounted) {

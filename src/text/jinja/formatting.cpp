@@ -112,7 +112,8 @@ Result<Text> format_number(const Value& value, const Spec& spec, Budget& budget)
       std::string_view("xXob").find(spec.type) != std::string_view::npos) {
     prefix += std::string("0") + spec.type;
   }
-  if (spec.align == '=' && static_cast<Int>(prefix.size() + digits.size()) < spec.width) {
+  const std::size_t size = prefix.size() + digits.size();
+  if (spec.align == '=' && static_cast<Int>(size) < spec.width) {
     QUIRE_ASSIGN_OR_RETURN(const Text padded,
                            pad(Text(digits, false), spec.width - static_cast<Int>(prefix.size()),
                                '>', spec.fill, budget));

@@ -162,7 +162,7 @@ Result<Interpreter::Flow> Interpreter::execute_loop(const Stmt& stmt, const Valu
   QUIRE_RETURN_IF_ERROR(check_value_depth(loop->depth));
   if (!loop->is_filtered) loop->length = static_cast<Int>(loop->items.size());
 
-  const Result<Flow> flow = run_loop(stmt, *loop, Value::object(Kind::kLoop, loop), scope);
+  Result<Flow> flow = run_loop(stmt, *loop, Value::object(Kind::kLoop, loop), scope);
   loop->outer = nullptr;  // a loop that is kept in a namespace outlives its scope
   loop->next = loop->items.size();
   return flow;

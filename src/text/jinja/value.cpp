@@ -124,10 +124,10 @@ Result<Value> make_iterator(std::string type_name, std::vector<Value> items, Bud
 
 Result<Value> make_dict(std::vector<std::pair<Value, Value>> entries, Budget& budget) {
   auto object = std::make_shared<DictObject>();
-  for (auto& [key, value] : entries) {
-    QUIRE_ASSIGN_OR_RETURN(std::string hash, hash_key(key, budget));
+  for (auto& entry : entries) {
+    QUIRE_ASSIGN_OR_RETURN(std::string hash, hash_key(entry.first, budget));
     QUIRE_RETURN_IF_ERROR(budget.bytes(3 * sizeof(Value) + hash.size()));
-    object->set(std::move(hash), std::move(key), std::move(value));
+    object->set(std::move(hash), std::move(entry.first), std::move(entry.second));
   }
   QUIRE_RETURN_IF_ERROR(check_value_depth(object->depth));
   return Value::object(Kind::kDict, std::move(object));

@@ -98,10 +98,10 @@ class Value {
  private:
   explicit Value(Kind kind) : kind_(kind) {}
 
-  Kind kind_ = Kind::kUndefined;
   Int integer_ = 0;
-  double number_ = 0;
   std::shared_ptr<Object> object_;
+  double number_ = 0;
+  Kind kind_ = Kind::kUndefined;
 };
 
 struct StringObject : Object {
