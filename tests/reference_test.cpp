@@ -164,7 +164,9 @@ TEST_P(Reference, SmolLm2InDefaultArithmetic) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, Reference,
                          ::testing::Values(IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512),
-                         [](const auto& level) { return std::string(isa_level_name(level.param)); });
+                         [](const auto& level) {
+                           return std::string(isa_level_name(level.param));
+                         });
 
 }  // namespace
 }  // namespace quire::test

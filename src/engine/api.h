@@ -110,10 +110,11 @@ class Engine {
   // Ends a request; its sink gets a last output with FinishReason::kAbort. Unknown ids are ignored.
   void abort(RequestId request_id);
 
-  // Prompts to token ids. Text is encoded as the tokenizer says (BOS where it adds one); a chat
-  // goes through the model's template, whose output gets no second BOS, and message text never
-  // becomes a control token. kInvalidArgument for messages that the template refuses, kConfig where
-  // the model has no template.
+  // Prompts to token ids. A plain text is encoded as the tokenizer says (BOS where it adds one),
+  // and control tokens spelled in it count, for who writes a whole prompt writes its template too.
+  // A chat goes through the model's template, whose output gets no second BOS, and message text
+  // never becomes a control token. kInvalidArgument for messages that the template refuses, kConfig
+  // where the model has no template.
   std::vector<TokenId> encode_text(std::string_view text) const;
   Result<std::vector<TokenId>> encode_chat(json::array messages) const;
 

@@ -84,8 +84,7 @@ class Engine::Impl {
       input.special_tokens.emplace_back("bos_token", tokenizer.token_text(*bos));
     }
     if (!tokenizer.eos_ids().empty()) {
-      input.special_tokens.emplace_back("eos_token",
-                                        tokenizer.token_text(tokenizer.eos_ids()[0]));
+      input.special_tokens.emplace_back("eos_token", tokenizer.token_text(tokenizer.eos_ids()[0]));
     }
     const std::time_t now = std::time(nullptr);
     localtime_r(&now, &input.local_time);
@@ -192,7 +191,7 @@ Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
 
 std::vector<TokenId> Engine::encode_text(std::string_view text) const {
-  return impl_->tokenizer().encode(text);
+  return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
 Result<std::vector<TokenId>> Engine::encode_chat(json::array messages) const {
   return impl_->encode_chat(std::move(messages));

@@ -128,13 +128,6 @@ Result<TextBundle> open_gguf_text(const GgufFile& file) {
   return make_text_bundle(std::move(vocab), std::move(source), file.name());
 }
 
-Result<TextBundle> open_text(const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(const ModelFiles files, find_model_files(path));
-  if (files.kind == ModelFiles::Kind::kHuggingFace) return open_huggingface_text(files);
-  QUIRE_ASSIGN_OR_RETURN(const auto file, GgufFile::open(files.path));
-  return open_gguf_text(*file);
-}
-
 std::string display_name(const std::filesystem::path& path) {
   const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
   return normal.has_filename() ? normal.filename().string()
@@ -142,6 +135,13 @@ std::string display_name(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+Result<TextBundle> open_text(const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const ModelFiles files, find_model_files(path));
+  if (files.kind == ModelFiles::Kind::kHuggingFace) return open_huggingface_text(files);
+  QUIRE_ASSIGN_OR_RETURN(const auto file, GgufFile::open(files.path));
+  return open_gguf_text(*file);
+}
 
 Result<ModelBundle> open_model(const std::string& path, const std::string& tokenizer_path) {
   ModelBundle bundle;
