@@ -95,7 +95,7 @@ TEST_P(Reference, TinyLlamaQuantizedActivationsStayClose) {
     ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
     const auto logits = (*scorer)->score({prompt.begin(), prompt.begin() + 32}, 0);
     const auto expected = golden_floats("tiny_llama/logits_" + encoding + ".bin");
-    EXPECT_LE(largest_difference(logits, expected), 0.15F) << encoding;
+    EXPECT_LE(largest_difference(logits, expected), 0.2F) << encoding;
   }
 }
 

@@ -63,7 +63,7 @@ Int8Rows row_of(const Int8Rows& rows, std::int64_t row, std::int64_t inputs) {
 
 // The workspace holds both roundings, then a row of residuals for each worker.
 RoundedRows round_rows(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-                       std::int64_t inputs) {
+                       std::int64_t inputs, bool twice) {
   const std::uint64_t bytes = int8_rows_bytes(rows, inputs);
   const RoundedRows result = {cut_rows(ctx.workspace, rows, inputs),
                               cut_rows(ctx.workspace.subspan(bytes), rows, inputs)};
@@ -74,6 +74,7 @@ RoundedRows round_rows(OpContext& ctx, const float* x, std::int64_t x_stride, st
       const float* row = x + r * x_stride;
       const Int8Rows first = row_of(result.first, r, inputs);
       ctx.table.matmul.quantize_row(row, inputs, first);
+      if (!twice) continue;
       for (std::int64_t k = 0; k < inputs; ++k) {
         residual[k] = row[k] - first.scales[k / kGroupInputs] * static_cast<float>(first.codes[k]);
       }
@@ -91,7 +92,7 @@ RoundedRows round_rows(OpContext& ctx, const float* x, std::int64_t x_stride, st
 using Kernel = void (*)(const MatmulPanels&);
 
 Kernel select_kernel(const MatmulKernels& kernels, WeightLayout layout, ActivationMode mode) {
-  const bool int8 = mode == ActivationMode::kInt8;
+  const bool int8 = mode != ActivationMode::kFloat32;
   switch (layout) {
     case WeightLayout::kF32:
       return kernels.f32;
@@ -120,12 +121,13 @@ std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inp
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
             ActivationMode mode, std::span<const MatmulPart> parts) {
   const std::int64_t inputs = parts[0].weight->inputs();
-  const bool int8 = mode == ActivationMode::kInt8 &&
+  const bool twice = mode == ActivationMode::kInt8;
+  const bool int8 = mode != ActivationMode::kFloat32 &&
                     std::any_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
                       return is_quantized(part.weight->layout());
                     });
   RoundedRows rounded;
-  if (int8) rounded = round_rows(ctx, x, x_stride, rows, inputs);
+  if (int8) rounded = round_rows(ctx, x, x_stride, rows, inputs, twice);
   std::int64_t total_chunks = 0;
   for (const MatmulPart& part : parts) {
     total_chunks += (part.weight->num_panels() + kPanelsPerChunk - 1) / kPanelsPerChunk;
@@ -159,7 +161,7 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
           .accumulate = part->accumulate};
       const Kernel kernel = select_kernel(ctx.table.matmul, weight.layout(), mode);
       kernel(call);
-      if (int8 && is_quantized(weight.layout())) {
+      if (int8 && twice && is_quantized(weight.layout())) {
         // The chunk's panels are in the cache now: the second pass costs arithmetic, no reading.
         call.int8_x = rounded.rest;
         call.bias = nullptr;

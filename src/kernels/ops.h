@@ -29,10 +29,13 @@ struct OpContext {
 // How weights of a quantized layout see the activations (dense layouts always see float32).
 enum class ActivationMode : std::uint8_t {
   kFloat32,  // weights are expanded in registers; exact up to float32 rounding
-  kInt8,  // each group of 32 inputs of a row is rounded to int8 with a float32 scale (amax / 127,
-          // nearest even), and so is what that rounding left: about 15 bits in all, in integer
-          // arithmetic. One rounding alone, as other engines do, moved the best token of
-          // SmolLM2-135M at 55 of 2,560 positions, across gaps of up to 0.67 between the logits.
+  // Each group of 32 inputs of a row is rounded to int8 with a float32 scale (amax / 127, nearest
+  // even), as the encodings' own reference does.
+  kInt8Once,
+  // The same, and what that rounding left is rounded once more: about 15 bits in all, in integer
+  // arithmetic. One rounding everywhere moved the best token of SmolLM2-135M at 55 of 2,560
+  // positions, across gaps of up to 0.67 between the logits (docs/performance.md).
+  kInt8,
 };
 
 // One product that shares its input with others: out[r][n] (+)= sum_k x[r][k] w[n][k] (+ bias[n]).

@@ -38,7 +38,8 @@ void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t*
   const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
                            .out = logits,
                            .out_stride = spec_.vocab_size};
-  matmul(ctx.ops, normed, spec_.hidden_size, num_rows, ctx.activation_mode, std::span(&part, 1));
+  matmul(ctx.ops, normed, spec_.hidden_size, num_rows, ctx.last_product_mode(),
+         std::span(&part, 1));
 }
 
 }  // namespace quire

@@ -28,6 +28,12 @@ struct ForwardContext {
   KvLayout kv_layout;
   std::byte* const* kv_layers = nullptr;  // [num_layers]: KV memory of each layer
   ActivationMode activation_mode = ActivationMode::kFloat32;
+
+  // For products at the end of a chain (the MLP's last one, the logits), where one int8 rounding
+  // costs little accuracy and halves the arithmetic (docs/performance.md has the measurement).
+  ActivationMode last_product_mode() const {
+    return activation_mode == ActivationMode::kInt8 ? ActivationMode::kInt8Once : activation_mode;
+  }
 };
 
 }  // namespace quire

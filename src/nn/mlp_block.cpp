@@ -41,7 +41,7 @@ void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
 
   const MatmulPart down = {
       .weight = &down_, .out = hidden, .out_stride = hidden_size, .accumulate = true};
-  matmul(ctx.ops, gated, width, rows, ctx.activation_mode, std::span(&down, 1));
+  matmul(ctx.ops, gated, width, rows, ctx.last_product_mode(), std::span(&down, 1));
 }
 
 }  // namespace quire
