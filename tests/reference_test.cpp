@@ -149,7 +149,8 @@ void check_smollm2(IsaLevel level, ActivationMode mode, DType kv_dtype, double a
       static_cast<long long>(result.positions), result.largest_gap, nll, reference_nll,
       (nll / reference_nll - 1) * 100);
   EXPECT_LE(result.largest_gap, allowed_gap);
-  EXPECT_NEAR(nll / reference_nll, 1.0, allowed_nll);
+  // A mean over 128 positions wanders more than one over 2,560.
+  EXPECT_NEAR(nll / reference_nll, 1.0, level == IsaLevel::kRef ? 2 * allowed_nll : allowed_nll);
 }
 
 // With float32 activations and cache only the order of additions differs from the reference.

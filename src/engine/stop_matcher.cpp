@@ -17,16 +17,21 @@ std::size_t partial_match(std::string_view text, std::string_view stop) {
 
 StopMatcher::Match StopMatcher::add(std::string_view piece) {
   held_ += piece;
-  std::size_t first = std::string::npos;
+  std::size_t first_end = std::string::npos;
   const std::string* matched = nullptr;
   for (const std::string& stop : stop_) {
     const std::size_t at = held_.find(stop);
-    if (at < first) {
-      first = at;
+    if (at == std::string::npos) continue;
+    const std::size_t end = at + stop.size();
+    if (matched == nullptr || end < first_end ||
+        (end == first_end && stop.size() > matched->size())) {
+      first_end = end;
       matched = &stop;
     }
   }
-  if (matched != nullptr) return {.text = held_.substr(0, first), .stop = *matched};
+  if (matched != nullptr) {
+    return {.text = held_.substr(0, first_end - matched->size()), .stop = *matched};
+  }
 
   std::size_t keep = 0;
   for (const std::string& stop : stop_) keep = std::max(keep, partial_match(held_, stop));

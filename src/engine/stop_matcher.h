@@ -17,8 +17,8 @@ class StopMatcher {
     std::string text;                 // safe to hand out: what lies before the stop string
     std::optional<std::string> stop;  // the stop string, once one is complete
   };
-  // Adds a piece. Among several matches the one that begins first counts; among those, the first
-  // in the list. After a match the matcher must not be used again.
+  // Adds a piece. Among several matches the one that ends first counts, wherever the borders of the
+  // pieces lie; among those, the longest. After a match the matcher must not be used again.
   Match add(std::string_view piece);
 
   // The end: what was held back.

@@ -29,7 +29,7 @@ TEST(StopMatcher, OverlappingPrefixIsNotLost) {
   EXPECT_EQ(matcher.add("b").stop, "aab");
 }
 
-TEST(StopMatcher, TheEarliestMatchWins) {
+TEST(StopMatcher, TheMatchThatEndsFirstWins) {
   StopMatcher matcher({"late", "la"});
   const auto match = matcher.add("x late");
   EXPECT_EQ(match.text, "x ");
