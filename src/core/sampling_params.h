@@ -12,17 +12,41 @@
 
 namespace quire {
 
-// Names, defaults and rules are vLLM's SamplingParams.
+// Added to one token's logit before anything else looks at it.
+struct LogitBias {
+  TokenId token_id = 0;
+  float bias = 0.0F;  // in [-100, 100]
+};
+
+// Names, defaults and rules are vLLM's SamplingParams. Transforms apply in this order: allowed ids,
+// bad words, logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p.
 struct SamplingParams {
-  double temperature = 1.0;  // >= 0; below kGreedyTemperature the best token is taken
-  std::int64_t top_k = 0;    // keep the k most probable tokens; 0 and -1: all
-  double top_p = 1.0;        // keep the smallest set with at least this probability, in (0, 1]
+  std::int64_t n = 1;               // outputs for the prompt; number i draws with seed + i
+  double temperature = 1.0;         // >= 0; below kGreedyTemperature the best token is taken
+  std::int64_t top_k = 0;           // keep the k most probable tokens; 0 and -1: all
+  double top_p = 1.0;               // keep the smallest set with at least this probability, (0, 1]
+  double min_p = 0.0;               // keep tokens at least this share of the best one's, [0, 1]
+  double repetition_penalty = 1.0;  // > 0; of tokens in prompt or output (Keskar et al. 2019)
+  double presence_penalty = 0.0;    // in [-2, 2]; taken from each token in the output
+  double frequency_penalty = 0.0;   // in [-2, 2]; the same, for each time that it stands there
   // Seed of the request's own random stream; the engine fills one in where the user gave none.
   std::optional<std::uint64_t> seed;
-  std::int64_t max_tokens = 16;         // output tokens, >= 1
-  bool ignore_eos = false;              // end-of-sequence ids do not end the output
-  std::vector<std::string> stop;        // strings that end the output; matched on text
+  std::int64_t max_tokens = 16;   // output tokens, >= 1
+  std::int64_t min_tokens = 0;    // until then no token that ends the output; <= max_tokens
+  bool ignore_eos = false;        // end-of-sequence ids do not end the output
+  std::vector<std::string> stop;  // strings that end the output; matched on text
+  bool include_stop_str_in_output = false;
   std::vector<TokenId> stop_token_ids;  // ids that end the output, besides end of sequence
+  std::vector<LogitBias> logit_bias;    // each id once
+  // Words that the output must not hold. Users give strings; the engine fills in their token ids,
+  // of each word as it is and with a space before.
+  std::vector<std::string> bad_words;
+  std::vector<std::vector<TokenId>> bad_words_token_ids;
+  std::vector<TokenId> allowed_token_ids;  // only these; empty: all
+  // Log probabilities of each output (prompt) token and of that many most probable ones.
+  std::optional<std::int64_t> logprobs;
+  std::optional<std::int64_t> prompt_logprobs;
+  bool skip_special_tokens = true;  // special tokens add nothing to the text
 
   static constexpr double kGreedyTemperature = 1e-5;
   static constexpr std::int64_t kMaxStopStrings = 64;

@@ -1,9 +1,13 @@
 // One step's plan and its result: all that the scheduler and an executor share. Plans are diffs: an
 // executor keeps each request's tokens and block table, and is told only what changed.
+//
+// Both are filled into objects that the caller keeps from step to step, so that once their vectors
+// have grown a step allocates nothing.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -14,9 +18,16 @@ namespace quire {
 // A request that the executor does not know: new, or resumed after a preemption.
 struct NewRequestData {
   RequestId request_id = 0;
-  std::vector<TokenId> token_ids;  // prompt, then the output so far (after a preemption)
+  // Prompt, then the output so far (after a preemption). The scheduler's own, unchanged until it is
+  // given the step's result.
+  std::span<const TokenId> token_ids;
   std::int32_t num_prompt_tokens = 0;
+  std::int32_t sample_index = 0;  // i of n: its random stream has the seed of the parameters plus i
   std::shared_ptr<const SamplingParams> sampling_params;
+  // Its block table so far, in SchedulerOutput::new_block_ids: blocks that hold its first
+  // ScheduledRequest::num_computed_tokens tokens already (prefix cache, fork). They may be shared.
+  std::int32_t first_block = 0;
+  std::int32_t num_blocks = 0;
 };
 
 // One request's share of a step: its known tokens [num_computed_tokens, num_computed_tokens +
@@ -28,7 +39,9 @@ struct ScheduledRequest {
   // True when the last scheduled token is the last known one: the executor then samples the next
   // token and appends it to its copy of the request's tokens.
   bool samples = false;
-  std::vector<BlockId> new_block_ids;  // appended to the request's block table
+  // Blocks appended to the request's table, in SchedulerOutput::new_block_ids.
+  std::int32_t first_new_block = 0;
+  std::int32_t num_new_blocks = 0;
 };
 
 // Copy-on-write: the whole block `source` is copied to `destination` before anything is computed.
@@ -44,6 +57,7 @@ struct BlockReplacement {
   BlockId block_id = 0;
 };
 
+// An executor applies the parts in the order in which they stand here.
 struct SchedulerOutput {
   StepId step_id = 0;
   std::vector<RequestId> removed_request_ids;  // forget these first: finished, aborted, preempted
@@ -51,20 +65,75 @@ struct SchedulerOutput {
   std::vector<BlockReplacement> replaced_blocks;
   std::vector<BlockCopy> block_copies;
   std::vector<ScheduledRequest> scheduled;
+  std::vector<BlockId> new_block_ids;           // the parts that the requests above name
   std::int64_t total_num_scheduled_tokens = 0;  // sum over `scheduled`
 
   bool empty() const { return scheduled.empty() && removed_request_ids.empty(); }
+  std::span<const BlockId> blocks_of(const NewRequestData& request) const {
+    return std::span(new_block_ids)
+        .subspan(static_cast<std::size_t>(request.first_block),
+                 static_cast<std::size_t>(request.num_blocks));
+  }
+  std::span<const BlockId> new_blocks_of(const ScheduledRequest& request) const {
+    return std::span(new_block_ids)
+        .subspan(static_cast<std::size_t>(request.first_new_block),
+                 static_cast<std::size_t>(request.num_new_blocks));
+  }
+  // Empty again, capacity kept.
+  void clear() {
+    step_id = 0;
+    removed_request_ids.clear();
+    new_requests.clear();
+    replaced_blocks.clear();
+    block_copies.clear();
+    scheduled.clear();
+    new_block_ids.clear();
+    total_num_scheduled_tokens = 0;
+  }
+};
+
+// A token and its place in the model's own distribution (before temperature and every other
+// transform).
+struct TokenLogprob {
+  TokenId token_id = 0;
+  float logprob = 0.0F;   // natural log
+  std::int32_t rank = 0;  // 1: the most probable; 0: was not asked for
 };
 
 struct SampledToken {
   RequestId request_id = 0;
   TokenId token_id = 0;
-  float logprob = 0.0F;  // natural log, of the model's own distribution (before temperature)
+  float logprob = 0.0F;
+  std::int32_t rank = 0;
+  // The most probable tokens at its position, best first, in ModelRunnerOutput::top_logprobs;
+  // SamplingParams::logprobs of them.
+  std::int32_t first_top_logprob = 0;
+  std::int32_t num_top_logprobs = 0;
+};
+
+// The log probability of a prompt token, given those before it.
+struct PromptToken {
+  RequestId request_id = 0;
+  std::int32_t position = 0;  // in the prompt, >= 1: the first token has none
+  TokenLogprob token;
+  std::int32_t first_top_logprob =
+      0;  // as in SampledToken; SamplingParams::prompt_logprobs of them
+  std::int32_t num_top_logprobs = 0;
 };
 
 struct ModelRunnerOutput {
   StepId step_id = 0;
   std::vector<SampledToken> sampled;  // one for each scheduled request with `samples`, in order
+  // For requests that ask for prompt_logprobs, by request and position.
+  std::vector<PromptToken> prompt_tokens;
+  std::vector<TokenLogprob> top_logprobs;
+
+  void clear() {
+    step_id = 0;
+    sampled.clear();
+    prompt_tokens.clear();
+    top_logprobs.clear();
+  }
 };
 
 }  // namespace quire

@@ -11,8 +11,9 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Runs one step. Steps come in the scheduler's order, one at a time.
-  virtual Result<ModelRunnerOutput> execute(const SchedulerOutput& step) = 0;
+  // Runs one step and fills in its result, which holds nothing of an earlier step afterwards. Steps
+  // come in the scheduler's order, one at a time.
+  virtual Status execute(const SchedulerOutput& step, ModelRunnerOutput& result) = 0;
 };
 
 }  // namespace quire
