@@ -48,7 +48,8 @@ class Collector {
       Output& to = outputs_[index];
       to.text += output.text;
       for (const TokenId id : output.token_ids) to.token_ids.push_back(id);
-      for (const float logprob : output.logprobs) {
+      for (const PositionLogprobs& position : output.logprobs) {
+        const float logprob = position.token.logprob;
         to.logprob_bits.push_back(std::bit_cast<std::uint32_t>(logprob));
       }
       EXPECT_TRUE(output.error.ok()) << output.error.to_string();

@@ -27,6 +27,7 @@ Request::Request(AddRequest request, std::span<const TokenId> eos_token_ids,
       num_prompt_tokens_(num_tokens()),
       max_output_tokens_(static_cast<std::int32_t>(std::min<std::int64_t>(
           sampling_params_->max_tokens, max_model_len - num_prompt_tokens_))),
+      priority_(request.priority),
       arrival_(now) {
   assert(num_prompt_tokens_ > 0 && max_output_tokens_ > 0);
   ending_token_ids_ = sampling_params_->stop_token_ids;

@@ -37,6 +37,7 @@ struct AddRequest {
   RequestId request_id = 0;
   std::vector<TokenId> prompt_token_ids;
   std::shared_ptr<const SamplingParams> sampling_params;
+  std::int32_t priority = 0;  // lower goes first, where the policy says so
 };
 
 class Request {
@@ -93,6 +94,9 @@ class Request {
   // Prompt tokens that were never computed yet, not even before a preemption.
   std::int32_t num_uncomputed_prompt_tokens() const;
 
+  std::int32_t priority() const { return priority_; }
+  // Prompt tokens that were there already when it first started: prefix cache or fork.
+  std::int32_t num_cached_tokens() const { return num_cached_tokens_; }
   std::int32_t num_preemptions() const { return num_preemptions_; }
   std::int64_t num_recomputed_tokens() const { return num_recomputed_tokens_; }
   Instant arrival() const { return arrival_; }
@@ -117,6 +121,8 @@ class Request {
   std::int32_t num_computed_tokens_ = 0;
   std::int32_t num_in_flight_tokens_ = 0;
   std::int32_t max_computed_so_far_ = 0;  // high-water mark of num_computed_tokens_
+  std::int32_t priority_;
+  std::int32_t num_cached_tokens_ = 0;
   std::int32_t num_preemptions_ = 0;
   std::int64_t num_recomputed_tokens_ = 0;
   Instant arrival_;

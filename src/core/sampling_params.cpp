@@ -6,7 +6,8 @@
 
 namespace quire {
 
-Status SamplingParams::validate(std::int64_t vocab_size) const {
+Status SamplingParams::validate(std::int64_t vocab_size, std::int64_t max_logprobs) const {
+  (void)max_logprobs;
   const auto broken = [](std::string_view field, auto value, std::string_view rule) {
     return Status::invalid_argument(fmt::format("{}: {} is not {}", field, value, rule));
   };

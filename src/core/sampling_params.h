@@ -57,7 +57,7 @@ struct SamplingParams {
 
   // kInvalidArgument naming the field, its value and the rule it breaks. NaN and infinities break
   // every numeric rule. Token ids must be in [0, vocab_size).
-  Status validate(std::int64_t vocab_size) const;
+  Status validate(std::int64_t vocab_size, std::int64_t max_logprobs = 20) const;
 };
 
 }  // namespace quire

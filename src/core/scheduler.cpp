@@ -56,13 +56,13 @@ std::unique_ptr<const Request> Scheduler::abort(RequestId request_id, Instant no
   return take(request);
 }
 
-Result<SchedulerOutput> Scheduler::schedule(Instant now) {
+Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   if (step_in_flight_ != 0) {
     return Status::internal(
         fmt::format("schedule() was called while step {} is in flight", step_in_flight_));
   }
-  SchedulerOutput plan;
-  plan.removed_request_ids = std::exchange(removed_request_ids_, {});
+  plan.clear();
+  plan.removed_request_ids.swap(removed_request_ids_);
   std::int32_t budget = config_.max_num_batched_tokens;
 
   for (std::size_t next = 0; next < running_.size();) {  // preemption takes from the end
@@ -88,14 +88,16 @@ Result<SchedulerOutput> Scheduler::schedule(Instant now) {
     waiting_.pop_front();
     running_.push_back(&request);
     request.start(now);
-    plan.new_requests.push_back({request.id(), request.token_ids(), request.num_prompt_tokens(),
-                                 request.sampling_params()});
+    plan.new_requests.push_back({.request_id = request.id(),
+                                 .token_ids = request.token_ids(),
+                                 .num_prompt_tokens = request.num_prompt_tokens(),
+                                 .sampling_params = request.sampling_params()});
     plan_tokens(request, num_tokens, *kv_.allocate(request.id(), 0, num_tokens), plan, now);
     budget -= num_tokens;
   }
 
   if (!plan.empty()) plan.step_id = step_in_flight_ = static_cast<StepId>(++counters_.num_steps);
-  return plan;
+  return {};
 }
 
 // How many of its pending tokens a request computes in a step with `budget` tokens left.
@@ -150,16 +152,23 @@ void Scheduler::plan_tokens(Request& request, std::int32_t num_tokens, KvAllocat
                               allocation.replaced_blocks.end());
   plan.block_copies.insert(plan.block_copies.end(), allocation.block_copies.begin(),
                            allocation.block_copies.end());
-  plan.scheduled.push_back({request.id(), num_computed_tokens, num_tokens, samples,
-                            std::move(allocation.new_block_ids)});
+  plan.scheduled.push_back(
+      {.request_id = request.id(),
+       .num_computed_tokens = num_computed_tokens,
+       .num_scheduled_tokens = num_tokens,
+       .samples = samples,
+       .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()),
+       .num_new_blocks = static_cast<std::int32_t>(allocation.new_block_ids.size())});
+  plan.new_block_ids.insert(plan.new_block_ids.end(), allocation.new_block_ids.begin(),
+                            allocation.new_block_ids.end());
   plan.total_num_scheduled_tokens += num_tokens;
   in_flight_.push_back({&request, request.id(), num_tokens, samples});
 }
 
-Result<std::vector<RequestStepOutput>> Scheduler::update(const ModelRunnerOutput& output,
-                                                         Instant now) {
+Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
+                         std::vector<RequestStepOutput>& outputs) {
   QUIRE_RETURN_IF_ERROR(check_result(output));
-  std::vector<RequestStepOutput> outputs;
+  outputs.clear();
   auto sampled = output.sampled.begin();
   step_in_flight_ = 0;
   for (const InFlight& each : std::exchange(in_flight_, {})) {
@@ -173,12 +182,16 @@ Result<std::vector<RequestStepOutput>> Scheduler::update(const ModelRunnerOutput
     if (token == nullptr) continue;
     request.append_output(token->token_id, now);
     ++counters_.output_tokens_sampled;
-    outputs.push_back({request.id(), token->token_id, token->logprob, nullptr});
+    outputs.push_back({.request_id = request.id(),
+                       .token_id = token->token_id,
+                       .logprob = token->logprob,
+                       .sampled_index = static_cast<std::int32_t>(token - output.sampled.data()),
+                       .finished = nullptr});
     if (!request.finished()) continue;
     ++counters_.num_finished;
     outputs.back().finished = take(request);
   }
-  return outputs;
+  return {};
 }
 
 Status Scheduler::check_result(const ModelRunnerOutput& output) const {

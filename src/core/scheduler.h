@@ -4,9 +4,9 @@
 //   Scheduler scheduler(config);                       // config.validate() passed
 //   QUIRE_RETURN_IF_ERROR(scheduler.add({id, prompt, params}, now));
 //   while (scheduler.has_work()) {
-//     QUIRE_ASSIGN_OR_RETURN(SchedulerOutput plan, scheduler.schedule(now));
-//     QUIRE_ASSIGN_OR_RETURN(ModelRunnerOutput result, executor.execute(plan));
-//     QUIRE_ASSIGN_OR_RETURN(auto outputs, scheduler.update(result, now));
+//     QUIRE_RETURN_IF_ERROR(scheduler.schedule(now, plan));
+//     QUIRE_RETURN_IF_ERROR(executor.execute(plan, result));
+//     QUIRE_RETURN_IF_ERROR(scheduler.update(result, now, outputs));
 //   }
 //
 // There is no prefill and no decode: a request has tokens that it knows and tokens that are
@@ -36,6 +36,19 @@
 
 namespace quire {
 
+// Who goes first among those that wait.
+enum class SchedulingPolicy : std::uint8_t {
+  kFcfs,      // the earliest arrival
+  kPriority,  // the lowest priority value, then the earliest arrival
+};
+
+// When the members of a batch may change.
+enum class Batching : std::uint8_t {
+  kContinuous,  // at every step
+  kStatic,      // when all members are done; finished rows go on being computed
+  kDynamic,     // as static, but a batch that is not full waits a while for more
+};
+
 struct SchedulerConfig {
   std::int32_t max_num_seqs = 256;             // requests that run at once
   std::int32_t max_num_batched_tokens = 2048;  // tokens of one step
@@ -44,6 +57,10 @@ struct SchedulerConfig {
   std::int32_t num_blocks = 0;                 // of the KV pool
   std::int32_t max_queued = 4096;              // requests that wait; preempted ones count too
   bool enable_chunked_prefill = true;          // a prompt may be spread over several steps
+  bool enable_prefix_caching = true;           // full blocks are found again by their content
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  Batching batching = Batching::kContinuous;
+  Duration max_batch_delay{};  // of dynamic batching, from the oldest waiting arrival
   std::vector<TokenId> eos_token_ids;
 
   // kConfig naming the settings that contradict each other, kInvalidArgument for one out of range.
@@ -92,6 +109,7 @@ struct RequestStepOutput {
   RequestId request_id = 0;
   TokenId token_id = 0;
   float logprob = 0.0F;
+  std::int32_t sampled_index = 0;           // in ModelRunnerOutput::sampled
   std::unique_ptr<const Request> finished;  // null while the request goes on
 };
 
@@ -108,15 +126,16 @@ class Scheduler {
   // steps are executed in order, so before any later step.
   std::unique_ptr<const Request> abort(RequestId request_id, Instant now);
 
-  // Plans the next step. An empty plan (see SchedulerOutput::empty) needs no execution and has no
-  // id; any other is in flight until update() is given its result. kInternal if a step is in
-  // flight.
-  Result<SchedulerOutput> schedule(Instant now);
+  // Plans the next step into `plan`, whatever it held. An empty plan (see SchedulerOutput::empty)
+  // needs no execution and has no id; any other is in flight until update() is given its result.
+  // kInternal if a step is in flight.
+  Status schedule(Instant now, SchedulerOutput& plan);
 
-  // Takes in the result of the step in flight; returns its tokens in the order of the plan, without
-  // those of requests aborted meanwhile. kInternal, and nothing changed, if the result does not
-  // belong to the plan.
-  Result<std::vector<RequestStepOutput>> update(const ModelRunnerOutput& output, Instant now);
+  // Takes in the result of the step in flight; `outputs` gets its tokens in the order of the plan,
+  // without those of requests aborted meanwhile. kInternal, and nothing changed, if the result does
+  // not belong to the plan.
+  Status update(const ModelRunnerOutput& output, Instant now,
+                std::vector<RequestStepOutput>& outputs);
 
   // Whether schedule() would give anything but an empty plan, now or after the step in flight.
   bool has_work() const;

@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "core/sampling_params.h"
 #include "core/scheduler.h"
+#include "plan/memory_plan.h"
 #include "text/tokenizer.h"
 
 namespace quire {
@@ -35,15 +36,26 @@ struct EngineArgs {
   std::int32_t max_num_seqs = 256;
   std::int32_t max_num_batched_tokens = 512;
   std::optional<std::uint64_t> kv_cache_memory_bytes;
+  double gpu_memory_utilization = 0.9;  // share of this machine's memory that the plan may take
   std::optional<std::int32_t> max_model_len;  // default: what the model was trained for
+  bool enable_chunked_prefill = true;
+  bool enable_prefix_caching = true;
+  std::string scheduling_policy = "fcfs";  // fcfs, priority
+  std::string batching = "continuous";     // continuous, static, dynamic
+  double max_batch_delay_ms = 100;         // how long a dynamic batch waits for more requests
+  bool prefault = false;                   // touch all memory at start
+  std::int64_t max_logprobs = 20;          // most alternatives that a request may ask for
+  std::string generation_config = "auto";  // auto: the model's generation_config.json; vllm: none
   std::uint64_t seed = 0;
 };
 
-// A prompt of token ids and how to continue it. Where `params.seed` is empty, the engine derives
-// one from its own seed and the request's number.
+// A prompt of token ids and how to continue it. Start from Engine::default_sampling_params(), which
+// has what the model's generation_config.json says. Where `params.seed` is empty, the engine
+// derives one from its own seed and the request's number.
 struct GenerateRequest {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams params;
+  std::int32_t priority = 0;  // lower goes first, with --scheduling-policy priority
 };
 
 struct RequestMetrics {
@@ -54,17 +66,32 @@ struct RequestMetrics {
   std::int32_t num_preemptions = 0;
 };
 
-// What happened to a request since its last output.
+// A token of a prompt or an output with its alternatives.
+struct PositionLogprobs {
+  TokenLogprob token;
+  std::vector<TokenLogprob> top;  // the most probable ones, best first; as many as were asked for
+};
+
+// What happened to one of a request's outputs since the last call.
 struct RequestOutput {
   RequestId request_id = 0;
+  std::int32_t index = 0;          // which of the n outputs
   std::string text;                // new text, whole characters only
   std::vector<TokenId> token_ids;  // new tokens
-  std::vector<float> logprobs;     // of those tokens, natural logarithm
-  bool finished = false;
+  // Of those tokens; ranks and alternatives where SamplingParams::logprobs asks for them.
+  std::vector<PositionLogprobs> logprobs;
+  // With the first token of output 0, where SamplingParams::prompt_logprobs asks for them: entry i
+  // is of prompt token i + 1, for nothing precedes the first.
+  std::vector<PositionLogprobs> prompt_logprobs;
+  bool finished = false;                      // this output has ended
+  bool request_finished = false;              // and so have all n: the last call
   std::optional<FinishReason> finish_reason;  // when finished without an error
   std::optional<std::string> stop_string;     // the one that matched
+  std::optional<TokenId> stop_token_id;       // the end-of-sequence or stop id that ended it
   std::int64_t num_prompt_tokens = 0;
+  std::int64_t num_cached_tokens = 0;  // of the prompt: taken from the cache; known when finished
   std::int64_t num_output_tokens = 0;  // so far
+  double cumulative_logprob = 0;       // of the output so far
   RequestMetrics metrics;              // complete when finished
   Status error;                        // why the request ended without a finish reason
 };
@@ -87,7 +114,7 @@ struct EngineInfo {
   std::uint64_t weight_bytes = 0;
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t kv_bytes_per_token = 0;
-  std::uint64_t activation_bytes = 0;
+  MemoryPlan plan;
 };
 
 // Progress of loading, in bytes of the checkpoint.
@@ -102,12 +129,17 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Checks and queues a request; any thread. The sink gets every output, the last one `finished`.
+  // The defaults of a request: vLLM's, and on top what generation_config.json says.
+  const SamplingParams& default_sampling_params() const;
+
+  // Checks and queues a request; any thread. The sink gets every piece of its n outputs, the last
+  // one with `request_finished`.
   // kInvalidArgument for a broken parameter, an unknown token id, an empty or too long prompt;
   // kResourceExhausted where the queue is full. After an error the sink is never called.
   Result<RequestId> submit(GenerateRequest request, OutputSink sink);
 
-  // Ends a request; its sink gets a last output with FinishReason::kAbort. Unknown ids are ignored.
+  // Ends all outputs of a request; the sink gets their last pieces with FinishReason::kAbort.
+  // Unknown ids are ignored.
   void abort(RequestId request_id);
 
   // Prompts to token ids. A plain text is encoded as the tokenizer says (BOS where it adds one),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <utility>
@@ -17,6 +18,61 @@
 namespace quire {
 namespace {
 
+// The token ids of each word as it stands and, where that is another form of the same length, with
+// a space before it: within a text a word usually has one. vLLM's rule.
+std::vector<std::vector<TokenId>> bad_words_token_ids(const Tokenizer& tokenizer,
+                                                      const std::vector<std::string>& words) {
+  const EncodeOptions plain = {.add_special_tokens = false, .parse_special = false};
+  std::vector<std::vector<TokenId>> ids;
+  for (const std::string& word : words) {
+    const std::string bare = word.substr(std::min(word.find_first_not_of(' '), word.size()));
+    std::vector<TokenId> start = tokenizer.encode(bare, plain);
+    std::vector<TokenId> within = tokenizer.encode(" " + bare, plain);
+    const bool other =
+        !within.empty() && !start.empty() && within[0] != start[0] && within.size() == start.size();
+    if (!start.empty()) ids.push_back(std::move(start));
+    if (other) ids.push_back(std::move(within));
+  }
+  return ids;
+}
+
+Result<SchedulingPolicy> parse_policy(std::string_view name) {
+  if (name == "fcfs") return SchedulingPolicy::kFcfs;
+  if (name == "priority") return SchedulingPolicy::kPriority;
+  return Status::invalid_argument(fmt::format("--scheduling-policy {}: no such policy", name),
+                                  "use fcfs or priority");
+}
+
+Result<Batching> parse_batching(std::string_view name) {
+  if (name == "continuous") return Batching::kContinuous;
+  if (name == "static") return Batching::kStatic;
+  if (name == "dynamic") return Batching::kDynamic;
+  return Status::invalid_argument(fmt::format("--batching {}: no such kind", name),
+                                  "use continuous, static or dynamic");
+}
+
+Result<SchedulerConfig> scheduler_config(const EngineArgs& args, const EngineSizes& sizes,
+                                         const Tokenizer& tokenizer) {
+  SchedulerConfig config;
+  config.max_num_seqs = args.max_num_seqs;
+  config.max_num_batched_tokens = args.max_num_batched_tokens;
+  config.max_model_len = sizes.max_model_len;
+  config.block_size = args.block_size;
+  config.num_blocks = static_cast<std::int32_t>(sizes.plan.num_blocks);
+  config.enable_chunked_prefill = args.enable_chunked_prefill;
+  config.enable_prefix_caching = args.enable_prefix_caching;
+  QUIRE_ASSIGN_OR_RETURN(config.policy, parse_policy(args.scheduling_policy));
+  QUIRE_ASSIGN_OR_RETURN(config.batching, parse_batching(args.batching));
+  if (!(args.max_batch_delay_ms >= 0 && args.max_batch_delay_ms <= 3.6e6)) {
+    return Status::invalid_argument(
+        fmt::format("--max-batch-delay-ms {}: expected 0 to 3,600,000", args.max_batch_delay_ms));
+  }
+  config.max_batch_delay = Duration(static_cast<std::int64_t>(args.max_batch_delay_ms * 1e6));
+  config.eos_token_ids.assign(tokenizer.eos_ids().begin(), tokenizer.eos_ids().end());
+  QUIRE_RETURN_IF_ERROR(config.validate());
+  return config;
+}
+
 // Owns what a step needs besides the model runner: threads and weights.
 class InProcessExecutor final : public Executor {
  public:
@@ -24,8 +80,8 @@ class InProcessExecutor final : public Executor {
                     std::unique_ptr<ModelRunner> runner)
       : pool_(std::move(pool)), model_(std::move(model)), runner_(std::move(runner)) {}
 
-  Result<ModelRunnerOutput> execute(const SchedulerOutput& step) override {
-    return runner_->execute(step);
+  Status execute(const SchedulerOutput& step, ModelRunnerOutput& result) override {
+    return runner_->execute(step, result);
   }
 
  private:
@@ -38,11 +94,17 @@ class InProcessExecutor final : public Executor {
 
 class Engine::Impl {
  public:
-  Impl(TextBundle text, EngineInfo info, const SchedulerConfig& config, std::uint64_t seed,
+  struct Settings {
+    SamplingParams sampling_defaults;
+    std::int64_t max_logprobs = 0;
+    std::uint64_t seed = 0;
+  };
+
+  Impl(TextBundle text, EngineInfo info, const SchedulerConfig& config, Settings settings,
        std::unique_ptr<Executor> executor)
       : text_(std::move(text)),
         info_(std::move(info)),
-        seed_(seed),
+        settings_(std::move(settings)),
         outputs_(*text_.tokenizer, [this](RequestId id) { core_.abort(id); }),
         core_(config, std::move(executor), outputs_, clock_) {}
 
@@ -53,15 +115,18 @@ class Engine::Impl {
   }
 
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) {
+    SamplingParams& params = request.params;
     QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids));
-    QUIRE_RETURN_IF_ERROR(request.params.validate(info_.vocab_size));
-    const RequestId id = next_id_.fetch_add(1);
-    if (!request.params.seed) request.params.seed = random_bits(seed_, id);
-    auto params = std::make_shared<const SamplingParams>(std::move(request.params));
-    outputs_.add(id, request.prompt_token_ids, *params, std::move(sink));
+    QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, settings_.max_logprobs));
+    params.bad_words_token_ids = bad_words_token_ids(*text_.tokenizer, params.bad_words);
+    const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.n));
+    if (!params.seed) params.seed = random_bits(settings_.seed, id);
+    auto shared = std::make_shared<const SamplingParams>(std::move(params));
+    outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink));
     const Status status = core_.add({.request_id = id,
                                      .prompt_token_ids = std::move(request.prompt_token_ids),
-                                     .sampling_params = std::move(params)});
+                                     .sampling_params = std::move(shared),
+                                     .priority = request.priority});
     if (!status.ok()) {
       outputs_.remove(id);
       return status;
@@ -69,7 +134,10 @@ class Engine::Impl {
     return id;
   }
 
-  void abort(RequestId id) { core_.abort(id); }
+  void abort(RequestId id) {
+    const std::int32_t count = outputs_.num_outputs(id);
+    for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
+  }
 
   Result<std::vector<TokenId>> encode_chat(json::array messages) const {
     if (!text_.chat_template) {
@@ -94,6 +162,7 @@ class Engine::Impl {
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
   const EngineInfo& info() const { return info_; }
+  const SamplingParams& sampling_defaults() const { return settings_.sampling_defaults; }
   SchedulerStats observe() const { return core_.stats(); }
   Instant now() const { return clock_.now(); }
 
@@ -121,7 +190,7 @@ class Engine::Impl {
   SteadyClock clock_;
   TextBundle text_;
   EngineInfo info_;
-  std::uint64_t seed_;
+  Settings settings_;
   std::atomic<RequestId> next_id_ = 1;
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above
@@ -129,6 +198,7 @@ class Engine::Impl {
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args, const ProgressFn& progress) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
+  const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
   const DecoderSpec& spec = bundle.spec;
   if (static_cast<std::int64_t>(bundle.text.tokenizer->vocab_size()) > spec.vocab_size) {
@@ -137,8 +207,12 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args, const Pro
                     bundle.text.tokenizer->vocab_size(), spec.vocab_size),
         "model and tokenizer do not belong together");
   }
-  QUIRE_ASSIGN_OR_RETURN(const EngineSizes sizes,
-                         size_engine(args, spec, *bundle.weights, available_memory_bytes()));
+  QUIRE_ASSIGN_OR_RETURN(
+      const EngineSizes sizes,
+      size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits()));
+
+  QUIRE_ASSIGN_OR_RETURN(const SchedulerConfig config,
+                         scheduler_config(args, sizes, *bundle.text.tokenizer));
 
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
   QUIRE_ASSIGN_OR_RETURN(auto model,
@@ -164,22 +238,21 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args, const Pro
       .kv_cache_bytes = runner->kv_cache_bytes(),
       .kv_bytes_per_token = static_cast<std::uint64_t>(spec.kv_elements_per_token()) *
                             dtype_bytes(runner_config.kv_cache_dtype),
-      .activation_bytes = runner->activation_bytes(),
+      .plan = sizes.plan,
   };
-  SchedulerConfig config;
-  config.max_num_seqs = args.max_num_seqs;
-  config.max_num_batched_tokens = args.max_num_batched_tokens;
-  config.max_model_len = sizes.max_model_len;
-  config.block_size = args.block_size;
-  config.num_blocks = info.num_blocks;
-  const auto eos_ids = bundle.text.tokenizer->eos_ids();
-  config.eos_token_ids.assign(eos_ids.begin(), eos_ids.end());
-  QUIRE_RETURN_IF_ERROR(config.validate());
-
+  Engine::Impl::Settings settings = {
+      .sampling_defaults = {}, .max_logprobs = args.max_logprobs, .seed = args.seed};
+  if (args.generation_config == "auto") {
+    settings.sampling_defaults = bundle.sampling_defaults;
+  } else if (args.generation_config != "vllm") {
+    return Status::invalid_argument(
+        fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
+        "auto takes the model's generation_config.json, vllm none");
+  }
   auto executor =
       std::make_unique<InProcessExecutor>(std::move(pool), std::move(model), std::move(runner));
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(
-      std::move(bundle.text), std::move(info), config, args.seed, std::move(executor))));
+      std::move(bundle.text), std::move(info), config, std::move(settings), std::move(executor))));
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -189,6 +262,8 @@ Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
   return impl_->submit(std::move(request), std::move(sink));
 }
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
+
+const SamplingParams& Engine::default_sampling_params() const { return impl_->sampling_defaults(); }
 
 std::vector<TokenId> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});

@@ -83,11 +83,11 @@ void EngineCore::apply(Command command) {
 }
 
 Status EngineCore::step() {
-  QUIRE_ASSIGN_OR_RETURN(const SchedulerOutput plan, scheduler_.schedule(clock_.now()));
-  if (plan.empty()) return {};
-  QUIRE_ASSIGN_OR_RETURN(const ModelRunnerOutput result, executor_->execute(plan));
-  QUIRE_ASSIGN_OR_RETURN(auto outputs, scheduler_.update(result, clock_.now()));
-  outputs_.push(std::move(outputs));
+  QUIRE_RETURN_IF_ERROR(scheduler_.schedule(clock_.now(), plan_));
+  if (plan_.empty()) return {};
+  QUIRE_RETURN_IF_ERROR(executor_->execute(plan_, step_.result));
+  QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, clock_.now(), step_.outputs));
+  outputs_.push(step_);
   return {};
 }
 

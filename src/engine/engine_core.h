@@ -56,6 +56,9 @@ class EngineCore {
   bool stopping_ = false;
   Status failure_;  // why the engine has stopped; adds are refused with it
   SchedulerStats stats_;
+  // Reused from step to step. Engine thread only.
+  SchedulerOutput plan_;
+  StepResult step_;
   std::thread thread_;
 };
 

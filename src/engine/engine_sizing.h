@@ -6,24 +6,25 @@
 
 #include "base/status.h"
 #include "engine/api.h"
+#include "engine/model_bundle.h"
 #include "exec/model_runner.h"
-#include "models/spec.h"
-#include "weights/weight_source.h"
+#include "plan/memory_plan.h"
 
 namespace quire {
 
 struct EngineSizes {
   std::int32_t max_model_len = 0;
   ModelRunnerConfig runner;
+  MemoryPlan plan;
 };
 
-// Bytes of memory that this process may still take: what the system has available, or what the
-// cgroup's limit leaves, whichever is less.
-std::uint64_t available_memory_bytes();
+// `table_bytes`: what opening the model has put in memory (tokenizer, configuration). kConfig for
+// settings that contradict each other, kInvalidArgument for one out of range, kResourceExhausted
+// with numbers and a remedy where the memory does not suffice.
+Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
+                                std::uint64_t table_bytes, const MemoryLimits& limits);
 
-// kConfig for settings that contradict each other, kInvalidArgument for one out of range,
-// kResourceExhausted with numbers and a remedy where the memory does not suffice.
-Result<EngineSizes> size_engine(const EngineArgs& args, const DecoderSpec& spec,
-                                const WeightSource& weights, std::uint64_t available_memory);
+// Bytes that the program's heap holds now.
+std::uint64_t heap_bytes();
 
 }  // namespace quire

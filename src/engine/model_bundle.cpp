@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "engine/generation_defaults.h"
 #include "engine/tokenizer_gguf.h"
 #include "engine/tokenizer_json.h"
 #include "models/registry.h"
@@ -159,6 +160,14 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
     QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_config(JsonReader(
                                             config.get_object(), bundle.files.config->string())));
     QUIRE_ASSIGN_OR_RETURN(bundle.weights, open_safetensors(bundle.files.path));
+    QUIRE_ASSIGN_OR_RETURN(const auto generation,
+                           read_optional_object(bundle.files.generation_config));
+    if (generation.is_object()) {
+      QUIRE_ASSIGN_OR_RETURN(
+          bundle.sampling_defaults,
+          read_generation_defaults(
+              JsonReader(generation.get_object(), bundle.files.generation_config->string())));
+    }
     if (tokenizer_path.empty()) {
       QUIRE_ASSIGN_OR_RETURN(bundle.text, open_huggingface_text(bundle.files));
     }

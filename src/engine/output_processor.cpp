@@ -5,6 +5,9 @@
 namespace quire {
 namespace {
 
+// Steps whose results the output thread may be behind before the engine thread has to allocate.
+constexpr std::size_t kReservedSteps = 64;
+
 RequestMetrics metrics_of(const Request& request) {
   return {.arrival = request.arrival(),
           .first_scheduled = request.first_scheduled(),
@@ -13,17 +16,29 @@ RequestMetrics metrics_of(const Request& request) {
           .num_preemptions = request.num_preemptions()};
 }
 
+std::vector<TokenLogprob> top_of(const ModelRunnerOutput& result, std::int32_t first,
+                                 std::int32_t count) {
+  const auto begin = result.top_logprobs.begin() + first;
+  return {begin, begin + count};
+}
+
 }  // namespace
 
 OutputProcessor::State::State(const Tokenizer& tokenizer, std::span<const TokenId> prompt,
-                              const SamplingParams& params, OutputSink output_sink)
-    : detokenizer(tokenizer, /*skip_special_tokens=*/true, prompt),
-      stop(params.stop),
-      sink(std::move(output_sink)),
-      num_prompt_tokens(static_cast<std::int64_t>(prompt.size())) {}
+                              const SamplingParams& params, std::shared_ptr<Group> request,
+                              std::int32_t output_index)
+    : group(std::move(request)),
+      index(output_index),
+      detokenizer(tokenizer, params.skip_special_tokens, prompt),
+      stop(params.stop, params.include_stop_str_in_output),
+      min_tokens(params.min_tokens) {}
 
 OutputProcessor::OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort)
-    : tokenizer_(tokenizer), abort_(std::move(abort)), thread_([this] { run(); }) {}
+    : tokenizer_(tokenizer), abort_(std::move(abort)) {
+  queue_.reserve(kReservedSteps);
+  spare_.reserve(kReservedSteps);
+  thread_ = std::thread([this] { run(); });
+}
 
 void OutputProcessor::stop() {
   {
@@ -36,18 +51,49 @@ void OutputProcessor::stop() {
 
 void OutputProcessor::add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
                           const SamplingParams& params, OutputSink sink) {
-  auto state = std::make_unique<State>(tokenizer_, prompt_token_ids, params, std::move(sink));
+  auto group = std::make_shared<Group>();
+  group->request_id = request_id;
+  group->sink = std::move(sink);
+  group->num_outputs = group->num_unfinished = static_cast<std::int32_t>(params.n);
+  group->num_prompt_tokens = static_cast<std::int64_t>(prompt_token_ids.size());
+  std::vector<std::unique_ptr<State>> states;
+  for (std::int32_t i = 0; i < group->num_outputs; ++i) {
+    states.push_back(std::make_unique<State>(tokenizer_, prompt_token_ids, params, group, i));
+  }
   const std::lock_guard lock(mutex_);
-  states_.emplace(request_id, std::move(state));
+  for (auto& state : states) {
+    const RequestId output_id = request_id + static_cast<RequestId>(state->index);
+    states_.emplace(output_id, std::move(state));
+  }
+  groups_.emplace(request_id, std::move(group));
 }
 
 void OutputProcessor::remove(RequestId request_id) {
+  const std::int32_t count = num_outputs(request_id);
   const std::lock_guard lock(mutex_);
-  states_.erase(request_id);
+  for (std::int32_t i = 0; i < count; ++i) states_.erase(request_id + static_cast<RequestId>(i));
+  groups_.erase(request_id);
 }
 
-void OutputProcessor::push(std::vector<RequestStepOutput> outputs) {
-  if (!outputs.empty()) enqueue(std::move(outputs));
+std::int32_t OutputProcessor::num_outputs(RequestId request_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(request_id);
+  return found == groups_.end() ? 0 : found->second->num_outputs;
+}
+
+void OutputProcessor::push(StepResult& step) {
+  if (step.outputs.empty() && step.result.prompt_tokens.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.emplace_back(std::move(step));
+    if (spare_.empty()) {
+      step = StepResult();
+    } else {
+      step = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  wake_.notify_one();
 }
 
 void OutputProcessor::push_aborted(std::unique_ptr<const Request> request) {
@@ -71,20 +117,30 @@ void OutputProcessor::enqueue(Item item) {
 }
 
 void OutputProcessor::run() {
+  std::vector<Item> items;
+  items.reserve(kReservedSteps);
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    Item item = std::move(queue_.front());
-    queue_.pop_front();
+    items.swap(queue_);
     lock.unlock();
-    std::visit([this](const auto& content) { process(content); }, item);
+    for (Item& item : items) {
+      std::visit([this](const auto& content) { process(content); }, item);
+      if (auto* step = std::get_if<StepResult>(&item)) step->outputs.clear();
+    }
     lock.lock();
+    for (Item& item : items) {
+      auto* step = std::get_if<StepResult>(&item);
+      if (step != nullptr && spare_.size() < kReservedSteps) spare_.push_back(std::move(*step));
+    }
+    items.clear();
   }
 }
 
-void OutputProcessor::process(const Tokens& tokens) {
-  for (const RequestStepOutput& token : tokens) process_token(token);
+void OutputProcessor::process(const StepResult& step) {
+  for (const PromptToken& token : step.result.prompt_tokens) add_prompt_token(token, step.result);
+  for (const RequestStepOutput& token : step.outputs) process_token(token, step.result);
 }
 
 void OutputProcessor::process(const Aborted& request) {
@@ -102,11 +158,11 @@ void OutputProcessor::process(const Aborted& request) {
 
 void OutputProcessor::process(const Failed& failed) {
   std::vector<RequestId> ids;
-  if (failed.request_id) {
-    if (find(*failed.request_id) != nullptr) ids.push_back(*failed.request_id);
-  } else {
+  {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, state] : states_) ids.push_back(id);
+    for (const auto& [id, state] : states_) {
+      if (!failed.request_id || state->group->request_id == *failed.request_id) ids.push_back(id);
+    }
   }
   for (const RequestId id : ids) {
     RequestOutput output;
@@ -115,7 +171,27 @@ void OutputProcessor::process(const Failed& failed) {
   }
 }
 
-void OutputProcessor::process_token(const RequestStepOutput& token) {
+// A prompt that is computed again after a preemption reports its positions again: each counts once.
+void OutputProcessor::add_prompt_token(const PromptToken& token, const ModelRunnerOutput& result) {
+  const State* state = find(token.request_id);
+  if (state == nullptr || state->index != 0) return;
+  std::vector<PositionLogprobs>& prompt = state->group->prompt_logprobs;
+  if (state->num_output_tokens > 0 || token.position != std::ssize(prompt) + 1) return;
+  prompt.push_back({token.token, top_of(result, token.first_top_logprob, token.num_top_logprobs)});
+}
+
+// The text that a token adds. `ends`: it is the output's last one.
+StopMatcher::Match OutputProcessor::match_text(State& state, TokenId token_id, bool ends) const {
+  std::string piece = state.detokenizer.add(token_id);
+  if (ends) piece += state.detokenizer.flush();
+  if (state.num_output_tokens <= state.min_tokens) return {.text = std::move(piece), .stop = {}};
+  StopMatcher::Match match = state.stop.add(piece);
+  if (ends && !match.stop) match.text += state.stop.flush();
+  return match;
+}
+
+void OutputProcessor::process_token(const RequestStepOutput& token,
+                                    const ModelRunnerOutput& result) {
   State* state = find(token.request_id);
   if (state == nullptr) return;
   const Request* request = token.finished.get();
@@ -123,24 +199,23 @@ void OutputProcessor::process_token(const RequestStepOutput& token) {
     if (request != nullptr) finish(token.request_id, request, *std::move(state->last));
     return;
   }
+  const SampledToken& sampled = result.sampled[static_cast<std::size_t>(token.sampled_index)];
+  ++state->num_output_tokens;
+  state->cumulative_logprob += static_cast<double>(sampled.logprob);
   RequestOutput output;
   output.token_ids = {token.token_id};
-  output.logprobs = {token.logprob};
-  ++state->num_output_tokens;
+  output.logprobs = {{{sampled.token_id, sampled.logprob, sampled.rank},
+                      top_of(result, sampled.first_top_logprob, sampled.num_top_logprobs)}};
+  if (state->index == 0) output.prompt_logprobs = std::exchange(state->group->prompt_logprobs, {});
 
-  StopMatcher::Match match = state->stop.add(state->detokenizer.add(token.token_id));
-  if (request != nullptr && !match.stop) {
-    StopMatcher::Match tail = state->stop.add(state->detokenizer.flush());
-    match.text += tail.text;
-    match.stop = std::move(tail.stop);
-    if (!match.stop) match.text += state->stop.flush();
-  }
+  StopMatcher::Match match = match_text(*state, token.token_id, request != nullptr);
   output.text = std::move(match.text);
   if (match.stop) {
     output.finish_reason = FinishReason::kStop;
     output.stop_string = std::move(match.stop);
   } else if (request != nullptr) {
     output.finish_reason = request->finish_reason();
+    output.stop_token_id = request->stop_token_id();
   }
 
   if (request != nullptr) {
@@ -149,32 +224,40 @@ void OutputProcessor::process_token(const RequestStepOutput& token) {
     state->last = std::move(output);
     abort_(token.request_id);
   } else {
-    output.request_id = token.request_id;
-    output.num_prompt_tokens = state->num_prompt_tokens;
-    output.num_output_tokens = state->num_output_tokens;
-    state->sink(output);
+    hand_out(*state, std::move(output));
   }
 }
 
-void OutputProcessor::finish(RequestId request_id, const Request* request, RequestOutput output) {
+void OutputProcessor::hand_out(State& state, RequestOutput output) const {
+  output.request_id = state.group->request_id;
+  output.index = state.index;
+  output.num_prompt_tokens = state.group->num_prompt_tokens;
+  output.num_output_tokens = state.num_output_tokens;
+  output.cumulative_logprob = state.cumulative_logprob;
+  state.group->sink(output);
+}
+
+void OutputProcessor::finish(RequestId output_id, const Request* request, RequestOutput output) {
   std::unique_ptr<State> state;
   {
     const std::lock_guard lock(mutex_);
-    const auto it = states_.find(request_id);
+    const auto it = states_.find(output_id);
     state = std::move(it->second);
     states_.erase(it);
+    output.request_finished = --state->group->num_unfinished == 0;
+    if (output.request_finished) groups_.erase(state->group->request_id);
   }
-  output.request_id = request_id;
   output.finished = true;
-  output.num_prompt_tokens = state->num_prompt_tokens;
-  output.num_output_tokens = state->num_output_tokens;
-  if (request != nullptr) output.metrics = metrics_of(*request);
-  state->sink(output);
+  if (request != nullptr) {
+    output.num_cached_tokens = request->num_cached_tokens();
+    output.metrics = metrics_of(*request);
+  }
+  hand_out(*state, std::move(output));
 }
 
-OutputProcessor::State* OutputProcessor::find(RequestId request_id) {
+OutputProcessor::State* OutputProcessor::find(RequestId output_id) const {
   const std::lock_guard lock(mutex_);
-  const auto it = states_.find(request_id);
+  const auto it = states_.find(output_id);
   return it == states_.end() ? nullptr : it->second.get();
 }
 

@@ -1,9 +1,10 @@
 // Tokens to RequestOutputs, on a thread of its own: detokenizes, matches stop strings, calls each
-// request's sink. The engine thread only appends to its queue.
+// request's sink. The engine thread only hands over its step's results, in memory that goes to and
+// fro between the two threads, so that a step allocates nothing.
 #pragma once
 
 #include <condition_variable>
-#include <deque>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,11 +16,18 @@
 #include <vector>
 
 #include "core/scheduler.h"
+#include "core/step.h"
 #include "engine/api.h"
 #include "engine/stop_matcher.h"
 #include "text/detokenizer.h"
 
 namespace quire {
+
+// What a step gave: the scheduler's view of it, and the executor's result that it refers to.
+struct StepResult {
+  std::vector<RequestStepOutput> outputs;
+  ModelRunnerOutput result;
+};
 
 class OutputProcessor {
  public:
@@ -31,57 +39,79 @@ class OutputProcessor {
   // Hands out everything queued, then joins the thread.
   void stop();
 
-  // Announces a request; must come before any of its tokens. Any thread.
+  // Announces a request with the ids request_id .. request_id + n - 1; must come before any of its
+  // tokens. Any thread.
   void add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
            const SamplingParams& params, OutputSink sink);
 
   // Forgets a request that never reached the engine; its sink is not called.
   void remove(RequestId request_id);
 
-  // A step's tokens, a request that ended without one (aborted), one that was refused, or the end
-  // of all of them. Engine thread.
-  void push(std::vector<RequestStepOutput> outputs);
+  // How many outputs a request has (its n); 0 once all have ended. Any thread.
+  std::int32_t num_outputs(RequestId request_id) const;
+
+  // Takes a step's results and leaves an earlier step's objects in their place, to be filled again.
+  // Engine thread.
+  void push(StepResult& step);
+  // An output that ended without a token (aborted), a request that was refused, or the end of all
+  // of them. Engine thread.
   void push_aborted(std::unique_ptr<const Request> request);
   void push_failed(RequestId request_id, Status error);
   void push_all_failed(Status error);
 
  private:
+  // What the n outputs of a request have in common.
+  struct Group {
+    RequestId request_id = 0;
+    OutputSink sink;
+    std::int32_t num_outputs = 1;
+    std::int32_t num_unfinished = 1;
+    std::int64_t num_prompt_tokens = 0;
+    std::vector<PositionLogprobs> prompt_logprobs;  // until they are handed out
+  };
   struct State {
     State(const Tokenizer& tokenizer, std::span<const TokenId> prompt, const SamplingParams& params,
-          OutputSink output_sink);
+          std::shared_ptr<Group> request, std::int32_t output_index);
+    std::shared_ptr<Group> group;
+    std::int32_t index = 0;
     Detokenizer detokenizer;
     StopMatcher stop;
-    OutputSink sink;
-    std::int64_t num_prompt_tokens = 0;
+    std::int64_t min_tokens = 0;  // text of these first tokens is not searched for stop strings
     std::int64_t num_output_tokens = 0;
+    double cumulative_logprob = 0;
     // Set once a stop string has matched: the last output, which waits for the scheduler to let the
     // request go. Tokens that come meanwhile are not part of it.
     std::optional<RequestOutput> last;
   };
-  using Tokens = std::vector<RequestStepOutput>;
   using Aborted = std::unique_ptr<const Request>;
   struct Failed {
     std::optional<RequestId> request_id;  // empty: all requests
     Status error;
   };
-  using Item = std::variant<Tokens, Aborted, Failed>;
+  using Item = std::variant<StepResult, Aborted, Failed>;
 
   void enqueue(Item item);
   void run();
-  void process(const Tokens& tokens);
+  void process(const StepResult& step);
   void process(const Aborted& request);
   void process(const Failed& failed);
-  void process_token(const RequestStepOutput& token);
-  void finish(RequestId request_id, const Request* request, RequestOutput output);
-  State* find(RequestId request_id);
+  void process_token(const RequestStepOutput& token, const ModelRunnerOutput& result);
+  void add_prompt_token(const PromptToken& token, const ModelRunnerOutput& result);
+  StopMatcher::Match match_text(State& state, TokenId token_id, bool ends) const;
+  void hand_out(State& state, RequestOutput output) const;
+  void finish(RequestId output_id, const Request* request, RequestOutput output);
+  State* find(RequestId output_id) const;
 
   const Tokenizer& tokenizer_;
   std::function<void(RequestId)> abort_;
-  std::mutex mutex_;  // guards queue_, stopping_ and the map (not the states: the output thread's)
+  // Guards the queues, stopping_ and the map s (not what is in them: that is the output thread's).
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Item> queue_;
+  std::vector<Item> queue_;
+  std::vector<StepResult> spare_;  // processed, to be filled again
   bool stopping_ = false;
-  std::unordered_map<RequestId, std::unique_ptr<State>> states_;
+  std::unordered_map<RequestId, std::unique_ptr<State>> states_;  // by the id of each output
+  std::unordered_map<RequestId, std::shared_ptr<Group>> groups_;  // by the id of the first
   std::thread thread_;
 };
 

@@ -30,7 +30,8 @@ StopMatcher::Match StopMatcher::add(std::string_view piece) {
     }
   }
   if (matched != nullptr) {
-    return {.text = held_.substr(0, first_end - matched->size()), .stop = *matched};
+    const std::size_t end = include_ ? first_end : first_end - matched->size();
+    return {.text = held_.substr(0, end), .stop = *matched};
   }
 
   std::size_t keep = 0;

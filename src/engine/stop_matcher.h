@@ -11,10 +11,12 @@ namespace quire {
 
 class StopMatcher {
  public:
-  explicit StopMatcher(std::vector<std::string> stop) : stop_(std::move(stop)) {}
+  // `include`: a stop string is itself part of the text that is handed out.
+  explicit StopMatcher(std::vector<std::string> stop, bool include = false)
+      : stop_(std::move(stop)), include_(include) {}
 
   struct Match {
-    std::string text;                 // safe to hand out: what lies before the stop string
+    std::string text;                 // safe to hand out: up to the stop string, or its end
     std::optional<std::string> stop;  // the stop string, once one is complete
   };
   // Adds a piece. Among several matches the one that ends first counts, wherever the borders of the
@@ -26,6 +28,7 @@ class StopMatcher {
 
  private:
   std::vector<std::string> stop_;
+  bool include_;
   std::string held_;
 };
 

@@ -29,7 +29,9 @@ Status InputBatch::apply_diffs(const SchedulerOutput& step) {
   for (const RequestId id : step.removed_request_ids) requests_.erase(id);
   for (const NewRequestData& data : step.new_requests) {
     RequestState state;
-    state.token_ids = data.token_ids;
+    state.token_ids.assign(data.token_ids.begin(), data.token_ids.end());
+    const auto blocks = step.blocks_of(data);
+    state.block_ids.assign(blocks.begin(), blocks.end());
     state.num_prompt_tokens = data.num_prompt_tokens;
     state.params = data.sampling_params;
     if (!requests_.emplace(data.request_id, std::move(state)).second) {
@@ -85,8 +87,8 @@ Status InputBatch::prepare(const SchedulerOutput& step) {
     const auto it = requests_.find(scheduled.request_id);
     if (it == requests_.end()) return unknown_request(scheduled.request_id);
     RequestState& state = it->second;
-    state.block_ids.insert(state.block_ids.end(), scheduled.new_block_ids.begin(),
-                           scheduled.new_block_ids.end());
+    const auto new_blocks = step.new_blocks_of(scheduled);
+    state.block_ids.insert(state.block_ids.end(), new_blocks.begin(), new_blocks.end());
     QUIRE_RETURN_IF_ERROR(lay_out(scheduled, state));
   }
   return {};

@@ -46,6 +46,11 @@ KvLayout kv_layout(const DecoderSpec& spec, const ModelRunnerConfig& config) {
 
 }  // namespace
 
+std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
+                                          const ModelRunnerConfig& config) {
+  return kv_layout(spec, config).block_bytes() * static_cast<std::uint64_t>(spec.num_layers);
+}
+
 std::uint64_t ModelRunner::activation_bytes(const DecoderSpec& spec,
                                             const ModelRunnerConfig& config, int num_threads) {
   return memory_parts(spec, config, num_threads).total();
@@ -86,12 +91,12 @@ ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& ta
                           static_cast<std::int32_t>(model.spec().num_kv_heads));
 }
 
-Result<ModelRunnerOutput> ModelRunner::execute(const SchedulerOutput& step) {
+Status ModelRunner::execute(const SchedulerOutput& step, ModelRunnerOutput& result) {
   QUIRE_RETURN_IF_ERROR(batch_.prepare(step));
-  ModelRunnerOutput output;
-  output.step_id = step.step_id;
+  result.clear();
+  result.step_id = step.step_id;
   for (const BlockCopy& copy : step.block_copies) kv_.copy_block(copy.source, copy.destination);
-  if (batch_.num_tokens() == 0) return output;
+  if (batch_.num_tokens() == 0) return {};
 
   attention_plan_.build(batch_.attention_batch(), kv_.layout().num_kv_heads);
   ForwardContext ctx = {.ops = ops_,
@@ -107,16 +112,16 @@ Result<ModelRunnerOutput> ModelRunner::execute(const SchedulerOutput& step) {
   model_.forward(ctx, hidden_);
 
   const auto& sample_rows = batch_.sample_rows();
-  if (sample_rows.empty()) return output;
+  if (sample_rows.empty()) return {};
   sample_row_indices_.clear();
   for (const InputBatch::SampleRow& row : sample_rows) sample_row_indices_.push_back(row.row);
   model_.logits(ctx, hidden_, sample_row_indices_.data(),
                 static_cast<std::int64_t>(sample_rows.size()), normed_, logits_);
-  QUIRE_ASSIGN_OR_RETURN(output.sampled, sampler_.sample(ops_, logits_, sample_rows));
-  for (const SampledToken& token : output.sampled) {
+  QUIRE_ASSIGN_OR_RETURN(result.sampled, sampler_.sample(ops_, logits_, sample_rows));
+  for (const SampledToken& token : result.sampled) {
     batch_.append_token(token.request_id, token.token_id);
   }
-  return output;
+  return {};
 }
 
 }  // namespace quire

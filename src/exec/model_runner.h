@@ -32,13 +32,16 @@ class ModelRunner final : public Executor {
                                                      const OpTable& table,
                                                      const ModelRunnerConfig& config);
 
-  Result<ModelRunnerOutput> execute(const SchedulerOutput& step) override;
+  Status execute(const SchedulerOutput& step, ModelRunnerOutput& result) override;
 
   // Logits of the last executed step's sampled rows: [sampled][vocab_size]. For tests and tools.
   const float* last_logits() const { return logits_; }
 
   std::uint64_t kv_cache_bytes() const { return kv_.size_bytes(); }
   std::uint64_t activation_bytes() const { return memory_.size(); }
+
+  // Bytes of one block of the KV cache, in all layers.
+  static std::uint64_t kv_block_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
 
   // Bytes of activations and workspace for a model and its limits.
   static std::uint64_t activation_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config,

@@ -5,8 +5,13 @@
 #include "kernels/attention_plan.h"
 #include "kernels/attention_scratch.h"
 #include "kernels/matmul_kernel.h"
+#include "kernels/packed_weight.h"
 
 namespace quire {
+
+std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs) {
+  return packed_bytes(layout_of(encoding), outputs, inputs);
+}
 
 std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_per_kv_head) {
   const std::int64_t rows = std::int64_t{kMaxQueriesPerWork} * heads_per_kv_head;

@@ -4,10 +4,16 @@
 
 #include <fmt/format.h>
 
+#include "nn/rotary.h"
+
 namespace quire {
 
 std::string TensorNames::name(TensorRole role, std::int64_t layer) const {
   return fmt::format(fmt::runtime(patterns[static_cast<int>(role)]), layer);
+}
+
+std::uint64_t DecoderSpec::rotary_bytes(std::int64_t max_positions) const {
+  return RotaryTable::bytes(max_positions, static_cast<std::int32_t>(head_dim));
 }
 
 Status DecoderSpec::validate(std::string_view where) const {

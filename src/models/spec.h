@@ -55,6 +55,9 @@ struct DecoderSpec {
   // Elements of keys and values that one token leaves in the cache, over all layers.
   std::int64_t kv_elements_per_token() const { return 2 * num_layers * kv_width(); }
 
+  // Bytes of the rotary tables for sequences of up to `max_positions` tokens.
+  std::uint64_t rotary_bytes(std::int64_t max_positions) const;
+
   // All sizes positive, within limits and consistent with each other; `where` names the source.
   Status validate(std::string_view where) const;
 };

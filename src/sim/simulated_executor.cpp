@@ -31,7 +31,7 @@ SimulatedExecutor::SimulatedExecutor(const SimulatedExecutorConfig& config, Virt
              static_cast<std::size_t>(config.block_size)),
       num_holders_(static_cast<std::size_t>(config.num_blocks)) {}
 
-Result<ModelRunnerOutput> SimulatedExecutor::execute(const SchedulerOutput& plan) {
+Status SimulatedExecutor::execute(const SchedulerOutput& plan, ModelRunnerOutput& result) {
   if (plan.step_id <= last_step_) {
     return broken("step {} comes after step {}", plan.step_id, last_step_);
   }
@@ -52,7 +52,7 @@ Result<ModelRunnerOutput> SimulatedExecutor::execute(const SchedulerOutput& plan
       return broken("request {} is scheduled twice in step {}", scheduled.request_id, plan.step_id);
     }
     request.last_step = plan.step_id;
-    for (const BlockId block_id : scheduled.new_block_ids) {
+    for (const BlockId block_id : plan.new_blocks_of(scheduled)) {
       if (!valid(block_id)) {
         return broken("request {} is given block {}, which does not exist", scheduled.request_id,
                       block_id);
@@ -67,8 +67,8 @@ Result<ModelRunnerOutput> SimulatedExecutor::execute(const SchedulerOutput& plan
                   plan.total_num_scheduled_tokens, num_scheduled_tokens);
   }
 
-  ModelRunnerOutput output;
-  output.step_id = plan.step_id;
+  result.clear();
+  result.step_id = plan.step_id;
   for (const ScheduledRequest& scheduled : plan.scheduled) {
     RequestCopy& request = requests_.at(scheduled.request_id);
     QUIRE_RETURN_IF_ERROR(check_scheduled(scheduled, request));
@@ -76,10 +76,10 @@ Result<ModelRunnerOutput> SimulatedExecutor::execute(const SchedulerOutput& plan
     if (!scheduled.samples) continue;
     const TokenId token = simulated_token(request.history.back(), config_.vocab_size);
     request.history.push_back(extend_history(request.history.back(), token));
-    output.sampled.push_back({scheduled.request_id, token, 0.0F});
+    result.sampled.push_back({.request_id = scheduled.request_id, .token_id = token});
   }
   clock_.advance(config_.step_time + config_.token_time * num_scheduled_tokens);
-  return output;
+  return {};
 }
 
 Status SimulatedExecutor::forget(const SchedulerOutput& plan) {

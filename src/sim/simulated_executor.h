@@ -40,7 +40,7 @@ class SimulatedExecutor : public Executor {
   SimulatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock);
 
   // kInternal naming the request and the rule for a plan that a real executor could not carry out.
-  Result<ModelRunnerOutput> execute(const SchedulerOutput& plan) override;
+  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override;
 
   std::size_t num_requests() const { return requests_.size(); }
   // The executor's copy of a block table; nullptr if it does not know the request.

@@ -1,0 +1,39 @@
+#include "engine/generation_defaults.h"
+
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace quire {
+namespace {
+
+template <typename T>
+Status take(Result<std::optional<T>> found, T& target) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, std::move(found));
+  if (value) target = *value;
+  return {};
+}
+
+}  // namespace
+
+Result<SamplingParams> read_generation_defaults(const JsonReader& generation_config) {
+  SamplingParams params;
+  QUIRE_RETURN_IF_ERROR(
+      take(generation_config.find_double("repetition_penalty"), params.repetition_penalty));
+  QUIRE_RETURN_IF_ERROR(take(generation_config.find_double("temperature"), params.temperature));
+  QUIRE_RETURN_IF_ERROR(take(generation_config.find_int("top_k"), params.top_k));
+  QUIRE_RETURN_IF_ERROR(take(generation_config.find_double("top_p"), params.top_p));
+  QUIRE_RETURN_IF_ERROR(take(generation_config.find_double("min_p"), params.min_p));
+  QUIRE_RETURN_IF_ERROR(take(generation_config.find_int("max_new_tokens"), params.max_tokens));
+  QUIRE_ASSIGN_OR_RETURN(const auto do_sample, generation_config.find_bool("do_sample"));
+  if (do_sample && !*do_sample) params.temperature = 0;
+  // No token id is among them, so that the size of the vocabulary does not matter.
+  const Status valid = params.validate(std::numeric_limits<std::int32_t>::max());
+  if (!valid.ok()) {
+    return Status::bad_model(fmt::format("{}: {}", generation_config.where(), valid.message()),
+                             "correct the file, or start with --generation-config vllm");
+  }
+  return params;
+}
+
+}  // namespace quire

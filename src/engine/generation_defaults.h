@@ -1,0 +1,16 @@
+// The sampling defaults that a model brings: generation_config.json.
+#pragma once
+
+#include "base/json.h"
+#include "base/status.h"
+#include "core/sampling_params.h"
+
+namespace quire {
+
+// vLLM's defaults of SamplingParams, and on top of them repetition_penalty, temperature, top_k,
+// top_p, min_p and max_new_tokens of a generation_config.json; temperature 0 where it says
+// `do_sample: false`. (End-of-sequence ids are read with the tokenizer.) kBadModel naming file and
+// key for a value of another type or out of range.
+Result<SamplingParams> read_generation_defaults(const JsonReader& generation_config);
+
+}  // namespace quire

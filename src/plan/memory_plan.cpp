@@ -1,0 +1,157 @@
+#include "plan/memory_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "kernels/sizing.h"
+
+namespace quire {
+namespace {
+
+std::string mebibytes(std::uint64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1U << 20));
+}
+
+// Blocks of the pool, and what held them down.
+struct PoolSize {
+  std::int64_t blocks = 0;
+  std::uint64_t bytes = 0;  // that the pool may take
+};
+
+PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
+  const std::uint64_t bytes = input.kv_cache_memory_bytes.value_or(memory_left / 4);
+  const std::int64_t wanted = ceil_div(input.max_model_len, input.block_size) * input.max_num_seqs;
+  const auto affordable = static_cast<std::int64_t>(std::min<std::uint64_t>(
+      bytes / input.kv_block_bytes, std::numeric_limits<std::int32_t>::max()));
+  return {.blocks = std::min(wanted, affordable), .bytes = bytes};
+}
+
+std::string budget_text(const MemoryPlan& plan, double utilization) {
+  const std::string_view whose =
+      plan.limits.cgroup ? "the cgroup's limit" : "this machine's memory";
+  return fmt::format("{} ({:.0f}% of {}, {}, of which {} are free now)", mebibytes(plan.budget),
+                     utilization * 100, whose, mebibytes(plan.limits.total),
+                     mebibytes(plan.limits.available));
+}
+
+}  // namespace
+
+double MemoryPlan::full_sequences() const {
+  return static_cast<double>(kv_tokens()) / max_model_len;
+}
+
+std::string MemoryPlan::to_text() const {
+  std::string text;
+  const auto line = [&](std::string_view name, std::uint64_t bytes, const std::string& detail) {
+    text += fmt::format("{:<14}{:>12}{}{}\n", name, mebibytes(bytes), detail.empty() ? "" : "  ",
+                        detail);
+  };
+  line("weights", weight_bytes, "");
+  line("KV cache", kv_cache_bytes,
+       fmt::format("{} blocks of {} tokens: {} tokens, {:.1f} sequences of {}", num_blocks,
+                   block_size, kv_tokens(), full_sequences(), max_model_len));
+  line("activations", activation_bytes, "");
+  line("workspace", workspace_bytes, "");
+  line("tables", table_bytes, "");
+  line("all", total(), fmt::format("of {} that it may take", mebibytes(budget)));
+  return text;
+}
+
+json::object MemoryPlan::to_json() const {
+  return {{"weight_bytes", weight_bytes},
+          {"kv_cache_bytes", kv_cache_bytes},
+          {"activation_bytes", activation_bytes},
+          {"workspace_bytes", workspace_bytes},
+          {"table_bytes", table_bytes},
+          {"total_bytes", total()},
+          {"num_blocks", num_blocks},
+          {"block_size", block_size},
+          {"kv_tokens", kv_tokens()},
+          {"max_model_len", max_model_len},
+          {"full_sequences", full_sequences()},
+          {"budget_bytes", budget},
+          {"memory_total_bytes", limits.total},
+          {"memory_available_bytes", limits.available},
+          {"memory_limit", limits.cgroup ? "cgroup" : "machine"}};
+}
+
+std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
+                                   std::int64_t max_positions) {
+  std::uint64_t bytes = spec.rotary_bytes(max_positions);
+  const std::string output = spec.names->name(TensorRole::kOutput);
+  for (const TensorInfo& tensor : source.tensors()) {
+    // Where embeddings are tied, some files repeat them; they are not loaded.
+    if (spec.tie_word_embeddings && tensor.name == output) continue;
+    if (tensor.shape.size() == 2) {
+      bytes += packed_weight_bytes(tensor.encoding, tensor.shape[0], tensor.shape[1]);
+    } else if (tensor.shape.size() == 1) {
+      bytes += static_cast<std::uint64_t>(tensor.shape[0]) * sizeof(float);
+    }
+  }
+  return bytes;
+}
+
+Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLimits& limits) {
+  const double utilization = input.gpu_memory_utilization;
+  if (!(utilization > 0 && utilization <= 1)) {
+    return Status::invalid_argument(
+        fmt::format("--gpu-memory-utilization {}: expected a share in (0, 1]", utilization));
+  }
+  MemoryPlan plan;
+  plan.weight_bytes = input.weight_bytes;
+  plan.activation_bytes = input.activation_bytes;
+  plan.workspace_bytes = input.workspace_bytes;
+  plan.table_bytes = input.table_bytes;
+  plan.block_size = input.block_size;
+  plan.max_model_len = input.max_model_len;
+  plan.limits = limits;
+  const double share = utilization * static_cast<double>(limits.total);
+  // Tables are in memory already: they are not part of what is free.
+  plan.budget = std::min(static_cast<std::uint64_t>(share), limits.available + input.table_bytes);
+
+  const std::uint64_t fixed = plan.total();
+  if (fixed >= plan.budget) {
+    const bool weights_alone = plan.weight_bytes >= plan.budget;
+    return Status::resource_exhausted(
+        fmt::format("the weights take {}, activations and workspace {}, which leaves nothing for "
+                    "the KV cache within {}",
+                    mebibytes(plan.weight_bytes),
+                    mebibytes(plan.activation_bytes + plan.workspace_bytes),
+                    budget_text(plan, utilization)),
+        weights_alone ? "free memory, raise --gpu-memory-utilization, or use a smaller or more "
+                        "strongly quantized model"
+                      : "lower --max-num-batched-tokens or --max-num-seqs");
+  }
+  const PoolSize pool = pool_size(input, plan.budget - fixed);
+  const std::int64_t per_sequence = ceil_div(input.max_model_len, input.block_size);
+  if (pool.blocks < per_sequence) {
+    return Status::resource_exhausted(
+        fmt::format("a KV cache of {} holds {} blocks of {} tokens; one sequence of "
+                    "--max-model-len {} needs {} blocks, {}",
+                    mebibytes(pool.bytes), pool.blocks, input.block_size, input.max_model_len,
+                    per_sequence,
+                    mebibytes(static_cast<std::uint64_t>(per_sequence) * input.kv_block_bytes)),
+        input.kv_cache_memory_bytes ? "raise --kv-cache-memory-bytes or lower --max-model-len"
+                                    : "lower --max-model-len, or set --kv-cache-memory-bytes");
+  }
+  plan.num_blocks = pool.blocks;
+  plan.kv_cache_bytes = static_cast<std::uint64_t>(pool.blocks) * input.kv_block_bytes;
+  plan.table_bytes += static_cast<std::uint64_t>(pool.blocks) * input.block_table_bytes;
+  if (plan.total() > plan.budget) {
+    return Status::resource_exhausted(
+        fmt::format("the plan takes {}: weights {}, KV cache {}, activations and workspace {}; it "
+                    "may take {}",
+                    mebibytes(plan.total()), mebibytes(plan.weight_bytes),
+                    mebibytes(plan.kv_cache_bytes),
+                    mebibytes(plan.activation_bytes + plan.workspace_bytes),
+                    budget_text(plan, utilization)),
+        "lower --kv-cache-memory-bytes, or raise --gpu-memory-utilization");
+  }
+  return plan;
+}
+
+}  // namespace quire

@@ -1,0 +1,70 @@
+// What an engine will take of this machine's memory, from file headers and flags, before anything
+// is loaded. Printed at start and by `quire inspect`; what does not fit is refused here, with the
+// numbers and the flag to change.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "models/spec.h"
+#include "plan/memory_limits.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+
+// Everything that the plan is made from. Sizes that belong to the executor come from its own static
+// functions; the rest is computed here.
+struct MemoryPlanInput {
+  std::uint64_t weight_bytes = 0;       // planned_weight_bytes()
+  std::uint64_t kv_block_bytes = 0;     // one block, all layers
+  std::uint64_t activation_bytes = 0;   // of a step: hidden states, logits, sampling, batch arrays
+  std::uint64_t workspace_bytes = 0;    // scratch of the kernels
+  std::uint64_t table_bytes = 0;        // tokenizer, configuration: already in memory
+  std::uint64_t block_table_bytes = 0;  // bookkeeping of one block
+
+  std::int32_t block_size = 0;
+  std::int32_t max_model_len = 0;
+  std::int32_t max_num_seqs = 0;
+  std::optional<std::uint64_t> kv_cache_memory_bytes;  // --kv-cache-memory-bytes
+  double gpu_memory_utilization = 0.9;                 // --gpu-memory-utilization, in (0, 1]
+};
+
+struct MemoryPlan {
+  std::uint64_t weight_bytes = 0;
+  std::uint64_t kv_cache_bytes = 0;
+  std::uint64_t activation_bytes = 0;
+  std::uint64_t workspace_bytes = 0;
+  std::uint64_t table_bytes = 0;
+  std::int64_t num_blocks = 0;
+  std::int32_t block_size = 0;
+  std::int32_t max_model_len = 0;
+  std::uint64_t budget = 0;  // what the plan may take at most
+  MemoryLimits limits;
+
+  std::uint64_t total() const {
+    return weight_bytes + kv_cache_bytes + activation_bytes + workspace_bytes + table_bytes;
+  }
+  std::int64_t kv_tokens() const { return num_blocks * block_size; }
+  // Sequences of max_model_len tokens that the KV cache holds at once.
+  double full_sequences() const;
+
+  // A table for people, and the same for programs.
+  std::string to_text() const;
+  json::object to_json() const;
+};
+
+// Bytes of a model's weights as packed in memory: matrices in the layout of their encoding, vectors
+// and rotary tables in float32.
+std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
+                                   std::int64_t max_positions);
+
+// The KV cache gets what --kv-cache-memory-bytes says, else what max_num_seqs sequences of
+// max_model_len need, at most a quarter of the memory that the weights leave. Errors:
+// kResourceExhausted where everything together is over the budget, or the KV cache cannot hold one
+// sequence; kInvalidArgument for a utilization out of range.
+Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLimits& limits);
+
+}  // namespace quire

@@ -1,0 +1,117 @@
+#include "plan/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint64_t kMiB = 1U << 20;
+
+MemoryPlanInput small_input() {
+  MemoryPlanInput input;
+  input.weight_bytes = 100 * kMiB;
+  input.kv_block_bytes = 64 * 1024;
+  input.activation_bytes = 10 * kMiB;
+  input.workspace_bytes = 2 * kMiB;
+  input.table_bytes = 3 * kMiB;
+  input.block_table_bytes = 100;
+  input.block_size = 16;
+  input.max_model_len = 1024;
+  input.max_num_seqs = 8;
+  return input;
+}
+
+MemoryLimits limits_of(std::uint64_t total, std::uint64_t available) {
+  return {.total = total, .available = available, .cgroup = false};
+}
+
+TEST(MemoryPlan, GivesEverySequenceRoomWhereThereIsEnough) {
+  const auto plan = make_memory_plan(small_input(), limits_of(4096 * kMiB, 4000 * kMiB));
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->num_blocks, 8 * 1024 / 16);
+  EXPECT_EQ(plan->kv_tokens(), 8 * 1024);
+  EXPECT_DOUBLE_EQ(plan->full_sequences(), 8.0);
+  EXPECT_EQ(plan->kv_cache_bytes, 512U * 64 * 1024);
+  EXPECT_EQ(plan->table_bytes, 3 * kMiB + 512 * 100);
+  EXPECT_EQ(plan->total(), (100 + 10 + 2 + 3 + 32) * kMiB + 512 * 100);
+  EXPECT_EQ(plan->budget, 4096 * kMiB * 9 / 10);
+}
+
+TEST(MemoryPlan, ThePoolTakesAtMostAQuarterOfWhatIsLeft) {
+  MemoryPlanInput input = small_input();
+  input.max_num_seqs = 256;
+  // 1000 MiB at 90%, less 115 MiB, over four.
+  const auto plan = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->num_blocks, static_cast<std::int64_t>((900 - 115) * kMiB / 4 / (64 * 1024)));
+}
+
+TEST(MemoryPlan, TheFlagSetsThePool) {
+  MemoryPlanInput input = small_input();
+  input.kv_cache_memory_bytes = 8 * kMiB;
+  const auto plan = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->num_blocks, 128);
+}
+
+TEST(MemoryPlan, WeightsThatDoNotFitAreRefusedWithNumbers) {
+  const auto plan = make_memory_plan(small_input(), limits_of(4096 * kMiB, 90 * kMiB));
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(plan.status().message(), HasSubstr("100.0 MiB"));
+  EXPECT_THAT(plan.status().message(), HasSubstr("90.0 MiB are free"));
+  EXPECT_THAT(plan.status().remedy(), HasSubstr("--gpu-memory-utilization"));
+}
+
+TEST(MemoryPlan, ActivationsThatDoNotFitNameTheirFlags) {
+  MemoryPlanInput input = small_input();
+  input.activation_bytes = 900 * kMiB;
+  const auto plan = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
+  ASSERT_FALSE(plan.ok());
+  EXPECT_THAT(plan.status().remedy(), HasSubstr("--max-num-batched-tokens"));
+}
+
+TEST(MemoryPlan, APoolTooSmallForOneSequenceIsRefused) {
+  MemoryPlanInput input = small_input();
+  input.kv_cache_memory_bytes = 2 * kMiB;
+  const auto plan = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
+  ASSERT_FALSE(plan.ok());
+  EXPECT_THAT(plan.status().message(), HasSubstr("--max-model-len 1024 needs 64 blocks"));
+  EXPECT_THAT(plan.status().remedy(), HasSubstr("--kv-cache-memory-bytes"));
+}
+
+TEST(MemoryPlan, APoolOverTheBudgetIsRefused) {
+  MemoryPlanInput input = small_input();
+  input.max_num_seqs = 4096;
+  input.kv_cache_memory_bytes = 2000 * kMiB;
+  const auto plan = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(plan.status().remedy(), HasSubstr("--kv-cache-memory-bytes"));
+}
+
+TEST(MemoryPlan, UtilizationLimitsTheBudgetAndHasARange) {
+  MemoryPlanInput input = small_input();
+  input.gpu_memory_utilization = 0.25;
+  const auto plan = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->budget, 250 * kMiB);
+  for (const double wrong : {0.0, -1.0, 1.01}) {
+    input.gpu_memory_utilization = wrong;
+    const auto refused = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(MemoryPlan, TextAndJsonHaveTheSameNumbers) {
+  const auto plan = make_memory_plan(small_input(), limits_of(4096 * kMiB, 4000 * kMiB)).value();
+  EXPECT_THAT(plan.to_text(), HasSubstr("512 blocks of 16 tokens: 8192 tokens, 8.0 sequences"));
+  EXPECT_EQ(plan.to_json().at("total_bytes").to_number<std::uint64_t>(), plan.total());
+}
+
+}  // namespace
+}  // namespace quire
