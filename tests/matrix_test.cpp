@@ -85,7 +85,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
     args.kv_cache_memory_bytes =
         kv_bytes_per_token * static_cast<std::uint64_t>(corpus.max_model_len) * 9 / 8;
   }
-  auto engine = Engine::create(args, nullptr);
+  auto engine = Engine::create(args, {});
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
   if (!engine.ok()) return {};
   Collector collector(corpus.prompts.size());
@@ -113,7 +113,7 @@ std::uint64_t kv_bytes_per_token(const Corpus& corpus) {
   EngineArgs args;
   args.model = corpus.model;
   args.max_num_seqs = 1;
-  const auto engine = Engine::create(args, nullptr);
+  const auto engine = Engine::create(args, {});
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
   return engine.ok() ? (*engine)->info().kv_bytes_per_token : 0;
 }
@@ -214,7 +214,7 @@ TEST(FreeRunning, SmolLm2FollowsTheReference) {
   args.model = smollm2();
   args.max_num_seqs = 40;
   args.max_model_len = 512;
-  auto engine = Engine::create(args, nullptr);
+  auto engine = Engine::create(args, {});
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   Collector collector(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {

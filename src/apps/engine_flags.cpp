@@ -45,6 +45,41 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
             "what is free)",
             1, std::numeric_limits<std::int64_t>::max())
       ->group(group);
+  app.add_option(
+         "--gpu-memory-utilization", args.gpu_memory_utilization,
+         "Share of this machine's memory (or the cgroup's limit) that weights, KV cache and "
+         "activations may take together")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--prefault", args.prefault, "Touch all memory at start, not on first use")
+      ->group(group);
+  app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", args.enable_prefix_caching,
+               "Reuse the KV blocks of equal prompt beginnings (default: on)")
+      ->group(group);
+  app.add_flag("--enable-chunked-prefill,!--no-enable-chunked-prefill", args.enable_chunked_prefill,
+               "Spread long prompts over steps (default: on)")
+      ->group(group);
+  app.add_option("--scheduling-policy", args.scheduling_policy,
+                 "Who goes first: fcfs (arrival) or priority")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--batching", args.batching,
+                 "When a batch's members change: continuous, static or dynamic")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--max-batch-delay-ms", args.max_batch_delay_ms,
+                 "How long --batching dynamic waits for a batch to fill")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--max-logprobs", args.max_logprobs,
+                 "Alternatives that a request may ask for with logprobs")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--generation-config", args.generation_config,
+                 "Sampling defaults: auto (the model's generation_config.json) or vllm (none)")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--seed", args.seed, "Seed of requests that bring none")
       ->capture_default_str()
       ->group(group);
@@ -66,9 +101,13 @@ Result<std::unique_ptr<Engine>> start_engine(EngineArgs args) {
     QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
   }
   ProgressBar bar("loading", "MB");
-  auto engine = Engine::create(args, [&](std::uint64_t done, std::uint64_t total) {
-    bar.update(static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6, "");
-  });
+  auto engine = Engine::create(
+      args, {.planned = [](const MemoryPlan& plan) { fmt::print(stderr, "{}\n", plan.to_line()); },
+             .loaded =
+                 [&](std::uint64_t done, std::uint64_t total) {
+                   bar.update(static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6,
+                              "");
+                 }});
   bar.clear();
   return engine;
 }

@@ -7,6 +7,7 @@
 
 #include "apps/commands.h"
 #include "apps/engine_flags.h"
+#include "engine/engine_sizing.h"
 #include "engine/model_bundle.h"
 #include "kernels/packed_weight.h"
 #include "models/decoder_model.h"
@@ -15,8 +16,7 @@ namespace quire {
 namespace {
 
 struct InspectFlags {
-  std::string model;
-  std::string tokenizer;
+  EngineArgs engine;
   bool json = false;
   bool tensors = false;
 };
@@ -44,7 +44,7 @@ std::map<std::string, EncodingTotal> encoding_totals(const WeightSource& weights
   return totals;
 }
 
-void print_json(const ModelBundle& bundle) {
+void print_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   const DecoderSpec& spec = bundle.spec;
   json::object report;
   report["model"] = bundle.name;
@@ -69,6 +69,11 @@ void print_json(const ModelBundle& bundle) {
         {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
   }
   report["encodings"] = std::move(encodings);
+  if (sizes.ok()) {
+    report["memory_plan"] = sizes->plan.to_json();
+  } else {
+    report["memory_plan_error"] = sizes.status().to_string();
+  }
   json::array tensors;
   for (const TensorInfo& tensor : bundle.weights->tensors()) {
     json::array shape(tensor.shape.begin(), tensor.shape.end());
@@ -83,7 +88,7 @@ void print_json(const ModelBundle& bundle) {
   fmt::print("{}\n", json::serialize(report));
 }
 
-void print_text(const ModelBundle& bundle, bool list_tensors) {
+void print_text(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bool list_tensors) {
   const DecoderSpec& spec = bundle.spec;
   const auto line = [](std::string_view name, const std::string& value) {
     fmt::print("{:<20}{}\n", name, value);
@@ -110,6 +115,7 @@ void print_text(const ModelBundle& bundle, bool list_tensors) {
     all.bytes += total.bytes;
   }
   fmt::print("{:<10}{:>9}{:>16}{:>16}\n", "all", all.tensors, all.elements, all.bytes);
+  if (sizes.ok()) fmt::print("\nmemory plan\n{}", sizes->plan.to_text());
   if (!list_tensors) return;
   fmt::print("\n{:<48}{:<8}{:>20}{:>14}\n", "tensor", "", "shape", "bytes");
   for (const TensorInfo& tensor : bundle.weights->tensors()) {
@@ -119,29 +125,29 @@ void print_text(const ModelBundle& bundle, bool list_tensors) {
 }
 
 Status run_inspect(InspectFlags flags) {
-  if (flags.model.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(flags.model, bundled_model());
+  EngineArgs& args = flags.engine;
+  if (args.model.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
   }
-  QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(flags.model, flags.tokenizer));
+  const std::uint64_t heap_before = heap_bytes();
+  QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(args.model, args.tokenizer));
   QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
+  const auto sizes = size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits());
   if (flags.json) {
-    print_json(bundle);
+    print_json(bundle, sizes);
   } else {
-    print_text(bundle, flags.tensors);
+    print_text(bundle, sizes, flags.tensors);
   }
-  return {};
+  return sizes.status();
 }
 
 }  // namespace
 
 Command add_inspect(CLI::App& app) {
   auto flags = std::make_shared<InspectFlags>();
-  app.add_option("--model", flags->model,
-                 "Model folder in Hugging Face layout, or a .gguf file (default: the bundled "
-                 "model)");
-  app.add_option("--tokenizer", flags->tokenizer, "Where the tokenizer lies, if not in the model");
   app.add_flag("--tensors", flags->tensors, "List every tensor");
   app.add_flag("--json", flags->json, "Print one JSON object, tensors included");
+  add_engine_flags(app, flags->engine);
   return [flags] { return run_inspect(*flags); };
 }
 

@@ -117,13 +117,18 @@ struct EngineInfo {
   MemoryPlan plan;
 };
 
-// Progress of loading, in bytes of the checkpoint.
-using ProgressFn = std::function<void(std::uint64_t done, std::uint64_t total)>;
+// What happens while an engine starts; each may be empty.
+struct StartObserver {
+  std::function<void(const MemoryPlan& plan)> planned;  // before anything is loaded
+  // Progress of loading, in bytes of the checkpoint.
+  std::function<void(std::uint64_t done, std::uint64_t total)> loaded;
+};
 
 class Engine {
  public:
   // Loads the model and starts the engine's threads. Errors name file, key or tensor.
-  static Result<std::unique_ptr<Engine>> create(const EngineArgs& args, const ProgressFn& progress);
+  static Result<std::unique_ptr<Engine>> create(const EngineArgs& args,
+                                                const StartObserver& observer);
   ~Engine();  // aborts what runs, then joins the threads
 
   Engine(const Engine&) = delete;

@@ -196,7 +196,8 @@ class Engine::Impl {
   EngineCore core_;  // last: its thread uses all of the above
 };
 
-Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args, const ProgressFn& progress) {
+Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
+                                               const StartObserver& observer) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
@@ -214,9 +215,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args, const Pro
   QUIRE_ASSIGN_OR_RETURN(const SchedulerConfig config,
                          scheduler_config(args, sizes, *bundle.text.tokenizer));
 
+  if (observer.planned) observer.planned(sizes.plan);
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
-  QUIRE_ASSIGN_OR_RETURN(auto model,
-                         Model::load(spec, *bundle.weights, sizes.max_model_len, *pool, progress));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto model, Model::load(spec, *bundle.weights, sizes.max_model_len, *pool, observer.loaded));
   bundle.weights.reset();  // packed: the mapping is not needed any more
   QUIRE_ASSIGN_OR_RETURN(auto runner,
                          ModelRunner::create(*model, *pool, op_table(level), sizes.runner));

@@ -61,6 +61,15 @@ std::string MemoryPlan::to_text() const {
   return text;
 }
 
+std::string MemoryPlan::to_line() const {
+  return fmt::format(
+      "memory: {} = weights {} + KV cache {} ({} tokens) + activations {} + workspace {} + tables "
+      "{}, of {}",
+      mebibytes(total()), mebibytes(weight_bytes), mebibytes(kv_cache_bytes), kv_tokens(),
+      mebibytes(activation_bytes), mebibytes(workspace_bytes), mebibytes(table_bytes),
+      mebibytes(budget));
+}
+
 json::object MemoryPlan::to_json() const {
   return {{"weight_bytes", weight_bytes},
           {"kv_cache_bytes", kv_cache_bytes},

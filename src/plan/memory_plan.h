@@ -51,8 +51,9 @@ struct MemoryPlan {
   // Sequences of max_model_len tokens that the KV cache holds at once.
   double full_sequences() const;
 
-  // A table for people, and the same for programs.
+  // A table for people, the same in one line, and for programs.
   std::string to_text() const;
+  std::string to_line() const;
   json::object to_json() const;
 };
 
