@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/bench_batching.h"
 #include "apps/bench_load.h"
 #include "apps/commands.h"
 #include "apps/count_option.h"
@@ -17,6 +18,10 @@ struct BenchFlags {
   LoadShape load;
   std::vector<std::int64_t> concurrency;  // empty: max_num_seqs
   bool json = false;
+  // Set: one workload under several numbers of slots or ways of batching.
+  std::vector<std::int64_t> batch_sizes;
+  bool compare_batching = false;
+  std::string timeline;
 };
 
 json::object describe(const EngineInfo& info) {
@@ -78,6 +83,19 @@ Status run_latency(const BenchFlags& flags) {
 }
 
 Status run_throughput(const BenchFlags& flags) {
+  if (flags.compare_batching || !flags.batch_sizes.empty() || !flags.timeline.empty()) {
+    if (!flags.concurrency.empty()) {
+      return Status::invalid_argument(
+          "--concurrency does not go with --compare-batching, --batch-sizes or --timeline",
+          "these submit all requests at once; --max-num-seqs or --batch-sizes say how many run");
+    }
+    return run_batching_bench({.engine = flags.engine,
+                               .load = flags.load,
+                               .batch_sizes = flags.batch_sizes,
+                               .all_policies = flags.compare_batching,
+                               .timeline = flags.timeline,
+                               .json = flags.json});
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto engine, start_engine(flags.engine));
   std::vector<std::int64_t> levels = flags.concurrency;
   if (levels.empty()) levels.push_back(flags.engine.max_num_seqs);
@@ -113,6 +131,10 @@ std::shared_ptr<BenchFlags> add_load_flags(CLI::App& app) {
       ->group(load);
   add_count(app, "--output-len", flags->load.output_len, "Output tokens of a request", 1, 1 << 24)
       ->group(load);
+  add_count(app, "--max-geometric-len", flags->load.max_geometric_len,
+            "Draw output lengths from a geometric distribution of mean --output-len, at most this",
+            1, 1 << 24)
+      ->group(load);
   add_count(app, "--num-prompts", flags->load.num_prompts, "Requests", 1, 1 << 24)->group(load);
   app.add_flag("--json", flags->json, "Print one JSON object");
   add_engine_flags(app, flags->engine);
@@ -135,6 +157,21 @@ Command add_bench_throughput(CLI::App& bench) {
       ->delimiter(',')
       ->check(CLI::Range(1, 4096))
       ->group("Load");
+  const std::string batching = "Ways of batching (all requests at once)";
+  bench
+      .add_flag("--compare-batching", flags->compare_batching,
+                "The same load under static, dynamic and continuous batching")
+      ->group(batching);
+  bench
+      .add_option("--batch-sizes", flags->batch_sizes,
+                  "Slots of the batch; several values, as in 1,2,4,8, run one after the other")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->group(batching);
+  bench
+      .add_option("--timeline", flags->timeline,
+                  "Draw who held which slot at each step into this HTML file")
+      ->group(batching);
   return [flags] { return run_throughput(*flags); };
 }
 

@@ -1,6 +1,8 @@
 #include "apps/bench_load.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <vector>
@@ -27,13 +29,26 @@ std::vector<TokenId> random_prompt(const Engine& engine, const LoadShape& shape,
   return prompt;
 }
 
+// Follows one after the other all tokens of a run.
+std::uint64_t hash_tokens(const std::vector<std::vector<TokenId>>& outputs) {
+  std::uint64_t hash = 0;
+  for (const auto& output : outputs) {
+    hash = random_bits(hash, output.size());
+    for (const TokenId id : output) hash = random_bits(hash, static_cast<std::uint64_t>(id));
+  }
+  return hash;
+}
+
 // What the output thread reports and the submitting thread waits for.
 class LoadRun {
  public:
-  explicit LoadRun(LoadResult& result) : result_(result) {}
+  explicit LoadRun(LoadResult& result)
+      : result_(result), outputs_(static_cast<std::size_t>(result.shape.num_prompts)) {}
 
-  void add(const RequestOutput& output) {
+  void add(std::int64_t index, const RequestOutput& output) {
     const std::lock_guard lock(mutex_);
+    auto& tokens = outputs_[static_cast<std::size_t>(index)];
+    tokens.insert(tokens.end(), output.token_ids.begin(), output.token_ids.end());
     result_.output_tokens += static_cast<std::int64_t>(output.token_ids.size());
     if (!output.finished) return;
     if (!output.error.ok()) error_ = output.error;
@@ -62,8 +77,14 @@ class LoadRun {
     return result_.output_tokens;
   }
 
+  std::uint64_t output_hash() {
+    const std::lock_guard lock(mutex_);
+    return hash_tokens(outputs_);
+  }
+
  private:
   LoadResult& result_;
+  std::vector<std::vector<TokenId>> outputs_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t finished_ = 0;
@@ -71,6 +92,15 @@ class LoadRun {
 };
 
 }  // namespace
+
+std::int64_t LoadShape::output_len_of(std::int64_t index) const {
+  if (!max_geometric_len) return output_len;
+  // Inverse of the distribution function: P(length > k) = (1 - 1 / mean)^k.
+  const double uniform = random_uniform(mix64(seed + 1), static_cast<std::uint64_t>(index));
+  const double stay = 1.0 - 1.0 / static_cast<double>(output_len);
+  const double length = stay > 0 ? std::ceil(std::log(1.0 - uniform) / std::log(stay)) : 1.0;
+  return std::clamp(static_cast<std::int64_t>(length), std::int64_t{1}, *max_geometric_len);
+}
 
 Result<LoadResult> run_load(Engine& engine, const LoadShape& shape,
                             const InterruptWatcher& interrupt) {
@@ -89,10 +119,11 @@ Result<LoadResult> run_load(Engine& engine, const LoadShape& shape,
       GenerateRequest request;
       request.prompt_token_ids = random_prompt(engine, shape, submitted);
       request.params.temperature = 0;
-      request.params.max_tokens = shape.output_len;
+      request.params.max_tokens = shape.output_len_of(submitted);
       request.params.ignore_eos = true;
-      const auto id = engine.submit(std::move(request),
-                                    [&run](const RequestOutput& output) { run.add(output); });
+      const auto id = engine.submit(
+          std::move(request),
+          [&run, index = submitted](const RequestOutput& output) { run.add(index, output); });
       if (!id.ok()) {
         failure = id.status();
         break;
@@ -115,6 +146,7 @@ Result<LoadResult> run_load(Engine& engine, const LoadShape& shape,
   bar.clear();
   QUIRE_RETURN_IF_ERROR(failure);
   QUIRE_RETURN_IF_ERROR(run.error());
+  result.output_hash = run.output_hash();
   return result;
 }
 

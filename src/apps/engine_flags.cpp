@@ -96,7 +96,8 @@ Result<std::string> bundled_model() {
       "run scripts/fetch_model.py (or make run), or name a model with --model");
 }
 
-Result<std::unique_ptr<Engine>> start_engine(EngineArgs args) {
+Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
+                                             std::function<void(const StepRecord&)> stepped) {
   if (args.model.empty()) {
     QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
   }
@@ -107,7 +108,8 @@ Result<std::unique_ptr<Engine>> start_engine(EngineArgs args) {
                  [&](std::uint64_t done, std::uint64_t total) {
                    bar.update(static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6,
                               "");
-                 }});
+                 },
+             .stepped = std::move(stepped)});
   bar.clear();
   return engine;
 }

@@ -1,6 +1,7 @@
 // The flags that every command which runs a model shares.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,8 @@ void add_engine_flags(CLI::App& app, EngineArgs& args);
 Result<std::string> bundled_model();
 
 // Fills in the bundled model where none was named, loads, and shows progress on stderr.
-Result<std::unique_ptr<Engine>> start_engine(EngineArgs args);
+// `stepped`, if given, is told of every step.
+Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
+                                             std::function<void(const StepRecord&)> stepped = {});
 
 }  // namespace quire

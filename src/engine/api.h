@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -117,18 +118,33 @@ struct EngineInfo {
   MemoryPlan plan;
 };
 
-// What happens while an engine starts; each may be empty.
-struct StartObserver {
+// One step as it was run, for reports and pictures.
+struct StepShare {
+  RequestId output_id = 0;  // RequestOutput::request_id + index
+  std::int32_t num_tokens = 0;
+  bool samples = false;
+  bool wanted = true;  // false: its output had ended, the row goes on (static batching)
+};
+struct StepRecord {
+  StepId step_id = 0;
+  Instant start{};
+  Instant end{};
+  std::span<const StepShare> shares;  // valid during the call
+};
+
+// Who looks on while an engine starts and runs; each may be empty.
+struct EngineObserver {
   std::function<void(const MemoryPlan& plan)> planned;  // before anything is loaded
   // Progress of loading, in bytes of the checkpoint.
   std::function<void(std::uint64_t done, std::uint64_t total)> loaded;
+  std::function<void(const StepRecord& step)> stepped;  // after each; on the engine's thread
 };
 
 class Engine {
  public:
   // Loads the model and starts the engine's threads. Errors name file, key or tensor.
   static Result<std::unique_ptr<Engine>> create(const EngineArgs& args,
-                                                const StartObserver& observer);
+                                                const EngineObserver& observer);
   ~Engine();  // aborts what runs, then joins the threads
 
   Engine(const Engine&) = delete;

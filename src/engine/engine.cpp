@@ -98,6 +98,7 @@ class Engine::Impl {
     SamplingParams sampling_defaults;
     std::int64_t max_logprobs = 0;
     std::uint64_t seed = 0;
+    std::function<void(const StepRecord&)> stepped;
   };
 
   Impl(TextBundle text, EngineInfo info, const SchedulerConfig& config, Settings settings,
@@ -106,7 +107,7 @@ class Engine::Impl {
         info_(std::move(info)),
         settings_(std::move(settings)),
         outputs_(*text_.tokenizer, [this](RequestId id) { core_.abort(id); }),
-        core_(config, std::move(executor), outputs_, clock_) {}
+        core_(config, std::move(executor), outputs_, clock_, settings_.stepped) {}
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -197,7 +198,7 @@ class Engine::Impl {
 };
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
-                                               const StartObserver& observer) {
+                                               const EngineObserver& observer) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
@@ -242,8 +243,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                             dtype_bytes(runner_config.kv_cache_dtype),
       .plan = sizes.plan,
   };
-  Engine::Impl::Settings settings = {
-      .sampling_defaults = {}, .max_logprobs = args.max_logprobs, .seed = args.seed};
+  Engine::Impl::Settings settings = {.sampling_defaults = {},
+                                     .max_logprobs = args.max_logprobs,
+                                     .seed = args.seed,
+                                     .stepped = observer.stepped};
   if (args.generation_config == "auto") {
     settings.sampling_defaults = bundle.sampling_defaults;
   } else if (args.generation_config != "vllm") {

@@ -7,11 +7,13 @@
 namespace quire {
 
 EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
-                       OutputProcessor& outputs, const SteadyClock& clock)
+                       OutputProcessor& outputs, const SteadyClock& clock,
+                       std::function<void(const StepRecord&)> stepped)
     : clock_(clock),
       outputs_(outputs),
       executor_(std::move(executor)),
       scheduler_(config),
+      stepped_(std::move(stepped)),
       stats_(scheduler_.stats()),
       thread_([this] { run(); }) {}
 
@@ -64,7 +66,13 @@ void EngineCore::run() {
 
 bool EngineCore::take_commands(std::deque<Command>& commands) {
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [&] { return stopping_ || !commands_.empty() || scheduler_.has_work(); });
+  const auto woken = [&] { return stopping_ || !commands_.empty(); };
+  const auto deadline = scheduler_.next_deadline();
+  if (!deadline) {
+    wake_.wait(lock, woken);
+  } else if (const Instant now = clock_.now(); *deadline > now) {
+    wake_.wait_for(lock, *deadline - now, woken);
+  }
   commands.swap(commands_);
   return !stopping_;
 }
@@ -83,12 +91,26 @@ void EngineCore::apply(Command command) {
 }
 
 Status EngineCore::step() {
-  QUIRE_RETURN_IF_ERROR(scheduler_.schedule(clock_.now(), plan_));
+  const Instant start = clock_.now();
+  QUIRE_RETURN_IF_ERROR(scheduler_.schedule(start, plan_));
   if (plan_.empty()) return {};
   QUIRE_RETURN_IF_ERROR(executor_->execute(plan_, step_.result));
+  if (stepped_) observe_step(start);
   QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, clock_.now(), step_.outputs));
   outputs_.push(step_);
   return {};
+}
+
+void EngineCore::observe_step(Instant start) {
+  shares_.clear();
+  for (const ScheduledRequest& each : plan_.scheduled) {
+    const Request* request = scheduler_.find(each.request_id);
+    shares_.push_back({.output_id = each.request_id,
+                       .num_tokens = each.num_scheduled_tokens,
+                       .samples = each.samples,
+                       .wanted = request != nullptr && !request->finished()});
+  }
+  stepped_({.step_id = plan_.step_id, .start = start, .end = clock_.now(), .shares = shares_});
 }
 
 // A step that failed leaves the cache in an unknown state: every request ends with the reason, and

@@ -4,10 +4,12 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "base/clock.h"
 #include "core/scheduler.h"
@@ -19,7 +21,8 @@ namespace quire {
 class EngineCore {
  public:
   EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
-             OutputProcessor& outputs, const SteadyClock& clock);
+             OutputProcessor& outputs, const SteadyClock& clock,
+             std::function<void(const StepRecord&)> stepped);
   ~EngineCore() { stop(); }
 
   // Fails what runs, then joins the thread. Later commands are refused or ignored.
@@ -38,10 +41,13 @@ class EngineCore {
   using Command = std::variant<AddRequest, Abort>;
 
   void run();
-  // Moves all queued commands out; waits for one if the scheduler has no work. False: stop.
+  // Moves all queued commands out; waits for one where the scheduler has nothing to do yet. False:
+  // stop.
   bool take_commands(std::deque<Command>& commands);
   void apply(Command command);
   Status step();
+  // Tells the observer of the step planned in plan_, which is about to be taken in.
+  void observe_step(Instant start);
   void fail(const Status& error);
   void publish_stats();
 
@@ -49,6 +55,7 @@ class EngineCore {
   OutputProcessor& outputs_;
   std::unique_ptr<Executor> executor_;
   Scheduler scheduler_;  // engine thread only
+  std::function<void(const StepRecord&)> stepped_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -59,6 +66,7 @@ class EngineCore {
   // Reused from step to step. Engine thread only.
   SchedulerOutput plan_;
   StepResult step_;
+  std::vector<StepShare> shares_;
   std::thread thread_;
 };
 
