@@ -1,24 +1,14 @@
 // The configuration matrix: one greedy corpus under every setting that must not change a token.
 // Within a level, tokens and log probabilities are compared bit for bit.
-#include <bit>
-#include <condition_variable>
-#include <mutex>
-
 #include <gtest/gtest.h>
 
 #include "base/json.h"
 #include "engine/api.h"
+#include "support/collector.h"
 #include "support/test_models.h"
 
 namespace quire::test {
 namespace {
-
-struct Output {
-  std::vector<TokenId> token_ids;
-  std::vector<std::uint32_t> logprob_bits;
-  std::string text;
-  bool operator==(const Output&) const = default;
-};
 
 // How a corpus is run.
 struct Setting {
@@ -28,6 +18,7 @@ struct Setting {
   std::int32_t chunk = 512;  // max_num_batched_tokens
   int threads = 2;
   bool preempt = false;  // a pool that cannot hold all sequences
+  bool prefix_caching = true;
 };
 
 struct Corpus {
@@ -37,38 +28,11 @@ struct Corpus {
   std::int32_t max_model_len = 160;
 };
 
-// Collects the outputs of several requests.
-class Collector {
- public:
-  explicit Collector(std::size_t count) : outputs_(count) {}
-
-  OutputSink sink(std::size_t index) {
-    return [this, index](const RequestOutput& output) {
-      const std::lock_guard lock(mutex_);
-      Output& to = outputs_[index];
-      to.text += output.text;
-      for (const TokenId id : output.token_ids) to.token_ids.push_back(id);
-      for (const PositionLogprobs& position : output.logprobs) {
-        const float logprob = position.token.logprob;
-        to.logprob_bits.push_back(std::bit_cast<std::uint32_t>(logprob));
-      }
-      EXPECT_TRUE(output.error.ok()) << output.error.to_string();
-      if (output.finished) ++finished_;
-      changed_.notify_one();
-    };
-  }
-  void wait_for(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return finished_ >= count; });
-  }
-  std::vector<Output> take() { return std::move(outputs_); }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::size_t finished_ = 0;
-  std::vector<Output> outputs_;
-};
+std::vector<Output> take(Collector& collector) {
+  std::vector<Output> outputs;
+  for (auto& request : collector.take()) outputs.push_back(std::move(request.at(0)));
+  return outputs;
+}
 
 std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel level,
                         std::uint64_t kv_bytes_per_token) {
@@ -80,6 +44,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.max_num_batched_tokens = setting.chunk;
   args.max_num_seqs = 16;
   args.max_model_len = corpus.max_model_len;
+  args.enable_prefix_caching = setting.prefix_caching;
   if (setting.preempt) {
     // Little more than one sequence of the greatest length.
     args.kv_cache_memory_bytes =
@@ -106,7 +71,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
     EXPECT_GT(stats.num_preemptions, 0);
   }
   EXPECT_EQ(stats.blocks_leaked, 0);
-  return collector.take();
+  return take(collector);
 }
 
 std::uint64_t kv_bytes_per_token(const Corpus& corpus) {
@@ -130,7 +95,8 @@ void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
       small.max_tokens = 3;
       some = {{.name = "batch, block 1, chunk 4", .block_size = 1, .chunk = 4}};
     }
-    const auto alone = run(small, {.name = "alone", .batch = false}, level, kv_bytes);
+    const auto alone =
+        run(small, {.name = "alone", .batch = false, .prefix_caching = false}, level, kv_bytes);
     ASSERT_EQ(alone.size(), small.prompts.size());
     for (const Output& output : alone) {
       ASSERT_EQ(output.token_ids.size(), static_cast<std::size_t>(small.max_tokens));
@@ -153,6 +119,7 @@ const std::vector<Setting>& all_settings() {
   static const std::vector<Setting> settings = {
       {.name = "batch"},
       {.name = "batch, block 1", .block_size = 1},
+      {.name = "batch, no prefix cache", .prefix_caching = false},
       {.name = "batch, chunk 16", .chunk = 16},
       {.name = "batch, chunk 1", .chunk = 1},
       {.name = "batch, preemption", .preempt = true},
@@ -228,7 +195,7 @@ TEST(FreeRunning, SmolLm2FollowsTheReference) {
     ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
   }
   collector.wait_for(prompts.size());
-  const std::vector<Output> outputs = collector.take();
+  const std::vector<Output> outputs = take(collector);
   int equal = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const json::array& reference = prompts[i].at("tokens").as_array();

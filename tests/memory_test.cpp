@@ -1,0 +1,65 @@
+// The memory plan against the memory that the process really takes.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "engine/api.h"
+#include "plan/memory_limits.h"
+#include "support/collector.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+// "Within 1% or 16 MiB", whichever is more.
+void expect_close(std::uint64_t planned, std::uint64_t resident) {
+  const double tolerance = std::max(0.01 * static_cast<double>(planned), 16.0 * (1U << 20));
+  EXPECT_NEAR(static_cast<double>(resident), static_cast<double>(planned), tolerance);
+}
+
+// Starts with everything touched, compares, then works at the limits and compares again.
+void check_plan(EngineArgs args, std::int64_t prompt_len, std::int64_t max_tokens) {
+  args.prefault = true;
+  const std::uint64_t before = resident_anonymous_bytes();
+  auto engine = Engine::create(args, {});
+  ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+  const MemoryPlan& plan = (*engine)->info().plan;
+  expect_close(plan.total(), resident_anonymous_bytes() - before);
+
+  constexpr std::size_t kNumRequests = 8;
+  Collector collector(kNumRequests);
+  for (std::size_t i = 0; i < kNumRequests; ++i) {
+    GenerateRequest request;
+    for (std::int64_t p = 0; p < prompt_len; ++p) {
+      request.prompt_token_ids.push_back(static_cast<TokenId>((p * 31 + p * p * 7 + 11) % 300));
+    }
+    request.prompt_token_ids[0] = static_cast<TokenId>(i);
+    request.params.max_tokens = max_tokens;
+    request.params.ignore_eos = true;
+    request.params.logprobs = 5;
+    ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
+  }
+  collector.wait_for(kNumRequests);
+  expect_close(plan.total(), resident_anonymous_bytes() - before);
+}
+
+TEST(MemoryPlanOfTinyLlama, IsWhatTheProcessTakes) {
+  EngineArgs args;
+  args.model = tiny_llama("hf");
+  args.threads = 2;
+  args.max_num_seqs = 512;  // a pool that is large beside the rest
+  check_plan(args, 200, 40);
+}
+
+TEST(MemoryPlanOfSmolLm2, IsWhatTheProcessTakes) {
+  QUIRE_REQUIRE_FILE(smollm2());
+  EngineArgs args;
+  args.model = smollm2();
+  args.threads = 2;
+  args.max_num_seqs = 8;
+  args.max_model_len = 4096;
+  check_plan(args, 300, 8);
+}
+
+}  // namespace
+}  // namespace quire::test

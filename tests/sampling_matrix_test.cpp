@@ -1,0 +1,168 @@
+// Same tokens, always, with everything that a request may ask for: every sampling transform,
+// several outputs, log probabilities, prompts that share blocks, 32 requests at once; alone and
+// together, and under every setting of the scheduler.
+#include <algorithm>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "engine/api.h"
+#include "support/collector.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+constexpr std::size_t kNumRequests = 32;
+constexpr std::int64_t kMaxTokens = 14;
+constexpr std::int32_t kMaxModelLen = 128;
+
+struct Setting {
+  std::string name;
+  bool batch = true;
+  std::int32_t block_size = 16;
+  std::int32_t chunk = 512;
+  std::int32_t max_num_seqs = 40;
+  int threads = 2;
+  bool prefix_caching = true;
+  bool preempt = false;
+  std::string batching = "continuous";
+  std::string policy = "fcfs";
+};
+
+// Request `i` samples in a way of its own.
+SamplingParams params_of(std::size_t i) {
+  SamplingParams params;
+  params.max_tokens = kMaxTokens;
+  params.ignore_eos = true;
+  params.seed = 1000 + i;
+  params.temperature = 0.5 + 0.1 * static_cast<double>(i % 7);
+  params.n = i % 4 == 3 ? 3 : 1;
+  if (i % 8 == 0) params.temperature = 0;
+  if (i % 3 == 1) params.top_k = 5 + static_cast<std::int64_t>(i);
+  if (i % 3 == 2) params.top_p = 0.8;
+  if (i % 5 == 1) params.min_p = 0.05;
+  if (i % 5 == 2) params.repetition_penalty = 1.3;
+  if (i % 5 == 3) params.presence_penalty = 0.7;
+  if (i % 5 == 4) params.frequency_penalty = 0.9;
+  if (i % 6 == 2) params.logit_bias = {{7, 2.5F}, {11, -100.0F}};
+  if (i % 6 == 3) params.stop_token_ids = {9, 31};
+  if (i % 6 == 3) params.min_tokens = 5;
+  if (i % 7 == 4) params.allowed_token_ids = {5, 6, 7, 8, 40, 41, 42, 43, 90, 91, 92};
+  if (i % 7 == 5) params.bad_words = {"a", "e", "the"};
+  if (i % 4 == 2) params.logprobs = 4;
+  if (i % 9 == 6) params.prompt_logprobs = 1;
+  return params;
+}
+
+// Half of the prompts share a long beginning, some of them all of it.
+std::vector<TokenId> prompt_of(std::size_t i, std::int64_t vocab_size) {
+  std::vector<TokenId> prompt;
+  const auto token = [&](std::size_t stream, std::size_t position) {
+    return static_cast<TokenId>((stream * 7919 + position * 104729 + 13) %
+                                static_cast<std::size_t>(vocab_size));
+  };
+  const std::size_t shared = i % 2 == 0 ? 48 : 0;
+  for (std::size_t p = 0; p < shared; ++p) prompt.push_back(token(0, p));
+  const std::size_t own = i % 4 == 0 ? 0 : 1 + (i * 5) % 40;
+  for (std::size_t p = 0; p < own; ++p) prompt.push_back(token(i + 1, p));
+  return prompt;
+}
+
+std::vector<std::vector<Output>> run(const std::string& model, const Setting& setting) {
+  EngineArgs args;
+  args.model = model;
+  args.threads = setting.threads;
+  args.block_size = setting.block_size;
+  args.max_num_batched_tokens = setting.chunk;
+  args.max_num_seqs = setting.max_num_seqs;
+  args.max_model_len = kMaxModelLen;
+  args.enable_prefix_caching = setting.prefix_caching;
+  args.batching = setting.batching;
+  args.max_batch_delay_ms = 5;
+  args.scheduling_policy = setting.policy;
+  if (setting.preempt) {
+    EngineArgs probe = args;
+    probe.max_num_seqs = 1;
+    const auto engine = Engine::create(probe, {});
+    if (engine.ok()) {
+      args.kv_cache_memory_bytes = (*engine)->info().kv_bytes_per_token * kMaxModelLen * 3 / 2;
+    }
+  }
+  auto engine = Engine::create(args, {});
+  EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+  if (!engine.ok()) return {};
+  Collector collector(kNumRequests);
+  for (std::size_t i = 0; i < kNumRequests; ++i) {
+    GenerateRequest request;
+    request.prompt_token_ids = prompt_of(i, (*engine)->info().vocab_size);
+    request.params = params_of(i);
+    request.priority = static_cast<std::int32_t>(i * 7 % 5);
+    const auto id = (*engine)->submit(std::move(request), collector.sink(i));
+    EXPECT_TRUE(id.ok()) << "request " << i << ": " << id.status().to_string();
+    if (!id.ok()) return {};
+    if (!setting.batch) collector.wait_for(i + 1);
+  }
+  collector.wait_for(kNumRequests);
+  const SchedulerStats stats = (*engine)->observe();
+  EXPECT_EQ(stats.blocks_leaked, 0);
+  if (setting.preempt) {
+    EXPECT_GT(stats.num_preemptions, 0);
+  }
+  if (setting.prefix_caching) {
+    EXPECT_GT(stats.prompt_tokens_cached, 0);
+  }
+  return collector.take();
+}
+
+class SamplingMatrix : public testing::TestWithParam<std::string> {};
+
+TEST_P(SamplingMatrix, EverySettingGivesTheSameTokens) {
+  const std::string model = GetParam();
+  const Setting settings[] = {
+      {.name = "batch"},
+      {.name = "batch, no prefix cache", .prefix_caching = false},
+      {.name = "block size 1, chunk 1", .block_size = 1, .chunk = 1},
+      {.name = "block size 4, chunk 16, 1 thread", .block_size = 4, .chunk = 16, .threads = 1},
+      {.name = "5 slots", .max_num_seqs = 5},
+      {.name = "preemption", .block_size = 4, .preempt = true},
+      {.name = "preemption, priorities", .block_size = 4, .preempt = true, .policy = "priority"},
+      {.name = "static", .max_num_seqs = 8, .batching = "static"},
+      {.name = "dynamic", .max_num_seqs = 8, .batching = "dynamic"},
+  };
+  for (const IsaLevel level : available_levels()) {
+    const ForceIsa force(level);
+    const auto alone = run(model, {.name = "alone", .batch = false, .prefix_caching = false});
+    ASSERT_EQ(alone.size(), kNumRequests);
+    for (std::size_t i = 0; i < kNumRequests; ++i) {
+      ASSERT_EQ(alone[i].size(), static_cast<std::size_t>(params_of(i).n)) << "request " << i;
+    }
+    for (const Setting& setting : settings) {
+      const auto outputs = run(model, setting);
+      ASSERT_EQ(outputs.size(), kNumRequests) << setting.name;
+      for (std::size_t i = 0; i < kNumRequests; ++i) {
+        ASSERT_EQ(outputs[i].size(), alone[i].size());
+        for (std::size_t sample = 0; sample < alone[i].size(); ++sample) {
+          EXPECT_EQ(outputs[i][sample], alone[i][sample])
+              << setting.name << ": request " << i << ", output " << sample << ", level "
+              << isa_level_name(level);
+        }
+      }
+    }
+  }
+}
+
+std::string model_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = std::filesystem::path(info.param).parent_path().filename().string() + "_" +
+                     std::filesystem::path(info.param).stem().string();
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(TinyModels, SamplingMatrix,
+                         testing::Values(tiny_llama("hf"), tiny_llama("tiny_llama_q4_0.gguf")),
+                         model_name);
+
+}  // namespace
+}  // namespace quire::test
