@@ -59,7 +59,9 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
                    Status::invalid_argument(who + ": the prompt has no tokens",
                                             "give at least one token, such as the start token")};
   }
-  if (requests_.contains(request.request_id)) {
+  const std::int64_t num_outputs = request.sampling_params->n;
+  for (std::int64_t i = 0; i < num_outputs; ++i) {
+    if (!requests_.contains(request.request_id + static_cast<RequestId>(i))) continue;
     return Refusal{RejectCause::kDuplicateId,
                    Status::invalid_argument(who + ": a request of this id is not finished yet")};
   }
@@ -89,11 +91,12 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
                         config_.block_size),
             "lower max_tokens, shorten the prompt or give the KV cache more memory")};
   }
-  if (std::ssize(waiting_) >= config_.max_queued) {
-    return Refusal{RejectCause::kQueueFull,
-                   Status::resource_exhausted(
-                       fmt::format("{}: {} requests are waiting, the limit", who, waiting_.size()),
-                       "try again later or raise max_queued")};
+  if (std::ssize(waiting_) + num_outputs > config_.max_queued) {
+    return Refusal{
+        RejectCause::kQueueFull,
+        Status::resource_exhausted(fmt::format("{}: {} requests are waiting, and at most {} may",
+                                               who, waiting_.size(), config_.max_queued),
+                                   "try again later or raise max_queued")};
   }
   return std::nullopt;
 }

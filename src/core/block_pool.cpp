@@ -14,22 +14,30 @@ BlockPool::BlockPool(std::int32_t num_blocks) : blocks_(static_cast<std::size_t>
 std::optional<BlockId> BlockPool::allocate() {
   if (num_free_ == 0) return std::nullopt;
   const BlockId id = first_free_;
-  remove_free(id);
-  block(id).reference_count = 1;
-  ++num_references_;
+  take(id);
   return id;
+}
+
+void BlockPool::take(BlockId block_id) {
+  assert(block(block_id).reference_count == 0);
+  remove_free(block_id);
+  block(block_id).reference_count = 1;
+  ++num_references_;
 }
 
 void BlockPool::add_reference(BlockId block_id) {
   assert(block(block_id).reference_count > 0);
-  ++block(block_id).reference_count;
+  if (++block(block_id).reference_count == 2) ++num_shared_;
   ++num_references_;
 }
 
-void BlockPool::release(BlockId block_id) {
+void BlockPool::release(BlockId block_id, FreeListEnd end) {
   assert(block(block_id).reference_count > 0);
   --num_references_;
-  if (--block(block_id).reference_count == 0) append_free(block_id);
+  const std::int32_t left = --block(block_id).reference_count;
+  if (left == 1) --num_shared_;
+  if (left > 0) return;
+  end == FreeListEnd::kBack ? append_free(block_id) : prepend_free(block_id);
 }
 
 std::int32_t BlockPool::reference_count(BlockId block_id) const {
@@ -45,6 +53,14 @@ void BlockPool::append_free(BlockId block_id) {
   block(block_id).next_free = kNone;
   (last_free_ == kNone ? first_free_ : block(last_free_).next_free) = block_id;
   last_free_ = block_id;
+  ++num_free_;
+}
+
+void BlockPool::prepend_free(BlockId block_id) {
+  block(block_id).previous_free = kNone;
+  block(block_id).next_free = first_free_;
+  (first_free_ == kNone ? last_free_ : block(first_free_).previous_free) = block_id;
+  first_free_ = block_id;
   ++num_free_;
 }
 
@@ -76,9 +92,11 @@ Status BlockPool::check_invariants() const {
   }
   if (last_free_ != previous) return Status::internal("the free list ends at the wrong block");
   std::int32_t num_unreferenced = 0;
+  std::int32_t num_shared = 0;
   std::int64_t num_references = 0;
   for (const Block& each : blocks_) {
     num_unreferenced += each.reference_count == 0 ? 1 : 0;
+    num_shared += each.reference_count > 1 ? 1 : 0;
     num_references += each.reference_count;
   }
   if (num_listed != num_free_ || num_unreferenced != num_free_) {
@@ -86,9 +104,10 @@ Status BlockPool::check_invariants() const {
         fmt::format("{} blocks are counted as free, {} are in the free list, {} have no reference",
                     num_free_, num_listed, num_unreferenced));
   }
-  if (num_references != num_references_) {
-    return Status::internal(fmt::format("{} references are counted, the blocks have {}",
-                                        num_references_, num_references));
+  if (num_references != num_references_ || num_shared != num_shared_) {
+    return Status::internal(
+        fmt::format("{} references and {} shared blocks are counted; the blocks have {} and {}",
+                    num_references_, num_shared_, num_references, num_shared));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 // new.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace quire {
 
 class BlockTable {
  public:
+  void reserve(std::size_t count) { block_ids_.reserve(count); }
+  void clear() { block_ids_.clear(); }  // capacity stays
   void append(BlockId block_id) { block_ids_.push_back(block_id); }
   // The block at `index` was shared and has been copied; the content stays the same.
   void replace_with_copy(std::int32_t index, BlockId block_id) {

@@ -18,18 +18,21 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "unknown";
 }
 
-Request::Request(AddRequest request, std::span<const TokenId> eos_token_ids,
-                 std::int32_t max_model_len, std::uint64_t arrival_index, Instant now)
-    : id_(request.request_id),
+Request::Request(const AddRequest& request, std::int32_t sample_index,
+                 std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
+                 std::uint64_t arrival_index, Instant now)
+    : id_(request.request_id + static_cast<RequestId>(sample_index)),
+      sample_index_(sample_index),
       arrival_index_(arrival_index),
-      sampling_params_(std::move(request.sampling_params)),
-      token_ids_(std::move(request.prompt_token_ids)),
-      num_prompt_tokens_(num_tokens()),
+      sampling_params_(request.sampling_params),
+      num_prompt_tokens_(static_cast<std::int32_t>(request.prompt_token_ids.size())),
       max_output_tokens_(static_cast<std::int32_t>(std::min<std::int64_t>(
           sampling_params_->max_tokens, max_model_len - num_prompt_tokens_))),
       priority_(request.priority),
       arrival_(now) {
   assert(num_prompt_tokens_ > 0 && max_output_tokens_ > 0);
+  token_ids_.reserve(static_cast<std::size_t>(num_prompt_tokens_ + max_output_tokens_));
+  token_ids_.assign(request.prompt_token_ids.begin(), request.prompt_token_ids.end());
   ending_token_ids_ = sampling_params_->stop_token_ids;
   if (!sampling_params_->ignore_eos) {
     ending_token_ids_.insert(ending_token_ids_.end(), eos_token_ids.begin(), eos_token_ids.end());
@@ -37,10 +40,19 @@ Request::Request(AddRequest request, std::span<const TokenId> eos_token_ids,
   std::sort(ending_token_ids_.begin(), ending_token_ids_.end());
 }
 
-void Request::start(Instant now) {
+std::int32_t Request::start(std::int32_t num_computed_tokens, Instant now) {
   assert(state_ == RequestState::kWaiting || state_ == RequestState::kPreempted);
+  assert(num_computed_tokens < num_tokens());
+  const std::int32_t num_new =
+      std::max(std::min(num_computed_tokens, num_prompt_tokens_) - max_computed_so_far_, 0);
+  if (!first_scheduled_) {
+    first_scheduled_ = now;
+    num_cached_tokens_ = num_new;
+  }
   state_ = RequestState::kRunning;
-  if (!first_scheduled_) first_scheduled_ = now;
+  num_computed_tokens_ = num_computed_tokens;
+  max_computed_so_far_ = std::max(max_computed_so_far_, num_computed_tokens);
+  return num_new;
 }
 
 void Request::schedule(std::int32_t num_tokens, Instant now) {

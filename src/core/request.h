@@ -32,7 +32,8 @@ enum class FinishReason : std::uint8_t {
 };
 std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "abort"
 
-// What a caller gives to the scheduler. `sampling_params` are validated and not null.
+// What a caller gives to the scheduler. `sampling_params` are validated and not null; its n outputs
+// become requests of their own, with the ids request_id .. request_id + n - 1.
 struct AddRequest {
   RequestId request_id = 0;
   std::vector<TokenId> prompt_token_ids;
@@ -42,14 +43,17 @@ struct AddRequest {
 
 class Request {
  public:
-  // `arrival_index` counts requests in order of arrival. The output ends at the latest when the
-  // sequence has max_model_len tokens; the prompt must be shorter. `eos_token_ids` end the output
-  // unless the parameters say ignore_eos.
-  Request(AddRequest request, std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
+  // Output `sample_index` of `request`. `arrival_index` counts requests in order of arrival. The
+  // output ends at the latest when the sequence has max_model_len tokens; the prompt must be
+  // shorter. `eos_token_ids` end the output unless the parameters say ignore_eos.
+  Request(const AddRequest& request, std::int32_t sample_index,
+          std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
           std::uint64_t arrival_index, Instant now);
 
   // Transitions. Each must be legal from the present state (asserted).
-  void start(Instant now);
+  // Its first `num_computed_tokens` tokens are computed already. Returns how many prompt tokens of
+  // them were never computed for this request before.
+  std::int32_t start(std::int32_t num_computed_tokens, Instant now);
   void schedule(std::int32_t num_tokens, Instant now);  // a step computes this many pending tokens
   // That step is done. `num_first` of its tokens were computed for the first time, the others
   // again, after a preemption.
@@ -91,9 +95,14 @@ class Request {
   std::int32_t num_pending_tokens() const {
     return num_tokens() - num_computed_tokens_ - num_in_flight_tokens_;
   }
+  // Most tokens that were computed for it, or found computed, at any time.
+  std::int32_t max_computed_so_far() const { return max_computed_so_far_; }
   // Prompt tokens that were never computed yet, not even before a preemption.
   std::int32_t num_uncomputed_prompt_tokens() const;
 
+  std::int32_t sample_index() const { return sample_index_; }
+  // The request of the first of the n outputs.
+  RequestId group_id() const { return id_ - static_cast<RequestId>(sample_index_); }
   std::int32_t priority() const { return priority_; }
   // Prompt tokens that were there already when it first started: prefix cache or fork.
   std::int32_t num_cached_tokens() const { return num_cached_tokens_; }
@@ -109,6 +118,7 @@ class Request {
   void finish(FinishReason reason, Instant now);
 
   RequestId id_;
+  std::int32_t sample_index_;
   std::uint64_t arrival_index_;
   RequestState state_ = RequestState::kWaiting;
   std::optional<FinishReason> finish_reason_;

@@ -12,6 +12,10 @@ std::string_view wait_cause_name(WaitCause cause) {
       return "token_budget";
     case WaitCause::kNoFreeBlocks:
       return "no_free_blocks";
+    case WaitCause::kBatch:
+      return "batch";
+    case WaitCause::kForkParent:
+      return "fork_parent";
     case WaitCause::kPreempted:
       return "preempted";
   }

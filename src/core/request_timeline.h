@@ -19,8 +19,10 @@ enum class WaitCause : std::uint8_t {
   kTokenBudget,   // earlier requests used up the step's max_num_batched_tokens
   kNoFreeBlocks,  // first in the queue, but its tokens do not fit into the free blocks
   kPreempted,     // it ran, and gave its blocks to an earlier request
+  kBatch,         // a batch is being computed whose members are fixed, or waits for more members
+  kForkParent,    // the request's first output computes the prompt that it shares
 };
-inline constexpr std::size_t kNumWaitCauses = 5;
+inline constexpr std::size_t kNumWaitCauses = 7;
 
 // "queue_order" and so on; the stable name used in logs and metrics.
 std::string_view wait_cause_name(WaitCause cause);
@@ -36,6 +38,8 @@ struct WaitSpan {
 class RequestTimeline {
  public:
   static constexpr std::size_t kMaxSpans = 32;
+
+  RequestTimeline() { spans_.reserve(kMaxSpans); }  // nothing is allocated later
 
   // It waits for `cause` from `now` on, until the next call; again for the same cause changes
   // nothing.

@@ -6,25 +6,34 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.h"
+
 namespace quire {
-namespace {
-
-// Both queues are in order of arrival, so that a request is found by bisection.
-template <typename Queue>
-bool erase_request(Queue& queue, const Request& request) {
-  const auto found = std::lower_bound(
-      queue.begin(), queue.end(), request.arrival_index(),
-      [](const Request* each, std::uint64_t index) { return each->arrival_index() < index; });
-  if (found == queue.end() || *found != &request) return false;
-  queue.erase(found);
-  return true;
-}
-
-}  // namespace
 
 Scheduler::Scheduler(SchedulerConfig config)
-    : config_(std::move(config)), kv_(config_.block_size, config_.num_blocks) {
+    : config_(std::move(config)),
+      kv_(config_.block_size, config_.num_blocks, config_.enable_prefix_caching),
+      batch_(config_.batching, config_.max_num_seqs, config_.max_batch_delay) {
   assert(config_.validate().ok());
+  const auto num_seqs = static_cast<std::size_t>(config_.max_num_seqs);
+  kv_.reserve(config_.max_num_seqs,
+              static_cast<std::int32_t>(ceil_div(config_.max_model_len, config_.block_size)));
+  waiting_.reserve(num_seqs);  // all that run may be preempted; add() makes more room
+  running_.reserve(num_seqs);
+  in_flight_.reserve(num_seqs);
+  removed_request_ids_.reserve(2 * num_seqs);
+}
+
+bool Scheduler::goes_before(const Request& a, const Request& b) const {
+  if (config_.policy == SchedulingPolicy::kPriority && a.priority() != b.priority()) {
+    return a.priority() < b.priority();
+  }
+  return a.arrival_index() < b.arrival_index();
+}
+
+template <typename Less>
+void Scheduler::insert_sorted(std::vector<Request*>& queue, Request& request, Less less) {
+  queue.insert(std::lower_bound(queue.begin(), queue.end(), &request, less), &request);
 }
 
 Status Scheduler::add(AddRequest request, Instant now) {
@@ -32,14 +41,19 @@ Status Scheduler::add(AddRequest request, Instant now) {
     ++counters_.num_rejected[static_cast<std::size_t>(refusal->cause)];
     return refusal->status;
   }
-  const RequestId id = request.request_id;
-  auto added = std::make_unique<Request>(std::move(request), config_.eos_token_ids,
-                                         config_.max_model_len, num_arrivals_++, now);
-  added->wait(WaitCause::kQueueOrder, now);
-  ++counters_.num_added;
-  counters_.prompt_tokens_added += added->num_prompt_tokens();
-  waiting_.push_back(added.get());
-  requests_.emplace(id, std::move(added));
+  const auto num_outputs = static_cast<std::int32_t>(request.sampling_params->n);
+  waiting_.reserve(running_.size() + waiting_.size() + static_cast<std::size_t>(num_outputs));
+  for (std::int32_t i = 0; i < num_outputs; ++i) {
+    auto added = std::make_unique<Request>(request, i, config_.eos_token_ids, config_.max_model_len,
+                                           num_arrivals_++, now);
+    added->wait(WaitCause::kQueueOrder, now);
+    ++counters_.num_added;
+    counters_.prompt_tokens_added += added->num_prompt_tokens();
+    insert_sorted(waiting_, *added,
+                  [this](const Request* a, const Request* b) { return goes_before(*b, *a); });
+    const RequestId id = added->id();
+    requests_.emplace(id, std::move(added));
+  }
   return {};
 }
 
@@ -53,7 +67,9 @@ std::unique_ptr<const Request> Scheduler::abort(RequestId request_id, Instant no
   request.abort(now);
   ++counters_.num_aborted;
   counters_.prompt_tokens_dropped += request.num_uncomputed_prompt_tokens();
-  return take(request);
+  auto aborted = take(request, /*retain_row=*/false);
+  if (running_.empty()) drop_retained_rows(0);
+  return aborted;
 }
 
 Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
@@ -64,59 +80,74 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   plan.clear();
   plan.removed_request_ids.swap(removed_request_ids_);
   std::int32_t budget = config_.max_num_batched_tokens;
+  form_batch(now);
 
   for (std::size_t next = 0; next < running_.size();) {  // preemption takes from the end
     Request& request = *running_[next++];
-    const std::int32_t num_tokens = tokens_within(request, budget);
+    const std::int32_t num_tokens = tokens_within(request.num_pending_tokens(), budget);
     if (num_tokens == 0) {
       request.wait(WaitCause::kTokenBudget, now);
       continue;
     }
-    auto allocation = allocate_or_preempt(request, num_tokens, plan, now);
-    if (!allocation) break;  // it was the latest arrival itself, and runs no more
-    plan_tokens(request, num_tokens, *std::move(allocation), plan, now);
+    const auto num_new_blocks = allocate_or_preempt(request, num_tokens, plan, now);
+    if (!num_new_blocks) break;  // it was the last itself, and runs no more
+    plan_tokens(request, num_tokens, *num_new_blocks, plan, now);
     budget -= num_tokens;
   }
+  budget -= plan_retained_rows(budget, plan);
 
   while (!waiting_.empty()) {
-    Request& request = *waiting_.front();
-    if (const auto cause = admission_obstacle(request, budget)) {
+    Request& request = *waiting_.back();
+    Admission admission;
+    if (const auto cause = admission_obstacle(request, budget, admission)) {
       request.wait(*cause, now);
       break;  // later requests do not overtake it
     }
-    const std::int32_t num_tokens = tokens_within(request, budget);
-    waiting_.pop_front();
-    running_.push_back(&request);
-    request.start(now);
-    plan.new_requests.push_back({.request_id = request.id(),
-                                 .token_ids = request.token_ids(),
-                                 .num_prompt_tokens = request.num_prompt_tokens(),
-                                 .sampling_params = request.sampling_params()});
-    plan_tokens(request, num_tokens, *kv_.allocate(request.id(), 0, num_tokens), plan, now);
-    budget -= num_tokens;
+    start(request, admission, plan, now);
+    budget -= admission.num_tokens;
   }
 
+  // What was removed by dropping rows while planning.
+  plan.removed_request_ids.insert(plan.removed_request_ids.end(), removed_request_ids_.begin(),
+                                  removed_request_ids_.end());
+  removed_request_ids_.clear();
   if (!plan.empty()) plan.step_id = step_in_flight_ = static_cast<StepId>(++counters_.num_steps);
   return {};
 }
 
-// How many of its pending tokens a request computes in a step with `budget` tokens left.
-std::int32_t Scheduler::tokens_within(const Request& request, std::int32_t budget) const {
-  const std::int32_t pending = request.num_pending_tokens();
-  return pending <= budget ? pending : config_.enable_chunked_prefill ? budget : 0;
+void Scheduler::form_batch(Instant now) {
+  if (!running_.empty() || waiting_.empty()) return;
+  batch_.form(std::ssize(waiting_), oldest_arrival(), now);
 }
 
-// Blocks for a running request's next tokens, taken from the latest arrivals if need be; nullopt if
-// it was itself the latest and has been preempted.
-std::optional<KvAllocation> Scheduler::allocate_or_preempt(const Request& request,
+Instant Scheduler::oldest_arrival() const {
+  const auto oldest = std::min_element(
+      waiting_.begin(), waiting_.end(),
+      [](const Request* a, const Request* b) { return a->arrival_index() < b->arrival_index(); });
+  return (*oldest)->arrival();
+}
+
+// How many of a request's pending tokens it computes in a step with `budget` tokens left.
+std::int32_t Scheduler::tokens_within(std::int32_t num_pending, std::int32_t budget) const {
+  return num_pending <= budget ? num_pending : config_.enable_chunked_prefill ? budget : 0;
+}
+
+// Blocks for a running request's next tokens, taken from rows that nobody wants and then from the
+// last requests if need be; nullopt if it was itself the last and has been preempted.
+std::optional<std::int32_t> Scheduler::allocate_or_preempt(const Request& request,
                                                            std::int32_t num_tokens,
                                                            SchedulerOutput& plan, Instant now) {
   while (true) {
-    auto allocation = kv_.allocate(request.id(), request.num_computed_tokens(), num_tokens);
-    if (allocation) return allocation;
-    Request& latest = *running_.back();
-    preempt(latest, plan, now);
-    if (&latest == &request) return std::nullopt;
+    const auto num_new_blocks =
+        kv_.allocate(request.id(), request.num_computed_tokens(), num_tokens, plan);
+    if (num_new_blocks) return num_new_blocks;
+    if (!retained_.empty()) {
+      drop_retained_rows(retained_.size() - 1);
+      continue;
+    }
+    Request& last = *running_.back();
+    preempt(last, plan, now);
+    if (&last == &request) return std::nullopt;
   }
 }
 
@@ -124,45 +155,149 @@ void Scheduler::preempt(Request& request, SchedulerOutput& plan, Instant now) {
   kv_.free(request.id());
   request.preempt(now);
   running_.pop_back();
-  waiting_.push_front(&request);
+  insert_sorted(waiting_, request,
+                [this](const Request* a, const Request* b) { return goes_before(*b, *a); });
+  batch_.returned();
   plan.removed_request_ids.push_back(request.id());
   ++counters_.num_preemptions;
 }
 
-// Why the first waiting request cannot run yet. All its known tokens must fit into the free blocks,
-// not only those of its first step: a sequence that is started without room for its prompt would
-// soon be preempted, its work lost. (A preempted request therefore never returns in the same step:
-// it held at least as many blocks as were needed.)
-std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
-                                                       std::int32_t budget) const {
-  if (std::ssize(running_) == config_.max_num_seqs) return WaitCause::kMaxNumSeqs;
-  if (tokens_within(request, budget) == 0) return WaitCause::kTokenBudget;
-  if (kv_.blocks_needed(request.id(), 0, request.num_tokens()) > kv_.pool().num_free_blocks()) {
-    return WaitCause::kNoFreeBlocks;
+// Why the first waiting request cannot run yet, or how it would start. All its known tokens must
+// fit into the free blocks, not only those of its first step: a sequence that is started without
+// room for its prompt would soon be preempted, its work lost.
+std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request, std::int32_t budget,
+                                                       Admission& admission) const {
+  if (!batch_.admits()) return WaitCause::kBatch;
+  if (std::ssize(running_) + std::ssize(retained_) >= config_.max_num_seqs) {
+    return WaitCause::kMaxNumSeqs;
   }
+  if (budget == 0) return WaitCause::kTokenBudget;
+  std::int64_t num_blocks = ceil_div(request.num_tokens(), config_.block_size);
+  admission.fork_parent = find_fork_parent(request);
+  if (admission.fork_parent != nullptr) {
+    if (admission.fork_parent->num_computed_tokens() < request.num_prompt_tokens()) {
+      return WaitCause::kForkParent;
+    }
+    // It computes the last prompt token itself, for its logits, in a copy of that token's block.
+    admission.num_computed_tokens = request.num_prompt_tokens() - 1;
+    num_blocks = 1;
+  } else {
+    admission.match = match_prefix(request);
+    admission.num_computed_tokens = admission.match.num_blocks * config_.block_size;
+    num_blocks -= admission.match.num_blocks - admission.match.num_free_blocks;
+  }
+  admission.num_tokens =
+      tokens_within(request.num_tokens() - admission.num_computed_tokens, budget);
+  if (admission.num_tokens == 0) return WaitCause::kTokenBudget;
+  if (num_blocks > kv_.pool().num_free_blocks()) return WaitCause::kNoFreeBlocks;
   return std::nullopt;
 }
 
-void Scheduler::plan_tokens(Request& request, std::int32_t num_tokens, KvAllocation allocation,
+// A running request of the same prompt, for one that has not started yet; nullptr if there is none.
+const Request* Scheduler::find_fork_parent(const Request& request) const {
+  if (request.state() != RequestState::kWaiting) return nullptr;
+  for (RequestId id = request.group_id(); id < request.id(); ++id) {
+    const Request* sibling = find(id);
+    if (sibling != nullptr && sibling->state() == RequestState::kRunning) return sibling;
+  }
+  return nullptr;
+}
+
+// The last token is always computed, for its logits. Where the prompt's log probabilities are
+// wanted, so is every token that was not computed for this request before.
+KvCacheManager::PrefixMatch Scheduler::match_prefix(const Request& request) const {
+  const bool all = request.sampling_params()->prompt_logprobs && request.sample_index() == 0;
+  const std::int32_t most = all ? request.max_computed_so_far() : request.num_tokens();
+  return kv_.match_prefix(request.token_ids(), std::min(most, request.num_tokens() - 1));
+}
+
+void Scheduler::start(Request& request, const Admission& admission, SchedulerOutput& plan,
+                      Instant now) {
+  const RequestId id = request.id();
+  if (admission.fork_parent != nullptr) {
+    kv_.fork(admission.fork_parent->id(), id, request.num_prompt_tokens());
+    ++counters_.num_forks;
+  } else if (admission.match.num_blocks > 0) {
+    kv_.share_prefix(id, request.token_ids(), admission.match);
+  }
+  if (config_.enable_prefix_caching && admission.fork_parent == nullptr) {
+    counters_.prefix_cache_queries += request.num_tokens();
+    counters_.prefix_cache_hits += admission.num_computed_tokens;
+  }
+  counters_.prompt_tokens_cached += request.start(admission.num_computed_tokens, now);
+
+  const BlockTable* shared = kv_.find(id);
+  const auto first_block = static_cast<std::int32_t>(plan.new_block_ids.size());
+  if (shared != nullptr) {
+    plan.new_block_ids.insert(plan.new_block_ids.end(), shared->block_ids().begin(),
+                              shared->block_ids().end());
+  }
+  plan.new_requests.push_back({.request_id = id,
+                               .token_ids = request.token_ids(),
+                               .num_prompt_tokens = request.num_prompt_tokens(),
+                               .sample_index = request.sample_index(),
+                               .sampling_params = request.sampling_params(),
+                               .first_block = first_block,
+                               .num_blocks = shared == nullptr ? 0 : shared->size()});
+  waiting_.pop_back();
+  insert_sorted(running_, request,
+                [this](const Request* a, const Request* b) { return goes_before(*a, *b); });
+  batch_.joined();
+  const auto num_new_blocks =
+      kv_.allocate(id, admission.num_computed_tokens, admission.num_tokens, plan);
+  plan_tokens(request, admission.num_tokens, *num_new_blocks, plan, now);
+}
+
+// Must follow the allocation, whose blocks are the last of the plan.
+void Scheduler::plan_tokens(Request& request, std::int32_t num_tokens, std::int32_t num_new_blocks,
                             SchedulerOutput& plan, Instant now) {
   const std::int32_t num_computed_tokens = request.num_computed_tokens();
   request.schedule(num_tokens, now);
   const bool samples = request.num_pending_tokens() == 0;
-  plan.replaced_blocks.insert(plan.replaced_blocks.end(), allocation.replaced_blocks.begin(),
-                              allocation.replaced_blocks.end());
-  plan.block_copies.insert(plan.block_copies.end(), allocation.block_copies.begin(),
-                           allocation.block_copies.end());
   plan.scheduled.push_back(
       {.request_id = request.id(),
        .num_computed_tokens = num_computed_tokens,
        .num_scheduled_tokens = num_tokens,
        .samples = samples,
-       .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()),
-       .num_new_blocks = static_cast<std::int32_t>(allocation.new_block_ids.size())});
-  plan.new_block_ids.insert(plan.new_block_ids.end(), allocation.new_block_ids.begin(),
-                            allocation.new_block_ids.end());
+       .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()) - num_new_blocks,
+       .num_new_blocks = num_new_blocks});
   plan.total_num_scheduled_tokens += num_tokens;
   in_flight_.push_back({&request, request.id(), num_tokens, samples});
+}
+
+// Rows of finished members go on, one token a step, as long as there is room; what they give is
+// thrown away. Returns the tokens that they take of the budget.
+std::int32_t Scheduler::plan_retained_rows(std::int32_t budget, SchedulerOutput& plan) {
+  std::int32_t num_planned = 0;
+  for (std::size_t i = 0; i < retained_.size() && num_planned < budget; ++i) {
+    RetainedRow& row = retained_[i];
+    if (row.num_tokens >= config_.max_model_len) continue;
+    const auto num_new_blocks = kv_.allocate(row.request_id, row.num_tokens - 1, 1, plan);
+    if (!num_new_blocks) break;
+    plan.scheduled.push_back(
+        {.request_id = row.request_id,
+         .num_computed_tokens = row.num_tokens - 1,
+         .num_scheduled_tokens = 1,
+         .samples = true,
+         .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()) - *num_new_blocks,
+         .num_new_blocks = *num_new_blocks});
+    ++plan.total_num_scheduled_tokens;
+    in_flight_.push_back({nullptr, row.request_id, 1, true});
+    ++row.num_tokens;
+    ++num_planned;
+    ++counters_.tokens_discarded;
+  }
+  return num_planned;
+}
+
+// Ends the last rows until so many are left.
+void Scheduler::drop_retained_rows(std::size_t num_left) {
+  while (retained_.size() > num_left) {
+    const RequestId id = retained_.back().request_id;
+    retained_.pop_back();
+    kv_.free(id);
+    removed_request_ids_.push_back(id);
+  }
 }
 
 Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
@@ -171,26 +306,30 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
   outputs.clear();
   auto sampled = output.sampled.begin();
   step_in_flight_ = 0;
-  for (const InFlight& each : std::exchange(in_flight_, {})) {
-    const SampledToken* token = each.samples ? &*sampled++ : nullptr;
+  for (const InFlight& each : in_flight_) {
+    const auto token = sampled;
+    if (each.samples) ++sampled;
     if (each.request == nullptr) continue;
     Request& request = *each.request;
     const Request::Computed computed = request.complete(each.num_scheduled_tokens);
     counters_.prompt_tokens_computed += computed.num_first_prompt;
     counters_.output_tokens_computed += computed.num_first_output;
     counters_.tokens_recomputed += computed.num_again;
-    if (token == nullptr) continue;
+    kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens());
+    if (!each.samples) continue;
     request.append_output(token->token_id, now);
     ++counters_.output_tokens_sampled;
     outputs.push_back({.request_id = request.id(),
                        .token_id = token->token_id,
                        .logprob = token->logprob,
-                       .sampled_index = static_cast<std::int32_t>(token - output.sampled.data()),
+                       .sampled_index = static_cast<std::int32_t>(token - output.sampled.begin()),
                        .finished = nullptr});
     if (!request.finished()) continue;
     ++counters_.num_finished;
-    outputs.back().finished = take(request);
+    outputs.back().finished = take(request, batch_.retains());
   }
+  in_flight_.clear();
+  if (running_.empty()) drop_retained_rows(0);
   return {};
 }
 
@@ -220,14 +359,17 @@ Status Scheduler::check_result(const ModelRunnerOutput& output) const {
   return {};
 }
 
-// Lets go of a finished request: out of its queue, its blocks free, the executor to be told.
-std::unique_ptr<const Request> Scheduler::take(Request& request) {
-  if (erase_request(running_, request)) {
-    removed_request_ids_.push_back(request.id());
+// Lets go of a finished request: out of its queue, its blocks free, the executor to be told; unless
+// its row stays in the batch.
+std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row) {
+  const bool runs = std::erase(running_, &request) > 0;
+  if (!runs) std::erase(waiting_, &request);
+  if (runs && retain_row) {
+    retained_.push_back({request.id(), request.num_tokens()});
   } else {
-    erase_request(waiting_, request);
+    if (runs) removed_request_ids_.push_back(request.id());
+    kv_.free(request.id());
   }
-  kv_.free(request.id());
   return std::move(requests_.extract(request.id()).mapped());
 }
 
@@ -237,7 +379,10 @@ bool Scheduler::has_work() const {
 
 std::optional<Instant> Scheduler::next_deadline() const {
   if (step_in_flight_ != 0 || !has_work()) return std::nullopt;
-  return Instant::zero();
+  if (!running_.empty() || waiting_.empty() || !removed_request_ids_.empty()) {
+    return Instant::zero();
+  }
+  return batch_.forms_at(std::ssize(waiting_), oldest_arrival());
 }
 
 const Request* Scheduler::find(RequestId request_id) const {
@@ -247,14 +392,18 @@ const Request* Scheduler::find(RequestId request_id) const {
 
 SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = counters_;
+  const BlockPool& pool = kv_.pool();
   stats.num_waiting = std::ssize(waiting_);
   stats.num_running = std::ssize(running_);
-  stats.blocks_total = kv_.pool().num_blocks();
-  stats.blocks_free = kv_.pool().num_free_blocks();
-  stats.blocks_used = kv_.pool().num_used_blocks();
+  stats.blocks_total = pool.num_blocks();
+  stats.blocks_free = pool.num_free_blocks();
+  stats.blocks_used = pool.num_used_blocks();
   stats.blocks_leaked = kv_.blocks_leaked();
-  stats.prompt_tokens_pending =
-      stats.prompt_tokens_added - stats.prompt_tokens_computed - stats.prompt_tokens_dropped;
+  stats.blocks_cached = kv_.num_cached_blocks();
+  stats.blocks_shared = pool.num_shared_blocks();
+  stats.blocks_saved = pool.num_references() - pool.num_used_blocks();
+  stats.prompt_tokens_pending = stats.prompt_tokens_added - stats.prompt_tokens_computed -
+                                stats.prompt_tokens_cached - stats.prompt_tokens_dropped;
   return stats;
 }
 

@@ -10,17 +10,20 @@
 //   }
 //
 // There is no prefill and no decode: a request has tokens that it knows and tokens that are
-// computed, and a step computes some of the difference. Order is first come, first served
-// throughout: every running request arrived before every waiting one. When blocks run out, the
-// latest arrival among the running is preempted: it loses its blocks, keeps its tokens, goes to the
-// front of the queue and computes them again later. So the earliest request always advances, and
-// nothing starves.
+// computed, and a step computes some of the difference. Requests go in an order: by arrival, or by
+// priority and then arrival. When blocks run out, the last in this order among the running is
+// preempted: it loses its blocks, keeps its tokens, waits in its place in the queue and computes
+// them again later. So the first request always advances, and nothing starves within a priority.
+//
+// A request starts with what the prefix cache has of its tokens. The n outputs of one prompt wait
+// for the first of them to compute it, then share its blocks.
+//
+// A step that takes in no request and ends none allocates nothing, once its vectors have grown.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -30,6 +33,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/batch_former.h"
 #include "core/kv_cache_manager.h"
 #include "core/request.h"
 #include "core/step.h"
@@ -40,13 +44,6 @@ namespace quire {
 enum class SchedulingPolicy : std::uint8_t {
   kFcfs,      // the earliest arrival
   kPriority,  // the lowest priority value, then the earliest arrival
-};
-
-// When the members of a batch may change.
-enum class Batching : std::uint8_t {
-  kContinuous,  // at every step
-  kStatic,      // when all members are done; finished rows go on being computed
-  kDynamic,     // as static, but a batch that is not full waits a while for more
 };
 
 struct SchedulerConfig {
@@ -78,8 +75,9 @@ enum class RejectCause : std::uint8_t {
 inline constexpr std::size_t kNumRejectCauses = 5;
 std::string_view reject_cause_name(RejectCause cause);  // "empty_prompt" and so on
 
-// Gauges, and counters since the start. For every request that was added, each prompt token is
-// counted once: computed, dropped (its request was aborted first), or still pending.
+// Gauges, and counters since the start. A request with n outputs counts as n. For every request
+// that was added, each prompt token is counted once: computed, cached (found computed by another),
+// dropped (its request was aborted first), or still pending.
 struct SchedulerStats {
   std::int64_t num_waiting = 0;  // preempted ones included
   std::int64_t num_running = 0;
@@ -87,6 +85,9 @@ struct SchedulerStats {
   std::int64_t blocks_free = 0;
   std::int64_t blocks_used = 0;
   std::int64_t blocks_leaked = 0;  // always 0
+  std::int64_t blocks_cached = 0;  // free, but their content may still be used
+  std::int64_t blocks_shared = 0;  // used by more than one request
+  std::int64_t blocks_saved = 0;   // that would be used besides, were none shared
 
   std::int64_t num_steps = 0;     // that were not empty
   std::int64_t num_added = 0;     // = finished + aborted + waiting + running
@@ -94,13 +95,19 @@ struct SchedulerStats {
   std::int64_t num_aborted = 0;
   std::array<std::int64_t, kNumRejectCauses> num_rejected{};
   std::int64_t num_preemptions = 0;
-  std::int64_t prompt_tokens_added = 0;     // = computed + dropped + pending
+  std::int64_t num_forks = 0;               // outputs that started with a sibling's blocks
+  std::int64_t prompt_tokens_added = 0;     // = computed + cached + dropped + pending
   std::int64_t prompt_tokens_computed = 0;  // each once
+  std::int64_t prompt_tokens_cached = 0;    // found in the prefix cache or with a fork's parent
   std::int64_t prompt_tokens_dropped = 0;
   std::int64_t prompt_tokens_pending = 0;
   std::int64_t output_tokens_sampled = 0;
   std::int64_t output_tokens_computed = 0;  // each once; an output's last token never is
   std::int64_t tokens_recomputed = 0;       // prompt and output, after preemptions
+  std::int64_t tokens_discarded = 0;        // sampled for outputs that had ended (static batching)
+  // Tokens of requests that started, looked up in the prefix cache; and found.
+  std::int64_t prefix_cache_queries = 0;
+  std::int64_t prefix_cache_hits = 0;
 };
 
 // One sampled token. When it ended its request, the request itself is handed out: reason, all
@@ -121,9 +128,9 @@ class Scheduler {
   // the pool is too small for it or the queue is full), and counts the refusal by cause.
   Status add(AddRequest request, Instant now);
 
-  // Ends a request in whatever state it is and hands it out; nullptr if there is none (it may just
-  // have finished). Its blocks are free at once: a step in flight may still write into them, but
-  // steps are executed in order, so before any later step.
+  // Ends a request (one of n outputs) in whatever state it is and hands it out; nullptr if there is
+  // none (it may just have finished). Its blocks are free at once: a step in flight may still write
+  // into them, but steps are executed in order, so before any later step.
   std::unique_ptr<const Request> abort(RequestId request_id, Instant now);
 
   // Plans the next step into `plan`, whatever it held. An empty plan (see SchedulerOutput::empty)
@@ -166,16 +173,40 @@ class Scheduler {
     Status status;
   };
 
+  // How a waiting request would start: with which tokens computed already, and how many more.
+  struct Admission {
+    const Request* fork_parent = nullptr;
+    KvCacheManager::PrefixMatch match;
+    std::int32_t num_computed_tokens = 0;
+    std::int32_t num_tokens = 0;
+  };
+  // The row of a finished member of a static batch. Its last known token is not computed yet.
+  struct RetainedRow {
+    RequestId request_id = 0;
+    std::int32_t num_tokens = 0;
+  };
+
+  bool goes_before(const Request& a, const Request& b) const;
+  template <typename Less>
+  static void insert_sorted(std::vector<Request*>& queue, Request& request, Less less);
   std::optional<Refusal> admission_refusal(const AddRequest& request) const;
-  std::int32_t tokens_within(const Request& request, std::int32_t budget) const;
-  std::optional<KvAllocation> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
+  void form_batch(Instant now);
+  Instant oldest_arrival() const;
+  std::int32_t tokens_within(std::int32_t num_pending, std::int32_t budget) const;
+  std::optional<std::int32_t> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
                                                   SchedulerOutput& plan, Instant now);
   void preempt(Request& request, SchedulerOutput& plan, Instant now);
-  std::optional<WaitCause> admission_obstacle(const Request& request, std::int32_t budget) const;
-  void plan_tokens(Request& request, std::int32_t num_tokens, KvAllocation allocation,
+  std::optional<WaitCause> admission_obstacle(const Request& request, std::int32_t budget,
+                                              Admission& admission) const;
+  const Request* find_fork_parent(const Request& request) const;
+  KvCacheManager::PrefixMatch match_prefix(const Request& request) const;
+  void start(Request& request, const Admission& admission, SchedulerOutput& plan, Instant now);
+  void plan_tokens(Request& request, std::int32_t num_tokens, std::int32_t num_new_blocks,
                    SchedulerOutput& plan, Instant now);
+  std::int32_t plan_retained_rows(std::int32_t budget, SchedulerOutput& plan);
+  void drop_retained_rows(std::size_t num_left);
   Status check_result(const ModelRunnerOutput& output) const;
-  std::unique_ptr<const Request> take(Request& request);
+  std::unique_ptr<const Request> take(Request& request, bool retain_row);
   Status check_queues() const;
   Status check_step_in_flight() const;
   Status check_conservation() const;
@@ -183,8 +214,10 @@ class Scheduler {
   SchedulerConfig config_;
   KvCacheManager kv_;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
-  std::deque<Request*> waiting_;   // in order of arrival; preempted ones are therefore in front
-  std::vector<Request*> running_;  // in order of arrival, all before those that wait
+  BatchFormer batch_;
+  std::vector<Request*> waiting_;  // the next one last, so that it leaves at no cost
+  std::vector<Request*> running_;  // in order
+  std::vector<RetainedRow> retained_;
   std::vector<RequestId> removed_request_ids_;  // to be told to the executor with the next plan
   std::vector<InFlight> in_flight_;
   StepId step_in_flight_ = 0;  // 0: none

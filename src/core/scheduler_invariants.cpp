@@ -21,21 +21,23 @@ Status Scheduler::check_invariants() const {
   return check_conservation();
 }
 
-// Every request is in exactly one queue, both queues are in order of arrival, the running before
-// the waiting, and blocks are held by the running alone, as many as their tokens need.
+// Every request is in exactly one queue, both queues are in order (by arrival alone, the running
+// before the waiting), and blocks are held by the running and by rows that stay in a static batch,
+// as many as their tokens need.
 Status Scheduler::check_queues() const {
   if (running_.size() + waiting_.size() != requests_.size()) {
     return broken("{} requests run and {} wait, but there are {}", running_.size(), waiting_.size(),
                   requests_.size());
   }
-  if (std::ssize(running_) > config_.max_num_seqs) {
-    return broken("{} requests run, max_num_seqs is {}", running_.size(), config_.max_num_seqs);
+  if (std::ssize(running_) + std::ssize(retained_) > config_.max_num_seqs) {
+    return broken("{} requests run and {} rows are retained, max_num_seqs is {}", running_.size(),
+                  retained_.size(), config_.max_num_seqs);
   }
   const Request* previous = nullptr;
   const auto check = [&](const Request& request, bool running) {
     if (find(request.id()) != &request) return broken("request {} is unknown", request.id());
-    if (previous != nullptr && previous->arrival_index() >= request.arrival_index()) {
-      return broken("request {} is queued after request {}, which arrived later", request.id(),
+    if (previous != nullptr && !goes_before(*previous, request)) {
+      return broken("request {} is queued after request {}, which goes later", request.id(),
                     previous->id());
     }
     previous = &request;
@@ -56,9 +58,24 @@ Status Scheduler::check_queues() const {
     return Status();
   };
   for (const Request* request : running_) QUIRE_RETURN_IF_ERROR(check(*request, true));
-  for (const Request* request : waiting_) QUIRE_RETURN_IF_ERROR(check(*request, false));
-  if (kv_.num_tables() != running_.size()) {
-    return broken("{} requests run, but {} block tables exist", running_.size(), kv_.num_tables());
+  if (config_.policy == SchedulingPolicy::kPriority) previous = nullptr;
+  for (auto request = waiting_.rbegin(); request != waiting_.rend(); ++request) {
+    QUIRE_RETURN_IF_ERROR(check(**request, false));
+  }
+  if (kv_.num_tables() != running_.size() + retained_.size()) {
+    return broken("{} requests run and {} rows are retained, but {} block tables exist",
+                  running_.size(), retained_.size(), kv_.num_tables());
+  }
+  if (!retained_.empty() && (!batch_.retains() || running_.empty())) {
+    return broken("{} rows are retained without a batch", retained_.size());
+  }
+  for (const RetainedRow& row : retained_) {
+    const BlockTable* table = kv_.find(row.request_id);
+    if (table == nullptr || requests_.contains(row.request_id) ||
+        table->size() != ceil_div(row.num_tokens - 1, config_.block_size)) {
+      return broken("the row of request {} does not hold the blocks of its {} tokens",
+                    row.request_id, row.num_tokens);
+    }
   }
   return {};
 }
@@ -93,9 +110,9 @@ Status Scheduler::check_conservation() const {
     prompt_tokens_pending += request->num_uncomputed_prompt_tokens();
   }
   if (now.prompt_tokens_pending != prompt_tokens_pending) {
-    return broken("prompt tokens: {} added, {} computed, {} dropped, but {} pending",
-                  now.prompt_tokens_added, now.prompt_tokens_computed, now.prompt_tokens_dropped,
-                  prompt_tokens_pending);
+    return broken("prompt tokens: {} added, {} computed, {} cached, {} dropped, but {} pending",
+                  now.prompt_tokens_added, now.prompt_tokens_computed, now.prompt_tokens_cached,
+                  now.prompt_tokens_dropped, prompt_tokens_pending);
   }
   if (now.num_added != now.num_finished + now.num_aborted + now.num_waiting + now.num_running) {
     return broken("requests: {} added, {} finished, {} aborted, {} waiting, {} running",

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/kv_cache_manager.h"
 #include "tensor/thread_pool.h"
 
 namespace quire {
@@ -92,6 +93,8 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   input.kv_block_bytes = ModelRunner::kv_block_bytes(spec, runner);
   input.activation_bytes = ModelRunner::activation_bytes(spec, runner, threads);
   input.table_bytes = table_bytes;
+  input.block_table_bytes =
+      KvCacheManager::bytes_per_block(args.block_size, args.enable_prefix_caching);
   input.block_size = args.block_size;
   input.max_model_len = sizes.max_model_len;
   input.max_num_seqs = args.max_num_seqs;

@@ -33,6 +33,7 @@ Status InputBatch::apply_diffs(const SchedulerOutput& step) {
     const auto blocks = step.blocks_of(data);
     state.block_ids.assign(blocks.begin(), blocks.end());
     state.num_prompt_tokens = data.num_prompt_tokens;
+    state.sample_index = data.sample_index;
     state.params = data.sampling_params;
     if (!requests_.emplace(data.request_id, std::move(state)).second) {
       return Status::internal(fmt::format("request {} is new twice", data.request_id));
@@ -65,11 +66,13 @@ Status InputBatch::lay_out(const ScheduledRequest& scheduled, const RequestState
   seq_lens_.push_back(end);
   block_tables_.push_back(state.block_ids.data());
   if (scheduled.samples) {
-    sample_rows_.push_back({.request_id = scheduled.request_id,
-                            .row = static_cast<std::int64_t>(token_ids_.size()) - 1,
-                            .output_position = static_cast<std::int64_t>(state.token_ids.size()) -
-                                               state.num_prompt_tokens,
-                            .params = state.params.get()});
+    sample_rows_.push_back(
+        {.request_id = scheduled.request_id,
+         .row = static_cast<std::int64_t>(token_ids_.size()) - 1,
+         .output_position =
+             static_cast<std::int64_t>(state.token_ids.size()) - state.num_prompt_tokens,
+         .params = state.params.get(),
+         .seed = state.params->seed.value_or(0) + static_cast<std::uint64_t>(state.sample_index)});
   }
   return {};
 }

@@ -39,6 +39,7 @@ class InputBatch {
     std::int64_t row = 0;              // in the step
     std::int64_t output_position = 0;  // tokens that the request has put out before
     const SamplingParams* params = nullptr;
+    std::uint64_t seed = 0;  // of its random stream
   };
   const std::vector<SampleRow>& sample_rows() const { return sample_rows_; }
 
@@ -46,6 +47,7 @@ class InputBatch {
   struct RequestState {
     std::vector<TokenId> token_ids;
     std::int32_t num_prompt_tokens = 0;
+    std::int32_t sample_index = 0;
     std::shared_ptr<const SamplingParams> params;
     std::vector<BlockId> block_ids;
   };

@@ -84,7 +84,7 @@ TokenId Sampler::draw(const float* logits, const InputBatch::SampleRow& row) {
   }
 
   const double target =
-      random_uniform(*params.seed, static_cast<std::uint64_t>(row.output_position)) * total;
+      random_uniform(row.seed, static_cast<std::uint64_t>(row.output_position)) * total;
   double sum = 0;
   for (const Candidate& candidate : candidates_) {
     sum += weight(candidate);
