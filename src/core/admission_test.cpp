@@ -18,7 +18,7 @@ AddRequest request_of(RequestId id, std::size_t num_prompt_tokens, std::int64_t 
   SamplingParams params;
   params.max_tokens = max_tokens;
   return {id, std::vector<TokenId>(num_prompt_tokens, 9),
-          std::make_shared<const SamplingParams>(params)};
+          std::make_shared<const SamplingParams>(params), 0};
 }
 
 class Admission : public testing::Test {

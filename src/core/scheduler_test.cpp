@@ -28,7 +28,17 @@ AddRequest request_of(RequestId id, std::int32_t num_prompt_tokens, std::int64_t
   SamplingParams params;
   params.max_tokens = max_tokens;
   return {id, std::vector<TokenId>(static_cast<std::size_t>(num_prompt_tokens), 9),
-          std::make_shared<const SamplingParams>(params)};
+          std::make_shared<const SamplingParams>(params), 0};
+}
+
+ModelRunnerOutput result_of(StepId step_id,
+                            const std::vector<std::pair<RequestId, TokenId>>& sampled) {
+  ModelRunnerOutput result;
+  result.step_id = step_id;
+  for (const auto& [request_id, token_id] : sampled) {
+    result.sampled.push_back({.request_id = request_id, .token_id = token_id});
+  }
+  return result;
 }
 
 // A scheduler whose steps all sample `token`; checks the invariants after every call.
@@ -44,21 +54,26 @@ class SchedulerTest : public testing::Test {
     check();
   }
   SchedulerOutput schedule() {
-    auto plan = scheduler_->schedule(now_);
-    EXPECT_TRUE(plan.ok()) << plan.status().message();
+    SchedulerOutput plan;
+    const Status status = scheduler_->schedule(now_, plan);
+    EXPECT_TRUE(status.ok()) << status.message();
     check();
-    return *std::move(plan);
+    return plan;
   }
   std::vector<RequestStepOutput> update(const SchedulerOutput& plan, TokenId token = 5) {
     now_ += 1ms;
-    ModelRunnerOutput output{plan.step_id, {}};
+    ModelRunnerOutput result;
+    result.step_id = plan.step_id;
     for (const ScheduledRequest& each : plan.scheduled) {
-      if (each.samples) output.sampled.push_back({each.request_id, token, -0.5F});
+      if (!each.samples) continue;
+      result.sampled.push_back(
+          {.request_id = each.request_id, .token_id = token, .logprob = -0.5F});
     }
-    auto outputs = scheduler_->update(output, now_);
-    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    std::vector<RequestStepOutput> outputs;
+    const Status status = scheduler_->update(result, now_, outputs);
+    EXPECT_TRUE(status.ok()) << status.message();
     check();
-    return *std::move(outputs);
+    return outputs;
   }
   std::vector<RequestStepOutput> step(TokenId token = 5) { return update(schedule(), token); }
   std::unique_ptr<const Request> abort(RequestId id) {
@@ -93,13 +108,13 @@ TEST_F(SchedulerTest, PromptsAreCutToTheBudgetAndMixWithDecoding) {
   EXPECT_EQ(first.total_num_scheduled_tokens, 8);
   ASSERT_EQ(first.new_requests.size(), 2U);
   EXPECT_EQ(first.new_requests[1].num_prompt_tokens, 10);
-  EXPECT_THAT(first.scheduled[1].new_block_ids, ElementsAre(1, 2));
+  EXPECT_THAT(first.new_blocks_of(first.scheduled[1]), ElementsAre(1, 2));
   update(first);
   const SchedulerOutput second = schedule();
   EXPECT_THAT(shares(second), ElementsAre("1:3+1!", "2:5+5!"));
   EXPECT_THAT(second.new_requests, IsEmpty());
-  EXPECT_THAT(second.scheduled[0].new_block_ids, IsEmpty());
-  EXPECT_THAT(second.scheduled[1].new_block_ids, ElementsAre(3));
+  EXPECT_THAT(second.new_blocks_of(second.scheduled[0]), IsEmpty());
+  EXPECT_THAT(second.new_blocks_of(second.scheduled[1]), ElementsAre(3));
   update(second);
   EXPECT_THAT(shares(schedule()), ElementsAre("1:4+1!", "2:10+1!"));
 }
@@ -265,9 +280,12 @@ TEST_F(SchedulerTest, OneStepAtATime) {
   EXPECT_EQ(scheduler_->next_deadline(), Instant::zero());
   const SchedulerOutput plan = schedule();
   EXPECT_EQ(scheduler_->next_deadline(), std::nullopt);
-  EXPECT_EQ(scheduler_->schedule(now_).status().code(), StatusCode::kInternal);
+  SchedulerOutput second;
+  EXPECT_EQ(scheduler_->schedule(now_, second).code(), StatusCode::kInternal);
   update(plan);
-  EXPECT_EQ(scheduler_->update({plan.step_id, {}}, now_).status().code(), StatusCode::kInternal);
+  std::vector<RequestStepOutput> outputs;
+  EXPECT_EQ(scheduler_->update(result_of(plan.step_id, {}), now_, outputs).code(),
+            StatusCode::kInternal);
 }
 
 TEST_F(SchedulerTest, AResultThatDoesNotBelongToThePlanChangesNothing) {
@@ -275,11 +293,11 @@ TEST_F(SchedulerTest, AResultThatDoesNotBelongToThePlanChangesNothing) {
   add(request_of(1, 3));
   add(request_of(2, 3));
   const SchedulerOutput plan = schedule();
+  std::vector<RequestStepOutput> outputs;
   for (const ModelRunnerOutput& wrong :
-       {ModelRunnerOutput{7, {{1, 5, 0}, {2, 5, 0}}}, ModelRunnerOutput{1, {{1, 5, 0}}},
-        ModelRunnerOutput{1, {{2, 5, 0}, {1, 5, 0}}}, ModelRunnerOutput{1, {{1, 5, 0}, {2, -1, 0}}},
-        ModelRunnerOutput{1, {{1, 5, 0}, {2, 5, 0}, {3, 5, 0}}}}) {
-    EXPECT_EQ(scheduler_->update(wrong, now_).status().code(), StatusCode::kInternal);
+       {result_of(7, {{1, 5}, {2, 5}}), result_of(1, {{1, 5}}), result_of(1, {{2, 5}, {1, 5}}),
+        result_of(1, {{1, 5}, {2, -1}}), result_of(1, {{1, 5}, {2, 5}, {3, 5}})}) {
+    EXPECT_EQ(scheduler_->update(wrong, now_, outputs).code(), StatusCode::kInternal);
     check();
     EXPECT_EQ(scheduler_->find(1)->num_output_tokens(), 0);
   }
