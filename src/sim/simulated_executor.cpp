@@ -1,6 +1,7 @@
 #include "sim/simulated_executor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -20,8 +21,20 @@ std::uint64_t extend_history(std::uint64_t history, TokenId token_id) {
   return random_bits(history, static_cast<std::uint64_t>(token_id));
 }
 
-TokenId simulated_token(std::uint64_t history, std::int32_t vocab_size) {
-  return static_cast<TokenId>(mix64(history) % static_cast<std::uint64_t>(vocab_size));
+std::uint64_t simulated_stream(const SamplingParams& params, std::int32_t sample_index) {
+  if (params.greedy()) return 0;
+  return params.seed.value_or(0) + static_cast<std::uint64_t>(sample_index);
+}
+
+TokenId simulated_token(std::uint64_t history, std::uint64_t stream, std::int32_t vocab_size) {
+  return static_cast<TokenId>(random_bits(mix64(history), stream) %
+                              static_cast<std::uint64_t>(vocab_size));
+}
+
+float simulated_logprob(std::uint64_t history, TokenId token_id) {
+  // The token's complement: other numbers than those of extend_history.
+  const double uniform = random_uniform(history, ~static_cast<std::uint64_t>(token_id));
+  return static_cast<float>(std::log1p(-uniform) - 1e-3);
 }
 
 SimulatedExecutor::SimulatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock)
@@ -37,35 +50,10 @@ Status SimulatedExecutor::execute(const SchedulerOutput& plan, ModelRunnerOutput
   }
   last_step_ = plan.step_id;
   QUIRE_RETURN_IF_ERROR(forget(plan));
-  for (const NewRequestData& data : plan.new_requests) QUIRE_RETURN_IF_ERROR(learn(data));
+  for (const NewRequestData& data : plan.new_requests) QUIRE_RETURN_IF_ERROR(learn(data, plan));
   QUIRE_RETURN_IF_ERROR(copy_blocks(plan));
-
   // All tables first: a block shared by two of this step's requests must not be written.
-  std::int64_t num_scheduled_tokens = 0;
-  for (const ScheduledRequest& scheduled : plan.scheduled) {
-    const auto found = requests_.find(scheduled.request_id);
-    if (found == requests_.end()) {
-      return broken("request {} is scheduled, but unknown", scheduled.request_id);
-    }
-    RequestCopy& request = found->second;
-    if (request.last_step == plan.step_id) {
-      return broken("request {} is scheduled twice in step {}", scheduled.request_id, plan.step_id);
-    }
-    request.last_step = plan.step_id;
-    for (const BlockId block_id : plan.new_blocks_of(scheduled)) {
-      if (!valid(block_id)) {
-        return broken("request {} is given block {}, which does not exist", scheduled.request_id,
-                      block_id);
-      }
-      request.block_ids.push_back(block_id);
-      ++num_holders_[static_cast<std::size_t>(block_id)];
-    }
-    num_scheduled_tokens += scheduled.num_scheduled_tokens;
-  }
-  if (num_scheduled_tokens != plan.total_num_scheduled_tokens) {
-    return broken("step {} announces {} tokens and schedules {}", plan.step_id,
-                  plan.total_num_scheduled_tokens, num_scheduled_tokens);
-  }
+  QUIRE_RETURN_IF_ERROR(append_blocks(plan));
 
   result.clear();
   result.step_id = plan.step_id;
@@ -73,12 +61,17 @@ Status SimulatedExecutor::execute(const SchedulerOutput& plan, ModelRunnerOutput
     RequestCopy& request = requests_.at(scheduled.request_id);
     QUIRE_RETURN_IF_ERROR(check_scheduled(scheduled, request));
     QUIRE_RETURN_IF_ERROR(compute(scheduled, request));
+    if (request.prompt_logprobs) report_prompt(scheduled, request, result);
     if (!scheduled.samples) continue;
-    const TokenId token = simulated_token(request.history.back(), config_.vocab_size);
-    request.history.push_back(extend_history(request.history.back(), token));
-    result.sampled.push_back({.request_id = scheduled.request_id, .token_id = token});
+    const std::uint64_t history = request.history.back();
+    const TokenId token = simulated_token(history, request.stream, config_.vocab_size);
+    request.token_ids.push_back(token);
+    request.history.push_back(extend_history(history, token));
+    result.sampled.push_back({.request_id = scheduled.request_id,
+                              .token_id = token,
+                              .logprob = simulated_logprob(history, token)});
   }
-  clock_.advance(config_.step_time + config_.token_time * num_scheduled_tokens);
+  clock_.advance(config_.step_time + config_.token_time * plan.total_num_scheduled_tokens);
   return {};
 }
 
@@ -96,7 +89,7 @@ Status SimulatedExecutor::forget(const SchedulerOutput& plan) {
   return {};
 }
 
-Status SimulatedExecutor::learn(const NewRequestData& data) {
+Status SimulatedExecutor::learn(const NewRequestData& data, const SchedulerOutput& plan) {
   if (data.token_ids.empty() || data.num_prompt_tokens < 1 ||
       data.num_prompt_tokens > std::ssize(data.token_ids)) {
     return broken("new request {} has {} tokens, {} of them prompt", data.request_id,
@@ -107,16 +100,38 @@ Status SimulatedExecutor::learn(const NewRequestData& data) {
   }
   const auto [entry, is_new] = requests_.try_emplace(data.request_id);
   if (!is_new) return broken("request {} is new, but known", data.request_id);
+  RequestCopy& request = entry->second;
+  request.token_ids.assign(data.token_ids.begin(), data.token_ids.end());
+  request.stream = simulated_stream(*data.sampling_params, data.sample_index);
+  request.prompt_logprobs = data.sampling_params->prompt_logprobs.has_value();
+  request.num_prompt_tokens = data.num_prompt_tokens;
   std::uint64_t history = 0;
   for (const TokenId token_id : data.token_ids) {
     history = extend_history(history, token_id);
-    entry->second.history.push_back(history);
+    request.history.push_back(history);
+  }
+  return hold(data.request_id, request, plan, data.first_block, data.num_blocks);
+}
+
+Status SimulatedExecutor::hold(RequestId request_id, RequestCopy& request,
+                               const SchedulerOutput& plan, std::int32_t first,
+                               std::int32_t count) {
+  if (first < 0 || count < 0 || std::int64_t{first} + count > std::ssize(plan.new_block_ids)) {
+    return broken("request {} is given blocks [{}, {}) of {}", request_id, first,
+                  std::int64_t{first} + count, plan.new_block_ids.size());
+  }
+  for (std::int32_t i = first; i < first + count; ++i) {
+    const BlockId block_id = plan.new_block_ids[static_cast<std::size_t>(i)];
+    if (!valid(block_id)) {
+      return broken("request {} is given block {}, which does not exist", request_id, block_id);
+    }
+    request.block_ids.push_back(block_id);
+    ++num_holders_[static_cast<std::size_t>(block_id)];
   }
   return {};
 }
 
-// A replaced block must be a copy of what was there. A copy may also be without replacement: of a
-// block that a new request, forked from another, brings in its first table.
+// A replaced block must be a copy of what was there.
 Status SimulatedExecutor::copy_blocks(const SchedulerOutput& plan) {
   for (const BlockReplacement& replaced : plan.replaced_blocks) {
     const auto found = requests_.find(replaced.request_id);
@@ -144,6 +159,29 @@ Status SimulatedExecutor::copy_blocks(const SchedulerOutput& plan) {
     }
     std::copy_n(slots_.begin() + std::int64_t{source} * config_.block_size, config_.block_size,
                 slots_.begin() + std::int64_t{destination} * config_.block_size);
+  }
+  return {};
+}
+
+Status SimulatedExecutor::append_blocks(const SchedulerOutput& plan) {
+  std::int64_t num_scheduled_tokens = 0;
+  for (const ScheduledRequest& scheduled : plan.scheduled) {
+    const auto found = requests_.find(scheduled.request_id);
+    if (found == requests_.end()) {
+      return broken("request {} is scheduled, but unknown", scheduled.request_id);
+    }
+    RequestCopy& request = found->second;
+    if (request.last_step == plan.step_id) {
+      return broken("request {} is scheduled twice in step {}", scheduled.request_id, plan.step_id);
+    }
+    request.last_step = plan.step_id;
+    QUIRE_RETURN_IF_ERROR(hold(scheduled.request_id, request, plan, scheduled.first_new_block,
+                               scheduled.num_new_blocks));
+    num_scheduled_tokens += scheduled.num_scheduled_tokens;
+  }
+  if (num_scheduled_tokens != plan.total_num_scheduled_tokens) {
+    return broken("step {} announces {} tokens and schedules {}", plan.step_id,
+                  plan.total_num_scheduled_tokens, num_scheduled_tokens);
   }
   return {};
 }
@@ -196,6 +234,22 @@ Status SimulatedExecutor::compute(const ScheduledRequest& scheduled, RequestCopy
   request.num_computed_tokens = static_cast<std::int32_t>(end);
   request.computed_before = true;
   return {};
+}
+
+// A computed token tells how probable the next one was.
+void SimulatedExecutor::report_prompt(const ScheduledRequest& scheduled, const RequestCopy& request,
+                                      ModelRunnerOutput& result) {
+  const std::int32_t end = scheduled.num_computed_tokens + scheduled.num_scheduled_tokens;
+  for (std::int32_t position = scheduled.num_computed_tokens + 1;
+       position <= std::min(end, request.num_prompt_tokens - 1); ++position) {
+    const auto i = static_cast<std::size_t>(position);
+    const TokenId token = request.token_ids[i];
+    PromptToken& reported = result.prompt_tokens.emplace_back();
+    reported.request_id = scheduled.request_id;
+    reported.position = position;
+    reported.token.token_id = token;
+    reported.token.logprob = simulated_logprob(request.history[i - 1], token);
+  }
 }
 
 std::uint64_t& SimulatedExecutor::slot(const RequestCopy& request, std::size_t position) {

@@ -4,8 +4,9 @@
 // too early, given to two requests, copied too late or not computed at all is found at the next
 // read.
 //
-// A sampled token is a function of the tokens before it alone. A request therefore has one right
-// output, whatever else ran, however its prompt was cut and however often it was preempted.
+// A sampled token is a function of the tokens before it and of the request's random stream alone. A
+// request therefore has one right output, whatever else ran, however its prompt was cut, whoever
+// computed its first blocks and however often it was preempted.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,12 @@ namespace quire {
 
 // Hash of a sequence of tokens, one token at a time; starts as 0.
 std::uint64_t extend_history(std::uint64_t history, TokenId token_id);
+// Where the randomness of one output comes from: its seed, or nowhere when it is greedy.
+std::uint64_t simulated_stream(const SamplingParams& params, std::int32_t sample_index);
 // The token that follows a sequence, in [0, vocab_size).
-TokenId simulated_token(std::uint64_t history, std::int32_t vocab_size);
+TokenId simulated_token(std::uint64_t history, std::uint64_t stream, std::int32_t vocab_size);
+// The log probability of a token after a sequence: a number below 0, and no more than that.
+float simulated_logprob(std::uint64_t history, TokenId token_id);
 
 struct SimulatedExecutorConfig {
   std::int32_t block_size = 16;
@@ -40,6 +45,7 @@ class SimulatedExecutor : public Executor {
   SimulatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock);
 
   // kInternal naming the request and the rule for a plan that a real executor could not carry out.
+  // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives.
   Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override;
 
   std::size_t num_requests() const { return requests_.size(); }
@@ -48,18 +54,28 @@ class SimulatedExecutor : public Executor {
 
  private:
   struct RequestCopy {
+    std::vector<TokenId> token_ids;
     std::vector<std::uint64_t> history;  // hash up to and including each known token
     std::vector<BlockId> block_ids;
+    std::uint64_t stream = 0;
+    bool prompt_logprobs = false;
+    std::int32_t num_prompt_tokens = 0;
     std::int32_t num_computed_tokens = 0;
     bool computed_before = false;  // false: the first step may find tokens computed by others
     StepId last_step = 0;
   };
 
   Status forget(const SchedulerOutput& plan);
-  Status learn(const NewRequestData& data);
+  Status learn(const NewRequestData& data, const SchedulerOutput& plan);
   Status copy_blocks(const SchedulerOutput& plan);
+  Status append_blocks(const SchedulerOutput& plan);
+  // Gives the request these entries of the plan's new_block_ids.
+  Status hold(RequestId request_id, RequestCopy& request, const SchedulerOutput& plan,
+              std::int32_t first, std::int32_t count);
   Status check_scheduled(const ScheduledRequest& scheduled, const RequestCopy& request) const;
   Status compute(const ScheduledRequest& scheduled, RequestCopy& request);
+  static void report_prompt(const ScheduledRequest& scheduled, const RequestCopy& request,
+                            ModelRunnerOutput& result);
   bool valid(BlockId block_id) const { return block_id >= 0 && block_id < config_.num_blocks; }
   std::uint64_t& slot(const RequestCopy& request, std::size_t position);
 

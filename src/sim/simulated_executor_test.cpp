@@ -1,193 +1,300 @@
 #include "sim/simulated_executor.h"
 
 #include <memory>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "core/kv_cache_manager.h"
 
 namespace quire {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
-NewRequestData new_request(RequestId id, std::vector<TokenId> token_ids) {
-  const auto num_tokens = static_cast<std::int32_t>(token_ids.size());
-  return {id, std::move(token_ids), num_tokens, std::make_shared<const SamplingParams>()};
-}
+constexpr std::int32_t kVocabSize = 50;
 
-SchedulerOutput plan_of(StepId step_id, std::vector<NewRequestData> new_requests,
-                        std::vector<ScheduledRequest> scheduled) {
-  SchedulerOutput plan;
-  plan.step_id = step_id;
-  plan.new_requests = std::move(new_requests);
-  plan.scheduled = std::move(scheduled);
-  for (const ScheduledRequest& each : plan.scheduled) {
-    plan.total_num_scheduled_tokens += each.num_scheduled_tokens;
+struct New {
+  RequestId id = 0;
+  std::vector<TokenId> token_ids;
+  std::vector<BlockId> block_ids = {};  // that hold computed tokens already
+  SamplingParams params = {};
+  std::int32_t sample_index = 0;
+};
+
+struct Share {
+  RequestId id = 0;
+  std::int32_t num_computed_tokens = 0;
+  std::int32_t num_scheduled_tokens = 0;
+  bool samples = false;
+  std::vector<BlockId> new_block_ids = {};
+};
+
+// A plan and the tokens that it points to.
+struct Plan : SchedulerOutput {
+  Plan(StepId id, std::vector<New> news, const std::vector<Share>& shares)
+      : requests(std::move(news)) {
+    step_id = id;
+    for (const New& each : requests) {
+      new_requests.push_back(
+          {.request_id = each.id,
+           .token_ids = each.token_ids,
+           .num_prompt_tokens = static_cast<std::int32_t>(each.token_ids.size()),
+           .sample_index = each.sample_index,
+           .sampling_params = std::make_shared<const SamplingParams>(each.params)});
+      std::tie(new_requests.back().first_block, new_requests.back().num_blocks) =
+          append(each.block_ids);
+    }
+    for (const Share& each : shares) {
+      scheduled.push_back({.request_id = each.id,
+                           .num_computed_tokens = each.num_computed_tokens,
+                           .num_scheduled_tokens = each.num_scheduled_tokens,
+                           .samples = each.samples});
+      std::tie(scheduled.back().first_new_block, scheduled.back().num_new_blocks) =
+          append(each.new_block_ids);
+      total_num_scheduled_tokens += each.num_scheduled_tokens;
+    }
   }
-  return plan;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  std::pair<std::int32_t, std::int32_t> append(const std::vector<BlockId>& block_ids) {
+    const auto first = static_cast<std::int32_t>(new_block_ids.size());
+    new_block_ids.insert(new_block_ids.end(), block_ids.begin(), block_ids.end());
+    return {first, static_cast<std::int32_t>(block_ids.size())};
+  }
+
+  std::vector<New> requests;
+};
+
+std::uint64_t history_of(const std::vector<TokenId>& token_ids) {
+  std::uint64_t history = 0;
+  for (const TokenId id : token_ids) history = extend_history(history, id);
+  return history;
 }
 
 class SimulatedExecutorTest : public testing::Test {
  protected:
-  void run(const SchedulerOutput& plan) {
-    const auto result = executor_.execute(plan);
-    ASSERT_TRUE(result.ok()) << result.status().message();
+  const ModelRunnerOutput& run(const SchedulerOutput& plan) {
+    const Status status = executor_.execute(plan, result_);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return result_;
+  }
+  void run(StepId step_id, std::vector<New> news, const std::vector<Share>& shares) {
+    run(Plan(step_id, std::move(news), shares));
   }
   void expect_broken(const SchedulerOutput& plan, const std::string& message) {
-    const auto result = executor_.execute(plan);
-    ASSERT_FALSE(result.ok());
-    EXPECT_EQ(result.status().code(), StatusCode::kInternal);
-    EXPECT_THAT(result.status().message(), HasSubstr(message));
+    const Status status = executor_.execute(plan, result_);
+    EXPECT_EQ(status.code(), StatusCode::kInternal);
+    EXPECT_THAT(status.message(), HasSubstr(message));
+  }
+  void expect_broken(StepId step_id, std::vector<New> news, const std::vector<Share>& shares,
+                     const std::string& message) {
+    expect_broken(Plan(step_id, std::move(news), shares), message);
   }
 
   VirtualClock clock_;
-  SimulatedExecutor executor_{
-      {.block_size = 2, .num_blocks = 4, .vocab_size = 50, .step_time = 100us, .token_time = 10us},
-      clock_};
+  SimulatedExecutor executor_{{.block_size = 2,
+                               .num_blocks = 4,
+                               .vocab_size = kVocabSize,
+                               .step_time = 100us,
+                               .token_time = 10us},
+                              clock_};
+  ModelRunnerOutput result_;
 };
 
 TEST_F(SimulatedExecutorTest, TheNextTokenDependsOnTheTokensAlone) {
-  std::uint64_t history = 0;
-  for (const TokenId id : {5, 6, 7}) history = extend_history(history, id);
-  const TokenId expected = simulated_token(history, 50);
+  const TokenId expected = simulated_token(history_of({5, 6, 7}), 0, kVocabSize);
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  ASSERT_EQ(result_.sampled.size(), 1U);
+  EXPECT_EQ(result_.sampled[0].token_id, expected);
+  EXPECT_LT(result_.sampled[0].logprob, 0.0F);
+  run(2, {{2, {5, 6, 7}}}, {{2, 0, 1, false, {2}}});
+  EXPECT_THAT(result_.sampled, IsEmpty());
+  run(3, {}, {{2, 1, 2, true, {3}}});
+  ASSERT_EQ(result_.sampled.size(), 1U);
+  EXPECT_EQ(result_.sampled[0].token_id, expected);
+}
 
-  auto whole =
-      executor_.execute(plan_of(1, {new_request(1, {5, 6, 7})}, {{1, 0, 3, true, {0, 1}}}));
-  ASSERT_TRUE(whole.ok());
-  EXPECT_EQ(whole->sampled.at(0).token_id, expected);
-  SchedulerOutput chunk = plan_of(2, {new_request(2, {5, 6, 7})}, {{2, 0, 1, false, {2}}});
-  run(chunk);
-  const auto rest = executor_.execute(plan_of(3, {}, {{2, 1, 2, true, {3}}}));
-  ASSERT_TRUE(rest.ok());
-  EXPECT_EQ(rest->sampled.at(0).token_id, expected);
+TEST_F(SimulatedExecutorTest, OutputsOfOnePromptDrawWithTheirOwnSeeds) {
+  SamplingParams params;
+  params.seed = 100;
+  EXPECT_EQ(simulated_stream(params, 3), 103U);
+  run(1, {{1, {5}, {}, params, 0}, {2, {5}, {}, params, 3}},
+      {{1, 0, 1, true, {0}}, {2, 0, 1, true, {1}}});
+  EXPECT_EQ(result_.sampled.at(0).token_id, simulated_token(history_of({5}), 100, kVocabSize));
+  EXPECT_EQ(result_.sampled.at(1).token_id, simulated_token(history_of({5}), 103, kVocabSize));
+  params.temperature = 0;
+  EXPECT_EQ(simulated_stream(params, 3), simulated_stream(params, 0));
+}
+
+TEST_F(SimulatedExecutorTest, TellsHowProbableThePromptWas) {
+  SamplingParams params;
+  params.prompt_logprobs = 0;
+  const auto expect_reported = [&](std::size_t i, std::int32_t position, TokenId token,
+                                   const std::vector<TokenId>& before) {
+    const PromptToken& reported = result_.prompt_tokens.at(i);
+    EXPECT_EQ(reported.request_id, 1U);
+    EXPECT_EQ(reported.position, position);
+    EXPECT_EQ(reported.token.token_id, token);
+    EXPECT_EQ(reported.token.logprob, simulated_logprob(history_of(before), token));
+  };
+  run(1, {{1, {5, 6, 7}, {}, params}, {2, {5}}}, {{1, 0, 1, false, {0}}, {2, 0, 1, true, {2}}});
+  ASSERT_EQ(result_.prompt_tokens.size(), 1U);
+  expect_reported(0, 1, 6, {5});
+  run(2, {}, {{1, 1, 2, true, {1}}});
+  ASSERT_EQ(result_.prompt_tokens.size(), 1U);
+  expect_reported(0, 2, 7, {5, 6});
+  run(3, {}, {{1, 3, 1, true}});
+  EXPECT_THAT(result_.prompt_tokens, IsEmpty());
 }
 
 TEST_F(SimulatedExecutorTest, AStepTakesTimeByItsTokens) {
-  run(plan_of(1, {new_request(1, {5, 6, 7})}, {{1, 0, 3, true, {0, 1}}}));
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
   EXPECT_EQ(clock_.now(), 130us);
   clock_.advance_to(50us);  // time does not go back
   EXPECT_EQ(clock_.now(), 130us);
 }
 
 TEST_F(SimulatedExecutorTest, ForgetsRemovedRequests) {
-  run(plan_of(1, {new_request(1, {5})}, {{1, 0, 1, true, {0}}}));
-  SchedulerOutput plan = plan_of(2, {new_request(2, {8})}, {{2, 0, 1, true, {0}}});
+  run(1, {{1, {5}}}, {{1, 0, 1, true, {0}}});
+  Plan plan(2, {{2, {8}}}, {{2, 0, 1, true, {0}}});
   plan.removed_request_ids = {1};
   run(plan);  // block 0 belongs to request 2 now
   EXPECT_EQ(executor_.num_requests(), 1U);
   EXPECT_EQ(executor_.find_block_ids(1), nullptr);
 }
 
-// A child enters with its parent's blocks and computed tokens, but for the one it is about to
-// write.
-TEST_F(SimulatedExecutorTest, FollowsAFork) {
-  KvCacheManager kv(2, 4);
-  run(plan_of(1, {new_request(1, {5, 6, 7, 8, 9})},
-              {{1, 0, 3, false, kv.allocate(1, 0, 3)->new_block_ids}}));
-  kv.fork(1, 2);
-  const auto child = kv.allocate(2, 3, 1);
-  SchedulerOutput plan =
-      plan_of(2, {new_request(2, {5, 6, 7, 4})}, {{2, 3, 1, true, kv.find(2)->block_ids()}});
-  plan.block_copies = child->block_copies;
+TEST_F(SimulatedExecutorTest, ANewRequestMaySharePartOfAnothersBlocks) {
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  run(2, {{2, {5, 6, 9}, {0}}}, {{2, 2, 1, true, {2}}});
+  EXPECT_EQ(result_.sampled.at(0).token_id,
+            simulated_token(history_of({5, 6, 9}), 0, kVocabSize));
+  EXPECT_THAT(*executor_.find_block_ids(2), ElementsAre(0, 2));
+}
+
+TEST_F(SimulatedExecutorTest, ABlockKeepsItsContentWhenNobodyHoldsIt) {
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  Plan plan(2, {}, {});
+  plan.removed_request_ids = {1};
   run(plan);
-  const auto parent = kv.allocate(1, 3, 1);
-  EXPECT_TRUE(parent->block_copies.empty());
-  run(plan_of(3, {}, {{1, 3, 1, false, {}}}));  // the child's write left the parent's block alone
-  run(plan_of(4, {}, {{1, 4, 1, true, kv.allocate(1, 4, 1)->new_block_ids}}));
+  run(3, {{2, {5, 6, 9}, {0}}}, {{2, 2, 1, true, {2}}});
+}
+
+// A fork: the child enters with its parent's blocks, and copies the one that it is about to write.
+TEST_F(SimulatedExecutorTest, FollowsAFork) {
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
+  Plan plan(2, {{2, {5, 6, 7, 4}, {0, 1}}}, {{1, 3, 1, true}, {2, 3, 1, true}});
+  plan.replaced_blocks = {{2, 1, 2}};
+  plan.block_copies = {{1, 2}};
+  run(plan);
+  EXPECT_THAT(*executor_.find_block_ids(1), ElementsAre(0, 1));
+  EXPECT_THAT(*executor_.find_block_ids(2), ElementsAre(0, 2));
+  run(3, {}, {{1, 4, 1, true, {3}}});  // the child's write left the parent's block alone
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAForkWithoutItsCopy) {
-  run(plan_of(1, {new_request(1, {5, 6, 7, 8})}, {{1, 0, 3, false, {0, 1}}}));
-  expect_broken(plan_of(2, {new_request(2, {5, 6, 7, 4})}, {{2, 3, 1, true, {0, 2}}}),
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
+  expect_broken(2, {{2, {5, 6, 7, 4}, {0}}}, {{2, 3, 1, true, {2}}},
                 "request 2: block 2 does not hold the keys and values of token 2");
 }
 
 TEST_F(SimulatedExecutorTest, CopiesBlocksBeforeItComputes) {
-  run(plan_of(1, {new_request(1, {5, 6, 7, 8})}, {{1, 0, 3, false, {0, 1}}}));
-  SchedulerOutput plan = plan_of(2, {}, {{1, 3, 1, true, {}}});
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
+  Plan plan(2, {}, {{1, 3, 1, true}});
   plan.replaced_blocks = {{1, 1, 2}};
   plan.block_copies = {{1, 2}};
   run(plan);
-  EXPECT_THAT(*executor_.find_block_ids(1), testing::ElementsAre(0, 2));
+  EXPECT_THAT(*executor_.find_block_ids(1), ElementsAre(0, 2));
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAWriteIntoASharedBlock) {
-  run(plan_of(1, {new_request(1, {5, 6, 7, 8})}, {{1, 0, 3, false, {0, 1}}}));
-  expect_broken(plan_of(2, {new_request(2, {5, 6, 7, 9})}, {{2, 3, 1, true, {0, 1}}}),
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
+  expect_broken(2, {{2, {5, 6, 7, 9}, {0, 1}}}, {{2, 3, 1, true}},
                 "request 2 writes token 3 into block 1, which 2 tables hold");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsBlocksWithOtherContent) {
-  run(plan_of(1, {new_request(1, {5, 6, 7})}, {{1, 0, 3, true, {0, 1}}}));
-  expect_broken(plan_of(2, {new_request(2, {5, 4, 7})}, {{2, 2, 1, true, {0, 2}}}),
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  expect_broken(2, {{2, {5, 4, 7}, {0}}}, {{2, 2, 1, true, {2}}},
                 "request 2: block 0 does not hold the keys and values of token 1");
 }
 
+// Tokens are not enough: keys and values depend on everything before them.
+TEST_F(SimulatedExecutorTest, RejectsTheSameTokensAfterOthers) {
+  run(1, {{1, {5, 6, 7, 8, 9}}}, {{1, 0, 5, true, {0, 1, 2}}});
+  expect_broken(2, {{2, {7, 8, 9}, {1}}}, {{2, 2, 1, true, {3}}},
+                "request 2: block 1 does not hold the keys and values of token 0");
+}
+
+TEST_F(SimulatedExecutorTest, RejectsBlocksThatAreNotComputedYet) {
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
+  expect_broken(2, {{2, {5, 6, 7, 8, 9}, {0, 1}}}, {{2, 4, 1, true, {2}}},
+                "request 2: block 1 does not hold the keys and values of token 3");
+}
+
 TEST_F(SimulatedExecutorTest, RejectsStepsOutOfOrder) {
-  run(plan_of(2, {}, {}));
-  expect_broken(plan_of(2, {}, {}), "step 2 comes after step 2");
+  run(2, {}, {});
+  expect_broken(2, {}, {}, "step 2 comes after step 2");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsUnknownRequests) {
-  expect_broken(plan_of(1, {}, {{7, 0, 1, true, {0}}}), "request 7 is scheduled, but unknown");
-  SchedulerOutput plan = plan_of(2, {}, {});
+  expect_broken(1, {}, {{7, 0, 1, true, {0}}}, "request 7 is scheduled, but unknown");
+  Plan plan(2, {}, {});
   plan.removed_request_ids = {7};
   expect_broken(plan, "request 7 is removed, but unknown");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsARequestThatIsNewTwice) {
-  expect_broken(plan_of(1, {new_request(1, {5}), new_request(1, {5})}, {}),
-                "request 1 is new, but known");
-  expect_broken(plan_of(2, {new_request(2, {})}, {}), "new request 2 has 0 tokens");
+  expect_broken(1, {{1, {5}}, {1, {5}}}, {}, "request 1 is new, but known");
+  expect_broken(2, {{2, {}}}, {}, "new request 2 has 0 tokens");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsARequestScheduledTwice) {
-  expect_broken(plan_of(1, {new_request(1, {5, 6})}, {{1, 0, 1, false, {0}}, {1, 1, 1, true, {}}}),
+  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, false, {0}}, {1, 1, 1, true}},
                 "request 1 is scheduled twice");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAWrongNumberOfComputedTokens) {
-  run(plan_of(1, {new_request(1, {5, 6, 7})}, {{1, 0, 1, false, {0}}}));
-  expect_broken(plan_of(2, {}, {{1, 2, 1, true, {1}}}), "1 tokens are computed, the plan says 2");
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 1, false, {0}}});
+  expect_broken(2, {}, {{1, 2, 1, true, {1}}}, "1 tokens are computed, the plan says 2");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsSharesThatDoNotExist) {
-  expect_broken(plan_of(1, {new_request(1, {5})}, {{1, 0, 2, true, {0}}}),
-                "tokens [0, 2) of 1 are scheduled");
-  expect_broken(plan_of(2, {new_request(2, {5})}, {{2, 0, 0, false, {1}}}),
-                "tokens [0, 0) of 1 are scheduled");
+  expect_broken(1, {{1, {5}}}, {{1, 0, 2, true, {0}}}, "tokens [0, 2) of 1 are scheduled");
+  expect_broken(2, {{2, {5}}}, {{2, 0, 0, false, {1}}}, "tokens [0, 0) of 1 are scheduled");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAWrongSampleFlag) {
-  expect_broken(plan_of(1, {new_request(1, {5, 6})}, {{1, 0, 1, true, {0}}}), "samples is true");
-  expect_broken(plan_of(2, {new_request(2, {5, 6})}, {{2, 0, 2, false, {1}}}), "samples is false");
+  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, true, {0}}}, "samples is true");
+  expect_broken(2, {{2, {5, 6}}}, {{2, 0, 2, false, {1}}}, "samples is false");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsMissingAndUnknownBlocks) {
-  expect_broken(plan_of(1, {new_request(1, {5, 6, 7})}, {{1, 0, 3, true, {0}}}),
-                "1 blocks do not hold 3 tokens");
-  expect_broken(plan_of(2, {new_request(2, {5})}, {{2, 0, 1, true, {4}}}),
-                "block 4, which does not exist");
+  expect_broken(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0}}}, "1 blocks do not hold 3 tokens");
+  expect_broken(2, {{2, {5}}}, {{2, 0, 1, true, {4}}}, "block 4, which does not exist");
+  expect_broken(3, {{3, {5, 6, 7}, {-1}}}, {{3, 2, 1, true, {0}}}, "block -1, which does not");
+  Plan plan(4, {{4, {5}}}, {{4, 0, 1, true, {0}}});
+  plan.scheduled[0].num_new_blocks = 2;
+  expect_broken(plan, "request 4 is given blocks [0, 2) of 1");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsABlockThatTwoRequestsWrite) {
-  expect_broken(plan_of(1, {new_request(1, {5}), new_request(2, {8})},
-                        {{1, 0, 1, true, {0}}, {2, 0, 1, true, {0}}}),
+  expect_broken(1, {{1, {5}}, {2, {8}}}, {{1, 0, 1, true, {0}}, {2, 0, 1, true, {0}}},
                 "writes token 0 into block 0, which 2 tables hold");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAWrongTotal) {
-  SchedulerOutput plan = plan_of(1, {new_request(1, {5})}, {{1, 0, 1, true, {0}}});
+  Plan plan(1, {{1, {5}}}, {{1, 0, 1, true, {0}}});
   plan.total_num_scheduled_tokens = 2;
   expect_broken(plan, "announces 2 tokens and schedules 1");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsReplacementsThatAreNoCopies) {
-  run(plan_of(1, {new_request(1, {5, 6, 7})}, {{1, 0, 3, true, {0, 1}}}));
-  SchedulerOutput plan = plan_of(2, {}, {});
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  Plan plan(2, {}, {});
   plan.replaced_blocks = {{1, 1, 2}};
   expect_broken(plan, "request 1: block 2 at 1 is no copy of what was there");
   plan.step_id = 3;
