@@ -26,7 +26,7 @@
 #include "core/block_pool.h"
 #include "core/block_table.h"
 #include "core/prefix_index.h"
-#include "core/recycled_map.h"
+#include "base/recycled_map.h"
 #include "core/step.h"
 
 namespace quire {

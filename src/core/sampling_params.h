@@ -38,8 +38,8 @@ struct SamplingParams {
   bool include_stop_str_in_output = false;
   std::vector<TokenId> stop_token_ids;  // ids that end the output, besides end of sequence
   std::vector<LogitBias> logit_bias;    // each id once
-  // Words that the output must not hold. Users give strings; the engine fills in their token ids,
-  // of each word as it is and with a space before.
+  // Words that the output must not hold, but where nothing else is left to choose. Users give
+  // strings; the engine fills in their token ids, of each word as it is and with a space before.
   std::vector<std::string> bad_words;
   std::vector<std::vector<TokenId>> bad_words_token_ids;
   std::vector<TokenId> allowed_token_ids;  // only these; empty: all
@@ -49,14 +49,17 @@ struct SamplingParams {
   bool skip_special_tokens = true;  // special tokens add nothing to the text
 
   static constexpr double kGreedyTemperature = 1e-5;
+  static constexpr std::int64_t kMaxN = 128;
   static constexpr std::int64_t kMaxStopStrings = 64;
+  static constexpr std::int64_t kMaxBadWords = 1024;
+  static constexpr std::int64_t kMaxLogitBiases = 1024;
   static constexpr std::int64_t kMaxStopTokenIds = 1024;
-  static constexpr std::size_t kMaxStopBytes = 4096;  // of one stop string
+  static constexpr std::size_t kMaxStopBytes = 4096;  // of one stop string or bad word
 
   bool greedy() const { return temperature < kGreedyTemperature; }
 
   // kInvalidArgument naming the field, its value and the rule it breaks. NaN and infinities break
-  // every numeric rule. Token ids must be in [0, vocab_size).
+  // every numeric rule. Token ids must be in [0, vocab_size); logprobs at most max_logprobs.
   Status validate(std::int64_t vocab_size, std::int64_t max_logprobs = 20) const;
 };
 

@@ -223,6 +223,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   bundle.weights.reset();  // packed: the mapping is not needed any more
   QUIRE_ASSIGN_OR_RETURN(auto runner,
                          ModelRunner::create(*model, *pool, op_table(level), sizes.runner));
+  if (args.prefault) runner->prefault();
 
   const auto& runner_config = sizes.runner;
   EngineInfo info = {

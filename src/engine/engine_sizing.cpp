@@ -86,12 +86,17 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   runner.block_size = args.block_size;
   runner.max_num_batched_tokens = args.max_num_batched_tokens;
   runner.max_num_seqs = args.max_num_seqs;
+  runner.max_model_len = sizes.max_model_len;
+  const auto eos_ids = bundle.text.tokenizer->eos_ids();
+  runner.eos_token_ids.assign(eos_ids.begin(), eos_ids.end());
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
 
   MemoryPlanInput input;
   input.weight_bytes = planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len);
   input.kv_block_bytes = ModelRunner::kv_block_bytes(spec, runner);
-  input.activation_bytes = ModelRunner::activation_bytes(spec, runner, threads);
+  const RunnerMemory memory = ModelRunner::memory_of(spec, runner, threads);
+  input.activation_bytes = memory.activations();
+  input.workspace_bytes = memory.workspace;
   input.table_bytes = table_bytes;
   input.block_table_bytes =
       KvCacheManager::bytes_per_block(args.block_size, args.enable_prefix_caching);

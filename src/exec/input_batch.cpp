@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.h"
+
 namespace quire {
 namespace {
 
@@ -11,11 +13,15 @@ Status unknown_request(RequestId id) {
 
 }  // namespace
 
-InputBatch::InputBatch(std::int32_t block_size, std::int64_t max_num_batched_tokens,
-                       std::int64_t max_num_seqs)
-    : block_size_(block_size) {
-  const auto tokens = static_cast<std::size_t>(max_num_batched_tokens);
-  const auto sequences = static_cast<std::size_t>(max_num_seqs);
+InputBatch::InputBatch(const InputBatchLimits& limits)
+    : block_size_(limits.block_size), max_num_seqs_(limits.max_num_seqs) {
+  const auto tokens = static_cast<std::size_t>(limits.max_num_batched_tokens);
+  const auto sequences = static_cast<std::size_t>(limits.max_num_seqs);
+  const auto length = static_cast<std::size_t>(limits.max_model_len);
+  requests_.reserve(sequences, [&](RequestState& state) {
+    state.token_ids.reserve(length);
+    state.block_ids.reserve(static_cast<std::size_t>(ceil_div(limits.max_model_len, block_size_)));
+  });
   token_ids_.reserve(tokens);
   positions_.reserve(tokens);
   slot_mapping_.reserve(tokens);
@@ -23,26 +29,55 @@ InputBatch::InputBatch(std::int32_t block_size, std::int64_t max_num_batched_tok
   seq_lens_.reserve(sequences);
   block_tables_.reserve(sequences);
   sample_rows_.reserve(sequences);
+  prompt_rows_.reserve(tokens);
+}
+
+void InputBatch::prefault() {
+  const auto touch = [](auto& values) {
+    values.resize(values.capacity());
+    values.clear();
+  };
+  requests_.reserve(static_cast<std::size_t>(max_num_seqs_), [&](RequestState& state) {
+    touch(state.token_ids);
+    touch(state.block_ids);
+  });
+}
+
+std::uint64_t InputBatch::bytes(const InputBatchLimits& limits) {
+  const auto tokens = static_cast<std::uint64_t>(limits.max_num_batched_tokens);
+  const auto sequences = static_cast<std::uint64_t>(limits.max_num_seqs);
+  const auto length = static_cast<std::uint64_t>(limits.max_model_len);
+  const std::uint64_t per_sequence =
+      length * sizeof(TokenId) +
+      static_cast<std::uint64_t>(ceil_div(limits.max_model_len, limits.block_size)) *
+          sizeof(BlockId) +
+      sizeof(RequestState) + sizeof(SampleRow) + 2 * sizeof(std::int32_t) + sizeof(void*);
+  const std::uint64_t per_token =
+      sizeof(TokenId) + sizeof(std::int32_t) + sizeof(std::int64_t) + sizeof(PromptRow);
+  return sequences * per_sequence + tokens * per_token;
 }
 
 Status InputBatch::apply_diffs(const SchedulerOutput& step) {
-  for (const RequestId id : step.removed_request_ids) requests_.erase(id);
+  for (const RequestId id : step.removed_request_ids) {
+    if (requests_.find(id) == nullptr) return unknown_request(id);
+    requests_.erase(id);
+  }
   for (const NewRequestData& data : step.new_requests) {
-    RequestState state;
+    if (requests_.find(data.request_id) != nullptr) {
+      return Status::internal(fmt::format("request {} is new twice", data.request_id));
+    }
+    RequestState& state = requests_.insert(data.request_id);
     state.token_ids.assign(data.token_ids.begin(), data.token_ids.end());
     const auto blocks = step.blocks_of(data);
     state.block_ids.assign(blocks.begin(), blocks.end());
     state.num_prompt_tokens = data.num_prompt_tokens;
     state.sample_index = data.sample_index;
     state.params = data.sampling_params;
-    if (!requests_.emplace(data.request_id, std::move(state)).second) {
-      return Status::internal(fmt::format("request {} is new twice", data.request_id));
-    }
   }
   for (const BlockReplacement& replacement : step.replaced_blocks) {
-    const auto it = requests_.find(replacement.request_id);
-    if (it == requests_.end()) return unknown_request(replacement.request_id);
-    it->second.block_ids.at(static_cast<std::size_t>(replacement.index)) = replacement.block_id;
+    RequestState* state = requests_.find(replacement.request_id);
+    if (state == nullptr) return unknown_request(replacement.request_id);
+    state->block_ids.at(static_cast<std::size_t>(replacement.index)) = replacement.block_id;
   }
   return {};
 }
@@ -65,16 +100,35 @@ Status InputBatch::lay_out(const ScheduledRequest& scheduled, const RequestState
   query_start_loc_.push_back(static_cast<std::int32_t>(token_ids_.size()));
   seq_lens_.push_back(end);
   block_tables_.push_back(state.block_ids.data());
+  add_prompt_rows(scheduled, state);
   if (scheduled.samples) {
     sample_rows_.push_back(
         {.request_id = scheduled.request_id,
          .row = static_cast<std::int64_t>(token_ids_.size()) - 1,
-         .output_position =
-             static_cast<std::int64_t>(state.token_ids.size()) - state.num_prompt_tokens,
-         .params = state.params.get(),
+         .context = {.params = state.params.get(),
+                     .token_ids = state.token_ids,
+                     .num_prompt_tokens = state.num_prompt_tokens},
          .seed = state.params->seed.value_or(0) + static_cast<std::uint64_t>(state.sample_index)});
   }
   return {};
+}
+
+// The first of the n outputs reports for all. A prompt that is computed again after a preemption is
+// reported again.
+void InputBatch::add_prompt_rows(const ScheduledRequest& scheduled, const RequestState& state) {
+  if (!state.params->prompt_logprobs || state.sample_index != 0) return;
+  const std::int64_t first_row =
+      static_cast<std::int64_t>(token_ids_.size()) - scheduled.num_scheduled_tokens;
+  for (std::int32_t i = 0; i < scheduled.num_scheduled_tokens; ++i) {
+    const std::int32_t position = scheduled.num_computed_tokens + i + 1;
+    if (position >= state.num_prompt_tokens) break;
+    prompt_rows_.push_back(
+        {.request_id = scheduled.request_id,
+         .row = first_row + i,
+         .position = position,
+         .token_id = state.token_ids[static_cast<std::size_t>(position)],
+         .num_top_logprobs = static_cast<std::int32_t>(*state.params->prompt_logprobs)});
+  }
 }
 
 Status InputBatch::prepare(const SchedulerOutput& step) {
@@ -86,20 +140,20 @@ Status InputBatch::prepare(const SchedulerOutput& step) {
   seq_lens_.clear();
   block_tables_.clear();
   sample_rows_.clear();
+  prompt_rows_.clear();
   for (const ScheduledRequest& scheduled : step.scheduled) {
-    const auto it = requests_.find(scheduled.request_id);
-    if (it == requests_.end()) return unknown_request(scheduled.request_id);
-    RequestState& state = it->second;
+    RequestState* state = requests_.find(scheduled.request_id);
+    if (state == nullptr) return unknown_request(scheduled.request_id);
     const auto new_blocks = step.new_blocks_of(scheduled);
-    state.block_ids.insert(state.block_ids.end(), new_blocks.begin(), new_blocks.end());
-    QUIRE_RETURN_IF_ERROR(lay_out(scheduled, state));
+    state->block_ids.insert(state->block_ids.end(), new_blocks.begin(), new_blocks.end());
+    QUIRE_RETURN_IF_ERROR(lay_out(scheduled, *state));
   }
   return {};
 }
 
 void InputBatch::append_token(RequestId request_id, TokenId token) {
-  const auto it = requests_.find(request_id);
-  if (it != requests_.end()) it->second.token_ids.push_back(token);
+  RequestState* state = requests_.find(request_id);
+  if (state != nullptr) state->token_ids.push_back(token);
 }
 
 AttentionBatch InputBatch::attention_batch() const {

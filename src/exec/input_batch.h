@@ -1,24 +1,33 @@
 // The executor's copy of every running request, kept up to date by the scheduler's diffs, and the
-// flat ragged arrays of the current step. Arrays are reserved once; preparing a step allocates
-// nothing but the tokens of new requests.
+// flat ragged arrays of the current step. Everything is reserved once: preparing a step allocates
+// nothing.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/recycled_map.h"
 #include "base/status.h"
 #include "core/step.h"
+#include "exec/logit_transforms.h"
 #include "kernels/attention_plan.h"
 
 namespace quire {
 
+struct InputBatchLimits {
+  std::int32_t block_size = 0;
+  std::int64_t max_num_batched_tokens = 0;
+  std::int64_t max_num_seqs = 0;
+  std::int64_t max_model_len = 0;
+};
+
 class InputBatch {
  public:
-  InputBatch(std::int32_t block_size, std::int64_t max_num_batched_tokens,
-             std::int64_t max_num_seqs);
+  explicit InputBatch(const InputBatchLimits& limits);
+  static std::uint64_t bytes(const InputBatchLimits& limits);
+  void prefault();  // touches what is reserved; before the first step
 
   // Applies the diffs of `step` and lays out its tokens. kInternal if the plan contradicts what is
   // known here (an unknown request, a token without a block): a bug, never a user's error.
@@ -36,12 +45,21 @@ class InputBatch {
   // A row of the step whose logits are sampled from.
   struct SampleRow {
     RequestId request_id = 0;
-    std::int64_t row = 0;              // in the step
-    std::int64_t output_position = 0;  // tokens that the request has put out before
-    const SamplingParams* params = nullptr;
+    std::int64_t row = 0;  // in the step
+    SampleContext context;
     std::uint64_t seed = 0;  // of its random stream
   };
   const std::vector<SampleRow>& sample_rows() const { return sample_rows_; }
+
+  // A row whose logits give the log probability of the prompt token after it, which was asked for.
+  struct PromptRow {
+    RequestId request_id = 0;
+    std::int64_t row = 0;
+    std::int32_t position = 0;  // of the token after it
+    TokenId token_id = 0;
+    std::int32_t num_top_logprobs = 0;
+  };
+  const std::vector<PromptRow>& prompt_rows() const { return prompt_rows_; }
 
  private:
   struct RequestState {
@@ -54,9 +72,11 @@ class InputBatch {
 
   Status apply_diffs(const SchedulerOutput& step);
   Status lay_out(const ScheduledRequest& scheduled, const RequestState& state);
+  void add_prompt_rows(const ScheduledRequest& scheduled, const RequestState& state);
 
   std::int32_t block_size_;
-  std::unordered_map<RequestId, RequestState> requests_;
+  std::int64_t max_num_seqs_;
+  RecycledMap<RequestState> requests_;
 
   std::vector<TokenId> token_ids_;
   std::vector<std::int32_t> positions_;
@@ -65,6 +85,7 @@ class InputBatch {
   std::vector<std::int32_t> seq_lens_;
   std::vector<const BlockId*> block_tables_;
   std::vector<SampleRow> sample_rows_;
+  std::vector<PromptRow> prompt_rows_;
 };
 
 }  // namespace quire

@@ -23,6 +23,8 @@ Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_lay
   return storage;
 }
 
+void KvStorage::prefault(ThreadPool& pool) { quire::prefault(buffer_.bytes(), pool); }
+
 void KvStorage::copy_block(BlockId source, BlockId destination) {
   const std::uint64_t bytes = layout_.block_bytes();
   for (std::byte* layer : layers_) {

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "kernels/kv_layout.h"
 #include "tensor/buffer.h"
+#include "tensor/thread_pool.h"
 
 namespace quire {
 
@@ -21,6 +22,9 @@ class KvStorage {
   const KvLayout& layout() const { return layout_; }
   std::byte* const* layers() const { return layers_.data(); }
   std::uint64_t size_bytes() const { return buffer_.size(); }
+
+  // Touches all pages, in parallel.
+  void prefault(ThreadPool& pool);
 
   // Copies a whole block, in every layer.
   void copy_block(BlockId source, BlockId destination);

@@ -8,33 +8,16 @@
 namespace quire {
 namespace {
 
-// How `memory_` is cut: hidden states, normed rows, logits, activations of a block, op workspace.
-struct MemoryParts {
-  std::uint64_t hidden = 0;
-  std::uint64_t normed = 0;
-  std::uint64_t logits = 0;
-  std::uint64_t arena = 0;
-  std::uint64_t workspace = 0;
+InputBatchLimits batch_limits(const ModelRunnerConfig& config) {
+  return {.block_size = config.block_size,
+          .max_num_batched_tokens = config.max_num_batched_tokens,
+          .max_num_seqs = config.max_num_seqs,
+          .max_model_len = config.max_model_len};
+}
 
-  std::uint64_t total() const { return hidden + normed + logits + arena + workspace; }
-};
-
-MemoryParts memory_parts(const DecoderSpec& spec, const ModelRunnerConfig& config,
-                         int num_threads) {
-  const std::int64_t rows = config.max_num_batched_tokens;
-  const std::int64_t max_inputs =
-      std::max({spec.hidden_size, spec.intermediate_size, spec.q_width()});
-  MemoryParts parts;
-  parts.hidden = Arena::float_bytes(rows * spec.hidden_size);
-  parts.normed = Arena::float_bytes(config.max_num_seqs * spec.hidden_size);
-  parts.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
-  parts.arena = Model::arena_bytes(spec, rows);
-  parts.workspace = workspace_bytes(
-      std::max(rows, config.max_num_seqs), max_inputs, static_cast<std::int32_t>(spec.head_dim),
-      static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads), num_threads);
-  parts.workspace =
-      (parts.workspace + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
-  return parts;
+// Of `memory`, what is cut from one buffer.
+std::uint64_t buffer_bytes(const RunnerMemory& memory) {
+  return memory.hidden + memory.normed + memory.logits + memory.arena + memory.workspace;
 }
 
 KvLayout kv_layout(const DecoderSpec& spec, const ModelRunnerConfig& config) {
@@ -51,9 +34,24 @@ std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
   return kv_layout(spec, config).block_bytes() * static_cast<std::uint64_t>(spec.num_layers);
 }
 
-std::uint64_t ModelRunner::activation_bytes(const DecoderSpec& spec,
-                                            const ModelRunnerConfig& config, int num_threads) {
-  return memory_parts(spec, config, num_threads).total();
+RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
+                                    int num_threads) {
+  const std::int64_t rows = config.max_num_batched_tokens;
+  const std::int64_t max_inputs =
+      std::max({spec.hidden_size, spec.intermediate_size, spec.q_width()});
+  RunnerMemory memory;
+  memory.hidden = Arena::float_bytes(rows * spec.hidden_size);
+  memory.normed = Arena::float_bytes(config.max_num_seqs * spec.hidden_size);
+  memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
+  memory.arena = Model::arena_bytes(spec, rows);
+  memory.workspace = workspace_bytes(
+      std::max(rows, config.max_num_seqs), max_inputs, static_cast<std::int32_t>(spec.head_dim),
+      static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads), num_threads);
+  memory.workspace =
+      (memory.workspace + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+  memory.sampler = Sampler::bytes(spec.vocab_size, config.max_num_seqs, num_threads);
+  memory.batch = InputBatch::bytes(batch_limits(config));
+  return memory;
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, ThreadPool& pool,
@@ -62,8 +60,8 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, Thr
   QUIRE_ASSIGN_OR_RETURN(KvStorage kv,
                          KvStorage::create(kv_layout(model.spec(), config), model.spec().num_layers,
                                            config.num_blocks));
-  QUIRE_ASSIGN_OR_RETURN(
-      Buffer memory, Buffer::allocate(activation_bytes(model.spec(), config, pool.num_threads())));
+  const RunnerMemory sizes = memory_of(model.spec(), config, pool.num_threads());
+  QUIRE_ASSIGN_OR_RETURN(Buffer memory, Buffer::allocate(buffer_bytes(sizes)));
   return std::unique_ptr<ModelRunner>(
       new ModelRunner(model, pool, table, config, std::move(kv), std::move(memory)));
 }
@@ -74,11 +72,12 @@ ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& ta
       config_(config),
       kv_(std::move(kv)),
       memory_(std::move(memory)),
-      batch_(config.block_size, config.max_num_batched_tokens, config.max_num_seqs),
-      sampler_(model.spec().vocab_size, config.max_num_seqs),
+      batch_(batch_limits(config)),
+      sampler_(model.spec().vocab_size, config.max_num_seqs, pool.num_threads(),
+               config.eos_token_ids),
       ops_{.pool = pool, .table = table, .workspace = {}},
       arena_({}) {
-  const MemoryParts parts = memory_parts(model.spec(), config, pool.num_threads());
+  const RunnerMemory parts = memory_of(model.spec(), config, pool.num_threads());
   std::byte* next = memory_.data();
   const auto take = [&](std::uint64_t bytes) { return std::exchange(next, next + bytes); };
   hidden_ = reinterpret_cast<float*>(take(parts.hidden));
@@ -86,7 +85,7 @@ ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& ta
   logits_ = reinterpret_cast<float*>(take(parts.logits));
   arena_ = Arena({take(parts.arena), parts.arena});
   ops_.workspace = {take(parts.workspace), parts.workspace};
-  sample_row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
+  row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
   attention_plan_.reserve(static_cast<std::int32_t>(config.max_num_batched_tokens),
                           static_cast<std::int32_t>(model.spec().num_kv_heads));
 }
@@ -111,17 +110,38 @@ Status ModelRunner::execute(const SchedulerOutput& step, ModelRunnerOutput& resu
                         .activation_mode = config_.activation_mode};
   model_.forward(ctx, hidden_);
 
+  QUIRE_RETURN_IF_ERROR(score_prompts(ctx, result));
+
   const auto& sample_rows = batch_.sample_rows();
   if (sample_rows.empty()) return {};
-  sample_row_indices_.clear();
-  for (const InputBatch::SampleRow& row : sample_rows) sample_row_indices_.push_back(row.row);
-  model_.logits(ctx, hidden_, sample_row_indices_.data(),
-                static_cast<std::int64_t>(sample_rows.size()), normed_, logits_);
-  QUIRE_ASSIGN_OR_RETURN(result.sampled, sampler_.sample(ops_, logits_, sample_rows));
+  row_indices_.clear();
+  for (const InputBatch::SampleRow& row : sample_rows) row_indices_.push_back(row.row);
+  model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_);
+  QUIRE_RETURN_IF_ERROR(sampler_.sample(ops_, logits_, sample_rows, result));
   for (const SampledToken& token : result.sampled) {
     batch_.append_token(token.request_id, token.token_id);
   }
   return {};
+}
+
+// The log probabilities of prompts, max_num_seqs rows at a time, for which there is memory anyway.
+Status ModelRunner::score_prompts(ForwardContext& ctx, ModelRunnerOutput& result) {
+  std::span<const InputBatch::PromptRow> rows = batch_.prompt_rows();
+  while (!rows.empty()) {
+    const auto count = std::min(rows.size(), static_cast<std::size_t>(config_.max_num_seqs));
+    row_indices_.clear();
+    for (const auto& row : rows.first(count)) row_indices_.push_back(row.row);
+    model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_);
+    QUIRE_RETURN_IF_ERROR(sampler_.score(ops_, logits_, rows.first(count), result));
+    rows = rows.subspan(count);
+  }
+  return {};
+}
+
+void ModelRunner::prefault() {
+  kv_.prefault(ops_.pool);
+  quire::prefault(memory_.bytes(), ops_.pool);
+  batch_.prefault();
 }
 
 }  // namespace quire

@@ -21,8 +21,23 @@ struct ModelRunnerConfig {
   std::int64_t num_blocks = 0;
   std::int64_t max_num_batched_tokens = 0;
   std::int64_t max_num_seqs = 0;
+  std::int64_t max_model_len = 0;
+  std::vector<TokenId> eos_token_ids;  // that min_tokens bans
   DType kv_cache_dtype = DType::kBF16;
   ActivationMode activation_mode = ActivationMode::kInt8;
+};
+
+// Bytes that a runner takes besides the KV cache.
+struct RunnerMemory {
+  std::uint64_t hidden = 0;  // hidden states of a step
+  std::uint64_t normed = 0;  // rows whose logits are computed
+  std::uint64_t logits = 0;
+  std::uint64_t arena = 0;      // a layer's activations
+  std::uint64_t workspace = 0;  // scratch of the kernels
+  std::uint64_t sampler = 0;
+  std::uint64_t batch = 0;  // the requests' tokens and block tables, the step's arrays
+
+  std::uint64_t activations() const { return hidden + normed + logits + arena + sampler + batch; }
 };
 
 class ModelRunner final : public Executor {
@@ -38,16 +53,20 @@ class ModelRunner final : public Executor {
   const float* last_logits() const { return logits_; }
 
   std::uint64_t kv_cache_bytes() const { return kv_.size_bytes(); }
-  std::uint64_t activation_bytes() const { return memory_.size(); }
+
+  // Touches all memory, so that no step pays for a first use.
+  void prefault();
 
   // Bytes of one block of the KV cache, in all layers.
   static std::uint64_t kv_block_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
 
-  // Bytes of activations and workspace for a model and its limits.
-  static std::uint64_t activation_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config,
-                                        int num_threads);
+  // For a model and its limits.
+  static RunnerMemory memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
+                                int num_threads);
 
  private:
+  Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
+
   ModelRunner(const Model& model, ThreadPool& pool, const OpTable& table,
               const ModelRunnerConfig& config, KvStorage kv, Buffer memory);
 
@@ -58,7 +77,7 @@ class ModelRunner final : public Executor {
   InputBatch batch_;
   AttentionPlan attention_plan_;
   Sampler sampler_;
-  std::vector<std::int64_t> sample_row_indices_;
+  std::vector<std::int64_t> row_indices_;  // whose logits are computed
 
   // Parts of `memory_`.
   float* hidden_ = nullptr;  // [max_num_batched_tokens][hidden_size]

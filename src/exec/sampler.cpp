@@ -2,95 +2,125 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/random.h"
+#include "exec/logprobs.h"
 
 namespace quire {
+namespace {
 
-Sampler::Sampler(std::int64_t vocab_size, std::int64_t max_num_seqs) : vocab_size_(vocab_size) {
-  best_.resize(static_cast<std::size_t>(max_num_seqs));
-  log_sum_exp_.resize(static_cast<std::size_t>(max_num_seqs));
-  candidates_.reserve(static_cast<std::size_t>(vocab_size));
+Status not_finite(RequestId request_id) {
+  return Status::bad_model(fmt::format("request {}: the model's logits are not finite", request_id),
+                           "the weights may be damaged; fetch the model again");
 }
 
-Result<std::vector<SampledToken>> Sampler::sample(OpContext& ctx, const float* logits,
-                                                  std::span<const InputBatch::SampleRow> rows) {
-  argmax_and_log_sum_exp(ctx, logits, static_cast<std::int64_t>(rows.size()), vocab_size_,
-                         best_.data(), log_sum_exp_.data());
-  std::vector<SampledToken> sampled;
-  sampled.reserve(rows.size());
+}  // namespace
+
+Sampler::Sampler(std::int64_t vocab_size, std::int64_t max_rows, int num_threads,
+                 std::vector<TokenId> eos_token_ids)
+    : vocab_size_(vocab_size),
+      eos_token_ids_(std::move(eos_token_ids)),
+      best_(static_cast<std::size_t>(max_rows)),
+      log_sum_exp_(static_cast<std::size_t>(max_rows)) {
+  for (int i = 0; i < num_threads; ++i) scratch_.emplace_back(vocab_size);
+}
+
+std::uint64_t Sampler::bytes(std::int64_t vocab_size, std::int64_t max_rows, int num_threads) {
+  const std::uint64_t worker = static_cast<std::uint64_t>(vocab_size) * sizeof(float) +
+                               LogitTransforms::bytes(vocab_size) +
+                               TokenSelection::bytes(vocab_size);
+  return static_cast<std::uint64_t>(num_threads) * worker +
+         static_cast<std::uint64_t>(max_rows) * (sizeof(std::int32_t) + sizeof(float));
+}
+
+Status Sampler::sample(OpContext& ctx, const float* logits,
+                       std::span<const InputBatch::SampleRow> rows, ModelRunnerOutput& result) {
+  const auto num_rows = static_cast<std::int64_t>(rows.size());
+  argmax_and_log_sum_exp(ctx, logits, num_rows, vocab_size_, best_.data(), log_sum_exp_.data());
+  const std::size_t first = result.sampled.size();
+  auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const float* row = logits + static_cast<std::int64_t>(i) * vocab_size_;
-    if (!std::isfinite(row[best_[i]])) {
-      return Status::bad_model(
-          fmt::format("request {}: the model's logits are not finite", rows[i].request_id),
-          "the weights may be damaged; fetch the model again");
+    if (!std::isfinite(row(logits, i)[static_cast<std::size_t>(best_[i])])) {
+      return not_finite(rows[i].request_id);
     }
-    const TokenId token = rows[i].params->greedy() ? best_[i] : draw(row, rows[i]);
-    sampled.push_back({.request_id = rows[i].request_id,
-                       .token_id = token,
-                       .logprob = row[token] - log_sum_exp_[i]});
+    const std::int64_t asked = rows[i].context.params->logprobs.value_or(0);
+    const auto count = static_cast<std::int32_t>(std::min(asked, vocab_size_));
+    result.sampled.push_back({.request_id = rows[i].request_id,
+                              .first_top_logprob = next_top,
+                              .num_top_logprobs = count});
+    next_top += count;
   }
-  return sampled;
+  result.top_logprobs.resize(static_cast<std::size_t>(next_top));
+
+  ctx.pool.parallel_for(num_rows, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const std::span<const float> values = row(logits, i);
+      SampledToken& token = result.sampled[first + i];
+      token.token_id =
+          choose(values, best_[i], rows[i], scratch_[static_cast<std::size_t>(worker)]);
+      token.logprob = values[static_cast<std::size_t>(token.token_id)] - log_sum_exp_[i];
+      if (!rows[i].context.params->logprobs) continue;
+      token.rank = rank_of(values, token.token_id);
+      top_logprobs(values, log_sum_exp_[i],
+                   std::span(result.top_logprobs)
+                       .subspan(static_cast<std::size_t>(token.first_top_logprob),
+                                static_cast<std::size_t>(token.num_top_logprobs)));
+    }
+  });
+  return {};
 }
 
-// Orders by logit, then by token id, so that ties are cut the same way everywhere.
-TokenId Sampler::draw(const float* logits, const InputBatch::SampleRow& row) {
-  const SamplingParams& params = *row.params;
-  const auto before = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
-  };
-  candidates_.clear();
-  for (std::int64_t i = 0; i < vocab_size_; ++i) {
-    if (!std::isnan(logits[i])) candidates_.push_back({logits[i], static_cast<TokenId>(i)});
+TokenId Sampler::choose(std::span<const float> logits, TokenId best,
+                        const InputBatch::SampleRow& row, Scratch& scratch) const {
+  const SamplingParams& params = *row.context.params;
+  const bool transformed = LogitTransforms::needed(row.context);
+  if (transformed) {
+    std::ranges::copy(logits, scratch.logits.begin());
+    scratch.transforms.apply(row.context, eos_token_ids_, scratch.logits);
+    logits = scratch.logits;
   }
-  if (params.top_k > 0 && params.top_k < static_cast<std::int64_t>(candidates_.size())) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + params.top_k - 1, candidates_.end(),
-                     before);
-    candidates_.resize(static_cast<std::size_t>(params.top_k));
-  }
-  const float max_logit =
-      std::max_element(candidates_.begin(), candidates_.end(), [](const auto& a, const auto& b) {
-        return a.logit < b.logit;
-      })->logit;
-  const auto weight = [&](const Candidate& c) {
-    return std::exp((static_cast<double>(c.logit) - max_logit) / params.temperature);
-  };
-  // The order of summation must not depend on how the selection above moved candidates around.
-  const auto by_token = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
-  if (params.top_k > 0) std::sort(candidates_.begin(), candidates_.end(), by_token);
-  double total = 0;
-  for (const Candidate& candidate : candidates_) total += weight(candidate);
+  if (params.greedy()) return transformed ? best_token(logits) : best;
+  const auto position = static_cast<std::uint64_t>(row.context.output().size());
+  return scratch.selection.draw(params, logits, random_uniform(row.seed, position));
+}
 
-  if (params.top_p < 1.0) {
-    // Candidates in order of probability until their sum reaches top_p; a heap gives the few that
-    // are needed without sorting the vocabulary.
-    const auto heap_order = [&](const Candidate& a, const Candidate& b) { return before(b, a); };
-    std::make_heap(candidates_.begin(), candidates_.end(), heap_order);
-    const double target = params.top_p * total;
-    double kept = 0;
-    auto end = candidates_.end();
-    while (end != candidates_.begin() && kept < target) {
-      std::pop_heap(candidates_.begin(), end, heap_order);
-      --end;
-      kept += weight(*end);
+Status Sampler::score(OpContext& ctx, const float* logits,
+                      std::span<const InputBatch::PromptRow> rows, ModelRunnerOutput& result) {
+  const auto num_rows = static_cast<std::int64_t>(rows.size());
+  argmax_and_log_sum_exp(ctx, logits, num_rows, vocab_size_, best_.data(), log_sum_exp_.data());
+  const std::size_t first = result.prompt_tokens.size();
+  auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!std::isfinite(row(logits, i)[static_cast<std::size_t>(best_[i])])) {
+      return not_finite(rows[i].request_id);
     }
-    candidates_.erase(candidates_.begin(), end);
-    std::sort(candidates_.begin(), candidates_.end(), by_token);
-    total = 0;
-    for (const Candidate& candidate : candidates_) total += weight(candidate);
+    const auto count =
+        static_cast<std::int32_t>(std::min<std::int64_t>(rows[i].num_top_logprobs, vocab_size_));
+    result.prompt_tokens.push_back({.request_id = rows[i].request_id,
+                                    .position = rows[i].position,
+                                    .token = {.token_id = rows[i].token_id},
+                                    .first_top_logprob = next_top,
+                                    .num_top_logprobs = count});
+    next_top += count;
   }
-
-  const double target =
-      random_uniform(row.seed, static_cast<std::uint64_t>(row.output_position)) * total;
-  double sum = 0;
-  for (const Candidate& candidate : candidates_) {
-    sum += weight(candidate);
-    if (target < sum) return candidate.token;
-  }
-  return candidates_.back().token;
+  result.top_logprobs.resize(static_cast<std::size_t>(next_top));
+  ctx.pool.parallel_for(num_rows, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const std::span<const float> values = row(logits, i);
+      PromptToken& prompt = result.prompt_tokens[first + i];
+      const TokenId id = prompt.token.token_id;
+      prompt.token.logprob = values[static_cast<std::size_t>(id)] - log_sum_exp_[i];
+      prompt.token.rank = rank_of(values, id);
+      top_logprobs(values, log_sum_exp_[i],
+                   std::span(result.top_logprobs)
+                       .subspan(static_cast<std::size_t>(prompt.first_top_logprob),
+                                static_cast<std::size_t>(prompt.num_top_logprobs)));
+    }
+  });
+  return {};
 }
 
 }  // namespace quire

@@ -1,37 +1,62 @@
 // Logits to tokens. A request's token depends on its own logits, its own parameters and its own
-// random stream (seed, output position), never on its neighbours.
+// random stream (seed, output position), never on its neighbours; so rows are sampled in parallel.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/status.h"
+#include "core/step.h"
 #include "exec/input_batch.h"
+#include "exec/logit_transforms.h"
+#include "exec/token_selection.h"
 #include "kernels/ops.h"
 
 namespace quire {
 
 class Sampler {
  public:
-  Sampler(std::int64_t vocab_size, std::int64_t max_num_seqs);
+  // At most `max_rows` rows at once, by `num_threads` workers. eos_token_ids are banned by
+  // min_tokens.
+  Sampler(std::int64_t vocab_size, std::int64_t max_rows, int num_threads,
+          std::vector<TokenId> eos_token_ids);
+  static std::uint64_t bytes(std::int64_t vocab_size, std::int64_t max_rows, int num_threads);
 
-  // logits: [rows.size()][vocab_size], row i for rows[i]. One token each, in order. The log
-  // probability is of the model's own distribution. kBadModel if a row holds NaN only.
-  Result<std::vector<SampledToken>> sample(OpContext& ctx, const float* logits,
-                                           std::span<const InputBatch::SampleRow> rows);
+  // logits: [rows.size()][vocab_size], row i for rows[i]; left as they are. Adds one token each, in
+  // order, and the alternatives that are asked for. Log probabilities are of the model's own
+  // distribution. kBadModel if a row's logits are not finite.
+  Status sample(OpContext& ctx, const float* logits, std::span<const InputBatch::SampleRow> rows,
+                ModelRunnerOutput& result);
+
+  // The same rows' log probabilities of given tokens: row i is of rows[i].
+  Status score(OpContext& ctx, const float* logits, std::span<const InputBatch::PromptRow> rows,
+               ModelRunnerOutput& result);
 
  private:
-  TokenId draw(const float* logits, const InputBatch::SampleRow& row);
-
-  struct Candidate {
-    float logit;
-    TokenId token;
+  // Of one worker.
+  struct Scratch {
+    explicit Scratch(std::int64_t vocab_size)
+        : logits(static_cast<std::size_t>(vocab_size)),
+          transforms(vocab_size),
+          selection(vocab_size) {}
+    std::vector<float> logits;
+    LogitTransforms transforms;
+    TokenSelection selection;
   };
 
+  std::span<const float> row(const float* logits, std::size_t index) const {
+    const auto size = static_cast<std::size_t>(vocab_size_);
+    return {logits + index * size, size};
+  }
+  TokenId choose(std::span<const float> logits, TokenId best, const InputBatch::SampleRow& row,
+                 Scratch& scratch) const;
+
   std::int64_t vocab_size_;
+  std::vector<TokenId> eos_token_ids_;
   std::vector<std::int32_t> best_;
   std::vector<float> log_sum_exp_;
-  std::vector<Candidate> candidates_;
+  std::vector<Scratch> scratch_;
 };
 
 }  // namespace quire

@@ -145,4 +145,18 @@ void ThreadPool::run_erased(Erased fn, void* arg) {
   state_->join();
 }
 
+void prefault(std::span<std::byte> memory, ThreadPool& pool) {
+  constexpr std::int64_t kPage = 4096;
+  constexpr std::int64_t kPagesPerChunk = 1024;
+  const auto bytes = static_cast<std::int64_t>(memory.size());
+  const std::int64_t pages = (bytes + kPage - 1) / kPage;
+  pool.parallel_for(pages, kPagesPerChunk, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t page = begin; page < end; ++page) {
+      // Volatile, for the value does not change.
+      auto* const first = reinterpret_cast<volatile char*>(memory.data() + page * kPage);
+      *first = *first;
+    }
+  });
+}
+
 }  // namespace quire

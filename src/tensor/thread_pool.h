@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 namespace quire {
@@ -44,6 +46,9 @@ class ThreadPool {
   int num_threads_;
   std::unique_ptr<State> state_;
 };
+
+// Touches every page of memory that was never written, so that later uses find it there.
+void prefault(std::span<std::byte> memory, ThreadPool& pool);
 
 // CPUs that this process may use: the affinity mask, then the cgroup's CPU quota (rounded up).
 int default_num_threads();

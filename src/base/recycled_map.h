@@ -17,13 +17,14 @@ class RecycledMap {
  public:
   using Map = std::unordered_map<RequestId, Value>;
 
-  // Makes `count` entries ready, each prepared by `prepare`.
+  // Makes `count` entries ready in an empty map, new or made ready before, each prepared by
+  // `prepare`.
   template <typename Prepare>
   void reserve(std::size_t count, Prepare prepare) {
     map_.reserve(count);
     spare_.reserve(count);
-    for (RequestId id = 0; id < count; ++id) prepare(map_[id]);
-    while (!map_.empty()) spare_.push_back(map_.extract(map_.begin()));
+    for (RequestId id = 0; id < count; ++id) prepare(insert(id));
+    for (RequestId id = 0; id < count; ++id) erase(id);
   }
 
   // The key must be new.

@@ -1,0 +1,51 @@
+// Draws a token from logits: temperature, min_p, top_k, top_p, then one random number. Never sorts
+// the vocabulary: what is kept is found by counting into ranges of weights, and only the range
+// through which the border goes is sorted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "core/sampling_params.h"
+
+namespace quire {
+
+// Scratch of one worker.
+class TokenSelection {
+ public:
+  explicit TokenSelection(std::int64_t vocab_size);
+  static std::uint64_t bytes(std::int64_t vocab_size);
+
+  // The token at `uniform` (in [0, 1)) of the distribution that `params` (not greedy) make of
+  // `logits`, tokens in order of id. At least one logit must be finite. Ties at a border go to the
+  // lower id.
+  TokenId draw(const SamplingParams& params, std::span<const float> logits, double uniform);
+
+ private:
+  struct Candidate {
+    float logit;
+    float weight;
+    TokenId token;
+  };
+  static bool before(const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  }
+
+  TokenId draw_from_all(double uniform) const;
+  TokenId draw_from_candidates(double uniform) const;
+  void gather(std::span<const float> logits, float min_weight);
+  float weight_of_rank(std::int64_t rank) const;
+  void keep_top_k(std::int64_t top_k);
+  void keep_top_p(double top_p);
+
+  std::vector<float> weights_;         // [vocab_size]
+  std::vector<Candidate> candidates_;  // what is kept, in order of id
+  std::vector<Candidate> border_;      // those in the range through which the border goes
+};
+
+// The best token: the lowest id among the largest logits.
+TokenId best_token(std::span<const float> logits);
+
+}  // namespace quire
