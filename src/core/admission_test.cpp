@@ -74,7 +74,7 @@ TEST_F(Admission, RefusesWhenTheQueueIsFull) {
   ASSERT_TRUE(scheduler_.add(request_of(1, 2, 4), Instant::zero()).ok());
   ASSERT_TRUE(scheduler_.add(request_of(2, 2, 4), Instant::zero()).ok());
   expect_refused(request_of(3, 2, 4), RejectCause::kQueueFull, StatusCode::kResourceExhausted,
-                 "request 3: 2 requests are waiting, the limit");
+                 "request 3: 2 requests are waiting, and at most 2 may");
 }
 
 TEST(RejectCause, EveryCauseHasAName) {

@@ -24,13 +24,32 @@ TEST(BlockPool, GivesEveryBlockOnce) {
 TEST(BlockPool, TakesTheLeastRecentlyFreed) {
   BlockPool pool(4);
   for (int i = 0; i < 3; ++i) pool.allocate();
-  pool.release(1);
-  pool.release(0);
-  pool.release(2);
+  pool.release(1, FreeListEnd::kBack);
+  pool.release(0, FreeListEnd::kBack);
+  pool.release(2, FreeListEnd::kBack);
   EXPECT_EQ(pool.allocate(), 3);  // never used: freed longest ago
   EXPECT_EQ(pool.allocate(), 1);
   EXPECT_EQ(pool.allocate(), 0);
   EXPECT_EQ(pool.allocate(), 2);
+}
+
+TEST(BlockPool, TakesFirstWhatWasFreedAtTheFront) {
+  BlockPool pool(4);
+  for (int i = 0; i < 3; ++i) pool.allocate();
+  pool.release(1, FreeListEnd::kBack);
+  pool.release(0, FreeListEnd::kFront);
+  pool.release(2, FreeListEnd::kFront);
+  for (const BlockId expected : {2, 0, 3, 1}) EXPECT_EQ(pool.allocate(), expected);
+}
+
+TEST(BlockPool, TakesAnyFreeBlockOutOfTheList) {
+  BlockPool pool(4);
+  pool.take(2);
+  EXPECT_EQ(pool.reference_count(2), 1);
+  pool.take(0);
+  EXPECT_EQ(pool.check_invariants().message(), "");
+  for (const BlockId expected : {1, 3}) EXPECT_EQ(pool.allocate(), expected);
+  EXPECT_EQ(pool.allocate(), std::nullopt);
 }
 
 TEST(BlockPool, IsFreeWithItsLastReference) {
@@ -39,10 +58,12 @@ TEST(BlockPool, IsFreeWithItsLastReference) {
   pool.add_reference(id);
   EXPECT_TRUE(pool.shared(id));
   EXPECT_EQ(pool.num_references(), 2);
-  pool.release(id);
+  EXPECT_EQ(pool.num_shared_blocks(), 1);
+  pool.release(id, FreeListEnd::kBack);
   EXPECT_FALSE(pool.shared(id));
+  EXPECT_EQ(pool.num_shared_blocks(), 0);
   EXPECT_EQ(pool.num_free_blocks(), 0);
-  pool.release(id);
+  pool.release(id, FreeListEnd::kBack);
   EXPECT_EQ(pool.reference_count(id), 0);
   EXPECT_EQ(pool.num_free_blocks(), 1);
   EXPECT_EQ(pool.allocate(), id);
@@ -67,12 +88,20 @@ TEST(BlockPool, AgreesWithAModelOnRandomOperations) {
         ASSERT_EQ(*got, free.front());
         free.pop_front();
         counts[static_cast<std::size_t>(*got)] = 1;
-      } else if (count > 0 && bits % 3 == 1) {
+      } else if (count == 0) {
+        if (bits % 2 == 0) continue;
+        pool.take(id);
+        std::erase(free, id);
+        count = 1;
+      } else if (bits % 3 == 1) {
         pool.add_reference(id);
         ++count;
-      } else if (count > 0) {
-        pool.release(id);
+      } else if (bits % 2 == 0) {
+        pool.release(id, FreeListEnd::kBack);
         if (--count == 0) free.push_back(id);
+      } else {
+        pool.release(id, FreeListEnd::kFront);
+        if (--count == 0) free.push_front(id);
       }
       ASSERT_EQ(pool.reference_count(id), counts[static_cast<std::size_t>(id)]);
       ASSERT_EQ(pool.num_free_blocks(), std::ssize(free));

@@ -132,7 +132,11 @@ std::optional<std::int32_t> KvCacheManager::allocate(RequestId request_id,
   BlockTable& table = found == nullptr ? new_table(request_id).blocks : found->blocks;
   for (std::int32_t i = first_written(num_computed_tokens, block_size_); i < table.size(); ++i) {
     const BlockId source = table[i];
-    if (!pool_.shared(source)) continue;
+    if (!pool_.shared(source)) {
+      // What it holds was found by others until now, and is about to change.
+      if (enable_prefix_caching_ && index_.contains(source)) index_.erase(source);
+      continue;
+    }
     const BlockId copy = take_block();
     table.replace_with_copy(i, copy);
     release(source);

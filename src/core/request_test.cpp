@@ -14,8 +14,9 @@ constexpr TokenId kEndOfTurn = 7;
 
 Request make_request(SamplingParams params, std::int32_t max_model_len = 100) {
   const std::vector<TokenId> eos = {kEndOfTurn, kEos};
-  return Request({1, {10, 11, 12}, std::make_shared<const SamplingParams>(std::move(params))}, eos,
-                 max_model_len, 0, 5ns);
+  const AddRequest added = {
+      1, {10, 11, 12}, std::make_shared<const SamplingParams>(std::move(params)), 0};
+  return Request(added, 0, eos, max_model_len, 0, 5ns);
 }
 
 SamplingParams with_max_tokens(std::int64_t max_tokens) {
@@ -37,7 +38,7 @@ TEST(Request, LivesFromWaitingToFinished) {
   EXPECT_EQ(request.state(), RequestState::kWaiting);
   EXPECT_EQ(request.arrival(), 5ns);
   EXPECT_EQ(request.num_pending_tokens(), 3);
-  request.start(6ns);
+  request.start(0, 6ns);
   EXPECT_EQ(request.state(), RequestState::kRunning);
   step(request, 20, 7ns);
   EXPECT_EQ(request.num_computed_tokens(), 3);
@@ -56,7 +57,7 @@ TEST(Request, LivesFromWaitingToFinished) {
 TEST(Request, EveryEndOfSequenceIdEndsIt) {
   for (const TokenId id : {kEos, kEndOfTurn}) {
     Request request = make_request({});
-    request.start(6ns);
+    request.start(0, 6ns);
     step(request, id, 7ns);
     EXPECT_EQ(request.finish_reason(), FinishReason::kStop);
     EXPECT_EQ(request.stop_token_id(), id);
@@ -68,7 +69,7 @@ TEST(Request, IgnoreEosLeavesStopTokenIds) {
   params.ignore_eos = true;
   params.stop_token_ids = {33};
   Request request = make_request(params);
-  request.start(6ns);
+  request.start(0, 6ns);
   step(request, kEos, 7ns);
   EXPECT_FALSE(request.finished());
   step(request, 33, 8ns);
@@ -78,7 +79,7 @@ TEST(Request, IgnoreEosLeavesStopTokenIds) {
 
 TEST(Request, AStopIdAsTheLastAllowedTokenIsAStop) {
   Request request = make_request(with_max_tokens(1));
-  request.start(6ns);
+  request.start(0, 6ns);
   step(request, kEos, 7ns);
   EXPECT_EQ(request.finish_reason(), FinishReason::kStop);
 }
@@ -87,7 +88,7 @@ TEST(Request, MaxModelLenEndsIt) {
   Request request = make_request(with_max_tokens(1'000'000'000'000), 5);
   EXPECT_EQ(request.max_output_tokens(), 2);
   EXPECT_EQ(request.max_computed_tokens(), 4);
-  request.start(6ns);
+  request.start(0, 6ns);
   step(request, 20, 7ns);
   step(request, 21, 8ns);
   EXPECT_EQ(request.finish_reason(), FinishReason::kLength);
@@ -96,7 +97,7 @@ TEST(Request, MaxModelLenEndsIt) {
 
 TEST(Request, PreemptionKeepsTokensAndCountsWhatIsComputedAgain) {
   Request request = make_request({});
-  request.start(6ns);
+  request.start(0, 6ns);
   step(request, 20, 7ns);
   step(request, 21, 8ns);  // 4 of 5 tokens computed
   request.preempt(9ns);
@@ -107,7 +108,7 @@ TEST(Request, PreemptionKeepsTokensAndCountsWhatIsComputedAgain) {
   request.wait(WaitCause::kNoFreeBlocks, 10ns);
   EXPECT_EQ(request.timeline().current(), WaitCause::kPreempted);
 
-  request.start(12ns);
+  request.start(0, 12ns);
   request.schedule(2, 12ns);
   EXPECT_EQ(request.timeline().total(WaitCause::kPreempted, 20ns), 3ns);
   Request::Computed computed = request.complete(2);
@@ -124,7 +125,7 @@ TEST(Request, PreemptionKeepsTokensAndCountsWhatIsComputedAgain) {
 
 TEST(Request, ChunksCountEachPromptTokenOnce) {
   Request request = make_request({});
-  request.start(6ns);
+  request.start(0, 6ns);
   request.schedule(2, 6ns);
   EXPECT_EQ(request.num_in_flight_tokens(), 2);
   EXPECT_EQ(request.num_pending_tokens(), 1);
@@ -135,6 +136,44 @@ TEST(Request, ChunksCountEachPromptTokenOnce) {
   EXPECT_EQ(request.num_uncomputed_prompt_tokens(), 0);
 }
 
+TEST(Request, EachOutputOfAPromptHasAnIdOfItsOwn) {
+  const AddRequest added = {7, {10, 11}, std::make_shared<const SamplingParams>(), -3};
+  const Request third(added, 2, {}, 100, 40, 5ns);
+  EXPECT_EQ(third.id(), 9U);
+  EXPECT_EQ(third.group_id(), 7U);
+  EXPECT_EQ(third.sample_index(), 2);
+  EXPECT_EQ(third.priority(), -3);
+  EXPECT_THAT(third.token_ids(), ElementsAre(10, 11));
+}
+
+TEST(Request, WhatOthersComputedIsCached) {
+  Request request = make_request({});
+  EXPECT_EQ(request.start(2, 6ns), 2);
+  EXPECT_EQ(request.num_cached_tokens(), 2);
+  EXPECT_EQ(request.num_computed_tokens(), 2);
+  EXPECT_EQ(request.num_pending_tokens(), 1);
+  EXPECT_EQ(request.num_uncomputed_prompt_tokens(), 1);
+  request.schedule(1, 6ns);
+  const Request::Computed computed = request.complete(1);
+  EXPECT_EQ(computed.num_first_prompt, 1);
+  EXPECT_EQ(computed.num_again, 0);
+}
+
+// Only prompt tokens that were never there before count, each once.
+TEST(Request, WhatIsFoundAfterAPreemptionIsNeitherCachedAgainNorComputedAgain) {
+  Request request = make_request({});
+  EXPECT_EQ(request.start(1, 6ns), 1);
+  request.preempt(7ns);
+  EXPECT_EQ(request.start(2, 8ns), 1);
+  EXPECT_EQ(request.num_cached_tokens(), 1);  // when it first started
+  step(request, 20, 9ns);
+  request.preempt(10ns);
+  EXPECT_EQ(request.start(3, 11ns), 0);
+  step(request, 21, 12ns);
+  EXPECT_EQ(request.num_recomputed_tokens(), 0);
+  EXPECT_EQ(request.num_uncomputed_prompt_tokens(), 0);
+}
+
 TEST(Request, AbortEndsItInAnyState) {
   Request waiting = make_request({});
   waiting.abort(6ns);
@@ -142,14 +181,14 @@ TEST(Request, AbortEndsItInAnyState) {
   EXPECT_EQ(waiting.first_scheduled(), std::nullopt);
 
   Request in_flight = make_request({});
-  in_flight.start(6ns);
+  in_flight.start(0, 6ns);
   in_flight.schedule(3, 6ns);
   in_flight.abort(7ns);
   EXPECT_EQ(in_flight.num_in_flight_tokens(), 0);
   EXPECT_EQ(in_flight.num_uncomputed_prompt_tokens(), 3);
 
   Request preempted = make_request({});
-  preempted.start(6ns);
+  preempted.start(0, 6ns);
   step(preempted, 20, 7ns);
   preempted.preempt(8ns);
   preempted.abort(9ns);

@@ -20,6 +20,7 @@ SchedulerConfig small_config() {
   config.block_size = 4;
   config.num_blocks = 16;
   config.max_queued = 8;
+  config.enable_prefix_caching = false;  // see prefix_cache_test.cpp
   config.eos_token_ids = {kEos};
   return config;
 }
