@@ -1,4 +1,4 @@
-"""tests/data/quant/{q8_0,q4_0,q4_1}.json: blocks and what the gguf package decodes them to.
+"""tests/data/quant/*.json: blocks of each encoding and what the gguf package decodes them to.
 
 Each case has `encoded`, the blocks' bytes, and `decoded`, the values as little-endian float32; both
 in hexadecimal, so that a decoder is compared bit for bit.
@@ -10,11 +10,11 @@ import gguf
 import numpy as np
 
 from common import DATA, write_json
+from kquants import KINDS, quantize
 
-TYPES = {"q8_0": gguf.GGMLQuantizationType.Q8_0, "q4_0": gguf.GGMLQuantizationType.Q4_0,
-         "q4_1": gguf.GGMLQuantizationType.Q4_1}
-CODE_BYTES = {"q8_0": 32, "q4_0": 16, "q4_1": 16}
-SCALE_FIELDS = {"q8_0": 1, "q4_0": 1, "q4_1": 2}
+# Where a block's half-precision numbers lie; all other bytes hold codes and integer factors.
+HALF_OFFSETS = {KINDS.Q8_0: [0], KINDS.Q4_0: [0], KINDS.Q4_1: [0, 2], KINDS.Q5_0: [0], KINDS.Q5_1: [0, 2],
+                KINDS.Q4_K: [0, 2], KINDS.Q5_K: [0, 2], KINDS.Q6_K: [208]}
 
 # IEEE half-precision bit patterns that a decoder may get wrong.
 HALVES = {"smallest subnormal": 0x0001, "largest subnormal": 0x03FF, "smallest normal": 0x0400,
@@ -42,28 +42,41 @@ def decoded(encoded, qtype):
 
 
 def main():
-    for name, qtype in TYPES.items():
+    for qtype, offsets in HALF_OFFSETS.items():
         random = np.random.default_rng(2024)
+        weights, size = gguf.GGML_QUANT_SIZES[qtype]
         cases = []
-        for label, row in rows(random):
-            encoded = gguf.quants.quantize(row.astype(np.float32)[None, :], qtype)
-            cases.append({"name": f"quantized {label}", "encoded": encoded.tobytes().hex(),
+
+        def add(label, encoded):
+            cases.append({"name": label, "encoded": encoded.tobytes().hex(),
                           "decoded": decoded(encoded, qtype)})
-        every_code = bytes((17 * i + 8) % 256 for i in range(CODE_BYTES[name]))
-        extremes = bytes([0x80, 0x7F, 0x00, 0xFF] * (CODE_BYTES[name] // 4))
-        for label, half in HALVES.items():
-            for second in (list(HALVES.values())[::2] if SCALE_FIELDS[name] == 2 else [None]):
-                head = half.to_bytes(2, "little")
-                if second is not None:
-                    head += second.to_bytes(2, "little")
-                block = np.frombuffer(head + every_code + head + extremes, np.uint8)[None, :]
-                minimum = "" if second is None else f", minimum {second:#06x}"
-                cases.append({"name": f"scale {label}{minimum}", "encoded": block.tobytes().hex(),
-                              "decoded": decoded(block, qtype)})
-        write_json(DATA / "quant" / f"{name}.json", {
-            "encoding": name.upper(), "gguf": importlib.metadata.version("gguf"),
-            "block_size": 32, "block_bytes": 2 * SCALE_FIELDS[name] + CODE_BYTES[name],
-            "cases": cases})
+
+        for label, row in rows(random):
+            row = np.resize(row, -(-len(row) // weights) * weights).astype(np.float32)
+            add(f"quantized {label}", quantize(row[None, :], qtype))
+        head = 2 * len(offsets) if offsets[0] == 0 else 0
+        every_code = np.array([(17 * (i - head) + 8) % 256 for i in range(size)], np.uint8)
+        extremes = np.roll(np.resize(np.array([0x80, 0x7F, 0x00, 0xFF], np.uint8), size), head)
+        if weights == 256:  # long blocks: scales and minima all at one end, too
+            for fill in (0x00, 0xFF):
+                block = np.full(size, fill, np.uint8)
+                for offset in offsets:
+                    block[offset:offset + 2] = (0x00, 0x3C)
+                add(f"all bytes {fill:#04x}", block[None, :])
+        firsts = list(HALVES.items())
+        for number, (label, first) in enumerate(firsts):
+            seconds = [None] if len(offsets) == 1 else list(HALVES.values())[::2]
+            if weights == 256 and len(offsets) == 2:  # keep the file small
+                seconds = [seconds[number % len(seconds)]]
+            for second in seconds:
+                blocks = np.stack([every_code, extremes])
+                for offset, bits in zip(offsets, (first, second)):
+                    blocks[:, offset:offset + 2] = np.frombuffer(bits.to_bytes(2, "little"), np.uint8)
+                add(f"scale {label}" + ("" if second is None else f", minimum {second:#06x}"),
+                    blocks if weights == 32 else blocks[number % 2:][:1])
+        write_json(DATA / "quant" / f"{qtype.name.lower()}.json", {
+            "encoding": qtype.name, "gguf": importlib.metadata.version("gguf"),
+            "block_size": weights, "block_bytes": size, "cases": cases})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ namespace quire {
 struct Int8Rows {
   std::int8_t* codes = nullptr;  // [rows][inputs]
   float* scales = nullptr;       // [rows][inputs / 32]
-  std::int32_t* sums = nullptr;  // [rows][inputs / 32]: sum of a group's codes
+  std::int16_t* sums = nullptr;  // [rows][inputs / 16]: sum of the codes of each half of a group
   float* scaled_sums = nullptr;  // [rows][inputs / 32]: scale * sum
 };
 
@@ -52,16 +52,12 @@ struct MatmulPanels {
   bool accumulate = false;
 };
 
+using MatmulKernel = void (*)(const MatmulPanels&);
+
 struct MatmulKernels {
-  void (*f32)(const MatmulPanels&) = nullptr;
-  void (*f16)(const MatmulPanels&) = nullptr;
-  void (*bf16)(const MatmulPanels&) = nullptr;
-  void (*int8_float)(const MatmulPanels&) = nullptr;  // quantized weights, float32 activations
-  void (*uint4_float)(const MatmulPanels&) = nullptr;
-  void (*int4_float)(const MatmulPanels&) = nullptr;
-  void (*int8_int8)(const MatmulPanels&) = nullptr;  // quantized weights, int8 activations
-  void (*uint4_int8)(const MatmulPanels&) = nullptr;
-  void (*int4_int8)(const MatmulPanels&) = nullptr;
+  // By WeightLayout: with float32 activations, and (quantized layouts only) with int8 ones.
+  MatmulKernel with_float[kNumWeightLayouts] = {};
+  MatmulKernel with_int8[kNumWeightLayouts] = {};
   // Rounds one row of `inputs` (a multiple of 32) floats into the one row `out`. The same bits at
   // every level.
   void (*quantize_row)(const float* x, std::int64_t inputs, const Int8Rows& out) = nullptr;

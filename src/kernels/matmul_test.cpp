@@ -111,7 +111,12 @@ class Matmul : public testing::TestWithParam<Case> {
   IsaLevel level() const { return std::get<0>(GetParam()); }
   Encoding encoding() const { return std::get<1>(GetParam()); }
   ActivationMode mode() const { return std::get<2>(GetParam()); }
-  bool quantized() const { return encoding_traits(encoding()).block_elements > 1; }
+  bool quantized() const { return unit() > 1; }
+  // Numbers of inputs are multiples of it.
+  std::int64_t unit() const { return encoding_traits(encoding()).block_elements; }
+  std::int64_t inputs_near(std::int64_t count) const {
+    return (count + unit() - 1) / unit() * unit();
+  }
 
   void SetUp() override {
     if (!level_can_run(level())) {
@@ -124,10 +129,11 @@ class Matmul : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Matmul, AgreesWithSumsInDouble) {
-  const std::int64_t unit = quantized() ? 32 : 1;
-  for (const std::int64_t cols : {1, 2, 3, 7, 18, 53}) {
+  const std::vector<std::int64_t> counts =
+      unit() > 32 ? std::vector<std::int64_t>{1, 3} : std::vector<std::int64_t>{1, 2, 7, 18, 53};
+  for (const std::int64_t count : counts) {
     for (const std::int64_t outputs : {1, 15, 16, 17, 40, 131, 200}) {
-      const std::int64_t inputs = cols * unit;
+      const std::int64_t inputs = count * unit();
       const TestMatrix matrix(encoding(), outputs, inputs, 7U + static_cast<unsigned>(outputs));
       const PackedWeight weight = pack_or_die(pool_, matrix);
       const Values weights = matrix.decode();
@@ -157,7 +163,7 @@ TEST_P(Matmul, AgreesWithSumsInDouble) {
 }
 
 TEST_P(Matmul, BitsDependOnTheRowAlone) {
-  const std::int64_t inputs = quantized() ? 32 * 7 : 201;
+  const std::int64_t inputs = inputs_near(201);
   const std::int64_t outputs = 16 * 21 + 5;
   const TestMatrix matrix(encoding(), outputs, inputs, 3);
   const PackedWeight weight = pack_or_die(pool_, matrix);
@@ -180,7 +186,7 @@ TEST_P(Matmul, BitsDependOnTheRowAlone) {
 
 // The kernels themselves, called for every range of panels.
 TEST_P(Matmul, BitsDoNotDependOnTheSplit) {
-  const std::int64_t inputs = quantized() ? 32 * 5 : 77;
+  const std::int64_t inputs = inputs_near(quantized() ? 150 : 77);
   const std::int64_t outputs = 16 * 11 - 3;
   const TestMatrix matrix(encoding(), outputs, inputs, 4);
   const PackedWeight weight = pack_or_die(pool_, matrix);
@@ -210,7 +216,7 @@ TEST_P(Matmul, BitsDoNotDependOnTheSplit) {
 }
 
 TEST_P(Matmul, AddsBiasAndOldOutputWithinStrides) {
-  const std::int64_t inputs = 64;
+  const std::int64_t inputs = inputs_near(64);
   const std::int64_t outputs = 37;
   const TestMatrix matrix(encoding(), outputs, inputs, 9);
   const PackedWeight weight = pack_or_die(pool_, matrix);
@@ -243,13 +249,13 @@ TEST_P(Matmul, AddsBiasAndOldOutputWithinStrides) {
 }
 
 TEST_P(Matmul, InputsThatAreNotFiniteShow) {
-  const std::int64_t inputs = 96;
+  const std::int64_t inputs = inputs_near(96);
   const TestMatrix matrix(encoding(), 20, inputs, 12);
   const PackedWeight weight = pack_or_die(pool_, matrix);
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Values x = random_inputs(3, inputs, 13);
-    x[inputs + 40] = bad;
+    x[static_cast<std::size_t>(inputs) + 40] = bad;
     const Values out = run(level(), pool_, weight, x, {3, inputs, 20, mode()});
     for (std::size_t n = 0; n < 20; ++n) {
       EXPECT_TRUE(std::isfinite(out[n]));
@@ -282,12 +288,12 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
   struct Rounded {
     std::vector<std::int8_t> codes;
     Values scales;
-    std::vector<std::int32_t> sums;
+    std::vector<std::int16_t> sums;
     Values scaled_sums;
   };
   const auto round = [&](IsaLevel level) {
     Rounded r{std::vector<std::int8_t>(inputs), Values(inputs / 32),
-              std::vector<std::int32_t>(inputs / 32), Values(inputs / 32)};
+              std::vector<std::int16_t>(inputs / 16), Values(inputs / 32)};
     op_table(level).matmul.quantize_row(
         x.data(), inputs, {r.codes.data(), r.scales.data(), r.sums.data(), r.scaled_sums.data()});
     return r;
@@ -303,7 +309,8 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
   EXPECT_TRUE(std::isnan(got.scales[2]));
   EXPECT_TRUE(std::isnan(got.scales[3]));
   EXPECT_EQ(got.codes[130], -127);
-  EXPECT_EQ(got.sums[4], -127 * 32);
+  EXPECT_EQ(got.sums[8], -127 * 16);
+  EXPECT_EQ(got.sums[9], -127 * 16);
   EXPECT_EQ(got.codes[160], 127);
   EXPECT_EQ(got.codes[192 + 1], -14);  // -14.5 to even
   EXPECT_EQ(got.codes[192 + 2], -14);  // -13.5
@@ -317,11 +324,12 @@ TEST(MatmulLevels, Int8ProductsAgreeBetweenVectorLevels) {
     GTEST_SKIP() << "this processor lacks avx512";
   }
   ThreadPool pool(2);
-  for (const Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1}) {
-    const TestMatrix matrix(encoding, 150, 320, 15);
+  for (const Encoding encoding : kQuantizedEncodings) {
+    const std::int64_t inputs = encoding_traits(encoding).block_elements == 32 ? 320 : 512;
+    const TestMatrix matrix(encoding, 150, inputs, 15);
     const PackedWeight weight = pack_or_die(pool, matrix);
-    const Values x = random_inputs(9, 320, 16);
-    const Product product{9, 320, 150, ActivationMode::kInt8};
+    const Values x = random_inputs(9, inputs, 16);
+    const Product product{9, inputs, 150, ActivationMode::kInt8};
     EXPECT_EQ(run(IsaLevel::kAvx2, pool, weight, x, product),
               run(IsaLevel::kAvx512, pool, weight, x, product));
   }
@@ -331,20 +339,22 @@ TEST(MatmulLevels, Int8ProductsAgreeBetweenVectorLevels) {
 TEST_P(QuantizeRow, ExtremeCodesDoNotSaturate) {
   QUIRE_SKIP_ABSENT_LEVEL();
   ThreadPool pool(1);
-  for (const Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1}) {
+  for (const Encoding encoding : kQuantizedEncodings) {
+    const std::size_t inputs = encoding_traits(encoding).block_elements == 32 ? 64 : 256;
+    const auto k = static_cast<std::int64_t>(inputs);
     for (const int fill : {0x00, 0x7F, 0x80, 0x81, 0xFF}) {
-      TestMatrix matrix(encoding, 16, 64, 1);
+      TestMatrix matrix(encoding, 16, k, 1);
       const auto block = static_cast<std::size_t>(encoding_traits(encoding).block_bytes);
       for (std::size_t i = 0; i < matrix.data.size(); ++i) {
-        if (i % block >= 4) matrix.data[i] = static_cast<std::uint8_t>(fill);
+        if (!is_half_byte(encoding, i % block)) matrix.data[i] = static_cast<std::uint8_t>(fill);
       }
       const Values weights = matrix.decode();
       const PackedWeight weight = pack_or_die(pool, matrix);
       for (const float value : {1.0F, -1.0F}) {
-        const Values x(64, value);
-        const Values out = run(GetParam(), pool, weight, x, {1, 64, 16, ActivationMode::kInt8});
+        const Values x(inputs, value);
+        const Values out = run(GetParam(), pool, weight, x, {1, k, 16, ActivationMode::kInt8});
         for (std::size_t n = 0; n < 16; ++n) {
-          const Exact exact = exact_float(x.data(), &weights[n * 64], 64);
+          const Exact exact = exact_float(x.data(), &weights[n * inputs], k);
           EXPECT_NEAR(static_cast<double>(out[n]), exact.value, 1e-6 * exact.magnitude);
         }
       }
@@ -382,17 +392,54 @@ TEST(Embedding, GivesTheTableExactly) {
   ThreadPool pool(2);
   OpContext ctx{pool, op_table(IsaLevel::kRef), {}};
   for (const Encoding encoding : kAllEncodings) {
-    const TestMatrix matrix(encoding, 45, 64, 21);
+    const std::int64_t cols = encoding_traits(encoding).block_elements == 256 ? 512 : 64;
+    const TestMatrix matrix(encoding, 45, cols, 21);
     const PackedWeight table = pack_or_die(pool, matrix);
     const Values weights = matrix.decode();
     const TokenId ids[] = {44, 0, 17, 17};
-    Values out(256);
+    Values out(static_cast<std::size_t>(4 * cols));
     embedding(ctx, table, ids, 4, out.data());
-    for (std::size_t t = 0; t < 4; ++t) {
-      const auto row = weights.begin() + std::int64_t{ids[t]} * 64;
-      EXPECT_TRUE(std::equal(row, row + 64, out.begin() + static_cast<std::int64_t>(t) * 64))
+    for (std::int64_t t = 0; t < 4; ++t) {
+      const auto row = weights.begin() + std::int64_t{ids[t]} * cols;
+      EXPECT_TRUE(std::equal(row, row + cols, out.begin() + t * cols))
           << encoding_traits(encoding).name << " token " << ids[t];
     }
+  }
+}
+
+// What the memory plan counts is what is allocated, and not much more than the file has.
+TEST(PackedWeight, TakesTheBytesThatArePlanned) {
+  ThreadPool pool(1);
+  for (const Encoding encoding : kQuantizedEncodings) {
+    const TestMatrix matrix(encoding, 48, 768, 22);
+    const PackedWeight weight = pack_or_die(pool, matrix);
+    EXPECT_EQ(weight.size_bytes(), packed_bytes(layout_of(encoding), 48, 768));
+    const double ratio =
+        static_cast<double>(weight.size_bytes()) / static_cast<double>(matrix.data.size());
+    EXPECT_GE(ratio, 1.0) << encoding_traits(encoding).name;
+    EXPECT_LE(ratio, 1.03) << encoding_traits(encoding).name;
+  }
+}
+
+TEST(PackedWeight, RefusesWhatDoesNotFit) {
+  ThreadPool pool(1);
+  for (const Encoding encoding : kQuantizedEncodings) {
+    TestMatrix matrix(encoding, 16, 512, 23);
+    EncodedMatrix view = matrix.view();
+    view.cols = encoding_traits(encoding).block_elements == 32 ? 500 : 320;
+    const auto odd = PackedWeight::pack(pool, &view, 1);
+    ASSERT_FALSE(odd.ok());
+    EXPECT_EQ(odd.status().code(), StatusCode::kBadModel);
+    EXPECT_NE(odd.status().to_string().find(encoding_traits(encoding).name), std::string::npos);
+    // The last block's scale becomes infinite.
+    const auto block = static_cast<std::size_t>(encoding_traits(encoding).block_bytes);
+    const std::size_t scale = encoding == Encoding::kQ6_K ? 208 : 0;
+    matrix.data[matrix.data.size() - block + scale] = 0x00;
+    matrix.data[matrix.data.size() - block + scale + 1] = 0x7C;
+    view = matrix.view();
+    const auto infinite = PackedWeight::pack(pool, &view, 1);
+    ASSERT_FALSE(infinite.ok());
+    EXPECT_EQ(infinite.status().code(), StatusCode::kBadModel);
   }
 }
 

@@ -13,7 +13,12 @@
 namespace quire {
 
 inline constexpr Encoding kAllEncodings[] = {Encoding::kF32,  Encoding::kF16,  Encoding::kBF16,
-                                             Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1};
+                                             Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1,
+                                             Encoding::kQ5_0, Encoding::kQ5_1, Encoding::kQ4_K,
+                                             Encoding::kQ5_K, Encoding::kQ6_K};
+inline constexpr Encoding kQuantizedEncodings[] = {
+    Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1, Encoding::kQ5_0,
+    Encoding::kQ5_1, Encoding::kQ4_K, Encoding::kQ5_K, Encoding::kQ6_K};
 
 // A matrix as a checkpoint would hold it; weights are roughly normal with deviation 1/sqrt(cols).
 struct TestMatrix {
@@ -34,29 +39,42 @@ struct TestMatrix {
     const auto step = static_cast<std::size_t>(traits.block_bytes);
     for (std::size_t at = 0; at < data.size(); at += step) {
       const float value = normal(random);
-      std::uint16_t bits = float_to_f16(value);
       switch (encoding) {
         case Encoding::kF32:
           std::memcpy(&data[at], &value, sizeof(value));
-          continue;
+          break;
         case Encoding::kBF16:
-          bits = float_to_bf16(value);
+          put(at, float_to_bf16(value));
           break;
         case Encoding::kF16:
+          put(at, float_to_f16(value));
           break;
         case Encoding::kQ8_0:
-          bits = float_to_f16(value / 100.0F);
+          put(at, float_to_f16(value / 100.0F));
           break;
-        case Encoding::kQ4_1: {
-          const std::uint16_t minimum = float_to_f16(normal(random));
-          std::memcpy(&data[at + 2], &minimum, sizeof(minimum));
-          [[fallthrough]];
-        }
         case Encoding::kQ4_0:
-          bits = float_to_f16(value / 8.0F);
+          put(at, float_to_f16(value / 8.0F));
+          break;
+        case Encoding::kQ5_0:
+          put(at, float_to_f16(value / 16.0F));
+          break;
+        case Encoding::kQ4_1:
+          put(at, float_to_f16(value / 8.0F));
+          put(at + 2, float_to_f16(normal(random)));
+          break;
+        case Encoding::kQ5_1:
+          put(at, float_to_f16(value / 16.0F));
+          put(at + 2, float_to_f16(normal(random)));
+          break;
+        case Encoding::kQ4_K:
+        case Encoding::kQ5_K:
+          put(at, float_to_f16(value / 8.0F / 32.0F));
+          put(at + 2, float_to_f16(normal(random) / 32.0F));
+          break;
+        case Encoding::kQ6_K:
+          put(at + 208, float_to_f16(value / 16.0F / 64.0F));
           break;
       }
-      std::memcpy(&data[at], &bits, sizeof(bits));
     }
   }
 
@@ -68,7 +86,24 @@ struct TestMatrix {
     decode_row(encoding, data.data(), rows * cols, weights.data());
     return weights;
   }
+
+ private:
+  void put(std::size_t at, std::uint16_t bits) { std::memcpy(&data[at], &bits, sizeof(bits)); }
 };
+
+// Where a block's half-precision numbers lie; what is not in them may hold any bits.
+inline bool is_half_byte(Encoding encoding, std::size_t byte_of_block) {
+  switch (encoding) {
+    case Encoding::kQ6_K:
+      return byte_of_block >= 208;
+    case Encoding::kQ8_0:
+    case Encoding::kQ4_0:
+    case Encoding::kQ5_0:
+      return byte_of_block < 2;
+    default:
+      return byte_of_block < 4;
+  }
+}
 
 inline PackedWeight pack_or_die(ThreadPool& pool, const TestMatrix& matrix) {
   const EncodedMatrix view = matrix.view();

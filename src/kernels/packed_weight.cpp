@@ -8,7 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
-#include "quant/group_row.h"
+#include "kernels/group_layout.h"
+#include "kernels/packed_group.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
@@ -53,41 +54,13 @@ bool pack_half(const std::uint8_t* data, std::int64_t inputs, std::int64_t n, bo
   return finite;
 }
 
-bool pack_int8(const std::uint8_t* data, std::int64_t inputs, std::int64_t n, Encoding encoding,
-               std::uint8_t* panel) {
-  const std::int64_t block_bytes = encoding_traits(encoding).block_bytes;
+bool pack_groups(const std::uint8_t* data, std::int64_t inputs, std::int64_t n, Encoding encoding,
+                 std::uint8_t* panel) {
+  const GroupLayout layout = group_layout(layout_of(encoding));
   bool finite = true;
   for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
-    const WeightGroup group = read_group(encoding, data + g * block_bytes);
-    std::uint8_t* out = panel + g * kInt8GroupBytes;
-    for (int i = 0; i < kGroupSize; ++i) {
-      out[(i / 4 * kPanelOutputs + n) * 4 + i % 4] = static_cast<std::uint8_t>(group.codes[i]);
-    }
-    std::memcpy(out + kInt8GroupBytes - 32 + 2 * n, &group.scale, 2);
-    finite = finite && is_finite_f16(group.scale);
-  }
-  return finite;
-}
-
-bool pack_4bit(const std::uint8_t* data, std::int64_t inputs, std::int64_t n, Encoding encoding,
-               std::uint8_t* panel) {
-  const std::int64_t block_bytes = encoding_traits(encoding).block_bytes;
-  const bool has_minimum = encoding == Encoding::kQ4_1;
-  const std::int64_t group_bytes = has_minimum ? kUint4GroupBytes : kInt4GroupBytes;
-  bool finite = true;
-  for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
-    const WeightGroup group = read_group(encoding, data + g * block_bytes);
-    std::uint8_t* out = panel + g * group_bytes;
-    for (int i = 0; i < kGroupSize / 2; ++i) {
-      out[(i / 4 * kPanelOutputs + n) * 4 + i % 4] =
-          static_cast<std::uint8_t>(group.codes[i] | (group.codes[i + kGroupSize / 2] << 4));
-    }
-    std::memcpy(out + 256 + 2 * n, &group.scale, 2);
-    finite = finite && is_finite_f16(group.scale);
-    if (has_minimum) {
-      std::memcpy(out + 288 + 2 * n, &group.minimum, 2);
-      finite = finite && is_finite_f16(group.minimum);
-    }
+    const WeightGroup group = read_group(encoding, data, g);
+    finite = write_packed_group(layout, group, panel, g, n) && finite;
   }
   return finite;
 }
@@ -101,13 +74,9 @@ bool pack_row(Encoding encoding, const std::uint8_t* data, std::int64_t inputs, 
       return pack_half(data, inputs, n, /*bf16=*/false, panel);
     case Encoding::kBF16:
       return pack_half(data, inputs, n, /*bf16=*/true, panel);
-    case Encoding::kQ8_0:
-      return pack_int8(data, inputs, n, encoding, panel);
-    case Encoding::kQ4_0:
-    case Encoding::kQ4_1:
-      return pack_4bit(data, inputs, n, encoding, panel);
+    default:
+      return pack_groups(data, inputs, n, encoding, panel);
   }
-  return false;
 }
 
 }  // namespace
@@ -122,10 +91,20 @@ std::string_view weight_layout_name(WeightLayout layout) {
       return "bf16";
     case WeightLayout::kInt8:
       return "int8";
-    case WeightLayout::kUint4:
-      return "uint4";
     case WeightLayout::kInt4:
       return "int4";
+    case WeightLayout::kInt5:
+      return "int5";
+    case WeightLayout::kUint4:
+      return "uint4";
+    case WeightLayout::kUint5:
+      return "uint5";
+    case WeightLayout::kUint4Super:
+      return "uint4_super";
+    case WeightLayout::kUint5Super:
+      return "uint5_super";
+    case WeightLayout::kInt6Super:
+      return "int6_super";
   }
   return "?";
 }
@@ -144,13 +123,22 @@ WeightLayout layout_of(Encoding encoding) {
       return WeightLayout::kInt4;
     case Encoding::kQ4_1:
       return WeightLayout::kUint4;
+    case Encoding::kQ5_0:
+      return WeightLayout::kInt5;
+    case Encoding::kQ5_1:
+      return WeightLayout::kUint5;
+    case Encoding::kQ4_K:
+      return WeightLayout::kUint4Super;
+    case Encoding::kQ5_K:
+      return WeightLayout::kUint5Super;
+    case Encoding::kQ6_K:
+      return WeightLayout::kInt6Super;
   }
   return WeightLayout::kF32;
 }
 
 std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs) {
   const auto k = static_cast<std::uint64_t>(inputs);
-  const std::uint64_t groups = (k + kGroupInputs - 1) / kGroupInputs;
   switch (layout) {
     case WeightLayout::kF32:
       return k * kPanelOutputs * 4;
@@ -158,14 +146,12 @@ std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs) {
       return k * kPanelOutputs * 2;
     case WeightLayout::kBF16:
       return (k + 1) / 2 * kPanelOutputs * 4;
-    case WeightLayout::kInt8:
-      return groups * kInt8GroupBytes;
-    case WeightLayout::kUint4:
-      return groups * kUint4GroupBytes;
-    case WeightLayout::kInt4:
-      return groups * kInt4GroupBytes;
+    default:
+      break;
   }
-  return 0;
+  const GroupLayout form = group_layout(layout);
+  const std::int64_t block_inputs = kGroupInputs * form.groups_per_block();
+  return static_cast<std::uint64_t>(ceil_div(inputs, block_inputs) * form.block_bytes());
 }
 
 std::uint64_t packed_bytes(WeightLayout layout, std::int64_t outputs, std::int64_t inputs) {
@@ -237,30 +223,16 @@ void PackedWeight::decode_output(std::int64_t n, float* out) const {
         out[k] = bf16_to_float(half_at(data + 2 * ((k / 2 * kPanelOutputs + column) * 2 + k % 2)));
       }
       return;
-    case WeightLayout::kInt8:
-    case WeightLayout::kUint4:
-    case WeightLayout::kInt4:
+    default:
       break;
   }
-  const bool int8 = layout_ == WeightLayout::kInt8;
-  const bool has_minimum = layout_ == WeightLayout::kUint4;
-  const std::int64_t code_bytes = int8 ? 512 : 256;
-  const auto group_bytes = static_cast<std::int64_t>(panel_bytes(layout_, kGroupInputs));
-  for (std::int64_t k = 0; k < inputs_; ++k) {
-    const std::uint8_t* group = data + k / kGroupInputs * group_bytes;
-    const std::int64_t i = k % (int8 ? kGroupInputs : kGroupInputs / 2);
-    const std::uint8_t byte = group[(i / 4 * kPanelOutputs + column) * 4 + i % 4];
-    int code = 0;
-    if (int8) {
-      code = static_cast<std::int8_t>(byte);
-    } else {
-      code =
-          (k % kGroupInputs < kGroupInputs / 2 ? byte & 0x0F : byte >> 4) - (has_minimum ? 0 : 8);
+  const GroupLayout form = group_layout(layout_);
+  for (std::int64_t g = 0; g < inputs_ / kGroupInputs; ++g, out += kGroupInputs) {
+    const PackedGroup group = read_packed_group(form, data, g, column);
+    for (int i = 0; i < kGroupSize; ++i) {
+      const float product = group.scales[i / kHalfGroupSize] * static_cast<float>(group.codes[i]);
+      out[i] = product + group.minimum;
     }
-    const float product =
-        f16_to_float(half_at(group + code_bytes + 2 * column)) * static_cast<float>(code);
-    out[k] = has_minimum ? product + f16_to_float(half_at(group + code_bytes + 32 + 2 * column))
-                         : product + 0.0F;
   }
 }
 

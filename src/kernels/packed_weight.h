@@ -8,34 +8,22 @@
 //   kF32    [K][16] float
 //   kF16    [K][16] half
 //   kBF16   [K/2][16][2] bfloat16 (odd K padded with zero)
-//   kInt8   for each group of 32 inputs: codes [8][16][4] int8, then 16 half scales;  w = s * q
-//   kUint4  for each group of 32 inputs: codes [4][16][4] bytes, 16 half scales, 16 half minima;
-//           byte [u][n][i] holds input 4u + i in its low nibble and 16 + 4u + i in its high one;
-//           w = s * q + m
-//   kInt4   as kUint4 without the minima; w = s * (q - 8)
+//   quantized layouts: group_layout.h
 //
-// Outputs are padded to a multiple of 16 with zero weights; quantized K is a multiple of 32.
+// Outputs are padded to a multiple of 16 with zero weights; quantized K is a multiple of 32, or of
+// 256 where scales are two-fold.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "base/status.h"
+#include "kernels/weight_layout.h"
 #include "quant/encoding.h"
 #include "tensor/buffer.h"
 #include "tensor/thread_pool.h"
 
 namespace quire {
-
-enum class WeightLayout : std::uint8_t { kF32, kF16, kBF16, kInt8, kUint4, kInt4 };
-
-inline constexpr std::int64_t kPanelOutputs = 16;
-inline constexpr std::int64_t kGroupInputs = 32;
-
-// Bytes of one group of a panel: codes, scales, minima.
-inline constexpr std::int64_t kInt8GroupBytes = 512 + 32;
-inline constexpr std::int64_t kUint4GroupBytes = 256 + 32 + 32;
-inline constexpr std::int64_t kInt4GroupBytes = 256 + 32;
 
 std::string_view weight_layout_name(WeightLayout layout);
 
@@ -53,7 +41,7 @@ class PackedWeight {
   // Packs the rows of `parts`, stacked in order (query, key and value projections become one
   // matrix), from their encodings; all parts share one encoding and one number of columns. Reads
   // the mapping once, in parallel. Errors: kBadModel for shapes or encodings that do not fit
-  // (K of a quantized weight not a multiple of 32, non-finite scales or weights),
+  // (K not a whole number of the encoding's blocks, non-finite scales or weights),
   // kResourceExhausted.
   static Result<PackedWeight> pack(ThreadPool& pool, const EncodedMatrix* parts, int num_parts);
 

@@ -10,13 +10,18 @@
 namespace quire {
 namespace {
 
-constexpr std::array<EncodingTraits, 6> kTraits = {{
+constexpr std::array<EncodingTraits, kNumEncodings> kTraits = {{
     {"F32", 1, 4},
     {"F16", 1, 2},
     {"BF16", 1, 2},
     {"Q8_0", 32, 34},
     {"Q4_0", 32, 18},
     {"Q4_1", 32, 20},
+    {"Q5_0", 32, 22},
+    {"Q5_1", 32, 24},
+    {"Q4_K", 256, 144},
+    {"Q5_K", 256, 176},
+    {"Q6_K", 256, 210},
 }};
 
 std::uint16_t load_u16(const std::uint8_t* data) {
@@ -49,21 +54,18 @@ void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count,
     case Encoding::kBF16:
       for (std::int64_t i = 0; i < count; ++i) out[i] = bf16_to_float(load_u16(data + 2 * i));
       return;
-    case Encoding::kQ8_0:
-    case Encoding::kQ4_0:
-    case Encoding::kQ4_1:
+    default:
       break;
   }
-  const std::int64_t block_bytes = encoding_traits(encoding).block_bytes;
-  for (std::int64_t i = 0; i < count; i += kGroupSize) {
-    const WeightGroup group = read_group(encoding, data + i / kGroupSize * block_bytes);
+  for (std::int64_t g = 0; g < count / kGroupSize; ++g, out += kGroupSize) {
+    const WeightGroup group = read_group(encoding, data, g);
     const float scale = f16_to_float(group.scale);
-    const float minimum = f16_to_float(group.minimum);
+    const float minimum = f16_to_float(group.minimum) * static_cast<float>(group.minimum_factor);
     for (int j = 0; j < kGroupSize; ++j) {
-      const auto code = static_cast<float>(group.codes[j] - group.zero);
-      // Two roundings, as the reference: the product's, then the sum's.
-      const float product = scale * code;
-      out[i + j] = product + minimum;
+      const float factor = scale * static_cast<float>(group.scale_factors[j / kHalfGroupSize]);
+      // Exact; then one rounding, as in the reference.
+      const float product = factor * static_cast<float>(group.codes[j] - group.zero);
+      out[j] = product + minimum;
     }
   }
 }

@@ -12,8 +12,30 @@ namespace quire {
 //   Q8_0: 32 weights = f16 scale d, 32 x i8;              w = d * q
 //   Q4_0: 32 weights = f16 scale d, 16 bytes of nibbles;  w = d * (q - 8)
 //   Q4_1: 32 weights = f16 d, f16 m, 16 bytes of nibbles; w = d * q + m
-// In Q4_* byte j holds weight j in its low nibble and weight j + 16 in its high one.
-enum class Encoding : std::uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
+//   Q5_0: 32 weights = f16 d, 32 high bits, 16 bytes of nibbles;        w = d * (q - 16)
+//   Q5_1: 32 weights = f16 d, f16 m, 32 high bits, 16 bytes of nibbles; w = d * q + m
+// In Q4_* and Q5_* byte j holds weight j in its low nibble and weight j + 16 in its high one; bit j
+// of the high bits is the fifth bit of weight j.
+// The K encodings have 256 weights in a block, scaled twice (ggml-quants.c):
+//   Q4_K: f16 d, f16 dmin, 8 x (6-bit s, 6-bit m) in 12 bytes, 128 bytes of nibbles
+//   Q5_K: as Q4_K, with 32 bytes of high bits before the nibbles;  w = d * s * q - dmin * m
+//   Q6_K: 128 bytes of nibbles, 64 bytes of 2 high bits, 16 x i8 s, f16 d; w = d * s * (q - 32)
+// with one s (and m) for 32 weights, in Q6_K for 16. All of a weight's products are exact in
+// float32.
+enum class Encoding : std::uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K
+};
+inline constexpr int kNumEncodings = 11;
 
 struct EncodingTraits {
   std::string_view name;        // "F32", "Q4_1", ...

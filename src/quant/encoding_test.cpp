@@ -45,9 +45,17 @@ TEST(Encoding, Q8_0DecodesAsTheReference) { check_golden(Encoding::kQ8_0, "q8_0.
 TEST(Encoding, Q4_0DecodesAsTheReference) { check_golden(Encoding::kQ4_0, "q4_0.json"); }
 TEST(Encoding, Q4_1DecodesAsTheReference) { check_golden(Encoding::kQ4_1, "q4_1.json"); }
 
+TEST(Encoding, Q5_0DecodesAsTheReference) { check_golden(Encoding::kQ5_0, "q5_0.json"); }
+TEST(Encoding, Q5_1DecodesAsTheReference) { check_golden(Encoding::kQ5_1, "q5_1.json"); }
+TEST(Encoding, Q4_KDecodesAsTheReference) { check_golden(Encoding::kQ4_K, "q4_k.json"); }
+TEST(Encoding, Q5_KDecodesAsTheReference) { check_golden(Encoding::kQ5_K, "q5_k.json"); }
+TEST(Encoding, Q6_KDecodesAsTheReference) { check_golden(Encoding::kQ6_K, "q6_k.json"); }
+
 TEST(Encoding, RowBytesNeedWholeBlocks) {
   EXPECT_EQ(encoded_row_bytes(Encoding::kQ4_1, 64), 40U);
   EXPECT_FALSE(encoded_row_bytes(Encoding::kQ4_1, 63).has_value());
+  EXPECT_EQ(encoded_row_bytes(Encoding::kQ6_K, 512), 420U);
+  EXPECT_FALSE(encoded_row_bytes(Encoding::kQ6_K, 640).has_value());
   EXPECT_FALSE(encoded_row_bytes(Encoding::kF32, -1).has_value());
 }
 

@@ -43,8 +43,18 @@ std::optional<Encoding> supported_encoding(std::uint32_t type) {
       return Encoding::kQ4_0;
     case 3:
       return Encoding::kQ4_1;
+    case 6:
+      return Encoding::kQ5_0;
+    case 7:
+      return Encoding::kQ5_1;
     case 8:
       return Encoding::kQ8_0;
+    case 12:
+      return Encoding::kQ4_K;
+    case 13:
+      return Encoding::kQ5_K;
+    case 14:
+      return Encoding::kQ6_K;
     case 30:
       return Encoding::kBF16;
     default:
@@ -190,7 +200,8 @@ class TensorListParser {
     if (type < std::size(kTypeNames) && !kTypeNames[type].empty()) {
       return Status::unimplemented(
           fmt::format("{}: {}: encoding {} is not supported yet", file_, where_, kTypeNames[type]),
-          "use a file whose tensors are F32, F16, BF16, Q8_0, Q4_0 or Q4_1");
+          "use a file whose tensors are F32, F16, BF16, Q8_0, Q6_K, Q5_K, Q5_1, Q5_0, Q4_K, Q4_1 "
+          "or Q4_0");
     }
     return bad(fmt::format("unknown tensor type {}", static_cast<std::int32_t>(type)));
   }

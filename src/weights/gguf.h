@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kGgufMaxDims = 4;
 inline constexpr std::uint64_t kGgufMinAlignment = 8;
 inline constexpr std::uint64_t kGgufMaxAlignment = 1U << 20U;
 
-// Versions 2 and 3, little-endian, in one file. Tensors may be F32, F16, BF16, Q8_0, Q4_0 or Q4_1.
+// Versions 2 and 3, little-endian, in one file. Tensors may have any Encoding.
 // Limits: those above and in gguf_metadata.h.
 class GgufFile final : public WeightSource {
  public:

@@ -199,12 +199,15 @@ TEST(Gguf, TooManyDimensionsAreRefused) {
 TEST(Gguf, PartOfABlockIsRefused) {
   expect_error(parse(GgufBuilder().tensor("a", {33}, 8, 0).build(64)), kBad,
                {"tensor a", "[33]", "Q8_0", "whole number of blocks"});
+  // The K encodings' blocks have 256 weights.
+  expect_error(parse(GgufBuilder().tensor("a", {320}, 12, 0).build(512)), kBad,
+               {"tensor a", "[320]", "Q4_K", "whole number of blocks"});
 }
 
 TEST(Gguf, KnownTensorTypeIsRefusedByName) {
   const std::pair<std::uint32_t, std::string> types[] = {
-      {6, "Q5_0"}, {12, "Q4_K"},  {14, "Q6_K"}, {20, "IQ4_NL"},
-      {28, "F64"}, {35, "TQ2_0"}, {39, "MXFP4"}};
+      {10, "Q2_K"},   {11, "Q3_K"}, {15, "Q8_K"},  {20, "IQ4_NL"},
+      {23, "IQ4_XS"}, {28, "F64"},  {35, "TQ2_0"}, {39, "MXFP4"}};
   for (const auto& [type, name] : types) {
     expect_error(parse(GgufBuilder().tensor("blk.0.attn_q.weight", {256}, type, 0).build(512)),
                  kUnimplemented,
@@ -231,7 +234,7 @@ TEST(Gguf, TensorNameTooLongOrEmptyIsRefused) {
 }
 
 TEST(Gguf, ControlCharactersDoNotReachMessages) {
-  const auto file = parse(GgufBuilder().tensor("a\x1b[2J\xff", {256}, 14, 0).build(512));
+  const auto file = parse(GgufBuilder().tensor("a\x1b[2J\xff", {256}, 15, 0).build(512));
   expect_error(file, kUnimplemented, {"a\\x1b[2J\\xff"});
 }
 

@@ -31,6 +31,22 @@ inline __m512i emulated_cvtepu16_epi32(__m256i x) {
   return _mm512_loadu_si512(to);
 }
 
+inline __m512i emulated_cvtepu8_epi32(__m128i x) {
+  std::uint8_t from[16];
+  std::uint32_t to[16];
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(from), x);
+  for (int i = 0; i < 16; ++i) to[i] = from[i];
+  return _mm512_loadu_si512(to);
+}
+
+inline __m512i emulated_cvtepi8_epi32(__m128i x) {
+  std::int8_t from[16];
+  std::int32_t to[16];
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(from), x);
+  for (int i = 0; i < 16; ++i) to[i] = from[i];
+  return _mm512_loadu_si512(to);
+}
+
 inline __m256i emulated_cvtepi32_epi16(__m512i x) {
   std::uint32_t from[16];
   std::uint16_t to[16];
@@ -70,6 +86,10 @@ inline __m512i emulated_srai_epi32(__m512i x, int bits) {
 #define _mm512_mask_storeu_ps quire::emulated_mask_storeu_ps
 #undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32 quire::emulated_cvtepu16_epi32
+#undef _mm512_cvtepu8_epi32
+#define _mm512_cvtepu8_epi32 quire::emulated_cvtepu8_epi32
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32 quire::emulated_cvtepi8_epi32
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16 quire::emulated_cvtepi32_epi16
 #undef _mm512_cvtepi32_ps

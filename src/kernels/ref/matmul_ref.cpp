@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/packed_group.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
@@ -30,37 +31,6 @@ float dense_weight(WeightLayout layout, const std::uint8_t* panel, std::int64_t 
   float value = 0;
   std::memcpy(&value, panel + 4 * (k * kPanelOutputs + n), 4);
   return value;
-}
-
-// Output n of one group of a quantized panel: w = scale * code + minimum.
-struct Group {
-  int codes[kGroupInputs];
-  float scale;
-  float minimum;
-};
-
-Group read_packed_group(WeightLayout layout, const std::uint8_t* panel, std::int64_t index,
-                        std::int64_t n) {
-  Group group = {};
-  if (layout == WeightLayout::kInt8) {
-    const std::uint8_t* data = panel + index * kInt8GroupBytes;
-    for (int i = 0; i < kGroupInputs; ++i) {
-      group.codes[i] = static_cast<std::int8_t>(data[(i / 4 * kPanelOutputs + n) * 4 + i % 4]);
-    }
-    group.scale = load_f16(data + 512 + 2 * n);
-    return group;
-  }
-  const bool has_minimum = layout == WeightLayout::kUint4;
-  const std::uint8_t* data = panel + index * (has_minimum ? kUint4GroupBytes : kInt4GroupBytes);
-  const int zero = has_minimum ? 0 : 8;
-  for (int i = 0; i < kGroupInputs / 2; ++i) {
-    const std::uint8_t byte = data[(i / 4 * kPanelOutputs + n) * 4 + i % 4];
-    group.codes[i] = (byte & 0x0F) - zero;
-    group.codes[i + kGroupInputs / 2] = (byte >> 4) - zero;
-  }
-  group.scale = load_f16(data + 256 + 2 * n);
-  group.minimum = has_minimum ? load_f16(data + 288 + 2 * n) : 0.0F;
-  return group;
 }
 
 // Calls dot(panel, row, n) for every output of the call and stores it.
@@ -93,13 +63,14 @@ void dense(const MatmulPanels& args) {
 }
 
 void quantized_float(const MatmulPanels& args) {
+  const GroupLayout layout = group_layout(args.layout);
   for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
     double sum = 0;
     for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
-      const Group group = read_packed_group(args.layout, panel, g, n);
+      const PackedGroup group = read_packed_group(layout, panel, g, n);
       const float* x = args.x + r * args.x_stride + g * kGroupInputs;
       for (int i = 0; i < kGroupInputs; ++i) {
-        const float product = group.scale * static_cast<float>(group.codes[i]);
+        const float product = group.scales[i / 16] * static_cast<float>(group.codes[i]);
         const float weight = product + group.minimum;
         sum += static_cast<double>(x[i]) * static_cast<double>(weight);
       }
@@ -109,18 +80,20 @@ void quantized_float(const MatmulPanels& args) {
 }
 
 void quantized_int8(const MatmulPanels& args) {
+  const GroupLayout layout = group_layout(args.layout);
   const std::int64_t groups = args.inputs / kGroupInputs;
   for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
     double sum = 0;
     for (std::int64_t g = 0; g < groups; ++g) {
-      const Group group = read_packed_group(args.layout, panel, g, n);
+      const PackedGroup group = read_packed_group(layout, panel, g, n);
       const std::int8_t* codes = args.int8_x.codes + r * args.inputs + g * kGroupInputs;
-      int dot = 0;
-      for (int i = 0; i < kGroupInputs; ++i) dot += group.codes[i] * codes[i];
-      const auto scale = static_cast<double>(args.int8_x.scales[r * groups + g]);
-      const int codes_sum = args.int8_x.sums[r * groups + g];
-      sum += scale * (static_cast<double>(group.scale) * dot +
-                      static_cast<double>(group.minimum) * codes_sum);
+      int dots[2] = {};
+      for (int i = 0; i < kGroupInputs; ++i) dots[i / 16] += group.codes[i] * codes[i];
+      const std::int16_t* sums = args.int8_x.sums + (r * groups + g) * 2;
+      sum += static_cast<double>(args.int8_x.scales[r * groups + g]) *
+             (static_cast<double>(group.scales[0]) * dots[0] +
+              static_cast<double>(group.scales[1]) * dots[1] +
+              static_cast<double>(group.minimum) * (sums[0] + sums[1]));
     }
     return sum;
   });
@@ -134,31 +107,30 @@ void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
       largest_bits = std::max(largest_bits, std::bit_cast<std::int32_t>(std::fabs(group[i])));
     }
     const Int8Scale scale = int8_scale(largest_bits);
-    std::int32_t sum = 0;
+    std::int32_t sums[2] = {};
     for (int i = 0; i < kGroupInputs; ++i) {
       const float rounded = scale.inverse == 0.0F ? 0.0F : std::nearbyint(group[i] * scale.inverse);
       out.codes[g * kGroupInputs + i] = static_cast<std::int8_t>(rounded);
-      sum += static_cast<std::int32_t>(rounded);
+      sums[i / 16] += static_cast<std::int32_t>(rounded);
     }
     out.scales[g] = scale.scale;
-    out.sums[g] = sum;
-    out.scaled_sums[g] = scale.scale * static_cast<float>(sum);
+    out.sums[2 * g] = static_cast<std::int16_t>(sums[0]);
+    out.sums[2 * g + 1] = static_cast<std::int16_t>(sums[1]);
+    out.scaled_sums[g] = scale.scale * static_cast<float>(sums[0] + sums[1]);
   }
 }
 
 }  // namespace
 
 MatmulKernels ref_matmul_kernels() {
-  return {.f32 = dense,
-          .f16 = dense,
-          .bf16 = dense,
-          .int8_float = quantized_float,
-          .uint4_float = quantized_float,
-          .int4_float = quantized_float,
-          .int8_int8 = quantized_int8,
-          .uint4_int8 = quantized_int8,
-          .int4_int8 = quantized_int8,
-          .quantize_row = quantize_row};
+  MatmulKernels kernels;
+  for (int layout = 0; layout < kNumWeightLayouts; ++layout) {
+    const bool quantized = is_quantized(static_cast<WeightLayout>(layout));
+    kernels.with_float[layout] = quantized ? quantized_float : dense;
+    kernels.with_int8[layout] = quantized ? quantized_int8 : nullptr;
+  }
+  kernels.quantize_row = quantize_row;
+  return kernels;
 }
 
 }  // namespace quire

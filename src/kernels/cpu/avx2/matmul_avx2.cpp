@@ -34,6 +34,14 @@ struct MatmulVec8 : Vec8 {
     __builtin_memcpy(&quad, p, sizeof(quad));
     return _mm256_set1_epi32(quad);
   }
+  static F load_bytes(const std::uint8_t* p) {  // unsigned
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static I load_signed_bytes(const std::uint8_t* p) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I bit_or(I a, I b) { return _mm256_or_si256(a, b); }
   static I bit_and(I a, I b) { return _mm256_and_si256(a, b); }
   template <int kBits>
   static I shift_left(I x) {
@@ -43,18 +51,22 @@ struct MatmulVec8 : Vec8 {
   static I shift_right(I x) {
     return _mm256_srli_epi32(x, kBits);
   }
+  static I shift_right_by(I x, int bits) { return _mm256_srl_epi32(x, _mm_cvtsi32_si128(bits)); }
   template <int kBits>
   static I shift_right_signed(I x) {
     return _mm256_srai_epi32(x, kBits);
   }
   static I add16(I a, I b) { return _mm256_add_epi16(a, b); }
   static I add32(I a, I b) { return _mm256_add_epi32(a, b); }
+  static I sub32(I a, I b) { return _mm256_sub_epi32(a, b); }
   static I abs8(I x) { return _mm256_abs_epi8(x); }
   static I apply_sign8(I x, I sign) { return _mm256_sign_epi8(x, sign); }
   // Sums of two products of unsigned by signed bytes, in 16 bits.
   static I multiply_add_bytes(I bytes, I signed_bytes) {
     return _mm256_maddubs_epi16(bytes, signed_bytes);
   }
+  // Sums of two products of signed 16-bit numbers.
+  static I multiply_add16(I a, I b) { return _mm256_madd_epi16(a, b); }
   static I add_pairs16(I x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
   static F as_float(I x) { return _mm256_castsi256_ps(x); }
   static F to_float(I x) { return _mm256_cvtepi32_ps(x); }
@@ -93,11 +105,12 @@ void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
     for (int i = 0; i < 4; ++i) {
       rounded[i] = _mm256_and_si256(kept, _mm256_cvtps_epi32(_mm256_mul_ps(values[i], inverse)));
     }
-    const std::int32_t sum = sum_lanes(_mm256_add_epi32(_mm256_add_epi32(rounded[0], rounded[1]),
-                                                        _mm256_add_epi32(rounded[2], rounded[3])));
+    const int first = sum_lanes(_mm256_add_epi32(rounded[0], rounded[1]));
+    const int second = sum_lanes(_mm256_add_epi32(rounded[2], rounded[3]));
     out.scales[g] = scale.scale;
-    out.sums[g] = sum;
-    out.scaled_sums[g] = scale.scale * static_cast<float>(sum);
+    out.sums[2 * g] = static_cast<std::int16_t>(first);
+    out.sums[2 * g + 1] = static_cast<std::int16_t>(second);
+    out.scaled_sums[g] = scale.scale * static_cast<float>(first + second);
     // Packing works within 128-bit halves; the permutation puts the quads back in order.
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]),
                                              _mm256_packs_epi32(rounded[2], rounded[3]));

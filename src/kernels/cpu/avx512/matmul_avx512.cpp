@@ -32,6 +32,14 @@ struct MatmulVec16 : Vec16 {
     __builtin_memcpy(&quad, p, sizeof(quad));
     return _mm512_set1_epi32(quad);
   }
+  static F load_bytes(const std::uint8_t* p) {  // unsigned
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  static I load_signed_bytes(const std::uint8_t* p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I bit_or(I a, I b) { return _mm512_or_si512(a, b); }
   static I bit_and(I a, I b) { return _mm512_and_si512(a, b); }
   template <int kBits>
   static I shift_left(I x) {
@@ -41,12 +49,14 @@ struct MatmulVec16 : Vec16 {
   static I shift_right(I x) {
     return _mm512_srli_epi32(x, kBits);
   }
+  static I shift_right_by(I x, int bits) { return _mm512_srl_epi32(x, _mm_cvtsi32_si128(bits)); }
   template <int kBits>
   static I shift_right_signed(I x) {
     return _mm512_srai_epi32(x, kBits);
   }
   static I add16(I a, I b) { return _mm512_add_epi16(a, b); }
   static I add32(I a, I b) { return _mm512_add_epi32(a, b); }
+  static I sub32(I a, I b) { return _mm512_sub_epi32(a, b); }
   static I abs8(I x) { return _mm512_abs_epi8(x); }
   // x where sign >= 0, else -x; where sign is 0 the product does not ask.
   static I apply_sign8(I x, I sign) {
@@ -56,6 +66,8 @@ struct MatmulVec16 : Vec16 {
   static I multiply_add_bytes(I bytes, I signed_bytes) {
     return _mm512_maddubs_epi16(bytes, signed_bytes);
   }
+  // Sums of two products of signed 16-bit numbers.
+  static I multiply_add16(I a, I b) { return _mm512_madd_epi16(a, b); }
   static I add_pairs16(I x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }
   static F as_float(I x) { return _mm512_castsi512_ps(x); }
   static F to_float(I x) { return _mm512_cvtepi32_ps(x); }

@@ -1,0 +1,99 @@
+// How a panel of 16 outputs holds quantized weights: the few facts in which the layouts differ, and
+// the offsets that follow from them. Kernels take them as compile-time constants.
+//
+// A panel is a sequence of blocks. A block is one group of 32 inputs, or eight where scales are
+// two-fold, then half-precision scales [16], then half-precision minima [16] where there are any. A
+// group is its codes, then 8-bit factors of the scales and minima where they are two-fold.
+//
+// Codes. A quad is four consecutive inputs of all 16 outputs: [16][4] bytes, one 64-byte line.
+//   8 bits: quads 0 to 7, signed bytes.
+//   4 bits: four lines; line u has quad u in its low nibbles and quad u + 4 in its high ones.
+//   5 bits: as 4 bits, then one line with the fifth bits; those of quad j are bit j of each byte.
+//   6 bits: as 4 bits, then two lines with the upper two bits: the first for quads 0 to 3, the
+//           second for 4 to 7; those of quad j are bits 2 (j % 4) and above of each byte.
+// Codes below 8 bits are unsigned; `zero` is to be subtracted.
+//
+// Factors: [16] unsigned bytes of the scale, then [16] of the minimum; with one for each half of a
+// group (6 bits), [2][16] signed bytes of the scale.
+//
+//   w = scale * factor * (code - zero) + minimum * factor of the minimum
+//
+// This is the size of the file's own blocks, to the byte for the 32-weight encodings and Q6_K; Q4_K
+// and Q5_K grow by 2 to 3% because their 6-bit factors become bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/weight_layout.h"
+
+namespace quire {
+
+enum class ScaleFactors : std::uint8_t {
+  kNone,      // scales (and minima) of each group as they are
+  kGroup,     // an unsigned factor for the scale, and one for the minimum, of each group
+  kHalfGroup  // a signed factor for the scale of each half of a group
+};
+
+// Always inlined, so that no copy compiled with a level's flags can take another's place.
+struct GroupLayout {
+  int code_bits = 8;  // 4, 5, 6 or 8
+  int zero = 0;       // to be subtracted from a code
+  bool has_minimum = false;
+  ScaleFactors factors = ScaleFactors::kNone;
+
+  [[gnu::always_inline]] constexpr std::int64_t groups_per_block() const {
+    return factors == ScaleFactors::kNone ? 1 : 8;
+  }
+  [[gnu::always_inline]] constexpr std::int64_t code_bytes() const {
+    return 16 * 32 / 8 * code_bits;
+  }
+  [[gnu::always_inline]] constexpr std::int64_t group_bytes() const {
+    return code_bytes() + (factors == ScaleFactors::kNone ? 0 : 32);
+  }
+  // From the start of a block to its scales and minima.
+  [[gnu::always_inline]] constexpr std::int64_t scale_offset() const {
+    return groups_per_block() * group_bytes();
+  }
+  [[gnu::always_inline]] constexpr std::int64_t minimum_offset() const {
+    return scale_offset() + 32;
+  }
+  [[gnu::always_inline]] constexpr std::int64_t block_bytes() const {
+    return scale_offset() + (has_minimum ? 64 : 32);
+  }
+  // From the start of a panel to a group's block, and within the block to the group.
+  [[gnu::always_inline]] constexpr std::int64_t block_offset(std::int64_t group) const {
+    return group / groups_per_block() * block_bytes();
+  }
+  [[gnu::always_inline]] constexpr std::int64_t group_offset(std::int64_t group) const {
+    return group % groups_per_block() * group_bytes();
+  }
+};
+
+// `layout` is a quantized one.
+[[gnu::always_inline]] constexpr GroupLayout group_layout(WeightLayout layout) {
+  switch (layout) {
+    case WeightLayout::kInt8:
+      return {.code_bits = 8};
+    case WeightLayout::kInt4:
+      return {.code_bits = 4, .zero = 8};
+    case WeightLayout::kInt5:
+      return {.code_bits = 5, .zero = 16};
+    case WeightLayout::kUint4:
+      return {.code_bits = 4, .has_minimum = true};
+    case WeightLayout::kUint5:
+      return {.code_bits = 5, .has_minimum = true};
+    case WeightLayout::kUint4Super:
+      return {.code_bits = 4, .has_minimum = true, .factors = ScaleFactors::kGroup};
+    case WeightLayout::kUint5Super:
+      return {.code_bits = 5, .has_minimum = true, .factors = ScaleFactors::kGroup};
+    case WeightLayout::kInt6Super:
+      return {.code_bits = 6, .zero = 32, .factors = ScaleFactors::kHalfGroup};
+    case WeightLayout::kF32:
+    case WeightLayout::kF16:
+    case WeightLayout::kBF16:
+      break;
+  }
+  return {};
+}
+
+}  // namespace quire

@@ -1,0 +1,109 @@
+#include "kernels/packed_group.h"
+
+#include <cstring>
+
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+// Where the four codes of a quad of output n lie: four bytes with the lowest bits from a bit on,
+// and, below eight bits and above four, four bytes with the bits above those.
+struct QuadPlace {
+  std::int64_t low;
+  int low_shift;
+  std::int64_t high;
+  int high_shift;
+};
+
+QuadPlace place_of(const GroupLayout& layout, int quad, std::int64_t n) {
+  const std::int64_t byte = n * 4;
+  switch (layout.code_bits) {
+    case 8:
+      return {quad * 64 + byte, 0, 0, 0};
+    case 5:
+      return {quad % 4 * 64 + byte, quad / 4 * 4, 256 + byte, quad};
+    case 6:
+      return {quad % 4 * 64 + byte, quad / 4 * 4, 256 + quad / 4 * 64 + byte, quad % 4 * 2};
+    default:
+      return {quad % 4 * 64 + byte, quad / 4 * 4, 0, 0};
+  }
+}
+
+bool is_finite_half(std::uint16_t bits) { return (bits & 0x7C00U) != 0x7C00U; }
+
+float load_half(const std::uint8_t* data) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, data, sizeof(bits));
+  return f16_to_float(bits);
+}
+
+}  // namespace
+
+bool write_packed_group(const GroupLayout& layout, const WeightGroup& group, std::uint8_t* panel,
+                        std::int64_t index, std::int64_t n) {
+  std::uint8_t* block = panel + layout.block_offset(index);
+  std::uint8_t* out = block + layout.group_offset(index);
+  for (int quad = 0; quad < kGroupSize / 4; ++quad) {
+    const QuadPlace place = place_of(layout, quad, n);
+    for (int i = 0; i < 4; ++i) {
+      const auto code = static_cast<std::uint8_t>(group.codes[quad * 4 + i]);
+      if (layout.code_bits == 8) {
+        out[place.low + i] = code;
+        continue;
+      }
+      out[place.low + i] |= static_cast<std::uint8_t>((code & 15U) << place.low_shift);
+      if (layout.code_bits > 4) {
+        out[place.high + i] |= static_cast<std::uint8_t>(code >> 4U << place.high_shift);
+      }
+    }
+  }
+  if (layout.factors != ScaleFactors::kNone) {
+    const bool halves = layout.factors == ScaleFactors::kHalfGroup;
+    const std::int16_t second = halves ? group.scale_factors[1] : group.minimum_factor;
+    out[layout.code_bytes() + n] = static_cast<std::uint8_t>(group.scale_factors[0]);
+    out[layout.code_bytes() + 16 + n] = static_cast<std::uint8_t>(second);
+  }
+  // Every group of a block brings the same two.
+  std::memcpy(block + layout.scale_offset() + 2 * n, &group.scale, 2);
+  if (layout.has_minimum) std::memcpy(block + layout.minimum_offset() + 2 * n, &group.minimum, 2);
+  return is_finite_half(group.scale) && is_finite_half(group.minimum);
+}
+
+PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* panel,
+                              std::int64_t index, std::int64_t n) {
+  const std::uint8_t* block = panel + layout.block_offset(index);
+  const std::uint8_t* data = block + layout.group_offset(index);
+  PackedGroup group;
+  const bool is_signed = layout.code_bits == 8;
+  const int high_mask = is_signed ? 0 : (1 << (layout.code_bits - 4)) - 1;
+  for (int quad = 0; quad < kGroupSize / 4; ++quad) {
+    const QuadPlace place = place_of(layout, quad, n);
+    for (int i = 0; i < 4; ++i) {
+      const int low = data[place.low + i];
+      const int high = data[place.high + i] >> place.high_shift & high_mask;
+      group.codes[quad * 4 + i] = is_signed
+                                      ? static_cast<std::int8_t>(low)
+                                      : (low >> place.low_shift & 15) + 16 * high - layout.zero;
+    }
+  }
+  const float scale = load_half(block + layout.scale_offset() + 2 * n);
+  group.scales[0] = group.scales[1] = scale;
+  group.minimum = layout.has_minimum ? load_half(block + layout.minimum_offset() + 2 * n) : 0.0F;
+  const std::uint8_t* factors = data + layout.code_bytes() + n;
+  switch (layout.factors) {
+    case ScaleFactors::kNone:
+      break;
+    case ScaleFactors::kGroup:
+      group.scales[0] = group.scales[1] = scale * static_cast<float>(factors[0]);
+      group.minimum *= static_cast<float>(factors[16]);
+      break;
+    case ScaleFactors::kHalfGroup:
+      group.scales[0] = scale * static_cast<float>(static_cast<std::int8_t>(factors[0]));
+      group.scales[1] = scale * static_cast<float>(static_cast<std::int8_t>(factors[16]));
+      break;
+  }
+  return group;
+}
+
+}  // namespace quire
