@@ -14,21 +14,6 @@ constexpr std::array<std::string_view, 11> kFields = {
     "id",    "prompt", "messages", "prompt_token_ids", "max_tokens", "temperature", "top_k",
     "top_p", "seed",   "stop",     "ignore_eos"};
 
-Result<std::vector<TokenId>> token_ids(const JsonReader& line) {
-  const json::value& value = *line.find("prompt_token_ids");
-  if (!value.is_array()) return line.type_error("prompt_token_ids", "an array of integers");
-  std::vector<TokenId> ids;
-  for (const json::value& item : value.get_array()) {
-    if (!item.is_int64() || item.get_int64() < 0 ||
-        item.get_int64() > std::numeric_limits<TokenId>::max()) {
-      return Status::invalid_argument(fmt::format("{}: prompt_token_ids: {} is not a token id",
-                                                  line.where(), json::serialize(item)));
-    }
-    ids.push_back(static_cast<TokenId>(item.get_int64()));
-  }
-  return ids;
-}
-
 Result<BatchPrompt> prompt_of(const JsonReader& line) {
   const int given = static_cast<int>(line.contains("prompt")) +
                     static_cast<int>(line.contains("messages")) +
@@ -47,7 +32,7 @@ Result<BatchPrompt> prompt_of(const JsonReader& line) {
     if (!messages->is_array()) return line.type_error("messages", "an array");
     return BatchPrompt(messages->get_array());
   }
-  QUIRE_ASSIGN_OR_RETURN(auto ids, token_ids(line));
+  QUIRE_ASSIGN_OR_RETURN(auto ids, read_token_ids(line, "prompt_token_ids"));
   return BatchPrompt(std::move(ids));
 }
 
@@ -89,13 +74,7 @@ Status read_params(const JsonReader& line, BatchRequest& request) {
 }
 
 Status read_request(const JsonReader& line, BatchRequest& request) {
-  for (const auto& field : line.object()) {
-    if (std::find(kFields.begin(), kFields.end(), std::string_view(field.key())) == kFields.end()) {
-      return Status::invalid_argument(fmt::format("{}: the field \"{}\" is not known", line.where(),
-                                                  std::string_view(field.key())),
-                                      fmt::format("known fields: {}", fmt::join(kFields, ", ")));
-    }
-  }
+  QUIRE_RETURN_IF_ERROR(check_fields(line, kFields));
   QUIRE_ASSIGN_OR_RETURN(request.prompt, prompt_of(line));
   return read_params(line, request);
 }
@@ -104,54 +83,17 @@ Status read_request(const JsonReader& line, BatchRequest& request) {
 
 BatchLine parse_batch_line(std::string_view text, std::int64_t line_number,
                            const SamplingParams& defaults) {
-  const std::string where = fmt::format("line {}", line_number);
+  auto parsed = parse_json_line(text, line_number);
+  if (auto* error = std::get_if<LineError>(&parsed)) return std::move(*error);
+  const auto& line = std::get<JsonLine>(parsed);
   BatchRequest request;
-  request.id = line_number;
+  request.id = line.id;
   request.params = defaults;
-  const auto value = parse_json(text, where);
-  if (!value.ok()) return BatchError{request.id, value.status()};
-  if (!value->is_object()) {
-    return BatchError{
-        request.id, Status::invalid_argument(fmt::format("{}: expected an object, found {}", where,
-                                                         json_kind_name(*value)))};
-  }
-  const JsonReader line(value->get_object(), where, StatusCode::kInvalidArgument);
-  if (const json::value* id = line.find("id")) {
-    if (!id->is_string() && !id->is_int64()) {
-      return BatchError{request.id, line.type_error("id", "a string or an integer")};
-    }
-    request.id = *id;
-  }
-  const Status status = read_request(line, request);
-  if (!status.ok()) return BatchError{request.id, status};
+  const JsonReader reader(line.object, fmt::format("line {}", line_number),
+                          StatusCode::kInvalidArgument);
+  const Status status = read_request(reader, request);
+  if (!status.ok()) return LineError{request.id, status};
   return request;
-}
-
-std::optional<Result<std::string>> LineReader::next() {
-  std::string line;
-  bool too_long = false;
-  auto* buffer = stream_.rdbuf();
-  constexpr int kEnd = std::char_traits<char>::eof();
-  while (true) {
-    const int c = buffer->sbumpc();
-    if (c != '\n' && c != kEnd) {
-      if (line.size() < kMaxLineBytes) {
-        line.push_back(static_cast<char>(c));
-      } else {
-        too_long = true;
-      }
-      continue;
-    }
-    if (c == kEnd && line.empty()) return std::nullopt;
-    ++line_number_;
-    if (too_long) {
-      return Result<std::string>(Status::invalid_argument(
-          fmt::format("line {} is longer than {} bytes", line_number_, kMaxLineBytes)));
-    }
-    if (line.find_first_not_of(" \t\r") != std::string::npos) return Result<std::string>(line);
-    line.clear();
-    if (c == kEnd) return std::nullopt;
-  }
 }
 
 }  // namespace quire

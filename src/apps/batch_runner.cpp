@@ -10,6 +10,7 @@
 
 #include "apps/batch_input.h"
 #include "apps/generation_record.h"
+#include "apps/jsonl.h"
 
 namespace quire {
 namespace {
@@ -169,7 +170,7 @@ Result<BatchSummary> run_batch(Engine& engine, std::istream& input, std::ostream
         run.add_error(reader.line_number(), reader.line_number(), line->status());
       } else {
         BatchLine parsed = parse_batch_line(**line, reader.line_number(), defaults);
-        if (auto* error = std::get_if<BatchError>(&parsed)) {
+        if (auto* error = std::get_if<LineError>(&parsed)) {
           run.add_error(std::move(error->id), reader.line_number(), std::move(error->status));
         } else {
           run.add(std::get<BatchRequest>(std::move(parsed)), reader.line_number(),

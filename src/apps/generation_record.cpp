@@ -27,14 +27,6 @@ json::object generation_record(const json::value& id, const Generation& generati
   return record;
 }
 
-json::object error_record(const json::value& id, std::int64_t line, const Status& error) {
-  json::object record;
-  record["id"] = id;
-  if (line > 0) record["line"] = line;
-  record["error"] = {{"code", status_code_name(error.code())}, {"message", error.to_string()}};
-  return record;
-}
-
 RequestTimings request_timings(const RequestOutput& last) {
   RequestTimings timings;
   const RequestMetrics& metrics = last.metrics;

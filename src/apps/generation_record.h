@@ -22,9 +22,6 @@ struct Generation {
 
 json::object generation_record(const json::value& id, const Generation& generation);
 
-// {"id", "line", "error": {"code", "message"}}; without "line" where `line` is 0.
-json::object error_record(const json::value& id, std::int64_t line, const Status& error);
-
 // Seconds of one finished request.
 struct RequestTimings {
   double ttft_s = 0;  // arrival to first token

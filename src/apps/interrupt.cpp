@@ -24,8 +24,6 @@ sigset_t watched_signals() {
 InterruptWatcher::InterruptWatcher() {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A reader that goes away shows as a failed write, not as a signal.
-  (void)std::signal(SIGPIPE, SIG_IGN);
 }
 
 InterruptWatcher::~InterruptWatcher() {

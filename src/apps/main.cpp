@@ -1,5 +1,10 @@
 // The `quire` program: picks the command, runs it, turns its status into an exit code.
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -7,10 +12,71 @@
 #include <fmt/format.h>
 
 #include "apps/commands.h"
+#include "apps/suggest.h"
 #include "base/log.h"
 
 namespace quire {
 namespace {
+
+// The command that the user got as far as naming: "bench" of "bench latenzy".
+const CLI::App& deepest_parsed(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : deepest_parsed(*subcommands.front());
+}
+
+// "quire bench latency".
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
+}
+
+// The flags and commands that may follow `command`.
+std::vector<std::string> names(const CLI::App& command) {
+  std::vector<std::string> all;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
+  }
+  for (const CLI::App* sub : command.get_subcommands({})) all.push_back(sub->get_name());
+  return all;
+}
+
+// What is wrong with the command line; for a name that does not exist, the nearest that does.
+Status usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = deepest_parsed(app);
+  const std::string remedy = fmt::format("see {} --help", full_name(command));
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (unknown.empty()) return Status::invalid_argument(error.what(), remedy);
+  // The command where one is to be named, else a flag rather than the words around it.
+  const bool needs_command = !command.get_subcommands({}).empty();
+  const auto flag =
+      std::ranges::find_if(unknown, [](const std::string& word) { return word.starts_with('-'); });
+  const std::string& word = needs_command || flag == unknown.end() ? unknown.front() : *flag;
+  const std::string name = word.substr(0, word.find('='));
+  const auto suggestion = nearest(name, names(command));
+  return Status::invalid_argument(
+      fmt::format("{} does not know \"{}\"", full_name(command), name),
+      suggestion ? fmt::format("did you mean {}?", *suggestion) : remedy);
+}
+
+Status run_command(const Command& command) {
+  try {
+    QUIRE_RETURN_IF_ERROR(command());
+    if (std::fflush(stdout) == 0) return {};
+  } catch (const std::system_error& error) {
+    // What fmt::print throws where standard output cannot be written.
+    return Status::io_error(fmt::format("cannot write to standard output: {}", error.what()));
+  }
+  return Status::io_error(
+      fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
+}
+
+// Prints an error; the process's exit code.
+int report(const Status& status) {
+  if (!status.ok() && status.code() != StatusCode::kCancelled) {
+    fmt::print(stderr, "quire: {}\n", status.to_string());
+  }
+  return exit_code(status.code());
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Quire serves large language models: the same tokens, always.", "quire");
@@ -27,6 +93,10 @@ int run(int argc, char** argv) {
   add(app, "generate", "Generate text: one prompt, one chat question, or a file of them",
       add_generate);
   add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
+  add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
+      add_tokenize);
+  add(app, "detokenize", "Turn token ids into text", add_detokenize);
+  add(app, "template", "Show the prompt that a conversation becomes, and its tokens", add_template);
   CLI::App* bench = app.add_subcommand("bench", "Measure the engine and the machine");
   bench->require_subcommand(1);
   add(*bench, "latency", "Time to first token and per token, one request at a time",
@@ -38,24 +108,20 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "quire: {}\nRun with --help for the flags of each command.\n", error.what());
-    return exit_code(StatusCode::kInvalidArgument);
+    return report(usage_error(app, error));
   }
   for (const auto& [sub, command] : commands) {
-    if (!sub->parsed()) continue;
-    const Status status = command();
-    if (!status.ok() && status.code() != StatusCode::kCancelled) {
-      fmt::print(stderr, "quire: {}\n", status.to_string());
-    }
-    return exit_code(status.code());
+    if (sub->parsed()) return report(run_command(command));
   }
-  return exit_code(StatusCode::kInternal);
+  return report(Status::internal("no command ran"));
 }
 
 }  // namespace
 }  // namespace quire
 
 int main(int argc, char** argv) {
+  // A reader that goes away shows as a failed write, not as a signal.
+  (void)std::signal(SIGPIPE, SIG_IGN);
   quire::init_logging(false);
   return quire::run(argc, argv);
 }

@@ -1,0 +1,36 @@
+"""What the tests of the program share: where it lies, how it is run.
+
+Each test program is started as  cli_*_test.py PROGRAM SOURCE_DIR.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+PROGRAM = sys.argv[1]
+SOURCE = pathlib.Path(sys.argv[2])
+TINY = SOURCE / "tests/data/tiny_llama"
+SHARED = SOURCE / "../shared"
+STORIES = SHARED / "models/stories260k"
+STORIES_TEXT = SHARED / "models/stories260k.expected.txt"
+SMOLLM2 = SOURCE / "models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def run(*args, text_input=None, **options):
+    if "stdout" not in options:
+        options["stdout"] = subprocess.PIPE
+    return subprocess.run([PROGRAM, *map(str, args)], input=text_input, stderr=subprocess.PIPE,
+                          text=True, timeout=240, **options)
+
+
+def needs(path):
+    def decorate(test):
+        def wrapper(self):
+            if not path.exists():
+                if os.environ.get("CI"):
+                    self.fail(f"{path} is missing")
+                self.skipTest(f"{path} is not there (see README)")
+            test(self)
+        return wrapper
+    return decorate
