@@ -170,8 +170,7 @@ TEST_F(SimulatedExecutorTest, ForgetsRemovedRequests) {
 TEST_F(SimulatedExecutorTest, ANewRequestMaySharePartOfAnothersBlocks) {
   run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
   run(2, {{2, {5, 6, 9}, {0}}}, {{2, 2, 1, true, {2}}});
-  EXPECT_EQ(result_.sampled.at(0).token_id,
-            simulated_token(history_of({5, 6, 9}), 0, kVocabSize));
+  EXPECT_EQ(result_.sampled.at(0).token_id, simulated_token(history_of({5, 6, 9}), 0, kVocabSize));
   EXPECT_THAT(*executor_.find_block_ids(2), ElementsAre(0, 2));
 }
 

@@ -40,6 +40,13 @@ struct WorkloadConfig {
   Range max_tokens{1, 1};
   Range num_stop_token_ids{0, 0};
   double ignore_eos_probability = 0;
+  Range num_outputs{1, 1};  // n of each request
+  Range priority{0, 0};
+  // That a prompt begins as an earlier one does, up to a random place; half of them go on with all
+  // of it.
+  double shared_prefix_probability = 0;
+  double prompt_logprobs_probability = 0;
+  double greedy_probability = 0;  // others draw with a random seed of their own
   double abort_probability = 0;   // that a client goes away before its answer is complete
   Duration mean_time_to_abort{};  // from the arrival; exponentially distributed
   std::int32_t vocab_size = 1;
@@ -48,7 +55,7 @@ struct WorkloadConfig {
 struct WorkloadRequest {
   Instant arrival{};
   std::optional<Instant> abort;  // when its client goes away
-  AddRequest request;            // ids count from 1 in order of arrival
+  AddRequest request;            // ids count outputs, from 1, in order of arrival
 };
 
 // In order of arrival.

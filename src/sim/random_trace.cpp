@@ -1,0 +1,95 @@
+#include "sim/random_trace.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "sim/simulated_executor.h"
+
+namespace quire {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::int32_t pick(RandomStream& random, std::int64_t low, std::int64_t high) {
+  return static_cast<std::int32_t>(random.between(low, high));
+}
+
+SchedulerConfig random_scheduler(RandomStream& random) {
+  SchedulerConfig config;
+  config.block_size = random.chance(0.4) ? pick(random, 1, 4) : pick(random, 1, 32);
+  config.max_model_len = pick(random, 2, 120);
+  config.max_num_seqs = random.chance(0.1) ? 1 : pick(random, 2, 10);
+  config.enable_chunked_prefill = random.chance(0.8);
+  config.max_num_batched_tokens =
+      config.enable_chunked_prefill
+          ? pick(random, 1, 64)
+          : pick(random, config.max_model_len, std::int64_t{2} * config.max_model_len);
+  config.max_queued = random.chance(0.1) ? pick(random, 1, 4) : 64;
+  const std::int64_t blocks_of_longest = ceil_div(config.max_model_len, config.block_size);
+  config.num_blocks = random.chance(0.1) ? pick(random, 1, blocks_of_longest)
+                                         : pick(random, blocks_of_longest,
+                                                random.between(1, 4) * blocks_of_longest);
+  config.enable_prefix_caching = random.chance(0.8);
+  config.policy = random.chance(0.4) ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
+  if (random.chance(0.4)) {
+    config.batching = random.chance(0.5) ? Batching::kStatic : Batching::kDynamic;
+    config.max_batch_delay = Duration(random.between(0, 20'000) * 1000);
+  }
+  return config;
+}
+
+}  // namespace
+
+TraceConfig random_trace(std::uint64_t seed) {
+  RandomStream random(seed);
+  TraceConfig trace;
+  trace.scheduler = random_scheduler(random);
+  const std::int32_t max_model_len = trace.scheduler.max_model_len;
+  WorkloadConfig& w = trace.workload;
+  w.seed = seed;
+  w.vocab_size = pick(random, 2, 200);
+  w.num_requests = pick(random, 1, 20);
+  w.mean_interarrival = random.chance(0.3) ? 0us : Duration(random.between(1, 5000) * 1000);
+  w.prompt_tokens = {random.chance(0.05) ? 0 : 1,
+                     random.between(1, max_model_len + (random.chance(0.1) ? 5 : -1))};
+  w.max_tokens = {1, random.between(1, max_model_len)};
+  w.num_stop_token_ids = {0, random.chance(0.3) ? 3 : 0};
+  w.ignore_eos_probability = 0.3;
+  if (random.chance(0.3)) w.num_outputs = {1, random.chance(0.2) ? 14 : 4};
+  if (random.chance(0.6)) w.priority = {-1, random.between(0, 2)};
+  w.shared_prefix_probability = random.chance(0.4) ? 0.0 : random.uniform();
+  w.prompt_logprobs_probability = random.chance(0.7) ? 0.0 : 0.4;
+  w.greedy_probability = 0.5;
+  w.abort_probability = random.chance(0.5) ? 0.4 : 0.0;
+  w.mean_time_to_abort = Duration(random.between(1, 20000) * 1000);
+  for (std::int32_t i = pick(random, 0, 2); i > 0; --i) {
+    trace.scheduler.eos_token_ids.push_back(pick(random, 0, w.vocab_size - 1));
+  }
+  return trace;
+}
+
+SoloRun solo_run(const AddRequest& request, std::int32_t sample_index,
+                 const SchedulerConfig& config, std::int32_t vocab_size) {
+  const SamplingParams& params = *request.sampling_params;
+  const std::uint64_t stream = simulated_stream(params, sample_index);
+  std::uint64_t history = 0;
+  for (const TokenId id : request.prompt_token_ids) history = extend_history(history, id);
+  const auto contains = [](const std::vector<TokenId>& ids, TokenId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  SoloRun run;
+  const std::int64_t room = config.max_model_len - std::ssize(request.prompt_token_ids);
+  while (std::ssize(run.output_token_ids) < std::min(params.max_tokens, room)) {
+    const TokenId id = simulated_token(history, stream, vocab_size);
+    history = extend_history(history, id);
+    run.output_token_ids.push_back(id);
+    if (contains(params.stop_token_ids, id) ||
+        (!params.ignore_eos && contains(config.eos_token_ids, id))) {
+      run.reason = FinishReason::kStop;
+      break;
+    }
+  }
+  return run;
+}
+
+}  // namespace quire

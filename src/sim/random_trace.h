@@ -1,0 +1,31 @@
+// Settings of a scheduler with traffic that strains them, from one seed: what the simulation of the
+// scheduler runs by the thousand. And what each request must give whatever else happens.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/scheduler.h"
+#include "sim/workload.h"
+
+namespace quire {
+
+struct TraceConfig {
+  SchedulerConfig scheduler;
+  WorkloadConfig workload;
+};
+
+// From pools that refuse some requests to pools where nothing is ever preempted, all policies and
+// ways of batching, with and without chunks and prefix cache.
+TraceConfig random_trace(std::uint64_t seed);
+
+struct SoloRun {
+  std::vector<TokenId> output_token_ids;
+  FinishReason reason = FinishReason::kLength;
+};
+
+// Output `sample_index` of a request that is alone, computed without a scheduler.
+SoloRun solo_run(const AddRequest& request, std::int32_t sample_index,
+                 const SchedulerConfig& config, std::int32_t vocab_size);
+
+}  // namespace quire
