@@ -31,7 +31,8 @@ class EngineTest : public testing::Test {
 
   GenerateRequest request(std::int64_t max_tokens) const {
     GenerateRequest request;
-    request.prompt_token_ids = engine_->encode_text("The quick brown fox jumps over the lazy dog.");
+    request.prompt_token_ids =
+        *engine_->encode_text("The quick brown fox jumps over the lazy dog.");
     request.params.temperature = 0;
     request.params.ignore_eos = true;
     request.params.max_tokens = max_tokens;
@@ -153,7 +154,7 @@ TEST_F(EngineTest, ABadWordStaysOut) {
   GenerateRequest clean = request(16);
   clean.params.bad_words = {engine_->tokenizer().decode(std::span(&whole.token_ids[2], 1))};
   const Output output = run(clean)[0];
-  const auto banned = engine_->tokenizer().encode(
+  const auto banned = *engine_->tokenizer().encode(
       clean.params.bad_words[0], {.add_special_tokens = false, .parse_special = false});
   EXPECT_EQ(
       std::search(output.token_ids.begin(), output.token_ids.end(), banned.begin(), banned.end()),

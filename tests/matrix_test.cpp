@@ -56,7 +56,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   Collector collector(corpus.prompts.size());
   for (std::size_t i = 0; i < corpus.prompts.size(); ++i) {
     GenerateRequest request;
-    request.prompt_token_ids = (*engine)->encode_text(corpus.prompts[i]);
+    request.prompt_token_ids = *(*engine)->encode_text(corpus.prompts[i]);
     request.params.temperature = 0;
     request.params.max_tokens = corpus.max_tokens;
     request.params.ignore_eos = true;

@@ -167,8 +167,9 @@ class Engine {
   // and control tokens spelled in it count, for who writes a whole prompt writes its template too.
   // A chat goes through the model's template, whose output gets no second BOS, and message text
   // never becomes a control token. kInvalidArgument for messages that the template refuses, kConfig
-  // where the model has no template.
-  std::vector<TokenId> encode_text(std::string_view text) const;
+  // where the model has no template, kResourceExhausted where the text hits a limit of the
+  // tokenizer's pattern.
+  Result<std::vector<TokenId>> encode_text(std::string_view text) const;
   Result<std::vector<TokenId>> encode_chat(json::array messages) const;
 
   const Tokenizer& tokenizer() const;

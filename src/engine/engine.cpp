@@ -20,14 +20,14 @@ namespace {
 
 // The token ids of each word as it stands and, where that is another form of the same length, with
 // a space before it: within a text a word usually has one. vLLM's rule.
-std::vector<std::vector<TokenId>> bad_words_token_ids(const Tokenizer& tokenizer,
-                                                      const std::vector<std::string>& words) {
+Result<std::vector<std::vector<TokenId>>> bad_words_token_ids(
+    const Tokenizer& tokenizer, const std::vector<std::string>& words) {
   const EncodeOptions plain = {.add_special_tokens = false, .parse_special = false};
   std::vector<std::vector<TokenId>> ids;
   for (const std::string& word : words) {
     const std::string bare = word.substr(std::min(word.find_first_not_of(' '), word.size()));
-    std::vector<TokenId> start = tokenizer.encode(bare, plain);
-    std::vector<TokenId> within = tokenizer.encode(" " + bare, plain);
+    QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> start, tokenizer.encode(bare, plain));
+    QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> within, tokenizer.encode(" " + bare, plain));
     const bool other =
         !within.empty() && !start.empty() && within[0] != start[0] && within.size() == start.size();
     if (!start.empty()) ids.push_back(std::move(start));
@@ -119,7 +119,8 @@ class Engine::Impl {
     SamplingParams& params = request.params;
     QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids));
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, settings_.max_logprobs));
-    params.bad_words_token_ids = bad_words_token_ids(*text_.tokenizer, params.bad_words);
+    QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
+                           bad_words_token_ids(*text_.tokenizer, params.bad_words));
     const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.n));
     if (!params.seed) params.seed = random_bits(settings_.seed, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
@@ -271,7 +272,7 @@ void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
 
 const SamplingParams& Engine::default_sampling_params() const { return impl_->sampling_defaults(); }
 
-std::vector<TokenId> Engine::encode_text(std::string_view text) const {
+Result<std::vector<TokenId>> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
 Result<std::vector<TokenId>> Engine::encode_chat(json::array messages) const {

@@ -30,9 +30,11 @@ struct GgufTokenizerKeys {
   std::optional<bool> add_space_prefix;
 };
 
-// Supported: model "gpt2" (byte-level, with merges) whose `pre` is "gpt-2" or "smollm", and model
-// "llama" (SentencePiece-style, with scores). Errors: kUnimplemented naming another model or `pre`,
-// kBadModel for keys that contradict each other. `where` names the file.
+// Supported: model "gpt2" (byte-level, with merges) whose `pre` is one of llama.cpp's names for the
+// pre-tokenizers of GPT-2, SmolLM and StarCoder, Llama 3, Qwen2, GPT-4o, tekken, Falcon and
+// DeepSeek (the error for any other lists them), and model "llama" (SentencePiece-style, with
+// scores; Gemma's too). Errors: kUnimplemented naming another model or `pre`, kBadModel for keys
+// that contradict each other. `where` names the file.
 //
 // Every token that is known to end a turn (`eot`, and control tokens spelled <|im_end|>,
 // <|eot_id|>, <end_of_turn>, <|end|> or <|endoftext|>) counts as an end-of-sequence id beside

@@ -131,7 +131,6 @@ Status JsonVocabReader::read_vocab(const JsonReader& model) {
 Status JsonVocabReader::read_added_tokens() {
   const json::value* added = root_.find("added_tokens");
   if (added == nullptr) return {};
-  const bool prepends = data_.space_prefix != SpacePrefix::kNever && !data_.prefix_unless_present;
   for (const json::value& value : added->get_array()) {
     const JsonReader json(value.get_object(), root_.where() + ": added_tokens");
     AddedToken token;
@@ -147,10 +146,6 @@ Status JsonVocabReader::read_added_tokens() {
     QUIRE_RETURN_IF_ERROR(flag("rstrip", false, token.rstrip));
     QUIRE_RETURN_IF_ERROR(flag("single_word", false, token.single_word));
     QUIRE_RETURN_IF_ERROR(flag("normalized", !token.special, token.normalized));
-    if (token.normalized && prepends) {
-      return unsupported(fmt::format(
-          "added_tokens: \"{}\": normalized together with a Prepend normalizer", token.content));
-    }
     const auto id = static_cast<std::size_t>(token.id);
     QUIRE_RETURN_IF_ERROR(set_token("added_tokens", id, token.content));
     data_.kinds[id] = token.special ? TokenKind::kControl : TokenKind::kUserDefined;
@@ -260,20 +255,32 @@ Status JsonVocabReader::read_ends(const json::object* tokenizer_config,
   QUIRE_ASSIGN_OR_RETURN(const auto add_bos, config.find_bool("add_bos_token"));
   QUIRE_ASSIGN_OR_RETURN(const auto add_eos, config.find_bool("add_eos_token"));
 
-  data_.bos_id = ends.before ? ends.before : bos_token;
+  data_.bos_id = bos_token;
+  if (!ends.before.empty()) data_.bos_id = ends.before.front();
   if (!data_.bos_id && !model_bos.empty()) data_.bos_id = model_bos.front();
-  data_.add_bos = add_bos.value_or(ends.before.has_value());
-  data_.add_eos = add_eos.value_or(ends.after.has_value());
+  data_.prefix_ids = ends.before;
+  data_.suffix_ids = ends.after;
+  if (add_bos == false) {
+    data_.prefix_ids.clear();
+  } else if (add_bos == true && data_.prefix_ids.empty()) {
+    if (!data_.bos_id) return bad("add_bos_token", "no token is BOS");
+    data_.prefix_ids.push_back(*data_.bos_id);
+  }
+
+  if (add_eos == false) data_.suffix_ids.clear();
 
   std::vector<TokenId> eos;
-  if (data_.add_eos && ends.after) eos.push_back(*ends.after);
-  if (data_.add_eos && !ends.after && eos_token) eos.push_back(*eos_token);
+  if (!data_.suffix_ids.empty()) eos.push_back(data_.suffix_ids.back());
   for (const auto& [file, object] : {std::pair("generation_config.json", generation_config),
                                      std::pair("config.json", model_config)}) {
     QUIRE_ASSIGN_OR_RETURN(const auto ids, ids_of(object, file, "eos_token_id"));
     eos.insert(eos.end(), ids.begin(), ids.end());
   }
   if (eos_token) eos.push_back(*eos_token);
+  if (add_eos == true && data_.suffix_ids.empty()) {
+    if (eos.empty()) return bad("add_eos_token", "no token is EOS");
+    data_.suffix_ids.push_back(eos_token.value_or(eos.front()));
+  }
   for (const TokenId id : eos) {
     if (std::ranges::find(data_.eos_ids, id) == data_.eos_ids.end()) data_.eos_ids.push_back(id);
   }

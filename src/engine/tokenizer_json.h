@@ -11,14 +11,21 @@
 namespace quire {
 
 // `where` names tokenizer.json in errors; the others may be null if the folder lacks them.
-// Supported: BPE models, byte-level (ByteLevel, alone or after Digits) or SentencePiece-style
-// (Prepend and Replace normalizers, or Metaspace). Errors: kUnimplemented naming the part and its
-// type for anything else ("tokenizer.json: pre_tokenizer: type Split is not supported"), kBadModel
-// for a file that breaks the format.
+// Supported: BPE models with
+//   normalizers      NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend,
+//   ByteLevel pre-tokenizers   Split, ByteLevel, Digits, Punctuation, Whitespace, WhitespaceSplit,
+//   Metaspace,
+//                    CharDelimiterSplit
+//   post-processors  TemplateProcessing, RobertaProcessing, BertProcessing, ByteLevel
+//   decoders         ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip
+// each alone or in a Sequence. Errors: kUnimplemented naming the part and its type for anything
+// else
+// ("tokenizer.json: type Precompiled is not supported"), kBadModel for a file that breaks the
+// format.
 //
 // End-of-sequence ids are those of generation_config.json, config.json and tokenizer_config.json
-// together. BOS is added where tokenizer_config's add_bos_token says so, else where the
-// post-processor does; EOS likewise.
+// together. The post-processor's tokens are put around a text; tokenizer_config's add_bos_token
+// and add_eos_token take them away, or put BOS and EOS there where it has none.
 Result<VocabData> read_tokenizer_json(const json::value& tokenizer_json,
                                       const json::object* tokenizer_config,
                                       const json::object* generation_config,

@@ -3,275 +3,223 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
+
+#include "engine/tokenizer_json_steps.h"
+#include "text/scanners.h"
+#include "text/utf8.h"
 
 namespace quire {
 
 namespace {
-
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581
-
-// One step of a part, with its type.
-struct Step {
-  Step(std::string step_type, JsonReader step_json)
-      : type(std::move(step_type)), json(std::move(step_json)) {}
-
-  std::string type;
-  JsonReader json;
-};
-
-Status unsupported(const JsonReader& where, std::string_view what) {
-  return Status::unimplemented(fmt::format("{}: {} is not supported", where.where(), what));
-}
-
-Status unsupported_type(const Step& step) {
-  return unsupported(step.json, fmt::format("type {}", step.type));
-}
-
-Status append_steps(const JsonReader& part, std::string_view list_key, std::vector<Step>& steps) {
-  QUIRE_ASSIGN_OR_RETURN(std::string type, part.get_string("type"));
-  if (type != "Sequence") {
-    steps.emplace_back(std::move(type), part);
-    return {};
-  }
-  const json::value* list = part.find(list_key);
-  if (list == nullptr || !list->is_array()) return part.type_error(list_key, "an array");
-  for (const json::value& item : list->get_array()) {
-    if (!item.is_object()) return part.type_error(list_key, "an array of objects");
-    QUIRE_RETURN_IF_ERROR(
-        append_steps(JsonReader(item.get_object(), part.where()), list_key, steps));
-  }
-  return {};
-}
-
-// The steps of a part in order, nested sequences flattened; none if the part is null.
-Result<std::vector<Step>> read_steps(const JsonReader& root, std::string_view part,
-                                     std::string_view list_key) {
-  std::vector<Step> steps;
-  if (root.contains(part)) {
-    QUIRE_ASSIGN_OR_RETURN(const JsonReader object, root.get_object(part));
-    QUIRE_RETURN_IF_ERROR(append_steps(object, list_key, steps));
-  }
-  return steps;
-}
 
 Result<bool> bool_or(const JsonReader& json, std::string_view key, bool fallback) {
   QUIRE_ASSIGN_OR_RETURN(const auto value, json.find_bool(key));
   return value.value_or(fallback);
 }
 
-// A Replace step that turns exactly `from` into `to`.
-Result<bool> replaces(const JsonReader& step, std::string_view from, std::string_view to) {
+// {"String": ...} or {"Regex": ...}.
+Result<TextPattern> read_pattern(const JsonReader& step) {
   QUIRE_ASSIGN_OR_RETURN(const JsonReader pattern, step.get_object("pattern"));
-  QUIRE_ASSIGN_OR_RETURN(const auto text, pattern.find_string("String"));
-  QUIRE_ASSIGN_OR_RETURN(const std::string content, step.get_string("content"));
-  return text == from && content == to;
+  QUIRE_ASSIGN_OR_RETURN(auto text, pattern.find_string("String"));
+  if (text) return TextPattern{std::move(*text), /*is_regex=*/false};
+  QUIRE_ASSIGN_OR_RETURN(std::string regex, pattern.get_string("Regex"));
+  return TextPattern{std::move(regex), /*is_regex=*/true};
 }
 
-Status read_normalizer(const JsonReader& root, VocabData& data) {
-  QUIRE_ASSIGN_OR_RETURN(const auto steps, read_steps(root, "normalizer", "normalizers"));
-  for (const Step& step : steps) {
-    if (step.type == "Prepend") {
-      QUIRE_ASSIGN_OR_RETURN(const std::string prefix, step.json.get_string("prepend"));
-      if (prefix != kSpaceSymbol || data.space_prefix != SpacePrefix::kNever) {
-        return unsupported(step.json, "a Prepend of anything but one U+2581");
-      }
-      data.space_prefix = SpacePrefix::kAlways;
-    } else if (step.type == "Replace") {
-      QUIRE_ASSIGN_OR_RETURN(const bool escapes, replaces(step.json, " ", kSpaceSymbol));
-      if (!escapes) return unsupported(step.json, "a Replace of anything but ' ' by U+2581");
-      data.escape_spaces = true;
-    } else {
-      return unsupported_type(step);
-    }
+Result<std::string> read_character(const JsonReader& step, std::string_view key) {
+  QUIRE_ASSIGN_OR_RETURN(std::string text, step.get_string(key));
+  if (text.empty() || symbol_size(text, 0) != text.size()) {
+    return step.type_error(key, "a string of one character");
   }
-  if (data.space_prefix != SpacePrefix::kNever && !data.escape_spaces) {
-    return unsupported(root, "normalizer: a Prepend without a Replace of spaces");
-  }
-  return {};
+  return text;
+}
+
+Result<SplitBehavior> read_behavior(const JsonReader& step) {
+  QUIRE_ASSIGN_OR_RETURN(const auto found, step.find_string("behavior"));
+  const std::string behavior = found.value_or("Isolated");
+  if (behavior == "Removed") return SplitBehavior::kRemoved;
+  if (behavior == "Isolated") return SplitBehavior::kIsolated;
+  if (behavior == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
+  if (behavior == "MergedWithNext") return SplitBehavior::kMergedWithNext;
+  if (behavior == "Contiguous") return SplitBehavior::kContiguous;
+  return unsupported_json(step, fmt::format("behavior {}", behavior));
 }
 
 // Metaspace's prepend_scheme, or the boolean that older files have in its place.
-Result<SpacePrefix> read_prepend_scheme(const JsonReader& metaspace) {
+Result<PreTokenizerStep::Prefix> read_prepend_scheme(const JsonReader& metaspace) {
+  using Prefix = PreTokenizerStep::Prefix;
   QUIRE_ASSIGN_OR_RETURN(const auto scheme, metaspace.find_string("prepend_scheme"));
   if (!scheme) {
     QUIRE_ASSIGN_OR_RETURN(const bool prefix, bool_or(metaspace, "add_prefix_space", true));
-    return prefix ? SpacePrefix::kAlways : SpacePrefix::kNever;
+    return prefix ? Prefix::kAlways : Prefix::kNever;
   }
-  if (*scheme == "always") return SpacePrefix::kAlways;
-  if (*scheme == "first") return SpacePrefix::kFirst;
-  if (*scheme == "never") return SpacePrefix::kNever;
-  return unsupported(metaspace, fmt::format("prepend_scheme {}", *scheme));
+  if (*scheme == "always") return Prefix::kAlways;
+  if (*scheme == "first") return Prefix::kFirst;
+  if (*scheme == "never") return Prefix::kNever;
+  return unsupported_json(metaspace, fmt::format("prepend_scheme {}", *scheme));
 }
 
-Status check_metaspace_symbol(const JsonReader& metaspace) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string symbol, metaspace.get_string("replacement"));
-  if (symbol != kSpaceSymbol) return unsupported(metaspace, "a replacement other than U+2581");
-  return {};
-}
-
-Status read_metaspace(const JsonReader& step, VocabData& data) {
-  if (data.space_prefix != SpacePrefix::kNever) {
-    return unsupported(step, "Metaspace after a Prepend normalizer");
+Result<NormalizerStep> read_normalizer_step(const JsonStep& step) {
+  using Kind = NormalizerStep::Kind;
+  constexpr std::pair<std::string_view, Kind> kPlain[] = {
+      {"NFC", Kind::kNfc},
+      {"NFD", Kind::kNfd},
+      {"NFKC", Kind::kNfkc},
+      {"NFKD", Kind::kNfkd},
+      {"Lowercase", Kind::kLowercase},
+      {"StripAccents", Kind::kStripAccents},
+      {"ByteLevel", Kind::kByteSymbols},
+  };
+  NormalizerStep out;
+  for (const auto& [type, kind] : kPlain) {
+    if (step.type != type) continue;
+    out.kind = kind;
+    return out;
   }
-  QUIRE_RETURN_IF_ERROR(check_metaspace_symbol(step));
-  QUIRE_ASSIGN_OR_RETURN(data.space_prefix, read_prepend_scheme(step));
-  QUIRE_ASSIGN_OR_RETURN(const bool split, bool_or(step, "split", true));
-  data.escape_spaces = true;
-  data.prefix_unless_present = true;
-  data.pre_tokenizer = split ? PreTokenizer::kMetaspace : PreTokenizer::kNone;
-  return {};
+  if (step.type == "Strip") {
+    out.kind = Kind::kStrip;
+    QUIRE_ASSIGN_OR_RETURN(out.left, bool_or(step.json, "strip_left", true));
+    QUIRE_ASSIGN_OR_RETURN(out.right, bool_or(step.json, "strip_right", true));
+  } else if (step.type == "Replace") {
+    out.kind = Kind::kReplace;
+    QUIRE_ASSIGN_OR_RETURN(out.pattern, read_pattern(step.json));
+    QUIRE_ASSIGN_OR_RETURN(out.content, step.json.get_string("content"));
+  } else if (step.type == "Prepend") {
+    out.kind = Kind::kPrepend;
+    QUIRE_ASSIGN_OR_RETURN(out.content, step.json.get_string("prepend"));
+  } else {
+    return unsupported_json_type(step);
+  }
+  return out;
 }
 
-// ByteLevel, alone or after Digits.
-Status read_byte_level(const JsonReader& step, bool after_digits, VocabData& data) {
+// ByteLevel: the last step leaves words as bytes, which is what a byte-level vocabulary takes; one
+// before others writes them in the alphabet, because those others see it.
+Status append_byte_level(const JsonReader& step, bool as_symbols, VocabData& data) {
   QUIRE_ASSIGN_OR_RETURN(const bool prefix, bool_or(step, "add_prefix_space", true));
-  if (prefix) return unsupported(step, "ByteLevel with add_prefix_space");
   QUIRE_ASSIGN_OR_RETURN(const bool use_regex, bool_or(step, "use_regex", true));
-  if (after_digits && !use_regex) return unsupported(step, "Digits without ByteLevel's use_regex");
-  if (data.escape_spaces) return unsupported(step, "ByteLevel after a Replace normalizer");
-  data.style = BpeStyle::kByteLevel;
-  data.pre_tokenizer = after_digits ? PreTokenizer::kSmolLm
-                       : use_regex  ? PreTokenizer::kGpt2
-                                    : PreTokenizer::kNone;
+  if (prefix) data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kPrefixSpace});
+  if (use_regex) {
+    data.pre_tokenizers.push_back({.pattern = {std::string(gpt2_regex()), /*is_regex=*/true}});
+  }
+  if (as_symbols) {
+    data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kByteSymbols});
+  } else {
+    data.style = BpeStyle::kByteLevel;
+  }
   return {};
+}
+
+Result<PreTokenizerStep> read_pre_tokenizer_step(const JsonStep& step) {
+  using Kind = PreTokenizerStep::Kind;
+  PreTokenizerStep out;
+  if (step.type == "Split") {
+    QUIRE_ASSIGN_OR_RETURN(out.pattern, read_pattern(step.json));
+    QUIRE_ASSIGN_OR_RETURN(out.behavior, read_behavior(step.json));
+    QUIRE_ASSIGN_OR_RETURN(out.invert, bool_or(step.json, "invert", false));
+  } else if (step.type == "Digits") {
+    out.kind = Kind::kDigits;
+    QUIRE_ASSIGN_OR_RETURN(const bool individual, bool_or(step.json, "individual_digits", false));
+    out.behavior = individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous;
+  } else if (step.type == "Punctuation") {
+    out.kind = Kind::kPunctuation;
+    QUIRE_ASSIGN_OR_RETURN(out.behavior, read_behavior(step.json));
+  } else if (step.type == "Whitespace") {
+    out.kind = Kind::kWhitespace;
+  } else if (step.type == "WhitespaceSplit") {
+    out.kind = Kind::kWhitespaceSplit;
+  } else if (step.type == "CharDelimiterSplit") {
+    QUIRE_ASSIGN_OR_RETURN(out.pattern.text, read_character(step.json, "delimiter"));
+    out.behavior = SplitBehavior::kRemoved;
+  } else if (step.type == "Metaspace") {
+    out.kind = Kind::kMetaspace;
+    QUIRE_ASSIGN_OR_RETURN(out.content, read_character(step.json, "replacement"));
+    QUIRE_ASSIGN_OR_RETURN(out.prefix, read_prepend_scheme(step.json));
+    QUIRE_ASSIGN_OR_RETURN(out.split, bool_or(step.json, "split", true));
+  } else {
+    return unsupported_json_type(step);
+  }
+  return out;
 }
 
 Status read_pre_tokenizer(const JsonReader& root, VocabData& data) {
-  QUIRE_ASSIGN_OR_RETURN(const auto steps, read_steps(root, "pre_tokenizer", "pretokenizers"));
-  data.style = BpeStyle::kSentencePiece;
-  std::string before;
-  for (const Step& step : steps) {
-    if (step.type == "Digits" && before.empty()) {
-      QUIRE_ASSIGN_OR_RETURN(const bool individual, bool_or(step.json, "individual_digits", false));
-      if (!individual) return unsupported(step.json, "Digits without individual_digits");
-    } else if (step.type == "ByteLevel" && (before.empty() || before == "Digits")) {
-      QUIRE_RETURN_IF_ERROR(read_byte_level(step.json, before == "Digits", data));
-    } else if (step.type == "Metaspace" && before.empty()) {
-      QUIRE_RETURN_IF_ERROR(read_metaspace(step.json, data));
-    } else if (before.empty()) {
-      return unsupported_type(step);
-    } else {
-      return unsupported(step.json, fmt::format("type {} after {}", step.type, before));
-    }
-    before = step.type;
-  }
-  if (before == "Digits") return unsupported(root, "pre_tokenizer: Digits without ByteLevel");
-  return {};
-}
-
-Status read_strip(const JsonReader& step, bool fused, VocabData& data) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string content, step.get_string("content"));
-  QUIRE_ASSIGN_OR_RETURN(const std::int64_t start, step.get_int("start"));
-  QUIRE_ASSIGN_OR_RETURN(const std::int64_t stop, step.get_int("stop"));
-  if (!fused || content != " " || start < 0 || start > 1 || stop != 0) {
-    return unsupported(step, "a Strip of anything but one leading space of the fused text");
-  }
-  if (start == 1) data.leading_space = LeadingSpace::kStripOne;
-  return {};
-}
-
-// Byte tokens are ordinary text to a tokenizer whose decoder does not turn them into bytes.
-Status read_decoder(const JsonReader& root, VocabData& data, bool& decodes_bytes) {
-  QUIRE_ASSIGN_OR_RETURN(const auto steps, read_steps(root, "decoder", "decoders"));
-  bool decodes_spaces = false;
-  bool fused = false;
-  for (const Step& step : steps) {
-    if (step.type == "ByteLevel" && data.style == BpeStyle::kByteLevel && steps.size() == 1) {
-      return {};
-    }
-    if (data.style == BpeStyle::kByteLevel) return unsupported_type(step);
-    if (step.type == "Replace") {
-      QUIRE_ASSIGN_OR_RETURN(decodes_spaces, replaces(step.json, kSpaceSymbol, " "));
-      if (!decodes_spaces) return unsupported(step.json, "a Replace of anything but U+2581 by ' '");
-    } else if (step.type == "Metaspace") {
-      QUIRE_RETURN_IF_ERROR(check_metaspace_symbol(step.json));
-      QUIRE_ASSIGN_OR_RETURN(const SpacePrefix scheme, read_prepend_scheme(step.json));
-      decodes_spaces = true;
-      if (scheme != SpacePrefix::kNever) data.leading_space = LeadingSpace::kStripFirstToken;
-    } else if (step.type == "ByteFallback") {
-      decodes_bytes = true;
-    } else if (step.type == "Fuse") {
-      fused = true;
-    } else if (step.type == "Strip") {
-      QUIRE_RETURN_IF_ERROR(read_strip(step.json, fused, data));
-    } else {
-      return unsupported_type(step);
-    }
-  }
-  if (!decodes_spaces) {
-    return unsupported(root, data.style == BpeStyle::kByteLevel
-                                 ? "decoder: none for a byte-level tokenizer"
-                                 : "decoder: one that does not restore spaces");
-  }
-  return {};
-}
-
-// The one special token of an item of a template, by its entry in special_tokens.
-Result<TokenId> template_token(const JsonReader& step, const JsonReader& item) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string name, item.get_string("id"));
-  QUIRE_ASSIGN_OR_RETURN(const JsonReader tokens, step.get_object("special_tokens"));
-  QUIRE_ASSIGN_OR_RETURN(const JsonReader token, tokens.get_object(name));
-  const json::value* ids = token.find("ids");
-  if (ids == nullptr || !ids->is_array() || ids->get_array().size() != 1) {
-    return token.type_error("ids", "an array of one id");
-  }
-  const std::int64_t* id = ids->get_array()[0].if_int64();
-  if (id == nullptr || *id < 0 || *id > std::numeric_limits<TokenId>::max()) {
-    return token.type_error("ids", "an array of one id");
-  }
-  return static_cast<TokenId>(*id);
-}
-
-Status read_template(const JsonReader& step, AddedEnds& ends) {
-  const json::value* single = step.find("single");
-  if (single == nullptr || !single->is_array()) return step.type_error("single", "an array");
-  bool seen_text = false;
-  for (const json::value& value : single->get_array()) {
-    if (!value.is_object()) return step.type_error("single", "an array of objects");
-    const JsonReader item(value.get_object(), step.where());
-    if (item.contains("Sequence")) {
-      seen_text = true;
+  QUIRE_ASSIGN_OR_RETURN(const auto steps, read_json_steps(root, "pre_tokenizer", "pretokenizers"));
+  data.style = BpeStyle::kCharacters;
+  for (const JsonStep& step : steps) {
+    if (step.type == "ByteLevel") {
+      const bool as_symbols = &step != &steps.back() || data.byte_fallback;
+      QUIRE_RETURN_IF_ERROR(append_byte_level(step.json, as_symbols, data));
       continue;
     }
-    QUIRE_ASSIGN_OR_RETURN(const JsonReader special, item.get_object("SpecialToken"));
-    std::optional<TokenId>& end = seen_text ? ends.after : ends.before;
-    if (end) return unsupported(step, "more than one token on one side of the text");
-    QUIRE_ASSIGN_OR_RETURN(end, template_token(step, special));
+    QUIRE_ASSIGN_OR_RETURN(PreTokenizerStep out, read_pre_tokenizer_step(step));
+    data.pre_tokenizers.push_back(std::move(out));
   }
   return {};
+}
+
+Result<std::uint32_t> read_count(const JsonReader& step, std::string_view key) {
+  QUIRE_ASSIGN_OR_RETURN(const std::int64_t count, step.get_int(key));
+  if (count < 0 || count > std::numeric_limits<std::uint32_t>::max()) {
+    return step.type_error(key, "a count");
+  }
+  return static_cast<std::uint32_t>(count);
+}
+
+Result<DecoderStep> read_decoder_step(const JsonStep& step) {
+  using Kind = DecoderStep::Kind;
+  DecoderStep out;
+  if (step.type == "ByteLevel") {
+    out.kind = Kind::kByteLevel;
+  } else if (step.type == "ByteFallback") {
+    out.kind = Kind::kByteFallback;
+  } else if (step.type == "Fuse") {
+    out.kind = Kind::kFuse;
+  } else if (step.type == "Replace") {
+    out.kind = Kind::kReplace;
+    QUIRE_ASSIGN_OR_RETURN(out.pattern, read_pattern(step.json));
+    QUIRE_ASSIGN_OR_RETURN(out.content, step.json.get_string("content"));
+  } else if (step.type == "Metaspace") {
+    out.kind = Kind::kMetaspace;
+    QUIRE_ASSIGN_OR_RETURN(out.content, read_character(step.json, "replacement"));
+    QUIRE_ASSIGN_OR_RETURN(const auto scheme, read_prepend_scheme(step.json));
+    out.prefixed = scheme != PreTokenizerStep::Prefix::kNever;
+  } else if (step.type == "Strip") {
+    out.kind = Kind::kStrip;
+    QUIRE_ASSIGN_OR_RETURN(out.content, read_character(step.json, "content"));
+    QUIRE_ASSIGN_OR_RETURN(out.start, read_count(step.json, "start"));
+    QUIRE_ASSIGN_OR_RETURN(out.stop, read_count(step.json, "stop"));
+  } else {
+    return unsupported_json_type(step);
+  }
+  return out;
 }
 
 }  // namespace
 
 Status read_tokenizer_pipeline(const JsonReader& tokenizer_json, VocabData& data) {
-  QUIRE_RETURN_IF_ERROR(read_normalizer(tokenizer_json, data));
-  QUIRE_RETURN_IF_ERROR(read_pre_tokenizer(tokenizer_json, data));
-  bool decodes_bytes = false;
-  QUIRE_RETURN_IF_ERROR(read_decoder(tokenizer_json, data, decodes_bytes));
   QUIRE_ASSIGN_OR_RETURN(const JsonReader model, tokenizer_json.get_object("model"));
   QUIRE_ASSIGN_OR_RETURN(data.byte_fallback, bool_or(model, "byte_fallback", false));
-  if (data.byte_fallback != decodes_bytes) {
-    return unsupported(tokenizer_json,
-                       "byte_fallback in one of model and decoder but not in the other");
+
+  QUIRE_ASSIGN_OR_RETURN(const auto normalizers,
+                         read_json_steps(tokenizer_json, "normalizer", "normalizers"));
+  for (const JsonStep& step : normalizers) {
+    QUIRE_ASSIGN_OR_RETURN(NormalizerStep out, read_normalizer_step(step));
+    data.normalizers.push_back(std::move(out));
+  }
+  QUIRE_RETURN_IF_ERROR(read_pre_tokenizer(tokenizer_json, data));
+
+  QUIRE_ASSIGN_OR_RETURN(const auto decoders,
+                         read_json_steps(tokenizer_json, "decoder", "decoders"));
+  if (!tokenizer_json.contains("decoder")) {
+    return unsupported_json(tokenizer_json, "decoder: none (which puts a space between tokens)");
+  }
+  for (const JsonStep& step : decoders) {
+    QUIRE_ASSIGN_OR_RETURN(DecoderStep out, read_decoder_step(step));
+    data.decoders.push_back(std::move(out));
   }
   return {};
-}
-
-Result<AddedEnds> read_post_processor(const JsonReader& tokenizer_json) {
-  QUIRE_ASSIGN_OR_RETURN(const auto steps,
-                         read_steps(tokenizer_json, "post_processor", "processors"));
-  AddedEnds ends;
-  for (const Step& step : steps) {
-    if (step.type == "TemplateProcessing") {
-      QUIRE_RETURN_IF_ERROR(read_template(step.json, ends));
-    } else if (step.type != "ByteLevel") {  // which only trims offsets
-      return unsupported_type(step);
-    }
-  }
-  return ends;
 }
 
 }  // namespace quire

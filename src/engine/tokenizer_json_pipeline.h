@@ -2,8 +2,8 @@
 // post-processor. Internal to tokenizer_json.cpp.
 #pragma once
 
-#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "base/status.h"
@@ -11,13 +11,13 @@
 
 namespace quire {
 
-// Sets style, pre_tokenizer and the fields of normalization and decoding in `data`.
+// Sets style, normalizers, pre_tokenizers, decoders and byte_fallback in `data`.
 Status read_tokenizer_pipeline(const JsonReader& tokenizer_json, VocabData& data);
 
 // What the post-processor puts around a text.
 struct AddedEnds {
-  std::optional<TokenId> before;
-  std::optional<TokenId> after;
+  std::vector<TokenId> before;
+  std::vector<TokenId> after;
 };
 Result<AddedEnds> read_post_processor(const JsonReader& tokenizer_json);
 

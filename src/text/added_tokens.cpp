@@ -19,14 +19,14 @@ Utf8Char char_before(std::string_view text, std::size_t end) {
 }
 
 bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
-  return (begin == 0 || !is_word_char(char_before(text, begin).code)) &&
-         (end == text.size() || !is_word_char(decode_utf8(text, end).code));
+  return (begin == 0 || (char_flags(char_before(text, begin).code) & kWordChar) == 0) &&
+         (end == text.size() || (char_at(text, end).flags & kWordChar) == 0);
 }
 
 std::size_t skip_space_left(std::string_view text, std::size_t from, std::size_t end) {
   while (end > from) {
     const Utf8Char c = char_before(text, end);
-    if (char_class(c.code) != CharClass::kSpace || end - from < c.size) break;
+    if ((char_flags(c.code) & kSpace) == 0 || end - from < c.size) break;
     end -= c.size;
   }
   return end;
@@ -34,8 +34,8 @@ std::size_t skip_space_left(std::string_view text, std::size_t from, std::size_t
 
 std::size_t skip_space_right(std::string_view text, std::size_t begin) {
   while (begin < text.size()) {
-    const Utf8Char c = decode_utf8(text, begin);
-    if (char_class(c.code) != CharClass::kSpace) break;
+    const FlaggedChar c = char_at(text, begin);
+    if ((c.flags & kSpace) == 0) break;
     begin += c.size;
   }
   return begin;
@@ -73,7 +73,8 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
         nodes_.emplace_back();
       }
     }
-    nodes_[at].token = static_cast<std::int32_t>(i);
+    if (nodes_[at].token == kNoToken) nodes_[at].token = static_cast<std::int32_t>(i);
+    begins_[static_cast<unsigned char>(tokens_[i].content.front())] = true;
   }
 }
 
@@ -99,10 +100,13 @@ const AddedToken* AddedTokenMatcher::longest_at(std::string_view text, std::size
 }
 
 std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::next(
-    std::string_view text, std::size_t from, const SpecialRanges& special_ranges) const {
-  std::size_t begin = from;
-  while (begin < text.size()) {
-    const AddedToken* token = longest_at(text, begin, special_ranges);
+    std::string_view text, std::size_t from, std::size_t taken,
+    const SpecialRanges& special_ranges) const {
+  if (tokens_.empty()) return std::nullopt;
+  for (std::size_t begin = from; begin < text.size();) {
+    const AddedToken* token = begins_[static_cast<unsigned char>(text[begin])]
+                                  ? longest_at(text, begin, special_ranges)
+                                  : nullptr;
     if (token == nullptr) {
       ++begin;
       continue;
@@ -112,8 +116,8 @@ std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::next(
       begin = end;
       continue;
     }
-    return Match{token->lstrip ? skip_space_left(text, from, begin) : begin,
-                 token->rstrip ? skip_space_right(text, end) : end, token->id};
+    return Match{token->lstrip ? skip_space_left(text, taken, begin) : begin,
+                 token->rstrip ? skip_space_right(text, end) : end, end, token->id};
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 // the rest of a text is cut into words.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -38,20 +39,22 @@ class SpecialRanges {
 // text for a given set of tokens: each position costs at most the longest content.
 class AddedTokenMatcher {
  public:
-  // [begin, end) becomes `id`; what lies between matches is not touched.
+  // [begin, end) becomes `id`; what lies between matches is not touched. The search goes on at
+  // `next`: before `end` where the token took white space on its right, which may begin others.
   struct Match {
     std::size_t begin = 0;
     std::size_t end = 0;
+    std::size_t next = 0;
     TokenId id = 0;
   };
 
-  // Contents must not be empty.
+  // Contents must not be empty. Of equal contents the first counts.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   bool empty() const { return tokens_.empty(); }
 
-  // The first match at or after `from`; it takes white space on its left from `from` at most.
-  std::optional<Match> next(std::string_view text, std::size_t from,
+  // The first match at or after `from`; it takes white space on its left from `taken` at most.
+  std::optional<Match> next(std::string_view text, std::size_t from, std::size_t taken,
                             const SpecialRanges& special_ranges) const;
 
  private:
@@ -67,6 +70,7 @@ class AddedTokenMatcher {
 
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;
+  std::array<bool, 256> begins_{};  // whether a content begins with the byte
 };
 
 }  // namespace quire

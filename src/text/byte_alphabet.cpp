@@ -39,6 +39,13 @@ const Alphabet& alphabet() {
   return table;
 }
 
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
 }  // namespace
 
 std::string_view byte_to_symbol(std::uint8_t byte) { return alphabet().symbol_of_byte[byte]; }
@@ -54,6 +61,14 @@ std::optional<std::string> symbols_to_bytes(std::string_view symbols) {
     i += c.size;
   }
   return bytes;
+}
+
+std::optional<std::uint8_t> parse_byte_token(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
+  const int high = hex_value(text[3]);
+  const int low = hex_value(text[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<std::uint8_t>(high * 16 + low);
 }
 
 }  // namespace quire

@@ -17,4 +17,7 @@ std::string_view byte_to_symbol(std::uint8_t byte);
 // The bytes that a published token stands for; nullopt if a character is not of the alphabet.
 std::optional<std::string> symbols_to_bytes(std::string_view symbols);
 
+// The byte that a token of byte fallback names, "<0xNN>"; nullopt for any other text.
+std::optional<std::uint8_t> parse_byte_token(std::string_view text);
+
 }  // namespace quire

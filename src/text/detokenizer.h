@@ -2,6 +2,7 @@
 // never does: the bytes of an unfinished character wait for the next token.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -28,11 +29,13 @@ class Detokenizer {
 
  private:
   bool shows(TokenId id) const;
+  void strip_start(std::string& text);
 
   const Tokenizer* tokenizer_;
   Utf8Repairer repairer_;
   bool skip_special_tokens_;
-  bool at_start_ = true;  // nothing has been shown yet
+  bool at_start_ = true;           // no token has been shown yet
+  std::uint32_t strip_count_ = 0;  // characters that may yet be stripped from the text's start
 };
 
 }  // namespace quire

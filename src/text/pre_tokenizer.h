@@ -1,16 +1,44 @@
-// Cuts text into the words that BPE works on. Each named pattern has a scanner written by hand that
-// reads every character a fixed number of times, where a regular-expression engine would need
-// limits against input made to be slow.
+// Cuts text into the words that BPE works on, step by step. Internal to src/text.
 #pragma once
 
-#include <cstddef>
+#include <memory>
 #include <string_view>
+#include <vector>
 
+#include "base/status.h"
+#include "text/pattern.h"
 #include "text/vocab_data.h"
 
 namespace quire {
 
-// The end of the word that starts at `begin` < text.size(); always > `begin`.
-std::size_t word_end(PreTokenizer pre_tokenizer, std::string_view text, std::size_t begin);
+// Takes the words in order.
+class WordSink {
+ public:
+  virtual void word(std::string_view word) = 0;
+
+ protected:
+  ~WordSink() = default;
+};
+
+class PreTokenizer {
+ public:
+  // Errors as of Pattern::create, and kBadModel for a step that lacks what it needs.
+  static Result<PreTokenizer> create(std::vector<PreTokenizerStep> steps);
+
+  bool empty() const { return steps_.empty(); }
+
+  // Hands the words of `text` to `sink`, none of them empty. `at_start`: the text before is empty.
+  // An error is a limit of a pattern; some words have been handed out then.
+  Status run(std::string_view text, bool at_start, WordSink& sink) const;
+
+ private:
+  struct Step {
+    PreTokenizerStep data;
+    std::unique_ptr<const Pattern> pattern;
+  };
+  class Run;
+
+  std::vector<Step> steps_;
+};
 
 }  // namespace quire

@@ -1,7 +1,8 @@
 // Text to token ids and back, for BPE vocabularies: byte-level (GPT-2 and its descendants) and
 // SentencePiece-style, with merges or with scores. Immutable after creation, so that any number of
 // threads may share one; every call takes time and memory linear in its input, up to a logarithm
-// where a vocabulary lets one word be arbitrarily long.
+// where a vocabulary lets one word be arbitrarily long, and up to the limits of PCRE2 where a
+// pre-tokenizer's pattern is not one of those known by name (text/pattern.h).
 //
 // BPE: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units" (2016), over
 // bytes as in Radford et al., "Language Models are Unsupervised Multitask Learners" (2019).
@@ -26,8 +27,8 @@
 namespace quire {
 
 struct EncodeOptions {
-  // Put BOS before (unless the text begins with it) and EOS after, where the vocabulary asks for
-  // it.
+  // Put BOS or the like before (BOS not if the text begins with it) and EOS after, where the
+  // vocabulary asks for it.
   bool add_special_tokens = true;
   // Recognise special tokens spelled in the text. Off, "<|im_end|>" is ten characters of text, and
   // no input can yield a control token (but for the unknown token, where text needs it).
@@ -35,6 +36,7 @@ struct EncodeOptions {
 };
 
 class SpecialRanges;
+class TokenDecoder;
 
 class Tokenizer {
  public:
@@ -48,19 +50,28 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
+  // kResourceExhausted if the pre-tokenizer's pattern hits a limit on this text; never for the
+  // patterns of text/scanners.h.
+  Result<std::vector<TokenId>> encode(std::string_view text, EncodeOptions options = {}) const;
 
   // Encodes the concatenation of `segments` as one text, in which special tokens are recognised
-  // only where they lie wholly within template text.
-  std::vector<TokenId> encode(std::span<const TextSegment> segments,
-                              bool add_special_tokens = true) const;
+  // only where they lie wholly within template text. (Special tokens that are looked for in
+  // normalized text are recognised in stretches that are wholly template text.)
+  Result<std::vector<TokenId>> encode(std::span<const TextSegment> segments,
+                                      bool add_special_tokens = true) const;
 
   // The text of `ids`, always valid UTF-8: U+FFFD stands for bytes that are not. Ids outside the
   // vocabulary add nothing. Equal to what a Detokenizer gives piece by piece.
+  // Of a run of byte-fallback tokens that is not UTF-8 the valid characters stay and each other
+  // byte is U+FFFD; the tokenizers library replaces every byte of such a run, which a stream that
+  // has handed out its beginning cannot.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = true) const;
 
-  // The bytes that a token adds to the text; empty for an id outside the vocabulary.
+  // The bytes that a token adds to the text where it is not the first; empty for an id outside the
+  // vocabulary.
   std::string_view token_bytes(TokenId id) const;
+  // The same where it is the first.
+  std::string_view first_token_bytes(TokenId id) const;
   // A token as published ("Ġthe", "▁the", "<0x0A>"); empty for an id outside the vocabulary.
   std::string_view token_text(TokenId id) const;
   // The id of a token as published.
@@ -74,14 +85,13 @@ class Tokenizer {
   std::optional<TokenId> bos_id() const;
   std::span<const TokenId> eos_ids() const;
   bool adds_bos() const;
-  BpeStyle style() const;
-  LeadingSpace leading_space() const;
+  const TokenDecoder& decoder() const;
 
  private:
   explicit Tokenizer(std::unique_ptr<const Model> model);
 
-  std::vector<TokenId> encode(std::string_view text, const SpecialRanges& special_ranges,
-                              bool add_special_tokens) const;
+  Result<std::vector<TokenId>> encode(std::string_view text, const SpecialRanges& special_ranges,
+                                      bool add_special_tokens) const;
 
   std::unique_ptr<const Model> model_;
 };

@@ -23,35 +23,6 @@ Status bad(std::string what) {
                            "the tokenizer's files are damaged or inconsistent; fetch them again");
 }
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
-// The byte that "<0xNN>" names; nullopt for any other text.
-std::optional<std::uint8_t> parse_byte_token(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
-  const int high = hex_value(text[3]);
-  const int low = hex_value(text[4]);
-  if (high < 0 || low < 0) return std::nullopt;
-  return static_cast<std::uint8_t>(high * 16 + low);
-}
-
-std::string replace_space_symbols(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size();) {
-    if (text.substr(i).starts_with(kSpaceSymbol)) {
-      out += ' ';
-      i += kSpaceSymbol.size();
-    } else {
-      out += text[i++];
-    }
-  }
-  return out;
-}
-
 class Builder {
  public:
   explicit Builder(VocabData data) : model_(std::make_unique<Tokenizer::Model>()) {
@@ -60,6 +31,7 @@ class Builder {
 
   Result<std::unique_ptr<Tokenizer::Model>> build() {
     QUIRE_RETURN_IF_ERROR(check());
+    QUIRE_RETURN_IF_ERROR(add_steps());
     QUIRE_RETURN_IF_ERROR(add_added_tokens());
     QUIRE_RETURN_IF_ERROR(index_tokens());
     if (!data().scores.empty()) {
@@ -81,6 +53,7 @@ class Builder {
 
   Status check();
   Status check_id(TokenId id, std::string_view name) const;
+  Status add_steps();
   Status add_added_tokens();
   Status index_tokens();
   void index_first_symbols();
@@ -125,19 +98,27 @@ Status Builder::check() {
       return bad(fmt::format("the score of token {} is not a number", nan - d.scores.begin()));
     }
   }
-  const bool metaspace = d.pre_tokenizer == PreTokenizer::kMetaspace;
-  if (byte_level()) {
-    if (metaspace || d.escape_spaces || d.space_prefix != SpacePrefix::kNever || d.byte_fallback) {
-      return bad("a byte-level vocabulary has no U+2581 spaces and no byte fallback");
-    }
-  } else if (!metaspace && d.pre_tokenizer != PreTokenizer::kNone) {
-    return bad("a SentencePiece-style vocabulary has no byte-level pre-tokenizer");
+  if (byte_level() && d.byte_fallback) {
+    return bad("a byte-level vocabulary has no byte fallback");
   }
   if (d.unk_id) QUIRE_RETURN_IF_ERROR(check_id(*d.unk_id, "the unknown token"));
   if (d.bos_id) QUIRE_RETURN_IF_ERROR(check_id(*d.bos_id, "the BOS token"));
   for (const TokenId id : d.eos_ids) QUIRE_RETURN_IF_ERROR(check_id(id, "the EOS token"));
-  if (d.add_bos && !d.bos_id) return bad("BOS is to be added, but no token is BOS");
-  if (d.add_eos && d.eos_ids.empty()) return bad("EOS is to be added, but no token is EOS");
+  for (const TokenId id : d.prefix_ids) {
+    QUIRE_RETURN_IF_ERROR(check_id(id, "a token before the text"));
+  }
+  for (const TokenId id : d.suffix_ids) {
+    QUIRE_RETURN_IF_ERROR(check_id(id, "a token after the text"));
+  }
+  return {};
+}
+
+Status Builder::add_steps() {
+  QUIRE_ASSIGN_OR_RETURN(model_->normalizer,
+                         Normalizer::create(std::exchange(data().normalizers, {})));
+  QUIRE_ASSIGN_OR_RETURN(model_->pre_tokenizer,
+                         PreTokenizer::create(std::exchange(data().pre_tokenizers, {})));
+  QUIRE_ASSIGN_OR_RETURN(model_->decoder, TokenDecoder::create(std::exchange(data().decoders, {})));
   return {};
 }
 
@@ -160,7 +141,16 @@ Status Builder::add_added_tokens() {
     if (token.special) m.special[index] = true;
     if (m.special[index]) token.special = true;
     if (!token.special) data().kinds[index] = TokenKind::kUserDefined;
+    if (token.normalized) {
+      QUIRE_ASSIGN_OR_RETURN(auto content, m.normalizer.normalize(token.content));
+      token.content = std::move(content.text);
+      if (token.content.empty()) continue;  // no text can be it
+    }
     (token.normalized ? normalized : raw).push_back(std::move(token));
+  }
+  // Of equal contents the special token wins.
+  for (auto* tokens : {&raw, &normalized}) {
+    std::ranges::stable_partition(*tokens, [](const AddedToken& token) { return token.special; });
   }
   m.raw_matcher = AddedTokenMatcher(std::move(raw));
   m.normalized_matcher = AddedTokenMatcher(std::move(normalized));
@@ -178,16 +168,15 @@ Status Builder::index_tokens() {
     if (text.empty()) continue;
     m.by_text.emplace(text, static_cast<TokenId>(i));
 
-    const bool as_is = m.special[i] || kind == TokenKind::kUserDefined;
-    if (byte_level()) {
-      m.bytes[i] = as_is ? text : symbols_to_bytes(text).value_or(text);
-    } else if (kind == TokenKind::kByte) {
+    if (data().byte_fallback && kind == TokenKind::kByte) {
       const auto byte = parse_byte_token(text);
       if (!byte) return bad(fmt::format("byte token {} is not of the form <0xNN>", i));
-      m.bytes[i] = std::string(1, static_cast<char>(*byte));
       m.byte_ids[*byte] = static_cast<TokenId>(i);
-    } else {
-      m.bytes[i] = replace_space_symbols(text);
+    }
+    QUIRE_ASSIGN_OR_RETURN(m.bytes[i], m.decoder.decode(text, /*is_first=*/false));
+    if (m.decoder.first_token_differs()) {
+      QUIRE_ASSIGN_OR_RETURN(std::string first, m.decoder.decode(text, /*is_first=*/true));
+      if (first != m.bytes[i]) m.first_bytes.emplace(static_cast<TokenId>(i), std::move(first));
     }
   }
   index_first_symbols();
@@ -242,9 +231,8 @@ Status Builder::add_merges_by_rank() {
     crosses_space |=
         !merges[rank].left.ends_with(kSpaceSymbol) && merges[rank].right.starts_with(kSpaceSymbol);
   }
-  m.words_end_at_space = !byte_level() && data().pre_tokenizer == PreTokenizer::kNone &&
-                         !data().ignore_merges && !crosses_space &&
-                         m.char_ids.contains(std::string(kSpaceSymbol));
+  m.words_end_at_space = !byte_level() && m.pre_tokenizer.empty() && !data().ignore_merges &&
+                         !crosses_space && m.char_ids.contains(std::string(kSpaceSymbol));
   return {};
 }
 
@@ -290,8 +278,8 @@ void Builder::add_merges_by_score() {
                        text.substr(cut).starts_with(kSpaceSymbol);
     }
   }
-  m.words_end_at_space = data().pre_tokenizer == PreTokenizer::kNone && !data().ignore_merges &&
-                         !crosses_space && m.char_ids.contains(std::string(kSpaceSymbol));
+  m.words_end_at_space = m.pre_tokenizer.empty() && !data().ignore_merges && !crosses_space &&
+                         m.char_ids.contains(std::string(kSpaceSymbol));
 }
 
 void Builder::add_whole_words() {
@@ -301,15 +289,22 @@ void Builder::add_whole_words() {
   m.whole_words.reserve(m.size());
   for (std::size_t i = 0; i < m.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    const std::string& word = byte_level() ? m.bytes[i] : data().tokens[i];
-    if (word.empty() || !may_be_merged(id)) continue;
+    // Of tokens with equal text only the first is found by it.
+    if (data().tokens[i].empty() || m.by_text.at(data().tokens[i]) != id) continue;
+    std::string word = data().tokens[i];
+    if (byte_level()) {
+      auto bytes = symbols_to_bytes(word);
+      if (!bytes) continue;  // no text is it
+      word = std::move(*bytes);
+    }
+    if (!may_be_merged(id)) continue;
     if (!data().ignore_merges) {
       ids.clear();
       encoder.encode_by_merges(word);
       if (ids.size() != 1 || ids.front() != id) continue;
     }
-    m.whole_words.emplace(word, id);
     m.longest_whole_word = std::max(m.longest_whole_word, word.size());
+    m.whole_words.emplace(std::move(word), id);
   }
 }
 

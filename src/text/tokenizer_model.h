@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,17 +13,32 @@
 
 #include "text/added_tokens.h"
 #include "text/bpe.h"
+#include "text/normalizer.h"
+#include "text/pre_tokenizer.h"
+#include "text/token_decoder.h"
 #include "text/tokenizer.h"
 
 namespace quire {
 
 inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581, SentencePiece's space
 
+struct StringHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>()(text);
+  }
+};
+
 struct Tokenizer::Model {
-  // As given, except that added_tokens, merges and scores have moved into the tables below.
+  // As given, except that added_tokens, merges, scores and the steps have moved into what follows.
   VocabData data;
 
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  TokenDecoder decoder;
+
   std::vector<std::string> bytes;                         // by id: what the token adds to a text
+  std::unordered_map<TokenId, std::string> first_bytes;   // the same at its start, if not equal
   std::vector<bool> special;                              // by id
   std::unordered_map<std::string_view, TokenId> by_text;  // views of data.tokens
 
@@ -32,15 +48,15 @@ struct Tokenizer::Model {
 
   // First symbols. Byte-level: by byte, -1 where the vocabulary has none.
   std::array<TokenId, 256> byte_ids{};
-  // SentencePiece-style: by character. Where merges go by score, a character that is no token may
-  // still be part of one: it has a symbol of its own, from vocab_size() on.
-  std::unordered_map<std::string, TokenId> char_ids;
+  // Where symbols are characters: by character. Where merges go by score, a character that is no
+  // token may still be part of one: it has a symbol of its own, from vocab_size() on.
+  std::unordered_map<std::string, TokenId, StringHash, std::equal_to<>> char_ids;
   std::vector<std::string> symbol_texts;  // of the symbols from vocab_size() on
 
   MergeTable merges{0};
 
   // Words whose encoding is one token, by their bytes; spares most words of a text the merging.
-  std::unordered_map<std::string_view, TokenId> whole_words;
+  std::unordered_map<std::string, TokenId, StringHash, std::equal_to<>> whole_words;
   std::size_t longest_whole_word = 0;
 
   // No merge crosses from another character to U+2581, so that text may be cut there although the

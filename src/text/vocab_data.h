@@ -1,7 +1,7 @@
 // A tokenizer as plain data: the whole of what src/text knows about one. A loader elsewhere fills
 // it from tokenizer.json or from GGUF keys, so that no file format reaches this folder, and
-// Tokenizer::create checks it. Every choice that a format can make is a field here; a new
-// pre-tokenizer or decoder is one more enumerator.
+// Tokenizer::create checks it. Every choice that a format can make is a field here; a new step of
+// normalization, pre-tokenization or decoding is one more enumerator.
 #pragma once
 
 #include <cstdint>
@@ -25,30 +25,89 @@ enum class TokenKind : std::uint8_t {
 
 // What the first symbols of a word are, before any merge.
 enum class BpeStyle : std::uint8_t {
-  kByteLevel,      // bytes; tokens are published in GPT-2's alphabet of printable characters
-  kSentencePiece,  // characters; a space is published as U+2581
+  kByteLevel,   // bytes; tokens are published in GPT-2's alphabet of printable characters
+  kCharacters,  // the characters of the text, as normalization and pre-tokenization leave it
 };
 
-// How text is cut into words before BPE; merges never cross a cut.
-enum class PreTokenizer : std::uint8_t {
-  kNone,       // the text is one word
-  kGpt2,       // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-  kSmolLm,     // every \p{N} alone, then kGpt2 on each stretch between them
-  kMetaspace,  // a cut before every U+2581
+// What a step looks for: a string, or a regular expression in Oniguruma's syntax.
+struct TextPattern {
+  std::string text;
+  bool is_regex = false;
 };
 
-// Where a space is put before the text (SentencePiece's "dummy prefix").
-enum class SpacePrefix : std::uint8_t {
-  kNever,
-  kFirst,   // before the text, unless it starts with a special token
-  kAlways,  // before each stretch of text between special tokens
+// A change of the text before anything but added tokens is cut out of it.
+struct NormalizerStep {
+  enum class Kind : std::uint8_t {
+    kNfc,
+    kNfd,
+    kNfkc,
+    kNfkd,
+    kLowercase,
+    kStrip,         // white space at both ends, as `left` and `right` say
+    kStripAccents,  // every mark
+    kReplace,       // each match of `pattern` becomes `content`
+    kPrepend,       // `content` before text that is not empty
+    kByteSymbols,   // each byte becomes its character of GPT-2's alphabet
+  };
+  Kind kind = Kind::kNfc;
+  TextPattern pattern = {};
+  std::string content = {};
+  bool left = true;
+  bool right = true;
 };
 
-// Which leading spaces decoding drops, to undo the prefix.
-enum class LeadingSpace : std::uint8_t {
-  kKeep,
-  kStripOne,         // one space at the start of the decoded text
-  kStripFirstToken,  // every U+2581 of the first token (the Metaspace decoder's rule)
+// What becomes of the matches where text is cut.
+enum class SplitBehavior : std::uint8_t {
+  kRemoved,
+  kIsolated,            // words of their own
+  kMergedWithPrevious,  // part of the word before, unless that is a match too
+  kMergedWithNext,
+  kContiguous,  // neighbouring matches are one word
+};
+
+// How text is cut into words before BPE; merges never cross a cut. Each step cuts the words that
+// the step before it has left.
+struct PreTokenizerStep {
+  enum class Kind : std::uint8_t {
+    kSplit,            // at `pattern`; `invert`: what lies between the matches counts as matches
+    kDigits,           // at numeric characters
+    kPunctuation,      // at ASCII and Unicode punctuation
+    kWhitespace,       // words are runs of word characters and runs of others; no white space
+    kWhitespaceSplit,  // words are what stands between white space
+    kMetaspace,        // ' ' becomes `content`, which may also come first; a cut before each
+    kPrefixSpace,      // a space before each word that does not start with one
+    kByteSymbols,      // each byte becomes its character of GPT-2's alphabet
+  };
+  // Where kMetaspace puts `content` before words that do not start with it.
+  enum class Prefix : std::uint8_t { kNever, kFirst, kAlways };  // kFirst: at the start of the text
+
+  Kind kind = Kind::kSplit;
+  TextPattern pattern = {};
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  bool invert = false;
+  std::string content = {};
+  Prefix prefix = Prefix::kNever;
+  bool split = true;  // kMetaspace: whether it cuts
+};
+
+// How tokens as published become text again. Steps work on each token; kFuse joins them all, and
+// what follows it works on the whole text.
+struct DecoderStep {
+  enum class Kind : std::uint8_t {
+    kByteLevel,     // GPT-2's alphabet to bytes, then as kFuse
+    kMetaspace,     // `content` becomes ' '; in the first token it goes, if `prefixed`
+    kReplace,       // each match of `pattern` becomes `content`
+    kByteFallback,  // "<0xNN>" becomes a byte
+    kFuse,
+    kStrip,  // up to `start` times `content`, one character, from the front, and `stop` from the
+             // end
+  };
+  Kind kind = Kind::kFuse;
+  TextPattern pattern = {};
+  std::string content = {};
+  bool prefixed = false;
+  std::uint32_t start = 0;
+  std::uint32_t stop = 0;
 };
 
 // Text that is matched whole before anything else is cut. Contents and flags as in tokenizer.json.
@@ -80,13 +139,10 @@ struct VocabData {
   std::vector<BpeMerge> merges;
   std::vector<float> scores;
 
-  PreTokenizer pre_tokenizer = PreTokenizer::kNone;
+  std::vector<NormalizerStep> normalizers;
+  std::vector<PreTokenizerStep> pre_tokenizers;
+  std::vector<DecoderStep> decoders;
   bool ignore_merges = false;  // a word that is itself a token is that token, whatever the merges
-
-  // Normalization, kSentencePiece only.
-  bool escape_spaces = false;  // write ' ' as U+2581
-  SpacePrefix space_prefix = SpacePrefix::kNever;
-  bool prefix_unless_present = false;  // no prefix where the text starts with a space already
 
   // Text that no token spells: bytes if `byte_fallback`, else `unk_id` (one for a run of characters
   // if `fuse_unk`), else nothing, which is what the reference implementations do.
@@ -94,12 +150,10 @@ struct VocabData {
   std::optional<TokenId> unk_id;
   bool fuse_unk = false;
 
-  LeadingSpace leading_space = LeadingSpace::kKeep;
-
   std::optional<TokenId> bos_id;
-  std::vector<TokenId> eos_ids;  // any of them ends a sequence; the first is the one that is added
-  bool add_bos = false;          // needs bos_id
-  bool add_eos = false;          // needs an eos id
+  std::vector<TokenId> eos_ids;     // any of them ends a sequence
+  std::vector<TokenId> prefix_ids;  // put before a text where special tokens are asked for
+  std::vector<TokenId> suffix_ids;  // and after it
 };
 
 }  // namespace quire

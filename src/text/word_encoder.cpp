@@ -35,15 +35,14 @@ void WordEncoder::encode_by_merges(std::string_view word) {
       }
     }
   } else {
-    std::string key;
     for (std::size_t i = 0; i < word.size();) {
       const std::size_t size = symbol_size(word, i);
-      key = word.substr(i, size);
-      const auto id = model_->char_ids.find(key);
+      const std::string_view symbol = word.substr(i, size);
+      const auto id = model_->char_ids.find(symbol);
       if (id != model_->char_ids.end()) {
         symbols_.push_back(id->second);
       } else {
-        append_unknown(key, symbols_);
+        append_unknown(symbol, symbols_);
       }
       i += size;
     }
