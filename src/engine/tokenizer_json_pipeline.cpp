@@ -29,8 +29,8 @@ Result<TextPattern> read_pattern(const JsonReader& step) {
 }
 
 Result<std::string> read_character(const JsonReader& step, std::string_view key) {
-  QUIRE_ASSIGN_OR_RETURN(std::string text, step.get_string(key));
-  if (text.empty() || symbol_size(text, 0) != text.size()) {
+  Result<std::string> text = step.get_string(key);
+  if (text.ok() && (text->empty() || symbol_size(*text, 0) != text->size())) {
     return step.type_error(key, "a string of one character");
   }
   return text;

@@ -1,0 +1,104 @@
+// After its first steps, an engine's thread allocates nothing while requests are only computed: the
+// whole way of a step is counted, from taking commands to handing over the tokens.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "engine/api.h"
+#include "support/collector.h"
+#include "support/test_models.h"
+
+namespace {
+
+// Of each thread.
+thread_local std::int64_t num_allocations = 0;
+
+void* counted(std::size_t size, std::size_t alignment) {
+  ++num_allocations;
+  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+void* operator new[](std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace quire::test {
+namespace {
+
+constexpr std::size_t kNumRequests = 6;
+
+// Six requests with different parameters; all have as many tokens in and out, so that none ends
+// while others go on.
+void run_wave(Engine& engine, TokenId first_token) {
+  Collector collector(kNumRequests);
+  for (std::size_t i = 0; i < kNumRequests; ++i) {
+    GenerateRequest request;
+    for (TokenId token = 0; token < 60; ++token) {
+      request.prompt_token_ids.push_back((first_token + token * static_cast<TokenId>(i + 1)) % 300);
+    }
+    SamplingParams& params = request.params;
+    params.max_tokens = 90;
+    params.ignore_eos = true;
+    if (i == 1) params.top_k = 10;
+    if (i == 2) params.top_p = 0.7;
+    if (i == 3) params.repetition_penalty = 1.2;
+    if (i == 4) params.logprobs = 5;
+    if (i == 5) params.temperature = 0;
+    ASSERT_TRUE(engine.submit(std::move(request), collector.sink(i)).ok());
+  }
+  collector.wait_for(kNumRequests);
+}
+
+TEST(StepAllocation, TheEnginesThreadAllocatesNothing) {
+  EngineArgs args;
+  args.model = tiny_llama("hf");
+  args.threads = 2;
+  args.block_size = 4;
+  args.max_num_batched_tokens = 16;
+  std::int64_t at_last_step = 0;
+  std::size_t quiet_before = 0;  // steps before this one in which all requests ran
+  std::int64_t num_counted = 0;
+  std::int64_t num_allocated = 0;
+  std::atomic<bool> counting = false;
+  const auto stepped = [&](const StepRecord& step) {
+    const std::int64_t now = num_allocations;
+    const bool all = step.shares.size() == kNumRequests;
+    if (counting && all && quiet_before > 1) {
+      ++num_counted;
+      num_allocated += now - at_last_step;
+    }
+    quiet_before = all ? quiet_before + 1 : 0;
+    at_last_step = num_allocations;
+  };
+  auto engine = Engine::create(args, {.planned = {}, .loaded = {}, .stepped = stepped});
+  ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+  run_wave(**engine, 3);  // vectors grow
+  counting = true;
+  run_wave(**engine, 101);
+  engine->reset();
+  EXPECT_GT(num_counted, 50);
+  EXPECT_EQ(num_allocated, 0);
+}
+
+}  // namespace
+}  // namespace quire::test
