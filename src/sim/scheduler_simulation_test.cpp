@@ -15,6 +15,7 @@
 #include "core/scheduler.h"
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
+#include "sim/starvation_law.h"
 #include "sim/virtual_clock.h"
 #include "sim/workload.h"
 
@@ -89,14 +90,6 @@ class Simulation {
     std::int32_t priority = 0;
     bool prompt_logprobs = false;
     std::int32_t num_prompt_logprobs = 0;  // that came so far
-    std::int64_t first_step = 0;
-    std::vector<RequestId> ahead;  // requests that were there when it came
-  };
-
-  // Of a request that ended, for the bound on the steps of others.
-  struct Ended {
-    std::int32_t priority = 0;
-    std::int64_t num_steps_alone = 0;
   };
 
   std::string check(const Status& status) const {
@@ -131,8 +124,9 @@ class Simulation {
     for (const RequestStepOutput& output : outputs_) {
       if (auto error = note_output(output); !error.empty()) return error;
     }
-    for (const auto& [id, live] : std::exchange(finished_, {})) {
-      if (auto error = check_starvation(id, live); !error.empty()) return error;
+    for (const RequestStepOutput& output : outputs_) {
+      if (output.finished == nullptr) continue;
+      if (auto error = starvation_.check(output.request_id); !error.empty()) return error;
     }
     return {};
   }
@@ -181,8 +175,6 @@ class Simulation {
                          status.message());
     }
     if (!accepted) return check({});
-    std::vector<RequestId> ahead;
-    for (const auto& [id, other] : live_) ahead.push_back(id);
     for (std::int32_t i = 0; i < request.sampling_params->n; ++i) {
       const RequestId id = request.request_id + static_cast<RequestId>(i);
       Live& live = live_[id];
@@ -190,9 +182,7 @@ class Simulation {
       live.num_prompt_tokens = std::ssize(request.prompt_token_ids);
       live.priority = request.priority;
       live.prompt_logprobs = i == 0 && request.sampling_params->prompt_logprobs.has_value();
-      live.first_step = scheduler_.stats().num_steps;
-      live.ahead = ahead;
-      ahead.push_back(id);
+      starvation_.arrive(id, request.priority);
       if (arrival.abort && random_.chance(0.8)) aborts_.emplace(*arrival.abort, id);
     }
     if (random_.chance(0.05) && scheduler_.add(request, clock_.now()).ok()) {
@@ -332,8 +322,8 @@ class Simulation {
 
   // A request ended: with the tokens of its solo run, or a prefix if aborted, and in time.
   std::string note_end(const Request& request) {
-    Live live = std::move(live_.extract(request.id()).mapped());
-    ended_[request.id()] = {live.priority, steps_alone(request)};
+    const Live live = std::move(live_.extract(request.id()).mapped());
+    starvation_.end(request);
     const auto& expected = live.expected.output_token_ids;
     const auto output = request.output_token_ids();
     const bool aborted = request.finish_reason() == FinishReason::kAbort;
@@ -352,7 +342,6 @@ class Simulation {
     coverage_.recomputed += request.num_recomputed_tokens();
     coverage_.finished_stop += request.finish_reason() == FinishReason::kStop ? 1 : 0;
     coverage_.finished_length += request.finish_reason() == FinishReason::kLength ? 1 : 0;
-    if (!aborted) finished_.emplace_back(request.id(), std::move(live));
     return {};
   }
 
@@ -380,42 +369,6 @@ class Simulation {
                          request.num_cached_tokens(), request.num_prompt_tokens());
     }
     return {};
-  }
-
-  // Steps that a request needs at most when it is the first: in each it computes
-  // max_num_batched_tokens (or all that it knows, where prompts are not cut) or samples.
-  std::int64_t steps_alone(const Request& request) const {
-    const std::int64_t chunks =
-        ceil_div(request.num_tokens(), scheduler_.config().max_num_batched_tokens);
-    return (1 + request.num_preemptions()) * chunks + request.num_output_tokens();
-  }
-
-  // In every step the first of those that run advances. So a request ends after at most the steps
-  // for itself, those that were there before it and those that came later and go before it.
-  std::string check_starvation(RequestId id, const Live& live) const {
-    std::int64_t bound = ended_.at(id).num_steps_alone;
-    std::int64_t num_before = 0;
-    const auto add = [&](RequestId other) {
-      const auto found = ended_.find(other);
-      bound += found == ended_.end() ? steps_alone(*scheduler_.find(other))
-                                     : found->second.num_steps_alone;
-      ++num_before;
-    };
-    for (const RequestId ahead : live.ahead) add(ahead);
-    if (scheduler_.config().policy == SchedulingPolicy::kPriority) {
-      for (const auto& [other, ended] : ended_) {
-        if (other > id && ended.priority < live.priority) add(other);
-      }
-      for (const auto& [other, still] : live_) {
-        if (other > id && still.priority < live.priority) add(other);
-      }
-    }
-    // The step in flight when it came cannot include it, and before a batch that is not full there
-    // may be steps that only end requests.
-    bound += 1 + (scheduler_.config().batching == Batching::kDynamic ? num_before : 0);
-    const std::int64_t steps = scheduler_.stats().num_steps - live.first_step;
-    if (steps <= bound) return {};
-    return fmt::format("request {} took {} steps, at most {} are explained", id, steps, bound);
   }
 
   std::string check_end() const {
@@ -455,9 +408,8 @@ class Simulation {
   std::vector<RequestStepOutput> outputs_;
   std::size_t next_arrival_ = 0;
   std::multimap<Instant, RequestId> aborts_;
-  std::map<RequestId, Live> live_;                    // ids count arrivals
-  std::vector<std::pair<RequestId, Live>> finished_;  // in the last step
-  std::map<RequestId, Ended> ended_;
+  std::map<RequestId, Live> live_;  // ids count arrivals
+  StarvationLaw starvation_{scheduler_};
   std::int64_t num_scheduled_tokens_ = 0;
   std::uint64_t plans_hash_ = 0;
 };

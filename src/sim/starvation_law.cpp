@@ -1,0 +1,55 @@
+#include "sim/starvation_law.h"
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+
+namespace quire {
+
+void StarvationLaw::arrive(RequestId request_id, std::int32_t priority) {
+  Seen& seen = seen_[request_id];
+  seen.priority = priority;
+  seen.num_steps_before = scheduler_.stats().num_steps;
+  seen.ahead.assign(present_.begin(), present_.end());
+  present_.insert(request_id);
+}
+
+void StarvationLaw::end(const Request& request) {
+  seen_.at(request.id()).num_steps_alone = steps_alone(request);
+  present_.erase(request.id());
+}
+
+// Steps that a request needs at most when it is the first: in each it computes
+// max_num_batched_tokens (or all that it knows, where prompts are not cut) or samples; and once
+// more what it lost by each preemption.
+std::int64_t StarvationLaw::steps_alone(const Request& request) const {
+  const std::int64_t chunks =
+      ceil_div(request.num_tokens(), scheduler_.config().max_num_batched_tokens);
+  return (1 + request.num_preemptions()) * chunks + request.num_output_tokens();
+}
+
+std::string StarvationLaw::check(RequestId request_id) const {
+  const Seen& seen = seen_.at(request_id);
+  std::int64_t bound = seen.num_steps_alone;
+  std::int64_t num_before = 0;
+  const auto add = [&](RequestId other) {
+    bound += present_.contains(other) ? steps_alone(*scheduler_.find(other))
+                                      : seen_.at(other).num_steps_alone;
+    ++num_before;
+  };
+  for (const RequestId ahead : seen.ahead) add(ahead);
+  if (scheduler_.config().policy == SchedulingPolicy::kPriority) {
+    for (auto later = seen_.upper_bound(request_id); later != seen_.end(); ++later) {
+      if (later->second.priority < seen.priority) add(later->first);
+    }
+  }
+  // The step in flight when it came cannot include it, and before a batch that is not full there
+  // may be steps that only end requests.
+  bound += 1 + (scheduler_.config().batching == Batching::kDynamic ? num_before : 0);
+  const std::int64_t steps = scheduler_.stats().num_steps - seen.num_steps_before;
+  if (steps <= bound) return {};
+  return fmt::format("request {} took {} steps, at most {} are explained", request_id, steps,
+                     bound);
+}
+
+}  // namespace quire

@@ -1,0 +1,41 @@
+// No request waits for ever: the law behind the order of the scheduler, as a bound on steps.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/scheduler.h"
+
+namespace quire {
+
+// In every step the first of those that run advances. So a request ends after at most the steps for
+// itself, for those that were there before it, and for those that came later and go before it.
+class StarvationLaw {
+ public:
+  explicit StarvationLaw(const Scheduler& scheduler) : scheduler_(scheduler) {}
+
+  void arrive(RequestId request_id, std::int32_t priority);  // ids count arrivals
+  void end(const Request& request);
+  // Of a request that ended by itself, once all that ended in the same step have: an empty string,
+  // or what is wrong.
+  std::string check(RequestId request_id) const;
+
+ private:
+  struct Seen {
+    std::int32_t priority = 0;
+    std::int64_t num_steps_before = 0;  // of the scheduler, when it came
+    std::vector<RequestId> ahead;       // requests that were there when it came
+    std::int64_t num_steps_alone = 0;   // once it has ended
+  };
+
+  std::int64_t steps_alone(const Request& request) const;
+
+  const Scheduler& scheduler_;
+  std::map<RequestId, Seen> seen_;
+  std::set<RequestId> present_;
+};
+
+}  // namespace quire
