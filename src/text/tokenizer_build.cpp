@@ -292,7 +292,7 @@ void Builder::add_whole_words() {
   Tokenizer::Model& m = *model_;
   std::vector<TokenId> ids;
   WordEncoder encoder(m, ids);
-  m.whole_words.reserve(m.size());
+  m.whole_words = WordTable(m.size());
   for (std::size_t i = 0; i < m.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     // Of tokens with equal text only the first is found by it.
@@ -310,7 +310,7 @@ void Builder::add_whole_words() {
       if (ids.size() != 1 || ids.front() != id) continue;
     }
     m.longest_whole_word = std::max(m.longest_whole_word, word.size());
-    m.whole_words.emplace(std::move(word), id);
+    m.whole_words.insert(word, id);
   }
 }
 
