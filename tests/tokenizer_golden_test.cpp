@@ -75,21 +75,22 @@ std::string decode_by_pieces(const Tokenizer& tokenizer, const std::vector<Token
 // Compares all strings; `first` is the index of the first one's hash.
 void compare(const std::string& name, const Tokenizer& tokenizer,
              const std::vector<std::string>& strings, const std::string& hashes, std::size_t first,
-             const json::value& samples) {
+             const json::value& samples, bool add_special_tokens) {
+  const EncodeOptions options = {.add_special_tokens = add_special_tokens, .parse_special = true};
   for (const json::value& sample : samples.as_array()) {
     const auto index = static_cast<std::size_t>(sample.as_array().at(0).as_int64());
     std::vector<TokenId> expected;
     for (const json::value& id : sample.as_array().at(1).as_array()) {
       expected.push_back(static_cast<TokenId>(id.as_int64()));
     }
-    const auto ids = tokenizer.encode(strings.at(index), {.parse_special = true});
+    const auto ids = tokenizer.encode(strings.at(index), options);
     ASSERT_TRUE(ids.ok()) << name << ": " << ids.status().to_string();
     EXPECT_EQ(*ids, expected) << name << ": \"" << strings[index] << "\": " << show(*ids, tokenizer)
                               << "\nexpected " << show(expected, tokenizer);
   }
   int differences = 0;
   for (std::size_t i = 0; i < strings.size(); ++i) {
-    const auto ids = tokenizer.encode(strings[i], {.parse_special = true});
+    const auto ids = tokenizer.encode(strings[i], options);
     ASSERT_TRUE(ids.ok()) << name << ": " << ids.status().to_string();
     const std::string text = tokenizer.decode(*ids);
     EXPECT_EQ(decode_by_pieces(tokenizer, *ids), text) << name << ", string " << i;
@@ -97,7 +98,8 @@ void compare(const std::string& name, const Tokenizer& tokenizer,
     for (const TokenId id : *ids) hash.add(id);
     hash.add(tokenizer.decode(*ids, /*skip_special_tokens=*/false));
     hash.add(text);
-    if (hash.value() == golden_hash(hashes, first + i)) continue;
+    const std::uint16_t golden = golden_hash(hashes, first + i);
+    if (golden == 0 || hash.value() == golden) continue;  // 0: not compared
     if (++differences <= 3) {
       ADD_FAILURE() << name << ", string " << i << ": \"" << strings[i]
                     << "\": " << show(*ids, tokenizer) << "\ndecoded: \"" << text << "\"";
@@ -128,7 +130,8 @@ TEST(TokenizerGolden, EveryPipelineGivesTheReferencesIdsAndText) {
     ASSERT_TRUE(data.ok()) << name << ": " << data.status().to_string();
     auto tokenizer = Tokenizer::create(std::move(*data));
     ASSERT_TRUE(tokenizer.ok()) << name << ": " << tokenizer.status().to_string();
-    compare(name, **tokenizer, strings, *hashes, first, pipeline.at("samples"));
+    compare(name, **tokenizer, strings, *hashes, first, pipeline.at("samples"),
+            /*add_special_tokens=*/true);
     first += strings.size();
   }
 }
@@ -148,7 +151,8 @@ TEST(TokenizerGolden, RealVocabulariesGiveTheReferencesIdsAndText) {
     QUIRE_REQUIRE_FILE(path);
     auto text = open_text(path);
     ASSERT_TRUE(text.ok()) << text.status().to_string();
-    compare(file, *text->tokenizer, strings, *hashes, first, vocabulary.at("samples"));
+    compare(file, *text->tokenizer, strings, *hashes, first, vocabulary.at("samples"),
+            /*add_special_tokens=*/false);
     first += strings.size();
   }
 }

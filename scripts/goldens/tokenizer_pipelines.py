@@ -116,7 +116,7 @@ def normalizers():
 def pipelines():
     for name, step in published():
         yield {"name": name, "base": "bytes", "pre_tokenizer": step, "decoder": BYTES_DECODER,
-               "added_tokens": SPECIAL}
+               "added_tokens": SPECIAL, "on_pcre2": name in ("gpt4_possessive", "bloom", "digit_groups")}
     for name, step in behaviors():
         yield {"name": name, "base": "bytes", "pre_tokenizer": step, "decoder": BYTES_DECODER, "added_tokens": []}
     for name, step in normalizers():
@@ -137,7 +137,7 @@ def pipelines():
     yield {**llama, "name": "llama2_flagged", "normalizer": sequence("normalizers", PREPEND, ESCAPE_SPACES),
            "added_tokens": FLAGGED}
     yield {**llama, "name": "gemma", "normalizer": ESCAPE_SPACES, "decoder": GEMMA_DECODER,
-           "pre_tokenizer": split((" ",), "MergedWithPrevious"), "model": {"ignore_merges": True}}
+           "pre_tokenizer": split((" ",), "MergedWithPrevious")}
     for scheme in ("always", "first", "never"):
         for cut in (True, False):
             yield {**llama, "name": f"metaspace_{scheme}_{cut}", "pre_tokenizer": metaspace(scheme, cut),

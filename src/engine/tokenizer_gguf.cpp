@@ -139,6 +139,9 @@ constexpr std::string_view kAnyCase = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
 constexpr std::string_view kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])";
 constexpr std::string_view kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
 
+// In the place of a pattern: each numeric character alone.
+constexpr std::string_view kDigits = "Digits";
+
 // What one value of `pre` stands for.
 struct PreTokenizerName {
   std::vector<std::string_view> names;
@@ -164,7 +167,7 @@ std::vector<PreTokenizerName> pre_tokenizer_names() {
   return {
       {{"gpt-2", "phi-2", "olmo", "mpt"}, {gpt2}},
       {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"},
-       {R"(\p{N})", gpt2}},
+       {std::string(kDigits), gpt2}},
       {{"llama-bpe", "llama3", "llama-v3", "falcon3"}, {cl100k(digits)}, true, true},
       {{"dbrx", "smaug-bpe"}, {cl100k(digits)}},
       {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"}, {cl100k(R"(\p{N})")}},
@@ -176,7 +179,7 @@ std::vector<PreTokenizerName> pre_tokenizer_names() {
         "\\s?[!-/:-~\uFF01-\uFF0F\uFF1A-\uFF5E\u2018-\u201F\u3000-\u3002]+", R"(\s+$)",
         std::string(kCjk), R"(\p{N}+)"}},
       {{"deepseek-coder"},
-       {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", std::string(kCjk), R"(\p{N})"}},
+       {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", std::string(kCjk), std::string(kDigits)}},
       {{"deepseek-v3", "hunyuan-dense"},
        {digits, "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+",
         R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
@@ -193,7 +196,11 @@ Status read_pre_tokenizer(const GgufTokenizerKeys& keys, std::string_view where,
       continue;
     }
     for (std::string& regex : known.regexes) {
-      data.pre_tokenizers.push_back({.pattern = {std::move(regex), /*is_regex=*/true}});
+      if (regex == kDigits) {
+        data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kDigits});
+      } else {
+        data.pre_tokenizers.push_back({.pattern = {std::move(regex), /*is_regex=*/true}});
+      }
     }
     data.ignore_merges = known.ignore_merges;
     if (keys.add_bos.value_or(known.add_bos) && data.bos_id) data.prefix_ids = {*data.bos_id};

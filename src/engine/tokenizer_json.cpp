@@ -147,8 +147,13 @@ Status JsonVocabReader::read_added_tokens() {
     QUIRE_RETURN_IF_ERROR(flag("single_word", false, token.single_word));
     QUIRE_RETURN_IF_ERROR(flag("normalized", !token.special, token.normalized));
     const auto id = static_cast<std::size_t>(token.id);
+    const bool is_new = data_.tokens[id].empty();
     QUIRE_RETURN_IF_ERROR(set_token("added_tokens", id, token.content));
-    data_.kinds[id] = token.special ? TokenKind::kControl : TokenKind::kUserDefined;
+    if (token.special) {
+      data_.kinds[id] = TokenKind::kControl;
+    } else if (is_new) {
+      data_.kinds[id] = TokenKind::kAdded;
+    }
     data_.added_tokens.push_back(std::move(token));
   }
   return {};

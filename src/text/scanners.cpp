@@ -38,13 +38,19 @@ bool find_deepseek3(std::string_view text, std::size_t from, TextSpan& match) {
   return false;
 }
 
+CharFlags flags_of(char32_t code) {
+  return code < 0x80 ? internal::kAsciiFlags[code] : char_flags(code);
+}
+
 // The first run of at least Min and at most Max characters that `holds` is true of.
 template <std::size_t Min, std::size_t Max, typename Holds>
 bool find_run(std::string_view text, std::size_t from, TextSpan& match, const Holds& holds) {
   std::size_t begin = from;
   std::size_t count = 0;
   for (std::size_t at = from; at < text.size();) {
-    const Utf8Char decoded = decode_utf8(text, at);
+    const auto lead = static_cast<unsigned char>(text[at]);
+    Utf8Char decoded{lead, 1, true, false};
+    if (lead >= 0x80) decoded = decode_utf8(text, at);
     const std::size_t size = decoded.valid ? decoded.size : 1;
     if (holds(decoded.valid ? decoded.code : char32_t{0x110000})) {
       if (count++ == 0) begin = at;
@@ -68,7 +74,7 @@ bool find_run(std::string_view text, std::size_t from, TextSpan& match, const Ho
 template <CharFlags Flags, std::size_t Max>
 bool find_flags(std::string_view text, std::size_t from, TextSpan& match) {
   return find_run<1, Max>(text, from, match,
-                          [](char32_t code) { return (char_flags(code) & Flags) != 0; });
+                          [](char32_t code) { return (flags_of(code) & Flags) != 0; });
 }
 
 // \s?X+ for a class of characters.

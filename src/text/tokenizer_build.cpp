@@ -65,6 +65,8 @@ class Builder {
   void add_whole_words();
 
   std::unique_ptr<Tokenizer::Model> model_;
+  std::unordered_map<TokenId, std::string>
+      normalized_contents_;  // where it is not the token's text
 };
 
 Status Builder::check_id(TokenId id, std::string_view name) const {
@@ -140,11 +142,11 @@ Status Builder::add_added_tokens() {
     const auto index = static_cast<std::size_t>(token.id);
     if (token.special) m.special[index] = true;
     if (m.special[index]) token.special = true;
-    if (!token.special) data().kinds[index] = TokenKind::kUserDefined;
     if (token.normalized) {
       QUIRE_ASSIGN_OR_RETURN(auto content, m.normalizer.normalize(token.content));
       token.content = std::move(content.text);
       if (token.content.empty()) continue;  // no text can be it
+      if (token.content != text_of(token.id)) normalized_contents_[token.id] = token.content;
     }
     (token.normalized ? normalized : raw).push_back(std::move(token));
   }
@@ -173,9 +175,12 @@ Status Builder::index_tokens() {
       if (!byte) return bad(fmt::format("byte token {} is not of the form <0xNN>", i));
       m.byte_ids[*byte] = static_cast<TokenId>(i);
     }
-    QUIRE_ASSIGN_OR_RETURN(m.bytes[i], m.decoder.decode(text, /*is_first=*/false));
+    // An added token that is looked for in normalized text decodes to what it is there.
+    const auto normalized = normalized_contents_.find(static_cast<TokenId>(i));
+    const std::string& shown = normalized == normalized_contents_.end() ? text : normalized->second;
+    QUIRE_ASSIGN_OR_RETURN(m.bytes[i], m.decoder.decode(shown, /*is_first=*/false));
     if (m.decoder.first_token_differs()) {
-      QUIRE_ASSIGN_OR_RETURN(std::string first, m.decoder.decode(text, /*is_first=*/true));
+      QUIRE_ASSIGN_OR_RETURN(std::string first, m.decoder.decode(shown, /*is_first=*/true));
       if (first != m.bytes[i]) m.first_bytes.emplace(static_cast<TokenId>(i), std::move(first));
     }
   }
@@ -206,7 +211,8 @@ void Builder::index_first_symbols() {
 // says; byte tokens and the unknown token are what is left for text that nothing spells.
 bool Builder::may_be_merged(TokenId id) const {
   const auto index = static_cast<std::size_t>(id);
-  return !model_->special[index] && model_->data.kinds[index] != TokenKind::kByte;
+  const TokenKind kind = model_->data.kinds[index];
+  return !model_->special[index] && kind != TokenKind::kByte && kind != TokenKind::kAdded;
 }
 
 Status Builder::add_merges_by_rank() {
@@ -286,7 +292,7 @@ void Builder::add_whole_words() {
   Tokenizer::Model& m = *model_;
   std::vector<TokenId> ids;
   WordEncoder encoder(m, ids);
-  m.whole_words.reserve(m.size());
+  m.whole_words = WordTable(m.size());
   for (std::size_t i = 0; i < m.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     // Of tokens with equal text only the first is found by it.
@@ -304,7 +310,7 @@ void Builder::add_whole_words() {
       if (ids.size() != 1 || ids.front() != id) continue;
     }
     m.longest_whole_word = std::max(m.longest_whole_word, word.size());
-    m.whole_words.emplace(std::move(word), id);
+    m.whole_words.insert(word, id);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "text/pre_tokenizer.h"
 #include "text/token_decoder.h"
 #include "text/tokenizer.h"
+#include "text/word_table.h"
 
 namespace quire {
 
@@ -56,7 +57,7 @@ struct Tokenizer::Model {
   MergeTable merges{0};
 
   // Words whose encoding is one token, by their bytes; spares most words of a text the merging.
-  std::unordered_map<std::string, TokenId, StringHash, std::equal_to<>> whole_words;
+  WordTable whole_words{0};
   std::size_t longest_whole_word = 0;
 
   // No merge crosses from another character to U+2581, so that text may be cut there although the
@@ -85,6 +86,7 @@ class WordEncoder {
   BpeMerger merger_;
   std::vector<TokenId>* out_;
   std::vector<TokenId> symbols_;
+  WordCache cache_;
 };
 
 }  // namespace quire

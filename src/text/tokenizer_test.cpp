@@ -42,8 +42,9 @@ TEST(Tokenizer, EveryStringOfBytesSurvivesInAByteLevelVocabulary) {
   const auto tokenizer = create(byte_vocabulary());
   std::string text;
   for (int byte = 0; byte < 256; ++byte) text += static_cast<char>(byte);
+  const std::vector<TokenId> ids = *tokenizer->encode(text);
   std::string bytes;
-  for (const TokenId id : *tokenizer->encode(text)) bytes += tokenizer->token_bytes(id);
+  for (const TokenId id : ids) bytes += tokenizer->token_bytes(id);
   EXPECT_EQ(bytes, text);
 }
 

@@ -19,6 +19,7 @@ enum class TokenKind : std::uint8_t {
   kUnknown,      // stands for text that the vocabulary cannot spell
   kControl,      // steers the model (BOS, end of turn); user text never becomes one
   kUserDefined,  // added text that is matched whole, but is ordinary text
+  kAdded,        // the same, where the vocabulary proper lacks it: no merge makes it
   kByte,         // "<0xNN>": one byte, for text that no other token spells
   kUnused,
 };

@@ -60,14 +60,22 @@ void WordEncoder::encode_by_merges(std::string_view word) {
 }
 
 void WordEncoder::encode(std::string_view word) {
+  const std::uint64_t hash = hash_word(word);
   if (word.size() <= model_->longest_whole_word) {
-    const auto whole = model_->whole_words.find(word);
-    if (whole != model_->whole_words.end()) {
-      out_->push_back(whole->second);
+    if (const auto id = model_->whole_words.find(word, hash)) {
+      out_->push_back(*id);
       return;
     }
   }
+  const auto cached = cache_.find(word, hash);
+  if (!cached.empty()) {
+    out_->insert(out_->end(), cached.begin(), cached.end());
+    return;
+  }
+  const std::size_t before = out_->size();
   encode_by_merges(word);
+  // An unknown token may have joined the one before the word: then the word's ids are not its own.
+  if (!model_->data.fuse_unk) cache_.insert(word, hash, std::span(*out_).subspan(before));
 }
 
 }  // namespace quire
