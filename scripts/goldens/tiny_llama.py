@@ -1,7 +1,7 @@
 """tests/data/tiny_llama: a tiny Llama with random weights in every format that Quire reads.
 
 hf/            Hugging Face layout: BF16 safetensors in two shards with an index, byte-level BPE
-*.gguf         the same weights as GGUF in F32, F16, BF16, Q8_0, Q4_0 and Q4_1
+*.gguf         the same weights as GGUF in F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1
 goldens.json   token ids, greedy continuations, rendered chats
 logits_*.bin   reference logits, little-endian float32, [tokens, vocab]
 
@@ -195,6 +195,7 @@ def main():
     for name, type_of in {
             "f32": lambda _: kinds.F32, "f16": lambda _: kinds.F16, "bf16": lambda _: kinds.BF16,
             "q8_0": lambda _: kinds.Q8_0, "q4_0": lambda _: kinds.Q4_0,
+            "q5_0": lambda _: kinds.Q5_0, "q5_1": lambda _: kinds.Q5_1,
             # The bundled model's mixture.
             "q4_1": lambda tensor: kinds.Q8_0 if tensor == "token_embd.weight" else kinds.Q4_1,
     }.items():

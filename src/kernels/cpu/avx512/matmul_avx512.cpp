@@ -10,6 +10,15 @@ namespace {
 struct MatmulVec16 : Vec16 {
   using I = __m512i;
 
+#if defined(QUIRE_EMULATE_WIDE_VECTORS)
+  // Few and small blocks: emulated ones take minutes to compile.
+  struct FloatBlocks {
+    static constexpr int kRows = 3;
+    static constexpr std::int64_t kStripOutputs = 128;
+    static constexpr int vectors(int rows) { return rows == 1 ? 2 : 1; }
+  };
+  using IntBlocks = FloatBlocks;
+#else
   // 32 registers: at most 24 accumulators beside weights and an input.
   struct FloatBlocks {
     static constexpr int kRows = 6;
@@ -21,6 +30,7 @@ struct MatmulVec16 : Vec16 {
     static constexpr std::int64_t kStripOutputs = 128;
     static constexpr int vectors(int rows) { return rows <= 2 ? 4 : 2; }
   };
+#endif
 
   static F load_half(const std::uint8_t* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
