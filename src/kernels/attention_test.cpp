@@ -24,6 +24,8 @@ struct Shape {
   std::int32_t num_kv_heads = 1;
   std::int32_t head_dim = 64;
   DType dtype = DType::kBF16;
+  std::int32_t window = 0;
+  float scale = 0.0F;  // 0: the usual one
 };
 
 // Of a head in an array [positions][heads].
@@ -53,7 +55,9 @@ struct Sequence {
     fill(v, s.num_kv_heads);
   }
 
-  float scale() const { return 1.0F / std::sqrt(static_cast<float>(shape.head_dim)); }
+  float scale() const {
+    return shape.scale > 0 ? shape.scale : 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  }
 };
 
 // KV memory in blocks, and the block tables of some sequences, in shuffled order.
@@ -157,6 +161,7 @@ std::vector<std::vector<float>> run(IsaLevel level, const std::vector<Sequence>&
     args.q_stride = static_cast<std::int64_t>(row);
     args.num_heads = shape.num_heads;
     args.scale = sequences.front().scale();
+    args.window = shape.window;
     args.layout = cache.layout();
     args.kv = cache.memory();
     args.out = step_out.data();
@@ -181,18 +186,23 @@ std::vector<double> expected_output(const Sequence& s, std::int32_t position, st
     return double{shape.dtype == DType::kF32 ? x : bf16_to_float(float_to_bf16(x))};
   };
   const auto keys = static_cast<std::size_t>(position + 1);
+  const auto first =
+      static_cast<std::size_t>(shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0);
   std::vector<double> weights(keys, 0.0);
-  for (std::size_t key = 0; key < keys; ++key) {
+  for (std::size_t key = first; key < keys; ++key) {
     for (std::size_t i = 0; i < d; ++i) {
       weights[key] += q[i] * cached(s.k[(key * kv_heads + kv_head) * d + i]);
     }
     weights[key] *= double{s.scale()};
   }
-  const double largest = *std::max_element(weights.begin(), weights.end());
+  const double largest =
+      *std::max_element(weights.begin() + static_cast<std::ptrdiff_t>(first), weights.end());
   double total = 0.0;
-  for (double& weight : weights) total += weight = std::exp(weight - largest);
+  for (std::size_t key = first; key < keys; ++key) {
+    total += weights[key] = std::exp(weights[key] - largest);
+  }
   std::vector<double> out(d, 0.0);
-  for (std::size_t key = 0; key < keys; ++key) {
+  for (std::size_t key = first; key < keys; ++key) {
     for (std::size_t i = 0; i < d; ++i) {
       out[i] += weights[key] / total * cached(s.v[(key * kv_heads + kv_head) * d + i]);
     }
@@ -227,6 +237,32 @@ TEST_P(Attention, AgreesWithPlainSoftmax) {
   }
 }
 
+// Windows shorter, as long as, and longer than a tile, at positions around every boundary; scales
+// other than the usual one.
+TEST_P(Attention, AgreesWithinWindows) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int32_t window : {1, 2, 5, 31, 32, 33, 64, 70, 500}) {
+    const std::vector<Shape> shapes = {{6, 2, 64, DType::kBF16, window, 0.0625F},
+                                       {3, 3, 33, DType::kF32, window, 0.3F},
+                                       {4, 1, 20, DType::kBF16, window}};
+    for (const Shape& shape : shapes) {
+      const std::vector<Sequence> sequences = {Sequence(shape, 140, 11)};
+      const auto out = run(GetParam(), sequences, 16, 140, 2);
+      const auto d = static_cast<std::size_t>(shape.head_dim);
+      for (std::int32_t position = 0; position < 140; ++position) {
+        for (std::int32_t head = 0; head < shape.num_heads; ++head) {
+          const auto expected = expected_output(sequences[0], position, head);
+          const float* actual = out[0].data() + row_index(position, shape.num_heads, head) * d;
+          for (std::size_t i = 0; i < d; ++i) {
+            ASSERT_NEAR(actual[i], expected[i], 5e-6)
+                << "window " << window << " position " << position << " head " << head;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Scores in the hundreds: weights underflow, and the running maximum jumps.
 TEST_P(Attention, AgreesOnLargeScores) {
   QUIRE_SKIP_ABSENT_LEVEL();
@@ -246,10 +282,9 @@ TEST_P(Attention, AgreesOnLargeScores) {
 
 TEST_P(Attention, BitsDependOnNeitherBlocksNorChunksNorBatchNorThreads) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const std::vector<Shape> shapes = {{9, 3, 64, DType::kBF16},
-                                     {9, 3, 64, DType::kF32},
-                                     {4, 4, 20, DType::kBF16},
-                                     {8, 1, 16, DType::kF32}};
+  const std::vector<Shape> shapes = {{9, 3, 64, DType::kBF16},     {9, 3, 64, DType::kF32},
+                                     {4, 4, 20, DType::kBF16},     {8, 1, 16, DType::kF32},
+                                     {9, 3, 64, DType::kBF16, 20}, {4, 2, 20, DType::kF32, 37}};
   for (const Shape& shape : shapes) {
     const std::vector<Sequence> sequences = {Sequence(shape, 101, 3), Sequence(shape, 64, 4),
                                              Sequence(shape, 1, 5), Sequence(shape, 37, 6)};
@@ -290,6 +325,30 @@ TEST_P(Attention, NanInAKeyReachesTheQueriesThatSeeItAndNoOther) {
   const auto out = run(GetParam(), sequences, 16, 50, 1);
   for (std::size_t i = 0; i < out[0].size(); ++i) {
     ASSERT_EQ(std::isnan(out[0][i]), i / 128 >= 40) << i;
+  }
+}
+
+// A key that has left every window may be overwritten: it takes no part, whatever it holds.
+TEST_P(Attention, KeysBeforeTheWindowTakeNoPart) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const Shape shape{4, 2, 40, DType::kF32, 13};
+  const std::vector<Sequence> clean = {Sequence(shape, 90, 12)};
+  std::vector<Sequence> damaged = clean;
+  const std::size_t row = std::size_t{2} * 40;
+  for (std::size_t i = 50 * row; i < 51 * row; ++i) {
+    damaged[0].k[i] = damaged[0].v[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  for (const std::int32_t chunk : {1, 7, 90}) {
+    const auto expected = run(GetParam(), clean, 16, chunk, 1);
+    const auto out = run(GetParam(), damaged, 16, chunk, 1);
+    for (std::size_t i = 0; i < out[0].size(); ++i) {
+      const std::size_t position = i / 160;
+      if (position >= 50 && position < 63) {
+        ASSERT_TRUE(std::isnan(out[0][i])) << i;
+      } else {
+        ASSERT_EQ(out[0][i], expected[0][i]) << i;
+      }
+    }
   }
 }
 

@@ -59,9 +59,26 @@ void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_i
 void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon, std::int64_t rows,
               std::int64_t cols, float* out);
 
+// out[r][c] += the same: the norm of a block's output, added to what came in (sandwich norms).
+void rms_norm_and_add(OpContext& ctx, const float* x, const float* weight, float epsilon,
+                      std::int64_t rows, std::int64_t cols, float* out);
+
+// rms_norm() of each of `heads` heads of `head_dim` floats, side by side in each row, in place
+// (query and key norms). x: [rows][stride], `stride` in floats.
+void head_rms_norm(OpContext& ctx, float* x, std::int64_t stride, const float* weight,
+                   float epsilon, std::int64_t rows, std::int32_t heads, std::int64_t head_dim);
+
+// x[i] *= factor.
+void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);
+
 // out[r][c] = silu(gate_up[r][c]) * gate_up[r][width + c]; gate_up: [rows][2 * width].
 void silu_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
                   float* out);
+
+// out[r][c] = gelu(gate_up[r][c]) * gate_up[r][width + c], with the tanh form of GELU (Hendrycks
+// and Gimpel 2016): x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
+void gelu_tanh_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
+                       float* out);
 
 // Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values
 // into the cache, as one stage.
@@ -69,8 +86,8 @@ void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args);
 
 // Causal attention over paged keys and values with online softmax (Dao 2023, FlashAttention-2;
 // Kwon et al. 2023, PagedAttention). Query t of sequence s sits at position
-// seq_lens[s] - num_queries(s) + t and sees the keys at positions up to its own, read from the
-// cache as rounded there.
+// seq_lens[s] - num_queries(s) + t and sees the keys at positions up to its own, at most
+// args.window of them (Beltagy et al. 2020, Longformer), read from the cache as rounded there.
 void attention(OpContext& ctx, const AttentionPlan& plan, const AttentionArgs& args);
 
 // best[r] = index of the largest of logits[r][0..cols), the lowest index among equals;

@@ -38,9 +38,17 @@ struct AttentionArgs {
   std::int64_t q_stride = 0;
   std::int32_t num_heads = 0;
   float scale = 1.0F;  // of the scores, before softmax
+  std::int32_t window =
+      0;  // keys that a query sees, its own the last of them; 0: all up to its own
   KvLayout layout;
   const std::byte* kv = nullptr;  // KV memory of this layer
   float* out = nullptr;           // [num_tokens][num_heads * head_dim]
 };
+
+// The first key that a query at `position` sees. Always inlined: see kv_layout.h.
+[[gnu::always_inline]] inline std::int32_t first_visible_key(std::int32_t window,
+                                                             std::int32_t position) {
+  return window > 0 && position >= window ? position - window + 1 : 0;
+}
 
 }  // namespace quire

@@ -23,8 +23,12 @@ struct AttentionTask {
 struct RowKernels {
   void (*rms_norm)(const float* x, const float* weight, float epsilon, std::int64_t cols,
                    float* out) = nullptr;
+  void (*rms_norm_and_add)(const float* x, const float* weight, float epsilon, std::int64_t cols,
+                           float* out) = nullptr;
   void (*silu_and_mul)(const float* gate, const float* up, std::int64_t width,
                        float* out) = nullptr;
+  void (*gelu_tanh_and_mul)(const float* gate, const float* up, std::int64_t width,
+                            float* out) = nullptr;
   // Tokens [begin, end) of the stage.
   void (*rope_and_cache)(const RopeAndCacheArgs& args, std::int64_t begin,
                          std::int64_t end) = nullptr;

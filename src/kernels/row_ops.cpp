@@ -13,6 +13,18 @@ std::int64_t rows_per_chunk(std::int64_t cols) {
   return std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(cols, 1));
 }
 
+// An activation's kernel on every row of [rows][2 * width].
+void activate_and_mul(OpContext& ctx, decltype(RowKernels::silu_and_mul) kernel,
+                      const float* gate_up, std::int64_t rows, std::int64_t width, float* out) {
+  ctx.pool.parallel_for(rows, rows_per_chunk(width),
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          for (std::int64_t row = begin; row < end; ++row) {
+                            const float* const gate = gate_up + row * 2 * width;
+                            kernel(gate, gate + width, width, out + row * width);
+                          }
+                        });
+}
+
 }  // namespace
 
 void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon, std::int64_t rows,
@@ -24,15 +36,42 @@ void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon
   });
 }
 
+void rms_norm_and_add(OpContext& ctx, const float* x, const float* weight, float epsilon,
+                      std::int64_t rows, std::int64_t cols, float* out) {
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      ctx.table.rows.rms_norm_and_add(x + row * cols, weight, epsilon, cols, out + row * cols);
+    }
+  });
+}
+
+void head_rms_norm(OpContext& ctx, float* x, std::int64_t stride, const float* weight,
+                   float epsilon, std::int64_t rows, std::int32_t heads, std::int64_t head_dim) {
+  ctx.pool.parallel_for(rows, rows_per_chunk(heads * head_dim),
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          for (std::int64_t row = begin; row < end; ++row) {
+                            for (std::int32_t head = 0; head < heads; ++head) {
+                              float* const values = x + row * stride + head * head_dim;
+                              ctx.table.rows.rms_norm(values, weight, epsilon, head_dim, values);
+                            }
+                          }
+                        });
+}
+
+void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) {
+  ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
+  });
+}
+
 void silu_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
                   float* out) {
-  ctx.pool.parallel_for(
-      rows, rows_per_chunk(width), [&](std::int64_t begin, std::int64_t end, int) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          const float* const gate = gate_up + row * 2 * width;
-          ctx.table.rows.silu_and_mul(gate, gate + width, width, out + row * width);
-        }
-      });
+  activate_and_mul(ctx, ctx.table.rows.silu_and_mul, gate_up, rows, width, out);
+}
+
+void gelu_tanh_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
+                       float* out) {
+  activate_and_mul(ctx, ctx.table.rows.gelu_tanh_and_mul, gate_up, rows, width, out);
 }
 
 void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args) {

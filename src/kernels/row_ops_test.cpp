@@ -68,6 +68,112 @@ TEST_P(RowOps, RmsNormOfARowIsTheSameInAnyBatch) {
   }
 }
 
+TEST_P(RowOps, RmsNormAndAdd) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int64_t cols : {1, 7, 8, 17, 63, 64, 100, 577, 640}) {
+    const std::int64_t rows = 3;
+    const auto n = static_cast<std::size_t>(cols);
+    const auto x = random_floats(static_cast<std::size_t>(rows) * n, 3.0F, 21);
+    const auto weight = random_floats(n, 1.0F, 22);
+    const auto before = random_floats(x.size(), 1.0F, 23);
+    auto out = before;
+    rms_norm_and_add(ctx_, x.data(), weight.data(), 1e-6F, rows, cols, out.data());
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+      double sum = 0.0;
+      for (std::size_t c = 0; c < n; ++c) sum += double{x[r * n + c]} * x[r * n + c];
+      const double scale = 1.0 / std::sqrt(sum / static_cast<double>(n) + 1e-6);
+      for (std::size_t c = 0; c < n; ++c) {
+        const double added = x[r * n + c] * scale * weight[c];
+        const double expected = before[r * n + c] + added;
+        ASSERT_NEAR(out[r * n + c], expected,
+                    2e-6 * (std::abs(added) + std::abs(before[r * n + c])))
+            << cols;
+      }
+    }
+  }
+}
+
+// Each head of a row is normed on its own; what lies between the heads' end and the stride stays.
+TEST_P(RowOps, HeadRmsNorm) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  struct Case {
+    std::int32_t heads;
+    std::int64_t head_dim, stride;
+  };
+  for (const Case c : {Case{3, 24, 80}, Case{1, 7, 7}, Case{5, 33, 200}, Case{4, 256, 1024}}) {
+    const std::int64_t rows = 4;
+    const auto n = static_cast<std::size_t>(c.head_dim);
+    const auto stride = static_cast<std::size_t>(c.stride);
+    const auto before = random_floats(static_cast<std::size_t>(rows) * stride, 2.0F, 24);
+    const auto weight = random_floats(n, 1.0F, 25);
+    auto x = before;
+    head_rms_norm(ctx_, x.data(), c.stride, weight.data(), 1e-6F, rows, c.heads, c.head_dim);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t column = i % stride;
+      if (column >= static_cast<std::size_t>(c.heads) * n) {
+        ASSERT_EQ(x[i], before[i]) << i;
+        continue;
+      }
+      const float* const head = before.data() + i - column % n;
+      double sum = 0.0;
+      for (std::size_t j = 0; j < n; ++j) sum += double{head[j]} * head[j];
+      const double scale = 1.0 / std::sqrt(sum / static_cast<double>(n) + 1e-6);
+      const double expected = before[i] * scale * weight[column % n];
+      ASSERT_NEAR(x[i], expected, 2e-6 * std::abs(expected) + 1e-30) << c.head_dim;
+    }
+  }
+}
+
+TEST_P(RowOps, ScaleInPlace) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const auto before = random_floats(20'003, 1.0F, 26);
+  auto x = before;
+  scale_in_place(ctx_, 25.25F, static_cast<std::int64_t>(x.size()), x.data());
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], before[i] * 25.25F);
+}
+
+TEST_P(RowOps, GeluTanhAndMul) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int64_t width : {1, 8, 9, 16, 31, 2048, 5000}) {
+    const std::int64_t rows = 3;
+    const auto n = static_cast<std::size_t>(width);
+    auto x = random_floats(static_cast<std::size_t>(rows) * 2 * n, 3.0F, 27);
+    x[0] = -200.0F;
+    x[2 * n] = 200.0F;
+    std::vector<float> out(static_cast<std::size_t>(rows) * n, kNan);
+    gelu_tanh_and_mul(ctx_, x.data(), rows, width, out.data());
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+      for (std::size_t c = 0; c < n; ++c) {
+        const double gate = x[r * 2 * n + c];
+        const double up = x[r * 2 * n + n + c];
+        const double u = std::sqrt(2.0 / std::acos(-1.0)) * (gate + 0.044715 * gate * gate * gate);
+        const double expected = 0.5 * gate * (1.0 + std::tanh(u)) * up;
+        ASSERT_NEAR(out[r * n + c], expected, 1e-6 * std::abs(expected) + 1e-6 * std::abs(up))
+            << gate;
+      }
+    }
+  }
+}
+
+TEST_P(RowOps, GeluTanhOfSpecialValues) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  std::vector<float> x = {kNan, kInfinity, 0.0F, -0.0F, 3e38F, -3e38F, 1e-38F, 1.0F, 2.0F, -1.0F};
+  const std::size_t n = x.size();
+  x.resize(2 * n, 1.0F);
+  std::vector<float> out(n);
+  gelu_tanh_and_mul(ctx_, x.data(), 1, static_cast<std::int64_t>(n), out.data());
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_EQ(out[1], kInfinity);
+  EXPECT_EQ(out[2], 0.0F);
+  EXPECT_EQ(out[3], 0.0F);
+  EXPECT_EQ(out[4], 3e38F);
+  EXPECT_EQ(out[5], 0.0F);
+  EXPECT_FLOAT_EQ(out[6], 5e-39F);
+  EXPECT_NEAR(out[7], 0.8411919906, 1e-6);
+  EXPECT_NEAR(out[8], 1.9545976, 1e-6);
+  EXPECT_NEAR(out[9], -0.1588080094, 1e-6);
+}
+
 TEST_P(RowOps, SiluAndMul) {
   QUIRE_SKIP_ABSENT_LEVEL();
   for (const std::int64_t width : {1, 8, 9, 16, 31, 1536, 5000}) {

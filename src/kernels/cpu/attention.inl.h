@@ -2,9 +2,10 @@
 //
 // The arithmetic for one query and head is a function of its position and of the values alone:
 // tiles of keys at fixed absolute positions; a score sums its products in lanes, which are then
-// folded in one order; keys behind the query's position take no part; weighted values are added in
-// the order of the keys. Rows (a query of one head) are worked on in blocks of up to three that
-// share loads of keys and values, which leaves every row's own order as it is.
+// folded in one order; keys behind the query's position or before its window take no part, and
+// tiles that it sees nothing of are skipped; weighted values are added in the order of the keys.
+// Rows (a query of one head) are worked on in blocks of up to three that share loads of keys and
+// values, which leaves every row's own order as it is.
 #pragma once
 
 #include <cstddef>
@@ -32,13 +33,24 @@ inline typename V::F load_kv(const std::byte* row, std::int64_t i) {
   }
 }
 
-// Where the keys and values of a tile lie; `count` of them exist, and at least the next multiple of
-// four is readable.
+// Where the keys and values of a tile lie: those in [begin, end) exist, and keys are readable from
+// the multiple of four before `begin` to the one after `end`.
 struct KvTile {
   const std::byte* keys[kAttentionTileKeys];
   const std::byte* values[kAttentionTileKeys];
-  std::int32_t count;
+  std::int32_t begin;
+  std::int32_t end;
 };
+
+// The keys of a tile that a row sees: [first, end), counted from the tile's start.
+struct KeyRange {
+  std::int32_t first;
+  std::int32_t end;
+};
+
+[[gnu::always_inline]] inline bool operator==(const KeyRange& a, const KeyRange& b) {
+  return a.first == b.first && a.end == b.end;
+}
 
 struct AttentionRows {
   std::int64_t stride;
@@ -54,13 +66,13 @@ struct AttentionRows {
 inline constexpr int kBlockRows = 3;
 inline constexpr std::int64_t kTileStride = kAttentionTileKeys;  // of a row of weights
 
-// scores[r][key] = queries[r] . keys[key] for keys below `visible`, rounded up to a multiple of 4.
+// scores[r][key] = queries[r] . keys[key] for the keys of `range`, widened to multiples of 4.
 template <class V, KvRows kRows, int R>
 inline void score_rows(const AttentionRows& rows, std::int64_t first, const KvTile& tile,
-                       std::int32_t visible, float* scores) {
+                       KeyRange range, float* scores) {
   using F = typename V::F;
   const float* const queries = rows.queries + first * rows.stride;
-  for (std::int32_t key = 0; key < visible; key += 4) {
+  for (std::int32_t key = range.first / 4 * 4; key < range.end; key += 4) {
     F sums[R][4];
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
@@ -88,7 +100,7 @@ inline void score_rows(const AttentionRows& rows, std::int64_t first, const KvTi
 // Turns a row's scores into weights, relative to the largest score so far, and brings what has been
 // summed to the same base.
 template <class V>
-inline void weigh_scores(const AttentionRows& rows, std::int64_t row, std::int32_t visible,
+inline void weigh_scores(const AttentionRows& rows, std::int64_t row, KeyRange range,
                          float* scores) {
   using F = typename V::F;
   constexpr int kVectors = kAttentionTileKeys / V::kWidth;
@@ -99,7 +111,8 @@ inline void weigh_scores(const AttentionRows& rows, std::int64_t row, std::int32
   QUIRE_UNROLL
   for (int i = 0; i < kVectors; ++i) {
     const F scaled = V::mul(V::load(scores + i * V::kWidth), scale);
-    x[i] = V::keep_first(scaled, visible - i * V::kWidth, lowest);
+    x[i] = V::keep_first(scaled, range.end - i * V::kWidth, lowest);
+    x[i] = V::keep_first(lowest, range.first - i * V::kWidth, x[i]);
     largest = V::max(x[i], largest);
   }
   const float tile_maximum = V::largest(largest);
@@ -130,7 +143,7 @@ inline void weigh_scores(const AttentionRows& rows, std::int64_t row, std::int32
 // sums[r] += weights[r][key] * values[key], key by key, for kVectors vectors from column i.
 template <class V, KvRows kRows, int R, int kVectors>
 inline void add_columns(const AttentionRows& rows, std::int64_t first, const KvTile& tile,
-                        std::int32_t visible, const float* weights, std::int64_t i) {
+                        KeyRange range, const float* weights, std::int64_t i) {
   using F = typename V::F;
   float* const to = rows.sums + first * rows.stride + i;
   F sums[R][kVectors];
@@ -139,7 +152,7 @@ inline void add_columns(const AttentionRows& rows, std::int64_t first, const KvT
     QUIRE_UNROLL
     for (int v = 0; v < kVectors; ++v) sums[r][v] = V::load(to + r * rows.stride + v * V::kWidth);
   }
-  for (std::int32_t key = 0; key < visible; ++key) {
+  for (std::int32_t key = range.first; key < range.end; ++key) {
     F weight[R];
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) weight[r] = V::set1(weights[r * kTileStride + key]);
@@ -157,22 +170,22 @@ inline void add_columns(const AttentionRows& rows, std::int64_t first, const KvT
   }
 }
 
-// A tile of keys for R rows that see the same `visible` of them.
+// A tile of keys for R rows that see the same of them.
 template <class V, KvRows kRows, int R>
 inline void attend_block(const AttentionRows& rows, std::int64_t first, const KvTile& tile,
-                         std::int32_t visible) {
+                         KeyRange range) {
   static_assert(R <= kBlockRows);
   float* const scores = rows.weights;
-  score_rows<V, kRows, R>(rows, first, tile, visible, scores);
+  score_rows<V, kRows, R>(rows, first, tile, range, scores);
   for (int r = 0; r < R; ++r) {
-    weigh_scores<V>(rows, first + r, visible, scores + r * kTileStride);
+    weigh_scores<V>(rows, first + r, range, scores + r * kTileStride);
   }
   std::int64_t i = 0;
   for (; i + 4 * V::kWidth <= rows.padded_dim; i += 4 * V::kWidth) {
-    add_columns<V, kRows, R, 4>(rows, first, tile, visible, scores, i);
+    add_columns<V, kRows, R, 4>(rows, first, tile, range, scores, i);
   }
   for (; i < rows.padded_dim; i += V::kWidth) {
-    add_columns<V, kRows, R, 1>(rows, first, tile, visible, scores, i);
+    add_columns<V, kRows, R, 1>(rows, first, tile, range, scores, i);
   }
 }
 
@@ -180,49 +193,64 @@ inline void attend_block(const AttentionRows& rows, std::int64_t first, const Kv
 template <class V, KvRows kRows>
 inline void attend_tile(const AttentionRows& rows, const AttentionTask& task, std::int32_t group,
                         const KvTile& tile, std::int32_t tile_begin) {
-  const auto visible_to = [&](std::int32_t row) {
-    const std::int32_t keys = task.first_position + row / group - tile_begin + 1;
-    return keys < kAttentionTileKeys ? keys : kAttentionTileKeys;
+  const std::int32_t window = task.args->window;
+  const auto range_of = [&](std::int32_t row) {
+    const std::int32_t position = task.first_position + row / group;
+    const std::int32_t first = first_visible_key(window, position) - tile_begin;
+    const std::int32_t end = position - tile_begin + 1;
+    return KeyRange{first > 0 ? first : 0, end < kAttentionTileKeys ? end : kAttentionTileKeys};
   };
-  const std::int32_t end = (task.query_end - task.query_begin) * group;
+  std::int32_t end = (task.query_end - task.query_begin) * group;
+  if (window > 0) {  // without the queries whose window starts behind the tile
+    const std::int64_t queries =
+        std::int64_t{tile_begin} + kAttentionTileKeys + window - 1 - task.first_position;
+    if (queries * group < end) end = static_cast<std::int32_t>(queries * group);
+  }
   const std::int32_t hidden = tile_begin - task.first_position;  // queries before the tile
   std::int32_t row = hidden > 0 ? hidden * group : 0;
   while (row < end) {
-    const std::int32_t visible = visible_to(row);
+    const KeyRange range = range_of(row);
     std::int32_t block = end - row == 4 ? 2 : (end - row < kBlockRows ? end - row : kBlockRows);
-    while (visible_to(row + block - 1) != visible) --block;
+    while (!(range_of(row + block - 1) == range)) --block;
     if (block == 3) {
-      attend_block<V, kRows, 3>(rows, row, tile, visible);
+      attend_block<V, kRows, 3>(rows, row, tile, range);
     } else if (block == 2) {
-      attend_block<V, kRows, 2>(rows, row, tile, visible);
+      attend_block<V, kRows, 2>(rows, row, tile, range);
     } else {
-      attend_block<V, kRows, 1>(rows, row, tile, visible);
+      attend_block<V, kRows, 1>(rows, row, tile, range);
     }
     row += block;
   }
 }
 
-// Points `tile` at the keys [tile_begin, tile_begin + count) in the cache.
+// Makes what is read beyond [begin, end) readable; no arithmetic uses it.
+inline __attribute__((always_inline)) void pad_tile(KvTile& tile) {
+  for (std::int32_t key = tile.begin; key % 4 != 0;) tile.keys[--key] = tile.keys[tile.begin];
+  for (std::int32_t key = tile.end; key % 4 != 0; ++key) tile.keys[key] = tile.keys[tile.end - 1];
+}
+
+// Points `tile` at its keys [begin, end) in the cache.
 inline __attribute__((always_inline)) void find_tile(const AttentionTask& task,
-                                                     std::int32_t tile_begin, std::int32_t count,
-                                                     KvTile& tile) {
+                                                     std::int32_t tile_begin, std::int32_t begin,
+                                                     std::int32_t end, KvTile& tile) {
   const KvLayout& layout = task.args->layout;
   const std::uint64_t row_bytes = layout.row_bytes();
-  std::int32_t index = tile_begin / layout.block_size;
-  std::int32_t slot = tile_begin % layout.block_size;
-  tile.count = count;
-  for (std::int32_t key = 0; key < count; ++index, slot = 0) {
+  std::int32_t index = (tile_begin + begin) / layout.block_size;
+  std::int32_t slot = (tile_begin + begin) % layout.block_size;
+  tile.begin = begin;
+  tile.end = end;
+  for (std::int32_t key = begin; key < end; ++index, slot = 0) {
     const BlockId block = task.block_table[index];
     const std::byte* k = task.args->kv + layout.key_offset(block, task.kv_head, slot);
     const std::byte* v = task.args->kv + layout.value_offset(block, task.kv_head, slot);
-    for (; slot < layout.block_size && key < count; ++slot, ++key) {
+    for (; slot < layout.block_size && key < end; ++slot, ++key) {
       tile.keys[key] = k;
       tile.values[key] = v;
       k += row_bytes;
       v += row_bytes;
     }
   }
-  for (std::int32_t key = count; key % 4 != 0; ++key) tile.keys[key] = tile.keys[count - 1];
+  pad_tile(tile);
 }
 
 // One head as floats, padded with zeros to whole vectors.
@@ -246,7 +274,7 @@ template <class V, KvRows kRows>
 inline void widen_tile(std::int32_t head_dim, std::int64_t stride, float* scratch, KvTile& tile) {
   float* key_rows = scratch;
   float* value_rows = scratch + kAttentionTileKeys * stride;
-  for (std::int32_t key = 0; key < tile.count; ++key) {
+  for (std::int32_t key = tile.begin; key < tile.end; ++key) {
     widen_head<V, kRows>(tile.keys[key], head_dim, key_rows);
     widen_head<V, kRows>(tile.values[key], head_dim, value_rows);
     tile.keys[key] = reinterpret_cast<const std::byte*>(key_rows);
@@ -254,9 +282,7 @@ inline void widen_tile(std::int32_t head_dim, std::int64_t stride, float* scratc
     key_rows += stride;
     value_rows += stride;
   }
-  for (std::int32_t key = tile.count; key % 4 != 0; ++key) {
-    tile.keys[key] = tile.keys[tile.count - 1];
-  }
+  pad_tile(tile);
 }
 
 template <class V, KvRows kRows>
@@ -296,11 +322,13 @@ inline void attend(const AttentionTask& task) {
   // Whole vectors can be read in place; bfloat16 is widened once where enough rows share it.
   const bool in_place =
       head_dim % V::kWidth == 0 && (kRows == KvRows::kF32 || num_rows <= kMaxRowsInPlace);
+  const std::int32_t first = first_visible_key(args.window, task.first_position);
   const auto end = static_cast<std::int32_t>(task.first_position + queries);
-  for (std::int32_t begin = 0; begin < end; begin += kAttentionTileKeys) {
+  for (std::int32_t begin = first / kAttentionTileKeys * kAttentionTileKeys; begin < end;
+       begin += kAttentionTileKeys) {
     KvTile tile;
-    find_tile(task, begin, end - begin < kAttentionTileKeys ? end - begin : kAttentionTileKeys,
-              tile);
+    find_tile(task, begin, first > begin ? first - begin : 0,
+              end - begin < kAttentionTileKeys ? end - begin : kAttentionTileKeys, tile);
     if (in_place) {
       attend_tile<V, kRows>(rows, task, group, tile, begin);
     } else {

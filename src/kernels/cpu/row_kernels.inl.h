@@ -11,7 +11,8 @@
 
 namespace quire {
 
-template <class V>
+// kAdd: to what `out` holds. `out` may be `x`.
+template <class V, bool kAdd>
 inline void vec_rms_norm(const float* x, const float* weight, float epsilon, std::int64_t cols,
                          float* out) {
   using F = typename V::F;
@@ -37,31 +38,49 @@ inline void vec_rms_norm(const float* x, const float* weight, float epsilon, std
   const float sum = V::sum(V::add(V::add(sums[0], sums[1]), V::add(sums[2], sums[3])));
   const F scale = V::set1(1.0F / __builtin_sqrtf(sum / static_cast<float>(cols) + epsilon));
   for (i = 0; i + V::kWidth <= cols; i += V::kWidth) {
-    V::store(out + i, V::mul(V::mul(V::load(x + i), scale), V::load(weight + i)));
+    F v = V::mul(V::mul(V::load(x + i), scale), V::load(weight + i));
+    if constexpr (kAdd) v = V::add(V::load(out + i), v);
+    V::store(out + i, v);
   }
   if (rest != 0) {
-    const F v = V::mul(V::load_first(x + i, rest), scale);
-    V::store_first(out + i, V::mul(v, V::load_first(weight + i, rest)), rest);
+    F v = V::mul(V::mul(V::load_first(x + i, rest), scale), V::load_first(weight + i, rest));
+    if constexpr (kAdd) v = V::add(V::load_first(out + i, rest), v);
+    V::store_first(out + i, v, rest);
   }
 }
 
+// x * sigmoid(t) * up. SiLU is t = x, and the tanh form of GELU t = 2 sqrt(2 / pi) (x + 0.044715
+// x^3), because (1 + tanh(u)) / 2 = sigmoid(2 u).
 template <class V>
-inline typename V::F vec_silu_and_mul(typename V::F gate, typename V::F up) {
-  const typename V::F e = vec_exp<V>(V::sub(V::zero(), gate));
-  return V::mul(V::div(gate, V::add(V::set1(1.0F), e)), up);
-}
+struct Silu {
+  using F = typename V::F;
+  static F apply(F gate, F up) {
+    const F e = vec_exp<V>(V::sub(V::zero(), gate));
+    return V::mul(V::div(gate, V::add(V::set1(1.0F), e)), up);
+  }
+};
 
 template <class V>
-inline void vec_silu_and_mul_row(const float* gate, const float* up, std::int64_t width,
+struct GeluTanh {
+  using F = typename V::F;
+  static F apply(F gate, F up) {
+    const F cube = V::mul(V::mul(gate, gate), gate);
+    const F t = V::mul(V::fma(cube, V::set1(0.044715F), gate), V::set1(-1.5957691216057307F));
+    return V::mul(V::div(gate, V::add(V::set1(1.0F), vec_exp<V>(t))), up);
+  }
+};
+
+template <class V, class Activation>
+inline void vec_activate_and_mul(const float* gate, const float* up, std::int64_t width,
                                  float* out) {
   std::int64_t i = 0;
   for (; i + V::kWidth <= width; i += V::kWidth) {
-    V::store(out + i, vec_silu_and_mul<V>(V::load(gate + i), V::load(up + i)));
+    V::store(out + i, Activation::apply(V::load(gate + i), V::load(up + i)));
   }
   const int rest = static_cast<int>(width - i);
   if (rest != 0) {
     V::store_first(out + i,
-                   vec_silu_and_mul<V>(V::load_first(gate + i, rest), V::load_first(up + i, rest)),
+                   Activation::apply(V::load_first(gate + i, rest), V::load_first(up + i, rest)),
                    rest);
   }
 }

@@ -28,7 +28,7 @@ void attend(const AttentionTask& task, const float* query, std::int32_t position
   double largest = -std::numeric_limits<double>::infinity();
   double total = 0.0;
   for (std::int32_t i = 0; i < layout.head_dim; ++i) sums[i] = 0.0;
-  for (std::int32_t key = 0; key <= position; ++key) {
+  for (std::int32_t key = first_visible_key(args.window, position); key <= position; ++key) {
     const BlockId block = task.block_table[key / layout.block_size];
     const std::int32_t slot = key % layout.block_size;
     const std::byte* const k = args.kv + layout.key_offset(block, task.kv_head, slot);

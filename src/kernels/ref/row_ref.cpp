@@ -9,18 +9,40 @@
 namespace quire {
 namespace {
 
-void rms_norm(const float* x, const float* weight, float epsilon, std::int64_t cols, float* out) {
+// The factor that brings a row to a root mean square of one.
+double rms_scale(const float* x, float epsilon, std::int64_t cols) {
   double sum = 0.0;
   for (std::int64_t i = 0; i < cols; ++i) sum += double{x[i]} * double{x[i]};
-  const double scale = 1.0 / std::sqrt(sum / static_cast<double>(cols) + double{epsilon});
+  return 1.0 / std::sqrt(sum / static_cast<double>(cols) + double{epsilon});
+}
+
+void rms_norm(const float* x, const float* weight, float epsilon, std::int64_t cols, float* out) {
+  const double scale = rms_scale(x, epsilon, cols);
   for (std::int64_t i = 0; i < cols; ++i) {
     out[i] = static_cast<float>(double{x[i]} * scale * double{weight[i]});
+  }
+}
+
+void rms_norm_and_add(const float* x, const float* weight, float epsilon, std::int64_t cols,
+                      float* out) {
+  const double scale = rms_scale(x, epsilon, cols);
+  for (std::int64_t i = 0; i < cols; ++i) {
+    out[i] = static_cast<float>(double{out[i]} + double{x[i]} * scale * double{weight[i]});
   }
 }
 
 void silu_and_mul(const float* gate, const float* up, std::int64_t width, float* out) {
   for (std::int64_t i = 0; i < width; ++i) {
     out[i] = static_cast<float>(double{gate[i]} / (1.0 + std::exp(-double{gate[i]})) * up[i]);
+  }
+}
+
+void gelu_tanh_and_mul(const float* gate, const float* up, std::int64_t width, float* out) {
+  constexpr double kTwiceSqrtTwoOverPi = 1.5957691216057307118;  // (1 + tanh u) / 2 = sigmoid(2 u)
+  for (std::int64_t i = 0; i < width; ++i) {
+    const double x = gate[i];
+    const double gelu = x / (1.0 + std::exp(-kTwiceSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
+    out[i] = static_cast<float>(gelu * up[i]);
   }
 }
 
@@ -88,7 +110,9 @@ void argmax_and_log_sum_exp(const float* logits, std::int64_t cols, std::int32_t
 RowKernels ref_row_kernels() {
   RowKernels kernels;
   kernels.rms_norm = rms_norm;
+  kernels.rms_norm_and_add = rms_norm_and_add;
   kernels.silu_and_mul = silu_and_mul;
+  kernels.gelu_tanh_and_mul = gelu_tanh_and_mul;
   kernels.rope_and_cache = rope_and_cache;
   kernels.attention = ref_attention;
   kernels.argmax_and_log_sum_exp = argmax_and_log_sum_exp;

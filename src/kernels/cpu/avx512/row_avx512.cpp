@@ -7,8 +7,10 @@
 namespace quire {
 
 void set_avx512_rows(RowKernels& kernels) {
-  kernels.rms_norm = vec_rms_norm<Vec16>;
-  kernels.silu_and_mul = vec_silu_and_mul_row<Vec16>;
+  kernels.rms_norm = vec_rms_norm<Vec16, false>;
+  kernels.rms_norm_and_add = vec_rms_norm<Vec16, true>;
+  kernels.silu_and_mul = vec_activate_and_mul<Vec16, Silu<Vec16>>;
+  kernels.gelu_tanh_and_mul = vec_activate_and_mul<Vec16, GeluTanh<Vec16>>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec16>;
   kernels.attention = vec_attention<Vec16>;
   kernels.argmax_and_log_sum_exp = vec_argmax_and_log_sum_exp<Vec16>;
