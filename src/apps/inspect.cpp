@@ -57,7 +57,7 @@ void print_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   report["head_dim"] = spec.head_dim;
   report["vocab_size"] = spec.vocab_size;
   report["max_position_embeddings"] = spec.max_position_embeddings;
-  report["rope_theta"] = spec.rope_theta;
+  report["rope_theta"] = spec.ropes[0].theta;
   report["rms_norm_eps"] = spec.rms_norm_eps;
   report["tie_word_embeddings"] = spec.tie_word_embeddings;
   report["chat_template"] = bundle.text.chat_template.has_value();
@@ -100,7 +100,7 @@ void print_text(const ModelBundle& bundle, const Result<EngineSizes>& sizes, boo
   line("attention", fmt::format("{} heads over {} KV heads of {}", spec.num_heads,
                                 spec.num_kv_heads, spec.head_dim));
   line("positions",
-       fmt::format("up to {}, rope base {}", spec.max_position_embeddings, spec.rope_theta));
+       fmt::format("up to {}, rope base {}", spec.max_position_embeddings, spec.ropes[0].theta));
   line("vocabulary",
        fmt::format("{}{}", spec.vocab_size, spec.tie_word_embeddings ? ", embeddings tied" : ""));
   line("chat template", bundle.text.chat_template ? "yes" : "no");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tensor/float_convert.h"
+
 namespace quire {
 
 Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
@@ -24,7 +26,17 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {
   embedding(ctx.ops, embedding_, ctx.tokens.token_ids, ctx.tokens.num_tokens, hidden);
+  if (spec_.embedding_scale != 1.0) {
+    scale_in_place(ctx.ops, embedding_scale(ctx.activation_mode),
+                   ctx.tokens.num_tokens * spec_.hidden_size, hidden);
+  }
   stack_.forward(ctx, hidden);
+}
+
+float Model::embedding_scale(ActivationMode mode) const {
+  const auto scale = static_cast<float>(spec_.embedding_scale);
+  const bool bf16 = mode != ActivationMode::kFloat32 && embedding_.layout() == WeightLayout::kBF16;
+  return bf16 ? bf16_to_float(float_to_bf16(scale)) : scale;
 }
 
 void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,

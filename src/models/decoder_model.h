@@ -26,7 +26,8 @@ class Model {
                                              const LoadProgress& progress);
 
   const DecoderSpec& spec() const { return spec_; }
-  std::uint64_t weight_bytes() const { return weight_bytes_; }  // packed, in memory
+  // In memory: packed matrices, vectors and rotary tables.
+  std::uint64_t weight_bytes() const { return weight_bytes_; }
 
   // Bytes of arena that forward() takes for a step of `rows` tokens, `hidden` not included.
   static std::uint64_t arena_bytes(const DecoderSpec& spec, std::int64_t rows);
@@ -42,6 +43,10 @@ class Model {
  private:
   Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
         std::vector<float> final_norm, DecoderStack stack, std::uint64_t weight_bytes);
+
+  // The reference rounds the scale to the type that it computes in: bfloat16 for checkpoints of
+  // that type, unless float32 is asked for.
+  float embedding_scale(ActivationMode mode) const;
 
   DecoderSpec spec_;
   PackedWeight embedding_;

@@ -28,18 +28,33 @@ Shape expected_shape(const DecoderSpec& spec, TensorRole role) {
       return {spec.vocab_size, spec.hidden_size};
     case TensorRole::kFinalNorm:
     case TensorRole::kInputNorm:
-    case TensorRole::kPostNorm:
+    case TensorRole::kAttentionBias:
+    case TensorRole::kAttentionOutputNorm:
+    case TensorRole::kMlpNorm:
+    case TensorRole::kDownBias:
+    case TensorRole::kMlpOutputNorm:
       return {spec.hidden_size};
     case TensorRole::kQuery:
       return {spec.q_width(), spec.hidden_size};
     case TensorRole::kKey:
     case TensorRole::kValue:
       return {spec.kv_width(), spec.hidden_size};
+    case TensorRole::kQueryBias:
+      return {spec.q_width()};
+    case TensorRole::kKeyBias:
+    case TensorRole::kValueBias:
+      return {spec.kv_width()};
+    case TensorRole::kQueryNorm:
+    case TensorRole::kKeyNorm:
+      return {spec.head_dim};
     case TensorRole::kAttentionOutput:
       return {spec.hidden_size, spec.q_width()};
     case TensorRole::kGate:
     case TensorRole::kUp:
       return {spec.intermediate_size, spec.hidden_size};
+    case TensorRole::kGateBias:
+    case TensorRole::kUpBias:
+      return {spec.intermediate_size};
     case TensorRole::kDown:
       return {spec.hidden_size, spec.intermediate_size};
   }
@@ -50,7 +65,7 @@ std::vector<ExpectedTensor> expected_tensors(const DecoderSpec& spec) {
   std::vector<ExpectedTensor> expected;
   for (int i = 0; i < kNumTensorRoles; ++i) {
     const auto role = static_cast<TensorRole>(i);
-    if (role == TensorRole::kOutput && spec.tie_word_embeddings) continue;
+    if (!spec.has(role)) continue;
     const std::int64_t layers = role <= TensorRole::kOutput ? 1 : spec.num_layers;
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       expected.push_back({spec.names->name(role, layer), expected_shape(spec, role)});
@@ -62,6 +77,8 @@ std::vector<ExpectedTensor> expected_tensors(const DecoderSpec& spec) {
 // Tensors that some exporters write and that carry nothing a model computes with.
 bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
   if (name.ends_with(".rotary_emb.inv_freq")) return true;  // recomputed from rope_theta
+  // Read with the configuration, into the spec.
+  if (name == "rope_freqs.weight") return spec.ropes[0].scaling == RopeScaling::kFactors;
   return spec.tie_word_embeddings && name == spec.names->name(TensorRole::kOutput);
 }
 
@@ -74,23 +91,26 @@ class Loader {
     for (const TensorInfo& tensor : source.tensors()) total_ += tensor.data.size();
   }
 
-  std::uint64_t packed_bytes() const { return packed_; }
+  std::uint64_t bytes() const { return bytes_; }  // in memory, of all that was loaded
 
-  Result<std::vector<float>> vector(TensorRole role, std::int64_t layer = 0) {
-    const TensorInfo& tensor = *source_.find(spec_.names->name(role, layer));
-    std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
-    if (!encoded_row_bytes(tensor.encoding, tensor.shape[0])) {
-      return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
-                                           tensor.file, tensor.name, tensor.shape[0],
-                                           encoding_traits(tensor.encoding).name));
+  // The vectors of `roles`, one after the other; empty where the model has none of them.
+  Result<std::vector<float>> vector(std::initializer_list<TensorRole> roles,
+                                    std::int64_t layer = 0) {
+    std::vector<float> values;
+    for (const TensorRole role : roles) {
+      if (spec_.has(role)) QUIRE_RETURN_IF_ERROR(append(role, layer, values));
     }
-    decode_row(tensor.encoding, tensor.data.data(), tensor.shape[0], values.data());
-    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
-      return Status::bad_model(
-          fmt::format("{}: tensor {} has values that are not finite", tensor.file, tensor.name),
-          "fetch the file again");
+    bytes_ += values.size() * sizeof(float);
+    return values;
+  }
+
+  // A norm's weights, as the kernels multiply with them.
+  Result<std::vector<float>> norm(TensorRole role, std::int64_t layer = 0) {
+    QUIRE_ASSIGN_OR_RETURN(auto values, vector({role}, layer));
+    const auto offset = static_cast<float>(spec_.norm_weight_offset);
+    if (offset != 0.0F) {
+      for (float& value : values) value += offset;
     }
-    report(tensor);
     return values;
   }
 
@@ -118,7 +138,7 @@ class Loader {
             fmt::format("{}: tensor {}: {}", tensors[i]->file, tensors[i]->name, status.message()),
             status.remedy());
       }
-      packed_ += weight->size_bytes();
+      bytes_ += weight->size_bytes();
       packed.push_back(std::move(weight).value());
     }
     for (const TensorInfo* tensor : tensors) report(*tensor);
@@ -131,6 +151,26 @@ class Loader {
   }
 
  private:
+  Status append(TensorRole role, std::int64_t layer, std::vector<float>& values) {
+    const TensorInfo& tensor = *source_.find(spec_.names->name(role, layer));
+    const std::size_t begin = values.size();
+    values.resize(begin + static_cast<std::size_t>(tensor.shape[0]));
+    if (!encoded_row_bytes(tensor.encoding, tensor.shape[0])) {
+      return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
+                                           tensor.file, tensor.name, tensor.shape[0],
+                                           encoding_traits(tensor.encoding).name));
+    }
+    decode_row(tensor.encoding, tensor.data.data(), tensor.shape[0], values.data() + begin);
+    if (!std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin), values.end(),
+                     [](float v) { return std::isfinite(v); })) {
+      return Status::bad_model(
+          fmt::format("{}: tensor {} has values that are not finite", tensor.file, tensor.name),
+          "fetch the file again");
+    }
+    report(tensor);
+    return {};
+  }
+
   void report(const TensorInfo& tensor) {
     done_ += tensor.data.size();
     if (progress_) progress_(done_, total_);
@@ -142,24 +182,46 @@ class Loader {
   const LoadProgress& progress_;
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
-  std::uint64_t packed_ = 0;
+  std::uint64_t bytes_ = 0;
 };
 
-Result<DecoderLayer> load_layer(const DecoderSpec& spec, Loader& loader, std::int64_t layer) {
-  const auto epsilon = static_cast<float>(spec.rms_norm_eps);
+Result<AttentionBlock> load_attention(const DecoderSpec& spec, Loader& loader, std::int64_t layer) {
   const AttentionShape shape = {.num_heads = static_cast<std::int32_t>(spec.num_heads),
                                 .num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
-                                .head_dim = static_cast<std::int32_t>(spec.head_dim)};
+                                .head_dim = static_cast<std::int32_t>(spec.head_dim),
+                                .scale = static_cast<float>(spec.attention_scale),
+                                .window = spec.layers[static_cast<std::size_t>(layer)].window};
   using enum TensorRole;
-  QUIRE_ASSIGN_OR_RETURN(auto input_norm, loader.vector(kInputNorm, layer));
-  QUIRE_ASSIGN_OR_RETURN(auto qkv, loader.matrices({kQuery, kKey, kValue}, layer));
-  QUIRE_ASSIGN_OR_RETURN(auto output, loader.matrix(kAttentionOutput, layer));
-  QUIRE_ASSIGN_OR_RETURN(auto post_norm, loader.vector(kPostNorm, layer));
-  QUIRE_ASSIGN_OR_RETURN(auto gate_up, loader.matrices({kGate, kUp}, layer));
-  QUIRE_ASSIGN_OR_RETURN(auto down, loader.matrix(kDown, layer));
-  return DecoderLayer{
-      AttentionBlock(shape, std::move(input_norm), epsilon, std::move(qkv), std::move(output)),
-      MlpBlock(std::move(post_norm), epsilon, std::move(gate_up), std::move(down))};
+  AttentionWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.norm, loader.norm(kInputNorm, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQuery, kKey, kValue}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
+                         loader.vector({kQueryBias, kKeyBias, kValueBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.norm(kQueryNorm, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm(kKeyNorm, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kAttentionOutput, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output_bias, loader.vector({kAttentionBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output_norm, loader.norm(kAttentionOutputNorm, layer));
+  return AttentionBlock(shape, static_cast<float>(spec.rms_norm_eps), std::move(weights));
+}
+
+Result<MlpBlock> load_mlp(const DecoderSpec& spec, Loader& loader, std::int64_t layer) {
+  using enum TensorRole;
+  MlpWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.norm, loader.norm(kMlpNorm, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.gate_up, loader.matrices({kGate, kUp}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.gate_up_bias, loader.vector({kGateBias, kUpBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output_norm, loader.norm(kMlpOutputNorm, layer));
+  return MlpBlock(spec.activation, static_cast<float>(spec.rms_norm_eps), std::move(weights));
+}
+
+Result<DecoderLayer> load_layer(const DecoderSpec& spec, Loader& loader, std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(auto attention, load_attention(spec, loader, layer));
+  QUIRE_ASSIGN_OR_RETURN(auto mlp, load_mlp(spec, loader, layer));
+  const std::int32_t rope = spec.layers[static_cast<std::size_t>(layer)].rope;
+  return DecoderLayer{std::move(attention), std::move(mlp), static_cast<std::size_t>(rope)};
 }
 
 }  // namespace
@@ -204,18 +266,22 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
   if (!spec.tie_word_embeddings) {
     QUIRE_ASSIGN_OR_RETURN(output, loader.matrix(TensorRole::kOutput));
   }
-  QUIRE_ASSIGN_OR_RETURN(auto final_norm, loader.vector(TensorRole::kFinalNorm));
+  QUIRE_ASSIGN_OR_RETURN(auto final_norm, loader.norm(TensorRole::kFinalNorm));
   std::vector<DecoderLayer> layers;
   layers.reserve(static_cast<std::size_t>(spec.num_layers));
   for (std::int64_t i = 0; i < spec.num_layers; ++i) {
     QUIRE_ASSIGN_OR_RETURN(auto layer, load_layer(spec, loader, i));
     layers.push_back(std::move(layer));
   }
-  RotaryTable rotary(max_positions, static_cast<std::int32_t>(spec.head_dim), spec.rope_theta,
-                     spec.rope_style);
+  std::vector<RotaryTable> rotaries;
+  for (const RopeSpec& rope : spec.ropes) {
+    rotaries.emplace_back(max_positions, static_cast<std::int32_t>(spec.head_dim), rope,
+                          spec.rope_style);
+  }
+  const std::uint64_t bytes = loader.bytes() + spec.rotary_bytes(max_positions);
   return std::unique_ptr<Model>(
       new Model(spec, std::move(embedding), std::move(output), std::move(final_norm),
-                DecoderStack(std::move(rotary), std::move(layers)), loader.packed_bytes()));
+                DecoderStack(std::move(rotaries), std::move(layers)), bytes));
 }
 
 }  // namespace quire

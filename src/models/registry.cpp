@@ -5,20 +5,27 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "models/gemma.h"
 #include "models/llama.h"
+#include "models/mistral.h"
+#include "models/qwen.h"
 
 namespace quire {
 namespace {
 
 struct ModelFamily {
   std::string_view hf_architecture;
-  std::string_view gguf_architecture;
+  std::string_view gguf_architecture;  // empty: GGUF files it under another family
   Result<DecoderSpec> (*from_config)(const JsonReader&);
   Result<DecoderSpec> (*from_gguf)(const GgufFile&);
 };
 
 constexpr std::array kFamilies = {
     ModelFamily{"LlamaForCausalLM", "llama", llama_from_config, llama_from_gguf},
+    ModelFamily{"MistralForCausalLM", "", mistral_from_config, nullptr},
+    ModelFamily{"Qwen2ForCausalLM", "qwen2", qwen2_from_config, qwen2_from_gguf},
+    ModelFamily{"Qwen3ForCausalLM", "qwen3", qwen3_from_config, qwen3_from_gguf},
+    ModelFamily{"Gemma3ForCausalLM", "gemma3", gemma3_from_config, gemma3_from_gguf},
 };
 
 Status unknown_architecture(std::string_view where, std::string_view name) {
@@ -55,7 +62,9 @@ Result<DecoderSpec> spec_from_config(const JsonReader& config) {
 Result<DecoderSpec> spec_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(const std::string name, file.get_string("general.architecture"));
   for (const ModelFamily& family : kFamilies) {
-    if (family.gguf_architecture == name) return family.from_gguf(file);
+    if (family.from_gguf != nullptr && family.gguf_architecture == name) {
+      return family.from_gguf(file);
+    }
   }
   return unknown_architecture(file.name(), name);
 }

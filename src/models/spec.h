@@ -5,32 +5,55 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/ops.h"
+#include "nn/mlp_block.h"
+#include "nn/rope_scaling.h"
 
 namespace quire {
 
-// The tensors of a decoder. Roles after kOutput exist once a layer.
+// The tensors of a decoder. Roles after kOutput exist once a layer; which of them a model has,
+// DecoderSpec::has() says.
 enum class TensorRole : std::uint8_t {
-  kEmbedding,        // [vocab_size, hidden_size]
-  kFinalNorm,        // [hidden_size]
-  kOutput,           // [vocab_size, hidden_size]; absent where embeddings are tied
-  kInputNorm,        // [hidden_size], before attention
-  kQuery,            // [num_heads * head_dim, hidden_size]
-  kKey,              // [num_kv_heads * head_dim, hidden_size]
-  kValue,            // as kKey
-  kAttentionOutput,  // [hidden_size, num_heads * head_dim]
-  kPostNorm,         // [hidden_size], before the MLP
-  kGate,             // [intermediate_size, hidden_size]
-  kUp,               // as kGate
-  kDown,             // [hidden_size, intermediate_size]
+  kEmbedding,            // [vocab_size, hidden_size]
+  kFinalNorm,            // [hidden_size]
+  kOutput,               // [vocab_size, hidden_size]; absent where embeddings are tied
+  kInputNorm,            // [hidden_size], before attention
+  kQuery,                // [num_heads * head_dim, hidden_size]
+  kKey,                  // [num_kv_heads * head_dim, hidden_size]
+  kValue,                // as kKey
+  kQueryBias,            // [num_heads * head_dim]
+  kKeyBias,              // [num_kv_heads * head_dim]
+  kValueBias,            // as kKeyBias
+  kQueryNorm,            // [head_dim]
+  kKeyNorm,              // [head_dim]
+  kAttentionOutput,      // [hidden_size, num_heads * head_dim]
+  kAttentionBias,        // [hidden_size], of kAttentionOutput
+  kAttentionOutputNorm,  // [hidden_size], after attention, before its residual is added
+  kMlpNorm,              // [hidden_size], before the MLP
+  kGate,                 // [intermediate_size, hidden_size]
+  kUp,                   // as kGate
+  kDown,                 // [hidden_size, intermediate_size]
+  kGateBias,             // [intermediate_size]
+  kUpBias,               // as kGateBias
+  kDownBias,             // [hidden_size]
+  kMlpOutputNorm,        // [hidden_size], after the MLP, before its residual is added
 };
-inline constexpr int kNumTensorRoles = 12;
+inline constexpr int kNumTensorRoles = 23;
 
-// Tensor names by role; "{}" stands for the layer's number.
+// Tensor names by role; "{}" stands for the layer's number. Empty: the family has no such tensor.
 struct TensorNames {
   std::string_view patterns[kNumTensorRoles];
   std::string name(TensorRole role, std::int64_t layer = 0) const;
+};
+
+// What one layer does differently from others.
+struct LayerSpec {
+  std::int32_t window = 0;  // keys that a query sees, its own the last of them; 0: all
+  std::int32_t rope = 0;    // index into DecoderSpec::ropes
+
+  bool operator==(const LayerSpec&) const = default;
 };
 
 struct DecoderSpec {
@@ -42,15 +65,28 @@ struct DecoderSpec {
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t vocab_size = 0;
-  std::int64_t max_position_embeddings = 0;  // tokens that the model was trained to reach
+  std::int64_t max_position_embeddings = 0;  // tokens that a sequence may reach
   double rms_norm_eps = 0;
-  double rope_theta = 0;
-  RopeStyle rope_style = RopeStyle::kHalves;
+  Activation activation = Activation::kSilu;
+  double attention_scale = 0;     // of the scores; 1 / sqrt(head_dim) in most families
+  double embedding_scale = 1;     // of the embeddings that enter the first layer
+  double norm_weight_offset = 0;  // added to the norms' weights: 1 where they are stored around 0
+  bool query_key_value_bias = false;
+  bool attention_output_bias = false;
+  bool mlp_bias = false;
+  bool query_key_norm = false;  // RMS norm of each query and key head, before rotation
+  bool sandwich_norm = false;   // RMS norm of what a block adds, too
   bool tie_word_embeddings = false;
+  RopeStyle rope_style = RopeStyle::kHalves;
+  std::vector<RopeSpec> ropes;         // the kinds of rotary positions that layers use
+  std::vector<LayerSpec> layers;       // [num_layers]
   const TensorNames* names = nullptr;  // static data of the family
 
   std::int64_t q_width() const { return num_heads * head_dim; }
   std::int64_t kv_width() const { return num_kv_heads * head_dim; }
+
+  // Whether a checkpoint of this model has tensors of this role.
+  bool has(TensorRole role) const;
 
   // Elements of keys and values that one token leaves in the cache, over all layers.
   std::int64_t kv_elements_per_token() const { return 2 * num_layers * kv_width(); }
@@ -59,6 +95,8 @@ struct DecoderSpec {
   std::uint64_t rotary_bytes(std::int64_t max_positions) const;
 
   // All sizes positive, within limits and consistent with each other; `where` names the source.
+  // validate_sizes() leaves out what families add last: ropes and layers.
+  Status validate_sizes(std::string_view where) const;
   Status validate(std::string_view where) const;
 };
 

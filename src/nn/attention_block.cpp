@@ -1,18 +1,14 @@
 #include "nn/attention_block.h"
 
 #include <array>
-#include <cmath>
 #include <utility>
+
+#include "nn/residual.h"
 
 namespace quire {
 
-AttentionBlock::AttentionBlock(AttentionShape shape, std::vector<float> norm, float epsilon,
-                               std::vector<PackedWeight> qkv, PackedWeight output)
-    : shape_(shape),
-      norm_(std::move(norm)),
-      epsilon_(epsilon),
-      qkv_(std::move(qkv)),
-      output_(std::move(output)) {}
+AttentionBlock::AttentionBlock(AttentionShape shape, float epsilon, AttentionWeights weights)
+    : shape_(shape), epsilon_(epsilon), weights_(std::move(weights)) {}
 
 std::uint64_t AttentionBlock::arena_bytes(const AttentionShape& shape, std::int64_t hidden_size,
                                           std::int64_t rows) {
@@ -20,26 +16,40 @@ std::uint64_t AttentionBlock::arena_bytes(const AttentionShape& shape, std::int6
          Arena::float_bytes(rows * shape.out_width());
 }
 
+void AttentionBlock::project_qkv(ForwardContext& ctx, const float* normed, float* qkv) const {
+  const std::int64_t rows = ctx.tokens.num_tokens;
+  const std::int64_t width = shape_.qkv_width();
+  std::array<MatmulPart, 3> parts;
+  std::int64_t column = 0;
+  for (std::size_t i = 0; i < weights_.qkv.size(); ++i) {
+    parts[i] = {.weight = &weights_.qkv[i],
+                .out = qkv + column,
+                .out_stride = width,
+                .bias = vector_or_null(weights_.qkv_bias, column)};
+    column += weights_.qkv[i].outputs();
+  }
+  matmul(ctx.ops, normed, static_cast<std::int64_t>(weights_.norm.size()), rows,
+         ctx.activation_mode, std::span(parts.data(), weights_.qkv.size()));
+  if (!weights_.q_norm.empty()) {
+    head_rms_norm(ctx.ops, qkv, width, weights_.q_norm.data(), epsilon_, rows, shape_.num_heads,
+                  shape_.head_dim);
+    head_rms_norm(ctx.ops, qkv + shape_.out_width(), width, weights_.k_norm.data(), epsilon_, rows,
+                  shape_.num_kv_heads, shape_.head_dim);
+  }
+}
+
 void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int layer,
                              float* hidden) const {
   const std::int64_t rows = ctx.tokens.num_tokens;
-  const auto hidden_size = static_cast<std::int64_t>(norm_.size());
+  const auto hidden_size = static_cast<std::int64_t>(weights_.norm.size());
   const std::int64_t qkv_width = shape_.qkv_width();
   const Arena::Scope scope(ctx.arena);
   float* normed = ctx.arena.floats(rows * hidden_size);
   float* qkv = ctx.arena.floats(rows * qkv_width);
   float* attended = ctx.arena.floats(rows * shape_.out_width());
 
-  rms_norm(ctx.ops, hidden, norm_.data(), epsilon_, rows, hidden_size, normed);
-
-  std::array<MatmulPart, 3> parts;
-  float* column = qkv;
-  for (std::size_t i = 0; i < qkv_.size(); ++i) {
-    parts[i] = {.weight = &qkv_[i], .out = column, .out_stride = qkv_width};
-    column += qkv_[i].outputs();
-  }
-  matmul(ctx.ops, normed, hidden_size, rows, ctx.activation_mode,
-         std::span(parts.data(), qkv_.size()));
+  rms_norm(ctx.ops, hidden, weights_.norm.data(), epsilon_, rows, hidden_size, normed);
+  project_qkv(ctx, normed, qkv);
 
   std::byte* kv = ctx.kv_layers[layer];
   rope_and_cache(ctx.ops, {.qkv = qkv,
@@ -56,14 +66,19 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int
             {.q = qkv,
              .q_stride = qkv_width,
              .num_heads = shape_.num_heads,
-             .scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim)),
+             .scale = shape_.scale,
+             .window = shape_.window,
              .layout = ctx.kv_layout,
              .kv = kv,
              .out = attended});
 
-  const MatmulPart out = {
-      .weight = &output_, .out = hidden, .out_stride = hidden_size, .accumulate = true};
-  matmul(ctx.ops, attended, shape_.out_width(), rows, ctx.activation_mode, std::span(&out, 1));
+  add_to_residual(ctx, attended,
+                  {.weight = &weights_.output,
+                   .bias = &weights_.output_bias,
+                   .norm = &weights_.output_norm,
+                   .epsilon = epsilon_,
+                   .mode = ctx.activation_mode},
+                  normed, hidden);
 }
 
 }  // namespace quire

@@ -1,6 +1,7 @@
 // Self-attention of one decoder layer, residual included: hidden +=
 // Wo(attend(rope(Wqkv(norm(x))))). Multi-head, grouped-query and multi-query attention differ only
-// in num_kv_heads.
+// in num_kv_heads. Biases, norms of query and key heads, a norm of the output (sandwich norms) and
+// a window are there where the weights and the shape say so.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,30 @@ struct AttentionShape {
   std::int32_t num_heads = 0;
   std::int32_t num_kv_heads = 0;
   std::int32_t head_dim = 0;
+  float scale = 0.0F;       // of the scores
+  std::int32_t window = 0;  // keys that a query sees; 0: all up to its own
 
   std::int64_t qkv_width() const { return (num_heads + 2L * num_kv_heads) * head_dim; }
   std::int64_t out_width() const { return static_cast<std::int64_t>(num_heads) * head_dim; }
 };
 
+// A vector that the checkpoint does not have is empty.
+struct AttentionWeights {
+  std::vector<float> norm;  // [hidden_size]
+  // One or more matrices whose outputs, side by side, are q, k and v: one packed matrix, or three
+  // where the checkpoint encodes them differently.
+  std::vector<PackedWeight> qkv;
+  std::vector<float> qkv_bias;  // [qkv_width]
+  std::vector<float> q_norm;    // [head_dim], before rotation
+  std::vector<float> k_norm;    // [head_dim]
+  PackedWeight output;
+  std::vector<float> output_bias;  // [hidden_size]
+  std::vector<float> output_norm;  // [hidden_size], before the residual is added
+};
+
 class AttentionBlock {
  public:
-  // `qkv` holds one or more matrices whose outputs, side by side, are q, k and v: one packed
-  // matrix, or three where the checkpoint encodes them differently.
-  AttentionBlock(AttentionShape shape, std::vector<float> norm, float epsilon,
-                 std::vector<PackedWeight> qkv, PackedWeight output);
+  AttentionBlock(AttentionShape shape, float epsilon, AttentionWeights weights);
 
   // Bytes of arena that forward() takes for `rows` rows.
   static std::uint64_t arena_bytes(const AttentionShape& shape, std::int64_t hidden_size,
@@ -36,11 +50,11 @@ class AttentionBlock {
   void forward(ForwardContext& ctx, const RotaryTable& rotary, int layer, float* hidden) const;
 
  private:
+  void project_qkv(ForwardContext& ctx, const float* normed, float* qkv) const;
+
   AttentionShape shape_;
-  std::vector<float> norm_;
   float epsilon_;
-  std::vector<PackedWeight> qkv_;
-  PackedWeight output_;
+  AttentionWeights weights_;
 };
 
 }  // namespace quire

@@ -4,13 +4,14 @@
 
 namespace quire {
 
-DecoderStack::DecoderStack(RotaryTable rotary, std::vector<DecoderLayer> layers)
-    : rotary_(std::move(rotary)), layers_(std::move(layers)) {}
+DecoderStack::DecoderStack(std::vector<RotaryTable> rotaries, std::vector<DecoderLayer> layers)
+    : rotaries_(std::move(rotaries)), layers_(std::move(layers)) {}
 
 void DecoderStack::forward(ForwardContext& ctx, float* hidden) const {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i].attention.forward(ctx, rotary_, static_cast<int>(i), hidden);
-    layers_[i].mlp.forward(ctx, hidden);
+    const DecoderLayer& layer = layers_[i];
+    layer.attention.forward(ctx, rotaries_[layer.rotary], static_cast<int>(i), hidden);
+    layer.mlp.forward(ctx, hidden);
   }
 }
 

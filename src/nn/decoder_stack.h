@@ -1,6 +1,7 @@
 // The layers of a decoder-only transformer, one after the other.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "nn/attention_block.h"
@@ -13,17 +14,18 @@ namespace quire {
 struct DecoderLayer {
   AttentionBlock attention;
   MlpBlock mlp;
+  std::size_t rotary = 0;  // which of the stack's tables
 };
 
 class DecoderStack {
  public:
-  DecoderStack(RotaryTable rotary, std::vector<DecoderLayer> layers);
+  DecoderStack(std::vector<RotaryTable> rotaries, std::vector<DecoderLayer> layers);
 
   // hidden: [num_tokens][hidden_size], updated in place by every layer in turn.
   void forward(ForwardContext& ctx, float* hidden) const;
 
  private:
-  RotaryTable rotary_;
+  std::vector<RotaryTable> rotaries_;
   std::vector<DecoderLayer> layers_;
 };
 

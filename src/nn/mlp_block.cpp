@@ -3,14 +3,12 @@
 #include <array>
 #include <utility>
 
+#include "nn/residual.h"
+
 namespace quire {
 
-MlpBlock::MlpBlock(std::vector<float> norm, float epsilon, std::vector<PackedWeight> gate_up,
-                   PackedWeight down)
-    : norm_(std::move(norm)),
-      epsilon_(epsilon),
-      gate_up_(std::move(gate_up)),
-      down_(std::move(down)) {}
+MlpBlock::MlpBlock(Activation activation, float epsilon, MlpWeights weights)
+    : activation_(activation), epsilon_(epsilon), weights_(std::move(weights)) {}
 
 std::uint64_t MlpBlock::arena_bytes(std::int64_t hidden_size, std::int64_t intermediate_size,
                                     std::int64_t rows) {
@@ -20,28 +18,38 @@ std::uint64_t MlpBlock::arena_bytes(std::int64_t hidden_size, std::int64_t inter
 
 void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
   const std::int64_t rows = ctx.tokens.num_tokens;
-  const auto hidden_size = static_cast<std::int64_t>(norm_.size());
-  const std::int64_t width = down_.inputs();
+  const auto hidden_size = static_cast<std::int64_t>(weights_.norm.size());
+  const std::int64_t width = weights_.down.inputs();
   const Arena::Scope scope(ctx.arena);
   float* normed = ctx.arena.floats(rows * hidden_size);
   float* gate_up = ctx.arena.floats(rows * 2 * width);
   float* gated = ctx.arena.floats(rows * width);
 
-  rms_norm(ctx.ops, hidden, norm_.data(), epsilon_, rows, hidden_size, normed);
+  rms_norm(ctx.ops, hidden, weights_.norm.data(), epsilon_, rows, hidden_size, normed);
 
   std::array<MatmulPart, 2> parts;
-  float* column = gate_up;
-  for (std::size_t i = 0; i < gate_up_.size(); ++i) {
-    parts[i] = {.weight = &gate_up_[i], .out = column, .out_stride = 2 * width};
-    column += gate_up_[i].outputs();
+  std::int64_t column = 0;
+  for (std::size_t i = 0; i < weights_.gate_up.size(); ++i) {
+    parts[i] = {.weight = &weights_.gate_up[i],
+                .out = gate_up + column,
+                .out_stride = 2 * width,
+                .bias = vector_or_null(weights_.gate_up_bias, column)};
+    column += weights_.gate_up[i].outputs();
   }
   matmul(ctx.ops, normed, hidden_size, rows, ctx.activation_mode,
-         std::span(parts.data(), gate_up_.size()));
-  silu_and_mul(ctx.ops, gate_up, rows, width, gated);
-
-  const MatmulPart down = {
-      .weight = &down_, .out = hidden, .out_stride = hidden_size, .accumulate = true};
-  matmul(ctx.ops, gated, width, rows, ctx.last_product_mode(), std::span(&down, 1));
+         std::span(parts.data(), weights_.gate_up.size()));
+  if (activation_ == Activation::kSilu) {
+    silu_and_mul(ctx.ops, gate_up, rows, width, gated);
+  } else {
+    gelu_tanh_and_mul(ctx.ops, gate_up, rows, width, gated);
+  }
+  add_to_residual(ctx, gated,
+                  {.weight = &weights_.down,
+                   .bias = &weights_.down_bias,
+                   .norm = &weights_.output_norm,
+                   .epsilon = epsilon_,
+                   .mode = ctx.last_product_mode()},
+                  normed, hidden);
 }
 
 }  // namespace quire

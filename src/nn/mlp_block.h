@@ -1,5 +1,6 @@
-// Gated MLP of one decoder layer (SwiGLU, Shazeer 2020), residual included:
-// hidden += Wdown(silu(Wgate(norm(x))) * Wup(norm(x))).
+// Gated MLP of one decoder layer (Shazeer 2020), residual included:
+// hidden += Wdown(act(Wgate(norm(x))) * Wup(norm(x))). Biases and a norm of the output (sandwich
+// norms) are there where the weights are.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,22 @@
 
 namespace quire {
 
+enum class Activation : std::uint8_t { kSilu, kGeluTanh };
+
+// A vector that the checkpoint does not have is empty.
+struct MlpWeights {
+  std::vector<float> norm;  // [hidden_size]
+  // One matrix of both, or two where the checkpoint encodes them differently.
+  std::vector<PackedWeight> gate_up;
+  std::vector<float> gate_up_bias;  // [2 * intermediate_size]
+  PackedWeight down;
+  std::vector<float> down_bias;    // [hidden_size]
+  std::vector<float> output_norm;  // [hidden_size], before the residual is added
+};
+
 class MlpBlock {
  public:
-  // `gate_up`: one matrix of both, or two where the checkpoint encodes them differently.
-  MlpBlock(std::vector<float> norm, float epsilon, std::vector<PackedWeight> gate_up,
-           PackedWeight down);
+  MlpBlock(Activation activation, float epsilon, MlpWeights weights);
 
   static std::uint64_t arena_bytes(std::int64_t hidden_size, std::int64_t intermediate_size,
                                    std::int64_t rows);
@@ -23,10 +35,9 @@ class MlpBlock {
   void forward(ForwardContext& ctx, float* hidden) const;
 
  private:
-  std::vector<float> norm_;
+  Activation activation_;
   float epsilon_;
-  std::vector<PackedWeight> gate_up_;
-  PackedWeight down_;
+  MlpWeights weights_;
 };
 
 }  // namespace quire

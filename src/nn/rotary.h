@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "nn/rope_scaling.h"
 
 namespace quire {
 
 class RotaryTable {
  public:
-  // Pair i of position p turns by p / theta^(2i / rotary_dim).
-  RotaryTable(std::int64_t max_positions, std::int32_t rotary_dim, double theta, RopeStyle style);
+  // Positions [0, max_positions) of heads whose first rotary_dim dimensions turn.
+  RotaryTable(std::int64_t max_positions, std::int32_t rotary_dim, const RopeSpec& rope,
+              RopeStyle style);
 
   static std::uint64_t bytes(std::int64_t max_positions, std::int32_t rotary_dim) {
     return static_cast<std::uint64_t>(max_positions) * static_cast<std::uint64_t>(rotary_dim) *

@@ -1,0 +1,145 @@
+#include "models/config_keys.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace quire {
+
+constexpr TensorNames kLlamaTensorNames = {{
+    "model.embed_tokens.weight",
+    "model.norm.weight",
+    "lm_head.weight",
+    "model.layers.{}.input_layernorm.weight",
+    "model.layers.{}.self_attn.q_proj.weight",
+    "model.layers.{}.self_attn.k_proj.weight",
+    "model.layers.{}.self_attn.v_proj.weight",
+    "model.layers.{}.self_attn.q_proj.bias",
+    "model.layers.{}.self_attn.k_proj.bias",
+    "model.layers.{}.self_attn.v_proj.bias",
+    "model.layers.{}.self_attn.q_norm.weight",
+    "model.layers.{}.self_attn.k_norm.weight",
+    "model.layers.{}.self_attn.o_proj.weight",
+    "model.layers.{}.self_attn.o_proj.bias",
+    "",
+    "model.layers.{}.post_attention_layernorm.weight",
+    "model.layers.{}.mlp.gate_proj.weight",
+    "model.layers.{}.mlp.up_proj.weight",
+    "model.layers.{}.mlp.down_proj.weight",
+    "model.layers.{}.mlp.gate_proj.bias",
+    "model.layers.{}.mlp.up_proj.bias",
+    "model.layers.{}.mlp.down_proj.bias",
+    "",
+}};
+
+namespace {
+
+Result<Activation> read_activation(const JsonReader& config, std::string_view key) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name, config.find_string(key));
+  if (!name) return Activation::kSilu;
+  if (*name == "silu" || *name == "swish") return Activation::kSilu;
+  if (*name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
+  return unsupported(config.where(), key, *name);
+}
+
+Status refuse_common(const JsonReader& config) {
+  QUIRE_RETURN_IF_ERROR(
+      refuse_keys(config, {"quantization_config", "attn_logit_softcapping",
+                           "final_logit_softcapping", "use_bidirectional_attention"}));
+  QUIRE_ASSIGN_OR_RETURN(const auto rotary, config.find_double("partial_rotary_factor"));
+  if (rotary.value_or(1.0) != 1.0) {
+    return unsupported(config.where(), "partial_rotary_factor", fmt::format("{}", *rotary));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto slices, config.find_int("pretraining_tp"));
+  if (slices.value_or(1) != 1) {
+    return unsupported(config.where(), "pretraining_tp", fmt::format("{}", *slices));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status unsupported(std::string_view where, std::string_view key, std::string_view value) {
+  return Status::unimplemented(
+      fmt::format("{}: {} = {} changes results and is not supported", where, key, value),
+      "use a checkpoint without it");
+}
+
+Status refuse_keys(const JsonReader& config, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    const json::value* value = config.find(key);
+    if (value == nullptr || (value->is_bool() && !value->get_bool())) continue;
+    return unsupported(config.where(), key, json::serialize(*value));
+  }
+  return {};
+}
+
+Result<DecoderSpec> read_common_config(const JsonReader& config, const ConfigDefaults& defaults) {
+  QUIRE_RETURN_IF_ERROR(refuse_common(config));
+  DecoderSpec spec;
+  QUIRE_ASSIGN_OR_RETURN(spec.activation, read_activation(config, defaults.activation_key));
+  QUIRE_ASSIGN_OR_RETURN(spec.num_layers, config.get_int("num_hidden_layers"));
+  QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, config.get_int("hidden_size"));
+  QUIRE_ASSIGN_OR_RETURN(spec.intermediate_size, config.get_int("intermediate_size"));
+  QUIRE_ASSIGN_OR_RETURN(spec.num_heads, config.get_int("num_attention_heads"));
+  QUIRE_ASSIGN_OR_RETURN(spec.vocab_size, config.get_int("vocab_size"));
+  QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, config.get_int("max_position_embeddings"));
+  QUIRE_ASSIGN_OR_RETURN(spec.rms_norm_eps, config.get_double("rms_norm_eps"));
+  QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, config.find_int("num_key_value_heads"));
+  spec.num_kv_heads = kv_heads.value_or(spec.num_heads);
+  QUIRE_ASSIGN_OR_RETURN(const auto head_dim, config.find_int("head_dim"));
+  if (head_dim) {
+    spec.head_dim = *head_dim;
+  } else if (defaults.head_dim) {
+    spec.head_dim = *defaults.head_dim;
+  } else if (spec.num_heads > 0) {
+    spec.head_dim = spec.hidden_size / spec.num_heads;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto tied, config.find_bool("tie_word_embeddings"));
+  spec.tie_word_embeddings = tied.value_or(defaults.tie_word_embeddings);
+  spec.rope_style = RopeStyle::kHalves;
+  QUIRE_RETURN_IF_ERROR(spec.validate_sizes(config.where()));
+  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
+  return spec;
+}
+
+Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
+                                                          std::int64_t num_layers) {
+  const json::value* value = config.find("layer_types");
+  if (value == nullptr) return std::optional<std::vector<bool>>();
+  if (!value->is_array()) return config.type_error("layer_types", "a list of names");
+  const json::array& names = value->get_array();
+  if (static_cast<std::int64_t>(names.size()) != num_layers) {
+    return Status::bad_model(fmt::format("{}: layer_types has {} entries for {} layers",
+                                         config.where(), names.size(), num_layers));
+  }
+  std::vector<bool> sliding;
+  for (const json::value& name : names) {
+    if (!name.is_string()) return config.type_error("layer_types", "a list of names");
+    const std::string_view type = name.get_string();
+    if (type != "full_attention" && type != "sliding_attention") {
+      return unsupported(config.where(), "layer_types", type);
+    }
+    sliding.push_back(type == "sliding_attention");
+  }
+  return std::optional(std::move(sliding));
+}
+
+Result<std::int32_t> read_sliding_window(const JsonReader& config, std::int32_t if_absent) {
+  if (!config.object().contains("sliding_window")) return if_absent;
+  QUIRE_ASSIGN_OR_RETURN(const auto window, config.find_int("sliding_window"));
+  if (!window) return 0;
+  if (*window < 1 || *window > std::numeric_limits<std::int32_t>::max()) {
+    return Status::bad_model(
+        fmt::format("{}: sliding_window is {}; expected 1 or more", config.where(), *window));
+  }
+  return static_cast<std::int32_t>(*window);
+}
+
+std::vector<LayerSpec> uniform_layers(std::int64_t num_layers, std::int32_t window) {
+  return std::vector<LayerSpec>(static_cast<std::size_t>(num_layers), {.window = window});
+}
+
+}  // namespace quire

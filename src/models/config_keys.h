@@ -1,0 +1,49 @@
+// What the config.json of most families has in common: sizes under the same names, biases, layers
+// with a sliding window, and values that change results and that no family here computes.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+// The names of Hugging Face's Llama, which Mistral and Qwen share.
+extern const TensorNames kLlamaTensorNames;
+
+// "WHERE: KEY = VALUE changes results and is not supported".
+Status unsupported(std::string_view where, std::string_view key, std::string_view value);
+
+// What a family's published configurations may leave out.
+struct ConfigDefaults {
+  std::optional<std::int64_t> head_dim;  // else hidden_size / num_attention_heads
+  bool tie_word_embeddings = false;
+  std::string_view activation_key = "hidden_act";
+};
+
+// A spec with everything but biases, ropes and layers, from keys that all families share; the scale
+// of attention is the usual 1 / sqrt(head_dim). Errors: kBadModel for a key that is missing or of
+// the wrong kind, kUnimplemented by name for a value that would change results: another activation,
+// quantization_config, softcapping, bidirectional attention, partial rotary positions,
+// pretraining_tp.
+Result<DecoderSpec> read_common_config(const JsonReader& config, const ConfigDefaults& defaults);
+
+// kUnimplemented where one of the boolean `keys` is true or one of the other `keys` is there at
+// all.
+Status refuse_keys(const JsonReader& config, std::initializer_list<std::string_view> keys);
+
+// `layer_types`: true for each layer with a sliding window. nullopt if the key is absent.
+Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
+                                                          std::int64_t num_layers);
+
+// `sliding_window` as the number of keys that a query sees, or 0 where it is null;
+// `if_absent` where the key is not there.
+Result<std::int32_t> read_sliding_window(const JsonReader& config, std::int32_t if_absent);
+
+// All layers alike.
+std::vector<LayerSpec> uniform_layers(std::int64_t num_layers, std::int32_t window);
+
+}  // namespace quire

@@ -1,0 +1,159 @@
+#include "models/gemma.h"
+
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "models/config_keys.h"
+#include "models/gguf_keys.h"
+#include "models/rope_config.h"
+
+namespace quire {
+namespace {
+
+constexpr TensorNames kGemmaTensorNames = {{
+    "model.embed_tokens.weight",
+    "model.norm.weight",
+    "lm_head.weight",
+    "model.layers.{}.input_layernorm.weight",
+    "model.layers.{}.self_attn.q_proj.weight",
+    "model.layers.{}.self_attn.k_proj.weight",
+    "model.layers.{}.self_attn.v_proj.weight",
+    "model.layers.{}.self_attn.q_proj.bias",
+    "model.layers.{}.self_attn.k_proj.bias",
+    "model.layers.{}.self_attn.v_proj.bias",
+    "model.layers.{}.self_attn.q_norm.weight",
+    "model.layers.{}.self_attn.k_norm.weight",
+    "model.layers.{}.self_attn.o_proj.weight",
+    "model.layers.{}.self_attn.o_proj.bias",
+    "model.layers.{}.post_attention_layernorm.weight",
+    "model.layers.{}.pre_feedforward_layernorm.weight",
+    "model.layers.{}.mlp.gate_proj.weight",
+    "model.layers.{}.mlp.up_proj.weight",
+    "model.layers.{}.mlp.down_proj.weight",
+    "",
+    "",
+    "",
+    "model.layers.{}.post_feedforward_layernorm.weight",
+}};
+
+constexpr std::int32_t kGlobalRope = 0;
+constexpr std::int32_t kLocalRope = 1;
+constexpr std::int64_t kDefaultPattern = 6;  // every sixth layer sees all keys
+
+void set_common(DecoderSpec& spec) {
+  spec.activation = Activation::kGeluTanh;
+  spec.embedding_scale = std::sqrt(static_cast<double>(spec.hidden_size));
+  spec.query_key_norm = true;
+  spec.sandwich_norm = true;
+}
+
+// Layers whose number is a multiple of `pattern`, counted from 1, see all keys; the others
+// `window`.
+std::vector<bool> sliding_by_pattern(std::int64_t num_layers, std::int64_t pattern) {
+  std::vector<bool> sliding;
+  for (std::int64_t i = 0; i < num_layers; ++i) sliding.push_back((i + 1) % pattern != 0);
+  return sliding;
+}
+
+Status set_layers(const std::vector<bool>& sliding, std::int32_t window, std::string_view where,
+                  DecoderSpec& spec) {
+  for (const bool local : sliding) {
+    if (local && window == 0) {
+      return Status::bad_model(
+          fmt::format("{}: layers with a sliding window, but no sliding_window", where));
+    }
+    spec.layers.push_back(local ? LayerSpec{.window = window, .rope = kLocalRope}
+                                : LayerSpec{.window = 0, .rope = kGlobalRope});
+  }
+  return {};
+}
+
+// `rope_parameters` by kind of layer; older files have `rope_theta`, `rope_scaling` (of the layers
+// that see all keys) and `rope_local_base_freq`.
+Status read_ropes(const JsonReader& config, DecoderSpec& spec) {
+  static const json::object kNone;
+  QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
+  QUIRE_ASSIGN_OR_RETURN(const auto local_theta, config.find_double("rope_local_base_freq"));
+  JsonReader global(kNone, config.where());
+  JsonReader local(kNone, config.where());
+  if (config.contains("rope_parameters")) {
+    QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"rope_scaling"}));
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader ropes, config.get_object("rope_parameters"));
+    QUIRE_ASSIGN_OR_RETURN(global, ropes.get_object("full_attention"));
+    QUIRE_ASSIGN_OR_RETURN(local, ropes.get_object("sliding_attention"));
+  } else if (config.contains("rope_scaling")) {
+    QUIRE_ASSIGN_OR_RETURN(global, config.get_object("rope_scaling"));
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto global_rope, read_rope_object(global, config, theta.value_or(1e6)));
+  QUIRE_ASSIGN_OR_RETURN(auto local_rope,
+                         read_rope_object(local, config, local_theta.value_or(10000.0)));
+  spec.ropes = {std::move(global_rope), std::move(local_rope)};
+  return {};
+}
+
+}  // namespace
+
+Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
+  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
+  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec,
+                         read_common_config(config, {.head_dim = 256,
+                                                     .tie_word_embeddings = true,
+                                                     .activation_key = "hidden_activation"}));
+  // Where the key is absent, the family's own holds; "silu" would be another model.
+  if (config.contains("hidden_activation") && spec.activation != Activation::kGeluTanh) {
+    return unsupported(config.where(), "hidden_activation", "silu");
+  }
+  set_common(spec);
+  spec.architecture = "Gemma3ForCausalLM";
+  spec.names = &kGemmaTensorNames;
+  spec.norm_weight_offset = 1.0;
+  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
+  spec.query_key_value_bias = spec.attention_output_bias = bias.value_or(false);
+  QUIRE_ASSIGN_OR_RETURN(const auto scalar, config.find_double("query_pre_attn_scalar"));
+  spec.attention_scale = 1.0 / std::sqrt(scalar.value_or(256.0));
+  QUIRE_RETURN_IF_ERROR(read_ropes(config, spec));
+
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));
+  QUIRE_ASSIGN_OR_RETURN(auto sliding, read_layer_types(config, spec.num_layers));
+  if (!sliding) {
+    QUIRE_ASSIGN_OR_RETURN(const auto pattern, config.find_int("sliding_window_pattern"));
+    if (pattern.value_or(kDefaultPattern) < 1) {
+      return Status::bad_model(fmt::format("{}: sliding_window_pattern is {}; expected 1 or more",
+                                           config.where(), *pattern));
+    }
+    sliding = sliding_by_pattern(spec.num_layers, pattern.value_or(kDefaultPattern));
+  }
+  QUIRE_RETURN_IF_ERROR(set_layers(*sliding, window, config.where(), spec));
+  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
+  return spec;
+}
+
+Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_gguf(file, "gemma3"));
+  set_common(spec);  // the converter has added the norms' 1
+  constexpr std::int64_t kLayersOf27B = 62;
+  if (spec.num_layers == kLayersOf27B) {
+    // The only published size whose scale is not the head's; GGUF has no key for it.
+    spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size) /
+                                           static_cast<double>(spec.num_heads));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto local_theta, file.find_double("gemma3.rope.freq_base_swa"));
+  RopeSpec local;  // its own base, and never scaled
+  local.theta = local_theta.value_or(10000.0);
+  spec.ropes.push_back(std::move(local));
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "gemma3"));
+  constexpr std::string_view kPatternKey = "gemma3.attention.sliding_window_pattern";
+  QUIRE_ASSIGN_OR_RETURN(const auto pattern, file.find_int(kPatternKey));
+  if (pattern.value_or(kDefaultPattern) < 1) {
+    return Status::bad_model(
+        fmt::format("{}: {} is {}; expected 1 or more", file.name(), kPatternKey, *pattern));
+  }
+  const auto sliding = sliding_by_pattern(spec.num_layers, pattern.value_or(kDefaultPattern));
+  QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, file.name(), spec));
+  QUIRE_RETURN_IF_ERROR(spec.validate(file.name()));
+  return spec;
+}
+
+}  // namespace quire

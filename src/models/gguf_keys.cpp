@@ -1,0 +1,109 @@
+#include "models/gguf_keys.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "models/config_keys.h"
+#include "models/rope_config.h"
+
+namespace quire {
+
+constexpr TensorNames kGgufTensorNames = {{
+    "token_embd.weight",         "output_norm.weight",          "output.weight",
+    "blk.{}.attn_norm.weight",   "blk.{}.attn_q.weight",        "blk.{}.attn_k.weight",
+    "blk.{}.attn_v.weight",      "blk.{}.attn_q.bias",          "blk.{}.attn_k.bias",
+    "blk.{}.attn_v.bias",        "blk.{}.attn_q_norm.weight",   "blk.{}.attn_k_norm.weight",
+    "blk.{}.attn_output.weight", "blk.{}.attn_output.bias",     "blk.{}.post_attention_norm.weight",
+    "blk.{}.ffn_norm.weight",    "blk.{}.ffn_gate.weight",      "blk.{}.ffn_up.weight",
+    "blk.{}.ffn_down.weight",    "blk.{}.ffn_gate.bias",        "blk.{}.ffn_up.bias",
+    "blk.{}.ffn_down.bias",      "blk.{}.post_ffw_norm.weight",
+}};
+
+namespace {
+
+// Numbers that change results where they are neither absent nor 0 (no experts, no softcap, no
+// scale of its own).
+Status refuse_numbers(const GgufFile& file, const std::string& prefix) {
+  for (const std::string_view name :
+       {"expert_count", "attn_logit_softcapping", "final_logit_softcapping", "logit_scale",
+        "residual_scale", "embedding_scale", "attention.scale", "attention.max_alibi_bias",
+        "attention.clamp_kqv"}) {
+    const std::string key = fmt::format("{}.{}", prefix, name);
+    QUIRE_ASSIGN_OR_RETURN(const auto value, file.find_double(key));
+    if (value.value_or(0.0) != 0.0) {
+      return unsupported(file.name(), key, fmt::format("{}", *value));
+    }
+  }
+  const std::string causal_key = prefix + ".attention.causal";
+  QUIRE_ASSIGN_OR_RETURN(const auto causal, file.find_bool(causal_key));
+  if (!causal.value_or(true)) return unsupported(file.name(), causal_key, "false");
+  return {};
+}
+
+// A size that must be the head's, where it is given.
+Status check_head_size(const GgufFile& file, const std::string& key, std::int64_t head_dim) {
+  QUIRE_ASSIGN_OR_RETURN(const auto size, file.find_int(key));
+  if (size.value_or(head_dim) == head_dim) return {};
+  return unsupported(file.name(), key, fmt::format("{} with heads of {}", *size, head_dim));
+}
+
+Status read_tensor_facts(const GgufFile& file, DecoderSpec& spec) {
+  const TensorInfo* embedding = file.find(spec.names->name(TensorRole::kEmbedding));
+  if (embedding == nullptr || embedding->shape.size() != 2) {
+    return Status::bad_model(
+        fmt::format("{}: no two-dimensional tensor token_embd.weight", file.name()),
+        "convert the model again");
+  }
+  spec.vocab_size = embedding->shape[0];
+  const auto present = [&](TensorRole role) {
+    return file.find(spec.names->name(role)) != nullptr;
+  };
+  spec.tie_word_embeddings = !present(TensorRole::kOutput);
+  spec.query_key_value_bias = present(TensorRole::kQueryBias);
+  spec.attention_output_bias = present(TensorRole::kAttentionBias);
+  spec.mlp_bias = present(TensorRole::kGateBias);
+  return {};
+}
+
+}  // namespace
+
+Result<DecoderSpec> read_common_gguf(const GgufFile& file, const std::string& prefix) {
+  QUIRE_RETURN_IF_ERROR(refuse_numbers(file, prefix));
+  const auto key = [&](std::string_view name) { return fmt::format("{}.{}", prefix, name); };
+  DecoderSpec spec;
+  spec.architecture = prefix;
+  spec.names = &kGgufTensorNames;
+  QUIRE_ASSIGN_OR_RETURN(spec.num_layers, file.get_int(key("block_count")));
+  QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, file.get_int(key("embedding_length")));
+  QUIRE_ASSIGN_OR_RETURN(spec.intermediate_size, file.get_int(key("feed_forward_length")));
+  QUIRE_ASSIGN_OR_RETURN(spec.num_heads, file.get_int(key("attention.head_count")));
+  QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, file.get_int(key("context_length")));
+  QUIRE_ASSIGN_OR_RETURN(spec.rms_norm_eps,
+                         file.get_double(key("attention.layer_norm_rms_epsilon")));
+  QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, file.find_int(key("attention.head_count_kv")));
+  spec.num_kv_heads = kv_heads.value_or(spec.num_heads);
+  QUIRE_ASSIGN_OR_RETURN(const auto key_length, file.find_int(key("attention.key_length")));
+  spec.head_dim = key_length.value_or(spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0);
+  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("attention.value_length"), spec.head_dim));
+  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("rope.dimension_count"), spec.head_dim));
+  QUIRE_RETURN_IF_ERROR(read_tensor_facts(file, spec));
+  QUIRE_RETURN_IF_ERROR(spec.validate_sizes(file.name()));
+  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
+  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_gguf(file, prefix, spec.head_dim));
+  spec.ropes.push_back(std::move(rope));
+  return spec;
+}
+
+Result<std::int32_t> read_gguf_window(const GgufFile& file, const std::string& prefix) {
+  const std::string key = prefix + ".attention.sliding_window";
+  QUIRE_ASSIGN_OR_RETURN(const auto window, file.find_int(key));
+  if (window.value_or(0) < 0 || window.value_or(0) > std::numeric_limits<std::int32_t>::max()) {
+    return Status::bad_model(
+        fmt::format("{}: {} is {}; expected 0 or more", file.name(), key, *window));
+  }
+  return static_cast<std::int32_t>(window.value_or(0));
+}
+
+}  // namespace quire

@@ -1,0 +1,23 @@
+// What GGUF files of all families have in common: keys under `general.architecture`, and tensor
+// names.
+#pragma once
+
+#include <string>
+
+#include "models/spec.h"
+#include "weights/gguf.h"
+
+namespace quire {
+
+extern const TensorNames kGgufTensorNames;
+
+// A spec with everything but layers, from keys that start with `prefix`. Biases and tied embeddings
+// are what the file's tensors show. Errors: kBadModel for a key that is missing or of the wrong
+// kind; kUnimplemented by name for experts, partial rotary positions, keys and values of different
+// lengths, softcapping, scales of embeddings, residuals or logits.
+Result<DecoderSpec> read_common_gguf(const GgufFile& file, const std::string& prefix);
+
+// `PREFIX.attention.sliding_window`: keys that a query sees, or 0 where the key is absent or 0.
+Result<std::int32_t> read_gguf_window(const GgufFile& file, const std::string& prefix);
+
+}  // namespace quire

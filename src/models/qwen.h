@@ -1,0 +1,16 @@
+// Qwen2 (Yang et al. 2024): Llama with biases of queries, keys and values, and a window in some
+// layers. Qwen3 (Yang et al. 2025): norms of query and key heads in place of the biases.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+#include "weights/gguf.h"
+
+namespace quire {
+
+Result<DecoderSpec> qwen2_from_config(const JsonReader& config);
+Result<DecoderSpec> qwen2_from_gguf(const GgufFile& file);
+Result<DecoderSpec> qwen3_from_config(const JsonReader& config);
+Result<DecoderSpec> qwen3_from_gguf(const GgufFile& file);
+
+}  // namespace quire

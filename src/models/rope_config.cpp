@@ -1,0 +1,224 @@
+#include "models/rope_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "models/config_keys.h"
+
+namespace quire {
+namespace {
+
+// What YaRN multiplies cosines and sines with, unless the configuration says (Peng et al. 2023,
+// section 3.4).
+double yarn_mscale(double factor, double mscale = 1.0) {
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+Result<std::optional<RopeScaling>> scaling_kind(const JsonReader& rope) {
+  for (const std::string_view key : {"rope_type", "type"}) {
+    QUIRE_ASSIGN_OR_RETURN(const auto name, rope.find_string(key));
+    if (!name) continue;
+    if (*name == "default") return std::optional(RopeScaling::kNone);
+    if (*name == "linear") return std::optional(RopeScaling::kLinear);
+    if (*name == "dynamic") return std::optional(RopeScaling::kDynamic);
+    if (*name == "llama3") return std::optional(RopeScaling::kLlama3);
+    if (*name == "yarn") return std::optional(RopeScaling::kYarn);
+    return unsupported(rope.where(), key, *name);
+  }
+  return std::optional<RopeScaling>();
+}
+
+// The length of pre-training: in the object, beside it, or the model's own.
+Result<double> original_length(const JsonReader& rope, const JsonReader& config) {
+  constexpr std::string_view kKey = "original_max_position_embeddings";
+  QUIRE_ASSIGN_OR_RETURN(const auto beside, config.find_double(kKey));
+  if (beside) return *beside;
+  QUIRE_ASSIGN_OR_RETURN(const auto inside, rope.find_double(kKey));
+  if (inside) return *inside;
+  return config.get_double("max_position_embeddings");
+}
+
+Status read_yarn(const JsonReader& rope, const JsonReader& config, RopeSpec& spec) {
+  QUIRE_ASSIGN_OR_RETURN(const auto factor, rope.find_double("factor"));
+  QUIRE_ASSIGN_OR_RETURN(const double reach, config.get_double("max_position_embeddings"));
+  spec.factor = factor.value_or(reach / spec.original_max_positions);
+  QUIRE_ASSIGN_OR_RETURN(const auto beta_fast, rope.find_double("beta_fast"));
+  QUIRE_ASSIGN_OR_RETURN(const auto beta_slow, rope.find_double("beta_slow"));
+  QUIRE_ASSIGN_OR_RETURN(const auto truncate, rope.find_bool("truncate"));
+  QUIRE_ASSIGN_OR_RETURN(const auto attention_factor, rope.find_double("attention_factor"));
+  QUIRE_ASSIGN_OR_RETURN(const auto mscale, rope.find_double("mscale"));
+  QUIRE_ASSIGN_OR_RETURN(const auto mscale_all_dim, rope.find_double("mscale_all_dim"));
+  spec.beta_fast = beta_fast.value_or(32.0);
+  spec.beta_slow = beta_slow.value_or(1.0);
+  spec.truncate = truncate.value_or(true);
+  if (attention_factor) {
+    spec.attention_factor = *attention_factor;
+  } else if (mscale.value_or(0.0) != 0.0 && mscale_all_dim.value_or(0.0) != 0.0) {
+    spec.attention_factor =
+        yarn_mscale(spec.factor, *mscale) / yarn_mscale(spec.factor, *mscale_all_dim);
+  } else {
+    spec.attention_factor = yarn_mscale(spec.factor);
+  }
+  return {};
+}
+
+// The object that holds the scaling: `rope_scaling` goes before `rope_parameters`, as in the
+// reference. An empty object where there is neither.
+Result<JsonReader> rope_object(const JsonReader& config) {
+  static const json::object kNone;
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.contains(key)) continue;
+    QUIRE_ASSIGN_OR_RETURN(JsonReader rope, config.get_object(key));
+    if (rope.object().empty()) continue;
+    for (const std::string_view nested : {"full_attention", "sliding_attention"}) {
+      if (rope.contains(nested)) {
+        return unsupported(rope.where(), nested, "rotary positions of its own");
+      }
+    }
+    return rope;
+  }
+  return JsonReader(kNone, config.where());
+}
+
+// Keys of a GGUF file that change rotary positions in ways that are not supported.
+Status refuse_rope_keys(const GgufFile& file, const std::string& prefix) {
+  constexpr std::array<std::pair<std::string_view, double>, 3> kNeutral = {{
+      {"rope.scaling.yarn_log_multiplier", 0.0},
+      {"rope.scaling.yarn_ext_factor", 1.0},
+      {"rope.scaling.yarn_attn_factor", 1.0},
+  }};
+  for (const auto& [name, neutral] : kNeutral) {
+    const std::string key = fmt::format("{}.{}", prefix, name);
+    QUIRE_ASSIGN_OR_RETURN(const auto value, file.find_double(key));
+    if (value.value_or(neutral) != neutral) {
+      return unsupported(file.name(), key, fmt::format("{}", *value));
+    }
+  }
+  return {};
+}
+
+Status read_factors_tensor(const GgufFile& file, std::int64_t head_dim, RopeSpec& rope) {
+  constexpr std::string_view kName = "rope_freqs.weight";
+  const TensorInfo* tensor = file.find(kName);
+  if (tensor == nullptr) return {};
+  if (tensor->encoding != Encoding::kF32 || tensor->shape.size() != 1 ||
+      tensor->shape[0] != head_dim / 2) {
+    return Status::bad_model(fmt::format("{}: tensor {}: expected {} float32 numbers", file.name(),
+                                         kName, head_dim / 2));
+  }
+  if (rope.scaling != RopeScaling::kNone) {
+    return unsupported(file.name(), kName, "factors together with another rope scaling");
+  }
+  rope.scaling = RopeScaling::kFactors;
+  rope.factors.resize(static_cast<std::size_t>(tensor->shape[0]));
+  decode_row(tensor->encoding, tensor->data.data(), tensor->shape[0], rope.factors.data());
+  return {};
+}
+
+Status read_yarn_gguf(const GgufFile& file, const std::string& prefix, RopeSpec& rope) {
+  const std::string scaling = prefix + ".rope.scaling.";
+  QUIRE_ASSIGN_OR_RETURN(const auto original,
+                         file.find_double(scaling + "original_context_length"));
+  QUIRE_ASSIGN_OR_RETURN(const double context, file.get_double(prefix + ".context_length"));
+  QUIRE_ASSIGN_OR_RETURN(const auto beta_fast, file.find_double(scaling + "yarn_beta_fast"));
+  QUIRE_ASSIGN_OR_RETURN(const auto beta_slow, file.find_double(scaling + "yarn_beta_slow"));
+  QUIRE_ASSIGN_OR_RETURN(const auto attention, file.find_double(scaling + "attn_factor"));
+  rope.original_max_positions = original.value_or(context);
+  rope.beta_fast = beta_fast.value_or(32.0);
+  rope.beta_slow = beta_slow.value_or(1.0);
+  // The key multiplies what the factor says.
+  rope.attention_factor = attention.value_or(1.0) * yarn_mscale(rope.factor);
+  return {};
+}
+
+}  // namespace
+
+Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& config,
+                                  double default_theta) {
+  RopeSpec spec;
+  QUIRE_ASSIGN_OR_RETURN(const auto theta, rope.find_double("rope_theta"));
+  spec.theta = theta.value_or(default_theta);
+  QUIRE_ASSIGN_OR_RETURN(const auto rotary, rope.find_double("partial_rotary_factor"));
+  if (rotary.value_or(1.0) != 1.0) {
+    return unsupported(rope.where(), "partial_rotary_factor", fmt::format("{}", *rotary));
+  }
+  QUIRE_RETURN_IF_ERROR(refuse_keys(rope, {"mrope_section"}));
+  QUIRE_ASSIGN_OR_RETURN(const auto kind, scaling_kind(rope));
+  if (!kind && rope.contains("factor")) {
+    return Status::bad_model(fmt::format("{}: a factor without rope_type", rope.where()));
+  }
+  spec.scaling = kind.value_or(RopeScaling::kNone);
+  if (spec.scaling == RopeScaling::kNone) return spec;
+  if (spec.scaling == RopeScaling::kLlama3 || spec.scaling == RopeScaling::kYarn) {
+    QUIRE_ASSIGN_OR_RETURN(spec.original_max_positions, original_length(rope, config));
+  }
+  if (spec.scaling == RopeScaling::kYarn) {
+    QUIRE_RETURN_IF_ERROR(read_yarn(rope, config, spec));
+    return spec;
+  }
+  QUIRE_ASSIGN_OR_RETURN(spec.factor, rope.get_double("factor"));
+  if (spec.scaling == RopeScaling::kDynamic) {
+    QUIRE_ASSIGN_OR_RETURN(spec.original_max_positions,
+                           config.get_double("max_position_embeddings"));
+  } else if (spec.scaling == RopeScaling::kLlama3) {
+    QUIRE_ASSIGN_OR_RETURN(spec.low_freq_factor, rope.get_double("low_freq_factor"));
+    QUIRE_ASSIGN_OR_RETURN(spec.high_freq_factor, rope.get_double("high_freq_factor"));
+  }
+  return spec;
+}
+
+Status read_rope(const JsonReader& config, DecoderSpec& spec) {
+  QUIRE_ASSIGN_OR_RETURN(const JsonReader object, rope_object(config));
+  QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
+  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_object(object, config, theta.value_or(10000.0)));
+  double reach = static_cast<double>(spec.max_position_embeddings);
+  if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kDynamic) {
+    reach *= std::max(rope.factor, 1.0);
+  } else if (rope.scaling == RopeScaling::kYarn) {
+    reach = std::max(reach, rope.original_max_positions * rope.factor);
+  }
+  constexpr double kMaxReach = 1 << 24;
+  if (!(reach <= kMaxReach)) {
+    return Status::bad_model(
+        fmt::format("{}: rope scaling reaches {} positions; expected at most {}", config.where(),
+                    reach, kMaxReach));
+  }
+  spec.max_position_embeddings = static_cast<std::int64_t>(reach);
+  spec.ropes.push_back(std::move(rope));
+  return {};
+}
+
+Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
+                                std::int64_t head_dim) {
+  QUIRE_RETURN_IF_ERROR(refuse_rope_keys(file, prefix));
+  RopeSpec rope;
+  QUIRE_ASSIGN_OR_RETURN(const auto theta, file.find_double(prefix + ".rope.freq_base"));
+  rope.theta = theta.value_or(10000.0);
+  const std::string type_key = prefix + ".rope.scaling.type";
+  QUIRE_ASSIGN_OR_RETURN(const auto type, file.find_string(type_key));
+  QUIRE_ASSIGN_OR_RETURN(auto factor, file.find_double(prefix + ".rope.scaling.factor"));
+  if (!factor) {  // the older name
+    QUIRE_ASSIGN_OR_RETURN(factor, file.find_double(prefix + ".rope.scale_linear"));
+  }
+  const std::string kind = type.value_or("linear");  // as llama.cpp has it
+  if (kind != "none" && kind != "linear" && kind != "yarn") {
+    return unsupported(file.name(), type_key, kind);
+  }
+  if (kind != "none" && factor.value_or(0.0) != 0.0) {
+    rope.factor = *factor;
+    rope.scaling = kind == "yarn" ? RopeScaling::kYarn : RopeScaling::kLinear;
+    if (rope.factor == 1.0 && kind == "linear") rope.scaling = RopeScaling::kNone;
+  }
+  if (rope.scaling == RopeScaling::kYarn) {
+    QUIRE_RETURN_IF_ERROR(read_yarn_gguf(file, prefix, rope));
+  }
+  QUIRE_RETURN_IF_ERROR(read_factors_tensor(file, head_dim, rope));
+  return rope;
+}
+
+}  // namespace quire

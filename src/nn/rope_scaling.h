@@ -1,0 +1,41 @@
+// How fast each pair of a head's dimensions turns with position, and the published ways to stretch
+// that to sequences longer than those of pre-training.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace quire {
+
+enum class RopeScaling : std::uint8_t {
+  kNone,
+  kLinear,   // positions divided by `factor` (Chen et al. 2023, position interpolation)
+  kDynamic,  // the base grows with the sequence (NTK-aware scaling); here with max_positions, once
+  kLlama3,   // slow pairs divided by `factor`, fast ones left alone, smooth between (Llama 3.1)
+  kYarn,     // the same idea on a ramp over dimensions, and sharper scores (Peng et al. 2023)
+  kFactors,  // each pair divided by its own factor, as a file lists them
+};
+
+// One kind of rotary positions, as a checkpoint describes it.
+struct RopeSpec {
+  double theta = 10000.0;  // pair i of d dimensions turns by theta^(-2i / d) a position
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1.0;
+  double original_max_positions = 0.0;  // of pre-training: dynamic, llama3, yarn
+  double low_freq_factor = 1.0;         // llama3
+  double high_freq_factor = 4.0;        // llama3
+  double beta_fast = 32.0;              // yarn: turns within the original length above which a
+  double beta_slow = 1.0;               // pair stays as it is, and below which it is stretched
+  bool truncate = true;                 // yarn: the ramp begins and ends at whole pairs
+  double attention_factor = 1.0;        // of cosines and sines
+  std::vector<float> factors;           // kFactors: [rotary_dim / 2]
+
+  bool operator==(const RopeSpec&) const = default;
+};
+
+// Radians a position of each pair: [rotary_dim / 2], rounded to float32 as the references do.
+// `max_positions` matters to dynamic scaling alone.
+std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int32_t rotary_dim,
+                                      std::int64_t max_positions);
+
+}  // namespace quire
