@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,12 @@ inline std::string smollm2() {
 inline std::string stories260k() { return QUIRE_SOURCE_DIR "/../shared/models/stories260k"; }
 inline std::string tiny_llama(const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/tiny_llama/" + file;
+}
+
+// One tiny checkpoint of each family: "hf", "model.gguf", and its goldens.
+inline constexpr std::string_view kFamilies[] = {"llama", "mistral", "qwen2", "qwen3", "gemma3"};
+inline std::string family_model(std::string_view family, const std::string& file) {
+  return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
 }
 
 inline bool in_ci() { return std::getenv("CI") != nullptr; }

@@ -1,0 +1,203 @@
+// One tiny checkpoint of each model family against the reference implementation, from both file
+// formats: logits in float32 and in bfloat16, greedy text, and variants of the configuration that
+// change rotary positions and windows. The goldens are made by scripts/make_goldens.sh families.
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "engine/api.h"
+#include "support/score.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+constexpr std::int64_t kPromptTokens = 96;
+
+json::value read_json(const std::string& path) {
+  auto value = read_json_file(path, 1U << 24);
+  EXPECT_TRUE(value.ok()) << value.status().to_string();
+  return value.ok() ? *std::move(value) : json::value();
+}
+
+std::vector<float> read_floats(const std::string& path) {
+  const auto bytes = read_file(path, 1U << 24);
+  EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
+  std::vector<float> values(bytes.ok() ? bytes->size() / sizeof(float) : 0);
+  if (bytes.ok()) std::memcpy(values.data(), bytes->data(), values.size() * sizeof(float));
+  return values;
+}
+
+std::vector<TokenId> token_ids(const json::value& array) {
+  std::vector<TokenId> ids;
+  for (const json::value& id : array.as_array()) {
+    ids.push_back(static_cast<TokenId>(id.as_int64()));
+  }
+  return ids;
+}
+
+float largest(const std::vector<float>& values) {
+  float result = 0.0F;
+  for (const float value : values) result = std::max(result, std::fabs(value));
+  return result;
+}
+
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  float result = a.size() == b.size() ? 0.0F : INFINITY;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const float difference = std::fabs(a[i] - b[i]);
+    if (!(difference <= result)) result = difference;  // NaN, too
+  }
+  return result;
+}
+
+// A copy of a checkpoint's folder with some keys of config.json changed; gone with the test.
+class ChangedCheckpoint {
+ public:
+  ChangedCheckpoint(const std::filesystem::path& from, const json::object& changes) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "family_XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) return;
+    path_ = pattern;
+    for (const auto& file : std::filesystem::directory_iterator(from)) {
+      std::filesystem::copy(file.path(), path_ / file.path().filename());
+    }
+    json::object config = read_json((from / "config.json").string()).as_object();
+    for (const auto& change : changes) config[change.key()] = change.value();
+    std::ofstream(path_ / "config.json") << json::serialize(config);
+  }
+  ChangedCheckpoint(const ChangedCheckpoint&) = delete;
+  ChangedCheckpoint& operator=(const ChangedCheckpoint&) = delete;
+  ~ChangedCheckpoint() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Case {
+  std::string family;
+  IsaLevel level;
+};
+
+class FamilyReference : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const auto levels = available_levels();
+    if (std::find(levels.begin(), levels.end(), GetParam().level) == levels.end()) {
+      GTEST_SKIP() << "this processor has no " << isa_level_name(GetParam().level);
+    }
+    goldens_ = read_json(file("goldens.json"));
+    prompt_ = token_ids(goldens_.at("prompt_token_ids"));
+    ASSERT_EQ(prompt_.size(), kPromptTokens);
+  }
+
+  std::string file(const std::string& name) const { return family_model(GetParam().family, name); }
+
+  // Logits of the prompt's last tokens, from `first` on.
+  std::vector<float> score(const std::string& model, ActivationMode mode, DType kv_dtype,
+                           std::int64_t first = 0) const {
+    auto scorer = Scorer::open(model, GetParam().level, mode, kv_dtype, kPromptTokens);
+    EXPECT_TRUE(scorer.ok()) << scorer.status().to_string();
+    return scorer.ok() ? (*scorer)->score(prompt_, first) : std::vector<float>();
+  }
+
+  json::value goldens_;
+  std::vector<TokenId> prompt_;
+};
+
+TEST_P(FamilyReference, LogitsInFloat32Within1e4) {
+  const auto expected = read_floats(file("logits.bin"));
+  for (const std::string model : {"hf", "model.gguf"}) {
+    const auto logits = score(file(model), ActivationMode::kFloat32, DType::kF32);
+    EXPECT_LE(largest_difference(logits, expected), 1e-4F) << model;
+  }
+}
+
+// The arithmetic that a bfloat16 checkpoint gets by default: keys and values rounded in the cache.
+TEST_P(FamilyReference, LogitsInBfloat16WithinOnePercent) {
+  const auto expected = read_floats(file("logits.bin"));
+  const auto logits = score(file("hf"), ActivationMode::kInt8, DType::kBF16);
+  const float difference = largest_difference(logits, expected) / largest(expected);
+  RecordProperty("share_of_largest_logit", std::to_string(difference));
+  EXPECT_LE(difference, 1e-2F);
+  EXPECT_GT(difference, 0.0F) << "nothing was rounded";
+}
+
+TEST_P(FamilyReference, VariantsOfTheConfigurationWithin1e4) {
+  for (const json::value& variant : goldens_.at("variants").as_array()) {
+    const std::string name(variant.at("name").as_string());
+    const ChangedCheckpoint changed(file("hf"), variant.at("config").as_object());
+    const auto expected = read_floats(file("logits_" + name + ".bin"));
+    const auto rows =
+        static_cast<std::int64_t>(expected.size()) / goldens_.at("vocab_size").as_int64();
+    const auto logits =
+        score(changed.path(), ActivationMode::kFloat32, DType::kF32, kPromptTokens - rows);
+    EXPECT_LE(largest_difference(logits, expected), 1e-4F) << name;
+  }
+}
+
+// Through the whole engine, with the prompt in chunks of 40 tokens.
+TEST_P(FamilyReference, GreedyTokensAreTheReferences) {
+  const auto expected = token_ids(goldens_.at("greedy"));
+  const ForceIsa force(GetParam().level);
+  for (const std::string model : {"hf", "model.gguf"}) {
+    EngineArgs args;
+    args.model = file(model);
+    args.dtype = "float32";
+    args.max_num_seqs = 1;
+    args.max_num_batched_tokens = 40;
+    auto engine = Engine::create(args, {});
+    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+    GenerateRequest request;
+    request.prompt_token_ids = prompt_;
+    request.params.temperature = 0;
+    request.params.max_tokens = static_cast<std::int64_t>(expected.size());
+    request.params.ignore_eos = true;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<TokenId> tokens;
+    bool finished = false;
+    const auto id = (*engine)->submit(std::move(request), [&](const RequestOutput& output) {
+      const std::lock_guard lock(mutex);
+      EXPECT_TRUE(output.error.ok()) << output.error.to_string();
+      tokens.insert(tokens.end(), output.token_ids.begin(), output.token_ids.end());
+      finished = output.finished;
+      changed.notify_one();
+    });
+    ASSERT_TRUE(id.ok()) << id.status().to_string();
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return finished; });
+    EXPECT_EQ(tokens, expected) << model;
+  }
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const std::string_view family : kFamilies) {
+    for (const IsaLevel level : {IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512}) {
+      cases.push_back({std::string(family), level});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamilyReference, ::testing::ValuesIn(all_cases()),
+                         [](const auto& param) {
+                           return param.param.family + "_" +
+                                  std::string(isa_level_name(param.param.level));
+                         });
+
+}  // namespace
+}  // namespace quire::test
