@@ -61,7 +61,8 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
   }
   const std::int64_t num_outputs = request.sampling_params->n;
   for (std::int64_t i = 0; i < num_outputs; ++i) {
-    if (!requests_.contains(request.request_id + static_cast<RequestId>(i))) continue;
+    const RequestId id = request.request_id + static_cast<RequestId>(i);
+    if (!requests_.contains(id) && kv_.find(id) == nullptr) continue;  // a retained row has a table
     return Refusal{RejectCause::kDuplicateId,
                    Status::invalid_argument(who + ": a request of this id is not finished yet")};
   }

@@ -197,8 +197,10 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request, s
 const Request* Scheduler::find_fork_parent(const Request& request) const {
   if (request.state() != RequestState::kWaiting) return nullptr;
   for (RequestId id = request.group_id(); id < request.id(); ++id) {
-    const Request* sibling = find(id);
-    if (sibling != nullptr && sibling->state() == RequestState::kRunning) return sibling;
+    const Request* other = find(id);
+    if (other == nullptr || other->state() != RequestState::kRunning) continue;
+    // It may be a later request, under the id of a sibling that ended.
+    if (other->arrival_index() - id == request.arrival_index() - request.id()) return other;
   }
   return nullptr;
 }

@@ -1,7 +1,7 @@
-#include "core/scheduler.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "core/scheduler_fixture.h"
 
 namespace quire {
 namespace {
@@ -10,91 +10,12 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr TokenId kEos = 2;
-
-SchedulerConfig small_config() {
-  SchedulerConfig config;
-  config.max_num_seqs = 4;
-  config.max_num_batched_tokens = 8;
-  config.max_model_len = 32;
-  config.block_size = 4;
-  config.num_blocks = 16;
-  config.max_queued = 8;
-  config.enable_prefix_caching = false;  // see prefix_cache_test.cpp
-  config.eos_token_ids = {kEos};
-  return config;
-}
-
-AddRequest request_of(RequestId id, std::int32_t num_prompt_tokens, std::int64_t max_tokens = 4) {
-  SamplingParams params;
-  params.max_tokens = max_tokens;
-  return {id, std::vector<TokenId>(static_cast<std::size_t>(num_prompt_tokens), 9),
-          std::make_shared<const SamplingParams>(params), 0};
-}
-
 ModelRunnerOutput result_of(StepId step_id,
                             const std::vector<std::pair<RequestId, TokenId>>& sampled) {
   ModelRunnerOutput result;
   result.step_id = step_id;
   for (const auto& [request_id, token_id] : sampled) {
     result.sampled.push_back({.request_id = request_id, .token_id = token_id});
-  }
-  return result;
-}
-
-// A scheduler whose steps all sample `token`; checks the invariants after every call.
-class SchedulerTest : public testing::Test {
- protected:
-  void make(const SchedulerConfig& config) {
-    ASSERT_EQ(config.validate().message(), "");
-    scheduler_.emplace(config);
-  }
-  void add(AddRequest request) {
-    const Status status = scheduler_->add(std::move(request), now_);
-    EXPECT_TRUE(status.ok()) << status.message();
-    check();
-  }
-  SchedulerOutput schedule() {
-    SchedulerOutput plan;
-    const Status status = scheduler_->schedule(now_, plan);
-    EXPECT_TRUE(status.ok()) << status.message();
-    check();
-    return plan;
-  }
-  std::vector<RequestStepOutput> update(const SchedulerOutput& plan, TokenId token = 5) {
-    now_ += 1ms;
-    ModelRunnerOutput result;
-    result.step_id = plan.step_id;
-    for (const ScheduledRequest& each : plan.scheduled) {
-      if (!each.samples) continue;
-      result.sampled.push_back(
-          {.request_id = each.request_id, .token_id = token, .logprob = -0.5F});
-    }
-    std::vector<RequestStepOutput> outputs;
-    const Status status = scheduler_->update(result, now_, outputs);
-    EXPECT_TRUE(status.ok()) << status.message();
-    check();
-    return outputs;
-  }
-  std::vector<RequestStepOutput> step(TokenId token = 5) { return update(schedule(), token); }
-  std::unique_ptr<const Request> abort(RequestId id) {
-    auto request = scheduler_->abort(id, now_);
-    check();
-    return request;
-  }
-  void check() { EXPECT_EQ(scheduler_->check_invariants().message(), ""); }
-
-  std::optional<Scheduler> scheduler_;
-  Instant now_{};
-};
-
-// "id:computed+scheduled" for each scheduled request, with "!" where a token is sampled.
-std::vector<std::string> shares(const SchedulerOutput& plan) {
-  std::vector<std::string> result;
-  for (const ScheduledRequest& each : plan.scheduled) {
-    result.push_back(std::to_string(each.request_id) + ":" +
-                     std::to_string(each.num_computed_tokens) + "+" +
-                     std::to_string(each.num_scheduled_tokens) + (each.samples ? "!" : ""));
   }
   return result;
 }
