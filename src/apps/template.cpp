@@ -51,8 +51,8 @@ Result<ChatTemplate> choose_template(TextBundle& text, const TemplateFlags& flag
 
 // The prompt with its control tokens set apart: those are tokens of the template, whatever the
 // messages spell.
-std::string shown_prompt(const Tokenizer& tokenizer, const std::vector<TextSegment>& segments,
-                         bool color) {
+Result<std::string> shown_prompt(const Tokenizer& tokenizer,
+                                 const std::vector<TextSegment>& segments, bool color) {
   if (!color) return join(segments);
   std::string shown;
   for (const TextSegment& segment : segments) {
@@ -60,8 +60,10 @@ std::string shown_prompt(const Tokenizer& tokenizer, const std::vector<TextSegme
       shown += segment.text;
       continue;
     }
-    for (const TokenId id :
-         tokenizer.encode(segment.text, {.add_special_tokens = false, .parse_special = true})) {
+    QUIRE_ASSIGN_OR_RETURN(
+        const std::vector<TokenId> ids,
+        tokenizer.encode(segment.text, {.add_special_tokens = false, .parse_special = true}));
+    for (const TokenId id : ids) {
       const std::string_view text = tokenizer.is_special(id) ? tokenizer.token_text(id) : "";
       shown += text.empty() ? std::string(tokenizer.token_bytes(id)) : as_control(text, true);
     }
@@ -83,8 +85,9 @@ Status run_template(TemplateFlags flags) {
   const Tokenizer& tokenizer = *text.tokenizer;
   QUIRE_ASSIGN_OR_RETURN(const auto segments,
                          render_conversation(chat_template, conversation, chat_input(tokenizer)));
-  const std::vector<TokenId> ids =
-      tokenizer.encode(std::span<const TextSegment>(segments), /*add_special_tokens=*/false);
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<TokenId> ids,
+      tokenizer.encode(std::span<const TextSegment>(segments), /*add_special_tokens=*/false));
 
   QUIRE_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create("-"));
   if (flags.json) {
@@ -98,7 +101,8 @@ Status run_template(TemplateFlags flags) {
     return output.write(json::serialize(record) + "\n");
   }
   const bool color = use_color(flags.color);
-  return output.write(fmt::format("{}\n\n{}{}\n", shown_prompt(tokenizer, segments, color),
+  QUIRE_ASSIGN_OR_RETURN(const std::string shown, shown_prompt(tokenizer, segments, color));
+  return output.write(fmt::format("{}\n\n{}{}\n", shown,
                                   token_rows(tokenizer, ids, terminal_width(), color),
                                   token_counts(tokenizer, ids)));
 }

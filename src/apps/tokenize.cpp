@@ -96,10 +96,11 @@ Status run_tokenize(const TokenizeFlags& flags) {
       static constexpr std::array<std::string_view, 2> kFields = {"id", "text"};
       QUIRE_RETURN_IF_ERROR(check_fields(line, kFields));
       QUIRE_ASSIGN_OR_RETURN(const std::string text, line.get_string("text"));
-      return json::object{{"token_ids", json::value_from(tokenizer->encode(text, options))}};
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, tokenizer->encode(text, options));
+      return json::object{{"token_ids", json::value_from(ids)}};
     });
   }
-  const std::vector<TokenId> ids = tokenizer->encode(*flags.text, options);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, tokenizer->encode(*flags.text, options));
   QUIRE_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create("-"));
   if (flags.json) {
     const json::object record = {{"token_ids", json::value_from(ids)}};
