@@ -160,9 +160,16 @@ std::string model_name(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(TinyModels, SamplingMatrix,
-                         testing::Values(tiny_llama("hf"), tiny_llama("tiny_llama_q4_0.gguf")),
-                         model_name);
+std::vector<std::string> models() {
+  std::vector<std::string> models = {tiny_llama("hf"), tiny_llama("tiny_llama_q4_0.gguf")};
+  for (const std::string_view family : kFamilies) {
+    models.push_back(family_model(family, "hf"));
+    models.push_back(family_model(family, "model.gguf"));
+  }
+  return models;
+}
+
+INSTANTIATE_TEST_SUITE_P(TinyModels, SamplingMatrix, testing::ValuesIn(models()), model_name);
 
 }  // namespace
 }  // namespace quire::test
