@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # Makes the golden data under tests/data again from the reference implementations.
 #
-#   scripts/make_goldens.sh [smollm2] [stories260k] [quant] [tiny_llama] [families] [chat_template] [tokenizer]     default: all
+#   scripts/make_goldens.sh [NAME...]     names as below; default: all
 #
 # Python packages with pinned versions go into .venvs/goldens (about 6 GB, most of it torch). smollm2
-# runs a 135M-parameter model for some minutes and needs the bundled model; stories260k needs
+# and gemma3_270m run models for some minutes, and fetch them where they are missing; stories260k needs
 # ../shared/models. Neither building nor testing Quire needs any of this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+all=(quant tiny_llama tiny_kquants families stories260k smollm2 gemma3_270m chat_template tokenizer)
 goldens=("$@")
-[[ ${#goldens[@]} -gt 0 ]] || goldens=(quant tiny_llama families stories260k smollm2 chat_template tokenizer)
+[[ ${#goldens[@]} -gt 0 ]] || goldens=("${all[@]}")
 for golden in "${goldens[@]}"; do
-  if [[ ! $golden =~ ^(smollm2|stories260k|quant|tiny_llama|families|chat_template|tokenizer)$ ]]; then
-    echo "make_goldens: unknown golden '$golden' (smollm2, stories260k, quant, tiny_llama, families, chat_template, tokenizer)" >&2
+  if [[ " ${all[*]} " != *" $golden "* ]]; then
+    echo "make_goldens: unknown golden '$golden' (${all[*]})" >&2
     exit 64
   fi
 done
@@ -29,6 +30,7 @@ fi
 
 for golden in "${goldens[@]}"; do
   if [[ $golden == smollm2 || $golden == tokenizer ]]; then scripts/fetch_model.py; fi
+  if [[ $golden == gemma3_270m ]]; then scripts/fetch_model.py gemma3-270m; fi
   if [[ $golden == stories260k && ! -d ../shared/models/stories260k ]]; then
     echo "make_goldens: ../shared/models/stories260k is not there; stories260k is left as it is" >&2
     continue

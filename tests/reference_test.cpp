@@ -1,49 +1,14 @@
 // Real and tiny checkpoints against the reference implementation (transformers, float32). The
 // goldens are made by scripts/make_goldens.sh.
-#include <cmath>
-#include <cstring>
-
 #include <gtest/gtest.h>
 
-#include "base/file.h"
-#include "base/json.h"
+#include "support/golden.h"
 #include "support/score.h"
+#include "support/teacher_forced.h"
 #include "support/test_models.h"
 
 namespace quire::test {
 namespace {
-
-json::value golden(const std::string& path) {
-  auto value = read_json_file(QUIRE_SOURCE_DIR "/tests/data/" + path, 1U << 24);
-  EXPECT_TRUE(value.ok()) << value.status().to_string();
-  return value.ok() ? *std::move(value) : json::value();
-}
-
-std::vector<float> golden_floats(const std::string& path) {
-  const auto bytes = read_file(QUIRE_SOURCE_DIR "/tests/data/" + path, 1U << 24);
-  EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
-  std::vector<float> values(bytes.ok() ? bytes->size() / sizeof(float) : 0);
-  if (bytes.ok()) std::memcpy(values.data(), bytes->data(), values.size() * sizeof(float));
-  return values;
-}
-
-std::vector<TokenId> ids(const json::value& array) {
-  std::vector<TokenId> result;
-  for (const json::value& id : array.as_array()) {
-    result.push_back(static_cast<TokenId>(id.as_int64()));
-  }
-  return result;
-}
-
-float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  float largest = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    largest = std::max(largest, std::fabs(a[i] - b[i]));
-    if (std::isnan(a[i])) return INFINITY;
-  }
-  return largest;
-}
 
 class Reference : public ::testing::TestWithParam<IsaLevel> {
  protected:
@@ -60,7 +25,7 @@ TEST_P(Reference, Stories260kLogitsWithin1e4) {
   auto scorer = Scorer::open(stories260k(), GetParam(), ActivationMode::kFloat32, DType::kF32, 512);
   ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
   const json::value tokens = golden("stories260k/tokens.json");
-  const auto logits = (*scorer)->score(ids(tokens.at("prompt_token_ids")), 0);
+  const auto logits = (*scorer)->score(token_ids(tokens.at("prompt_token_ids")), 0);
   const float difference = largest_difference(logits, golden_floats("stories260k/logits.bin"));
   RecordProperty("largest_difference", std::to_string(difference));
   EXPECT_LE(difference, 1e-4F);
@@ -70,7 +35,7 @@ TEST_P(Reference, Stories260kLogitsWithin1e4) {
 // in float32 the logits agree.
 TEST_P(Reference, TinyLlamaLogitsWithin1e4) {
   const json::value goldens = golden("tiny_llama/goldens.json");
-  const auto prompt = ids(goldens.at("prompt_token_ids"));
+  const auto prompt = token_ids(goldens.at("prompt_token_ids"));
   json::array files = goldens.at("files").as_array();
   files.push_back({{"file", "hf"}, {"logits", "logits_full.bin"}, {"num_tokens", 96}});
   for (const json::value& file : files) {
@@ -88,8 +53,8 @@ TEST_P(Reference, TinyLlamaLogitsWithin1e4) {
 // With activations rounded to int8 groups the logits of the quantized files stay close.
 TEST_P(Reference, TinyLlamaQuantizedActivationsStayClose) {
   const json::value goldens = golden("tiny_llama/goldens.json");
-  const auto prompt = ids(goldens.at("prompt_token_ids"));
-  for (const std::string encoding : {"q8_0", "q4_0", "q4_1"}) {
+  const auto prompt = token_ids(goldens.at("prompt_token_ids"));
+  for (const std::string encoding : {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1"}) {
     auto scorer = Scorer::open(tiny_llama("tiny_llama_" + encoding + ".gguf"), GetParam(),
                                ActivationMode::kInt8, DType::kBF16, 128);
     ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
@@ -99,58 +64,19 @@ TEST_P(Reference, TinyLlamaQuantizedActivationsStayClose) {
   }
 }
 
-struct TeacherForced {
-  std::int64_t positions = 0;
-  std::int64_t differing = 0;  // best token is not the reference's
-  double largest_gap = 0;      // of the reference's two best, where it differs
-  double nll = 0;              // sums over positions
-  double reference_nll = 0;
-};
-
-void compare(Scorer& scorer, const json::value& prompt, TeacherForced& result) {
-  std::vector<TokenId> tokens = ids(prompt.at("prompt_token_ids"));
-  const auto first = static_cast<std::int64_t>(tokens.size()) - 1;
-  const auto reference = ids(prompt.at("tokens"));
-  tokens.insert(tokens.end(), reference.begin(), reference.end() - 1);
-  const auto logits = scorer.score(tokens, first);
-  const std::int64_t vocab = scorer.vocab_size();
-  for (std::size_t i = 0; i < reference.size(); ++i) {
-    const float* row = logits.data() + static_cast<std::int64_t>(i) * vocab;
-    const float* best = std::max_element(row, row + vocab);
-    double sum = 0;
-    for (std::int64_t t = 0; t < vocab; ++t) sum += std::exp(static_cast<double>(row[t] - *best));
-    result.nll -= row[reference[i]] - (*best + std::log(sum));
-    result.reference_nll -= prompt.at("logprob").at(i).to_number<double>();
-    ++result.positions;
-    if (best - row == reference[i]) continue;
-    ++result.differing;
-    result.largest_gap =
-        std::max(result.largest_gap, prompt.at("logit_best").at(i).to_number<double>() -
-                                         prompt.at("logit_second").at(i).to_number<double>());
-  }
-}
-
 void check_smollm2(IsaLevel level, ActivationMode mode, DType kv_dtype, double allowed_gap,
                    double allowed_nll) {
   QUIRE_REQUIRE_FILE(smollm2());
-  auto scorer = Scorer::open(smollm2(), level, mode, kv_dtype, 512);
-  ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
-  const json::value goldens = golden("smollm2/greedy.json");
-  // The scalar level is some hundred times slower: two short prompts show that it is right.
-  const std::size_t count = level == IsaLevel::kRef ? 2 : 40;
-  TeacherForced result;
-  for (std::size_t i = 0; i < count; ++i) compare(**scorer, goldens.at("prompts").at(i), result);
-  const double nll = result.nll / static_cast<double>(result.positions);
-  const double reference_nll = result.reference_nll / static_cast<double>(result.positions);
-  std::printf(
-      "%s: %lld of %lld best tokens differ (largest gap %.4f), mean NLL %.6f, reference "
-      "%.6f (%.3f%%)\n",
-      std::string(isa_level_name(level)).c_str(), static_cast<long long>(result.differing),
-      static_cast<long long>(result.positions), result.largest_gap, nll, reference_nll,
-      (nll / reference_nll - 1) * 100);
-  EXPECT_LE(result.largest_gap, allowed_gap);
-  // A mean over 128 positions wanders more than one over 2,560.
-  EXPECT_NEAR(nll / reference_nll, 1.0, level == IsaLevel::kRef ? 2 * allowed_nll : allowed_nll);
+  // The scalar level is some hundred times slower: two short prompts show that it is right. A mean
+  // over 128 positions wanders more than one over 2,560.
+  const bool scalar = level == IsaLevel::kRef;
+  check_teacher_forced({.model = smollm2(),
+                        .goldens = golden("smollm2/greedy.json"),
+                        .level = level,
+                        .mode = mode,
+                        .kv_dtype = kv_dtype,
+                        .num_prompts = scalar ? 2U : 40U},
+                       allowed_gap, scalar ? 2 * allowed_nll : allowed_nll);
 }
 
 // With float32 activations and cache only the order of additions differs from the reference.

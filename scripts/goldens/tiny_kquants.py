@@ -57,12 +57,12 @@ def save_gguf(path, model):
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_vocab_size(VOCAB)
-    # One token for each printable byte from '!' on.
+    # One token for each printable byte from '!' on, and one of two bytes.
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list([chr(33 + i) for i in range(VOCAB)])
+    writer.add_token_list([chr(33 + i) for i in range(VOCAB - 1)] + ["AB"])
     writer.add_token_types([gguf.TokenType.NORMAL] * VOCAB)
-    writer.add_token_merges([])
+    writer.add_token_merges(["A B"])
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight":
             continue  # tied

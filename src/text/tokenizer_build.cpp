@@ -152,7 +152,8 @@ Status Builder::add_added_tokens() {
   }
   // Of equal contents the special token wins.
   for (auto* tokens : {&raw, &normalized}) {
-    std::ranges::stable_partition(*tokens, [](const AddedToken& token) { return token.special; });
+    std::stable_partition(tokens->begin(), tokens->end(),
+                          [](const AddedToken& token) { return token.special; });
   }
   m.raw_matcher = AddedTokenMatcher(std::move(raw));
   m.normalized_matcher = AddedTokenMatcher(std::move(normalized));

@@ -275,7 +275,8 @@ TEST(Gguf, ReadsTheCommittedCheckpoints) {
   const std::filesystem::path folder = QUIRE_SOURCE_DIR "/tests/data/tiny_llama";
   const std::pair<const char*, Encoding> files[] = {
       {"f32", Encoding::kF32},   {"f16", Encoding::kF16},   {"bf16", Encoding::kBF16},
-      {"q8_0", Encoding::kQ8_0}, {"q4_0", Encoding::kQ4_0}, {"q4_1", Encoding::kQ4_1}};
+      {"q8_0", Encoding::kQ8_0}, {"q4_0", Encoding::kQ4_0}, {"q4_1", Encoding::kQ4_1},
+      {"q5_0", Encoding::kQ5_0}, {"q5_1", Encoding::kQ5_1}};
   for (const auto& [suffix, encoding] : files) {
     const auto file = GgufFile::open(folder / fmt::format("tiny_llama_{}.gguf", suffix));
     ASSERT_TRUE(file.ok()) << file.status().to_string();

@@ -16,6 +16,9 @@ namespace quire::test {
 inline std::string smollm2() {
   return QUIRE_SOURCE_DIR "/models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf";
 }
+inline std::string gemma3_270m() {
+  return QUIRE_SOURCE_DIR "/models/Gemma-3-270M/gemma-3-270m-q4_k_m.gguf";
+}
 inline std::string stories260k() { return QUIRE_SOURCE_DIR "/../shared/models/stories260k"; }
 inline std::string tiny_llama(const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/tiny_llama/" + file;

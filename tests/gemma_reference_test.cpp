@@ -1,0 +1,73 @@
+// Checkpoints of mixed encodings against the reference implementation (transformers, float32): a
+// tiny one, and Gemma 3 270M in Q4_K, Q5_0, Q6_K and Q8_0. The goldens are made by
+// scripts/make_goldens.sh.
+#include <gtest/gtest.h>
+
+#include "support/golden.h"
+#include "support/score.h"
+#include "support/teacher_forced.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+class MixedEncodings : public ::testing::TestWithParam<IsaLevel> {
+ protected:
+  void SetUp() override {
+    const auto levels = available_levels();
+    if (std::find(levels.begin(), levels.end(), GetParam()) == levels.end()) {
+      GTEST_SKIP() << "this processor has no " << isa_level_name(GetParam());
+    }
+  }
+
+  float tiny_difference(ActivationMode mode, DType kv_dtype) {
+    const std::string path = QUIRE_SOURCE_DIR "/tests/data/tiny_kquants/tiny_kquants.gguf";
+    auto scorer = Scorer::open(path, GetParam(), mode, kv_dtype, 64);
+    EXPECT_TRUE(scorer.ok()) << scorer.status().to_string();
+    if (!scorer.ok()) return INFINITY;
+    const auto prompt = token_ids(golden("tiny_kquants/goldens.json").at("prompt_token_ids"));
+    return largest_difference((*scorer)->score(prompt, 0),
+                              golden_floats("tiny_kquants/logits.bin"));
+  }
+
+  void check_gemma(ActivationMode mode, DType kv_dtype, double allowed_gap, double allowed_nll) {
+    QUIRE_REQUIRE_FILE(gemma3_270m());
+    // The scalar level is some hundred times slower: a few positions show that it is right.
+    const bool scalar = GetParam() == IsaLevel::kRef;
+    check_teacher_forced({.model = gemma3_270m(),
+                          .goldens = golden("gemma3_270m/greedy.json"),
+                          .level = GetParam(),
+                          .mode = mode,
+                          .kv_dtype = kv_dtype,
+                          .max_tokens = 1088,
+                          .num_prompts = scalar ? 2U : 40U,
+                          .num_positions = scalar ? 4U : 64U},
+                         allowed_gap, scalar ? 10 * allowed_nll : allowed_nll);
+  }
+};
+
+TEST_P(MixedEncodings, TinyKQuantsLogitsWithin1e4) {
+  EXPECT_LE(tiny_difference(ActivationMode::kFloat32, DType::kF32), 1e-4F);
+}
+
+TEST_P(MixedEncodings, TinyKQuantsQuantizedActivationsStayClose) {
+  EXPECT_LE(tiny_difference(ActivationMode::kInt8, DType::kBF16), 0.1F);
+}
+
+TEST_P(MixedEncodings, Gemma3InFloat32) {
+  check_gemma(ActivationMode::kFloat32, DType::kF32, 0.002, 1e-4);
+}
+
+// The default arithmetic of quantized weights: int8 activations, bfloat16 cache.
+TEST_P(MixedEncodings, Gemma3InDefaultArithmetic) {
+  check_gemma(ActivationMode::kInt8, DType::kBF16, 0.25, 0.005);
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, MixedEncodings,
+                         ::testing::Values(IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512),
+                         [](const auto& level) {
+                           return std::string(isa_level_name(level.param));
+                         });
+
+}  // namespace
+}  // namespace quire::test
