@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the golden data under tests/data again from the reference implementations.
 #
-#   scripts/make_goldens.sh [smollm2] [stories260k] [quant] [tiny_llama] [families] [chat_template] [tokenizer]     default: all
+#   scripts/make_goldens.sh [GOLDEN...]     default: all (the names are below)
 #
 # Python packages with pinned versions go into .venvs/goldens (about 6 GB, most of it torch). smollm2
 # runs a 135M-parameter model for some minutes and needs the bundled model; stories260k needs
@@ -9,11 +9,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+all=(quant tiny_llama families stories260k smollm2 chat_template tokenizer sampling)
 goldens=("$@")
-[[ ${#goldens[@]} -gt 0 ]] || goldens=(quant tiny_llama families stories260k smollm2 chat_template tokenizer)
+[[ ${#goldens[@]} -gt 0 ]] || goldens=("${all[@]}")
 for golden in "${goldens[@]}"; do
-  if [[ ! $golden =~ ^(smollm2|stories260k|quant|tiny_llama|families|chat_template|tokenizer)$ ]]; then
-    echo "make_goldens: unknown golden '$golden' (smollm2, stories260k, quant, tiny_llama, families, chat_template, tokenizer)" >&2
+  if [[ " ${all[*]} " != *" $golden "* ]]; then
+    echo "make_goldens: unknown golden '$golden' (${all[*]})" >&2
     exit 64
   fi
 done
