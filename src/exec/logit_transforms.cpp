@@ -19,6 +19,14 @@ bool completes(std::span<const TokenId> output, std::span<const TokenId> word) {
                                                output.end() - static_cast<std::ptrdiff_t>(length));
 }
 
+// Stays finite at any penalty: only bans remove a token.
+float repeated(float logit, double penalty) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const auto value = static_cast<double>(logit);
+  return static_cast<float>(
+      std::clamp(value > 0 ? value / penalty : value * penalty, -kMost, kMost));
+}
+
 bool has_penalties(const SamplingParams& params) {
   return params.repetition_penalty != 1 || params.presence_penalty != 0 ||
          params.frequency_penalty != 0;
@@ -56,12 +64,11 @@ void LogitTransforms::apply(const SampleContext& context, std::span<const TokenI
 }
 
 void LogitTransforms::keep_allowed(std::span<const TokenId> allowed, std::span<float> logits) {
-  saved_.clear();
-  for (const TokenId id : allowed) saved_.push_back(logits[static_cast<std::size_t>(id)]);
-  std::ranges::fill(logits, kBanned);
-  for (std::size_t i = 0; i < allowed.size(); ++i) {
-    logits[static_cast<std::size_t>(allowed[i])] = saved_[i];
+  for (const TokenId id : allowed) counts_[static_cast<std::size_t>(id)] = 1;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (counts_[i] == 0) logits[i] = kBanned;
   }
+  for (const TokenId id : allowed) counts_[static_cast<std::size_t>(id)] = 0;
 }
 
 void LogitTransforms::ban(const SampleContext& context, std::span<const TokenId> eos_token_ids,
@@ -95,13 +102,12 @@ void LogitTransforms::ban(const SampleContext& context, std::span<const TokenId>
 void LogitTransforms::penalize(const SampleContext& context, std::span<float> logits) {
   const SamplingParams& params = *context.params;
   if (params.repetition_penalty != 1) {
-    const auto penalty = static_cast<float>(params.repetition_penalty);
     for (const TokenId id : context.token_ids) {
       std::uint32_t& seen = counts_[static_cast<std::size_t>(id)];
       if (seen != 0) continue;
       seen = 1;
       float& logit = logits[static_cast<std::size_t>(id)];
-      logit = logit > 0 ? logit / penalty : logit * penalty;
+      if (logit != kBanned) logit = repeated(logit, params.repetition_penalty);
     }
     for (const TokenId id : context.token_ids) counts_[static_cast<std::size_t>(id)] = 0;
   }

@@ -43,9 +43,7 @@ Status Sampler::sample(OpContext& ctx, const float* logits,
   const std::size_t first = result.sampled.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!std::isfinite(row(logits, i)[static_cast<std::size_t>(best_[i])])) {
-      return not_finite(rows[i].request_id);
-    }
+    if (!std::isfinite(log_sum_exp_[i])) return not_finite(rows[i].request_id);
     const std::int64_t asked = rows[i].context.params->logprobs.value_or(0);
     const auto count = static_cast<std::int32_t>(std::min(asked, vocab_size_));
     result.sampled.push_back({.request_id = rows[i].request_id,
@@ -94,9 +92,7 @@ Status Sampler::score(OpContext& ctx, const float* logits,
   const std::size_t first = result.prompt_tokens.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!std::isfinite(row(logits, i)[static_cast<std::size_t>(best_[i])])) {
-      return not_finite(rows[i].request_id);
-    }
+    if (!std::isfinite(log_sum_exp_[i])) return not_finite(rows[i].request_id);
     const auto count =
         static_cast<std::int32_t>(std::min<std::int64_t>(rows[i].num_top_logprobs, vocab_size_));
     result.prompt_tokens.push_back({.request_id = rows[i].request_id,

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "exec/token_weights.h"
 
@@ -40,8 +41,10 @@ TokenId best_token(std::span<const float> logits) {
 TokenId TokenSelection::draw(const SamplingParams& params, std::span<const float> logits,
                              double uniform) {
   const float max_logit = logits[static_cast<std::size_t>(best_token(logits))];
-  token_weights(logits.data(), logits.size(), max_logit,
-                static_cast<float>(1.0 / params.temperature), weights_.data());
+  // Above 0 at any temperature, so that banned tokens keep a weight of 0.
+  const float inverse_temperature =
+      std::max(static_cast<float>(1.0 / params.temperature), std::numeric_limits<float>::min());
+  token_weights(logits.data(), logits.size(), max_logit, inverse_temperature, weights_.data());
   const bool cuts_k = params.top_k > 0 && params.top_k < std::ssize(weights_);
   const bool cuts_p = params.top_p < 1;
   if (!cuts_k && !cuts_p && params.min_p <= 0) return draw_from_all(uniform);
