@@ -193,9 +193,9 @@ Command add_bench_core(CLI::App& bench) {
       ->delimiter(',')
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  add_count(bench, "--input-len", flags->input_len, "Prompt tokens of a request, mean", 1, 1 << 16);
+  add_count(bench, "--input-len", flags->input_len, "Prompt tokens of a request, mean", 1, 1 << 13);
   add_count(bench, "--output-len", flags->output_len, "Output tokens of a request, mean", 1,
-            1 << 16);
+            1 << 13);
   add_count(bench, "--num-steps", flags->num_steps, "Steps to measure", 1, 1 << 24);
   add_count(bench, "--block-size", flags->block_size, "Tokens of a KV block", 1, 4096);
   bench.add_flag("--json", flags->json, "Print one JSON object");
