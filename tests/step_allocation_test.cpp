@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -49,7 +50,7 @@ constexpr std::size_t kNumRequests = 6;
 
 // Six requests with different parameters; all have as many tokens in and out, so that none ends
 // while others go on.
-void run_wave(Engine& engine, TokenId first_token) {
+void run_wave(Engine& engine, TokenId first_token, std::atomic<std::int64_t>& received) {
   Collector collector(kNumRequests);
   for (std::size_t i = 0; i < kNumRequests; ++i) {
     GenerateRequest request;
@@ -64,7 +65,11 @@ void run_wave(Engine& engine, TokenId first_token) {
     if (i == 3) params.repetition_penalty = 1.2;
     if (i == 4) params.logprobs = 5;
     if (i == 5) params.temperature = 0;
-    ASSERT_TRUE(engine.submit(std::move(request), collector.sink(i)).ok());
+    const auto sink = [&received, collect = collector.sink(i)](const RequestOutput& output) {
+      received += std::ssize(output.token_ids);
+      collect(output);
+    };
+    ASSERT_TRUE(engine.submit(std::move(request), sink).ok());
   }
   collector.wait_for(kNumRequests);
 }
@@ -80,6 +85,8 @@ TEST(StepAllocation, TheEnginesThreadAllocatesNothing) {
   std::int64_t num_counted = 0;
   std::int64_t num_allocated = 0;
   std::atomic<bool> counting = false;
+  std::atomic<std::int64_t> received = 0;
+  std::int64_t produced = 0;
   const auto stepped = [&](const StepRecord& step) {
     const std::int64_t now = num_allocations;
     const bool all = step.shares.size() == kNumRequests;
@@ -88,13 +95,17 @@ TEST(StepAllocation, TheEnginesThreadAllocatesNothing) {
       num_allocated += now - at_last_step;
     }
     quiet_before = all ? quiet_before + 1 : 0;
+    // The memory of results goes to and fro: here the output thread is never far behind, however
+    // busy the machine is.
+    while (received < produced) std::this_thread::yield();
+    for (const StepShare& share : step.shares) produced += share.samples ? 1 : 0;
     at_last_step = num_allocations;
   };
   auto engine = Engine::create(args, {.planned = {}, .loaded = {}, .stepped = stepped});
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
-  run_wave(**engine, 3);  // vectors grow
+  run_wave(**engine, 3, received);  // vectors grow
   counting = true;
-  run_wave(**engine, 101);
+  run_wave(**engine, 101, received);
   engine->reset();
   EXPECT_GT(num_counted, 50);
   EXPECT_EQ(num_allocated, 0);
