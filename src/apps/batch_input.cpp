@@ -1,18 +1,23 @@
 #include "apps/batch_input.h"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+
+#include "apps/sampling_fields.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 11> kFields = {
-    "id",    "prompt", "messages", "prompt_token_ids", "max_tokens", "temperature", "top_k",
-    "top_p", "seed",   "stop",     "ignore_eos"};
+constexpr std::array<std::string_view, 5> kOwnFields = {"id", "prompt", "messages",
+                                                        "prompt_token_ids", "priority"};
+
+std::vector<std::string_view> known_fields() {
+  std::vector<std::string_view> names(kOwnFields.begin(), kOwnFields.end());
+  for (const SamplingField& field : sampling_fields()) names.push_back(field.name);
+  return names;
+}
 
 Result<BatchPrompt> prompt_of(const JsonReader& line) {
   const int given = static_cast<int>(line.contains("prompt")) +
@@ -36,47 +41,22 @@ Result<BatchPrompt> prompt_of(const JsonReader& line) {
   return BatchPrompt(std::move(ids));
 }
 
-Result<std::vector<std::string>> stop_strings(const JsonReader& line) {
-  const json::value& value = *line.find("stop");
-  if (value.is_string()) return std::vector<std::string>{std::string(value.get_string())};
-  if (!value.is_array()) return line.type_error("stop", "a string or an array of strings");
-  std::vector<std::string> stop;
-  for (const json::value& item : value.get_array()) {
-    if (!item.is_string()) return line.type_error("stop", "a string or an array of strings");
-    stop.emplace_back(item.get_string());
-  }
-  return stop;
-}
-
-Status read_params(const JsonReader& line, BatchRequest& request) {
-  SamplingParams& params = request.params;
-  QUIRE_ASSIGN_OR_RETURN(const auto max_tokens, line.find_int("max_tokens"));
-  if (max_tokens) params.max_tokens = *max_tokens;
-  request.max_tokens_given = max_tokens.has_value();
-  QUIRE_ASSIGN_OR_RETURN(const auto temperature, line.find_double("temperature"));
-  params.temperature = temperature.value_or(params.temperature);
-  QUIRE_ASSIGN_OR_RETURN(const auto top_k, line.find_int("top_k"));
-  params.top_k = top_k.value_or(params.top_k);
-  QUIRE_ASSIGN_OR_RETURN(const auto top_p, line.find_double("top_p"));
-  params.top_p = top_p.value_or(params.top_p);
-  QUIRE_ASSIGN_OR_RETURN(const auto seed, line.find_int("seed"));
-  if (seed && *seed < 0) {
-    return Status::invalid_argument(
-        fmt::format("{}: seed is {}; expected 0 or more", line.where(), *seed));
-  }
-  if (seed) params.seed = static_cast<std::uint64_t>(*seed);
-  QUIRE_ASSIGN_OR_RETURN(const auto ignore_eos, line.find_bool("ignore_eos"));
-  params.ignore_eos = ignore_eos.value_or(params.ignore_eos);
-  if (line.contains("stop")) {
-    QUIRE_ASSIGN_OR_RETURN(params.stop, stop_strings(line));
-  }
-  return {};
-}
-
 Status read_request(const JsonReader& line, BatchRequest& request) {
-  QUIRE_RETURN_IF_ERROR(check_fields(line, kFields));
+  static const std::vector<std::string_view> kKnown = known_fields();
+  QUIRE_RETURN_IF_ERROR(check_fields(line, kKnown));
   QUIRE_ASSIGN_OR_RETURN(request.prompt, prompt_of(line));
-  return read_params(line, request);
+  QUIRE_ASSIGN_OR_RETURN(const auto priority, line.find_int("priority"));
+  if (priority) {
+    using Limits = std::numeric_limits<std::int32_t>;
+    if (*priority < Limits::min() || *priority > Limits::max()) {
+      return Status::invalid_argument(fmt::format("{}: priority is {}; expected {} to {}",
+                                                  line.where(), *priority, Limits::min(),
+                                                  Limits::max()));
+    }
+    request.priority = static_cast<std::int32_t>(*priority);
+  }
+  request.max_tokens_given = line.contains("max_tokens");
+  return read_sampling_fields(line, request.params);
 }
 
 }  // namespace
@@ -94,6 +74,38 @@ BatchLine parse_batch_line(std::string_view text, std::int64_t line_number,
   const Status status = read_request(reader, request);
   if (!status.ok()) return LineError{request.id, status};
   return request;
+}
+
+json::object batch_line_schema() {
+  using Limits = std::numeric_limits<std::int32_t>;
+  json::object properties;
+  properties["id"] = {{"type", {"string", "integer"}},
+                      {"description", "Carried by the record (default: the line's number)"}};
+  properties["prompt"] = {{"type", "string"}, {"description", "Text to continue"}};
+  properties["messages"] = {{"type", "array"},
+                            {"items", {{"type", "object"}}},
+                            {"description", "A chat, through the model's chat template"}};
+  properties["prompt_token_ids"] = {{"type", "array"},
+                                    {"items", {{"type", "integer"}, {"minimum", 0}}},
+                                    {"description", "The prompt's token ids"}};
+  properties["priority"] = {{"type", "integer"},
+                            {"minimum", Limits::min()},
+                            {"maximum", Limits::max()},
+                            {"default", 0},
+                            {"description", "Lower goes first (--scheduling-policy priority)"}};
+  for (auto& property : sampling_properties()) {
+    properties[property.key()] = std::move(property.value());
+  }
+  json::array one_of;
+  for (const char* name : {"prompt", "messages", "prompt_token_ids"}) {
+    one_of.push_back(json::object{{"required", json::array{name}}});
+  }
+  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+          {"title", "A line of quire generate --input"},
+          {"type", "object"},
+          {"properties", std::move(properties)},
+          {"oneOf", std::move(one_of)},
+          {"additionalProperties", false}};
 }
 
 }  // namespace quire

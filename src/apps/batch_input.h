@@ -20,6 +20,7 @@ struct BatchRequest {
   json::value id;  // a string or an integer; the line's number if it gave none
   BatchPrompt prompt;
   SamplingParams params;  // the defaults with the line's own values
+  std::int32_t priority = 0;
   bool max_tokens_given = false;
 };
 
@@ -29,5 +30,8 @@ using BatchLine = std::variant<BatchRequest, LineError>;
 // another type, a field that is not known.
 BatchLine parse_batch_line(std::string_view line, std::int64_t line_number,
                            const SamplingParams& defaults);
+
+// What a line may hold, as JSON Schema (draft 2020-12).
+json::object batch_line_schema();
 
 }  // namespace quire

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
-#include <memory>
+#include <list>
 #include <mutex>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "apps/batch_input.h"
 #include "apps/generation_record.h"
 #include "apps/jsonl.h"
+#include "apps/progress.h"
 
 namespace quire {
 namespace {
@@ -20,84 +20,72 @@ struct Slot {
   json::value id;
   std::int64_t line = 0;
   std::optional<RequestId> request_id;
+  SamplingParams params;
   Generation generation;
   Status error;
   bool done = false;
 };
+using SlotRef = std::list<Slot>::iterator;
 
-Result<std::vector<TokenId>> encode(const Engine& engine, const BatchPrompt& prompt) {
-  if (const auto* text = std::get_if<std::string>(&prompt)) return engine.encode_text(*text);
-  if (const auto* messages = std::get_if<json::array>(&prompt)) {
-    return engine.encode_chat(*messages);
-  }
-  return std::get<std::vector<TokenId>>(prompt);
+bool was_aborted(const Slot& slot) {
+  return std::ranges::any_of(slot.generation.outputs, [](const Generation::Output& output) {
+    return output.finish_reason == FinishReason::kAbort;
+  });
 }
 
 class BatchRun {
  public:
-  BatchRun(Engine& engine, std::ostream& output) : engine_(engine), output_(output) {}
+  BatchRun(BatchBackend& engine, OutputFile& output, const BatchOptions& options)
+      : engine_(engine), output_(output), options_(options) {}
 
-  // Slots that are not written yet.
-  std::size_t in_flight() const { return slots_.size(); }
-  const BatchSummary& summary() const { return summary_; }
+  bool full() const { return slots_.size() >= static_cast<std::size_t>(options_.window); }
+  bool idle() const { return slots_.empty(); }
+  BatchSummary& summary() { return summary_; }
 
-  void add_error(json::value id, std::int64_t line, Status error) {
-    auto slot = std::make_shared<Slot>();
-    slot->id = std::move(id);
-    slot->line = line;
-    slot->error = std::move(error);
-    slot->done = true;
-    slots_.push_back(std::move(slot));
+  // Takes a line in. An error ends the run.
+  Status add_line(const Result<std::string>& text, std::int64_t number) {
+    if (!text.ok()) {
+      if (text.status().code() == StatusCode::kIoError) return text.status();
+      return add(LineError{number, text.status()}, number);
+    }
+    return add(parse_batch_line(*text, number, options_.defaults), number);
   }
 
-  void add(BatchRequest request, std::int64_t line, bool max_tokens_given) {
-    auto prompt = encode(engine_, request.prompt);
-    if (!prompt.ok()) return add_error(std::move(request.id), line, prompt.status());
-    auto prepared = prepare_request(engine_, std::move(*prompt), std::move(request.params),
-                                    max_tokens_given || request.max_tokens_given);
-    if (!prepared.ok()) return add_error(std::move(request.id), line, prepared.status());
-    auto slot = std::make_shared<Slot>();
-    slot->id = request.id;
-    slot->line = line;
-    auto id = engine_.submit(std::move(*prepared), [this, slot](const RequestOutput& output) {
-      const std::lock_guard lock(mutex_);
-      slot->generation.add(output);
-      output_tokens_ += static_cast<std::int64_t>(output.token_ids.size());
-      if (!output.finished) return;
-      slot->error = output.error;
-      slot->done = true;
-      changed_.notify_one();
-    });
-    if (!id.ok()) return add_error(std::move(request.id), line, id.status());
-    slot->request_id = *id;
-    slots_.push_back(std::move(slot));
-  }
-
-  // Writes finished slots from the front; waits a little if the first is not finished.
+  // Writes what has finished, in input order unless that is not wanted; waits a little where
+  // nothing has.
   Status write_finished() {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::milliseconds(100),
-                      [&] { return slots_.empty() || slots_.front()->done; });
-    while (!slots_.empty() && slots_.front()->done) {
-      const std::shared_ptr<Slot> slot = std::move(slots_.front());
-      slots_.pop_front();
-      lock.unlock();
+    std::vector<SlotRef> finished;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, std::chrono::milliseconds(100), [&] {
+        return slots_.empty() || (options_.unordered ? !finished_.empty() : slots_.front().done);
+      });
+      if (options_.unordered) {
+        finished.swap(finished_);
+      } else {
+        for (auto slot = slots_.begin(); slot != slots_.end() && slot->done; ++slot) {
+          finished.push_back(slot);
+        }
+      }
+    }
+    for (const SlotRef slot : finished) {
       QUIRE_RETURN_IF_ERROR(write(*slot));
-      lock.lock();
+      slots_.erase(slot);
     }
     return {};
   }
 
   void abort_all() {
-    for (const auto& slot : slots_) {
-      if (slot->request_id) engine_.abort(*slot->request_id);
+    for (const Slot& slot : slots_) {
+      if (slot.request_id) engine_.abort(*slot.request_id);
     }
   }
 
+  // Requests in flight report into this object: it must not end before they do.
   void wait_all() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
-      return std::all_of(slots_.begin(), slots_.end(), [](const auto& slot) { return slot->done; });
+      return std::ranges::all_of(slots_, [](const Slot& slot) { return slot.done; });
     });
   }
 
@@ -107,93 +95,162 @@ class BatchRun {
   }
 
  private:
-  Status write(const Slot& slot) {
-    ++summary_.num_requests;
-    json::object record;
-    if (slot.error.ok()) {
-      record = generation_record(slot.id, slot.generation);
-      summary_.prompt_tokens += slot.generation.last.num_prompt_tokens;
-      summary_.output_tokens += slot.generation.last.num_output_tokens;
-    } else {
-      ++summary_.num_errors;
-      record = error_record(slot.id, slot.line, slot.error);
+  Status add(BatchLine line, std::int64_t number) {
+    const auto* error = std::get_if<LineError>(&line);
+    const json::value& id = error != nullptr ? error->id : std::get<BatchRequest>(line).id;
+    const bool skip = options_.done != nullptr && options_.done->contains(id);
+    if (options_.done != nullptr) QUIRE_RETURN_IF_ERROR(options_.done->take(id, number));
+    if (error != nullptr) {
+      summary_.num_skipped += skip ? 1 : 0;
+      if (!skip) finish(open_slot(id, number), error->status);
+      return {};
     }
-    output_ << json::serialize(record) << '\n' << std::flush;
-    if (!output_) {
-      return Status::io_error(
-          fmt::format("cannot write the record of line {}", slot.line),
-          "check that the disk has room and the output's reader is still there");
+    return add(std::get<BatchRequest>(std::move(line)), number, skip);
+  }
+
+  Status add(BatchRequest request, std::int64_t number, bool skip) {
+    auto prompt = engine_.encode(request.prompt);
+    const std::int64_t num_tokens = prompt.ok() ? std::ssize(*prompt) : 0;
+    if (skip) {
+      ++summary_.num_skipped;
+      return options_.done->check_same(request.id, number, num_tokens);
+    }
+    const SlotRef slot = open_slot(request.id, number);
+    if (!prompt.ok()) {
+      finish(slot, prompt.status());
+      return {};
+    }
+    if (!options_.max_tokens_given && !request.max_tokens_given) {
+      default_max_tokens(request.params, num_tokens, engine_.max_model_len());
+    }
+    slot->params.logprobs = request.params.logprobs;
+    slot->params.prompt_logprobs = request.params.prompt_logprobs;
+    auto id = engine_.submit({.prompt_token_ids = std::move(*prompt),
+                              .params = std::move(request.params),
+                              .priority = request.priority},
+                             [this, slot](const RequestOutput& output) { take(slot, output); });
+    if (id.ok()) {
+      slot->request_id = *id;
+    } else {
+      finish(slot, id.status());
     }
     return {};
   }
 
-  Engine& engine_;
-  std::ostream& output_;
-  std::deque<std::shared_ptr<Slot>> slots_;
+  SlotRef open_slot(const json::value& id, std::int64_t line) {
+    slots_.emplace_back();
+    slots_.back().id = id;
+    slots_.back().line = line;
+    return std::prev(slots_.end());
+  }
+
+  // On the engine's output thread.
+  void take(SlotRef slot, const RequestOutput& output) {
+    const std::lock_guard lock(mutex_);
+    slot->generation.add(output);
+    output_tokens_ += std::ssize(output.token_ids);
+    if (!output.request_finished) return;
+    mark_done(slot, slot->generation.error);
+  }
+
+  void finish(SlotRef slot, Status error) {
+    const std::lock_guard lock(mutex_);
+    mark_done(slot, std::move(error));
+  }
+
+  void mark_done(SlotRef slot, Status error) {  // with the lock
+    slot->error = std::move(error);
+    slot->done = true;
+    if (options_.unordered) finished_.push_back(slot);
+    changed_.notify_one();
+  }
+
+  Status write(const Slot& slot) {
+    if (was_aborted(slot) || slot.error.code() == StatusCode::kCancelled) {
+      ++summary_.num_dropped;
+      return {};
+    }
+    json::object record;
+    if (slot.error.ok()) {
+      record = generation_record(slot.id, slot.generation, slot.params);
+    } else {
+      record = error_record(slot.id, slot.line, slot.error);
+    }
+    QUIRE_RETURN_IF_ERROR(output_.write(json::serialize(record) + "\n"));
+    ++summary_.num_requests;
+    if (slot.error.ok()) {
+      summary_.prompt_tokens += slot.generation.last.num_prompt_tokens;
+      summary_.output_tokens += slot.generation.num_output_tokens();
+    } else {
+      ++summary_.num_errors;
+    }
+    return {};
+  }
+
+  BatchBackend& engine_;
+  OutputFile& output_;
+  const BatchOptions& options_;
+  std::list<Slot> slots_;  // in input order; only the thread that runs the batch changes the list
   BatchSummary summary_;
-  std::mutex mutex_;  // guards the slots' contents and output_tokens_
-  std::condition_variable changed_;
+  std::mutex mutex_;               // guards what is in the slots, and what follows
+  std::vector<SlotRef> finished_;  // done and not written, where the order is free
   std::int64_t output_tokens_ = 0;
+  std::condition_variable changed_;
 };
 
 }  // namespace
 
-Result<GenerateRequest> prepare_request(const Engine& engine, std::vector<TokenId> prompt,
-                                        SamplingParams params, bool max_tokens_given) {
-  if (!max_tokens_given) {
-    params.max_tokens = std::max<std::int64_t>(
-        1, engine.info().max_model_len - static_cast<std::int64_t>(prompt.size()));
+Result<std::vector<TokenId>> EngineBackend::encode(const BatchPrompt& prompt) const {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return engine_.encode_text(*text);
+  if (const auto* messages = std::get_if<json::array>(&prompt)) {
+    return engine_.encode_chat(*messages);
   }
-  return GenerateRequest{.prompt_token_ids = std::move(prompt), .params = std::move(params)};
+  return std::get<std::vector<TokenId>>(prompt);
 }
 
-Result<BatchSummary> run_batch(Engine& engine, std::istream& input, std::ostream& output,
-                               const SamplingParams& defaults, bool max_tokens_given,
-                               std::int64_t window, const InterruptWatcher& interrupt) {
-  const Instant start = engine.now();
-  BatchRun run(engine, output);
+void default_max_tokens(SamplingParams& params, std::int64_t prompt_tokens,
+                        std::int64_t max_model_len) {
+  params.max_tokens = std::max<std::int64_t>(1, max_model_len - prompt_tokens);
+}
+
+Result<BatchSummary> run_batch(BatchBackend& engine, std::istream& input, OutputFile& output,
+                               const BatchOptions& options) {
+  const SteadyClock clock;
+  const Instant start = clock.now();
+  BatchRun run(engine, output, options);
   LineReader reader(input);
   ProgressBar bar("generating", "requests");
   const auto note = [&] {
-    const double seconds = to_seconds(engine.now() - start);
+    const double seconds = std::max(to_seconds(clock.now() - start), 1e-9);
     return fmt::format("{:.1f} tokens/s", static_cast<double>(run.output_tokens()) / seconds);
   };
+  const auto num_written = [&] { return static_cast<double>(run.summary().num_requests); };
   bool more = true;
   bool aborted = false;
   Status failure;
-  while (failure.ok() && (more || run.in_flight() > 0)) {
-    while (more && !interrupt.interrupted() && run.in_flight() < static_cast<std::size_t>(window)) {
+  while (failure.ok() && (more || !run.idle())) {
+    while (failure.ok() && more && !options.interrupted() && !run.full()) {
       const auto line = reader.next();
-      if (!line) {
-        more = false;
-      } else if (!line->ok()) {
-        run.add_error(reader.line_number(), reader.line_number(), line->status());
-      } else {
-        BatchLine parsed = parse_batch_line(**line, reader.line_number(), defaults);
-        if (auto* error = std::get_if<LineError>(&parsed)) {
-          run.add_error(std::move(error->id), reader.line_number(), std::move(error->status));
-        } else {
-          run.add(std::get<BatchRequest>(std::move(parsed)), reader.line_number(),
-                  max_tokens_given);
-        }
-      }
+      more = line.has_value();
+      if (more) failure = run.add_line(*line, reader.line_number());
     }
-    if (interrupt.interrupted() && !aborted) {
+    if (options.interrupted() && !aborted) {
       more = false;
       aborted = true;
       run.abort_all();
     }
-    failure = run.write_finished();
-    bar.update(static_cast<double>(run.summary().num_requests), 0, note());
+    if (failure.ok()) failure = run.write_finished();
+    bar.update(num_written(), 0, note());
   }
   if (!failure.ok()) {
     run.abort_all();
-    run.wait_all();  // requests in flight report into `run`
+    run.wait_all();
+    bar.clear();
     return failure;
   }
   BatchSummary summary = run.summary();
-  summary.seconds = to_seconds(engine.now() - start);
-  bar.finish(static_cast<double>(summary.num_requests), 0, note());
+  summary.seconds = to_seconds(clock.now() - start);
+  bar.finish(num_written(), 0, note());
   return summary;
 }
 

@@ -1,7 +1,6 @@
 // `quire generate`: one prompt streamed to stdout, or a batch from a file.
+#include <algorithm>
 #include <condition_variable>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <mutex>
 #include <unistd.h>
@@ -10,10 +9,12 @@
 
 #include "apps/batch_runner.h"
 #include "apps/commands.h"
-#include "apps/count_option.h"
 #include "apps/engine_flags.h"
 #include "apps/generation_record.h"
 #include "apps/interrupt.h"
+#include "apps/jsonl.h"
+#include "apps/output_file.h"
+#include "apps/sampling_fields.h"
 
 namespace quire {
 namespace {
@@ -26,35 +27,55 @@ struct GenerateFlags {
   std::string input;
   std::string output = "-";
   bool json = false;
-  std::optional<std::int64_t> max_tokens;
-  SamplingParams params;
+  bool resume = false;
+  bool unordered = false;
+  bool schema = false;
+  json::object sampling;  // the fields that flags gave
 };
+
+// The engine's defaults with what the flags say.
+Result<SamplingParams> sampling_params(const Engine& engine, const GenerateFlags& flags) {
+  SamplingParams params = engine.default_sampling_params();
+  QUIRE_RETURN_IF_ERROR(read_sampling_fields(
+      JsonReader(flags.sampling, "command line", StatusCode::kInvalidArgument), params));
+  return params;
+}
 
 // The one request of a command line, followed until it ends.
 class SingleRun {
  public:
-  explicit SingleRun(bool stream) : stream_(stream) {}
+  // Streams the text to `output` as it comes, unless that is null.
+  explicit SingleRun(OutputFile* output) : output_(output) {}
 
-  void add(const RequestOutput& output) {
+  void add(const RequestOutput& piece) {
     const std::lock_guard lock(mutex_);
-    generation_.add(output);
-    if (stream_ && !output.text.empty()) {
-      fmt::print("{}", output.text);
-      std::fflush(stdout);
+    generation_.add(piece);
+    if (output_ != nullptr && write_status_.ok() && !piece.text.empty()) {
+      write_status_ = output_->write(piece.text);
     }
-    if (output.finished) done_.notify_one();
+    if (piece.request_finished) done_ = true;
+    changed_.notify_one();
   }
 
-  Generation wait() {
+  // Until the request has ended. A reader that has gone away ends it.
+  Generation wait(Engine& engine, RequestId id) {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] { return generation_.last.finished; });
+    changed_.wait(lock, [&] { return done_ || !write_status_.ok(); });
+    if (!done_) {
+      engine.abort(id);
+      changed_.wait(lock, [&] { return done_; });
+    }
     return std::move(generation_);
   }
 
+  Status write_status() const { return write_status_; }
+
  private:
-  bool stream_;
+  OutputFile* output_;
   std::mutex mutex_;
-  std::condition_variable done_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  Status write_status_;
   Generation generation_;
 };
 
@@ -68,12 +89,12 @@ Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const GenerateF
   return engine.encode_chat(std::move(messages));
 }
 
-void print_json(const Generation& generation) {
+std::string json_line(const Generation& generation, const SamplingParams& params) {
   const RequestTimings timings = request_timings(generation.last);
-  json::object record = generation_record(1, generation);
+  json::object record = generation_record(1, generation, params);
   record["timings"] = {
       {"ttft_s", timings.ttft_s}, {"tpot_s", timings.tpot_s}, {"e2e_s", timings.e2e_s}};
-  fmt::print("{}\n", json::serialize(record));
+  return json::serialize(record) + "\n";
 }
 
 void print_summary(const Generation& generation) {
@@ -83,51 +104,81 @@ void print_summary(const Generation& generation) {
       last.finish_reason ? finish_reason_name(*last.finish_reason) : "error";
   fmt::print(stderr,
              "\n[{} prompt tokens, {} new; first after {:.0f} ms, then {:.1f} tokens/s; {}]\n",
-             last.num_prompt_tokens, last.num_output_tokens, timings.ttft_s * 1e3,
+             last.num_prompt_tokens, generation.num_output_tokens(), timings.ttft_s * 1e3,
              timings.tpot_s > 0 ? 1.0 / timings.tpot_s : 0.0, reason);
 }
 
-Status run_single(Engine& engine, const GenerateFlags& flags, InterruptWatcher& interrupt) {
-  QUIRE_ASSIGN_OR_RETURN(auto prompt, encode_prompt(engine, flags));
-  QUIRE_ASSIGN_OR_RETURN(auto request, prepare_request(engine, std::move(prompt), flags.params,
-                                                       flags.max_tokens.has_value()));
-  SingleRun run(!flags.json);
-  QUIRE_ASSIGN_OR_RETURN(
-      const RequestId id,
-      engine.submit(std::move(request), [&](const RequestOutput& output) { run.add(output); }));
-  interrupt.watch([&engine, id] { engine.abort(id); });
-  const Generation generation = run.wait();
-  if (flags.json) {
-    print_json(generation);
-  } else {
-    fmt::print("\n");
-    std::fflush(stdout);
-    if (::isatty(STDERR_FILENO) != 0) print_summary(generation);
+// The outputs of n > 1 under headings, for they cannot stream side by side.
+std::string numbered_texts(const Generation& generation) {
+  std::string text;
+  for (std::size_t i = 0; i < generation.outputs.size(); ++i) {
+    text += fmt::format("[{}] {}\n", i, generation.outputs[i].text);
   }
-  if (std::ferror(stdout) != 0) return Status::io_error("cannot write to standard output");
-  QUIRE_RETURN_IF_ERROR(generation.last.error);
+  return text;
+}
+
+Status run_single(Engine& engine, const GenerateFlags& flags, OutputFile& output,
+                  InterruptWatcher& interrupt) {
+  QUIRE_ASSIGN_OR_RETURN(SamplingParams params, sampling_params(engine, flags));
+  QUIRE_ASSIGN_OR_RETURN(auto prompt, encode_prompt(engine, flags));
+  if (!flags.sampling.contains("max_tokens")) {
+    default_max_tokens(params, std::ssize(prompt), engine.info().max_model_len);
+  }
+  const bool stream = !flags.json && params.n == 1;
+  SingleRun run(stream ? &output : nullptr);
+  QUIRE_ASSIGN_OR_RETURN(const RequestId id,
+                         engine.submit({.prompt_token_ids = std::move(prompt), .params = params},
+                                       [&](const RequestOutput& piece) { run.add(piece); }));
+  interrupt.watch([&engine, id] { engine.abort(id); });
+  const Generation generation = run.wait(engine, id);
+  QUIRE_RETURN_IF_ERROR(run.write_status());
+  QUIRE_RETURN_IF_ERROR(output.write(flags.json ? json_line(generation, params)
+                                     : stream   ? "\n"
+                                                : numbered_texts(generation)));
+  QUIRE_RETURN_IF_ERROR(output.close());
+  if (!flags.json && ::isatty(STDERR_FILENO) != 0) print_summary(generation);
+  QUIRE_RETURN_IF_ERROR(generation.error);
   if (interrupt.interrupted()) return {StatusCode::kCancelled, "interrupted"};
   return {};
 }
 
-Status run_file(Engine& engine, const GenerateFlags& flags, std::istream& input,
-                std::ostream& output, InterruptWatcher& interrupt) {
+void print_summary(const BatchSummary& summary) {
+  std::string line = fmt::format(
+      "{} requests ({} errors), {} prompt and {} output tokens in {:.1f} "
+      "s: {:.1f} output tokens/s",
+      summary.num_requests, summary.num_errors, summary.prompt_tokens, summary.output_tokens,
+      summary.seconds, static_cast<double>(summary.output_tokens) / summary.seconds);
+  if (summary.num_skipped > 0) {
+    line += fmt::format("; {} skipped, for the output had them", summary.num_skipped);
+  }
+  fmt::print(stderr, "{}\n", line);
+}
+
+Status run_file(Engine& engine, const GenerateFlags& flags, std::istream& input, OutputFile& output,
+                DoneRecords* done, InterruptWatcher& interrupt) {
   interrupt.watch([] {});
+  constexpr std::int64_t kMostWaiting = 4096;  // what the scheduler queues
+  BatchOptions options;
+  QUIRE_ASSIGN_OR_RETURN(options.defaults, sampling_params(engine, flags));
+  options.max_tokens_given = flags.sampling.contains("max_tokens");
+  options.unordered = flags.unordered;
   // Enough lines to keep every sequence busy while others wait for their turn to be written.
-  const std::int64_t window = 4L * flags.engine.max_num_seqs;
-  QUIRE_ASSIGN_OR_RETURN(const BatchSummary summary,
-                         run_batch(engine, input, output, flags.params,
-                                   flags.max_tokens.has_value(), window, interrupt));
-  fmt::print(stderr,
-             "{} requests ({} errors), {} prompt and {} output tokens in {:.1f} s: {:.1f} "
-             "output tokens/s\n",
-             summary.num_requests, summary.num_errors, summary.prompt_tokens, summary.output_tokens,
-             summary.seconds, static_cast<double>(summary.output_tokens) / summary.seconds);
-  if (interrupt.interrupted()) return {StatusCode::kCancelled, "interrupted"};
+  options.window = std::min<std::int64_t>(4L * flags.engine.max_num_seqs, kMostWaiting);
+  options.done = done;
+  options.interrupted = [&] { return interrupt.interrupted(); };
+  EngineBackend backend(engine);
+  QUIRE_ASSIGN_OR_RETURN(const BatchSummary summary, run_batch(backend, input, output, options));
+  QUIRE_RETURN_IF_ERROR(output.close());
+  print_summary(summary);
+  if (interrupt.interrupted()) {
+    return {StatusCode::kCancelled,
+            fmt::format("interrupted; {} requests that were running have no record",
+                        summary.num_dropped)};
+  }
   return {};
 }
 
-Status run_generate(const GenerateFlags& flags) {
+Status check_flags(const GenerateFlags& flags) {
   const int sources = static_cast<int>(flags.prompt.has_value()) +
                       static_cast<int>(flags.chat.has_value()) +
                       static_cast<int>(!flags.input.empty());
@@ -136,24 +187,40 @@ Status run_generate(const GenerateFlags& flags) {
         sources == 0 ? "generate needs a prompt" : "generate takes only one kind of prompt",
         "give one of --prompt TEXT, --chat TEXT and --input FILE");
   }
+  if (flags.input.empty() && (flags.resume || flags.unordered)) {
+    return Status::invalid_argument(
+        fmt::format("{} is for a file of requests", flags.resume ? "--resume" : "--unordered"),
+        "give --input FILE");
+  }
+  if (flags.resume && flags.output == "-") {
+    return Status::invalid_argument("--resume needs the file that an earlier run has written",
+                                    "give --output FILE");
+  }
+  return {};
+}
+
+Status run_generate(const GenerateFlags& flags) {
+  if (flags.schema) {
+    QUIRE_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create("-"));
+    return output.write(json::serialize(batch_line_schema()) + "\n");
+  }
+  QUIRE_RETURN_IF_ERROR(check_flags(flags));
   // Files first: a mistyped name should not cost the time of loading a model.
-  std::ifstream input_file;
-  std::ofstream output_file;
-  if (!flags.input.empty() && flags.input != "-") {
-    input_file.open(flags.input);
-    if (!input_file) {
-      return Status::not_found(fmt::format("cannot read {}", flags.input), "check the path");
-    }
+  std::unique_ptr<std::istream> input;
+  if (!flags.input.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(input, open_input(flags.input));
   }
-  if (flags.output != "-") {
-    output_file.open(flags.output);
-    if (!output_file) return Status::io_error(fmt::format("cannot write {}", flags.output));
+  std::optional<DoneRecords> done;
+  if (flags.resume) {
+    QUIRE_ASSIGN_OR_RETURN(done, DoneRecords::read(flags.output));
   }
+  QUIRE_ASSIGN_OR_RETURN(OutputFile output,
+                         done ? OutputFile::append(flags.output, done->whole_bytes())
+                              : OutputFile::create(flags.output));
   InterruptWatcher interrupt;
   QUIRE_ASSIGN_OR_RETURN(const auto engine, start_engine(flags.engine));
-  if (flags.input.empty()) return run_single(*engine, flags, interrupt);
-  return run_file(*engine, flags, flags.input == "-" ? std::cin : input_file,
-                  flags.output == "-" ? std::cout : output_file, interrupt);
+  if (flags.input.empty()) return run_single(*engine, flags, output, interrupt);
+  return run_file(*engine, flags, *input, output, done ? &*done : nullptr, interrupt);
 }
 
 }  // namespace
@@ -171,31 +238,20 @@ Command add_generate(CLI::App& app) {
   app.add_option("--output", flags->output, "Where --input's records go; - is standard output")
       ->capture_default_str()
       ->group(what);
+  app.add_flag(
+         "--resume", flags->resume,
+         "Keep what --output has of an earlier run, and run only the lines whose ids it lacks")
+      ->group(what);
+  app.add_flag("--unordered", flags->unordered, "Write --input's records as they finish")
+      ->group(what);
   app.add_flag("--json", flags->json, "Print one JSON record instead of streaming text")
       ->group(what);
-
-  const std::string sampling = "Sampling (defaults of --input's lines)";
-  SamplingParams& params = flags->params;
-  add_count(app, "--max-tokens", flags->max_tokens,
-            "Output tokens at most (default: up to --max-model-len)", 1, 1LL << 31)
-      ->group(sampling);
-  app.add_option("--temperature", params.temperature, "0 takes the best token")
-      ->capture_default_str()
-      ->group(sampling);
-  app.add_option("--top-k", params.top_k, "Sample among the k best; 0: all")
-      ->capture_default_str()
-      ->group(sampling);
-  app.add_option("--top-p", params.top_p, "Sample among the best that make up this probability")
-      ->capture_default_str()
-      ->group(sampling);
-  app.add_option("--stop", params.stop, "End before this text; may be repeated")->group(sampling);
-  app.add_flag("--ignore-eos", params.ignore_eos, "Do not end at an end-of-sequence token")
-      ->group(sampling);
+  app.add_flag("--schema", flags->schema,
+               "Print what a line of --input may hold, as JSON Schema, and end")
+      ->group(what);
+  add_sampling_flags(app, flags->sampling, "Sampling (defaults of --input's lines)");
   add_engine_flags(app, flags->engine);
-  return [flags] {
-    if (flags->max_tokens) flags->params.max_tokens = *flags->max_tokens;
-    return run_generate(*flags);
-  };
+  return [flags] { return run_generate(*flags); };
 }
 
 }  // namespace quire

@@ -4,26 +4,76 @@
 
 namespace quire {
 
-void Generation::add(const RequestOutput& output) {
-  text += output.text;
-  token_ids.insert(token_ids.end(), output.token_ids.begin(), output.token_ids.end());
-  last = output;
+namespace {
+
+json::object to_json(const TokenLogprob& token) {
+  json::object object = {{"token_id", token.token_id}, {"logprob", token.logprob}};
+  if (token.rank > 0) object["rank"] = token.rank;
+  return object;
 }
 
-json::object generation_record(const json::value& id, const Generation& generation) {
-  json::object output;
-  output["index"] = 0;
-  output["text"] = generation.text;
-  output["token_ids"] = json::value_from(generation.token_ids);
-  output["finish_reason"] = nullptr;
-  if (generation.last.finish_reason) {
-    output["finish_reason"] = finish_reason_name(*generation.last.finish_reason);
+json::array to_json(const std::vector<PositionLogprobs>& positions) {
+  json::array array;
+  array.reserve(positions.size());
+  for (const PositionLogprobs& position : positions) {
+    json::object entry = to_json(position.token);
+    json::array top;
+    for (const TokenLogprob& token : position.top) top.push_back(to_json(token));
+    entry["top"] = std::move(top);
+    array.push_back(std::move(entry));
+  }
+  return array;
+}
+
+}  // namespace
+
+void Generation::add(const RequestOutput& piece) {
+  const auto index = static_cast<std::size_t>(piece.index);
+  if (outputs.size() <= index) outputs.resize(index + 1);
+  Output& output = outputs[index];
+  output.text += piece.text;
+  output.token_ids.insert(output.token_ids.end(), piece.token_ids.begin(), piece.token_ids.end());
+  output.logprobs.insert(output.logprobs.end(), piece.logprobs.begin(), piece.logprobs.end());
+  output.cumulative_logprob = piece.cumulative_logprob;
+  if (piece.finish_reason) output.finish_reason = piece.finish_reason;
+  if (!piece.prompt_logprobs.empty()) prompt_logprobs = piece.prompt_logprobs;
+  if (error.ok()) error = piece.error;
+  last = piece;
+  last.text.clear();
+  last.token_ids.clear();
+  last.logprobs.clear();
+  last.prompt_logprobs.clear();
+}
+
+std::int64_t Generation::num_output_tokens() const {
+  std::int64_t count = 0;
+  for (const Output& output : outputs) count += std::ssize(output.token_ids);
+  return count;
+}
+
+json::object generation_record(const json::value& id, const Generation& generation,
+                               const SamplingParams& params) {
+  json::array outputs;
+  for (std::size_t i = 0; i < generation.outputs.size(); ++i) {
+    const Generation::Output& from = generation.outputs[i];
+    json::object output;
+    output["index"] = i;
+    output["text"] = from.text;
+    output["token_ids"] = json::value_from(from.token_ids);
+    output["finish_reason"] = nullptr;
+    if (from.finish_reason) output["finish_reason"] = finish_reason_name(*from.finish_reason);
+    if (params.logprobs) {
+      output["cumulative_logprob"] = from.cumulative_logprob;
+      output["logprobs"] = to_json(from.logprobs);
+    }
+    outputs.push_back(std::move(output));
   }
   json::object record;
   record["id"] = id;
-  record["outputs"] = json::array{std::move(output)};
+  record["outputs"] = std::move(outputs);
+  if (params.prompt_logprobs) record["prompt_logprobs"] = to_json(generation.prompt_logprobs);
   record["usage"] = {{"prompt_tokens", generation.last.num_prompt_tokens},
-                     {"completion_tokens", generation.last.num_output_tokens}};
+                     {"completion_tokens", generation.num_output_tokens()}};
   return record;
 }
 

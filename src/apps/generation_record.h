@@ -1,6 +1,8 @@
 // One finished generation, and the JSON record that stands for it in `--json` and in batch output:
-//   {"id", "outputs": [{"index", "text", "token_ids", "finish_reason"}],
+//   {"id", "outputs": [{"index", "text", "token_ids", "finish_reason"}, ...],
 //    "usage": {"prompt_tokens", "completion_tokens"}}
+// with one output for each of n. Log probabilities stand with their output ("logprobs",
+// "cumulative_logprob") and the prompt's in "prompt_logprobs", where they were asked for.
 #pragma once
 
 #include <string>
@@ -13,14 +15,26 @@ namespace quire {
 
 // Gathers a request's outputs.
 struct Generation {
-  std::string text;
-  std::vector<TokenId> token_ids;
-  RequestOutput last;  // the latest output; the final one once `last.finished`
+  struct Output {
+    std::string text;
+    std::vector<TokenId> token_ids;
+    std::vector<PositionLogprobs> logprobs;
+    std::optional<FinishReason> finish_reason;
+    double cumulative_logprob = 0;
+  };
 
-  void add(const RequestOutput& output);
+  std::vector<Output> outputs;  // by index
+  std::vector<PositionLogprobs> prompt_logprobs;
+  RequestOutput last;  // the latest piece without its text and tokens
+  Status error;        // the first that an output ended with
+
+  void add(const RequestOutput& piece);
+  std::int64_t num_output_tokens() const;  // of all outputs
 };
 
-json::object generation_record(const json::value& id, const Generation& generation);
+// `params` say which log probabilities were asked for.
+json::object generation_record(const json::value& id, const Generation& generation,
+                               const SamplingParams& params);
 
 // Seconds of one finished request.
 struct RequestTimings {

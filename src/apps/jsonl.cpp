@@ -51,6 +51,7 @@ std::optional<Result<std::string>> LineReader::next() {
       return Result<std::string>(Status::io_error(
           fmt::format("cannot read line {}: {}", line_number_ + 1, failure.what())));
     }
+    if (c != kEnd) ++bytes_read_;
     if (c != '\n' && c != kEnd) {
       if (line.size() < kMaxLineBytes) {
         line.push_back(static_cast<char>(c));

@@ -37,11 +37,13 @@ class LineReader {
   std::optional<Result<std::string>> next();
   std::int64_t line_number() const { return line_number_; }  // of the line returned last, from 1
   bool last_line_torn() const { return torn_; }              // it ended without a newline
+  std::uint64_t bytes_read() const { return bytes_read_; }   // newlines included
 
  private:
   std::istream& stream_;
   std::int64_t line_number_ = 0;
   bool torn_ = false;
+  std::uint64_t bytes_read_ = 0;
 };
 
 // A line's object and the id that its record carries: its "id", a string or an integer, else the

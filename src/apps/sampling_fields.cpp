@@ -1,0 +1,304 @@
+#include "apps/sampling_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "apps/count_option.h"
+#include "apps/jsonl.h"
+
+namespace quire {
+namespace {
+
+using Kind = SamplingFieldKind;
+
+template <auto Member>
+Status read_number(const JsonReader& object, std::string_view name, SamplingParams& params) {
+  using T = std::remove_reference_t<decltype(params.*Member)>;
+  if constexpr (std::is_same_v<T, bool>) {
+    QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_bool(name));
+    if (value) params.*Member = *value;
+  } else if constexpr (std::is_same_v<T, double>) {
+    QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_double(name));
+    if (value) params.*Member = *value;
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_int(name));
+    if (value) params.*Member = *value;
+  }
+  return {};
+}
+
+Status read_seed(const JsonReader& object, std::string_view name, SamplingParams& params) {
+  QUIRE_ASSIGN_OR_RETURN(const auto seed, object.find_int(name));
+  if (!seed) return {};
+  if (*seed < 0) {
+    return Status::invalid_argument(
+        fmt::format("{}: seed is {}; expected 0 or more", object.where(), *seed));
+  }
+  params.seed = static_cast<std::uint64_t>(*seed);
+  return {};
+}
+
+template <auto Member>
+Status read_strings(const JsonReader& object, std::string_view name, SamplingParams& params) {
+  const json::value* value = object.find(name);
+  if (value == nullptr) return {};
+  std::vector<std::string> strings;
+  if (value->is_string()) {
+    strings.emplace_back(value->get_string());
+  } else if (value->is_array()) {
+    for (const json::value& item : value->get_array()) {
+      if (!item.is_string()) return object.type_error(name, "a string or an array of strings");
+      strings.emplace_back(item.get_string());
+    }
+  } else {
+    return object.type_error(name, "a string or an array of strings");
+  }
+  params.*Member = std::move(strings);
+  return {};
+}
+
+template <auto Member>
+Status read_ids(const JsonReader& object, std::string_view name, SamplingParams& params) {
+  if (!object.contains(name)) return {};
+  QUIRE_ASSIGN_OR_RETURN(params.*Member, read_token_ids(object, name));
+  return {};
+}
+
+Status read_biases(const JsonReader& object, std::string_view name, SamplingParams& params) {
+  const json::value* value = object.find(name);
+  if (value == nullptr) return {};
+  if (!value->is_object()) return object.type_error(name, "an object of token ids and numbers");
+  std::vector<LogitBias> biases;
+  for (const auto& entry : value->get_object()) {
+    const std::string_view key = entry.key();
+    TokenId id = 0;
+    const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (code != std::errc() || end != key.data() + key.size() || id < 0) {
+      return Status::invalid_argument(
+          fmt::format("{}: {}: \"{}\" is not a token id", object.where(), name, key));
+    }
+    if (!entry.value().is_number()) {
+      return Status::invalid_argument(fmt::format("{}: {}: {}: expected a number, found {}",
+                                                  object.where(), name, key,
+                                                  json_kind_name(entry.value())));
+    }
+    biases.push_back({id, static_cast<float>(entry.value().to_number<double>())});
+  }
+  params.logit_bias = std::move(biases);
+  return {};
+}
+
+// The members of a value's type in JSON Schema.
+json::object type_of(Kind kind) {
+  const json::object string = {{"type", "string"}, {"minLength", 1}};
+  switch (kind) {
+    case Kind::kInteger:
+      return {{"type", "integer"}};
+    case Kind::kNumber:
+      return {{"type", "number"}};
+    case Kind::kBoolean:
+      return {{"type", "boolean"}};
+    case Kind::kStrings:
+      return {{"anyOf", {string, {{"type", "array"}, {"items", string}}}}};
+    case Kind::kTokenIds:
+      return {{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}};
+    case Kind::kBiases:
+      return {{"type", "object"},
+              {"propertyNames", {{"pattern", "^[0-9]+$"}}},
+              {"additionalProperties", {{"type", "number"}, {"minimum", -100}, {"maximum", 100}}}};
+  }
+  return {};
+}
+
+// A flag's text as the JSON value that the field's reader takes.
+json::value flag_value(const SamplingField& field, const std::string& flag,
+                       const std::vector<std::string>& texts) {
+  const auto refuse = [&](const std::string& reason) { throw CLI::ValidationError(flag, reason); };
+  if (field.kind == Kind::kStrings) return json::array(texts.begin(), texts.end());
+  const std::string& text = texts.back();
+  if (field.kind == Kind::kInteger) {
+    const auto count = parse_count(text);
+    if (!count.ok()) refuse(count.status().to_string());
+    return *count;
+  }
+  const auto parsed = parse_json(field.kind == Kind::kTokenIds ? "[" + text + "]" : text, flag);
+  if (!parsed.ok()) refuse(fmt::format("\"{}\" is not what {} takes", text, flag));
+  return *parsed;
+}
+
+std::string flag_name(std::string_view name) {
+  std::string flag = "--" + std::string(name);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+std::string_view value_name(Kind kind) {
+  switch (kind) {
+    case Kind::kInteger:
+      return "N";
+    case Kind::kNumber:
+      return "FLOAT";
+    case Kind::kStrings:
+      return "TEXT";
+    case Kind::kTokenIds:
+      return "ID,ID,...";
+    case Kind::kBiases:
+      return "JSON";
+    case Kind::kBoolean:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const SamplingField> sampling_fields() {
+  using P = SamplingParams;
+  static const std::array<SamplingField, 21> kFields = {{
+      {"n",
+       Kind::kInteger,
+       "Outputs for the prompt; number i draws with seed + i",
+       {{"default", 1}, {"minimum", 1}, {"maximum", 128}},
+       read_number<&P::n>},
+      {"presence_penalty",
+       Kind::kNumber,
+       "Taken from each token that the output holds",
+       {{"default", 0}, {"minimum", -2}, {"maximum", 2}},
+       read_number<&P::presence_penalty>},
+      {"frequency_penalty",
+       Kind::kNumber,
+       "Taken from each token, for each time that the output holds it",
+       {{"default", 0}, {"minimum", -2}, {"maximum", 2}},
+       read_number<&P::frequency_penalty>},
+      {"repetition_penalty",
+       Kind::kNumber,
+       "Divides the logits of tokens in prompt or output; above 1 discourages them",
+       {{"default", 1}, {"exclusiveMinimum", 0}},
+       read_number<&P::repetition_penalty>},
+      {"temperature",
+       Kind::kNumber,
+       "0 takes the best token",
+       {{"default", 1}, {"minimum", 0}},
+       read_number<&P::temperature>},
+      {"top_p",
+       Kind::kNumber,
+       "Sample among the best tokens that make up this probability",
+       {{"default", 1}, {"exclusiveMinimum", 0}, {"maximum", 1}},
+       read_number<&P::top_p>},
+      {"top_k",
+       Kind::kInteger,
+       "Sample among the k best tokens; 0 or -1: all",
+       {{"default", 0}, {"minimum", -1}},
+       read_number<&P::top_k>},
+      {"min_p",
+       Kind::kNumber,
+       "Drop tokens below this share of the best one's probability",
+       {{"default", 0}, {"minimum", 0}, {"maximum", 1}},
+       read_number<&P::min_p>},
+      {"seed",
+       Kind::kInteger,
+       "Of the request's own random stream (default: from --seed)",
+       {{"minimum", 0}},
+       read_seed},
+      {"stop", Kind::kStrings, "Texts that end the output", json::object(), read_strings<&P::stop>},
+      {"stop_token_ids", Kind::kTokenIds, "Token ids that end the output", json::object(),
+       read_ids<&P::stop_token_ids>},
+      {"bad_words", Kind::kStrings, "Words that the output must not hold", json::object(),
+       read_strings<&P::bad_words>},
+      {"include_stop_str_in_output",
+       Kind::kBoolean,
+       "Keep the stop text at the output's end",
+       {{"default", false}},
+       read_number<&P::include_stop_str_in_output>},
+      {"ignore_eos",
+       Kind::kBoolean,
+       "Do not end at an end-of-sequence token",
+       {{"default", false}},
+       read_number<&P::ignore_eos>},
+      {"max_tokens",
+       Kind::kInteger,
+       "Output tokens at most (default: up to --max-model-len)",
+       {{"minimum", 1}},
+       read_number<&P::max_tokens>},
+      {"min_tokens",
+       Kind::kInteger,
+       "Output tokens before one may end it; at most max_tokens",
+       {{"default", 0}, {"minimum", 0}},
+       read_number<&P::min_tokens>},
+      {"logprobs",
+       Kind::kInteger,
+       "Log probabilities of output tokens, and of that many alternatives (see --max-logprobs)",
+       {{"minimum", 0}},
+       read_number<&P::logprobs>},
+      {"prompt_logprobs",
+       Kind::kInteger,
+       "Log probabilities of prompt tokens, and of that many alternatives",
+       {{"minimum", 0}},
+       read_number<&P::prompt_logprobs>},
+      {"skip_special_tokens",
+       Kind::kBoolean,
+       "Leave special tokens out of the text",
+       {{"default", true}},
+       read_number<&P::skip_special_tokens>},
+      {"logit_bias", Kind::kBiases, "Added to the logits of tokens: {\"ID\": BIAS, ...}",
+       json::object(), read_biases},
+      {"allowed_token_ids", Kind::kTokenIds, "Sample only these tokens", json::object(),
+       read_ids<&P::allowed_token_ids>},
+  }};
+  return kFields;
+}
+
+Status read_sampling_fields(const JsonReader& object, SamplingParams& params) {
+  for (const SamplingField& field : sampling_fields()) {
+    QUIRE_RETURN_IF_ERROR(field.read(object, field.name, params));
+  }
+  return {};
+}
+
+void add_sampling_flags(CLI::App& app, json::object& given, const std::string& group) {
+  for (const SamplingField& field : sampling_fields()) {
+    if (field.name == "seed") continue;  // --seed is the engine's
+    const std::string flag = flag_name(field.name);
+    const std::string description(field.description);
+    CLI::Option* option = nullptr;
+    if (field.kind == Kind::kBoolean) {
+      const bool on = field.rules.at("default").get_bool();
+      const std::string names = on ? flag + ",!--no-" + flag.substr(2) : flag;
+      option = app.add_flag_function(
+          names, [&field, &given](std::int64_t count) { given[field.name] = count > 0; },
+          description);
+    } else {
+      option = app.add_option_function<std::vector<std::string>>(
+          flag,
+          [&field, &given, flag](const std::vector<std::string>& texts) {
+            given[field.name] = flag_value(field, flag, texts);
+          },
+          description);
+      // Strings may hold anything, commas too, and come one a flag.
+      option->expected(1)->type_name(std::string(value_name(field.kind)));
+      option->multi_option_policy(field.kind == Kind::kStrings ? CLI::MultiOptionPolicy::TakeAll
+                                                               : CLI::MultiOptionPolicy::TakeLast);
+      const auto* standard = field.rules.if_contains("default");
+      if (standard != nullptr) option->default_str(json::serialize(*standard));
+    }
+    option->group(group);
+  }
+}
+
+json::object sampling_properties() {
+  json::object properties;
+  for (const SamplingField& field : sampling_fields()) {
+    json::object property = type_of(field.kind);
+    property["description"] = field.description;
+    for (const auto& rule : field.rules) property[rule.key()] = rule.value();
+    properties[field.name] = std::move(property);
+  }
+  return properties;
+}
+
+}  // namespace quire

@@ -1,0 +1,50 @@
+// The sampling parameters as users write them: one table from which the fields of a batch line, the
+// flags of `quire generate` and the printed schema all come, so that they cannot drift apart.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "core/sampling_params.h"
+
+namespace quire {
+
+enum class SamplingFieldKind {
+  kInteger,
+  kNumber,
+  kBoolean,
+  kStrings,   // a string or a list of strings
+  kTokenIds,  // a list of token ids
+  kBiases,    // an object from token ids, written as strings, to numbers
+};
+
+struct SamplingField {
+  std::string_view name;
+  SamplingFieldKind kind;
+  std::string_view description;
+  json::object rules;  // default, minimum, exclusiveMinimum, maximum: JSON Schema's words
+  Status (*read)(const JsonReader& object, std::string_view name, SamplingParams& params);
+};
+
+// In the order of vLLM's SamplingParams.
+std::span<const SamplingField> sampling_fields();
+
+// Sets what `object` gives; a field that is absent or null changes nothing, keys that are no
+// sampling fields are left alone. kInvalidArgument for a value of another type; ranges are for
+// SamplingParams::validate.
+Status read_sampling_fields(const JsonReader& object, SamplingParams& params);
+
+// Adds a flag for every field but the seed (an engine flag); parsing writes into `given`, which
+// read_sampling_fields takes.
+void add_sampling_flags(CLI::App& app, json::object& given, const std::string& group);
+
+// The properties of the fields, as JSON Schema (draft 2020-12).
+json::object sampling_properties();
+
+}  // namespace quire
