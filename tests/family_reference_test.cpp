@@ -13,6 +13,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "engine/api.h"
+#include "engine/model_bundle.h"
+#include "plan/memory_plan.h"
 #include "support/score.h"
 #include "support/test_models.h"
 
@@ -180,6 +182,25 @@ TEST_P(FamilyReference, GreedyTokensAreTheReferences) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return finished; });
     EXPECT_EQ(tokens, expected) << model;
+  }
+}
+
+// The plan is made from headers; what is loaded takes exactly that.
+TEST(FamilyMemory, WeightsTakeWhatThePlanSays) {
+  constexpr std::int64_t kMaxPositions = 200;
+  ThreadPool pool(1);
+  for (const std::string_view family : kFamilies) {
+    for (const std::string name : {"hf", "model.gguf"}) {
+      const auto bundle = open_model(family_model(family, name), "");
+      ASSERT_TRUE(bundle.ok()) << bundle.status().to_string();
+      const auto model = Model::load(bundle->spec, *bundle->weights, kMaxPositions, pool, nullptr);
+      ASSERT_TRUE(model.ok()) << model.status().to_string();
+      // Factors of rope_freqs.weight are kept with the specification.
+      const std::uint64_t factors = bundle->spec.ropes[0].factors.size() * sizeof(float);
+      EXPECT_EQ(planned_weight_bytes(bundle->spec, *bundle->weights, kMaxPositions),
+                (*model)->weight_bytes() + factors)
+          << family << ' ' << name;
+    }
   }
 }
 

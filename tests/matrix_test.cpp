@@ -154,6 +154,24 @@ TEST(Matrix, TinyLlama) {
   check_matrix(corpus, all_settings());
 }
 
+// Windows, norms of heads and outputs, biases and several rope bases change nothing either. Prompts
+// shorter and longer than the windows, which are 16 to 20 tokens.
+class FamilyMatrix : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(FamilyMatrix, SameTokens) {
+  Corpus corpus = {.model = family_model(GetParam(), "hf"), .prompts = {}};
+  for (int i = 0; i < 12; ++i) {
+    std::string prompt = i % 2 == 0 ? "the cat" : "she sells";
+    for (int j = 0; j < i; ++j) prompt += j % 3 == 0 ? " sea shells" : " and the dog";
+    corpus.prompts.push_back(std::move(prompt));
+  }
+  corpus.max_tokens = 40;
+  check_matrix(corpus, all_settings());
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamilyMatrix, ::testing::ValuesIn(kFamilies),
+                         [](const auto& param) { return std::string(param.param); });
+
 TEST(Matrix, SmolLm2) {
   QUIRE_REQUIRE_FILE(smollm2());
   Corpus corpus = {

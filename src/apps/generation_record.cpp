@@ -38,6 +38,7 @@ void Generation::add(const RequestOutput& piece) {
   if (piece.finish_reason) output.finish_reason = piece.finish_reason;
   if (!piece.prompt_logprobs.empty()) prompt_logprobs = piece.prompt_logprobs;
   if (error.ok()) error = piece.error;
+  if (piece.finished && piece.index == 0) num_cached_tokens = piece.num_cached_tokens;
   last = piece;
   last.text.clear();
   last.token_ids.clear();
@@ -73,7 +74,8 @@ json::object generation_record(const json::value& id, const Generation& generati
   record["outputs"] = std::move(outputs);
   if (params.prompt_logprobs) record["prompt_logprobs"] = to_json(generation.prompt_logprobs);
   record["usage"] = {{"prompt_tokens", generation.last.num_prompt_tokens},
-                     {"completion_tokens", generation.num_output_tokens()}};
+                     {"completion_tokens", generation.num_output_tokens()},
+                     {"prompt_tokens_details", {{"cached_tokens", generation.num_cached_tokens}}}};
   return record;
 }
 

@@ -1,6 +1,6 @@
 // One finished generation, and the JSON record that stands for it in `--json` and in batch output:
 //   {"id", "outputs": [{"index", "text", "token_ids", "finish_reason"}, ...],
-//    "usage": {"prompt_tokens", "completion_tokens"}}
+//    "usage": {"prompt_tokens", "completion_tokens", "prompt_tokens_details": {"cached_tokens"}}}
 // with one output for each of n. Log probabilities stand with their output ("logprobs",
 // "cumulative_logprob") and the prompt's in "prompt_logprobs", where they were asked for.
 #pragma once
@@ -26,6 +26,7 @@ struct Generation {
   std::vector<Output> outputs;  // by index
   std::vector<PositionLogprobs> prompt_logprobs;
   RequestOutput last;  // the latest piece without its text and tokens
+  std::int64_t num_cached_tokens = 0;  // of the prompt, when output 0 computed it
   Status error;        // the first that an output ended with
 
   void add(const RequestOutput& piece);
