@@ -40,8 +40,8 @@ void BM_Encode(benchmark::State& state) {
   if (input == nullptr) return;
   std::size_t ids = 0;
   for (auto _ : state) {
-    const auto encoded =
-        input->bundle.tokenizer->encode(input->text, {.add_special_tokens = false});
+    const auto encoded = input->bundle.tokenizer->encode(
+        input->text, {.add_special_tokens = false, .parse_special = true});
     ids = encoded.ok() ? encoded->size() : 0;
     benchmark::DoNotOptimize(ids);
   }
@@ -54,7 +54,8 @@ BENCHMARK(BM_Encode)->Unit(benchmark::kMillisecond);
 void BM_Decode(benchmark::State& state) {
   const auto input = open_input(state);
   if (input == nullptr) return;
-  const auto ids = input->bundle.tokenizer->encode(input->text, {.add_special_tokens = false});
+  const auto ids = input->bundle.tokenizer->encode(
+      input->text, {.add_special_tokens = false, .parse_special = true});
   if (!ids.ok()) {
     state.SkipWithError("the text cannot be encoded");
     return;
