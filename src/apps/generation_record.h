@@ -25,9 +25,9 @@ struct Generation {
 
   std::vector<Output> outputs;  // by index
   std::vector<PositionLogprobs> prompt_logprobs;
-  RequestOutput last;  // the latest piece without its text and tokens
+  RequestOutput last;                  // the latest piece without its text and tokens
   std::int64_t num_cached_tokens = 0;  // of the prompt, when output 0 computed it
-  Status error;        // the first that an output ended with
+  Status error;                        // the first that an output ended with
 
   void add(const RequestOutput& piece);
   std::int64_t num_output_tokens() const;  // of all outputs

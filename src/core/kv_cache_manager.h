@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/recycled_map.h"
 #include "base/status.h"
 #include "core/block_pool.h"
 #include "core/block_table.h"
 #include "core/prefix_index.h"
-#include "base/recycled_map.h"
 #include "core/step.h"
 
 namespace quire {
