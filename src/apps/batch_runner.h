@@ -40,7 +40,7 @@ class EngineBackend final : public BatchBackend {
 };
 
 struct BatchOptions {
-  SamplingParams defaults;        // of the lines
+  SamplingParams defaults = {};   // of the lines
   bool max_tokens_given = false;  // in the defaults; else to the end of the context
   bool unordered = false;         // write records as they finish
   std::int64_t window = 1024;     // lines in memory at most
