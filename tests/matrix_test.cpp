@@ -165,7 +165,7 @@ TEST_P(FamilyMatrix, SameTokens) {
     for (int j = 0; j < i; ++j) prompt += j % 3 == 0 ? " sea shells" : " and the dog";
     corpus.prompts.push_back(std::move(prompt));
   }
-  corpus.max_tokens = 40;
+  corpus.max_tokens = 24;
   check_matrix(corpus, all_settings());
 }
 

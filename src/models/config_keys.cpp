@@ -116,6 +116,7 @@ Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& conf
                                          config.where(), names.size(), num_layers));
   }
   std::vector<bool> sliding;
+  sliding.reserve(names.size());
   for (const json::value& name : names) {
     if (!name.is_string()) return config.type_error("layer_types", "a list of names");
     const std::string_view type = name.get_string();

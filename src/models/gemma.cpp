@@ -53,12 +53,14 @@ void set_common(DecoderSpec& spec) {
 // `window`.
 std::vector<bool> sliding_by_pattern(std::int64_t num_layers, std::int64_t pattern) {
   std::vector<bool> sliding;
+  sliding.reserve(static_cast<std::size_t>(num_layers));
   for (std::int64_t i = 0; i < num_layers; ++i) sliding.push_back((i + 1) % pattern != 0);
   return sliding;
 }
 
 Status set_layers(const std::vector<bool>& sliding, std::int32_t window, std::string_view where,
                   DecoderSpec& spec) {
+  spec.layers.reserve(sliding.size());
   for (const bool local : sliding) {
     if (local && window == 0) {
       return Status::bad_model(

@@ -274,6 +274,7 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
     layers.push_back(std::move(layer));
   }
   std::vector<RotaryTable> rotaries;
+  rotaries.reserve(spec.ropes.size());
   for (const RopeSpec& rope : spec.ropes) {
     rotaries.emplace_back(max_positions, static_cast<std::int32_t>(spec.head_dim), rope,
                           spec.rope_style);

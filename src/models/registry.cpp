@@ -38,6 +38,7 @@ Status unknown_architecture(std::string_view where, std::string_view name) {
 
 std::vector<std::string> known_architectures() {
   std::vector<std::string> names;
+  names.reserve(kFamilies.size());
   for (const ModelFamily& family : kFamilies) names.emplace_back(family.hf_architecture);
   return names;
 }

@@ -55,6 +55,7 @@ std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int32_t rotary_
   const bool dynamic = rope.scaling == RopeScaling::kDynamic;
   const double theta = dynamic ? dynamic_theta(rope, rotary_dim, max_positions) : rope.theta;
   std::vector<double> frequencies;
+  frequencies.reserve(static_cast<std::size_t>(rotary_dim / 2));
   for (std::int32_t i = 0; i < rotary_dim / 2; ++i) {
     frequencies.push_back(1.0 / std::pow(theta, 2.0 * i / rotary_dim));
   }
@@ -78,6 +79,7 @@ std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int32_t rotary_
       break;
   }
   std::vector<float> rounded;
+  rounded.reserve(frequencies.size());
   for (const double frequency : frequencies) rounded.push_back(static_cast<float>(frequency));
   return rounded;
 }

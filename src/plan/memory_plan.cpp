@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include <fmt/format.h>
@@ -28,6 +29,24 @@ PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
   const auto affordable = static_cast<std::int64_t>(std::min<std::uint64_t>(
       bytes / input.kv_block_bytes, std::numeric_limits<std::int32_t>::max()));
   return {.blocks = std::min(wanted, affordable), .bytes = bytes};
+}
+
+// Matrices of a layer that share an input are packed as one where their encodings agree: the bytes
+// of padding that they then do without.
+std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
+                             std::initializer_list<TensorRole> roles, std::int64_t layer) {
+  std::uint64_t apart = 0;
+  std::int64_t outputs = 0;
+  const TensorInfo* first = nullptr;
+  for (const TensorRole role : roles) {
+    const TensorInfo* tensor = source.find(spec.names->name(role, layer));
+    if (tensor == nullptr || tensor->shape.size() != 2) return 0;
+    if (first == nullptr) first = tensor;
+    if (tensor->encoding != first->encoding || tensor->shape[1] != first->shape[1]) return 0;
+    apart += packed_weight_bytes(tensor->encoding, tensor->shape[0], tensor->shape[1]);
+    outputs += tensor->shape[0];
+  }
+  return apart - packed_weight_bytes(first->encoding, outputs, first->shape[1]);
 }
 
 std::string budget_text(const MemoryPlan& plan, double utilization) {
@@ -100,6 +119,11 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
     } else if (tensor.shape.size() == 1) {
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) * sizeof(float);
     }
+  }
+  using enum TensorRole;
+  for (std::int64_t layer = 0; layer < spec.num_layers; ++layer) {
+    bytes -= shared_padding(spec, source, {kQuery, kKey, kValue}, layer);
+    bytes -= shared_padding(spec, source, {kGate, kUp}, layer);
   }
   return bytes;
 }
