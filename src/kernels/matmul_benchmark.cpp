@@ -1,5 +1,6 @@
 // Matrix products at the shapes of SmolLM2-135M and of a 1.1B model, and the memory bandwidth that
 // bounds them. Counters: GB/s of packed weight bytes (10^9), GMAC/s. QUIRE_FORCE_ISA picks a level.
+// A layout that is rounded `once` has the arithmetic of the last products (ActivationMode).
 //
 //   kernels_benchmark --benchmark_filter='matmul/uint4/.*rows:1/threads:2'
 #include <array>
@@ -37,6 +38,16 @@ struct Layout {
 constexpr std::array kLayouts = {
     Layout{"uint4", Encoding::kQ4_1, ActivationMode::kInt8},
     Layout{"int8", Encoding::kQ8_0, ActivationMode::kInt8},
+    Layout{"int5", Encoding::kQ5_0, ActivationMode::kInt8},
+    Layout{"uint4_super", Encoding::kQ4_K, ActivationMode::kInt8},
+    Layout{"uint5_super", Encoding::kQ5_K, ActivationMode::kInt8},
+    Layout{"int6_super", Encoding::kQ6_K, ActivationMode::kInt8},
+    Layout{"uint4_once", Encoding::kQ4_1, ActivationMode::kInt8Once},
+    Layout{"int8_once", Encoding::kQ8_0, ActivationMode::kInt8Once},
+    Layout{"int5_once", Encoding::kQ5_0, ActivationMode::kInt8Once},
+    Layout{"uint4_super_once", Encoding::kQ4_K, ActivationMode::kInt8Once},
+    Layout{"uint5_super_once", Encoding::kQ5_K, ActivationMode::kInt8Once},
+    Layout{"int6_super_once", Encoding::kQ6_K, ActivationMode::kInt8Once},
     Layout{"uint4_float", Encoding::kQ4_1, ActivationMode::kFloat32},
     Layout{"bf16", Encoding::kBF16, ActivationMode::kFloat32},
     Layout{"f32", Encoding::kF32, ActivationMode::kFloat32},
@@ -104,6 +115,7 @@ BENCHMARK(read_bandwidth)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
 const bool kRegistered = [] {
   for (const Layout& layout : kLayouts) {
     for (const Shape& shape : kShapes) {
+      if (shape.inputs % encoding_traits(layout.encoding).block_elements != 0) continue;
       for (const std::int64_t rows : {1, 2, 4, 16, 128}) {
         for (const int threads : {1, 2}) {
           const std::string name = std::string("matmul/") + layout.name + "/" + shape.name +
