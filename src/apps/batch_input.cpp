@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/sampling_fields.h"
+#include "serve/protocols/sampling_fields.h"
 
 namespace quire {
 namespace {

@@ -203,7 +203,9 @@ class BatchRun {
 Result<std::vector<TokenId>> EngineBackend::encode(const BatchPrompt& prompt) const {
   if (const auto* text = std::get_if<std::string>(&prompt)) return engine_.encode_text(*text);
   if (const auto* messages = std::get_if<json::array>(&prompt)) {
-    return engine_.encode_chat(*messages);
+    Conversation conversation;
+    conversation.messages = *messages;
+    return engine_.encode_chat(conversation);
   }
   return std::get<std::vector<TokenId>>(prompt);
 }

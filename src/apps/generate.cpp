@@ -14,7 +14,8 @@
 #include "apps/interrupt.h"
 #include "apps/jsonl.h"
 #include "apps/output_file.h"
-#include "apps/sampling_fields.h"
+#include "apps/sampling_flags.h"
+#include "serve/protocols/sampling_fields.h"
 
 namespace quire {
 namespace {
@@ -81,12 +82,12 @@ class SingleRun {
 
 Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const GenerateFlags& flags) {
   if (!flags.chat) return engine.encode_text(*flags.prompt);
-  json::array messages;
+  Conversation conversation;
   if (!flags.system.empty()) {
-    messages.push_back({{"role", "system"}, {"content", flags.system}});
+    conversation.messages.push_back({{"role", "system"}, {"content", flags.system}});
   }
-  messages.push_back({{"role", "user"}, {"content", *flags.chat}});
-  return engine.encode_chat(std::move(messages));
+  conversation.messages.push_back({{"role", "user"}, {"content", *flags.chat}});
+  return engine.encode_chat(conversation);
 }
 
 std::string json_line(const Generation& generation, const SamplingParams& params) {

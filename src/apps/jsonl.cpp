@@ -94,37 +94,6 @@ std::variant<JsonLine, LineError> parse_json_line(std::string_view text, std::in
   return line;
 }
 
-Status check_fields(const JsonReader& object, std::span<const std::string_view> fields) {
-  for (const auto& field : object.object()) {
-    const std::string_view key = field.key();
-    if (std::ranges::find(fields, key) == fields.end()) {
-      return Status::invalid_argument(
-          fmt::format("{}: the field \"{}\" is not known", object.where(), key),
-          fmt::format("known fields: {}", fmt::join(fields, ", ")));
-    }
-  }
-  return {};
-}
-
-Result<std::vector<std::int32_t>> read_token_ids(const JsonReader& object, std::string_view key) {
-  const json::value* value = object.find(key);
-  if (value == nullptr || !value->is_array()) {
-    return object.type_error(key, "an array of integers");
-  }
-  std::vector<std::int32_t> ids;
-  ids.reserve(value->get_array().size());
-  for (const json::value& item : value->get_array()) {
-    if (!item.is_int64() || item.get_int64() < 0 ||
-        item.get_int64() > std::numeric_limits<std::int32_t>::max()) {
-      return Status::invalid_argument(fmt::format("{}: {}[{}]: {} is not a token id",
-                                                  object.where(), key, ids.size(),
-                                                  json::serialize(item)));
-    }
-    ids.push_back(static_cast<std::int32_t>(item.get_int64()));
-  }
-  return ids;
-}
-
 json::object error_record(const json::value& id, std::int64_t line, const Status& error) {
   json::object record;
   record["id"] = id;

@@ -61,13 +61,6 @@ struct LineError {
 // Parses one line. Errors (kInvalidArgument): invalid JSON, not an object, an id of another type.
 std::variant<JsonLine, LineError> parse_json_line(std::string_view text, std::int64_t line_number);
 
-// kInvalidArgument for the first key of `object` that is not among `fields`, naming both.
-Status check_fields(const JsonReader& object, std::span<const std::string_view> fields);
-
-// The token ids under `key`, which must be there. kInvalidArgument for what cannot be a token id;
-// the vocabulary is not consulted.
-Result<std::vector<std::int32_t>> read_token_ids(const JsonReader& object, std::string_view key);
-
 // {"id", "line", "error": {"code", "message"}}; without "line" where `line` is 0.
 json::object error_record(const json::value& id, std::int64_t line, const Status& error);
 

@@ -1,9 +1,11 @@
 #include "base/json.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <boost/json/stream_parser.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/file.h"
 
@@ -133,6 +135,37 @@ Result<JsonReader> JsonReader::get_object(std::string_view key) const {
   if (value == nullptr) return missing(key);
   if (!value->is_object()) return type_error(key, "an object");
   return JsonReader(value->get_object(), fmt::format("{}: {}", where_, key), code_);
+}
+
+Status check_fields(const JsonReader& object, std::span<const std::string_view> fields) {
+  for (const auto& field : object.object()) {
+    const std::string_view key = field.key();
+    if (std::ranges::find(fields, key) == fields.end()) {
+      return Status::invalid_argument(
+          fmt::format("{}: the field \"{}\" is not known", object.where(), key),
+          fmt::format("known fields: {}", fmt::join(fields, ", ")));
+    }
+  }
+  return {};
+}
+
+Result<std::vector<std::int32_t>> read_token_ids(const JsonReader& object, std::string_view key) {
+  const json::value* value = object.find(key);
+  if (value == nullptr || !value->is_array()) {
+    return object.type_error(key, "an array of integers");
+  }
+  std::vector<std::int32_t> ids;
+  ids.reserve(value->get_array().size());
+  for (const json::value& item : value->get_array()) {
+    if (!item.is_int64() || item.get_int64() < 0 ||
+        item.get_int64() > std::numeric_limits<std::int32_t>::max()) {
+      return Status::invalid_argument(fmt::format("{}: {}[{}]: {} is not a token id",
+                                                  object.where(), key, ids.size(),
+                                                  json::serialize(item)));
+    }
+    ids.push_back(static_cast<std::int32_t>(item.get_int64()));
+  }
+  return ids;
 }
 
 }  // namespace quire

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -61,5 +63,12 @@ class JsonReader {
 
 // "an integer", "a string", ... for messages.
 std::string_view json_kind_name(const json::value& value);
+
+// kInvalidArgument for the first key of `object` that is not among `fields`, naming both.
+Status check_fields(const JsonReader& object, std::span<const std::string_view> fields);
+
+// The token ids under `key`, which must be there. kInvalidArgument for what cannot be a token id;
+// the vocabulary is not consulted.
+Result<std::vector<std::int32_t>> read_token_ids(const JsonReader& object, std::string_view key);
 
 }  // namespace quire

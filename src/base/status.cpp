@@ -20,6 +20,8 @@ std::string_view status_code_name(StatusCode code) {
       return "IO_ERROR";
     case StatusCode::kConfig:
       return "CONFIG";
+    case StatusCode::kUnavailable:
+      return "UNAVAILABLE";
     case StatusCode::kCancelled:
       return "CANCELLED";
     case StatusCode::kInternal:
@@ -39,6 +41,8 @@ int exit_code(StatusCode code) {
       return 65;
     case StatusCode::kNotFound:
       return 66;
+    case StatusCode::kUnavailable:
+      return 69;
     case StatusCode::kInternal:
       return 70;
     case StatusCode::kIoError:

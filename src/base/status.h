@@ -24,6 +24,7 @@ enum class StatusCode {
   kResourceExhausted,  // a limit or the memory does not allow it (78)
   kIoError,            // the system refused to read or write (74)
   kConfig,             // settings that contradict each other (78)
+  kUnavailable,        // in use by another, or shutting down (69)
   kCancelled,          // interrupted by the user (130)
   kInternal,           // a bug in Quire (70)
 };
@@ -61,6 +62,9 @@ class [[nodiscard]] Status {
   }
   static Status config(std::string message, std::string remedy = {}) {
     return {StatusCode::kConfig, std::move(message), std::move(remedy)};
+  }
+  static Status unavailable(std::string message, std::string remedy = {}) {
+    return {StatusCode::kUnavailable, std::move(message), std::move(remedy)};
   }
   static Status internal(std::string message, std::string remedy = {}) {
     return {StatusCode::kInternal, std::move(message), std::move(remedy)};

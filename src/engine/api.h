@@ -22,6 +22,7 @@
 #include "core/sampling_params.h"
 #include "core/scheduler.h"
 #include "plan/memory_plan.h"
+#include "text/conversation.h"
 #include "text/tokenizer.h"
 
 namespace quire {
@@ -41,12 +42,13 @@ struct EngineArgs {
   std::optional<std::int32_t> max_model_len;  // default: what the model was trained for
   bool enable_chunked_prefill = true;
   bool enable_prefix_caching = true;
-  std::string scheduling_policy = "fcfs";  // fcfs, priority
-  std::string batching = "continuous";     // continuous, static, dynamic
-  double max_batch_delay_ms = 100;         // how long a dynamic batch waits for more requests
-  bool prefault = false;                   // touch all memory at start
-  std::int64_t max_logprobs = 20;          // most alternatives that a request may ask for
-  std::string generation_config = "auto";  // auto: the model's generation_config.json; vllm: none
+  std::string scheduling_policy = "fcfs";   // fcfs, priority
+  std::string batching = "continuous";      // continuous, static, dynamic
+  double max_batch_delay_ms = 100;          // how long a dynamic batch waits for more requests
+  bool prefault = false;                    // touch all memory at start
+  std::int32_t max_queued_requests = 4096;  // that wait besides those that run; more are refused
+  std::int64_t max_logprobs = 20;           // most alternatives that a request may ask for
+  std::string generation_config = "auto";   // auto: the model's generation_config.json; vllm: none
   std::uint64_t seed = 0;
 };
 
@@ -57,6 +59,8 @@ struct GenerateRequest {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams params;
   std::int32_t priority = 0;  // lower goes first, with --scheduling-policy priority
+  // No text is wanted, but RequestOutput::embedding; of `params` nothing counts then.
+  bool embed = false;
 };
 
 struct RequestMetrics {
@@ -93,8 +97,11 @@ struct RequestOutput {
   std::int64_t num_cached_tokens = 0;  // of the prompt: taken from the cache; known when finished
   std::int64_t num_output_tokens = 0;  // so far
   double cumulative_logprob = 0;       // of the output so far
-  RequestMetrics metrics;              // complete when finished
-  Status error;                        // why the request ended without a finish reason
+  // With the last call of a request to embed: the final hidden state (after the last norm) of the
+  // prompt's last token, as the model gives it, hidden_size values.
+  std::vector<float> embedding;
+  RequestMetrics metrics;  // complete when finished
+  Status error;            // why the request ended without a finish reason
 };
 
 // Called on the engine's output thread, in order; must not block for long nor call submit().
@@ -109,6 +116,7 @@ struct EngineInfo {
   std::string kv_cache_dtype;
   int threads = 0;
   std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
   std::int32_t max_model_len = 0;
   std::int32_t block_size = 0;
   std::int32_t num_blocks = 0;
@@ -140,6 +148,14 @@ struct EngineObserver {
   std::function<void(const StepRecord& step)> stepped;  // after each; on the engine's thread
 };
 
+// Whether an engine lives. While it has work, `progress` grows several times a layer of the model:
+// a step that takes long goes on changing it, one that hangs does not.
+struct EngineHeartbeat {
+  Status failure;  // why the engine has stopped; ok while it runs
+  bool busy = false;
+  std::uint64_t progress = 0;
+};
+
 class Engine {
  public:
   // Loads the model and starts the engine's threads. Errors name file, key or tensor.
@@ -152,6 +168,8 @@ class Engine {
 
   // The defaults of a request: vLLM's, and on top what generation_config.json says.
   const SamplingParams& default_sampling_params() const;
+  // Which of them come from generation_config.json, by SamplingParams' names.
+  std::span<const std::string> generation_config_fields() const;
 
   // Checks and queues a request; any thread. The sink gets every piece of its n outputs, the last
   // one with `request_finished`.
@@ -170,14 +188,16 @@ class Engine {
   // where the model has no template, kResourceExhausted where the text hits a limit of the
   // tokenizer's pattern.
   Result<std::vector<TokenId>> encode_text(std::string_view text) const;
-  Result<std::vector<TokenId>> encode_chat(json::array messages) const;
+  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation) const;
 
   const Tokenizer& tokenizer() const;
   const EngineInfo& info() const;
   SchedulerStats observe() const;  // after the last step
-  Instant now() const;             // the clock of RequestMetrics
+  EngineHeartbeat heartbeat() const;
+  Instant now() const;  // the clock of RequestMetrics
 
  private:
+  friend std::unique_ptr<Engine> assemble_engine(struct EngineParts parts);
   class Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "engine/api.h"
+#include "engine/assembly.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
 #include "engine/model_bundle.h"
@@ -51,14 +52,35 @@ Result<Batching> parse_batching(std::string_view name) {
                                   "use continuous, static or dynamic");
 }
 
-Result<SchedulerConfig> scheduler_config(const EngineArgs& args, const EngineSizes& sizes,
-                                         const Tokenizer& tokenizer) {
+// Owns what a step needs besides the model runner: threads and weights.
+class InProcessExecutor final : public Executor {
+ public:
+  InProcessExecutor(std::unique_ptr<ThreadPool> pool, std::unique_ptr<Model> model,
+                    std::unique_ptr<ModelRunner> runner)
+      : pool_(std::move(pool)), model_(std::move(model)), runner_(std::move(runner)) {}
+
+  Status execute(const SchedulerOutput& step, ModelRunnerOutput& result) override {
+    return runner_->execute(step, result);
+  }
+  std::uint64_t progress() const override { return pool_->num_regions(); }
+
+ private:
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<ModelRunner> runner_;
+};
+
+}  // namespace
+
+Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
+                                         std::int32_t num_blocks, const Tokenizer& tokenizer) {
   SchedulerConfig config;
   config.max_num_seqs = args.max_num_seqs;
   config.max_num_batched_tokens = args.max_num_batched_tokens;
-  config.max_model_len = sizes.max_model_len;
+  config.max_model_len = max_model_len;
   config.block_size = args.block_size;
-  config.num_blocks = static_cast<std::int32_t>(sizes.plan.num_blocks);
+  config.num_blocks = num_blocks;
+  config.max_queued = args.max_queued_requests;
   config.enable_chunked_prefill = args.enable_chunked_prefill;
   config.enable_prefix_caching = args.enable_prefix_caching;
   QUIRE_ASSIGN_OR_RETURN(config.policy, parse_policy(args.scheduling_policy));
@@ -73,41 +95,17 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, const EngineSiz
   return config;
 }
 
-// Owns what a step needs besides the model runner: threads and weights.
-class InProcessExecutor final : public Executor {
- public:
-  InProcessExecutor(std::unique_ptr<ThreadPool> pool, std::unique_ptr<Model> model,
-                    std::unique_ptr<ModelRunner> runner)
-      : pool_(std::move(pool)), model_(std::move(model)), runner_(std::move(runner)) {}
-
-  Status execute(const SchedulerOutput& step, ModelRunnerOutput& result) override {
-    return runner_->execute(step, result);
-  }
-
- private:
-  std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<ModelRunner> runner_;
-};
-
-}  // namespace
-
 class Engine::Impl {
  public:
-  struct Settings {
-    SamplingParams sampling_defaults;
-    std::int64_t max_logprobs = 0;
-    std::uint64_t seed = 0;
-    std::function<void(const StepRecord&)> stepped;
-  };
-
-  Impl(TextBundle text, EngineInfo info, const SchedulerConfig& config, Settings settings,
-       std::unique_ptr<Executor> executor)
-      : text_(std::move(text)),
-        info_(std::move(info)),
-        settings_(std::move(settings)),
+  explicit Impl(EngineParts parts)
+      : text_(std::move(parts.text)),
+        info_(std::move(parts.info)),
+        defaults_(std::move(parts.generation_defaults)),
+        max_logprobs_(parts.max_logprobs),
+        seed_(parts.seed),
         outputs_(*text_.tokenizer, [this](RequestId id) { core_.abort(id); }),
-        core_(config, std::move(executor), outputs_, clock_, settings_.stepped) {}
+        core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
+              std::move(parts.stepped)) {}
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -118,11 +116,11 @@ class Engine::Impl {
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) {
     SamplingParams& params = request.params;
     QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids));
-    QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, settings_.max_logprobs));
+    QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
     const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.n));
-    if (!params.seed) params.seed = random_bits(settings_.seed, id);
+    if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
     outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink));
     const Status status = core_.add({.request_id = id,
@@ -141,15 +139,13 @@ class Engine::Impl {
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
   }
 
-  Result<std::vector<TokenId>> encode_chat(json::array messages) const {
+  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
                             "give a plain prompt");
     }
     const Tokenizer& tokenizer = *text_.tokenizer;
     ChatTemplateInput input;
-    input.messages = std::move(messages);
-    input.add_generation_prompt = true;
     if (const auto bos = tokenizer.bos_id()) {
       input.special_tokens.emplace_back("bos_token", tokenizer.token_text(*bos));
     }
@@ -158,13 +154,16 @@ class Engine::Impl {
     }
     const std::time_t now = std::time(nullptr);
     localtime_r(&now, &input.local_time);
-    QUIRE_ASSIGN_OR_RETURN(const auto segments, text_.chat_template->render(input));
+    QUIRE_ASSIGN_OR_RETURN(
+        const auto segments,
+        render_conversation(*text_.chat_template, conversation, std::move(input)));
     return tokenizer.encode(std::span<const TextSegment>(segments), /*add_special_tokens=*/false);
   }
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
   const EngineInfo& info() const { return info_; }
-  const SamplingParams& sampling_defaults() const { return settings_.sampling_defaults; }
+  const GenerationDefaults& defaults() const { return defaults_; }
+  EngineHeartbeat heartbeat() const { return core_.heartbeat(); }
   SchedulerStats observe() const { return core_.stats(); }
   Instant now() const { return clock_.now(); }
 
@@ -192,7 +191,9 @@ class Engine::Impl {
   SteadyClock clock_;
   TextBundle text_;
   EngineInfo info_;
-  Settings settings_;
+  GenerationDefaults defaults_;
+  std::int64_t max_logprobs_;
+  std::uint64_t seed_;
   std::atomic<RequestId> next_id_ = 1;
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above
@@ -214,8 +215,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       const EngineSizes sizes,
       size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits()));
 
-  QUIRE_ASSIGN_OR_RETURN(const SchedulerConfig config,
-                         scheduler_config(args, sizes, *bundle.text.tokenizer));
+  QUIRE_ASSIGN_OR_RETURN(
+      const SchedulerConfig config,
+      scheduler_config(args, sizes.max_model_len, static_cast<std::int32_t>(sizes.plan.num_blocks),
+                       *bundle.text.tokenizer));
 
   if (observer.planned) observer.planned(sizes.plan);
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
@@ -236,6 +239,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .kv_cache_dtype = std::string(dtype_name(runner_config.kv_cache_dtype)),
       .threads = pool->num_threads(),
       .vocab_size = spec.vocab_size,
+      .hidden_size = spec.hidden_size,
       .max_model_len = sizes.max_model_len,
       .block_size = runner_config.block_size,
       .num_blocks = static_cast<std::int32_t>(runner_config.num_blocks),
@@ -245,21 +249,27 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                             dtype_bytes(runner_config.kv_cache_dtype),
       .plan = sizes.plan,
   };
-  Engine::Impl::Settings settings = {.sampling_defaults = {},
-                                     .max_logprobs = args.max_logprobs,
-                                     .seed = args.seed,
-                                     .stepped = observer.stepped};
-  if (args.generation_config == "auto") {
-    settings.sampling_defaults = bundle.sampling_defaults;
-  } else if (args.generation_config != "vllm") {
+  if (args.generation_config != "auto" && args.generation_config != "vllm") {
     return Status::invalid_argument(
         fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
         "auto takes the model's generation_config.json, vllm none");
   }
-  auto executor =
-      std::make_unique<InProcessExecutor>(std::move(pool), std::move(model), std::move(runner));
-  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(
-      std::move(bundle.text), std::move(info), config, std::move(settings), std::move(executor))));
+  const bool use_defaults = args.generation_config == "auto";
+  return assemble_engine({.text = std::move(bundle.text),
+                          .info = std::move(info),
+                          .scheduler = config,
+                          .generation_defaults = use_defaults
+                                                     ? std::move(bundle.generation_defaults)
+                                                     : GenerationDefaults(),
+                          .max_logprobs = args.max_logprobs,
+                          .seed = args.seed,
+                          .stepped = observer.stepped,
+                          .executor = std::make_unique<InProcessExecutor>(
+                              std::move(pool), std::move(model), std::move(runner))});
+}
+
+std::unique_ptr<Engine> assemble_engine(EngineParts parts) {
+  return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::Impl>(std::move(parts))));
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -270,18 +280,22 @@ Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
 }
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
 
-const SamplingParams& Engine::default_sampling_params() const { return impl_->sampling_defaults(); }
+const SamplingParams& Engine::default_sampling_params() const { return impl_->defaults().params; }
+std::span<const std::string> Engine::generation_config_fields() const {
+  return impl_->defaults().fields;
+}
 
 Result<std::vector<TokenId>> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
-Result<std::vector<TokenId>> Engine::encode_chat(json::array messages) const {
-  return impl_->encode_chat(std::move(messages));
+Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation) const {
+  return impl_->encode_chat(conversation);
 }
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }
 const EngineInfo& Engine::info() const { return impl_->info(); }
 SchedulerStats Engine::observe() const { return impl_->observe(); }
+EngineHeartbeat Engine::heartbeat() const { return impl_->heartbeat(); }
 Instant Engine::now() const { return impl_->now(); }
 
 }  // namespace quire

@@ -53,6 +53,12 @@ SchedulerStats EngineCore::stats() const {
   return stats_;
 }
 
+EngineHeartbeat EngineCore::heartbeat() const {
+  const std::uint64_t progress = executor_->progress();
+  const std::lock_guard lock(mutex_);
+  return {.failure = failure_, .busy = busy_, .progress = progress + num_rounds_};
+}
+
 void EngineCore::run() {
   std::deque<Command> commands;
   while (take_commands(commands)) {
@@ -68,11 +74,14 @@ bool EngineCore::take_commands(std::deque<Command>& commands) {
   std::unique_lock lock(mutex_);
   const auto woken = [&] { return stopping_ || !commands_.empty(); };
   const auto deadline = scheduler_.next_deadline();
+  ++num_rounds_;
+  busy_ = false;
   if (!deadline) {
     wake_.wait(lock, woken);
   } else if (const Instant now = clock_.now(); *deadline > now) {
     wake_.wait_for(lock, *deadline - now, woken);
   }
+  busy_ = true;
   commands.swap(commands_);
   return !stopping_;
 }

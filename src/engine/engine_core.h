@@ -33,6 +33,7 @@ class EngineCore {
   void abort(RequestId request_id);
 
   SchedulerStats stats() const;  // after the last step
+  EngineHeartbeat heartbeat() const;
 
  private:
   struct Abort {
@@ -63,6 +64,8 @@ class EngineCore {
   bool stopping_ = false;
   Status failure_;  // why the engine has stopped; adds are refused with it
   SchedulerStats stats_;
+  bool busy_ = true;  // false: the thread waits for a command
+  std::uint64_t num_rounds_ = 0;
   // Reused from step to step. Engine thread only.
   SchedulerOutput plan_;
   StepResult step_;

@@ -1,6 +1,9 @@
 // The sampling defaults that a model brings: generation_config.json.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/json.h"
 #include "base/status.h"
 #include "core/sampling_params.h"
@@ -11,6 +14,10 @@ namespace quire {
 // top_p, min_p and max_new_tokens of a generation_config.json; temperature 0 where it says
 // `do_sample: false`. (End-of-sequence ids are read with the tokenizer.) kBadModel naming file and
 // key for a value of another type or out of range.
-Result<SamplingParams> read_generation_defaults(const JsonReader& generation_config);
+struct GenerationDefaults {
+  SamplingParams params;
+  std::vector<std::string> fields;  // SamplingParams' names of those that the file sets
+};
+Result<GenerationDefaults> read_generation_defaults(const JsonReader& generation_config);
 
 }  // namespace quire

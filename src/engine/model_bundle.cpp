@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "engine/generation_defaults.h"
 #include "engine/tokenizer_gguf.h"
 #include "engine/tokenizer_json.h"
 #include "models/registry.h"
@@ -164,7 +163,7 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
                            read_optional_object(bundle.files.generation_config));
     if (generation.is_object()) {
       QUIRE_ASSIGN_OR_RETURN(
-          bundle.sampling_defaults,
+          bundle.generation_defaults,
           read_generation_defaults(
               JsonReader(generation.get_object(), bundle.files.generation_config->string())));
     }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "core/sampling_params.h"
+#include "engine/generation_defaults.h"
 #include "models/spec.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -29,7 +29,7 @@ struct ModelBundle {
   DecoderSpec spec;
   std::unique_ptr<WeightSource> weights;
   TextBundle text;
-  SamplingParams sampling_defaults;  // with those of generation_config.json
+  GenerationDefaults generation_defaults;  // with those of generation_config.json
 };
 
 // The text side alone, also of a file that holds nothing else. Errors as below.

@@ -23,10 +23,13 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int num_threads() const { return num_threads_; }
+  // Regions begun so far: a sign of life. Any thread.
+  std::uint64_t num_regions() const { return num_regions_.load(std::memory_order_relaxed); }
 
   // Calls fn(worker) once for each worker in [0, num_threads) and returns when all have returned.
   template <typename F>
   void run(F&& fn) {
+    count_region();
     using Callable = std::remove_reference_t<F>;
     auto call = [](void* arg, int worker) { (*static_cast<Callable*>(arg))(worker); };
     run_erased(call, const_cast<void*>(static_cast<const void*>(&fn)));
@@ -42,7 +45,11 @@ class ThreadPool {
   using Erased = void (*)(void*, int);
   void run_erased(Erased fn, void* arg);
 
+  // Only the caller's thread writes it.
+  void count_region() { num_regions_.store(num_regions() + 1, std::memory_order_relaxed); }
+
   struct State;
+  std::atomic<std::uint64_t> num_regions_{0};
   int num_threads_;
   std::unique_ptr<State> state_;
 };
@@ -56,6 +63,7 @@ int default_num_threads();
 template <typename F>
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, F&& fn) {
   if (num_threads_ == 1 || count <= grain) {
+    count_region();
     for (std::int64_t begin = 0; begin < count; begin += grain) {
       fn(begin, std::min(begin + grain, count), 0);
     }

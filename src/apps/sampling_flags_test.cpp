@@ -1,4 +1,5 @@
-#include "apps/sampling_fields.h"
+#include "apps/sampling_flags.h"
+#include "serve/protocols/sampling_fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,16 +2,12 @@
 // flags of `quire generate` and the printed schema all come, so that they cannot drift apart.
 #pragma once
 
-#include <functional>
 #include <span>
-#include <string>
 #include <string_view>
-
-#include <CLI/CLI.hpp>
 
 #include "base/json.h"
 #include "base/status.h"
-#include "core/sampling_params.h"
+#include "engine/api.h"
 
 namespace quire {
 
@@ -39,10 +35,6 @@ std::span<const SamplingField> sampling_fields();
 // sampling fields are left alone. kInvalidArgument for a value of another type; ranges are for
 // SamplingParams::validate.
 Status read_sampling_fields(const JsonReader& object, SamplingParams& params);
-
-// Adds a flag for every field but the seed (an engine flag); parsing writes into `given`, which
-// read_sampling_fields takes.
-void add_sampling_flags(CLI::App& app, json::object& given, const std::string& group);
 
 // The properties of the fields, as JSON Schema (draft 2020-12).
 json::object sampling_properties();

@@ -1,0 +1,68 @@
+#include "apps/simulated_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checked.h"
+#include "engine/assembly.h"
+#include "engine/model_bundle.h"
+#include "sim/paced_executor.h"
+
+namespace quire {
+namespace {
+
+constexpr std::int64_t kMaxPoolTokens = 1'000'000;
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> create_simulated_engine(
+    const SimulatedEngineArgs& args, std::function<void(const StepRecord&)> stepped) {
+  QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.engine.model, args.engine.tokenizer));
+  const auto max_model_len = static_cast<std::int32_t>(
+      args.engine.max_model_len.value_or(bundle.spec.max_position_embeddings));
+  const std::int64_t pool_tokens =
+      std::min(kMaxPoolTokens, std::int64_t{max_model_len} * args.engine.max_num_seqs);
+  std::int64_t num_blocks = ceil_div(pool_tokens, args.engine.block_size);
+  if (args.engine.kv_cache_memory_bytes) {
+    const std::uint64_t token_bytes =
+        static_cast<std::uint64_t>(bundle.spec.kv_elements_per_token()) * sizeof(std::uint16_t);
+    num_blocks = static_cast<std::int64_t>(
+        *args.engine.kv_cache_memory_bytes /
+        (token_bytes * static_cast<std::uint64_t>(args.engine.block_size)));
+  }
+  QUIRE_ASSIGN_OR_RETURN(
+      const SchedulerConfig config,
+      scheduler_config(args.engine, max_model_len, static_cast<std::int32_t>(num_blocks),
+                       *bundle.text.tokenizer));
+  EngineInfo info = {.model_name = bundle.name,
+                     .architecture = bundle.spec.architecture,
+                     .isa_level = "simulated",
+                     .activation = "none",
+                     .kv_cache_dtype = "bfloat16",
+                     .threads = 0,
+                     .vocab_size = bundle.spec.vocab_size,
+                     .hidden_size = bundle.spec.hidden_size,
+                     .max_model_len = max_model_len,
+                     .block_size = args.engine.block_size,
+                     .num_blocks = config.num_blocks,
+                     .weight_bytes = 0,
+                     .kv_cache_bytes = 0,
+                     .kv_bytes_per_token = 0,
+                     .plan = {}};
+  auto executor = std::make_unique<PacedExecutor>(SimulatedExecutorConfig{
+      .block_size = args.engine.block_size,
+      .num_blocks = config.num_blocks,
+      .vocab_size = static_cast<std::int32_t>(bundle.text.tokenizer->vocab_size()),
+      .step_time = args.step_time,
+      .token_time = args.token_time});
+  return assemble_engine({.text = std::move(bundle.text),
+                          .info = std::move(info),
+                          .scheduler = config,
+                          .generation_defaults = std::move(bundle.generation_defaults),
+                          .max_logprobs = args.engine.max_logprobs,
+                          .seed = args.engine.seed,
+                          .stepped = std::move(stepped),
+                          .executor = std::move(executor)});
+}
+
+}  // namespace quire

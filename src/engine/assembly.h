@@ -1,0 +1,35 @@
+// An engine put together from its parts. Engine::create does it with a model that it loads; tests,
+// benchmarks and `quire serve --simulate-step-ms` with an executor of their own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "core/scheduler.h"
+#include "engine/api.h"
+#include "engine/generation_defaults.h"
+#include "engine/model_bundle.h"
+#include "exec/executor.h"
+
+namespace quire {
+
+struct EngineParts {
+  TextBundle text;
+  EngineInfo info;
+  SchedulerConfig scheduler;  // validate() must have passed
+  GenerationDefaults generation_defaults;
+  std::int64_t max_logprobs = 20;
+  std::uint64_t seed = 0;
+  std::function<void(const StepRecord&)> stepped;  // may be empty
+  std::unique_ptr<Executor> executor;
+};
+
+std::unique_ptr<Engine> assemble_engine(EngineParts parts);
+
+// The scheduler's settings that follow from an engine's. kInvalidArgument for a value that there is
+// not, kConfig for settings that contradict each other.
+Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
+                                         std::int32_t num_blocks, const Tokenizer& tokenizer);
+
+}  // namespace quire

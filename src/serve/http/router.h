@@ -1,0 +1,50 @@
+// Which handler answers which method and path, who may call it, and where it runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "serve/http/exchange.h"
+
+namespace quire {
+
+enum class RouteAccess : std::uint8_t {
+  kKey,   // needs an API key where the server has any; the default, so that nothing is left open
+  kOpen,  // health, version and the page's static files
+};
+
+struct Route {
+  std::string method;   // "GET", "POST", "DELETE"
+  std::string pattern;  // "/v1/batches/{id}/cancel"; a name in braces stands for one segment
+  HttpHandler handler;
+  RouteAccess access = RouteAccess::kKey;
+  // True: the handler takes no time and runs on the I/O thread, also while all workers are busy.
+  bool inline_handler = false;
+  // Largest body; 0: the server's default.
+  std::uint64_t max_body_bytes = 0;
+};
+
+class Router {
+ public:
+  void add(Route route);
+  void add(std::vector<Route> routes);
+
+  struct Match {
+    const Route* route = nullptr;  // null: no such path, or not with this method
+    std::vector<std::pair<std::string, std::string>> path_params;
+    std::vector<std::string> allowed_methods;  // of the path, where only the method is wrong
+  };
+  // `path` is decoded. HEAD is matched as GET.
+  Match match(std::string_view method, std::string_view path) const;
+
+  const std::vector<Route>& routes() const { return routes_; }
+
+ private:
+  std::vector<Route> routes_;
+};
+
+}  // namespace quire

@@ -1,0 +1,74 @@
+// What every protocol of a server shares: the engine, the way into it, and the account of what went
+// through it. A protocol turns a wire request into a GenerateRequest and submits it here;
+// admission, the log line, the metrics and the drain follow from that alone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/api.h"
+#include "serve/drain_rate.h"
+#include "serve/metrics.h"
+
+namespace quire {
+
+struct ServiceConfig {
+  std::vector<std::string> served_model_names;  // the first one is shown; none: the model's own
+  bool strict_fields = false;                   // unknown request fields are refused
+  bool trust_request_chat_template = false;     // requests may bring a chat template
+  bool log_requests = true;
+  std::int64_t created = 0;  // Unix time of the model's start, for /v1/models
+  std::chrono::milliseconds heartbeat_timeout{10'000};
+};
+
+class Service {
+ public:
+  // Borrows the engine for its life.
+  Service(Engine& engine, ServiceConfig config);
+  ~Service();
+
+  Engine& engine() { return engine_; }
+  const ServiceConfig& config() const { return config_; }
+  Metrics& metrics() { return metrics_; }
+
+  const std::string& model_name() const { return config_.served_model_names.front(); }
+  // Whether requests may name this model. An empty name stands for the one that there is.
+  bool serves(std::string_view model) const;
+
+  // As Engine::submit, and records the request under `external_id` when it ends. kUnavailable while
+  // draining or after the engine's end, kResourceExhausted where the queue is full.
+  Result<RequestId> submit(std::string external_id, GenerateRequest request, OutputSink sink);
+
+  // No request is taken any more; those in flight go on.
+  void drain() { draining_ = true; }
+  bool draining() const { return draining_; }
+  std::int64_t num_in_flight() const { return num_in_flight_; }
+
+  // Seconds after which a request that the full queue refused should find room, by the rate at
+  // which requests ended lately: at least 1.
+  std::int64_t retry_after_seconds() const;
+
+  // Looks at the engine's heartbeat; ok, or why it is dead. Call it at least every second.
+  Status check_heartbeat();
+
+ private:
+  void record(const std::string& external_id, const RequestOutput& output, bool embed);
+
+  Engine& engine_;
+  ServiceConfig config_;
+  Metrics metrics_;
+  DrainRate drain_rate_;
+  std::atomic<bool> draining_ = false;
+  std::atomic<std::int64_t> num_in_flight_ = 0;
+  std::mutex heartbeat_mutex_;
+  std::uint64_t last_progress_ = 0;
+  Instant last_change_{};
+};
+
+}  // namespace quire
