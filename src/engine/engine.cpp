@@ -145,7 +145,8 @@ class Engine::Impl {
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
   }
 
-  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation) const {
+  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
+                                           bool add_special_tokens) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
                             "give a plain prompt");
@@ -154,7 +155,7 @@ class Engine::Impl {
     QUIRE_ASSIGN_OR_RETURN(
         const auto segments,
         render_conversation(*text_.chat_template, conversation, chat_input(tokenizer)));
-    return tokenizer.encode(std::span<const TextSegment>(segments), /*add_special_tokens=*/false);
+    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens);
   }
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
@@ -202,6 +203,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
+  QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));
   const DecoderSpec& spec = bundle.spec;
   if (static_cast<std::int64_t>(bundle.text.tokenizer->vocab_size()) > spec.vocab_size) {
     return Status::bad_model(
@@ -286,8 +288,9 @@ std::span<const std::string> Engine::generation_config_fields() const {
 Result<std::vector<TokenId>> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
-Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation) const {
-  return impl_->encode_chat(conversation);
+Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation,
+                                                 bool add_special_tokens) const {
+  return impl_->encode_chat(conversation, add_special_tokens);
 }
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }
