@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include "base/random.h"
 #include "engine/api.h"
 #include "engine/assembly.h"
+#include "engine/chat_input.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
 #include "engine/model_bundle.h"
@@ -103,6 +103,7 @@ class Engine::Impl {
         defaults_(std::move(parts.generation_defaults)),
         max_logprobs_(parts.max_logprobs),
         seed_(parts.seed),
+        max_unfinished_(parts.scheduler.max_num_seqs + parts.scheduler.max_queued),
         outputs_(*text_.tokenizer, [this](RequestId id) { core_.abort(id); }),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
               std::move(parts.stepped)) {}
@@ -119,6 +120,11 @@ class Engine::Impl {
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
+    if (outputs_.num_unfinished() + params.n > max_unfinished_) {
+      return Status::resource_exhausted(
+          fmt::format("{} requests run or wait already", outputs_.num_unfinished()),
+          "try again later");
+    }
     const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.n));
     if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
@@ -142,18 +148,9 @@ class Engine::Impl {
                             "give a plain prompt");
     }
     const Tokenizer& tokenizer = *text_.tokenizer;
-    ChatTemplateInput input;
-    if (const auto bos = tokenizer.bos_id()) {
-      input.special_tokens.emplace_back("bos_token", tokenizer.token_text(*bos));
-    }
-    if (!tokenizer.eos_ids().empty()) {
-      input.special_tokens.emplace_back("eos_token", tokenizer.token_text(tokenizer.eos_ids()[0]));
-    }
-    const std::time_t now = std::time(nullptr);
-    localtime_r(&now, &input.local_time);
     QUIRE_ASSIGN_OR_RETURN(
         const auto segments,
-        render_conversation(*text_.chat_template, conversation, std::move(input)));
+        render_conversation(*text_.chat_template, conversation, chat_input(tokenizer)));
     return tokenizer.encode(std::span<const TextSegment>(segments), /*add_special_tokens=*/false);
   }
 
@@ -191,6 +188,7 @@ class Engine::Impl {
   GenerationDefaults defaults_;
   std::int64_t max_logprobs_;
   std::uint64_t seed_;
+  std::int64_t max_unfinished_;
   std::atomic<RequestId> next_id_ = 1;
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above

@@ -86,6 +86,11 @@ std::int32_t OutputProcessor::num_outputs(RequestId request_id) const {
   return found == groups_.end() ? 0 : found->second->num_outputs;
 }
 
+std::int64_t OutputProcessor::num_unfinished() const {
+  const std::lock_guard lock(mutex_);
+  return std::ssize(states_);
+}
+
 void OutputProcessor::push(StepResult& step) {
   if (step.outputs.empty() && step.result.prompt_tokens.empty()) return;
   {

@@ -51,6 +51,9 @@ class OutputProcessor {
   // How many outputs a request has (its n); 0 once all have ended. Any thread.
   std::int32_t num_outputs(RequestId request_id) const;
 
+  // Outputs of all requests that have not ended. Any thread.
+  std::int64_t num_unfinished() const;
+
   // Takes a step's results and leaves an earlier step's objects in their place, to be filled again.
   // Engine thread.
   void push(StepResult& step);

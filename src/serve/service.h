@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,7 +20,7 @@
 namespace quire {
 
 struct ServiceConfig {
-  std::vector<std::string> served_model_names;  // the first one is shown; none: the model's own
+  std::vector<std::string> served_model_names;  // at least one; the first is shown
   bool strict_fields = false;                   // unknown request fields are refused
   bool trust_request_chat_template = false;     // requests may bring a chat template
   bool log_requests = true;
@@ -29,9 +30,9 @@ struct ServiceConfig {
 
 class Service {
  public:
-  // Borrows the engine for its life.
-  Service(Engine& engine, ServiceConfig config);
-  ~Service();
+  // Borrows the engine for its life. `config` names at least one model. `steps` is told of the
+  // engine's steps by whoever created the engine.
+  Service(Engine& engine, ServiceConfig config, std::shared_ptr<const StepMeter> steps);
 
   Engine& engine() { return engine_; }
   const ServiceConfig& config() const { return config_; }
@@ -58,7 +59,8 @@ class Service {
   Status check_heartbeat();
 
  private:
-  void record(const std::string& external_id, const RequestOutput& output, bool embed);
+  struct Account;
+  void take_account(Account& account, const RequestOutput& output);
 
   Engine& engine_;
   ServiceConfig config_;

@@ -33,6 +33,7 @@ struct HttpServerConfig {
   std::uint32_t max_header_bytes = 16 * 1024;
   std::uint32_t max_headers = 100;
   std::uint64_t max_body_bytes = 32ULL << 20;
+  std::uint64_t max_total_body_bytes = 512ULL << 20;  // of all requests that are being received
   std::uint32_t max_connections = 8192;
   std::uint64_t max_unsent_bytes = 1ULL << 20;            // of one connection
   std::chrono::milliseconds header_timeout{10'000};       // from its first byte to its last
