@@ -133,11 +133,8 @@ class Engine::Impl {
                                      .prompt_token_ids = std::move(request.prompt_token_ids),
                                      .sampling_params = std::move(shared),
                                      .priority = request.priority});
-    if (!status.ok()) {
-      outputs_.remove(id);
-      return status;
-    }
-    return id;
+    if (!status.ok() && outputs_.remove(id)) return status;
+    return id;  // also where its sink has been told of the engine's end
   }
 
   void abort(RequestId id) {
