@@ -140,7 +140,13 @@ void OutputProcessor::run() {
 
 void OutputProcessor::process(const StepResult& step) {
   for (const PromptToken& token : step.result.prompt_tokens) add_prompt_token(token, step.result);
-  for (const RequestStepOutput& token : step.outputs) process_token(token, step.result);
+  for (const RequestStepOutput& output : step.outputs) {
+    if (output.pooled_index >= 0) {
+      process_pooled(output, step.result);
+    } else {
+      process_token(output, step.result);
+    }
+  }
 }
 
 void OutputProcessor::process(const Aborted& request) {
@@ -188,6 +194,17 @@ StopMatcher::Match OutputProcessor::match_text(State& state, TokenId token_id, b
   StopMatcher::Match match = state.stop.add(piece);
   if (ends && !match.stop) match.text += state.stop.flush();
   return match;
+}
+
+void OutputProcessor::process_pooled(const RequestStepOutput& pooled,
+                                     const ModelRunnerOutput& result) {
+  if (find(pooled.request_id) == nullptr) return;
+  const PooledState& state = result.pooled[static_cast<std::size_t>(pooled.pooled_index)];
+  const auto values = std::span(result.hidden_states).subspan(state.first, state.size);
+  RequestOutput output;
+  output.embedding.assign(values.begin(), values.end());
+  output.finish_reason = FinishReason::kStop;
+  finish(pooled.request_id, pooled.finished.get(), std::move(output));
 }
 
 void OutputProcessor::process_token(const RequestStepOutput& token,

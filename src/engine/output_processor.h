@@ -95,6 +95,7 @@ class OutputProcessor {
   void process(const StepResult& step);
   void process(const Aborted& request);
   void process(const Failed& failed);
+  void process_pooled(const RequestStepOutput& pooled, const ModelRunnerOutput& result);
   void process_token(const RequestStepOutput& token, const ModelRunnerOutput& result);
   void add_prompt_token(const PromptToken& token, const ModelRunnerOutput& result);
   StopMatcher::Match match_text(State& state, TokenId token_id, bool ends) const;
