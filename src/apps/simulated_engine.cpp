@@ -55,7 +55,8 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
       .num_blocks = config.num_blocks,
       .vocab_size = static_cast<std::int32_t>(bundle.text.tokenizer->vocab_size()),
       .step_time = args.step_time,
-      .token_time = args.token_time});
+      .token_time = args.token_time,
+      .hidden_size = static_cast<std::int32_t>(bundle.spec.hidden_size)});
   return assemble_engine({.text = std::move(bundle.text),
                           .info = std::move(info),
                           .scheduler = config,

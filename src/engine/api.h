@@ -60,7 +60,8 @@ struct GenerateRequest {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams params;
   std::int32_t priority = 0;  // lower goes first, with --scheduling-policy priority
-  // No text is wanted, but RequestOutput::embedding; of `params` nothing counts then.
+  // No text is wanted, but RequestOutput::embedding; of `params` nothing counts then. Needs no room
+  // for output: the prompt may have max_model_len tokens.
   bool embed = false;
 };
 

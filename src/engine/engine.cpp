@@ -116,7 +116,8 @@ class Engine::Impl {
 
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) {
     SamplingParams& params = request.params;
-    QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids));
+    QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids, request.embed));
+    if (request.embed) params = SamplingParams();
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
@@ -132,7 +133,8 @@ class Engine::Impl {
     const Status status = core_.add({.request_id = id,
                                      .prompt_token_ids = std::move(request.prompt_token_ids),
                                      .sampling_params = std::move(shared),
-                                     .priority = request.priority});
+                                     .priority = request.priority,
+                                     .pooling = request.embed});
     if (!status.ok() && outputs_.remove(id)) return status;
     return id;  // also where its sink has been told of the engine's end
   }
@@ -163,14 +165,15 @@ class Engine::Impl {
   Instant now() const { return clock_.now(); }
 
  private:
-  Status check_prompt(const std::vector<TokenId>& prompt) const {
+  Status check_prompt(const std::vector<TokenId>& prompt, bool embed) const {
     if (prompt.empty()) {
       return Status::invalid_argument("the prompt has no tokens", "give a prompt of some text");
     }
-    if (static_cast<std::int64_t>(prompt.size()) >= info_.max_model_len) {
+    const std::int64_t most = embed ? info_.max_model_len : info_.max_model_len - 1;
+    if (std::ssize(prompt) > most) {
       return Status::invalid_argument(
           fmt::format("the prompt has {} tokens; at most {} fit with --max-model-len {}",
-                      prompt.size(), info_.max_model_len - 1, info_.max_model_len),
+                      prompt.size(), most, info_.max_model_len),
           "shorten the prompt or raise --max-model-len");
     }
     for (const TokenId token : prompt) {
