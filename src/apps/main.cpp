@@ -13,6 +13,7 @@
 
 #include "apps/commands.h"
 #include "apps/suggest.h"
+#include "apps/vllm_flags.h"
 #include "base/log.h"
 
 namespace quire {
@@ -56,6 +57,16 @@ Status usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return Status::invalid_argument(
       fmt::format("{} does not know \"{}\"", full_name(command), name),
       suggestion ? fmt::format("did you mean {}?", *suggestion) : remedy);
+}
+
+// The words behind the program's name, last one first, as CLI11 takes them.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  // A command line for vLLM has to work as it is.
+  if (!words.empty() && words.front() == "serve")
+    words = normalize_vllm_arguments(std::move(words));
+  std::ranges::reverse(words);
+  return words;
 }
 
 Status run_command(const Command& command) {
@@ -107,7 +118,7 @@ int run(int argc, char** argv) {
   add(*bench, "limits", "What the machine can do at most", add_bench_limits);
 
   try {
-    app.parse(argc, argv);
+    app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(usage_error(app, error));
