@@ -154,7 +154,12 @@ void OutputProcessor::process(const StepResult& step) {
   for (const PromptToken& token : step.result.prompt_tokens) add_prompt_token(token, step.result);
   find_states(step);
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-    if (step_states_[i] != nullptr) process_token(*step_states_[i], step.outputs[i], step.result);
+    if (step_states_[i] == nullptr) continue;
+    if (step.outputs[i].pooled_index >= 0) {
+      process_pooled(step.outputs[i], step.result);
+    } else {
+      process_token(*step_states_[i], step.outputs[i], step.result);
+    }
   }
 }
 
@@ -215,6 +220,16 @@ StopMatcher::Match OutputProcessor::match_text(State& state, TokenId token_id, b
   StopMatcher::Match match = state.stop.add(piece);
   if (ends && !match.stop) match.text += state.stop.flush();
   return match;
+}
+
+void OutputProcessor::process_pooled(const RequestStepOutput& pooled,
+                                     const ModelRunnerOutput& result) {
+  const PooledState& state = result.pooled[static_cast<std::size_t>(pooled.pooled_index)];
+  const auto values = std::span(result.hidden_states).subspan(state.first, state.size);
+  RequestOutput output;
+  output.embedding.assign(values.begin(), values.end());
+  output.finish_reason = FinishReason::kStop;
+  finish(pooled.request_id, pooled.finished.get(), std::move(output));
 }
 
 void OutputProcessor::process_token(State& state, const RequestStepOutput& token,

@@ -101,6 +101,7 @@ class OutputProcessor {
   void process(const Failed& failed);
   void find_states(const StepResult& step);
   void process_token(State& state, const RequestStepOutput& token, const ModelRunnerOutput& result);
+  void process_pooled(const RequestStepOutput& pooled, const ModelRunnerOutput& result);
   void add_prompt_token(const PromptToken& token, const ModelRunnerOutput& result);
   StopMatcher::Match match_text(State& state, TokenId token_id, bool ends) const;
   RequestOutput& start_output();
