@@ -54,6 +54,8 @@ class LineEditor final : public LineSource {
     typed_ = false;
     interrupts_.begin_prompt();
     int count = 0;
+    // Before the prompt is shown: what is typed at once must not meet the terminal's own editing.
+    el_set(editor_.get(), EL_PREP_TERM, 1);
     const char* text = el_gets(editor_.get(), &count);
     interrupts_.end_prompt();
     if (text == nullptr || count <= 0) (void)std::fputs("\n", stdout);
