@@ -65,8 +65,13 @@ void log_event(std::string_view event, const json::object& fields) {
     line += ' ';
     line += field.key();
     line += '=';
-    line += field.value().is_string() ? std::string(field.value().get_string())
-                                      : json::serialize(field.value());
+    if (field.value().is_string()) {
+      line += field.value().get_string();
+    } else if (field.value().is_double()) {
+      line += fmt::format("{}", field.value().get_double());
+    } else {
+      line += json::serialize(field.value());
+    }
   }
   spdlog::default_logger_raw()->log(spdlog::level::info, line);
 }

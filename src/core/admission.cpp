@@ -67,7 +67,14 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
                    Status::invalid_argument(who + ": a request of this id is not finished yet")};
   }
   const std::int64_t num_prompt_tokens = std::ssize(request.prompt_token_ids);
-  if (num_prompt_tokens >= config_.max_model_len) {
+  if (request.pooling && num_prompt_tokens > config_.max_model_len) {
+    return Refusal{
+        RejectCause::kPromptTooLong,
+        Status::invalid_argument(fmt::format("{}: the prompt has {} tokens, max_model_len is {}",
+                                             who, num_prompt_tokens, config_.max_model_len),
+                                 "shorten the prompt or raise max_model_len")};
+  }
+  if (!request.pooling && num_prompt_tokens >= config_.max_model_len) {
     return Refusal{
         RejectCause::kPromptTooLong,
         Status::invalid_argument(
@@ -76,18 +83,20 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
                         who, num_prompt_tokens, config_.max_model_len),
             "shorten the prompt or raise max_model_len")};
   }
+  const std::int64_t num_output_tokens =
+      request.pooling ? 0
+                      : std::min<std::int64_t>(request.sampling_params->max_tokens,
+                                               config_.max_model_len - num_prompt_tokens);
   // The last output token is never computed.
   const std::int64_t num_computed_at_most =
-      num_prompt_tokens - 1 +
-      std::min<std::int64_t>(request.sampling_params->max_tokens,
-                             config_.max_model_len - num_prompt_tokens);
+      num_prompt_tokens + std::max<std::int64_t>(num_output_tokens - 1, 0);
   if (!kv_.fits_ever(num_computed_at_most)) {
     return Refusal{
         RejectCause::kNeverFits,
         Status::resource_exhausted(
             fmt::format("{}: {} prompt tokens and up to {} output tokens do not fit into the KV "
                         "cache, which holds {} tokens ({} blocks of {})",
-                        who, num_prompt_tokens, num_computed_at_most + 1 - num_prompt_tokens,
+                        who, num_prompt_tokens, num_output_tokens,
                         std::int64_t{config_.num_blocks} * config_.block_size, config_.num_blocks,
                         config_.block_size),
             "lower max_tokens, shorten the prompt or give the KV cache more memory")};

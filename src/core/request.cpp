@@ -26,11 +26,14 @@ Request::Request(const AddRequest& request, std::int32_t sample_index,
       arrival_index_(arrival_index),
       sampling_params_(request.sampling_params),
       num_prompt_tokens_(static_cast<std::int32_t>(request.prompt_token_ids.size())),
-      max_output_tokens_(static_cast<std::int32_t>(std::min<std::int64_t>(
-          sampling_params_->max_tokens, max_model_len - num_prompt_tokens_))),
+      pooling_(request.pooling),
+      max_output_tokens_(
+          pooling_ ? 0
+                   : static_cast<std::int32_t>(std::min<std::int64_t>(
+                         sampling_params_->max_tokens, max_model_len - num_prompt_tokens_))),
       priority_(request.priority),
       arrival_(now) {
-  assert(num_prompt_tokens_ > 0 && max_output_tokens_ > 0);
+  assert(num_prompt_tokens_ > 0 && (pooling_ || max_output_tokens_ > 0));
   token_ids_.reserve(static_cast<std::size_t>(num_prompt_tokens_ + max_output_tokens_));
   token_ids_.assign(request.prompt_token_ids.begin(), request.prompt_token_ids.end());
   ending_token_ids_ = sampling_params_->stop_token_ids;
@@ -75,7 +78,7 @@ Request::Computed Request::complete(std::int32_t num_tokens) {
 }
 
 void Request::append_output(TokenId token_id, Instant now) {
-  assert(state_ == RequestState::kRunning && num_pending_tokens() == 0);
+  assert(state_ == RequestState::kRunning && num_pending_tokens() == 0 && !pooling_);
   token_ids_.push_back(token_id);
   if (!first_token_) first_token_ = now;
   if (std::binary_search(ending_token_ids_.begin(), ending_token_ids_.end(), token_id)) {
@@ -84,6 +87,11 @@ void Request::append_output(TokenId token_id, Instant now) {
   } else if (num_output_tokens() == max_output_tokens_) {
     finish(FinishReason::kLength, now);
   }
+}
+
+void Request::pool(Instant now) {
+  assert(state_ == RequestState::kRunning && num_computed_tokens_ == num_tokens() && pooling_);
+  finish(FinishReason::kStop, now);
 }
 
 void Request::preempt(Instant now) {

@@ -2,7 +2,7 @@
 // them are computed, and whether it waits, runs or has ended. It knows nothing of its memory
 // (KvCacheManager does) nor of other requests (Scheduler does).
 //
-//            start                 append_output, abort
+//            start              append_output, pool, abort
 //   waiting -------> running ------------------------------> finished
 //                     ^   | preempt                             ^
 //               start |   v             abort                   |
@@ -26,7 +26,7 @@ namespace quire {
 enum class RequestState : std::uint8_t { kWaiting, kRunning, kPreempted, kFinished };
 
 enum class FinishReason : std::uint8_t {
-  kStop,    // an end-of-sequence or stop token id
+  kStop,    // an end-of-sequence or stop token id; a pooling request's prompt is computed
   kLength,  // max_tokens or max_model_len
   kAbort,   // the client went away, or a stop string matched
 };
@@ -39,13 +39,18 @@ struct AddRequest {
   std::vector<TokenId> prompt_token_ids;
   std::shared_ptr<const SamplingParams> sampling_params;
   std::int32_t priority = 0;  // lower goes first, where the policy says so
+  // The hidden state of its last prompt token is wanted, and no output: it ends when its prompt is
+  // computed. Of the parameters nothing counts; they must ask for one output and no
+  // prompt_logprobs.
+  bool pooling = false;
 };
 
 class Request {
  public:
   // Output `sample_index` of `request`. `arrival_index` counts requests in order of arrival. The
   // output ends at the latest when the sequence has max_model_len tokens; the prompt must be
-  // shorter. `eos_token_ids` end the output unless the parameters say ignore_eos.
+  // shorter, or not longer where it is pooled. `eos_token_ids` end the output unless the parameters
+  // say ignore_eos.
   Request(const AddRequest& request, std::int32_t sample_index,
           std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
           std::uint64_t arrival_index, Instant now);
@@ -64,6 +69,7 @@ class Request {
   };
   Computed complete(std::int32_t num_tokens);
   void append_output(TokenId token_id, Instant now);  // may finish the request
+  void pool(Instant now);                             // finishes a pooling request, all computed
   void preempt(Instant now);  // its computed tokens are lost, the tokens themselves are not
   void abort(Instant now);
   // It gets no tokens for this cause; a preempted request stays preempted until it starts again.
@@ -84,9 +90,12 @@ class Request {
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(token_ids_.size()); }
   std::int32_t num_prompt_tokens() const { return num_prompt_tokens_; }
   std::int32_t num_output_tokens() const { return num_tokens() - num_prompt_tokens_; }
-  std::int32_t max_output_tokens() const { return max_output_tokens_; }  // >= 1
-  // Keys and values that the request needs at its longest. The last token is never computed.
-  std::int32_t max_computed_tokens() const { return num_prompt_tokens_ + max_output_tokens_ - 1; }
+  bool pooling() const { return pooling_; }
+  std::int32_t max_output_tokens() const { return max_output_tokens_; }  // >= 1; 0 when pooling
+  // Keys and values that the request needs at its longest. The last output token is never computed.
+  std::int32_t max_computed_tokens() const {
+    return num_prompt_tokens_ + (pooling_ ? 0 : max_output_tokens_ - 1);
+  }
 
   // Tokens whose keys and values are in its blocks; and those that a step in flight computes.
   std::int32_t num_computed_tokens() const { return num_computed_tokens_; }
@@ -127,6 +136,7 @@ class Request {
   std::vector<TokenId> ending_token_ids_;  // sorted: stop ids and, unless ignored, end of sequence
   std::vector<TokenId> token_ids_;
   std::int32_t num_prompt_tokens_;
+  bool pooling_;
   std::int32_t max_output_tokens_;
   std::int32_t num_computed_tokens_ = 0;
   std::int32_t num_in_flight_tokens_ = 0;

@@ -206,9 +206,11 @@ const Request* Scheduler::find_fork_parent(const Request& request) const {
 }
 
 // The last token is always computed, for its logits. Where the prompt's log probabilities are
-// wanted, so is every token that was not computed for this request before.
+// wanted, and where the prompt is pooled, so is every token that was not computed for this request
+// before.
 KvCacheManager::PrefixMatch Scheduler::match_prefix(const Request& request) const {
-  const bool all = request.sampling_params()->prompt_logprobs && request.sample_index() == 0;
+  const bool all = request.pooling() ||
+                   (request.sampling_params()->prompt_logprobs && request.sample_index() == 0);
   const std::int32_t most = all ? request.max_computed_so_far() : request.num_tokens();
   return kv_.match_prefix(request.token_ids(), std::min(most, request.num_tokens() - 1));
 }
@@ -255,16 +257,19 @@ void Scheduler::plan_tokens(Request& request, std::int32_t num_tokens, std::int3
                             SchedulerOutput& plan, Instant now) {
   const std::int32_t num_computed_tokens = request.num_computed_tokens();
   request.schedule(num_tokens, now);
-  const bool samples = request.num_pending_tokens() == 0;
+  const bool ends = request.num_pending_tokens() == 0;
+  const bool samples = ends && !request.pooling();
+  const bool pools = ends && request.pooling();
   plan.scheduled.push_back(
       {.request_id = request.id(),
        .num_computed_tokens = num_computed_tokens,
        .num_scheduled_tokens = num_tokens,
        .samples = samples,
+       .pools = pools,
        .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()) - num_new_blocks,
        .num_new_blocks = num_new_blocks});
   plan.total_num_scheduled_tokens += num_tokens;
-  in_flight_.push_back({&request, request.id(), num_tokens, samples});
+  in_flight_.push_back({&request, request.id(), num_tokens, samples, pools});
 }
 
 // Rows of finished members go on, one token a step, as long as there is room; what they give is
@@ -284,7 +289,7 @@ std::int32_t Scheduler::plan_retained_rows(std::int32_t budget, SchedulerOutput&
          .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()) - *num_new_blocks,
          .num_new_blocks = *num_new_blocks});
     ++plan.total_num_scheduled_tokens;
-    in_flight_.push_back({nullptr, row.request_id, 1, true});
+    in_flight_.push_back({nullptr, row.request_id, 1, /*samples=*/true, /*pools=*/false});
     ++row.num_tokens;
     ++num_planned;
     ++counters_.tokens_discarded;
@@ -306,11 +311,12 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
                          std::vector<RequestStepOutput>& outputs) {
   QUIRE_RETURN_IF_ERROR(check_result(output));
   outputs.clear();
-  auto sampled = output.sampled.begin();
+  std::int32_t next_sampled = 0;
+  std::int32_t next_pooled = 0;
   step_in_flight_ = 0;
   for (const InFlight& each : in_flight_) {
-    const auto token = sampled;
-    if (each.samples) ++sampled;
+    const std::int32_t sampled = each.samples ? next_sampled++ : -1;
+    const std::int32_t pooled = each.pools ? next_pooled++ : -1;
     if (each.request == nullptr) continue;
     Request& request = *each.request;
     const Request::Computed computed = request.complete(each.num_scheduled_tokens);
@@ -318,17 +324,23 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
     counters_.output_tokens_computed += computed.num_first_output;
     counters_.tokens_recomputed += computed.num_again;
     kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens());
-    if (!each.samples) continue;
-    request.append_output(token->token_id, now);
-    ++counters_.output_tokens_sampled;
-    outputs.push_back({.request_id = request.id(),
-                       .token_id = token->token_id,
-                       .logprob = token->logprob,
-                       .sampled_index = static_cast<std::int32_t>(token - output.sampled.begin()),
-                       .finished = nullptr});
+    if (!each.samples && !each.pools) continue;
+    RequestStepOutput& given = outputs.emplace_back();
+    given.request_id = request.id();
+    given.sampled_index = sampled;
+    given.pooled_index = pooled;
+    if (each.pools) {
+      request.pool(now);
+    } else {
+      const SampledToken& token = output.sampled[static_cast<std::size_t>(sampled)];
+      given.token_id = token.token_id;
+      given.logprob = token.logprob;
+      request.append_output(token.token_id, now);
+      ++counters_.output_tokens_sampled;
+    }
     if (!request.finished()) continue;
     ++counters_.num_finished;
-    outputs.back().finished = take(request, batch_.retains());
+    given.finished = take(request, batch_.retains() && !request.pooling());
   }
   in_flight_.clear();
   if (running_.empty()) drop_retained_rows(0);
@@ -340,6 +352,11 @@ Status Scheduler::check_result(const ModelRunnerOutput& output) const {
     return Status::internal(fmt::format("got the result of step {}, but the step in flight is {}",
                                         output.step_id, step_in_flight_));
   }
+  QUIRE_RETURN_IF_ERROR(check_sampled(output));
+  return check_pooled(output);
+}
+
+Status Scheduler::check_sampled(const ModelRunnerOutput& output) const {
   std::size_t num_expected = 0;
   for (const InFlight& each : in_flight_) {
     if (!each.samples) continue;
@@ -357,6 +374,25 @@ Status Scheduler::check_result(const ModelRunnerOutput& output) const {
   if (num_expected != output.sampled.size()) {
     return Status::internal(fmt::format("step {} sampled {} tokens, {} were planned",
                                         output.step_id, output.sampled.size(), num_expected));
+  }
+  return {};
+}
+
+Status Scheduler::check_pooled(const ModelRunnerOutput& output) const {
+  auto pooled = output.pooled.begin();
+  for (const InFlight& each : in_flight_) {
+    if (!each.pools) continue;
+    if (pooled == output.pooled.end() || pooled->request_id != each.request_id ||
+        pooled->size > output.hidden_states.size() ||
+        pooled->first > output.hidden_states.size() - pooled->size) {
+      return Status::internal(fmt::format("step {} gives no hidden state for request {}",
+                                          output.step_id, each.request_id));
+    }
+    ++pooled;
+  }
+  if (pooled != output.pooled.end()) {
+    return Status::internal(fmt::format("step {} gives a hidden state for request {} unasked",
+                                        output.step_id, pooled->request_id));
   }
   return {};
 }

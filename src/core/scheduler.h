@@ -68,7 +68,7 @@ struct SchedulerConfig {
 enum class RejectCause : std::uint8_t {
   kEmptyPrompt,
   kDuplicateId,
-  kPromptTooLong,  // no room for an output token within max_model_len
+  kPromptTooLong,  // no room for an output token, where one is wanted, within max_model_len
   kNeverFits,      // needs more blocks than the pool has
   kQueueFull,
 };
@@ -110,13 +110,15 @@ struct SchedulerStats {
   std::int64_t prefix_cache_hits = 0;
 };
 
-// One sampled token. When it ended its request, the request itself is handed out: reason, all
-// tokens, times and waits.
+// What a step gave for a request: a sampled token, or the hidden state of a pooling request, which
+// has no token. When it ended its request, the request itself is handed out: reason, all tokens,
+// times and waits.
 struct RequestStepOutput {
   RequestId request_id = 0;
   TokenId token_id = 0;
   float logprob = 0.0F;
-  std::int32_t sampled_index = 0;           // in ModelRunnerOutput::sampled
+  std::int32_t sampled_index = -1;          // in ModelRunnerOutput::sampled; -1: nothing sampled
+  std::int32_t pooled_index = -1;           // in ModelRunnerOutput::pooled; -1: not pooled
   std::unique_ptr<const Request> finished;  // null while the request goes on
 };
 
@@ -138,9 +140,9 @@ class Scheduler {
   // kInternal if a step is in flight.
   Status schedule(Instant now, SchedulerOutput& plan);
 
-  // Takes in the result of the step in flight; `outputs` gets its tokens in the order of the plan,
-  // without those of requests aborted meanwhile. kInternal, and nothing changed, if the result does
-  // not belong to the plan.
+  // Takes in the result of the step in flight; `outputs` gets what it gave in the order of the
+  // plan, without those of requests aborted meanwhile. kInternal, and nothing changed, if the
+  // result does not belong to the plan.
   Status update(const ModelRunnerOutput& output, Instant now,
                 std::vector<RequestStepOutput>& outputs);
 
@@ -166,6 +168,7 @@ class Scheduler {
     RequestId request_id = 0;
     std::int32_t num_scheduled_tokens = 0;
     bool samples = false;
+    bool pools = false;
   };
 
   struct Refusal {
@@ -206,6 +209,8 @@ class Scheduler {
   std::int32_t plan_retained_rows(std::int32_t budget, SchedulerOutput& plan);
   void drop_retained_rows(std::size_t num_left);
   Status check_result(const ModelRunnerOutput& output) const;
+  Status check_sampled(const ModelRunnerOutput& output) const;
+  Status check_pooled(const ModelRunnerOutput& output) const;
   std::unique_ptr<const Request> take(Request& request, bool retain_row);
   Status check_queues() const;
   Status check_step_in_flight() const;

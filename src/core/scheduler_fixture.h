@@ -61,6 +61,11 @@ class SchedulerTest : public testing::Test {
     ModelRunnerOutput result;
     result.step_id = plan.step_id;
     for (const ScheduledRequest& each : plan.scheduled) {
+      if (each.pools) {
+        result.pooled.push_back(
+            {.request_id = each.request_id, .first = result.hidden_states.size(), .size = 1});
+        result.hidden_states.push_back(static_cast<float>(each.request_id));
+      }
       if (!each.samples) continue;
       result.sampled.push_back(
           {.request_id = each.request_id, .token_id = token, .logprob = -0.5F});
@@ -83,13 +88,17 @@ class SchedulerTest : public testing::Test {
   Instant now_{};
 };
 
-// "id:computed+scheduled" for each scheduled request, with "!" where a token is sampled.
+// "id:computed+scheduled" for each scheduled request, with "!" where a token is sampled and "*"
+// where the hidden state is wanted.
 inline std::vector<std::string> shares(const SchedulerOutput& plan) {
   std::vector<std::string> result;
   for (const ScheduledRequest& each : plan.scheduled) {
     result.push_back(std::to_string(each.request_id) + ":" +
                      std::to_string(each.num_computed_tokens) + "+" +
-                     std::to_string(each.num_scheduled_tokens) + (each.samples ? "!" : ""));
+                     std::to_string(each.num_scheduled_tokens) +
+                     (each.samples ? "!"
+                      : each.pools ? "*"
+                                   : ""));
   }
   return result;
 }

@@ -5,6 +5,7 @@
 // have grown a step allocates nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -39,6 +40,9 @@ struct ScheduledRequest {
   // True when the last scheduled token is the last known one: the executor then samples the next
   // token and appends it to its copy of the request's tokens.
   bool samples = false;
+  // True when the last scheduled token is the last one of a prompt to pool: the executor then hands
+  // out its final hidden state, and samples nothing.
+  bool pools = false;
   // Blocks appended to the request's table, in SchedulerOutput::new_block_ids.
   std::int32_t first_new_block = 0;
   std::int32_t num_new_blocks = 0;
@@ -121,18 +125,29 @@ struct PromptToken {
   std::int32_t num_top_logprobs = 0;
 };
 
+// The final hidden state of a prompt's last token, which a scheduled request with `pools` gives.
+struct PooledState {
+  RequestId request_id = 0;
+  std::size_t first = 0;  // in ModelRunnerOutput::hidden_states: [first, first + size)
+  std::size_t size = 0;   // the model's hidden size
+};
+
 struct ModelRunnerOutput {
   StepId step_id = 0;
   std::vector<SampledToken> sampled;  // one for each scheduled request with `samples`, in order
   // For requests that ask for prompt_logprobs, by request and position.
   std::vector<PromptToken> prompt_tokens;
   std::vector<TokenLogprob> top_logprobs;
+  std::vector<PooledState> pooled;  // one for each scheduled request with `pools`, in order
+  std::vector<float> hidden_states;
 
   void clear() {
     step_id = 0;
     sampled.clear();
     prompt_tokens.clear();
     top_logprobs.clear();
+    pooled.clear();
+    hidden_states.clear();
   }
 };
 

@@ -31,6 +31,7 @@ namespace quire {
 struct EngineArgs {
   std::string model;                    // a folder in Hugging Face layout, or a .gguf file
   std::string tokenizer;                // another folder or .gguf file to take the tokenizer from
+  std::string chat_template;            // a file with a Jinja template, instead of the model's
   std::string dtype = "auto";           // auto, float32, bfloat16
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16
   int threads = 0;                      // 0: the CPUs that affinity and cgroup quota grant
@@ -59,7 +60,8 @@ struct GenerateRequest {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams params;
   std::int32_t priority = 0;  // lower goes first, with --scheduling-policy priority
-  // No text is wanted, but RequestOutput::embedding; of `params` nothing counts then.
+  // No text is wanted, but RequestOutput::embedding; of `params` nothing counts then. Needs no room
+  // for output: the prompt may have max_model_len tokens.
   bool embed = false;
 };
 
@@ -188,7 +190,8 @@ class Engine {
   // where the model has no template, kResourceExhausted where the text hits a limit of the
   // tokenizer's pattern.
   Result<std::vector<TokenId>> encode_text(std::string_view text) const;
-  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation) const;
+  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
+                                           bool add_special_tokens = false) const;
 
   const Tokenizer& tokenizer() const;
   const EngineInfo& info() const;

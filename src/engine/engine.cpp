@@ -116,7 +116,8 @@ class Engine::Impl {
 
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) {
     SamplingParams& params = request.params;
-    QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids));
+    QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids, request.embed));
+    if (request.embed) params = SamplingParams();
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
@@ -132,12 +133,10 @@ class Engine::Impl {
     const Status status = core_.add({.request_id = id,
                                      .prompt_token_ids = std::move(request.prompt_token_ids),
                                      .sampling_params = std::move(shared),
-                                     .priority = request.priority});
-    if (!status.ok()) {
-      outputs_.remove(id);
-      return status;
-    }
-    return id;
+                                     .priority = request.priority,
+                                     .pooling = request.embed});
+    if (!status.ok() && outputs_.remove(id)) return status;
+    return id;  // also where its sink has been told of the engine's end
   }
 
   void abort(RequestId id) {
@@ -145,7 +144,8 @@ class Engine::Impl {
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
   }
 
-  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation) const {
+  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
+                                           bool add_special_tokens) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
                             "give a plain prompt");
@@ -154,7 +154,7 @@ class Engine::Impl {
     QUIRE_ASSIGN_OR_RETURN(
         const auto segments,
         render_conversation(*text_.chat_template, conversation, chat_input(tokenizer)));
-    return tokenizer.encode(std::span<const TextSegment>(segments), /*add_special_tokens=*/false);
+    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens);
   }
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
@@ -165,14 +165,15 @@ class Engine::Impl {
   Instant now() const { return clock_.now(); }
 
  private:
-  Status check_prompt(const std::vector<TokenId>& prompt) const {
+  Status check_prompt(const std::vector<TokenId>& prompt, bool embed) const {
     if (prompt.empty()) {
       return Status::invalid_argument("the prompt has no tokens", "give a prompt of some text");
     }
-    if (static_cast<std::int64_t>(prompt.size()) >= info_.max_model_len) {
+    const std::int64_t most = embed ? info_.max_model_len : info_.max_model_len - 1;
+    if (std::ssize(prompt) > most) {
       return Status::invalid_argument(
           fmt::format("the prompt has {} tokens; at most {} fit with --max-model-len {}",
-                      prompt.size(), info_.max_model_len - 1, info_.max_model_len),
+                      prompt.size(), most, info_.max_model_len),
           "shorten the prompt or raise --max-model-len");
     }
     for (const TokenId token : prompt) {
@@ -202,6 +203,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
+  QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));
   const DecoderSpec& spec = bundle.spec;
   if (static_cast<std::int64_t>(bundle.text.tokenizer->vocab_size()) > spec.vocab_size) {
     return Status::bad_model(
@@ -286,8 +288,9 @@ std::span<const std::string> Engine::generation_config_fields() const {
 Result<std::vector<TokenId>> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
-Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation) const {
-  return impl_->encode_chat(conversation);
+Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation,
+                                                 bool add_special_tokens) const {
+  return impl_->encode_chat(conversation, add_special_tokens);
 }
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }

@@ -29,6 +29,7 @@ InputBatch::InputBatch(const InputBatchLimits& limits)
   seq_lens_.reserve(sequences);
   block_tables_.reserve(sequences);
   sample_rows_.reserve(sequences);
+  pool_rows_.reserve(sequences);
   prompt_rows_.reserve(tokens);
 }
 
@@ -51,7 +52,8 @@ std::uint64_t InputBatch::bytes(const InputBatchLimits& limits) {
       length * sizeof(TokenId) +
       static_cast<std::uint64_t>(ceil_div(limits.max_model_len, limits.block_size)) *
           sizeof(BlockId) +
-      sizeof(RequestState) + sizeof(SampleRow) + 2 * sizeof(std::int32_t) + sizeof(void*);
+      sizeof(RequestState) + sizeof(SampleRow) + sizeof(PoolRow) + 2 * sizeof(std::int32_t) +
+      sizeof(void*);
   const std::uint64_t per_token =
       sizeof(TokenId) + sizeof(std::int32_t) + sizeof(std::int64_t) + sizeof(PromptRow);
   return sequences * per_sequence + tokens * per_token;
@@ -101,6 +103,10 @@ Status InputBatch::lay_out(const ScheduledRequest& scheduled, const RequestState
   seq_lens_.push_back(end);
   block_tables_.push_back(state.block_ids.data());
   add_prompt_rows(scheduled, state);
+  if (scheduled.pools) {
+    pool_rows_.push_back({.request_id = scheduled.request_id,
+                          .row = static_cast<std::int64_t>(token_ids_.size()) - 1});
+  }
   if (scheduled.samples) {
     sample_rows_.push_back(
         {.request_id = scheduled.request_id,
@@ -140,6 +146,7 @@ Status InputBatch::prepare(const SchedulerOutput& step) {
   seq_lens_.clear();
   block_tables_.clear();
   sample_rows_.clear();
+  pool_rows_.clear();
   prompt_rows_.clear();
   for (const ScheduledRequest& scheduled : step.scheduled) {
     RequestState* state = requests_.find(scheduled.request_id);

@@ -51,6 +51,13 @@ class InputBatch {
   };
   const std::vector<SampleRow>& sample_rows() const { return sample_rows_; }
 
+  // A row of the step whose final hidden state is wanted.
+  struct PoolRow {
+    RequestId request_id = 0;
+    std::int64_t row = 0;
+  };
+  const std::vector<PoolRow>& pool_rows() const { return pool_rows_; }
+
   // A row whose logits give the log probability of the prompt token after it, which was asked for.
   struct PromptRow {
     RequestId request_id = 0;
@@ -85,6 +92,7 @@ class InputBatch {
   std::vector<std::int32_t> seq_lens_;
   std::vector<const BlockId*> block_tables_;
   std::vector<SampleRow> sample_rows_;
+  std::vector<PoolRow> pool_rows_;
   std::vector<PromptRow> prompt_rows_;
 };
 

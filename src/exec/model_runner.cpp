@@ -1,7 +1,11 @@
 #include "exec/model_runner.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "kernels/sizing.h"
 
@@ -18,6 +22,12 @@ InputBatchLimits batch_limits(const ModelRunnerConfig& config) {
 // Of `memory`, what is cut from one buffer.
 std::uint64_t buffer_bytes(const RunnerMemory& memory) {
   return memory.hidden + memory.normed + memory.logits + memory.arena + memory.workspace;
+}
+
+Status not_finite(RequestId request_id) {
+  return Status::bad_model(
+      fmt::format("request {}: the model's hidden state is not finite", request_id),
+      "the weights may be damaged; fetch the model again");
 }
 
 KvLayout kv_layout(const DecoderSpec& spec, const ModelRunnerConfig& config) {
@@ -42,6 +52,8 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   RunnerMemory memory;
   memory.hidden = Arena::float_bytes(rows * spec.hidden_size);
   memory.normed = Arena::float_bytes(config.max_num_seqs * spec.hidden_size);
+  // The output thread reads one step's while the next step fills another's.
+  memory.pooled = 2 * Arena::float_bytes(std::min(rows, config.max_num_seqs) * spec.hidden_size);
   memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
   memory.arena = Model::arena_bytes(spec, rows);
   memory.workspace = workspace_bytes(
@@ -111,6 +123,7 @@ Status ModelRunner::execute(const SchedulerOutput& step, ModelRunnerOutput& resu
   model_.forward(ctx, hidden_);
 
   QUIRE_RETURN_IF_ERROR(score_prompts(ctx, result));
+  QUIRE_RETURN_IF_ERROR(pool_prompts(ctx, result));
 
   const auto& sample_rows = batch_.sample_rows();
   if (sample_rows.empty()) return {};
@@ -134,6 +147,25 @@ Status ModelRunner::score_prompts(ForwardContext& ctx, ModelRunnerOutput& result
     model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_);
     QUIRE_RETURN_IF_ERROR(sampler_.score(ops_, logits_, rows.first(count), result));
     rows = rows.subspan(count);
+  }
+  return {};
+}
+
+// The final hidden states of prompts that are pooled; no logits are computed for them.
+Status ModelRunner::pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result) {
+  const auto& rows = batch_.pool_rows();
+  if (rows.empty()) return {};
+  row_indices_.clear();
+  for (const InputBatch::PoolRow& row : rows) row_indices_.push_back(row.row);
+  model_.final_states(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_);
+  const auto size = static_cast<std::size_t>(model_.spec().hidden_size);
+  result.hidden_states.assign(normed_, normed_ + rows.size() * size);
+  for (const InputBatch::PoolRow& row : rows) {
+    const std::size_t first = result.pooled.size() * size;
+    for (const float value : std::span(result.hidden_states).subspan(first, size)) {
+      if (!std::isfinite(value)) return not_finite(row.request_id);
+    }
+    result.pooled.push_back({.request_id = row.request_id, .first = first, .size = size});
   }
   return {};
 }

@@ -30,14 +30,17 @@ struct ModelRunnerConfig {
 // Bytes that a runner takes besides the KV cache.
 struct RunnerMemory {
   std::uint64_t hidden = 0;  // hidden states of a step
-  std::uint64_t normed = 0;  // rows whose logits are computed
+  std::uint64_t normed = 0;  // rows whose logits are computed, or that are pooled
+  std::uint64_t pooled = 0;  // final hidden states, of a step and of the one before it
   std::uint64_t logits = 0;
   std::uint64_t arena = 0;      // a layer's activations
   std::uint64_t workspace = 0;  // scratch of the kernels
   std::uint64_t sampler = 0;
   std::uint64_t batch = 0;  // the requests' tokens and block tables, the step's arrays
 
-  std::uint64_t activations() const { return hidden + normed + logits + arena + sampler + batch; }
+  std::uint64_t activations() const {
+    return hidden + normed + pooled + logits + arena + sampler + batch;
+  }
 };
 
 class ModelRunner final : public Executor {
@@ -66,6 +69,7 @@ class ModelRunner final : public Executor {
 
  private:
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
+  Status pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
 
   ModelRunner(const Model& model, ThreadPool& pool, const OpTable& table,
               const ModelRunnerConfig& config, KvStorage kv, Buffer memory);
@@ -77,7 +81,7 @@ class ModelRunner final : public Executor {
   InputBatch batch_;
   AttentionPlan attention_plan_;
   Sampler sampler_;
-  std::vector<std::int64_t> row_indices_;  // whose logits are computed
+  std::vector<std::int64_t> row_indices_;  // whose logits or final states are computed
 
   // Parts of `memory_`.
   float* hidden_ = nullptr;  // [max_num_batched_tokens][hidden_size]

@@ -39,14 +39,19 @@ float Model::embedding_scale(ActivationMode mode) const {
   return bf16 ? bf16_to_float(float_to_bf16(scale)) : scale;
 }
 
-void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
-                   std::int64_t num_rows, float* normed, float* logits) const {
+void Model::final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
+                         std::int64_t num_rows, float* states) const {
   for (std::int64_t i = 0; i < num_rows; ++i) {
     std::copy_n(hidden + rows[i] * spec_.hidden_size, spec_.hidden_size,
-                normed + i * spec_.hidden_size);
+                states + i * spec_.hidden_size);
   }
-  rms_norm(ctx.ops, normed, final_norm_.data(), static_cast<float>(spec_.rms_norm_eps), num_rows,
-           spec_.hidden_size, normed);
+  rms_norm(ctx.ops, states, final_norm_.data(), static_cast<float>(spec_.rms_norm_eps), num_rows,
+           spec_.hidden_size, states);
+}
+
+void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
+                   std::int64_t num_rows, float* normed, float* logits) const {
+  final_states(ctx, hidden, rows, num_rows, normed);
   const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
                            .out = logits,
                            .out_stride = spec_.vocab_size};

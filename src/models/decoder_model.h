@@ -35,6 +35,10 @@ class Model {
   // hidden: [num_tokens][hidden_size], the last layer's output before the final norm.
   void forward(ForwardContext& ctx, float* hidden) const;
 
+  // states[i] = final_norm(hidden[rows[i]]): [num_rows][hidden_size].
+  void final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
+                    std::int64_t num_rows, float* states) const;
+
   // logits[i] = output(final_norm(hidden[rows[i]])): [num_rows][vocab_size]. `normed` is scratch of
   // [num_rows][hidden_size].
   void logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,

@@ -24,6 +24,7 @@ struct ServiceConfig {
   bool strict_fields = false;                   // unknown request fields are refused
   bool trust_request_chat_template = false;     // requests may bring a chat template
   bool log_requests = true;
+  std::int64_t max_logprobs = 20;
   std::int64_t created = 0;  // Unix time of the model's start, for /v1/models
   std::chrono::milliseconds heartbeat_timeout{10'000};
 };
@@ -34,9 +35,10 @@ class Service {
   // engine's steps by whoever created the engine.
   Service(Engine& engine, ServiceConfig config, std::shared_ptr<const StepMeter> steps);
 
-  Engine& engine() { return engine_; }
+  Engine& engine() const { return engine_; }
+  std::int64_t max_logprobs() const { return config_.max_logprobs; }
   const ServiceConfig& config() const { return config_; }
-  Metrics& metrics() { return metrics_; }
+  const Metrics& metrics() const { return metrics_; }
 
   const std::string& model_name() const { return config_.served_model_names.front(); }
   // Whether requests may name this model. An empty name stands for the one that there is.

@@ -59,6 +59,7 @@ TraceConfig random_trace(std::uint64_t seed) {
   if (random.chance(0.6)) w.priority = {-1, random.between(0, 2)};
   w.shared_prefix_probability = random.chance(0.4) ? 0.0 : random.uniform();
   w.prompt_logprobs_probability = random.chance(0.7) ? 0.0 : 0.4;
+  w.pooling_probability = random.chance(0.7) ? 0.0 : random.uniform();
   w.greedy_probability = 0.5;
   w.abort_probability = random.chance(0.5) ? 0.4 : 0.0;
   w.mean_time_to_abort = Duration(random.between(1, 20000) * 1000);
@@ -78,6 +79,11 @@ SoloRun solo_run(const AddRequest& request, std::int32_t sample_index,
     return std::find(ids.begin(), ids.end(), id) != ids.end();
   };
   SoloRun run;
+  run.prompt_history = history;
+  if (request.pooling) {
+    run.reason = FinishReason::kStop;
+    return run;
+  }
   const std::int64_t room = config.max_model_len - std::ssize(request.prompt_token_ids);
   while (std::ssize(run.output_token_ids) < std::min(params.max_tokens, room)) {
     const TokenId id = simulated_token(history, stream, vocab_size);

@@ -22,6 +22,7 @@ TraceConfig random_trace(std::uint64_t seed);
 struct SoloRun {
   std::vector<TokenId> output_token_ids;
   FinishReason reason = FinishReason::kLength;
+  std::uint64_t prompt_history = 0;  // what a pooling request's hidden state is made of
 };
 
 // Output `sample_index` of a request that is alone, computed without a scheduler.

@@ -38,6 +38,8 @@ struct Coverage {
   std::int64_t cached = 0;     // prompt tokens
   std::int64_t discarded = 0;  // tokens of static batches
   std::int64_t prompt_logprobs = 0;
+  std::int64_t pooled = 0;
+  std::int64_t pooled_preempted = 0;
   std::int64_t copied_blocks = 0;
   std::array<std::int64_t, kNumRejectCauses> rejected{};
   std::array<std::int64_t, kNumWaitCauses> waited{};
@@ -89,6 +91,7 @@ class Simulation {
     std::int64_t num_prompt_tokens = 0;
     std::int32_t priority = 0;
     bool prompt_logprobs = false;
+    bool pooling = false;
     std::int32_t num_prompt_logprobs = 0;  // that came so far
   };
 
@@ -158,10 +161,11 @@ class Simulation {
   bool acceptable(const AddRequest& request) const {
     const SchedulerConfig& config = scheduler_.config();
     const std::int64_t num_prompt = std::ssize(request.prompt_token_ids);
-    const std::int64_t longest = std::min(num_prompt + request.sampling_params->max_tokens,
-                                          std::int64_t{config.max_model_len}) -
-                                 1;
-    return num_prompt > 0 && num_prompt < config.max_model_len &&
+    const std::int64_t most = config.max_model_len;
+    const std::int64_t longest =
+        request.pooling ? num_prompt
+                        : std::min(num_prompt + request.sampling_params->max_tokens, most) - 1;
+    return num_prompt > 0 && num_prompt < most + (request.pooling ? 1 : 0) &&
            longest <= std::int64_t{config.num_blocks} * config.block_size &&
            scheduler_.stats().num_waiting + request.sampling_params->n <= config.max_queued;
   }
@@ -181,6 +185,7 @@ class Simulation {
       live.expected = solo_run(request, i, scheduler_.config(), trace_.workload.vocab_size);
       live.num_prompt_tokens = std::ssize(request.prompt_token_ids);
       live.priority = request.priority;
+      live.pooling = request.pooling;
       live.prompt_logprobs = i == 0 && request.sampling_params->prompt_logprobs.has_value();
       starvation_.arrive(id, request.priority);
       if (arrival.abort && random_.chance(0.8)) aborts_.emplace(*arrival.abort, id);
@@ -306,6 +311,8 @@ class Simulation {
     const auto found = live_.find(output.request_id);
     if (found == live_.end()) return fmt::format("a token for {}, which ended", output.request_id);
     Live& live = found->second;
+    if (live.pooling != (output.pooled_index >= 0)) return "the wrong request is pooled";
+    if (live.pooling) return note_pooled(output, live);
     const SampledToken& sampled = result_.sampled[static_cast<std::size_t>(output.sampled_index)];
     if (sampled.request_id != output.request_id || sampled.token_id != output.token_id ||
         sampled.logprob != output.logprob) {
@@ -318,6 +325,23 @@ class Simulation {
     coverage_.prompt_logprobs += live.prompt_logprobs && live.received.empty() ? 1 : 0;
     live.received.push_back(output.token_id);
     return output.finished == nullptr ? "" : note_end(*output.finished);
+  }
+
+  std::string note_pooled(const RequestStepOutput& output, const Live& live) {
+    const PooledState& pooled = result_.pooled[static_cast<std::size_t>(output.pooled_index)];
+    if (output.sampled_index >= 0 || output.finished == nullptr ||
+        pooled.request_id != output.request_id) {
+      return fmt::format("request {} is not pooled as it should be", output.request_id);
+    }
+    for (std::size_t i = 0; i < pooled.size; ++i) {
+      if (result_.hidden_states[pooled.first + i] !=
+          simulated_state(live.expected.prompt_history, i)) {
+        return fmt::format("request {} has another's hidden state", output.request_id);
+      }
+    }
+    ++coverage_.pooled;
+    coverage_.pooled_preempted += output.finished->num_preemptions() > 0 ? 1 : 0;
+    return note_end(*output.finished);
   }
 
   // A request ended: with the tokens of its solo run, or a prefix if aborted, and in time.
@@ -361,8 +385,8 @@ class Simulation {
       return fmt::format("request {} never ran, and not all of its life is explained",
                          request.id());
     }
-    const bool may_share =
-        scheduler_.config().enable_prefix_caching || request.sampling_params()->n > 1;
+    const bool may_share = !request.pooling() && (scheduler_.config().enable_prefix_caching ||
+                                                  request.sampling_params()->n > 1);
     if (request.num_cached_tokens() >= request.num_prompt_tokens() ||
         (request.num_cached_tokens() > 0 && !may_share)) {
       return fmt::format("request {}: {} of {} prompt tokens are cached", request.id(),
@@ -443,6 +467,8 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.cached, 95'000);
   EXPECT_GT(coverage.discarded, 12'500);
   EXPECT_GT(coverage.prompt_logprobs, 1200);
+  EXPECT_GT(coverage.pooled, 1000);
+  EXPECT_GT(coverage.pooled_preempted, 1);
   for (const std::int64_t count : coverage.rejected) EXPECT_GT(count, 20);
   for (const std::int64_t count : coverage.waited) EXPECT_GT(count, 1700);
   for (const auto& state : coverage.aborted) {

@@ -37,6 +37,10 @@ float simulated_logprob(std::uint64_t history, TokenId token_id) {
   return static_cast<float>(std::log1p(-uniform) - 1e-3);
 }
 
+float simulated_state(std::uint64_t history, std::size_t index) {
+  return static_cast<float>(2 * random_uniform(mix64(~history), index) - 1);
+}
+
 SimulatedExecutor::SimulatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock)
     : config_(config),
       clock_(clock),
@@ -62,6 +66,7 @@ Status SimulatedExecutor::execute(const SchedulerOutput& plan, ModelRunnerOutput
     QUIRE_RETURN_IF_ERROR(check_scheduled(scheduled, request));
     QUIRE_RETURN_IF_ERROR(compute(scheduled, request));
     if (request.prompt_logprobs) report_prompt(scheduled, request, result);
+    if (scheduled.pools) pool(scheduled, request, result);
     if (!scheduled.samples) continue;
     const std::uint64_t history = request.history.back();
     const TokenId token = simulated_token(history, request.stream, config_.vocab_size);
@@ -200,9 +205,13 @@ Status SimulatedExecutor::check_scheduled(const ScheduledRequest& scheduled,
     return broken("request {}: {} tokens are computed, the plan says {}", scheduled.request_id,
                   request.num_computed_tokens, scheduled.num_computed_tokens);
   }
-  if (scheduled.samples != (end == num_tokens)) {
-    return broken("request {}: {} of {} tokens will be computed, but samples is {}",
-                  scheduled.request_id, end, num_tokens, scheduled.samples);
+  if (scheduled.samples + scheduled.pools != (end == num_tokens ? 1 : 0)) {
+    return broken("request {}: {} of {} tokens will be computed, but samples is {}, pools is {}",
+                  scheduled.request_id, end, num_tokens, scheduled.samples, scheduled.pools);
+  }
+  if (scheduled.pools && num_tokens != request.num_prompt_tokens) {
+    return broken("request {}: pooled after {} output tokens", scheduled.request_id,
+                  num_tokens - request.num_prompt_tokens);
   }
   if (std::ssize(request.block_ids) * config_.block_size < end) {
     return broken("request {}: {} blocks do not hold {} tokens", scheduled.request_id,
@@ -234,6 +243,16 @@ Status SimulatedExecutor::compute(const ScheduledRequest& scheduled, RequestCopy
   request.num_computed_tokens = static_cast<std::int32_t>(end);
   request.computed_before = true;
   return {};
+}
+
+void SimulatedExecutor::pool(const ScheduledRequest& scheduled, const RequestCopy& request,
+                             ModelRunnerOutput& result) const {
+  const auto size = static_cast<std::size_t>(config_.hidden_size);
+  result.pooled.push_back(
+      {.request_id = scheduled.request_id, .first = result.hidden_states.size(), .size = size});
+  for (std::size_t i = 0; i < size; ++i) {
+    result.hidden_states.push_back(simulated_state(request.history.back(), i));
+  }
 }
 
 // A computed token tells how probable the next one was.

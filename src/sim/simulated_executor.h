@@ -31,12 +31,16 @@ TokenId simulated_token(std::uint64_t history, std::uint64_t stream, std::int32_
 // The log probability of a token after a sequence: a number below 0, and no more than that.
 float simulated_logprob(std::uint64_t history, TokenId token_id);
 
+// One value of the hidden state after a sequence, in [-1, 1).
+float simulated_state(std::uint64_t history, std::size_t index);
+
 struct SimulatedExecutorConfig {
   std::int32_t block_size = 16;
   std::int32_t num_blocks = 0;
   std::int32_t vocab_size = 0;
-  Duration step_time{};   // of every step
-  Duration token_time{};  // of every scheduled token, on top
+  Duration step_time{};          // of every step
+  Duration token_time{};         // of every scheduled token, on top
+  std::int32_t hidden_size = 8;  // values of a hidden state
 };
 
 class SimulatedExecutor : public Executor {
@@ -45,7 +49,8 @@ class SimulatedExecutor : public Executor {
   SimulatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock);
 
   // kInternal naming the request and the rule for a plan that a real executor could not carry out.
-  // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives.
+  // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives. The
+  // hidden state of a prompt to pool is a function of its tokens alone.
   Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override;
 
   std::size_t num_requests() const { return requests_.size(); }
@@ -74,6 +79,8 @@ class SimulatedExecutor : public Executor {
               std::int32_t first, std::int32_t count);
   Status check_scheduled(const ScheduledRequest& scheduled, const RequestCopy& request) const;
   Status compute(const ScheduledRequest& scheduled, RequestCopy& request);
+  void pool(const ScheduledRequest& scheduled, const RequestCopy& request,
+            ModelRunnerOutput& result) const;
   static void report_prompt(const ScheduledRequest& scheduled, const RequestCopy& request,
                             ModelRunnerOutput& result);
   bool valid(BlockId block_id) const { return block_id >= 0 && block_id < config_.num_blocks; }

@@ -90,7 +90,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     ++shared_.connections_total;
     set_deadline(shared_.config.header_timeout);
   }
-  ~Session() override { --shared_.connections; }
+  ~Session() override {
+    if (answer_) answer_->disconnect();
+    --shared_.connections;
+  }
 
   void start() override {
     spawn([self = this->shared_from_this()] { return self->run(); });
@@ -155,6 +158,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   awaitable<void> read_loop() {
     while (!eof_) {
       if (in_.size() >= kMaxReadAhead) {
+        // Without reading on, its going away would not be noticed.
+        if (answer_) co_return close();
         co_await room_.wait();
         continue;
       }
@@ -290,7 +295,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     auto pending = std::make_shared<PendingAnswer>(std::move(request), shared_.outbox,
                                                    shared_.config.max_unsent_bytes);
     pending->wake_connection = [weak = this->weak_from_this()] {
-      if (const auto self = weak.lock()) self->event_.notify();
+      if (const auto self = weak.lock()) self->wake();
     };
     answer_ = pending;
     last_write_ = std::chrono::steady_clock::now();
@@ -301,6 +306,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     --shared_.exchanges;
     if (!delivered) {
       ++shared_.disconnects;
+      if (pending->overflowed()) ++shared_.slow_readers;
       pending->disconnect();
     }
     answer_.reset();
@@ -326,15 +332,23 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
   }
 
+  // The answer has gone on. A client that has let its buffer overflow is dropped at once, together
+  // with what the kernel still holds for it: a write may be waiting for it.
+  void wake() {
+    if (answer_ && answer_->overflowed()) {
+      boost::system::error_code ignored;
+      stream_.lowest_layer().set_option(asio::socket_base::linger(true, 0), ignored);
+      return close();
+    }
+    event_.notify();
+  }
+
   // Writes the answer as it comes; false: the client has not taken all of it.
   awaitable<bool> deliver(PendingAnswer& pending) {
     bool chunked = false;
     while (true) {
       PendingAnswer::Unsent unsent = pending.take_unsent();
-      if (unsent.overflow) {
-        ++shared_.slow_readers;
-        co_return false;
-      }
+      if (unsent.overflow) co_return false;
       if (eof_ && !unsent.finished) co_return false;
       std::string out;
       if (unsent.head) {

@@ -96,6 +96,11 @@ PendingAnswer::Unsent PendingAnswer::take_unsent() {
           .overflow = overflow_};
 }
 
+bool PendingAnswer::overflowed() {
+  const std::lock_guard lock(mutex_);
+  return overflow_;
+}
+
 bool PendingAnswer::keep_alive() {
   std::unique_lock lock(mutex_);
   if (!event_stream_ || finished_ || disconnected_ || !body_.empty()) return false;

@@ -53,6 +53,7 @@ class PendingAnswer final : public Exchange, public std::enable_shared_from_this
     bool overflow = false;  // the client has let its buffer overflow
   };
   Unsent take_unsent();
+  bool overflowed();
   // A comment into a silent event stream that waits for its next event; false if it is none.
   bool keep_alive();
   // The client has gone, unless the answer was taken to its end.

@@ -54,7 +54,7 @@ Status listen_error(const std::string& where, const ErrorCode& error) {
 
 class HttpServer::Impl {
  public:
-  Impl(HttpServerConfig config, Router router)
+  explicit Impl(HttpServerConfig config)
       : workers_(static_cast<std::size_t>(std::max(1, config.num_workers))),
         tcp_acceptor_(io_),
         unix_acceptor_(io_) {
@@ -62,7 +62,7 @@ class HttpServer::Impl {
     const bool loopback = config.uds.empty() && is_loopback_host(config.host);
     shared_.reset(new ConnectionShared{
         .config = config,
-        .router = std::move(router),
+        .router = {},
         .access =
             AccessPolicy(loopback, config.allowed_hosts, config.allowed_origins, config.api_keys),
         .outbox = outbox_,
@@ -85,7 +85,8 @@ class HttpServer::Impl {
     return config().uds.empty() ? listen_tcp() : listen_unix();
   }
 
-  void run() {
+  void run(Router router) {
+    shared_->router = std::move(router);
     if (tcp_acceptor_.is_open()) spawn([this] { return accept_loop(tcp_acceptor_); });
     if (unix_acceptor_.is_open()) spawn([this] { return accept_loop(unix_acceptor_); });
     every(kTick, [this] { tick(); });
@@ -262,8 +263,8 @@ class HttpServer::Impl {
   std::uint16_t port_ = 0;
 };
 
-Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpServerConfig config, Router router) {
-  auto impl = std::make_unique<Impl>(std::move(config), std::move(router));
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpServerConfig config) {
+  auto impl = std::make_unique<Impl>(std::move(config));
   QUIRE_RETURN_IF_ERROR(impl->listen());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
@@ -272,7 +273,7 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() = default;
 const std::string& HttpServer::address() const { return impl_->address(); }
 std::uint16_t HttpServer::port() const { return impl_->port(); }
-void HttpServer::run() { impl_->run(); }
+void HttpServer::run(Router router) { impl_->run(std::move(router)); }
 void HttpServer::drain() { impl_->drain(); }
 void HttpServer::stop() { impl_->stop(); }
 void HttpServer::every(std::chrono::milliseconds interval, std::function<void()> task) {

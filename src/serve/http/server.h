@@ -57,9 +57,10 @@ struct HttpServerStats {
 
 class HttpServer {
  public:
-  // Binds and listens, but serves nobody before run(). kIoError naming address and reason
-  // (StatusCode::kUnavailable where the port is taken), kInvalidArgument for a broken setting.
-  static Result<std::unique_ptr<HttpServer>> listen(HttpServerConfig config, Router router);
+  // Binds and listens, so that a taken port shows before a model is loaded; who connects waits for
+  // run(). kUnavailable where the address is taken, kIoError where the system refuses it, kConfig
+  // for a certificate that cannot be read, kInvalidArgument for another broken setting.
+  static Result<std::unique_ptr<HttpServer>> listen(HttpServerConfig config);
   ~HttpServer();
 
   HttpServer(const HttpServer&) = delete;
@@ -69,8 +70,8 @@ class HttpServer {
   const std::string& address() const;
   std::uint16_t port() const;
 
-  // Serves until stop(). The caller's thread becomes the I/O thread.
-  void run();
+  // Serves `router`'s routes until stop(). The caller's thread becomes the I/O thread.
+  void run(Router router);
 
   // Any thread. Connections are closed as soon as they are idle, and answers say so.
   void drain();
