@@ -59,16 +59,6 @@ Status usage_error(const CLI::App& app, const CLI::ParseError& error) {
       suggestion ? fmt::format("did you mean {}?", *suggestion) : remedy);
 }
 
-// The words behind the program's name, last one first, as CLI11 takes them.
-std::vector<std::string> arguments(int argc, char** argv) {
-  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  // A command line for vLLM has to work as it is.
-  if (!words.empty() && words.front() == "serve")
-    words = normalize_vllm_arguments(std::move(words));
-  std::ranges::reverse(words);
-  return words;
-}
-
 Status run_command(const Command& command) {
   try {
     QUIRE_RETURN_IF_ERROR(command());
@@ -79,6 +69,16 @@ Status run_command(const Command& command) {
   }
   return Status::io_error(
       fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
+}
+
+// The command line as CLI11 takes it: from the last argument to the first.
+std::vector<std::string> reversed_arguments(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (!arguments.empty() && arguments.front() == "serve") {
+    arguments = normalize_vllm_arguments(std::move(arguments));
+  }
+  std::ranges::reverse(arguments);
+  return arguments;
 }
 
 // Prints an error; the process's exit code.
@@ -104,6 +104,7 @@ int run(int argc, char** argv) {
   add(app, "generate", "Generate text: one prompt, one chat question, or a file of them",
       add_generate);
   add(app, "serve", "Serve a model over HTTP: an OpenAI-compatible API", add_serve);
+  add(app, "chat", "Chat in a terminal, with a model here or with a server", add_chat);
   add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
   add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
       add_tokenize);
@@ -118,7 +119,7 @@ int run(int argc, char** argv) {
   add(*bench, "limits", "What the machine can do at most", add_bench_limits);
 
   try {
-    app.parse(arguments(argc, argv));
+    app.parse(reversed_arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(usage_error(app, error));
