@@ -20,6 +20,9 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   app.add_option("--tokenizer", args.tokenizer,
                  "Folder or .gguf file to take the tokenizer from (default: the model)")
       ->group(group);
+  app.add_option("--chat-template", args.chat_template,
+                 "File with a Jinja chat template (default: the model's)")
+      ->group(group);
   app.add_option("--dtype", args.dtype, "Arithmetic: auto, float32 or bfloat16")
       ->capture_default_str()
       ->group(group);
@@ -70,6 +73,9 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   app.add_option("--max-batch-delay-ms", args.max_batch_delay_ms,
                  "How long --batching dynamic waits for a batch to fill")
       ->capture_default_str()
+      ->group(group);
+  add_count(app, "--max-queued-requests", args.max_queued_requests,
+            "Sequences that may wait besides those that run", 1, 1 << 20)
       ->group(group);
   app.add_option("--max-logprobs", args.max_logprobs,
                  "Alternatives that a request may ask for with logprobs")

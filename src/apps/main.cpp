@@ -92,6 +92,7 @@ int run(int argc, char** argv) {
   };
   add(app, "generate", "Generate text: one prompt, one chat question, or a file of them",
       add_generate);
+  add(app, "serve", "Serve a model over HTTP: an OpenAI-compatible API", add_serve);
   add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
   add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
       add_tokenize);

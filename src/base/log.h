@@ -1,12 +1,19 @@
-// Log lines for people, on stderr, one a call: log_info("loaded {} tensors", n).
+// Log lines on stderr, one a call: log_info("loaded {} tensors", n). For people by default, or one
+// JSON object a line for programs.
 #pragma once
+
+#include <string_view>
 
 #include <spdlog/spdlog.h>
 
+#include "base/json.h"
+
 namespace quire {
 
-// Sends spdlog's default logger to stderr with a short pattern. Called once, by main().
-void init_logging(bool verbose);
+enum class LogFormat { kText, kJson };
+
+// Sends spdlog's default logger to stderr. Called by main(), before other threads start.
+void init_logging(bool verbose, LogFormat format = LogFormat::kText);
 
 template <typename... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {
@@ -16,5 +23,9 @@ template <typename... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
   spdlog::warn(format, std::forward<Args>(args)...);
 }
+
+// Something that happened, with its particulars: "info: request id=7 prompt_tokens=12", or as JSON
+// {"time", "level", "event": "request", "id": 7, ...}.
+void log_event(std::string_view event, const json::object& fields);
 
 }  // namespace quire

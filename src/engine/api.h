@@ -31,6 +31,7 @@ namespace quire {
 struct EngineArgs {
   std::string model;                    // a folder in Hugging Face layout, or a .gguf file
   std::string tokenizer;                // another folder or .gguf file to take the tokenizer from
+  std::string chat_template;            // a file with a Jinja template, instead of the model's
   std::string dtype = "auto";           // auto, float32, bfloat16
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16
   int threads = 0;                      // 0: the CPUs that affinity and cgroup quota grant
@@ -189,7 +190,8 @@ class Engine {
   // where the model has no template, kResourceExhausted where the text hits a limit of the
   // tokenizer's pattern.
   Result<std::vector<TokenId>> encode_text(std::string_view text) const;
-  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation) const;
+  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
+                                           bool add_special_tokens = false) const;
 
   const Tokenizer& tokenizer() const;
   const EngineInfo& info() const;

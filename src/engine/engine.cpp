@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include "base/random.h"
 #include "engine/api.h"
 #include "engine/assembly.h"
+#include "engine/chat_input.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
 #include "engine/model_bundle.h"
@@ -103,6 +103,7 @@ class Engine::Impl {
         defaults_(std::move(parts.generation_defaults)),
         max_logprobs_(parts.max_logprobs),
         seed_(parts.seed),
+        max_unfinished_(parts.scheduler.max_num_seqs + parts.scheduler.max_queued),
         outputs_(*text_.tokenizer, [this](RequestId id) { core_.abort(id); }),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
               std::move(parts.stepped)) {}
@@ -120,6 +121,11 @@ class Engine::Impl {
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
+    if (outputs_.num_unfinished() + params.n > max_unfinished_) {
+      return Status::resource_exhausted(
+          fmt::format("{} requests run or wait already", outputs_.num_unfinished()),
+          "try again later");
+    }
     const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.n));
     if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
@@ -129,11 +135,8 @@ class Engine::Impl {
                                      .sampling_params = std::move(shared),
                                      .priority = request.priority,
                                      .pooling = request.embed});
-    if (!status.ok()) {
-      outputs_.remove(id);
-      return status;
-    }
-    return id;
+    if (!status.ok() && outputs_.remove(id)) return status;
+    return id;  // also where its sink has been told of the engine's end
   }
 
   void abort(RequestId id) {
@@ -141,25 +144,17 @@ class Engine::Impl {
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
   }
 
-  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation) const {
+  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
+                                           bool add_special_tokens) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
                             "give a plain prompt");
     }
     const Tokenizer& tokenizer = *text_.tokenizer;
-    ChatTemplateInput input;
-    if (const auto bos = tokenizer.bos_id()) {
-      input.special_tokens.emplace_back("bos_token", tokenizer.token_text(*bos));
-    }
-    if (!tokenizer.eos_ids().empty()) {
-      input.special_tokens.emplace_back("eos_token", tokenizer.token_text(tokenizer.eos_ids()[0]));
-    }
-    const std::time_t now = std::time(nullptr);
-    localtime_r(&now, &input.local_time);
     QUIRE_ASSIGN_OR_RETURN(
         const auto segments,
-        render_conversation(*text_.chat_template, conversation, std::move(input)));
-    return tokenizer.encode(std::span<const TextSegment>(segments), /*add_special_tokens=*/false);
+        render_conversation(*text_.chat_template, conversation, chat_input(tokenizer)));
+    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens);
   }
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
@@ -197,6 +192,7 @@ class Engine::Impl {
   GenerationDefaults defaults_;
   std::int64_t max_logprobs_;
   std::uint64_t seed_;
+  std::int64_t max_unfinished_;
   std::atomic<RequestId> next_id_ = 1;
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above
@@ -207,6 +203,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
+  QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));
   const DecoderSpec& spec = bundle.spec;
   if (static_cast<std::int64_t>(bundle.text.tokenizer->vocab_size()) > spec.vocab_size) {
     return Status::bad_model(
@@ -291,8 +288,9 @@ std::span<const std::string> Engine::generation_config_fields() const {
 Result<std::vector<TokenId>> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
-Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation) const {
-  return impl_->encode_chat(conversation);
+Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation,
+                                                 bool add_special_tokens) const {
+  return impl_->encode_chat(conversation, add_special_tokens);
 }
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }

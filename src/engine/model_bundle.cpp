@@ -143,6 +143,14 @@ Result<TextBundle> open_text(const std::string& path) {
   return open_gguf_text(*file);
 }
 
+Status replace_chat_template(TextBundle& text, const std::string& path) {
+  constexpr std::uint64_t kMaxTemplateBytes = 1U << 20;
+  if (path.empty()) return {};
+  QUIRE_ASSIGN_OR_RETURN(const std::string source, read_file(path, kMaxTemplateBytes));
+  QUIRE_ASSIGN_OR_RETURN(text.chat_template, ChatTemplate::parse(source, path));
+  return {};
+}
+
 Result<ModelBundle> open_model(const std::string& path, const std::string& tokenizer_path) {
   ModelBundle bundle;
   QUIRE_ASSIGN_OR_RETURN(bundle.files, find_model_files(path));

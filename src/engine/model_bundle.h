@@ -35,6 +35,10 @@ struct ModelBundle {
 // The text side alone, also of a file that holds nothing else. Errors as below.
 Result<TextBundle> open_text(const std::string& path);
 
+// Takes the chat template from a file of Jinja, unless `path` is empty. kNotFound, or the
+// template's own errors.
+Status replace_chat_template(TextBundle& text, const std::string& path);
+
 // Opens everything at `path`; the tokenizer and template from `tokenizer_path` instead, unless that
 // is empty. Errors name file, key or tensor (kNotFound, kBadModel, kUnimplemented).
 Result<ModelBundle> open_model(const std::string& path, const std::string& tokenizer_path);

@@ -16,10 +16,10 @@ RequestMetrics metrics_of(const Request& request) {
           .num_preemptions = request.num_preemptions()};
 }
 
-std::vector<TokenLogprob> top_of(const ModelRunnerOutput& result, std::int32_t first,
-                                 std::int32_t count) {
-  const auto begin = result.top_logprobs.begin() + first;
-  return {begin, begin + count};
+std::span<const TokenLogprob> top_of(const ModelRunnerOutput& result, std::int32_t first,
+                                     std::int32_t count) {
+  return std::span(result.top_logprobs)
+      .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
 }
 
 }  // namespace
@@ -68,17 +68,27 @@ void OutputProcessor::add(RequestId request_id, std::span<const TokenId> prompt_
   groups_.emplace(request_id, std::move(group));
 }
 
-void OutputProcessor::remove(RequestId request_id) {
-  const std::int32_t count = num_outputs(request_id);
+bool OutputProcessor::remove(RequestId request_id) {
   const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(request_id);
+  if (found == groups_.end() || found->second->num_unfinished < found->second->num_outputs) {
+    return false;
+  }
+  const std::int32_t count = found->second->num_outputs;
   for (std::int32_t i = 0; i < count; ++i) states_.erase(request_id + static_cast<RequestId>(i));
-  groups_.erase(request_id);
+  groups_.erase(found);
+  return true;
 }
 
 std::int32_t OutputProcessor::num_outputs(RequestId request_id) const {
   const std::lock_guard lock(mutex_);
   const auto found = groups_.find(request_id);
   return found == groups_.end() ? 0 : found->second->num_outputs;
+}
+
+std::int64_t OutputProcessor::num_unfinished() const {
+  const std::lock_guard lock(mutex_);
+  return std::ssize(states_);
 }
 
 void OutputProcessor::push(StepResult& step) {
@@ -140,12 +150,25 @@ void OutputProcessor::run() {
 
 void OutputProcessor::process(const StepResult& step) {
   for (const PromptToken& token : step.result.prompt_tokens) add_prompt_token(token, step.result);
-  for (const RequestStepOutput& output : step.outputs) {
-    if (output.pooled_index >= 0) {
-      process_pooled(output, step.result);
+  find_states(step);
+  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+    if (step_states_[i] == nullptr) continue;
+    if (step.outputs[i].pooled_index >= 0) {
+      process_pooled(step.outputs[i], step.result);
     } else {
-      process_token(output, step.result);
+      process_token(*step_states_[i], step.outputs[i], step.result);
     }
+  }
+}
+
+// Under one lock for the step, not one for each token: other threads add requests meanwhile. Only
+// this thread removes what has tokens, each when it ends, so the states last through the step.
+void OutputProcessor::find_states(const StepResult& step) {
+  step_states_.clear();
+  const std::lock_guard lock(mutex_);
+  for (const RequestStepOutput& token : step.outputs) {
+    const auto it = states_.find(token.request_id);
+    step_states_.push_back(it == states_.end() ? nullptr : it->second.get());
   }
 }
 
@@ -183,7 +206,8 @@ void OutputProcessor::add_prompt_token(const PromptToken& token, const ModelRunn
   if (state == nullptr || state->index != 0) return;
   std::vector<PositionLogprobs>& prompt = state->group->prompt_logprobs;
   if (state->num_output_tokens > 0 || token.position != std::ssize(prompt) + 1) return;
-  prompt.push_back({token.token, top_of(result, token.first_top_logprob, token.num_top_logprobs)});
+  const auto top = top_of(result, token.first_top_logprob, token.num_top_logprobs);
+  prompt.push_back({token.token, {top.begin(), top.end()}});
 }
 
 // The text that a token adds. `ends`: it is the output's last one.
@@ -198,7 +222,6 @@ StopMatcher::Match OutputProcessor::match_text(State& state, TokenId token_id, b
 
 void OutputProcessor::process_pooled(const RequestStepOutput& pooled,
                                      const ModelRunnerOutput& result) {
-  if (find(pooled.request_id) == nullptr) return;
   const PooledState& state = result.pooled[static_cast<std::size_t>(pooled.pooled_index)];
   const auto values = std::span(result.hidden_states).subspan(state.first, state.size);
   RequestOutput output;
@@ -207,25 +230,25 @@ void OutputProcessor::process_pooled(const RequestStepOutput& pooled,
   finish(pooled.request_id, pooled.finished.get(), std::move(output));
 }
 
-void OutputProcessor::process_token(const RequestStepOutput& token,
+void OutputProcessor::process_token(State& state, const RequestStepOutput& token,
                                     const ModelRunnerOutput& result) {
-  State* state = find(token.request_id);
-  if (state == nullptr) return;
   const Request* request = token.finished.get();
-  if (state->last) {
-    if (request != nullptr) finish(token.request_id, request, *std::move(state->last));
+  if (state.last) {
+    if (request != nullptr) finish(token.request_id, request, *std::move(state.last));
     return;
   }
   const SampledToken& sampled = result.sampled[static_cast<std::size_t>(token.sampled_index)];
-  ++state->num_output_tokens;
-  state->cumulative_logprob += static_cast<double>(sampled.logprob);
-  RequestOutput output;
-  output.token_ids = {token.token_id};
-  output.logprobs = {{{sampled.token_id, sampled.logprob, sampled.rank},
-                      top_of(result, sampled.first_top_logprob, sampled.num_top_logprobs)}};
-  if (state->index == 0) output.prompt_logprobs = std::exchange(state->group->prompt_logprobs, {});
+  ++state.num_output_tokens;
+  state.cumulative_logprob += static_cast<double>(sampled.logprob);
+  RequestOutput& output = start_output();
+  output.token_ids.push_back(token.token_id);
+  output.logprobs.resize(1);
+  output.logprobs[0].token = {sampled.token_id, sampled.logprob, sampled.rank};
+  const auto top = top_of(result, sampled.first_top_logprob, sampled.num_top_logprobs);
+  output.logprobs[0].top.assign(top.begin(), top.end());
+  if (state.index == 0) output.prompt_logprobs = std::exchange(state.group->prompt_logprobs, {});
 
-  StopMatcher::Match match = match_text(*state, token.token_id, request != nullptr);
+  StopMatcher::Match match = match_text(state, token.token_id, request != nullptr);
   output.text = std::move(match.text);
   if (match.stop) {
     output.finish_reason = FinishReason::kStop;
@@ -238,14 +261,25 @@ void OutputProcessor::process_token(const RequestStepOutput& token,
   if (request != nullptr) {
     finish(token.request_id, request, std::move(output));
   } else if (output.stop_string) {
-    state->last = std::move(output);
+    state.last = std::move(output);
     abort_(token.request_id);
   } else {
-    hand_out(*state, std::move(output));
+    hand_out(state, output);
   }
 }
 
-void OutputProcessor::hand_out(State& state, RequestOutput output) const {
+// A blank output that keeps the memory of the one before it.
+RequestOutput& OutputProcessor::start_output() {
+  std::vector<TokenId> token_ids = std::move(output_.token_ids);
+  std::vector<PositionLogprobs> logprobs = std::move(output_.logprobs);
+  token_ids.clear();
+  output_ = RequestOutput();
+  output_.token_ids = std::move(token_ids);
+  output_.logprobs = std::move(logprobs);
+  return output_;
+}
+
+void OutputProcessor::hand_out(State& state, RequestOutput& output) {
   output.request_id = state.group->request_id;
   output.index = state.index;
   output.num_prompt_tokens = state.group->num_prompt_tokens;
@@ -259,6 +293,7 @@ void OutputProcessor::finish(RequestId output_id, const Request* request, Reques
   {
     const std::lock_guard lock(mutex_);
     const auto it = states_.find(output_id);
+    if (it == states_.end()) return;  // removed meanwhile
     state = std::move(it->second);
     states_.erase(it);
     output.request_finished = --state->group->num_unfinished == 0;
@@ -269,7 +304,7 @@ void OutputProcessor::finish(RequestId output_id, const Request* request, Reques
     output.num_cached_tokens = request->num_cached_tokens();
     output.metrics = metrics_of(*request);
   }
-  hand_out(*state, std::move(output));
+  hand_out(*state, output);
 }
 
 OutputProcessor::State* OutputProcessor::find(RequestId output_id) const {

@@ -44,11 +44,15 @@ class OutputProcessor {
   void add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
            const SamplingParams& params, OutputSink sink);
 
-  // Forgets a request that never reached the engine; its sink is not called.
-  void remove(RequestId request_id);
+  // Forgets a request that never reached the engine; its sink is not called. False where it was
+  // failed with all others meanwhile: then the sink gets that, or has got it.
+  bool remove(RequestId request_id);
 
   // How many outputs a request has (its n); 0 once all have ended. Any thread.
   std::int32_t num_outputs(RequestId request_id) const;
+
+  // Outputs of all requests that have not ended. Any thread.
+  std::int64_t num_unfinished() const;
 
   // Takes a step's results and leaves an earlier step's objects in their place, to be filled again.
   // Engine thread.
@@ -95,11 +99,13 @@ class OutputProcessor {
   void process(const StepResult& step);
   void process(const Aborted& request);
   void process(const Failed& failed);
+  void find_states(const StepResult& step);
+  void process_token(State& state, const RequestStepOutput& token, const ModelRunnerOutput& result);
   void process_pooled(const RequestStepOutput& pooled, const ModelRunnerOutput& result);
-  void process_token(const RequestStepOutput& token, const ModelRunnerOutput& result);
   void add_prompt_token(const PromptToken& token, const ModelRunnerOutput& result);
   StopMatcher::Match match_text(State& state, TokenId token_id, bool ends) const;
-  void hand_out(State& state, RequestOutput output) const;
+  RequestOutput& start_output();
+  static void hand_out(State& state, RequestOutput& output);
   void finish(RequestId output_id, const Request* request, RequestOutput output);
   State* find(RequestId output_id) const;
 
@@ -113,6 +119,9 @@ class OutputProcessor {
   bool stopping_ = false;
   std::unordered_map<RequestId, std::unique_ptr<State>> states_;  // by the id of each output
   std::unordered_map<RequestId, std::shared_ptr<Group>> groups_;  // by the id of the first
+  // Reused from token to token and from step to step. Output thread only.
+  RequestOutput output_;
+  std::vector<State*> step_states_;  // of the step's outputs; null where there is none any more
   std::thread thread_;
 };
 

@@ -1,10 +1,13 @@
 // The server's metrics for Prometheus: vLLM's names, so that existing dashboards work, and Quire's
-// own conservation set, whose sums must hold (docs/operations.md).
+// own conservation set, whose sums must hold at every scrape (docs/operations.md).
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engine/api.h"
 
@@ -12,17 +15,35 @@ namespace quire {
 
 struct HttpServerStats;
 
+// A histogram of the tokens that a step computes. Written by the engine's thread, which must not
+// wait for anybody.
+class StepMeter {
+ public:
+  static constexpr std::array<std::int64_t, 13> kBounds = {1,   8,    16,   32,   64,   128,  256,
+                                                           512, 1024, 2048, 4096, 8192, 16384};
+
+  void record(const StepRecord& step);
+
+  std::array<std::int64_t, kBounds.size() + 1> counts() const;  // of each bucket alone
+  std::int64_t sum() const { return sum_.load(std::memory_order_relaxed); }
+
+ private:
+  std::array<std::atomic<std::int64_t>, kBounds.size() + 1> counts_{};
+  std::atomic<std::int64_t> sum_ = 0;
+};
+
 class Metrics {
  public:
-  Metrics(const Engine& engine, std::string model_name);
+  Metrics(const Engine& engine, const std::string& model_name,
+          std::shared_ptr<const StepMeter> steps);
   ~Metrics();
 
-  // A request (all its n outputs) has ended; `output` is its last one, `output_tokens` the sum.
-  void record_request(const RequestOutput& output, std::int64_t output_tokens);
+  // One of a request's outputs has ended ("stop", "length", "abort", "error").
+  void record_output(std::string_view finish_reason, std::int64_t num_tokens);
+  // A request has ended with all its outputs; `last` is the last piece of it.
+  void record_request(const RequestOutput& last);
   // A token came, `gap` after the one before it.
   void record_inter_token(Duration gap);
-  // A step computed this many tokens. The engine's thread.
-  void record_step(std::int64_t num_tokens);
 
   // The text of GET /metrics.
   std::string expose(const HttpServerStats& http) const;

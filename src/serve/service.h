@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,23 +20,25 @@
 namespace quire {
 
 struct ServiceConfig {
-  std::vector<std::string> served_model_names;  // the first one is shown; none: the model's own
+  std::vector<std::string> served_model_names;  // at least one; the first is shown
   bool strict_fields = false;                   // unknown request fields are refused
   bool trust_request_chat_template = false;     // requests may bring a chat template
   bool log_requests = true;
+  std::int64_t max_logprobs = 20;
   std::int64_t created = 0;  // Unix time of the model's start, for /v1/models
   std::chrono::milliseconds heartbeat_timeout{10'000};
 };
 
 class Service {
  public:
-  // Borrows the engine for its life.
-  Service(Engine& engine, ServiceConfig config);
-  ~Service();
+  // Borrows the engine for its life. `config` names at least one model. `steps` is told of the
+  // engine's steps by whoever created the engine.
+  Service(Engine& engine, ServiceConfig config, std::shared_ptr<const StepMeter> steps);
 
-  Engine& engine() { return engine_; }
+  Engine& engine() const { return engine_; }
+  std::int64_t max_logprobs() const { return config_.max_logprobs; }
   const ServiceConfig& config() const { return config_; }
-  Metrics& metrics() { return metrics_; }
+  const Metrics& metrics() const { return metrics_; }
 
   const std::string& model_name() const { return config_.served_model_names.front(); }
   // Whether requests may name this model. An empty name stands for the one that there is.
@@ -58,7 +61,8 @@ class Service {
   Status check_heartbeat();
 
  private:
-  void record(const std::string& external_id, const RequestOutput& output, bool embed);
+  struct Account;
+  void take_account(Account& account, const RequestOutput& output);
 
   Engine& engine_;
   ServiceConfig config_;

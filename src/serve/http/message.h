@@ -37,8 +37,8 @@ struct HttpRequest {
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
-  std::vector<HttpHeader> headers;  // besides those that the server sets itself
-  std::string body;
+  std::vector<HttpHeader> headers = {};  // besides those that the server sets itself
+  std::string body = {};
 };
 
 // "Not Found" and so on; "Unknown" for a number without a name.

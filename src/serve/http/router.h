@@ -24,6 +24,7 @@ struct Route {
   RouteAccess access = RouteAccess::kKey;
   // True: the handler takes no time and runs on the I/O thread, also while all workers are busy.
   bool inline_handler = false;
+  std::string content_type = "application/json";  // that a body of a POST has to have
   // Largest body; 0: the server's default.
   std::uint64_t max_body_bytes = 0;
 };

@@ -33,6 +33,7 @@ struct HttpServerConfig {
   std::uint32_t max_header_bytes = 16 * 1024;
   std::uint32_t max_headers = 100;
   std::uint64_t max_body_bytes = 32ULL << 20;
+  std::uint64_t max_total_body_bytes = 512ULL << 20;  // of all requests that are being received
   std::uint32_t max_connections = 8192;
   std::uint64_t max_unsent_bytes = 1ULL << 20;            // of one connection
   std::chrono::milliseconds header_timeout{10'000};       // from its first byte to its last
@@ -56,9 +57,10 @@ struct HttpServerStats {
 
 class HttpServer {
  public:
-  // Binds and listens, but serves nobody before run(). kIoError naming address and reason
-  // (StatusCode::kUnavailable where the port is taken), kInvalidArgument for a broken setting.
-  static Result<std::unique_ptr<HttpServer>> listen(HttpServerConfig config, Router router);
+  // Binds and listens, so that a taken port shows before a model is loaded; who connects waits for
+  // run(). kUnavailable where the address is taken, kIoError where the system refuses it, kConfig
+  // for a certificate that cannot be read, kInvalidArgument for another broken setting.
+  static Result<std::unique_ptr<HttpServer>> listen(HttpServerConfig config);
   ~HttpServer();
 
   HttpServer(const HttpServer&) = delete;
@@ -68,8 +70,8 @@ class HttpServer {
   const std::string& address() const;
   std::uint16_t port() const;
 
-  // Serves until stop(). The caller's thread becomes the I/O thread.
-  void run();
+  // Serves `router`'s routes until stop(). The caller's thread becomes the I/O thread.
+  void run(Router router);
 
   // Any thread. Connections are closed as soon as they are idle, and answers say so.
   void drain();

@@ -89,6 +89,26 @@ Status read_biases(const JsonReader& object, std::string_view name, SamplingPara
   return {};
 }
 
+template <auto Member>
+json::value show(const SamplingParams& params) {
+  const auto& value = params.*Member;
+  using T = std::remove_cvref_t<decltype(value)>;
+  if constexpr (std::is_same_v<T, std::optional<std::int64_t>> ||
+                std::is_same_v<T, std::optional<std::uint64_t>>) {
+    return value ? json::value(*value) : json::value();
+  } else if constexpr (std::is_same_v<T, std::vector<LogitBias>>) {
+    json::object biases;
+    for (const LogitBias& each : value) {
+      biases[std::to_string(each.token_id)] = static_cast<double>(each.bias);
+    }
+    return value.empty() ? json::value() : json::value(std::move(biases));
+  } else if constexpr (requires { value.begin(); }) {
+    return value.empty() ? json::value() : json::value(json::array(value.begin(), value.end()));
+  } else {
+    return value;
+  }
+}
+
 // The members of a value's type in JSON Schema.
 json::object type_of(Kind kind) {
   const json::object string = {{"type", "string"}, {"minLength", 1}};
@@ -120,91 +140,108 @@ std::span<const SamplingField> sampling_fields() {
        Kind::kInteger,
        "Outputs for the prompt; number i draws with seed + i",
        {{"default", 1}, {"minimum", 1}, {"maximum", 128}},
-       read_number<&P::n>},
+       read_number<&P::n>,
+       show<&P::n>},
       {"presence_penalty",
        Kind::kNumber,
        "Taken from each token that the output holds",
        {{"default", 0}, {"minimum", -2}, {"maximum", 2}},
-       read_number<&P::presence_penalty>},
+       read_number<&P::presence_penalty>,
+       show<&P::presence_penalty>},
       {"frequency_penalty",
        Kind::kNumber,
        "Taken from each token, for each time that the output holds it",
        {{"default", 0}, {"minimum", -2}, {"maximum", 2}},
-       read_number<&P::frequency_penalty>},
+       read_number<&P::frequency_penalty>,
+       show<&P::frequency_penalty>},
       {"repetition_penalty",
        Kind::kNumber,
        "Divides the logits of tokens in prompt or output; above 1 discourages them",
        {{"default", 1}, {"exclusiveMinimum", 0}},
-       read_number<&P::repetition_penalty>},
+       read_number<&P::repetition_penalty>,
+       show<&P::repetition_penalty>},
       {"temperature",
        Kind::kNumber,
        "0 takes the best token",
        {{"default", 1}, {"minimum", 0}},
-       read_number<&P::temperature>},
+       read_number<&P::temperature>,
+       show<&P::temperature>},
       {"top_p",
        Kind::kNumber,
        "Sample among the best tokens that make up this probability",
        {{"default", 1}, {"exclusiveMinimum", 0}, {"maximum", 1}},
-       read_number<&P::top_p>},
+       read_number<&P::top_p>,
+       show<&P::top_p>},
       {"top_k",
        Kind::kInteger,
        "Sample among the k best tokens; 0 or -1: all",
        {{"default", 0}, {"minimum", -1}},
-       read_number<&P::top_k>},
+       read_number<&P::top_k>,
+       show<&P::top_k>},
       {"min_p",
        Kind::kNumber,
        "Drop tokens below this share of the best one's probability",
        {{"default", 0}, {"minimum", 0}, {"maximum", 1}},
-       read_number<&P::min_p>},
+       read_number<&P::min_p>,
+       show<&P::min_p>},
       {"seed",
        Kind::kInteger,
        "Of the request's own random stream (default: from --seed)",
        {{"minimum", 0}},
-       read_seed},
-      {"stop", Kind::kStrings, "Texts that end the output", json::object(), read_strings<&P::stop>},
+       read_seed,
+       show<&P::seed>},
+      {"stop", Kind::kStrings, "Texts that end the output", json::object(), read_strings<&P::stop>,
+       show<&P::stop>},
       {"stop_token_ids", Kind::kTokenIds, "Token ids that end the output", json::object(),
-       read_ids<&P::stop_token_ids>},
+       read_ids<&P::stop_token_ids>, show<&P::stop_token_ids>},
       {"bad_words", Kind::kStrings, "Words that the output must not hold", json::object(),
-       read_strings<&P::bad_words>},
+       read_strings<&P::bad_words>, show<&P::bad_words>},
       {"include_stop_str_in_output",
        Kind::kBoolean,
        "Keep the stop text at the output's end",
        {{"default", false}},
-       read_number<&P::include_stop_str_in_output>},
+       read_number<&P::include_stop_str_in_output>,
+       show<&P::include_stop_str_in_output>},
       {"ignore_eos",
        Kind::kBoolean,
        "Do not end at an end-of-sequence token",
        {{"default", false}},
-       read_number<&P::ignore_eos>},
+       read_number<&P::ignore_eos>,
+       show<&P::ignore_eos>},
       {"max_tokens",
        Kind::kInteger,
        "Output tokens at most (default: up to --max-model-len)",
        {{"minimum", 1}},
-       read_number<&P::max_tokens>},
+       read_number<&P::max_tokens>,
+       show<&P::max_tokens>},
       {"min_tokens",
        Kind::kInteger,
        "Output tokens before one may end it; at most max_tokens",
        {{"default", 0}, {"minimum", 0}},
-       read_number<&P::min_tokens>},
+       read_number<&P::min_tokens>,
+       show<&P::min_tokens>},
       {"logprobs",
        Kind::kInteger,
        "Log probabilities of output tokens, and of that many alternatives (see --max-logprobs)",
        {{"minimum", 0}},
-       read_number<&P::logprobs>},
+       read_number<&P::logprobs>,
+       show<&P::logprobs>},
       {"prompt_logprobs",
        Kind::kInteger,
        "Log probabilities of prompt tokens, and of that many alternatives",
        {{"minimum", 0}},
-       read_number<&P::prompt_logprobs>},
+       read_number<&P::prompt_logprobs>,
+       show<&P::prompt_logprobs>},
       {"skip_special_tokens",
        Kind::kBoolean,
        "Leave special tokens out of the text",
        {{"default", true}},
-       read_number<&P::skip_special_tokens>},
+       read_number<&P::skip_special_tokens>,
+       show<&P::skip_special_tokens>},
       {"logit_bias", Kind::kBiases, "Added to the logits of tokens: {\"ID\": BIAS, ...}",
-       json::object(), read_biases},
+       json::object(), read_biases, show<&P::logit_bias>},
       {"allowed_token_ids", Kind::kTokenIds, "Sample only these tokens", json::object(),
-       read_ids<&P::allowed_token_ids>},
+       read_ids<&P::allowed_token_ids>, show<&P::allowed_token_ids>},
   }};
   return kFields;
 }

@@ -26,6 +26,7 @@ struct SamplingField {
   std::string_view description;
   json::object rules;  // default, minimum, exclusiveMinimum, maximum: JSON Schema's words
   Status (*read)(const JsonReader& object, std::string_view name, SamplingParams& params);
+  json::value (*show)(const SamplingParams& params);  // null where it is not set
 };
 
 // In the order of vLLM's SamplingParams.

@@ -20,12 +20,10 @@ struct ApiError {
   std::vector<HttpHeader> headers;   // Retry-After
 };
 
-// 400 for what the request got wrong, 404 not found, 429 a full queue, 503 draining or a dead
-// engine, 500 otherwise. No path, address or secret of this machine is in its message.
+// 400 for what the request got wrong (kUnimplemented: a known field that is not supported), 404 not
+// found, 429 a full queue, 503 draining or a dead engine, 500 otherwise, without particulars: no
+// path, address or secret of this machine is in a message.
 ApiError to_api_error(const Status& status, std::optional<std::string> param = {});
-
-// A field that OpenAI or vLLM knows and Quire does not: 400, naming it.
-ApiError unsupported_field(std::string_view field, std::string_view what);
 
 json::object error_body(const ApiError& error);
 HttpResponse error_response(const ApiError& error);

@@ -1,0 +1,146 @@
+// `quire serve`: the server.
+#include <chrono>
+#include <memory>
+#include <sys/resource.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "apps/commands.h"
+#include "apps/engine_flags.h"
+#include "apps/interrupt.h"
+#include "apps/serve_flags.h"
+#include "apps/simulated_engine.h"
+#include "base/log.h"
+#include "serve/http/access.h"
+#include "serve/operations.h"
+#include "serve/protocols/openai/chat_completions.h"
+#include "serve/protocols/openai/completions.h"
+#include "serve/protocols/openai/models.h"
+#include "serve/protocols/openai/tokenization.h"
+
+namespace quire {
+namespace {
+
+// Every connection takes a descriptor; the usual limit of 1,024 is for programs that use select().
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Result<std::unique_ptr<Engine>> create_engine(const ServeFlags& flags,
+                                              const std::shared_ptr<StepMeter>& steps) {
+  const auto stepped = [steps](const StepRecord& step) { steps->record(step); };
+  if (!flags.simulate_step_ms) return start_engine(flags.engine, stepped);
+  log_warning("simulated: no weights are loaded, and the tokens are made up");
+  const SimulatedEngineArgs args = {
+      .engine = flags.engine,
+      .step_time = Duration(static_cast<std::int64_t>(*flags.simulate_step_ms * 1e6)),
+      .token_time = Duration(static_cast<std::int64_t>(flags.simulate_token_us * 1e3))};
+  return create_simulated_engine(args, stepped);
+}
+
+void warn_of_open_door(const HttpServerConfig& http) {
+  if (!http.uds.empty() || is_loopback_host(http.host) || !http.api_keys.empty()) return;
+  log_warning(
+      "ANYONE who reaches {}:{} can use this server: there is no API key. Give --api-key KEY, or "
+      "listen on 127.0.0.1",
+      http.host, http.port);
+}
+
+Router make_router(Service& service, HttpServer& server) {
+  Router router;
+  router.add(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
+  router.add(model_routes(service));
+  router.add(completion_routes(service));
+  router.add(chat_completion_routes(service));
+  router.add(tokenization_routes(service));
+  return router;
+}
+
+void announce(const Service& service, const HttpServer& server, const HttpServerConfig& http) {
+  const std::string& address = server.address();
+  log_info("serving {} on {}", service.model_name(), address);
+  const std::string url =
+      http.uds.empty() ? address + "/v1/chat/completions"
+                       : "--unix-socket " + http.uds + " http://localhost/v1/chat/completions";
+  const std::string key =
+      http.api_keys.empty() ? "" : " -H 'Authorization: Bearer '\"$QUIRE_API_KEY\"";
+  log_info(
+      "try: curl {}{} -H 'Content-Type: application/json' -d '{{\"messages\": [{{\"role\": "
+      "\"user\", \"content\": \"What is the capital of Japan?\"}}]}}'",
+      url, key);
+}
+
+// From the first signal on: nothing new is taken, what runs goes on until it is done or its time is
+// up. Called on the I/O thread, again and again.
+class Shutdown {
+ public:
+  Shutdown(Service& service, HttpServer& server, double timeout_s)
+      : service_(service), server_(server), timeout_s_(timeout_s) {}
+
+  // Any thread.
+  void begin() {
+    service_.drain();
+    server_.drain();
+  }
+
+  void check() {
+    if (!service_.draining()) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (!since_) {
+      since_ = now;
+      log_info("shutting down: {} requests in flight", service_.num_in_flight());
+    }
+    const bool idle = service_.num_in_flight() == 0 && server_.stats().exchanges == 0;
+    const double waited = std::chrono::duration<double>(now - *since_).count();
+    if (!idle && waited < timeout_s_) return;
+    if (!idle) log_warning("{} requests were cut off", service_.num_in_flight());
+    server_.stop();
+  }
+
+ private:
+  Service& service_;
+  HttpServer& server_;
+  double timeout_s_;
+  std::optional<std::chrono::steady_clock::time_point> since_;
+};
+
+Status run_serve(ServeFlags flags) {
+  init_logging(false, flags.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
+  QUIRE_RETURN_IF_ERROR(complete_serve_flags(flags));
+  InterruptWatcher interrupt;  // before any other thread
+  raise_descriptor_limit();
+  QUIRE_ASSIGN_OR_RETURN(const auto server, HttpServer::listen(flags.http));
+  warn_of_open_door(flags.http);
+
+  const auto steps = std::make_shared<StepMeter>();
+  QUIRE_ASSIGN_OR_RETURN(const auto engine, create_engine(flags, steps));
+  if (flags.service.served_model_names.empty()) {
+    flags.service.served_model_names.push_back(engine->info().model_name);
+  }
+  Service service(*engine, flags.service, steps);
+
+  Shutdown shutdown(service, *server, flags.shutdown_timeout_s);
+  interrupt.watch([&shutdown] { shutdown.begin(); });
+  constexpr std::chrono::milliseconds kShutdownCheck(20);
+  constexpr std::chrono::milliseconds kHeartbeatCheck(1000);
+  server->every(kShutdownCheck, [&shutdown] { shutdown.check(); });
+  server->every(kHeartbeatCheck, [&service] { (void)service.check_heartbeat(); });
+  announce(service, *server, flags.http);
+  server->run(make_router(service, *server));
+  log_info("stopped");
+  return {};
+}
+
+}  // namespace
+
+Command add_serve(CLI::App& app) {
+  auto flags = std::make_shared<ServeFlags>();
+  add_serve_flags(app, *flags);
+  return [flags] { return run_serve(*flags); };
+}
+
+}  // namespace quire

@@ -1,0 +1,182 @@
+#include "apps/serve_flags.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "apps/count_option.h"
+#include "apps/engine_flags.h"
+
+namespace quire {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A duration in seconds, fractions allowed.
+void add_seconds(CLI::App& app, const std::string& name, milliseconds& target,
+                 const std::string& description, const std::string& group) {
+  constexpr double kMaxSeconds = 86'400;
+  app.add_option_function<double>(
+         name,
+         [&target](double seconds) {
+           target = milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+         },
+         description)
+      ->check(CLI::Range(0.001, kMaxSeconds))
+      ->type_name("SECONDS")
+      ->default_str(fmt::format("{}", static_cast<double>(target.count()) / 1e3))
+      ->group(group);
+}
+
+// Values one by one, or as the JSON list that vLLM takes.
+void add_names(CLI::App& app, const std::string& name, std::vector<std::string>& target,
+               const std::string& description, const std::string& group) {
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [&target, name](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             if (!text.starts_with('[')) {
+               target.push_back(text);
+               continue;
+             }
+             const auto list = parse_json(text, name);
+             if (!list.ok()) throw CLI::ValidationError(name, list.status().message());
+             for (const json::value& item : list->as_array()) {
+               if (!item.is_string())
+                 throw CLI::ValidationError(name, "expected a list of strings");
+               target.emplace_back(item.get_string());
+             }
+           }
+         },
+         description)
+      ->type_name("TEXT ...")
+      ->group(group);
+}
+
+void add_http_flags(CLI::App& app, ServeFlags& flags) {
+  const std::string group = "Address and access";
+  HttpServerConfig& http = flags.http;
+  app.add_option("--host", http.host, "Address to listen on; 0.0.0.0 for all")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--port", http.port, "Port to listen on; 0 takes a free one")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--uds", http.uds, "UNIX socket to listen on, instead of host and port")
+      ->group(group);
+  add_names(app, "--api-key", http.api_keys,
+            "Key that requests have to bring (also QUIRE_API_KEY); may be given several times",
+            group);
+  add_names(app, "--allowed-hosts", http.allowed_hosts,
+            "Host headers to accept besides this machine's own while bound to loopback", group);
+  add_names(app, "--allowed-origins", http.allowed_origins,
+            "Origins of web pages that may call (CORS); \"*\" for any", group);
+  app.add_option("--ssl-certfile", http.ssl_certfile, "Certificate chain (PEM) for TLS")
+      ->group(group);
+  app.add_option("--ssl-keyfile", http.ssl_keyfile, "Its private key (PEM)")->group(group);
+
+  const std::string limits = "Limits of connections";
+  add_count(app, "--max-body-bytes", http.max_body_bytes, "Largest request body", 1, 1LL << 40)
+      ->group(limits);
+  add_count(app, "--max-connections", http.max_connections, "Connections at once", 1, 1 << 20)
+      ->group(limits);
+  add_count(app, "--max-unsent-bytes", http.max_unsent_bytes,
+            "Output that may wait for a client that reads slowly; beyond it the client is dropped",
+            1024, 1LL << 32)
+      ->group(limits);
+  app.add_option("--http-workers", http.num_workers, "Threads that parse and tokenize requests")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str()
+      ->group(limits);
+  add_seconds(app, "--header-timeout", http.header_timeout, "For a request's header to come",
+              limits);
+  add_seconds(app, "--body-timeout", http.body_timeout, "Without a byte of a request's body",
+              limits);
+  add_seconds(app, "--write-timeout", http.write_timeout, "Without a byte taken by the client",
+              limits);
+  add_seconds(app, "--idle-timeout", http.idle_timeout, "Between requests of a connection", limits);
+  add_seconds(app, "--keep-alive-interval", http.keep_alive_interval,
+              "Between comments in a stream that waits", limits);
+}
+
+void add_service_flags(CLI::App& app, ServeFlags& flags) {
+  const std::string group = "Service";
+  ServiceConfig& service = flags.service;
+  add_names(app, "--served-model-name", service.served_model_names,
+            "Names of the model in requests (default: the model's own, and as it was given)",
+            group);
+  app.add_flag("--strict-fields", service.strict_fields,
+               "Refuse request fields that are not known, instead of listing them in "
+               "X-Ignored-Fields")
+      ->group(group);
+  app.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
+                 "Seconds that requests in flight may take after SIGTERM")
+      ->check(CLI::Range(0.0, 86'400.0))
+      ->capture_default_str()
+      ->group(group);
+  add_seconds(app, "--heartbeat-timeout", service.heartbeat_timeout,
+              "Without a sign of life of the engine before /health fails", group);
+  app.add_option("--log-format", flags.log_format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--log-requests,!--no-log-requests", service.log_requests,
+               "One log line for each request (default: on)")
+      ->group(group);
+  app.add_option("--batch-database", flags.batch_database,
+                 "SQLite file of /v1/files and /v1/batches (default: quire/batches.sqlite3 in "
+                 "$XDG_STATE_HOME or ~/.local/state)")
+      ->group(group);
+  app.add_option("--simulate-step-ms", flags.simulate_step_ms,
+                 "Load no weights and make up tokens, so many milliseconds a step: to test clients")
+      ->check(CLI::Range(0.0, 1e6))
+      ->group(group);
+  app.add_option("--simulate-token-us", flags.simulate_token_us,
+                 "With it: microseconds on top for each token computed")
+      ->check(CLI::Range(0.0, 1e6))
+      ->group(group);
+}
+
+std::string state_file() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
+    return std::string(state) + "/quire/batches.sqlite3";
+  }
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "." : home) + "/.local/state/quire/batches.sqlite3";
+}
+
+}  // namespace
+
+void add_serve_flags(CLI::App& app, ServeFlags& flags) {
+  app.add_option("MODEL", flags.positional_model, "The same as --model");
+  add_http_flags(app, flags);
+  add_service_flags(app, flags);
+  add_engine_flags(app, flags.engine);
+}
+
+Status complete_serve_flags(ServeFlags& flags) {
+  if (!flags.positional_model.empty()) {
+    if (!flags.engine.model.empty() && flags.engine.model != flags.positional_model) {
+      return Status::invalid_argument(fmt::format("two models are named: {} and --model {}",
+                                                  flags.positional_model, flags.engine.model),
+                                      "give one of them");
+    }
+    flags.engine.model = flags.positional_model;
+  }
+  if (flags.engine.model.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(flags.engine.model, bundled_model());
+  } else if (flags.service.served_model_names.empty()) {
+    flags.service.served_model_names.push_back(flags.engine.model);  // as it was given
+  }
+  if (const char* key = std::getenv("QUIRE_API_KEY"); key != nullptr && *key != '\0') {
+    flags.http.api_keys.emplace_back(key);
+  }
+  if (flags.batch_database.empty()) flags.batch_database = state_file();
+  flags.service.max_logprobs = flags.engine.max_logprobs;
+  flags.service.created = std::time(nullptr);
+  return {};
+}
+
+}  // namespace quire

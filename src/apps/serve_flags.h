@@ -1,0 +1,37 @@
+// The flags of `quire serve`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "engine/api.h"
+#include "serve/http/server.h"
+#include "serve/service.h"
+
+namespace quire {
+
+struct ServeFlags {
+  EngineArgs engine;
+  std::string positional_model;
+  HttpServerConfig http;
+  ServiceConfig service;
+  double shutdown_timeout_s = 30;
+  std::string log_format = "text";
+  std::string batch_database;  // empty: in the user's state folder
+  // Made-up tokens at a known speed, without weights.
+  std::optional<double> simulate_step_ms;
+  double simulate_token_us = 0;
+};
+
+void add_serve_flags(CLI::App& app, ServeFlags& flags);
+
+// Fills in what follows from other flags and from the environment. kInvalidArgument for flags that
+// contradict each other.
+Status complete_serve_flags(ServeFlags& flags);
+
+}  // namespace quire

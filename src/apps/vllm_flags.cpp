@@ -1,0 +1,165 @@
+#include "apps/vllm_flags.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "weights/printable.h"
+
+namespace quire {
+namespace {
+
+using Takes = VllmFlag::Takes;
+using Answer = VllmFlag::Answer;
+
+std::optional<double> as_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Whether two spellings mean the same: case, spaces in JSON and the form of a number do not count.
+bool same_value(std::string_view a, std::string_view b) {
+  const auto x = as_number(a);
+  const auto y = as_number(b);
+  if (x && y) return *x == *y;
+  const auto plain = [](std::string_view text) {
+    std::string result;
+    for (const char c : text) {
+      if (c == ' ') continue;
+      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    return result;
+  };
+  return plain(a) == plain(b);
+}
+
+bool asks_for_nothing(const VllmFlag& flag, std::string_view value) {
+  if (value.empty() || same_value(value, "none") || same_value(value, "null")) return true;
+  std::string_view rest = flag.off;
+  while (!rest.empty()) {
+    const std::size_t bar = std::min(rest.find('|'), rest.size());
+    if (same_value(value, rest.substr(0, bar))) return true;
+    rest.remove_prefix(std::min(bar + 1, rest.size()));
+  }
+  return false;
+}
+
+std::string negated(std::string_view name) { return "--no-" + std::string(name.substr(2)); }
+
+const VllmFlag* find_flag(std::string_view name) {
+  const auto flags = vllm_flags();
+  const auto found = std::ranges::find(flags, name, &VllmFlag::name);
+  return found == flags.end() ? nullptr : &*found;
+}
+
+Status refusal(const VllmFlag& flag, std::string_view value) {
+  const bool valued = flag.takes != Takes::kNothing;
+  const std::string shown = valued ? " " + printable(value, 40) : "";
+  std::string remedy = "leave the flag out";
+  if (valued && !flag.off.empty()) {
+    remedy += fmt::format(" or give {}", flag.off.substr(0, flag.off.find('|')));
+  }
+  return Status::unimplemented(
+      fmt::format("{}{}: Quire does not have {}", flag.name, shown, flag.reason), remedy);
+}
+
+void add_flag(CLI::App& app, const VllmFlag& flag, VllmFlags& given) {
+  const std::string name(flag.name);
+  std::string names = name;
+  // CLI11 knows short names of one letter; normalize_vllm_arguments() writes the others out.
+  if (flag.short_name.size() == 2) names = std::string(flag.short_name) + "," + names;
+  CLI::Option* option = nullptr;
+  switch (flag.takes) {
+    case Takes::kNothing:
+      option =
+          app.add_flag_function(names + ",!" + negated(name), [&given, name](std::int64_t count) {
+            given.values[name] = {count > 0 ? "true" : "false"};
+          });
+      break;
+    case Takes::kOne:
+      option = app.add_option_function<std::string>(
+          names, [&given, name](const std::string& value) { given.values[name] = {value}; });
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      break;
+    case Takes::kMany:
+      option = app.add_option_function<std::vector<std::string>>(
+          names,
+          [&given, name](const std::vector<std::string>& values) { given.values[name] = values; });
+      break;
+  }
+  option->group("");  // not in --help
+}
+
+void print_section(std::string_view title, Answer answer) {
+  fmt::print("\n{}\n", title);
+  for (const VllmFlag& flag : vllm_flags()) {
+    if (flag.answer != answer) continue;
+    const std::string_view separator = flag.short_name.empty() ? "" : ", ";
+    fmt::print("  {:<46}{}\n", fmt::format("{}{}{}", flag.name, separator, flag.short_name),
+               flag.reason);
+  }
+}
+
+void print_help() {
+  fmt::print("Flags of vLLM beside those of quire serve --help.\n");
+  print_section("Accepted, without effect:", Answer::kAccepted);
+  print_section("Refused, but for a value that asks for nothing; Quire does not have:",
+                Answer::kRefused);
+}
+
+}  // namespace
+
+void add_vllm_flags(CLI::App& app, VllmFlags& given) {
+  const auto taken = [&app](const std::string& name) {
+    return app.get_option_no_throw(name) != nullptr;
+  };
+  for (const VllmFlag& flag : vllm_flags()) {
+    const std::string name(flag.name);
+    if (!taken(name) && !taken(negated(name))) add_flag(app, flag, given);
+  }
+  app.add_flag_callback(
+      "--help-vllm",
+      [] {
+        print_help();
+        throw CLI::Success();
+      },
+      "List the flags of vLLM that are accepted without effect, or refused, and why");
+}
+
+Status check_vllm_flags(const VllmFlags& given, std::vector<std::string>& notes) {
+  for (const auto& [name, values] : given.values) {
+    const VllmFlag* flag = find_flag(name);
+    if (flag == nullptr) return Status::internal(fmt::format("{} is no flag of vLLM", name));
+    const auto asking = std::ranges::find_if(
+        values, [flag](const std::string& value) { return !asks_for_nothing(*flag, value); });
+    if (asking == values.end()) continue;
+    if (flag->answer == Answer::kRefused) return refusal(*flag, *asking);
+    notes.push_back(fmt::format("{} has no effect: {}", name, flag->reason));
+  }
+  return {};
+}
+
+std::vector<std::string> normalize_vllm_arguments(std::vector<std::string> arguments) {
+  for (std::string& argument : arguments) {
+    if (argument == "--") break;  // what follows are no flags
+    if (argument.size() < 2 || argument[0] != '-') continue;
+    const std::size_t end = std::min(argument.find('='), argument.size());
+    const std::string_view value = std::string_view(argument).substr(end);
+    std::string name = argument.substr(0, end);
+    if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
+    const std::string head = name.substr(0, name.find('.'));
+    const auto flag = std::ranges::find_if(vllm_flags(), [&head](const VllmFlag& known) {
+      return known.name == head || known.short_name == head;
+    });
+    if (flag != vllm_flags().end()) name = flag->name;
+    argument = name + std::string(value);
+  }
+  return arguments;
+}
+
+}  // namespace quire

@@ -1,0 +1,96 @@
+#include "serve/http/access.h"
+
+#include <algorithm>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <utility>
+
+#include <boost/asio/ip/address.hpp>
+
+namespace quire {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view host_without_port(std::string_view host) {
+  if (host.starts_with('[')) {
+    const std::size_t end = host.find(']');
+    return end == std::string_view::npos ? std::string_view() : host.substr(1, end - 1);
+  }
+  return host.substr(0, host.find(':'));
+}
+
+bool is_loopback_host(std::string_view host) {
+  const std::string name = lower(host);
+  if (name == "localhost" || name.ends_with(".localhost")) return true;
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(name, error);
+  return !error && address.is_loopback();
+}
+
+AccessPolicy::AccessPolicy(bool loopback, std::vector<std::string> allowed_hosts,
+                           std::vector<std::string> allowed_origins,
+                           const std::vector<std::string>& api_keys)
+    : loopback_(loopback),
+      allowed_hosts_(std::move(allowed_hosts)),
+      allowed_origins_(std::move(allowed_origins)) {
+  for (const std::string& key : api_keys) key_digests_.push_back(digest(key));
+}
+
+bool AccessPolicy::host_allowed(const HttpRequest& request) const {
+  if (!loopback_ && allowed_hosts_.empty()) return true;
+  const std::string* host = request.header("Host");
+  if (host == nullptr) return false;
+  const std::string name = lower(host_without_port(*host));
+  if (loopback_ && is_loopback_host(name)) return true;
+  return std::ranges::any_of(allowed_hosts_, [&](const std::string& allowed) {
+    return allowed == "*" || lower(allowed) == name || lower(allowed) == lower(*host);
+  });
+}
+
+AccessPolicy::Origin AccessPolicy::classify_origin(const HttpRequest& request) const {
+  const std::string* origin = request.header("Origin");
+  if (origin == nullptr) return Origin::kNone;
+  const std::string* host = request.header("Host");
+  const std::string name = lower(*origin);
+  if (host != nullptr && (name == "http://" + lower(*host) || name == "https://" + lower(*host))) {
+    return Origin::kSame;
+  }
+  const bool allowed = std::ranges::any_of(allowed_origins_, [&](const std::string& each) {
+    return each == "*" || lower(each) == name;
+  });
+  return allowed ? Origin::kAllowed : Origin::kForeign;
+}
+
+// Digests are compared, for they have one length whatever the key's is.
+bool AccessPolicy::key_accepted(const HttpRequest& request) const {
+  if (key_digests_.empty()) return true;
+  const std::string* header = request.header("Authorization");
+  std::string_view key = header == nullptr ? std::string_view() : *header;
+  const std::string_view scheme = "Bearer ";
+  key = lower(key.substr(0, scheme.size())) == "bearer " ? key.substr(scheme.size())
+                                                         : std::string_view();
+  const Digest given = digest(key);
+  bool accepted = false;
+  for (const Digest& known : key_digests_) {
+    const bool equal = CRYPTO_memcmp(known.data(), given.data(), known.size()) == 0;
+    accepted = accepted || equal;
+  }
+  return accepted;
+}
+
+AccessPolicy::Digest AccessPolicy::digest(std::string_view key) {
+  Digest out;
+  SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), out.data());
+  return out;
+}
+
+}  // namespace quire

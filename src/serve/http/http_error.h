@@ -1,0 +1,13 @@
+// Errors that the server itself gives, before any protocol sees the request. Their body has the
+// shape that OpenAI's clients expect.
+#pragma once
+
+#include <string_view>
+
+#include "serve/http/message.h"
+
+namespace quire {
+
+HttpResponse http_error(int status, std::string_view message, std::string_view code = {});
+
+}  // namespace quire

@@ -1,0 +1,123 @@
+#include "serve/http/pending_answer.h"
+
+#include <utility>
+
+namespace quire {
+
+void Outbox::push(std::shared_ptr<PendingAnswer> answer) {
+  const std::lock_guard lock(mutex_);
+  if (!wake_) return;
+  ready_.push_back(std::move(answer));
+  if (ready_.size() == 1) wake_();
+}
+
+std::vector<std::shared_ptr<PendingAnswer>> Outbox::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(ready_, {});
+}
+
+void Outbox::close() {
+  const std::lock_guard lock(mutex_);
+  wake_ = nullptr;
+  ready_.clear();
+}
+
+PendingAnswer::PendingAnswer(HttpRequest request, std::shared_ptr<Outbox> outbox,
+                             std::uint64_t max_unsent_bytes)
+    : request_(std::move(request)),
+      outbox_(std::move(outbox)),
+      max_unsent_bytes_(max_unsent_bytes) {}
+
+void PendingAnswer::respond(HttpResponse response) {
+  std::unique_lock lock(mutex_);
+  if (answered_ || disconnected_) return;
+  answered_ = finished_ = true;
+  body_ = std::exchange(response.body, {});
+  head_ = std::move(response);
+  notify(lock);
+}
+
+void PendingAnswer::start_stream(HttpResponse head) {
+  std::unique_lock lock(mutex_);
+  if (answered_ || disconnected_) return;
+  answered_ = streaming_ = true;
+  event_stream_ = head.content_type.starts_with("text/event-stream");
+  body_ = std::exchange(head.body, {});
+  head_ = std::move(head);
+  notify(lock);
+}
+
+void PendingAnswer::write(std::string_view piece) {
+  std::unique_lock lock(mutex_);
+  if (!streaming_ || finished_ || disconnected_ || overflow_) return;
+  if (body_.size() + piece.size() > max_unsent_bytes_) {
+    overflow_ = true;
+    body_ = {};
+  } else {
+    body_ += piece;
+  }
+  notify(lock);
+}
+
+void PendingAnswer::finish() {
+  std::unique_lock lock(mutex_);
+  if (!streaming_ || finished_ || disconnected_) return;
+  finished_ = true;
+  notify(lock);
+}
+
+// What a handler holds on to ends with its answer: it may hold this object.
+void PendingAnswer::notify(std::unique_lock<std::mutex>& lock) {
+  const bool first = !std::exchange(notified_, true);
+  std::function<void()> done = finished_ ? std::exchange(gone_, nullptr) : nullptr;
+  lock.unlock();
+  if (first) outbox_->push(shared_from_this());
+}
+
+void PendingAnswer::on_disconnect(std::function<void()> gone) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (finished_) return;
+    if (!disconnected_) {
+      gone_ = std::move(gone);
+      return;
+    }
+  }
+  gone();
+}
+
+PendingAnswer::Unsent PendingAnswer::take_unsent() {
+  const std::lock_guard lock(mutex_);
+  notified_ = false;
+  return {.head = std::exchange(head_, std::nullopt),
+          .streaming = streaming_,
+          .body = std::exchange(body_, {}),
+          .finished = finished_,
+          .overflow = overflow_};
+}
+
+bool PendingAnswer::overflowed() {
+  const std::lock_guard lock(mutex_);
+  return overflow_;
+}
+
+bool PendingAnswer::keep_alive() {
+  std::unique_lock lock(mutex_);
+  if (!event_stream_ || finished_ || disconnected_ || !body_.empty()) return false;
+  body_ = ": keep-alive\n\n";
+  notify(lock);
+  return true;
+}
+
+void PendingAnswer::disconnect() {
+  std::function<void()> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    if (disconnected_) return;
+    disconnected_ = true;
+    gone = std::exchange(gone_, nullptr);
+  }
+  if (gone) gone();
+}
+
+}  // namespace quire

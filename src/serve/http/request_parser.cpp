@@ -1,0 +1,156 @@
+#include "serve/http/request_parser.h"
+
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <fmt/format.h>
+
+#include "serve/http/target.h"
+
+namespace quire {
+
+namespace http = boost::beast::http;
+using BeastText = boost::beast::string_view;
+using ErrorCode = boost::beast::error_code;
+
+namespace {
+
+std::string to_string(BeastText text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+// Beast's own string body reserves what a client announces; this one grows with what has come.
+class RequestParser::Parser final : public http::basic_parser<true> {
+ public:
+  // The body's limit is set when the header is known: it may depend on the route.
+  explicit Parser(const RequestLimits& limits)
+      : max_body_bytes(limits.max_body_bytes), max_headers_(limits.max_headers) {
+    header_limit(limits.max_header_bytes);
+    body_limit(boost::none);
+  }
+
+  std::uint64_t max_body_bytes;
+
+  HttpRequest request;
+  bool http_1_0 = false;
+  bool target_ok = true;
+  bool too_many_headers = false;
+  bool unsupported_version = false;
+
+ private:
+  void on_request_impl(http::verb /*verb*/, BeastText method, BeastText target, int version,
+                       ErrorCode& error) override {
+    request.method = to_string(method);
+    http_1_0 = version == 10;
+    unsupported_version = version != 10 && version != 11;
+    auto parsed = quire::parse_target({target.data(), target.size()});
+    target_ok = parsed.has_value();
+    if (parsed) {
+      request.path = std::move(parsed->path);
+      request.query = std::move(parsed->query);
+    }
+    error = {};
+  }
+  void on_response_impl(int /*code*/, BeastText /*reason*/, int /*version*/,
+                        ErrorCode& error) override {
+    error = http::error::bad_version;
+  }
+  void on_field_impl(http::field /*field*/, BeastText name, BeastText value,
+                     ErrorCode& error) override {
+    too_many_headers = request.headers.size() >= max_headers_;
+    if (too_many_headers) {
+      error = http::error::header_limit;
+      return;
+    }
+    request.headers.push_back({to_string(name), to_string(value)});
+    error = {};
+  }
+  void on_header_impl(ErrorCode& error) override { error = {}; }
+  void on_body_init_impl(const boost::optional<std::uint64_t>& /*length*/,
+                         ErrorCode& error) override {
+    error = {};
+  }
+  std::size_t on_body_impl(BeastText body, ErrorCode& error) override {
+    request.body.append(body.data(), body.size());
+    error = {};
+    return body.size();
+  }
+  void on_chunk_header_impl(std::uint64_t /*size*/, BeastText /*extensions*/,
+                            ErrorCode& error) override {
+    error = {};
+  }
+  std::size_t on_chunk_body_impl(std::uint64_t /*remain*/, BeastText body,
+                                 ErrorCode& error) override {
+    request.body.append(body.data(), body.size());
+    error = {};
+    return body.size();
+  }
+  void on_finish_impl(ErrorCode& error) override { error = {}; }
+
+  std::uint32_t max_headers_;
+};
+
+RequestParser::RequestParser(const RequestLimits& limits)
+    : parser_(std::make_unique<Parser>(limits)) {}
+RequestParser::~RequestParser() = default;
+
+std::size_t RequestParser::feed(std::string_view bytes) {
+  std::size_t used = 0;
+  if (state_ == State::kHeaderDone) state_ = State::kBody;
+  while (state_ == State::kHeader || state_ == State::kBody) {
+    if (parser_->is_done()) {
+      state_ = State::kDone;
+      break;
+    }
+    ErrorCode error;
+    const std::string_view rest = bytes.substr(used);
+    used += parser_->put(boost::asio::const_buffer(rest.data(), rest.size()), error);
+    if (error == http::error::need_more) break;
+    if (error == http::error::header_limit) {
+      fail(431, parser_->too_many_headers ? "the request has too many headers"
+                                          : "the request's header is too large");
+    } else if (error == http::error::body_limit) {
+      fail(413, "the request's body is too large");
+    } else if (error) {
+      fail(400, fmt::format("this is not HTTP: {}", error.message()));
+    } else if (state_ == State::kHeader && parser_->is_header_done()) {
+      state_ = State::kHeaderDone;
+      parser_->body_limit(parser_->max_body_bytes);
+      if (parser_->unsupported_version) fail(505, "this server speaks HTTP/1.1");
+      if (!parser_->target_ok) fail(400, "the request's target is not a path");
+    }
+  }
+  return used;
+}
+
+void RequestParser::set_max_body_bytes(std::uint64_t max_body_bytes) {
+  parser_->body_limit(max_body_bytes);
+  const auto announced = parser_->content_length();
+  if (announced && *announced > max_body_bytes) {
+    fail(413, fmt::format("the request's body has {} bytes; at most {} are taken", *announced,
+                          max_body_bytes));
+  }
+}
+
+bool RequestParser::keep_alive() const { return parser_->keep_alive(); }
+bool RequestParser::http_1_0() const { return parser_->http_1_0; }
+bool RequestParser::has_body() const {
+  const auto announced = parser_->content_length();
+  return parser_->chunked() || (announced && *announced > 0);
+}
+bool RequestParser::expects_continue() const {
+  const std::string* expect = parser_->request.header("Expect");
+  return expect != nullptr && *expect == "100-continue";
+}
+const HttpRequest& RequestParser::request() const { return parser_->request; }
+HttpRequest RequestParser::take_request() { return std::move(parser_->request); }
+
+void RequestParser::fail(int status, std::string message) {
+  state_ = State::kError;
+  error_status_ = status;
+  error_message_ = std::move(message);
+}
+
+}  // namespace quire

@@ -1,0 +1,60 @@
+#include "serve/operations.h"
+
+#include <utility>
+
+#include "base/json.h"
+#include "serve/http/http_error.h"
+
+namespace quire {
+namespace {
+
+void answer(Exchange& exchange, const json::object& body) {
+  exchange.respond({.body = json::serialize(body)});
+}
+
+Route get(std::string pattern, RouteAccess access, HttpHandler handler) {
+  return {.method = "GET",
+          .pattern = std::move(pattern),
+          .handler = std::move(handler),
+          .access = access,
+          .inline_handler = true};
+}
+
+}  // namespace
+
+std::vector<Route> operation_routes(Service& service, std::string version,
+                                    std::function<HttpServerStats()> http_stats) {
+  std::vector<Route> routes;
+  routes.push_back(get("/health", RouteAccess::kOpen, [&service](const auto& exchange) {
+    const Status alive = service.check_heartbeat();
+    if (!alive.ok()) return exchange->respond(http_error(503, alive.message(), "engine_dead"));
+    answer(*exchange, {{"status", "ok"}});
+  }));
+  routes.push_back(get("/ready", RouteAccess::kOpen, [&service](const auto& exchange) {
+    const Status alive = service.check_heartbeat();
+    if (!alive.ok()) return exchange->respond(http_error(503, alive.message(), "engine_dead"));
+    if (service.draining()) {
+      return exchange->respond(http_error(503, "the server is shutting down", "draining"));
+    }
+    answer(*exchange, {{"status", "ready"}});
+  }));
+  routes.push_back(
+      get("/version", RouteAccess::kOpen, [text = std::move(version)](const auto& exchange) {
+        answer(*exchange, {{"version", text}});
+      }));
+  routes.push_back(get("/load", RouteAccess::kKey, [&service](const auto& exchange) {
+    const SchedulerStats stats = service.engine().observe();
+    answer(*exchange, {{"server_load", service.num_in_flight()},
+                       {"num_requests_running", stats.num_running},
+                       {"num_requests_waiting", stats.num_waiting}});
+  }));
+  routes.push_back(get("/metrics", RouteAccess::kKey,
+                       [&service, stats = std::move(http_stats)](const auto& exchange) {
+                         exchange->respond(
+                             {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                              .body = service.metrics().expose(stats())});
+                       }));
+  return routes;
+}
+
+}  // namespace quire

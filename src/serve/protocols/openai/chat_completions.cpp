@@ -1,0 +1,318 @@
+#include "serve/protocols/openai/chat_completions.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "serve/protocols/openai/token_report.h"
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kMaxMessages = 4096;
+
+constexpr std::array<std::string_view, 10> kOwnFields = {"messages",
+                                                         "max_completion_tokens",
+                                                         "top_logprobs",
+                                                         "documents",
+                                                         "chat_template_kwargs",
+                                                         "add_generation_prompt",
+                                                         "echo",
+                                                         "continue_final_message",
+                                                         "add_special_tokens",
+                                                         "parallel_tool_calls"};
+
+bool is_no_tool_choice(const json::value& value) {
+  return value.is_string() && (value.get_string() == "none" || value.get_string() == "auto");
+}
+bool is_text_only(const json::value& value) {
+  if (!value.is_array()) return false;
+  return std::ranges::all_of(value.get_array(), [](const json::value& item) {
+    return item.is_string() && item.get_string() == "text";
+  });
+}
+bool is_medium(const json::value& value) {
+  return value.is_string() && value.get_string() == "medium";
+}
+bool is_none(const json::value& value) { return value.is_string() && value.get_string() == "none"; }
+
+FieldTable field_table() {
+  static const std::vector<std::string_view> kKnown = [] {
+    std::vector<std::string_view> names(kGenerationFields.begin(), kGenerationFields.end());
+    names.insert(names.end(), kOwnFields.begin(), kOwnFields.end());
+    return names;
+  }();
+  static const std::vector<UnsupportedField> kUnsupported = [] {
+    std::vector<UnsupportedField> fields(kUnsupportedGenerationFields.begin(),
+                                         kUnsupportedGenerationFields.end());
+    const std::vector<UnsupportedField> own = {
+        {"tools", says_nothing},          {"tool_choice", is_no_tool_choice},
+        {"functions", says_nothing},      {"function_call", is_no_tool_choice},
+        {"modalities", is_text_only},     {"audio", says_nothing},
+        {"prediction", says_nothing},     {"web_search_options", says_nothing},
+        {"verbosity", is_medium},         {"reasoning_effort", is_none},
+        {"store", says_nothing},          {"moderation", says_nothing},
+        {"chat_template", says_nothing},  {"include_reasoning", says_nothing},
+        {"media_io_kwargs", says_nothing}};
+    fields.insert(fields.end(), own.begin(), own.end());
+    return fields;
+  }();
+  return {.known = kKnown, .unsupported = kUnsupported};
+}
+
+// A list of parts as one text; kUnimplemented for an image or a sound.
+Result<json::value> join_parts(const json::array& parts, std::size_t message) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string where = fmt::format("messages[{}].content[{}]", message, i);
+    if (!parts[i].is_object()) {
+      return Status::invalid_argument(
+          fmt::format("{}: expected an object, found {}", where, json_kind_name(parts[i])));
+    }
+    const JsonReader part(parts[i].get_object(), where, StatusCode::kInvalidArgument);
+    QUIRE_ASSIGN_OR_RETURN(const auto type, part.find_string("type"));
+    if (!type) return Status::invalid_argument(fmt::format("{}.type: it is missing", where));
+    if (*type != "text") {
+      return Status::unimplemented(fmt::format(
+          "{}.type: \"{}\" is not supported; this model reads text", where, type->substr(0, 40)));
+    }
+    QUIRE_ASSIGN_OR_RETURN(const auto piece, part.find_string("text"));
+    if (!piece) return Status::invalid_argument(fmt::format("{}.text: it is missing", where));
+    text += *piece;
+  }
+  return json::value(std::move(text));
+}
+
+Status check_no_calls(const JsonReader& message, std::size_t index) {
+  for (const char* name : {"tool_calls", "function_call"}) {
+    const json::value* calls = message.find(name);
+    if (calls == nullptr || says_nothing(*calls)) continue;
+    return Status::unimplemented(
+        fmt::format("messages[{}].{}: tool calls are not supported", index, name));
+  }
+  return {};
+}
+
+Result<json::value> read_message(const json::value& value, std::size_t index) {
+  const std::string where = fmt::format("messages[{}]", index);
+  if (!value.is_object()) {
+    return Status::invalid_argument(
+        fmt::format("{}: expected an object, found {}", where, json_kind_name(value)));
+  }
+  json::object message = value.get_object();
+  const JsonReader reader(message, where, StatusCode::kInvalidArgument);
+  const json::value* role = reader.find("role");
+  if (role == nullptr || !role->is_string() || role->get_string().empty()) {
+    return Status::invalid_argument(fmt::format("{}.role: expected a string", where));
+  }
+  QUIRE_RETURN_IF_ERROR(check_no_calls(reader, index));
+  const json::value* content = reader.find("content");
+  if (content == nullptr) {
+    if (role->get_string() != "assistant") {
+      return Status::invalid_argument(fmt::format("{}.content: it is missing", where));
+    }
+    message["content"] = "";
+  } else if (content->is_array()) {
+    QUIRE_ASSIGN_OR_RETURN(json::value joined, join_parts(content->get_array(), index));
+    message["content"] = std::move(joined);
+  } else if (!content->is_string()) {
+    return Status::invalid_argument(
+        fmt::format("{}.content: expected a string or a list of parts, found {}", where,
+                    json_kind_name(*content)));
+  }
+  return json::value(std::move(message));
+}
+
+// "logprobs" is a switch here and "top_logprobs" the number; a completion's "logprobs" is both.
+Result<json::object> as_sampling_fields(const JsonReader& fields) {
+  json::object object = fields.object();
+  object.erase("logprobs");
+  QUIRE_ASSIGN_OR_RETURN(const auto wanted, fields.find_bool("logprobs"));
+  QUIRE_ASSIGN_OR_RETURN(const auto top, fields.find_int("top_logprobs"));
+  if (wanted.value_or(false)) {
+    object["logprobs"] = top.value_or(0);
+  } else if (top.value_or(0) != 0) {
+    return Status::invalid_argument("top_logprobs: only allowed with \"logprobs\": true");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto most, fields.find_int("max_completion_tokens"));
+  if (most) {
+    QUIRE_ASSIGN_OR_RETURN(const auto former, fields.find_int("max_tokens"));
+    if (former && *former != *most) {
+      return Status::invalid_argument(fmt::format(
+          "max_tokens: {} contradicts max_completion_tokens, which is {}", *former, *most));
+    }
+    object["max_tokens"] = *most;
+  }
+  return object;
+}
+
+Result<GenerationJob> read_job(const RequestBody& body, const Service& service,
+                               const Engine& engine, std::string& role) {
+  QUIRE_ASSIGN_OR_RETURN(const json::object sampling, as_sampling_fields(body.reader()));
+  const JsonReader fields(sampling, "request", StatusCode::kInvalidArgument);
+  GenerationJob job;
+  QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
+  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
+  QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
+  QUIRE_ASSIGN_OR_RETURN(const auto echo, fields.find_bool("echo"));
+  AnsweredPrompt prompt;
+  QUIRE_ASSIGN_OR_RETURN(prompt.token_ids,
+                         engine.encode_chat(conversation, special.value_or(false)));
+  QUIRE_RETURN_IF_ERROR(
+      truncate_prompt(prompt.token_ids, job.options, engine.info().max_model_len));
+  role = "assistant";
+  if (!conversation.add_generation_prompt) {
+    const json::value& last = conversation.messages.back();
+    role = last.at("role").get_string();
+    if (echo.value_or(false)) prompt.echo = last.at("content").get_string();
+  }
+  if (!job.options.max_tokens_given) {
+    const std::int64_t room = engine.info().max_model_len - std::ssize(prompt.token_ids);
+    job.options.params.max_tokens = std::max<std::int64_t>(1, room);
+  }
+  QUIRE_RETURN_IF_ERROR(
+      job.options.params.validate(engine.info().vocab_size, service.max_logprobs()));
+  job.prompts.push_back(std::move(prompt));
+  if (job.options.return_sampling_params) {
+    job.sampling = sampling_report(sampling, job.options.params, engine);
+  }
+  job.ignored_fields = body.ignored_fields();
+  return job;
+}
+
+class ChatFormat final : public ChoiceFormat {
+ public:
+  ChatFormat(const Engine& engine, const GenerationOptions& options, std::string role)
+      : tokenizer_(engine.tokenizer()),
+        logprobs_(options.params.logprobs.has_value()),
+        token_ids_(options.return_token_ids),
+        role_(std::move(role)) {}
+
+  std::string_view id_prefix() const override { return "chatcmpl-"; }
+  std::string_view object() const override { return "chat.completion"; }
+  std::string_view chunk_object() const override { return "chat.completion.chunk"; }
+
+  json::object choice(const AnsweredPrompt& prompt, std::int64_t index,
+                      const AnsweredOutput& output,
+                      const std::vector<PositionLogprobs>& /*prompt_logprobs*/) const override {
+    json::object choice = {
+        {"index", index},
+        {"message",
+         {{"role", role_}, {"content", prompt.echo + output.text}, {"refusal", nullptr}}},
+        {"logprobs", nullptr},
+        {"finish_reason", output.finish_reason},
+        {"stop_reason", output.stop_reason}};
+    if (logprobs_) choice["logprobs"] = chat_logprobs(tokenizer_, output.logprobs);
+    if (token_ids_) {
+      choice["prompt_token_ids"] = json::array(prompt.token_ids.begin(), prompt.token_ids.end());
+      choice["token_ids"] = json::array(output.token_ids.begin(), output.token_ids.end());
+    }
+    return choice;
+  }
+
+  void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
+                           const AnsweredOutput& piece) const override {
+    fmt::format_to(std::back_inserter(out), R"({{"index":{},"delta":{{)", index);
+    if (piece.first) {
+      fmt::format_to(std::back_inserter(out), R"("role":{},)",
+                     json::serialize(json::string_view(role_)));
+    }
+    out += R"("content":)";
+    out += piece.first && !prompt.echo.empty()
+               ? json::serialize(json::string_view(prompt.echo + piece.text))
+               : json::serialize(json::string_view(piece.text));
+    out += R"(},"logprobs":)";
+    out += logprobs_ ? json::serialize(chat_logprobs(tokenizer_, piece.logprobs)) : "null";
+    if (piece.finished) {
+      fmt::format_to(std::back_inserter(out), R"(,"finish_reason":"{}","stop_reason":{})",
+                     piece.finish_reason, json::serialize(piece.stop_reason));
+    } else {
+      out += R"(,"finish_reason":null)";
+    }
+    if (token_ids_) {
+      out += R"(,"token_ids":)";
+      out += json::serialize(json::array(piece.token_ids.begin(), piece.token_ids.end()));
+    }
+    out += '}';
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool logprobs_;
+  bool token_ids_;
+  std::string role_;
+};
+
+}  // namespace
+
+Result<json::array> read_chat_messages(const JsonReader& fields) {
+  const json::value* value = fields.find("messages");
+  if (value == nullptr || !value->is_array()) return fields.type_error("messages", "an array");
+  const json::array& list = value->get_array();
+  if (list.empty() || list.size() > kMaxMessages) {
+    return Status::invalid_argument(
+        fmt::format("messages: expected 1 to {} messages, found {}", kMaxMessages, list.size()));
+  }
+  json::array messages;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(json::value message, read_message(list[i], i));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+Result<Conversation> read_conversation(const JsonReader& fields) {
+  Conversation conversation;
+  QUIRE_ASSIGN_OR_RETURN(conversation.messages, read_chat_messages(fields));
+  if (const json::value* documents = fields.find("documents")) {
+    if (!documents->is_array()) return fields.type_error("documents", "an array");
+    conversation.documents = *documents;
+  }
+  if (const json::value* kwargs = fields.find("chat_template_kwargs")) {
+    if (!kwargs->is_object()) return fields.type_error("chat_template_kwargs", "an object");
+    QUIRE_RETURN_IF_ERROR(check_chat_template_kwargs(kwargs->get_object()));
+    conversation.chat_template_kwargs = kwargs->get_object();
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto continues, fields.find_bool("continue_final_message"));
+  QUIRE_ASSIGN_OR_RETURN(const auto prompts, fields.find_bool("add_generation_prompt"));
+  conversation.continue_final_message = continues.value_or(false);
+  conversation.add_generation_prompt = prompts.value_or(!conversation.continue_final_message);
+  if (conversation.continue_final_message && conversation.add_generation_prompt) {
+    return Status::invalid_argument(
+        "continue_final_message: it excludes add_generation_prompt",
+        "a prompt ends either within the last message or where a new one begins");
+  }
+  return conversation;
+}
+
+std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
+                                                         const Service& service,
+                                                         std::string& role) {
+  auto parsed = RequestBody::parse(body, field_table(), service.config().strict_fields);
+  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
+  const auto& request = std::get<RequestBody>(parsed);
+  auto model = read_model_name(request, service);
+  if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
+  auto job = read_job(request, service, service.engine(), role);
+  if (!job.ok()) return request_error(job.status(), service);
+  job->model = std::get<std::string>(std::move(model));
+  return *std::move(job);
+}
+
+std::vector<Route> chat_completion_routes(Service& service) {
+  const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
+    std::string role;
+    auto job = parse_chat_request(exchange->request().body, service, role);
+    if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
+    auto& parsed = std::get<GenerationJob>(job);
+    auto format = std::make_unique<ChatFormat>(service.engine(), parsed.options, std::move(role));
+    answer_generation(service, std::move(exchange), std::move(parsed), std::move(format));
+  };
+  std::vector<Route> routes;
+  routes.push_back({.method = "POST", .pattern = "/v1/chat/completions", .handler = handle});
+  return routes;
+}
+
+}  // namespace quire

@@ -1,0 +1,249 @@
+#include "serve/protocols/openai/completions.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "serve/protocols/openai/token_report.h"
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kMaxPrompts = 1024;
+constexpr std::int64_t kMaxOutputs = 4096;
+
+constexpr std::array<std::string_view, 3> kOwnFields = {"prompt", "echo", "add_special_tokens"};
+
+// best_of is not among the unsupported: it is checked against n.
+bool is_no_suffix(const json::value& value) { return says_nothing(value); }
+
+FieldTable field_table() {
+  static const std::vector<std::string_view> kKnown = [] {
+    std::vector<std::string_view> names(kGenerationFields.begin(), kGenerationFields.end());
+    names.insert(names.end(), kOwnFields.begin(), kOwnFields.end());
+    names.emplace_back("best_of");
+    return names;
+  }();
+  static const std::vector<UnsupportedField> kUnsupported = [] {
+    std::vector<UnsupportedField> fields(kUnsupportedGenerationFields.begin(),
+                                         kUnsupportedGenerationFields.end());
+    fields.push_back({"suffix", is_no_suffix});
+    return fields;
+  }();
+  return {.known = kKnown, .unsupported = kUnsupported};
+}
+
+bool is_token_list(const json::value& value) {
+  return value.is_array() && !value.get_array().empty() &&
+         std::ranges::all_of(value.get_array(),
+                             [](const json::value& item) { return item.is_number(); });
+}
+
+Result<AnsweredPrompt> read_prompt(const json::value& value, std::string_view name,
+                                   bool add_special_tokens, const Engine& engine) {
+  AnsweredPrompt prompt;
+  if (value.is_string()) {
+    const std::string_view text = value.get_string();
+    QUIRE_ASSIGN_OR_RETURN(
+        prompt.token_ids, engine.tokenizer().encode(text, {.add_special_tokens = add_special_tokens,
+                                                           .parse_special = true}));
+    prompt.echo = text;
+    return prompt;
+  }
+  const json::object holder = {{"prompt", value}};
+  const JsonReader reader(holder, "request", StatusCode::kInvalidArgument);
+  if (!is_token_list(value)) {
+    return Status::invalid_argument(
+        fmt::format("{}: expected a string or a list of token ids", name));
+  }
+  QUIRE_ASSIGN_OR_RETURN(prompt.token_ids, read_token_ids(reader, "prompt"));
+  prompt.echo = engine.tokenizer().decode(prompt.token_ids, /*skip_special_tokens=*/false);
+  return prompt;
+}
+
+Result<std::vector<AnsweredPrompt>> read_prompts(const JsonReader& fields, const Engine& engine) {
+  QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
+  const bool add_special_tokens = special.value_or(true);
+  const json::value* value = fields.find("prompt");
+  if (value == nullptr) {
+    return Status::invalid_argument("prompt: expected a string or a list, found nothing");
+  }
+  std::vector<AnsweredPrompt> prompts;
+  if (!value->is_array() || is_token_list(*value)) {
+    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt,
+                           read_prompt(*value, "prompt", add_special_tokens, engine));
+    prompts.push_back(std::move(prompt));
+    return prompts;
+  }
+  const json::array& list = value->get_array();
+  if (list.empty() || list.size() > kMaxPrompts) {
+    return Status::invalid_argument(
+        fmt::format("prompt: expected 1 to {} prompts, found {}", kMaxPrompts, list.size()));
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt, read_prompt(list[i], fmt::format("prompt[{}]", i),
+                                                              add_special_tokens, engine));
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+// `echo` with max_tokens 0 is how evaluation programs ask for the probabilities of a text alone.
+Status read_echo(const json::object& given, GenerationJob& job, bool& echo) {
+  const JsonReader fields(given, "request", StatusCode::kInvalidArgument);
+  QUIRE_ASSIGN_OR_RETURN(const auto wanted, fields.find_bool("echo"));
+  echo = wanted.value_or(false);
+  if (!echo) return {};
+  SamplingParams& params = job.options.params;
+  if (params.max_tokens == 0) {
+    params.max_tokens = 1;
+    job.drop_output = true;
+  }
+  if (params.logprobs) {
+    if (job.options.stream) {
+      return Status::unimplemented("echo: with logprobs it is not available in a stream");
+    }
+    params.prompt_logprobs = params.logprobs;
+  }
+  return {};
+}
+
+Status check_best_of(const JsonReader& fields, const SamplingParams& params) {
+  QUIRE_ASSIGN_OR_RETURN(const auto best_of, fields.find_int("best_of"));
+  if (!best_of || *best_of == params.n) return {};
+  return Status::unimplemented(fmt::format(
+      "best_of: {} is not supported, only the value of n, which is {}", *best_of, params.n));
+}
+
+Result<GenerationJob> read_job(const RequestBody& body, const Service& service,
+                               const Engine& engine, bool& echo) {
+  const JsonReader fields = body.reader();
+  GenerationJob job;
+  QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
+  QUIRE_RETURN_IF_ERROR(read_echo(body.object(), job, echo));
+  QUIRE_RETURN_IF_ERROR(check_best_of(fields, job.options.params));
+  QUIRE_RETURN_IF_ERROR(
+      job.options.params.validate(engine.info().vocab_size, service.max_logprobs()));
+  QUIRE_ASSIGN_OR_RETURN(job.prompts, read_prompts(fields, engine));
+  if (std::ssize(job.prompts) * job.options.params.n > kMaxOutputs) {
+    return Status::invalid_argument(
+        fmt::format("n: {} prompts with {} outputs each are more than {}", job.prompts.size(),
+                    job.options.params.n, kMaxOutputs));
+  }
+  for (AnsweredPrompt& prompt : job.prompts) {
+    QUIRE_RETURN_IF_ERROR(
+        truncate_prompt(prompt.token_ids, job.options, engine.info().max_model_len));
+    if (prompt.token_ids.empty()) {
+      return Status::invalid_argument("prompt: it has no tokens", "give a prompt of some text");
+    }
+    if (!echo) prompt.echo.clear();
+  }
+  if (job.options.return_sampling_params) {
+    job.sampling = sampling_report(body.object(), job.options.params, engine);
+  }
+  job.ignored_fields = body.ignored_fields();
+  return job;
+}
+
+class CompletionFormat final : public ChoiceFormat {
+ public:
+  CompletionFormat(const Engine& engine, const GenerationOptions& options, bool echo)
+      : tokenizer_(engine.tokenizer()),
+        logprobs_(options.params.logprobs.has_value()),
+        token_ids_(options.return_token_ids),
+        echo_(echo) {}
+
+  std::string_view id_prefix() const override { return "cmpl-"; }
+  std::string_view object() const override { return "text_completion"; }
+  std::string_view chunk_object() const override { return "text_completion"; }
+
+  json::object choice(const AnsweredPrompt& prompt, std::int64_t index,
+                      const AnsweredOutput& output,
+                      const std::vector<PositionLogprobs>& prompt_logprobs) const override {
+    json::object choice = {{"index", index},
+                           {"text", prompt.echo + output.text},
+                           {"logprobs", nullptr},
+                           {"finish_reason", output.finish_reason},
+                           {"stop_reason", output.stop_reason}};
+    if (logprobs_ && echo_) {
+      std::vector<PositionLogprobs> all = prompt_logprobs;
+      all.insert(all.end(), output.logprobs.begin(), output.logprobs.end());
+      choice["logprobs"] = completion_logprobs(tokenizer_, all, 0, prompt.token_ids.data());
+    } else if (logprobs_) {
+      choice["logprobs"] = completion_logprobs(tokenizer_, output.logprobs, 0);
+    }
+    if (token_ids_) {
+      choice["prompt_token_ids"] = json::array(prompt.token_ids.begin(), prompt.token_ids.end());
+      choice["token_ids"] = json::array(output.token_ids.begin(), output.token_ids.end());
+    }
+    return choice;
+  }
+
+  void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
+                           const AnsweredOutput& piece) const override {
+    fmt::format_to(std::back_inserter(out), R"({{"index":{},"text":)", index);
+    if (piece.first && !prompt.echo.empty()) {
+      out += json::serialize(json::string_view(prompt.echo + piece.text));
+    } else {
+      out += json::serialize(json::string_view(piece.text));
+    }
+    out += R"(,"logprobs":)";
+    out += logprobs_
+               ? json::serialize(completion_logprobs(tokenizer_, piece.logprobs, piece.text_offset))
+               : "null";
+    if (piece.finished) {
+      fmt::format_to(std::back_inserter(out), R"(,"finish_reason":"{}","stop_reason":{})",
+                     piece.finish_reason, json::serialize(piece.stop_reason));
+    } else {
+      out += R"(,"finish_reason":null)";
+    }
+    if (token_ids_) {
+      if (piece.first) {
+        out += R"(,"prompt_token_ids":)";
+        out += json::serialize(json::array(prompt.token_ids.begin(), prompt.token_ids.end()));
+      }
+      out += R"(,"token_ids":)";
+      out += json::serialize(json::array(piece.token_ids.begin(), piece.token_ids.end()));
+    }
+    out += '}';
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool logprobs_;
+  bool token_ids_;
+  bool echo_;
+};
+
+}  // namespace
+
+std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view body,
+                                                               const Service& service, bool& echo) {
+  auto parsed = RequestBody::parse(body, field_table(), service.config().strict_fields);
+  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
+  const auto& request = std::get<RequestBody>(parsed);
+  auto model = read_model_name(request, service);
+  if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
+  auto job = read_job(request, service, service.engine(), echo);
+  if (!job.ok()) return request_error(job.status(), service);
+  job->model = std::get<std::string>(std::move(model));
+  return *std::move(job);
+}
+
+std::vector<Route> completion_routes(Service& service) {
+  const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
+    bool echo = false;
+    auto job = parse_completion_request(exchange->request().body, service, echo);
+    if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
+    auto& parsed = std::get<GenerationJob>(job);
+    auto format = std::make_unique<CompletionFormat>(service.engine(), parsed.options, echo);
+    answer_generation(service, std::move(exchange), std::move(parsed), std::move(format));
+  };
+  std::vector<Route> routes;
+  routes.push_back({.method = "POST", .pattern = "/v1/completions", .handler = handle});
+  return routes;
+}
+
+}  // namespace quire

@@ -1,0 +1,245 @@
+#include "serve/protocols/openai/generation_answer.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "serve/protocols/openai/token_report.h"
+
+namespace quire {
+namespace {
+
+// Characters of UTF-8 text.
+std::int64_t count_characters(std::string_view text) {
+  return std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+json::value stop_reason(const RequestOutput& output) {
+  if (output.stop_string) return json::value(*output.stop_string);
+  if (output.stop_token_id) return json::value(*output.stop_token_id);
+  return nullptr;
+}
+
+Status ended_early(const RequestOutput& output) {
+  if (!output.error.ok()) return output.error;
+  return Status::unavailable("the request was ended before its answer was complete");
+}
+
+// Runs on the output thread but for its start; the fanout orders the calls.
+class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
+ public:
+  GenerationAnswer(Service& service, std::shared_ptr<Exchange> exchange, GenerationJob job,
+                   std::unique_ptr<const ChoiceFormat> format)
+      : service_(service),
+        exchange_(std::move(exchange)),
+        job_(std::move(job)),
+        format_(std::move(format)),
+        created_(std::time(nullptr)) {
+    const std::string& name =
+        job_.options.request_id ? *job_.options.request_id : exchange_->request().request_id;
+    id_ = std::string(format_->id_prefix()) + name;
+    const auto n = static_cast<std::size_t>(job_.options.params.n);
+    outputs_.resize(job_.prompts.size() * n);
+    prompt_logprobs_.resize(job_.prompts.size());
+    num_unfinished_ = outputs_.size();
+  }
+
+  void start() {
+    std::vector<GenerateRequest> requests;
+    for (const AnsweredPrompt& prompt : job_.prompts) {
+      requests.push_back({.prompt_token_ids = prompt.token_ids,
+                          .params = job_.options.params,
+                          .priority = job_.options.priority});
+    }
+    auto self = shared_from_this();
+    auto fanout = Fanout::submit(
+        service_, id_, std::move(requests),
+        [self](std::size_t prompt, const RequestOutput& output) { self->take(prompt, output); });
+    if (!fanout.ok()) return respond_error(*exchange_, request_error(fanout.status(), service_));
+    fanout_ = *fanout;
+    exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
+    if (job_.options.stream) begin_stream();
+    (*fanout)->open();
+  }
+
+ private:
+  void begin_stream() {
+    HttpResponse head;
+    head.content_type = "text/event-stream; charset=utf-8";
+    head.headers = {{"Cache-Control", "no-cache"}};
+    add_ignored_fields(head);
+    exchange_->start_stream(std::move(head));
+    chunk_head_ = fmt::format(R"(data: {{"id":{},"object":"{}","created":{},"model":{},)",
+                              json::serialize(json::string_view(id_)), format_->chunk_object(),
+                              created_, json::serialize(json::string_view(job_.model)));
+    if (!job_.sampling.is_null()) {
+      sampling_text_ = fmt::format(R"("sampling_params":{},)", json::serialize(job_.sampling));
+    }
+  }
+
+  void take(std::size_t prompt, const RequestOutput& output) {
+    if (failed_) return;
+    const bool aborted = output.finish_reason == FinishReason::kAbort;
+    if (output.finished && (!output.error.ok() || aborted)) return fail(ended_early(output));
+    AnsweredOutput& target = outputs_[prompt * num_per_prompt() + index_of(output)];
+    AnsweredOutput piece = read(output, target);
+    if (!output.prompt_logprobs.empty()) prompt_logprobs_[prompt] = output.prompt_logprobs;
+    usage_.completion_tokens += job_.drop_output ? 0 : std::ssize(output.token_ids);
+    if (output.request_finished) {
+      usage_.prompt_tokens += output.num_prompt_tokens;
+      usage_.cached_tokens += output.num_cached_tokens;
+    }
+    if (output.finished) --num_unfinished_;
+    if (job_.options.stream) {
+      stream(prompt, output, piece, target);
+    } else {
+      collect(target, std::move(piece));
+      if (num_unfinished_ == 0) respond();
+    }
+  }
+
+  AnsweredOutput read(const RequestOutput& output, const AnsweredOutput& before) const {
+    AnsweredOutput piece;
+    piece.first = before.first;
+    piece.text_offset = before.text_offset;
+    piece.finished = output.finished;
+    if (output.finished) {
+      piece.finish_reason = job_.drop_output ? "length" : finish_reason_name(*output.finish_reason);
+      piece.stop_reason = job_.drop_output ? nullptr : stop_reason(output);
+    }
+    if (job_.drop_output) return piece;
+    piece.text = output.text;
+    piece.token_ids = output.token_ids;
+    if (job_.options.params.logprobs) piece.logprobs = output.logprobs;
+    return piece;
+  }
+
+  static void collect(AnsweredOutput& target, AnsweredOutput piece) {
+    target.text += piece.text;
+    target.token_ids.insert(target.token_ids.end(), piece.token_ids.begin(), piece.token_ids.end());
+    std::ranges::move(piece.logprobs, std::back_inserter(target.logprobs));
+    target.finished = piece.finished;
+    target.finish_reason = std::move(piece.finish_reason);
+    target.stop_reason = std::move(piece.stop_reason);
+  }
+
+  // A piece without text waits for its character to be complete, unless something else is to be
+  // told of it.
+  void stream(std::size_t prompt, const RequestOutput& output, const AnsweredOutput& piece,
+              AnsweredOutput& state) {
+    const bool tells = !piece.text.empty() || piece.finished || !piece.logprobs.empty() ||
+                       (job_.options.return_token_ids && !piece.token_ids.empty());
+    if (tells) {
+      text_.clear();
+      text_ += chunk_head_;
+      text_ += std::exchange(sampling_text_, {});
+      text_ += R"("choices":[)";
+      const auto index = static_cast<std::int64_t>(prompt * num_per_prompt() + index_of(output));
+      format_->append_chunk_choice(text_, job_.prompts[prompt], index, piece);
+      text_ += ']';
+      append_chunk_usage();
+      text_ += "}\n\n";
+      state.first = false;
+      if (job_.options.params.logprobs) state.text_offset += count_characters(piece.text);
+    }
+    if (num_unfinished_ == 0) {
+      if (job_.options.include_usage) {
+        text_ += fmt::format(R"({}"choices":[],"usage":{}}})", chunk_head_,
+                             json::serialize(usage_.to_json()));
+        text_ += "\n\n";
+      }
+      text_ += "data: [DONE]\n\n";
+    }
+    if (tells || num_unfinished_ == 0) exchange_->write(text_);
+    if (num_unfinished_ == 0) exchange_->finish();
+  }
+
+  void append_chunk_usage() {
+    if (job_.options.continuous_usage) {
+      TokenUsage so_far = usage_;
+      so_far.prompt_tokens = 0;
+      for (const AnsweredPrompt& each : job_.prompts) {
+        so_far.prompt_tokens += std::ssize(each.token_ids);
+      }
+      text_ += fmt::format(R"(,"usage":{})", json::serialize(so_far.to_json()));
+    } else if (job_.options.include_usage) {
+      text_ += R"(,"usage":null)";
+    }
+  }
+
+  void respond() {
+    json::array choices;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const std::size_t prompt = i / num_per_prompt();
+      choices.push_back(format_->choice(job_.prompts[prompt], static_cast<std::int64_t>(i),
+                                        outputs_[i], prompt_logprobs_[prompt]));
+    }
+    json::object body = {
+        {"id", id_},           {"object", format_->object()},   {"created", created_},
+        {"model", job_.model}, {"choices", std::move(choices)}, {"usage", usage_.to_json()}};
+    if (!job_.sampling.is_null()) body["sampling_params"] = job_.sampling;
+    if (job_.options.return_prompt_logprobs && job_.prompts.size() == 1) {
+      body["prompt_logprobs"] = prompt_logprob_report(
+          service_.engine().tokenizer(), job_.prompts[0].token_ids, prompt_logprobs_[0]);
+    }
+    HttpResponse response;
+    response.body = json::serialize(body);
+    add_ignored_fields(response);
+    exchange_->respond(std::move(response));
+  }
+
+  // The answer cannot be completed: an error in its place, or in the middle of the stream.
+  void fail(const Status& status) {
+    failed_ = true;
+    const ApiError error = request_error(status, service_);
+    if (job_.options.stream) {
+      exchange_->write(
+          fmt::format("data: {}\n\ndata: [DONE]\n\n", json::serialize(error_body(error))));
+      exchange_->finish();
+    } else {
+      respond_error(*exchange_, error);
+    }
+    for (auto& each : outputs_) each = {};
+  }
+
+  void add_ignored_fields(HttpResponse& response) const {
+    if (!job_.ignored_fields.empty()) {
+      response.headers.push_back({"X-Ignored-Fields", job_.ignored_fields});
+    }
+  }
+
+  std::size_t num_per_prompt() const { return static_cast<std::size_t>(job_.options.params.n); }
+  static std::size_t index_of(const RequestOutput& output) {
+    return static_cast<std::size_t>(output.index);
+  }
+
+  Service& service_;
+  std::shared_ptr<Exchange> exchange_;
+  GenerationJob job_;
+  std::unique_ptr<const ChoiceFormat> format_;
+  std::int64_t created_;
+  std::string id_;
+  std::shared_ptr<Fanout> fanout_;
+  std::vector<AnsweredOutput> outputs_;  // of prompt 0, then of prompt 1, ...
+  std::vector<std::vector<PositionLogprobs>> prompt_logprobs_;
+  std::size_t num_unfinished_ = 0;
+  TokenUsage usage_;
+  bool failed_ = false;
+  std::string chunk_head_;     // of every chunk of a stream, up to "choices"
+  std::string sampling_text_;  // goes with the first chunk
+  std::string text_;           // reused from chunk to chunk
+};
+
+}  // namespace
+
+void answer_generation(Service& service, std::shared_ptr<Exchange> exchange, GenerationJob job,
+                       std::unique_ptr<const ChoiceFormat> format) {
+  std::make_shared<GenerationAnswer>(service, std::move(exchange), std::move(job),
+                                     std::move(format))
+      ->start();
+}
+
+}  // namespace quire

@@ -1,0 +1,66 @@
+// The answer to a request for text: collects or streams the outputs of its prompts. How a choice
+// looks is the format's business, completions' or chat completions'.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "serve/http/exchange.h"
+#include "serve/protocols/openai/fanout.h"
+#include "serve/protocols/openai/generation_options.h"
+#include "serve/service.h"
+
+namespace quire {
+
+// One prompt as it was submitted.
+struct AnsweredPrompt {
+  std::vector<TokenId> token_ids;
+  std::string echo;  // text that goes before the output, where the request asks for it
+};
+
+// One output, as a whole or as the piece of it that came last.
+struct AnsweredOutput {
+  std::string text;
+  std::vector<TokenId> token_ids;
+  std::vector<PositionLogprobs> logprobs;
+  bool finished = false;
+  std::string finish_reason;     // when finished
+  json::value stop_reason;       // the stop string or token id, else null
+  std::int64_t text_offset = 0;  // characters of the text before this piece
+  bool first = true;             // the output's first piece
+};
+
+class ChoiceFormat {
+ public:
+  virtual ~ChoiceFormat() = default;
+
+  virtual std::string_view id_prefix() const = 0;     // "cmpl-"
+  virtual std::string_view object() const = 0;        // "text_completion"
+  virtual std::string_view chunk_object() const = 0;  // of a stream
+  // An element of "choices". `prompt_logprobs` are those of the whole answer's prompt.
+  virtual json::object choice(const AnsweredPrompt& prompt, std::int64_t index,
+                              const AnsweredOutput& output,
+                              const std::vector<PositionLogprobs>& prompt_logprobs) const = 0;
+  // Appends the JSON text of an element of "choices" of a chunk.
+  virtual void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt,
+                                   std::int64_t index, const AnsweredOutput& piece) const = 0;
+};
+
+struct GenerationJob {
+  GenerationOptions options;
+  std::vector<AnsweredPrompt> prompts;
+  bool drop_output = false;    // only the prompt is wanted (echo with no tokens)
+  json::value sampling;        // the report of sampling parameters, or null
+  std::string ignored_fields;  // for the header; may be empty
+  std::string model;           // as the request names it
+};
+
+// Submits the job and answers on `exchange`, now and as its outputs come.
+void answer_generation(Service& service, std::shared_ptr<Exchange> exchange, GenerationJob job,
+                       std::unique_ptr<const ChoiceFormat> format);
+
+}  // namespace quire

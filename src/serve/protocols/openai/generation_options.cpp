@@ -1,0 +1,132 @@
+#include "serve/protocols/openai/generation_options.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "serve/http/gate.h"
+#include "serve/protocols/sampling_fields.h"
+
+namespace quire {
+namespace {
+
+bool is_one(const json::value& value) {
+  return value.is_number() && value.to_number<double>() == 1.0;
+}
+bool is_text_format(const json::value& value) {
+  if (says_nothing(value)) return true;
+  if (!value.is_object()) return false;
+  const json::value* type = value.get_object().if_contains("type");
+  return type != nullptr && type->is_string() && type->get_string() == "text";
+}
+bool is_default_tier(const json::value& value) {
+  return value.is_string() && (value.get_string() == "auto" || value.get_string() == "default");
+}
+
+template <typename T>
+Status take(Result<std::optional<T>> found, T& target) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, std::move(found));
+  if (value) target = *value;
+  return {};
+}
+
+Status read_stream_options(const JsonReader& fields, GenerationOptions& options) {
+  const json::value* value = fields.find("stream_options");
+  if (value == nullptr) return {};
+  if (!value->is_object()) return fields.type_error("stream_options", "an object");
+  if (!options.stream) {
+    return Status::invalid_argument("stream_options: only allowed with \"stream\": true");
+  }
+  const JsonReader reader(value->get_object(), "stream_options", StatusCode::kInvalidArgument);
+  QUIRE_RETURN_IF_ERROR(take(reader.find_bool("include_usage"), options.include_usage));
+  QUIRE_RETURN_IF_ERROR(take(reader.find_bool("continuous_usage_stats"), options.continuous_usage));
+  return {};
+}
+
+}  // namespace
+
+const std::array<UnsupportedField, 16> kUnsupportedGenerationFields = {{
+    {"response_format", is_text_format},
+    {"structured_outputs", says_nothing},
+    {"guided_json", says_nothing},
+    {"guided_regex", says_nothing},
+    {"guided_choice", says_nothing},
+    {"guided_grammar", says_nothing},
+    {"use_beam_search", says_nothing},
+    {"length_penalty", is_one},
+    {"cache_salt", says_nothing},
+    {"logits_processors", says_nothing},
+    {"prompt_embeds", says_nothing},
+    {"kv_transfer_params", says_nothing},
+    {"spaces_between_special_tokens",
+     [](const json::value& value) { return value.is_bool() && value.get_bool(); }},
+    {"early_stopping", says_nothing},
+    {"service_tier", is_default_tier},
+    {"mm_processor_kwargs", says_nothing},
+}};
+
+Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine) {
+  GenerationOptions options;
+  options.params = engine.default_sampling_params();
+  QUIRE_RETURN_IF_ERROR(read_sampling_fields(fields, options.params));
+  options.max_tokens_given = fields.contains("max_tokens") ||
+                             std::ranges::find(engine.generation_config_fields(), "max_tokens") !=
+                                 engine.generation_config_fields().end();
+  options.return_prompt_logprobs = fields.contains("prompt_logprobs");
+  QUIRE_RETURN_IF_ERROR(take(fields.find_bool("stream"), options.stream));
+  QUIRE_RETURN_IF_ERROR(read_stream_options(fields, options));
+  QUIRE_RETURN_IF_ERROR(take(fields.find_bool("return_token_ids"), options.return_token_ids));
+  QUIRE_RETURN_IF_ERROR(
+      take(fields.find_bool("return_sampling_params"), options.return_sampling_params));
+  if (options.stream && options.return_prompt_logprobs) {
+    return Status::unimplemented("prompt_logprobs: not available with \"stream\": true");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
+  if (priority && (*priority < std::numeric_limits<std::int32_t>::min() ||
+                   *priority > std::numeric_limits<std::int32_t>::max())) {
+    return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
+  }
+  options.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(options.truncate_prompt_tokens, fields.find_int("truncate_prompt_tokens"));
+  QUIRE_ASSIGN_OR_RETURN(options.request_id, fields.find_string("request_id"));
+  if (options.request_id && !valid_request_id(*options.request_id)) {
+    return Status::invalid_argument(
+        "request_id: expected 1 to 128 letters, digits, and any of . _ : -");
+  }
+  return options;
+}
+
+json::object sampling_report(const json::object& request, const SamplingParams& params,
+                             const Engine& engine) {
+  json::object report;
+  const auto configured = engine.generation_config_fields();
+  for (const SamplingField& field : sampling_fields()) {
+    const json::value* given = request.if_contains(field.name);
+    const bool from_request = given != nullptr && !given->is_null();
+    const bool from_config = std::ranges::find(configured, field.name) != configured.end();
+    report[field.name] = {{"value", field.show(params)},
+                          {"source", from_request  ? "request"
+                                     : from_config ? "generation_config"
+                                                   : "default"}};
+  }
+  return report;
+}
+
+Status truncate_prompt(std::vector<TokenId>& prompt, const GenerationOptions& options,
+                       std::int64_t max_model_len) {
+  if (!options.truncate_prompt_tokens) return {};
+  std::int64_t keep = *options.truncate_prompt_tokens;
+  if (keep < -1 || keep == 0 || keep > max_model_len) {
+    return Status::invalid_argument(fmt::format(
+        "truncate_prompt_tokens: {} is not -1 or a number from 1 to {}", keep, max_model_len));
+  }
+  if (keep == -1) {
+    const std::int64_t room = options.max_tokens_given ? options.params.max_tokens : 1;
+    keep = std::max<std::int64_t>(1, max_model_len - room);
+  }
+  if (std::ssize(prompt) > keep) prompt.erase(prompt.begin(), prompt.end() - keep);
+  return {};
+}
+
+}  // namespace quire

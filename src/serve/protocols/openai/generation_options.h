@@ -1,0 +1,60 @@
+// What completions and chat completions have in common: how to sample, how to answer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "engine/api.h"
+#include "serve/protocols/openai/request_body.h"
+
+namespace quire {
+
+struct GenerationOptions {
+  SamplingParams params;
+  bool max_tokens_given = false;  // by the request or generation_config.json
+  bool stream = false;
+  bool include_usage = false;           // a last chunk with the usage
+  bool continuous_usage = false;        // and the usage so far in every chunk
+  bool return_token_ids = false;        // vLLM's: token ids beside the text
+  bool return_sampling_params = false;  // the values in effect, and where each comes from
+  bool return_prompt_logprobs = false;
+  std::int32_t priority = 0;
+  std::optional<std::int64_t> truncate_prompt_tokens;  // keep the last so many; -1: what fits
+  std::optional<std::string> request_id;
+};
+
+// The names that read_generation_options takes, sampling fields included.
+inline constexpr std::array<std::string_view, 34> kGenerationFields = {
+    "model", "stream", "stream_options", "return_token_ids", "return_sampling_params", "priority",
+    "truncate_prompt_tokens", "request_id",
+    // Sampling.
+    "n", "presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p",
+    "top_k", "min_p", "seed", "stop", "stop_token_ids", "bad_words", "include_stop_str_in_output",
+    "ignore_eos", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs", "skip_special_tokens",
+    "logit_bias", "allowed_token_ids",
+    // Without effect on the answer, by their definition.
+    "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"};
+
+// Known to vLLM or OpenAI for both kinds of request, and not supported.
+extern const std::array<UnsupportedField, 16> kUnsupportedGenerationFields;
+
+// Reads the fields above from `fields`. Sampling values start from the engine's defaults. Errors
+// (kInvalidArgument, kUnimplemented) start with the name of the field.
+Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine);
+
+// {"temperature": {"value": 0.2, "source": "request"}, ...} for every sampling parameter; sources
+// are request, generation_config and default.
+json::object sampling_report(const json::object& request, const SamplingParams& params,
+                             const Engine& engine);
+
+// Cuts a prompt as `truncate_prompt_tokens` says. kInvalidArgument for a number out of range.
+Status truncate_prompt(std::vector<TokenId>& prompt, const GenerationOptions& options,
+                       std::int64_t max_model_len);
+
+}  // namespace quire

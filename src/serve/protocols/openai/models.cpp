@@ -1,0 +1,59 @@
+#include "serve/protocols/openai/models.h"
+
+#include <fmt/format.h>
+
+#include "serve/protocols/openai/request_body.h"
+
+namespace quire {
+namespace {
+
+json::object model_object(const std::string& name, const Service& service) {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", service.config().created},
+          {"owned_by", "quire"},
+          {"root", service.engine().info().model_name},
+          {"parent", nullptr},
+          {"max_model_len", service.engine().info().max_model_len}};
+}
+
+void list_models(const Service& service, Exchange& exchange) {
+  json::array models;
+  for (const std::string& name : service.config().served_model_names) {
+    models.push_back(model_object(name, service));
+  }
+  exchange.respond(
+      {.body = json::serialize(json::object{{"object", "list"}, {"data", std::move(models)}})});
+}
+
+void show_model(const Service& service, Exchange& exchange) {
+  const std::string_view name = exchange.request().path_param("model");
+  if (name.empty() || !service.serves(name)) {
+    ApiError error;
+    error.status = 404;
+    error.type = "not_found_error";
+    error.param = "model";
+    error.code = "model_not_found";
+    error.message = fmt::format("The model `{}` does not exist", name.substr(0, 200));
+    return respond_error(exchange, error);
+  }
+  exchange.respond({.body = json::serialize(model_object(std::string(name), service))});
+}
+
+}  // namespace
+
+std::vector<Route> model_routes(Service& service) {
+  std::vector<Route> routes;
+  routes.push_back(
+      {.method = "GET",
+       .pattern = "/v1/models",
+       .handler = [&service](const auto& exchange) { list_models(service, *exchange); },
+       .inline_handler = true});
+  routes.push_back({.method = "GET",
+                    .pattern = "/v1/models/{model}",
+                    .handler = [&service](const auto& exchange) { show_model(service, *exchange); },
+                    .inline_handler = true});
+  return routes;
+}
+
+}  // namespace quire

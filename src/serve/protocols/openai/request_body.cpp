@@ -1,0 +1,134 @@
+#include "serve/protocols/openai/request_body.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "serve/protocols/unique_keys.h"
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kMaxShownFields = 20;
+constexpr std::size_t kMaxShownName = 64;
+
+// A client's name of a field as it may stand in a header.
+std::string shown_name(std::string_view name) {
+  std::string out;
+  for (const char c : name.substr(0, kMaxShownName)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || c == '.';
+    out.push_back(plain ? c : '?');
+  }
+  return out;
+}
+
+ApiError bad_request(std::string message, std::optional<std::string> param = {},
+                     std::optional<std::string> code = {}) {
+  ApiError error;
+  error.message = std::move(message);
+  error.param = std::move(param);
+  error.code = std::move(code);
+  return error;
+}
+
+// The name at the start of a message: "top_p" of "request: top_p: expected ...".
+std::optional<std::string> named_field(std::string_view message) {
+  constexpr std::string_view kWhere = "request: ";
+  if (message.starts_with(kWhere)) message.remove_prefix(kWhere.size());
+  const std::size_t end = message.find(": ");
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view name = message.substr(0, end);
+  const bool plain = std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '[' || c == ']' ||
+           c == '.';
+  });
+  if (name.empty() || !plain) return std::nullopt;
+  return std::string(name);
+}
+
+}  // namespace
+
+std::variant<RequestBody, ApiError> RequestBody::parse(std::string_view text,
+                                                       const FieldTable& table, bool strict) {
+  auto value = parse_json(text, "request");
+  if (!value.ok()) return bad_request(value.status().to_string());
+  if (!value->is_object()) {
+    return bad_request(
+        fmt::format("request: expected a JSON object, found {}", json_kind_name(*value)));
+  }
+  if (const auto twice = find_duplicate_key(text)) {
+    return bad_request(
+        fmt::format("request: the key \"{}\" stands there twice", shown_name(*twice)),
+        shown_name(*twice));
+  }
+  RequestBody body;
+  body.object_ = std::move(value->get_object());
+  for (const auto& field : body.object_) {
+    const std::string_view name = field.key();
+    if (std::ranges::find(table.known, name) != table.known.end()) continue;
+    const auto unsupported = std::ranges::find(table.unsupported, name, &UnsupportedField::name);
+    if (unsupported == table.unsupported.end()) {
+      body.ignored_.push_back(shown_name(name));
+    } else if (!field.value().is_null() && !unsupported->harmless(field.value())) {
+      return bad_request(
+          fmt::format("{}: this value is not supported by this server; leave the field out", name),
+          std::string(name), "unsupported_parameter");
+    }
+  }
+  if (strict && !body.ignored_.empty()) {
+    const std::string name = body.ignored_.front();
+    return bad_request(fmt::format("{}: there is no such field", name), name, "unknown_parameter");
+  }
+  return body;
+}
+
+std::string RequestBody::ignored_fields() const {
+  const std::size_t count = std::min(ignored_.size(), kMaxShownFields);
+  std::string text = fmt::format(
+      "{}",
+      fmt::join(ignored_.begin(), ignored_.begin() + static_cast<std::ptrdiff_t>(count), ", "));
+  if (count < ignored_.size()) text += fmt::format(", and {} more", ignored_.size() - count);
+  return text;
+}
+
+ApiError request_error(const Status& status, const Service& service) {
+  ApiError error = to_api_error(status, named_field(status.message()));
+  if (error.status == 429) {
+    error.headers.push_back({"Retry-After", std::to_string(service.retry_after_seconds())});
+  }
+  return error;
+}
+
+std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
+                                                    const Service& service) {
+  auto name = body.reader().find_string("model");
+  if (!name.ok()) return request_error(name.status(), service);
+  const std::string model = name->value_or("");
+  if (model.empty()) return service.model_name();
+  if (service.serves(model)) return model;
+  ApiError error;
+  error.status = 404;
+  error.message =
+      fmt::format("The model `{}` does not exist; this server has {}", model.substr(0, 200),
+                  fmt::join(service.config().served_model_names, ", "));
+  error.type = "not_found_error";
+  error.param = "model";
+  error.code = "model_not_found";
+  return error;
+}
+
+void respond_error(Exchange& exchange, const ApiError& error) {
+  exchange.respond(error_response(error));
+}
+
+bool says_nothing(const json::value& value) {
+  return value.is_null() || (value.is_bool() && !value.get_bool()) ||
+         (value.is_string() && value.get_string().empty()) ||
+         (value.is_array() && value.get_array().empty()) ||
+         (value.is_object() && value.get_object().empty());
+}
+
+}  // namespace quire

@@ -1,0 +1,62 @@
+// A request's body: a JSON object whose fields are known, known but not supported here, or unknown.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "serve/http/exchange.h"
+#include "serve/protocols/openai/api_error.h"
+#include "serve/service.h"
+
+namespace quire {
+
+// A field of OpenAI's or vLLM's that has no effect here. A value that would have none there either
+// (an empty list of tools) is accepted.
+struct UnsupportedField {
+  std::string_view name;
+  bool (*harmless)(const json::value& value);
+};
+
+struct FieldTable {
+  std::span<const std::string_view> known;
+  std::span<const UnsupportedField> unsupported;
+};
+
+class RequestBody {
+ public:
+  // Parses and checks the names. An error for invalid JSON (also duplicate keys and invalid UTF-8),
+  // no object, an unsupported field, and with `strict` an unknown one.
+  static std::variant<RequestBody, ApiError> parse(std::string_view text, const FieldTable& table,
+                                                   bool strict);
+
+  JsonReader reader() const { return JsonReader(object_, "request", StatusCode::kInvalidArgument); }
+  const json::object& object() const { return object_; }
+  // Unknown fields, for the header X-Ignored-Fields; empty where there are none.
+  std::string ignored_fields() const;
+
+ private:
+  json::object object_;
+  std::vector<std::string> ignored_;
+};
+
+// The error for a status, with the field that its message starts with ("request: top_p: ...") as
+// its param, and Retry-After where the queue is full.
+ApiError request_error(const Status& status, const Service& service);
+
+// The model that a request names, or where it names none the server's. 404 for another one.
+std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
+                                                    const Service& service);
+
+// Answers with the error.
+void respond_error(Exchange& exchange, const ApiError& error);
+
+// Whether a value says nothing: null, false, "", [], {}.
+bool says_nothing(const json::value& value);
+
+}  // namespace quire

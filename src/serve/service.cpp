@@ -1,0 +1,120 @@
+#include "serve/service.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace quire {
+namespace {
+
+double milliseconds(Duration duration) {
+  return std::round(to_seconds(duration) * 1e5) / 100;  // two decimals
+}
+
+// "stop", "length", "abort" or "error".
+std::string_view finish_name(const RequestOutput& output) {
+  return output.finish_reason ? finish_reason_name(*output.finish_reason) : "error";
+}
+
+}  // namespace
+
+// The account of one request while it runs. Output thread only.
+struct Service::Account {
+  std::string external_id;
+  bool embed = false;
+  std::int64_t output_tokens = 0;
+  std::vector<Instant> last_token;  // of each output
+};
+
+Service::Service(Engine& engine, ServiceConfig config, std::shared_ptr<const StepMeter> steps)
+    : engine_(engine),
+      config_(std::move(config)),
+      metrics_(engine, config_.served_model_names.front(), std::move(steps)),
+      last_change_(engine.now()) {}
+
+bool Service::serves(std::string_view model) const {
+  return model.empty() ||
+         std::ranges::find(config_.served_model_names, model) != config_.served_model_names.end();
+}
+
+Result<RequestId> Service::submit(std::string external_id, GenerateRequest request,
+                                  OutputSink sink) {
+  if (draining_) {
+    return Status::unavailable("the server is shutting down", "send the request to another one");
+  }
+  auto account = std::make_shared<Account>();
+  account->external_id = std::move(external_id);
+  account->embed = request.embed;
+  account->last_token.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
+  ++num_in_flight_;
+  auto observed = [this, account, forward = std::move(sink)](const RequestOutput& output) {
+    take_account(*account, output);
+    forward(output);
+    if (output.request_finished) --num_in_flight_;
+  };
+  auto id = engine_.submit(std::move(request), std::move(observed));
+  if (!id.ok()) --num_in_flight_;
+  return id;
+}
+
+void Service::take_account(Account& account, const RequestOutput& output) {
+  const Instant now = engine_.now();
+  account.output_tokens += std::ssize(output.token_ids);
+  Instant& last = account.last_token.at(static_cast<std::size_t>(output.index));
+  if (!output.token_ids.empty()) {
+    if (last != Instant::zero()) metrics_.record_inter_token(now - last);
+    last = now;
+  }
+  if (output.finished) metrics_.record_output(finish_name(output), output.num_output_tokens);
+  if (!output.request_finished) return;
+
+  drain_rate_.record(now);
+  metrics_.record_request(output);
+  if (!config_.log_requests) return;
+  const RequestMetrics& times = output.metrics;
+  json::object fields = {{"id", account.external_id},
+                         {"prompt_tokens", output.num_prompt_tokens},
+                         {"cached_tokens", output.num_cached_tokens},
+                         {"output_tokens", account.output_tokens}};
+  if (times.first_token) {
+    fields["ttft_ms"] = milliseconds(*times.first_token - times.arrival);
+    if (times.finished && output.num_output_tokens > 1) {
+      fields["tpot_ms"] =
+          milliseconds((*times.finished - *times.first_token) / (output.num_output_tokens - 1));
+    }
+  }
+  if (times.num_preemptions > 0) fields["preemptions"] = times.num_preemptions;
+  fields["finish"] = finish_name(output);
+  if (!output.error.ok()) fields["error"] = output.error.message();
+  log_event(account.embed ? "embedding" : "request", fields);
+}
+
+std::int64_t Service::retry_after_seconds() const {
+  constexpr std::int64_t kMaxSeconds = 3600;
+  const auto rate = drain_rate_.per_second(engine_.now());
+  if (!rate || *rate <= 0) return 1;
+  const auto waiting = static_cast<double>(engine_.observe().num_waiting + 1);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(waiting / *rate)), 1,
+                                  kMaxSeconds);
+}
+
+Status Service::check_heartbeat() {
+  const EngineHeartbeat beat = engine_.heartbeat();
+  if (!beat.failure.ok()) return beat.failure;
+  const Instant now = engine_.now();
+  const std::lock_guard lock(heartbeat_mutex_);
+  if (!beat.busy || beat.progress != last_progress_) {
+    last_progress_ = beat.progress;
+    last_change_ = now;
+    return {};
+  }
+  if (now - last_change_ < config_.heartbeat_timeout) return {};
+  return Status::unavailable(fmt::format("the engine has shown no sign of life for {:.0f} s",
+                                         to_seconds(now - last_change_)));
+}
+
+}  // namespace quire
