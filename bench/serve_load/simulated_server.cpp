@@ -27,11 +27,11 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
   Service& service = *server->service_;
   HttpServer& http = *server->http_;
   Router router;
-  router.add(operation_routes(service, "simulated", [&http] { return http.stats(); }));
-  router.add(model_routes(service));
-  router.add(completion_routes(service));
-  router.add(chat_completion_routes(service));
-  router.add(tokenization_routes(service));
+  router.add_all(operation_routes(service, "simulated", [&http] { return http.stats(); }));
+  router.add_all(model_routes(service));
+  router.add_all(completion_routes(service));
+  router.add_all(chat_completion_routes(service));
+  router.add_all(tokenization_routes(service));
   server->io_thread_ = std::thread([&http, all = std::move(router)] { http.run(all); });
   ::pthread_setname_np(server->io_thread_.native_handle(), "quire-io");
   return server;

@@ -13,6 +13,7 @@
 
 #include "apps/commands.h"
 #include "apps/suggest.h"
+#include "apps/vllm_flags.h"
 #include "base/log.h"
 
 namespace quire {
@@ -70,6 +71,16 @@ Status run_command(const Command& command) {
       fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
 }
 
+// The command line as CLI11 takes it: from the last argument to the first.
+std::vector<std::string> reversed_arguments(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (!arguments.empty() && arguments.front() == "serve") {
+    arguments = normalize_vllm_arguments(std::move(arguments));
+  }
+  std::ranges::reverse(arguments);
+  return arguments;
+}
+
 // Prints an error; the process's exit code.
 int report(const Status& status) {
   if (!status.ok() && status.code() != StatusCode::kCancelled) {
@@ -93,6 +104,7 @@ int run(int argc, char** argv) {
   add(app, "generate", "Generate text: one prompt, one chat question, or a file of them",
       add_generate);
   add(app, "serve", "Serve a model over HTTP: an OpenAI-compatible API", add_serve);
+  add(app, "chat", "Chat in a terminal, with a model here or with a server", add_chat);
   add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
   add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
       add_tokenize);
@@ -107,7 +119,7 @@ int run(int argc, char** argv) {
   add(*bench, "limits", "What the machine can do at most", add_bench_limits);
 
   try {
-    app.parse(argc, argv);
+    app.parse(reversed_arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(usage_error(app, error));

@@ -1,0 +1,198 @@
+#include "apps/chat/remote.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "apps/chat/sse_parser.h"
+#include "weights/printable.h"
+
+namespace quire {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxModelListBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Status malformed(std::string_view what) {
+  return Status::unavailable(
+      fmt::format("the server's stream is not one of chat completions: {}", printable(what)),
+      "is this an OpenAI-compatible server?");
+}
+
+// Gathers an answer from the chunks of its stream.
+class AnswerStream {
+ public:
+  explicit AnswerStream(const ChatBackend::OnText& on_text) : on_text_(on_text) {}
+
+  Status add(const SseEvent& event) {
+    if (done_) return {};
+    if (event.data == "[DONE]") {
+      done_ = true;
+      return {};
+    }
+    const auto chunk = parse_json(event.data, "chunk");
+    if (!chunk.ok() || !chunk->is_object()) return malformed(event.data);
+    const JsonReader reader(chunk->get_object(), "chunk", StatusCode::kUnavailable);
+    if (const json::value* error = reader.find("error")) return stream_error(*error);
+    QUIRE_RETURN_IF_ERROR(take_usage(reader));
+    const json::value* choices = reader.find("choices");
+    if (choices == nullptr || !choices->is_array()) return malformed(event.data);
+    if (choices->get_array().empty()) return {};  // usage comes so
+    const json::value& choice = choices->get_array()[0];
+    return choice.is_object() ? take_choice(choice.get_object()) : malformed(event.data);
+  }
+
+  bool complete() const { return done_ || finished_; }
+
+  ChatAnswer finish(Clock::time_point asked, bool stopped) {
+    if (stopped) answer_.end = ChatAnswer::End::kStopped;
+    if (first_) answer_.ttft_s = seconds(*first_ - asked);
+    const auto tokens = answer_.num_output_tokens.value_or(0);
+    if (tokens > 1 && last_ > *first_) {
+      answer_.tokens_per_s = static_cast<double>(tokens - 1) / seconds(last_ - *first_);
+    }
+    return std::move(answer_);
+  }
+
+ private:
+  static Status stream_error(const json::value& error) {
+    const json::value* message =
+        error.is_object() ? error.get_object().if_contains("message") : &error;
+    const std::string text = message != nullptr && message->is_string()
+                                 ? std::string(message->get_string())
+                                 : json::serialize(error);
+    return Status::unavailable("the server broke off: " + printable(text, 1000));
+  }
+
+  Status take_usage(const JsonReader& chunk) {
+    if (!chunk.contains("usage")) return {};
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader usage, chunk.get_object("usage"));
+    QUIRE_ASSIGN_OR_RETURN(answer_.num_prompt_tokens, usage.find_int("prompt_tokens"));
+    QUIRE_ASSIGN_OR_RETURN(answer_.num_output_tokens, usage.find_int("completion_tokens"));
+    return {};
+  }
+
+  Status take_choice(const json::object& object) {
+    const JsonReader choice(object, "choice", StatusCode::kUnavailable);
+    QUIRE_ASSIGN_OR_RETURN(const auto reason, choice.find_string("finish_reason"));
+    if (reason) {
+      finished_ = true;
+      if (*reason == "length") answer_.end = ChatAnswer::End::kLength;
+    }
+    if (!choice.contains("delta")) return {};
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader delta, choice.get_object("delta"));
+    const json::value* calls = delta.find("tool_calls");
+    if (calls != nullptr && !(calls->is_array() && calls->get_array().empty())) {
+      return Status::unimplemented("the answer calls a tool; a chat has none to run");
+    }
+    QUIRE_ASSIGN_OR_RETURN(const auto content, delta.find_string("content"));
+    if (!content || content->empty()) return {};
+    if (answer_.text.size() + content->size() > kMaxAnswerBytes) {
+      return Status::resource_exhausted(
+          fmt::format("the answer has more than {} bytes", kMaxAnswerBytes));
+    }
+    last_ = Clock::now();
+    if (!first_) first_ = last_;
+    answer_.text += *content;
+    return on_text_(*content);
+  }
+
+  const ChatBackend::OnText& on_text_;
+  ChatAnswer answer_;
+  std::optional<Clock::time_point> first_;
+  Clock::time_point last_;
+  bool finished_ = false;
+  bool done_ = false;
+};
+
+// Whether a server's refusal says that the conversation is too long.
+bool says_too_long(const Status& status) {
+  if (status.code() != StatusCode::kInvalidArgument) return false;
+  for (const char* phrase :
+       {"context length", "context_length", "max_model_len", "max-model-len"}) {
+    if (status.message().find(phrase) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RemoteChat>> RemoteChat::connect(RemoteChatArgs args) {
+  QUIRE_ASSIGN_OR_RETURN(HttpClient client, HttpClient::create(args.base_url, args.api_key));
+  std::unique_ptr<RemoteChat> chat(new RemoteChat(std::move(args), std::move(client)));
+  QUIRE_RETURN_IF_ERROR(chat->find_model());
+  return chat;
+}
+
+Status RemoteChat::find_model() {
+  std::string body;
+  const auto gather = [&body](std::string_view piece) -> Status {
+    if (body.size() + piece.size() > kMaxModelListBytes) {
+      return Status::resource_exhausted("the server's list of models is too long");
+    }
+    body += piece;
+    return {};
+  };
+  const Status status = client_.request("/models", std::nullopt, gather, {});
+  // A server may serve a model without listing any.
+  if (status.code() == StatusCode::kNotFound && !args_.model_name.empty()) return {};
+  QUIRE_RETURN_IF_ERROR(status);
+  const auto list = parse_json(body, client_.base_url() + "/models");
+  const json::value* data =
+      list.ok() && list->is_object() ? list->get_object().if_contains("data") : nullptr;
+  if (data == nullptr || !data->is_array()) {
+    return Status::unavailable(client_.base_url() + "/models is not a list of models",
+                               "is this an OpenAI-compatible server?");
+  }
+  for (const json::value& entry : data->get_array()) {
+    if (!entry.is_object()) continue;
+    const JsonReader model(entry.get_object(), "model", StatusCode::kUnavailable);
+    QUIRE_ASSIGN_OR_RETURN(const std::string id, model.get_string("id"));
+    if (!args_.model_name.empty() && id != args_.model_name) continue;
+    args_.model_name = id;
+    QUIRE_ASSIGN_OR_RETURN(max_model_len_, model.find_int("max_model_len"));
+    return {};
+  }
+  if (!args_.model_name.empty()) return {};
+  return Status::not_found(client_.base_url() + " lists no model", "name one with --model-name");
+}
+
+std::string RemoteChat::request_body(const Conversation& conversation) {
+  json::object body = args_.sampling;
+  body["model"] = args_.model_name;
+  body["messages"] = conversation.messages;
+  if (conversation.tools) body["tools"] = *conversation.tools;
+  if (conversation.documents) body["documents"] = *conversation.documents;
+  if (!conversation.chat_template_kwargs.empty()) {
+    body["chat_template_kwargs"] = conversation.chat_template_kwargs;
+  }
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  if (args_.seed) body["seed"] = (*args_.seed)++;
+  return json::serialize(body);
+}
+
+Result<ChatAnswer> RemoteChat::answer(const Conversation& conversation, const OnText& on_text,
+                                      std::stop_token stop) {
+  AnswerStream stream(on_text);
+  SseParser parser([&stream](const SseEvent& event) { return stream.add(event); });
+  const Clock::time_point asked = Clock::now();
+  const Status status = client_.request(
+      "/chat/completions", request_body(conversation),
+      [&parser](std::string_view piece) { return parser.feed(piece); }, stop);
+  const bool stopped = status.code() == StatusCode::kCancelled;
+  if (says_too_long(status)) {
+    return Status::resource_exhausted(status.message(), std::string(kTooLongRemedy));
+  }
+  if (!status.ok() && !stopped) return status;
+  if (!stopped && !stream.complete()) {
+    return Status::unavailable("the server closed the connection in the middle of its answer");
+  }
+  return stream.finish(asked, stopped);
+}
+
+}  // namespace quire

@@ -1,0 +1,224 @@
+#include "apps/chat/session.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "apps/suggest.h"
+
+namespace quire {
+namespace {
+
+Status cancelled() { return {StatusCode::kCancelled, "interrupted"}; }
+
+std::string count_or_unknown(const std::optional<std::int64_t>& count) {
+  return count ? std::to_string(*count) : "an unknown number of";
+}
+
+}  // namespace
+
+std::span<const ChatSession::CommandEntry> ChatSession::commands() {
+  static constexpr auto kCommands = std::to_array<CommandEntry>({
+      {"/help", "", "this list", &ChatSession::help},
+      {"/clear", "", "forget the conversation, but for the system message", &ChatSession::clear},
+      {"/system", "TEXT", "set the system message; \"\" takes it away, no TEXT shows it",
+       &ChatSession::system},
+      {"/regenerate", "", "answer the last question again", &ChatSession::regenerate},
+      {"/undo", "", "take back the last question and its answer", &ChatSession::undo},
+      {"/save", "FILE", "write the conversation to a file", &ChatSession::save},
+      {"/load", "FILE", "go on with the conversation of a file", &ChatSession::load},
+      {"/stats", "", "the last answer's speed, and how full the context is", &ChatSession::stats},
+      {"/exit", "", "end the chat; so does Ctrl-D", &ChatSession::exit},
+  });
+  return kCommands;
+}
+
+Status ChatSession::run() {
+  if (view_.interactive()) QUIRE_RETURN_IF_ERROR(greet());
+  while (!ended_) {
+    Status status;
+    if (auto input = read_input(source_); !input.ok()) {
+      status = input.status();
+    } else if (input->kind == InputLine::Kind::kEnd) {
+      return {};
+    } else if (input->kind == InputLine::Kind::kInterrupted) {
+      if (!input->typed || interrupts_.terminated()) return cancelled();
+    } else {
+      status = handle(*input);
+    }
+    if (status.ok()) continue;
+    const bool final = status.code() == StatusCode::kCancelled ||
+                       status.code() == StatusCode::kIoError || !view_.interactive();
+    if (final) return status;
+    QUIRE_RETURN_IF_ERROR(view_.error(status));
+  }
+  return {};
+}
+
+Status ChatSession::greet() {
+  const auto length = backend_.max_model_len();
+  return view_.note(fmt::format(
+      "{}{}. Ctrl-C stops an answer, Ctrl-D ends the chat, /help shows more.",
+      backend_.model_name(), length ? fmt::format(", {} tokens of context", *length) : ""));
+}
+
+Status ChatSession::handle(const UserInput& input) {
+  if (input.text.empty()) return {};
+  if (input.quoted || !input.text.starts_with('/')) return ask(history_.asking(input.text));
+  // A question that begins with a slash has two.
+  if (input.text.starts_with("//")) return ask(history_.asking(input.text.substr(1)));
+  return obey(input.text);
+}
+
+Status ChatSession::obey(const std::string& line) {
+  const std::size_t space = std::min(line.find_first_of(" \t\n"), line.size());
+  const std::string name = line.substr(0, space);
+  const std::size_t begin = std::min(line.find_first_not_of(" \t\n", space), line.size());
+  const std::string argument = line.substr(begin);
+  std::vector<std::string> names;
+  for (const CommandEntry& command : commands()) {
+    names.emplace_back(command.name);
+    if (command.name != name) continue;
+    if (command.argument.empty() && !argument.empty()) {
+      return Status::invalid_argument(fmt::format("{} takes nothing after it", name));
+    }
+    return (this->*command.run)(argument);
+  }
+  const auto suggestion = nearest(name, names);
+  return Status::invalid_argument(
+      fmt::format("there is no command {}", name),
+      suggestion ? fmt::format("did you mean {}?", *suggestion) : "see /help");
+}
+
+Status ChatSession::ask(Conversation asked) {
+  bool shown = false;
+  const std::stop_token stop = interrupts_.begin_answer();
+  auto answer = backend_.answer(
+      asked,
+      [this, &shown](std::string_view piece) {
+        shown = true;
+        return view_.answer(piece);
+      },
+      stop);
+  interrupts_.end_answer();
+  const bool stopped = stop.stop_requested();
+  if (shown || (answer.ok() && !stopped)) QUIRE_RETURN_IF_ERROR(view_.end_answer());
+  QUIRE_RETURN_IF_ERROR(answer.status());
+  last_ = *answer;
+  last_->text.clear();
+  if (answer->end == ChatAnswer::End::kStopped && answer->text.empty()) {
+    last_is_current_ = false;
+    QUIRE_RETURN_IF_ERROR(view_.note("(stopped before an answer came; the question was not kept)"));
+  } else {
+    last_is_current_ = true;
+    QUIRE_RETURN_IF_ERROR(note_end(*answer));
+    history_.take(std::move(asked), answer->text);
+  }
+  const bool ends = stopped && (interrupts_.terminated() || !view_.interactive());
+  return ends ? cancelled() : Status();
+}
+
+Status ChatSession::note_end(const ChatAnswer& answer) {
+  if (answer.end == ChatAnswer::End::kStopped && view_.interactive()) {
+    return view_.note("(stopped)");
+  }
+  if (answer.end != ChatAnswer::End::kLength) return {};
+  const auto most = backend_.max_model_len();
+  const auto used = answer.num_prompt_tokens.value_or(0) + answer.num_output_tokens.value_or(0);
+  if (most && used >= *most) {
+    return view_.note(
+        fmt::format("(the answer ends here, for the context of {} tokens is full; /undo or /clear "
+                    "make room)",
+                    *most));
+  }
+  return view_.note(fmt::format("(the answer ends here, after {} tokens; --max-tokens allows more)",
+                                count_or_unknown(answer.num_output_tokens)));
+}
+
+Status ChatSession::help(const std::string&) {
+  std::string text;
+  for (const CommandEntry& command : commands()) {
+    text += fmt::format("{:<16} {}\n", fmt::format("{} {}", command.name, command.argument),
+                        command.help);
+  }
+  text +=
+      "A message goes on in the next line after a \\ at its end; \"\"\" begins and ends one of\n"
+      "several lines. A message that begins with / is written with //.";
+  return view_.note(text);
+}
+
+Status ChatSession::clear(const std::string&) {
+  history_.clear();
+  last_is_current_ = false;
+  return view_.note("(a new conversation)");
+}
+
+Status ChatSession::system(const std::string& text) {
+  if (text.empty()) {
+    const std::string_view current = history_.system();
+    return view_.note(current.empty() ? "(there is no system message)" : current);
+  }
+  history_.set_system(text == "\"\"" ? "" : text);
+  last_is_current_ = false;
+  return view_.note("(from the next question on)");
+}
+
+Status ChatSession::regenerate(const std::string&) {
+  auto asked = history_.asking_again();
+  if (!asked) return Status::invalid_argument("there is no question to answer again");
+  return ask(*std::move(asked));
+}
+
+Status ChatSession::undo(const std::string&) {
+  if (!history_.undo()) return Status::invalid_argument("there is no question to take back");
+  last_is_current_ = false;
+  return view_.note("(the last question and its answer are taken back)");
+}
+
+Status ChatSession::save(const std::string& path) {
+  if (path.empty()) return Status::invalid_argument("/save needs the name of a file");
+  const Status status = history_.save(path);
+  // Not being able to write this file is no reason to end the chat.
+  if (!status.ok()) return Status::invalid_argument(status.message(), status.remedy());
+  return view_.note(
+      fmt::format("({} messages written to {})", history_.conversation().messages.size(), path));
+}
+
+Status ChatSession::load(const std::string& path) {
+  if (path.empty()) return Status::invalid_argument("/load needs the name of a file");
+  auto loaded = ChatHistory::load(path);
+  if (!loaded.ok()) {
+    return Status::invalid_argument(loaded.status().message(), loaded.status().remedy());
+  }
+  history_ = *std::move(loaded);
+  last_is_current_ = false;
+  return view_.note(
+      fmt::format("({} messages read from {})", history_.conversation().messages.size(), path));
+}
+
+Status ChatSession::stats(const std::string&) {
+  if (!last_) return view_.note("(no question has been answered yet)");
+  std::string text = last_->ttft_s > 0
+                         ? fmt::format("first token after {:.0f} ms", last_->ttft_s * 1e3)
+                         : "no token came";
+  if (last_->tokens_per_s > 0) text += fmt::format(", then {:.1f} tokens/s", last_->tokens_per_s);
+  text += fmt::format("; {} new tokens", count_or_unknown(last_->num_output_tokens));
+  const auto most = backend_.max_model_len();
+  const std::string of = most ? fmt::format(" of {}", *most) : "";
+  if (last_is_current_ && last_->num_prompt_tokens && last_->num_output_tokens) {
+    text += fmt::format("; context: {}{} tokens",
+                        *last_->num_prompt_tokens + *last_->num_output_tokens, of);
+  } else {
+    text += fmt::format("; context: known after the next answer{}",
+                        most ? fmt::format(", at most {} tokens", *most) : "");
+  }
+  return view_.note(text);
+}
+
+Status ChatSession::exit(const std::string&) {
+  ended_ = true;
+  return {};
+}
+
+}  // namespace quire

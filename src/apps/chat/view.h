@@ -1,0 +1,38 @@
+// What a chat shows. On a terminal everything goes there, notes in another colour; elsewhere
+// answers alone go to standard output, and notes to standard error.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "apps/output_file.h"
+
+namespace quire {
+
+class ChatView {
+ public:
+  // Whether to talk with a person: standard input and output are terminals.
+  static Result<ChatView> create();
+
+  bool interactive() const { return interactive_; }
+
+  // A piece of an answer. Control characters do not reach a terminal: a model or a server could
+  // steer it with them.
+  Status answer(std::string_view piece);
+  Status end_answer();  // ends its line
+  Status note(std::string_view text);
+  Status error(const Status& status);
+
+ private:
+  ChatView(OutputFile output, bool interactive, bool color)
+      : output_(std::move(output)), interactive_(interactive), color_(color) {}
+
+  OutputFile output_;
+  bool interactive_;
+  bool color_;
+};
+
+// `text` with control characters other than newlines and tabs written as \xNN. It must be UTF-8.
+std::string without_control_characters(std::string_view text);
+
+}  // namespace quire
