@@ -9,10 +9,7 @@
 #include "apps/simulated_engine.h"
 #include "serve/http/test_exchange.h"
 #include "serve/operations.h"
-#include "serve/protocols/openai/chat_completions.h"
-#include "serve/protocols/openai/completions.h"
-#include "serve/protocols/openai/models.h"
-#include "serve/protocols/openai/tokenization.h"
+#include "serve/protocols/openai/routes.h"
 
 namespace quire {
 namespace {
@@ -37,10 +34,7 @@ class Api {
     config.log_requests = false;
     service = std::make_unique<Service>(*engine, config, steps);
     router.add_all(operation_routes(*service, "0", [] { return HttpServerStats(); }));
-    router.add_all(model_routes(*service));
-    router.add_all(completion_routes(*service));
-    router.add_all(chat_completion_routes(*service));
-    router.add_all(tokenization_routes(*service));
+    router.add_all(openai_routes(*service));
   }
 
   std::shared_ptr<TestExchange> start(const std::string& path, const std::string& body) {
