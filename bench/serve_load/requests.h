@@ -16,6 +16,8 @@ struct CompletionShape {
   std::size_t prompt_tokens = 8;
   std::int64_t max_tokens = 16;
   bool stream = true;
+  // Each token has an event of its own, also one that completes no character.
+  bool every_token = false;
 };
 
 inline std::string get_request(std::string_view path) {
@@ -31,10 +33,11 @@ inline std::string post_request(std::string_view path, std::string_view body) {
 
 inline std::string completion_body(const CompletionShape& shape) {
   return fmt::format(R"({{"prompt":[{}],"max_tokens":{},"temperature":0,"ignore_eos":true)"
-                     R"(,"stream":{}{}}})",
+                     R"(,"stream":{}{}{}}})",
                      fmt::join(StepTrace::prompt_of(shape.key, shape.prompt_tokens), ","),
                      shape.max_tokens, shape.stream,
-                     shape.stream ? R"(,"stream_options":{"include_usage":true})" : "");
+                     shape.stream ? R"(,"stream_options":{"include_usage":true})" : "",
+                     shape.every_token ? R"(,"return_token_ids":true)" : "");
 }
 
 inline std::string completion_request(const CompletionShape& shape) {

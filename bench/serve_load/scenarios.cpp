@@ -93,7 +93,8 @@ ClientPlan stream_plan(const LoadShape& shape, std::int32_t key) {
   plan.request = completion_request({.key = key,
                                      .prompt_tokens = shape.prompt_tokens,
                                      .max_tokens = shape.max_tokens,
-                                     .stream = true});
+                                     .stream = true,
+                                     .every_token = true});
   plan.record_times = true;
   return plan;
 }

@@ -3,54 +3,13 @@
 #include <pthread.h>
 #include <utility>
 
-#include <fmt/format.h>
+#include "serve/operations.h"
+#include "serve/protocols/openai/chat_completions.h"
+#include "serve/protocols/openai/completions.h"
+#include "serve/protocols/openai/models.h"
+#include "serve/protocols/openai/tokenization.h"
 
 namespace quire::load {
-namespace {
-
-// Completions as a stream with nothing beside: the least that a protocol does.
-std::vector<Route> bare_routes(Service& service) {
-  Route route;
-  route.method = "POST";
-  route.pattern = "/v1/completions";
-  route.handler = [&service](std::shared_ptr<Exchange> exchange) {
-    auto body = parse_json(exchange->request().body, "body");
-    if (!body.ok()) return exchange->respond({.status = 400, .headers = {}, .body = "{}"});
-    const JsonReader reader(body->get_object(), "body");
-    GenerateRequest request;
-    request.params = service.engine().default_sampling_params();
-    request.prompt_token_ids = *read_token_ids(reader, "prompt");
-    request.params.max_tokens = *reader.get_int("max_tokens");
-    request.params.ignore_eos = true;
-    exchange->start_stream({.content_type = "text/event-stream", .headers = {}, .body = {}});
-    auto id = service.submit(
-        exchange->request().request_id, std::move(request), [exchange](const RequestOutput& out) {
-          json::object choice = {{"index", 0}, {"text", out.text}, {"logprobs", nullptr}};
-          choice["finish_reason"] = nullptr;
-          json::object chunk = {{"id", "cmpl-" + exchange->request().request_id},
-                                {"object", "text_completion"},
-                                {"created", 1234567890},
-                                {"model", "model"},
-                                {"choices", json::array{std::move(choice)}}};
-          exchange->write("data: " + json::serialize(chunk) + "\n\n");
-          if (!out.request_finished) return;
-          exchange->write(fmt::format(
-              "data: {{\"choices\":[],\"usage\":{{\"completion_tokens\":{}}}}}\n\ndata: [DONE]\n\n",
-              out.num_output_tokens));
-          exchange->finish();
-        });
-    if (!id.ok()) {
-      exchange->write("data: {\"error\":{}}\n\n");
-      return exchange->finish();
-    }
-    exchange->on_disconnect([&service, request_id = *id] { service.engine().abort(request_id); });
-  };
-  std::vector<Route> routes;
-  routes.push_back(std::move(route));
-  return routes;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerConfig config) {
   std::unique_ptr<SimulatedServer> server(new SimulatedServer());
@@ -63,12 +22,17 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
   server->service_ = std::make_unique<Service>(
       *server->engine_, ServiceConfig{.served_model_names = {"simulated"}, .log_requests = false},
       meter);
-  Router router;
-  router.add_all(bare_routes(*server->service_));
   config.http.port = 0;
   QUIRE_ASSIGN_OR_RETURN(server->http_, HttpServer::listen(config.http));
-  server->io_thread_ =
-      std::thread([http = server->http_.get(), routes = std::move(router)] { http->run(routes); });
+  Service& service = *server->service_;
+  HttpServer& http = *server->http_;
+  Router router;
+  router.add_all(operation_routes(service, "simulated", [&http] { return http.stats(); }));
+  router.add_all(model_routes(service));
+  router.add_all(completion_routes(service));
+  router.add_all(chat_completion_routes(service));
+  router.add_all(tokenization_routes(service));
+  server->io_thread_ = std::thread([&http, all = std::move(router)] { http.run(all); });
   ::pthread_setname_np(server->io_thread_.native_handle(), "quire-io");
   return server;
 }
