@@ -58,6 +58,9 @@ class ResponsesTest : public testing::Test {
 std::string text_of(const json::value& response) {
   return std::string(response.at("output").at(0).at("content").at(0).at("text").as_string());
 }
+json::object message(std::string_view role, json::value content) {
+  return {{"role", role}, {"content", std::move(content)}};
+}
 std::string id_of(const json::value& object) { return std::string(object.at("id").as_string()); }
 
 TEST_F(ResponsesTest, AnswersATextWithAMessage) {
@@ -89,29 +92,37 @@ TEST_F(ResponsesTest, AnOutputThatIsCutIsIncomplete) {
   EXPECT_TRUE(cut.at("completed_at").is_null());
   EXPECT_EQ(cut.at("usage").at("output_tokens").as_int64(), 8);
 
-  const std::string stop = text_of(cut).substr(text_of(cut).size() / 2, 3);
+  // One whole character from the middle of the text.
+  const std::string text = text_of(cut);
+  const auto within = [&](std::size_t i) {
+    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
+  };
+  std::size_t begin = text.size() / 2;
+  while (within(begin)) --begin;
+  std::size_t end = begin + 1;
+  while (within(end)) ++end;
+  const std::string stop = text.substr(begin, end - begin);
   const json::value whole = create({{"ignore_eos", true}, {"stop", stop}});
   EXPECT_EQ(whole.at("status"), "completed");
   EXPECT_TRUE(whole.at("incomplete_details").is_null());
   EXPECT_TRUE(whole.at("completed_at").is_int64());
-  EXPECT_EQ(text_of(whole), text_of(cut).substr(0, text_of(cut).find(stop)));
+  EXPECT_EQ(text_of(whole), text.substr(0, text.find(stop)));
 }
 
 TEST_F(ResponsesTest, AListOfMessagesIsAConversation) {
-  const auto parts = json::parse(R"([{"type": "input_text", "text": "The "},
-                                     {"type": "input_text", "text": "cat"}])");
+  const auto parts = parse_json(R"([{"type": "input_text", "text": "The "},
+                                    {"type": "input_text", "text": "cat"}])",
+                                "parts");
   const std::string plain = text_of(create({{"input", "The cat"}}));
-  EXPECT_EQ(text_of(create({{"input", {{{"role", "user"}, {"content", "The cat"}}}}})), plain);
-  EXPECT_EQ(
-      text_of(create({{"input", {{{"type", "message"}, {"role", "user"}, {"content", parts}}}}})),
-      plain);
+  EXPECT_EQ(text_of(create({{"input", json::array{message("user", "The cat")}}})), plain);
+  json::object typed = message("user", *parts);
+  typed["type"] = "message";
+  EXPECT_EQ(text_of(create({{"input", json::array{typed}}})), plain);
   // Instructions stand before it as the system's message, which a developer's is, too.
   const std::string instructed = text_of(create({{"instructions", "Be brief."}}));
   for (const char* role : {"system", "developer"}) {
-    EXPECT_EQ(text_of(create({{"input",
-                               {{{"role", role}, {"content", "Be brief."}},
-                                {{"role", "user"}, {"content", "The cat"}}}}})),
-              instructed);
+    const json::array input = {message(role, "Be brief."), message("user", "The cat")};
+    EXPECT_EQ(text_of(create({{"input", input}})), instructed);
   }
 }
 
@@ -120,10 +131,9 @@ TEST_F(ResponsesTest, GoesOnFromAPreviousResponse) {
   const json::value second = create({{"previous_response_id", id_of(first)}, {"input", "And?"}});
   EXPECT_EQ(second.at("previous_response_id"), first.at("id"));
   // The same as the whole conversation; the first one's instructions do not hold any more.
-  const json::value whole = create({{"input",
-                                     {{{"role", "user"}, {"content", "The cat"}},
-                                      first.at("output").at(0),
-                                      {{"role", "user"}, {"content", "And?"}}}}});
+  const json::array conversation = {message("user", "The cat"), first.at("output").at(0),
+                                    message("user", "And?")};
+  const json::value whole = create({{"input", conversation}});
   EXPECT_EQ(text_of(second), text_of(whole));
   EXPECT_EQ(second.at("usage").at("input_tokens"), whole.at("usage").at("input_tokens"));
   const json::value third = create({{"previous_response_id", id_of(second)}, {"input", "So?"}});
