@@ -64,10 +64,11 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
       *server->engine_, ServiceConfig{.served_model_names = {"simulated"}, .log_requests = false},
       meter);
   Router router;
-  router.add(bare_routes(*server->service_));
+  router.add_all(bare_routes(*server->service_));
   config.http.port = 0;
-  QUIRE_ASSIGN_OR_RETURN(server->http_, HttpServer::listen(config.http, std::move(router)));
-  server->io_thread_ = std::thread([http = server->http_.get()] { http->run(); });
+  QUIRE_ASSIGN_OR_RETURN(server->http_, HttpServer::listen(config.http));
+  server->io_thread_ =
+      std::thread([http = server->http_.get(), routes = std::move(router)] { http->run(routes); });
   ::pthread_setname_np(server->io_thread_.native_handle(), "quire-io");
   return server;
 }

@@ -15,10 +15,7 @@
 #include "base/log.h"
 #include "serve/http/access.h"
 #include "serve/operations.h"
-#include "serve/protocols/openai/chat_completions.h"
-#include "serve/protocols/openai/completions.h"
-#include "serve/protocols/openai/models.h"
-#include "serve/protocols/openai/tokenization.h"
+#include "serve/protocols/openai/routes.h"
 
 namespace quire {
 namespace {
@@ -54,10 +51,7 @@ void warn_of_open_door(const HttpServerConfig& http) {
 Router make_router(Service& service, HttpServer& server) {
   Router router;
   router.add_all(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
-  router.add_all(model_routes(service));
-  router.add_all(completion_routes(service));
-  router.add_all(chat_completion_routes(service));
-  router.add_all(tokenization_routes(service));
+  router.add_all(openai_routes(service));
   return router;
 }
 

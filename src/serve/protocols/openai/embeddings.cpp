@@ -313,7 +313,7 @@ std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view bo
   return *std::move(job);
 }
 
-std::vector<Route> embeddings_routes(Service& service) {
+std::vector<Route> embedding_routes(Service& service) {
   const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
     const HttpRequest& request = exchange->request();
     auto job = parse_embedding_request(request.body, request.request_id, service);

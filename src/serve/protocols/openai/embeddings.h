@@ -34,6 +34,6 @@ std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view bo
                                                              std::string_view request_id,
                                                              const Service& service);
 
-std::vector<Route> embeddings_routes(Service& service);
+std::vector<Route> embedding_routes(Service& service);
 
 }  // namespace quire

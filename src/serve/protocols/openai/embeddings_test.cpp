@@ -24,7 +24,7 @@ TestService& tiny() {
 }
 
 HttpResponse answer(const std::string& body) {
-  return begin_exchange(embeddings_routes(tiny().service()), post_request("/v1/embeddings", body))
+  return begin_exchange(embedding_routes(tiny().service()), post_request("/v1/embeddings", body))
       ->wait();
 }
 
@@ -217,7 +217,7 @@ TEST(Embeddings, AClientThatGoesAwayAbortsItsInputs) {
   json::array inputs;
   for (int i = 0; i < 500; ++i) inputs.push_back(json::array(60, 5 + i % 50));
   const auto exchange = begin_exchange(
-      embeddings_routes(tiny().service()),
+      embedding_routes(tiny().service()),
       post_request("/v1/embeddings", json::serialize(json::object{{"input", inputs}})));
   exchange->disconnect();
   // What comes next is answered soon, and nothing is left behind.
@@ -230,7 +230,7 @@ TEST(Embeddings, AClientThatGoesAwayAbortsItsInputs) {
 TEST(Embeddings, AServerThatDrainsTakesNone) {
   TestService service;
   service.service().drain();
-  const auto response = begin_exchange(embeddings_routes(service.service()),
+  const auto response = begin_exchange(embedding_routes(service.service()),
                                        post_request("/v1/embeddings", R"({"input": "a"})"))
                             ->wait();
   EXPECT_EQ(response.status, 503);

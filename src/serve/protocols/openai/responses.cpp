@@ -130,7 +130,7 @@ void list_input_items(ResponseStore& store, Exchange& exchange) {
 
 }  // namespace
 
-std::vector<Route> responses_routes(Service& service, std::shared_ptr<ResponseStore> store) {
+std::vector<Route> response_routes(Service& service, std::shared_ptr<ResponseStore> store) {
   const auto stored = [store](void (*handle)(ResponseStore&, Exchange&)) {
     return
         [store, handle](const std::shared_ptr<Exchange>& exchange) { handle(*store, *exchange); };

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-std::vector<Route> responses_routes(
+std::vector<Route> response_routes(
     Service& service, std::shared_ptr<ResponseStore> store = std::make_shared<ResponseStore>());
 
 }  // namespace quire

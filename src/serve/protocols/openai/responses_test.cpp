@@ -52,7 +52,7 @@ class ResponsesTest : public testing::Test {
   }
 
   std::shared_ptr<ResponseStore> store_ = std::make_shared<ResponseStore>();
-  std::vector<Route> routes_ = responses_routes(tiny().service(), store_);
+  std::vector<Route> routes_ = response_routes(tiny().service(), store_);
 };
 
 std::string text_of(const json::value& response) {
@@ -426,7 +426,7 @@ TEST_F(ResponsesTest, AClientThatGoesAwayAbortsItsResponse) {
 TEST_F(ResponsesTest, ADrainingServerFailsTheRequest) {
   TestService draining;
   draining.service().drain();
-  const auto response = begin_exchange(responses_routes(draining.service()),
+  const auto response = begin_exchange(response_routes(draining.service()),
                                        post_request("/v1/responses", R"({"input": "a"})"))
                             ->wait();
   EXPECT_EQ(response.status, 503);
