@@ -410,7 +410,7 @@ TEST_F(ResponsesTest, AClientThatGoesAwayAbortsItsResponse) {
     ASSERT_TRUE(busy.service().submit("other", std::move(request), [](const auto&) {}).ok());
   }
   const auto exchange =
-      begin_exchange(responses_routes(busy.service(), store_),
+      begin_exchange(response_routes(busy.service(), store_),
                      post_request("/v1/responses", R"({"input": "a", "stream": true})"));
   EXPECT_TRUE(exchange->streaming());
   exchange->disconnect();
