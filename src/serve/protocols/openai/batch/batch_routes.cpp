@@ -124,7 +124,9 @@ Result<BatchStore::NewBatch> read_batch(const JsonReader& fields, const Endpoint
 
 // The field that a message of read_batch() begins with.
 std::optional<std::string> field_of(std::string_view message) {
-  if (message.starts_with("request: ")) message.remove_prefix(9);
+  for (const std::string_view prefix : {"request: ", "the key \""}) {
+    if (message.starts_with(prefix)) message.remove_prefix(prefix.size());
+  }
   for (const std::string_view field : kFields) {
     if (message.starts_with(field)) return std::string(field);
   }

@@ -27,8 +27,8 @@ namespace quire {
 struct BatchServiceConfig {
   std::filesystem::path database;  // its folder is created
   bool strict_fields = false;      // unknown request fields are refused
-  BatchLimits limits;
-  UnixClock now;  // empty: the system's clock
+  BatchLimits limits = {};
+  UnixClock now = {};  // empty: the system's clock
 };
 
 class BatchService {
