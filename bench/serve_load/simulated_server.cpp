@@ -4,10 +4,7 @@
 #include <utility>
 
 #include "serve/operations.h"
-#include "serve/protocols/openai/chat_completions.h"
-#include "serve/protocols/openai/completions.h"
-#include "serve/protocols/openai/models.h"
-#include "serve/protocols/openai/tokenization.h"
+#include "serve/protocols/openai/routes.h"
 
 namespace quire::load {
 
@@ -28,10 +25,7 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
   HttpServer& http = *server->http_;
   Router router;
   router.add_all(operation_routes(service, "simulated", [&http] { return http.stats(); }));
-  router.add_all(model_routes(service));
-  router.add_all(completion_routes(service));
-  router.add_all(chat_completion_routes(service));
-  router.add_all(tokenization_routes(service));
+  router.add_all(openai_routes(service));
   server->io_thread_ = std::thread([&http, all = std::move(router)] { http.run(all); });
   ::pthread_setname_np(server->io_thread_.native_handle(), "quire-io");
   return server;
