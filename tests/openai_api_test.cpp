@@ -1,12 +1,14 @@
 // The OpenAI-compatible routes over a simulated engine, without a network: what each answers, what
 // it refuses and how, and that nothing it takes is lost.
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "apps/simulated_engine.h"
+#include "serve/http/gate.h"
 #include "serve/http/test_exchange.h"
 #include "serve/operations.h"
 #include "serve/protocols/openai/routes.h"
@@ -525,6 +527,25 @@ TEST(Metrics, ObeyTheirLaws) {
   EXPECT_EQ(value("quire_blocks_leaked"), 0);
   EXPECT_EQ(value("vllm:time_to_first_token_seconds_count"), 3);
   EXPECT_EQ(value("vllm:request_generation_tokens_count"), 3);
+}
+
+// Deny by default: a route that is open has to be named here.
+TEST(Access, EveryRouteButThreeNeedsTheKey) {
+  Api api;
+  const AccessPolicy access(/*loopback=*/true, {}, {}, {"secret"});
+  const std::set<std::string> open = {"/health", "/ready", "/version"};
+  EXPECT_GE(api.router.routes().size(), 15U);
+  for (const Route& route : api.router.routes()) {
+    HttpRequest request;
+    request.method = route.method;
+    request.path = route.pattern;
+    request.headers = {{"Host", "localhost"}};
+    const Admission refused = admit(request, false, api.router, access);
+    EXPECT_EQ(refused.route == nullptr, !open.contains(route.pattern)) << route.pattern;
+    if (refused.refusal) EXPECT_EQ(refused.refusal->status, 401) << route.pattern;
+    request.headers.push_back({"Authorization", "Bearer secret"});
+    EXPECT_NE(admit(request, false, api.router, access).route, nullptr) << route.pattern;
+  }
 }
 
 TEST(Models, AreListed) {

@@ -397,18 +397,30 @@ TEST_F(BadResponseRequests, BrokenJsonIsRefused) {
   EXPECT_EQ(post(R"({"input": )" + std::string(10'000, '[') + "}").status, 400);
 }
 
+// While it waits: others keep the engine busy for a while.
 TEST_F(ResponsesTest, AClientThatGoesAwayAbortsItsResponse) {
-  const auto exchange = begin_exchange(
-      routes_,
-      post_request("/v1/responses", R"({"input": "a", "ignore_eos": true, "stream": true})"));
+  EngineArgs args;
+  args.max_num_seqs = 1;
+  TestService busy(args);
+  for (int i = 0; i < 40; ++i) {
+    GenerateRequest request;
+    request.prompt_token_ids = {5, 6, 7};
+    request.params.ignore_eos = true;
+    request.params.max_tokens = 200;
+    ASSERT_TRUE(busy.service().submit("other", std::move(request), [](const auto&) {}).ok());
+  }
+  const auto exchange =
+      begin_exchange(response_routes(busy.service(), store_),
+                     post_request("/v1/responses", R"({"input": "a", "stream": true})"));
+  EXPECT_TRUE(exchange->streaming());
   exchange->disconnect();
-  create({});
-  for (int i = 0; i < 1000 && tiny().service().num_in_flight() > 0; ++i) {
+  for (int i = 0; i < 6000 && busy.service().num_in_flight() > 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  EXPECT_EQ(tiny().service().num_in_flight(), 0);
-  EXPECT_EQ(store_->size(), 1U);
-  EXPECT_EQ(tiny().engine().observe().blocks_leaked, 0);
+  EXPECT_EQ(busy.service().num_in_flight(), 0);
+  EXPECT_EQ(busy.engine().observe().num_aborted, 1);
+  EXPECT_EQ(busy.engine().observe().blocks_leaked, 0);
+  EXPECT_EQ(store_->size(), 0U);
 }
 
 TEST_F(ResponsesTest, ADrainingServerFailsTheRequest) {
