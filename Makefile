@@ -5,8 +5,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 JOBS ?= $(shell nproc)
-PROMPT ?= What is the capital of Japan?
-MAX_TOKENS ?= 64
 ARGS ?=
 TESTS ?= .
 
@@ -17,9 +15,8 @@ CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
 
-run: deps model build  ## install, fetch the model, build and answer: make run PROMPT="..." MAX_TOKENS=64 ARGS="..."
-	@build/release/quire generate --chat "$$PROMPT" --max-tokens $(MAX_TOKENS) --temperature 0 $(ARGS)
-run: export PROMPT := $(PROMPT)
+run: deps model build  ## install, fetch the model, build and serve it: make run ARGS="--port 8000"
+	@exec build/release/quire serve $(ARGS)
 
 build: deps  ## the program, optimized: build/release/quire
 	@cmake --preset release >/dev/null

@@ -74,6 +74,18 @@ void LoadClient::close_all() {
   }
 }
 
+std::int64_t LoadClient::num_events() const {
+  std::int64_t sum = 0;
+  for (const Client& client : clients_) sum += client.scanner.num_events();
+  return sum;
+}
+
+std::int64_t LoadClient::num_bytes() const {
+  std::int64_t sum = 0;
+  for (const Client& client : clients_) sum += client.result.bytes;
+  return sum;
+}
+
 void LoadClient::start_clients() {
   while (next_ < clients_.size() && num_open_ < max_open_) start(next_++);
 }

@@ -26,13 +26,14 @@ struct ClientPlan {
   bool record_times = false;
 
   // When it goes away; the first of these that comes true. None: when it has its answers.
-  std::optional<std::size_t> leave_after_sent;  // so many bytes
-  std::optional<std::int64_t> leave_after_events;
-  std::optional<std::chrono::microseconds> leave_after;  // its request was sent completely
-  bool reset = false;                                    // it leaves with RST instead of FIN
+  std::optional<std::size_t> leave_after_sent = std::nullopt;  // so many bytes
+  std::optional<std::int64_t> leave_after_events = std::nullopt;
+  std::optional<std::chrono::microseconds> leave_after =
+      std::nullopt;    // its request was sent completely
+  bool reset = false;  // it leaves with RST instead of FIN
 
   // Set: it takes one byte each time this has passed, with a receive buffer as small as they get.
-  std::optional<std::chrono::milliseconds> byte_interval;
+  std::optional<std::chrono::milliseconds> byte_interval = std::nullopt;
 };
 
 enum class Ending : std::uint8_t {
@@ -82,6 +83,9 @@ class LoadClient {
   const ClientResult& result(std::size_t client) const { return clients_[client].result; }
   std::size_t num_clients() const { return clients_.size(); }
   int num_open() const { return num_open_; }
+  // Of all clients, so far.
+  std::int64_t num_events() const;
+  std::int64_t num_bytes() const;
 
  private:
   struct Client {

@@ -137,5 +137,9 @@ int main(int argc, char** argv) {
   // A reader that goes away shows as a failed write, not as a signal.
   (void)std::signal(SIGPIPE, SIG_IGN);
   quire::init_logging(false);
-  return quire::run(argc, argv);
+  try {
+    return quire::run(argc, argv);
+  } catch (const std::system_error& error) {  // help into a pipe that was closed
+    return quire::exit_code(quire::StatusCode::kIoError);
+  }
 }

@@ -1,10 +1,10 @@
 #include "apps/sampling_flags.h"
-#include "serve/protocols/sampling_fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "apps/batch_input.h"
+#include "serve/protocols/sampling_fields.h"
 
 namespace quire {
 namespace {

@@ -11,13 +11,11 @@
 #include "apps/interrupt.h"
 #include "apps/serve_flags.h"
 #include "apps/simulated_engine.h"
+#include "apps/vllm_flags.h"
 #include "base/log.h"
 #include "serve/http/access.h"
 #include "serve/operations.h"
-#include "serve/protocols/openai/chat_completions.h"
-#include "serve/protocols/openai/completions.h"
-#include "serve/protocols/openai/models.h"
-#include "serve/protocols/openai/tokenization.h"
+#include "serve/protocols/openai/routes.h"
 
 namespace quire {
 namespace {
@@ -52,11 +50,8 @@ void warn_of_open_door(const HttpServerConfig& http) {
 
 Router make_router(Service& service, HttpServer& server) {
   Router router;
-  router.add(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
-  router.add(model_routes(service));
-  router.add(completion_routes(service));
-  router.add(chat_completion_routes(service));
-  router.add(tokenization_routes(service));
+  router.add_all(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
+  router.add_all(openai_routes(service));
   return router;
 }
 
@@ -108,8 +103,11 @@ class Shutdown {
   std::optional<std::chrono::steady_clock::time_point> since_;
 };
 
-Status run_serve(ServeFlags flags) {
+Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   init_logging(false, flags.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
+  std::vector<std::string> notes;
+  QUIRE_RETURN_IF_ERROR(check_vllm_flags(vllm_flags, notes));
+  for (const std::string& note : notes) log_info("{}", note);
   QUIRE_RETURN_IF_ERROR(complete_serve_flags(flags));
   InterruptWatcher interrupt;  // before any other thread
   raise_descriptor_limit();
@@ -139,8 +137,10 @@ Status run_serve(ServeFlags flags) {
 
 Command add_serve(CLI::App& app) {
   auto flags = std::make_shared<ServeFlags>();
+  auto vllm_flags = std::make_shared<VllmFlags>();
   add_serve_flags(app, *flags);
-  return [flags] { return run_serve(*flags); };
+  add_vllm_flags(app, *vllm_flags);
+  return [flags, vllm_flags] { return run_serve(*flags, *vllm_flags); };
 }
 
 }  // namespace quire

@@ -51,7 +51,7 @@ void add_names(CLI::App& app, const std::string& name, std::vector<std::string>&
            }
          },
          description)
-      ->type_name("TEXT ...")
+      ->type_name("TEXT")
       ->group(group);
 }
 

@@ -50,13 +50,14 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
                      .kv_cache_bytes = 0,
                      .kv_bytes_per_token = 0,
                      .plan = {}};
-  auto executor = std::make_unique<PacedExecutor>(SimulatedExecutorConfig{
+  std::unique_ptr<Executor> executor = std::make_unique<PacedExecutor>(SimulatedExecutorConfig{
       .block_size = args.engine.block_size,
       .num_blocks = config.num_blocks,
       .vocab_size = static_cast<std::int32_t>(bundle.text.tokenizer->vocab_size()),
       .step_time = args.step_time,
       .token_time = args.token_time,
       .hidden_size = static_cast<std::int32_t>(bundle.spec.hidden_size)});
+  if (args.wrap) executor = args.wrap(std::move(executor));
   return assemble_engine({.text = std::move(bundle.text),
                           .info = std::move(info),
                           .scheduler = config,

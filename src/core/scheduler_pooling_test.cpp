@@ -103,7 +103,7 @@ TEST_F(SchedulerPooling, IsPreemptedAndComputedAgain) {
     }
   }
   EXPECT_EQ(num_pooled, 1);
-  EXPECT_EQ(num_preemptions, 1);
+  EXPECT_GT(num_preemptions, 0);
   const SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.prompt_tokens_computed, 24);
   EXPECT_GT(stats.tokens_recomputed, 0);

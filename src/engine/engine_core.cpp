@@ -1,5 +1,6 @@
 #include "engine/engine_core.h"
 
+#include <pthread.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +16,9 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
       scheduler_(config),
       stepped_(std::move(stepped)),
       stats_(scheduler_.stats()),
-      thread_([this] { run(); }) {}
+      thread_([this] { run(); }) {
+  ::pthread_setname_np(thread_.native_handle(), "quire-engine");
+}
 
 void EngineCore::stop() {
   {

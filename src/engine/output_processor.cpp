@@ -1,5 +1,6 @@
 #include "engine/output_processor.h"
 
+#include <pthread.h>
 #include <utility>
 
 namespace quire {
@@ -38,6 +39,7 @@ OutputProcessor::OutputProcessor(const Tokenizer& tokenizer, std::function<void(
   queue_.reserve(kReservedSteps);
   spare_.reserve(kReservedSteps);
   thread_ = std::thread([this] { run(); });
+  ::pthread_setname_np(thread_.native_handle(), "quire-output");
 }
 
 void OutputProcessor::stop() {

@@ -1,5 +1,5 @@
 // The server's metrics for Prometheus: vLLM's names, so that existing dashboards work, and Quire's
-// own conservation set, whose sums must hold at every scrape (docs/operations.md).
+// own conservation set, whose sums must hold at every scrape (docs/server.md).
 #pragma once
 
 #include <array>

@@ -1,6 +1,8 @@
 // Any bytes as a JSON text: an error that says where, or a value no deeper than allowed that reads
-// as the same value once written, and whose fields can be asked for as anything.
+// as the same value once written (its fractions but for rounding), and whose fields can be asked
+// for as anything.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,6 +26,26 @@ int depth(const quire::json::value& value) {
     return deepest + 1;
   }
   return 0;
+}
+
+// Boost.JSON rounds what it reads, and a number of 17 digits not always to the nearest double.
+bool same_number(double a, double b) {
+  return a == b || std::abs(a - b) <= 1e-15 * std::abs(a) || std::abs(a - b) < 1e-300;
+}
+
+bool same(const quire::json::value& a, const quire::json::value& b) {
+  if (a.is_double()) return b.is_number() && same_number(a.get_double(), b.to_number<double>());
+  if (a.is_array() && b.is_array()) {
+    return std::ranges::equal(a.get_array(), b.get_array(), same);
+  }
+  if (a.is_object() && b.is_object()) {
+    return a.get_object().size() == b.get_object().size() &&
+           std::ranges::all_of(a.get_object(), [&](const auto& entry) {
+             const auto* other = b.get_object().if_contains(entry.key());
+             return other != nullptr && same(entry.value(), *other);
+           });
+  }
+  return a == b;
 }
 
 template <typename T>
@@ -64,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (depth(*value) > kMaxDepth) std::abort();
   const auto again = quire::parse_json(quire::json::serialize(*value), "again", kMaxDepth);
-  if (!again.ok() || *again != *value) std::abort();
+  if (!again.ok() || !same(*value, *again)) std::abort();
   if (value->is_object()) ask_for_fields(value->get_object());
   return 0;
 }

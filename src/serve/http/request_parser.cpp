@@ -1,5 +1,6 @@
 #include "serve/http/request_parser.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
@@ -21,17 +22,15 @@ std::string to_string(BeastText text) { return {text.data(), text.size()}; }
 
 }  // namespace
 
-// Beast's own string body reserves what a client announces; this one grows with what has come.
+// The header is Beast's to parse. The body is not: its own string body reserves what a client
+// announces, and see ChunkedDecoder.
 class RequestParser::Parser final : public http::basic_parser<true> {
  public:
-  // The body's limit is set when the header is known: it may depend on the route.
-  explicit Parser(const RequestLimits& limits)
-      : max_body_bytes(limits.max_body_bytes), max_headers_(limits.max_headers) {
+  explicit Parser(const RequestLimits& limits) : max_headers_(limits.max_headers) {
     header_limit(limits.max_header_bytes);
     body_limit(boost::none);
+    skip(true);
   }
-
-  std::uint64_t max_body_bytes;
 
   HttpRequest request;
   bool http_1_0 = false;
@@ -73,7 +72,6 @@ class RequestParser::Parser final : public http::basic_parser<true> {
     error = {};
   }
   std::size_t on_body_impl(BeastText body, ErrorCode& error) override {
-    request.body.append(body.data(), body.size());
     error = {};
     return body.size();
   }
@@ -83,7 +81,6 @@ class RequestParser::Parser final : public http::basic_parser<true> {
   }
   std::size_t on_chunk_body_impl(std::uint64_t /*remain*/, BeastText body,
                                  ErrorCode& error) override {
-    request.body.append(body.data(), body.size());
     error = {};
     return body.size();
   }
@@ -93,40 +90,69 @@ class RequestParser::Parser final : public http::basic_parser<true> {
 };
 
 RequestParser::RequestParser(const RequestLimits& limits)
-    : parser_(std::make_unique<Parser>(limits)) {}
+    : parser_(std::make_unique<Parser>(limits)), max_body_bytes_(limits.max_body_bytes) {}
 RequestParser::~RequestParser() = default;
 
 std::size_t RequestParser::feed(std::string_view bytes) {
-  std::size_t used = 0;
+  if (state_ == State::kHeader) return feed_header(bytes);
   if (state_ == State::kHeaderDone) state_ = State::kBody;
-  while (state_ == State::kHeader || state_ == State::kBody) {
-    if (parser_->is_done()) {
-      state_ = State::kDone;
-      break;
-    }
-    ErrorCode error;
-    const std::string_view rest = bytes.substr(used);
-    used += parser_->put(boost::asio::const_buffer(rest.data(), rest.size()), error);
-    if (error == http::error::need_more) break;
-    if (error == http::error::header_limit) {
-      fail(431, parser_->too_many_headers ? "the request has too many headers"
-                                          : "the request's header is too large");
-    } else if (error == http::error::body_limit) {
-      fail(413, "the request's body is too large");
-    } else if (error) {
-      fail(400, fmt::format("this is not HTTP: {}", error.message()));
-    } else if (state_ == State::kHeader && parser_->is_header_done()) {
-      state_ = State::kHeaderDone;
-      parser_->body_limit(parser_->max_body_bytes);
-      if (parser_->unsupported_version) fail(505, "this server speaks HTTP/1.1");
-      if (!parser_->target_ok) fail(400, "the request's target is not a path");
-    }
+  if (state_ != State::kBody) return 0;
+  return parser_->chunked() ? feed_chunks(bytes) : feed_length(bytes);
+}
+
+std::size_t RequestParser::feed_header(std::string_view bytes) {
+  if (bytes.empty()) return 0;
+  ErrorCode error;
+  const std::size_t used =
+      parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
+  if (error == http::error::need_more) return used;
+  if (error == http::error::header_limit) {
+    fail(431, parser_->too_many_headers ? "the request has too many headers"
+                                        : "the request's header is too large");
+  } else if (error) {
+    fail(400, fmt::format("this is not HTTP: {}", error.message()));
+  } else if (parser_->is_header_done()) {
+    end_header();
+  }
+  return used;
+}
+
+void RequestParser::end_header() {
+  state_ = State::kHeaderDone;
+  body_left_ = parser_->content_length().value_or(0);
+  if (parser_->unsupported_version) return fail(505, "this server speaks HTTP/1.1");
+  if (!parser_->target_ok) return fail(400, "the request's target is not a path");
+  if (request().header("Transfer-Encoding") != nullptr && !parser_->chunked()) {
+    fail(501, "of transfer encodings this server knows only chunked");
+  }
+}
+
+std::size_t RequestParser::feed_length(std::string_view bytes) {
+  const auto used = static_cast<std::size_t>(std::min<std::uint64_t>(body_left_, bytes.size()));
+  if (parser_->request.body.size() + used > max_body_bytes_) {
+    fail(413, fmt::format("the request's body has more than {} bytes", max_body_bytes_));
+    return used;
+  }
+  parser_->request.body.append(bytes.substr(0, used));
+  body_left_ -= used;
+  if (body_left_ == 0) state_ = State::kDone;
+  return used;
+}
+
+std::size_t RequestParser::feed_chunks(std::string_view bytes) {
+  const std::size_t used = chunks_.feed(bytes, parser_->request.body);
+  if (chunks_.failed()) {
+    fail(400, "this is not HTTP: bad chunk");
+  } else if (parser_->request.body.size() > max_body_bytes_) {
+    fail(413, fmt::format("the request's body has more than {} bytes", max_body_bytes_));
+  } else if (chunks_.done()) {
+    state_ = State::kDone;
   }
   return used;
 }
 
 void RequestParser::set_max_body_bytes(std::uint64_t max_body_bytes) {
-  parser_->body_limit(max_body_bytes);
+  max_body_bytes_ = max_body_bytes;
   const auto announced = parser_->content_length();
   if (announced && *announced > max_body_bytes) {
     fail(413, fmt::format("the request's body has {} bytes; at most {} are taken", *announced,

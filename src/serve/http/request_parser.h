@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "serve/http/chunked_decoder.h"
 #include "serve/http/message.h"
 
 namespace quire {
@@ -51,9 +52,16 @@ class RequestParser {
 
  private:
   class Parser;
+  std::size_t feed_header(std::string_view bytes);
+  void end_header();
+  std::size_t feed_length(std::string_view bytes);
+  std::size_t feed_chunks(std::string_view bytes);
   void fail(int status, std::string message);
 
   std::unique_ptr<Parser> parser_;
+  ChunkedDecoder chunks_;
+  std::uint64_t max_body_bytes_;
+  std::uint64_t body_left_ = 0;  // of an announced length
   State state_ = State::kHeader;
   int error_status_ = 0;
   std::string error_message_;

@@ -34,7 +34,7 @@ bool matches(std::string_view pattern, std::string_view path,
 
 void Router::add(Route route) { routes_.push_back(std::move(route)); }
 
-void Router::add(std::vector<Route> routes) {
+void Router::add_all(std::vector<Route> routes) {
   for (Route& route : routes) routes_.push_back(std::move(route));
 }
 

@@ -32,7 +32,7 @@ struct Route {
 class Router {
  public:
   void add(Route route);
-  void add(std::vector<Route> routes);
+  void add_all(std::vector<Route> routes);
 
   struct Match {
     const Route* route = nullptr;  // null: no such path, or not with this method

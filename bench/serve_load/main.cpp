@@ -1,0 +1,85 @@
+// Drives a server with thousands of clients from one thread:
+//   serve_load streams --clients 1000 --step-ms 50
+//   serve_load disconnects --clients 10000 --step-ms 2 --max-num-seqs 64
+//   serve_load slow --clients 100 --slow-clients 500 --step-ms 20
+//   serve_load saturation --clients 256
+// The server is a simulated one in this process, or, with --address, one that runs.
+#include <cstdio>
+#include <pthread.h>
+#include <string>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "serve_load/scenarios.h"
+
+namespace quire::load {
+namespace {
+
+void print(const json::object& report, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", json::serialize(report));
+    return;
+  }
+  for (const auto& entry : report) {
+    const json::value& value = entry.value();
+    const std::string text = value.is_string()   ? std::string(value.get_string())
+                             : value.is_double() ? fmt::format("{:.6g}", value.get_double())
+                                                 : json::serialize(value);
+    fmt::print("{:<36}{:>14}\n", std::string_view(entry.key()), text);
+  }
+}
+
+Result<json::object> measure(const std::string& scenario, const TargetConfig& config,
+                             const LoadShape& shape) {
+  QUIRE_ASSIGN_OR_RETURN(const auto target, Target::open(config));
+  ::pthread_setname_np(::pthread_self(), "load-client");  // the threads of a server have theirs
+  if (scenario == "streams") return measure_streams(*target, shape);
+  if (scenario == "disconnects") return measure_disconnects(*target, shape);
+  if (scenario == "slow") return measure_slow_readers(*target, shape);
+  return measure_saturation(*target, shape);
+}
+
+int run(int argc, char** argv) {
+  std::string scenario;
+  TargetConfig target;
+  LoadShape shape;
+  bool as_json = false;
+  CLI::App app("Load on a server, from one thread");
+  app.add_option("scenario", scenario)
+      ->required()
+      ->check(CLI::IsMember({"streams", "disconnects", "slow", "saturation"}));
+  app.add_option("--clients", shape.clients);
+  app.add_option("--slow-clients", shape.slow_clients);
+  app.add_option("--max-tokens", shape.max_tokens);
+  app.add_option("--prompt-tokens", shape.prompt_tokens);
+  app.add_option("--seconds", shape.seconds);
+  app.add_option("--seed", shape.seed);
+  app.add_option("--address", target.address, "HOST:PORT of a server that runs");
+  app.add_option("--pid", target.process, "its process, for memory, descriptors and CPU time");
+  app.add_option("--model", target.model, "in this process: whose tokenizer and limits");
+  app.add_option("--max-num-seqs", target.max_num_seqs);
+  app.add_option("--max-num-batched-tokens", target.max_num_batched_tokens);
+  app.add_option("--step-ms", target.step_ms, "time of a simulated step");
+  app.add_flag("--json", as_json);
+  CLI11_PARSE(app, argc, argv);
+
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+
+  const auto report = measure(scenario, target, shape);
+  if (!report.ok()) {
+    fmt::print(stderr, "serve_load: {}\n", report.status().to_string());
+    return 1;
+  }
+  print(*report, as_json);
+  return 0;
+}
+
+}  // namespace
+}  // namespace quire::load
+
+int main(int argc, char** argv) { return quire::load::run(argc, argv); }

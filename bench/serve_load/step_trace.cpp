@@ -1,0 +1,62 @@
+#include "serve_load/step_trace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::load {
+
+class StepTrace::Watcher final : public Executor {
+ public:
+  Watcher(StepTrace& trace, std::unique_ptr<Executor> inner)
+      : trace_(trace), inner_(std::move(inner)) {}
+
+  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+    QUIRE_RETURN_IF_ERROR(inner_->execute(plan, result));
+    trace_.record(plan, std::chrono::steady_clock::now());
+    return {};
+  }
+  std::uint64_t progress() const override { return inner_->progress(); }
+
+ private:
+  StepTrace& trace_;
+  std::unique_ptr<Executor> inner_;
+};
+
+std::vector<std::int32_t> StepTrace::prompt_of(std::int32_t key, std::size_t length) {
+  std::vector<std::int32_t> ids(std::max<std::size_t>(length, 2), kFirstId);
+  ids[0] = kFirstId + key / kBase;
+  ids[1] = kFirstId + key % kBase;
+  return ids;
+}
+
+std::unique_ptr<Executor> StepTrace::watch(std::unique_ptr<Executor> inner) {
+  return std::make_unique<Watcher>(*this, std::move(inner));
+}
+
+std::vector<StepTrace::TimePoint> StepTrace::tokens_of(std::int32_t key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = tokens_.find(key);
+  return found == tokens_.end() ? std::vector<TimePoint>() : found->second;
+}
+
+std::size_t StepTrace::num_steps() const {
+  const std::lock_guard lock(mutex_);
+  return num_steps_;
+}
+
+void StepTrace::record(const SchedulerOutput& plan, TimePoint end) {
+  const std::lock_guard lock(mutex_);
+  ++num_steps_;
+  for (const NewRequestData& data : plan.new_requests) {
+    if (data.token_ids.size() < 2) continue;
+    const std::int32_t key = (data.token_ids[0] - kFirstId) * kBase + data.token_ids[1] - kFirstId;
+    // Known already: it resumes after a preemption.
+    if (keys_.emplace(data.request_id, key).second) tokens_[key].clear();
+  }
+  for (const ScheduledRequest& scheduled : plan.scheduled) {
+    const auto found = keys_.find(scheduled.request_id);
+    if (scheduled.samples && found != keys_.end()) tokens_[found->second].push_back(end);
+  }
+}
+
+}  // namespace quire::load

@@ -1,0 +1,124 @@
+#include "serve/http/request_parser.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+using State = RequestParser::State;
+
+// Feeds `text` in pieces of `piece` bytes, as a connection does, until the parser is done or fails.
+void feed(RequestParser& parser, const std::string& text, std::size_t piece) {
+  std::string waiting;
+  std::size_t next = 0;
+  while (parser.state() != State::kDone && parser.state() != State::kError) {
+    const std::size_t used = parser.feed(waiting);
+    waiting.erase(0, used);
+    if (used > 0 || parser.state() == State::kHeaderDone) continue;
+    if (next >= text.size()) return;
+    waiting += text.substr(next, piece);
+    next += piece;
+  }
+}
+
+std::string post(const std::string& headers, const std::string& body) {
+  return "POST /v1/completions?x=1 HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n" + body;
+}
+
+TEST(RequestParser, TakesPiecesOfAnySize) {
+  const std::string text = post("Content-Length: 11\r\nX-A: b\r\n", "hello world");
+  for (const std::size_t piece : {1, 2, 7, 1000}) {
+    RequestParser parser({});
+    feed(parser, text, piece);
+    ASSERT_EQ(parser.state(), State::kDone) << piece;
+    const HttpRequest request = parser.take_request();
+    EXPECT_EQ(request.method, "POST");
+    EXPECT_EQ(request.path, "/v1/completions");
+    EXPECT_EQ(request.body, "hello world");
+    EXPECT_EQ(*request.header("x-a"), "b");
+  }
+}
+
+TEST(RequestParser, TakesChunksOfOneAndOfSixBytes) {
+  for (const std::size_t size : {1, 6}) {
+    std::string body;
+    std::string text;
+    for (int i = 0; i < 2000; ++i) {
+      const std::string chunk(size, static_cast<char>('a' + i % 26));
+      body += chunk;
+      text += fmt::format("{:x}\r\n{}\r\n", size, chunk);
+    }
+    RequestParser parser({});
+    feed(parser, post("Transfer-Encoding: chunked\r\n", text + "0\r\n\r\n"), 1000);
+    ASSERT_EQ(parser.state(), State::kDone);
+    EXPECT_EQ(parser.request().body, body);
+  }
+}
+
+int error_of(const std::string& text, RequestLimits limits = {}) {
+  RequestParser parser(limits);
+  feed(parser, text, 4096);
+  return parser.state() == State::kError ? parser.error_status() : 0;
+}
+
+TEST(RequestParser, RefusesBrokenChunkSizes) {
+  for (const char* chunks :
+       {"-2\r\nab\r\n0\r\n\r\n", "zz\r\nab\r\n", "0x2\r\nab\r\n", "ffffffffffffffffff\r\nab\r\n",
+        "\r\nab\r\n", "2 \r\nab\r\n", "2\nab\r\n", "2\r\nabc\r\n"}) {
+    EXPECT_EQ(error_of(post("Transfer-Encoding: chunked\r\n", chunks)), 400) << chunks;
+  }
+}
+
+TEST(RequestParser, CountsTheBodyWhileItComes) {
+  RequestLimits limits;
+  limits.max_body_bytes = 100;
+  EXPECT_EQ(error_of(post("Content-Length: 101\r\n", std::string(101, 'a')), limits), 413);
+  std::string chunks;
+  for (int i = 0; i < 11; ++i) chunks += "a\r\n0123456789\r\n";
+  EXPECT_EQ(error_of(post("Transfer-Encoding: chunked\r\n", chunks), limits), 413);
+  EXPECT_EQ(error_of(post("Content-Length: 100\r\n", std::string(100, 'a')), limits), 0);
+}
+
+TEST(RequestParser, RefusesAnAnnouncedBodyBeforeItComes) {
+  RequestParser parser({});
+  parser.feed(post("Content-Length: 4294967297\r\n", ""));
+  ASSERT_EQ(parser.state(), State::kHeaderDone);
+  parser.set_max_body_bytes(1000);
+  EXPECT_EQ(parser.state(), State::kError);
+  EXPECT_EQ(parser.error_status(), 413);
+}
+
+TEST(RequestParser, BoundsHeaders) {
+  EXPECT_EQ(error_of(post("X-Long: " + std::string(20'000, 'a') + "\r\n", "")), 431);
+  std::string headers;
+  for (int i = 0; i < 101; ++i) headers += fmt::format("X-{}: a\r\n", i);
+  EXPECT_EQ(error_of(post(headers, "")), 431);
+  EXPECT_EQ(error_of("GET /" + std::string(20'000, 'a') + " HTTP/1.1\r\n\r\n"), 431);
+}
+
+TEST(RequestParser, RefusesSmuggling) {
+  EXPECT_EQ(error_of(post("Content-Length: 3\r\nContent-Length: 4\r\n", "abcd")), 400);
+  EXPECT_EQ(error_of(post("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")),
+            400);
+  EXPECT_EQ(error_of(post("Content-Length: -1\r\n", "")), 400);
+  EXPECT_EQ(error_of(post("Bad Header: x\r\n", "")), 400);
+  EXPECT_EQ(error_of("GET /a\r\nHTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(error_of("GET /../etc HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+  EXPECT_EQ(error_of("\x16\x03\x01\x02"), 400);
+}
+
+TEST(RequestParser, LeavesTheNextRequest) {
+  const std::string one = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+  std::string both = one + "GET /b HTTP/1.1\r\nHost: x\r\n\r\n";
+  RequestParser parser({});
+  both.erase(0, parser.feed(both));
+  ASSERT_EQ(parser.state(), State::kHeaderDone);
+  EXPECT_EQ(parser.feed(both), 0U);
+  EXPECT_EQ(parser.state(), State::kDone);
+  EXPECT_EQ(both, "GET /b HTTP/1.1\r\nHost: x\r\n\r\n");
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,155 @@
+#include "serve/http/router.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "serve/http/gate.h"
+#include "serve/http/target.h"
+
+namespace quire {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+Router some_routes() {
+  Router router;
+  router.add({.method = "GET", .pattern = "/health", .handler = {}, .access = RouteAccess::kOpen});
+  router.add({.method = "GET", .pattern = "/v1/files/{id}", .handler = {}});
+  router.add({.method = "DELETE", .pattern = "/v1/files/{id}", .handler = {}});
+  router.add({.method = "POST", .pattern = "/v1/batches/{id}/cancel", .handler = {}});
+  return router;
+}
+
+TEST(Router, FindsRoutesAndTheirParameters) {
+  const Router router = some_routes();
+  EXPECT_EQ(router.match("GET", "/health").route->pattern, "/health");
+  EXPECT_EQ(router.match("HEAD", "/health").route->pattern, "/health");
+  const auto match = router.match("POST", "/v1/batches/b1/cancel");
+  ASSERT_NE(match.route, nullptr);
+  EXPECT_THAT(match.path_params, ElementsAre(Pair("id", "b1")));
+}
+
+TEST(Router, TellsAWrongMethodFromAWrongPath) {
+  const Router router = some_routes();
+  const auto method = router.match("PUT", "/v1/files/x");
+  EXPECT_EQ(method.route, nullptr);
+  EXPECT_THAT(method.allowed_methods, ElementsAre("GET", "DELETE"));
+  for (const char* path : {"/v1/files", "/v1/files/", "/v1/files/a/b", "/healthy", "/", "health",
+                           "/v1/batches//cancel"}) {
+    const auto match = router.match("GET", path);
+    EXPECT_EQ(match.route, nullptr) << path;
+    EXPECT_TRUE(match.allowed_methods.empty()) << path;
+  }
+}
+
+TEST(Target, IsDecoded) {
+  const auto target = parse_target("/v1/files/a%20b?limit=3&after=x%26y&flag&empty=#part");
+  ASSERT_TRUE(target.has_value());
+  EXPECT_EQ(target->path, "/v1/files/a b");
+  EXPECT_THAT(target->query, ElementsAre(Pair("limit", "3"), Pair("after", "x&y"), Pair("flag", ""),
+                                         Pair("empty", "")));
+}
+
+TEST(Target, RefusesTraversalControlCharactersAndBrokenEscapes) {
+  for (const char* target : {"", "v1", "http://host/", "*", "/a/../b", "/..", "/a/%2e%2e/b", "/./a",
+                             "/a%00b", "/a%0d%0aX: y", "/a%", "/a%2", "/a%zz", "/a%-1"}) {
+    EXPECT_FALSE(parse_target(target).has_value()) << target;
+  }
+}
+
+HttpRequest request(std::string method, std::string path, std::vector<HttpHeader> headers) {
+  HttpRequest made;
+  made.method = std::move(method);
+  made.path = std::move(path);
+  made.headers = std::move(headers);
+  return made;
+}
+
+// The status of the refusal, or 0.
+int refusal(const HttpRequest& made, const AccessPolicy& access, bool has_body = false) {
+  const Router router = some_routes();
+  const Admission admission = admit(made, has_body, router, access);
+  return admission.refusal ? admission.refusal->status : 0;
+}
+
+TEST(Access, DnsRebindingIsRefusedOnLoopback) {
+  const AccessPolicy access(/*loopback=*/true, {"box.example"}, {}, {});
+  for (const char* host : {"localhost:8000", "127.0.0.1:8000", "127.8.8.8", "[::1]:8000",
+                           "LOCALHOST", "box.example:8000", "app.localhost"}) {
+    EXPECT_EQ(refusal(request("GET", "/health", {{"Host", host}}), access), 0) << host;
+  }
+  for (const char* host : {"evil.example", "127.0.0.1.evil.example:8000", "localhost.evil.example",
+                           "", "[::2]", "169.254.169.254", "box.example.evil"}) {
+    EXPECT_EQ(refusal(request("GET", "/health", {{"Host", host}}), access), 403) << host;
+  }
+  EXPECT_EQ(refusal(request("GET", "/health", {}), access), 403);
+  const AccessPolicy open(/*loopback=*/false, {}, {}, {});
+  EXPECT_EQ(refusal(request("GET", "/health", {{"Host", "any.example"}}), open), 0);
+}
+
+TEST(Access, CrossSiteRequestsAreRefused) {
+  const AccessPolicy access(true, {}, {"https://page.example"}, {});
+  const auto from = [&](const char* origin) {
+    return refusal(request("GET", "/health", {{"Host", "localhost:8000"}, {"Origin", origin}}),
+                   access);
+  };
+  EXPECT_EQ(from("http://localhost:8000"), 0);
+  EXPECT_EQ(from("https://page.example"), 0);
+  EXPECT_EQ(from("https://evil.example"), 403);
+  EXPECT_EQ(from("http://localhost:9000"), 403);
+  EXPECT_EQ(from("null"), 403);
+}
+
+TEST(Access, OnlyAJsonContentTypeIsTaken) {
+  const AccessPolicy access(true, {}, {}, {});
+  const auto with = [&](std::vector<HttpHeader> headers) {
+    headers.push_back({"Host", "localhost"});
+    return refusal(request("POST", "/v1/batches/b/cancel", std::move(headers)), access, true);
+  };
+  EXPECT_EQ(with({{"Content-Type", "application/json"}}), 0);
+  EXPECT_EQ(with({{"Content-Type", "Application/JSON ; charset=utf-8"}}), 0);
+  EXPECT_EQ(with({{"Content-Type", "text/plain"}}), 415);
+  EXPECT_EQ(with({{"Content-Type", "application/x-www-form-urlencoded"}}), 415);
+  EXPECT_EQ(with({}), 415);
+}
+
+TEST(Access, EveryRouteButTheOpenOnesNeedsTheKey) {
+  const AccessPolicy access(true, {}, {}, {"secret", "other"});
+  const Router router = some_routes();
+  for (const Route& route : router.routes()) {
+    const int expected = route.pattern == "/health" ? 0 : 401;
+    for (const char* key :
+         {"", "Bearer ", "Bearer secre", "Bearer secrets", "secret", "Basic secret"}) {
+      const auto made =
+          request(route.method, route.pattern, {{"Host", "localhost"}, {"Authorization", key}});
+      EXPECT_EQ(refusal(made, access), expected) << route.pattern << " with " << key;
+    }
+    for (const char* key : {"Bearer secret", "bearer other"}) {
+      const auto made =
+          request(route.method, route.pattern, {{"Host", "localhost"}, {"Authorization", key}});
+      EXPECT_EQ(refusal(made, access), 0) << route.pattern;
+    }
+  }
+}
+
+TEST(Access, PreflightIsAnsweredForAllowedOriginsOnly) {
+  const AccessPolicy access(true, {}, {"*"}, {"secret"});
+  const auto made =
+      request("OPTIONS", "/v1/files/x", {{"Host", "localhost"}, {"Origin", "https://any.example"}});
+  const Router router = some_routes();
+  const Admission admission = admit(made, false, router, access);
+  ASSERT_TRUE(admission.refusal.has_value());
+  EXPECT_EQ(admission.refusal->status, 204);
+  EXPECT_EQ(admission.cors_headers.front().value, "https://any.example");
+}
+
+TEST(RequestId, HasAStrictGrammar) {
+  EXPECT_TRUE(valid_request_id("a-b_c.1:2"));
+  for (const char* id : {"", "a b", "a\r\nX: y", "a/b", "é"}) EXPECT_FALSE(valid_request_id(id));
+  EXPECT_FALSE(valid_request_id(std::string(129, 'a')));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,330 @@
+#include "serve/protocols/openai/embeddings.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <openssl/evp.h>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "serve/http/gate.h"
+#include "serve/protocols/openai/fanout.h"
+#include "serve/protocols/openai/request_body.h"
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kMaxInputs = 2048;
+
+constexpr std::array<std::string_view, 10> kFields = {
+    "input",    "model",     "encoding_format",        "dimensions",
+    "user",     "normalize", "truncate_prompt_tokens", "add_special_tokens",
+    "priority", "request_id"};
+bool is_float32(const json::value& value) {
+  return value.is_string() && value.get_string() == "float32";
+}
+bool is_little(const json::value& value) {
+  return value.is_string() && (value.get_string() == "little" || value.get_string() == "native");
+}
+// vLLM's; also messages in place of an input.
+constexpr std::array<UnsupportedField, 9> kUnsupported = {{{"messages", says_nothing},
+                                                           {"chat_template", says_nothing},
+                                                           {"chat_template_kwargs", says_nothing},
+                                                           {"mm_processor_kwargs", says_nothing},
+                                                           {"cache_salt", says_nothing},
+                                                           {"truncation_side", says_nothing},
+                                                           {"use_activation", says_nothing},
+                                                           {"embed_dtype", is_float32},
+                                                           {"endianness", is_little}}};
+
+bool is_token_list(const json::value& value) {
+  return value.is_array() && !value.get_array().empty() &&
+         std::ranges::all_of(value.get_array(),
+                             [](const json::value& item) { return item.is_number(); });
+}
+
+struct InputOptions {
+  bool add_special_tokens = true;
+  std::optional<std::int64_t> truncate;
+};
+
+Result<std::vector<TokenId>> read_token_list(const json::value& value, std::string_view name,
+                                             const Engine& engine) {
+  std::vector<TokenId> ids;
+  const std::int64_t vocab_size = engine.info().vocab_size;
+  for (const json::value& item : value.get_array()) {
+    if (!item.is_int64() || item.get_int64() < 0 || item.get_int64() >= vocab_size) {
+      return Status::invalid_argument(fmt::format("{}: {} is not a token id in [0, {})", name,
+                                                  json::serialize(item).substr(0, 40), vocab_size));
+    }
+    ids.push_back(static_cast<TokenId>(item.get_int64()));
+  }
+  return ids;
+}
+
+Result<std::vector<TokenId>> read_input(const json::value& value, std::string_view name,
+                                        const InputOptions& options, const Engine& engine) {
+  std::vector<TokenId> ids;
+  if (value.is_string()) {
+    if (value.get_string().empty()) {
+      return Status::invalid_argument(fmt::format("{}: it is empty", name));
+    }
+    QUIRE_ASSIGN_OR_RETURN(
+        ids, engine.tokenizer().encode(
+                 std::string_view(value.get_string()),
+                 {.add_special_tokens = options.add_special_tokens, .parse_special = false}));
+  } else if (is_token_list(value)) {
+    QUIRE_ASSIGN_OR_RETURN(ids, read_token_list(value, name, engine));
+  } else {
+    return Status::invalid_argument(
+        fmt::format("{}: expected a string or a list of token ids", name));
+  }
+  if (ids.empty()) return Status::invalid_argument(fmt::format("{}: it has no tokens", name));
+  const std::int64_t most = engine.info().max_model_len;
+  const std::int64_t keep = options.truncate.value_or(-1) == -1 ? most : *options.truncate;
+  if (options.truncate && std::ssize(ids) > keep) ids.erase(ids.begin(), ids.end() - keep);
+  if (std::ssize(ids) > most) {
+    return Status::invalid_argument(
+        fmt::format("{}: it has {} tokens; this model takes at most {}", name, ids.size(), most),
+        "shorten it, or set truncate_prompt_tokens");
+  }
+  return ids;
+}
+
+Result<std::vector<std::vector<TokenId>>> read_inputs(const JsonReader& fields,
+                                                      const InputOptions& options,
+                                                      const Engine& engine) {
+  const json::value* value = fields.find("input");
+  if (value == nullptr) {
+    return Status::invalid_argument("input: expected a string or a list, found nothing");
+  }
+  std::vector<std::vector<TokenId>> inputs;
+  if (!value->is_array() || is_token_list(*value)) {
+    QUIRE_ASSIGN_OR_RETURN(auto ids, read_input(*value, "input", options, engine));
+    inputs.push_back(std::move(ids));
+    return inputs;
+  }
+  const json::array& list = value->get_array();
+  if (list.empty() || list.size() > kMaxInputs) {
+    return Status::invalid_argument(
+        fmt::format("input: expected 1 to {} inputs, found {}", kMaxInputs, list.size()));
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(auto ids,
+                           read_input(list[i], fmt::format("input[{}]", i), options, engine));
+    inputs.push_back(std::move(ids));
+  }
+  return inputs;
+}
+
+Result<InputOptions> read_input_options(const JsonReader& fields, std::int64_t max_model_len) {
+  InputOptions options;
+  QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
+  options.add_special_tokens = special.value_or(true);
+  QUIRE_ASSIGN_OR_RETURN(options.truncate, fields.find_int("truncate_prompt_tokens"));
+  if (options.truncate &&
+      (*options.truncate < -1 || *options.truncate == 0 || *options.truncate > max_model_len)) {
+    return Status::invalid_argument(
+        fmt::format("truncate_prompt_tokens: {} is not -1 or a number from 1 to {}",
+                    *options.truncate, max_model_len));
+  }
+  return options;
+}
+
+Status read_vector_options(const JsonReader& fields, std::int64_t hidden_size, EmbeddingJob& job) {
+  QUIRE_ASSIGN_OR_RETURN(const auto dimensions, fields.find_int("dimensions"));
+  job.dimensions = dimensions.value_or(hidden_size);
+  if (job.dimensions < 1 || job.dimensions > hidden_size) {
+    return Status::invalid_argument(
+        fmt::format("dimensions: {} is not a number from 1 to {}, the length of this model's "
+                    "vectors",
+                    job.dimensions, hidden_size));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto normalize, fields.find_bool("normalize"));
+  job.normalize = normalize.value_or(true);
+  QUIRE_ASSIGN_OR_RETURN(const auto format, fields.find_string("encoding_format"));
+  job.base64 = format == "base64";
+  if (format && *format != "float" && *format != "base64") {
+    return Status::invalid_argument(fmt::format(
+        "encoding_format: expected \"float\" or \"base64\", found \"{}\"", format->substr(0, 40)));
+  }
+  return {};
+}
+
+Result<EmbeddingJob> read_job(const RequestBody& body, std::string_view request_id,
+                              const Service& service) {
+  const JsonReader fields = body.reader();
+  const Engine& engine = service.engine();
+  EmbeddingJob job;
+  QUIRE_RETURN_IF_ERROR(read_vector_options(fields, engine.info().hidden_size, job));
+  QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
+  if (priority && (*priority < std::numeric_limits<std::int32_t>::min() ||
+                   *priority > std::numeric_limits<std::int32_t>::max())) {
+    return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
+  }
+  job.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(const auto own_id, fields.find_string("request_id"));
+  if (own_id && !valid_request_id(*own_id)) {
+    return Status::invalid_argument(
+        "request_id: expected 1 to 128 letters, digits, and any of . _ : -");
+  }
+  job.request_id = own_id.value_or(std::string(request_id));
+  QUIRE_RETURN_IF_ERROR(fields.find_string("user").status());
+  QUIRE_ASSIGN_OR_RETURN(const InputOptions options,
+                         read_input_options(fields, engine.info().max_model_len));
+  QUIRE_ASSIGN_OR_RETURN(job.inputs, read_inputs(fields, options, engine));
+  job.ignored_fields = body.ignored_fields();
+  return job;
+}
+
+// Cut to its first `dimensions` values and scaled to length 1, where that is wanted. A vector of
+// nothing but zeros, which has no direction, stays as it is.
+std::vector<float> shaped(std::span<const float> state, const EmbeddingJob& job) {
+  const auto kept = state.first(static_cast<std::size_t>(job.dimensions));
+  std::vector<float> vector(kept.begin(), kept.end());
+  if (!job.normalize) return vector;
+  double sum = 0;
+  for (const float value : vector) sum += static_cast<double>(value) * static_cast<double>(value);
+  if (sum == 0) return vector;
+  const double length = std::sqrt(sum);
+  for (float& value : vector) value = static_cast<float>(static_cast<double>(value) / length);
+  return vector;
+}
+
+void append_base64(std::string& out, std::span<const float> vector) {
+  static_assert(std::endian::native == std::endian::little, "floats are sent as they lie here");
+  const std::size_t begin = out.size();
+  const std::size_t num_bytes = vector.size_bytes();
+  out.resize(begin + (num_bytes + 2) / 3 * 4 + 1);  // and a terminating zero
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data() + begin),
+                  reinterpret_cast<const unsigned char*>(vector.data()),
+                  static_cast<int>(num_bytes));
+  out.pop_back();
+}
+
+void append_vector(std::string& out, std::span<const float> vector, bool base64) {
+  if (base64) {
+    out += '"';
+    append_base64(out, vector);
+    out += '"';
+    return;
+  }
+  // The shortest digits that give the same float again.
+  char separator = '[';
+  for (const float value : vector) {
+    fmt::format_to(std::back_inserter(out), "{}{}", separator, value);
+    separator = ',';
+  }
+  out += ']';
+}
+
+// Gathers the vectors of all inputs. Runs on the output thread but for its start; the fanout orders
+// the calls.
+class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
+ public:
+  EmbeddingAnswer(Service& service, std::shared_ptr<Exchange> exchange, EmbeddingJob job)
+      : service_(service),
+        exchange_(std::move(exchange)),
+        job_(std::move(job)),
+        vectors_(job_.inputs.size()),
+        num_unfinished_(job_.inputs.size()) {}
+
+  void start() {
+    std::vector<GenerateRequest> requests;
+    for (std::vector<TokenId>& input : job_.inputs) {
+      GenerateRequest& request = requests.emplace_back();
+      request.prompt_token_ids = std::move(input);
+      request.priority = job_.priority;
+      request.embed = true;
+    }
+    auto self = shared_from_this();
+    auto fanout = Fanout::submit(
+        service_, "embd-" + job_.request_id, std::move(requests),
+        [self](std::size_t input, const RequestOutput& output) { self->take(input, output); });
+    if (!fanout.ok()) return respond_error(*exchange_, request_error(fanout.status(), service_));
+    exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
+    (*fanout)->open();
+  }
+
+ private:
+  void take(std::size_t input, const RequestOutput& output) {
+    if (failed_ || !output.request_finished) return;
+    if (!output.error.ok()) return fail(output.error);
+    if (output.finish_reason == FinishReason::kAbort) {
+      return fail(Status::unavailable("the request was ended before its answer was complete"));
+    }
+    vectors_[input] = shaped(output.embedding, job_);
+    num_tokens_ += output.num_prompt_tokens;
+    if (--num_unfinished_ == 0) respond();
+  }
+
+  void fail(const Status& status) {
+    failed_ = true;
+    vectors_.clear();
+    respond_error(*exchange_, request_error(status, service_));
+  }
+
+  void respond() {
+    HttpResponse response;
+    std::string& body = response.body;
+    body = R"({"object":"list","data":[)";
+    for (std::size_t i = 0; i < vectors_.size(); ++i) {
+      body +=
+          fmt::format(R"({}{{"object":"embedding","index":{},"embedding":)", i == 0 ? "" : ",", i);
+      append_vector(body, vectors_[i], job_.base64);
+      body += '}';
+    }
+    body += fmt::format(R"(],"model":{},"usage":{{"prompt_tokens":{},"total_tokens":{}}}}})",
+                        json::serialize(json::string_view(job_.model)), num_tokens_, num_tokens_);
+    if (!job_.ignored_fields.empty()) {
+      response.headers.push_back({"X-Ignored-Fields", job_.ignored_fields});
+    }
+    exchange_->respond(std::move(response));
+  }
+
+  Service& service_;
+  std::shared_ptr<Exchange> exchange_;
+  EmbeddingJob job_;
+  std::vector<std::vector<float>> vectors_;  // in the order of the inputs
+  std::size_t num_unfinished_;
+  std::int64_t num_tokens_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view body,
+                                                             std::string_view request_id,
+                                                             const Service& service) {
+  auto parsed = RequestBody::parse(body, {kFields, kUnsupported}, service.config().strict_fields);
+  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
+  const auto& request = std::get<RequestBody>(parsed);
+  auto model = read_model_name(request, service);
+  if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
+  auto job = read_job(request, request_id, service);
+  if (!job.ok()) return request_error(job.status(), service);
+  job->model = std::get<std::string>(std::move(model));
+  return *std::move(job);
+}
+
+std::vector<Route> embedding_routes(Service& service) {
+  const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
+    const HttpRequest& request = exchange->request();
+    auto job = parse_embedding_request(request.body, request.request_id, service);
+    if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
+    std::make_shared<EmbeddingAnswer>(service, std::move(exchange),
+                                      std::get<EmbeddingJob>(std::move(job)))
+        ->start();
+  };
+  std::vector<Route> routes;
+  routes.push_back({.method = "POST", .pattern = "/v1/embeddings", .handler = handle});
+  return routes;
+}
+
+}  // namespace quire

@@ -1,0 +1,18 @@
+// The answer to POST /v1/responses: one message of text, whole or as a stream of events.
+#pragma once
+
+#include <memory>
+
+#include "serve/http/exchange.h"
+#include "serve/protocols/openai/response_request.h"
+#include "serve/protocols/openai/response_store.h"
+#include "serve/service.h"
+
+namespace quire {
+
+// Submits the job and answers on `exchange`, now and as its output comes. Stores the response when
+// it is complete, where the job says so.
+void answer_response(Service& service, std::shared_ptr<Exchange> exchange,
+                     std::shared_ptr<ResponseStore> store, ResponseJob job);
+
+}  // namespace quire

@@ -1,0 +1,143 @@
+#include "serve/protocols/openai/response_input.h"
+
+#include <algorithm>
+#include <array>
+#include <openssl/rand.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kMaxItems = 4096;
+constexpr std::array<std::string_view, 4> kRoles = {"user", "assistant", "system", "developer"};
+
+// The text of one part of a message.
+Result<std::string> read_part(const json::value& value, const std::string& where) {
+  if (!value.is_object()) {
+    return Status::invalid_argument(
+        fmt::format("{}: expected an object, found {}", where, json_kind_name(value)));
+  }
+  const JsonReader part(value.get_object(), where, StatusCode::kInvalidArgument);
+  const json::value* type = part.find("type");
+  if (type == nullptr || !type->is_string()) {
+    return Status::invalid_argument(fmt::format("{}.type: expected a string", where));
+  }
+  const std::string_view name = type->get_string();
+  if (name != "input_text" && name != "output_text" && name != "text") {
+    return Status::unimplemented(fmt::format(
+        "{}.type: \"{}\" is not supported; this model reads text", where, name.substr(0, 40)));
+  }
+  const json::value* text = part.find("text");
+  if (text == nullptr || !text->is_string()) {
+    return Status::invalid_argument(fmt::format("{}.text: expected a string", where));
+  }
+  return std::string(text->get_string());
+}
+
+Result<std::vector<std::string>> read_content(const json::value* content,
+                                              const std::string& where) {
+  std::vector<std::string> texts;
+  if (content != nullptr && content->is_string()) {
+    texts.emplace_back(content->get_string());
+    return texts;
+  }
+  if (content == nullptr || !content->is_array()) {
+    return Status::invalid_argument(
+        fmt::format("{}.content: expected a string or a list of parts", where));
+  }
+  const json::array& parts = content->get_array();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(std::string text,
+                           read_part(parts[i], fmt::format("{}.content[{}]", where, i)));
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+void add_message(std::string_view role, const std::vector<std::string>& texts,
+                 ResponseInput& input) {
+  const bool output = role == "assistant";
+  json::array parts;
+  std::string whole;
+  for (const std::string& text : texts) {
+    parts.push_back(output ? output_text_part(text, {})
+                           : json::object{{"type", "input_text"}, {"text", text}});
+    whole += text;
+  }
+  input.items.push_back(json::object{{"id", new_id("msg_")},
+                                     {"type", "message"},
+                                     {"role", role},
+                                     {"status", "completed"},
+                                     {"content", std::move(parts)}});
+  input.messages.push_back(
+      json::object{{"role", role == "developer" ? "system" : role}, {"content", whole}});
+}
+
+Status read_item(const json::value& value, const std::string& where, ResponseInput& input) {
+  if (!value.is_object()) {
+    return Status::invalid_argument(
+        fmt::format("{}: expected an object, found {}", where, json_kind_name(value)));
+  }
+  const JsonReader item(value.get_object(), where, StatusCode::kInvalidArgument);
+  if (const json::value* type = item.find("type")) {
+    if (!type->is_string()) {
+      return Status::invalid_argument(fmt::format("{}.type: expected a string", where));
+    }
+    if (type->get_string() != "message") {
+      return Status::unimplemented(
+          fmt::format("{}.type: \"{}\" is not supported; only messages are", where,
+                      std::string_view(type->get_string()).substr(0, 40)));
+    }
+  }
+  const json::value* role = item.find("role");
+  if (role == nullptr || !role->is_string() ||
+      std::ranges::find(kRoles, std::string_view(role->get_string())) == kRoles.end()) {
+    return Status::invalid_argument(
+        fmt::format("{}.role: expected user, assistant, system or developer", where));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto texts, read_content(item.find("content"), where));
+  add_message(role->get_string(), texts, input);
+  return {};
+}
+
+}  // namespace
+
+Result<ResponseInput> read_response_input(const JsonReader& fields) {
+  const json::value* value = fields.find("input");
+  ResponseInput input;
+  if (value != nullptr && value->is_string()) {
+    add_message("user", {std::string(value->get_string())}, input);
+    return input;
+  }
+  if (value == nullptr || !value->is_array()) {
+    return Status::invalid_argument("input: expected a string or a list of items");
+  }
+  const json::array& list = value->get_array();
+  if (list.empty() || list.size() > kMaxItems) {
+    return Status::invalid_argument(
+        fmt::format("input: expected 1 to {} items, found {}", kMaxItems, list.size()));
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(read_item(list[i], fmt::format("input[{}]", i), input));
+  }
+  return input;
+}
+
+json::object output_text_part(std::string_view text, json::array logprobs) {
+  return {{"type", "output_text"},
+          {"text", text},
+          {"annotations", json::array()},
+          {"logprobs", std::move(logprobs)}};
+}
+
+std::string new_id(std::string_view prefix) {
+  std::array<unsigned char, 24> bytes{};
+  RAND_bytes(bytes.data(), static_cast<int>(bytes.size()));
+  std::string id(prefix);
+  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+  return id;
+}
+
+}  // namespace quire

@@ -1,0 +1,328 @@
+#include "serve/protocols/openai/response_request.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "serve/http/gate.h"
+#include "serve/protocols/openai/request_body.h"
+#include "serve/protocols/openai/response_input.h"
+#include "serve/protocols/sampling_fields.h"
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kMaxMetadata = 16;
+constexpr std::size_t kMaxMetadataKey = 64;
+constexpr std::size_t kMaxMetadataValue = 512;
+constexpr std::string_view kWithLogprobs = "message.output_text.logprobs";
+
+constexpr std::array<std::string_view, 14> kSamplingFields = {
+    "temperature",        "top_p",          "top_k",      "min_p",
+    "presence_penalty",   "seed",           "stop",       "frequency_penalty",
+    "repetition_penalty", "stop_token_ids", "min_tokens", "ignore_eos",
+    "logit_bias",         "bad_words"};
+
+constexpr std::array<std::string_view, 34> kFields = {
+    "model", "input", "instructions", "previous_response_id", "max_output_tokens", "top_logprobs",
+    "include", "stream", "store", "metadata", "text", "tool_choice", "parallel_tool_calls",
+    "max_tool_calls", "priority", "request_id",
+    // Without effect on the answer, by their definition.
+    "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+    // Sampling.
+    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "seed", "stop",
+    "frequency_penalty", "repetition_penalty", "stop_token_ids", "min_tokens", "ignore_eos",
+    "logit_bias", "bad_words"};
+
+bool is_text(const json::value& value, std::string_view text) {
+  return value.is_string() && value.get_string() == text;
+}
+bool is_disabled(const json::value& value) { return is_text(value, "disabled"); }
+bool is_default_tier(const json::value& value) {
+  return is_text(value, "auto") || is_text(value, "default");
+}
+// {"effort": "none", "summary": null} asks for nothing.
+bool is_no_reasoning(const json::value& value) {
+  if (!value.is_object()) return false;
+  return std::ranges::all_of(value.get_object(), [](const auto& field) {
+    return says_nothing(field.value()) || is_text(field.value(), "none");
+  });
+}
+// {"include_obfuscation": false} asks for nothing.
+bool is_no_option(const json::value& value) {
+  if (!value.is_object()) return false;
+  return std::ranges::all_of(value.get_object(),
+                             [](const auto& field) { return says_nothing(field.value()); });
+}
+bool is_one(const json::value& value) {
+  return value.is_number() && value.to_number<double>() == 1.0;
+}
+
+constexpr std::array<UnsupportedField, 24> kUnsupported = {{
+    {"background", says_nothing},
+    {"conversation", says_nothing},
+    {"context_management", says_nothing},
+    {"moderation", says_nothing},
+    {"prompt", says_nothing},
+    {"prompt_cache_options", says_nothing},
+    {"reasoning", is_no_reasoning},
+    {"service_tier", is_default_tier},
+    {"stream_options", is_no_option},
+    {"tools", says_nothing},
+    {"truncation", is_disabled},
+    {"cache_salt", says_nothing},
+    {"mm_processor_kwargs", says_nothing},
+    {"structured_outputs", says_nothing},
+    // Of chat completions; here they have other names or none.
+    {"messages", says_nothing},
+    {"max_tokens", says_nothing},
+    {"max_completion_tokens", says_nothing},
+    {"n", is_one},
+    {"logprobs", says_nothing},
+    {"response_format", says_nothing},
+    {"functions", says_nothing},
+    {"function_call", says_nothing},
+    {"reasoning_effort", says_nothing},
+    {"modalities", says_nothing},
+}};
+
+Result<json::object> read_metadata(const JsonReader& fields) {
+  const json::value* value = fields.find("metadata");
+  if (value == nullptr) return json::object();
+  if (!value->is_object()) return fields.type_error("metadata", "an object");
+  const json::object& metadata = value->get_object();
+  if (metadata.size() > kMaxMetadata) {
+    return Status::invalid_argument(fmt::format("metadata: at most {} pairs are allowed, found {}",
+                                                kMaxMetadata, metadata.size()));
+  }
+  for (const auto& pair : metadata) {
+    if (!pair.value().is_string() || pair.key().size() > kMaxMetadataKey ||
+        pair.value().get_string().size() > kMaxMetadataValue) {
+      return Status::invalid_argument(
+          fmt::format("metadata: expected keys of at most {} bytes and strings of at most {}",
+                      kMaxMetadataKey, kMaxMetadataValue));
+    }
+  }
+  return metadata;
+}
+
+// Whether log probabilities are wanted. The other things that OpenAI can include are parts of tool
+// calls, reasoning and images, of which a text has none.
+Result<bool> read_include(const JsonReader& fields) {
+  static constexpr std::array<std::string_view, 7> kOthers = {
+      "file_search_call.results",
+      "web_search_call.results",
+      "web_search_call.action.sources",
+      "message.input_image.image_url",
+      "computer_call_output.output.image_url",
+      "code_interpreter_call.outputs",
+      "reasoning.encrypted_content"};
+  const json::value* value = fields.find("include");
+  if (value == nullptr) return false;
+  if (!value->is_array()) return fields.type_error("include", "an array");
+  bool logprobs = false;
+  for (const json::value& item : value->get_array()) {
+    const std::string_view name = item.is_string() ? std::string_view(item.get_string()) : "";
+    if (name == kWithLogprobs) {
+      logprobs = true;
+    } else if (std::ranges::find(kOthers, name) == kOthers.end()) {
+      return Status::invalid_argument(fmt::format("include: {} is nothing that can be included",
+                                                  json::serialize(item).substr(0, 80)));
+    }
+  }
+  return logprobs;
+}
+
+// Only {"format": {"type": "text"}} and the verbosity that is the default.
+Status check_text(const JsonReader& fields) {
+  const json::value* value = fields.find("text");
+  if (value == nullptr) return {};
+  if (!value->is_object()) return fields.type_error("text", "an object");
+  const JsonReader text(value->get_object(), "text", StatusCode::kInvalidArgument);
+  if (const json::value* verbosity = text.find("verbosity");
+      verbosity != nullptr && !is_text(*verbosity, "medium")) {
+    return Status::unimplemented("text.verbosity: only \"medium\", the default, is supported");
+  }
+  const json::value* format = text.find("format");
+  if (format == nullptr) return {};
+  if (!format->is_object()) return Status::invalid_argument("text.format: expected an object");
+  const json::value* type = format->get_object().if_contains("type");
+  if (type == nullptr || !is_text(*type, "text")) {
+    return Status::unimplemented("text.format: only {\"type\": \"text\"} is supported");
+  }
+  return {};
+}
+
+Result<std::string> read_tool_choice(const JsonReader& fields) {
+  const json::value* value = fields.find("tool_choice");
+  if (value == nullptr) return std::string("auto");
+  if (!is_text(*value, "auto") && !is_text(*value, "none")) {
+    return Status::unimplemented("tool_choice: only \"auto\" and \"none\" are supported");
+  }
+  return std::string(value->get_string());
+}
+
+Status read_sampling(const JsonReader& fields, const Service& service, ResponseJob& job) {
+  const Engine& engine = service.engine();
+  json::object given;
+  for (const std::string_view name : kSamplingFields) {
+    if (const json::value* value = fields.find(name)) given[name] = *value;
+  }
+  job.params = engine.default_sampling_params();
+  QUIRE_RETURN_IF_ERROR(
+      read_sampling_fields(JsonReader(given, "request", StatusCode::kInvalidArgument), job.params));
+  // As OpenAI's specification has it; a Response object could not say more.
+  if (job.params.temperature > 2) {
+    return Status::invalid_argument(
+        fmt::format("temperature: {} is not a number from 0 to 2", job.params.temperature));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto top, fields.find_int("top_logprobs"));
+  if (top && (*top < 0 || *top > service.max_logprobs())) {
+    return Status::invalid_argument(fmt::format("top_logprobs: {} is not an integer from 0 to {}",
+                                                *top, service.max_logprobs()));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const bool logprobs, read_include(fields));
+  if (logprobs) job.params.logprobs = top.value_or(0);
+  job.echo["temperature"] = job.params.temperature;
+  job.echo["top_p"] = job.params.top_p;
+  job.echo["top_logprobs"] = top.value_or(0);
+  return {};
+}
+
+Status read_max_output_tokens(const JsonReader& fields, std::int64_t max_model_len,
+                              ResponseJob& job) {
+  QUIRE_ASSIGN_OR_RETURN(const auto most, fields.find_int("max_output_tokens"));
+  if (most && *most < 1) {
+    return Status::invalid_argument(
+        fmt::format("max_output_tokens: {} is not an integer >= 1", *most));
+  }
+  const std::int64_t room = max_model_len - std::ssize(job.prompt_token_ids);
+  job.params.max_tokens = most.value_or(std::max<std::int64_t>(1, room));
+  job.echo["max_output_tokens"] = most ? json::value(*most) : json::value();
+  return {};
+}
+
+// Fields that are told back as they came.
+Status read_echoed(const JsonReader& fields, ResponseJob& job) {
+  json::object& echo = job.echo;
+  QUIRE_ASSIGN_OR_RETURN(echo["metadata"], read_metadata(fields));
+  QUIRE_RETURN_IF_ERROR(check_text(fields));
+  echo["text"] = {{"format", {{"type", "text"}}}, {"verbosity", "medium"}};
+  QUIRE_ASSIGN_OR_RETURN(const std::string tool_choice, read_tool_choice(fields));
+  echo["tool_choice"] = json::string(tool_choice);
+  echo["tools"] = json::array();
+  QUIRE_ASSIGN_OR_RETURN(const auto parallel, fields.find_bool("parallel_tool_calls"));
+  echo["parallel_tool_calls"] = parallel.value_or(true);
+  QUIRE_ASSIGN_OR_RETURN(const auto max_calls, fields.find_int("max_tool_calls"));
+  echo["max_tool_calls"] = max_calls ? json::value(*max_calls) : json::value();
+  echo["truncation"] = "disabled";
+  echo["reasoning"] = nullptr;
+  echo["background"] = false;
+  echo["service_tier"] = "default";
+  for (const std::string_view name : {"user", "safety_identifier", "prompt_cache_key"}) {
+    QUIRE_ASSIGN_OR_RETURN(const auto text, fields.find_string(name));
+    if (text) echo[name] = json::string(*text);
+  }
+  QUIRE_RETURN_IF_ERROR(fields.find_string("prompt_cache_retention").status());
+  return {};
+}
+
+Status read_flags(const JsonReader& fields, ResponseJob& job) {
+  QUIRE_ASSIGN_OR_RETURN(const auto stream, fields.find_bool("stream"));
+  QUIRE_ASSIGN_OR_RETURN(const auto store, fields.find_bool("store"));
+  job.stream = stream.value_or(false);
+  job.store = store.value_or(true);
+  job.echo["store"] = job.store;
+  QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
+  if (priority && (*priority < std::numeric_limits<std::int32_t>::min() ||
+                   *priority > std::numeric_limits<std::int32_t>::max())) {
+    return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
+  }
+  job.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(const auto request_id, fields.find_string("request_id"));
+  if (request_id && !valid_request_id(*request_id)) {
+    return Status::invalid_argument(
+        "request_id: expected 1 to 128 letters, digits, and any of . _ : -");
+  }
+  job.log_id = request_id.value_or(job.id);
+  return {};
+}
+
+// The conversation: what the previous response was, then the new input. Instructions go before it,
+// and hold for this response alone.
+Status read_conversation(const JsonReader& fields, const Engine& engine,
+                         const StoredResponse* previous, ResponseJob& job) {
+  if (previous != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(json::value messages, parse_json(previous->messages, "store"));
+    job.messages = std::move(messages.get_array());
+  }
+  QUIRE_ASSIGN_OR_RETURN(ResponseInput input, read_response_input(fields));
+  job.input_items = std::move(input.items);
+  for (json::value& message : input.messages) job.messages.push_back(std::move(message));
+  QUIRE_ASSIGN_OR_RETURN(const auto instructions, fields.find_string("instructions"));
+  Conversation conversation;
+  if (instructions) {
+    conversation.messages.push_back(json::object{{"role", "system"}, {"content", *instructions}});
+  }
+  conversation.messages.insert(conversation.messages.end(), job.messages.begin(),
+                               job.messages.end());
+  QUIRE_ASSIGN_OR_RETURN(job.prompt_token_ids, engine.encode_chat(conversation));
+  job.echo["instructions"] = instructions ? json::value(*instructions) : json::value();
+  return {};
+}
+
+Status read_job(const RequestBody& body, const Service& service, const StoredResponse* previous,
+                ResponseJob& job) {
+  const JsonReader fields = body.reader();
+  QUIRE_RETURN_IF_ERROR(read_flags(fields, job));
+  QUIRE_RETURN_IF_ERROR(read_echoed(fields, job));
+  QUIRE_RETURN_IF_ERROR(read_sampling(fields, service, job));
+  QUIRE_RETURN_IF_ERROR(read_conversation(fields, service.engine(), previous, job));
+  const EngineInfo& info = service.engine().info();
+  QUIRE_RETURN_IF_ERROR(read_max_output_tokens(fields, info.max_model_len, job));
+  job.ignored_fields = body.ignored_fields();
+  return job.params.validate(info.vocab_size, service.max_logprobs());
+}
+
+}  // namespace
+
+std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body,
+                                                           const Service& service,
+                                                           ResponseStore& store) {
+  auto parsed = RequestBody::parse(body, {kFields, kUnsupported}, service.config().strict_fields);
+  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
+  const auto& request = std::get<RequestBody>(parsed);
+  const auto model = read_model_name(request, service);
+  if (const auto* error = std::get_if<ApiError>(&model)) return *error;
+  const auto previous_id = request.reader().find_string("previous_response_id");
+  if (!previous_id.ok()) return request_error(previous_id.status(), service);
+  std::shared_ptr<const StoredResponse> previous;
+  if (*previous_id) {
+    previous = store.find(**previous_id);
+    if (previous == nullptr) {
+      ApiError error;
+      error.message =
+          fmt::format("Previous response with id '{}' not found.", (*previous_id)->substr(0, 100));
+      error.param = "previous_response_id";
+      error.code = "previous_response_not_found";
+      return error;
+    }
+  }
+  ResponseJob job;
+  job.id = new_id("resp_");
+  job.echo = {{"id", job.id},
+              {"object", "response"},
+              {"created_at", std::time(nullptr)},
+              {"model", std::get<std::string>(model)},
+              {"previous_response_id", *previous_id ? json::value(**previous_id) : json::value()}};
+  const Status status = read_job(request, service, previous.get(), job);
+  if (!status.ok()) return request_error(status, service);
+  return job;
+}
+
+}  // namespace quire

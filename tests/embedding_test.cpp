@@ -1,0 +1,261 @@
+// Hidden states through the whole engine: against the reference's, and the same bits whatever else
+// runs, however prompts are cut, with every number of threads and after preemptions. The goldens
+// are made by scripts/make_goldens.sh pooling.
+#include <bit>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/api.h"
+#include "support/golden.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+using testing::HasSubstr;
+
+// The last outputs of several requests, by the number of the request.
+class Results {
+ public:
+  OutputSink sink(std::size_t index) {
+    return [this, index](const RequestOutput& output) {
+      const std::lock_guard lock(mutex_);
+      if (!output.request_finished) return;
+      last_[index] = output;
+      changed_.notify_one();
+    };
+  }
+  const RequestOutput& wait_for(std::size_t index) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::minutes(1), [&] { return last_.contains(index); }))
+        << "request " << index << " has not ended";
+    return last_[index];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::size_t, RequestOutput> last_;
+};
+
+std::unique_ptr<Engine> open(const EngineArgs& args) {
+  auto engine = Engine::create(args, {});
+  EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+  return engine.ok() ? std::move(*engine) : nullptr;
+}
+
+GenerateRequest embedding_of(std::vector<TokenId> prompt) {
+  GenerateRequest request;
+  request.prompt_token_ids = std::move(prompt);
+  request.embed = true;
+  return request;
+}
+
+std::vector<TokenId> some_prompt(std::size_t seed, std::size_t size) {
+  std::vector<TokenId> prompt(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    prompt[i] = static_cast<TokenId>((seed * 31 + i * i * 7 + i * 13 + 11) % 120 + 3);
+  }
+  return prompt;
+}
+
+class PoolingReference : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(PoolingReference, HiddenStatesInFloat32Within1e4) {
+  const auto prompt = token_ids(
+      golden("families/" + std::string(GetParam()) + "/goldens.json").at("prompt_token_ids"));
+  const auto expected = golden_floats("pooling/" + std::string(GetParam()) + ".bin");
+  const json::value goldens = golden("pooling/goldens.json");
+  const json::array& lengths = goldens.at("lengths").as_array();
+  for (const IsaLevel level : available_levels()) {
+    const ForceIsa force(level);
+    EngineArgs args;
+    args.model = family_model(GetParam(), "hf");
+    args.dtype = "float32";
+    args.max_num_batched_tokens = 40;
+    args.threads = 2;
+    const auto engine = open(args);
+    ASSERT_NE(engine, nullptr);
+    const auto size = static_cast<std::size_t>(engine->info().hidden_size);
+    ASSERT_EQ(expected.size(), lengths.size() * size);
+    Results results;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const auto end = prompt.begin() + lengths[i].as_int64();
+      ASSERT_TRUE(engine->submit(embedding_of({prompt.begin(), end}), results.sink(i)).ok());
+    }
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const RequestOutput& output = results.wait_for(i);
+      const auto row = expected.begin() + static_cast<std::ptrdiff_t>(i * size);
+      EXPECT_LE(
+          largest_difference(output.embedding, {row, row + static_cast<std::ptrdiff_t>(size)}),
+          1e-4F)
+          << isa_level_name(level) << ", " << lengths[i] << " tokens";
+      EXPECT_EQ(output.finish_reason, FinishReason::kStop);
+      EXPECT_EQ(output.num_prompt_tokens, lengths[i].as_int64());
+      EXPECT_EQ(output.num_output_tokens, 0);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, PoolingReference, ::testing::Values("llama", "qwen3", "gemma3"),
+                         [](const auto& param) { return std::string(param.param); });
+
+struct Setting {
+  std::string name;
+  bool batch = true;
+  std::int32_t block_size = 16;
+  std::int32_t chunk = 512;
+  int threads = 2;
+  bool preempt = false;
+  bool prefix_caching = true;
+  std::string batching = "continuous";
+};
+
+constexpr std::size_t kNumPrompts = 12;
+constexpr std::int32_t kMaxModelLen = 128;
+
+// The bits of the embeddings of prompts of all lengths up to max_model_len; in a batch, requests
+// that generate run among them.
+std::vector<std::vector<std::uint32_t>> run(const std::string& model, const Setting& setting,
+                                            std::uint64_t kv_bytes_per_token) {
+  EngineArgs args;
+  args.model = model;
+  args.threads = setting.threads;
+  args.block_size = setting.block_size;
+  args.max_num_batched_tokens = setting.chunk;
+  args.max_num_seqs = 16;
+  args.max_model_len = kMaxModelLen;
+  args.enable_prefix_caching = setting.prefix_caching;
+  args.batching = setting.batching;
+  args.max_batch_delay_ms = 5;
+  if (setting.preempt) {
+    args.kv_cache_memory_bytes = kv_bytes_per_token * kMaxModelLen * 5 / 4;
+  }
+  const auto engine = open(args);
+  if (engine == nullptr) return {};
+  Results results;
+  Results others;
+  for (std::size_t i = 0; i < kNumPrompts; ++i) {
+    if (setting.batch && i % 2 == 0) {
+      GenerateRequest request;
+      request.prompt_token_ids = some_prompt(i, 4);
+      request.params.ignore_eos = true;
+      request.params.max_tokens = 60;
+      EXPECT_TRUE(engine->submit(std::move(request), others.sink(i)).ok());
+    }
+    // Every other prompt begins as the one before it does.
+    const std::size_t length = i + 1 == kNumPrompts ? kMaxModelLen : 1 + i * 9;
+    EXPECT_TRUE(engine->submit(embedding_of(some_prompt(i / 2, length)), results.sink(i)).ok());
+    if (!setting.batch) results.wait_for(i);
+  }
+  std::vector<std::vector<std::uint32_t>> bits(kNumPrompts);
+  for (std::size_t i = 0; i < kNumPrompts; ++i) {
+    const RequestOutput& output = results.wait_for(i);
+    EXPECT_TRUE(output.error.ok()) << output.error.to_string();
+    EXPECT_EQ(output.num_cached_tokens, 0);
+    for (const float value : output.embedding)
+      bits[i].push_back(std::bit_cast<std::uint32_t>(value));
+    if (setting.batch && i % 2 == 0) {
+      EXPECT_EQ(others.wait_for(i).num_output_tokens, 60);
+    }
+  }
+  const SchedulerStats stats = engine->observe();
+  if (setting.preempt) {
+    EXPECT_GT(stats.num_preemptions, 0);
+  }
+  EXPECT_EQ(stats.blocks_leaked, 0);
+  return bits;
+}
+
+class EmbeddingMatrix : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(EmbeddingMatrix, SameBits) {
+  const std::string model = family_model(GetParam(), "hf");
+  EngineArgs args;
+  args.model = model;
+  args.max_num_seqs = 1;
+  const auto engine = open(args);
+  ASSERT_NE(engine, nullptr);
+  const std::uint64_t kv_bytes = engine->info().kv_bytes_per_token;
+  const auto size = static_cast<std::size_t>(engine->info().hidden_size);
+  for (const IsaLevel level : available_levels()) {
+    const ForceIsa force(level);
+    const auto alone =
+        run(model, {.name = "alone", .batch = false, .prefix_caching = false}, kv_bytes);
+    ASSERT_EQ(alone.size(), kNumPrompts);
+    for (const auto& bits : alone) ASSERT_EQ(bits.size(), size);
+    EXPECT_NE(alone[0], alone[1]);
+    const std::vector<Setting> settings = {
+        {.name = "batch"},
+        {.name = "block 1", .block_size = 1},
+        {.name = "chunk 16", .chunk = 16},
+        {.name = "chunk 1", .chunk = 1},
+        {.name = "1 thread", .threads = 1},
+        {.name = "no prefix cache", .prefix_caching = false},
+        {.name = "preemption, chunk 16", .block_size = 4, .chunk = 16, .preempt = true},
+        {.name = "static", .batching = "static"},
+        {.name = "dynamic, chunk 16", .chunk = 16, .batching = "dynamic"},
+    };
+    for (const Setting& setting : settings) {
+      EXPECT_EQ(run(model, setting, kv_bytes), alone)
+          << isa_level_name(level) << ", " << setting.name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EmbeddingMatrix, ::testing::Values("llama", "gemma3"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST(Embedding, NothingOfTheSamplingParametersCounts) {
+  EngineArgs args;
+  args.model = family_model("llama", "hf");
+  args.max_model_len = 64;
+  const auto engine = open(args);
+  ASSERT_NE(engine, nullptr);
+  Results results;
+  ASSERT_TRUE(engine->submit(embedding_of(some_prompt(1, 20)), results.sink(0)).ok());
+  GenerateRequest strange = embedding_of(some_prompt(1, 20));
+  strange.params.n = 3;
+  strange.params.prompt_logprobs = 2;
+  strange.params.max_tokens = 1'000'000;
+  strange.params.stop = {"a"};
+  ASSERT_TRUE(engine->submit(std::move(strange), results.sink(1)).ok());
+  EXPECT_EQ(results.wait_for(0).embedding, results.wait_for(1).embedding);
+  EXPECT_TRUE(results.wait_for(1).prompt_logprobs.empty());
+
+  ASSERT_TRUE(engine->submit(embedding_of(some_prompt(1, 64)), results.sink(2)).ok());
+  EXPECT_FALSE(results.wait_for(2).embedding.empty());
+  const auto refused = engine->submit(embedding_of(some_prompt(1, 65)), results.sink(3));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("65 tokens; at most 64 fit"));
+}
+
+TEST(Embedding, CanBeAborted) {
+  EngineArgs args;
+  args.model = family_model("llama", "hf");
+  args.max_num_batched_tokens = 1;
+  args.threads = 1;
+  const auto engine = open(args);
+  ASSERT_NE(engine, nullptr);
+  Results results;
+  const auto id = engine->submit(embedding_of(some_prompt(1, 120)), results.sink(0));
+  ASSERT_TRUE(id.ok());
+  engine->abort(*id);
+  const RequestOutput& output = results.wait_for(0);
+  // The prompt may have been quicker.
+  if (output.finish_reason == FinishReason::kAbort) {
+    EXPECT_TRUE(output.embedding.empty());
+  } else {
+    EXPECT_FALSE(output.embedding.empty());
+  }
+  EXPECT_EQ(engine->observe().blocks_leaked, 0);
+}
+
+}  // namespace
+}  // namespace quire::test
