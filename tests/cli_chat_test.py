@@ -293,6 +293,7 @@ class InTerminal(WithFolder):
             terminal.expect("> ")
             terminal.type("x\r")
             terminal.expect("a\\x1b]0;title\\x07\\x9b2Jb")
+            terminal.expect("> ")  # before that the line editor does not read yet
             terminal.type("\x04")
             self.assertEqual(terminal.end(), 0)
 
@@ -426,6 +427,7 @@ class Remote(WithFolder):
             terminal.expect("> ")
             terminal.type(f"/save {self.file}\r")
             terminal.expect("(2 messages written")
+            terminal.expect("> ")
             terminal.type("\x04")
             self.assertEqual(terminal.end(), 0)
         answer = json.loads(self.file.read_text())["messages"][1]["content"]
