@@ -1,0 +1,129 @@
+#include "serve/protocols/openai/batch/file_store.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kPieceBytes = 64 * 1024;
+
+constexpr std::string_view kColumns =
+    "row, id, filename, purpose, bytes, created_at, expires_at FROM files ";
+
+FileInfo read_row(const SqliteStatement& row) {
+  return {.row = row.column_int(0),
+          .id = std::string(row.column_text(1)),
+          .filename = std::string(row.column_text(2)),
+          .purpose = std::string(row.column_text(3)),
+          .bytes = row.column_int(4),
+          .created_at = row.column_int(5),
+          .expires_at = row.column_optional_int(6)};
+}
+
+Result<FileInfo> find_file(SqliteDatabase& sqlite, std::string_view id) {
+  QUIRE_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      sqlite.prepare(fmt::format("SELECT {} WHERE id = ? AND published = 1", kColumns)));
+  QUIRE_ASSIGN_OR_RETURN(const bool found, select.bind(1, id).step());
+  if (!found) return Status::not_found(fmt::format("No such File object: {}", id.substr(0, 100)));
+  return read_row(select);
+}
+
+}  // namespace
+
+Result<FileInfo> FileStore::create(FileInfo file, std::string_view content) {
+  const std::lock_guard lock(database_.mutex);
+  SqliteDatabase& sqlite = database_.sqlite;
+  QUIRE_ASSIGN_OR_RETURN(const std::int64_t num_files,
+                         sqlite.query_int("SELECT count(*) FROM files"));
+  if (num_files >= database_.limits.max_files) {
+    return Status::resource_exhausted(
+        fmt::format("there are {} files, which is the limit", num_files),
+        "delete files that are not needed any more");
+  }
+  QUIRE_RETURN_IF_ERROR(check_quota(database_, content.size()));
+  file.id = new_object_id("file-");
+  file.bytes = static_cast<std::int64_t>(content.size());
+  QUIRE_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::begin(sqlite));
+  QUIRE_ASSIGN_OR_RETURN(file.row, insert_file(sqlite, file, /*published=*/true));
+  while (!content.empty()) {
+    const std::string_view piece = content.substr(0, kPieceBytes);
+    QUIRE_RETURN_IF_ERROR(append_to_file(sqlite, file.row, piece));
+    content.remove_prefix(piece.size());
+  }
+  QUIRE_RETURN_IF_ERROR(transaction.commit());
+  return file;
+}
+
+Result<FileInfo> FileStore::get(std::string_view id) {
+  const std::lock_guard lock(database_.mutex);
+  return find_file(database_.sqlite, id);
+}
+
+Result<Page<FileInfo>> FileStore::list(const FileListQuery& query) {
+  const std::lock_guard lock(database_.mutex);
+  std::optional<std::int64_t> after;
+  if (query.after) {
+    const auto last = find_file(database_.sqlite, *query.after);
+    if (!last.ok()) return Status::invalid_argument("after: " + last.status().message());
+    after = last->row;
+  }
+  const char* const order = query.ascending ? "(?1 IS NULL OR row > ?1) ORDER BY row"
+                                            : "(?1 IS NULL OR row < ?1) ORDER BY row DESC";
+  QUIRE_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_.sqlite.prepare(fmt::format("SELECT {} WHERE published = 1 AND (?2 = '' OR purpose "
+                                           "= ?2) AND {} LIMIT ?3",
+                                           kColumns, order)));
+  select.bind(1, after).bind(2, std::string_view(query.purpose ? *query.purpose : std::string()));
+  select.bind(3, query.limit + 1);
+  Page<FileInfo> page;
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return page;
+    if (std::ssize(page.items) == query.limit) {
+      page.has_more = true;
+      return page;
+    }
+    page.items.push_back(read_row(select));
+  }
+}
+
+Result<std::string> FileStore::read(const FileInfo& file, std::int64_t begin, std::int64_t size) {
+  const std::lock_guard lock(database_.mutex);
+  return read_file_range(database_.sqlite, file.row, begin, size);
+}
+
+Status FileStore::remove(std::string_view id) {
+  const std::lock_guard lock(database_.mutex);
+  SqliteDatabase& sqlite = database_.sqlite;
+  QUIRE_ASSIGN_OR_RETURN(const FileInfo file, find_file(sqlite, id));
+  QUIRE_ASSIGN_OR_RETURN(
+      SqliteStatement readers,
+      sqlite.prepare("SELECT id FROM batches WHERE input_file_id = ? AND status IN "
+                     "('validating', 'in_progress', 'cancelling')"));
+  QUIRE_ASSIGN_OR_RETURN(const bool used, readers.bind(1, id).step());
+  if (used) {
+    return Status::unavailable(
+        fmt::format("{} is the input of {}, which has not ended", file.id, readers.column_text(0)),
+        "cancel the batch or wait for its end");
+  }
+  readers.reset();
+  QUIRE_ASSIGN_OR_RETURN(SqliteStatement erase, sqlite.prepare("DELETE FROM files WHERE row = ?"));
+  return erase.bind(1, file.row).run();
+}
+
+Status FileStore::remove_expired(std::int64_t now) {
+  const std::lock_guard lock(database_.mutex);
+  QUIRE_ASSIGN_OR_RETURN(
+      SqliteStatement erase,
+      database_.sqlite.prepare(
+          "DELETE FROM files WHERE published = 1 AND expires_at <= ? AND id NOT IN (SELECT "
+          "input_file_id FROM batches WHERE status IN ('validating', 'in_progress', "
+          "'cancelling'))"));
+  return erase.bind(1, now).run();
+}
+
+}  // namespace quire
