@@ -22,7 +22,7 @@ import unittest
 from cli_support import PROGRAM, SHARED, SMOLLM2, SOURCE
 
 PYTHON = sys.executable
-TIMEOUT = 60  # seconds for anything that has to happen at all
+TIMEOUT = 120  # seconds for anything that has to happen at all
 JSON = {"Content-Type": "application/json"}
 
 
@@ -36,6 +36,12 @@ def missing(what, remedy):
 def need_model():
     if not SMOLLM2.exists():
         missing(SMOLLM2, "run scripts/fetch_model.py")
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
 
 
 def wait_until(condition, what, seconds=TIMEOUT):
