@@ -15,9 +15,9 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
     meter->record(step);
     if (told) told(step);
   };
-  QUIRE_ASSIGN_OR_RETURN(server->engine_, create_simulated_engine(config.engine, stepped));
+  QUIRE_ASSIGN_OR_RETURN(auto engine, create_simulated_engine(config.engine, stepped));
   server->service_ = std::make_unique<Service>(
-      *server->engine_, ServiceConfig{.served_model_names = {"simulated"}, .log_requests = false},
+      std::move(engine), ServiceConfig{.served_model_names = {"simulated"}, .log_requests = false},
       meter);
   config.http.port = 0;
   QUIRE_ASSIGN_OR_RETURN(server->http_, HttpServer::listen(config.http));
@@ -34,7 +34,6 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
 SimulatedServer::~SimulatedServer() {
   if (http_) http_->stop();
   if (io_thread_.joinable()) io_thread_.join();
-  engine_.reset();  // its output thread calls the service
 }
 
 }  // namespace quire::load

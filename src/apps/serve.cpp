@@ -115,11 +115,11 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   warn_of_open_door(flags.http);
 
   const auto steps = std::make_shared<StepMeter>();
-  QUIRE_ASSIGN_OR_RETURN(const auto engine, create_engine(flags, steps));
+  QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps));
   if (flags.service.served_model_names.empty()) {
     flags.service.served_model_names.push_back(engine->info().model_name);
   }
-  Service service(*engine, flags.service, steps);
+  Service service(std::move(engine), flags.service, steps);
 
   Shutdown shutdown(service, *server, flags.shutdown_timeout_s);
   interrupt.watch([&shutdown] { shutdown.begin(); });

@@ -41,8 +41,8 @@ Service& service() {
       std::fprintf(stderr, "%s\n", engine.status().to_string().c_str());
       std::abort();
     }
-    static const std::unique_ptr<quire::Engine> kept = *std::move(engine);
-    static Service kService(*kept, {.served_model_names = {"tiny"}, .log_requests = false},
+    static Service kService(*std::move(engine),
+                            {.served_model_names = {"tiny"}, .log_requests = false},
                             std::make_shared<const quire::StepMeter>());
     return kService;
   }();
