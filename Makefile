@@ -10,7 +10,7 @@ TESTS ?= .
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
 
-.PHONY: help run build test test-asan test-tsan bench deps model test-models check-edges format format-check lint goldens clean
+.PHONY: help run build test test-asan test-tsan bench deps model test-models test-clients check-edges format format-check lint goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -22,12 +22,12 @@ build: deps  ## the program, optimized: build/release/quire
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target quire -j $(JOBS)
 
-test: deps test-models check-edges  ## every test, optimized build (TESTS=regex selects)
+test: deps test-models test-clients check-edges  ## every test, optimized build (TESTS=regex selects)
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS)
 	@ctest --preset release -j $(JOBS) --no-tests=error -R '$(TESTS)'
 
-test-asan test-tsan: test-%: deps test-models  ## tests under address+undefined or thread sanitizers (TESTS=regex selects)
+test-asan test-tsan: test-%: deps test-models test-clients  ## tests under address+undefined or thread sanitizers (TESTS=regex selects)
 	@cmake --preset $* -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
 	@ctest --preset $* -j $(JOBS) --no-tests=error -R '$(TESTS)'
@@ -51,6 +51,13 @@ test-models:  ## fetch every model that tests use: the bundled one and Gemma 3 2
 	@scripts/fetch_model.py smollm2 gemma3-270m || { \
 	  if [[ "$${CI:-}" != true ]]; then \
 	    echo "warning: going on without a model; tests that need it are skipped" >&2; \
+	  else exit 1; fi; }
+
+# The same for the clients.
+test-clients:  ## install the clients that the server is tested with (openai, aiohttp) into .venvs/clients
+	@scripts/install_test_clients.sh || { \
+	  if [[ "$${CI:-}" != true ]]; then \
+	    echo "warning: going on without the server's clients; tests that need them are skipped" >&2; \
 	  else exit 1; fi; }
 
 check-edges:  ## includes stay within the declared edges between folders

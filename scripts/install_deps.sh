@@ -15,7 +15,7 @@ packages_of() {
                 libfmt-dev libspdlog-dev libcli11-dev libutf8proc-dev libpcre2-dev prometheus-cpp-dev \
                 libsqlite3-dev libssl-dev libcurl4-openssl-dev libedit-dev \
                 python3 python3-venv curl ca-certificates git ccache ;;
-    test)  echo libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev ;;
+    test)  echo libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev openssl ;;
     lint)  echo clang-format clang-tidy ;;
     *)     echo "install_deps: unknown group '$1' (build, test, lint)" >&2; exit 64 ;;
   esac

@@ -83,7 +83,7 @@ class BadModels(unittest.TestCase):
             self.assertEqual(result.returncode, code, result.stderr)
             # Weights are read after the plan of the memory was printed.
             lines = [line for line in result.stderr.strip().splitlines()
-                     if not line.startswith("memory: ")]
+                     if not line.startswith("info: memory: ")]
             self.assertEqual(len(lines), 1, result.stderr)
             self.assertEqual(result.stdout, "")
             for word in words:

@@ -252,7 +252,7 @@ class LongRuns(unittest.TestCase):
 
     def refused_write(self, result, reason):
         self.assertEqual(result.returncode, 74, result.stderr)
-        lines = [line for line in result.stderr.splitlines() if not line.startswith("memory: ")]
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("info: memory: ")]
         self.assertEqual(len(lines), 1, result.stderr)
         self.assertIn(reason, lines[0])
 

@@ -31,10 +31,10 @@ class Api {
     auto created =
         create_simulated_engine(args, [steps](const StepRecord& step) { steps->record(step); });
     EXPECT_TRUE(created.ok()) << created.status().to_string();
-    engine = std::move(created).value();
+    engine = created->get();
     config.served_model_names = {"tiny", "alias"};
     config.log_requests = false;
-    service = std::make_unique<Service>(*engine, config, steps);
+    service = std::make_unique<Service>(std::move(created).value(), config, steps);
     router.add_all(operation_routes(*service, "0", [] { return HttpServerStats(); }));
     router.add_all(openai_routes(*service));
   }
@@ -68,7 +68,7 @@ class Api {
     }
   }
 
-  std::unique_ptr<Engine> engine;
+  Engine* engine = nullptr;  // the service's
   std::unique_ptr<Service> service;
   Router router;
 };
@@ -542,7 +542,7 @@ TEST(Access, EveryRouteButThreeNeedsTheKey) {
     request.headers = {{"Host", "localhost"}};
     const Admission refused = admit(request, false, api.router, access);
     EXPECT_EQ(refused.route == nullptr, !open.contains(route.pattern)) << route.pattern;
-    if (refused.refusal) EXPECT_EQ(refused.refusal->status, 401) << route.pattern;
+    EXPECT_EQ(refused.refusal ? refused.refusal->status : 401, 401) << route.pattern;
     request.headers.push_back({"Authorization", "Bearer secret"});
     EXPECT_NE(admit(request, false, api.router, access).route, nullptr) << route.pattern;
   }

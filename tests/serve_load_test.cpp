@@ -23,6 +23,7 @@ namespace {
 
 using load::ClientPlan;
 using load::ClientResult;
+using load::completion_request;
 using load::Ending;
 using load::LoadClient;
 using load::SimulatedServer;
@@ -333,7 +334,9 @@ class DisconnectTest : public ServeLoadTest {
   }
   void read() {
     EXPECT_TRUE(keeper_->run(milliseconds(1)).ok());
-    if (leaver_) EXPECT_TRUE(leaver_->run(milliseconds(1)).ok());
+    if (leaver_) {
+      EXPECT_TRUE(leaver_->run(milliseconds(1)).ok());
+    }
   }
   void enter(std::string request) {
     leaver_ = std::make_unique<LoadClient>("127.0.0.1", server_->port(), 4);

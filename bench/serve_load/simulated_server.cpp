@@ -4,10 +4,7 @@
 #include <utility>
 
 #include "serve/operations.h"
-#include "serve/protocols/openai/chat_completions.h"
-#include "serve/protocols/openai/completions.h"
-#include "serve/protocols/openai/models.h"
-#include "serve/protocols/openai/tokenization.h"
+#include "serve/protocols/openai/routes.h"
 
 namespace quire::load {
 
@@ -18,9 +15,9 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
     meter->record(step);
     if (told) told(step);
   };
-  QUIRE_ASSIGN_OR_RETURN(server->engine_, create_simulated_engine(config.engine, stepped));
+  QUIRE_ASSIGN_OR_RETURN(auto engine, create_simulated_engine(config.engine, stepped));
   server->service_ = std::make_unique<Service>(
-      *server->engine_, ServiceConfig{.served_model_names = {"simulated"}, .log_requests = false},
+      std::move(engine), ServiceConfig{.served_model_names = {"simulated"}, .log_requests = false},
       meter);
   config.http.port = 0;
   QUIRE_ASSIGN_OR_RETURN(server->http_, HttpServer::listen(config.http));
@@ -28,10 +25,7 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
   HttpServer& http = *server->http_;
   Router router;
   router.add_all(operation_routes(service, "simulated", [&http] { return http.stats(); }));
-  router.add_all(model_routes(service));
-  router.add_all(completion_routes(service));
-  router.add_all(chat_completion_routes(service));
-  router.add_all(tokenization_routes(service));
+  router.add_all(openai_routes(service));
   server->io_thread_ = std::thread([&http, all = std::move(router)] { http.run(all); });
   ::pthread_setname_np(server->io_thread_.native_handle(), "quire-io");
   return server;
@@ -40,7 +34,6 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
 SimulatedServer::~SimulatedServer() {
   if (http_) http_->stop();
   if (io_thread_.joinable()) io_thread_.join();
-  engine_.reset();  // its output thread calls the service
 }
 
 }  // namespace quire::load

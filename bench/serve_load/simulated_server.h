@@ -24,7 +24,7 @@ class SimulatedServer {
   static Result<std::unique_ptr<SimulatedServer>> start(SimulatedServerConfig config);
   ~SimulatedServer();  // ends what runs
 
-  Engine& engine() { return *engine_; }
+  Engine& engine() { return service_->engine(); }
   Service& service() { return *service_; }
   HttpServer& http() { return *http_; }
   std::uint16_t port() const { return http_->port(); }
@@ -32,7 +32,6 @@ class SimulatedServer {
  private:
   SimulatedServer() = default;
 
-  std::unique_ptr<Engine> engine_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<HttpServer> http_;
   std::thread io_thread_;

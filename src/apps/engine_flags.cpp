@@ -7,6 +7,7 @@
 
 #include "apps/count_option.h"
 #include "apps/progress.h"
+#include "base/log.h"
 
 namespace quire {
 
@@ -109,7 +110,7 @@ Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
   }
   ProgressBar bar("loading", "MB");
   auto engine = Engine::create(
-      args, {.planned = [](const MemoryPlan& plan) { fmt::print(stderr, "{}\n", plan.to_line()); },
+      args, {.planned = [](const MemoryPlan& plan) { log_info("{}", plan.to_line()); },
              .loaded =
                  [&](std::uint64_t done, std::uint64_t total) {
                    bar.update(static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6,

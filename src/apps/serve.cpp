@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "serve/http/access.h"
 #include "serve/operations.h"
+#include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
 
 namespace quire {
@@ -55,6 +56,22 @@ Router make_router(Service& service, HttpServer& server) {
   return router;
 }
 
+// The Batch API's state is kept by default, but a server that cannot have it (a second one on this
+// machine) serves everything else. A file that was asked for has to be there.
+Result<std::unique_ptr<BatchService>> open_batches(const ServeFlags& flags, const Router& router) {
+  const auto handler_of = [&router](std::string_view endpoint) -> const HttpHandler* {
+    const Route* route = router.match("POST", endpoint).route;
+    return route == nullptr ? nullptr : &route->handler;
+  };
+  BatchServiceConfig config;
+  config.strict_fields = flags.service.strict_fields;
+  config.database = flags.batch_database.empty() ? default_batch_database() : flags.batch_database;
+  auto batches = BatchService::open(config, handler_of);
+  if (batches.ok() || !flags.batch_database.empty()) return batches;
+  log_warning("no /v1/files and /v1/batches: {}", batches.status().to_string());
+  return std::unique_ptr<BatchService>();
+}
+
 void announce(const Service& service, const HttpServer& server, const HttpServerConfig& http) {
   const std::string& address = server.address();
   log_info("serving {} on {}", service.model_name(), address);
@@ -73,13 +90,15 @@ void announce(const Service& service, const HttpServer& server, const HttpServer
 // up. Called on the I/O thread, again and again.
 class Shutdown {
  public:
-  Shutdown(Service& service, HttpServer& server, double timeout_s)
-      : service_(service), server_(server), timeout_s_(timeout_s) {}
+  // `batches` may be null.
+  Shutdown(Service& service, HttpServer& server, BatchService* batches, double timeout_s)
+      : service_(service), server_(server), batches_(batches), timeout_s_(timeout_s) {}
 
   // Any thread.
   void begin() {
     service_.drain();
     server_.drain();
+    if (batches_ != nullptr) batches_->stop();
   }
 
   void check() {
@@ -99,6 +118,7 @@ class Shutdown {
  private:
   Service& service_;
   HttpServer& server_;
+  BatchService* batches_;
   double timeout_s_;
   std::optional<std::chrono::steady_clock::time_point> since_;
 };
@@ -115,20 +135,27 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   warn_of_open_door(flags.http);
 
   const auto steps = std::make_shared<StepMeter>();
-  QUIRE_ASSIGN_OR_RETURN(const auto engine, create_engine(flags, steps));
+  QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps));
   if (flags.service.served_model_names.empty()) {
     flags.service.served_model_names.push_back(engine->info().model_name);
   }
-  Service service(*engine, flags.service, steps);
+  Service service(std::move(engine), flags.service, steps);
 
-  Shutdown shutdown(service, *server, flags.shutdown_timeout_s);
+  const Router endpoints = make_router(service, *server);
+  QUIRE_ASSIGN_OR_RETURN(const auto batches, open_batches(flags, endpoints));
+  Router router = endpoints;
+  if (batches) router.add_all(batches->routes());
+  if (batches) batches->start();
+
+  Shutdown shutdown(service, *server, batches.get(), flags.shutdown_timeout_s);
   interrupt.watch([&shutdown] { shutdown.begin(); });
   constexpr std::chrono::milliseconds kShutdownCheck(20);
   constexpr std::chrono::milliseconds kHeartbeatCheck(1000);
   server->every(kShutdownCheck, [&shutdown] { shutdown.check(); });
   server->every(kHeartbeatCheck, [&service] { (void)service.check_heartbeat(); });
   announce(service, *server, flags.http);
-  server->run(make_router(service, *server));
+  server->run(std::move(router));
+  if (batches) batches->stop();
   log_info("stopped");
   return {};
 }

@@ -139,14 +139,6 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->group(group);
 }
 
-std::string state_file() {
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
-    return std::string(state) + "/quire/batches.sqlite3";
-  }
-  const char* home = std::getenv("HOME");
-  return std::string(home == nullptr ? "." : home) + "/.local/state/quire/batches.sqlite3";
-}
-
 }  // namespace
 
 void add_serve_flags(CLI::App& app, ServeFlags& flags) {
@@ -154,6 +146,14 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags) {
   add_http_flags(app, flags);
   add_service_flags(app, flags);
   add_engine_flags(app, flags.engine);
+}
+
+std::string default_batch_database() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
+    return std::string(state) + "/quire/batches.sqlite3";
+  }
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "." : home) + "/.local/state/quire/batches.sqlite3";
 }
 
 Status complete_serve_flags(ServeFlags& flags) {
@@ -173,7 +173,6 @@ Status complete_serve_flags(ServeFlags& flags) {
   if (const char* key = std::getenv("QUIRE_API_KEY"); key != nullptr && *key != '\0') {
     flags.http.api_keys.emplace_back(key);
   }
-  if (flags.batch_database.empty()) flags.batch_database = state_file();
   flags.service.max_logprobs = flags.engine.max_logprobs;
   flags.service.created = std::time(nullptr);
   return {};

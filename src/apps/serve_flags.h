@@ -22,13 +22,17 @@ struct ServeFlags {
   ServiceConfig service;
   double shutdown_timeout_s = 30;
   std::string log_format = "text";
-  std::string batch_database;  // empty: in the user's state folder
+  std::string batch_database;  // empty: default_batch_database()
   // Made-up tokens at a known speed, without weights.
   std::optional<double> simulate_step_ms;
   double simulate_token_us = 0;
 };
 
 void add_serve_flags(CLI::App& app, ServeFlags& flags);
+
+// Where the Batch API's state lies unless --batch-database says otherwise: in $XDG_STATE_HOME or
+// ~/.local/state.
+std::string default_batch_database();
 
 // Fills in what follows from other flags and from the environment. kInvalidArgument for flags that
 // contradict each other.

@@ -318,9 +318,6 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     // Logs, metrics and traces.
     {"--disable-log-stats", "", kNone, kFine, "false",
      "no statistics are logged; /metrics has them"},
-    {"--disable-log-requests", "", kNone, kMissing, "false",
-     "a log without the line of each request"},
-    {"--enable-log-requests", "", kNone, kFine, "false", "each request has its line in the log"},
     {"--enable-log-outputs", "", kNone, kMissing, "false", "texts in the log"},
     {"--enable-log-deltas", "", kNone, kFine, "true", "no text is ever logged"},
     {"--max-log-len", "", kOne, kFine, "", "no prompt is ever logged"},

@@ -1,9 +1,11 @@
 #include "apps/vllm_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -48,6 +50,13 @@ bool asks_for_nothing(const VllmFlag& flag, std::string_view value) {
   }
   return false;
 }
+
+// Flags of vLLM that Quire has under a name of its own.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kOtherNames = {{
+    {"--enable-log-requests", "--log-requests"},
+    {"--no-enable-log-requests", "--no-log-requests"},
+    {"--disable-log-requests", "--no-log-requests"},
+}};
 
 std::string negated(std::string_view name) { return "--no-" + std::string(name.substr(2)); }
 
@@ -157,6 +166,9 @@ std::vector<std::string> normalize_vllm_arguments(std::vector<std::string> argum
       return known.name == head || known.short_name == head;
     });
     if (flag != vllm_flags().end()) name = flag->name;
+    for (const auto& [vllm_name, own_name] : kOtherNames) {
+      if (name == vllm_name) name = own_name;
+    }
     argument = name + std::string(value);
   }
   return arguments;

@@ -47,8 +47,9 @@ void add_vllm_flags(CLI::App& app, VllmFlags& given);
 // each flag that has no effect.
 Status check_vllm_flags(const VllmFlags& given, std::vector<std::string>& notes);
 
-// The arguments of `quire serve` as CLI11 can read them: --max_model_len becomes --max-model-len,
-// -tp 2 --tensor-parallel-size 2, --compilation-config.level 3 --compilation-config 3.
+// The arguments of `quire serve` as its parser knows them: --max_model_len becomes --max-model-len,
+// -tp 2 --tensor-parallel-size 2, --compilation-config.level 3 --compilation-config 3, and a flag
+// that Quire has under another name gets that: --disable-log-requests becomes --no-log-requests.
 std::vector<std::string> normalize_vllm_arguments(std::vector<std::string> arguments);
 
 }  // namespace quire

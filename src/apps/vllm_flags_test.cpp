@@ -141,15 +141,20 @@ TEST(VllmFlags, ShortNamesAndUnderscores) {
   EXPECT_THAT(parse({"-q", "awq"}).status.message(), HasSubstr("--quantization awq"));
 }
 
+TEST(VllmFlags, FlagsThatQuireNamesOtherwise) {
+  EXPECT_THAT(normalize_vllm_arguments({"--disable-log-requests", "--enable_log_requests"}),
+              ElementsAre("--no-log-requests", "--log-requests"));
+}
+
 TEST(VllmFlags, OwnFlagsWin) {
   CLI::App app;
   bool own = false;
-  app.add_flag("--enable-log-requests,!--disable-log-requests", own);
+  app.add_flag("--disable-log-stats", own);
   std::string format;
   app.add_option("--chat-template", format);
   VllmFlags given;
   add_vllm_flags(app, given);
-  app.parse("--enable-log-requests --chat-template x", false);
+  app.parse("--disable-log-stats --chat-template x", false);
   EXPECT_TRUE(own);
   EXPECT_EQ(format, "x");
   EXPECT_TRUE(given.values.empty());

@@ -30,11 +30,12 @@ struct Service::Account {
   std::vector<Instant> last_token;  // of each output
 };
 
-Service::Service(Engine& engine, ServiceConfig config, std::shared_ptr<const StepMeter> steps)
-    : engine_(engine),
-      config_(std::move(config)),
-      metrics_(engine, config_.served_model_names.front(), std::move(steps)),
-      last_change_(engine.now()) {}
+Service::Service(std::unique_ptr<Engine> engine, ServiceConfig config,
+                 std::shared_ptr<const StepMeter> steps)
+    : config_(std::move(config)),
+      metrics_(*engine, config_.served_model_names.front(), std::move(steps)),
+      last_change_(engine->now()),
+      engine_(std::move(engine)) {}
 
 bool Service::serves(std::string_view model) const {
   return model.empty() ||
@@ -56,13 +57,13 @@ Result<RequestId> Service::submit(std::string external_id, GenerateRequest reque
     forward(output);
     if (output.request_finished) --num_in_flight_;
   };
-  auto id = engine_.submit(std::move(request), std::move(observed));
+  auto id = engine_->submit(std::move(request), std::move(observed));
   if (!id.ok()) --num_in_flight_;
   return id;
 }
 
 void Service::take_account(Account& account, const RequestOutput& output) {
-  const Instant now = engine_.now();
+  const Instant now = engine_->now();
   account.output_tokens += std::ssize(output.token_ids);
   Instant& last = account.last_token.at(static_cast<std::size_t>(output.index));
   if (!output.token_ids.empty()) {
@@ -95,17 +96,17 @@ void Service::take_account(Account& account, const RequestOutput& output) {
 
 std::int64_t Service::retry_after_seconds() const {
   constexpr std::int64_t kMaxSeconds = 3600;
-  const auto rate = drain_rate_.per_second(engine_.now());
+  const auto rate = drain_rate_.per_second(engine_->now());
   if (!rate || *rate <= 0) return 1;
-  const auto waiting = static_cast<double>(engine_.observe().num_waiting + 1);
+  const auto waiting = static_cast<double>(engine_->observe().num_waiting + 1);
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(waiting / *rate)), 1,
                                   kMaxSeconds);
 }
 
 Status Service::check_heartbeat() {
-  const EngineHeartbeat beat = engine_.heartbeat();
+  const EngineHeartbeat beat = engine_->heartbeat();
   if (!beat.failure.ok()) return beat.failure;
-  const Instant now = engine_.now();
+  const Instant now = engine_->now();
   const std::lock_guard lock(heartbeat_mutex_);
   if (!beat.busy || beat.progress != last_progress_) {
     last_progress_ = beat.progress;

@@ -31,11 +31,12 @@ struct ServiceConfig {
 
 class Service {
  public:
-  // Borrows the engine for its life. `config` names at least one model. `steps` is told of the
-  // engine's steps by whoever created the engine.
-  Service(Engine& engine, ServiceConfig config, std::shared_ptr<const StepMeter> steps);
+  // `config` names at least one model. `steps` is told of the engine's steps by whoever created the
+  // engine.
+  Service(std::unique_ptr<Engine> engine, ServiceConfig config,
+          std::shared_ptr<const StepMeter> steps);
 
-  Engine& engine() const { return engine_; }
+  Engine& engine() const { return *engine_; }
   std::int64_t max_logprobs() const { return config_.max_logprobs; }
   const ServiceConfig& config() const { return config_; }
   const Metrics& metrics() const { return metrics_; }
@@ -64,7 +65,6 @@ class Service {
   struct Account;
   void take_account(Account& account, const RequestOutput& output);
 
-  Engine& engine_;
   ServiceConfig config_;
   Metrics metrics_;
   DrainRate drain_rate_;
@@ -73,6 +73,8 @@ class Service {
   std::mutex heartbeat_mutex_;
   std::uint64_t last_progress_ = 0;
   Instant last_change_{};
+  std::unique_ptr<Engine>
+      engine_;  // last: while it ends it calls sinks, which use all of the above
 };
 
 }  // namespace quire

@@ -30,6 +30,7 @@ struct Share {
   std::int32_t num_scheduled_tokens = 0;
   bool samples = false;
   std::vector<BlockId> new_block_ids = {};
+  bool pools = false;
 };
 
 // A plan and the tokens that it points to.
@@ -51,7 +52,8 @@ struct Plan : SchedulerOutput {
       scheduled.push_back({.request_id = each.id,
                            .num_computed_tokens = each.num_computed_tokens,
                            .num_scheduled_tokens = each.num_scheduled_tokens,
-                           .samples = each.samples});
+                           .samples = each.samples,
+                           .pools = each.pools});
       std::tie(scheduled.back().first_new_block, scheduled.back().num_new_blocks) =
           append(each.new_block_ids);
       total_num_scheduled_tokens += each.num_scheduled_tokens;
@@ -269,6 +271,29 @@ TEST_F(SimulatedExecutorTest, RejectsSharesThatDoNotExist) {
 TEST_F(SimulatedExecutorTest, RejectsAWrongSampleFlag) {
   expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, true, {0}}}, "samples is true");
   expect_broken(2, {{2, {5, 6}}}, {{2, 0, 2, false, {1}}}, "samples is false");
+}
+
+TEST_F(SimulatedExecutorTest, TheHiddenStateDependsOnThePromptAlone) {
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 2, false, {0}}});
+  EXPECT_THAT(result_.pooled, IsEmpty());
+  run(2, {{2, {8}}}, {{1, 2, 1, false, {1}, true}, {2, 0, 1, false, {2}, true}});
+  EXPECT_THAT(result_.sampled, IsEmpty());
+  ASSERT_EQ(result_.pooled.size(), 2U);
+  EXPECT_EQ(result_.pooled[0].request_id, 1U);
+  EXPECT_EQ(result_.pooled[1].request_id, 2U);
+  EXPECT_EQ(result_.pooled[1].first, result_.pooled[0].size);
+  for (std::size_t i = 0; i < result_.pooled[0].size; ++i) {
+    EXPECT_EQ(result_.hidden_states.at(i), simulated_state(history_of({5, 6, 7}), i));
+    EXPECT_EQ(result_.hidden_states.at(result_.pooled[1].first + i),
+              simulated_state(history_of({8}), i));
+  }
+}
+
+TEST_F(SimulatedExecutorTest, RejectsARequestThatIsPooledWhereItMayNotBe) {
+  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, false, {0}, true}}, "pools is true");
+  expect_broken(2, {{2, {5}}}, {{2, 0, 1, true, {1}, true}}, "pools is true");
+  run(3, {{3, {5}}}, {{3, 0, 1, true, {2}}});
+  expect_broken(4, {}, {{3, 1, 1, false, {}, true}}, "request 3: pooled after 1 output tokens");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsMissingAndUnknownBlocks) {

@@ -26,7 +26,6 @@ namespace {
 using quire::ApiError;
 using quire::GenerationJob;
 using quire::Service;
-using quire::TokenId;
 
 void check(bool holds) {
   if (!holds) std::abort();
@@ -42,8 +41,8 @@ Service& service() {
       std::fprintf(stderr, "%s\n", engine.status().to_string().c_str());
       std::abort();
     }
-    static const std::unique_ptr<quire::Engine> kept = *std::move(engine);
-    static Service kService(*kept, {.served_model_names = {"tiny"}, .log_requests = false},
+    static Service kService(*std::move(engine),
+                            {.served_model_names = {"tiny"}, .log_requests = false},
                             std::make_shared<const quire::StepMeter>());
     return kService;
   }();
@@ -66,11 +65,6 @@ void check_error(const ApiError& error) {
   check_error_body(quire::json::serialize(quire::error_body(error)));
 }
 
-void check_tokens(const std::vector<TokenId>& ids) {
-  check(!ids.empty());
-  (void)ids;
-}
-
 void check_header(std::string_view value) {
   check(std::ranges::none_of(value, [](char c) { return static_cast<unsigned char>(c) < 0x20; }));
 }
@@ -85,7 +79,7 @@ void check_job(const std::variant<GenerationJob, ApiError>& parsed) {
   const auto& job = std::get<GenerationJob>(parsed);
   check(!job.prompts.empty());
   check(static_cast<std::int64_t>(job.prompts.size()) * job.options.params.n <= 4096);
-  for (const auto& prompt : job.prompts) check_tokens(prompt.token_ids);
+  for (const auto& prompt : job.prompts) check(!prompt.token_ids.empty());
   check_params(job.options.params);
   check_header(job.ignored_fields);
 }
@@ -95,7 +89,7 @@ void check_response_job(std::string_view body) {
   const auto parsed = quire::parse_response_request(body, service(), store);
   if (const auto* error = std::get_if<ApiError>(&parsed)) return check_error(*error);
   const auto& job = std::get<quire::ResponseJob>(parsed);
-  check_tokens(job.prompt_token_ids);
+  check(!job.prompt_token_ids.empty());
   check_params(job.params);
   check_header(job.ignored_fields);
   check(quire::parse_json(quire::json::serialize(job.echo), "echo").ok());
@@ -106,7 +100,7 @@ void check_embedding_job(std::string_view body) {
   if (const auto* error = std::get_if<ApiError>(&parsed)) return check_error(*error);
   const auto& job = std::get<quire::EmbeddingJob>(parsed);
   check(!job.inputs.empty());
-  for (const auto& input : job.inputs) check_tokens(input);
+  for (const auto& input : job.inputs) check(!input.empty());
   check(job.dimensions >= 1 && job.dimensions <= service().engine().info().hidden_size);
   check_header(job.ignored_fields);
 }

@@ -306,7 +306,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     --shared_.exchanges;
     if (!delivered) {
       ++shared_.disconnects;
-      if (pending->overflowed()) ++shared_.slow_readers;
+      if (pending->overflowed()) {
+        ++shared_.slow_readers;
+        drop();
+      }
       pending->disconnect();
     }
     answer_.reset();
@@ -332,15 +335,19 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
   }
 
-  // The answer has gone on. A client that has let its buffer overflow is dropped at once, together
-  // with what the kernel still holds for it: a write may be waiting for it.
+  // The answer has gone on. A client that has let its buffer overflow is dropped at once: a write
+  // may be waiting for it.
   void wake() {
-    if (answer_ && answer_->overflowed()) {
-      boost::system::error_code ignored;
-      stream_.lowest_layer().set_option(asio::socket_base::linger(true, 0), ignored);
-      return close();
-    }
+    if (answer_ && answer_->overflowed()) return drop();
     event_.notify();
+  }
+
+  // Closes together with what the kernel still holds for the client: it does not read, so a plain
+  // close would never reach it.
+  void drop() {
+    boost::system::error_code ignored;
+    stream_.lowest_layer().set_option(asio::socket_base::linger(true, 0), ignored);
+    close();
   }
 
   // Writes the answer as it comes; false: the client has not taken all of it.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <openssl/rand.h>
+#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -133,10 +133,9 @@ json::object output_text_part(std::string_view text, json::array logprobs) {
 }
 
 std::string new_id(std::string_view prefix) {
-  std::array<unsigned char, 24> bytes{};
-  RAND_bytes(bytes.data(), static_cast<int>(bytes.size()));
+  std::random_device device;
   std::string id(prefix);
-  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+  for (int i = 0; i < 6; ++i) id += fmt::format("{:08x}", static_cast<std::uint32_t>(device()));
   return id;
 }
 

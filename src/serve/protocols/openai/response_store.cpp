@@ -9,6 +9,7 @@ void ResponseStore::put(std::string id, StoredResponse response) {
       id.size() + response.response.size() + response.input_items.size() + response.messages.size();
   if (bytes > max_bytes_) return;
   const std::lock_guard lock(mutex_);
+  if (const auto found = by_id_.find(id); found != by_id_.end()) drop(found->second);
   entries_.push_front(
       {std::move(id), std::make_shared<const StoredResponse>(std::move(response)), bytes});
   by_id_.emplace(entries_.front().id, entries_.begin());

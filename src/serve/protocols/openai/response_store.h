@@ -29,7 +29,7 @@ class ResponseStore {
                          std::size_t max_bytes = kMaxBytes)
       : max_responses_(max_responses), max_bytes_(max_bytes) {}
 
-  // All of these: any thread. `id` must be new.
+  // All of these: any thread. An id that is there already is replaced.
   void put(std::string id, StoredResponse response);
   std::shared_ptr<const StoredResponse> find(std::string_view id);  // null if it is not there
   bool erase(std::string_view id);

@@ -18,6 +18,10 @@ TEST(ResponseStore, KeepsWhatItIsGiven) {
   EXPECT_EQ(found->messages, "m");
   EXPECT_EQ(store.bytes(), 4U);
   EXPECT_EQ(store.find("b"), nullptr);
+  store.put("a", {.response = "r2", .input_items = "", .messages = ""});
+  EXPECT_EQ(store.find("a")->response, "r2");
+  EXPECT_EQ(store.size(), 1U);
+  EXPECT_EQ(store.bytes(), 3U);
   EXPECT_TRUE(store.erase("a"));
   EXPECT_FALSE(store.erase("a"));
   EXPECT_EQ(store.bytes(), 0U);

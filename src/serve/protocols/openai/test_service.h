@@ -25,17 +25,15 @@ class TestService {
     auto engine = Engine::create(args, {});
     EXPECT_TRUE(engine.ok()) << engine.status().to_string();
     if (!engine.ok()) std::abort();
-    engine_ = std::move(*engine);
     config.served_model_names = {"tiny"};
     config.log_requests = false;
-    service_ = std::make_unique<Service>(*engine_, config, std::make_shared<const StepMeter>());
+    service_ = std::make_unique<Service>(*std::move(engine), config, std::make_shared<const StepMeter>());
   }
 
   Service& service() { return *service_; }
-  Engine& engine() { return *engine_; }
+  Engine& engine() { return service_->engine(); }
 
  private:
-  std::unique_ptr<Engine> engine_;
   std::unique_ptr<Service> service_;
 };
 
