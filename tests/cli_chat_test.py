@@ -432,5 +432,59 @@ class Remote(WithFolder):
         self.assertTrue(answer.startswith("more more "))
 
 
+class AgainstServe(WithFolder):
+    """The two ends of this program together."""
+
+    def serve(self, *args):
+        process = subprocess.Popen([PROGRAM, "serve", *map(str, args), "--port", "0"],
+                                   stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=ENVIRONMENT)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        for line in process.stderr:
+            address = re.search(r"serving .* on (http://\S+)", line)
+            if address:
+                threading.Thread(target=process.stderr.read, daemon=True).start()
+                return address.group(1)
+        self.fail("the server has not started")
+
+    def test_the_same_answers_as_in_process(self):
+        lines = ["the cat", "the dog", "/regenerate"]
+        here = self.messages(*MODEL, lines=lines)
+        url = self.serve("--model", TINY / "hf")
+        there = self.messages("--base-url", url, *MODEL[2:], lines=lines)
+        self.assertEqual(there, here)
+
+    def test_key_and_length(self):
+        url = self.serve("--model", TINY / "hf", "--api-key", "secret")
+        result = chat("--base-url", url, lines=["the cat"])
+        self.assertEqual(result.returncode, 64)
+        self.assertIn("--api-key", result.stderr)
+        result = chat("--base-url", url, "--api-key", "secret", "--max-tokens", 4,
+                      lines=["the cat", "/stats", "the cat " * 200])
+        self.assertEqual(result.returncode, 78)
+        self.assertIn("of 256 tokens", result.stderr)
+        self.assertIn("/clear", result.stderr)
+
+
+class VllmFlags(unittest.TestCase):
+    def test_flags_of_missing_capabilities_are_refused_by_name(self):
+        for args, name in [(["-tp", 2], "--tensor-parallel-size 2"),
+                           (["--speculative_config", "{}x"], "--speculative-config"),
+                           (["--enable-lora"], "--enable-lora"),
+                           (["--quantization", "awq"], "--quantization awq")]:
+            result = run("serve", TINY / "hf", *args)
+            self.assertEqual(result.returncode, 64, result.stderr)
+            self.assertIn(name, result.stderr)
+
+    def test_listed(self):
+        result = run("serve", "--help-vllm")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("--enforce-eager", result.stdout)
+        self.assertNotIn("--enforce-eager", run("serve", "--help").stdout)
+        self.assertIn("--help-vllm", run("serve", "-h").stdout)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=1)
