@@ -273,6 +273,8 @@ INSTANTIATE_TEST_SUITE_P(
                    "logit_bias"},
         BadRequest{"AllowedIdsOutside", kC, R"({"prompt": "a", "allowed_token_ids": [99999999]})",
                    400, "allowed_token_ids[0]"},
+        BadRequest{"NothingAllowed", kC, R"({"prompt": "a", "allowed_token_ids": []})", 400,
+                   "allowed_token_ids"},
         BadRequest{"TooManyLogprobs", kC, R"({"prompt": "a", "logprobs": 21})", 400, "logprobs"},
         BadRequest{"Suffix", kC, R"({"prompt": "a", "suffix": "b"})", 400, "suffix"},
         BadRequest{"OtherModel", kC, R"({"prompt": "a", "model": "gpt-5"})", 404, "model"},

@@ -35,6 +35,7 @@ namespace {
 
 constexpr auto kUse = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kTick{500};
+constexpr int kKernelSendBytes = 256 * 1024;
 
 std::string random_prefix() {
   std::random_device device;
@@ -206,8 +207,10 @@ class HttpServer::Impl {
         socket.close(ignored);
         continue;
       }
+      ErrorCode ignored;
+      // Else the kernel takes megabytes for a client that does not read.
+      socket.set_option(asio::socket_base::send_buffer_size(kKernelSendBytes), ignored);
       if constexpr (std::is_same_v<Acceptor, tcp::acceptor>) {
-        ErrorCode ignored;
         socket.set_option(tcp::no_delay(true), ignored);
       }
       auto connection = tls_ ? make_tls_connection(StreamSocket(std::move(socket)), *tls_, *shared_)

@@ -65,6 +65,14 @@ Status read_ids(const JsonReader& object, std::string_view name, SamplingParams&
   return {};
 }
 
+// An empty list would leave nothing to choose.
+Status read_allowed_ids(const JsonReader& object, std::string_view name, SamplingParams& params) {
+  QUIRE_RETURN_IF_ERROR(read_ids<&SamplingParams::allowed_token_ids>(object, name, params));
+  if (!object.contains(name) || !params.allowed_token_ids.empty()) return {};
+  return Status::invalid_argument(
+      fmt::format("{}: {}: expected at least one token id", object.where(), name));
+}
+
 Status read_biases(const JsonReader& object, std::string_view name, SamplingParams& params) {
   const json::value* value = object.find(name);
   if (value == nullptr) return {};
@@ -241,7 +249,7 @@ std::span<const SamplingField> sampling_fields() {
       {"logit_bias", Kind::kBiases, "Added to the logits of tokens: {\"ID\": BIAS, ...}",
        json::object(), read_biases, show<&P::logit_bias>},
       {"allowed_token_ids", Kind::kTokenIds, "Sample only these tokens", json::object(),
-       read_ids<&P::allowed_token_ids>, show<&P::allowed_token_ids>},
+       read_allowed_ids, show<&P::allowed_token_ids>},
   }};
   return kFields;
 }

@@ -76,7 +76,7 @@ Result<json::value> join_parts(const json::array& parts, std::size_t message) {
     if (!type) return Status::invalid_argument(fmt::format("{}.type: it is missing", where));
     if (*type != "text") {
       return Status::unimplemented(fmt::format(
-          "{}.type: \"{}\" is not supported; this model reads text", where, type->substr(0, 40)));
+          "{}.type: \"{}\" is not supported; this model reads text", where, clipped(*type, 40)));
     }
     QUIRE_ASSIGN_OR_RETURN(const auto piece, part.find_string("text"));
     if (!piece) return Status::invalid_argument(fmt::format("{}.text: it is missing", where));

@@ -34,7 +34,7 @@ void show_model(const Service& service, Exchange& exchange) {
     error.type = "not_found_error";
     error.param = "model";
     error.code = "model_not_found";
-    error.message = fmt::format("The model `{}` does not exist", name.substr(0, 200));
+    error.message = fmt::format("The model `{}` does not exist", clipped(name, 200));
     return respond_error(exchange, error);
   }
   exchange.respond({.body = json::serialize(model_object(std::string(name), service))});

@@ -112,7 +112,7 @@ std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
   ApiError error;
   error.status = 404;
   error.message =
-      fmt::format("The model `{}` does not exist; this server has {}", model.substr(0, 200),
+      fmt::format("The model `{}` does not exist; this server has {}", clipped(model, 200),
                   fmt::join(service.config().served_model_names, ", "));
   error.type = "not_found_error";
   error.param = "model";
@@ -122,6 +122,12 @@ std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
 
 void respond_error(Exchange& exchange, const ApiError& error) {
   exchange.respond(error_response(error));
+}
+
+std::string clipped(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  while (max_bytes > 0 && (static_cast<unsigned char>(text[max_bytes]) & 0xC0) == 0x80) --max_bytes;
+  return std::string(text.substr(0, max_bytes));
 }
 
 bool says_nothing(const json::value& value) {
