@@ -116,12 +116,14 @@ BatchWorker::BatchWorker(FileStore& files, BatchStore& batches, const BatchLimit
 BatchWorker::~BatchWorker() { stop(); }
 
 void BatchWorker::start() {
+  const std::lock_guard lock(thread_mutex_);
   if (!thread_.joinable() && !stop_) thread_ = std::thread([this] { run(); });
 }
 
 void BatchWorker::stop() {
   stop_ = true;
   wake();
+  const std::lock_guard lock(thread_mutex_);
   if (thread_.joinable()) thread_.join();
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,7 +43,7 @@ class BatchWorker {
 
   void start();
   // Aborts the lines in flight, stores those that are done and ends the thread. The batches go on
-  // when a worker starts on the same database.
+  // when a worker starts on the same database. Any thread, also more than once.
   void stop();
   // Something has changed in the store. Any thread.
   void wake();
@@ -71,6 +72,7 @@ class BatchWorker {
   EndpointHandlers handlers_;
   UnixClock now_;
   std::shared_ptr<Inbox> inbox_;
+  std::mutex thread_mutex_;
   std::thread thread_;
   std::atomic<bool> stop_ = false;
 
