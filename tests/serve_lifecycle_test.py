@@ -199,13 +199,15 @@ class FullQueue(ServerTest):
     def test_429_with_a_time_to_come_back(self):
         body = raw_request(prompt="a", max_tokens=8000, ignore_eos=True)
         connections = [self.server.connect() for _ in range(3)]
-        for each in connections:
-            each.sendall(body)
         try:
-            self.server.await_running()
+            connections[0].sendall(body)
+            self.server.await_running()  # else all three might wait at once, one too many
+            for each in connections[1:]:
+                each.sendall(body)
+            wait_until(lambda: self.server.get("/load").json == {
+                "server_load": 3, "num_requests_running": 1, "num_requests_waiting": 2},
+                "one runs and two wait")
             reply = self.server.post(COMPLETIONS, {"prompt": "a"})
-            while reply.status == 200:  # the third had not come yet
-                reply = self.server.post(COMPLETIONS, {"prompt": "a"})
             self.assert_error(reply, 429)
             self.assertGreaterEqual(int(reply.headers["Retry-After"]), 1)
         finally:
