@@ -7,11 +7,12 @@ import functools
 import json
 
 import jsonschema
+import openai
 import referencing
 import referencing.jsonschema
 
 from cli_support import SHARED
-from serve_support import ServerTest, main, missing
+from serve_support import ServerTest, main, missing, wait_until
 
 DESCRIPTION = SHARED / "data/protocols/openai-inference.openapi.json"
 CHAT = [{"role": "user", "content": "Name a color."}]
@@ -171,6 +172,26 @@ class Others(SchemaTest):
                      {"input": [[1], [2, 3]], "dimensions": 4}):
             with self.subTest(body):
                 self.ask("/v1/embeddings", body, "CreateEmbeddingResponse")
+
+    def test_files_and_batches(self):
+        line = {"custom_id": "a", "method": "POST", "url": "/v1/completions",
+                "body": {"model": "a-model", "prompt": "Red", "max_tokens": 2}}
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="EMPTY") as client:
+            upload = client.files.create(file=("a.jsonl", (json.dumps(line) + "\n").encode()),
+                                         purpose="batch")
+            batch = client.batches.create(input_file_id=upload.id, endpoint="/v1/completions",
+                                          completion_window="24h")
+        path = f"/v1/batches/{batch.id}"
+        wait_until(lambda: self.server.get(path).json["status"] == "completed", "it is completed")
+        done = self.server.get(path).json
+        self.assert_valid(done, "Batch")
+        self.assert_valid(self.server.get("/v1/batches").json, "ListBatchesResponse")
+        self.assert_valid(self.server.get("/v1/files").json, "ListFilesResponse")
+        self.assert_valid(self.server.get(f"/v1/files/{upload.id}").json, "OpenAIFile")
+        answer = self.server.get(f"/v1/files/{done['output_file_id']}/content").json
+        self.assert_valid(answer["response"]["body"], "CreateCompletionResponse")
+        deleted = self.server.request("DELETE", f"/v1/files/{upload.id}")
+        self.assert_valid(deleted.json, "DeleteFileResponse")
 
     def test_errors(self):
         for path, body in (("/v1/completions", {"prompt": "Red", "temperature": -1}),
