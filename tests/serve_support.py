@@ -90,7 +90,9 @@ class Server:
         self.log_path = pathlib.Path(self.folder.name, "log")
         self.key = key
         if command is None:
-            command = [PROGRAM, "serve", "--model", model, "--host", "127.0.0.1"]
+            command = [PROGRAM, "serve", "--model", model]
+            if "--host" not in flags:
+                command += ["--host", "127.0.0.1"]
             if "--uds" not in flags:
                 command += ["--port", 0]
             if simulate is not None:
