@@ -209,8 +209,7 @@ Result<json::object> measure_disconnects(const Target& target, const LoadShape& 
   }
 
   const std::string names[] = {"vllm:num_requests_running", "vllm:num_requests_waiting",
-                               "quire_blocks{state=\"used\"}", "quire_blocks_leaked",
-                               "quire_http_requests_running"};
+                               "quire_blocks{state=\"used\"}", "quire_blocks_leaked"};
   json::object report = {{"clients", shape.clients},
                          {"left", left},
                          {"answered", answered},

@@ -1,11 +1,13 @@
 #include "apps/batch_runner.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <streambuf>
+#include <thread>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -28,6 +30,23 @@ constexpr std::int32_t kNumBlocks = 512;
 
 // The engine's own threads and scheduler over an executor without a model. A token id is a byte of
 // the prompt.
+// Computes nothing before so many requests have come, so that their order of arrival is no race.
+class GatedExecutor final : public Executor {
+ public:
+  GatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock,
+                const std::atomic<RequestId>& next_id, const std::atomic<RequestId>& first_step_at)
+      : executor_(config, clock), next_id_(next_id), first_step_at_(first_step_at) {}
+  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+    while (next_id_ < first_step_at_) std::this_thread::yield();
+    return executor_.execute(plan, result);
+  }
+
+ private:
+  SimulatedExecutor executor_;
+  const std::atomic<RequestId>& next_id_;
+  const std::atomic<RequestId>& first_step_at_;
+};
+
 class SimulatedBackend final : public BatchBackend {
  public:
   SimulatedBackend()
@@ -39,10 +58,10 @@ class SimulatedBackend final : public BatchBackend {
                .block_size = kBlockSize,
                .num_blocks = kNumBlocks,
                .eos_token_ids = {}},
-              std::make_unique<SimulatedExecutor>(
+              std::make_unique<GatedExecutor>(
                   SimulatedExecutorConfig{
                       .block_size = kBlockSize, .num_blocks = kNumBlocks, .vocab_size = kVocabSize},
-                  virtual_clock_),
+                  virtual_clock_, next_id_, first_step_at_),
               outputs_, clock_, {}) {}
 
   ~SimulatedBackend() override {
@@ -57,6 +76,8 @@ class SimulatedBackend final : public BatchBackend {
     return ids;
   }
   std::int64_t max_model_len() const override { return 1024; }
+  // No step before `count` more requests have been submitted.
+  void wait_for_requests(RequestId count) { first_step_at_ = next_id_ + count; }
 
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) override {
     QUIRE_RETURN_IF_ERROR(request.params.validate(kVocabSize));
@@ -74,8 +95,9 @@ class SimulatedBackend final : public BatchBackend {
  private:
   SteadyClock clock_;
   VirtualClock virtual_clock_;
+  std::atomic<RequestId> next_id_ = 1;
+  std::atomic<RequestId> first_step_at_ = 1;
   TextBundle text_;
-  RequestId next_id_ = 1;
   OutputProcessor outputs_;
   EngineCore core_;
 };
@@ -192,6 +214,7 @@ TEST_F(BatchRunnerTest, UnorderedHoldsTheSameRecordsAndDoesNotWaitForTheFirst) {
   ASSERT_TRUE(run(input, {.window = 16}).ok());
   auto ordered = records();
   EXPECT_EQ(ordered.front().at("id"), "slow");
+  backend_.wait_for_requests(16);
   ASSERT_TRUE(run(input, {.unordered = true, .window = 16}).ok());
   auto unordered = records();
   ASSERT_EQ(unordered.size(), ordered.size());

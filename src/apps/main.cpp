@@ -75,7 +75,7 @@ Status run_command(const Command& command) {
 std::vector<std::string> reversed_arguments(int argc, char** argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (!arguments.empty() && arguments.front() == "serve") {
-    arguments = normalize_vllm_arguments(std::move(arguments));
+    arguments = normalize_vllm_arguments(arguments);
   }
   std::ranges::reverse(arguments);
   return arguments;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json.h"
 #include "weights/printable.h"
 
 namespace quire {
@@ -121,6 +122,33 @@ void print_help() {
                 Answer::kRefused);
 }
 
+// A flag's name as this program writes it.
+std::string normal_name(std::string name) {
+  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
+  const std::string head = name.substr(0, name.find('.'));
+  const auto flag = std::ranges::find_if(vllm_flags(), [&head](const VllmFlag& known) {
+    return known.name == head || known.short_name == head;
+  });
+  if (flag != vllm_flags().end()) return std::string(flag->name);
+  for (const auto& [vllm_name, own_name] : kOtherNames) {
+    if (name == vllm_name) return std::string(own_name);
+  }
+  return name;
+}
+
+// The items of a JSON list of strings; none for anything else.
+std::vector<std::string> items_of_list(std::string_view text) {
+  if (!text.starts_with('[')) return {};
+  const auto list = parse_json(text, "list");
+  if (!list.ok() || !list->is_array()) return {};
+  std::vector<std::string> items;
+  for (const json::value& item : list->get_array()) {
+    if (!item.is_string()) return {};
+    items.emplace_back(item.get_string());
+  }
+  return items;
+}
+
 }  // namespace
 
 void add_vllm_flags(CLI::App& app, VllmFlags& given) {
@@ -153,25 +181,36 @@ Status check_vllm_flags(const VllmFlags& given, std::vector<std::string>& notes)
   return {};
 }
 
-std::vector<std::string> normalize_vllm_arguments(std::vector<std::string> arguments) {
-  for (std::string& argument : arguments) {
-    if (argument == "--") break;  // what follows are no flags
-    if (argument.size() < 2 || argument[0] != '-') continue;
-    const std::size_t end = std::min(argument.find('='), argument.size());
-    const std::string_view value = std::string_view(argument).substr(end);
-    std::string name = argument.substr(0, end);
-    if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
-    const std::string head = name.substr(0, name.find('.'));
-    const auto flag = std::ranges::find_if(vllm_flags(), [&head](const VllmFlag& known) {
-      return known.name == head || known.short_name == head;
-    });
-    if (flag != vllm_flags().end()) name = flag->name;
-    for (const auto& [vllm_name, own_name] : kOtherNames) {
-      if (name == vllm_name) name = own_name;
+std::vector<std::string> normalize_vllm_arguments(const std::vector<std::string>& arguments) {
+  std::vector<std::string> normal;
+  bool own_flag = false;  // the latest flag is none of the table
+  for (auto it = arguments.begin(); it != arguments.end(); ++it) {
+    if (*it == "--") {  // what follows are no flags
+      normal.insert(normal.end(), it, arguments.end());
+      break;
     }
-    argument = name + std::string(value);
+    std::string_view value = *it;
+    bool separate = true;
+    if (it->size() >= 2 && it->front() == '-') {
+      const std::size_t end = std::min(it->find('='), it->size());
+      const std::string name = normal_name(it->substr(0, end));
+      own_flag = name.starts_with("--") && find_flag(name) == nullptr;
+      normal.push_back(name);
+      if (end == it->size()) continue;
+      value.remove_prefix(end + 1);
+      separate = false;
+    }
+    const std::vector<std::string> items =
+        own_flag ? items_of_list(value) : std::vector<std::string>();
+    if (!items.empty()) {
+      normal.insert(normal.end(), items.begin(), items.end());
+    } else if (separate) {
+      normal.emplace_back(value);
+    } else {
+      normal.back() += "=" + std::string(value);
+    }
   }
-  return arguments;
+  return normal;
 }
 
 }  // namespace quire

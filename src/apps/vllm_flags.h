@@ -50,6 +50,8 @@ Status check_vllm_flags(const VllmFlags& given, std::vector<std::string>& notes)
 // The arguments of `quire serve` as its parser knows them: --max_model_len becomes --max-model-len,
 // -tp 2 --tensor-parallel-size 2, --compilation-config.level 3 --compilation-config 3, and a flag
 // that Quire has under another name gets that: --disable-log-requests becomes --no-log-requests.
-std::vector<std::string> normalize_vllm_arguments(std::vector<std::string> arguments);
+// A JSON list of strings after one of Quire's own flags becomes its items, for CLI11 would take it
+// apart at commas and leave the quotes: --allowed-origins '["a", "b"]' is --allowed-origins a b.
+std::vector<std::string> normalize_vllm_arguments(const std::vector<std::string>& arguments);
 
 }  // namespace quire

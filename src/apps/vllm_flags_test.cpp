@@ -30,7 +30,7 @@ class Command {
 
   Parsed parse(std::vector<std::string> arguments) {
     given_.values.clear();
-    arguments = normalize_vllm_arguments(std::move(arguments));
+    arguments = normalize_vllm_arguments(arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app_.parse(reversed);
     Parsed parsed;
@@ -139,6 +139,13 @@ TEST(VllmFlags, ShortNamesAndUnderscores) {
   EXPECT_TRUE(parse({"-tp", "1", "-pp=1", "-q", "None"}).status.ok());
   EXPECT_THAT(parse({"-O3"}).notes, ElementsAre(HasSubstr("--compilation-config")));
   EXPECT_THAT(parse({"-q", "awq"}).status.message(), HasSubstr("--quantization awq"));
+}
+
+TEST(VllmFlags, ListsInJson) {
+  EXPECT_THAT(normalize_vllm_arguments({"--allowed-origins", "[\"a, b\", \"c\"]", "--x=[\"*\"]",
+                                        "--y", "[1]", "--z=[]", "--allowed-methods", "[\"*\"]"}),
+              ElementsAre("--allowed-origins", "a, b", "c", "--x", "*", "--y", "[1]", "--z=[]",
+                          "--allowed-methods", "[\"*\"]"));
 }
 
 TEST(VllmFlags, FlagsThatQuireNamesOtherwise) {

@@ -28,6 +28,15 @@ TEST(Json, ErrorNamesLineAndColumn) {
             std::string::npos);
 }
 
+TEST(Json, NumbersOutOfRangeAreNamed) {
+  const auto result = parse_json(R"({"a":[1,{"temperature":-1e999}]})", "request");
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.status().message().find("\"a[1].temperature\" is out of range"),
+            std::string::npos)
+      << result.status().message();
+  EXPECT_TRUE(parse_json("[1e308, 1e-999]", "x").ok());
+}
+
 TEST(Json, DepthIsLimited) { EXPECT_FALSE(parse_json(std::string(100000, '['), "deep").ok()); }
 
 TEST(Json, ExtraDataIsAnError) {

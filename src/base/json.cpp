@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <boost/json/stream_parser.hpp>
@@ -10,6 +11,30 @@
 #include "base/file.h"
 
 namespace quire {
+namespace {
+
+// Where a number is that is too large for a double (1e999), ".a[1].b"; nullopt if there is none.
+// Boost.JSON reads it as infinity (0e999 as no number), which it then writes as no JSON. Recurses
+// as deep as the parser has allowed.
+std::optional<std::string> find_unbounded(const json::value& value) {
+  if (const double* number = value.if_double()) {
+    return std::isfinite(*number) ? std::nullopt : std::optional(std::string());
+  }
+  if (const json::array* array = value.if_array()) {
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      if (const auto rest = find_unbounded((*array)[i])) return fmt::format("[{}]{}", i, *rest);
+    }
+  } else if (const json::object* object = value.if_object()) {
+    for (const auto& entry : *object) {
+      if (const auto rest = find_unbounded(entry.value())) {
+        return fmt::format(".{}{}", std::string_view(entry.key()), *rest);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 Result<json::value> parse_json(std::string_view text, std::string_view where, int max_depth) {
   json::parse_options options;
@@ -35,7 +60,13 @@ Result<json::value> parse_json(std::string_view text, std::string_view where, in
     return Status::invalid_argument(fmt::format("{}: invalid JSON at line {}, column {}: {}", where,
                                                 line, column, error.message()));
   }
-  return parser.release();
+  json::value value = parser.release();
+  if (const auto place = find_unbounded(value)) {
+    return Status::invalid_argument(
+        fmt::format("{}: invalid JSON: the number at \"{}\" is out of range", where,
+                    place->starts_with('.') ? place->substr(1) : *place));
+  }
+  return value;
 }
 
 Result<json::value> read_json_file(const std::filesystem::path& path, std::uint64_t max_bytes) {

@@ -141,7 +141,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const Seen whole = receive(bytes, bytes.size() + 1);
   const Seen pieces = receive(bytes, 1 + data[0] % 64);
-  check(std::ranges::equal(whole.requests, pieces.requests, same));
+  const std::size_t common = std::min(whole.requests.size(), pieces.requests.size());
+  check(std::equal(whole.requests.begin(),
+                   whole.requests.begin() + static_cast<std::ptrdiff_t>(common),
+                   pieces.requests.begin(), same));
+  // Beast counts a header from its start, or, if it comes at once, from behind its first line.
+  if (whole.error_status == 431 || pieces.error_status == 431) return 0;
+  check(whole.requests.size() == pieces.requests.size());
   // A broken header that comes in pieces is looked at when it seems complete or grows too long, so
   // the error may come later, be another, or be the timeout's.
   if (whole.error_status != 0) {

@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto value = quire::parse_json(text, "fuzz", kMaxDepth);
   if (!value.ok()) {
-    if (!value.status().message().starts_with("fuzz: invalid JSON at line ")) std::abort();
+    if (!value.status().message().starts_with("fuzz: invalid JSON")) std::abort();
     return 0;
   }
   if (depth(*value) > kMaxDepth) std::abort();

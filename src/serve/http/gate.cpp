@@ -28,8 +28,14 @@ HttpResponse preflight_answer(const std::vector<std::string>& methods) {
           .body = ""};
 }
 
-// What is shown of a path that is not there.
-std::string shown(std::string_view path) { return std::string(path.substr(0, 100)); }
+// What is shown of a path that is not there: its bytes may be no text.
+std::string shown(std::string_view path) {
+  std::string out(path.substr(0, 100));
+  for (char& c : out) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return out;
+}
 
 // A form or plain text can be sent to us by any web page; these two cannot without our consent.
 bool content_type_accepted(const HttpRequest& request, const Route& route) {

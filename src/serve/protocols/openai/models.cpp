@@ -1,7 +1,5 @@
 #include "serve/protocols/openai/models.h"
 
-#include <fmt/format.h>
-
 #include "serve/protocols/openai/request_body.h"
 
 namespace quire {
@@ -34,7 +32,7 @@ void show_model(const Service& service, Exchange& exchange) {
     error.type = "not_found_error";
     error.param = "model";
     error.code = "model_not_found";
-    error.message = fmt::format("The model `{}` does not exist", clipped(name, 200));
+    error.message = "there is no such model; GET /v1/models lists what there is";
     return respond_error(exchange, error);
   }
   exchange.respond({.body = json::serialize(model_object(std::string(name), service))});
