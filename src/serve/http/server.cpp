@@ -4,6 +4,7 @@
 #include <optional>
 #include <random>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <utility>
 
@@ -176,7 +177,9 @@ class HttpServer::Impl {
     Unix::socket probe(io_);
     probe.connect(Unix::endpoint(path), error);
     if (!error) return listen_error(where, asio::error::address_in_use);
-    if (error == asio::error::connection_refused) ::unlink(path.c_str());
+    struct stat found {};
+    const bool is_socket = ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode);
+    if (error == asio::error::connection_refused && is_socket) ::unlink(path.c_str());
     unix_acceptor_.open(Unix(), error);
     if (!error) unix_acceptor_.bind(Unix::endpoint(path), error);
     if (!error) unix_acceptor_.listen(SOMAXCONN, error);
