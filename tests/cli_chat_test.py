@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import urllib.request
 
 from cli_chat_support import ENVIRONMENT, FakeServer, Terminal, chat, chunk, event
 from cli_support import PROGRAM, SMOLLM2, TINY, needs, run
@@ -33,6 +34,23 @@ class WithFolder(unittest.TestCase):
         result = chat(*args, lines=[*lines, f"/save {self.file}"])
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(self.file.read_text())["messages"]
+
+    def serve(self, *args):
+        """Starts a server for the length of the test; its address."""
+        process = subprocess.Popen([PROGRAM, "serve", *map(str, args), "--port", "0"],
+                                   stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=ENVIRONMENT)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        self.log = ""  # up to the address
+        for line in process.stderr:
+            self.log += line
+            address = re.search(r"serving .* on (http://\S+)", line)
+            if address:
+                threading.Thread(target=process.stderr.read, daemon=True).start()
+                return address.group(1)
+        self.fail("the server has not started")
 
 
 class Piped(WithFolder):
@@ -437,20 +455,6 @@ class Remote(WithFolder):
 class AgainstServe(WithFolder):
     """The two ends of this program together."""
 
-    def serve(self, *args):
-        process = subprocess.Popen([PROGRAM, "serve", *map(str, args), "--port", "0"],
-                                   stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   env=ENVIRONMENT)
-        self.addCleanup(process.stderr.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.terminate)
-        for line in process.stderr:
-            address = re.search(r"serving .* on (http://\S+)", line)
-            if address:
-                threading.Thread(target=process.stderr.read, daemon=True).start()
-                return address.group(1)
-        self.fail("the server has not started")
-
     def test_the_same_answers_as_in_process(self):
         lines = ["the cat", "the dog", "/regenerate"]
         here = self.messages(*MODEL, lines=lines)
@@ -470,7 +474,7 @@ class AgainstServe(WithFolder):
         self.assertIn("/clear", result.stderr)
 
 
-class VllmFlags(unittest.TestCase):
+class VllmFlags(WithFolder):
     def test_flags_of_missing_capabilities_are_refused_by_name(self):
         for args, name in [(["-tp", 2], "--tensor-parallel-size 2"),
                            (["--speculative_config", "{}x"], "--speculative-config"),
@@ -479,6 +483,21 @@ class VllmFlags(unittest.TestCase):
             result = run("serve", TINY / "hf", *args)
             self.assertEqual(result.returncode, 64, result.stderr)
             self.assertIn(name, result.stderr)
+
+    def test_a_usual_command_line_works(self):
+        url = self.serve(TINY / "hf", "-tp", 1, "--enforce-eager", "--swap-space", 0, "-q", "None",
+                         "--max_model_len", "128", "--disable-log-requests", "--trust-remote-code",
+                         "--allowed-origins", '["http://a.example", "http://b.example"]')
+        self.assertIn("--enforce-eager has no effect", self.log)
+        self.assertIn("--trust-remote-code has no effect", self.log)
+        for flag in ("tensor-parallel-size", "swap-space", "quantization", "disable-log-requests"):
+            self.assertNotIn(flag, self.log)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        for origin in ("http://a.example", "http://b.example"):
+            request = urllib.request.Request(url + "/v1/models", headers={"Origin": origin})
+            with opener.open(request, timeout=30) as answer:
+                self.assertEqual(answer.headers["Access-Control-Allow-Origin"], origin)
+                self.assertEqual(json.load(answer)["data"][0]["max_model_len"], 128)
 
     def test_listed(self):
         result = run("serve", "--help-vllm")

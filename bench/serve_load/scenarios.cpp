@@ -170,12 +170,13 @@ Result<json::object> measure_streams(const Target& target, const LoadShape& shap
 Result<json::object> measure_disconnects(const Target& target, const LoadShape& shape) {
   constexpr int kOpenAtOnce = 400;
   QUIRE_RETURN_IF_ERROR(warm_up(target));
-  const ProcessStats before = target.stats();
   std::mt19937_64 random(shape.seed);
   const auto up_to = [&](std::size_t most) {
     return std::uniform_int_distribution<std::size_t>(0, most)(random);
   };
   LoadClient client(target.host(), target.port(), kOpenAtOnce);
+  std::this_thread::sleep_for(seconds(1));  // until the warm-up's connection is closed
+  const ProcessStats before = target.stats();
   for (int i = 0; i < shape.clients; ++i) {
     ClientPlan plan;
     // Long prompts are computed over several steps, long outputs never end by themselves.

@@ -14,19 +14,19 @@ namespace quire {
 namespace {
 
 // Where a number is that is too large for a double (1e999), ".a[1].b"; nullopt if there is none.
-// Boost.JSON reads it as infinity, which it then writes as no JSON. Recurses as deep as the parser
-// has allowed.
-std::optional<std::string> find_infinity(const json::value& value) {
+// Boost.JSON reads it as infinity (0e999 as no number), which it then writes as no JSON. Recurses
+// as deep as the parser has allowed.
+std::optional<std::string> find_unbounded(const json::value& value) {
   if (const double* number = value.if_double()) {
-    return std::isinf(*number) ? std::optional(std::string()) : std::nullopt;
+    return std::isfinite(*number) ? std::nullopt : std::optional(std::string());
   }
   if (const json::array* array = value.if_array()) {
     for (std::size_t i = 0; i < array->size(); ++i) {
-      if (const auto rest = find_infinity((*array)[i])) return fmt::format("[{}]{}", i, *rest);
+      if (const auto rest = find_unbounded((*array)[i])) return fmt::format("[{}]{}", i, *rest);
     }
   } else if (const json::object* object = value.if_object()) {
     for (const auto& entry : *object) {
-      if (const auto rest = find_infinity(entry.value())) {
+      if (const auto rest = find_unbounded(entry.value())) {
         return fmt::format(".{}{}", std::string_view(entry.key()), *rest);
       }
     }
@@ -61,7 +61,7 @@ Result<json::value> parse_json(std::string_view text, std::string_view where, in
                                                 line, column, error.message()));
   }
   json::value value = parser.release();
-  if (const auto place = find_infinity(value)) {
+  if (const auto place = find_unbounded(value)) {
     return Status::invalid_argument(
         fmt::format("{}: invalid JSON: the number at \"{}\" is out of range", where,
                     place->starts_with('.') ? place->substr(1) : *place));

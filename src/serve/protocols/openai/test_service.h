@@ -27,7 +27,8 @@ class TestService {
     if (!engine.ok()) std::abort();
     config.served_model_names = {"tiny"};
     config.log_requests = false;
-    service_ = std::make_unique<Service>(*std::move(engine), config, std::make_shared<const StepMeter>());
+    service_ =
+        std::make_unique<Service>(*std::move(engine), config, std::make_shared<const StepMeter>());
   }
 
   Service& service() { return *service_; }

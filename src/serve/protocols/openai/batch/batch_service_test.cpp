@@ -306,7 +306,7 @@ TEST_F(BatchServiceTest, BoundsLinesInFlightAndTriesAgainWhereTheServerIsFull) {
   EXPECT_EQ(client().lines(batch, "output_file_id").size(), 50U);
   service_->stop();
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(most, 4);
+  EXPECT_LE(most, 4);
   EXPECT_EQ(tries.size(), 50U);
   EXPECT_EQ(threads.size(), 51U);
 }
