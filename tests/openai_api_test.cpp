@@ -263,6 +263,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{"HugeBestOf", kC, R"({"prompt": "a", "best_of": 1000000})", 400, "best_of"},
         BadRequest{"NegativeMaxTokens", kC, R"({"prompt": "a", "max_tokens": -5})", 400,
                    "max_tokens"},
+        BadRequest{"HugeTemperature", kC, R"({"prompt": "a", "temperature": 999999})", 400,
+                   "temperature"},
         BadRequest{"NegativeTopP", kC, R"({"prompt": "a", "top_p": -1})", 400, "top_p"},
         BadRequest{"ZeroRepetitionPenalty", kC, R"({"prompt": "a", "repetition_penalty": 0})", 400,
                    "repetition_penalty"},

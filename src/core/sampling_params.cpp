@@ -82,8 +82,8 @@ Status check_logit_bias(const std::vector<LogitBias>& biases, std::int64_t vocab
 
 Status SamplingParams::validate(std::int64_t vocab_size, std::int64_t max_logprobs) const {
   if (n < 1 || n > kMaxN) return broken("n", n, fmt::format("an integer from 1 to {}", kMaxN));
-  if (!std::isfinite(temperature) || temperature < 0) {
-    return broken("temperature", temperature, "a number >= 0");
+  if (!(temperature >= 0 && temperature <= kMaxTemperature)) {
+    return broken("temperature", temperature, fmt::format("a number in [0, {}]", kMaxTemperature));
   }
   if (top_k < -1) return broken("top_k", top_k, "an integer >= -1 (0 and -1: all tokens)");
   if (!(top_p > 0 && top_p <= 1)) return broken("top_p", top_p, "in (0, 1]");

@@ -21,11 +21,11 @@ struct LogitBias {
 // Names, defaults and rules are vLLM's SamplingParams. Transforms apply in this order: allowed ids,
 // bad words, logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p.
 struct SamplingParams {
-  std::int64_t n = 1;               // outputs for the prompt; number i draws with seed + i
-  double temperature = 1.0;         // >= 0; below kGreedyTemperature the best token is taken
-  std::int64_t top_k = 0;           // keep the k most probable tokens; 0 and -1: all
-  double top_p = 1.0;               // keep the smallest set with at least this probability, (0, 1]
-  double min_p = 0.0;               // keep tokens at least this share of the best one's, [0, 1]
+  std::int64_t n = 1;        // outputs for the prompt; number i draws with seed + i
+  double temperature = 1.0;  // in [0, 1000]; below kGreedyTemperature the best token is taken
+  std::int64_t top_k = 0;    // keep the k most probable tokens; 0 and -1: all
+  double top_p = 1.0;        // keep the smallest set with at least this probability, (0, 1]
+  double min_p = 0.0;        // keep tokens at least this share of the best one's, [0, 1]
   double repetition_penalty = 1.0;  // > 0; of tokens in prompt or output (Keskar et al. 2019)
   double presence_penalty = 0.0;    // in [-2, 2]; taken from each token in the output
   double frequency_penalty = 0.0;   // in [-2, 2]; the same, for each time that it stands there
@@ -49,6 +49,7 @@ struct SamplingParams {
   bool skip_special_tokens = true;  // special tokens add nothing to the text
 
   static constexpr double kGreedyTemperature = 1e-5;
+  static constexpr double kMaxTemperature = 1000;  // far beyond it every token is as likely
   static constexpr std::int64_t kMaxN = 128;
   static constexpr std::int64_t kMaxStopStrings = 64;
   static constexpr std::int64_t kMaxBadWords = 1024;

@@ -171,7 +171,7 @@ std::span<const SamplingField> sampling_fields() {
       {"temperature",
        Kind::kNumber,
        "0 takes the best token",
-       {{"default", 1}, {"minimum", 0}},
+       {{"default", 1}, {"minimum", 0}, {"maximum", 1000}},
        read_number<&P::temperature>,
        show<&P::temperature>},
       {"top_p",
