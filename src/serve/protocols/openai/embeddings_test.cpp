@@ -186,7 +186,7 @@ TEST(BadEmbeddingRequests, AreRefusedByName) {
   expect_refused(R"({"input": [1, "a"]})", "input[0]", "expected a string or a list");
   expect_refused(R"({"input": [1, -1]})", "input", "-1 is not a token id");
   expect_refused(R"({"input": [1, 99999999]})", "input", "99999999 is not a token id");
-  expect_refused(R"({"input": [1, 1e999]})", "input", "is not a token id");
+  expect_refused(R"({"input": [1, 1e300]})", "input", "is not a token id");
   expect_refused(R"({"input": [1, 1.5]})", "input", "is not a token id");
   expect_refused(R"({"input": "a", "dimensions": 0})", "dimensions", "from 1 to");
   expect_refused(R"({"input": "a", "dimensions": 100000})", "dimensions", "from 1 to");
