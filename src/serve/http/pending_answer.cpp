@@ -53,6 +53,7 @@ void PendingAnswer::write(std::string_view piece) {
   if (body_.size() + piece.size() > max_unsent_bytes_) {
     overflow_ = true;
     body_ = {};
+    notified_ = false;  // told at once, though the connection is still busy with what came before
   } else {
     body_ += piece;
   }

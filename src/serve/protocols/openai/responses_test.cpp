@@ -365,7 +365,7 @@ TEST_F(BadResponseRequests, NumbersOutOfRangeAreRefused) {
   expect_refused(R"({"input": "a", "max_output_tokens": 0})", "max_output_tokens", ">= 1");
   expect_refused(R"({"input": "a", "max_output_tokens": 1.5})", "max_output_tokens", "integer");
   expect_refused(R"({"input": "a", "temperature": 2.1})", "temperature", "from 0 to 2");
-  expect_refused(R"({"input": "a", "temperature": -1})", "temperature", ">= 0");
+  expect_refused(R"({"input": "a", "temperature": -1})", "temperature", "in [0, 1000]");
   expect_refused(R"({"input": "a", "top_p": -1})", "top_p", "(0, 1]");
   expect_refused(R"({"input": "a", "top_logprobs": 21})", "top_logprobs", "from 0 to 20");
   expect_refused(R"({"input": "a", "top_logprobs": -1})", "top_logprobs", "from 0 to 20");
