@@ -6,6 +6,9 @@ namespace quire {
 namespace {
 
 struct Wakes {
+  // An answer and the outbox it waits in hold each other.
+  ~Wakes() { outbox->close(); }
+
   int count = 0;
   std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>([this] { ++count; });
 };
