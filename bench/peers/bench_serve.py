@@ -37,24 +37,26 @@ class Client:
         self.last = 0.0
 
     def body(self):
-        return {"model": self.model, "temperature": 0, "ignore_eos": True, "stream": True,
-                "stream_options": {"include_usage": True}, "max_tokens": self.options.output_len,
-                "prompt": [self.random.choice(self.pool) for _ in range(self.options.input_len)]}
+        return json.dumps(
+            {"model": self.model, "temperature": 0, "ignore_eos": True, "stream": True,
+             "stream_options": {"include_usage": True}, "max_tokens": self.options.output_len,
+             "prompt": [self.random.choice(self.pool) for _ in range(self.options.input_len)]}).encode()
 
     async def request(self, session, body, arrival):
+        """Parses events up to the first text and then only the one with the usage: what this client
+        does between two reads delays its own next one."""
         first = None
-        async with session.post(self.options.base_url + "/v1/completions", json=body) as response:
+        async with session.post(self.options.base_url + "/v1/completions", data=body,
+                                headers={"Content-Type": "application/json"}) as response:
             if response.status != 200:
                 raise RuntimeError(f"HTTP {response.status}: {await response.text()}")
             async for line in response.content:
-                now = time.perf_counter()
-                if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
-                    continue
-                event = json.loads(line[6:])
-                if event.get("usage"):
-                    self.tokens += event["usage"]["completion_tokens"]
-                elif first is None and event["choices"][0]["text"]:
-                    first = now
+                if first is None and line.startswith(b"data: {"):
+                    now = time.perf_counter()
+                    if json.loads(line[6:])["choices"][0]["text"]:
+                        first = now
+                elif b'"completion_tokens"' in line:
+                    self.tokens += json.loads(line[6:])["usage"]["completion_tokens"]
         self.last = time.perf_counter()
         self.first_token.append(first - arrival)
 
