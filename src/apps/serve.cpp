@@ -17,6 +17,7 @@
 #include "serve/operations.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
+#include "serve/why/why_routes.h"
 
 namespace quire {
 namespace {
@@ -53,6 +54,7 @@ Router make_router(Service& service, HttpServer& server) {
   Router router;
   router.add_all(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
   router.add_all(openai_routes(service));
+  router.add_all(why_routes(service));
   return router;
 }
 

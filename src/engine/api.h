@@ -104,7 +104,9 @@ struct RequestOutput {
   // prompt's last token, as the model gives it, hidden_size values.
   std::vector<float> embedding;
   RequestMetrics metrics;  // complete when finished
-  Status error;            // why the request ended without a finish reason
+  // When finished: what the output did with its time, span by span. Null where it was refused.
+  std::shared_ptr<const RequestTimeline> timeline;
+  Status error;  // why the request ended without a finish reason
 };
 
 // Called on the engine's output thread, in order; must not block for long nor call submit().

@@ -16,6 +16,7 @@
 #include "engine/api.h"
 #include "serve/drain_rate.h"
 #include "serve/metrics.h"
+#include "serve/why/request_directory.h"
 
 namespace quire {
 
@@ -40,6 +41,8 @@ class Service {
   std::int64_t max_logprobs() const { return config_.max_logprobs; }
   const ServiceConfig& config() const { return config_; }
   const Metrics& metrics() const { return metrics_; }
+  // The requests of late and their stories.
+  const RequestDirectory& directory() const { return directory_; }
 
   const std::string& model_name() const { return config_.served_model_names.front(); }
   // Whether requests may name this model. An empty name stands for the one that there is.
@@ -67,6 +70,7 @@ class Service {
 
   ServiceConfig config_;
   Metrics metrics_;
+  RequestDirectory directory_;
   DrainRate drain_rate_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::int64_t> num_in_flight_ = 0;
