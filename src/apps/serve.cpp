@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "serve/http/access.h"
 #include "serve/operations.h"
+#include "serve/page/page.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
 
@@ -49,10 +50,11 @@ void warn_of_open_door(const HttpServerConfig& http) {
       http.host, http.port);
 }
 
-Router make_router(Service& service, HttpServer& server) {
+Router make_router(Service& service, HttpServer& server, bool with_page) {
   Router router;
   router.add_all(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
   router.add_all(openai_routes(service));
+  if (with_page) router.add_all(page_routes(service));
   return router;
 }
 
@@ -72,9 +74,11 @@ Result<std::unique_ptr<BatchService>> open_batches(const ServeFlags& flags, cons
   return std::unique_ptr<BatchService>();
 }
 
-void announce(const Service& service, const HttpServer& server, const HttpServerConfig& http) {
+void announce(const Service& service, const HttpServer& server, const HttpServerConfig& http,
+              bool with_page) {
   const std::string& address = server.address();
   log_info("serving {} on {}", service.model_name(), address);
+  if (with_page && http.uds.empty()) log_info("open {}/ in a browser", address);
   const std::string url =
       http.uds.empty() ? address + "/v1/chat/completions"
                        : "--unix-socket " + http.uds + " http://localhost/v1/chat/completions";
@@ -141,7 +145,7 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   }
   Service service(std::move(engine), flags.service, steps);
 
-  const Router endpoints = make_router(service, *server);
+  const Router endpoints = make_router(service, *server, !flags.disable_page);
   QUIRE_ASSIGN_OR_RETURN(const auto batches, open_batches(flags, endpoints));
   Router router = endpoints;
   if (batches) router.add_all(batches->routes());
@@ -153,7 +157,7 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   constexpr std::chrono::milliseconds kHeartbeatCheck(1000);
   server->every(kShutdownCheck, [&shutdown] { shutdown.check(); });
   server->every(kHeartbeatCheck, [&service] { (void)service.check_heartbeat(); });
-  announce(service, *server, flags.http);
+  announce(service, *server, flags.http, !flags.disable_page);
   server->run(std::move(router));
   if (batches) batches->stop();
   log_info("stopped");
