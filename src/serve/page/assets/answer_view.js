@@ -11,7 +11,7 @@ import {TokenStrip} from './token_strip.js';
 // Least probabilities of the shades of base.css, best first.
 const SHADES = [0.9, 0.5, 0.2, 0.05, 0];
 const STATUS = {
-  stopped: 'stopped', interrupted: 'cut off: the page was closed or loaded anew', failed: 'failed',
+  stopped: 'stopped', interrupted: 'cut off: the page was closed or loaded anew',
 };
 const FINISH = {stop: 'complete', length: 'token limit reached', abort: 'aborted'};
 
@@ -125,6 +125,7 @@ export class AnswerView {
     this.body.update(answer, choice, asTokens);
     this.element.classList.toggle('running', running);
     this.element.classList.toggle('waiting', running && choice.text === '');
+    this.body.element.hidden = choice.text === '' && !running && !asTokens;
     this.element.setAttribute('aria-busy', String(running));
     this.#updatePager();
     this.legend.hidden = !asTokens;

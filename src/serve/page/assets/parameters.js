@@ -41,7 +41,7 @@ const PARSERS = {
   })),
 };
 
-function showDefault({kind, default: value}) {
+function defaultText({kind, default: value}) {
   if (value === null) return kind === 'integer' ? 'auto' : HINTS[kind];
   return String(value);
 }
@@ -80,6 +80,12 @@ export class Parameters {
       values[name] = parameter.kind === 'boolean' ? text === 'true' : PARSERS[parameter.kind](read(), name);
     }
     return values;
+  }
+
+  // Where the default is the kind of request's own.
+  showDefault(name, text) {
+    const {input, parameter} = this.fields.get(name);
+    if (parameter.default === null) input.placeholder = text;
   }
 
   has(name) {
@@ -159,7 +165,7 @@ export class Parameters {
     const {name, kind, default: value} = parameter;
     const lines = ['strings', 'biases'].includes(kind);
     const input = h(lines ? 'textarea' : 'input', {
-      id, placeholder: showDefault(parameter), autocomplete: 'off', spellcheck: false,
+      id, placeholder: defaultText(parameter), autocomplete: 'off', spellcheck: false,
       ...(lines ? {rows: 1} : {type: 'text', inputMode: kind === 'number' ? 'decimal' : 'text'}),
     });
     const range = SLIDERS[name];

@@ -54,7 +54,11 @@ class Playground {
       },
     });
     this.systemBox = h('div', {class: 'field wide'}, h('label', {for: 'system-prompt', class: 'name'}, 'System prompt'), this.system);
-    this.panel = h('aside', {class: 'aside', id: 'parameters', 'aria-label': 'Parameters'}, this.systemBox, this.parameters.element);
+    this.closeButton = h('button', {
+      type: 'button', class: 'quiet icon', 'aria-label': 'Close', title: 'Close (Escape)', onclick: () => this.#togglePanel(),
+    }, icon('close'));
+    this.panel = h('aside', {class: 'aside', id: 'parameters', 'aria-label': 'Parameters'},
+      h('div', {class: 'row end closing'}, this.closeButton), this.systemBox, this.parameters.element);
     this.problem = h('div', {class: 'problem'});
     root.classList.add('playground');
     root.append(
@@ -64,7 +68,9 @@ class Playground {
         this.talk, this.problem, this.#composer()),
       this.panel);
     document.addEventListener('keydown', (event) => {
-      if (event.key === 'Escape' && !root.hidden && !document.querySelector('dialog[open]')) this.stop();
+      if (event.key !== 'Escape' || root.hidden || document.querySelector('dialog[open]')) return;
+      if (this.panel.classList.contains('open')) this.#togglePanel();
+      else this.stop();
     });
   }
 
@@ -107,6 +113,7 @@ class Playground {
     const {mode} = this.state;
     for (const each of this.modeButtons) each.setAttribute('aria-pressed', String(each.dataset.mode === mode));
     this.systemBox.hidden = mode !== 'chat';
+    this.parameters.showDefault('max_tokens', mode === 'chat' ? 'what fits' : '16');
     this.inputLabel.textContent = TEXTS[mode].label;
     this.input.placeholder = TEXTS[mode].placeholder;
     this.problem.replaceChildren();
@@ -249,10 +256,11 @@ class Playground {
     this.parameters.focus(name);
   }
 
+  // On narrow windows, where the panel lies over the conversation.
   #togglePanel() {
-    this.panel.classList.toggle('open');
-    this.panelButton.setAttribute('aria-expanded', String(this.panel.classList.contains('open')));
-    if (this.panel.classList.contains('open')) this.panel.scrollIntoView({block: 'nearest'});
+    const open = this.panel.classList.toggle('open');
+    this.panelButton.setAttribute('aria-expanded', String(open));
+    (open ? this.closeButton : this.panelButton).focus();
   }
 
   // As high as its text, up to what CSS allows.
