@@ -6,8 +6,10 @@
 // page is hidden), so that nothing runs that nobody sees. The address's fragment names the tab.
 import {h} from './dom.js';
 import * as model from './model.js';
+import * as playground from './playground.js';
 
 const TABS = [
+  {id: 'playground', title: 'Playground', module: playground},
   {id: 'model', title: 'Model', module: model},
 ];
 
