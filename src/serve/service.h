@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "engine/api.h"
 #include "serve/drain_rate.h"
+#include "serve/live/latency_window.h"
 #include "serve/metrics.h"
 
 namespace quire {
@@ -40,6 +41,7 @@ class Service {
   std::int64_t max_logprobs() const { return config_.max_logprobs; }
   const ServiceConfig& config() const { return config_; }
   const Metrics& metrics() const { return metrics_; }
+  LatencyWindow& latencies() { return latencies_; }
 
   const std::string& model_name() const { return config_.served_model_names.front(); }
   // Whether requests may name this model. An empty name stands for the one that there is.
@@ -68,6 +70,7 @@ class Service {
   ServiceConfig config_;
   Metrics metrics_;
   DrainRate drain_rate_;
+  LatencyWindow latencies_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::int64_t> num_in_flight_ = 0;
   std::mutex heartbeat_mutex_;

@@ -1,9 +1,11 @@
-// Times to first token and between tokens as clients get them, gathered for whoever looks.
+// Times to first token and between tokens as clients get them, over the last seconds, gathered only
+// while somebody looks.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -24,27 +26,26 @@ struct LatencySummary {
 
 class LatencyWindow {
  public:
-  // Of each kind between two takes; more are counted and left out of the ranks.
-  static constexpr std::size_t kMaxSamples = 16'384;
+  static constexpr Duration kLength = std::chrono::seconds(2);
+  static constexpr std::size_t kMaxSamples = 16'384;  // of each kind; of more, the latest
 
-  // Output thread; one atomic load while nobody looks.
-  void add(LatencyKind kind, Duration value);
+  // Output thread; one atomic load while nobody looks. `now` never goes back.
+  void add(LatencyKind kind, Duration value, Instant now);
 
   // Starts or ends gathering; what was gathered is gone. Any thread.
   void watch(bool on);
-  // What came since the last time. Any thread.
-  LatencySummary take(LatencyKind kind);
+  // Of the values added in the window that ends now. Any thread.
+  LatencySummary summary(LatencyKind kind, Instant now) const;
 
  private:
-  struct Samples {
-    std::vector<Duration> values;
-    std::int64_t count = 0;
+  struct Sample {
+    Instant time{};
+    Duration value{};
   };
-  Samples exchange(LatencyKind kind);
 
   std::atomic<bool> watched_ = false;
-  std::mutex mutex_;
-  std::array<Samples, 2> samples_;
+  mutable std::mutex mutex_;
+  std::array<std::deque<Sample>, 2> samples_;
 };
 
 }  // namespace quire

@@ -54,7 +54,9 @@ TEST(SlotMap, NeverGivesASlotTwiceAndNeedsNoMoreThanTheBatch) {
     const auto held = slots(map, {running.begin(), running.end()});
     const std::set<std::int32_t> distinct(held.begin(), held.end());
     ASSERT_EQ(distinct.size(), running.size());
-    if (!distinct.empty()) ASSERT_LT(*distinct.rbegin(), static_cast<std::int32_t>(kMost));
+    if (!distinct.empty()) {
+      ASSERT_LT(*distinct.rbegin(), static_cast<std::int32_t>(kMost));
+    }
     std::erase_if(running, [&](RequestId id) { return random_bits(step + 7, id) % 4 == 0; });
   }
 }
