@@ -125,6 +125,8 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
   app.add_flag("--log-requests,!--no-log-requests", service.log_requests,
                "One log line for each request (default: on)")
       ->group(group);
+  app.add_flag("--disable-page", flags.disable_page, "Serve no page at /, only the API")
+      ->group(group);
   app.add_option("--batch-database", flags.batch_database,
                  "SQLite file of /v1/files and /v1/batches (default: quire/batches.sqlite3 in "
                  "$XDG_STATE_HOME or ~/.local/state)")

@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "core/sampling_params.h"
 #include "core/scheduler.h"
+#include "engine/model_facts.h"
 #include "plan/memory_plan.h"
 #include "text/conversation.h"
 #include "text/tokenizer.h"
@@ -128,7 +129,8 @@ struct EngineInfo {
   std::uint64_t weight_bytes = 0;
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t kv_bytes_per_token = 0;
-  MemoryPlan plan;
+  ModelFacts model;
+  MemoryPlan plan;  // all zero where the engine simulates
 };
 
 // One step as it was run, for reports and pictures.

@@ -223,6 +223,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                        *bundle.text.tokenizer));
 
   if (observer.planned) observer.planned(sizes.plan);
+  ModelFacts facts = model_facts(bundle);
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
   QUIRE_ASSIGN_OR_RETURN(
       auto model, Model::load(spec, *bundle.weights, sizes.max_model_len, *pool, observer.loaded));
@@ -249,6 +250,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .kv_cache_bytes = runner->kv_cache_bytes(),
       .kv_bytes_per_token = static_cast<std::uint64_t>(spec.kv_elements_per_token()) *
                             dtype_bytes(runner_config.kv_cache_dtype),
+      .model = std::move(facts),
       .plan = sizes.plan,
   };
   if (args.generation_config != "auto" && args.generation_config != "vllm") {

@@ -78,7 +78,12 @@ void Service::take_account(Account& account, const RequestOutput& output) {
   account.output_tokens += std::ssize(output.token_ids);
   Instant& last = account.last_token.at(static_cast<std::size_t>(output.index));
   if (!output.token_ids.empty()) {
-    if (last != Instant::zero()) metrics_.record_inter_token(now - last);
+    if (last != Instant::zero()) {
+      metrics_.record_inter_token(now - last);
+      latencies_.add(LatencyKind::kInterToken, now - last, now);
+    } else {
+      latencies_.add(LatencyKind::kFirstToken, now - output.metrics.arrival, now);
+    }
     last = now;
   }
   if (output.finished) metrics_.record_output(finish_name(output), output.num_output_tokens);

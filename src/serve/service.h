@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "engine/api.h"
 #include "serve/drain_rate.h"
+#include "serve/live/latency_window.h"
 #include "serve/metrics.h"
 #include "serve/why/request_directory.h"
 
@@ -43,6 +44,7 @@ class Service {
   const Metrics& metrics() const { return metrics_; }
   // The requests of late and their stories.
   const RequestDirectory& directory() const { return directory_; }
+  LatencyWindow& latencies() { return latencies_; }
 
   const std::string& model_name() const { return config_.served_model_names.front(); }
   // Whether requests may name this model. An empty name stands for the one that there is.
@@ -72,6 +74,7 @@ class Service {
   Metrics metrics_;
   RequestDirectory directory_;
   DrainRate drain_rate_;
+  LatencyWindow latencies_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::int64_t> num_in_flight_ = 0;
   std::mutex heartbeat_mutex_;
