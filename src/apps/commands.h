@@ -24,5 +24,6 @@ Command add_bench_latency(CLI::App& bench);
 Command add_bench_throughput(CLI::App& bench);
 Command add_bench_core(CLI::App& bench);
 Command add_bench_limits(CLI::App& bench);
+Command add_bench_serve(CLI::App& bench);
 
 }  // namespace quire
