@@ -104,9 +104,12 @@ class Engine::Impl {
         max_logprobs_(parts.max_logprobs),
         seed_(parts.seed),
         max_unfinished_(parts.scheduler.max_num_seqs + parts.scheduler.max_queued),
-        outputs_(*text_.tokenizer, [this](RequestId id) { core_.abort(id); }),
+        outputs_(
+            *text_.tokenizer, [this](RequestId id) { core_.abort(id); },
+            parts.profile == nullptr ? nullptr : &parts.profile->output),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
-              std::move(parts.stepped)) {}
+              std::move(parts.stepped),
+              parts.profile == nullptr ? nullptr : &parts.profile->engine) {}
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -231,6 +234,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(auto runner,
                          ModelRunner::create(*model, *pool, op_table(level), sizes.runner));
   if (args.prefault) runner->prefault();
+  if (observer.profile != nullptr) runner->record_spans(observer.profile->engine);
 
   const auto& runner_config = sizes.runner;
   EngineInfo info = {
@@ -268,6 +272,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                           .max_logprobs = args.max_logprobs,
                           .seed = args.seed,
                           .stepped = observer.stepped,
+                          .profile = observer.profile,
                           .executor = std::make_unique<InProcessExecutor>(
                               std::move(pool), std::move(model), std::move(runner))});
 }
