@@ -106,7 +106,9 @@ class Request {
   void preempt(Instant now);  // its computed tokens are lost, the tokens themselves are not
   void abort(Instant now);
   // It gets no tokens for this cause; a preempted request stays preempted until it starts again.
-  void wait(WaitCause cause, Instant now);
+  // True: that wait is new, and wait_for() may say for whom.
+  bool wait(WaitCause cause, Instant now);
+  void wait_for(const Blockers& blockers) { timeline_.block(blockers); }
 
   RequestId id() const { return id_; }
   const std::string& external_id() const { return external_id_; }
@@ -178,6 +180,7 @@ class Request {
   std::int32_t max_computed_so_far_ = 0;  // high-water mark of num_computed_tokens_
   std::int32_t priority_;
   std::int32_t num_cached_tokens_ = 0;
+  std::int32_t num_found_tokens_ = 0;  // when it last started; until its first step then is planned
   std::int32_t num_preemptions_ = 0;
   std::int64_t num_recomputed_tokens_ = 0;
   Instant arrival_;

@@ -213,7 +213,8 @@ class Scheduler {
   std::int32_t tokens_within(std::int32_t num_pending, std::int32_t budget) const;
   std::optional<std::int32_t> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
                                                   SchedulerOutput& plan, Instant now);
-  void preempt(Request& request, SchedulerOutput& plan, Instant now);
+  void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
+  void explain_wait(Request& request, WaitCause cause, const Admission& admission) const;
   std::optional<WaitCause> admission_obstacle(const Request& request, std::int32_t budget,
                                               Admission& admission) const;
   const Request* find_fork_parent(const Request& request) const;
