@@ -1,8 +1,10 @@
 // The engine as its callers see it, on a tiny model with random weights: n outputs, the ways in
 // which an output ends, log probabilities, defaults, refusals, aborts.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <set>
 
@@ -310,6 +312,37 @@ TEST_F(EngineTest, PlansMemoryAndRefusesWhatDoesNotFit) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(refused.status().to_string(), HasSubstr("--kv-cache-memory-bytes"));
+}
+
+TEST_F(EngineTest, ShowsItsSchedulerBetweenSteps) {
+  start();
+  GenerateRequest named = request(200);
+  named.external_id = "req-1";
+  Collector collector(1);
+  const auto id = engine_->submit(std::move(named), collector.sink(0));
+  ASSERT_TRUE(id.ok());
+  std::promise<std::string> seen;
+  engine_->inspect([&](const Scheduler* scheduler) {
+    const Request* request = scheduler == nullptr ? nullptr : scheduler->find(*id);
+    if (request == nullptr) return seen.set_value("none");
+    EXPECT_EQ(scheduler->running().size() + scheduler->waiting().size(), 1U);
+    EXPECT_TRUE(scheduler->check_invariants().ok());
+    seen.set_value(request->external_id());
+  });
+  EXPECT_EQ(seen.get_future().get(), "req-1");
+  collector.wait_for(1);
+}
+
+// Whoever asks gets an answer, also while the engine ends.
+TEST_F(EngineTest, AnswersEveryLookOnceThoughItEnds) {
+  start();
+  constexpr int kLooks = 1000;
+  std::atomic<int> num_calls = 0;
+  for (int i = 0; i < kLooks; ++i) {
+    engine_->inspect([&](const Scheduler*) { ++num_calls; });
+  }
+  engine_.reset();
+  EXPECT_EQ(num_calls, kLooks);
 }
 
 }  // namespace

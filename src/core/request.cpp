@@ -22,6 +22,7 @@ Request::Request(const AddRequest& request, std::int32_t sample_index,
                  std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
                  std::uint64_t arrival_index, Instant now)
     : id_(request.request_id + static_cast<RequestId>(sample_index)),
+      external_id_(request.external_id),
       sample_index_(sample_index),
       arrival_index_(arrival_index),
       sampling_params_(request.sampling_params),

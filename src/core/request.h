@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct AddRequest {
   // computed. Of the parameters nothing counts; they must ask for one output and no
   // prompt_logprobs.
   bool pooling = false;
+  std::string external_id = {};  // what its caller calls it; for logs and pictures, nothing else
 };
 
 class Request {
@@ -76,6 +78,7 @@ class Request {
   void wait(WaitCause cause, Instant now);
 
   RequestId id() const { return id_; }
+  const std::string& external_id() const { return external_id_; }
   std::uint64_t arrival_index() const { return arrival_index_; }
   RequestState state() const { return state_; }
   bool finished() const { return state_ == RequestState::kFinished; }
@@ -127,6 +130,7 @@ class Request {
   void finish(FinishReason reason, Instant now);
 
   RequestId id_;
+  std::string external_id_;
   std::int32_t sample_index_;
   std::uint64_t arrival_index_;
   RequestState state_ = RequestState::kWaiting;

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -153,6 +154,9 @@ class Scheduler {
   std::optional<Instant> next_deadline() const;
 
   const Request* find(RequestId request_id) const;  // waiting or running; nullptr otherwise
+  std::span<const Request* const> running() const { return running_; }  // in order
+  std::span<const Request* const> waiting() const { return waiting_; }  // the next one last
+  const KvCacheManager& kv_cache() const { return kv_; }
   const BlockTable* find_blocks(RequestId request_id) const { return kv_.find(request_id); }
   const SchedulerConfig& config() const { return config_; }
   SchedulerStats stats() const;

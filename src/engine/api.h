@@ -63,6 +63,7 @@ struct GenerateRequest {
   // No text is wanted, but RequestOutput::embedding; of `params` nothing counts then. Needs no room
   // for output: the prompt may have max_model_len tokens.
   bool embed = false;
+  std::string external_id = {};  // what its caller calls it, for logs and pictures
 };
 
 struct RequestMetrics {
@@ -197,6 +198,10 @@ class Engine {
   const EngineInfo& info() const;
   SchedulerStats observe() const;  // after the last step
   EngineHeartbeat heartbeat() const;
+  // Calls `look` once on the engine's thread, between two steps, with the scheduler as it then is:
+  // it must be quick and keep no pointer. Null where the engine has ended. Any thread; returns at
+  // once.
+  void inspect(std::function<void(const Scheduler*)> look);
   Instant now() const;  // the clock of RequestMetrics
 
  private:

@@ -135,7 +135,8 @@ class Engine::Impl {
                                      .prompt_token_ids = std::move(request.prompt_token_ids),
                                      .sampling_params = std::move(shared),
                                      .priority = request.priority,
-                                     .pooling = request.embed});
+                                     .pooling = request.embed,
+                                     .external_id = std::move(request.external_id)});
     if (!status.ok() && outputs_.remove(id)) return status;
     return id;  // also where its sink has been told of the engine's end
   }
@@ -168,6 +169,7 @@ class Engine::Impl {
         num_refused_.load(std::memory_order_relaxed);
     return stats;
   }
+  void inspect(std::function<void(const Scheduler*)> look) { core_.inspect(std::move(look)); }
   Instant now() const { return clock_.now(); }
 
  private:
@@ -304,6 +306,9 @@ const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }
 const EngineInfo& Engine::info() const { return impl_->info(); }
 SchedulerStats Engine::observe() const { return impl_->observe(); }
 EngineHeartbeat Engine::heartbeat() const { return impl_->heartbeat(); }
+void Engine::inspect(std::function<void(const Scheduler*)> look) {
+  impl_->inspect(std::move(look));
+}
 Instant Engine::now() const { return impl_->now(); }
 
 }  // namespace quire

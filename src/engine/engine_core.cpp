@@ -51,6 +51,18 @@ void EngineCore::abort(RequestId request_id) {
   wake_.notify_one();
 }
 
+void EngineCore::inspect(std::function<void(const Scheduler*)> look) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) {
+      commands_.emplace_back(Inspect{std::move(look)});
+      look = nullptr;
+    }
+  }
+  if (look) return look(nullptr);
+  wake_.notify_one();
+}
+
 SchedulerStats EngineCore::stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;
@@ -85,8 +97,9 @@ bool EngineCore::take_commands(std::deque<Command>& commands) {
     wake_.wait_for(lock, *deadline - now, woken);
   }
   busy_ = true;
+  if (stopping_) return false;  // whoever still waits for an answer is told by fail()
   commands.swap(commands_);
-  return !stopping_;
+  return true;
 }
 
 void EngineCore::apply(Command command) {
@@ -95,6 +108,7 @@ void EngineCore::apply(Command command) {
     if (request != nullptr) outputs_.push_aborted(std::move(request));
     return;
   }
+  if (const auto* inspect = std::get_if<Inspect>(&command)) return inspect->look(&scheduler_);
   auto& request = std::get<AddRequest>(command);
   const RequestId id = request.request_id;
   if (Status status = scheduler_.add(std::move(request), clock_.now()); !status.ok()) {
@@ -128,10 +142,14 @@ void EngineCore::observe_step(Instant start) {
 // A step that failed leaves the cache in an unknown state: every request ends with the reason, and
 // later ones are refused with it.
 void EngineCore::fail(const Status& error) {
+  std::deque<Command> commands;
   {
     const std::lock_guard lock(mutex_);
     failure_ = error;
-    commands_.clear();
+    commands.swap(commands_);
+  }
+  for (const Command& command : commands) {
+    if (const auto* inspect = std::get_if<Inspect>(&command)) inspect->look(nullptr);
   }
   outputs_.push_all_failed(error);
 }

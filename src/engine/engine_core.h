@@ -31,6 +31,9 @@ class EngineCore {
   // Commands; any thread. add() gives kResourceExhausted when `max_queued` commands wait.
   Status add(AddRequest request);
   void abort(RequestId request_id);
+  // Calls `look` on the engine's thread between two steps; with null, from any thread, once the
+  // engine has ended.
+  void inspect(std::function<void(const Scheduler*)> look);
 
   SchedulerStats stats() const;  // after the last step
   EngineHeartbeat heartbeat() const;
@@ -39,11 +42,14 @@ class EngineCore {
   struct Abort {
     RequestId request_id = 0;
   };
-  using Command = std::variant<AddRequest, Abort>;
+  struct Inspect {
+    std::function<void(const Scheduler*)> look;
+  };
+  using Command = std::variant<AddRequest, Abort, Inspect>;
 
   void run();
   // Moves all queued commands out; waits for one where the scheduler has nothing to do yet. False:
-  // stop.
+  // stop, and none was moved.
   bool take_commands(std::deque<Command>& commands);
   void apply(Command command);
   Status step();

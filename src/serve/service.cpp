@@ -48,7 +48,8 @@ Result<RequestId> Service::submit(std::string external_id, GenerateRequest reque
     return Status::unavailable("the server is shutting down", "send the request to another one");
   }
   auto account = std::make_shared<Account>();
-  account->external_id = std::move(external_id);
+  account->external_id = external_id;
+  request.external_id = std::move(external_id);
   account->embed = request.embed;
   account->last_token.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
   ++num_in_flight_;
