@@ -125,6 +125,7 @@ class Engine::Impl {
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
     if (outputs_.num_unfinished() + params.n > max_unfinished_) {
+      num_refused_.fetch_add(1, std::memory_order_relaxed);
       return Status::resource_exhausted(
           fmt::format("{} requests run or wait already", outputs_.num_unfinished()),
           "try again later");
@@ -165,7 +166,12 @@ class Engine::Impl {
   const EngineInfo& info() const { return info_; }
   const GenerationDefaults& defaults() const { return defaults_; }
   EngineHeartbeat heartbeat() const { return core_.heartbeat(); }
-  SchedulerStats observe() const { return core_.stats(); }
+  SchedulerStats observe() const {
+    SchedulerStats stats = core_.stats();
+    stats.num_rejected[static_cast<std::size_t>(RejectCause::kQueueFull)] +=
+        num_refused_.load(std::memory_order_relaxed);
+    return stats;
+  }
   void inspect(std::function<void(const Scheduler*)> look) { core_.inspect(std::move(look)); }
   Instant now() const { return clock_.now(); }
 
@@ -199,6 +205,7 @@ class Engine::Impl {
   std::uint64_t seed_;
   std::int64_t max_unfinished_;
   std::atomic<RequestId> next_id_ = 1;
+  std::atomic<std::int64_t> num_refused_ = 0;  // for the queue is full, before the scheduler hears
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above
 };
