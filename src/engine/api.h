@@ -22,6 +22,7 @@
 #include "base/status.h"
 #include "core/sampling_params.h"
 #include "core/scheduler.h"
+#include "engine/model_facts.h"
 #include "plan/memory_plan.h"
 #include "text/conversation.h"
 #include "text/tokenizer.h"
@@ -105,7 +106,9 @@ struct RequestOutput {
   // prompt's last token, as the model gives it, hidden_size values.
   std::vector<float> embedding;
   RequestMetrics metrics;  // complete when finished
-  Status error;            // why the request ended without a finish reason
+  // When finished: what the output did with its time, span by span. Null where it was refused.
+  std::shared_ptr<const RequestTimeline> timeline;
+  Status error;  // why the request ended without a finish reason
 };
 
 // Called on the engine's output thread, in order; must not block for long nor call submit().
@@ -127,7 +130,8 @@ struct EngineInfo {
   std::uint64_t weight_bytes = 0;
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t kv_bytes_per_token = 0;
-  MemoryPlan plan;
+  ModelFacts model;
+  MemoryPlan plan;  // all zero where the engine simulates
 };
 
 // One step as it was run, for reports and pictures.

@@ -310,6 +310,7 @@ void OutputProcessor::finish(RequestId output_id, const Request* request, Reques
   if (request != nullptr) {
     output.num_cached_tokens = request->num_cached_tokens();
     output.metrics = metrics_of(*request);
+    output.timeline = std::make_shared<const RequestTimeline>(request->timeline());
   }
   hand_out(*state, output);
 }
