@@ -55,6 +55,9 @@ class BenchStep(unittest.TestCase):
             self.assertAlmostEqual(parts + rest, total, delta=1e-9 * total + 1e-12)
             self.assertAlmostEqual(sum(stage["share"] for stage in stages.values()) + rest / total,
                                    1, places=6)
+            typical = sum(stage["typical_s_per_step"] for stage in stages.values())
+            self.assertAlmostEqual(typical + breakdown["typical_s_per_step_in_no_stage"],
+                                   breakdown["typical_s_per_step"], delta=1e-9 * total + 1e-12)
             by_kind = collections.Counter()
             for stage in stages.values():
                 by_kind[stage["kind"]] += stage["s_per_step"]
