@@ -298,6 +298,17 @@ class Simulated(PlaygroundTest):
         self.page.emulate_media(color_scheme="dark")
         self.assertEqual(self.page.evaluate(colour), dark)
 
+    def test_every_control_has_a_name(self):
+        nameless = """() => [...document.querySelectorAll('button, input, textarea, select, [tabindex="0"]')]
+            .filter((each) => !each.labels?.length && !each.getAttribute('aria-label') &&
+                              !each.getAttribute('aria-labelledby') && !each.textContent.trim())
+            .map((each) => each.outerHTML)"""
+        self.open()
+        self.assertEqual(self.page.evaluate(nameless), [])
+        self.open("model")
+        expect(self.page.locator(".token").first).to_be_visible()
+        self.assertEqual(self.page.evaluate(nameless), [])
+
     def test_while_200_requests_run(self):
         body = {"prompt": "Background", "max_tokens": 1900, "ignore_eos": True}
         over = threading.Event()

@@ -147,8 +147,9 @@ export class AnswerView {
     const list = [];
     if (ttft !== null) list.push(`TTFT ${duration(ttft)}`);
     const tokens = usage?.completion_tokens ?? 0;
-    if (usage && ttft !== null && tokens > 1 && seconds > ttft) {
-      list.push(`${significant((tokens - 1) / (seconds - ttft))} tokens/s`);
+    const firsts = this.answer.choices.length;  // which came with the first piece, and tell no speed
+    if (usage && ttft !== null && tokens > firsts && seconds > ttft) {
+      list.push(`${significant((tokens - firsts) / (seconds - ttft))} tokens/s`);
     }
     if (usage) {
       const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
