@@ -5,11 +5,13 @@
 // which may return {show(), hide()}, called whenever the tab comes and goes later on (or the whole
 // page is hidden), so that nothing runs that nobody sees. The address's fragment names the tab.
 import {h} from './dom.js';
+import * as engine from './engine.js';
 import * as model from './model.js';
 import * as playground from './playground.js';
 
 const TABS = [
   {id: 'playground', title: 'Playground', module: playground},
+  {id: 'engine', title: 'Engine', module: engine},
   {id: 'model', title: 'Model', module: model},
 ];
 
