@@ -51,7 +51,7 @@ class Traffic {
       request.prompt_token_ids.resize(static_cast<std::size_t>(around(flags_.input_len)));
       for (TokenId& token : request.prompt_token_ids) token = random_token();
       request.sampling_params = std::make_shared<const SamplingParams>(params);
-      QUIRE_RETURN_IF_ERROR(scheduler_.add(std::move(request), Instant{}));
+      QUIRE_RETURN_IF_ERROR(scheduler_.add(request, Instant{}));
     }
     return {};
   }

@@ -22,7 +22,9 @@ Command add_detokenize(CLI::App& app);
 Command add_template(CLI::App& app);
 Command add_bench_latency(CLI::App& bench);
 Command add_bench_throughput(CLI::App& bench);
+Command add_bench_step(CLI::App& bench);
 Command add_bench_core(CLI::App& bench);
 Command add_bench_limits(CLI::App& bench);
+Command add_bench_serve(CLI::App& bench);
 
 }  // namespace quire

@@ -10,6 +10,7 @@
 #include "apps/engine_flags.h"
 #include "apps/interrupt.h"
 #include "apps/serve_flags.h"
+#include "apps/service_manager.h"
 #include "apps/simulated_engine.h"
 #include "apps/vllm_flags.h"
 #include "base/log.h"
@@ -19,6 +20,7 @@
 #include "serve/page/page.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
+#include "serve/why/why_routes.h"
 
 namespace quire {
 namespace {
@@ -59,6 +61,7 @@ Router make_router(Service& service, HttpServer& server, bool with_page) {
   Router router;
   router.add_all(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
   router.add_all(openai_routes(service));
+  router.add_all(why_routes(service));
   if (with_page) router.add_all(page_routes(service));
   return router;
 }
@@ -93,6 +96,11 @@ void announce(const Service& service, const HttpServer& server, const HttpServer
       "try: curl {}{} -H 'Content-Type: application/json' -d '{{\"messages\": [{{\"role\": "
       "\"user\", \"content\": \"What is the capital of Japan?\"}}]}}'",
       url, key);
+}
+
+// A service manager that cannot be told is no reason to stop serving: it will show it itself.
+void warn_unless_ok(const Status& told) {
+  if (!told.ok()) log_warning("{}", told.to_string());
 }
 
 // From the first signal on: nothing new is taken, what runs goes on until it is done or its time is
@@ -163,12 +171,19 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   if (batches) batches->start();
 
   Shutdown shutdown(service, *server, live, batches.get(), flags.shutdown_timeout_s);
-  interrupt.watch([&shutdown] { shutdown.begin(); });
+  const ServiceManager manager = ServiceManager::from_environment();
+  interrupt.watch([&shutdown, &manager] {
+    warn_unless_ok(manager.stopping());
+    shutdown.begin();
+  });
   constexpr std::chrono::milliseconds kShutdownCheck(20);
   constexpr std::chrono::milliseconds kHeartbeatCheck(1000);
   server->every(kShutdownCheck, [&shutdown] { shutdown.check(); });
-  server->every(kHeartbeatCheck, [&service] { (void)service.check_heartbeat(); });
+  server->every(kHeartbeatCheck, [&service, &manager] {
+    if (service.check_heartbeat().ok()) warn_unless_ok(manager.alive());
+  });
   announce(service, *server, flags.http, !flags.disable_page);
+  warn_unless_ok(manager.ready());
   server->run(std::move(router));
   if (batches) batches->stop();
   log_info("stopped");

@@ -104,9 +104,11 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
 void add_service_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Service";
   ServiceConfig& service = flags.service;
-  add_names(app, "--served-model-name", service.served_model_names,
-            "Names of the model in requests (default: the model's own, and as it was given)",
-            group);
+  add_names(
+      app, "--served-model-name,--model-name", service.served_model_names,
+      "Names of the model in requests (default: the model's own, and as it was given); KServe "
+      "writes --model_name",
+      group);
   app.add_flag("--strict-fields", service.strict_fields,
                "Refuse request fields that are not known, instead of listing them in "
                "X-Ignored-Fields")

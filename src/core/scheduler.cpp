@@ -36,7 +36,7 @@ void Scheduler::insert_sorted(std::vector<Request*>& queue, Request& request, Le
   queue.insert(std::lower_bound(queue.begin(), queue.end(), &request, less), &request);
 }
 
-Status Scheduler::add(AddRequest request, Instant now) {
+Status Scheduler::add(const AddRequest& request, Instant now) {
   if (const auto refusal = admission_refusal(request)) {
     ++counters_.num_rejected[static_cast<std::size_t>(refusal->cause)];
     return refusal->status;

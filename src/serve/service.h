@@ -17,6 +17,7 @@
 #include "serve/drain_rate.h"
 #include "serve/live/latency_window.h"
 #include "serve/metrics.h"
+#include "serve/why/request_directory.h"
 
 namespace quire {
 
@@ -41,6 +42,8 @@ class Service {
   std::int64_t max_logprobs() const { return config_.max_logprobs; }
   const ServiceConfig& config() const { return config_; }
   const Metrics& metrics() const { return metrics_; }
+  // The requests of late and their stories.
+  const RequestDirectory& directory() const { return directory_; }
   LatencyWindow& latencies() { return latencies_; }
 
   const std::string& model_name() const { return config_.served_model_names.front(); }
@@ -69,6 +72,7 @@ class Service {
 
   ServiceConfig config_;
   Metrics metrics_;
+  RequestDirectory directory_;
   DrainRate drain_rate_;
   LatencyWindow latencies_;
   std::atomic<bool> draining_ = false;

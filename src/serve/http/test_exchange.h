@@ -12,7 +12,7 @@
 
 namespace quire {
 
-class TestExchange final : public Exchange {
+class TestExchange : public Exchange {
  public:
   explicit TestExchange(HttpRequest request) : request_(std::move(request)) {}
   static std::shared_ptr<TestExchange> post(std::string path, std::string body) {

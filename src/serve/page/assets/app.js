@@ -33,8 +33,14 @@ function startTheme() {
   show();
 }
 
-// Asks for the key until the server takes it.
+// Asks for the key, once however many requests were refused.
+let asking = null;
 function askForKey(refused) {
+  asking ??= showKeyDialog(refused).finally(() => { asking = null; });
+  return asking;
+}
+
+function showKeyDialog(refused) {
   return new Promise((resolve) => {
     const input = h('input', {
       type: 'password', id: 'api-key', autocomplete: 'off', required: true, spellcheck: false,

@@ -11,7 +11,7 @@ export function makeRequest(mode, model, {messages, prompt}, values) {
   const {logprobs, ...others} = values;
   // The server gives a prompt's log probabilities only with the whole answer.
   const stream = others.prompt_logprobs === undefined;
-  const streaming = stream ? {stream: true, stream_options: {include_usage: true}} : {};
+  const streaming = stream ? {stream: true, stream_options: {include_usage: true}} : {return_token_ids: true};
   if (mode === 'chat') {
     const asked = logprobs === undefined ? {} : {logprobs: true, top_logprobs: logprobs};
     return {path: 'v1/chat/completions', body: {model, messages, ...others, ...asked, ...streaming}};
@@ -44,25 +44,26 @@ function readTokens(logprobs) {
   }));
 }
 
-// {"ID": {logprob, rank, decoded_token}} a token, in the prompt's order; null for the first one. The
-// token itself comes first.
-function readPromptTokens(report) {
-  return report.filter((each) => each !== null).map((entry) => {
-    const tokens = Object.values(entry).map(({logprob, decoded_token: text}) => ({text, logprob}));
-    return {...tokens[0], top: tokens.slice(1).sort((a, b) => b.logprob - a.logprob)};
-  });
+// The tokens of a prompt but its first, from the report's {"ID": {logprob, decoded_token}} for each,
+// the token itself among its alternatives.
+function readPromptTokens(report, ids) {
+  const read = ({logprob, decoded_token: text}) => ({text, logprob});
+  return report.slice(1).map((entry, i) => ({
+    ...read(entry[ids[i + 1]]),
+    top: Object.values(entry).map(read).sort((a, b) => b.logprob - a.logprob),
+  }));
 }
 
 function take(answer, event) {
   answer.id ??= event.id ?? null;
   if (event.usage) answer.usage = event.usage;
-  if (event.prompt_logprobs) answer.promptTokens = readPromptTokens(event.prompt_logprobs);
   for (const piece of event.choices ?? []) {
     const choice = answer.choices[piece.index] ??= {text: '', tokens: [], finish: null};
     choice.text += piece.delta?.content ?? piece.message?.content ?? piece.text ?? '';
     choice.tokens.push(...readTokens(piece.logprobs));
     choice.finish = piece.finish_reason ?? choice.finish;
-    if (piece.prompt_logprobs) answer.promptTokens = readPromptTokens(piece.prompt_logprobs);
+    const report = piece.prompt_logprobs ?? event.prompt_logprobs;
+    if (report) answer.promptTokens = readPromptTokens(report, piece.prompt_token_ids ?? event.prompt_token_ids);
   }
 }
 

@@ -14,8 +14,6 @@ const SLIDERS = {temperature: {max: 2, step: 0.05}, top_p: {max: 1, step: 0.01},
 const HINTS = {
   strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
 };
-// What the page asks for without being told: alternatives for the view of tokens.
-const PRESET = {logprobs: '5'};
 
 function wrong(name, message) {
   return new ServerError(0, {message, param: name, code: 'not sent'});
@@ -51,6 +49,8 @@ export class Parameters {
   constructor(info, saved, onChange) {
     this.onChange = onChange;
     this.fields = new Map();
+    // What the page asks for without being told: alternatives for the view of tokens.
+    this.preset = {logprobs: String(Math.min(5, info.max_logprobs))};
     const known = new Map(info.sampling.map((each) => [each.name, each]));
     const named = new Set(GROUPS.flatMap(({names}) => names));
     const groups = [...GROUPS, {title: 'Further', names: [...known.keys()].filter((name) => !named.has(name))}];
@@ -62,7 +62,7 @@ export class Parameters {
         h('details', {open: open ?? false},
           h('summary', {}, title),
           h('div', {class: 'fields'}, names.filter((name) => known.has(name)).map((name) => this.#field(known.get(name)))))));
-    for (const [name, text] of Object.entries(saved ?? PRESET)) this.fields.get(name)?.write(text);
+    for (const [name, text] of Object.entries(saved ?? this.preset)) this.fields.get(name)?.write(text);
     this.#count();
   }
 
@@ -103,7 +103,7 @@ export class Parameters {
 
   #reset() {
     for (const {write} of this.fields.values()) write('');
-    for (const [name, text] of Object.entries(PRESET)) this.fields.get(name)?.write(text);
+    for (const [name, text] of Object.entries(this.preset)) this.fields.get(name)?.write(text);
     this.#changed();
   }
 
@@ -113,7 +113,7 @@ export class Parameters {
   }
 
   #count() {
-    const count = Object.keys(this.texts()).filter((name) => this.texts()[name] !== PRESET[name]).length;
+    const count = Object.keys(this.texts()).filter((name) => this.texts()[name] !== this.preset[name]).length;
     this.summary.textContent = count > 0 ? `${count} changed` : '';
     this.clear.hidden = count === 0;
   }

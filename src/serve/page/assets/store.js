@@ -1,7 +1,7 @@
 // What the playground remembers, in sessionStorage: it lasts as long as the browser tab.
 
 const NAME = 'quire-playground';
-const DELAY_MS = 300;
+const DELAY_MS = 1000;
 
 // The state as it was saved, or null. What ran then has been cut off since.
 export function load() {
@@ -41,7 +41,8 @@ function writeWhatFits(state) {
   }
 }
 
-// A function that saves what `read()` gives, soon; and at once when the page goes away.
+// A function that saves what `read()` gives, soon; and at once when the page goes away, or into the
+// background, from where phones end it without a word.
 export function saver(read) {
   let timer = 0;
   const save = () => {
@@ -50,6 +51,7 @@ export function saver(read) {
     writeWhatFits(read());
   };
   window.addEventListener('pagehide', save);
+  document.addEventListener('visibilitychange', () => document.hidden && save());
   return () => {
     if (timer === 0) timer = setTimeout(save, DELAY_MS);
   };
