@@ -37,4 +37,12 @@ done
 
 systemctl stop quire quire@two
 [[ $(systemctl show -p Result --value quire@two) == success ]] || fail "it does not stop well"
+
+# Removing the package ends what runs and leaves nothing enabled.
+systemctl enable -q --now quire
+systemctl is-active -q quire || fail "it does not start again"
+rm /etc/quire/two.env
+dpkg --remove quire >/dev/null
+! systemctl is-active -q quire || fail "it runs without its package"
+[[ ! -e /etc/systemd/system/multi-user.target.wants/quire.service ]] || fail "it stayed enabled"
 echo passed
