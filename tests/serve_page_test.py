@@ -144,6 +144,19 @@ class RealModel(PlaygroundTest):
                            for event in events if event["choices"])
         self.assertEqual(streamed.strip(), text.strip())
 
+    def test_why(self):
+        self.open()
+        self.set_parameter("max_tokens", 8)
+        self.send("Hello")
+        answer = self.await_answer()
+        answer.get_by_role("button", name="Why").click()
+        dialog = self.page.get_by_role("dialog")
+        for phase in ("prompt", "output"):
+            expect(dialog.get_by_role("cell", name=phase, exact=True)).to_be_visible()
+        expect(dialog).to_contain_text(re.compile(r"[\d.]+ m?s in all, ended: (length|stop)"))
+        dialog.get_by_role("button", name="Close").click()
+        expect(dialog).to_have_count(0)
+
     def test_several_outputs(self):
         self.open()
         self.set_parameter("n", 3)
@@ -297,6 +310,29 @@ class Simulated(PlaygroundTest):
         switch.click()
         self.page.emulate_media(color_scheme="dark")
         self.assertEqual(self.page.evaluate(colour), dark)
+
+    def test_behind_a_prefix(self):
+        """As behind a proxy that serves it at /some/where/: all addresses are relative."""
+        def forward(route):
+            url = route.request.url
+            self.assertIn("/some/where/", url)
+            route.fulfill(response=route.fetch(url=url.replace("/some/where/", "/")))
+        self.context.route("**/*", forward)
+        self.page.goto(f"{self.server.url}/some/where/")
+        self.set_parameter("max_tokens", 3)
+        self.send("Hello")
+        self.assertIn("3 tokens", self.stats(self.await_answer()))
+
+    def test_every_control_has_a_name(self):
+        nameless = """() => [...document.querySelectorAll('button, input, textarea, select, [tabindex="0"]')]
+            .filter((each) => !each.labels?.length && !each.getAttribute('aria-label') &&
+                              !each.getAttribute('aria-labelledby') && !each.textContent.trim())
+            .map((each) => each.outerHTML)"""
+        self.open()
+        self.assertEqual(self.page.evaluate(nameless), [])
+        self.open("model")
+        expect(self.page.locator(".token").first).to_be_visible()
+        self.assertEqual(self.page.evaluate(nameless), [])
 
     def test_while_200_requests_run(self):
         body = {"prompt": "Background", "max_tokens": 1900, "ignore_eos": True}

@@ -46,7 +46,7 @@ struct Span {
   std::int64_t start_ns = 0;  // of the steady clock
   std::int64_t end_ns = 0;
   std::uint64_t first = 0;
-  std::uint64_t id = 0;  // of the step, where it is one; 0 elsewhere
+  std::uint64_t id = 0;  // of the step, where it is of one; 0 elsewhere
   SpanCost cost{};
   // Time that other threads worked for it, less the time that this one waited for them.
   std::int64_t others_ns = 0;

@@ -149,8 +149,8 @@ struct StepRecord {
 };
 
 // Where the time of an engine's two threads goes. On the engine's thread each round of its loop is
-// a span "step", with the step's id where there was one; on the output thread each step's results
-// are a span "hand out".
+// a span "step", on the output thread each step's results are a span "hand out", both with the
+// step's id.
 struct EngineProfile {
   explicit EngineProfile(std::size_t capacity) : engine(capacity), output(capacity) {}
   SpanRecorder engine;

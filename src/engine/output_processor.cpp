@@ -155,6 +155,7 @@ void OutputProcessor::run() {
 
 void OutputProcessor::process(const StepResult& step) {
   const ScopedSpan span(spans_, kHandOutStage);
+  if (span.get() != nullptr) span.get()->id = step.result.step_id;
   for (const PromptToken& token : step.result.prompt_tokens) add_prompt_token(token, step.result);
   find_states(step);
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {

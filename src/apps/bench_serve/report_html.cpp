@@ -28,7 +28,7 @@ constexpr std::string_view kHead = R"html(<!doctype html>
 }
 body { margin: 2rem auto; max-width: 84rem; padding: 0 1rem; color: var(--ink);
        background: var(--paper); font: 15px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.4rem; margin: 0 0 .3rem; }
+h1 { font-size: 1.4rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.05rem; margin: 1.8rem 0 .3rem; }
 p { margin: .2rem 0 .6rem; color: var(--dim); }
 p.warn { color: var(--warn); }
@@ -82,13 +82,21 @@ std::string latency_table(const Summary& s) {
   return html + "</table></div>\n";
 }
 
+// Beside a point: what the levels of a sweep differ in.
+std::string short_name(const RunRecord& run) {
+  if (run.request_rate && std::isfinite(*run.request_rate)) {
+    return fmt::format("{:g}/s", *run.request_rate);
+  }
+  return run.max_concurrency ? fmt::format("{}", *run.max_concurrency) : "inf";
+}
+
 ChartSeries sweep_series(const Report& report, std::string name, Statistics Summary::*times,
                          double Statistics::*value, bool labelled) {
   ChartSeries series = {.name = std::move(name), .points = {}, .line = true, .dots = true};
   for (const Level& level : report.levels) {
     series.points.push_back({.x = level.summary.output_tokens_per_s(),
                              .y = (level.summary.*times).*value * kMs,
-                             .label = labelled ? level_name(level.run) : ""});
+                             .label = labelled ? short_name(level.run) : ""});
   }
   return series;
 }

@@ -14,7 +14,7 @@ constexpr double kWidth = 640;
 constexpr double kHeight = 320;
 constexpr double kLeft = 70;
 constexpr double kRight = 620;
-constexpr double kTop = 36;
+constexpr double kTop = 42;
 constexpr double kBottom = 268;
 
 // From 0 to a round number that is not below the largest value, in round steps.
@@ -46,7 +46,7 @@ class Drawing {
   std::string text() {
     out_ = fmt::format(
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n"
-        "<text class=\"title\" x=\"{}\" y=\"18\">{}</text>\n",
+        "<text class=\"title\" x=\"{}\" y=\"16\">{}</text>\n",
         kWidth, kHeight, escape_html(chart_.title), kLeft, escape_html(chart_.title));
     axes();
     for (std::size_t i = 0; i < chart_.series.size(); ++i) series(chart_.series[i], i);
@@ -107,10 +107,9 @@ class Drawing {
                             index, x, y);
       }
       if (!point.label.empty()) {
-        const bool left = x > (kLeft + kRight) / 2;  // where there is room
         out_ += fmt::format(
-            "<text class=\"axis\" text-anchor=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-            left ? "end" : "start", left ? x - 6 : x + 6, y - 5, escape_html(point.label));
+            "<text class=\"axis\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x,
+            y - 7, escape_html(point.label));
       }
     }
   }

@@ -1,4 +1,5 @@
 // `quire bench step`: what one step of the engine takes, and where in it the time goes.
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -41,11 +42,11 @@ std::vector<StepCase> cases_of(const StepFlags& flags) {
 
 Status add_to_trace(ChromeTrace& trace, const StepReport& report) {
   const EngineProfile& profile = *report.run.profile;
-  const std::int64_t begin = report.breakdown->begin_ns;
-  const std::int64_t end = report.breakdown->end_ns;
+  const std::int64_t begin = report.all->begin_ns;
+  const std::int64_t end = report.all->end_ns;
   QUIRE_RETURN_IF_ERROR(trace.begin_process(report.run.shape.name(), begin));
   QUIRE_RETURN_IF_ERROR(trace.add_thread("engine", profile.engine, begin, end));
-  return trace.add_thread("output", profile.output, begin, end);
+  return trace.add_thread("output", profile.output, begin, std::max(end, report.output.end_ns));
 }
 
 json::object describe(const EngineInfo& info) {

@@ -86,13 +86,4 @@ Breakdown break_down(const SpanRecorder& spans, std::span<const StepId> step_ids
   return adder.take();
 }
 
-std::int64_t time_within(const SpanRecorder& spans, std::int64_t begin_ns, std::int64_t end_ns) {
-  std::int64_t sum = 0;
-  for (std::uint64_t number = spans.oldest(); number < spans.num_ended(); ++number) {
-    const Span& span = spans[number];
-    if (span.start_ns >= begin_ns && span.end_ns < end_ns) sum += span.duration_ns();
-  }
-  return sum;
-}
-
 }  // namespace quire

@@ -43,7 +43,4 @@ struct Breakdown {
 // `step_ids` ascending.
 Breakdown break_down(const SpanRecorder& spans, std::span<const StepId> step_ids);
 
-// Time of the spans of a recorder of another thread that lie within [begin_ns, end_ns).
-std::int64_t time_within(const SpanRecorder& spans, std::int64_t begin_ns, std::int64_t end_ns);
-
 }  // namespace quire

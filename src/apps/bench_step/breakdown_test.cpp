@@ -107,17 +107,5 @@ TEST(Breakdown, NoStepNoTime) {
   EXPECT_THAT(sum.stages, SizeIs(0));
 }
 
-TEST(Breakdown, TimeOfAnotherThreadWithinTheSteps) {
-  using std::chrono_literals::operator""us;
-  SpanRecorder spans(20);
-  for (int i = 0; i < 3; ++i) {
-    const ScopedSpan span(&spans, kSchedule);
-    spend(5us);
-  }
-  EXPECT_EQ(time_within(spans, spans[1].start_ns, spans[2].start_ns), spans[1].duration_ns());
-  EXPECT_EQ(time_within(spans, spans[0].start_ns, spans[2].end_ns + 1),
-            spans[0].duration_ns() + spans[1].duration_ns() + spans[2].duration_ns());
-}
-
 }  // namespace
 }  // namespace quire

@@ -1,5 +1,6 @@
 #include "apps/bench_step/step_report.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -9,6 +10,19 @@
 
 namespace quire {
 namespace {
+
+// Ids ascending.
+std::vector<StepId> faster_half(const StepCaseResult& run) {
+  std::vector<std::pair<double, StepId>> steps;
+  for (std::size_t i = 0; i < run.step_ids.size(); ++i) {
+    steps.emplace_back(run.step_s[i], run.step_ids[i]);
+  }
+  std::ranges::sort(steps);
+  std::vector<StepId> ids;
+  for (std::size_t i = 0; i < (steps.size() + 1) / 2; ++i) ids.push_back(steps[i].second);
+  std::ranges::sort(ids);
+  return ids;
+}
 
 double tokens_per_s(const StepCaseResult& run, const Statistics& times) {
   return static_cast<double>(run.shape.tokens_per_step()) / times.p50;
@@ -82,7 +96,7 @@ json::object stage_json(const StageSum& stage, const Breakdown& breakdown) {
 }
 
 json::object breakdown_json(const StepReport& report) {
-  const Breakdown& breakdown = *report.breakdown;
+  const Breakdown& breakdown = report.faster;
   const double steps = static_cast<double>(breakdown.num_steps) * 1e9;
   const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) / steps; };
   json::array stages;
@@ -97,7 +111,7 @@ json::object breakdown_json(const StepReport& report) {
           {"stages", std::move(stages)},
           {"s_per_step_by_kind", std::move(by_kind)},
           {"s_per_step_in_no_stage", per_step(breakdown.unaccounted_ns)},
-          {"output_thread_s_per_step", per_step(report.output_thread_ns)}};
+          {"output_thread_s_per_step", per_step(report.output.total_ns)}};
 }
 
 }  // namespace
@@ -105,15 +119,16 @@ json::object breakdown_json(const StepReport& report) {
 Result<StepReport> make_report(StepCaseResult run) {
   StepReport report;
   if (run.profile != nullptr) {
-    report.breakdown = break_down(run.profile->engine, run.step_ids);
-    if (report.breakdown->num_steps == 0) {
+    const std::vector<StepId> faster = faster_half(run);
+    report.all = break_down(run.profile->engine, run.step_ids);
+    report.faster = break_down(run.profile->engine, faster);
+    if (report.faster.num_steps == 0) {
       return Status::resource_exhausted(
           fmt::format("{}: a step has more spans than the {} that are kept", run.shape.name(),
                       run.profile->engine.num_ended() - run.profile->engine.oldest()),
           "measure without --breakdown and --trace");
     }
-    report.output_thread_ns =
-        time_within(run.profile->output, report.breakdown->begin_ns, report.breakdown->end_ns);
+    report.output = break_down(run.profile->output, faster);
   }
   report.run = std::move(run);
   return report;
@@ -137,14 +152,15 @@ void print_times(const std::vector<StepReport>& reports) {
 }
 
 void print_breakdown(const StepReport& report) {
-  const Breakdown& breakdown = *report.breakdown;
-  fmt::print("\n{}: mean of {} steps\n\n", report.run.shape.name(), breakdown.num_steps);
+  const Breakdown& breakdown = report.faster;
+  fmt::print("\n{}: mean of the {} faster of {} steps\n\n", report.run.shape.name(),
+             breakdown.num_steps, report.run.step_ids.size());
   const BreakdownTable table(breakdown);
   table.print_stages();
   table.print_sums();
-  fmt::print("{:<30}{:>9}{:>12.1f}\n", "output thread, meanwhile", "",
-             static_cast<double>(report.output_thread_ns) / 1e3 /
-                 static_cast<double>(breakdown.num_steps));
+  fmt::print(
+      "{:<30}{:>9}{:>12.1f}\n", "output thread, beside it", "",
+      static_cast<double>(report.output.total_ns) / 1e3 / static_cast<double>(breakdown.num_steps));
 }
 
 json::object to_json(const StepReport& report, bool with_breakdown) {

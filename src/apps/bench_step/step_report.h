@@ -12,8 +12,11 @@ namespace quire {
 
 struct StepReport {
   StepCaseResult run;
-  std::optional<Breakdown> breakdown;  // where the run was profiled
-  std::int64_t output_thread_ns = 0;   // that thread's work while the steps of the breakdown ran
+  // Where the run was profiled: all its steps, the faster half of them, which what else the machine
+  // does has disturbed least, and what the output thread did with the results of that half.
+  std::optional<Breakdown> all;
+  Breakdown faster;
+  Breakdown output;
 };
 
 // Takes a run's profile apart. kResourceExhausted where not even one step's spans were kept.

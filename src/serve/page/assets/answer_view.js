@@ -7,6 +7,7 @@ import {errorView} from './error_view.js';
 import {count, duration, percent, plural, significant} from './format.js';
 import {RichText} from './rich_text.js';
 import {TokenStrip} from './token_strip.js';
+import {showWhy} from './why.js';
 
 // Least probabilities of the shades of base.css, best first.
 const SHADES = [0.9, 0.5, 0.2, 0.05, 0];
@@ -132,6 +133,7 @@ export class AnswerView {
     this.actions.hidden = running;
     this.tokens.hidden = choice.tokens.length === 0;
     this.tokens.setAttribute('aria-pressed', String(asTokens));
+    this.why.hidden = this.answer.id === null;
     this.copy.hidden = choice.text === '';
     this.stats.textContent = this.#statistics(choice, asTokens).join(' · ');
     if (answer.error && !this.problem.hasChildNodes()) {
@@ -147,8 +149,9 @@ export class AnswerView {
     const list = [];
     if (ttft !== null) list.push(`TTFT ${duration(ttft)}`);
     const tokens = usage?.completion_tokens ?? 0;
-    if (usage && ttft !== null && tokens > 1 && seconds > ttft) {
-      list.push(`${significant((tokens - 1) / (seconds - ttft))} tokens/s`);
+    const firsts = this.answer.choices.length;  // which came with the first piece, and tell no speed
+    if (usage && ttft !== null && tokens > firsts && seconds > ttft) {
+      list.push(`${significant((tokens - firsts) / (seconds - ttft))} tokens/s`);
     }
     if (usage) {
       const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
@@ -203,8 +206,9 @@ export class AnswerView {
         notify('The browser does not let this page copy; select the text instead');
       }
     });
+    this.why = button('Why', () => showWhy(this.api, this.answer.id), 'Where its time went');
     this.code = button('Code', () => showCode(this.api, this.answer.request), 'This request as curl or Python');
     this.regenerate = button('Regenerate', () => this.callbacks.onRegenerate());
-    this.actions.append(this.tokens, this.copy, this.code, this.regenerate);
+    this.actions.append(this.tokens, this.why, this.copy, this.code, this.regenerate);
   }
 }

@@ -22,6 +22,7 @@ function wrong(name, message) {
 const PARSERS = {
   integer: (text, name) => {
     if (!/^[+-]?\d+$/.test(text)) throw wrong(name, `"${text}" is no whole number`);
+    if (!Number.isSafeInteger(Number(text))) throw wrong(name, `${text} is more than a browser can count to`);
     return Number(text);
   },
   number: (text, name) => {

@@ -60,12 +60,14 @@ class Playground {
     this.panel = h('aside', {class: 'aside', id: 'parameters', 'aria-label': 'Parameters'},
       h('div', {class: 'row end closing'}, this.closeButton), this.systemBox, this.parameters.element);
     this.problem = h('div', {class: 'problem'});
+    // For screen readers: an answer as a whole, not piece by piece.
+    this.spoken = h('p', {class: 'unseen', role: 'status', 'aria-label': 'Last answer'});
     root.classList.add('playground');
     root.append(
       h('div', {class: 'column'},
         h('div', {class: 'tools row'}, h('div', {class: 'segments', role: 'group', 'aria-label': 'Kind of request'}, this.modeButtons),
           h('span', {class: 'grow'}), this.clearButton, this.panelButton),
-        this.talk, this.problem, this.#composer()),
+        this.talk, this.spoken, this.problem, this.#composer()),
       this.panel);
     document.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape' || root.hidden || document.querySelector('dialog[open]')) return;
@@ -217,6 +219,7 @@ class Playground {
       },
     });
     this.running = null;
+    this.spoken.textContent = turn.answer.choices[turn.answer.shown].text;
     this.#showRunning();
     this.#scroll(false);
   }
@@ -290,6 +293,5 @@ function messagesOf(system, turns, prompt) {
 
 export function mount(root, api) {
   const playground = new Playground(root, api);
-  playground.input.focus({preventScroll: true});
-  return {show: () => playground.input.focus({preventScroll: true})};
+  if (document.activeElement === document.body) playground.input.focus({preventScroll: true});
 }

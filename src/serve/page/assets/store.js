@@ -11,7 +11,8 @@ export function load() {
   } catch {
     return null;
   }
-  for (const turn of Object.values(state?.turns ?? {}).flat()) {
+  if (!state?.turns?.chat || !state.turns.completion) return null;  // nothing, or of another version
+  for (const turn of Object.values(state.turns).flat()) {
     if (turn.answer.status === 'running') turn.answer.status = 'interrupted';
   }
   return state;
@@ -42,15 +43,21 @@ function writeWhatFits(state) {
 }
 
 // A function that saves what `read()` gives, soon; and at once when the page goes away, or into the
-// background, from where phones end it without a word.
+// background, from where phones end it without a word. What happens to a page that has gone (its
+// requests fail) is not saved.
 export function saver(read) {
   let timer = 0;
+  let gone = false;
   const save = () => {
     clearTimeout(timer);
     timer = 0;
-    writeWhatFits(read());
+    if (!gone) writeWhatFits(read());
   };
-  window.addEventListener('pagehide', save);
+  window.addEventListener('pagehide', () => {
+    save();
+    gone = true;
+  });
+  window.addEventListener('pageshow', () => { gone = false; });
   document.addEventListener('visibilitychange', () => document.hidden && save());
   return () => {
     if (timer === 0) timer = setTimeout(save, DELAY_MS);
