@@ -23,14 +23,15 @@ class Load:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=TIMEOUT)
         with self.lock:
             self.connections.append(connection)
-        with contextlib.suppress(OSError, http.client.HTTPException, ValueError, AttributeError):
+        gone = (OSError, http.client.HTTPException, ValueError, AttributeError)
+        with contextlib.closing(connection), contextlib.suppress(*gone):
             headers = {"Content-Type": "application/json"}
             if self.server.key is not None:
                 headers["Authorization"] = f"Bearer {self.server.key}"
             connection.request("POST", "/v1/completions", self.body, headers)
-            response = connection.getresponse()
-            while response.read1(65536):
-                pass
+            with connection.getresponse() as response:
+                while response.read1(65536):
+                    pass
 
     def __enter__(self):
         self.threads = [threading.Thread(target=self._run, daemon=True) for _ in range(self.count)]

@@ -110,7 +110,8 @@ class Live(ServerTest):
             self.assert_error(self.server.get(f"/engine/live?hz={hz}"), 400, message="hz: expected a number from 1 to 10")
         start = time.monotonic()
         live_events(self.server, 5, hz=2)
-        self.assertGreater(time.monotonic() - start, 1.8)
+        # The first two events come at once, the others after half a second each.
+        self.assertGreater(time.monotonic() - start, 1.4)
         reply = self.server.request("HEAD", "/engine/live")
         self.assertEqual((reply.status, reply.body), (200, b""))
 
