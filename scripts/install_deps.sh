@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Quire needs and that are missing.
 #
-#   scripts/install_deps.sh [build] [test] [lint]     default: build test
+#   scripts/install_deps.sh [build] [test] [lint] [browser]     default: build test
 #   scripts/install_deps.sh --list [group...]         only prints the packages of the groups
 #
 # Uses apt, with sudo when not root. Does nothing, and asks the network nothing, when every package
@@ -17,7 +17,8 @@ packages_of() {
                 python3 python3-venv curl ca-certificates git ccache ;;
     test)  echo libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev openssl ;;
     lint)  echo clang-format clang-tidy ;;
-    *)     echo "install_deps: unknown group '$1' (build, test, lint)" >&2; exit 64 ;;
+    browser) echo chromium ;;
+    *)     echo "install_deps: unknown group '$1' (build, test, lint, browser)" >&2; exit 64 ;;
   esac
 }
 

@@ -131,7 +131,7 @@ class CommandLine(unittest.TestCase):
         report = json.loads(run("bench", "latency", "--model", TINY / "hf", "--input-len", 8,
                                 "--output-len", 8, "--num-prompts", 3, "--json").stdout)
         for key in ("ttft_s", "tpot_s"):
-            self.assertEqual(list(report[key]), ["mean", "p50", "p90", "p99"])
+            self.assertEqual(list(report[key]), ["mean", "p50", "p90", "p95", "p99"])
 
 
 if __name__ == "__main__":

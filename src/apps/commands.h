@@ -15,6 +15,7 @@ using Command = std::function<Status()>;
 Command add_generate(CLI::App& app);
 Command add_serve(CLI::App& app);
 Command add_chat(CLI::App& app);
+Command add_top(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_tokenize(CLI::App& app);
 Command add_detokenize(CLI::App& app);
@@ -23,7 +24,9 @@ Command add_replay(CLI::App& app);
 Command add_explain(CLI::App& app);
 Command add_bench_latency(CLI::App& bench);
 Command add_bench_throughput(CLI::App& bench);
+Command add_bench_step(CLI::App& bench);
 Command add_bench_core(CLI::App& bench);
 Command add_bench_limits(CLI::App& bench);
+Command add_bench_serve(CLI::App& bench);
 
 }  // namespace quire

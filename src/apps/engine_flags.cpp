@@ -115,7 +115,8 @@ Result<std::string> bundled_model() {
 }
 
 Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
-                                             std::function<void(const StepRecord&)> stepped) {
+                                             std::function<void(const StepRecord&)> stepped,
+                                             EngineProfile* profile) {
   if (args.model.empty()) {
     QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
   }
@@ -127,7 +128,8 @@ Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
                    bar.update(static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6,
                               "");
                  },
-             .stepped = std::move(stepped)});
+             .stepped = std::move(stepped),
+             .profile = profile});
   bar.clear();
   return engine;
 }

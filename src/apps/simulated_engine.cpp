@@ -50,6 +50,7 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
                      .weight_bytes = 0,
                      .kv_cache_bytes = 0,
                      .kv_bytes_per_token = 0,
+                     .model = model_facts(bundle),
                      .plan = {}};
   std::unique_ptr<Executor> executor = std::make_unique<PacedExecutor>(SimulatedExecutorConfig{
       .block_size = args.engine.block_size,

@@ -20,6 +20,7 @@ Statistics statistics(std::vector<double> samples) {
                   static_cast<double>(samples.size()),
           .p50 = percentile(0.5),
           .p90 = percentile(0.9),
+          .p95 = percentile(0.95),
           .p99 = percentile(0.99)};
 }
 
@@ -27,6 +28,7 @@ json::object to_json(const Statistics& statistics) {
   return {{"mean", statistics.mean},
           {"p50", statistics.p50},
           {"p90", statistics.p90},
+          {"p95", statistics.p95},
           {"p99", statistics.p99}};
 }
 

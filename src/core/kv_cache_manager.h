@@ -81,6 +81,10 @@ class KvCacheManager {
   const BlockPool& pool() const { return pool_; }
   std::int32_t block_size() const { return block_size_; }
   std::size_t num_tables() const { return tables_.size(); }
+  // Whether a block's content may be found by later requests. O(1).
+  bool findable(BlockId block_id) const {
+    return enable_prefix_caching_ && index_.contains(block_id);
+  }
   // Free blocks that still hold what may be used again.
   std::int32_t num_cached_blocks() const { return num_cached_; }
   // References to blocks that no table holds; anything but 0 is a bug.

@@ -23,6 +23,7 @@ struct EngineParts {
   std::int64_t max_logprobs = 20;
   std::uint64_t seed = 0;
   std::function<void(const StepRecord&)> stepped;  // may be empty
+  EngineProfile* profile = nullptr;                // EngineObserver::profile
   std::unique_ptr<Executor> executor;
   std::unique_ptr<SchedulerListener> listener = nullptr;  // may be null
 };

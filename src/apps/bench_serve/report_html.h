@@ -1,0 +1,12 @@
+// A measurement as one HTML page: figures and charts, no scripts, nothing from elsewhere.
+#pragma once
+
+#include <string>
+
+#include "apps/bench_serve/report.h"
+
+namespace quire::bench {
+
+std::string to_html(const Report& report);
+
+}  // namespace quire::bench
