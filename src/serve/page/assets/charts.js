@@ -4,7 +4,7 @@ import {fit} from './paint.js';
 
 const HEIGHT = 110;
 const SPAN_S = 120;
-const LEFT = 44;
+const LEFT = 52;
 const BOTTOM = 16;
 
 // 1, 2 or 5 times a power of ten, not below `value`.

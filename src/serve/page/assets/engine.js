@@ -2,7 +2,7 @@
 import {BlockMap} from './blocks.js';
 import {Chart} from './charts.js';
 import {h, notify} from './dom.js';
-import {count, percent, significant} from './format.js';
+import {count, duration, percent, significant} from './format.js';
 import {LiveStream} from './live_stream.js';
 import {Palette, Tip, watchScheme} from './paint.js';
 import {RequestLists} from './requests.js';
@@ -12,7 +12,8 @@ import {showWhy} from './why.js';
 const HZ = 4;
 const MOST_NAMES = 5000;
 
-const milliseconds = (value) => `${significant(value)} ms`;
+const milliseconds = (value) => (value === 0 ? '0' : duration(value / 1e3));
+const rate = (value) => (value >= 100 ? count(value) : significant(value));
 
 class Figures {
   constructor() {
@@ -33,7 +34,7 @@ class Figures {
     set('waiting', count(num_waiting));
     set('output', rates ? count(rates.output_tokens) : '–');
     set('prompt', rates ? count(rates.prompt_tokens) : '–');
-    set('steps', rates ? significant(rates.steps) : '–');
+    set('steps', rates ? rate(rates.steps) : '–');
     set('blocks', blocks.used === 0 ? '0%' : percent(blocks.used / blocks.total));
     set('cached', prompt === 0 || totals.cached_tokens === 0 ? '0%' : percent(totals.cached_tokens / prompt));
   }
@@ -42,7 +43,7 @@ class Figures {
 function makeCharts(palette) {
   return {
     throughput: new Chart(palette, {
-      title: 'Throughput, tokens/s', write: (value) => significant(value), least: 10,
+      title: 'Throughput, tokens/s', write: rate, least: 10,
       series: [{name: 'output', colour: 'data-2'}, {name: 'prompt', colour: 'data-1'}],
     }),
     first: new Chart(palette, {

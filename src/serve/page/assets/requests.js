@@ -87,7 +87,6 @@ export class RequestLists {
     this.waiting = new Table('The queue, the next one first', [
       {title: 'Tokens', number: true, value: (each) => count(each.known_tokens)},
       {title: 'Waits because', value: waitText},
-      {title: 'Age', number: true, value: (each) => duration(each.age_s)},
     ], tools);
     this.runningTitle = h('h2', {id: 'running'}, 'Running');
     this.waitingTitle = h('h2', {id: 'waiting'}, 'Queue');

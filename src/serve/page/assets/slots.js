@@ -8,7 +8,8 @@ import {fit} from './paint.js';
 const WINDOW_S = 12;
 const STEP_WIDTH = 7;       // of a column, where each step has one
 const LAG_S = 0.45;         // behind the present, so that what is shown has arrived
-const QUEUE_HEIGHT = 28;
+const QUEUE_HEIGHT = 38;     // of the strip above the slots, its text included
+const TEXT_HEIGHT = 14;
 const MOST_HEIGHT = 340;
 const LEAST_SLOTS = 8;
 const KEPT_S = 40;
@@ -64,6 +65,8 @@ export class SlotChart {
   clear() {
     this.steps = [];
     this.nextNumber = 0;
+    this.version = 0;
+    this.head = null;
     this.queue = [];       // {time, number, waiting}: number of the step that comes next
     this.numSlots = LEAST_SLOTS;
     this.offset = null;    // the server's clock less the browser's
@@ -78,6 +81,7 @@ export class SlotChart {
   }
 
   add(state, steps) {
+    ++this.version;
     const clock = state.time_s - performance.now() / 1000;
     // The least delayed event tells the time best.
     this.offset = this.offset === null ? clock : Math.max(clock, this.offset - 0.002);
@@ -123,10 +127,13 @@ export class SlotChart {
     if (width === 0) return;
     this.perSecond = width / WINDOW_S;
     this.row = Math.max(1.5, Math.min(20, Math.floor(MOST_HEIGHT / this.numSlots * 2) / 2));
+    this.inset = this.byStep && this.row >= 5 ? 1 : 0;
     this.height = Math.ceil(this.row * this.numSlots);
     this.tapeWidth = Math.ceil(width * 1.5);
     this.pen = fit(this.tape, this.tapeWidth, this.height);
     this.drawnTo = null;
+    this.head = null;
+    this.lastBars = null;
     this.#drawSteps(0);
     this.frame();
   }
@@ -145,16 +152,30 @@ export class SlotChart {
       if (x1 <= end - this.tapeWidth) continue;
       for (const {slot, request, tokens} of this.steps[i].uses) {
         const bar = open.get(slot);
-        const joined = bar && bar.request === request && bar.tokens === 0 && tokens === 0 && x0 - bar.x1 < 1.5;
-        if (joined) {
+        if (bar && this.#joins(bar, {request, tokens, x0})) {
           bar.x1 = x1;
           continue;
         }
         if (bar) this.#bar(slot, bar);
-        open.set(slot, {request, tokens, x0, x1});
+        open.set(slot, this.#continued(slot, {request, tokens, x0, x1}));
       }
     }
     for (const [slot, bar] of open) this.#bar(slot, bar);
+    this.lastBars = open;
+  }
+
+  // Whether one bar may go on as the other: both are one request's output tokens, without a pause
+  // that could be seen, and steps are not to be told apart.
+  #joins(bar, next) {
+    return !this.inset && bar.request === next.request && bar.tokens === 0 && next.tokens === 0 &&
+      next.x0 - bar.x1 < 1.5;
+  }
+
+  // A bar that goes on where the last event's ended.
+  #continued(slot, bar) {
+    const last = this.lastBars?.get(slot);
+    const joined = last && this.#joins(last, bar);
+    return joined ? {...bar, x0: Math.min(last.x1, bar.x0)} : bar;
   }
 
   // Calls `draw` with the places on the tape that stand for [from, to).
@@ -174,8 +195,7 @@ export class SlotChart {
     const gap = this.row >= 5 ? 1 : 0;
     const y = slot * this.row;
     const height = this.row - gap;
-    const inset = this.byStep && this.row >= 5 ? 1 : 0;
-    this.#wrapped(x0, x1 - inset, (x, width) => {
+    this.#wrapped(x0, x1 - this.inset, (x, width) => {
       const pen = this.pen;
       if (tokens === UNWANTED) {
         pen.fillStyle = this.palette.cached;
@@ -208,7 +228,11 @@ export class SlotChart {
   // The tape's place at the right edge of the picture now.
   #head() {
     const last = this.steps.at(-1);
-    if (!this.byStep) return (performance.now() / 1000 + (this.offset ?? 0) - LAG_S) * this.perSecond;
+    if (!this.byStep) {
+      const time = performance.now() / 1000 + (this.offset ?? 0) - LAG_S;
+      // Where nothing is left to be seen, nothing needs to move.
+      return last && last.end > time - WINDOW_S ? time * this.perSecond : this.head ?? 0;
+    }
     const target = last ? (last.number + 1) * STEP_WIDTH : 0;
     // Follows the steps evenly instead of by leaps.
     this.shownNumber = this.shownNumber === null ? target
@@ -225,11 +249,15 @@ export class SlotChart {
       this.redraw();
       return;
     }
+    const scale = window.devicePixelRatio || 1;
+    const head = Math.round(this.#head() * scale) / scale;
+    if (head === this.head && this.version === this.shownVersion) return;
+    this.head = head;
+    this.shownVersion = this.version;
     const pen = fit(this.canvas, width, QUEUE_HEIGHT + this.height);
     pen.clearRect(0, 0, width, QUEUE_HEIGHT + this.height);
     pen.fillStyle = this.palette.sunken;
     pen.fillRect(0, QUEUE_HEIGHT, width, this.height);
-    const head = this.head = this.#head();
     this.#copyTape(pen, head, width);
     this.#drawQueue(pen, head, width);
     this.#labels(pen);
@@ -258,17 +286,15 @@ export class SlotChart {
     pen.fillStyle = this.palette['data-3'];
     for (let i = 1; i < shown.length; ++i) {
       const x = place(shown[i - 1]);
-      const high = shown[i].waiting / most * (QUEUE_HEIGHT - 6);
-      pen.fillRect(x, QUEUE_HEIGHT - 3 - high, Math.max(1, place(shown[i]) - x), high);
+      const high = shown[i].waiting / most * (QUEUE_HEIGHT - TEXT_HEIGHT - 4);
+      pen.fillRect(Math.floor(x), QUEUE_HEIGHT - 3 - high, Math.ceil(place(shown[i]) - x) + 1, high);
     }
     const last = this.queue.at(-1)?.waiting ?? 0;
-    if (last > 0) {
-      pen.font = '11px system-ui, sans-serif';
-      pen.textAlign = 'right';
-      pen.textBaseline = 'top';
-      pen.fillStyle = this.palette.ink;
-      pen.fillText(`${last} waiting`, width - 4, 2);
-    }
+    pen.font = '11px system-ui, sans-serif';
+    pen.textAlign = 'right';
+    pen.textBaseline = 'top';
+    pen.fillStyle = this.palette.muted;
+    pen.fillText(last === 0 ? 'nobody waits' : `${last} waiting`, width, 1);
   }
 
   #labels(pen) {
@@ -281,7 +307,7 @@ export class SlotChart {
   }
 
   #at(event) {
-    if (this.head === undefined || event.offsetY < QUEUE_HEIGHT) return null;
+    if (this.head === null || event.offsetY < QUEUE_HEIGHT) return null;
     const position = this.head - this.width + event.offsetX;
     const slot = Math.floor((event.offsetY - QUEUE_HEIGHT) / this.row);
     for (let i = this.steps.length - 1; i >= 0; --i) {

@@ -1,7 +1,7 @@
 // Where a request's time went: GET /requests/{id}/why as bars.
 import {h} from './dom.js';
 import {errorView} from './error_view.js';
-import {duration} from './format.js';
+import {duration, plural} from './format.js';
 import {causeText} from './requests.js';
 
 const KINDS = {
@@ -24,7 +24,7 @@ function details(span) {
     const more = waited.count - waited.ids.length;
     parts.push(`for ${waited.ids.join(', ')}${more > 0 ? ` and ${more} more` : ''}`);
   }
-  if (span.tokens) parts.push(`${span.tokens} tokens in ${span.steps} ${span.steps === 1 ? 'step' : 'steps'}`);
+  if (span.tokens) parts.push(`${plural(span.tokens, 'token')} in ${plural(span.steps, 'step')}`);
   if (span.cached_tokens) parts.push(`${span.cached_tokens} cached`);
   if (span.recomputed_tokens) parts.push(`${span.recomputed_tokens} computed again`);
   return parts.join('; ') || span.because || '';
@@ -36,7 +36,7 @@ function outputView(output, several) {
   return h('section', {},
     h('p', {class: 'muted small'},
       `${several ? `Output ${output.index}: ` : ''}${time(output.total_ms)} in all, ${outcome}` +
-      (output.preemptions ? `, preempted ${output.preemptions} times` : '')),
+      (output.preemptions ? `, preempted ${plural(output.preemptions, 'time')}` : '')),
     h('div', {class: 'scroll'}, h('table', {class: 'why'}, h('tbody', {}, output.spans.map((span) => {
       const {title, kind} = kindOf(span);
       const bar = h('span', {class: `bar-piece ${kind}`});
