@@ -48,7 +48,7 @@ class EventLogEngineTest : public testing::Test {
     std::mutex mutex;
     std::condition_variable changed;
     int num_ended = 0;
-    const auto random = [counter = std::uint64_t{0}](std::uint64_t below) mutable {
+    auto random = [counter = std::uint64_t{0}](std::uint64_t below) mutable {
       return random_bits(7, counter++) % below;
     };
     std::vector<RequestId> ids;
