@@ -10,7 +10,7 @@ TESTS ?= .
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
 
-.PHONY: help run build test test-asan test-tsan bench deps model test-models test-clients check-edges format format-check lint goldens clean
+.PHONY: help run build package test test-asan test-tsan bench deps model test-models test-clients test-browser check-edges check-deploy check-package format format-check lint goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -22,7 +22,17 @@ build: deps  ## the program, optimized: build/release/quire
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target quire -j $(JOBS)
 
-test: deps test-models test-clients check-edges  ## every test, optimized build (TESTS=regex selects)
+package:  ## a Debian package of the program and its services: build/package/quire_*.deb
+	@scripts/install_deps.sh build package
+	@cmake --preset package >/dev/null
+	@cmake --build --preset package -j $(JOBS)
+	@rm -f build/package/quire_*.deb
+	@cpack --config build/package/CPackConfig.cmake >build/package/cpack.log || { cat build/package/cpack.log >&2; exit 1; }
+	@for deb in build/package/quire_*.deb; do \
+	  echo "made $$deb ($$(stat -c %s $$deb) bytes); install it with: sudo apt install ./$$deb"; \
+	  dpkg-deb --field $$deb Package Version Architecture Installed-Size Depends; done
+
+test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS)
 	@ctest --preset release -j $(JOBS) --no-tests=error -R '$(TESTS)'
@@ -54,14 +64,28 @@ test-models:  ## fetch every model that tests use: the bundled one and Gemma 3 2
 	  else exit 1; fi; }
 
 # The same for the clients.
-test-clients:  ## install the clients that the server is tested with (openai, aiohttp) into .venvs/clients
+test-clients:  ## install the clients that the server is tested with (openai, aiohttp, ...) into .venvs/clients
 	@scripts/install_test_clients.sh || { \
 	  if [[ "$${CI:-}" != true ]]; then \
 	    echo "warning: going on without the server's clients; tests that need them are skipped" >&2; \
 	  else exit 1; fi; }
 
+# A browser is much to install for one test: in CI it has to be there, elsewhere the test is skipped.
+test-browser:
+	@if [[ "$${CI:-}" == true ]]; then scripts/install_deps.sh browser; fi
+
 check-edges:  ## includes stay within the declared edges between folders
 	@python3 scripts/check_edges.py
+
+check-deploy: build  ## what is in deploy/, by the linters of each format and against the program
+	@scripts/install_deps.sh deploy
+	@scripts/install_deploy_tools.sh
+	@for test in deploy_test deploy_metrics_test; do \
+	  .venvs/deploy/bin/python -B tests/$$test.py build/release/quire .; done
+
+check-package: package model  ## the package: lintian, then installed and run in a bare Debian 12 (as root)
+	@scripts/install_deps.sh deploy
+	@tests/package_test.sh build/package/quire_*.deb $(ARGS)
 
 format:  ## clang-format every file in place
 	@scripts/install_deps.sh lint

@@ -1,6 +1,8 @@
 # Compiler settings shared by every target. Warnings are errors in every preset.
 option(QUIRE_BUILD_TESTS "Build unit and end-to-end tests" ON)
 option(QUIRE_BUILD_BENCHMARKS "Build microbenchmarks" ON)
+set(QUIRE_MODEL_ROOT "${PROJECT_SOURCE_DIR}" CACHE PATH
+    "Where the program looks for models/ with the bundled model, besides the working directory")
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
 
 set(CMAKE_CXX_STANDARD 20)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Quire needs and that are missing.
 #
-#   scripts/install_deps.sh [build] [test] [lint]     default: build test
+#   scripts/install_deps.sh [group...]                build, test (these two by default), lint,
+#                                                     browser, package, deploy
 #   scripts/install_deps.sh --list [group...]         only prints the packages of the groups
 #
 # Uses apt, with sudo when not root. Does nothing, and asks the network nothing, when every package
@@ -17,7 +18,11 @@ packages_of() {
                 python3 python3-venv curl ca-certificates git ccache ;;
     test)  echo libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev openssl ;;
     lint)  echo clang-format clang-tidy ;;
-    *)     echo "install_deps: unknown group '$1' (build, test, lint)" >&2; exit 64 ;;
+    browser) echo chromium ;;
+    package) echo dpkg-dev ;;
+    deploy) echo lintian mmdebstrap shellcheck systemd ;;
+    *)     echo "install_deps: unknown group '$1' (build, test, lint, browser, package, deploy)" >&2
+           exit 64 ;;
   esac
 }
 

@@ -209,6 +209,8 @@ class FullQueue(ServerTest):
                 "one runs and two wait")
             reply = self.server.post(COMPLETIONS, {"prompt": "a"})
             self.assert_error(reply, 429)
+            self.assertEqual(
+                self.server.metrics()['quire_requests_rejected_total{cause="queue_full"}'], 1)
             self.assertGreaterEqual(int(reply.headers["Retry-After"]), 1)
         finally:
             for each in connections:

@@ -74,7 +74,7 @@ void run_wave(Engine& engine, TokenId first_token, std::atomic<std::int64_t>& re
   collector.wait_for(kNumRequests);
 }
 
-TEST(StepAllocation, TheEnginesThreadAllocatesNothing) {
+void expect_no_allocation(EngineProfile* profile) {
   EngineArgs args;
   args.model = tiny_llama("hf");
   args.threads = 2;
@@ -101,7 +101,8 @@ TEST(StepAllocation, TheEnginesThreadAllocatesNothing) {
     for (const StepShare& share : step.shares) produced += share.samples ? 1 : 0;
     at_last_step = num_allocations;
   };
-  auto engine = Engine::create(args, {.planned = {}, .loaded = {}, .stepped = stepped});
+  auto engine =
+      Engine::create(args, {.planned = {}, .loaded = {}, .stepped = stepped, .profile = profile});
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   run_wave(**engine, 3, received);  // vectors grow
   counting = true;
@@ -109,6 +110,14 @@ TEST(StepAllocation, TheEnginesThreadAllocatesNothing) {
   engine->reset();
   EXPECT_GT(num_counted, 50);
   EXPECT_EQ(num_allocated, 0);
+}
+
+TEST(StepAllocation, TheEnginesThreadAllocatesNothing) { expect_no_allocation(nullptr); }
+
+TEST(StepAllocation, NorDoesItWhereItsTimeIsRecorded) {
+  EngineProfile profile(1000);  // fewer than there are: the ring goes round
+  expect_no_allocation(&profile);
+  EXPECT_GT(profile.engine.oldest(), 0U);
 }
 
 }  // namespace

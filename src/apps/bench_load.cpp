@@ -16,19 +16,6 @@
 namespace quire {
 namespace {
 
-// Random ordinary tokens: what they say does not matter, only how many they are.
-std::vector<TokenId> random_prompt(const Engine& engine, const LoadShape& shape,
-                                   std::int64_t index) {
-  const std::uint64_t stream = random_bits(shape.seed, static_cast<std::uint64_t>(index));
-  const auto vocab = static_cast<std::uint64_t>(engine.tokenizer().vocab_size());
-  std::vector<TokenId> prompt;
-  for (std::uint64_t i = 0; prompt.size() < static_cast<std::size_t>(shape.input_len); ++i) {
-    const auto token = static_cast<TokenId>(random_bits(stream, i) % vocab);
-    if (!engine.tokenizer().is_special(token)) prompt.push_back(token);
-  }
-  return prompt;
-}
-
 // Follows one after the other all tokens of a run.
 std::uint64_t hash_tokens(const std::vector<std::vector<TokenId>>& outputs) {
   std::uint64_t hash = 0;
@@ -102,6 +89,17 @@ std::int64_t LoadShape::output_len_of(std::int64_t index) const {
   return std::clamp(static_cast<std::int64_t>(length), std::int64_t{1}, *max_geometric_len);
 }
 
+std::vector<TokenId> random_prompt(const Engine& engine, std::int64_t length,
+                                   std::uint64_t stream) {
+  const auto vocab = static_cast<std::uint64_t>(engine.tokenizer().vocab_size());
+  std::vector<TokenId> prompt;
+  for (std::uint64_t i = 0; prompt.size() < static_cast<std::size_t>(length); ++i) {
+    const auto token = static_cast<TokenId>(random_bits(stream, i) % vocab);
+    if (!engine.tokenizer().is_special(token)) prompt.push_back(token);
+  }
+  return prompt;
+}
+
 Result<LoadResult> run_load(Engine& engine, const LoadShape& shape,
                             const InterruptWatcher& interrupt) {
   LoadResult result;
@@ -117,7 +115,8 @@ Result<LoadResult> run_load(Engine& engine, const LoadShape& shape,
     while (failure.ok() && submitted < shape.num_prompts &&
            submitted - finished < shape.concurrency) {
       GenerateRequest request;
-      request.prompt_token_ids = random_prompt(engine, shape, submitted);
+      request.prompt_token_ids = random_prompt(
+          engine, shape.input_len, random_bits(shape.seed, static_cast<std::uint64_t>(submitted)));
       request.params.temperature = 0;
       request.params.max_tokens = shape.output_len_of(submitted);
       request.params.ignore_eos = true;

@@ -42,6 +42,10 @@ struct LoadResult {
   }
 };
 
+// `length` random ordinary tokens: what they say does not matter, only how many they are. The same
+// for the same `stream`.
+std::vector<TokenId> random_prompt(const Engine& engine, std::int64_t length, std::uint64_t stream);
+
 // Greedy, end of sequence ignored, so that every request gives exactly its number of tokens. Shows
 // progress on stderr. kInvalidArgument if the lengths do not fit the engine, kCancelled at an
 // interrupt.

@@ -90,21 +90,34 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   app.add_option("--seed", args.seed, "Seed of requests that bring none")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--event-log", args.event_log,
+                 "Record what the scheduler does in files FILE.000001 and so on, for quire replay "
+                 "and quire explain. They hold prompts and outputs, as token ids")
+      ->type_name("FILE")
+      ->group(group);
+  add_count(app, "--event-log-segment-bytes", args.event_log_segment_bytes,
+            "Size at which the event log goes on in its next file", 1 << 20, std::int64_t{1} << 40)
+      ->group(group);
+  add_count(app, "--event-log-segments", args.event_log_segments,
+            "Files of the event log that are kept", 1, 1 << 20)
+      ->group(group);
 }
 
 Result<std::string> bundled_model() {
   const std::string relative = "models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf";
-  for (const std::filesystem::path root : {QUIRE_SOURCE_DIR, "."}) {
+  for (const std::filesystem::path root : {QUIRE_MODEL_ROOT, "."}) {
     std::error_code error;
     if (std::filesystem::exists(root / relative, error)) return (root / relative).string();
   }
   return Status::not_found(
-      "the bundled model has not been fetched yet",
-      "run scripts/fetch_model.py (or make run), or name a model with --model");
+      fmt::format("no model is named, and the bundled one is not at {}",
+                  (std::filesystem::path(QUIRE_MODEL_ROOT) / relative).string()),
+      "name a model with --model, or fetch the bundled one: `make model` in Quire's source tree");
 }
 
 Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
-                                             std::function<void(const StepRecord&)> stepped) {
+                                             std::function<void(const StepRecord&)> stepped,
+                                             EngineProfile* profile) {
   if (args.model.empty()) {
     QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
   }
@@ -116,7 +129,8 @@ Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
                    bar.update(static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6,
                               "");
                  },
-             .stepped = std::move(stepped)});
+             .stepped = std::move(stepped),
+             .profile = profile});
   bar.clear();
   return engine;
 }

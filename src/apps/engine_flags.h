@@ -20,8 +20,9 @@ void add_engine_flags(CLI::App& app, EngineArgs& args);
 Result<std::string> bundled_model();
 
 // Fills in the bundled model where none was named, loads, and shows progress on stderr.
-// `stepped`, if given, is told of every step.
+// `stepped`, if given, is told of every step; `profile`, if not null, is filled in.
 Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
-                                             std::function<void(const StepRecord&)> stepped = {});
+                                             std::function<void(const StepRecord&)> stepped = {},
+                                             EngineProfile* profile = nullptr);
 
 }  // namespace quire

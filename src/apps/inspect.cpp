@@ -1,5 +1,4 @@
 // `quire inspect`: what a model is, read from headers alone; no weights are loaded.
-#include <map>
 #include <memory>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include "apps/engine_flags.h"
 #include "engine/engine_sizing.h"
 #include "engine/model_bundle.h"
+#include "engine/model_facts.h"
 #include "kernels/packed_weight.h"
 #include "models/decoder_model.h"
 
@@ -20,29 +20,6 @@ struct InspectFlags {
   bool json = false;
   bool tensors = false;
 };
-
-struct EncodingTotal {
-  std::int64_t tensors = 0;
-  std::int64_t elements = 0;
-  std::uint64_t bytes = 0;
-};
-
-std::int64_t elements_of(const TensorInfo& tensor) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : tensor.shape) elements *= size;
-  return elements;
-}
-
-std::map<std::string, EncodingTotal> encoding_totals(const WeightSource& weights) {
-  std::map<std::string, EncodingTotal> totals;
-  for (const TensorInfo& tensor : weights.tensors()) {
-    EncodingTotal& total = totals[std::string(encoding_traits(tensor.encoding).name)];
-    ++total.tensors;
-    total.elements += elements_of(tensor);
-    total.bytes += tensor.data.size();
-  }
-  return totals;
-}
 
 void print_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   const DecoderSpec& spec = bundle.spec;
@@ -64,8 +41,8 @@ void print_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   report["kv_bytes_per_token"] = {{"bfloat16", spec.kv_elements_per_token() * 2},
                                   {"float32", spec.kv_elements_per_token() * 4}};
   json::object encodings;
-  for (const auto& [name, total] : encoding_totals(*bundle.weights)) {
-    encodings[name] = {
+  for (const EncodingTotal& total : model_facts(bundle).encodings) {
+    encodings[total.encoding] = {
         {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
   }
   report["encodings"] = std::move(encodings);
@@ -108,8 +85,9 @@ void print_text(const ModelBundle& bundle, const Result<EngineSizes>& sizes, boo
                                spec.kv_elements_per_token() * 2, spec.kv_elements_per_token() * 4));
   fmt::print("\n{:<10}{:>9}{:>16}{:>16}\n", "encoding", "tensors", "weights", "bytes");
   EncodingTotal all;
-  for (const auto& [name, total] : encoding_totals(*bundle.weights)) {
-    fmt::print("{:<10}{:>9}{:>16}{:>16}\n", name, total.tensors, total.elements, total.bytes);
+  for (const EncodingTotal& total : model_facts(bundle).encodings) {
+    fmt::print("{:<10}{:>9}{:>16}{:>16}\n", total.encoding, total.tensors, total.elements,
+               total.bytes);
     all.tensors += total.tensors;
     all.elements += total.elements;
     all.bytes += total.bytes;

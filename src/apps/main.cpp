@@ -105,16 +105,20 @@ int run(int argc, char** argv) {
       add_generate);
   add(app, "serve", "Serve a model over HTTP: an OpenAI-compatible API", add_serve);
   add(app, "chat", "Chat in a terminal, with a model here or with a server", add_chat);
+  add(app, "top", "Watch a server's engine at work, in a terminal", add_top);
   add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
   add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
       add_tokenize);
   add(app, "detokenize", "Turn token ids into text", add_detokenize);
   add(app, "template", "Show the prompt that a conversation becomes, and its tokens", add_template);
+  add(app, "replay", "Replay an event log: the same calls give the same schedule", add_replay);
+  add(app, "explain", "Say what a request did with its time, from an event log", add_explain);
   CLI::App* bench = app.add_subcommand("bench", "Measure the engine and the machine");
   bench->require_subcommand(1);
   add(*bench, "latency", "Time to first token and per token, one request at a time",
       add_bench_latency);
   add(*bench, "throughput", "Tokens per second with many requests at once", add_bench_throughput);
+  add(*bench, "step", "What one step takes, and where in it the time goes", add_bench_step);
   add(*bench, "core", "What scheduling costs, without a model", add_bench_core);
   add(*bench, "limits", "What the machine can do at most", add_bench_limits);
   add(*bench, "serve", "Load a server over HTTP, Quire's or another, and measure it",

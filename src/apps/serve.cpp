@@ -10,13 +10,17 @@
 #include "apps/engine_flags.h"
 #include "apps/interrupt.h"
 #include "apps/serve_flags.h"
+#include "apps/service_manager.h"
 #include "apps/simulated_engine.h"
 #include "apps/vllm_flags.h"
 #include "base/log.h"
 #include "serve/http/access.h"
+#include "serve/live/live_view.h"
 #include "serve/operations.h"
+#include "serve/page/page.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
+#include "serve/why/why_routes.h"
 
 namespace quire {
 namespace {
@@ -30,8 +34,12 @@ void raise_descriptor_limit() {
 }
 
 Result<std::unique_ptr<Engine>> create_engine(const ServeFlags& flags,
-                                              const std::shared_ptr<StepMeter>& steps) {
-  const auto stepped = [steps](const StepRecord& step) { steps->record(step); };
+                                              const std::shared_ptr<StepMeter>& steps,
+                                              const std::shared_ptr<StepRecorder>& recorder) {
+  const auto stepped = [steps, recorder](const StepRecord& step) {
+    steps->record(step);
+    recorder->record(step);
+  };
   if (!flags.simulate_step_ms) return start_engine(flags.engine, stepped);
   log_warning("simulated: no weights are loaded, and the tokens are made up");
   const SimulatedEngineArgs args = {
@@ -49,10 +57,12 @@ void warn_of_open_door(const HttpServerConfig& http) {
       http.host, http.port);
 }
 
-Router make_router(Service& service, HttpServer& server) {
+Router make_router(Service& service, HttpServer& server, bool with_page) {
   Router router;
   router.add_all(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
   router.add_all(openai_routes(service));
+  router.add_all(why_routes(service));
+  if (with_page) router.add_all(page_routes(service));
   return router;
 }
 
@@ -72,9 +82,11 @@ Result<std::unique_ptr<BatchService>> open_batches(const ServeFlags& flags, cons
   return std::unique_ptr<BatchService>();
 }
 
-void announce(const Service& service, const HttpServer& server, const HttpServerConfig& http) {
+void announce(const Service& service, const HttpServer& server, const HttpServerConfig& http,
+              bool with_page) {
   const std::string& address = server.address();
   log_info("serving {} on {}", service.model_name(), address);
+  if (with_page && http.uds.empty()) log_info("open {}/ in a browser", address);
   const std::string url =
       http.uds.empty() ? address + "/v1/chat/completions"
                        : "--unix-socket " + http.uds + " http://localhost/v1/chat/completions";
@@ -86,16 +98,23 @@ void announce(const Service& service, const HttpServer& server, const HttpServer
       url, key);
 }
 
+// A service manager that cannot be told is no reason to stop serving: it will show it itself.
+void warn_unless_ok(const Status& told) {
+  if (!told.ok()) log_warning("{}", told.to_string());
+}
+
 // From the first signal on: nothing new is taken, what runs goes on until it is done or its time is
 // up. Called on the I/O thread, again and again.
 class Shutdown {
  public:
   // `batches` may be null.
-  Shutdown(Service& service, HttpServer& server, BatchService* batches, double timeout_s)
-      : service_(service), server_(server), batches_(batches), timeout_s_(timeout_s) {}
+  Shutdown(Service& service, HttpServer& server, LiveView& live, BatchService* batches,
+           double timeout_s)
+      : service_(service), server_(server), live_(live), batches_(batches), timeout_s_(timeout_s) {}
 
   // Any thread.
   void begin() {
+    live_.stop();  // its streams would go on for ever; before check() lets everything end
     service_.drain();
     server_.drain();
     if (batches_ != nullptr) batches_->stop();
@@ -118,6 +137,7 @@ class Shutdown {
  private:
   Service& service_;
   HttpServer& server_;
+  LiveView& live_;
   BatchService* batches_;
   double timeout_s_;
   std::optional<std::chrono::steady_clock::time_point> since_;
@@ -135,25 +155,35 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   warn_of_open_door(flags.http);
 
   const auto steps = std::make_shared<StepMeter>();
-  QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps));
+  const auto recorder = std::make_shared<StepRecorder>();
+  QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps, recorder));
   if (flags.service.served_model_names.empty()) {
     flags.service.served_model_names.push_back(engine->info().model_name);
   }
   Service service(std::move(engine), flags.service, steps);
 
-  const Router endpoints = make_router(service, *server);
+  const Router endpoints = make_router(service, *server, !flags.disable_page);
   QUIRE_ASSIGN_OR_RETURN(const auto batches, open_batches(flags, endpoints));
   Router router = endpoints;
   if (batches) router.add_all(batches->routes());
+  LiveView live(service, recorder);
+  router.add_all(live.routes());
   if (batches) batches->start();
 
-  Shutdown shutdown(service, *server, batches.get(), flags.shutdown_timeout_s);
-  interrupt.watch([&shutdown] { shutdown.begin(); });
+  Shutdown shutdown(service, *server, live, batches.get(), flags.shutdown_timeout_s);
+  const ServiceManager manager = ServiceManager::from_environment();
+  interrupt.watch([&shutdown, &manager] {
+    warn_unless_ok(manager.stopping());
+    shutdown.begin();
+  });
   constexpr std::chrono::milliseconds kShutdownCheck(20);
   constexpr std::chrono::milliseconds kHeartbeatCheck(1000);
   server->every(kShutdownCheck, [&shutdown] { shutdown.check(); });
-  server->every(kHeartbeatCheck, [&service] { (void)service.check_heartbeat(); });
-  announce(service, *server, flags.http);
+  server->every(kHeartbeatCheck, [&service, &manager] {
+    if (service.check_heartbeat().ok()) warn_unless_ok(manager.alive());
+  });
+  announce(service, *server, flags.http, !flags.disable_page);
+  warn_unless_ok(manager.ready());
   server->run(std::move(router));
   if (batches) batches->stop();
   log_info("stopped");

@@ -104,9 +104,11 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
 void add_service_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Service";
   ServiceConfig& service = flags.service;
-  add_names(app, "--served-model-name", service.served_model_names,
-            "Names of the model in requests (default: the model's own, and as it was given)",
-            group);
+  add_names(
+      app, "--served-model-name,--model-name", service.served_model_names,
+      "Names of the model in requests (default: the model's own, and as it was given); KServe "
+      "writes --model_name",
+      group);
   app.add_flag("--strict-fields", service.strict_fields,
                "Refuse request fields that are not known, instead of listing them in "
                "X-Ignored-Fields")
@@ -124,6 +126,8 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->group(group);
   app.add_flag("--log-requests,!--no-log-requests", service.log_requests,
                "One log line for each request (default: on)")
+      ->group(group);
+  app.add_flag("--disable-page", flags.disable_page, "Serve no page at /, only the API")
       ->group(group);
   app.add_option("--batch-database", flags.batch_database,
                  "SQLite file of /v1/files and /v1/batches (default: quire/batches.sqlite3 in "

@@ -22,6 +22,7 @@ struct ServeFlags {
   ServiceConfig service;
   double shutdown_timeout_s = 30;
   std::string log_format = "text";
+  bool disable_page = false;
   std::string batch_database;  // empty: default_batch_database()
   // Made-up tokens at a known speed, without weights.
   std::optional<double> simulate_step_ms;

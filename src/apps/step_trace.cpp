@@ -47,31 +47,11 @@ void StepTrace::add(const StepRecord& record) {
   step.start_s = to_seconds(record.start - origin_);
   step.end_s = to_seconds(record.end - origin_);
 
-  // Slots of those that are gone become free, then newcomers take the lowest.
-  std::unordered_map<RequestId, Holder> now;
-  taken_.assign(taken_.size(), false);
-  for (const StepShare& share : record.shares) {
-    const auto held = holders_.find(share.output_id);
-    if (held == holders_.end()) continue;
-    now.insert(*held);
-    taken_[static_cast<std::size_t>(held->second.slot)] = true;
-  }
-  for (const StepShare& share : record.shares) {
-    if (now.contains(share.output_id)) continue;
-    const auto free = std::find(taken_.begin(), taken_.end(), false);
-    const auto slot = static_cast<std::int32_t>(free - taken_.begin());
-    if (free == taken_.end()) {
-      taken_.push_back(true);
-    } else {
-      *free = true;
-    }
-    now[share.output_id] = {slot, num_requests_++};
-  }
-  holders_ = std::move(now);
-  for (const StepShare& share : record.shares) {
-    const Holder& holder = holders_.at(share.output_id);
+  const auto holders = slots_.assign(record.shares);
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    const StepShare& share = record.shares[i];
     step.rows.push_back(
-        {holder.slot, holder.request, share.num_tokens, share.samples, share.wanted});
+        {holders[i].slot, holders[i].arrival, share.num_tokens, share.samples, share.wanted});
   }
   steps_.push_back(std::move(step));
 }

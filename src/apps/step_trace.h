@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/api.h"
+#include "serve/live/slot_map.h"
 
 namespace quire {
 
@@ -52,15 +51,8 @@ class StepTrace {
   TraceSummary summary() const;
 
  private:
-  struct Holder {
-    std::int32_t slot = 0;
-    std::int64_t request = 0;
-  };
-
   std::int32_t num_slots_;
-  std::vector<bool> taken_;
-  std::unordered_map<RequestId, Holder> holders_;
-  std::int64_t num_requests_ = 0;
+  SlotMap slots_;
   Instant origin_{};
   std::vector<TracedStep> steps_;
 };

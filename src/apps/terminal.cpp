@@ -31,4 +31,10 @@ int terminal_width() {
   return std::max<int>(size.ws_col, 20);
 }
 
+int terminal_height() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return 24;
+  return std::max<int>(size.ws_row, 5);
+}
+
 }  // namespace quire

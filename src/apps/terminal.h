@@ -18,5 +18,7 @@ bool use_color(ColorMode mode);
 
 // Columns of standard output's terminal, 80 elsewhere.
 int terminal_width();
+// Its lines, 24 elsewhere.
+int terminal_height();
 
 }  // namespace quire

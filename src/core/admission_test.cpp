@@ -26,7 +26,7 @@ class Admission : public testing::Test {
   void expect_refused(AddRequest request, RejectCause cause, StatusCode code,
                       const std::string& message) {
     const SchedulerStats before = scheduler_.stats();
-    const Status status = scheduler_.add(std::move(request), Instant::zero());
+    const Status status = scheduler_.add(request, Instant::zero());
     EXPECT_EQ(status.code(), code);
     EXPECT_EQ(status.message(), message);
     const auto index = static_cast<std::size_t>(cause);

@@ -48,7 +48,7 @@ TEST(Allocation, OnlyStepsThatEndRequestsAllocate) {
     for (TokenId token = 0; token < 30; ++token) {
       request.prompt_token_ids.push_back(id % 3 == 0 ? token : token + static_cast<TokenId>(id));
     }
-    ASSERT_TRUE(scheduler.add(std::move(request), now).ok());
+    ASSERT_TRUE(scheduler.add(request, now).ok());
   }
 
   SchedulerOutput plan;

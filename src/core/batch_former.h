@@ -36,6 +36,10 @@ class BatchFormer {
   // Whether the rows of finished members stay in the batch.
   bool retains() const { return batching_ != Batching::kContinuous; }
 
+  // All of its state.
+  std::int64_t num_vacancies() const { return num_vacancies_; }
+  void restore(std::int64_t num_vacancies) { num_vacancies_ = num_vacancies; }
+
  private:
   Batching batching_;
   std::int32_t max_num_seqs_;

@@ -74,6 +74,41 @@ void BlockPool::remove_free(BlockId block_id) {
   --num_free_;
 }
 
+std::vector<BlockId> BlockPool::free_block_ids() const {
+  std::vector<BlockId> ids;
+  ids.reserve(static_cast<std::size_t>(num_free_));
+  for (BlockId id = first_free_; id != kNone;
+       id = blocks_[static_cast<std::size_t>(id)].next_free) {
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+Result<BlockPool> BlockPool::restore(std::span<const std::int32_t> reference_counts,
+                                     std::span<const BlockId> free_block_ids) {
+  BlockPool pool(static_cast<std::int32_t>(reference_counts.size()));
+  for (BlockId id = 0; id < pool.num_blocks(); ++id) {
+    const std::int32_t count = reference_counts[static_cast<std::size_t>(id)];
+    if (count > 0) pool.take(id);
+    for (std::int32_t i = 1; i < count; ++i) pool.add_reference(id);
+  }
+  std::vector<bool> listed(reference_counts.size(), false);
+  for (const BlockId id : free_block_ids) {
+    if (id < 0 || id >= pool.num_blocks() || listed[static_cast<std::size_t>(id)] ||
+        pool.reference_count(id) != 0) {
+      return Status::invalid_argument(fmt::format("block {} is not free, or listed twice", id));
+    }
+    listed[static_cast<std::size_t>(id)] = true;
+    pool.remove_free(id);  // to the end of the list, so that at last it has the order given
+    pool.append_free(id);
+  }
+  if (std::ssize(free_block_ids) != pool.num_free_blocks()) {
+    return Status::invalid_argument(fmt::format("{} blocks are free, {} are listed",
+                                                pool.num_free_blocks(), free_block_ids.size()));
+  }
+  return pool;
+}
+
 Status BlockPool::check_invariants() const {
   std::int32_t num_listed = 0;
   BlockId previous = kNone;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -37,6 +38,13 @@ class BlockPool {
   std::int32_t num_used_blocks() const { return num_blocks() - num_free_; }
   std::int32_t num_shared_blocks() const { return num_shared_; }
   std::int64_t num_references() const { return num_references_; }  // sum over all blocks
+
+  // The free blocks, the first to be taken first.
+  std::vector<BlockId> free_block_ids() const;
+  // A pool whose blocks have so many references, those without one free in the order given.
+  // kInvalidArgument where the free ones are not exactly those.
+  static Result<BlockPool> restore(std::span<const std::int32_t> reference_counts,
+                                   std::span<const BlockId> free_block_ids);
 
   // kInternal naming the block and the law that it breaks. O(num_blocks).
   Status check_invariants() const;

@@ -81,10 +81,29 @@ class KvCacheManager {
   const BlockPool& pool() const { return pool_; }
   std::int32_t block_size() const { return block_size_; }
   std::size_t num_tables() const { return tables_.size(); }
+  // Whether a block's content may be found by later requests. O(1).
+  bool findable(BlockId block_id) const {
+    return enable_prefix_caching_ && index_.contains(block_id);
+  }
   // Free blocks that still hold what may be used again.
   std::int32_t num_cached_blocks() const { return num_cached_; }
   // References to blocks that no table holds; anything but 0 is a bug.
   std::int64_t blocks_leaked() const { return pool_.num_references() - num_held_; }
+
+  // All of its state; references of blocks are those of the tables.
+  struct Snapshot {
+    struct Table {
+      RequestId request_id = 0;
+      std::vector<BlockId> block_ids;
+      std::vector<PrefixIndex::NodeId> nodes;  // of the first of them
+    };
+    std::vector<BlockId> free_block_ids;  // the first to be taken first
+    std::vector<Table> tables;            // in order of the requests' ids
+    PrefixIndex::Snapshot index;
+  };
+  Snapshot snapshot() const;
+  // Fills a manager that is new. kInvalidArgument naming what cannot be; then it is of no use.
+  Status restore(const Snapshot& snapshot);
 
   // kInternal unless every block has exactly as many references as tables that hold it, no table
   // holds a block twice, and the pool's and the index's own laws hold. O(num_blocks + sum of the
@@ -101,6 +120,7 @@ class KvCacheManager {
   std::span<const TokenId> tokens_of(std::span<const TokenId> tokens, std::int32_t index) const;
   BlockId take_block();  // a free one, its content given up; there must be one
   void release(BlockId block_id);
+  Status restore_table(const Snapshot::Table& table);
   Table& new_table(RequestId request_id);
 
   std::int32_t block_size_;

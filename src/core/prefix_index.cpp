@@ -75,6 +75,47 @@ void PrefixIndex::erase(BlockId block_id) {
   --size_;
 }
 
+PrefixIndex::Snapshot PrefixIndex::snapshot() const {
+  Snapshot snapshot;
+  snapshot.last_node = last_node_;
+  snapshot.nodes.reserve(static_cast<std::size_t>(size_));
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].node == kRoot) continue;
+    snapshot.nodes.push_back({static_cast<BlockId>(i), entries_[i].node, entries_[i].parent});
+  }
+  std::ranges::sort(snapshot.nodes, {}, &Snapshot::Node::node);
+  snapshot.tokens.reserve(snapshot.nodes.size() * static_cast<std::size_t>(block_size_));
+  for (const Snapshot::Node& each : snapshot.nodes) {
+    const auto tokens = tokens_of(each.block_id);
+    snapshot.tokens.insert(snapshot.tokens.end(), tokens.begin(), tokens.end());
+  }
+  return snapshot;
+}
+
+Status PrefixIndex::restore(const Snapshot& snapshot) {
+  const auto block_size = static_cast<std::size_t>(block_size_);
+  if (snapshot.tokens.size() != snapshot.nodes.size() * block_size) {
+    return Status::invalid_argument(fmt::format("the prefix index has {} nodes and {} tokens",
+                                                snapshot.nodes.size(), snapshot.tokens.size()));
+  }
+  std::span<const TokenId> tokens = snapshot.tokens;
+  for (const Snapshot::Node& each : snapshot.nodes) {
+    const auto own = tokens.first(block_size);
+    tokens = tokens.subspan(block_size);
+    if (each.block_id < 0 || each.block_id >= std::ssize(entries_) || contains(each.block_id) ||
+        each.node <= last_node_ || each.node > snapshot.last_node || each.parent >= each.node ||
+        find(each.parent, own)) {
+      return Status::invalid_argument(
+          fmt::format("node {} of block {} below node {} cannot be in the prefix index", each.node,
+                      each.block_id, each.parent));
+    }
+    last_node_ = each.node - 1;
+    insert(each.block_id, each.parent, own);
+  }
+  last_node_ = snapshot.last_node;
+  return {};
+}
+
 Status PrefixIndex::check_invariants() const {
   std::int32_t num_chained = 0;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {

@@ -45,6 +45,21 @@ class PrefixIndex {
   bool contains(BlockId block_id) const { return entry(block_id).node != kRoot; }
   std::int32_t size() const { return size_; }
 
+  // All of its state.
+  struct Snapshot {
+    struct Node {
+      BlockId block_id = 0;
+      NodeId node = kRoot;
+      NodeId parent = kRoot;
+    };
+    NodeId last_node = kRoot;     // the last id given; none is given twice
+    std::vector<Node> nodes;      // in order of their ids
+    std::vector<TokenId> tokens;  // of each node, block_size
+  };
+  Snapshot snapshot() const;
+  // Fills an index that is new. kInvalidArgument naming the node that cannot be.
+  Status restore(const Snapshot& snapshot);
+
   // kInternal unless every node is in the chain of its bucket exactly once. O(num_blocks).
   Status check_invariants() const;
 

@@ -55,14 +55,22 @@ std::int32_t Request::start(std::int32_t num_computed_tokens, Instant now) {
   }
   state_ = RequestState::kRunning;
   num_computed_tokens_ = num_computed_tokens;
+  num_found_tokens_ = num_computed_tokens;
   max_computed_so_far_ = std::max(max_computed_so_far_, num_computed_tokens);
   return num_new;
 }
 
 void Request::schedule(std::int32_t num_tokens, Instant now) {
   assert(state_ == RequestState::kRunning && num_tokens > 0 && num_tokens <= num_pending_tokens());
+  const std::int32_t begin = num_computed_tokens_ + num_in_flight_tokens_;
+  const std::int32_t num_again = std::clamp(max_computed_so_far_ - begin, 0, num_tokens);
+  const bool decodes = num_tokens == 1 && num_again == 0 && begin >= num_prompt_tokens_;
   num_in_flight_tokens_ += num_tokens;
-  timeline_.resume(now);
+  timeline_.compute({.kind = decodes ? SpanKind::kDecode : SpanKind::kPrefill,
+                     .num_tokens = num_tokens,
+                     .num_recomputed_tokens = num_again,
+                     .num_cached_tokens = std::exchange(num_found_tokens_, 0)},
+                    now);
 }
 
 Request::Computed Request::complete(std::int32_t num_tokens) {
@@ -109,8 +117,8 @@ void Request::abort(Instant now) {
   finish(FinishReason::kAbort, now);
 }
 
-void Request::wait(WaitCause cause, Instant now) {
-  timeline_.wait(state_ == RequestState::kPreempted ? WaitCause::kPreempted : cause, now);
+bool Request::wait(WaitCause cause, Instant now) {
+  return timeline_.wait(state_ == RequestState::kPreempted ? WaitCause::kPreempted : cause, now);
 }
 
 std::span<const TokenId> Request::prompt_token_ids() const {
@@ -129,7 +137,7 @@ void Request::finish(FinishReason reason, Instant now) {
   state_ = RequestState::kFinished;
   finish_reason_ = reason;
   finish_time_ = now;
-  timeline_.resume(now);
+  timeline_.finish(now);
 }
 
 }  // namespace quire

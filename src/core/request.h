@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/status.h"
 #include "core/request_timeline.h"
 #include "core/sampling_params.h"
 
@@ -47,6 +48,29 @@ struct AddRequest {
   std::string external_id = {};  // what its caller calls it; for logs and pictures, nothing else
 };
 
+// All of a request's state between two steps; what follows from the rest is not repeated.
+struct RequestSnapshot {
+  RequestId request_id = 0;
+  std::string external_id;
+  std::int32_t sample_index = 0;
+  std::uint64_t arrival_index = 0;
+  RequestState state = RequestState::kWaiting;  // not finished
+  std::shared_ptr<const SamplingParams> sampling_params;
+  std::vector<TokenId> token_ids;  // prompt, then output
+  std::int32_t num_prompt_tokens = 0;
+  bool pooling = false;
+  std::int32_t num_computed_tokens = 0;
+  std::int32_t max_computed_so_far = 0;
+  std::int32_t priority = 0;
+  std::int32_t num_cached_tokens = 0;
+  std::int32_t num_preemptions = 0;
+  std::int64_t num_recomputed_tokens = 0;
+  Instant arrival{};
+  std::optional<Instant> first_scheduled;
+  std::optional<Instant> first_token;
+  RequestTimeline::Snapshot timeline;
+};
+
 class Request {
  public:
   // Output `sample_index` of `request`. `arrival_index` counts requests in order of arrival. The
@@ -56,6 +80,13 @@ class Request {
   Request(const AddRequest& request, std::int32_t sample_index,
           std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
           std::uint64_t arrival_index, Instant now);
+
+  // Of a request that has not ended and has no token in flight.
+  RequestSnapshot snapshot() const;
+  // kInvalidArgument naming what no request could have; the rest is the constructor's.
+  static Result<std::unique_ptr<Request>> restore(RequestSnapshot snapshot,
+                                                  std::span<const TokenId> eos_token_ids,
+                                                  std::int32_t max_model_len);
 
   // Transitions. Each must be legal from the present state (asserted).
   // Its first `num_computed_tokens` tokens are computed already. Returns how many prompt tokens of
@@ -75,7 +106,9 @@ class Request {
   void preempt(Instant now);  // its computed tokens are lost, the tokens themselves are not
   void abort(Instant now);
   // It gets no tokens for this cause; a preempted request stays preempted until it starts again.
-  void wait(WaitCause cause, Instant now);
+  // True: that wait is new, and wait_for() may say for whom.
+  bool wait(WaitCause cause, Instant now);
+  void wait_for(const Blockers& blockers) { timeline_.block(blockers); }
 
   RequestId id() const { return id_; }
   const std::string& external_id() const { return external_id_; }
@@ -147,6 +180,7 @@ class Request {
   std::int32_t max_computed_so_far_ = 0;  // high-water mark of num_computed_tokens_
   std::int32_t priority_;
   std::int32_t num_cached_tokens_ = 0;
+  std::int32_t num_found_tokens_ = 0;  // when it last started; until its first step then is planned
   std::int32_t num_preemptions_ = 0;
   std::int64_t num_recomputed_tokens_ = 0;
   Instant arrival_;

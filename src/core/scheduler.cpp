@@ -36,7 +36,7 @@ void Scheduler::insert_sorted(std::vector<Request*>& queue, Request& request, Le
   queue.insert(std::lower_bound(queue.begin(), queue.end(), &request, less), &request);
 }
 
-Status Scheduler::add(AddRequest request, Instant now) {
+Status Scheduler::add(const AddRequest& request, Instant now) {
   if (const auto refusal = admission_refusal(request)) {
     ++counters_.num_rejected[static_cast<std::size_t>(refusal->cause)];
     return refusal->status;
@@ -51,6 +51,7 @@ Status Scheduler::add(AddRequest request, Instant now) {
     counters_.prompt_tokens_added += added->num_prompt_tokens();
     insert_sorted(waiting_, *added,
                   [this](const Request* a, const Request* b) { return goes_before(*b, *a); });
+    explain_wait(*added, WaitCause::kQueueOrder, {});
     const RequestId id = added->id();
     requests_.emplace(id, std::move(added));
   }
@@ -86,7 +87,9 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
     Request& request = *running_[next++];
     const std::int32_t num_tokens = tokens_within(request.num_pending_tokens(), budget);
     if (num_tokens == 0) {
-      request.wait(WaitCause::kTokenBudget, now);
+      if (request.wait(WaitCause::kTokenBudget, now)) {
+        explain_wait(request, WaitCause::kTokenBudget, {});
+      }
       continue;
     }
     const auto num_new_blocks = allocate_or_preempt(request, num_tokens, plan, now);
@@ -100,7 +103,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
     Request& request = *waiting_.back();
     Admission admission;
     if (const auto cause = admission_obstacle(request, budget, admission)) {
-      request.wait(*cause, now);
+      if (request.wait(*cause, now)) explain_wait(request, *cause, admission);
       break;  // later requests do not overtake it
     }
     start(request, admission, plan, now);
@@ -146,20 +149,64 @@ std::optional<std::int32_t> Scheduler::allocate_or_preempt(const Request& reques
       continue;
     }
     Request& last = *running_.back();
-    preempt(last, plan, now);
+    preempt(last, request, plan, now);
     if (&last == &request) return std::nullopt;
   }
 }
 
-void Scheduler::preempt(Request& request, SchedulerOutput& plan, Instant now) {
+// `for_request` needs its blocks; it may be the request itself, which then goes before the others
+// would have to.
+void Scheduler::preempt(Request& request, const Request& for_request, SchedulerOutput& plan,
+                        Instant now) {
   kv_.free(request.id());
   request.preempt(now);
+  Blockers blockers;
+  if (&for_request != &request) {
+    blockers.add(for_request.id());
+  } else {
+    for (const Request* other : running_) {
+      if (other != &request) blockers.add(other->id());
+    }
+  }
+  request.wait_for(blockers);
   running_.pop_back();
   insert_sorted(waiting_, request,
                 [this](const Request* a, const Request* b) { return goes_before(*b, *a); });
   batch_.returned();
   plan.removed_request_ids.push_back(request.id());
   ++counters_.num_preemptions;
+}
+
+// Writes down for whom a request waits, when such a wait begins. Of those that run, the ones that
+// are in the step so far; of the queue, those before it.
+void Scheduler::explain_wait(Request& request, WaitCause cause, const Admission& admission) const {
+  if (request.state() == RequestState::kPreempted) return;  // that wait began, and goes on
+  Blockers blockers;
+  switch (cause) {
+    case WaitCause::kQueueOrder:
+      for (auto it = waiting_.rbegin(); *it != &request; ++it) {
+        if (blockers.count == std::int32_t{Blockers::kMaxIds}) {
+          const auto own = std::find(it, waiting_.rend(), &request);
+          blockers.count += static_cast<std::int32_t>(own - it);
+          break;
+        }
+        blockers.add((*it)->id());
+      }
+      break;
+    case WaitCause::kTokenBudget:
+      for (const InFlight& each : in_flight_) blockers.add(each.request_id);
+      break;
+    case WaitCause::kForkParent:
+      blockers.add(admission.fork_parent->id());
+      break;
+    case WaitCause::kMaxNumSeqs:
+    case WaitCause::kNoFreeBlocks:
+    case WaitCause::kBatch:
+    case WaitCause::kPreempted:
+      for (const Request* other : running_) blockers.add(other->id());
+      break;
+  }
+  request.wait_for(blockers);
 }
 
 // Why the first waiting request cannot run yet, or how it would start. All its known tokens must

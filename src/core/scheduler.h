@@ -109,6 +109,8 @@ struct SchedulerStats {
   // Tokens of requests that started, looked up in the prefix cache; and found.
   std::int64_t prefix_cache_queries = 0;
   std::int64_t prefix_cache_hits = 0;
+
+  bool operator==(const SchedulerStats&) const = default;
 };
 
 // What a step gave for a request: a sampled token, or the hidden state of a pooling request, which
@@ -123,13 +125,21 @@ struct RequestStepOutput {
   std::unique_ptr<const Request> finished;  // null while the request goes on
 };
 
+// The row of a finished member of a static batch. Its last known token is not computed yet.
+struct RetainedRow {
+  RequestId request_id = 0;
+  std::int32_t num_tokens = 0;
+};
+
+struct SchedulerSnapshot;  // core/scheduler_snapshot.h
+
 class Scheduler {
  public:
   explicit Scheduler(SchedulerConfig config);  // validate() must have passed
 
   // Queues a request. Refuses one that breaks a limit (kInvalidArgument; kResourceExhausted where
   // the pool is too small for it or the queue is full), and counts the refusal by cause.
-  Status add(AddRequest request, Instant now);
+  Status add(const AddRequest& request, Instant now);
 
   // Ends a request (one of n outputs) in whatever state it is and hands it out; nullptr if there is
   // none (it may just have finished). Its blocks are free at once: a step in flight may still write
@@ -161,6 +171,13 @@ class Scheduler {
   const SchedulerConfig& config() const { return config_; }
   SchedulerStats stats() const;
 
+  // All of its state, between two steps: kInternal while one is in flight.
+  Result<SchedulerSnapshot> snapshot() const;
+  // A scheduler that goes on exactly as the one that the snapshot was taken of. The snapshot may
+  // come from anywhere: kInvalidArgument names what no scheduler could be in, kResourceExhausted
+  // what is larger than any that is real.
+  static Result<std::unique_ptr<Scheduler>> restore(SchedulerSnapshot snapshot);
+
   // kInternal naming the first broken law: queues in order of arrival and disjoint, blocks held
   // exactly by the running and as many as their tokens need, references, budgets, conservation.
   // O(requests + blocks).
@@ -187,12 +204,6 @@ class Scheduler {
     std::int32_t num_computed_tokens = 0;
     std::int32_t num_tokens = 0;
   };
-  // The row of a finished member of a static batch. Its last known token is not computed yet.
-  struct RetainedRow {
-    RequestId request_id = 0;
-    std::int32_t num_tokens = 0;
-  };
-
   bool goes_before(const Request& a, const Request& b) const;
   template <typename Less>
   static void insert_sorted(std::vector<Request*>& queue, Request& request, Less less);
@@ -202,7 +213,8 @@ class Scheduler {
   std::int32_t tokens_within(std::int32_t num_pending, std::int32_t budget) const;
   std::optional<std::int32_t> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
                                                   SchedulerOutput& plan, Instant now);
-  void preempt(Request& request, SchedulerOutput& plan, Instant now);
+  void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
+  void explain_wait(Request& request, WaitCause cause, const Admission& admission) const;
   std::optional<WaitCause> admission_obstacle(const Request& request, std::int32_t budget,
                                               Admission& admission) const;
   const Request* find_fork_parent(const Request& request) const;
@@ -216,6 +228,8 @@ class Scheduler {
   Status check_sampled(const ModelRunnerOutput& output) const;
   Status check_pooled(const ModelRunnerOutput& output) const;
   std::unique_ptr<const Request> take(Request& request, bool retain_row);
+  Status restore_requests(std::vector<RequestSnapshot>& requests, RequestState state,
+                          std::vector<Request*>& queue);
   Status check_queues() const;
   Status check_step_in_flight() const;
   Status check_conservation() const;

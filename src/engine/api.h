@@ -18,9 +18,11 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/json.h"
+#include "base/span_recorder.h"
 #include "base/status.h"
 #include "core/sampling_params.h"
 #include "core/scheduler.h"
+#include "engine/model_facts.h"
 #include "plan/memory_plan.h"
 #include "text/conversation.h"
 #include "text/tokenizer.h"
@@ -51,6 +53,9 @@ struct EngineArgs {
   std::int64_t max_logprobs = 20;           // most alternatives that a request may ask for
   std::string generation_config = "auto";   // auto: the model's generation_config.json; vllm: none
   std::uint64_t seed = 0;
+  std::string event_log;  // files FILE.000001 and so on get what the scheduler did; empty: none
+  std::uint64_t event_log_segment_bytes = std::uint64_t{64} << 20;
+  std::int64_t event_log_segments = 4;  // the oldest are removed
 };
 
 // A prompt of token ids and how to continue it. Start from Engine::default_sampling_params(), which
@@ -104,7 +109,9 @@ struct RequestOutput {
   // prompt's last token, as the model gives it, hidden_size values.
   std::vector<float> embedding;
   RequestMetrics metrics;  // complete when finished
-  Status error;            // why the request ended without a finish reason
+  // When finished: what the output did with its time, span by span. Null where it was refused.
+  std::shared_ptr<const RequestTimeline> timeline;
+  Status error;  // why the request ended without a finish reason
 };
 
 // Called on the engine's output thread, in order; must not block for long nor call submit().
@@ -126,7 +133,8 @@ struct EngineInfo {
   std::uint64_t weight_bytes = 0;
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t kv_bytes_per_token = 0;
-  MemoryPlan plan;
+  ModelFacts model;
+  MemoryPlan plan;  // all zero where the engine simulates
 };
 
 // One step as it was run, for reports and pictures.
@@ -143,12 +151,23 @@ struct StepRecord {
   std::span<const StepShare> shares;  // valid during the call
 };
 
+// Where the time of an engine's two threads goes. On the engine's thread each round of its loop is
+// a span "step", on the output thread each step's results are a span "hand out", both with the
+// step's id.
+struct EngineProfile {
+  explicit EngineProfile(std::size_t capacity) : engine(capacity), output(capacity) {}
+  SpanRecorder engine;
+  SpanRecorder output;
+};
+
 // Who looks on while an engine starts and runs; each may be empty.
 struct EngineObserver {
   std::function<void(const MemoryPlan& plan)> planned;  // before anything is loaded
   // Progress of loading, in bytes of the checkpoint.
   std::function<void(std::uint64_t done, std::uint64_t total)> loaded;
   std::function<void(const StepRecord& step)> stepped;  // after each; on the engine's thread
+  // Filled while the engine lives, to be read when it has gone. Borrowed.
+  EngineProfile* profile = nullptr;
 };
 
 // Whether an engine lives. While it has work, `progress` grows several times a layer of the model:

@@ -10,6 +10,7 @@
 #include "engine/chat_input.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
+#include "engine/event_log/event_log.h"
 #include "engine/model_bundle.h"
 #include "engine/output_processor.h"
 #include "exec/model_runner.h"
@@ -95,6 +96,16 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   return config;
 }
 
+Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args) {
+  if (args.event_log.empty()) return std::unique_ptr<SchedulerListener>();
+  EventLogOptions options;
+  options.base = args.event_log;
+  options.segment_bytes = args.event_log_segment_bytes;
+  options.max_segments = args.event_log_segments;
+  QUIRE_ASSIGN_OR_RETURN(auto log, EventLog::open(std::move(options)));
+  return std::unique_ptr<SchedulerListener>(std::move(log));
+}
+
 class Engine::Impl {
  public:
   explicit Impl(EngineParts parts)
@@ -104,9 +115,12 @@ class Engine::Impl {
         max_logprobs_(parts.max_logprobs),
         seed_(parts.seed),
         max_unfinished_(parts.scheduler.max_num_seqs + parts.scheduler.max_queued),
-        outputs_(*text_.tokenizer, [this](RequestId id) { core_.abort(id); }),
+        outputs_(
+            *text_.tokenizer, [this](RequestId id) { core_.abort(id); },
+            parts.profile == nullptr ? nullptr : &parts.profile->output),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
-              std::move(parts.stepped)) {}
+              std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
+              std::move(parts.listener)) {}
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -122,6 +136,7 @@ class Engine::Impl {
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
     if (outputs_.num_unfinished() + params.n > max_unfinished_) {
+      num_refused_.fetch_add(1, std::memory_order_relaxed);
       return Status::resource_exhausted(
           fmt::format("{} requests run or wait already", outputs_.num_unfinished()),
           "try again later");
@@ -162,7 +177,12 @@ class Engine::Impl {
   const EngineInfo& info() const { return info_; }
   const GenerationDefaults& defaults() const { return defaults_; }
   EngineHeartbeat heartbeat() const { return core_.heartbeat(); }
-  SchedulerStats observe() const { return core_.stats(); }
+  SchedulerStats observe() const {
+    SchedulerStats stats = core_.stats();
+    stats.num_rejected[static_cast<std::size_t>(RejectCause::kQueueFull)] +=
+        num_refused_.load(std::memory_order_relaxed);
+    return stats;
+  }
   void inspect(std::function<void(const Scheduler*)> look) { core_.inspect(std::move(look)); }
   Instant now() const { return clock_.now(); }
 
@@ -196,6 +216,7 @@ class Engine::Impl {
   std::uint64_t seed_;
   std::int64_t max_unfinished_;
   std::atomic<RequestId> next_id_ = 1;
+  std::atomic<std::int64_t> num_refused_ = 0;  // for the queue is full, before the scheduler hears
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above
 };
@@ -222,7 +243,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       scheduler_config(args, sizes.max_model_len, static_cast<std::int32_t>(sizes.plan.num_blocks),
                        *bundle.text.tokenizer));
 
+  // Before anything is loaded, so that a path that cannot be written shows at once.
+  QUIRE_ASSIGN_OR_RETURN(auto event_log, open_event_log(args));
   if (observer.planned) observer.planned(sizes.plan);
+  ModelFacts facts = model_facts(bundle);
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
   QUIRE_ASSIGN_OR_RETURN(
       auto model, Model::load(spec, *bundle.weights, sizes.max_model_len, *pool, observer.loaded));
@@ -230,6 +254,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(auto runner,
                          ModelRunner::create(*model, *pool, op_table(level), sizes.runner));
   if (args.prefault) runner->prefault();
+  if (observer.profile != nullptr) runner->record_spans(observer.profile->engine);
 
   const auto& runner_config = sizes.runner;
   EngineInfo info = {
@@ -249,6 +274,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .kv_cache_bytes = runner->kv_cache_bytes(),
       .kv_bytes_per_token = static_cast<std::uint64_t>(spec.kv_elements_per_token()) *
                             dtype_bytes(runner_config.kv_cache_dtype),
+      .model = std::move(facts),
       .plan = sizes.plan,
   };
   if (args.generation_config != "auto" && args.generation_config != "vllm") {
@@ -266,8 +292,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                           .max_logprobs = args.max_logprobs,
                           .seed = args.seed,
                           .stepped = observer.stepped,
+                          .profile = observer.profile,
                           .executor = std::make_unique<InProcessExecutor>(
-                              std::move(pool), std::move(model), std::move(runner))});
+                              std::move(pool), std::move(model), std::move(runner)),
+                          .listener = std::move(event_log)});
 }
 
 std::unique_ptr<Engine> assemble_engine(EngineParts parts) {

@@ -6,15 +6,32 @@
 #include <fmt/format.h>
 
 namespace quire {
+namespace {
+
+constexpr Stage kStepStage = {StageKind::kWhole, "step"};
+constexpr Stage kTakeCommandsStage = {StageKind::kBookkeeping, "take commands"};
+constexpr Stage kWaitStage = {StageKind::kWait, "wait for commands"};
+constexpr Stage kApplyCommandsStage = {StageKind::kBookkeeping, "apply commands"};
+constexpr Stage kScheduleStage = {StageKind::kBookkeeping, "schedule"};
+constexpr Stage kExecuteStage = {StageKind::kWhole, "execute"};
+constexpr Stage kObserveStage = {StageKind::kBookkeeping, "tell observer"};
+constexpr Stage kUpdateStage = {StageKind::kBookkeeping, "update"};
+constexpr Stage kOutputStage = {StageKind::kBookkeeping, "pass on output"};
+constexpr Stage kStatsStage = {StageKind::kBookkeeping, "publish stats"};
+
+}  // namespace
 
 EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
                        OutputProcessor& outputs, const SteadyClock& clock,
-                       std::function<void(const StepRecord&)> stepped)
+                       std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
+                       std::unique_ptr<SchedulerListener> listener)
     : clock_(clock),
       outputs_(outputs),
       executor_(std::move(executor)),
       scheduler_(config),
       stepped_(std::move(stepped)),
+      spans_(spans),
+      listener_(std::move(listener)),
       stats_(scheduler_.stats()),
       thread_([this] { run(); }) {
   ::pthread_setname_np(thread_.native_handle(), "quire-engine");
@@ -76,24 +93,34 @@ EngineHeartbeat EngineCore::heartbeat() const {
 
 void EngineCore::run() {
   std::deque<Command> commands;
-  while (take_commands(commands)) {
-    for (Command& command : commands) apply(std::move(command));
-    commands.clear();
-    if (const Status status = step(); !status.ok()) return fail(status);
-    publish_stats();
-  }
-  fail({StatusCode::kCancelled, "the engine is shutting down"});
+  Status end;
+  while (end.ok()) end = run_round(commands);
+  fail(end);
+}
+
+Status EngineCore::run_round(std::deque<Command>& commands) {
+  const ScopedSpan round(spans_, kStepStage);
+  if (!take_commands(commands)) return {StatusCode::kCancelled, "the engine is shutting down"};
+  if (listener_) listener_->between_steps(scheduler_, clock_.now());
+  apply_all(commands);
+  QUIRE_RETURN_IF_ERROR(step());
+  if (round.get() != nullptr) round.get()->id = plan_.step_id;
+  publish_stats();
+  return {};
 }
 
 bool EngineCore::take_commands(std::deque<Command>& commands) {
+  const ScopedSpan span(spans_, kTakeCommandsStage);
   std::unique_lock lock(mutex_);
   const auto woken = [&] { return stopping_ || !commands_.empty(); };
   const auto deadline = scheduler_.next_deadline();
   ++num_rounds_;
   busy_ = false;
   if (!deadline) {
+    const ScopedSpan wait(spans_, kWaitStage);
     wake_.wait(lock, woken);
   } else if (const Instant now = clock_.now(); *deadline > now) {
+    const ScopedSpan wait(spans_, kWaitStage);
     wake_.wait_for(lock, *deadline - now, woken);
   }
   busy_ = true;
@@ -102,32 +129,54 @@ bool EngineCore::take_commands(std::deque<Command>& commands) {
   return true;
 }
 
+void EngineCore::apply_all(std::deque<Command>& commands) {
+  const ScopedSpan span(spans_, kApplyCommandsStage);
+  for (Command& command : commands) apply(std::move(command));
+  commands.clear();
+}
+
 void EngineCore::apply(Command command) {
   if (const auto* abort = std::get_if<Abort>(&command)) {
-    auto request = scheduler_.abort(abort->request_id, clock_.now());
+    const Instant now = clock_.now();
+    auto request = scheduler_.abort(abort->request_id, now);
+    if (listener_) listener_->aborted(abort->request_id, now, request != nullptr);
     if (request != nullptr) outputs_.push_aborted(std::move(request));
     return;
   }
   if (const auto* inspect = std::get_if<Inspect>(&command)) return inspect->look(&scheduler_);
-  auto& request = std::get<AddRequest>(command);
-  const RequestId id = request.request_id;
-  if (Status status = scheduler_.add(std::move(request), clock_.now()); !status.ok()) {
-    outputs_.push_failed(id, std::move(status));
-  }
+  const auto& request = std::get<AddRequest>(command);
+  const Instant now = clock_.now();
+  Status status = scheduler_.add(request, now);
+  if (listener_) listener_->added(request, now, status);
+  if (!status.ok()) outputs_.push_failed(request.request_id, std::move(status));
 }
 
 Status EngineCore::step() {
   const Instant start = clock_.now();
-  QUIRE_RETURN_IF_ERROR(scheduler_.schedule(start, plan_));
+  {
+    const ScopedSpan span(spans_, kScheduleStage);
+    QUIRE_RETURN_IF_ERROR(scheduler_.schedule(start, plan_));
+  }
+  if (listener_) listener_->scheduled(plan_, start);
   if (plan_.empty()) return {};
-  QUIRE_RETURN_IF_ERROR(executor_->execute(plan_, step_.result));
+  {
+    const ScopedSpan span(spans_, kExecuteStage);
+    QUIRE_RETURN_IF_ERROR(executor_->execute(plan_, step_.result));
+  }
   if (stepped_) observe_step(start);
-  QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, clock_.now(), step_.outputs));
+  const Instant end = clock_.now();
+  {
+    const ScopedSpan span(spans_, kUpdateStage);
+    QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, end, step_.outputs));
+  }
+  if (listener_) listener_->updated(step_.result, end);
+  const ScopedSpan span(spans_, kOutputStage);
   outputs_.push(step_);
   return {};
 }
 
 void EngineCore::observe_step(Instant start) {
+  const ScopedSpan span(spans_, kObserveStage);
   shares_.clear();
   for (const ScheduledRequest& each : plan_.scheduled) {
     const Request* request = scheduler_.find(each.request_id);
@@ -142,6 +191,7 @@ void EngineCore::observe_step(Instant start) {
 // A step that failed leaves the cache in an unknown state: every request ends with the reason, and
 // later ones are refused with it.
 void EngineCore::fail(const Status& error) {
+  if (listener_) listener_->ended(error, clock_.now());
   std::deque<Command> commands;
   {
     const std::lock_guard lock(mutex_);
@@ -155,6 +205,7 @@ void EngineCore::fail(const Status& error) {
 }
 
 void EngineCore::publish_stats() {
+  const ScopedSpan span(spans_, kStatsStage);
   const SchedulerStats stats = scheduler_.stats();
   const std::lock_guard lock(mutex_);
   stats_ = stats;

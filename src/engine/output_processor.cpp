@@ -9,6 +9,8 @@ namespace {
 // Steps whose results the output thread may be behind before the engine thread has to allocate.
 constexpr std::size_t kReservedSteps = 64;
 
+constexpr Stage kHandOutStage = {StageKind::kBookkeeping, "hand out"};
+
 RequestMetrics metrics_of(const Request& request) {
   return {.arrival = request.arrival(),
           .first_scheduled = request.first_scheduled(),
@@ -34,8 +36,9 @@ OutputProcessor::State::State(const Tokenizer& tokenizer, std::span<const TokenI
       stop(params.stop, params.include_stop_str_in_output),
       min_tokens(params.min_tokens) {}
 
-OutputProcessor::OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort)
-    : tokenizer_(tokenizer), abort_(std::move(abort)) {
+OutputProcessor::OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort,
+                                 SpanRecorder* spans)
+    : tokenizer_(tokenizer), abort_(std::move(abort)), spans_(spans) {
   queue_.reserve(kReservedSteps);
   spare_.reserve(kReservedSteps);
   thread_ = std::thread([this] { run(); });
@@ -151,6 +154,8 @@ void OutputProcessor::run() {
 }
 
 void OutputProcessor::process(const StepResult& step) {
+  const ScopedSpan span(spans_, kHandOutStage);
+  if (span.get() != nullptr) span.get()->id = step.result.step_id;
   for (const PromptToken& token : step.result.prompt_tokens) add_prompt_token(token, step.result);
   find_states(step);
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
@@ -305,6 +310,7 @@ void OutputProcessor::finish(RequestId output_id, const Request* request, Reques
   if (request != nullptr) {
     output.num_cached_tokens = request->num_cached_tokens();
     output.metrics = metrics_of(*request);
+    output.timeline = std::make_shared<const RequestTimeline>(request->timeline());
   }
   hand_out(*state, output);
 }

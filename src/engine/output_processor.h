@@ -32,8 +32,9 @@ struct StepResult {
 class OutputProcessor {
  public:
   // `abort` is called from the output thread when a stop string has matched: the same command as a
-  // client's going away.
-  OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort);
+  // client's going away. The output thread records in `spans`, unless it is null.
+  OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort,
+                  SpanRecorder* spans = nullptr);
   ~OutputProcessor() { stop(); }
 
   // Hands out everything queued, then joins the thread.
@@ -111,6 +112,7 @@ class OutputProcessor {
 
   const Tokenizer& tokenizer_;
   std::function<void(RequestId)> abort_;
+  SpanRecorder* spans_;
   // Guards the queues, stopping_ and the map s (not what is in them: that is the output thread's).
   mutable std::mutex mutex_;
   std::condition_variable wake_;

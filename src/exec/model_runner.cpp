@@ -12,6 +12,9 @@
 namespace quire {
 namespace {
 
+constexpr Stage kPrepareStage = {StageKind::kBookkeeping, "prepare"};
+constexpr Stage kAppendStage = {StageKind::kBookkeeping, "append tokens"};
+
 InputBatchLimits batch_limits(const ModelRunnerConfig& config) {
   return {.block_size = config.block_size,
           .max_num_batched_tokens = config.max_num_batched_tokens,
@@ -102,14 +105,25 @@ ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& ta
                           static_cast<std::int32_t>(model.spec().num_kv_heads));
 }
 
-Status ModelRunner::execute(const SchedulerOutput& step, ModelRunnerOutput& result) {
+void ModelRunner::record_spans(SpanRecorder& spans) {
+  ops_.spans = &spans;
+  ops_.pool.set_timing(true);
+}
+
+Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& result) {
+  const ScopedSpan span(ops_.spans, kPrepareStage);
   QUIRE_RETURN_IF_ERROR(batch_.prepare(step));
   result.clear();
   result.step_id = step.step_id;
   for (const BlockCopy& copy : step.block_copies) kv_.copy_block(copy.source, copy.destination);
+  attention_plan_.build(batch_.attention_batch(), kv_.layout().num_kv_heads);
+  return {};
+}
+
+Status ModelRunner::execute(const SchedulerOutput& step, ModelRunnerOutput& result) {
+  QUIRE_RETURN_IF_ERROR(prepare(step, result));
   if (batch_.num_tokens() == 0) return {};
 
-  attention_plan_.build(batch_.attention_batch(), kv_.layout().num_kv_heads);
   ForwardContext ctx = {.ops = ops_,
                         .arena = arena_,
                         .tokens = {.num_tokens = batch_.num_tokens(),
@@ -131,6 +145,7 @@ Status ModelRunner::execute(const SchedulerOutput& step, ModelRunnerOutput& resu
   for (const InputBatch::SampleRow& row : sample_rows) row_indices_.push_back(row.row);
   model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_);
   QUIRE_RETURN_IF_ERROR(sampler_.sample(ops_, logits_, sample_rows, result));
+  const ScopedSpan span(ops_.spans, kAppendStage);
   for (const SampledToken& token : result.sampled) {
     batch_.append_token(token.request_id, token.token_id);
   }

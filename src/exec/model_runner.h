@@ -52,6 +52,10 @@ class ModelRunner final : public Executor {
 
   Status execute(const SchedulerOutput& step, ModelRunnerOutput& result) override;
 
+  // From the next step on its parts and ops are recorded in `spans`, by the thread that calls
+  // execute(). Borrows it for its life.
+  void record_spans(SpanRecorder& spans);
+
   // Logits of the last executed step's sampled rows: [sampled][vocab_size]. For tests and tools.
   const float* last_logits() const { return logits_; }
 
@@ -68,6 +72,7 @@ class ModelRunner final : public Executor {
                                 int num_threads);
 
  private:
+  Status prepare(const SchedulerOutput& step, ModelRunnerOutput& result);
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
   Status pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
 

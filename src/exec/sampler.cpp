@@ -8,9 +8,13 @@
 
 #include "base/random.h"
 #include "exec/logprobs.h"
+#include "kernels/op_span.h"
 
 namespace quire {
 namespace {
+
+constexpr Stage kSampleStage = {StageKind::kSampling, "choose tokens"};
+constexpr Stage kScoreStage = {StageKind::kSampling, "score prompt tokens"};
 
 Status not_finite(RequestId request_id) {
   return Status::bad_model(fmt::format("request {}: the model's logits are not finite", request_id),
@@ -38,6 +42,7 @@ std::uint64_t Sampler::bytes(std::int64_t vocab_size, std::int64_t max_rows, int
 
 Status Sampler::sample(OpContext& ctx, const float* logits,
                        std::span<const InputBatch::SampleRow> rows, ModelRunnerOutput& result) {
+  const OpSpan span(ctx, kSampleStage);
   const auto num_rows = static_cast<std::int64_t>(rows.size());
   argmax_and_log_sum_exp(ctx, logits, num_rows, vocab_size_, best_.data(), log_sum_exp_.data());
   const std::size_t first = result.sampled.size();
@@ -87,6 +92,7 @@ TokenId Sampler::choose(std::span<const float> logits, TokenId best,
 
 Status Sampler::score(OpContext& ctx, const float* logits,
                       std::span<const InputBatch::PromptRow> rows, ModelRunnerOutput& result) {
+  const OpSpan span(ctx, kScoreStage);
   const auto num_rows = static_cast<std::int64_t>(rows.size());
   argmax_and_log_sum_exp(ctx, logits, num_rows, vocab_size_, best_.data(), log_sum_exp_.data());
   const std::size_t first = result.prompt_tokens.size();

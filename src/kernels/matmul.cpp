@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/matmul_kernel.h"
+#include "kernels/op_span.h"
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
 #include "tensor/float_convert.h"
@@ -22,6 +23,19 @@ constexpr std::int64_t kSerialQuantizeValues = 16 * 1024;
 
 // A chunk of panels handed to a worker: small enough to balance, large enough to stream.
 constexpr std::int64_t kPanelsPerChunk = 8;
+
+constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
+
+// The weights are read once for all rows. What rounding and expanding add is not counted.
+SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows) {
+  SpanCost cost;
+  for (const MatmulPart& part : parts) {
+    cost.bytes += part.weight->size_bytes();
+    cost.operations +=
+        2 * static_cast<std::uint64_t>(rows * part.weight->inputs() * part.weight->outputs());
+  }
+  return cost;
+}
 
 // Input rows as a sum of two int8 roundings: the values, and what the first rounding left.
 struct RoundedRows {
@@ -93,7 +107,9 @@ std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inp
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-            ActivationMode mode, std::span<const MatmulPart> parts) {
+            ActivationMode mode, std::span<const MatmulPart> parts, const Stage& stage) {
+  const OpSpan span(ctx, stage);
+  if (span.get() != nullptr) span.get()->cost = cost_of(parts, rows);
   const std::int64_t inputs = parts[0].weight->inputs();
   const bool twice = mode == ActivationMode::kInt8;
   const bool int8 = mode != ActivationMode::kFloat32 &&
@@ -150,8 +166,9 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
   });
 }
 
-void embedding(OpContext& /*ctx*/, const PackedWeight& table, const TokenId* token_ids,
+void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,
                std::int64_t num_tokens, float* out) {
+  const OpSpan span(ctx, kEmbeddingStage);
   const std::int64_t inputs = table.inputs();
   for (std::int64_t t = 0; t < num_tokens; ++t) {
     table.decode_output(token_ids[t], out + t * inputs);

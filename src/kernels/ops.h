@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/ids.h"
+#include "base/span_recorder.h"
 #include "kernels/attention_plan.h"
 #include "kernels/packed_weight.h"
 #include "kernels/row_args.h"
@@ -24,6 +25,8 @@ struct OpContext {
   ThreadPool& pool;
   const OpTable& table;
   std::span<std::byte> workspace;  // 64-byte aligned
+  // Where each op records its time; null: nowhere. The pool's timing is on where this is set.
+  SpanRecorder* spans = nullptr;
 };
 
 // How weights of a quantized layout see the activations (dense layouts always see float32).
@@ -38,6 +41,9 @@ enum class ActivationMode : std::uint8_t {
   kInt8,
 };
 
+// The stage of a product that nobody named.
+inline constexpr Stage kMatmulStage = {StageKind::kKernel, "matmul"};
+
 // One product that shares its input with others: out[r][n] (+)= sum_k x[r][k] w[n][k] (+ bias[n]).
 struct MatmulPart {
   const PackedWeight* weight = nullptr;
@@ -47,9 +53,11 @@ struct MatmulPart {
   bool accumulate = false;      // add to what `out` holds (residual connections)
 };
 
-// x: [rows][x_stride], K = parts[i].weight->inputs() floats of each row are read.
+// x: [rows][x_stride], K = parts[i].weight->inputs() floats of each row are read. `stage`: what the
+// product is for, as its time is recorded.
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-            ActivationMode mode, std::span<const MatmulPart> parts);
+            ActivationMode mode, std::span<const MatmulPart> parts,
+            const Stage& stage = kMatmulStage);
 
 // out[i] = row token_ids[i] of the table, as floats: [num_tokens][table.inputs()].
 void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,

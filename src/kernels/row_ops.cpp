@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/op_span.h"
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
 
@@ -9,6 +10,14 @@ namespace {
 // Elements below which handing work to another thread costs more than it saves.
 constexpr std::int64_t kGrainElements = 8192;
 
+constexpr Stage kRmsNormStage = {StageKind::kKernel, "rms_norm"};
+constexpr Stage kRmsNormAndAddStage = {StageKind::kKernel, "rms_norm_and_add"};
+constexpr Stage kHeadRmsNormStage = {StageKind::kKernel, "head_rms_norm"};
+constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
+constexpr Stage kActivationStage = {StageKind::kKernel, "activation_and_mul"};
+constexpr Stage kRopeStage = {StageKind::kKernel, "rope_and_cache"};
+constexpr Stage kArgmaxStage = {StageKind::kSampling, "argmax_and_log_sum_exp"};
+
 std::int64_t rows_per_chunk(std::int64_t cols) {
   return std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(cols, 1));
 }
@@ -16,6 +25,7 @@ std::int64_t rows_per_chunk(std::int64_t cols) {
 // An activation's kernel on every row of [rows][2 * width].
 void activate_and_mul(OpContext& ctx, decltype(RowKernels::silu_and_mul) kernel,
                       const float* gate_up, std::int64_t rows, std::int64_t width, float* out) {
+  const OpSpan span(ctx, kActivationStage);
   ctx.pool.parallel_for(rows, rows_per_chunk(width),
                         [&](std::int64_t begin, std::int64_t end, int) {
                           for (std::int64_t row = begin; row < end; ++row) {
@@ -29,6 +39,7 @@ void activate_and_mul(OpContext& ctx, decltype(RowKernels::silu_and_mul) kernel,
 
 void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon, std::int64_t rows,
               std::int64_t cols, float* out) {
+  const OpSpan span(ctx, kRmsNormStage);
   ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t row = begin; row < end; ++row) {
       ctx.table.rows.rms_norm(x + row * cols, weight, epsilon, cols, out + row * cols);
@@ -38,6 +49,7 @@ void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon
 
 void rms_norm_and_add(OpContext& ctx, const float* x, const float* weight, float epsilon,
                       std::int64_t rows, std::int64_t cols, float* out) {
+  const OpSpan span(ctx, kRmsNormAndAddStage);
   ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t row = begin; row < end; ++row) {
       ctx.table.rows.rms_norm_and_add(x + row * cols, weight, epsilon, cols, out + row * cols);
@@ -47,6 +59,7 @@ void rms_norm_and_add(OpContext& ctx, const float* x, const float* weight, float
 
 void head_rms_norm(OpContext& ctx, float* x, std::int64_t stride, const float* weight,
                    float epsilon, std::int64_t rows, std::int32_t heads, std::int64_t head_dim) {
+  const OpSpan span(ctx, kHeadRmsNormStage);
   ctx.pool.parallel_for(rows, rows_per_chunk(heads * head_dim),
                         [&](std::int64_t begin, std::int64_t end, int) {
                           for (std::int64_t row = begin; row < end; ++row) {
@@ -59,6 +72,7 @@ void head_rms_norm(OpContext& ctx, float* x, std::int64_t stride, const float* w
 }
 
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) {
+  const OpSpan span(ctx, kScaleStage);
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
   });
@@ -75,6 +89,7 @@ void gelu_tanh_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, 
 }
 
 void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args) {
+  const OpSpan span(ctx, kRopeStage);
   const std::int64_t elements =
       std::int64_t{args.num_heads + 2 * args.layout.num_kv_heads} * args.layout.head_dim;
   ctx.pool.parallel_for(args.num_tokens, rows_per_chunk(elements),
@@ -85,6 +100,7 @@ void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args) {
 
 void argmax_and_log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows,
                             std::int64_t cols, std::int32_t* best, float* log_sum_exp) {
+  const OpSpan span(ctx, kArgmaxStage);
   ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t row = begin; row < end; ++row) {
       ctx.table.rows.argmax_and_log_sum_exp(logits + row * cols, cols, best + row,

@@ -6,6 +6,13 @@
 #include "tensor/float_convert.h"
 
 namespace quire {
+namespace {
+
+constexpr Stage kForwardStage = {StageKind::kWhole, "forward"};
+constexpr Stage kGatherStage = {StageKind::kKernel, "gather rows"};
+constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
+
+}  // namespace
 
 Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
              std::vector<float> final_norm, DecoderStack stack, std::uint64_t weight_bytes)
@@ -25,6 +32,7 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
 }
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {
+  const ScopedSpan span(ctx.ops.spans, kForwardStage);
   embedding(ctx.ops, embedding_, ctx.tokens.token_ids, ctx.tokens.num_tokens, hidden);
   if (spec_.embedding_scale != 1.0) {
     scale_in_place(ctx.ops, embedding_scale(ctx.activation_mode),
@@ -41,9 +49,12 @@ float Model::embedding_scale(ActivationMode mode) const {
 
 void Model::final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                          std::int64_t num_rows, float* states) const {
-  for (std::int64_t i = 0; i < num_rows; ++i) {
-    std::copy_n(hidden + rows[i] * spec_.hidden_size, spec_.hidden_size,
-                states + i * spec_.hidden_size);
+  {
+    const ScopedSpan span(ctx.ops.spans, kGatherStage);
+    for (std::int64_t i = 0; i < num_rows; ++i) {
+      std::copy_n(hidden + rows[i] * spec_.hidden_size, spec_.hidden_size,
+                  states + i * spec_.hidden_size);
+    }
   }
   rms_norm(ctx.ops, states, final_norm_.data(), static_cast<float>(spec_.rms_norm_eps), num_rows,
            spec_.hidden_size, states);
@@ -55,8 +66,8 @@ void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t*
   const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
                            .out = logits,
                            .out_stride = spec_.vocab_size};
-  matmul(ctx.ops, normed, spec_.hidden_size, num_rows, ctx.last_product_mode(),
-         std::span(&part, 1));
+  matmul(ctx.ops, normed, spec_.hidden_size, num_rows, ctx.last_product_mode(), std::span(&part, 1),
+         kLogitsStage);
 }
 
 }  // namespace quire

@@ -6,6 +6,12 @@
 #include "nn/residual.h"
 
 namespace quire {
+namespace {
+
+constexpr Stage kQkvStage = {StageKind::kKernel, "qkv projection"};
+constexpr Stage kOutputStage = {StageKind::kKernel, "attention output projection"};
+
+}  // namespace
 
 AttentionBlock::AttentionBlock(AttentionShape shape, float epsilon, AttentionWeights weights)
     : shape_(shape), epsilon_(epsilon), weights_(std::move(weights)) {}
@@ -29,7 +35,7 @@ void AttentionBlock::project_qkv(ForwardContext& ctx, const float* normed, float
     column += weights_.qkv[i].outputs();
   }
   matmul(ctx.ops, normed, static_cast<std::int64_t>(weights_.norm.size()), rows,
-         ctx.activation_mode, std::span(parts.data(), weights_.qkv.size()));
+         ctx.activation_mode, std::span(parts.data(), weights_.qkv.size()), kQkvStage);
   if (!weights_.q_norm.empty()) {
     head_rms_norm(ctx.ops, qkv, width, weights_.q_norm.data(), epsilon_, rows, shape_.num_heads,
                   shape_.head_dim);
@@ -77,7 +83,8 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int
                    .bias = &weights_.output_bias,
                    .norm = &weights_.output_norm,
                    .epsilon = epsilon_,
-                   .mode = ctx.activation_mode},
+                   .mode = ctx.activation_mode,
+                   .stage = &kOutputStage},
                   normed, hidden);
 }
 

@@ -6,6 +6,12 @@
 #include "nn/residual.h"
 
 namespace quire {
+namespace {
+
+constexpr Stage kGateUpStage = {StageKind::kKernel, "gate and up projection"};
+constexpr Stage kDownStage = {StageKind::kKernel, "down projection"};
+
+}  // namespace
 
 MlpBlock::MlpBlock(Activation activation, float epsilon, MlpWeights weights)
     : activation_(activation), epsilon_(epsilon), weights_(std::move(weights)) {}
@@ -37,7 +43,7 @@ void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
     column += weights_.gate_up[i].outputs();
   }
   matmul(ctx.ops, normed, hidden_size, rows, ctx.activation_mode,
-         std::span(parts.data(), weights_.gate_up.size()));
+         std::span(parts.data(), weights_.gate_up.size()), kGateUpStage);
   if (activation_ == Activation::kSilu) {
     silu_and_mul(ctx.ops, gate_up, rows, width, gated);
   } else {
@@ -48,7 +54,8 @@ void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
                    .bias = &weights_.down_bias,
                    .norm = &weights_.output_norm,
                    .epsilon = epsilon_,
-                   .mode = ctx.last_product_mode()},
+                   .mode = ctx.last_product_mode(),
+                   .stage = &kDownStage},
                   normed, hidden);
 }
 

@@ -14,7 +14,8 @@ void add_to_residual(ForwardContext& ctx, const float* x, const ResidualProjecti
                            .out_stride = hidden_size,
                            .bias = vector_or_null(*projection.bias),
                            .accumulate = !normed};
-  matmul(ctx.ops, x, projection.weight->inputs(), rows, projection.mode, std::span(&part, 1));
+  matmul(ctx.ops, x, projection.weight->inputs(), rows, projection.mode, std::span(&part, 1),
+         *projection.stage);
   if (normed) {
     rms_norm_and_add(ctx.ops, scratch, projection.norm->data(), projection.epsilon, rows,
                      hidden_size, hidden);

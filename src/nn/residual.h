@@ -15,6 +15,7 @@ struct ResidualProjection {
   const std::vector<float>* norm = nullptr;  // [hidden_size], or empty; of what is added
   float epsilon = 0.0F;
   ActivationMode mode = ActivationMode::kFloat32;
+  const Stage* stage = &kMatmulStage;  // of the product
 };
 
 // hidden += norm(W x + bias). x: [num_tokens][weight inputs]; hidden and `scratch`:

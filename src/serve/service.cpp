@@ -25,6 +25,7 @@ std::string_view finish_name(const RequestOutput& output) {
 // The account of one request while it runs. Output thread only.
 struct Service::Account {
   std::string external_id;
+  std::shared_ptr<RequestDirectory::Entry> entry;
   bool embed = false;
   std::int64_t output_tokens = 0;
   std::vector<Instant> last_token;  // of each output
@@ -48,18 +49,27 @@ Result<RequestId> Service::submit(std::string external_id, GenerateRequest reque
     return Status::unavailable("the server is shutting down", "send the request to another one");
   }
   auto account = std::make_shared<Account>();
+  const Instant now = engine_->now();
   account->external_id = external_id;
+  account->entry = directory_.begin(external_id, request, now, now);
   request.external_id = std::move(external_id);
   account->embed = request.embed;
   account->last_token.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
   ++num_in_flight_;
   auto observed = [this, account, forward = std::move(sink)](const RequestOutput& output) {
     take_account(*account, output);
+    // Before its client has the last piece, and may ask.
+    if (output.finished) directory_.finished(account->entry, output, engine_->now());
     forward(output);
     if (output.request_finished) --num_in_flight_;
   };
   auto id = engine_->submit(std::move(request), std::move(observed));
-  if (!id.ok()) --num_in_flight_;
+  if (id.ok()) {
+    directory_.submitted(account->entry, *id);
+  } else {
+    directory_.refused(account->entry);
+    --num_in_flight_;
+  }
   return id;
 }
 
@@ -68,7 +78,12 @@ void Service::take_account(Account& account, const RequestOutput& output) {
   account.output_tokens += std::ssize(output.token_ids);
   Instant& last = account.last_token.at(static_cast<std::size_t>(output.index));
   if (!output.token_ids.empty()) {
-    if (last != Instant::zero()) metrics_.record_inter_token(now - last);
+    if (last != Instant::zero()) {
+      metrics_.record_inter_token(now - last);
+      latencies_.add(LatencyKind::kInterToken, now - last, now);
+    } else {
+      latencies_.add(LatencyKind::kFirstToken, now - output.metrics.arrival, now);
+    }
     last = now;
   }
   if (output.finished) metrics_.record_output(finish_name(output), output.num_output_tokens);

@@ -15,7 +15,9 @@
 #include "base/status.h"
 #include "engine/api.h"
 #include "serve/drain_rate.h"
+#include "serve/live/latency_window.h"
 #include "serve/metrics.h"
+#include "serve/why/request_directory.h"
 
 namespace quire {
 
@@ -40,6 +42,9 @@ class Service {
   std::int64_t max_logprobs() const { return config_.max_logprobs; }
   const ServiceConfig& config() const { return config_; }
   const Metrics& metrics() const { return metrics_; }
+  // The requests of late and their stories.
+  const RequestDirectory& directory() const { return directory_; }
+  LatencyWindow& latencies() { return latencies_; }
 
   const std::string& model_name() const { return config_.served_model_names.front(); }
   // Whether requests may name this model. An empty name stands for the one that there is.
@@ -67,7 +72,9 @@ class Service {
 
   ServiceConfig config_;
   Metrics metrics_;
+  RequestDirectory directory_;
   DrainRate drain_rate_;
+  LatencyWindow latencies_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::int64_t> num_in_flight_ = 0;
   std::mutex heartbeat_mutex_;

@@ -43,6 +43,12 @@ void futex_wake_all(Word& word) {
           nullptr, 0);
 }
 
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 // True once `done()` is; false when `budget` has passed.
 template <typename Done>
 bool spin_until(Done done, std::chrono::microseconds budget) {
@@ -67,11 +73,14 @@ struct ThreadPool::State {
   alignas(64) Word epoch{0};
   Erased fn = nullptr;  // of the current region; nullptr asks the workers to end
   void* arg = nullptr;
+  bool timing = false;          // of the current region
   alignas(64) Word pending{0};  // workers that have not finished the current region
+  std::atomic<std::int64_t> helped_ns{0};
   alignas(64) std::atomic<int> sleeping_workers{0};
   std::atomic<bool> caller_sleeps{false};
   std::chrono::microseconds worker_spin{0};
   std::chrono::microseconds caller_spin{0};
+  std::int64_t waited_ns = 0;  // the caller's
   std::vector<std::thread> threads;
 
   void publish(Erased new_fn, void* new_arg) {
@@ -101,6 +110,13 @@ struct ThreadPool::State {
     sleeping_workers.fetch_sub(1, std::memory_order_relaxed);
   }
 
+  void run_region(int worker) {
+    if (!timing) return fn(arg, worker);
+    const std::int64_t start = now_ns();
+    fn(arg, worker);
+    helped_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
+  }
+
   void work(int worker) {
     sigset_t all;  // signals are for the threads that the program starts itself
     sigfillset(&all);
@@ -108,7 +124,7 @@ struct ThreadPool::State {
     for (std::uint32_t seen = 0;; ++seen) {
       wait_for_region(seen);
       if (fn == nullptr) return;
-      fn(arg, worker);
+      run_region(worker);
       if (pending.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
           caller_sleeps.load(std::memory_order_seq_cst)) {
         futex_wake_all(pending);
@@ -142,7 +158,17 @@ void ThreadPool::run_erased(Erased fn, void* arg) {
   }
   state_->publish(fn, arg);
   fn(arg, 0);
+  if (!state_->timing) return state_->join();
+  const std::int64_t start = now_ns();
   state_->join();
+  state_->waited_ns += now_ns() - start;
+}
+
+void ThreadPool::set_timing(bool on) { state_->timing = on; }
+
+ThreadPool::RegionTimes ThreadPool::region_times() const {
+  return {.helped_ns = state_->helped_ns.load(std::memory_order_relaxed),
+          .waited_ns = state_->waited_ns};
 }
 
 void prefault(std::span<std::byte> memory, ThreadPool& pool) {

@@ -26,6 +26,15 @@ class ThreadPool {
   // Regions begun so far: a sign of life. Any thread.
   std::uint64_t num_regions() const { return num_regions_.load(std::memory_order_relaxed); }
 
+  // What regions took of the threads' time since timing was switched on.
+  struct RegionTimes {
+    std::int64_t helped_ns = 0;  // of all workers but the caller, inside regions
+    std::int64_t waited_ns = 0;  // of the caller, for workers that had not finished
+  };
+  // On the caller's thread, outside of regions. Off at first, and then nothing is measured.
+  void set_timing(bool on);
+  RegionTimes region_times() const;
+
   // Calls fn(worker) once for each worker in [0, num_threads) and returns when all have returned.
   template <typename F>
   void run(F&& fn) {

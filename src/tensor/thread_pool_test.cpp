@@ -92,6 +92,27 @@ TEST(ThreadPool, NoWakeUpIsLostAroundTheSpinLimit) {
   EXPECT_EQ(calls.load(), 4000);
 }
 
+TEST(ThreadPool, TimesWhoWorksAndWhoWaits) {
+  constexpr auto kLong = std::chrono::milliseconds(20);
+  ThreadPool pool(2);
+  const auto sleep_on = [&pool, kLong](int sleeper) {
+    pool.run([sleeper, kLong](int worker) {
+      if (worker == sleeper) std::this_thread::sleep_for(kLong);
+    });
+    return pool.region_times();
+  };
+  EXPECT_EQ(sleep_on(1).helped_ns, 0);  // off
+  pool.set_timing(true);
+  const auto first = sleep_on(1);
+  EXPECT_GE(first.helped_ns, 20'000'000);
+  EXPECT_GE(first.waited_ns, 10'000'000);  // the worker may have begun before the caller did
+  EXPECT_LE(first.waited_ns, first.helped_ns + 1'000'000'000);
+  pool.set_timing(false);
+  const auto second = sleep_on(1);
+  EXPECT_EQ(second.helped_ns, first.helped_ns);
+  EXPECT_EQ(second.waited_ns, first.waited_ns);
+}
+
 TEST(ThreadPool, ManyMoreThreadsThanCpusFinish) {
   ThreadPool pool(32);
   std::atomic<int> calls{0};

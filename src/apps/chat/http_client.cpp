@@ -130,7 +130,8 @@ HttpClient::~HttpClient() = default;
 
 const std::string& HttpClient::base_url() const { return impl_->base_url; }
 
-Result<HttpClient> HttpClient::create(std::string base_url, const std::string& api_key) {
+Result<HttpClient> HttpClient::create(std::string base_url, const std::string& api_key,
+                                      std::string_view root) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7F; };
   if (base_url.empty() || std::ranges::any_of(base_url, is_control)) {
     return Status::invalid_argument(fmt::format("\"{}\" is no address", printable(base_url)),
@@ -146,7 +147,9 @@ Result<HttpClient> HttpClient::create(std::string base_url, const std::string& a
                                     "give one like http://localhost:8000");
   }
   while (base_url.ends_with('/')) base_url.pop_back();
-  if (!base_url.ends_with("/v1")) base_url += "/v1";
+  constexpr std::string_view kApi = "/v1";
+  if (base_url.ends_with(kApi)) base_url.resize(base_url.size() - kApi.size());
+  base_url += root;
   auto impl = std::make_unique<Impl>();
   if (impl->easy == nullptr || impl->multi == nullptr) {
     return Status::internal("libcurl does not start");
@@ -168,7 +171,7 @@ Status HttpClient::request(const std::string& path, const std::optional<std::str
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, reason.data());
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_USERAGENT, "quire-chat");
+  curl_easy_setopt(easy, CURLOPT_USERAGENT, "quire");
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);

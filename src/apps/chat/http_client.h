@@ -17,9 +17,11 @@ class HttpClient {
   // Called with each piece of an answer's body; an error ends the request and is its result.
   using OnBody = std::function<Status(std::string_view piece)>;
 
-  // `base_url` is http://host:8000 or https://host/path/v1; where it does not end in /v1, that is
-  // appended. `api_key` may be empty. kInvalidArgument for what is no such address or key.
-  static Result<HttpClient> create(std::string base_url, const std::string& api_key);
+  // `base_url` is http://host:8000 or https://host/path/v1; whether or not it ends in /v1, requests
+  // go below `root` there. `api_key` may be empty. kInvalidArgument for what is no such address or
+  // key.
+  static Result<HttpClient> create(std::string base_url, const std::string& api_key,
+                                   std::string_view root = "/v1");
 
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;

@@ -34,6 +34,9 @@ constexpr auto kUse = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kMaxReadAhead = 64 * 1024;
 constexpr std::size_t kReadBytes = 4 * 1024;
 constexpr std::chrono::seconds kLinger{2};
+
+// Answers of these kinds end with their header and announce no length.
+bool has_content(int status) { return status != 204 && status != 304; }
 constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
 
 // What a coroutine sleeps on. A call between two waits is not lost.
@@ -276,9 +279,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         .http_1_0 = false,
         .keep_alive = intact && parser.keep_alive() && !shared_.draining,
         .chunked = false,
-        .content_length = response.status == 204
-                              ? std::nullopt
-                              : std::optional<std::uint64_t>(response.body.size())};
+        .content_length = has_content(response.status)
+                              ? std::optional<std::uint64_t>(response.body.size())
+                              : std::nullopt};
     std::string text = response_head(response, framing, extra_headers_);
     const bool head_only =
         parser.state() != RequestParser::State::kError && parser.request().method == "HEAD";
@@ -365,7 +368,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
                                    .keep_alive = keep_alive_,
                                    .chunked = chunked,
                                    .content_length = std::nullopt};
-        if (!unsent.streaming && unsent.head->status != 204) {
+        if (!unsent.streaming && has_content(unsent.head->status)) {
           framing.content_length = unsent.body.size();
         }
         out = response_head(*unsent.head, framing, extra_headers_);

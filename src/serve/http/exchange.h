@@ -12,6 +12,7 @@
 // on_disconnect() is told, once, so that it can abort what it has begun.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -34,6 +35,9 @@ class Exchange {
   virtual void start_stream(HttpResponse head) = 0;
   virtual void write(std::string_view piece) = 0;
   virtual void finish() = 0;
+  // Bytes written that the connection has not begun to send: more than a moment's worth means that
+  // the client is slow. Any thread.
+  virtual std::size_t unsent_bytes() const = 0;
 
   // `gone` is called once if the client goes away, or is dropped, before the answer's end; at once
   // where that has happened already. On the I/O thread: it must not block. Set at most once.

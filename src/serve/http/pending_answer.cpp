@@ -67,6 +67,11 @@ void PendingAnswer::finish() {
   notify(lock);
 }
 
+std::size_t PendingAnswer::unsent_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return body_.size();
+}
+
 // What a handler holds on to ends with its answer: it may hold this object.
 void PendingAnswer::notify(std::unique_lock<std::mutex>& lock) {
   const bool first = !std::exchange(notified_, true);

@@ -42,6 +42,7 @@ class PendingAnswer final : public Exchange, public std::enable_shared_from_this
   void start_stream(HttpResponse head) override;
   void write(std::string_view piece) override;
   void finish() override;
+  std::size_t unsent_bytes() const override;
   void on_disconnect(std::function<void()> gone) override;
 
   // The connection's side; I/O thread.
@@ -68,7 +69,7 @@ class PendingAnswer final : public Exchange, public std::enable_shared_from_this
   std::shared_ptr<Outbox> outbox_;
   std::uint64_t max_unsent_bytes_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<HttpResponse> head_;
   bool answered_ = false;
   bool streaming_ = false;

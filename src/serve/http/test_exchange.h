@@ -1,6 +1,7 @@
 // An Exchange without a network, for tests: collects what a handler answers.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -11,7 +12,7 @@
 
 namespace quire {
 
-class TestExchange final : public Exchange {
+class TestExchange : public Exchange {
  public:
   explicit TestExchange(HttpRequest request) : request_(std::move(request)) {}
   static std::shared_ptr<TestExchange> post(std::string path, std::string body) {
@@ -43,6 +44,7 @@ class TestExchange final : public Exchange {
     const std::lock_guard lock(mutex_);
     finish_locked();
   }
+  std::size_t unsent_bytes() const override { return unsent_bytes_; }
   void on_disconnect(std::function<void()> gone) override {
     const std::lock_guard lock(mutex_);
     if (!finished_) gone_ = std::move(gone);
@@ -58,6 +60,12 @@ class TestExchange final : public Exchange {
     const std::lock_guard lock(mutex_);
     return streaming_;
   }
+  // What has been written so far.
+  std::string body() {
+    const std::lock_guard lock(mutex_);
+    return response_.body;
+  }
+  void set_unsent_bytes(std::size_t bytes) { unsent_bytes_ = bytes; }
   // The client goes away.
   void disconnect() {
     std::function<void()> gone;
@@ -81,6 +89,7 @@ class TestExchange final : public Exchange {
   HttpResponse response_;
   bool streaming_ = false;
   bool finished_ = false;
+  std::atomic<std::size_t> unsent_bytes_ = 0;
   std::function<void()> gone_;
 };
 

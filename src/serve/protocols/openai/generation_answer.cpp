@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "serve/protocols/openai/token_report.h"
+#include "serve/why/request_story.h"
 
 namespace quire {
 namespace {
@@ -109,6 +110,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     if (output.finished) {
       piece.finish_reason = job_.drop_output ? "length" : finish_reason_name(*output.finish_reason);
       piece.stop_reason = job_.drop_output ? nullptr : stop_reason(output);
+      if (job_.options.return_why) piece.why = short_story(output);
     }
     if (job_.drop_output) return piece;
     piece.text = output.text;
@@ -124,6 +126,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     target.finished = piece.finished;
     target.finish_reason = std::move(piece.finish_reason);
     target.stop_reason = std::move(piece.stop_reason);
+    target.why = std::move(piece.why);
   }
 
   // A piece without text waits for its character to be complete, unless something else is to be
@@ -139,6 +142,10 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
       text_ += R"("choices":[)";
       const auto index = static_cast<std::int64_t>(prompt * num_per_prompt() + index_of(output));
       format_->append_chunk_choice(text_, job_.prompts[prompt], index, piece);
+      if (!piece.why.is_null()) {
+        text_.pop_back();  // the choice's brace
+        text_ += fmt::format(R"(,"why":{}}})", json::serialize(piece.why));
+      }
       text_ += ']';
       append_chunk_usage();
       text_ += "}\n\n";
@@ -176,6 +183,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
       const std::size_t prompt = i / num_per_prompt();
       choices.push_back(format_->choice(job_.prompts[prompt], static_cast<std::int64_t>(i),
                                         outputs_[i], prompt_logprobs_[prompt]));
+      if (!outputs_[i].why.is_null()) choices.back().as_object()["why"] = outputs_[i].why;
     }
     json::object body = {
         {"id", id_},           {"object", format_->object()},   {"created", created_},

@@ -30,6 +30,7 @@ struct AnsweredOutput {
   bool finished = false;
   std::string finish_reason;     // when finished
   json::value stop_reason;       // the stop string or token id, else null
+  json::value why;               // when finished, where it is asked for: see short_story()
   std::int64_t text_offset = 0;  // characters of the text before this piece
   bool first = true;             // the output's first piece
 };

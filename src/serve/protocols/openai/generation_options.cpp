@@ -79,6 +79,7 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
   QUIRE_RETURN_IF_ERROR(take(fields.find_bool("return_token_ids"), options.return_token_ids));
   QUIRE_RETURN_IF_ERROR(
       take(fields.find_bool("return_sampling_params"), options.return_sampling_params));
+  QUIRE_RETURN_IF_ERROR(take(fields.find_bool("return_why"), options.return_why));
   if (options.stream && options.return_prompt_logprobs) {
     return Status::unimplemented("prompt_logprobs: not available with \"stream\": true");
   }

@@ -23,6 +23,7 @@ struct GenerationOptions {
   bool continuous_usage = false;        // and the usage so far in every chunk
   bool return_token_ids = false;        // vLLM's: token ids beside the text
   bool return_sampling_params = false;  // the values in effect, and where each comes from
+  bool return_why = false;              // where the time of each output went, in short
   bool return_prompt_logprobs = false;
   std::int32_t priority = 0;
   std::optional<std::int64_t> truncate_prompt_tokens;  // keep the last so many; -1: what fits
@@ -30,8 +31,8 @@ struct GenerationOptions {
 };
 
 // The names that read_generation_options takes, sampling fields included.
-inline constexpr std::array<std::string_view, 34> kGenerationFields = {
-    "model", "stream", "stream_options", "return_token_ids", "return_sampling_params", "priority",
+inline constexpr std::array<std::string_view, 35> kGenerationFields = {
+    "model", "stream", "stream_options", "return_token_ids", "return_sampling_params", "return_why", "priority",
     "truncate_prompt_tokens", "request_id",
     // Sampling.
     "n", "presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p",

@@ -28,6 +28,7 @@ class CollectedExchange final : public Exchange {
   void start_stream(HttpResponse head) override;
   void write(std::string_view piece) override;
   void finish() override;
+  std::size_t unsent_bytes() const override { return 0; }  // taken at once
   void on_disconnect(std::function<void()> gone) override;
 
  private:

@@ -1,0 +1,116 @@
+// `quire top`: a server's engine at work, in a terminal.
+#include <string>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "apps/chat/sse_parser.h"
+#include "apps/commands.h"
+#include "apps/interrupt.h"
+#include "apps/terminal.h"
+#include "apps/top/frame.h"
+#include "apps/top/live_feed.h"
+#include "apps/top/screen.h"
+
+namespace quire {
+namespace {
+
+struct TopFlags {
+  std::string base_url = "http://localhost:8000";
+  std::string api_key;
+  double hz = 4;
+  bool once = false;
+  bool json = false;
+  ColorMode color = ColorMode::kAuto;
+};
+
+// The first event of the stream that tells how fast things go, which takes two looks.
+Result<std::string> one_event(HttpClient client, double hz) {
+  std::string data;
+  SseParser parser([&data](const SseEvent& event) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const LiveEvent live, parse_live_event(event.data));
+    if (!live.has_rates) return {};
+    data = event.data;
+    return {StatusCode::kCancelled, "seen"};
+  });
+  const Status status =
+      client.request(live_path(hz), std::nullopt,
+                     [&parser](std::string_view piece) { return parser.feed(piece); }, {});
+  if (!data.empty()) return data;
+  if (!status.ok()) return live_error(status, client.base_url());
+  return Status::unavailable("the server has closed the connection");
+}
+
+Status print_once(const TopFlags& flags, HttpClient client) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string data, one_event(std::move(client), flags.hz));
+  if (flags.json) {
+    QUIRE_ASSIGN_OR_RETURN(const json::value event, parse_json(data, "the server's event"));
+    fmt::print("{}\n", json::serialize(event.at("state")));
+    return {};
+  }
+  QUIRE_ASSIGN_OR_RETURN(const LiveEvent event, parse_live_event(data));
+  const FrameStyle style = {
+      .width = terminal_width(), .height = 0, .color = use_color(flags.color)};
+  for (const std::string& line : frame_of(event, style)) fmt::print("{}\n", line);
+  return {};
+}
+
+Status watch(const TopFlags& flags, HttpClient client) {
+  // A server that cannot be watched at all is an error and no picture.
+  QUIRE_ASSIGN_OR_RETURN(HttpClient first, HttpClient::create(flags.base_url, flags.api_key, ""));
+  QUIRE_ASSIGN_OR_RETURN(const std::string data, one_event(std::move(first), flags.hz));
+  QUIRE_ASSIGN_OR_RETURN(LiveEvent event, parse_live_event(data));
+
+  QUIRE_ASSIGN_OR_RETURN(const auto screen, Screen::open());
+  InterruptWatcher interrupt;  // before the feed's thread
+  interrupt.watch([&screen] { screen->wake(); });
+  LiveFeed feed(std::move(client), flags.hz, [&screen] { screen->wake(); });
+  Status connection;
+  while (!interrupt.interrupted()) {
+    const FrameStyle style = {.width = terminal_width(),
+                              .height = terminal_height() - 1,
+                              .color = use_color(flags.color)};
+    std::vector<std::string> lines = frame_of(event, style);
+    lines.push_back(connection.ok() ? "q: quit" : connection.message() + "; trying again");
+    lines.back().resize(std::min(lines.back().size(), static_cast<std::size_t>(style.width)));
+    QUIRE_RETURN_IF_ERROR(screen->show(lines));
+    constexpr int kRedrawMs = 1000;  // also where nothing comes: the window's size may have changed
+    if (screen->wait(kRedrawMs) == Screen::Wake::kQuit) return {};
+    LiveFeed::News news = feed.take();
+    connection = std::move(news.connection);
+    if (!news.event) continue;
+    auto next = parse_live_event(*news.event);
+    if (!next.ok()) {
+      connection = next.status();
+      continue;
+    }
+    if (next->last_step.empty() && next->num_running > 0) next->last_step = event.last_step;
+    event = *std::move(next);
+  }
+  return {};
+}
+
+Status run_top(const TopFlags& flags) {
+  QUIRE_ASSIGN_OR_RETURN(HttpClient client, HttpClient::create(flags.base_url, flags.api_key, ""));
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDIN_FILENO) != 0;
+  if (flags.once || flags.json || !terminal) return print_once(flags, std::move(client));
+  return watch(flags, std::move(client));
+}
+
+}  // namespace
+
+Command add_top(CLI::App& app) {
+  auto flags = std::make_shared<TopFlags>();
+  app.add_option("--base-url", flags->base_url, "The server's address")->capture_default_str();
+  app.add_option("--api-key", flags->api_key, "The server's key")->envname("QUIRE_API_KEY");
+  app.add_option("--hz", flags->hz, "Looks a second")
+      ->check(CLI::Range(1.0, 10.0))
+      ->capture_default_str();
+  app.add_flag("--once", flags->once, "Print one picture and end; so without a terminal");
+  app.add_flag("--json", flags->json, "Print one state as JSON and end");
+  add_color_option(app, flags->color);
+  return [flags] { return run_top(*flags); };
+}
+
+}  // namespace quire

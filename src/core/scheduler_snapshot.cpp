@@ -1,0 +1,274 @@
+#include "core/scheduler_snapshot.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+
+namespace quire {
+namespace {
+
+// Far beyond what is real, and small enough that memory suffices and no sum overflows.
+constexpr std::int64_t kMaxPoolTokens = std::int64_t{1} << 28;
+constexpr std::int64_t kMaxTableEntries = std::int64_t{1} << 27;
+constexpr std::int32_t kMaxModelLen = 1 << 24;
+constexpr std::int32_t kMaxSeqs = 1 << 16;
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 56;
+
+Status check_size(const SchedulerConfig& config) {
+  const std::int64_t table_blocks = ceil_div(config.max_model_len, config.block_size);
+  if (std::int64_t{config.num_blocks} * config.block_size > kMaxPoolTokens ||
+      config.max_model_len > kMaxModelLen || config.max_num_seqs > kMaxSeqs ||
+      table_blocks * config.max_num_seqs > kMaxTableEntries) {
+    return Status::resource_exhausted(fmt::format(
+        "a scheduler of {} sequences of {} tokens with {} blocks of {} is larger than any real one",
+        config.max_num_seqs, config.max_model_len, config.num_blocks, config.block_size));
+  }
+  if (!plausible(config.max_batch_delay)) {
+    return Status::invalid_argument("max_batch_delay is out of range");
+  }
+  return {};
+}
+
+Status check_counters(const SchedulerStats& counters) {
+  const std::array counts = {counters.num_steps,
+                             counters.num_added,
+                             counters.num_finished,
+                             counters.num_aborted,
+                             counters.num_preemptions,
+                             counters.num_forks,
+                             counters.prompt_tokens_added,
+                             counters.prompt_tokens_computed,
+                             counters.prompt_tokens_cached,
+                             counters.prompt_tokens_dropped,
+                             counters.output_tokens_sampled,
+                             counters.output_tokens_computed,
+                             counters.tokens_recomputed,
+                             counters.tokens_discarded,
+                             counters.prefix_cache_queries,
+                             counters.prefix_cache_hits};
+  const auto bad = [](std::int64_t count) { return count < 0 || count > kMaxCount; };
+  if (std::ranges::any_of(counts, bad) || std::ranges::any_of(counters.num_rejected, bad)) {
+    return Status::invalid_argument("a counter of the scheduler is out of range");
+  }
+  return {};
+}
+
+Status check_instant(const RequestSnapshot& request, std::optional<Instant> instant) {
+  if (!instant || plausible(*instant)) return {};
+  return Status::invalid_argument(
+      fmt::format("request {}: a time is out of range", request.request_id));
+}
+
+}  // namespace
+
+KvCacheManager::Snapshot KvCacheManager::snapshot() const {
+  Snapshot snapshot;
+  snapshot.free_block_ids = pool_.free_block_ids();
+  snapshot.index = index_.snapshot();
+  snapshot.tables.reserve(tables_.size());
+  for (const auto& [request_id, table] : tables_) {
+    snapshot.tables.push_back({request_id, table.blocks.block_ids(), table.nodes});
+  }
+  std::ranges::sort(snapshot.tables, {}, &Snapshot::Table::request_id);
+  return snapshot;
+}
+
+Status KvCacheManager::restore(const Snapshot& snapshot) {
+  if (!enable_prefix_caching_ && !snapshot.index.nodes.empty()) {
+    return Status::invalid_argument("there are cached prefixes, and prefix caching is off");
+  }
+  QUIRE_RETURN_IF_ERROR(index_.restore(snapshot.index));
+  std::vector<std::int32_t> references(static_cast<std::size_t>(pool_.num_blocks()), 0);
+  for (const Snapshot::Table& table : snapshot.tables) {
+    QUIRE_RETURN_IF_ERROR(restore_table(table));
+    for (const BlockId id : table.block_ids) ++references[static_cast<std::size_t>(id)];
+  }
+  QUIRE_ASSIGN_OR_RETURN(pool_, BlockPool::restore(references, snapshot.free_block_ids));
+  for (const PrefixIndex::Snapshot::Node& each : snapshot.index.nodes) {
+    num_cached_ += pool_.reference_count(each.block_id) == 0 ? 1 : 0;
+  }
+  return {};
+}
+
+Status KvCacheManager::restore_table(const Snapshot::Table& table) {
+  const auto broken = [&](std::string_view why) {
+    return Status::invalid_argument(
+        fmt::format("the block table of request {}: {}", table.request_id, why));
+  };
+  if (find(table.request_id) != nullptr) return broken("there are two");
+  if (table.nodes.size() > table.block_ids.size()) return broken("more nodes than blocks");
+  if (!enable_prefix_caching_ && !table.nodes.empty())
+    return broken("nodes without a prefix cache");
+  for (std::size_t i = 0; i < table.block_ids.size(); ++i) {
+    const BlockId id = table.block_ids[i];
+    if (id < 0 || id >= pool_.num_blocks()) return broken("a block that does not exist");
+    if (!enable_prefix_caching_) continue;
+    if (i >= table.nodes.size() && index_.contains(id)) return broken("an early cached block");
+  }
+  Table& restored = new_table(table.request_id);
+  for (const BlockId id : table.block_ids) restored.blocks.append(id);
+  restored.nodes.assign(table.nodes.begin(), table.nodes.end());
+  num_held_ += std::ssize(table.block_ids);
+  return {};
+}
+
+RequestSnapshot Request::snapshot() const {
+  return {.request_id = id_,
+          .external_id = external_id_,
+          .sample_index = sample_index_,
+          .arrival_index = arrival_index_,
+          .state = state_,
+          .sampling_params = sampling_params_,
+          .token_ids = token_ids_,
+          .num_prompt_tokens = num_prompt_tokens_,
+          .pooling = pooling_,
+          .num_computed_tokens = num_computed_tokens_,
+          .max_computed_so_far = max_computed_so_far_,
+          .priority = priority_,
+          .num_cached_tokens = num_cached_tokens_,
+          .num_preemptions = num_preemptions_,
+          .num_recomputed_tokens = num_recomputed_tokens_,
+          .arrival = arrival_,
+          .first_scheduled = first_scheduled_,
+          .first_token = first_token_,
+          .timeline = timeline_.snapshot()};
+}
+
+Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
+                                                  std::span<const TokenId> eos_token_ids,
+                                                  std::int32_t max_model_len) {
+  const auto broken = [&](std::string_view why) {
+    return Status::invalid_argument(fmt::format("request {}: {}", snapshot.request_id, why));
+  };
+  if (snapshot.sampling_params == nullptr) return broken("it has no parameters");
+  const Status valid = snapshot.sampling_params->validate(std::numeric_limits<TokenId>::max(),
+                                                          std::numeric_limits<std::int64_t>::max());
+  if (!valid.ok()) return broken(valid.message());
+  const auto num_tokens = std::ssize(snapshot.token_ids);
+  const std::int64_t num_prompt = snapshot.num_prompt_tokens;
+  if (num_prompt < 1 || num_prompt > num_tokens ||
+      num_prompt >= max_model_len + (snapshot.pooling ? 1 : 0)) {
+    return broken("its prompt has a length that cannot be");
+  }
+  if (snapshot.sample_index < 0 || snapshot.sample_index >= snapshot.sampling_params->n ||
+      snapshot.state == RequestState::kFinished) {
+    return broken("its index or state cannot be");
+  }
+  const bool running = snapshot.state == RequestState::kRunning;
+  if (snapshot.num_computed_tokens < 0 || snapshot.num_computed_tokens >= num_tokens ||
+      (snapshot.num_computed_tokens > 0 && !running) ||
+      snapshot.max_computed_so_far < snapshot.num_computed_tokens ||
+      snapshot.max_computed_so_far > num_tokens || snapshot.num_cached_tokens < 0 ||
+      snapshot.num_cached_tokens >= num_prompt || snapshot.num_preemptions < 0 ||
+      snapshot.num_preemptions > 1 << 30 || snapshot.num_recomputed_tokens < 0 ||
+      snapshot.num_recomputed_tokens > kMaxCount) {
+    return broken("its counts of tokens cannot be");
+  }
+  for (const auto& instant :
+       {std::optional(snapshot.arrival), snapshot.first_scheduled, snapshot.first_token}) {
+    QUIRE_RETURN_IF_ERROR(check_instant(snapshot, instant));
+  }
+  auto timeline = RequestTimeline::restore(snapshot.timeline);
+  if (!timeline.ok()) return broken(timeline.status().message());
+  const auto prompt_end = snapshot.token_ids.begin() + snapshot.num_prompt_tokens;
+  const AddRequest added = {
+      .request_id = snapshot.request_id - static_cast<RequestId>(snapshot.sample_index),
+      .prompt_token_ids = {snapshot.token_ids.begin(), prompt_end},
+      .sampling_params = std::move(snapshot.sampling_params),
+      .priority = snapshot.priority,
+      .pooling = snapshot.pooling,
+      .external_id = std::move(snapshot.external_id)};
+  auto request = std::make_unique<Request>(added, snapshot.sample_index, eos_token_ids,
+                                           max_model_len, snapshot.arrival_index, snapshot.arrival);
+  if (num_tokens - num_prompt > 0 && num_tokens - num_prompt >= request->max_output_tokens_) {
+    return broken("it has more output than it may have");
+  }
+  request->token_ids_.insert(request->token_ids_.end(), prompt_end, snapshot.token_ids.end());
+  request->state_ = snapshot.state;
+  request->num_computed_tokens_ = snapshot.num_computed_tokens;
+  request->max_computed_so_far_ = snapshot.max_computed_so_far;
+  request->num_cached_tokens_ = snapshot.num_cached_tokens;
+  request->num_preemptions_ = snapshot.num_preemptions;
+  request->num_recomputed_tokens_ = snapshot.num_recomputed_tokens;
+  request->first_scheduled_ = snapshot.first_scheduled;
+  request->first_token_ = snapshot.first_token;
+  request->timeline_ = std::move(*timeline);
+  return request;
+}
+
+Result<SchedulerSnapshot> Scheduler::snapshot() const {
+  if (step_in_flight_ != 0) {
+    return Status::internal(
+        fmt::format("a snapshot was asked for while step {} is in flight", step_in_flight_));
+  }
+  SchedulerSnapshot snapshot;
+  snapshot.config = config_;
+  snapshot.kv = kv_.snapshot();
+  for (const Request* request : running_) snapshot.running.push_back(request->snapshot());
+  for (const Request* request : waiting_) snapshot.waiting.push_back(request->snapshot());
+  snapshot.num_vacancies = batch_.num_vacancies();
+  snapshot.retained = retained_;
+  snapshot.removed_request_ids = removed_request_ids_;
+  snapshot.num_arrivals = num_arrivals_;
+  snapshot.counters = counters_;
+  return snapshot;
+}
+
+Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot) {
+  QUIRE_RETURN_IF_ERROR(snapshot.config.validate());
+  QUIRE_RETURN_IF_ERROR(check_size(snapshot.config));
+  QUIRE_RETURN_IF_ERROR(check_counters(snapshot.counters));
+  auto scheduler = std::make_unique<Scheduler>(std::move(snapshot.config));
+  QUIRE_RETURN_IF_ERROR(scheduler->kv_.restore(snapshot.kv));
+  scheduler->num_arrivals_ = snapshot.num_arrivals;
+  scheduler->counters_ = snapshot.counters;
+  QUIRE_RETURN_IF_ERROR(
+      scheduler->restore_requests(snapshot.running, RequestState::kRunning, scheduler->running_));
+  QUIRE_RETURN_IF_ERROR(
+      scheduler->restore_requests(snapshot.waiting, RequestState::kWaiting, scheduler->waiting_));
+  if (snapshot.num_vacancies < 0 || snapshot.num_vacancies > scheduler->config_.max_num_seqs) {
+    return Status::invalid_argument("a batch has more vacancies than it can have");
+  }
+  scheduler->batch_.restore(snapshot.num_vacancies);
+  for (const RetainedRow& row : snapshot.retained) {
+    if (row.num_tokens < 2 || row.num_tokens > scheduler->config_.max_model_len) {
+      return Status::invalid_argument(
+          fmt::format("the row of request {} has {} tokens", row.request_id, row.num_tokens));
+    }
+  }
+  scheduler->retained_ = std::move(snapshot.retained);
+  scheduler->removed_request_ids_.assign(snapshot.removed_request_ids.begin(),
+                                         snapshot.removed_request_ids.end());
+  if (const Status status = scheduler->check_invariants(); !status.ok()) {
+    return Status::invalid_argument("the snapshot is of no scheduler: " + status.message());
+  }
+  return scheduler;
+}
+
+// Into an empty queue, in their order. A preempted request waits, too.
+Status Scheduler::restore_requests(std::vector<RequestSnapshot>& requests, RequestState state,
+                                   std::vector<Request*>& queue) {
+  queue.reserve(std::max(requests.size(), static_cast<std::size_t>(config_.max_num_seqs)));
+  for (RequestSnapshot& each : requests) {
+    if (each.arrival_index >= num_arrivals_ ||
+        (each.state == RequestState::kRunning) != (state == RequestState::kRunning)) {
+      return Status::invalid_argument(
+          fmt::format("request {} cannot be in its queue", each.request_id));
+    }
+    QUIRE_ASSIGN_OR_RETURN(auto request, Request::restore(std::move(each), config_.eos_token_ids,
+                                                          config_.max_model_len));
+    queue.push_back(request.get());
+    const RequestId id = request->id();
+    if (!requests_.emplace(id, std::move(request)).second) {
+      return Status::invalid_argument(fmt::format("request {} is there twice", id));
+    }
+  }
+  return {};
+}
+
+}  // namespace quire

@@ -1,0 +1,309 @@
+#include "engine/event_log/records.h"
+
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "engine/event_log/bytes.h"
+
+namespace quire {
+namespace {
+
+enum class Kind : std::uint8_t { kAdd = 1, kAbort, kPlan, kResult, kEnd };
+
+// Calls visit(field, default) for each field, always in this order.
+template <typename Visit, typename Params>
+void visit_params(Visit& visit, Params& params) {
+  static const SamplingParams defaults;
+  const SamplingParams& d = defaults;
+  visit(params.n, d.n);
+  visit(params.temperature, d.temperature);
+  visit(params.top_k, d.top_k);
+  visit(params.top_p, d.top_p);
+  visit(params.min_p, d.min_p);
+  visit(params.repetition_penalty, d.repetition_penalty);
+  visit(params.presence_penalty, d.presence_penalty);
+  visit(params.frequency_penalty, d.frequency_penalty);
+  visit(params.seed, d.seed);
+  visit(params.max_tokens, d.max_tokens);
+  visit(params.min_tokens, d.min_tokens);
+  visit(params.ignore_eos, d.ignore_eos);
+  visit(params.stop, d.stop);
+  visit(params.include_stop_str_in_output, d.include_stop_str_in_output);
+  visit(params.stop_token_ids, d.stop_token_ids);
+  visit(params.logit_bias, d.logit_bias);
+  visit(params.bad_words, d.bad_words);
+  visit(params.bad_words_token_ids, d.bad_words_token_ids);
+  visit(params.allowed_token_ids, d.allowed_token_ids);
+  visit(params.logprobs, d.logprobs);
+  visit(params.prompt_logprobs, d.prompt_logprobs);
+  visit(params.skip_special_tokens, d.skip_special_tokens);
+}
+
+template <typename Archive, typename Field>
+void field(Archive& archive, Field& value) {
+  using Value = std::remove_const_t<Field>;
+  if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+    archive.list(value, [](auto& a, auto& text) { a(text); });
+  } else if constexpr (std::is_same_v<Value, std::vector<LogitBias>>) {
+    archive.list(value, [](auto& a, auto& bias) {
+      a(bias.token_id);
+      a(bias.bias);
+    });
+  } else if constexpr (std::is_same_v<Value, std::vector<std::vector<TokenId>>>) {
+    archive.list(value, [](auto& a, auto& ids) { a(ids); });
+  } else {
+    archive(value);
+  }
+}
+
+template <typename Field>
+bool is_default(const Field& value, const Field& fallback) {
+  if constexpr (requires { value.empty(); }) {
+    return value.empty();  // every list is empty by default
+  } else {
+    return value == fallback;
+  }
+}
+
+// Which fields differ from their defaults, a bit each.
+struct FindSet {
+  std::uint64_t bit = 1;
+  std::uint64_t set = 0;
+  template <typename Field>
+  void operator()(const Field& value, const Field& fallback) {
+    if (!is_default(value, fallback)) set |= bit;
+    bit <<= 1;
+  }
+};
+// Writes or reads those fields.
+template <typename Archive>
+struct EachSet {
+  Archive& archive;
+  std::uint64_t set;
+  template <typename Field>
+  void operator()(Field& value, const std::remove_const_t<Field>& /*fallback*/) {
+    if ((set & 1) != 0) field(archive, value);
+    set >>= 1;
+  }
+};
+
+ByteWriter start_record(Kind kind, Duration since_previous, std::vector<std::uint8_t>& out) {
+  out.push_back(static_cast<std::uint8_t>(kind));
+  ByteWriter writer(out);
+  writer(since_previous);
+  return writer;
+}
+
+template <typename Archive, typename Plan>
+void visit_changes(Archive& archive, Plan& plan) {
+  archive(plan.removed_request_ids);
+  archive.list(plan.replaced_blocks, [](auto& a, auto& each) {
+    a(each.request_id);
+    a(each.index);
+    a(each.block_id);
+  });
+  archive.list(plan.block_copies, [](auto& a, auto& each) {
+    a(each.source);
+    a(each.destination);
+  });
+}
+
+// What follows a scheduled request's number of computed tokens: how many it computes and three
+// flags.
+constexpr std::uint64_t kSamples = 1;
+constexpr std::uint64_t kPools = 2;
+constexpr std::uint64_t kNewBlocks = 4;
+constexpr unsigned kFlagBits = 3;
+
+std::optional<EventRecord> decode_add(ByteReader& reader, Instant time) {
+  AddRecord record;
+  record.time = time;
+  reader.enumeration(record.outcome, StatusCode::kInternal);
+  reader(record.request.request_id);
+  reader(record.request.external_id);
+  reader(record.request.priority);
+  reader(record.request.pooling);
+  reader(record.request.prompt_token_ids);
+  SamplingParams params = decode_params(reader);
+  if (record.request.pooling && (params.n != 1 || params.prompt_logprobs)) reader.fail();
+  record.request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
+  return record;
+}
+
+std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
+  PlanRecord record;
+  record.time = time;
+  SchedulerOutput& plan = record.plan;
+  reader(plan.step_id);
+  visit_changes(reader, plan);
+  reader.list(plan.new_requests, [&](ByteReader& r, NewRequestData& each) {
+    r(each.request_id);
+    r(record.num_tokens.emplace_back());
+    r(each.num_prompt_tokens);
+    r(each.sample_index);
+    r(each.first_block);
+    r(each.num_blocks);
+  });
+  RequestId id = 0;
+  reader.list(plan.scheduled, [&](ByteReader& r, ScheduledRequest& each) {
+    id += static_cast<RequestId>(r.difference());
+    each.request_id = id;
+    r(each.num_computed_tokens);
+    const std::uint64_t number = r.varint();
+    const std::uint64_t num_scheduled = number >> kFlagBits;
+    if (num_scheduled == 0 || num_scheduled > std::numeric_limits<std::int32_t>::max()) r.fail();
+    each.num_scheduled_tokens = static_cast<std::int32_t>(num_scheduled & 0x7FFF'FFFF);
+    each.samples = (number & kSamples) != 0;
+    each.pools = (number & kPools) != 0;
+    if ((number & kNewBlocks) != 0) {
+      r(each.first_new_block);
+      r(each.num_new_blocks);
+    }
+    plan.total_num_scheduled_tokens += each.num_scheduled_tokens;
+  });
+  reader(plan.new_block_ids);
+  return record;
+}
+
+// `num_tokens(i)` is how many tokens new request i has.
+template <typename NumTokens>
+void write_plan(const SchedulerOutput& plan, Duration since_previous, NumTokens num_tokens,
+                std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kPlan, since_previous, out);
+  writer(plan.step_id);
+  visit_changes(writer, plan);
+  std::size_t index = 0;
+  writer.list(plan.new_requests, [&](ByteWriter& w, const NewRequestData& each) {
+    w(each.request_id);
+    w(num_tokens(index++));
+    w(each.num_prompt_tokens);
+    w(each.sample_index);
+    w(each.first_block);
+    w(each.num_blocks);
+  });
+  RequestId previous_id = 0;
+  writer.list(plan.scheduled, [&](ByteWriter& w, const ScheduledRequest& each) {
+    w.difference(static_cast<std::int64_t>(each.request_id - previous_id));
+    previous_id = each.request_id;
+    w(each.num_computed_tokens);
+    w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
+             (each.samples ? kSamples : 0) | (each.pools ? kPools : 0) |
+             (each.num_new_blocks > 0 ? kNewBlocks : 0));
+    if (each.num_new_blocks > 0) {
+      w(each.first_new_block);
+      w(each.num_new_blocks);
+    }
+  });
+  writer(plan.new_block_ids);
+}
+
+}  // namespace
+
+void encode_params(const SamplingParams& params, ByteWriter& writer) {
+  FindSet find;
+  visit_params(find, params);
+  writer.varint(find.set);
+  EachSet<ByteWriter> each{writer, find.set};
+  visit_params(each, params);
+}
+
+SamplingParams decode_params(ByteReader& reader) {
+  SamplingParams params;
+  EachSet<ByteReader> each{reader, reader.varint()};
+  visit_params(each, params);
+  const Status status = params.validate(std::numeric_limits<TokenId>::max(),
+                                        std::numeric_limits<std::int64_t>::max());
+  if (each.set != 0 || !status.ok()) reader.fail();
+  return params;
+}
+
+void encode_added(const AddRequest& request, StatusCode outcome, Duration since_previous,
+                  std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kAdd, since_previous, out);
+  writer.enumeration(outcome, StatusCode::kInternal);
+  writer(request.request_id);
+  writer(std::string_view(request.external_id));
+  writer(request.priority);
+  writer(request.pooling);
+  writer(request.prompt_token_ids);
+  encode_params(*request.sampling_params, writer);
+}
+
+void encode_aborted(RequestId request_id, bool found, Duration since_previous,
+                    std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kAbort, since_previous, out);
+  writer(request_id);
+  writer(found);
+}
+
+void encode_plan(const SchedulerOutput& plan, Duration since_previous,
+                 std::vector<std::uint8_t>& out) {
+  write_plan(
+      plan, since_previous,
+      [&](std::size_t i) {
+        return static_cast<std::int32_t>(plan.new_requests[i].token_ids.size());
+      },
+      out);
+}
+
+void encode_plan(const PlanRecord& record, Duration since_previous,
+                 std::vector<std::uint8_t>& out) {
+  write_plan(
+      record.plan, since_previous, [&](std::size_t i) { return record.num_tokens[i]; }, out);
+}
+
+void encode_result(const ModelRunnerOutput& result, Duration since_previous,
+                   std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kResult, since_previous, out);
+  writer.list(result.sampled, [](ByteWriter& w, const SampledToken& each) { w(each.token_id); });
+}
+
+void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kEnd, since_previous, out);
+  writer(std::string_view(reason.message()));
+}
+
+std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
+  constexpr Instant kMaxTime{std::int64_t{1} << 60};
+  Kind kind{};
+  reader.enumeration(kind, Kind::kEnd);
+  Duration since_previous{};
+  reader(since_previous);
+  if (since_previous < -kMaxTime || since_previous > kMaxTime) reader.fail();
+  if (!reader.ok()) return std::nullopt;
+  time += since_previous;
+  if (time < Instant::zero() || time > kMaxTime) reader.fail();
+  std::optional<EventRecord> record;
+  switch (kind) {
+    case Kind::kAdd:
+      record = decode_add(reader, time);
+      break;
+    case Kind::kAbort: {
+      AbortRecord abort{.time = time};
+      reader(abort.request_id);
+      reader(abort.found);
+      record = abort;
+      break;
+    }
+    case Kind::kPlan:
+      record = decode_plan(reader, time);
+      break;
+    case Kind::kResult: {
+      ResultRecord result{.time = time, .sampled = {}};
+      reader(result.sampled);
+      record = std::move(result);
+      break;
+    }
+    case Kind::kEnd: {
+      EndRecord end{.time = time, .reason = {}};
+      reader(end.reason);
+      record = std::move(end);
+      break;
+    }
+  }
+  return reader.ok() ? std::move(record) : std::nullopt;
+}
+
+}  // namespace quire

@@ -1,0 +1,71 @@
+// What an event log holds: the calls of a scheduler, in their order. docs/event_log.md describes
+// the bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/scheduler.h"
+#include "core/step.h"
+
+namespace quire {
+
+struct AddRecord {
+  Instant time{};
+  AddRequest request;
+  StatusCode outcome = StatusCode::kOk;  // else it was refused
+};
+struct AbortRecord {
+  Instant time{};
+  RequestId request_id = 0;
+  bool found = false;
+};
+// Also of an empty plan, for it may change why a request waits. The tokens of its new requests are
+// those of the requests; the plan itself has only how many there are.
+struct PlanRecord {
+  Instant time{};
+  SchedulerOutput plan;
+  std::vector<std::int32_t> num_tokens;  // of each new request
+};
+// The result of the plan before it, as far as a scheduler looks at it.
+struct ResultRecord {
+  Instant time{};
+  std::vector<TokenId> sampled;  // in the order of the plan
+};
+struct EndRecord {
+  Instant time{};
+  std::string reason;
+};
+
+using EventRecord = std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord>;
+
+// Appends one record to `out`. `previous` is the time of the record before it.
+void encode_added(const AddRequest& request, StatusCode outcome, Duration since_previous,
+                  std::vector<std::uint8_t>& out);
+void encode_aborted(RequestId request_id, bool found, Duration since_previous,
+                    std::vector<std::uint8_t>& out);
+void encode_plan(const SchedulerOutput& plan, Duration since_previous,
+                 std::vector<std::uint8_t>& out);
+// The same of a plan that was read.
+void encode_plan(const PlanRecord& record, Duration since_previous, std::vector<std::uint8_t>& out);
+void encode_result(const ModelRunnerOutput& result, Duration since_previous,
+                   std::vector<std::uint8_t>& out);
+void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out);
+
+class ByteReader;
+// The next record; nullopt where the bytes are none, or hold what no scheduler may be given.
+// `time` is that of the record before it, and becomes its own.
+std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time);
+
+// One description of the parameters of a request for both directions; see bytes.h.
+class ByteWriter;
+void encode_params(const SamplingParams& params, ByteWriter& writer);
+// The reader fails where they are not valid.
+SamplingParams decode_params(ByteReader& reader);
+
+}  // namespace quire

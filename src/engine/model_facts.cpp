@@ -1,0 +1,47 @@
+#include "engine/model_facts.h"
+
+#include <map>
+
+#include "engine/model_bundle.h"
+
+namespace quire {
+namespace {
+
+std::int64_t elements_of(const TensorInfo& tensor) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : tensor.shape) elements *= size;
+  return elements;
+}
+
+std::vector<EncodingTotal> encoding_totals(const WeightSource& weights) {
+  std::map<std::string, EncodingTotal> totals;
+  for (const TensorInfo& tensor : weights.tensors()) {
+    const std::string name(encoding_traits(tensor.encoding).name);
+    EncodingTotal& total = totals[name];
+    total.encoding = name;
+    ++total.tensors;
+    total.elements += elements_of(tensor);
+    total.bytes += tensor.data.size();
+  }
+  std::vector<EncodingTotal> list;
+  for (const auto& [name, total] : totals) list.push_back(total);
+  return list;
+}
+
+}  // namespace
+
+ModelFacts model_facts(const ModelBundle& bundle) {
+  const DecoderSpec& spec = bundle.spec;
+  return {.num_layers = spec.num_layers,
+          .intermediate_size = spec.intermediate_size,
+          .num_heads = spec.num_heads,
+          .num_kv_heads = spec.num_kv_heads,
+          .head_dim = spec.head_dim,
+          .max_position_embeddings = spec.max_position_embeddings,
+          .rope_theta = spec.ropes.front().theta,
+          .tie_word_embeddings = spec.tie_word_embeddings,
+          .chat_template = bundle.text.chat_template.has_value(),
+          .encodings = encoding_totals(*bundle.weights)};
+}
+
+}  // namespace quire

@@ -1,0 +1,36 @@
+// What kind of model it is, for people: sizes of the decoder and how its weights are encoded in the
+// checkpoint. Read from headers, before anything is loaded.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quire {
+
+struct ModelBundle;
+
+// All tensors of one encoding.
+struct EncodingTotal {
+  std::string encoding;  // "Q4_1", "BF16"
+  std::int64_t tensors = 0;
+  std::int64_t elements = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct ModelFacts {
+  std::int64_t num_layers = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t max_position_embeddings = 0;
+  double rope_theta = 0;  // of the first kind of layers
+  bool tie_word_embeddings = false;
+  bool chat_template = false;
+  std::vector<EncodingTotal> encodings;  // by name
+};
+
+ModelFacts model_facts(const ModelBundle& bundle);
+
+}  // namespace quire

@@ -1,0 +1,66 @@
+#include "serve/live/block_map.h"
+
+#include <algorithm>
+
+namespace quire {
+namespace {
+
+BlockUse most_common(std::span<BlockUse> uses) {
+  std::ranges::sort(uses);
+  BlockUse best = uses.front();
+  std::size_t most = 0;
+  for (std::size_t begin = 0; begin < uses.size();) {
+    std::size_t end = begin;
+    while (end < uses.size() && uses[end] == uses[begin]) ++end;
+    if (end - begin >= most) {
+      most = end - begin;
+      best = uses[begin];
+    }
+    begin = end;
+  }
+  return best;
+}
+
+}  // namespace
+
+void read_block_uses(const Scheduler& scheduler, std::vector<BlockUse>& uses) {
+  const KvCacheManager& kv = scheduler.kv_cache();
+  const BlockPool& pool = kv.pool();
+  uses.resize(static_cast<std::size_t>(pool.num_blocks()));
+  for (BlockId id = 0; id < pool.num_blocks(); ++id) {
+    BlockUse& use = uses[static_cast<std::size_t>(id)];
+    if (pool.reference_count(id) > 0) {
+      use = kBlockRetained;  // unless a request is found below
+    } else {
+      use = kv.findable(id) ? kBlockCached : kBlockFree;
+    }
+  }
+  for (const Request* request : scheduler.running()) {
+    const BlockTable* table = kv.find(request->id());
+    if (table == nullptr) continue;
+    for (const BlockId id : table->block_ids()) {
+      BlockUse& use = uses[static_cast<std::size_t>(id)];
+      if (use == kBlockRetained) use = block_held(request->id(), pool.shared(id));
+    }
+  }
+}
+
+BlockCells gather_blocks(std::span<const BlockUse> uses, std::int64_t max_cells) {
+  BlockCells result;
+  const std::int64_t num_blocks = std::ssize(uses);
+  result.blocks_per_cell = std::max<std::int64_t>(1, (num_blocks + max_cells - 1) / max_cells);
+  if (result.blocks_per_cell == 1) {
+    result.cells.assign(uses.begin(), uses.end());
+    return result;
+  }
+  const auto size = static_cast<std::size_t>(result.blocks_per_cell);
+  std::vector<BlockUse> cell;
+  for (std::size_t begin = 0; begin < uses.size(); begin += size) {
+    const auto blocks = uses.subspan(begin, std::min(size, uses.size() - begin));
+    cell.assign(blocks.begin(), blocks.end());
+    result.cells.push_back(most_common(cell));
+  }
+  return result;
+}
+
+}  // namespace quire

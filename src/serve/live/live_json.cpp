@@ -1,0 +1,124 @@
+#include "serve/live/live_json.h"
+
+#include <cmath>
+
+namespace quire {
+namespace {
+
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+double seconds(Duration duration) { return rounded(to_seconds(duration)); }
+double milliseconds(Duration duration) { return rounded(to_seconds(duration) * 1e3); }
+
+json::object sequence_json(const SequenceLook& each) {
+  json::object sequence = {{"request", each.id},
+                           {"id", each.external_id},
+                           {"index", each.index},
+                           {"prompt_tokens", each.num_prompt_tokens},
+                           {"cached_tokens", each.num_cached_tokens},
+                           {"computed_tokens", each.num_computed_tokens},
+                           {"known_tokens", each.num_tokens},
+                           {"max_tokens", each.max_num_tokens},
+                           {"blocks", each.num_blocks},
+                           {"age_s", seconds(each.age)}};
+  if (each.priority != 0) sequence["priority"] = each.priority;
+  if (each.num_preemptions != 0) sequence["preemptions"] = each.num_preemptions;
+  if (each.wait) {
+    sequence["wait"] = wait_cause_name(*each.wait);
+    sequence["waited_s"] = seconds(each.waited);
+  }
+  return sequence;
+}
+
+json::array sequences_json(const std::vector<SequenceLook>& sequences) {
+  json::array list;
+  list.reserve(sequences.size());
+  for (const SequenceLook& each : sequences) list.push_back(sequence_json(each));
+  return list;
+}
+
+// Runs: [cells, use, cells, use, ...].
+json::array runs_json(const std::vector<BlockUse>& cells) {
+  json::array runs;
+  for (std::size_t begin = 0; begin < cells.size();) {
+    std::size_t end = begin;
+    while (end < cells.size() && cells[end] == cells[begin]) ++end;
+    runs.push_back(static_cast<std::int64_t>(end - begin));
+    runs.push_back(cells[begin]);
+    begin = end;
+  }
+  return runs;
+}
+
+json::object blocks_json(const SchedulerStats& stats, const BlockCells& cells) {
+  return {{"total", stats.blocks_total},    {"free", stats.blocks_free - stats.blocks_cached},
+          {"cached", stats.blocks_cached},  {"used", stats.blocks_used},
+          {"shared", stats.blocks_shared},  {"per_cell", cells.blocks_per_cell},
+          {"cells", runs_json(cells.cells)}};
+}
+
+json::object latency_json(const LatencySummary& latency) {
+  if (latency.count == 0) return {{"count", 0}};
+  return {{"count", latency.count},
+          {"p50_ms", milliseconds(latency.p50)},
+          {"p90_ms", milliseconds(latency.p90)},
+          {"p99_ms", milliseconds(latency.p99)},
+          {"max_ms", milliseconds(latency.max)}};
+}
+
+json::object engine_json(const EngineInfo& info, const SchedulerConfig& config,
+                         std::string_view model_name) {
+  return {{"model", model_name},
+          {"max_num_seqs", config.max_num_seqs},
+          {"max_num_batched_tokens", config.max_num_batched_tokens},
+          {"max_model_len", info.max_model_len},
+          {"block_size", info.block_size}};
+}
+
+}  // namespace
+
+std::optional<LiveRates> rates_between(const StatsAt& earlier, const StatsAt& later) {
+  const double time = to_seconds(later.time - earlier.time);
+  if (time <= 0) return std::nullopt;
+  const auto rate = [&](std::int64_t SchedulerStats::*counter) {
+    return rounded(static_cast<double>(later.stats.*counter - earlier.stats.*counter) / time);
+  };
+  return LiveRates{
+      .prompt_tokens = rate(&SchedulerStats::prompt_tokens_computed),
+      .cached_tokens = rate(&SchedulerStats::prompt_tokens_cached),
+      .output_tokens = rate(&SchedulerStats::output_tokens_sampled),
+      .requests = rate(&SchedulerStats::num_finished) + rate(&SchedulerStats::num_aborted),
+      .steps = rate(&SchedulerStats::num_steps)};
+}
+
+json::object state_json(const LiveState& state, const EngineInfo& info,
+                        std::string_view model_name) {
+  const SchedulerStats& stats = state.look.stats;
+  json::object result = {{"time_s", seconds(state.look.time)},
+                         {"engine", engine_json(info, state.look.config, model_name)},
+                         {"num_running", stats.num_running},
+                         {"num_waiting", stats.num_waiting},
+                         {"running", sequences_json(state.look.running)},
+                         {"waiting", sequences_json(state.look.waiting)},
+                         {"blocks", blocks_json(stats, *state.blocks)},
+                         {"totals",
+                          {{"steps", stats.num_steps},
+                           {"requests_ended", stats.num_finished + stats.num_aborted},
+                           {"preemptions", stats.num_preemptions},
+                           {"prompt_tokens", stats.prompt_tokens_computed},
+                           {"cached_tokens", stats.prompt_tokens_cached},
+                           {"output_tokens", stats.output_tokens_sampled}}}};
+  if (state.rates) {
+    result["per_second"] = json::object{{"prompt_tokens", state.rates->prompt_tokens},
+                                        {"cached_tokens", state.rates->cached_tokens},
+                                        {"output_tokens", state.rates->output_tokens},
+                                        {"requests", state.rates->requests},
+                                        {"steps", state.rates->steps}};
+  }
+  if (state.latencies) {
+    result["latency"] = json::object{{"first_token", latency_json(state.latencies->first_token)},
+                                     {"inter_token", latency_json(state.latencies->inter_token)}};
+  }
+  return result;
+}
+
+}  // namespace quire

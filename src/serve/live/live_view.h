@@ -1,0 +1,84 @@
+// The engine as it works, for who watches it: the page's Engine tab, `quire top`, anybody with
+// curl.
+//
+// One thread, which sleeps while nobody watches, looks at the engine at most kMaxHz times a second
+// and sends what it saw to all viewers. A viewer that takes its events too slowly misses some,
+// never the steps between them (as far as they are kept), and never costs more memory than one
+// event.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "serve/http/router.h"
+#include "serve/live/live_json.h"
+#include "serve/live/step_log.h"
+#include "serve/service.h"
+
+namespace quire {
+
+class LiveView {
+ public:
+  static constexpr double kMinHz = 1;
+  static constexpr double kMaxHz = 10;
+  static constexpr double kDefaultHz = 4;
+  static constexpr std::size_t kMaxViewers = 64;
+  static constexpr std::int64_t kMaxCells = 4096;  // of the block map
+  static constexpr Duration kRateWindow = std::chrono::seconds(1);
+  // Reading the block map takes at most one part in so many of the engine's time: that of a large
+  // pool is read less often.
+  static constexpr int kBlocksShare = 250;
+
+  // `recorder` is told of the engine's steps by whoever created the engine.
+  LiveView(Service& service, std::shared_ptr<StepRecorder> recorder);
+  ~LiveView() { stop(); }
+
+  // GET /engine/live?hz=4: events {"state", "steps", "steps_missed"} until the client goes.
+  // GET /engine/state: one state.
+  // The routes must not be called after this object's end.
+  std::vector<Route> routes();
+
+  // Ends all streams and takes no more. Not from the routes' handlers.
+  void stop();
+
+ private:
+  struct Viewer;
+  struct Sighting;
+
+  void join(const std::shared_ptr<Exchange>& exchange);
+  void ask(std::shared_ptr<Exchange> exchange);
+  void run();
+  void watch(bool on);
+  std::optional<Instant> next_due() const;
+  bool tick(std::unique_lock<std::mutex>& lock);
+  std::optional<Sighting> sight();
+  LiveState take_in(Sighting sighting);
+
+  Service& service_;
+  std::shared_ptr<StepRecorder> recorder_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  const char* closed_ = nullptr;  // why no more is shown
+  std::vector<std::shared_ptr<Viewer>> viewers_;
+  std::vector<std::shared_ptr<Exchange>> asked_;  // wait for one state
+
+  // The thread's own.
+  bool watching_ = false;
+  std::optional<Instant> last_look_;
+  std::deque<StatsAt> history_;  // of the last kRateWindow
+  BlockCells blocks_;
+  std::optional<Instant> last_blocks_;
+  Duration blocks_cost_{};
+  StepLog steps_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace quire

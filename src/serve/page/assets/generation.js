@@ -1,0 +1,101 @@
+// One request to the server and what has come of it: plain data, which can be saved and shown again.
+//
+// An answer: {request: {path, body}, status, error, id, choices: [{text, tokens, finish}], shown,
+// promptTokens, ttft, seconds, usage}. `status` is running, done, stopped (by the user), interrupted
+// (the page went away) or failed. Times are in seconds, as this browser saw them.
+import {fromBytes} from './token_strip.js';
+
+// `mode`: chat or completion. `messages` or `prompt` says what to go on from, `values` are the
+// sampling parameters that were set.
+export function makeRequest(mode, model, {messages, prompt}, values) {
+  const {logprobs, ...others} = values;
+  // The server gives a prompt's log probabilities only with the whole answer.
+  const stream = others.prompt_logprobs === undefined;
+  const streaming = stream ? {stream: true, stream_options: {include_usage: true}} : {return_token_ids: true};
+  if (mode === 'chat') {
+    const asked = logprobs === undefined ? {} : {logprobs: true, top_logprobs: logprobs};
+    return {path: 'v1/chat/completions', body: {model, messages, ...others, ...asked, ...streaming}};
+  }
+  const asked = logprobs === undefined ? {} : {logprobs};
+  return {path: 'v1/completions', body: {model, prompt, ...others, ...asked, ...streaming}};
+}
+
+export function newAnswer(request) {
+  return {
+    request, status: 'running', error: null, id: null, choices: [{text: '', tokens: [], finish: null}], shown: 0,
+    promptTokens: null, ttft: null, seconds: null, usage: null,
+  };
+}
+
+const asTop = (text) => ([token, logprob]) => ({text: token, logprob, same: token === text});
+
+// Tokens with their log probabilities, of either protocol.
+function readTokens(logprobs) {
+  if (!logprobs) return [];
+  if (logprobs.content) {
+    return logprobs.content.map(({logprob, bytes, top_logprobs: top}) => ({
+      ...fromBytes(bytes), logprob,
+      top: top.map((each) => ({...fromBytes(each.bytes), logprob: each.logprob})),
+    }));
+  }
+  return logprobs.tokens.map((text, i) => ({
+    text, logprob: logprobs.token_logprobs[i],
+    top: Object.entries(logprobs.top_logprobs[i] ?? {}).map(asTop(text)).sort((a, b) => b.logprob - a.logprob),
+  }));
+}
+
+// The tokens of a prompt but its first, from the report's {"ID": {logprob, decoded_token}} for each,
+// the token itself among its alternatives.
+function readPromptTokens(report, ids) {
+  const read = ({logprob, decoded_token: text}) => ({text, logprob});
+  return report.slice(1).map((entry, i) => ({
+    ...read(entry[ids[i + 1]]),
+    top: Object.values(entry).map(read).sort((a, b) => b.logprob - a.logprob),
+  }));
+}
+
+function take(answer, event) {
+  answer.id ??= event.id ?? null;
+  if (event.usage) answer.usage = event.usage;
+  for (const piece of event.choices ?? []) {
+    const choice = answer.choices[piece.index] ??= {text: '', tokens: [], finish: null};
+    choice.text += piece.delta?.content ?? piece.message?.content ?? piece.text ?? '';
+    choice.tokens.push(...readTokens(piece.logprobs));
+    choice.finish = piece.finish_reason ?? choice.finish;
+    const report = piece.prompt_logprobs ?? event.prompt_logprobs;
+    if (report) answer.promptTokens = readPromptTokens(report, piece.prompt_token_ids ?? event.prompt_token_ids);
+  }
+}
+
+// Sends the answer's request and fills the answer; `onChange` is called after every piece. Ends when
+// the answer is complete, has failed or was stopped; throws nothing.
+export async function run(api, answer, {signal, onChange}) {
+  const start = performance.now();
+  const now = () => (performance.now() - start) / 1000;
+  const {path, body} = answer.request;
+  try {
+    if (body.stream) {
+      for await (const event of api.events(path, {method: 'POST', body, signal})) {
+        take(answer, event);
+        if (event.choices?.length > 0) answer.ttft ??= now();
+        answer.seconds = now();
+        onChange();
+      }
+    } else {
+      take(answer, await api.json(path, {method: 'POST', body, signal}));
+      answer.seconds = now();
+    }
+    // A stream that breaks off has no usage at its end.
+    answer.status = answer.usage ? 'done' : 'failed';
+    if (!answer.usage) answer.error = {status: 0, message: 'The connection broke off in mid-answer.', param: null, code: null};
+  } catch (error) {
+    if (error.name === 'AbortError' || signal.aborted) {
+      answer.status = 'stopped';
+    } else {
+      answer.status = 'failed';
+      const {status = 0, message, param = null, code = null} = error;
+      answer.error = {status, message, param, code};
+    }
+  }
+  onChange();
+}

@@ -1,0 +1,66 @@
+// The stream of what the engine does: connects, and connects again after the server has gone, until
+// it is stopped.
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 5000;
+
+// `on` is told: event(state, steps, missed) of each event; connection('live' | 'waiting', error) of
+// each change; restarted() before the first event of another run of the server.
+export class LiveStream {
+  constructor(api, hz, on) {
+    this.api = api;
+    this.hz = hz;
+    this.on = on;
+    this.abort = null;
+    this.lastTime = -1;
+  }
+
+  start() {
+    if (this.abort) return;
+    this.abort = new AbortController();
+    this.#run(this.abort.signal);
+  }
+
+  stop() {
+    this.abort?.abort();
+    this.abort = null;
+  }
+
+  async #run(signal) {
+    let wait = FIRST_WAIT_MS;
+    while (!signal.aborted) {
+      let failure = null;
+      try {
+        for await (const event of this.api.events(`engine/live?hz=${this.hz}`, {signal})) {
+          if (signal.aborted) return;
+          wait = FIRST_WAIT_MS;
+          this.#take(event);
+        }
+      } catch (error) {
+        failure = error;
+      }
+      if (signal.aborted) return;
+      this.on.connection('waiting', failure);
+      await pause(wait, signal);
+      wait = Math.min(2 * wait, LONGEST_WAIT_MS);
+    }
+  }
+
+  // The engine's clock begins with the engine.
+  #take({state, steps, steps_missed: missed}) {
+    if (state.time_s < this.lastTime) this.on.restarted();
+    this.lastTime = state.time_s;
+    this.on.connection('live', null);
+    this.on.event(state, steps, missed);
+  }
+}
+
+function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    }, {once: true});
+  });
+}

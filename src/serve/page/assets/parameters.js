@@ -1,0 +1,198 @@
+// The sampling parameters: one field each, made from what the server says of them. An empty field
+// means the server's default, which it shows; only what was changed goes into a request.
+import {h, icon} from './dom.js';
+import {ServerError} from './api.js';
+
+const GROUPS = [
+  {title: 'Sampling', open: true, names: ['temperature', 'top_p', 'min_p', 'top_k', 'seed', 'max_tokens', 'n']},
+  {title: 'Penalties', names: ['repetition_penalty', 'presence_penalty', 'frequency_penalty']},
+  {title: 'Where it ends', names: ['stop', 'stop_token_ids', 'min_tokens', 'ignore_eos', 'include_stop_str_in_output', 'skip_special_tokens']},
+  {title: 'Tokens', names: ['logprobs', 'prompt_logprobs', 'logit_bias', 'allowed_token_ids', 'bad_words']},
+];
+// Where a slider helps, and what it reaches; the field beside it takes any value.
+const SLIDERS = {temperature: {max: 2, step: 0.05}, top_p: {max: 1, step: 0.01}, min_p: {max: 1, step: 0.01}};
+const HINTS = {
+  strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
+};
+
+function wrong(name, message) {
+  return new ServerError(0, {message, param: name, code: 'not sent'});
+}
+
+const PARSERS = {
+  integer: (text, name) => {
+    if (!/^[+-]?\d+$/.test(text)) throw wrong(name, `"${text}" is no whole number`);
+    if (!Number.isSafeInteger(Number(text))) throw wrong(name, `${text} is more than a browser can count to`);
+    return Number(text);
+  },
+  number: (text, name) => {
+    const value = Number(text);
+    if (!Number.isFinite(value)) throw wrong(name, `"${text}" is no number`);
+    return value;
+  },
+  strings: (text) => text.split('\n').filter((line) => line !== '')
+    .map((line) => line.replace(/\\([nt\\])/g, (_, c) => ({n: '\n', t: '\t', '\\': '\\'})[c])),
+  token_ids: (text, name) => text.split(/[\s,]+/).filter((each) => each !== '').map((each) => PARSERS.integer(each, name)),
+  biases: (text, name) => Object.fromEntries(text.split(/[\n,]+/).filter((each) => each.trim() !== '').map((each) => {
+    const match = /^\s*"?(\d+)"?\s*:\s*(\S+)\s*$/.exec(each);
+    if (!match) throw wrong(name, `"${each.trim()}" is not of the form ID: BIAS`);
+    return [match[1], PARSERS.number(match[2], name)];
+  })),
+};
+
+function defaultText({kind, default: value}) {
+  if (value === null) return kind === 'integer' ? 'auto' : HINTS[kind];
+  return String(value);
+}
+
+export class Parameters {
+  // `saved`: texts of the fields by name, as texts() gave them; `onChange` is called after each change.
+  constructor(info, saved, onChange) {
+    this.onChange = onChange;
+    this.fields = new Map();
+    // What the page asks for without being told: alternatives for the view of tokens.
+    this.preset = {logprobs: String(Math.min(5, info.max_logprobs))};
+    const known = new Map(info.sampling.map((each) => [each.name, each]));
+    const named = new Set(GROUPS.flatMap(({names}) => names));
+    const groups = [...GROUPS, {title: 'Further', names: [...known.keys()].filter((name) => !named.has(name))}];
+    this.summary = h('span', {class: 'muted small'});
+    this.clear = h('button', {type: 'button', class: 'quiet small', onclick: () => this.#reset()}, 'Reset');
+    this.element = h('div', {class: 'parameters'},
+      h('div', {class: 'row spread'}, h('h2', {}, 'Parameters'), h('span', {class: 'row'}, this.summary, this.clear)),
+      groups.filter(({names}) => names.some((name) => known.has(name))).map(({title, open, names}) =>
+        h('details', {open: open ?? false},
+          h('summary', {}, title),
+          h('div', {class: 'fields'}, names.filter((name) => known.has(name)).map((name) => this.#field(known.get(name)))))));
+    for (const [name, text] of Object.entries(saved ?? this.preset)) this.fields.get(name)?.write(text);
+    this.#count();
+  }
+
+  // The texts of the fields that are not empty, to be saved.
+  texts() {
+    return Object.fromEntries([...this.fields].map(([name, {read}]) => [name, read()]).filter(([, text]) => text !== ''));
+  }
+
+  // The values of those fields, for a request. Throws ServerError for one that cannot be read.
+  values() {
+    const values = {};
+    for (const [name, {parameter, read}] of this.fields) {
+      const text = read().trim();
+      if (text === '') continue;
+      values[name] = parameter.kind === 'boolean' ? text === 'true' : PARSERS[parameter.kind](read(), name);
+    }
+    return values;
+  }
+
+  // Where the default is the kind of request's own.
+  showDefault(name, text) {
+    const {input, parameter} = this.fields.get(name);
+    if (parameter.default === null) input.placeholder = text;
+  }
+
+  has(name) {
+    return this.fields.has(name);
+  }
+
+  // Shows the field that an error names.
+  focus(name) {
+    const {input, row} = this.fields.get(name);
+    row.closest('details').open = true;
+    input.setAttribute('aria-invalid', 'true');
+    input.scrollIntoView({block: 'center'});
+    input.focus();
+  }
+
+  #reset() {
+    for (const {write} of this.fields.values()) write('');
+    for (const [name, text] of Object.entries(this.preset)) this.fields.get(name)?.write(text);
+    this.#changed();
+  }
+
+  #changed() {
+    this.#count();
+    this.onChange();
+  }
+
+  #count() {
+    const count = Object.keys(this.texts()).filter((name) => this.texts()[name] !== this.preset[name]).length;
+    this.summary.textContent = count > 0 ? `${count} changed` : '';
+    this.clear.hidden = count === 0;
+  }
+
+  #field(parameter) {
+    const {name, kind, description, source} = parameter;
+    const id = `parameter-${name}`;
+    const label = h('label', {for: id, class: 'name'}, name);
+    const badge = source === 'generation_config'
+      ? h('span', {class: 'badge', title: "The default is from the model's generation_config.json"}, 'model') : null;
+    const help = h('p', {class: 'help', id: `${id}-help`}, description);
+    const row = h('div', {class: 'field', title: description});
+    const entry = kind === 'boolean' ? this.#checkbox(parameter, id, row) : this.#text(parameter, id, row);
+    entry.input.setAttribute('aria-describedby', help.id);
+    const undo = h('button', {
+      type: 'button', class: 'quiet icon undo', title: `Back to the default`, 'aria-label': `${name}: back to the default`,
+      onclick: () => {
+        entry.write('');
+        this.#changed();
+        entry.input.focus();
+      },
+    }, icon('close'));
+    if (kind === 'boolean') row.append(h('div', {class: 'top'}, entry.input, label, badge ?? '', undo), help);
+    else if (entry.slider) row.append(h('div', {class: 'top'}, label, badge ?? '', undo, entry.input), entry.slider, help);
+    else row.append(h('div', {class: 'top'}, label, badge ?? '', undo), entry.input, help);
+    if (['strings', 'token_ids', 'biases', 'boolean'].includes(kind) || entry.slider) row.classList.add('wide');
+    this.fields.set(name, {parameter, row, ...entry});
+    return row;
+  }
+
+  #checkbox({default: value}, id, row) {
+    const input = h('input', {type: 'checkbox', id, checked: value === true});
+    const mark = () => row.classList.toggle('changed', input.checked !== (value === true));
+    input.addEventListener('change', () => {
+      mark();
+      this.#changed();
+    });
+    return {
+      input,
+      read: () => input.checked === (value === true) ? '' : String(input.checked),
+      write: (text) => {
+        input.checked = text === '' ? value === true : text === 'true';
+        mark();
+      },
+    };
+  }
+
+  #text(parameter, id, row) {
+    const {name, kind, default: value} = parameter;
+    const lines = ['strings', 'biases'].includes(kind);
+    const input = h(lines ? 'textarea' : 'input', {
+      id, placeholder: defaultText(parameter), autocomplete: 'off', spellcheck: false,
+      ...(lines ? {rows: 1} : {type: 'text', inputMode: kind === 'number' ? 'decimal' : 'text'}),
+    });
+    const range = SLIDERS[name];
+    const slider = range && h('input', {
+      type: 'range', min: 0, max: range.max, step: range.step, value: value ?? 0, 'aria-label': `${name}, slider`,
+      oninput: () => {
+        input.value = slider.value;
+        mark();
+        this.#changed();
+      },
+    });
+    const mark = () => {
+      row.classList.toggle('changed', input.value !== '');
+      input.removeAttribute('aria-invalid');
+      if (slider) slider.value = input.value === '' ? value ?? 0 : input.value;
+    };
+    input.addEventListener('input', () => {
+      mark();
+      this.#changed();
+    });
+    return {
+      input, slider, read: () => input.value,
+      write: (text) => {
+        input.value = text;
+        mark();
+      },
+    };
+  }
+}

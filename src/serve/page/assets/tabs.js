@@ -1,0 +1,75 @@
+// The page's tabs. A tab is a module with
+//
+//   export function mount(root, api)   // once, when it is first shown; fills `root`
+//
+// which may return {show(), hide()}, called whenever the tab comes and goes later on (or the whole
+// page is hidden), so that nothing runs that nobody sees. The address's fragment names the tab.
+import {h} from './dom.js';
+import * as engine from './engine.js';
+import * as model from './model.js';
+import * as playground from './playground.js';
+
+const TABS = [
+  {id: 'playground', title: 'Playground', module: playground},
+  {id: 'engine', title: 'Engine', module: engine},
+  {id: 'model', title: 'Model', module: model},
+];
+
+export function startTabs(api) {
+  const list = document.getElementById('tabs');
+  const panels = document.getElementById('panels');
+  let current = null;
+
+  const entries = TABS.map(({id, title, module}) => {
+    const button = h('button', {
+      type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': `panel-${id}`, tabIndex: -1,
+      onclick: () => { location.hash = id; },
+    }, title);
+    const panel = h('section', {
+      class: 'panel', role: 'tabpanel', id: `panel-${id}`, 'aria-labelledby': `tab-${id}`, hidden: true,
+    });
+    list.append(button);
+    panels.append(panel);
+    return {id, title, module, button, panel, handle: null};
+  });
+
+  function select(entry) {
+    if (entry === current) return;
+    current?.handle?.hide?.();
+    current = entry;
+    for (const each of entries) {
+      each.panel.hidden = each !== entry;
+      each.button.setAttribute('aria-selected', String(each === entry));
+      each.button.tabIndex = each === entry ? 0 : -1;
+    }
+    document.title = `${entry.title} · Quire`;
+    if (entry.mounted) {
+      entry.handle?.show?.();
+    } else {
+      entry.mounted = true;
+      entry.handle = entry.module.mount(entry.panel, api);
+    }
+  }
+
+  list.addEventListener('keydown', (event) => {
+    const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const index = (entries.indexOf(current) + step + entries.length) % entries.length;
+    location.hash = entries[index].id;
+    entries[index].button.focus();
+  });
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) current?.handle?.hide?.();
+    else current?.handle?.show?.();
+  });
+
+  const byAddress = () =>
+    entries.find(({id}) => `#${id}` === location.hash) ?? (current ? null : entries[0]);
+  const follow = () => {
+    const entry = byAddress();
+    if (entry) select(entry);
+  };
+  window.addEventListener('hashchange', follow);
+  follow();
+}

@@ -1,0 +1,83 @@
+#include "serve/page/page_files.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "serve/http/http_error.h"
+#include "serve/page/embedded_files.h"
+
+namespace quire {
+namespace {
+
+constexpr std::string_view kIndex = "index.html";
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+// Of the kinds that quire_embed() takes.
+std::string_view content_type_of(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kTypes = {
+      {{".html", "text/html; charset=utf-8"},
+       {".css", "text/css; charset=utf-8"},
+       {".js", "text/javascript; charset=utf-8"},
+       {".svg", "image/svg+xml"}}};
+  const auto* type =
+      std::ranges::find_if(kTypes, [&](const auto& each) { return name.ends_with(each.first); });
+  return type == kTypes.end() ? "application/octet-stream" : type->second;
+}
+
+// Whether the client has this version: "*", or the tag among those that If-None-Match lists. Weak
+// tags (W/"...", as proxies that compress make them) are equal, too.
+bool has_version(const HttpRequest& request, std::string_view quoted_tag) {
+  const std::string* known = request.header("If-None-Match");
+  return known != nullptr && (*known == "*" || known->find(quoted_tag) != std::string::npos);
+}
+
+void serve_file(Exchange& exchange, std::string_view name) {
+  const auto files = embedded_files();
+  const auto file = std::ranges::find(files, name, &EmbeddedFile::name);
+  if (file == files.end()) {
+    return exchange.respond(http_error(404, "the page has no such file", "unknown_url"));
+  }
+  const std::string tag = fmt::format("\"{}\"", file->tag);
+  HttpResponse response;
+  response.content_type = content_type_of(name);
+  response.headers = {{"ETag", tag},
+                      {"Cache-Control", "no-cache"},  // kept, but asked about
+                      {"Content-Security-Policy", kPolicy},
+                      {"X-Content-Type-Options", "nosniff"},
+                      {"Referrer-Policy", "no-referrer"}};
+  if (has_version(exchange.request(), tag)) {
+    response.status = 304;
+    response.content_type.clear();
+  } else {
+    response.body = file->content;
+  }
+  exchange.respond(std::move(response));
+}
+
+}  // namespace
+
+std::vector<Route> page_file_routes() {
+  std::vector<Route> routes;
+  routes.push_back({.method = "GET",
+                    .pattern = "/",
+                    .handler = [](const auto& exchange) { serve_file(*exchange, kIndex); },
+                    .access = RouteAccess::kOpen,
+                    .inline_handler = true});
+  routes.push_back({.method = "GET",
+                    .pattern = "/page/{file}",
+                    .handler =
+                        [](const auto& exchange) {
+                          serve_file(*exchange, exchange->request().path_param("file"));
+                        },
+                    .access = RouteAccess::kOpen,
+                    .inline_handler = true});
+  return routes;
+}
+
+}  // namespace quire

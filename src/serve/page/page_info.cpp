@@ -1,0 +1,109 @@
+#include "serve/page/page_info.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "serve/protocols/sampling_fields.h"
+
+namespace quire {
+namespace {
+
+std::string_view kind_name(SamplingFieldKind kind) {
+  switch (kind) {
+    case SamplingFieldKind::kInteger:
+      return "integer";
+    case SamplingFieldKind::kNumber:
+      return "number";
+    case SamplingFieldKind::kBoolean:
+      return "boolean";
+    case SamplingFieldKind::kStrings:
+      return "strings";
+    case SamplingFieldKind::kTokenIds:
+      return "token_ids";
+    case SamplingFieldKind::kBiases:
+      return "biases";
+  }
+  return "";
+}
+
+// Every sampling parameter with what holds where a request leaves it out. The limit on output
+// tokens is the request's kind's own affair unless generation_config.json has one: null then.
+json::array sampling_parameters(const Engine& engine) {
+  const auto configured = engine.generation_config_fields();
+  json::array list;
+  for (const SamplingField& field : sampling_fields()) {
+    const bool from_config = std::ranges::find(configured, field.name) != configured.end();
+    json::value value = field.show(engine.default_sampling_params());
+    if (field.name == "max_tokens" && !from_config) value = nullptr;
+    list.push_back({{"name", field.name},
+                    {"kind", kind_name(field.kind)},
+                    {"description", field.description},
+                    {"rules", field.rules},
+                    {"default", std::move(value)},
+                    {"source", from_config ? "generation_config" : "default"}});
+  }
+  return list;
+}
+
+json::object model_facts_json(const Service& service) {
+  const EngineInfo& info = service.engine().info();
+  const ModelFacts& model = info.model;
+  json::array encodings;
+  for (const EncodingTotal& each : model.encodings) {
+    encodings.push_back({{"encoding", each.encoding},
+                         {"tensors", each.tensors},
+                         {"elements", each.elements},
+                         {"bytes", each.bytes}});
+  }
+  const json::array names(service.config().served_model_names.begin(),
+                          service.config().served_model_names.end());
+  return {{"name", info.model_name},
+          {"served_names", names},
+          {"architecture", info.architecture},
+          {"num_layers", model.num_layers},
+          {"hidden_size", info.hidden_size},
+          {"intermediate_size", model.intermediate_size},
+          {"num_attention_heads", model.num_heads},
+          {"num_key_value_heads", model.num_kv_heads},
+          {"head_dim", model.head_dim},
+          {"vocab_size", info.vocab_size},
+          {"max_position_embeddings", model.max_position_embeddings},
+          {"rope_theta", model.rope_theta},
+          {"tie_word_embeddings", model.tie_word_embeddings},
+          {"chat_template", model.chat_template},
+          {"encodings", std::move(encodings)}};
+}
+
+json::object engine_json(const EngineInfo& info) {
+  return {{"isa_level", info.isa_level},           {"activation", info.activation},
+          {"kv_cache_dtype", info.kv_cache_dtype}, {"threads", info.threads},
+          {"max_model_len", info.max_model_len},   {"block_size", info.block_size},
+          {"num_blocks", info.num_blocks},         {"weight_bytes", info.weight_bytes},
+          {"kv_cache_bytes", info.kv_cache_bytes}, {"kv_bytes_per_token", info.kv_bytes_per_token}};
+}
+
+}  // namespace
+
+json::object page_info(const Service& service) {
+  const EngineInfo& info = service.engine().info();
+  const bool planned = info.plan.total() > 0;  // a simulated engine has none
+  return {{"model", model_facts_json(service)},
+          {"engine", engine_json(info)},
+          {"memory_plan", planned ? json::value(info.plan.to_json()) : json::value()},
+          {"sampling", sampling_parameters(service.engine())},
+          {"max_logprobs", service.max_logprobs()}};
+}
+
+Route page_info_route(Service& service) {
+  return {.method = "GET",
+          .pattern = "/page/info",
+          .handler =
+              [&service](const auto& exchange) {
+                exchange->respond({.headers = {{"Cache-Control", "no-store"}},
+                                   .body = json::serialize(page_info(service))});
+              },
+          .inline_handler = true};
+}
+
+}  // namespace quire

@@ -1,0 +1,87 @@
+#include "serve/page/page_tokens.h"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "serve/protocols/openai/chat_completions.h"
+#include "serve/protocols/openai/request_body.h"
+#include "text/utf8.h"
+
+namespace quire {
+namespace {
+
+constexpr std::uint64_t kMaxBodyBytes = 1ULL << 20;
+constexpr std::array<std::string_view, 7> kFields = {"text",
+                                                     "parse_special",
+                                                     "messages",
+                                                     "documents",
+                                                     "chat_template_kwargs",
+                                                     "add_generation_prompt",
+                                                     "continue_final_message"};
+
+Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engine) {
+  QUIRE_ASSIGN_OR_RETURN(const auto text, fields.find_string("text"));
+  QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("parse_special"));
+  if (text && fields.contains("messages")) {
+    return Status::invalid_argument("text: give either it or messages");
+  }
+  if (text) {
+    return engine.tokenizer().encode(
+        *text, {.add_special_tokens = true, .parse_special = special.value_or(false)});
+  }
+  if (!fields.contains("messages")) {
+    return Status::invalid_argument("text: expected a string, found nothing");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
+  return engine.encode_chat(conversation);
+}
+
+json::object describe(const Tokenizer& tokenizer, TokenId id, bool first) {
+  json::object token = {{"id", id}};
+  if (tokenizer.is_special(id)) {
+    token["text"] = tokenizer.token_text(id);
+    token["special"] = true;
+    return token;
+  }
+  const std::string_view bytes =
+      first ? tokenizer.first_token_bytes(id) : tokenizer.token_bytes(id);
+  if (is_valid_utf8(bytes)) {
+    token["text"] = bytes;
+  } else {
+    const std::vector<unsigned char> values(bytes.begin(), bytes.end());
+    token["bytes"] = fmt::format("{:02x}", fmt::join(values, " "));
+  }
+  return token;
+}
+
+void respond_tokens(const Service& service, Exchange& exchange) {
+  const auto body = RequestBody::parse(exchange.request().body, {kFields, {}}, /*strict=*/true);
+  if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(exchange, *error);
+  const Engine& engine = service.engine();
+  const auto ids = encode(std::get<RequestBody>(body).reader(), engine);
+  if (!ids.ok()) return respond_error(exchange, request_error(ids.status(), service));
+  json::array tokens;
+  for (std::size_t i = 0; i < ids->size(); ++i) {
+    tokens.push_back(describe(engine.tokenizer(), (*ids)[i], i == 0));
+  }
+  exchange.respond(
+      {.body = json::serialize(json::object{{"count", ids->size()},
+                                            {"max_model_len", engine.info().max_model_len},
+                                            {"tokens", std::move(tokens)}})});
+}
+
+}  // namespace
+
+Route page_tokens_route(Service& service) {
+  return {.method = "POST",
+          .pattern = "/page/tokens",
+          .handler = [&service](const auto& exchange) { respond_tokens(service, *exchange); },
+          .max_body_bytes = kMaxBodyBytes};
+}
+
+}  // namespace quire

@@ -1,0 +1,61 @@
+// Who is who among the requests of late: those that run and the last ones that ended, by the id
+// under which their clients know them, with what is known of their stories. Bounded; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "serve/why/request_story.h"
+
+namespace quire {
+
+class RequestDirectory {
+ public:
+  static constexpr std::size_t kMaxFinished = 4096;  // wire requests that ended and are kept
+
+  // One request to the engine, with its n outputs.
+  class Entry;
+
+  // A request is about to be queued.
+  std::shared_ptr<Entry> begin(std::string external_id, const GenerateRequest& request,
+                               Instant received, Instant submitted);
+  // The engine has taken it under this id; or has not, and it is forgotten.
+  void submitted(const std::shared_ptr<Entry>& entry, RequestId request_id);
+  void refused(const std::shared_ptr<Entry>& entry);
+  // One of its outputs has ended, and its last piece was handed on.
+  void finished(const std::shared_ptr<Entry>& entry, const RequestOutput& output, Instant told);
+
+  // The outputs of all requests under this id, as far as they are known here: of those that go on,
+  // the scheduler knows more.
+  std::vector<OutputStory> find(std::string_view external_id) const;
+  // What the client of one of the engine's outputs calls it ("cmpl-1", for output 2 of several
+  // "cmpl-1#2"), or its number where that is forgotten.
+  std::string name(RequestId output_id) const;
+
+ private:
+  void set_id(Entry& entry, RequestId request_id);
+  void forget(const std::shared_ptr<Entry>& entry);
+
+  mutable std::mutex mutex_;
+  std::unordered_multimap<std::string, std::shared_ptr<Entry>> by_external_id_;
+  std::unordered_map<RequestId, std::string> names_;
+  std::deque<std::shared_ptr<Entry>> ended_;  // the oldest first
+};
+
+class RequestDirectory::Entry {
+ private:
+  friend RequestDirectory;
+  std::string external_id_;
+  RequestId request_id_ = 0;  // 0: not known yet
+  std::size_t num_unfinished_ = 0;
+  std::vector<OutputStory> outputs_;
+};
+
+}  // namespace quire

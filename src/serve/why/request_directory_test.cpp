@@ -1,0 +1,72 @@
+#include "serve/why/request_directory.h"
+
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+using namespace std::chrono_literals;
+
+GenerateRequest request_of(std::int64_t n) {
+  GenerateRequest request;
+  request.prompt_token_ids = {1, 2, 3};
+  request.params.n = n;
+  return request;
+}
+
+RequestOutput end_of(RequestId id, std::int32_t index) {
+  RequestOutput output;
+  output.request_id = id;
+  output.index = index;
+  output.finished = true;
+  output.finish_reason = FinishReason::kLength;
+  output.num_output_tokens = 5;
+  return output;
+}
+
+TEST(RequestDirectory, KnowsARequestByItsIdAndItsOutputsByName) {
+  RequestDirectory directory;
+  const auto entry = directory.begin("cmpl-a", request_of(2), 1ms, 2ms);
+  EXPECT_EQ(directory.find("cmpl-a").size(), 2U);
+  directory.submitted(entry, 10);
+  EXPECT_EQ(directory.name(11), "cmpl-a#1");
+  EXPECT_EQ(directory.name(12), "12");
+  directory.finished(entry, end_of(10, 1), 9ms);
+  const auto outputs = directory.find("cmpl-a");
+  EXPECT_EQ(outputs[0].finish_reason, "");
+  EXPECT_EQ(outputs[1].finish_reason, "length");
+  EXPECT_EQ(outputs[1].told, 9ms);
+  EXPECT_TRUE(directory.find("cmpl-b").empty());
+}
+
+TEST(RequestDirectory, OneIdMayStandForSeveralRequests) {
+  RequestDirectory directory;
+  const auto second = directory.begin("cmpl-a", request_of(1), 1ms, 2ms);
+  const auto first = directory.begin("cmpl-a", request_of(1), 1ms, 2ms);
+  directory.submitted(first, 10);
+  directory.submitted(second, 20);
+  const auto outputs = directory.find("cmpl-a");
+  ASSERT_EQ(outputs.size(), 2U);
+  EXPECT_EQ(outputs[0].output_id, 10);
+  directory.refused(first);
+  EXPECT_EQ(directory.find("cmpl-a").size(), 1U);
+  EXPECT_EQ(directory.name(10), "10");
+}
+
+TEST(RequestDirectory, ForgetsTheOldestThatEnded) {
+  RequestDirectory directory;
+  const auto running = directory.begin("running", request_of(1), 0ms, 0ms);
+  directory.submitted(running, 1);
+  for (RequestId id = 2; id < RequestDirectory::kMaxFinished + 12; ++id) {
+    const auto entry = directory.begin("cmpl-" + std::to_string(id), request_of(1), 0ms, 0ms);
+    directory.submitted(entry, id);
+    directory.finished(entry, end_of(id, 0), 1ms);
+  }
+  EXPECT_TRUE(directory.find("cmpl-2").empty());
+  EXPECT_EQ(directory.name(11), "11");
+  EXPECT_EQ(directory.find("cmpl-12").size(), 1U);
+  EXPECT_EQ(directory.find("running").size(), 1U);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,56 @@
+// The story of a request: what it did from the moment it came until its answer was handed out, span
+// by span, each with its cause, so that "why was this slow?" is answered by what happened.
+//
+//   received .. submitted   receive   parsing, chat template, tokens, limits
+//   submitted .. arrival    admit     until the step in flight was done and the scheduler took it
+//   arrival .. finish_time  the scheduler's spans (core/request_timeline.h): wait, prefill, decode
+//   finish_time .. told     deliver   text of the last tokens, on its way to the connection
+//
+// The spans follow one another without a gap, so that their durations add up to the whole. They are
+// rounded to microseconds at their borders, so that this also holds of what is printed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/api.h"
+
+namespace quire {
+
+// One of a request's outputs.
+struct OutputStory {
+  RequestId output_id = 0;
+  std::int32_t index = 0;     // which of the n outputs
+  std::string finish_reason;  // "stop", "length", "abort", "error"; empty while it goes on
+  std::int64_t num_prompt_tokens = 0;
+  std::int64_t num_output_tokens = 0;
+  std::int32_t num_preemptions = 0;
+  Instant received{};
+  std::optional<Instant> submitted;
+  std::optional<Instant> arrival;  // empty: the scheduler has not taken it, or refused it
+  std::optional<Instant> end;      // when the scheduler let it go; empty while it goes on
+  std::optional<Instant> told;     // when its last piece was handed on
+  std::shared_ptr<const RequestTimeline> timeline;  // null without an arrival
+};
+
+// What a client calls a request; the number itself where that is not known any more.
+using RequestNames = std::function<std::string(RequestId)>;
+
+// {"index", "status", "finish_reason", "total_ms", "spans": [{"what", "cause", "start_ms",
+// "duration_ms", "waited_for": {"count", "ids"}, "steps", "tokens", "cached_tokens",
+// "recomputed_tokens", "because"}], "totals_ms": {...}}. `now`: for a story that goes on.
+json::object story_json(const OutputStory& story, const RequestNames& names, Instant now);
+
+// The same for people, one line a span.
+std::string story_text(const json::object& story);
+
+// For the answer to the request itself: where its time with the scheduler went, in short. The
+// output must be finished.
+json::object short_story(const RequestOutput& output);
+
+}  // namespace quire

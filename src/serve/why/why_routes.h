@@ -1,0 +1,16 @@
+// GET /requests/{id}/why: where a request's time went, by the id that its answer had.
+#pragma once
+
+#include <vector>
+
+#include "serve/http/router.h"
+#include "serve/service.h"
+
+namespace quire {
+
+// {"id", "object": "request.why", "outputs": [story_json()...]}, with an output for each prompt and
+// each of its n, of requests that run and of the last RequestDirectory::kMaxFinished. 404 for
+// others.
+std::vector<Route> why_routes(Service& service);
+
+}  // namespace quire

@@ -1,0 +1,95 @@
+// An engine whose time is recorded gives the same tokens, and what is recorded fits its steps.
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "engine/api.h"
+#include "support/collector.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+constexpr std::size_t kNumRequests = 5;
+
+// Greedy and random requests of different lengths, in more than one chunk.
+std::vector<std::vector<Output>> run_requests(EngineProfile* profile, std::int64_t& num_steps) {
+  EngineArgs args;
+  args.model = tiny_llama("tiny_llama_q4_1.gguf");
+  args.threads = 2;
+  args.max_num_batched_tokens = 16;
+  num_steps = 0;
+  auto engine = Engine::create(args, {.planned = {},
+                                      .loaded = {},
+                                      .stepped = [&](const StepRecord&) { ++num_steps; },
+                                      .profile = profile});
+  EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+  if (!engine.ok()) return {};
+  Collector collector(kNumRequests);
+  for (std::size_t i = 0; i < kNumRequests; ++i) {
+    GenerateRequest request;
+    for (TokenId token = 0; token < 30; ++token) {
+      request.prompt_token_ids.push_back(3 + token * static_cast<TokenId>(i + 1));
+    }
+    request.params.max_tokens = 10 + static_cast<std::int64_t>(i);
+    request.params.ignore_eos = true;
+    request.params.seed = i;
+    if (i % 2 == 0) request.params.temperature = 0;
+    if (i == 1) request.params.logprobs = 3;
+    if (i == 2) request.params.prompt_logprobs = 1;
+    EXPECT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
+  }
+  collector.wait_for(kNumRequests);
+  engine->reset();
+  return collector.take();
+}
+
+TEST(EngineProfile, TheTokensAreThoseWithoutIt) {
+  std::int64_t num_steps = 0;
+  const auto plain = run_requests(nullptr, num_steps);
+  EngineProfile profile(1 << 14);
+  EXPECT_EQ(run_requests(&profile, num_steps), plain);
+  ASSERT_EQ(plain.size(), kNumRequests);
+  EXPECT_EQ(plain[4][0].token_ids.size(), 14U);
+}
+
+TEST(EngineProfile, EachStepIsThereWithAllThatIsInIt) {
+  std::int64_t num_steps = 0;
+  EngineProfile profile(1 << 16);
+  run_requests(&profile, num_steps);
+  const SpanRecorder& spans = profile.engine;
+  ASSERT_EQ(spans.oldest(), 0U);
+  std::set<StepId> ids;
+  std::int64_t num_computed = 0;
+  for (std::uint64_t number = 0; number < spans.num_ended(); ++number) {
+    const Span& step = spans[number];
+    if (step.id == 0) continue;
+    EXPECT_EQ(step.stage->name, "step");
+    ids.insert(step.id);
+    std::map<std::string_view, int> calls;
+    for (std::uint64_t inner = step.first; inner < number; ++inner) {
+      const Span& span = spans[inner];
+      EXPECT_GE(span.start_ns, step.start_ns);
+      EXPECT_LE(span.end_ns, step.end_ns);
+      ++calls[span.stage->name];
+    }
+    if (calls["forward"] == 0) continue;  // a step that only takes leave of requests
+    ++num_computed;
+    for (const char* once : {"take commands", "apply commands", "schedule", "execute", "prepare",
+                             "forward", "embedding", "update", "pass on output", "publish stats"}) {
+      EXPECT_EQ(calls[once], 1) << once;
+    }
+    EXPECT_EQ(calls["attention"], 2);  // layers
+    EXPECT_EQ(calls["down projection"], 2);
+    EXPECT_EQ(calls["attention output projection"], 2);
+    EXPECT_EQ(calls["matmul"], 0);  // every product has a name
+  }
+  EXPECT_EQ(std::ssize(ids), num_steps);
+  EXPECT_GT(num_computed, 14);
+  EXPECT_GT(profile.output.num_ended(), 0U);
+  EXPECT_EQ(profile.output[0].stage->name, "hand out");
+}
+
+}  // namespace
+}  // namespace quire::test

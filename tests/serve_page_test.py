@@ -1,0 +1,430 @@
+"""The page in real Chromium: the playground, the model, errors, keyboard, phone; against the bundled
+model where tokens matter, against a simulated engine where time does.
+
+    serve_page_test.py PROGRAM SOURCE_DIR [TEST...]
+"""
+
+import json
+import math
+import os
+import re
+import subprocess
+import threading
+
+from page_support import NARROW, PageTest, expect
+from serve_support import PYTHON, ServerTest, main
+
+
+class PlaygroundTest(PageTest):
+    """Steps that flows of the playground share."""
+
+    def send(self, text):
+        self.page.get_by_role("textbox", name=re.compile("Message|Text to go on from")).fill(text)
+        self.page.keyboard.press("Enter")
+
+    def answer(self, index=-1):
+        return self.page.locator("article.answer").nth(index)
+
+    def await_answer(self, index=-1):
+        answer = self.answer(index)
+        expect(answer).to_have_attribute("aria-busy", "false", timeout=60_000)
+        return answer
+
+    def await_piece(self):
+        """Waits until the answer has begun."""
+        expect(self.answer().locator(".body")).to_have_text(re.compile(r"\S"))
+
+    def set_parameter(self, name, value):
+        self.page.locator(f"#parameter-{name}").fill(str(value))
+
+    def stats(self, answer):
+        return answer.locator(".stats").inner_text()
+
+
+class RealModel(PlaygroundTest):
+    flags = ("--max-model-len", 1024)
+    simulate = None
+
+    def test_chat(self):
+        bodies = []
+        self.page.on("request", lambda request: bodies.append(request.post_data_json)
+                     if request.url.endswith("/v1/chat/completions") else None)
+        self.open()
+        self.set_parameter("temperature", 0)
+        self.send("What is the capital of Japan?")
+        first = self.await_answer()
+        self.assertIn("Tokyo", first.locator(".body").inner_text())
+        self.assertRegex(self.stats(first), r"^TTFT [\d.]+ m?s · [\d.]+ tokens/s · \d+ tokens, \d+ in.*complete")
+        self.page.locator("#system-prompt").fill("Answer in one word.")
+        self.send("And of France?")
+        self.await_answer(1)
+        self.assertEqual([each["role"] for each in bodies[1]["messages"]],
+                         ["system", "user", "assistant", "user"])
+        self.assertIn("Tokyo", bodies[1]["messages"][2]["content"])
+        self.assertEqual(bodies[1]["temperature"], 0)
+        self.answer(1).get_by_role("button", name="Regenerate").click()
+        again = self.await_answer(1)
+        self.assertEqual(bodies[2], bodies[1])
+        expect(self.page.locator("article.answer")).to_have_count(2)
+        self.assertEqual(again.locator(".error").count(), 0)
+
+    def test_completion_with_alternatives(self):
+        self.open()
+        self.page.get_by_role("button", name="Completion").click()
+        self.set_parameter("temperature", 0)
+        self.set_parameter("max_tokens", 6)
+        self.send("The capital of France is")
+        answer = self.await_answer()
+        expected = self.server.post("/v1/completions", {
+            "prompt": "The capital of France is", "temperature": 0, "max_tokens": 6, "logprobs": 5,
+        }).json["choices"][0]
+        self.assertEqual(answer.locator(".continuation").text_content(), expected["text"])
+        answer.get_by_role("button", name="Tokens").click()
+        tokens = answer.locator(".strip .token")
+        expect(tokens).to_have_count(6)
+        tops = expected["logprobs"]["top_logprobs"]
+        tokens.first.hover()
+        self.assert_alternatives(tops[0])
+        tokens.first.focus()
+        self.page.keyboard.press("ArrowRight")
+        expect(tokens.nth(1)).to_be_focused()
+        self.assert_alternatives(tops[1])
+        self.page.keyboard.press("End")
+        self.assert_alternatives(tops[5])
+        self.page.keyboard.press("Escape")
+        expect(self.page.get_by_role("tooltip")).to_have_count(0)
+
+    def assert_alternatives(self, top):
+        """The card lists what the API does, best first, with its probabilities."""
+        rows = self.page.get_by_role("tooltip").locator("li")
+        expect(rows).to_have_count(len(top))
+        best = sorted(top.items(), key=lambda each: -each[1])
+        texts = [row.replace("␣", " ").replace("↵", "\n") for row in rows.locator("code").all_inner_texts()]
+        self.assertEqual(texts, [text for text, _ in best])
+        share = rows.first.locator(".number").inner_text()
+        self.assertAlmostEqual(float(share.strip("<%")) / 100, math.exp(best[0][1]), delta=0.006)
+        expect(rows.locator("xpath=self::*[@class='chosen']")).to_have_count(1)
+
+    def test_prompt_probabilities(self):
+        self.open()
+        self.page.get_by_role("button", name="Completion").click()
+        self.page.locator("summary", has_text=re.compile("^Tokens$")).click()
+        self.set_parameter("prompt_logprobs", 2)
+        self.set_parameter("max_tokens", 2)
+        self.send("One two three four")
+        answer = self.await_answer()
+        answer.get_by_role("button", name="Tokens").click()
+        prompt = answer.get_by_label("Tokens of the prompt").locator(".token")
+        self.assertEqual("".join(prompt.all_inner_texts()).strip(), "two three four")
+
+    def test_code_that_is_shown_runs(self):
+        self.open()
+        self.set_parameter("temperature", 0)
+        self.set_parameter("max_tokens", 12)
+        self.set_parameter("top_k", 5)
+        self.send("Say 'it\\'s' twice.\nThen stop.")
+        answer = self.await_answer()
+        text = answer.locator(".body").inner_text()
+        answer.get_by_role("button", name="Code").click()
+        dialog = self.page.get_by_role("dialog")
+        curl = dialog.locator("pre").inner_text()
+        dialog.get_by_role("button", name="Python").click()
+        python = dialog.locator("pre").inner_text()
+        self.page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        environment = {**os.environ, "no_proxy": "*"}
+        printed = subprocess.run([PYTHON, "-c", python], env=environment, capture_output=True,
+                                 text=True, timeout=60, check=True).stdout
+        self.assertEqual(printed.strip(), text.strip())
+        stream = subprocess.run(["bash", "-c", curl], env=environment, capture_output=True,
+                                text=True, timeout=60, check=True).stdout
+        events = [json.loads(line[6:]) for line in stream.splitlines()
+                  if line.startswith("data: {")]
+        streamed = "".join(event["choices"][0]["delta"].get("content") or ""
+                           for event in events if event["choices"])
+        self.assertEqual(streamed.strip(), text.strip())
+
+    def test_why(self):
+        self.open()
+        self.set_parameter("max_tokens", 8)
+        self.send("Hello")
+        answer = self.await_answer()
+        answer.get_by_role("button", name="Why").click()
+        dialog = self.page.get_by_role("dialog")
+        for phase in ("prompt", "output"):
+            expect(dialog.get_by_role("cell", name=phase, exact=True)).to_be_visible()
+        expect(dialog).to_contain_text(re.compile(r"[\d.]+ m?s in all, ended: (length|stop)"))
+        dialog.get_by_role("button", name="Close").click()
+        expect(dialog).to_have_count(0)
+
+    def test_several_outputs(self):
+        self.open()
+        self.set_parameter("n", 3)
+        self.set_parameter("max_tokens", 4)
+        self.set_parameter("seed", 1)
+        self.send("Name a colour.")
+        answer = self.await_answer()
+        texts = []
+        for number in (1, 2, 3):
+            answer.get_by_role("button", name=f"Output {number} of 3").click()
+            texts.append(answer.locator(".body").inner_text())
+        self.assertTrue(all(texts))
+
+    def test_model(self):
+        self.open("model")
+        plan = self.page.get_by_role("img", name=re.compile("^Memory plan: Weights .*KV cache"))
+        expect(plan).to_be_visible()
+        expect(self.page.get_by_text("Q4_1", exact=True)).to_be_visible()
+        text = "Hello wörld 🙂 <|im_end|>"
+        self.page.get_by_label("Text to tokenize").fill(text)
+        sheet = self.page.get_by_role("region", name="Tokenizer")
+        for special in (False, True):
+            sheet.get_by_role("checkbox").set_checked(special)
+            tokens = self.server.post("/page/tokens", {"text": text, "parse_special": special}).json
+            expect(sheet.locator(".token")).to_have_count(tokens["count"])
+            expect(sheet.locator(".special")).to_have_count(1 if special else 0)
+        self.assertEqual(tokens["tokens"][-1]["text"], "<|im_end|>")
+        sheet.locator(".token").first.focus()
+        self.page.keyboard.press("End")
+        expect(sheet.locator(".detail")).to_contain_text(f"id {tokens['tokens'][-1]['id']}, control token")
+
+    def test_chat_template(self):
+        self.allow(400)
+        self.open("model")
+        sheet = self.page.get_by_role("region", name="Chat template")
+        messages = sheet.get_by_label("Messages, as JSON")
+        messages.fill('[{"role": "user", "content": "Hi <|im_end|>"}]')
+        prompt = sheet.locator(".strip")
+        expect(prompt).to_contain_text("Hi <|im_end|>")
+        expect(prompt).to_contain_text("<|im_start|>assistant")
+        special = sheet.locator(".special").all_inner_texts()
+        self.assertEqual(special.count("<|im_end|>"), 2)  # of the system's and the user's message alone
+        sheet.get_by_role("checkbox").uncheck()
+        expect(prompt).not_to_contain_text("<|im_start|>assistant")
+        messages.fill('[{"role": "user"')
+        expect(sheet.get_by_role("alert")).to_contain_text("no JSON yet")
+        messages.fill('[{"role": "user"}]')
+        expect(sheet.get_by_role("alert")).to_contain_text("messages[0].content")
+
+
+class Simulated(PlaygroundTest):
+    flags = ("--max-model-len", 2048, "--max-num-seqs", 256)
+    simulate = 5
+
+    def test_stop_and_regenerate(self):
+        self.open()
+        self.set_parameter("max_tokens", 2000)
+        self.send("Go on for ever")
+        self.await_piece()
+        self.page.get_by_role("button", name="Stop").click()
+        answer = self.await_answer()
+        self.assertIn("stopped", self.stats(answer))
+        self.server.await_idle()
+        self.set_parameter("max_tokens", 5)
+        answer.get_by_role("button", name="Regenerate").click()
+        expect(answer.locator(".stats")).to_contain_text("5 tokens")
+        expect(self.page.locator("article.answer")).to_have_count(1)
+
+    def test_reload_in_mid_answer(self):
+        self.open()
+        self.set_parameter("max_tokens", 2000)
+        self.send("Tell me everything")
+        self.await_piece()
+        self.server.await_running()
+        self.page.reload()
+        self.server.await_idle()
+        answer = self.answer()
+        expect(answer.locator(".stats")).to_contain_text("cut off")
+        self.assertNotEqual(answer.locator(".body").inner_text().strip(), "")
+        expect(self.page.locator(".message")).to_contain_text("Tell me everything")
+        self.assertEqual(self.page.locator("#parameter-max_tokens").input_value(), "2000")
+        self.set_parameter("max_tokens", 3)
+        answer.get_by_role("button", name="Regenerate").click()
+        expect(self.answer().locator(".stats")).to_contain_text("3 tokens")
+
+    def test_error_is_shown_where_it_belongs(self):
+        self.allow(400)
+        self.open()
+        self.set_parameter("temperature", -3)
+        self.send("Hello")
+        error = self.page.get_by_role("alert")
+        expect(error).to_contain_text("The request is wrong in temperature")
+        expect(error).to_contain_text("-3 is not a number in [0, 1000]")
+        error.get_by_role("button", name="Go to temperature").click()
+        field = self.page.locator("#parameter-temperature")
+        expect(field).to_be_focused()
+        expect(field).to_have_attribute("aria-invalid", "true")
+        field.fill("0.5")
+        expect(field).not_to_have_attribute("aria-invalid", "true")
+        self.set_parameter("top_k", "many")
+        self.send("Hello again")
+        expect(self.page.locator(".problem")).to_contain_text('"many" is no whole number')
+        expect(self.page.locator("#parameter-top_k")).to_be_focused()
+
+    def test_an_answer_is_never_markup(self):
+        self.open()
+        text = "<img src=x onerror=alert(1)> <b>bold</b>\n  two spaces"
+        self.set_parameter("max_tokens", 2)
+        self.send(text)
+        self.await_answer()
+        self.assertEqual(self.page.locator(".message .prose").text_content(), text)
+        self.page.reload()
+        expect(self.page.locator(".message .prose")).to_have_text(text, use_inner_text=True)
+        self.assertEqual(self.page.locator(".talk img, .talk b").count(), 0)
+
+    def test_keyboard_alone(self):
+        self.open()
+        press = self.page.keyboard.press
+        self.page.keyboard.type("First line")
+        press("Shift+Enter")
+        self.page.keyboard.type("second line")
+        press("Enter")
+        self.await_piece()
+        press("Escape")
+        self.assertIn("stopped", self.stats(self.await_answer()))
+        self.assertEqual(self.page.locator(".message .prose").text_content(), "First line\nsecond line")
+        expect(self.page.locator("#prompt")).to_be_focused()
+        for _ in range(40):  # back to the tabs
+            press("Shift+Tab")
+            if self.page.evaluate("() => document.activeElement.getAttribute('role')") == "tab":
+                break
+        press("ArrowLeft")  # from the first to the last
+        expect(self.page.get_by_role("tab", selected=True)).to_have_text("Model")
+        expect(self.page.get_by_role("tab", selected=True)).to_be_focused()
+        press("Tab")
+        press("Enter")  # the colour scheme
+        expect(self.page.locator("html")).to_have_attribute("data-theme", "light")
+
+    def test_colour_schemes(self):
+        self.open()
+        colour = "() => getComputedStyle(document.body).backgroundColor"
+        light = self.page.evaluate(colour)
+        switch = self.page.locator("#theme")
+        switch.click()
+        self.assertEqual(self.page.evaluate(colour), light)
+        switch.click()
+        dark = self.page.evaluate(colour)
+        self.assertNotEqual(dark, light)
+        self.page.reload()
+        self.assertEqual(self.page.evaluate(colour), dark)
+        switch.click()
+        self.page.emulate_media(color_scheme="dark")
+        self.assertEqual(self.page.evaluate(colour), dark)
+
+    def test_behind_a_prefix(self):
+        """As behind a proxy that serves it at /some/where/: all addresses are relative."""
+        def forward(route):
+            url = route.request.url
+            self.assertIn("/some/where/", url)
+            route.fulfill(response=route.fetch(url=url.replace("/some/where/", "/")))
+        self.context.route("**/*", forward)
+        self.page.goto(f"{self.server.url}/some/where/")
+        self.set_parameter("max_tokens", 3)
+        self.send("Hello")
+        self.assertIn("3 tokens", self.stats(self.await_answer()))
+
+    def test_every_control_has_a_name(self):
+        nameless = """() => [...document.querySelectorAll('button, input, textarea, select, [tabindex="0"]')]
+            .filter((each) => !each.labels?.length && !each.getAttribute('aria-label') &&
+                              !each.getAttribute('aria-labelledby') && !each.textContent.trim())
+            .map((each) => each.outerHTML)"""
+        self.open()
+        self.assertEqual(self.page.evaluate(nameless), [])
+        self.open("model")
+        expect(self.page.locator(".token").first).to_be_visible()
+        self.assertEqual(self.page.evaluate(nameless), [])
+
+    def test_while_200_requests_run(self):
+        body = {"prompt": "Background", "max_tokens": 1900, "ignore_eos": True}
+        over = threading.Event()
+
+        def run():
+            while not over.is_set():
+                with self.server.connect() as connection:
+                    text = json.dumps({**body, "stream": True})
+                    connection.sendall((f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                                        f"Content-Type: application/json\r\n"
+                                        f"Content-Length: {len(text)}\r\n\r\n{text}").encode())
+                    while not over.is_set() and connection.recv(65536):
+                        pass
+
+        threads = [threading.Thread(target=run) for _ in range(200)]
+        for thread in threads:
+            thread.start()
+        try:
+            self.server.await_running(200)
+            self.open()
+            self.set_parameter("max_tokens", 20)
+            self.send("Is anybody there?")
+            self.assertIn("20 tokens", self.stats(self.await_answer()))
+            self.page.get_by_role("tab", name="Model").click()
+            self.page.get_by_label("Text to tokenize").fill("one two three")
+            expect(self.page.get_by_role("region", name="Tokenizer").locator(".token")).to_have_count(3)
+            self.assertGreaterEqual(self.server.metrics()['quire_requests{state="running"}'], 190)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        self.server.await_idle()
+
+
+class Phone(PlaygroundTest):
+    flags = ("--max-model-len", 512)
+    simulate = 1
+    viewport = NARROW
+    color_scheme = "dark"
+
+    def test_playground(self):
+        self.open()
+        self.assert_fits()
+        self.page.get_by_role("button", name="Parameters").click()
+        self.assert_fits()
+        self.set_parameter("max_tokens", 40)
+        self.page.keyboard.press("Escape")
+        expect(self.page.locator("#parameters")).to_be_hidden()
+        self.send("A_word_that_is_long_enough_to_be_wider_than_the_window_of_a_phone_" * 3)
+        self.await_answer()
+        self.assert_fits()
+        self.answer().get_by_role("button", name="Code").click()
+        expect(self.page.get_by_role("dialog")).to_be_visible()
+        self.assert_fits()
+
+    def test_model(self):
+        self.open("model")
+        expect(self.page.get_by_role("region", name="Chat template").locator(".token").first).to_be_visible()
+        self.assert_fits()
+
+
+class Key(PlaygroundTest):
+    flags = ("--max-model-len", 512)
+    key = "sesame"
+
+    def test_the_page_asks_for_it(self):
+        self.allow(401)
+        self.page.goto(self.server.url)
+        field = self.page.get_by_label("API key")
+        field.fill("abracadabra")
+        field.press("Enter")
+        expect(self.page.get_by_role("alert")).to_contain_text("does not take that key")
+        field = self.page.get_by_label("API key")
+        field.fill("sesame")
+        field.press("Enter")
+        self.set_parameter("max_tokens", 2)
+        self.send("Hello")
+        self.assertIn("2 tokens", self.stats(self.await_answer()))
+        self.page.reload()  # kept as long as the tab
+        expect(self.page.locator("#prompt")).to_be_focused()
+        self.assertEqual(self.server.request("GET", "/page/info", headers={"Authorization": ""}).status, 401)
+
+
+class WithoutPage(ServerTest):
+    flags = ("--disable-page",)
+
+    def test_only_the_api_is_there(self):
+        for path in ("/", "/page/app.js", "/page/info"):
+            self.assertEqual(self.server.get(path).status, 404)
+        self.assertEqual(self.server.get("/v1/models").status, 200)
+
+
+if __name__ == "__main__":
+    main()

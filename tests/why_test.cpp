@@ -1,0 +1,191 @@
+// Where requests' time went, as the server tells it: over a simulated engine with too few slots and
+// blocks, so that requests wait for every reason.
+#include <chrono>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/simulated_engine.h"
+#include "serve/http/test_exchange.h"
+#include "serve/protocols/openai/routes.h"
+#include "serve/why/why_routes.h"
+
+namespace quire {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+class Api {
+ public:
+  explicit Api(SimulatedEngineArgs args) {
+    args.engine.model = QUIRE_SOURCE_DIR "/tests/data/tiny_llama/hf";
+    auto created = create_simulated_engine(args, {});
+    EXPECT_TRUE(created.ok()) << created.status().to_string();
+    ServiceConfig config;
+    config.served_model_names = {"tiny"};
+    config.log_requests = false;
+    service_ = std::make_unique<Service>(std::move(created).value(), config,
+                                         std::make_shared<StepMeter>());
+    router_.add_all(openai_routes(*service_));
+    router_.add_all(why_routes(*service_));
+  }
+
+  // The exchange of a completion; it notes when it is answered.
+  class Timed : public TestExchange {
+   public:
+    Timed(HttpRequest request, const Engine& engine)
+        : TestExchange(std::move(request)), engine_(engine), begin_(engine.now()) {}
+    void respond(HttpResponse response) override {
+      end_ = engine_.now();
+      TestExchange::respond(std::move(response));
+    }
+    double measured_ms() const { return to_seconds(end_ - begin_) * 1e3; }  // after wait()
+
+   private:
+    const Engine& engine_;
+    Instant begin_;
+    Instant end_{};
+  };
+
+  std::shared_ptr<Timed> complete(const std::string& id, const json::object& fields) {
+    json::object body = {{"prompt", "a b c"}, {"request_id", id}, {"ignore_eos", true}};
+    for (const auto& [key, value] : fields) body[key] = value;
+    HttpRequest request = TestExchange::post("/v1/completions", json::serialize(body))->request();
+    auto exchange = std::make_shared<Timed>(std::move(request), service_->engine());
+    router_.match("POST", "/v1/completions").route->handler(exchange);
+    return exchange;
+  }
+  std::pair<int, json::object> why(const std::string& id) {
+    HttpRequest request;
+    request.method = "GET";
+    request.path = "/requests/cmpl-" + id + "/why";
+    const auto match = router_.match("GET", request.path);
+    request.path_params = match.path_params;
+    auto exchange = std::make_shared<TestExchange>(request);
+    match.route->handler(exchange);
+    const HttpResponse response = exchange->wait();
+    return {response.status, parse_json(response.body, "why")->as_object()};
+  }
+  Service& service() { return *service_; }
+
+ private:
+  std::unique_ptr<Service> service_;
+  Router router_;
+};
+
+double sum_of_spans(const json::object& story) {
+  double sum = 0;
+  for (const json::value& span : story.at("spans").as_array()) {
+    sum += span.at("duration_ms").as_double();
+  }
+  return sum;
+}
+
+SimulatedEngineArgs crowded(std::uint64_t kv_kib = 112) {
+  SimulatedEngineArgs args;
+  args.step_time = microseconds(500);
+  args.token_time = microseconds(20);
+  args.engine.max_num_seqs = 5;
+  args.engine.max_num_batched_tokens = 24;
+  args.engine.kv_cache_memory_bytes = kv_kib * 1024;  // too few blocks for five long ones
+  return args;
+}
+
+TEST(Why, ThePartsOfTwoHundredRequestsSumToTheirMeasuredTimes) {
+  Api api(crowded(72));
+  std::mt19937 random(6);
+  const auto draw = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  constexpr int kRequests = 200;
+  std::vector<std::shared_ptr<Api::Timed>> exchanges;
+  for (int i = 0; i < kRequests; ++i) {
+    json::array prompt;
+    for (int k = draw(1, 60); k > 0; --k) prompt.emplace_back(draw(3, 200));
+    exchanges.push_back(api.complete(std::to_string(i), {{"prompt", std::move(prompt)},
+                                                         {"max_tokens", draw(8, 60)},
+                                                         {"n", draw(0, 5) == 0 ? 2 : 1}}));
+    std::this_thread::sleep_for(milliseconds(draw(0, 3)));
+  }
+
+  int num_within = 0;
+  std::map<std::string, int> causes;
+  for (int i = 0; i < kRequests; ++i) {
+    ASSERT_EQ(exchanges[static_cast<std::size_t>(i)]->wait().status, 200);
+    const auto [status, told] = api.why(std::to_string(i));
+    ASSERT_EQ(status, 200);
+    double longest = 0;
+    for (const json::value& output : told.at("outputs").as_array()) {
+      const json::object& story = output.as_object();
+      EXPECT_NEAR(sum_of_spans(story), story.at("total_ms").as_double(), 1e-6);
+      longest = std::max(longest, sum_of_spans(story));
+      for (const json::value& span : story.at("spans").as_array()) {
+        if (const auto* cause = span.as_object().if_contains("cause")) {
+          ++causes[std::string(cause->as_string())];
+        }
+      }
+    }
+    const double measured = exchanges[static_cast<std::size_t>(i)]->measured_ms();
+    EXPECT_LE(longest, measured);
+    num_within += measured - longest <= 0.02 * measured ? 1 : 0;
+  }
+  // All but those whose threads lost the processor as they measured.
+  EXPECT_GE(num_within, kRequests * 95 / 100);
+  for (const char* cause : {"queue_order", "max_num_seqs", "token_budget", "preempted"}) {
+    EXPECT_GT(causes[cause], 0) << cause;
+  }
+}
+
+TEST(Why, ARequestThatRunsIsExplainedToo) {
+  SimulatedEngineArgs args = crowded();
+  args.engine.max_num_seqs = 1;
+  Api api(args);
+  const auto running = api.complete("runs", {{"max_tokens", 200}});
+  const auto waiting = api.complete("waits", {{"max_tokens", 2}});
+  while (api.service().engine().observe().num_waiting == 0) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  const json::object told = api.why("waits").second.at("outputs").as_array()[0].as_object();
+  EXPECT_EQ(told.at("status"), "running");
+  const json::object& wait = told.at("spans").as_array().back().as_object();
+  EXPECT_EQ(wait.at("cause"), "max_num_seqs");
+  EXPECT_EQ(wait.at("waited_for"), (json::value{{"count", 1}, {"ids", {"cmpl-runs"}}}));
+  running->disconnect();
+  EXPECT_EQ(waiting->wait().status, 200);
+  EXPECT_EQ(api.why("runs").second.at("outputs").as_array()[0].at("finish_reason"), "abort");
+}
+
+TEST(Why, AnUnknownRequestIsNotFound) {
+  Api api(crowded());
+  const auto [status, told] = api.why("nobody");
+  EXPECT_EQ(status, 404);
+  EXPECT_THAT(std::string(told.at("error").at("message").as_string()),
+              testing::HasSubstr("cmpl-nobody"));
+}
+
+TEST(Why, TheAnswerItselfSaysItInShortWhereAsked) {
+  Api api(crowded());
+  const HttpResponse whole =
+      api.complete("a", {{"max_tokens", 4}, {"n", 2}, {"return_why", true}})->wait();
+  const json::value body = *parse_json(whole.body, "answer");
+  for (const json::value& choice : body.at("choices").as_array()) {
+    const json::object& why = choice.at("why").as_object();
+    const double parts = why.at("prefill_ms").as_double() + why.at("decode_ms").as_double();
+    double waits = 0;
+    for (const auto& [cause, ms] : why.at("waits_ms").as_object()) waits += ms.as_double();
+    EXPECT_NEAR(parts + waits, why.at("total_ms").as_double(), 0.01);
+  }
+  const HttpResponse streamed =
+      api.complete("b", {{"max_tokens", 4}, {"stream", true}, {"return_why", true}})->wait();
+  EXPECT_THAT(streamed.body, testing::HasSubstr(R"("stop_reason":null,"why":{"total_ms":)"));
+  const HttpResponse without = api.complete("c", {{"max_tokens", 4}})->wait();
+  EXPECT_THAT(without.body, testing::Not(testing::HasSubstr("why")));
+}
+
+}  // namespace
+}  // namespace quire
