@@ -93,24 +93,26 @@ std::string slot_strip(const LiveEvent& event, int width, const FrameStyle& styl
   return strip;
 }
 
+// Columns of a request's name: what the numbers (47) and a cause of waiting (21) leave.
+int name_width_of(int width) { return std::clamp(width - 47 - 21, 12, 40); }
+
 std::string request_line(const LiveSequence& each, bool runs, int width) {
-  constexpr int kFixed = 52;
-  const int name_width = std::clamp(width - kFixed - 14, 12, 40);
+  const int name_width = name_width_of(width);
   std::string name = each.index > 0 ? fmt::format("{}#{}", each.id, each.index) : each.id;
   name = short_id(name, name_width);
   const std::string wait =
       each.wait.empty() ? "" : fmt::format("{} {}", each.wait, age(each.waited_s));
-  return cut(fmt::format("{:<{}} {:<7} {:>8} {:>8} {:>8} {:>6} {:>8}  {}", name, name_width,
+  return cut(fmt::format("{:<{}} {:<5} {:>8} {:>6} {:>7} {:>6} {:>7}  {}", name, name_width,
                          runs ? "run" : "wait", each.computed_tokens, each.known_tokens,
                          each.max_tokens, each.blocks, age(each.age_s), wait),
              width);
 }
 
 std::string header_line(int width) {
-  const int name_width = std::clamp(width - 52 - 14, 12, 40);
-  return cut(fmt::format("{:<{}} {:<7} {:>8} {:>8} {:>8} {:>6} {:>8}  {}", "REQUEST", name_width,
-                         "STATE", "COMPUTED", "KNOWN", "AT MOST", "BLOCKS", "AGE", "WAITS FOR"),
-             width);
+  return cut(
+      fmt::format("{:<{}} {:<5} {:>8} {:>6} {:>7} {:>6} {:>7}  {}", "REQUEST", name_width_of(width),
+                  "STATE", "COMPUTED", "KNOWN", "AT MOST", "BLOCKS", "AGE", "WAITS FOR"),
+      width);
 }
 
 }  // namespace
