@@ -85,7 +85,7 @@ check-deploy: build  ## what is in deploy/, by the linters of each format and ag
 
 check-package: package model  ## the package: lintian, then installed and run in a bare Debian 12 (as root)
 	@scripts/install_deps.sh deploy
-	@tests/package_test.sh build/package/quire_*.deb
+	@tests/package_test.sh build/package/quire_*.deb $(ARGS)
 
 format:  ## clang-format every file in place
 	@scripts/install_deps.sh lint

@@ -24,12 +24,12 @@ def chat(*args, lines=()):
 
 
 class Terminal:
-    """A chat in a pseudo-terminal, its controlling one, so that Ctrl-C is a signal."""
+    """A command in a pseudo-terminal, its controlling one, so that Ctrl-C is a signal."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, command="chat"):
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
-            os.execve(PROGRAM, ["quire", "chat", *map(str, args)], ENVIRONMENT)
+            os.execve(PROGRAM, ["quire", command, *map(str, args)], ENVIRONMENT)
         self.text = b""  # since the last expect()
 
     def type(self, text):

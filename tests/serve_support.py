@@ -93,7 +93,7 @@ class Server:
             command = [PROGRAM, "serve", "--model", model]
             if "--host" not in flags:
                 command += ["--host", "127.0.0.1"]
-            if "--uds" not in flags:
+            if "--uds" not in flags and "--port" not in flags:
                 command += ["--port", 0]
             if simulate is not None:
                 command += ["--simulate-step-ms", simulate]

@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/random.h"
 #include "core/scheduler.h"
+#include "engine/event_log/event_log.h"
 
 namespace quire {
 namespace {
@@ -22,6 +23,7 @@ struct CoreFlags {
   std::int64_t output_len = 128;
   std::int64_t num_steps = 5000;
   std::int64_t block_size = 16;
+  std::string event_log;
   bool json = false;
 };
 
@@ -33,13 +35,18 @@ struct CoreResult {
   // and in those in which no request starts or ends.
   Statistics all;
   Statistics steady;
+  // With an event log: microseconds of a step that the engine's thread spends on it, all requests
+  // together, and the bytes that a scheduled request takes in the log, snapshots included.
+  Statistics log;
+  double log_bytes = 0;
 };
 
 // The random traffic, and an executor that computes nothing.
 class Traffic {
  public:
-  Traffic(const CoreFlags& flags, std::int64_t concurrency)
-      : flags_(flags), scheduler_(config_of(flags, concurrency)) {}
+  // `listener` may be null.
+  Traffic(const CoreFlags& flags, std::int64_t concurrency, SchedulerListener* listener)
+      : flags_(flags), scheduler_(config_of(flags, concurrency)), listener_(listener) {}
 
   Status add(std::int64_t count) {
     for (; count > 0; --count) {
@@ -51,7 +58,9 @@ class Traffic {
       request.prompt_token_ids.resize(static_cast<std::size_t>(around(flags_.input_len)));
       for (TokenId& token : request.prompt_token_ids) token = random_token();
       request.sampling_params = std::make_shared<const SamplingParams>(params);
-      QUIRE_RETURN_IF_ERROR(scheduler_.add(request, Instant{}));
+      const Status status = scheduler_.add(request, Instant{});
+      if (listener_ != nullptr) listener_->added(request, Instant{}, status);
+      QUIRE_RETURN_IF_ERROR(status);
     }
     return {};
   }
@@ -59,9 +68,13 @@ class Traffic {
   // One step; a new request comes for each that ends, outside the time that is measured.
   Status step() {
     using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    if (listener_ != nullptr) listener_->between_steps(scheduler_, Instant{});
     const auto before = Clock::now();
     QUIRE_RETURN_IF_ERROR(scheduler_.schedule(Instant{}, plan_));
     const auto scheduled = Clock::now();
+    if (listener_ != nullptr) listener_->scheduled(plan_, Instant{});
+    const auto logged = Clock::now();
     result_.clear();
     result_.step_id = plan_.step_id;
     for (const ScheduledRequest& each : plan_.scheduled) {
@@ -71,8 +84,14 @@ class Traffic {
     const auto executed = Clock::now();
     QUIRE_RETURN_IF_ERROR(scheduler_.update(result_, Instant{}, outputs_));
     const auto updated = Clock::now();
+    if (listener_ != nullptr) listener_->updated(result_, Instant{});
+    const auto end = Clock::now();
+    const std::chrono::duration<double, std::micro> log_time =
+        (before - start) + (logged - scheduled) + (end - updated);
+    log_us_ = log_time.count();
     const std::chrono::duration<double, std::micro> time =
         (scheduled - before) + (updated - executed);
+    total_scheduled_ += num_scheduled();
     std::int64_t num_ended = 0;
     for (const RequestStepOutput& output : outputs_) num_ended += output.finished ? 1 : 0;
     us_per_request_ = time.count() / static_cast<double>(plan_.scheduled.size());
@@ -81,8 +100,10 @@ class Traffic {
   }
 
   double us_per_request() const { return us_per_request_; }  // of the last step
+  double log_us() const { return log_us_; }
   bool steady() const { return steady_; }
   std::int64_t num_scheduled() const { return std::ssize(plan_.scheduled); }
+  std::int64_t total_scheduled() const { return total_scheduled_; }  // since the start
   std::int64_t num_started() const {
     const SchedulerStats stats = scheduler_.stats();
     return stats.num_added - stats.num_waiting;
@@ -109,28 +130,39 @@ class Traffic {
 
   CoreFlags flags_;
   Scheduler scheduler_;
+  SchedulerListener* listener_;
   SchedulerOutput plan_;
   ModelRunnerOutput result_;
   std::vector<RequestStepOutput> outputs_;
   RequestId next_id_ = 1;
   std::uint64_t counter_ = 0;
   double us_per_request_ = 0;
+  double log_us_ = 0;
+  std::int64_t total_scheduled_ = 0;
   bool steady_ = false;
 };
 
 Result<CoreResult> measure(const CoreFlags& flags, std::int64_t concurrency) {
-  Traffic traffic(flags, concurrency);
+  std::unique_ptr<EventLog> log;
+  if (!flags.event_log.empty()) {
+    EventLogOptions options;
+    options.base = flags.event_log;
+    QUIRE_ASSIGN_OR_RETURN(log, EventLog::open(std::move(options)));
+  }
+  Traffic traffic(flags, concurrency, log.get());
   QUIRE_RETURN_IF_ERROR(traffic.add(concurrency));
   // At first all start together; by then they are spread out.
   for (std::int64_t i = 0; i < 3 * flags.output_len; ++i) QUIRE_RETURN_IF_ERROR(traffic.step());
   const std::int64_t num_started_before = traffic.num_started();
   std::vector<double> all;
   std::vector<double> steady;
+  std::vector<double> log_times;
   std::int64_t num_scheduled = 0;
   for (std::int64_t i = 0; i < flags.num_steps; ++i) {
     QUIRE_RETURN_IF_ERROR(traffic.step());
     all.push_back(traffic.us_per_request());
     if (traffic.steady()) steady.push_back(traffic.us_per_request());
+    log_times.push_back(traffic.log_us());
     num_scheduled += traffic.num_scheduled();
   }
   QUIRE_RETURN_IF_ERROR(traffic.check());
@@ -141,6 +173,12 @@ Result<CoreResult> measure(const CoreFlags& flags, std::int64_t concurrency) {
       static_cast<double>(num_scheduled) / static_cast<double>(flags.num_steps);
   result.all = statistics(std::move(all));
   result.steady = statistics(std::move(steady));
+  result.log = statistics(std::move(log_times));
+  if (log != nullptr) {
+    const EventLogStats written = log->stats();
+    result.log_bytes =
+        static_cast<double>(written.num_bytes) / static_cast<double>(traffic.total_scheduled());
+  }
   return result;
 }
 
@@ -165,12 +203,22 @@ Status run_core(const CoreFlags& flags) {
                       {"scheduled_per_step", result.scheduled_per_step},
                       {"us_per_request_step", to_json(result.all)},
                       {"us_per_request_step_steady", to_json(result.steady)}});
+      if (!flags.event_log.empty()) {
+        rows.back().as_object()["event_log_us_per_step"] = to_json(result.log);
+        rows.back().as_object()["event_log_bytes_per_request_step"] = result.log_bytes;
+      }
       continue;
     }
     fmt::print("{:>10}{:>10}{:>10.3f}{:>8.3f}{:>8.3f}{:>8.3f}{:>16.3f}{:>8.3f}{:>8.3f}\n",
                result.concurrency, result.num_started, result.all.mean, result.all.p50,
                result.all.p90, result.all.p99, result.steady.p50, result.steady.p90,
                result.steady.p99);
+    if (!flags.event_log.empty()) {
+      fmt::print(
+          "{:>20} the event log: {:.2f} us a step, p50 {:.2f}, p99 {:.2f}; {:.1f} bytes a "
+          "request-step\n",
+          "", result.log.mean, result.log.p50, result.log.p99, result.log_bytes);
+    }
   }
   if (flags.json) {
     const json::object report = {{"num_steps", flags.num_steps},
@@ -198,6 +246,10 @@ Command add_bench_core(CLI::App& bench) {
             1 << 13);
   add_count(bench, "--num-steps", flags->num_steps, "Steps to measure", 1, 1 << 24);
   add_count(bench, "--block-size", flags->block_size, "Tokens of a KV block", 1, 4096);
+  bench
+      .add_option("--event-log", flags->event_log,
+                  "Record to files of this name, and measure what that takes")
+      ->type_name("FILE");
   bench.add_flag("--json", flags->json, "Print one JSON object");
   return [flags] { return run_core(*flags); };
 }

@@ -20,6 +20,8 @@ Command add_inspect(CLI::App& app);
 Command add_tokenize(CLI::App& app);
 Command add_detokenize(CLI::App& app);
 Command add_template(CLI::App& app);
+Command add_replay(CLI::App& app);
+Command add_explain(CLI::App& app);
 Command add_bench_latency(CLI::App& bench);
 Command add_bench_throughput(CLI::App& bench);
 Command add_bench_step(CLI::App& bench);

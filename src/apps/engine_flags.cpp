@@ -90,6 +90,17 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   app.add_option("--seed", args.seed, "Seed of requests that bring none")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--event-log", args.event_log,
+                 "Record what the scheduler does in files FILE.000001 and so on, for quire replay "
+                 "and quire explain. They hold prompts and outputs, as token ids")
+      ->type_name("FILE")
+      ->group(group);
+  add_count(app, "--event-log-segment-bytes", args.event_log_segment_bytes,
+            "Size at which the event log goes on in its next file", 1 << 20, std::int64_t{1} << 40)
+      ->group(group);
+  add_count(app, "--event-log-segments", args.event_log_segments,
+            "Files of the event log that are kept", 1, 1 << 20)
+      ->group(group);
 }
 
 Result<std::string> bundled_model() {

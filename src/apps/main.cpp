@@ -111,6 +111,8 @@ int run(int argc, char** argv) {
       add_tokenize);
   add(app, "detokenize", "Turn token ids into text", add_detokenize);
   add(app, "template", "Show the prompt that a conversation becomes, and its tokens", add_template);
+  add(app, "replay", "Replay an event log: the same calls give the same schedule", add_replay);
+  add(app, "explain", "Say what a request did with its time, from an event log", add_explain);
   CLI::App* bench = app.add_subcommand("bench", "Measure the engine and the machine");
   bench->require_subcommand(1);
   add(*bench, "latency", "Time to first token and per token, one request at a time",

@@ -139,9 +139,9 @@ class Shutdown {
 
   // Any thread.
   void begin() {
+    live_.stop();  // its streams would go on for ever; before check() lets everything end
     service_.drain();
     server_.drain();
-    live_.stop();  // its streams would go on for ever
     if (batches_ != nullptr) batches_->stop();
   }
 

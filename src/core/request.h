@@ -68,7 +68,7 @@ struct RequestSnapshot {
   Instant arrival{};
   std::optional<Instant> first_scheduled;
   std::optional<Instant> first_token;
-  RequestTimeline timeline;
+  RequestTimeline::Snapshot timeline;
 };
 
 class Request {

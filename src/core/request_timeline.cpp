@@ -1,5 +1,7 @@
 #include "core/request_timeline.h"
 
+#include <algorithm>
+
 namespace quire {
 
 std::string_view wait_cause_name(WaitCause cause) {
@@ -89,6 +91,29 @@ Duration RequestTimeline::total(WaitCause cause, Instant now) const {
 Duration RequestTimeline::total(SpanKind kind, Instant now) const {
   const Duration total = totals_[static_cast<std::size_t>(kind)];
   return open_ && open_->kind == kind ? total + now - open_->begin : total;
+}
+
+Result<RequestTimeline> RequestTimeline::restore(const Snapshot& snapshot) {
+  const auto plausible_count = [](std::int32_t count) { return count >= 0 && count <= 1 << 30; };
+  const auto plausible_span = [&](const TimelineSpan& span) {
+    return plausible(span.begin) && plausible(span.end) && plausible_count(span.blockers.count) &&
+           plausible_count(span.num_steps) && plausible_count(span.num_tokens) &&
+           plausible_count(span.num_recomputed_tokens) && plausible_count(span.num_cached_tokens);
+  };
+  if (snapshot.spans.size() > kMaxSpans || snapshot.num_spans_dropped < 0 ||
+      !std::ranges::all_of(snapshot.spans, plausible_span) ||
+      (snapshot.open && !plausible_span(*snapshot.open)) ||
+      !std::ranges::all_of(snapshot.wait_totals, plausible) ||
+      !std::ranges::all_of(snapshot.totals, plausible)) {
+    return Status::invalid_argument("its timeline cannot be");
+  }
+  RequestTimeline timeline;
+  timeline.spans_.insert(timeline.spans_.end(), snapshot.spans.begin(), snapshot.spans.end());
+  timeline.open_ = snapshot.open;
+  timeline.wait_totals_ = snapshot.wait_totals;
+  timeline.totals_ = snapshot.totals;
+  timeline.num_spans_dropped_ = snapshot.num_spans_dropped;
+  return timeline;
 }
 
 }  // namespace quire

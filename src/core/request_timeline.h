@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/status.h"
 
 namespace quire {
 
@@ -54,6 +55,12 @@ struct Blockers {
   std::int32_t count = 0;
   std::array<RequestId, kMaxIds> ids{};
 };
+
+// Times that core takes from a snapshot: none overflows when it is added to another.
+inline constexpr Instant kMaxInstant{std::int64_t{1} << 60};  // 36 years
+inline bool plausible(Instant instant) {
+  return instant >= Instant::zero() && instant <= kMaxInstant;
+}
 
 // A step lasts from its planning to the next planning: the engine's own work between two steps is
 // part of it.
@@ -104,6 +111,18 @@ class RequestTimeline {
   // Time until `now`, the open span included: waiting for `cause`; or in spans of that kind.
   Duration total(WaitCause cause, Instant now) const;
   Duration total(SpanKind kind, Instant now) const;
+
+  // All of its state.
+  struct Snapshot {
+    std::vector<TimelineSpan> spans;
+    std::optional<TimelineSpan> open;
+    std::array<Duration, kNumWaitCauses> wait_totals{};
+    std::array<Duration, kNumSpanKinds> totals{};
+    std::int64_t num_spans_dropped = 0;
+  };
+  Snapshot snapshot() const { return {spans_, open_, wait_totals_, totals_, num_spans_dropped_}; }
+  // kInvalidArgument where it could be that of no timeline.
+  static Result<RequestTimeline> restore(const Snapshot& snapshot);
 
  private:
   void close(Instant now);

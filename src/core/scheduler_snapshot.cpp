@@ -18,7 +18,6 @@ constexpr std::int64_t kMaxTableEntries = std::int64_t{1} << 27;
 constexpr std::int32_t kMaxModelLen = 1 << 24;
 constexpr std::int32_t kMaxSeqs = 1 << 16;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 56;
-constexpr Instant kMaxInstant{std::int64_t{1} << 60};  // 36 years
 
 Status check_size(const SchedulerConfig& config) {
   const std::int64_t table_blocks = ceil_div(config.max_model_len, config.block_size);
@@ -29,7 +28,7 @@ Status check_size(const SchedulerConfig& config) {
         "a scheduler of {} sequences of {} tokens with {} blocks of {} is larger than any real one",
         config.max_num_seqs, config.max_model_len, config.num_blocks, config.block_size));
   }
-  if (config.max_batch_delay < Duration::zero() || config.max_batch_delay > kMaxInstant) {
+  if (!plausible(config.max_batch_delay)) {
     return Status::invalid_argument("max_batch_delay is out of range");
   }
   return {};
@@ -60,7 +59,7 @@ Status check_counters(const SchedulerStats& counters) {
 }
 
 Status check_instant(const RequestSnapshot& request, std::optional<Instant> instant) {
-  if (!instant || (*instant >= Instant::zero() && *instant <= kMaxInstant)) return {};
+  if (!instant || plausible(*instant)) return {};
   return Status::invalid_argument(
       fmt::format("request {}: a time is out of range", request.request_id));
 }
@@ -137,7 +136,7 @@ RequestSnapshot Request::snapshot() const {
           .arrival = arrival_,
           .first_scheduled = first_scheduled_,
           .first_token = first_token_,
-          .timeline = timeline_};
+          .timeline = timeline_.snapshot()};
 }
 
 Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
@@ -166,13 +165,16 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
       snapshot.max_computed_so_far < snapshot.num_computed_tokens ||
       snapshot.max_computed_so_far > num_tokens || snapshot.num_cached_tokens < 0 ||
       snapshot.num_cached_tokens >= num_prompt || snapshot.num_preemptions < 0 ||
-      snapshot.num_recomputed_tokens < 0 || snapshot.num_recomputed_tokens > kMaxCount) {
+      snapshot.num_preemptions > 1 << 30 || snapshot.num_recomputed_tokens < 0 ||
+      snapshot.num_recomputed_tokens > kMaxCount) {
     return broken("its counts of tokens cannot be");
   }
   for (const auto& instant :
        {std::optional(snapshot.arrival), snapshot.first_scheduled, snapshot.first_token}) {
     QUIRE_RETURN_IF_ERROR(check_instant(snapshot, instant));
   }
+  auto timeline = RequestTimeline::restore(snapshot.timeline);
+  if (!timeline.ok()) return broken(timeline.status().message());
   const auto prompt_end = snapshot.token_ids.begin() + snapshot.num_prompt_tokens;
   const AddRequest added = {
       .request_id = snapshot.request_id - static_cast<RequestId>(snapshot.sample_index),
@@ -195,7 +197,7 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   request->num_recomputed_tokens_ = snapshot.num_recomputed_tokens;
   request->first_scheduled_ = snapshot.first_scheduled;
   request->first_token_ = snapshot.first_token;
-  request->timeline_ = std::move(snapshot.timeline);
+  request->timeline_ = std::move(*timeline);
   return request;
 }
 

@@ -53,6 +53,9 @@ struct EngineArgs {
   std::int64_t max_logprobs = 20;           // most alternatives that a request may ask for
   std::string generation_config = "auto";   // auto: the model's generation_config.json; vllm: none
   std::uint64_t seed = 0;
+  std::string event_log;  // files FILE.000001 and so on get what the scheduler did; empty: none
+  std::uint64_t event_log_segment_bytes = std::uint64_t{64} << 20;
+  std::int64_t event_log_segments = 4;  // the oldest are removed
 };
 
 // A prompt of token ids and how to continue it. Start from Engine::default_sampling_params(), which

@@ -10,6 +10,7 @@
 #include "engine/api.h"
 #include "engine/generation_defaults.h"
 #include "engine/model_bundle.h"
+#include "engine/scheduler_listener.h"
 #include "exec/executor.h"
 
 namespace quire {
@@ -24,6 +25,7 @@ struct EngineParts {
   std::function<void(const StepRecord&)> stepped;  // may be empty
   EngineProfile* profile = nullptr;                // EngineObserver::profile
   std::unique_ptr<Executor> executor;
+  std::unique_ptr<SchedulerListener> listener = nullptr;  // may be null
 };
 
 std::unique_ptr<Engine> assemble_engine(EngineParts parts);
@@ -32,5 +34,8 @@ std::unique_ptr<Engine> assemble_engine(EngineParts parts);
 // not, kConfig for settings that contradict each other.
 Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
                                          std::int32_t num_blocks, const Tokenizer& tokenizer);
+
+// The event log that EngineArgs ask for; null where they ask for none. Errors as EventLog::open.
+Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args);
 
 }  // namespace quire

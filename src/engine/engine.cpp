@@ -10,6 +10,7 @@
 #include "engine/chat_input.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
+#include "engine/event_log/event_log.h"
 #include "engine/model_bundle.h"
 #include "engine/output_processor.h"
 #include "exec/model_runner.h"
@@ -95,6 +96,16 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   return config;
 }
 
+Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args) {
+  if (args.event_log.empty()) return std::unique_ptr<SchedulerListener>();
+  EventLogOptions options;
+  options.base = args.event_log;
+  options.segment_bytes = args.event_log_segment_bytes;
+  options.max_segments = args.event_log_segments;
+  QUIRE_ASSIGN_OR_RETURN(auto log, EventLog::open(std::move(options)));
+  return std::unique_ptr<SchedulerListener>(std::move(log));
+}
+
 class Engine::Impl {
  public:
   explicit Impl(EngineParts parts)
@@ -108,8 +119,8 @@ class Engine::Impl {
             *text_.tokenizer, [this](RequestId id) { core_.abort(id); },
             parts.profile == nullptr ? nullptr : &parts.profile->output),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
-              std::move(parts.stepped),
-              parts.profile == nullptr ? nullptr : &parts.profile->engine) {}
+              std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
+              std::move(parts.listener)) {}
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -232,6 +243,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       scheduler_config(args, sizes.max_model_len, static_cast<std::int32_t>(sizes.plan.num_blocks),
                        *bundle.text.tokenizer));
 
+  // Before anything is loaded, so that a path that cannot be written shows at once.
+  QUIRE_ASSIGN_OR_RETURN(auto event_log, open_event_log(args));
   if (observer.planned) observer.planned(sizes.plan);
   ModelFacts facts = model_facts(bundle);
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
@@ -281,7 +294,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                           .stepped = observer.stepped,
                           .profile = observer.profile,
                           .executor = std::make_unique<InProcessExecutor>(
-                              std::move(pool), std::move(model), std::move(runner))});
+                              std::move(pool), std::move(model), std::move(runner)),
+                          .listener = std::move(event_log)});
 }
 
 std::unique_ptr<Engine> assemble_engine(EngineParts parts) {

@@ -23,13 +23,15 @@ constexpr Stage kStatsStage = {StageKind::kBookkeeping, "publish stats"};
 
 EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
                        OutputProcessor& outputs, const SteadyClock& clock,
-                       std::function<void(const StepRecord&)> stepped, SpanRecorder* spans)
+                       std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
+                       std::unique_ptr<SchedulerListener> listener)
     : clock_(clock),
       outputs_(outputs),
       executor_(std::move(executor)),
       scheduler_(config),
       stepped_(std::move(stepped)),
       spans_(spans),
+      listener_(std::move(listener)),
       stats_(scheduler_.stats()),
       thread_([this] { run(); }) {
   ::pthread_setname_np(thread_.native_handle(), "quire-engine");
@@ -99,6 +101,7 @@ void EngineCore::run() {
 Status EngineCore::run_round(std::deque<Command>& commands) {
   const ScopedSpan round(spans_, kStepStage);
   if (!take_commands(commands)) return {StatusCode::kCancelled, "the engine is shutting down"};
+  if (listener_) listener_->between_steps(scheduler_, clock_.now());
   apply_all(commands);
   QUIRE_RETURN_IF_ERROR(step());
   if (round.get() != nullptr) round.get()->id = plan_.step_id;
@@ -134,16 +137,18 @@ void EngineCore::apply_all(std::deque<Command>& commands) {
 
 void EngineCore::apply(Command command) {
   if (const auto* abort = std::get_if<Abort>(&command)) {
-    auto request = scheduler_.abort(abort->request_id, clock_.now());
+    const Instant now = clock_.now();
+    auto request = scheduler_.abort(abort->request_id, now);
+    if (listener_) listener_->aborted(abort->request_id, now, request != nullptr);
     if (request != nullptr) outputs_.push_aborted(std::move(request));
     return;
   }
   if (const auto* inspect = std::get_if<Inspect>(&command)) return inspect->look(&scheduler_);
-  auto& request = std::get<AddRequest>(command);
-  const RequestId id = request.request_id;
-  if (Status status = scheduler_.add(std::move(request), clock_.now()); !status.ok()) {
-    outputs_.push_failed(id, std::move(status));
-  }
+  const auto& request = std::get<AddRequest>(command);
+  const Instant now = clock_.now();
+  Status status = scheduler_.add(request, now);
+  if (listener_) listener_->added(request, now, status);
+  if (!status.ok()) outputs_.push_failed(request.request_id, std::move(status));
 }
 
 Status EngineCore::step() {
@@ -152,16 +157,19 @@ Status EngineCore::step() {
     const ScopedSpan span(spans_, kScheduleStage);
     QUIRE_RETURN_IF_ERROR(scheduler_.schedule(start, plan_));
   }
+  if (listener_) listener_->scheduled(plan_, start);
   if (plan_.empty()) return {};
   {
     const ScopedSpan span(spans_, kExecuteStage);
     QUIRE_RETURN_IF_ERROR(executor_->execute(plan_, step_.result));
   }
   if (stepped_) observe_step(start);
+  const Instant end = clock_.now();
   {
     const ScopedSpan span(spans_, kUpdateStage);
-    QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, clock_.now(), step_.outputs));
+    QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, end, step_.outputs));
   }
+  if (listener_) listener_->updated(step_.result, end);
   const ScopedSpan span(spans_, kOutputStage);
   outputs_.push(step_);
   return {};
@@ -183,6 +191,7 @@ void EngineCore::observe_step(Instant start) {
 // A step that failed leaves the cache in an unknown state: every request ends with the reason, and
 // later ones are refused with it.
 void EngineCore::fail(const Status& error) {
+  if (listener_) listener_->ended(error, clock_.now());
   std::deque<Command> commands;
   {
     const std::lock_guard lock(mutex_);

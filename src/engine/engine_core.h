@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "core/scheduler.h"
 #include "engine/output_processor.h"
+#include "engine/scheduler_listener.h"
 #include "exec/executor.h"
 
 namespace quire {
@@ -22,7 +23,8 @@ class EngineCore {
  public:
   EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
              OutputProcessor& outputs, const SteadyClock& clock,
-             std::function<void(const StepRecord&)> stepped, SpanRecorder* spans);
+             std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
+             std::unique_ptr<SchedulerListener> listener);
   ~EngineCore() { stop(); }
 
   // Fails what runs, then joins the thread. Later commands are refused or ignored.
@@ -65,7 +67,8 @@ class EngineCore {
   std::unique_ptr<Executor> executor_;
   Scheduler scheduler_;  // engine thread only
   std::function<void(const StepRecord&)> stepped_;
-  SpanRecorder* spans_;  // null: nothing is recorded
+  SpanRecorder* spans_;                          // null: nothing is recorded
+  std::unique_ptr<SchedulerListener> listener_;  // may be null
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

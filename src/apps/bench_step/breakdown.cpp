@@ -5,6 +5,14 @@
 namespace quire {
 namespace {
 
+// The middle one of `values`, which get another order.
+std::int64_t median(std::vector<std::int64_t>& values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 // Adds up the stages of steps.
 class Adder {
  public:
@@ -17,12 +25,18 @@ class Adder {
     ++sum_.num_steps;
     sum_.total_ns += step.duration_ns();
     sum_.end_ns = step.end_ns;
+    const std::int64_t unaccounted_before = sum_.unaccounted_ns;
     for (std::uint64_t i = step.first; i <= number; ++i) add(spans_[i], i, step.start_ns);
+    unaccounted_ns_.push_back(sum_.unaccounted_ns - unaccounted_before);
   }
 
   Breakdown take() {
     std::ranges::stable_sort(entries_, {}, &Entry::first_after_ns);
-    for (const Entry& entry : entries_) sum_.stages.push_back(entry.sum);
+    for (Entry& entry : entries_) {
+      entry.sum.median_call_ns = median(entry.calls_ns);
+      sum_.stages.push_back(entry.sum);
+    }
+    sum_.median_unaccounted_ns = median(unaccounted_ns_);
     return std::move(sum_);
   }
 
@@ -30,6 +44,7 @@ class Adder {
   struct Entry {
     StageSum sum;
     std::int64_t first_after_ns = 0;  // its first start after its step's
+    std::vector<std::int64_t> calls_ns = {};
   };
 
   void add(const Span& span, std::uint64_t number, std::int64_t step_start_ns) {
@@ -44,7 +59,9 @@ class Adder {
       sum_.unaccounted_ns += own_ns;
       return;
     }
-    StageSum& sum = entry_of(span, step_start_ns).sum;
+    Entry& entry = entry_of(span, step_start_ns);
+    entry.calls_ns.push_back(own_ns);
+    StageSum& sum = entry.sum;
     ++sum.calls;
     sum.own_ns += own_ns;
     sum.others_ns += others_ns;
@@ -64,6 +81,7 @@ class Adder {
   const SpanRecorder& spans_;
   Breakdown sum_;
   std::vector<Entry> entries_;
+  std::vector<std::int64_t> unaccounted_ns_;  // of each step
 };
 
 }  // namespace
@@ -71,6 +89,18 @@ class Adder {
 std::int64_t Breakdown::sum_of(StageKind kind) const {
   std::int64_t sum = 0;
   for (const StageSum& stage : stages) sum += stage.kind == kind ? stage.own_ns : 0;
+  return sum;
+}
+
+std::int64_t Breakdown::typical_sum_of(StageKind kind) const {
+  std::int64_t sum = 0;
+  for (const StageSum& stage : stages) sum += stage.kind == kind ? stage.typical_ns() : 0;
+  return sum;
+}
+
+std::int64_t Breakdown::typical_total_ns() const {
+  std::int64_t sum = typical_unaccounted_ns();
+  for (const StageSum& stage : stages) sum += stage.typical_ns();
   return sum;
 }
 

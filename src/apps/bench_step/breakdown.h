@@ -19,8 +19,14 @@ struct StageSum {
   StageKind kind = StageKind::kWhole;
   std::int64_t calls = 0;
   std::int64_t own_ns = 0;
+  std::int64_t median_call_ns = 0;
   std::int64_t others_ns = 0;  // as Span::others_ns
   SpanCost cost{};
+
+  // What all calls took, had each taken as long as the middle one. A call is short beside the time
+  // for which other work holds a CPU, so on a busy machine this is near what a quiet one would
+  // show.
+  std::int64_t typical_ns() const { return calls * median_call_ns; }
 
   // Threads that worked at a time, mean.
   double threads_busy() const {
@@ -31,13 +37,17 @@ struct StageSum {
 struct Breakdown {
   std::int64_t num_steps = 0;  // that were still in the recorder; the last ones of those asked for
   std::int64_t total_ns = 0;
-  std::vector<StageSum> stages;     // in the order in which a step first enters them
-  std::int64_t unaccounted_ns = 0;  // in spans that only hold others
+  std::vector<StageSum> stages;            // in the order in which a step first enters them
+  std::int64_t unaccounted_ns = 0;         // in spans that only hold others
+  std::int64_t median_unaccounted_ns = 0;  // of a step
   // From the first step's start to the last one's end, on the recorder's clock.
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
 
   std::int64_t sum_of(StageKind kind) const;
+  std::int64_t typical_sum_of(StageKind kind) const;
+  std::int64_t typical_unaccounted_ns() const { return num_steps * median_unaccounted_ns; }
+  std::int64_t typical_total_ns() const;
 };
 
 // `step_ids` ascending.

@@ -82,6 +82,14 @@ TEST(Breakdown, OwnTimesAddUpToTheStepsExactly) {
   EXPECT_EQ(matmul.cost.operations, 1800U);
   EXPECT_EQ(matmul.others_ns, 9000);
   EXPECT_NEAR(matmul.threads_busy(), 1.0 + 9000.0 / static_cast<double>(matmul.own_ns), 1e-12);
+  EXPECT_GE(matmul.median_call_ns, 30'000);
+  EXPECT_EQ(matmul.typical_ns(), 9 * matmul.median_call_ns);
+  std::int64_t typical_ns = sum.typical_unaccounted_ns();
+  for (const Stage& each : {kSchedule, kMatmul, kSample, kArgmax}) {
+    typical_ns += stage(sum, each.name).typical_ns();
+  }
+  EXPECT_EQ(sum.typical_total_ns(), typical_ns);
+  EXPECT_EQ(sum.typical_sum_of(StageKind::kKernel), matmul.typical_ns());
   // What is inside a stage is not counted again for it.
   EXPECT_EQ(stage(sum, "sample").others_ns, 3 * 100);
   EXPECT_GE(stage(sum, "argmax").own_ns, 3 * 40'000);
@@ -96,6 +104,25 @@ TEST(Breakdown, LeavesOutStepsOfWhichSpansAreLost) {
   const Breakdown sum = break_down(spans, ids);
   EXPECT_EQ(sum.num_steps, 2);
   EXPECT_EQ(stage(sum, "matmul").calls, 6);
+}
+
+// One call that took long moves the sum, and what is typical hardly.
+TEST(Breakdown, ADisturbedCallIsNotTypical) {
+  using std::chrono_literals::operator""us;
+  SpanRecorder spans(1000);
+  constexpr int kCalls = 51;
+  {
+    const ScopedSpan step(&spans, kStep);
+    step.get()->id = 1;
+    for (int i = 0; i < kCalls; ++i) {
+      const ScopedSpan matmul(&spans, kMatmul);
+      spend(i == 7 ? 20'000us : 2us);
+    }
+  }
+  const StageSum matmul = stage(break_down(spans, std::vector<StepId>{1}), "matmul");
+  EXPECT_GE(matmul.own_ns, 20'000'000);
+  EXPECT_GE(matmul.median_call_ns, 2'000);
+  EXPECT_LT(matmul.typical_ns(), matmul.own_ns);
 }
 
 TEST(Breakdown, NoStepNoTime) {

@@ -39,15 +39,14 @@ class BreakdownTable {
   explicit BreakdownTable(const Breakdown& breakdown) : breakdown_(breakdown) {}
 
   void print_stages() const {
-    fmt::print("{:<30}{:>9}{:>12}{:>9}{:>8}{:>10}{:>9}\n", "stage", "calls", "us/step", "share",
-               "GB/s", "GFLOP/s", "threads");
+    fmt::print("{:<30}{:>8}{:>12}{:>9}{:>12}{:>9}{:>8}{:>10}{:>9}\n", "stage", "calls", "mean us",
+               "share", "typical us", "share", "GB/s", "GFLOP/s", "threads");
     for (const StageSum& stage : breakdown_.stages) {
-      fmt::print("{:<30}{:>9.1f}{:>12.1f}{:>8.2f}%{:>8}{:>10}{:>9.2f}\n", stage.name,
-                 per_step(stage.calls), per_step(stage.own_ns) / 1e3, share(stage.own_ns),
-                 giga_per_s(stage.cost.bytes, stage.own_ns),
-                 giga_per_s(stage.cost.operations, stage.own_ns), stage.threads_busy());
+      fmt::print("{:<30}{:>8.1f}{}{:>8}{:>10}{:>9.2f}\n", stage.name, per_step(stage.calls),
+                 times(stage.own_ns, stage.typical_ns()),
+                 giga_per_s(stage.cost.bytes, stage.typical_ns()),
+                 giga_per_s(stage.cost.operations, stage.typical_ns()), stage.threads_busy());
     }
-    print_sum("in no stage", breakdown_.unaccounted_ns);
   }
 
   void print_sums() const {
@@ -57,21 +56,27 @@ class BreakdownTable {
                                    std::pair{StageKind::kSampling, "sampling"},
                                    std::pair{StageKind::kWait, "waiting for commands"}};
     for (const auto& [kind, name] : kKinds) {
-      if (const std::int64_t ns = breakdown_.sum_of(kind); ns > 0) print_sum(name, ns);
+      const std::int64_t ns = breakdown_.sum_of(kind);
+      if (ns > 0) print_sum(name, ns, breakdown_.typical_sum_of(kind));
     }
-    print_sum("in no stage", breakdown_.unaccounted_ns);
-    print_sum("step", breakdown_.total_ns);
+    print_sum("in no stage", breakdown_.unaccounted_ns, breakdown_.typical_unaccounted_ns());
+    print_sum("step", breakdown_.total_ns, breakdown_.typical_total_ns());
   }
 
  private:
   double per_step(std::int64_t sum) const {
     return static_cast<double>(sum) / static_cast<double>(breakdown_.num_steps);
   }
-  double share(std::int64_t ns) const {
-    return 100.0 * static_cast<double>(ns) / static_cast<double>(breakdown_.total_ns);
+  static double percent(std::int64_t ns, std::int64_t total_ns) {
+    return 100.0 * static_cast<double>(ns) / static_cast<double>(total_ns);
   }
-  void print_sum(std::string_view name, std::int64_t ns) const {
-    fmt::print("{:<30}{:>9}{:>12.1f}{:>8.2f}%\n", name, "", per_step(ns) / 1e3, share(ns));
+  std::string times(std::int64_t ns, std::int64_t typical_ns) const {
+    return fmt::format("{:>12.1f}{:>8.2f}%{:>12.1f}{:>8.2f}%", per_step(ns) / 1e3,
+                       percent(ns, breakdown_.total_ns), per_step(typical_ns) / 1e3,
+                       percent(typical_ns, breakdown_.typical_total_ns()));
+  }
+  void print_sum(std::string_view name, std::int64_t ns, std::int64_t typical_ns) const {
+    fmt::print("{:<38}{}\n", name, times(ns, typical_ns));
   }
 
   const Breakdown& breakdown_;
@@ -80,17 +85,19 @@ class BreakdownTable {
 json::object stage_json(const StageSum& stage, const Breakdown& breakdown) {
   const auto steps = static_cast<double>(breakdown.num_steps);
   const auto ns = static_cast<double>(stage.own_ns);
+  const auto typical_ns = static_cast<double>(stage.typical_ns());
   json::object object = {{"stage", stage.name},
                          {"kind", stage_kind_name(stage.kind)},
                          {"calls_per_step", static_cast<double>(stage.calls) / steps},
                          {"s_per_step", ns / 1e9 / steps},
+                         {"typical_s_per_step", typical_ns / 1e9 / steps},
                          {"share", ns / static_cast<double>(breakdown.total_ns)},
                          {"threads_busy", stage.threads_busy()}};
-  if (stage.cost.bytes > 0 && ns > 0) {
-    object["bytes_per_s"] = static_cast<double>(stage.cost.bytes) * 1e9 / ns;
+  if (stage.cost.bytes > 0 && typical_ns > 0) {
+    object["bytes_per_s"] = static_cast<double>(stage.cost.bytes) * 1e9 / typical_ns;
   }
-  if (stage.cost.operations > 0 && ns > 0) {
-    object["operations_per_s"] = static_cast<double>(stage.cost.operations) * 1e9 / ns;
+  if (stage.cost.operations > 0 && typical_ns > 0) {
+    object["operations_per_s"] = static_cast<double>(stage.cost.operations) * 1e9 / typical_ns;
   }
   return object;
 }
@@ -102,15 +109,20 @@ json::object breakdown_json(const StepReport& report) {
   json::array stages;
   for (const StageSum& stage : breakdown.stages) stages.push_back(stage_json(stage, breakdown));
   json::object by_kind;
+  json::object typical_by_kind;
   for (const StageKind kind :
        {StageKind::kBookkeeping, StageKind::kKernel, StageKind::kSampling, StageKind::kWait}) {
     by_kind[stage_kind_name(kind)] = per_step(breakdown.sum_of(kind));
+    typical_by_kind[stage_kind_name(kind)] = per_step(breakdown.typical_sum_of(kind));
   }
   return {{"num_steps", breakdown.num_steps},
           {"s_per_step", per_step(breakdown.total_ns)},
           {"stages", std::move(stages)},
           {"s_per_step_by_kind", std::move(by_kind)},
           {"s_per_step_in_no_stage", per_step(breakdown.unaccounted_ns)},
+          {"typical_s_per_step", per_step(breakdown.typical_total_ns())},
+          {"typical_s_per_step_by_kind", std::move(typical_by_kind)},
+          {"typical_s_per_step_in_no_stage", per_step(breakdown.typical_unaccounted_ns())},
           {"output_thread_s_per_step", per_step(report.output.total_ns)}};
 }
 
@@ -159,7 +171,7 @@ void print_breakdown(const StepReport& report) {
   table.print_stages();
   table.print_sums();
   fmt::print(
-      "{:<30}{:>9}{:>12.1f}\n", "output thread, beside it", "",
+      "{:<38}{:>12.1f}\n", "output thread, beside it",
       static_cast<double>(report.output.total_ns) / 1e3 / static_cast<double>(breakdown.num_steps));
 }
 

@@ -1,5 +1,5 @@
-// Plain values to bytes and back. Integers are variable-length (7 bits a byte, the lowest first), so
-// that small numbers, which most are, take one byte; floating point numbers are their bits, the
+// Plain values to bytes and back. Integers are variable-length (7 bits a byte, the lowest first),
+// so that small numbers, which most are, take one byte; floating point numbers are their bits, the
 // lowest byte first. Types with fields are described once, by a function that visits them, for both
 // directions:
 //

@@ -167,6 +167,38 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
   return record;
 }
 
+// `num_tokens(i)` is how many tokens new request i has.
+template <typename NumTokens>
+void write_plan(const SchedulerOutput& plan, Duration since_previous, NumTokens num_tokens,
+                std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kPlan, since_previous, out);
+  writer(plan.step_id);
+  visit_changes(writer, plan);
+  std::size_t index = 0;
+  writer.list(plan.new_requests, [&](ByteWriter& w, const NewRequestData& each) {
+    w(each.request_id);
+    w(num_tokens(index++));
+    w(each.num_prompt_tokens);
+    w(each.sample_index);
+    w(each.first_block);
+    w(each.num_blocks);
+  });
+  RequestId previous_id = 0;
+  writer.list(plan.scheduled, [&](ByteWriter& w, const ScheduledRequest& each) {
+    w.difference(static_cast<std::int64_t>(each.request_id - previous_id));
+    previous_id = each.request_id;
+    w(each.num_computed_tokens);
+    w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
+             (each.samples ? kSamples : 0) | (each.pools ? kPools : 0) |
+             (each.num_new_blocks > 0 ? kNewBlocks : 0));
+    if (each.num_new_blocks > 0) {
+      w(each.first_new_block);
+      w(each.num_new_blocks);
+    }
+  });
+  writer(plan.new_block_ids);
+}
+
 }  // namespace
 
 void encode_params(const SamplingParams& params, ByteWriter& writer) {
@@ -208,31 +240,18 @@ void encode_aborted(RequestId request_id, bool found, Duration since_previous,
 
 void encode_plan(const SchedulerOutput& plan, Duration since_previous,
                  std::vector<std::uint8_t>& out) {
-  ByteWriter writer = start_record(Kind::kPlan, since_previous, out);
-  writer(plan.step_id);
-  visit_changes(writer, plan);
-  writer.list(plan.new_requests, [](ByteWriter& w, const NewRequestData& each) {
-    w(each.request_id);
-    w(static_cast<std::int32_t>(each.token_ids.size()));
-    w(each.num_prompt_tokens);
-    w(each.sample_index);
-    w(each.first_block);
-    w(each.num_blocks);
-  });
-  RequestId previous_id = 0;
-  writer.list(plan.scheduled, [&](ByteWriter& w, const ScheduledRequest& each) {
-    w.difference(static_cast<std::int64_t>(each.request_id - previous_id));
-    previous_id = each.request_id;
-    w(each.num_computed_tokens);
-    w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
-             (each.samples ? kSamples : 0) | (each.pools ? kPools : 0) |
-             (each.num_new_blocks > 0 ? kNewBlocks : 0));
-    if (each.num_new_blocks > 0) {
-      w(each.first_new_block);
-      w(each.num_new_blocks);
-    }
-  });
-  writer(plan.new_block_ids);
+  write_plan(
+      plan, since_previous,
+      [&](std::size_t i) {
+        return static_cast<std::int32_t>(plan.new_requests[i].token_ids.size());
+      },
+      out);
+}
+
+void encode_plan(const PlanRecord& record, Duration since_previous,
+                 std::vector<std::uint8_t>& out) {
+  write_plan(
+      record.plan, since_previous, [&](std::size_t i) { return record.num_tokens[i]; }, out);
 }
 
 void encode_result(const ModelRunnerOutput& result, Duration since_previous,

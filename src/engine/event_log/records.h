@@ -1,5 +1,5 @@
-// What an event log holds: the calls of a scheduler, in their order. docs/event_log.md describes the
-// bytes.
+// What an event log holds: the calls of a scheduler, in their order. docs/event_log.md describes
+// the bytes.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,8 @@ void encode_aborted(RequestId request_id, bool found, Duration since_previous,
                     std::vector<std::uint8_t>& out);
 void encode_plan(const SchedulerOutput& plan, Duration since_previous,
                  std::vector<std::uint8_t>& out);
+// The same of a plan that was read.
+void encode_plan(const PlanRecord& record, Duration since_previous, std::vector<std::uint8_t>& out);
 void encode_result(const ModelRunnerOutput& result, Duration since_previous,
                    std::vector<std::uint8_t>& out);
 void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out);

@@ -90,6 +90,7 @@ void LiveView::join(const std::shared_ptr<Exchange>& exchange) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_ != nullptr) return exchange->respond(unavailable(closed_));
+    std::erase_if(viewers_, [](const auto& each) { return each->gone.load(); });
     if (viewers_.size() >= kMaxViewers) {
       return exchange->respond(
           http_error(429, fmt::format("{} viewers watch already", kMaxViewers), "too_many"));

@@ -53,6 +53,7 @@ export class BlockMap {
   }
 
   update(blocks, blockSize) {
+    const before = this.uses;
     this.blocks = blocks;
     this.uses = [];
     for (let i = 0; i < blocks.cells.length; i += 2) {
@@ -63,18 +64,32 @@ export class BlockMap {
     this.summary.textContent = `${count(blocks.total)} blocks: ${count(blocks.used)} held, ` +
       `of them ${count(blocks.shared)} shared; ${count(blocks.cached)} cached, ${count(blocks.free)} free. ${each}`;
     this.canvas.setAttribute('aria-label', `KV blocks. ${this.summary.textContent}`);
-    this.draw();
+    const sameLayout = this.layout?.width === this.canvas.clientWidth && before.length === this.uses.length;
+    if (sameLayout) this.#drawCells((use, i) => use !== before[i]);
+    else this.draw();
   }
 
+  // All cells.
   draw() {
     const width = this.canvas.clientWidth;
     if (width === 0 || this.uses.length === 0) return;
-    const {size, columns} = this.layout = layout(this.uses.length, width);
-    const pen = fit(this.canvas, width, Math.ceil(this.uses.length / columns) * size);
-    pen.clearRect(0, 0, width, this.canvas.height);
+    const {size, columns} = layout(this.uses.length, width);
+    const height = Math.ceil(this.uses.length / columns) * size;
+    this.layout = {size, columns, width};
+    this.pen = fit(this.canvas, width, height);
+    this.pen.clearRect(0, 0, width, height);
+    this.#drawCells(() => true);
+  }
+
+  #drawCells(wanted) {
+    const {size, columns} = this.layout;
     const gap = size > 6 ? 1 : 0.5;
     this.uses.forEach((use, i) => {
-      this.#cell(pen, use, i % columns * size, Math.floor(i / columns) * size, size - gap);
+      if (!wanted(use, i)) return;
+      const x = i % columns * size;
+      const y = Math.floor(i / columns) * size;
+      this.pen.clearRect(x, y, size, size);
+      this.#cell(this.pen, use, x, y, size - gap);
     });
   }
 

@@ -1,0 +1,472 @@
+#include "engine/event_log/event_log.h"
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "engine/event_log/bytes.h"
+#include "engine/event_log/reader.h"
+#include "engine/event_log/recorded_run.h"
+#include "engine/event_log/replay.h"
+#include "engine/event_log/segments.h"
+
+namespace quire {
+namespace {
+
+using namespace std::chrono_literals;
+using test::RecordedRun;
+using testing::HasSubstr;
+
+class EventLogTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "event_log_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    options_.base = folder_ / "log";
+    options_.max_delay = 1ms;
+    options_.first_retry = 5ms;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<EventLog> open() {
+    auto log = EventLog::open(options_);
+    EXPECT_TRUE(log.ok()) << log.status().to_string();
+    return log.ok() ? std::move(*log) : nullptr;
+  }
+
+  // Runs until `done`, at most ten seconds, and lets the log's thread have its turns.
+  static bool run_until(RecordedRun& run, const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      for (int i = 0; i < 20; ++i) run.round();
+      std::this_thread::sleep_for(1ms);
+    }
+    return true;
+  }
+
+  void record(int num_rounds, std::uint64_t seed = 1) {
+    auto log = open();
+    RecordedRun run(*log, seed);
+    for (int i = 0; i < num_rounds; ++i) run.round();
+    run.end();
+  }
+
+  std::vector<SegmentFile> segments() const { return *find_segments(options_.base); }
+
+  static std::vector<std::uint8_t> read(const std::filesystem::path& path) {
+    const std::string text = *read_file(path, std::uint64_t{1} << 30);
+    return {text.begin(), text.end()};
+  }
+
+  static std::span<const std::uint8_t> bytes_of(const std::string& text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+  }
+
+  static Status replay_one(std::span<const std::uint8_t> bytes, Replay& replay,
+                           bool* torn = nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(SegmentReader segment, SegmentReader::open(bytes, "log"));
+    QUIRE_ASSIGN_OR_RETURN(const bool begun, segment.begin());
+    if (begun) {
+      QUIRE_RETURN_IF_ERROR(replay.begin_segment(segment));
+      while (true) {
+        QUIRE_ASSIGN_OR_RETURN(const auto record, segment.next());
+        if (!record) break;
+        QUIRE_RETURN_IF_ERROR(replay.apply(*record));
+      }
+    }
+    if (torn != nullptr) *torn = !begun || segment.torn_at().has_value();
+    return {};
+  }
+
+  // All segments, one after the other.
+  Status replay_all(Replay& replay) const {
+    for (const SegmentFile& segment : segments()) {
+      QUIRE_RETURN_IF_ERROR(replay_one(read(segment.path), replay));
+    }
+    return {};
+  }
+
+  std::filesystem::path folder_;
+  EventLogOptions options_;
+};
+
+TEST_F(EventLogTest, AReplayIsIdentical) {
+  auto log = open();
+  RecordedRun run(*log, 1);
+  for (int i = 0; i < 3000; ++i) run.round();
+  run.end();
+  log.reset();
+  int num_ended = 0;
+  Replay replay([&](const Request& request, Instant) {
+    EXPECT_EQ(request.external_id().find("request-"), 0U);
+    ++num_ended;
+  });
+  const Status status = replay_all(replay);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_FALSE(replay.difference()) << replay.difference()->what;
+  const SchedulerStats stats = run.scheduler().stats();
+  EXPECT_EQ(replay.scheduler()->stats(), stats);
+  const ReplaySummary& summary = replay.summary();
+  EXPECT_EQ(summary.num_runs, 1U);
+  EXPECT_EQ(summary.num_steps, static_cast<std::uint64_t>(stats.num_steps));
+  EXPECT_EQ(summary.num_added, static_cast<std::uint64_t>(stats.num_added));
+  EXPECT_EQ(summary.num_preemptions, static_cast<std::uint64_t>(stats.num_preemptions));
+  EXPECT_EQ(num_ended, stats.num_finished + stats.num_aborted);
+  // The traffic reaches what it is meant to.
+  EXPECT_GT(stats.num_preemptions, 50);
+  EXPECT_GT(stats.num_aborted, 20);
+  EXPECT_GT(summary.num_refused, 20U);
+  EXPECT_EQ(replay.end_reason(), "the test is over");
+}
+
+TEST_F(EventLogTest, FilesAreForTheirOwnerAlone) {
+  record(1);
+  ASSERT_EQ(segments().size(), 1U);
+  struct stat info {};
+  ASSERT_EQ(::stat(segments()[0].path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+  EXPECT_EQ(segments()[0].path.filename(), "log.000001");
+}
+
+TEST_F(EventLogTest, SegmentsAreBoundedAndFollowOneAnother) {
+  options_.segment_bytes = 4000;
+  options_.max_segments = 3;
+  auto log = open();
+  RecordedRun run(*log, 2);
+  ASSERT_TRUE(run_until(run, [&] { return log->stats().num_segments >= 6; }));
+  run.end();
+  log.reset();
+  ASSERT_EQ(segments().size(), 3U);
+  EXPECT_GE(segments()[0].number, 4U);
+  Replay replay;
+  const Status status = replay_all(replay);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_FALSE(replay.difference()) << replay.difference()->what;
+  EXPECT_EQ(replay.summary().num_states_compared, 2U);
+  EXPECT_EQ(replay.scheduler()->stats(), run.scheduler().stats());
+
+  // Another run goes on with the numbers, and the oldest file makes room for it.
+  const std::uint64_t last = segments().back().number;
+  record(10, 3);
+  ASSERT_EQ(segments().size(), 3U);
+  EXPECT_EQ(segments().back().number, last + 1);
+  Replay both;
+  ASSERT_TRUE(replay_all(both).ok());
+  EXPECT_EQ(both.summary().num_runs, 2U);
+  EXPECT_FALSE(both.difference());
+}
+
+TEST_F(EventLogTest, AMissingSegmentStartsAnew) {
+  options_.segment_bytes = 4000;
+  options_.max_segments = 100;
+  auto log = open();
+  RecordedRun run(*log, 2);
+  ASSERT_TRUE(run_until(run, [&] { return log->stats().num_segments >= 4; }));
+  log.reset();
+  std::filesystem::remove(segments()[1].path);
+  Replay replay;
+  ASSERT_TRUE(replay_all(replay).ok());
+  EXPECT_FALSE(replay.difference());
+  EXPECT_EQ(replay.scheduler()->stats(), run.scheduler().stats());
+}
+
+// A disk that is full for a while: the engine's calls go on, the gap is counted, and recording
+// starts again by itself.
+TEST_F(EventLogTest, AFullDiskLeavesAGap) {
+  (void)std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto log = open();
+  RecordedRun run(*log, 4);
+  rlimit small = before;
+  small.rlim_cur = 20'000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto num_steps = run.scheduler().stats().num_steps;
+  const bool filled = run_until(run, [&] {
+    const auto found = segments();
+    return !found.empty() && std::filesystem::file_size(found[0].path) > 19'000;
+  });
+  for (int i = 0; i < 2000; ++i) run.round();
+  std::this_thread::sleep_for(20ms);
+  for (int i = 0; i < 100; ++i) run.round();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_TRUE(filled);
+  EXPECT_GT(run.scheduler().stats().num_steps, num_steps + 2000);
+  const std::uint64_t num_records = log->stats().num_records;
+  ASSERT_TRUE(run_until(run, [&] { return log->stats().num_records > num_records + 100; }));
+  EXPECT_GT(log->stats().num_lost, 0U);
+  log.reset();
+  ASSERT_GE(segments().size(), 2U);
+  Replay replay;
+  const Status status = replay_all(replay);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_FALSE(replay.difference()) << replay.difference()->what;
+  EXPECT_GT(replay.summary().num_lost, 0U);
+  EXPECT_EQ(replay.scheduler()->stats(), run.scheduler().stats());
+}
+
+// The same where the log's thread is too slow for its buffer.
+TEST_F(EventLogTest, AFullBufferLeavesAGap) {
+  options_.max_buffer_bytes = 2000;
+  options_.max_delay = 20ms;
+  auto log = open();
+  RecordedRun run(*log, 5);
+  for (int i = 0; i < 500; ++i) run.round();
+  ASSERT_TRUE(run_until(run, [&] { return log->stats().num_segments >= 3; }));
+  EXPECT_GT(log->stats().num_lost, 0U);
+  log.reset();
+  Replay replay;
+  const Status status = replay_all(replay);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_FALSE(replay.difference());
+  EXPECT_GT(replay.summary().num_lost, 0U);
+}
+
+TEST_F(EventLogTest, WhatCannotBeWrittenIsAnErrorAtOnce) {
+  options_.base = folder_ / "missing" / "log";
+  const auto log = EventLog::open(options_);
+  ASSERT_FALSE(log.ok());
+  EXPECT_EQ(log.status().code(), StatusCode::kIoError);
+  EXPECT_THAT(log.status().message(), HasSubstr("missing"));
+}
+
+// Every flipped bit is found: none gives a replay that claims to be whole and identical.
+TEST_F(EventLogTest, AFlippedBitIsAnError) {
+  record(12);
+  const std::vector<std::uint8_t> bytes = read(segments()[0].path);
+  ASSERT_LT(bytes.size(), 4000U);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    for (const std::uint8_t bit : {std::uint8_t{0x01}, std::uint8_t{0x80}}) {
+      std::vector<std::uint8_t> damaged = bytes;
+      damaged[i] ^= bit;
+      Replay replay;
+      const Status status = replay_one(damaged, replay);
+      ASSERT_FALSE(status.ok()) << "byte " << i;
+      if (i < 12) continue;  // magic number and version
+      EXPECT_THAT(status.message(), HasSubstr("log: byte ")) << "byte " << i;
+    }
+  }
+}
+
+// A crash cuts a file off anywhere: what is whole is replayed.
+TEST_F(EventLogTest, ATornEndIsDropped) {
+  record(12);
+  const std::vector<std::uint8_t> bytes = read(segments()[0].path);
+  std::uint64_t num_torn = 0;
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    Replay replay;
+    bool torn = false;
+    const Status status = replay_one(std::span(bytes).first(size), replay, &torn);
+    ASSERT_TRUE(status.ok()) << size << ": " << status.to_string();
+    ASSERT_FALSE(replay.difference()) << size;
+    num_torn += torn ? 1 : 0;
+  }
+  EXPECT_GT(num_torn, bytes.size() - 50);  // but where a frame ends
+}
+
+// The records of one segment, with one change, written again.
+std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
+                                    const std::function<void(EventRecord&)>& change) {
+  SegmentReader segment = *SegmentReader::open(bytes, "log");
+  EXPECT_TRUE(*segment.begin());
+  std::vector<std::uint8_t> out = segment_start();
+  append_header_frame(segment.header(), out);
+  FrameReader frames = *FrameReader::open(bytes, "log");
+  EXPECT_TRUE(frames.next().ok());
+  append_frame(FrameKind::kSnapshot, (*frames.next())->content, out);
+  std::vector<std::uint8_t> records;
+  Instant previous = segment.header().time;
+  const auto since = [&](Instant time) { return time - std::exchange(previous, time); };
+  while (true) {
+    std::optional<EventRecord> record = *segment.next();
+    if (!record) break;
+    change(*record);
+    if (const auto* add = std::get_if<AddRecord>(&*record)) {
+      encode_added(add->request, add->outcome, since(add->time), records);
+    } else if (const auto* abort = std::get_if<AbortRecord>(&*record)) {
+      encode_aborted(abort->request_id, abort->found, since(abort->time), records);
+    } else if (const auto* plan = std::get_if<PlanRecord>(&*record)) {
+      encode_plan(*plan, since(plan->time), records);
+    } else if (const auto* result = std::get_if<ResultRecord>(&*record)) {
+      ModelRunnerOutput output;
+      for (const TokenId token : result->sampled) output.sampled.push_back({.token_id = token});
+      encode_result(output, since(result->time), records);
+    } else if (const auto* end = std::get_if<EndRecord>(&*record)) {
+      encode_ended({StatusCode::kCancelled, end->reason}, since(end->time), records);
+    }
+  }
+  append_frame(FrameKind::kRecords, records, out);
+  return out;
+}
+
+TEST_F(EventLogTest, EveryRecordIsReadAsItWasWritten) {
+  record(300);
+  const auto bytes = read(segments()[0].path);
+  std::array<int, std::variant_size_v<EventRecord>> kinds{};
+  const auto again = rewritten(bytes, [&](EventRecord& record) { ++kinds[record.index()]; });
+  EXPECT_EQ(rewritten(again, [](EventRecord&) {}), again);
+  Replay replay;
+  ASSERT_TRUE(replay_one(again, replay).ok());
+  EXPECT_FALSE(replay.difference());
+  for (const int count : kinds) EXPECT_GT(count, 0);
+}
+
+TEST_F(EventLogTest, AnotherPlanIsShownAtItsStep) {
+  record(300);
+  const auto changed = rewritten(read(segments()[0].path), [](EventRecord& record) {
+    auto* plan = std::get_if<PlanRecord>(&record);
+    if (plan != nullptr && plan->plan.step_id == 57) {
+      ++plan->plan.scheduled.back().num_computed_tokens;
+    }
+  });
+  Replay replay;
+  ASSERT_TRUE(replay_one(changed, replay).ok());
+  const auto& difference = replay.difference();
+  ASSERT_TRUE(difference);
+  EXPECT_EQ(difference->step_id, 57U);
+  EXPECT_THAT(difference->what, HasSubstr("step 57"));
+  ASSERT_EQ(difference->recorded.size(), difference->replayed.size());
+  int num_other_lines = 0;
+  for (std::size_t i = 0; i < difference->recorded.size(); ++i) {
+    num_other_lines += difference->recorded[i] != difference->replayed[i] ? 1 : 0;
+  }
+  EXPECT_EQ(num_other_lines, 1);
+  EXPECT_EQ(replay.summary().num_steps, 56U);
+}
+
+// A token that was never sampled ends its request: the next plan is another one.
+TEST_F(EventLogTest, AnotherTokenShowsInALaterStep) {
+  record(300);
+  int num_results = 0;
+  const auto changed = rewritten(read(segments()[0].path), [&](EventRecord& record) {
+    auto* result = std::get_if<ResultRecord>(&record);
+    if (result == nullptr || result->sampled.empty() || ++num_results != 20) return;
+    for (TokenId& token : result->sampled) token = token == 3 ? 4 : 3;
+  });
+  Replay replay;
+  ASSERT_TRUE(replay_one(changed, replay).ok());
+  ASSERT_TRUE(replay.difference());
+  EXPECT_GT(replay.difference()->step_id, 19U);
+}
+
+TEST_F(EventLogTest, AnotherOutcomeOfAnAddOrAnAbortIsShown) {
+  record(300);
+  const auto bytes = read(segments()[0].path);
+  const auto refused = rewritten(bytes, [](EventRecord& record) {
+    auto* add = std::get_if<AddRecord>(&record);
+    if (add != nullptr) add->outcome = StatusCode::kResourceExhausted;
+  });
+  Replay first;
+  ASSERT_TRUE(replay_one(refused, first).ok());
+  ASSERT_TRUE(first.difference());
+  EXPECT_THAT(first.difference()->what, HasSubstr("RESOURCE_EXHAUSTED"));
+  const auto absent = rewritten(bytes, [](EventRecord& record) {
+    auto* abort = std::get_if<AbortRecord>(&record);
+    if (abort != nullptr) abort->found = !abort->found;
+  });
+  Replay second;
+  ASSERT_TRUE(replay_one(absent, second).ok());
+  ASSERT_TRUE(second.difference());
+  EXPECT_THAT(second.difference()->what, HasSubstr("aborted"));
+}
+
+// Inputs for tests/fuzz/fuzz_event_log.cpp, which says how to run this.
+TEST_F(EventLogTest, DISABLED_WriteCorpus) {
+  const char* corpus = std::getenv("QUIRE_CORPUS");
+  ASSERT_NE(corpus, nullptr);
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    std::ofstream file(std::filesystem::path(corpus) / name, std::ios::binary);
+    file << bytes;
+    ASSERT_TRUE(file.good());
+  };
+  for (const int num_rounds : {1, 5, 30, 150}) {
+    std::filesystem::remove(segment_path(options_.base, 1));
+    record(num_rounds, static_cast<std::uint64_t>(num_rounds));
+    const std::string file = *read_file(segments()[0].path, 1 << 20);
+    write("file_" + std::to_string(num_rounds), std::string(1, '\0') + file);
+    std::string contents(3, '\1');
+    FrameReader frames = *FrameReader::open(bytes_of(file), "log");
+    while (const auto frame = *frames.next()) {
+      if (frame->kind == FrameKind::kHeader) continue;
+      if (frame->kind == FrameKind::kSnapshot) {
+        contents[1] = static_cast<char>(frame->content.size());
+        contents[2] = static_cast<char>(frame->content.size() >> 8);
+      }
+      contents.append(frame->content.begin(), frame->content.end());
+    }
+    write("contents_" + std::to_string(num_rounds), contents);
+  }
+}
+
+TEST(EventLogParams, EveryFieldIsKept) {
+  SamplingParams params;
+  params.n = 3;
+  params.temperature = 0.25;
+  params.top_k = 7;
+  params.top_p = 0.5;
+  params.min_p = 0.125;
+  params.repetition_penalty = 1.5;
+  params.presence_penalty = -0.5;
+  params.frequency_penalty = 0.75;
+  params.seed = 0xFFFF'FFFF'FFFF'FFFFULL;
+  params.max_tokens = 99;
+  params.min_tokens = 4;
+  params.ignore_eos = true;
+  params.stop = {"a", "bc"};
+  params.include_stop_str_in_output = true;
+  params.stop_token_ids = {5, 70'000};
+  params.logit_bias = {{8, -1.5F}};
+  params.bad_words = {"bad"};
+  params.bad_words_token_ids = {{1, 2}, {3}};
+  params.allowed_token_ids = {5, 6};
+  params.logprobs = 0;
+  params.prompt_logprobs = 2;
+  params.skip_special_tokens = false;
+  std::vector<std::uint8_t> bytes;
+  ByteWriter writer(bytes);
+  encode_params(params, writer);
+  ByteReader reader(bytes);
+  const SamplingParams read = decode_params(reader);
+  ASSERT_TRUE(reader.ok());
+  EXPECT_EQ(reader.size(), 0U);
+  EXPECT_EQ(read.n, 3);
+  EXPECT_EQ(read.temperature, 0.25);
+  EXPECT_EQ(read.top_k, 7);
+  EXPECT_EQ(read.top_p, 0.5);
+  EXPECT_EQ(read.min_p, 0.125);
+  EXPECT_EQ(read.repetition_penalty, 1.5);
+  EXPECT_EQ(read.presence_penalty, -0.5);
+  EXPECT_EQ(read.frequency_penalty, 0.75);
+  EXPECT_EQ(read.seed, params.seed);
+  EXPECT_EQ(read.max_tokens, 99);
+  EXPECT_EQ(read.min_tokens, 4);
+  EXPECT_TRUE(read.ignore_eos);
+  EXPECT_EQ(read.stop, params.stop);
+  EXPECT_TRUE(read.include_stop_str_in_output);
+  EXPECT_EQ(read.stop_token_ids, params.stop_token_ids);
+  ASSERT_EQ(read.logit_bias.size(), 1U);
+  EXPECT_EQ(read.logit_bias[0].token_id, 8);
+  EXPECT_EQ(read.logit_bias[0].bias, -1.5F);
+  EXPECT_EQ(read.bad_words, params.bad_words);
+  EXPECT_EQ(read.bad_words_token_ids, params.bad_words_token_ids);
+  EXPECT_EQ(read.allowed_token_ids, params.allowed_token_ids);
+  EXPECT_EQ(read.logprobs, 0);
+  EXPECT_EQ(read.prompt_logprobs, 2);
+  EXPECT_FALSE(read.skip_special_tokens);
+}
+
+}  // namespace
+}  // namespace quire

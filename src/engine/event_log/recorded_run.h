@@ -1,0 +1,103 @@
+// Random traffic through a scheduler and a listener, called as the engine calls them, for tests of
+// the event log. The same seed gives the same traffic.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "core/scheduler.h"
+#include "engine/scheduler_listener.h"
+
+namespace quire::test {
+
+class RecordedRun {
+ public:
+  RecordedRun(SchedulerListener& listener, std::uint64_t seed)
+      : listener_(listener), seed_(seed), scheduler_(config()) {}
+
+  // A pool so small that requests are preempted.
+  static SchedulerConfig config() {
+    SchedulerConfig config;
+    config.max_num_seqs = 8;
+    config.max_num_batched_tokens = 32;
+    config.max_model_len = 64;
+    config.block_size = 4;
+    config.num_blocks = 40;
+    config.max_queued = 16;
+    config.eos_token_ids = {3};
+    return config;
+  }
+
+  // One round of the engine's loop: maybe a new request, maybe an abort, a step.
+  void round() {
+    now_ += std::chrono::microseconds(100 + random(900));
+    listener_.between_steps(scheduler_, now_);
+    if (random(3) == 0) add();
+    if (random(10) == 0) abort();
+    step();
+  }
+  void end() { listener_.ended({StatusCode::kCancelled, "the test is over"}, now_); }
+
+  const Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  std::uint64_t random(std::uint64_t below) { return random_bits(seed_, counter_++) % below; }
+
+  void add() {
+    SamplingParams params;
+    params.n = 1 + static_cast<std::int64_t>(random(5) == 0);
+    params.max_tokens = 1 + static_cast<std::int64_t>(random(40));
+    params.temperature = 0.5;
+    params.stop = {"stop"};
+    AddRequest request;
+    request.request_id = next_id_;
+    request.external_id = "request-" + std::to_string(next_id_);
+    request.prompt_token_ids.resize(1 + random(70));  // some are too long
+    for (TokenId& token : request.prompt_token_ids) token = static_cast<TokenId>(random(2));
+    request.priority = static_cast<std::int32_t>(random(3)) - 1;
+    request.pooling = params.n == 1 && random(8) == 0;
+    next_id_ += static_cast<RequestId>(params.n);
+    request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
+    const Status status = scheduler_.add(request, now_);
+    listener_.added(request, now_, status);
+  }
+
+  void abort() {
+    const RequestId id = next_id_ - std::min<RequestId>(next_id_, 1 + random(12));  // a late one
+    const bool found = scheduler_.abort(id, now_) != nullptr;
+    listener_.aborted(id, now_, found);
+  }
+
+  void step() {
+    if (!scheduler_.schedule(now_, plan_).ok()) std::abort();
+    listener_.scheduled(plan_, now_);
+    if (plan_.empty()) return;
+    result_.clear();
+    result_.step_id = plan_.step_id;
+    for (const ScheduledRequest& each : plan_.scheduled) {
+      if (each.pools) result_.pooled.push_back({.request_id = each.request_id});
+      if (!each.samples) continue;
+      result_.sampled.push_back(
+          {.request_id = each.request_id, .token_id = static_cast<TokenId>(random(40))});
+    }
+    now_ += std::chrono::milliseconds(3);
+    std::vector<RequestStepOutput> outputs;
+    if (!scheduler_.update(result_, now_, outputs).ok()) std::abort();
+    listener_.updated(result_, now_);
+  }
+
+  SchedulerListener& listener_;
+  std::uint64_t seed_;
+  std::uint64_t counter_ = 0;
+  Scheduler scheduler_;
+  Instant now_{};
+  RequestId next_id_ = 1;
+  SchedulerOutput plan_;
+  ModelRunnerOutput result_;
+};
+
+}  // namespace quire::test

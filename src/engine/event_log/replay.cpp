@@ -1,0 +1,216 @@
+#include "engine/event_log/replay.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/event_log/snapshot_codec.h"
+
+namespace quire {
+
+std::vector<std::string> describe_plan(const SchedulerOutput& plan,
+                                       std::span<const std::int32_t> num_tokens) {
+  std::vector<std::string> lines;
+  if (plan.step_id == 0) {
+    lines.emplace_back("nothing to compute");
+    return lines;
+  }
+  lines.push_back(fmt::format("step {}: {} requests, {} tokens", plan.step_id,
+                              plan.scheduled.size(), plan.total_num_scheduled_tokens));
+  for (const RequestId id : plan.removed_request_ids) {
+    lines.push_back(fmt::format("request {} leaves", id));
+  }
+  for (std::size_t i = 0; i < plan.new_requests.size(); ++i) {
+    const NewRequestData& each = plan.new_requests[i];
+    const std::size_t size =
+        i < num_tokens.size() ? static_cast<std::size_t>(num_tokens[i]) : each.token_ids.size();
+    lines.push_back(
+        fmt::format("request {} starts: {} tokens, {} of them prompt, sample {}, {} "
+                    "blocks that are computed already (entry {})",
+                    each.request_id, size, each.num_prompt_tokens, each.sample_index,
+                    each.num_blocks, each.first_block));
+  }
+  for (const BlockReplacement& each : plan.replaced_blocks) {
+    lines.push_back(fmt::format("request {}: entry {} of its table becomes block {}",
+                                each.request_id, each.index, each.block_id));
+  }
+  for (const BlockCopy& each : plan.block_copies) {
+    lines.push_back(fmt::format("block {} is copied to block {}", each.source, each.destination));
+  }
+  for (const ScheduledRequest& each : plan.scheduled) {
+    std::string line = fmt::format("request {} computes {} tokens after {}{}", each.request_id,
+                                   each.num_scheduled_tokens, each.num_computed_tokens,
+                                   each.samples ? ", samples"
+                                   : each.pools ? ", is pooled"
+                                                : "");
+    if (each.num_new_blocks > 0) {
+      line += fmt::format(", {} new blocks (entry {})", each.num_new_blocks, each.first_new_block);
+    }
+    lines.push_back(std::move(line));
+  }
+  lines.push_back(fmt::format("new blocks: {}", fmt::join(plan.new_block_ids, " ")));
+  return lines;
+}
+
+Status Replay::begin_segment(const SegmentReader& segment) {
+  if (difference_) return {};
+  const SegmentHeader& next = segment.header();
+  const bool follows = scheduler_ != nullptr && next.run_id == header_.run_id &&
+                       next.number == header_.number + 1 && next.num_lost == 0 && !in_flight_;
+  if (scheduler_ == nullptr || next.run_id != header_.run_id) ++summary_.num_runs;
+  ++summary_.num_segments;
+  summary_.num_lost += next.num_lost;
+  header_ = next;
+  time_ = next.time;
+  if (follows) {
+    compare_state(segment);
+    return {};
+  }
+  return restore(segment);
+}
+
+Status Replay::restore(const SegmentReader& segment) {
+  note_preemptions();
+  auto restored = Scheduler::restore(segment.snapshot());
+  if (!restored.ok()) return segment.damaged(restored.status().message());
+  scheduler_ = std::move(*restored);
+  preemptions_before_ = scheduler_->stats().num_preemptions;
+  in_flight_ = false;
+  end_reason_.reset();
+  return {};
+}
+
+void Replay::compare_state(const SegmentReader& segment) {
+  const auto own = scheduler_->snapshot();
+  if (!own.ok()) return differ(own.status().message());
+  ++summary_.num_states_compared;
+  const std::string parts = snapshot_difference(segment.snapshot(), *own);
+  if (parts.empty()) return;
+  step_id_ = 0;
+  differ(fmt::format("the scheduler's state at the start of segment {} is another one: {}",
+                     header_.number, parts));
+}
+
+Status Replay::apply(const EventRecord& record) {
+  if (difference_ || scheduler_ == nullptr) return {};
+  const Instant before = time_;
+  QUIRE_RETURN_IF_ERROR(std::visit(
+      [&](const auto& each) {
+        time_ = each.time;
+        return apply_record(each);
+      },
+      record));
+  summary_.recorded += time_ - before;
+  if (!difference_) ++summary_.num_records;
+  note_preemptions();
+  return {};
+}
+
+Status Replay::apply_record(const AddRecord& record) {
+  if (in_flight_) return Status::invalid_argument("a request comes while a step is in flight");
+  step_id_ = 0;
+  const Status status = scheduler_->add(record.request, record.time);
+  if (status.code() != record.outcome) {
+    differ(fmt::format("request {} was {}, and is {} here", record.request.request_id,
+                       status_code_name(record.outcome), status_code_name(status.code())));
+    difference_->replayed.push_back(status.ok() ? "accepted" : status.message());
+    return {};
+  }
+  if (status.ok()) {
+    summary_.num_added += static_cast<std::uint64_t>(record.request.sampling_params->n);
+  } else {
+    ++summary_.num_refused;
+  }
+  return {};
+}
+
+Status Replay::apply_record(const AbortRecord& record) {
+  if (in_flight_) return Status::invalid_argument("an abort comes while a step is in flight");
+  step_id_ = 0;
+  const auto aborted = scheduler_->abort(record.request_id, record.time);
+  if ((aborted != nullptr) != record.found) {
+    differ(fmt::format("request {} was {} when it was aborted, and is {} here", record.request_id,
+                       record.found ? "there" : "not there", record.found ? "not there" : "there"));
+    return {};
+  }
+  if (aborted == nullptr) return {};
+  ++summary_.num_aborted;
+  if (on_end_) on_end_(*aborted, record.time);
+  return {};
+}
+
+Status Replay::apply_record(const PlanRecord& record) {
+  step_id_ = record.plan.step_id;
+  if (in_flight_) return Status::invalid_argument("two plans come without a result between them");
+  QUIRE_RETURN_IF_ERROR(scheduler_->schedule(record.time, plan_));
+  // The same bytes are the same plan.
+  recorded_bytes_.clear();
+  replayed_bytes_.clear();
+  encode_plan(record, {}, recorded_bytes_);
+  encode_plan(plan_, {}, replayed_bytes_);
+  if (recorded_bytes_ != replayed_bytes_) {
+    differ(step_id_ == 0 ? "a step was planned where none was"
+                         : fmt::format("step {} was planned otherwise", step_id_));
+    difference_->recorded = describe_plan(record.plan, record.num_tokens);
+    difference_->replayed = describe_plan(plan_);
+    return {};
+  }
+  in_flight_ = !plan_.empty();
+  summary_.num_steps += in_flight_ ? 1 : 0;
+  summary_.num_scheduled_tokens += static_cast<std::uint64_t>(plan_.total_num_scheduled_tokens);
+  return {};
+}
+
+Status Replay::apply_record(const ResultRecord& record) {
+  if (!in_flight_) return Status::invalid_argument("a result comes without a plan");
+  result_.clear();
+  result_.step_id = plan_.step_id;
+  std::size_t num_sampled = 0;
+  for (const ScheduledRequest& each : plan_.scheduled) {
+    if (each.pools) result_.pooled.push_back({.request_id = each.request_id});
+    if (!each.samples) continue;
+    if (num_sampled == record.sampled.size()) {
+      return Status::invalid_argument(fmt::format("the result of step {} lacks tokens", step_id_));
+    }
+    result_.sampled.push_back(
+        {.request_id = each.request_id, .token_id = record.sampled[num_sampled++]});
+  }
+  if (num_sampled != record.sampled.size()) {
+    return Status::invalid_argument(
+        fmt::format("the result of step {} has too many tokens", step_id_));
+  }
+  const Status status = scheduler_->update(result_, record.time, outputs_);
+  if (!status.ok()) return Status::invalid_argument(status.message());
+  in_flight_ = false;
+  for (const RequestStepOutput& each : outputs_) {
+    summary_.num_output_tokens += each.sampled_index >= 0 ? 1 : 0;
+    if (each.finished == nullptr) continue;
+    ++summary_.num_finished;
+    if (on_end_) on_end_(*each.finished, record.time);
+  }
+  return {};
+}
+
+Status Replay::apply_record(const EndRecord& record) {
+  end_reason_ = record.reason;
+  return {};
+}
+
+void Replay::differ(std::string what) {
+  difference_ = ReplayDifference{.what = std::move(what),
+                                 .segment = header_.number,
+                                 .step_id = step_id_,
+                                 .time = time_,
+                                 .recorded = {},
+                                 .replayed = {}};
+}
+
+void Replay::note_preemptions() {
+  if (scheduler_ == nullptr) return;
+  const std::int64_t now = scheduler_->stats().num_preemptions;
+  summary_.num_preemptions += static_cast<std::uint64_t>(now - preemptions_before_);
+  preemptions_before_ = now;
+}
+
+}  // namespace quire

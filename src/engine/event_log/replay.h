@@ -1,0 +1,103 @@
+// Makes the calls of an event log again, on a scheduler of its own, and compares what comes out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "core/scheduler_snapshot.h"
+#include "engine/event_log/reader.h"
+#include "engine/event_log/records.h"
+
+namespace quire {
+
+// The first call whose result was another one.
+struct ReplayDifference {
+  std::string what;  // one line
+  std::uint64_t segment = 0;
+  StepId step_id = 0;  // of the recorded plan; 0 where it is not about a step
+  Instant time{};
+  // The two results in lines of text; empty where there is no more to say than `what`.
+  std::vector<std::string> recorded;
+  std::vector<std::string> replayed;
+};
+
+// Of the records that were replayed, up to a difference.
+struct ReplaySummary {
+  std::uint64_t num_segments = 0;
+  std::uint64_t num_runs = 0;  // of an engine
+  std::uint64_t num_records = 0;
+  std::uint64_t num_lost = 0;  // that the log itself lost
+  std::uint64_t num_steps = 0;
+  std::uint64_t num_added = 0;  // outputs
+  std::uint64_t num_refused = 0;
+  std::uint64_t num_finished = 0;
+  std::uint64_t num_aborted = 0;
+  std::uint64_t num_preemptions = 0;
+  std::uint64_t num_scheduled_tokens = 0;
+  std::uint64_t num_output_tokens = 0;
+  std::uint64_t num_states_compared = 0;  // snapshots between segments
+  Duration recorded{};                    // time that the records span
+};
+
+class Replay {
+ public:
+  // Told of each request that ended, with the time; may be empty.
+  using OnEnd = std::function<void(const Request& request, Instant time)>;
+  explicit Replay(OnEnd on_end = {}) : on_end_(std::move(on_end)) {}
+
+  // Goes on with the next segment, which has begun. Where it follows the one before without a gap,
+  // its snapshot is compared with the scheduler as it is; else the replay starts anew from it.
+  // kInvalidArgument for a snapshot that can be of no scheduler.
+  Status begin_segment(const SegmentReader& segment);
+  // One record. Nothing happens after a difference. kInvalidArgument where records come in an order
+  // in which no engine gives them.
+  Status apply(const EventRecord& record);
+
+  const ReplaySummary& summary() const { return summary_; }
+  const std::optional<ReplayDifference>& difference() const { return difference_; }
+  // As the last record left it; null before the first segment.
+  const Scheduler* scheduler() const { return scheduler_.get(); }
+  Instant time() const { return time_; }
+  // Why the engine ended, where the log says so.
+  const std::optional<std::string>& end_reason() const { return end_reason_; }
+
+ private:
+  Status apply_record(const AddRecord& record);
+  Status apply_record(const AbortRecord& record);
+  Status apply_record(const PlanRecord& record);
+  Status apply_record(const ResultRecord& record);
+  Status apply_record(const EndRecord& record);
+  Status restore(const SegmentReader& segment);
+  void compare_state(const SegmentReader& segment);
+  void differ(std::string what);
+  void note_preemptions();
+
+  OnEnd on_end_;
+  std::unique_ptr<Scheduler> scheduler_;
+  ReplaySummary summary_;
+  std::optional<ReplayDifference> difference_;
+  std::optional<std::string> end_reason_;
+  SegmentHeader header_;
+  Instant time_{};
+  StepId step_id_ = 0;  // of the recorded plan
+  std::int64_t preemptions_before_ = 0;
+  // Kept from step to step.
+  SchedulerOutput plan_;
+  bool in_flight_ = false;
+  ModelRunnerOutput result_;
+  std::vector<RequestStepOutput> outputs_;
+  std::vector<std::uint8_t> recorded_bytes_;
+  std::vector<std::uint8_t> replayed_bytes_;
+};
+
+// A plan in lines for people: what it removes, starts, copies and computes. `num_tokens` are those
+// of its new requests, where the plan itself has not got them.
+std::vector<std::string> describe_plan(const SchedulerOutput& plan,
+                                       std::span<const std::int32_t> num_tokens = {});
+
+}  // namespace quire

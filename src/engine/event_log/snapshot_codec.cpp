@@ -1,0 +1,194 @@
+#include "engine/event_log/snapshot_codec.h"
+
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "engine/event_log/bytes.h"
+#include "engine/event_log/records.h"
+
+namespace quire {
+namespace {
+
+// Each function visits the fields of one type, for reading and for writing.
+
+template <typename Archive, typename Config>
+void visit_config(Archive& archive, Config& config) {
+  archive(config.max_num_seqs);
+  archive(config.max_num_batched_tokens);
+  archive(config.max_model_len);
+  archive(config.block_size);
+  archive(config.num_blocks);
+  archive(config.max_queued);
+  archive(config.enable_chunked_prefill);
+  archive(config.enable_prefix_caching);
+  archive.enumeration(config.policy, SchedulingPolicy::kPriority);
+  archive.enumeration(config.batching, Batching::kDynamic);
+  archive(config.max_batch_delay);
+  archive(config.eos_token_ids);
+}
+
+template <typename Archive, typename Stats>
+void visit_counters(Archive& archive, Stats& stats) {
+  archive(stats.num_steps);
+  archive(stats.num_added);
+  archive(stats.num_finished);
+  archive(stats.num_aborted);
+  for (auto& count : stats.num_rejected) archive(count);
+  archive(stats.num_preemptions);
+  archive(stats.num_forks);
+  archive(stats.prompt_tokens_added);
+  archive(stats.prompt_tokens_computed);
+  archive(stats.prompt_tokens_cached);
+  archive(stats.prompt_tokens_dropped);
+  archive(stats.output_tokens_sampled);
+  archive(stats.output_tokens_computed);
+  archive(stats.tokens_recomputed);
+  archive(stats.tokens_discarded);
+  archive(stats.prefix_cache_queries);
+  archive(stats.prefix_cache_hits);
+}
+
+template <typename Archive, typename Span>
+void visit_span(Archive& archive, Span& span) {
+  archive.enumeration(span.kind, SpanKind::kDecode);
+  archive.enumeration(span.cause, WaitCause::kForkParent);
+  archive(span.blockers.count);
+  for (auto& id : span.blockers.ids) archive(id);
+  archive(span.begin);
+  archive(span.end);
+  archive(span.num_steps);
+  archive(span.num_tokens);
+  archive(span.num_recomputed_tokens);
+  archive(span.num_cached_tokens);
+}
+
+template <typename Archive, typename Timeline>
+void visit_timeline(Archive& archive, Timeline& timeline) {
+  archive.list(timeline.spans, [](auto& a, auto& span) { visit_span(a, span); });
+  bool open = timeline.open.has_value();
+  archive(open);
+  if constexpr (std::is_const_v<Timeline>) {
+    if (open) visit_span(archive, *timeline.open);
+  } else {
+    if (open) visit_span(archive, timeline.open.emplace());
+  }
+  for (auto& total : timeline.wait_totals) archive(total);
+  for (auto& total : timeline.totals) archive(total);
+  archive(timeline.num_spans_dropped);
+}
+
+void visit_params(ByteWriter& writer, const std::shared_ptr<const SamplingParams>& params) {
+  encode_params(*params, writer);
+}
+void visit_params(ByteReader& reader, std::shared_ptr<const SamplingParams>& params) {
+  params = std::make_shared<const SamplingParams>(decode_params(reader));
+}
+
+template <typename Archive, typename Request>
+void visit_request(Archive& archive, Request& request) {
+  archive(request.request_id);
+  archive(request.external_id);
+  archive(request.sample_index);
+  archive(request.arrival_index);
+  archive.enumeration(request.state, RequestState::kFinished);
+  visit_params(archive, request.sampling_params);
+  archive(request.token_ids);
+  archive(request.num_prompt_tokens);
+  archive(request.pooling);
+  archive(request.num_computed_tokens);
+  archive(request.max_computed_so_far);
+  archive(request.priority);
+  archive(request.num_cached_tokens);
+  archive(request.num_preemptions);
+  archive(request.num_recomputed_tokens);
+  archive(request.arrival);
+  archive(request.first_scheduled);
+  archive(request.first_token);
+  visit_timeline(archive, request.timeline);
+}
+
+template <typename Archive, typename Index>
+void visit_index(Archive& archive, Index& index) {
+  archive(index.last_node);
+  archive.list(index.nodes, [](auto& a, auto& node) {
+    a(node.block_id);
+    a(node.node);
+    a(node.parent);
+  });
+  archive(index.tokens);
+}
+
+template <typename Archive, typename Tables>
+void visit_tables(Archive& archive, Tables& tables) {
+  archive.list(tables, [](auto& a, auto& table) {
+    a(table.request_id);
+    a(table.block_ids);
+    a(table.nodes);
+  });
+}
+
+// Calls part(name, visit) for each part of the state, where visit(archive, snapshot) visits it.
+template <typename Part>
+void for_each_part(Part part) {
+  const auto requests = [](auto& a, auto& list) {
+    a.list(list, [](auto& inner, auto& request) { visit_request(inner, request); });
+  };
+  part("configuration", [](auto& a, auto& s) { visit_config(a, s.config); });
+  part("counters", [](auto& a, auto& s) { visit_counters(a, s.counters); });
+  part("running requests", [&](auto& a, auto& s) { requests(a, s.running); });
+  part("waiting requests", [&](auto& a, auto& s) { requests(a, s.waiting); });
+  part("batch", [](auto& a, auto& s) {
+    a(s.num_vacancies);
+    a.list(s.retained, [](auto& inner, auto& row) {
+      inner(row.request_id);
+      inner(row.num_tokens);
+    });
+  });
+  part("removed requests", [](auto& a, auto& s) { a(s.removed_request_ids); });
+  part("arrivals", [](auto& a, auto& s) { a(s.num_arrivals); });
+  part("free blocks", [](auto& a, auto& s) { a(s.kv.free_block_ids); });
+  part("block tables", [](auto& a, auto& s) { visit_tables(a, s.kv.tables); });
+  part("prefix cache", [](auto& a, auto& s) { visit_index(a, s.kv.index); });
+}
+
+}  // namespace
+
+void encode_snapshot(const SchedulerSnapshot& snapshot, std::vector<std::uint8_t>& out) {
+  ByteWriter writer(out);
+  for_each_part([&](std::string_view /*name*/, auto visit) { visit(writer, snapshot); });
+}
+
+Result<SchedulerSnapshot> decode_snapshot(std::span<const std::uint8_t> bytes) {
+  SchedulerSnapshot snapshot;
+  ByteReader reader(bytes);
+  std::string_view broken;
+  for_each_part([&](std::string_view name, auto visit) {
+    visit(reader, snapshot);
+    if (!reader.ok() && broken.empty()) broken = name;
+  });
+  if (broken.empty() && reader.size() > 0) broken = "end";
+  if (broken.empty()) return snapshot;
+  return Status::invalid_argument("the snapshot cannot be read: " + std::string(broken));
+}
+
+std::string snapshot_difference(const SchedulerSnapshot& a, const SchedulerSnapshot& b) {
+  std::string names;
+  std::vector<std::uint8_t> bytes_of_a;
+  std::vector<std::uint8_t> bytes_of_b;
+  for_each_part([&](std::string_view name, auto visit) {
+    bytes_of_a.clear();
+    bytes_of_b.clear();
+    ByteWriter writer_of_a(bytes_of_a);
+    ByteWriter writer_of_b(bytes_of_b);
+    visit(writer_of_a, a);
+    visit(writer_of_b, b);
+    if (bytes_of_a == bytes_of_b) return;
+    if (!names.empty()) names += ", ";
+    names += name;
+  });
+  return names;
+}
+
+}  // namespace quire

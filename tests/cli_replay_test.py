@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""An event log from end to end: `quire serve --event-log`, `quire replay`, `quire explain`.
+
+    cli_replay_test.py PROGRAM SOURCE_DIR
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+from cli_support import PROGRAM, TINY, run
+
+FLAGS = ["--model", TINY / "hf", "--max-model-len", 256, "--block-size", 4]
+
+
+class Server:
+    """`quire serve` of the tiny model, simulated, until stop()."""
+
+    def __init__(self, *flags):
+        command = [PROGRAM, "serve", *FLAGS, "--host", "127.0.0.1", "--port", 0,
+                   "--simulate-step-ms", 2, *flags]
+        environment = {**os.environ, "no_proxy": "*"}
+        self.process = subprocess.Popen([str(each) for each in command], text=True,
+                                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                        env=environment)
+        for line in self.process.stderr:
+            if "http://" in line:
+                self.url = "http://" + line.split("http://")[1].split()[0].rstrip("/,")
+                return
+        raise AssertionError("the server did not start")
+
+    def complete(self, timeout=60, **fields):
+        body = json.dumps({"model": "hf", "prompt": "The quick brown fox", **fields}).encode()
+        request = urllib.request.Request(self.url + "/v1/completions", body,
+                                         {"Content-Type": "application/json"})
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=timeout) as reply:
+            return json.loads(reply.read())
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        try:
+            self.process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+
+
+class EventLogTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.log = pathlib.Path(folder.name, "log")
+
+    def segments(self):
+        return sorted(self.log.parent.glob("log.*"))
+
+    def replay(self, *args, returncode=0):
+        result = run("replay", *args)
+        self.assertEqual(result.returncode, returncode, result.stdout + result.stderr)
+        return result
+
+    def serve_some(self, count=40, how=signal.SIGTERM, flags=()):
+        """Serves requests, some of whose clients go away; the ids of the answers."""
+        server = Server("--event-log", self.log, "--max-num-seqs", 8, *flags)
+        try:
+            def one(number):
+                fields = {"max_tokens": 5 + number % 60, "temperature": 1, "seed": number,
+                          "ignore_eos": True, "prompt": "The quick brown fox " * (1 + number % 3)}
+                if number % 10 == 9:
+                    try:
+                        server.complete(timeout=0.05, **{**fields, "max_tokens": 150})
+                    except OSError:
+                        return None
+                return server.complete(**fields)["id"]
+
+            with concurrent.futures.ThreadPoolExecutor(16) as pool:
+                ids = [each for each in pool.map(one, range(count)) if each]
+        finally:
+            server.stop(how)
+        return ids
+
+    def test_serve_replay_explain(self):
+        ids = self.serve_some()
+        self.assertEqual(len(self.segments()), 1)
+        mode = stat.S_IMODE(self.segments()[0].stat().st_mode)
+        self.assertEqual(mode, 0o600)
+        report = json.loads(self.replay("--json", self.log).stdout)
+        self.assertIs(report["identical"], True)
+        self.assertGreaterEqual(report["requests"], 40)
+        self.assertGreater(report["aborted"], 0)
+        self.assertEqual(report["requests"], report["finished"] + report["aborted"])
+        self.assertEqual(report["notes"], [])
+        text = self.replay(self.segments()[0]).stdout
+        self.assertTrue(text.endswith("identical\n"), text)
+
+        story = json.loads(run("explain", ids[-1], "--event-log", self.log, "--json").stdout)
+        (output,) = story["outputs"]
+        self.assertEqual(output["status"], "finished")
+        self.assertEqual(output["finish_reason"], "length")
+        self.assertAlmostEqual(sum(span["duration_ms"] for span in output["spans"]),
+                               output["total_ms"], places=2)
+        self.assertIn("decode", {span["what"] for span in output["spans"]})
+        told = run("explain", ids[-1], "--event-log", self.log)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn("in all", told.stdout)
+        by_number = run("explain", 1, "--event-log", self.log)
+        self.assertEqual(by_number.returncode, 0, by_number.stderr)
+
+    def test_a_killed_server_leaves_a_log(self):
+        self.serve_some(how=signal.SIGKILL)
+        report = json.loads(self.replay("--json", self.log).stdout)
+        self.assertIs(report["identical"], True)
+        self.assertNotIn("end", report)
+        # Another run goes on in the next file.
+        self.serve_some(count=3)
+        self.assertEqual([each.name for each in self.segments()], ["log.000001", "log.000002"])
+        report = json.loads(self.replay("--json", self.log).stdout)
+        self.assertIs(report["identical"], True)
+        self.assertEqual(report["runs"], 2)
+
+    def test_preemptions(self):
+        # The tiny model's keys and values take 256 bytes a token: room for 400 tokens.
+        self.serve_some(flags=["--kv-cache-memory-bytes", self.bytes_of_tokens(400)])
+        report = json.loads(self.replay("--json", self.log).stdout)
+        self.assertIs(report["identical"], True)
+        self.assertGreater(report["preemptions"], 0)
+
+    @staticmethod
+    def bytes_of_tokens(count):
+        config = json.loads((TINY / "hf/config.json").read_text())
+        head_dim = config.get("head_dim") or (config["hidden_size"]
+                                              // config["num_attention_heads"])
+        return count * 2 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * head_dim
+
+    def test_damage_is_found(self):
+        self.serve_some(count=5)
+        (segment,) = self.segments()
+        whole = segment.read_bytes()
+        damaged = bytearray(whole)
+        damaged[len(whole) // 2] ^= 1
+        segment.write_bytes(damaged)
+        result = self.replay(self.log, returncode=64)
+        self.assertRegex(result.stderr, r"log\.000001: byte \d+: the frame's .* checksum")
+        segment.write_bytes(whole[:-3])
+        self.assertIn("cut off", self.replay(self.log).stdout)
+
+    def test_generate_records_too(self):
+        result = run("generate", *FLAGS, "--prompt", "Once", "--max-tokens", 4, "--event-log",
+                     self.log)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(self.replay("--json", self.log).stdout)
+        self.assertIs(report["identical"], True)
+        self.assertEqual(report["requests"], 1)
+
+    def test_errors(self):
+        result = self.replay(self.log, returncode=66)
+        self.assertIn("no event log", result.stderr)
+        self.log.write_text("something else entirely")
+        result = self.replay(self.log, returncode=64)
+        self.assertIn("is no event log", result.stderr)
+        self.log.unlink()
+        self.serve_some(count=1)
+        result = run("explain", "cmpl-none", "--event-log", self.log)
+        self.assertEqual(result.returncode, 66)
+        self.assertIn("no request cmpl-none", result.stderr)
+        result = run("generate", *FLAGS, "--prompt", "x", "--event-log", "/nonexistent/log")
+        self.assertEqual(result.returncode, 74)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)

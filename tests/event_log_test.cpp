@@ -1,0 +1,148 @@
+// The engine with an event log: what the log holds replays to the same schedule, whatever happens.
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "apps/event_log_files.h"
+#include "apps/simulated_engine.h"
+#include "base/random.h"
+#include "engine/event_log/replay.h"
+#include "engine/model_bundle.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+constexpr int kNumRequests = 1000;
+
+class EventLogEngineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "event_log_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    args_.engine.model = tiny_llama("hf");
+    args_.engine.event_log = (folder_ / "log").string();
+    args_.engine.max_num_seqs = 32;
+    args_.engine.max_num_batched_tokens = 128;
+    args_.engine.max_model_len = 256;
+    args_.step_time = std::chrono::microseconds(300);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Sends requests of random lengths from a thread of its own, aborts some of them in mid-answer,
+  // and waits for the end of all.
+  SchedulerStats run() {
+    auto engine = create_simulated_engine(args_, {});
+    EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+    if (!engine.ok()) return {};
+    std::mutex mutex;
+    std::condition_variable changed;
+    int num_ended = 0;
+    auto random = [counter = std::uint64_t{0}](std::uint64_t below) mutable {
+      return random_bits(7, counter++) % below;
+    };
+    std::vector<RequestId> ids;
+    for (int i = 0; i < kNumRequests; ++i) {
+      GenerateRequest request;
+      request.prompt_token_ids.assign(1 + random(60), static_cast<TokenId>(5 + random(3)));
+      for (TokenId& token : request.prompt_token_ids) {
+        if (random(8) == 0) token = static_cast<TokenId>(random(64));
+      }
+      request.params.max_tokens = 1 + static_cast<std::int64_t>(random(60));
+      request.params.ignore_eos = random(2) == 0;
+      request.params.n = random(10) == 0 ? 2 : 1;
+      request.external_id = "request-" + std::to_string(i);
+      const auto id = (*engine)->submit(std::move(request), [&](const RequestOutput& output) {
+        if (!output.request_finished) return;
+        const std::lock_guard lock(mutex);
+        ++num_ended;
+        changed.notify_one();
+      });
+      EXPECT_TRUE(id.ok()) << id.status().to_string();
+      if (!id.ok()) break;
+      ids.push_back(*id);
+      if (random(5) == 0) (*engine)->abort(ids[random(ids.size())]);
+      if (random(20) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(60),
+                                 [&] { return num_ended == static_cast<int>(ids.size()); }));
+    lock.unlock();
+    return (*engine)->observe();
+  }
+
+  Status replay(Replay& replay, ReplayNotes& notes) const {
+    QUIRE_ASSIGN_OR_RETURN(const auto files, event_log_files(args_.engine.event_log));
+    return replay_files(
+        files, replay, notes, [] { return false; }, [](std::uint64_t, std::uint64_t) {});
+  }
+
+  std::filesystem::path folder_;
+  SimulatedEngineArgs args_;
+};
+
+TEST_F(EventLogEngineTest, AThousandRequestsWithAbortsAndPreemptionsReplayIdentically) {
+  // Room for a fraction of what the requests that run at once come to need.
+  args_.engine.block_size = 4;
+  constexpr std::uint64_t kPoolTokens = 800;
+  const auto bundle = open_model(args_.engine.model, "");
+  ASSERT_TRUE(bundle.ok()) << bundle.status().to_string();
+  args_.engine.kv_cache_memory_bytes =
+      kPoolTokens * sizeof(std::uint16_t) *
+      static_cast<std::uint64_t>(bundle->spec.kv_elements_per_token());
+  const SchedulerStats stats = run();
+  Replay replayed;
+  ReplayNotes notes;
+  const Status status = replay(replayed, notes);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+  EXPECT_TRUE(notes.empty()) << notes[0];
+  const ReplaySummary& summary = replayed.summary();
+  EXPECT_GE(summary.num_added, static_cast<std::uint64_t>(kNumRequests));
+  EXPECT_EQ(summary.num_added, summary.num_finished + summary.num_aborted);
+  EXPECT_GT(summary.num_aborted, 50U);
+  EXPECT_GT(summary.num_preemptions, 50U);
+  EXPECT_GT(summary.num_steps, 500U);
+  EXPECT_EQ(summary.num_lost, 0U);
+  EXPECT_EQ(replayed.scheduler()->stats().output_tokens_sampled, stats.output_tokens_sampled);
+  EXPECT_EQ(replayed.scheduler()->stats().num_preemptions, stats.num_preemptions);
+  EXPECT_EQ(replayed.end_reason(), "the engine is shutting down");
+  RecordProperty("steps", static_cast<int>(summary.num_steps));
+  RecordProperty("preemptions", static_cast<int>(summary.num_preemptions));
+}
+
+TEST_F(EventLogEngineTest, EveryWayOfBatchingReplaysIdentically) {
+  for (const std::string batching : {"static", "dynamic"}) {
+    args_.engine.batching = batching;
+    args_.engine.max_batch_delay_ms = 5;
+    args_.engine.scheduling_policy = "priority";
+    args_.engine.event_log = (folder_ / batching).string();
+    run();
+    Replay replayed;
+    ReplayNotes notes;
+    const Status status = replay(replayed, notes);
+    ASSERT_TRUE(status.ok()) << batching << ": " << status.to_string();
+    ASSERT_FALSE(replayed.difference()) << batching << ": " << replayed.difference()->what;
+    EXPECT_GE(replayed.summary().num_added, static_cast<std::uint64_t>(kNumRequests));
+  }
+}
+
+TEST_F(EventLogEngineTest, ALogThatCannotBeWrittenIsAnErrorAtTheStart) {
+  args_.engine.event_log = (folder_ / "missing" / "log").string();
+  const auto engine = create_simulated_engine(args_, {});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.status().code(), StatusCode::kIoError);
+}
+
+}  // namespace
+}  // namespace quire::test

@@ -1,0 +1,229 @@
+"""A look at the engine while it works: GET /engine/live, GET /engine/state and `quire top`, which
+shows the same, against a simulated engine.
+
+    serve_live_test.py PROGRAM SOURCE_DIR [TEST...]
+"""
+
+import contextlib
+import http.client
+import http.server
+import json
+import subprocess
+import threading
+import time
+
+from cli_chat_support import ENVIRONMENT, Terminal
+from cli_support import PROGRAM
+from live_support import Load, live_events
+from serve_support import Server, ServerTest, free_port, main, wait_until
+
+CAUSES = {"queue_order", "max_num_seqs", "token_budget", "no_free_blocks", "preempted", "batch",
+          "fork_parent"}
+
+
+def top(*args):
+    return subprocess.run([PROGRAM, "top", *map(str, args)], text=True, timeout=60, env=ENVIRONMENT,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def rows(step):
+    """[(slot, request, tokens), ...]"""
+    return list(zip(step[3::3], step[4::3], step[5::3]))
+
+
+class Live(ServerTest):
+    flags = ("--max-num-seqs", 6, "--max-model-len", 8192)
+    simulate = 5
+
+    def tearDown(self):
+        self.server.await_idle()
+
+    def check_blocks(self, blocks):
+        self.assertEqual(blocks["free"] + blocks["cached"] + blocks["used"], blocks["total"])
+        cells = blocks["cells"]
+        self.assertEqual(sum(cells[::2]), -(-blocks["total"] // blocks["per_cell"]))
+        self.assertLessEqual(sum(cells[::2]), 4096)
+        return {(use - 4) // 2 for use in cells[1::2] if use >= 4}
+
+    def test_events_tell_who_holds_what(self):
+        with Load(self.server, 9):
+            wait_until(lambda: self.server.get("/engine/state").json["num_waiting"] == 3, "three wait")
+            events = live_events(self.server, 8)
+        numbers = []
+        for event in events:
+            state = event["state"]
+            self.assertEqual((state["num_running"], state["num_waiting"]), (6, 3))
+            running = {each["request"] for each in state["running"]}
+            self.assertEqual(len(running), 6)
+            if state["blocks"]["per_cell"] == 1:
+                self.assertLessEqual(self.check_blocks(state["blocks"]), running)
+            else:
+                self.check_blocks(state["blocks"])
+            self.assertEqual([each["wait"] for each in state["waiting"]],
+                             ["max_num_seqs", "queue_order", "queue_order"])
+            for each in state["waiting"]:
+                self.assertGreater(each["waited_s"], 0)
+            self.assertEqual(event["steps_missed"], 0)
+            numbers += [step[0] for step in event["steps"]]
+            for step in event["steps"]:
+                slots = [slot for slot, _, _ in rows(step)]
+                self.assertEqual(sorted(slots), list(range(6)))
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+        self.assertGreater(len(numbers), 20)
+        # Who goes on keeps its slot.
+        held = {}
+        for event in events:
+            for step in event["steps"]:
+                for slot, request, _ in rows(step):
+                    self.assertEqual(held.setdefault(request, slot), slot)
+        rates = events[-1]["state"]["per_second"]
+        self.assertAlmostEqual(rates["output_tokens"], 6 * rates["steps"], delta=0.2 * rates["output_tokens"])
+        self.assertGreater(events[-1]["state"]["latency"]["inter_token"]["p50_ms"], 4)
+
+    def test_ids_are_those_of_the_answers(self):
+        with Load(self.server, 1):
+            state = wait_until(lambda: self.server.get("/engine/state").json["running"], "it runs")
+        self.assertTrue(state[0]["id"].startswith("cmpl-"), state)
+
+    def test_prompt_chunks_are_told_from_output(self):
+        seen = []
+        thread = threading.Thread(target=lambda: seen.extend(live_events(self.server, 6)))
+        thread.start()
+        time.sleep(0.2)
+        self.server.post("/v1/completions", {"prompt": "word " * 300, "max_tokens": 4, "ignore_eos": True})
+        thread.join()
+        tokens = [each for event in seen for step in event["steps"] for _, _, each in rows(step)]
+        self.assertGreaterEqual(sum(each for each in tokens if each > 0), 300)
+        self.assertEqual(tokens.count(0), 3)  # the first of the four comes with the prompt
+        # Idle again, an event still comes, without steps.
+        self.assertEqual(seen[-1]["state"]["num_running"], 0)
+
+    def test_a_state_without_a_viewer(self):
+        state = self.server.get("/engine/state").json
+        self.assertEqual(state["num_running"], 0)
+        self.assertNotIn("per_second", state)
+        self.assertEqual(self.check_blocks(state["blocks"]), set())
+        self.assertEqual(state["engine"]["max_num_seqs"], 6)
+
+    def test_the_rate_is_bounded(self):
+        for hz in ("0.5", "11", "nan", "inf", "x", ""):
+            self.assert_error(self.server.get(f"/engine/live?hz={hz}"), 400, message="hz: expected a number from 1 to 10")
+        start = time.monotonic()
+        live_events(self.server, 5, hz=2)
+        # The first two events come at once, the others after half a second each.
+        self.assertGreater(time.monotonic() - start, 1.4)
+        reply = self.server.request("HEAD", "/engine/live")
+        self.assertEqual((reply.status, reply.body), (200, b""))
+
+    def test_viewers_are_bounded(self):
+        with contextlib.ExitStack() as stack:
+            for _ in range(64):
+                connection = stack.enter_context(contextlib.closing(
+                    http.client.HTTPConnection("127.0.0.1", self.server.port)))
+                connection.request("GET", "/engine/live?hz=1")
+                self.assertEqual(connection.getresponse().status, 200)
+            self.assert_error(self.server.get("/engine/live"), 429, message="64 viewers")
+        wait_until(lambda: self.server.metrics()["quire_http_requests_running"] <= 1, "they have gone")
+        self.assertEqual(len(live_events(self.server, 1)), 1)
+
+    def test_top_prints_once(self):
+        with Load(self.server, 8):
+            wait_until(lambda: self.server.get("/engine/state").json["num_waiting"] == 2, "two wait")
+            plain = top("--base-url", self.server.url, "--once")
+            state = json.loads(top("--base-url", self.server.url + "/v1/", "--json").stdout)
+        self.assertEqual((plain.returncode, plain.stderr), (0, ""))
+        self.assertNotIn("\x1b", plain.stdout)
+        self.assertIn("running 6 of 6   waiting 2", plain.stdout)
+        self.assertRegex(plain.stdout, r"output [\d.]+ tok/s")
+        self.assertIn("slots ######", plain.stdout)
+        self.assertEqual(plain.stdout.count("cmpl-"), 8)
+        self.assertIn("max_num_seqs", plain.stdout)
+        self.assertEqual(state["num_running"], 6)
+        self.assertIn("per_second", state)
+
+    def test_top_in_a_terminal(self):
+        with Load(self.server, 2):
+            self.server.await_running(2)
+            terminal = Terminal("--base-url", self.server.url, command="top")
+            self.addCleanup(terminal.close)
+            self.assertIn("\x1b[?1049h", terminal.expect("running 2 of 6"))
+            terminal.expect("q: quit")
+            terminal.expect("\x1b[H")  # drawn again
+            terminal.type("q")
+            self.assertIn("\x1b[?1049l", terminal.expect(None))
+            self.assertEqual(terminal.end(), 0)
+
+    def test_top_ends_with_ctrl_c(self):
+        terminal = Terminal("--base-url", self.server.url, command="top")
+        self.addCleanup(terminal.close)
+        terminal.expect("q: quit")
+        terminal.type("\x03")
+        self.assertEqual(terminal.end(), 0)
+
+
+class Key(ServerTest):
+    key = "secret"
+
+    def test_it_is_needed(self):
+        connection = {"Authorization": "Bearer wrong"}
+        self.assertEqual(self.server.get("/engine/live", connection).status, 401)
+        self.assertEqual(self.server.get("/engine/state", connection).status, 401)
+        self.assertEqual(self.server.get("/engine/state").status, 200)
+        refused = top("--base-url", self.server.url, "--once")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("give its key with --api-key", refused.stderr)
+        shown = top("--base-url", self.server.url, "--once", "--api-key", "secret")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+
+
+class Lifecycle(ServerTest):
+    def test_a_viewer_does_not_hold_up_the_end(self):
+        with Server(simulate=5) as server:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            with contextlib.closing(connection):
+                connection.request("GET", "/engine/live")
+                response = connection.getresponse()
+                response.readline()
+                start = time.monotonic()
+                server.terminate()
+                rest = response.read().decode()
+                self.assertIn("the server is shutting down", rest.rsplit("data: ", 1)[1])
+                self.assertEqual(server.wait(), 0)
+                self.assertLess(time.monotonic() - start, 10)
+
+    def test_large_pools_are_shown_in_few_cells(self):
+        with Server("--block-size", 1, simulate=5) as server:
+            blocks = live_events(server, 2)[-1]["state"]["blocks"]
+            self.assertGreater(blocks["total"], 100_000)
+            self.assertLessEqual(sum(blocks["cells"][::2]), 4096)
+            self.assertEqual(blocks["per_cell"], -(-blocks["total"] // 4096))
+
+    def test_top_follows_a_server_that_restarts(self):
+        port = free_port()
+        with Server("--port", port, simulate=5) as server:
+            terminal = Terminal("--base-url", server.url, command="top")
+            self.addCleanup(terminal.close)
+            terminal.expect("q: quit")
+        terminal.expect("trying again")
+        with Server("--port", port, simulate=5):
+            terminal.expect("q: quit")
+            terminal.type("q")
+            self.assertEqual(terminal.end(), 0)
+
+    def test_top_says_what_is_wrong(self):
+        nobody = top("--base-url", f"http://127.0.0.1:{free_port()}", "--once")
+        self.assertNotEqual(nobody.returncode, 0)
+        self.assertIn("is the server running", nobody.stderr)
+        other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+        other.RequestHandlerClass = type("Old", (http.server.BaseHTTPRequestHandler,), {
+            "do_GET": lambda handler: handler.send_error(404), "log_message": lambda *_: None})
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        self.addCleanup(other.server_close)
+        self.addCleanup(other.shutdown)
+        old = top("--base-url", f"http://127.0.0.1:{other.server_address[1]}", "--once")
+        self.assertNotEqual(old.returncode, 0)
+        self.assertIn("has no /engine/live", old.stderr)
+
+
+if __name__ == "__main__":
+    main()

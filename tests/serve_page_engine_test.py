@@ -1,0 +1,155 @@
+"""The page's tab on the engine in real Chromium, against a simulated engine.
+
+    serve_page_engine_test.py PROGRAM SOURCE_DIR [TEST...]
+"""
+
+import re
+
+from live_support import Load
+from page_support import NARROW, PageTest, expect
+from serve_support import Server, free_port, main, wait_until
+
+# How many colours a canvas shows.
+COLOURS = """(canvas) => {
+  const copy = document.createElement('canvas');
+  copy.width = canvas.width;
+  copy.height = canvas.height;
+  const pen = copy.getContext('2d', {willReadFrequently: true});
+  pen.drawImage(canvas, 0, 0);
+  const {data} = pen.getImageData(0, 0, copy.width, copy.height);
+  const seen = new Set();
+  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 0) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  return seen.size;
+}"""
+FRAMES = """() => new Promise((resolve) => {
+  let frames = 0;
+  const start = performance.now();
+  const next = () => {
+    ++frames;
+    if (performance.now() - start < 2000) requestAnimationFrame(next);
+    else resolve(frames / 2);
+  };
+  requestAnimationFrame(next);
+})"""
+
+
+class EngineTab(PageTest):
+    flags = ("--max-num-seqs", 6)
+    simulate = 10
+
+    def figure(self, name):
+        return self.page.locator(".figures div", has_text=name).locator("dd")
+
+    def canvas(self, section):
+        return self.page.locator(f"section[aria-labelledby={section}] canvas")
+
+    def await_picture(self, section, colours):
+        wait_until(lambda: self.canvas(section).evaluate(COLOURS) >= colours, f"{section} is drawn", 30)
+
+    def test_it_shows_who_runs_and_who_waits(self):
+        self.open("engine")
+        expect(self.page.get_by_text("Nothing runs.")).to_be_visible()
+        with Load(self.server, 8):
+            expect(self.figure("Running")).to_have_text("6 of 6")
+            expect(self.figure("Waiting")).to_have_text("2")
+            expect(self.figure("Output tokens/s")).to_have_text(re.compile(r"^[1-9][\d,.]*$"))
+            self.await_picture("slots", 8)
+            self.await_picture("blocks", 8)
+            queue = self.page.get_by_role("table", name="The queue, the next one first")
+            expect(queue.locator("tbody tr")).to_have_count(2)
+            expect(queue.locator("tbody tr").first).to_contain_text("all slots are taken")
+            expect(queue.locator("tbody tr").last).to_contain_text("behind earlier requests")
+            expect(self.page.locator(".connection")).to_have_text("Live")
+            self.page.get_by_role("button", name="Steps", exact=True).click()
+            self.await_picture("slots", 8)
+        expect(self.page.get_by_text("Nothing runs.")).to_be_visible()
+
+    def test_a_request_tells_why(self):
+        self.open("engine")
+        with Load(self.server, 7):
+            table = self.page.get_by_role("table", name="Requests that run")
+            button = table.get_by_role("button").first
+            expect(button).to_be_visible()
+            button.focus()
+            self.page.keyboard.press("Enter")
+            dialog = self.page.get_by_role("dialog")
+            expect(dialog.locator("table.why tr").first).to_be_visible()
+            expect(dialog).to_contain_text("still runs")
+            expect(dialog).to_contain_text("output")
+            self.page.keyboard.press("Escape")
+            expect(dialog).to_have_count(0)
+            # And from the picture.
+            wait_until(self._click_for_dialog, "a click on a slot opens it", 30)
+
+    def _click_for_dialog(self):
+        canvas = self.canvas("slots")
+        canvas.click(position={"x": canvas.bounding_box()["width"] - 30, "y": 45})
+        return self.page.get_by_role("dialog").count() == 1
+
+    def test_it_looks_only_while_it_is_seen(self):
+        ended = []
+        self.page.on("requestfailed", lambda request: ended.append(request.url))
+        self.open("engine")
+        expect(self.page.locator(".connection")).to_have_text("Live")
+        self.page.get_by_role("tab", name="Model").click()
+        wait_until(lambda: self.page.wait_for_timeout(50) or any("engine/live" in url for url in ended),
+                   "the stream ends", 30)
+        self.page.get_by_role("tab", name="Engine").click()
+        expect(self.page.locator(".connection")).to_have_text("Live")
+
+    def test_the_scheme_can_change(self):
+        self.open("engine")
+        with Load(self.server, 6):
+            self.await_picture("blocks", 8)
+            self.page.emulate_media(color_scheme="dark")
+            self.await_picture("blocks", 8)
+            self.await_picture("slots", 8)
+
+
+class Phone(PageTest):
+    viewport = NARROW
+    color_scheme = "dark"
+    simulate = 10
+
+    def test_it_fits(self):
+        self.open("engine")
+        with Load(self.server, 5):
+            expect(self.page.get_by_role("table", name="Requests that run").locator("tbody tr")).to_have_count(5)
+            self.assert_fits()
+
+
+class ManyRequests(PageTest):
+    flags = ("--max-num-seqs", 256)
+    simulate = 20
+
+    def test_200_run_smoothly(self):
+        self.open("engine")
+        with Load(self.server, 200, prompt="hello"):
+            expect(self.page.locator(".figures dd").first).to_have_text("200 of 256", timeout=60_000)
+            expect(self.page.get_by_text("and 160 more")).to_be_visible()
+            frames = self.page.evaluate(FRAMES)
+            print(f"{frames:.0f} frames a second with 200 requests")
+            self.assertGreater(frames, 1)  # on however busy a machine
+            expect(self.page.locator(".connection")).to_have_text("Live")
+
+
+class Restart(PageTest):
+    simulate = 10
+
+    def test_it_comes_back_and_says_so(self):
+        self.allow(503)
+        port = free_port()
+        first = Server("--port", port, simulate=10)
+        self.page.goto(f"http://127.0.0.1:{port}/#engine")
+        expect(self.page.locator(".connection")).to_have_text("Live")
+        self.page.wait_for_timeout(1000)
+        first.stop()
+        expect(self.page.locator(".connection")).to_contain_text("Trying again")
+        with Server("--port", port, simulate=10):
+            expect(self.page.locator(".connection")).to_have_text("Live", timeout=30_000)
+            expect(self.page.locator("#notice")).to_have_text("The server has restarted.")
+        self.complaints = [each for each in self.complaints if "ERR_CONNECTION" not in each]
+
+
+if __name__ == "__main__":
+    main()
