@@ -10,11 +10,13 @@ import os
 import pathlib
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 import urllib.request
+import zlib
 
 from cli_support import PROGRAM, TINY, run
 
@@ -153,6 +155,44 @@ class EventLogTest(unittest.TestCase):
         self.assertRegex(result.stderr, r"log\.000001: byte \d+: the frame's .* checksum")
         segment.write_bytes(whole[:-3])
         self.assertIn("cut off", self.replay(self.log).stdout)
+
+    def test_another_schedule_is_shown(self):
+        """A log whose records were changed, with checksums that fit."""
+        self.serve_some(count=5)
+        (segment,) = self.segments()
+        whole = segment.read_bytes()
+        for content in self.frames(whole)[2:]:  # after the header and the snapshot
+            for at in range(content.start + 2, content.stop):
+                changed = bytearray(whole)
+                changed[at] ^= 1
+                header = struct.pack("<BII", whole[content.start - 13], len(content),
+                                     zlib.crc32(changed[content.start:content.stop]))
+                changed[content.start - 13:content.start] = header + struct.pack(
+                    "<I", zlib.crc32(header))
+                segment.write_bytes(changed)
+                result = run("replay", self.log)
+                self.assertIn(result.returncode, (0, 1, 64), result.stderr)
+                if result.returncode == 1 and "planned otherwise" in result.stdout:
+                    self.assertRegex(result.stdout, r"first difference, in segment 1 at .*: step \d+")
+                    self.assertIn("\n  - ", result.stdout)
+                    self.assertIn("\n  + ", result.stdout)
+                    report = json.loads(self.replay("--json", self.log, returncode=1).stdout)
+                    self.assertIs(report["identical"], False)
+                    self.assertNotEqual(report["difference"]["recorded"],
+                                        report["difference"]["replayed"])
+                    return
+        self.fail("no change of a record gave another schedule")
+
+    @staticmethod
+    def frames(whole):
+        """Where the contents of a segment's frames lie."""
+        at = 12
+        contents = []
+        while at < len(whole):
+            size, = struct.unpack_from("<I", whole, at + 1)
+            contents.append(range(at + 13, at + 13 + size))
+            at += 13 + size
+        return contents
 
     def test_generate_records_too(self):
         result = run("generate", *FLAGS, "--prompt", "Once", "--max-tokens", 4, "--event-log",
