@@ -25,6 +25,7 @@ std::string_view finish_name(const RequestOutput& output) {
 // The account of one request while it runs. Output thread only.
 struct Service::Account {
   std::string external_id;
+  Instant submitted{};
   std::shared_ptr<RequestDirectory::Entry> entry;
   bool embed = false;
   std::int64_t output_tokens = 0;
@@ -51,6 +52,7 @@ Result<RequestId> Service::submit(std::string external_id, GenerateRequest reque
   auto account = std::make_shared<Account>();
   const Instant now = engine_->now();
   account->external_id = external_id;
+  account->submitted = now;
   account->entry = directory_.begin(external_id, request, now, now);
   request.external_id = std::move(external_id);
   account->embed = request.embed;
@@ -82,7 +84,7 @@ void Service::take_account(Account& account, const RequestOutput& output) {
       metrics_.record_inter_token(now - last);
       latencies_.add(LatencyKind::kInterToken, now - last, now);
     } else {
-      latencies_.add(LatencyKind::kFirstToken, now - output.metrics.arrival, now);
+      latencies_.add(LatencyKind::kFirstToken, now - account.submitted, now);
     }
     last = now;
   }

@@ -65,8 +65,10 @@ Connection::Awaitable<Connection::Error> Connection::open(const ServerAddress::E
   Error ignored;
   socket_.set_option(tcp::no_delay(true), ignored);
   if (!tls_) co_return error;
-  // Servers of several names choose their certificate by it.
-  SSL_set_tlsext_host_name(tls_->native_handle(), address_.url().host.c_str());
+  // Servers of several names choose their certificate by it; an address is no name.
+  const std::string& host = address_.url().host;
+  asio::ip::make_address(host, ignored);
+  if (ignored) SSL_set_tlsext_host_name(tls_->native_handle(), host.c_str());
   const auto [failed] = co_await tls_->async_handshake(ssl::stream_base::client, kUse);
   co_return failed;
 }
@@ -98,8 +100,7 @@ Connection::Awaitable<Connection::Error> Connection::read() {
 bool Connection::usable() {
   char byte = 0;
   const ssize_t count = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  // TLS may have records of its own lie there (tickets); plain HTTP nothing.
-  if (count > 0) return tls_.has_value();
+  // Of TLS what lies there can only be its farewell: other records came with the answer before.
   return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
