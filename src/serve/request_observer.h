@@ -27,9 +27,11 @@ class RequestObserver {
 };
 
 struct RequestOrigin {
-  std::string external_id;                              // by which clients and the log know it
-  std::string model = {};                               // as the request names it
-  bool stream = false;                                  // the answer is streamed
+  std::string external_id;  // by which clients and the log know it
+  std::string model = {};   // as the request names it
+  bool stream = false;      // the answer is streamed
+  // When its last byte came; nothing for a request that did not come over a connection.
+  std::optional<std::chrono::steady_clock::time_point> received = {};
   std::shared_ptr<RequestObserver> observer = nullptr;  // null: nobody wants to know
 };
 
