@@ -59,7 +59,11 @@ void LiveView::stop() {
     if (closed_ == nullptr) closed_ = kShuttingDown;
   }
   wake_.notify_one();
-  if (thread_.joinable()) thread_.join();
+}
+
+LiveView::~LiveView() {
+  stop();
+  thread_.join();
 }
 
 std::vector<Route> LiveView::routes() {

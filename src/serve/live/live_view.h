@@ -38,14 +38,14 @@ class LiveView {
 
   // `recorder` is told of the engine's steps by whoever created the engine.
   LiveView(Service& service, std::shared_ptr<StepRecorder> recorder);
-  ~LiveView() { stop(); }
+  ~LiveView();
 
   // GET /engine/live?hz=4: events {"state", "steps", "steps_missed"} until the client goes.
   // GET /engine/state: one state.
   // The routes must not be called after this object's end.
   std::vector<Route> routes();
 
-  // Ends all streams and takes no more. Not from the routes' handlers.
+  // Takes no more viewers, and ends all streams soon. Any thread.
   void stop();
 
  private:
