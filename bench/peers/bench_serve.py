@@ -16,6 +16,7 @@ import asyncio
 import json
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -43,20 +44,18 @@ class Client:
              "prompt": [self.random.choice(self.pool) for _ in range(self.options.input_len)]}).encode()
 
     async def request(self, session, body, arrival):
-        """Parses events up to the first text and then only the one with the usage: what this client
-        does between two reads delays its own next one."""
-        first = None
+        """Looks at the events up to the first text, and at the rest together when it is complete: what
+        this client does between two reads delays the next one."""
         async with session.post(self.options.base_url + "/v1/completions", data=body,
                                 headers={"Content-Type": "application/json"}) as response:
             if response.status != 200:
                 raise RuntimeError(f"HTTP {response.status}: {await response.text()}")
             async for line in response.content:
-                if first is None and line.startswith(b"data: {"):
-                    now = time.perf_counter()
-                    if json.loads(line[6:])["choices"][0]["text"]:
-                        first = now
-                elif b'"completion_tokens"' in line:
-                    self.tokens += json.loads(line[6:])["usage"]["completion_tokens"]
+                first = time.perf_counter()
+                if line.startswith(b"data: {") and json.loads(line[6:])["choices"][0]["text"]:
+                    break
+            rest = await response.content.read()
+            self.tokens += int(re.findall(rb'"completion_tokens": *([0-9]+)', rest)[-1])
         self.last = time.perf_counter()
         self.first_token.append(first - arrival)
 
