@@ -27,7 +27,7 @@ package:  ## a Debian package of the program and its services: build/package/qui
 	@cmake --preset package >/dev/null
 	@cmake --build --preset package -j $(JOBS)
 	@rm -f build/package/quire_*.deb
-	@cpack --config build/package/CPackConfig.cmake >build/package/cpack.log || { cat build/package/cpack.log >&2; exit 1; }
+	@cpack -B build/package --config build/package/CPackConfig.cmake >build/package/cpack.log || { cat build/package/cpack.log >&2; exit 1; }
 	@for deb in build/package/quire_*.deb; do \
 	  echo "made $$deb ($$(stat -c %s $$deb) bytes); install it with: sudo apt install ./$$deb"; \
 	  dpkg-deb --field $$deb Package Version Architecture Installed-Size Depends; done
