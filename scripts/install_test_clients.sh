@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes .venvs/clients: the clients that the server is tested with (openai, aiohttp), and a validator
-# of JSON Schema. Does nothing, and asks the network nothing, when they are there already. Building
-# and running Quire needs none of this; docs/dependencies.md gives the reason for each package.
+# Makes .venvs/clients: the clients that the server is tested with (openai, aiohttp), a validator of
+# JSON Schema, and the messages of OpenTelemetry. Does nothing, and asks the network nothing, when
+# they are there already. Building and running Quire needs none of this; docs/dependencies.md gives
+# the reason for each package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

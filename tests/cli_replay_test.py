@@ -10,11 +10,13 @@ import os
 import pathlib
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 import urllib.request
+import zlib
 
 from cli_support import PROGRAM, TINY, run
 
@@ -26,7 +28,7 @@ class Server:
 
     def __init__(self, *flags):
         command = [PROGRAM, "serve", *FLAGS, "--host", "127.0.0.1", "--port", 0,
-                   "--simulate-step-ms", 2, *flags]
+                   "--served-model-name", "tiny", "--simulate-step-ms", 2, *flags]
         environment = {**os.environ, "no_proxy": "*"}
         self.process = subprocess.Popen([str(each) for each in command], text=True,
                                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
@@ -38,7 +40,7 @@ class Server:
         raise AssertionError("the server did not start")
 
     def complete(self, timeout=60, **fields):
-        body = json.dumps({"model": "hf", "prompt": "The quick brown fox", **fields}).encode()
+        body = json.dumps({"model": "tiny", "prompt": "The quick brown fox", **fields}).encode()
         request = urllib.request.Request(self.url + "/v1/completions", body,
                                          {"Content-Type": "application/json"})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -73,13 +75,14 @@ class EventLogTest(unittest.TestCase):
         server = Server("--event-log", self.log, "--max-num-seqs", 8, *flags)
         try:
             def one(number):
-                fields = {"max_tokens": 5 + number % 60, "temperature": 1, "seed": number,
-                          "ignore_eos": True, "prompt": "The quick brown fox " * (1 + number % 3)}
+                fields = {"max_tokens": 5 + 7 * number % 90, "temperature": 1, "seed": number,
+                          "ignore_eos": True,
+                          "prompt": f"{number} " + "The quick brown fox " * (1 + number % 3)}
                 if number % 10 == 9:
                     try:
                         server.complete(timeout=0.05, **{**fields, "max_tokens": 150})
-                    except OSError:
-                        return None
+                    except TimeoutError:
+                        return None  # the client has gone away
                 return server.complete(**fields)["id"]
 
             with concurrent.futures.ThreadPoolExecutor(16) as pool:
@@ -128,8 +131,8 @@ class EventLogTest(unittest.TestCase):
         self.assertEqual(report["runs"], 2)
 
     def test_preemptions(self):
-        # The tiny model's keys and values take 256 bytes a token: room for 400 tokens.
-        self.serve_some(flags=["--kv-cache-memory-bytes", self.bytes_of_tokens(400)])
+        # Room for 260 tokens.
+        self.serve_some(flags=["--kv-cache-memory-bytes", self.bytes_of_tokens(260)])
         report = json.loads(self.replay("--json", self.log).stdout)
         self.assertIs(report["identical"], True)
         self.assertGreater(report["preemptions"], 0)
@@ -152,6 +155,44 @@ class EventLogTest(unittest.TestCase):
         self.assertRegex(result.stderr, r"log\.000001: byte \d+: the frame's .* checksum")
         segment.write_bytes(whole[:-3])
         self.assertIn("cut off", self.replay(self.log).stdout)
+
+    def test_another_schedule_is_shown(self):
+        """A log whose records were changed, with checksums that fit."""
+        self.serve_some(count=5)
+        (segment,) = self.segments()
+        whole = segment.read_bytes()
+        for content in self.frames(whole)[2:]:  # after the header and the snapshot
+            for at in range(content.start + 2, content.stop):
+                changed = bytearray(whole)
+                changed[at] ^= 1
+                header = struct.pack("<BII", whole[content.start - 13], len(content),
+                                     zlib.crc32(changed[content.start:content.stop]))
+                changed[content.start - 13:content.start] = header + struct.pack(
+                    "<I", zlib.crc32(header))
+                segment.write_bytes(changed)
+                result = run("replay", self.log)
+                self.assertIn(result.returncode, (0, 1, 64), result.stderr)
+                if result.returncode == 1 and "planned otherwise" in result.stdout:
+                    self.assertRegex(result.stdout, r"first difference, in segment 1 at .*: step \d+")
+                    self.assertIn("\n  - ", result.stdout)
+                    self.assertIn("\n  + ", result.stdout)
+                    report = json.loads(self.replay("--json", self.log, returncode=1).stdout)
+                    self.assertIs(report["identical"], False)
+                    self.assertNotEqual(report["difference"]["recorded"],
+                                        report["difference"]["replayed"])
+                    return
+        self.fail("no change of a record gave another schedule")
+
+    @staticmethod
+    def frames(whole):
+        """Where the contents of a segment's frames lie."""
+        at = 12
+        contents = []
+        while at < len(whole):
+            size, = struct.unpack_from("<I", whole, at + 1)
+            contents.append(range(at + 13, at + 13 + size))
+            at += 13 + size
+        return contents
 
     def test_generate_records_too(self):
         result = run("generate", *FLAGS, "--prompt", "Once", "--max-tokens", 4, "--event-log",

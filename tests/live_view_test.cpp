@@ -60,7 +60,9 @@ class LiveViewTest : public testing::Test {
     request.prompt_token_ids = {5, 6, 7};
     request.params.max_tokens = max_tokens;
     request.params.ignore_eos = true;
-    ASSERT_TRUE(service_->submit("req-1", std::move(request), [](const RequestOutput&) {}).ok());
+    ASSERT_TRUE(
+        service_->submit({.external_id = "req-1"}, std::move(request), [](const RequestOutput&) {})
+            .ok());
   }
 
   static std::vector<json::value> events_of(TestExchange& exchange) {

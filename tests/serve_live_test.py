@@ -90,8 +90,13 @@ class Live(ServerTest):
         thread = threading.Thread(target=lambda: seen.extend(live_events(self.server, 6)))
         thread.start()
         time.sleep(0.2)
+        start = time.monotonic()
         self.server.post("/v1/completions", {"prompt": "word " * 300, "max_tokens": 4, "ignore_eos": True})
+        elapsed = time.monotonic() - start
         thread.join()
+        first = [event["state"]["latency"]["first_token"] for event in seen if "latency" in event["state"]]
+        self.assertEqual(max(each["count"] for each in first), 1)
+        self.assertLess(max(each.get("max_ms", 0) for each in first), 1000 * elapsed)
         tokens = [each for event in seen for step in event["steps"] for _, _, each in rows(step)]
         self.assertGreaterEqual(sum(each for each in tokens if each > 0), 300)
         self.assertEqual(tokens.count(0), 3)  # the first of the four comes with the prompt

@@ -38,8 +38,8 @@ class Api {
   // The exchange of a completion; it notes when it is answered.
   class Timed : public TestExchange {
    public:
-    Timed(HttpRequest request, const Engine& engine)
-        : TestExchange(std::move(request)), engine_(engine), begin_(engine.now()) {}
+    Timed(HttpRequest request, const Engine& engine, Instant begin)
+        : TestExchange(std::move(request)), engine_(engine), begin_(begin) {}
     void respond(HttpResponse response) override {
       end_ = engine_.now();
       TestExchange::respond(std::move(response));
@@ -56,7 +56,9 @@ class Api {
     json::object body = {{"prompt", "a b c"}, {"request_id", id}, {"ignore_eos", true}};
     for (const auto& [key, value] : fields) body[key] = value;
     HttpRequest request = TestExchange::post("/v1/completions", json::serialize(body))->request();
-    auto exchange = std::make_shared<Timed>(std::move(request), service_->engine());
+    const Instant begin = service_->engine().now();
+    request.received = std::chrono::steady_clock::now();
+    auto exchange = std::make_shared<Timed>(std::move(request), service_->engine(), begin);
     router_.match("POST", "/v1/completions").route->handler(exchange);
     return exchange;
   }

@@ -2,6 +2,7 @@
 // come and go, so many at a time; every sampled token is a random number.
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -46,7 +47,9 @@ class Traffic {
  public:
   // `listener` may be null.
   Traffic(const CoreFlags& flags, std::int64_t concurrency, SchedulerListener* listener)
-      : flags_(flags), scheduler_(config_of(flags, concurrency)), listener_(listener) {}
+      : flags_(flags), scheduler_(config_of(flags, concurrency)), listener_(listener) {
+    if (listener_ != nullptr) listener_->between_steps(scheduler_, Instant{});
+  }
 
   Status add(std::int64_t count) {
     for (; count > 0; --count) {
@@ -175,6 +178,7 @@ Result<CoreResult> measure(const CoreFlags& flags, std::int64_t concurrency) {
   result.steady = statistics(std::move(steady));
   result.log = statistics(std::move(log_times));
   if (log != nullptr) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until the last is written
     const EventLogStats written = log->stats();
     result.log_bytes =
         static_cast<double>(written.num_bytes) / static_cast<double>(traffic.total_scheduled());

@@ -82,10 +82,14 @@ void print_difference(const ReplayDifference& difference) {
   print_lines(difference.replayed, difference.recorded, '+');
 }
 
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 void print_report(const Replay& replay, const ReplayNotes& notes) {
   const ReplaySummary& s = replay.summary();
-  fmt::print("{} segments of {} runs, {} records over {:.3f} s\n", s.num_segments, s.num_runs,
-             s.num_records, to_seconds(s.recorded));
+  fmt::print("{} of {}, {} records over {:.3f} s\n", counted(s.num_segments, "segment"),
+             counted(s.num_runs, "run"), s.num_records, to_seconds(s.recorded));
   fmt::print("{} steps: {} tokens computed, {} sampled\n", s.num_steps, s.num_scheduled_tokens,
              s.num_output_tokens);
   fmt::print("{} requests added, {} refused, {} finished, {} aborted; {} preemptions\n",

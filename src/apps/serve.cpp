@@ -20,6 +20,7 @@
 #include "serve/page/page.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
+#include "serve/tracing/tracing.h"
 #include "serve/why/why_routes.h"
 
 namespace quire {
@@ -57,10 +58,34 @@ void warn_of_open_door(const HttpServerConfig& http) {
       http.host, http.port);
 }
 
-Router make_router(Service& service, HttpServer& server, bool with_page) {
+// Null where nobody wants traces.
+Result<std::unique_ptr<Tracing>> open_tracing(const ServeFlags& flags, const HttpServer& server) {
+  QUIRE_ASSIGN_OR_RETURN(const auto settings,
+                         read_otlp_settings(flags.otlp_traces_endpoint, process_environment));
+  if (!settings) return std::unique_ptr<Tracing>();
+  for (const std::string& note : settings->notes) log_warning("{}", note);
+  log_info("traces of requests go to {}", settings->url);
+  std::vector<SpanAttribute> attributes;
+  if (flags.http.uds.empty()) {
+    attributes = {{"server.address", flags.http.host},
+                  {"server.port", std::int64_t{server.port()}}};
+  } else {
+    attributes = {{"server.address", flags.http.uds}};
+  }
+  attributes.push_back(
+      {"url.scheme", std::string(flags.http.ssl_certfile.empty() ? "http" : "https")});
+  return start_tracing(*settings, QUIRE_VERSION, std::move(attributes));
+}
+
+// `tracing` may be null.
+Router make_router(Service& service, HttpServer& server, bool with_page, Tracing* tracing) {
   Router router;
-  router.add_all(operation_routes(service, QUIRE_VERSION, [&server] { return server.stats(); }));
-  router.add_all(openai_routes(service));
+  router.add_all(operation_routes(
+      service, QUIRE_VERSION, [&server] { return server.stats(); },
+      tracing == nullptr ? nullptr : &tracing->exporter));
+  std::vector<Route> routes = openai_routes(service);
+  if (tracing != nullptr) routes = traced_routes(std::move(routes), service, *tracing);
+  router.add_all(std::move(routes));
   router.add_all(why_routes(service));
   if (with_page) router.add_all(page_routes(service));
   return router;
@@ -153,6 +178,7 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   raise_descriptor_limit();
   QUIRE_ASSIGN_OR_RETURN(const auto server, HttpServer::listen(flags.http));
   warn_of_open_door(flags.http);
+  QUIRE_ASSIGN_OR_RETURN(const auto tracing, open_tracing(flags, *server));
 
   const auto steps = std::make_shared<StepMeter>();
   const auto recorder = std::make_shared<StepRecorder>();
@@ -162,7 +188,7 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   }
   Service service(std::move(engine), flags.service, steps);
 
-  const Router endpoints = make_router(service, *server, !flags.disable_page);
+  const Router endpoints = make_router(service, *server, !flags.disable_page, tracing.get());
   QUIRE_ASSIGN_OR_RETURN(const auto batches, open_batches(flags, endpoints));
   Router router = endpoints;
   if (batches) router.add_all(batches->routes());

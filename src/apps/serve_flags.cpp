@@ -129,6 +129,12 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->group(group);
   app.add_flag("--disable-page", flags.disable_page, "Serve no page at /, only the API")
       ->group(group);
+  app.add_option("--otlp-traces-endpoint", flags.otlp_traces_endpoint,
+                 "OTLP/HTTP receiver that traces of requests are sent to, like "
+                 "http://localhost:4318/v1/traces (also OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
+                 "OpenTelemetry's other variables)")
+      ->type_name("URL")
+      ->group(group);
   app.add_option("--batch-database", flags.batch_database,
                  "SQLite file of /v1/files and /v1/batches (default: quire/batches.sqlite3 in "
                  "$XDG_STATE_HOME or ~/.local/state)")

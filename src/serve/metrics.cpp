@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "serve/http/server.h"
+#include "serve/tracing/span_exporter.h"
 
 namespace quire {
 namespace {
@@ -175,6 +176,18 @@ void add_http(Snapshot& out, const HttpServerStats& http) {
               http.slow_readers);
 }
 
+void add_spans(Snapshot& out, const SpanExportStats& spans) {
+  out.counter("quire_otlp_spans_exported_total", "Spans of traces that the collector has taken",
+              spans.exported);
+  const auto dropped = [&](const char* reason, std::int64_t count) {
+    out.counter("quire_otlp_spans_dropped_total", "Spans of traces that it will not get", count,
+                {{"reason", reason}});
+  };
+  dropped("queue_full", spans.dropped_queue_full);
+  dropped("rejected", spans.dropped_rejected);
+  dropped("unreachable", spans.dropped_unreachable);
+}
+
 }  // namespace
 
 void StepMeter::record(const StepRecord& step) {
@@ -243,13 +256,14 @@ class Metrics::Impl {
 
   void record_inter_token(Duration gap) { inter_token_.Observe(to_seconds(gap)); }
 
-  std::string expose(const HttpServerStats& http) const {
+  std::string expose(const HttpServerStats& http, const SpanExportStats* spans) const {
     Snapshot snapshot(labels_);
     const SchedulerStats stats = engine_.observe();
     add_vllm(snapshot, stats);
     snapshot.histogram("vllm:iteration_tokens_total", "Tokens that a step computed", *steps_);
     add_conservation(snapshot, stats);
     add_http(snapshot, http);
+    if (spans != nullptr) add_spans(snapshot, *spans);
     std::vector<Family> families = snapshot.take();
     for (Family& family : registry_.Collect()) families.push_back(std::move(family));
     return prometheus::TextSerializer().Serialize(families);
@@ -287,6 +301,8 @@ void Metrics::record_output(std::string_view finish_reason, std::int64_t num_tok
 }
 void Metrics::record_request(const RequestOutput& last) { impl_->record_request(last); }
 void Metrics::record_inter_token(Duration gap) { impl_->record_inter_token(gap); }
-std::string Metrics::expose(const HttpServerStats& http) const { return impl_->expose(http); }
+std::string Metrics::expose(const HttpServerStats& http, const SpanExportStats* spans) const {
+  return impl_->expose(http, spans);
+}
 
 }  // namespace quire

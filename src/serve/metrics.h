@@ -14,6 +14,7 @@
 namespace quire {
 
 struct HttpServerStats;
+struct SpanExportStats;
 
 // A histogram of the tokens that a step computes. Written by the engine's thread, which must not
 // wait for anybody.
@@ -45,8 +46,8 @@ class Metrics {
   // A token came, `gap` after the one before it.
   void record_inter_token(Duration gap);
 
-  // The text of GET /metrics.
-  std::string expose(const HttpServerStats& http) const;
+  // The text of GET /metrics. `spans`: null where no traces are exported.
+  std::string expose(const HttpServerStats& http, const SpanExportStats* spans) const;
 
  private:
   class Impl;

@@ -23,7 +23,8 @@ Route get(std::string pattern, RouteAccess access, HttpHandler handler) {
 }  // namespace
 
 std::vector<Route> operation_routes(Service& service, std::string version,
-                                    std::function<HttpServerStats()> http_stats) {
+                                    std::function<HttpServerStats()> http_stats,
+                                    const SpanExporter* spans) {
   std::vector<Route> routes;
   routes.push_back(get("/health", RouteAccess::kOpen, [&service](const auto& exchange) {
     const Status alive = service.check_heartbeat();
@@ -48,12 +49,14 @@ std::vector<Route> operation_routes(Service& service, std::string version,
                        {"num_requests_running", stats.num_running},
                        {"num_requests_waiting", stats.num_waiting}});
   }));
-  routes.push_back(get("/metrics", RouteAccess::kKey,
-                       [&service, stats = std::move(http_stats)](const auto& exchange) {
-                         exchange->respond(
-                             {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                              .body = service.metrics().expose(stats())});
-                       }));
+  routes.push_back(get(
+      "/metrics", RouteAccess::kKey,
+      [&service, spans, stats = std::move(http_stats)](const auto& exchange) {
+        const auto exported = spans == nullptr ? SpanExportStats() : spans->stats();
+        exchange->respond(
+            {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+             .body = service.metrics().expose(stats(), spans == nullptr ? nullptr : &exported)});
+      }));
   return routes;
 }
 

@@ -20,11 +20,20 @@ std::string_view finish_name(const RequestOutput& output) {
   return output.finish_reason ? finish_reason_name(*output.finish_reason) : "error";
 }
 
+// On the engine's clock, whose time is `now`.
+Instant received_at(const std::optional<std::chrono::steady_clock::time_point>& received,
+                    Instant now) {
+  if (!received) return now;
+  return now - std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - *received);
+}
+
 }  // namespace
 
 // The account of one request while it runs. Output thread only.
 struct Service::Account {
-  std::string external_id;
+  RequestOrigin origin;
+  std::size_t observed_as = 0;  // what its observer calls it
+  Instant submitted{};
   std::shared_ptr<RequestDirectory::Entry> entry;
   bool embed = false;
   std::int64_t output_tokens = 0;
@@ -43,18 +52,21 @@ bool Service::serves(std::string_view model) const {
          std::ranges::find(config_.served_model_names, model) != config_.served_model_names.end();
 }
 
-Result<RequestId> Service::submit(std::string external_id, GenerateRequest request,
-                                  OutputSink sink) {
+Result<RequestId> Service::submit(RequestOrigin origin, GenerateRequest request, OutputSink sink) {
   if (draining_) {
     return Status::unavailable("the server is shutting down", "send the request to another one");
   }
   auto account = std::make_shared<Account>();
   const Instant now = engine_->now();
-  account->external_id = external_id;
-  account->entry = directory_.begin(external_id, request, now, now);
-  request.external_id = std::move(external_id);
+  account->submitted = now;
+  account->entry =
+      directory_.begin(origin.external_id, request, received_at(origin.received, now), now);
+  request.external_id = origin.external_id;
+  account->origin = std::move(origin);
   account->embed = request.embed;
   account->last_token.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
+  RequestObserver* observer = account->origin.observer.get();
+  if (observer != nullptr) account->observed_as = observer->submitting(account->origin, request);
   ++num_in_flight_;
   auto observed = [this, account, forward = std::move(sink)](const RequestOutput& output) {
     take_account(*account, output);
@@ -69,6 +81,7 @@ Result<RequestId> Service::submit(std::string external_id, GenerateRequest reque
   } else {
     directory_.refused(account->entry);
     --num_in_flight_;
+    if (observer != nullptr) observer->refused(account->observed_as);
   }
   return id;
 }
@@ -82,18 +95,22 @@ void Service::take_account(Account& account, const RequestOutput& output) {
       metrics_.record_inter_token(now - last);
       latencies_.add(LatencyKind::kInterToken, now - last, now);
     } else {
-      latencies_.add(LatencyKind::kFirstToken, now - output.metrics.arrival, now);
+      latencies_.add(LatencyKind::kFirstToken, now - account.submitted, now);
     }
     last = now;
   }
-  if (output.finished) metrics_.record_output(finish_name(output), output.num_output_tokens);
+  if (output.finished) {
+    metrics_.record_output(finish_name(output), output.num_output_tokens);
+    RequestObserver* observer = account.origin.observer.get();
+    if (observer != nullptr) observer->finished(account.observed_as, output);
+  }
   if (!output.request_finished) return;
 
   drain_rate_.record(now);
   metrics_.record_request(output);
   if (!config_.log_requests) return;
   const RequestMetrics& times = output.metrics;
-  json::object fields = {{"id", account.external_id},
+  json::object fields = {{"id", account.origin.external_id},
                          {"prompt_tokens", output.num_prompt_tokens},
                          {"cached_tokens", output.num_cached_tokens},
                          {"output_tokens", account.output_tokens}};

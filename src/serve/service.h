@@ -17,6 +17,7 @@
 #include "serve/drain_rate.h"
 #include "serve/live/latency_window.h"
 #include "serve/metrics.h"
+#include "serve/request_observer.h"
 #include "serve/why/request_directory.h"
 
 namespace quire {
@@ -50,9 +51,9 @@ class Service {
   // Whether requests may name this model. An empty name stands for the one that there is.
   bool serves(std::string_view model) const;
 
-  // As Engine::submit, and records the request under `external_id` when it ends. kUnavailable while
-  // draining or after the engine's end, kResourceExhausted where the queue is full.
-  Result<RequestId> submit(std::string external_id, GenerateRequest request, OutputSink sink);
+  // As Engine::submit, and records the request under its external id when it ends. kUnavailable
+  // while draining or after the engine's end, kResourceExhausted where the queue is full.
+  Result<RequestId> submit(RequestOrigin origin, GenerateRequest request, OutputSink sink);
 
   // No request is taken any more; those in flight go on.
   void drain() { draining_ = true; }

@@ -56,6 +56,9 @@ json::object describe(const EngineInfo& info) {
 }
 
 Status run_step_bench(const StepFlags& flags) {
+  if (flags.trace == "-") {
+    return Status::invalid_argument("--trace -: standard output has the report", "name a file");
+  }
   InterruptWatcher interrupt;
   interrupt.watch([] {});
   const bool traced = !flags.trace.empty();

@@ -14,7 +14,7 @@ namespace quire {
 
 class ChromeTrace {
  public:
-  // Opens `path` empty ("-": standard output). kIoError.
+  // Opens `path` empty. kIoError.
   static Result<ChromeTrace> create(const std::string& path);
 
   // What follows is of this process, whose times count from `origin_ns` of the recorders' clock.

@@ -28,6 +28,17 @@ std::string cut(std::string_view text, int width) {
   return std::string(text.substr(0, end));
 }
 
+// An id in so many columns. Ids often begin alike: of a long one the end says more. Printable
+// ASCII.
+std::string short_id(const std::string& id, int width) {
+  constexpr std::size_t kStart = 5;
+  constexpr std::string_view kGap = "..";
+  const auto room = static_cast<std::size_t>(width);
+  if (id.size() <= room) return id;
+  const std::size_t tail = room - kStart - kGap.size();
+  return fmt::format("{}{}{}", id.substr(0, kStart), kGap, id.substr(id.size() - tail));
+}
+
 std::string milliseconds(const std::optional<double>& value) {
   return value ? fmt::format("{:.1f} ms", *value) : "-";
 }
@@ -82,24 +93,26 @@ std::string slot_strip(const LiveEvent& event, int width, const FrameStyle& styl
   return strip;
 }
 
+// Columns of a request's name: what the numbers (47) and a cause of waiting (21) leave.
+int name_width_of(int width) { return std::clamp(width - 47 - 21, 12, 40); }
+
 std::string request_line(const LiveSequence& each, bool runs, int width) {
-  constexpr int kFixed = 52;
-  const int name_width = std::clamp(width - kFixed - 14, 12, 40);
+  const int name_width = name_width_of(width);
   std::string name = each.index > 0 ? fmt::format("{}#{}", each.id, each.index) : each.id;
-  name = cut(name, name_width);
+  name = short_id(name, name_width);
   const std::string wait =
       each.wait.empty() ? "" : fmt::format("{} {}", each.wait, age(each.waited_s));
-  return cut(fmt::format("{:<{}} {:<7} {:>8} {:>8} {:>8} {:>6} {:>8}  {}", name, name_width,
+  return cut(fmt::format("{:<{}} {:<5} {:>8} {:>6} {:>7} {:>6} {:>7}  {}", name, name_width,
                          runs ? "run" : "wait", each.computed_tokens, each.known_tokens,
                          each.max_tokens, each.blocks, age(each.age_s), wait),
              width);
 }
 
 std::string header_line(int width) {
-  const int name_width = std::clamp(width - 52 - 14, 12, 40);
-  return cut(fmt::format("{:<{}} {:<7} {:>8} {:>8} {:>8} {:>6} {:>8}  {}", "REQUEST", name_width,
-                         "STATE", "COMPUTED", "KNOWN", "AT MOST", "BLOCKS", "AGE", "WAITS FOR"),
-             width);
+  return cut(
+      fmt::format("{:<{}} {:<5} {:>8} {:>6} {:>7} {:>6} {:>7}  {}", "REQUEST", name_width_of(width),
+                  "STATE", "COMPUTED", "KNOWN", "AT MOST", "BLOCKS", "AGE", "WAITS FOR"),
+      width);
 }
 
 }  // namespace

@@ -114,6 +114,7 @@ Status Replay::apply_record(const AddRecord& record) {
   if (status.code() != record.outcome) {
     differ(fmt::format("request {} was {}, and is {} here", record.request.request_id,
                        status_code_name(record.outcome), status_code_name(status.code())));
+    difference_->recorded.emplace_back(record.outcome == StatusCode::kOk ? "accepted" : "refused");
     difference_->replayed.push_back(status.ok() ? "accepted" : status.message());
     return {};
   }

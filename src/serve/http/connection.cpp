@@ -220,6 +220,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     HttpRequest request = parser.take_request();
     request.path_params = std::move(admission.path_params);
     request.request_id = extra_headers_.back().value;
+    request.received = std::chrono::steady_clock::now();
     head_only_ = request.method == "HEAD";
     co_return co_await answer(route, std::move(request));
   }

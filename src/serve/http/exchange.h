@@ -21,6 +21,8 @@
 
 namespace quire {
 
+class RequestObserver;
+
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -42,6 +44,9 @@ class Exchange {
   // `gone` is called once if the client goes away, or is dropped, before the answer's end; at once
   // where that has happened already. On the I/O thread: it must not block. Set at most once.
   virtual void on_disconnect(std::function<void()> gone) = 0;
+
+  // Who follows this request through the engine (serve/request_observer.h); null for nobody.
+  virtual std::shared_ptr<RequestObserver> observer() const { return nullptr; }
 };
 
 using HttpHandler = std::function<void(std::shared_ptr<Exchange>)>;

@@ -67,7 +67,8 @@ Admission admit(const HttpRequest& request, bool has_body, const Router& router,
   std::vector<HttpHeader> cors;
   if (origin == AccessPolicy::Origin::kAllowed) {
     cors = {{"Access-Control-Allow-Origin", *request.header("Origin")},
-            {"Access-Control-Expose-Headers", "X-Request-Id, X-Ignored-Fields, Retry-After"},
+            {"Access-Control-Expose-Headers",
+             "X-Request-Id, X-Ignored-Fields, Retry-After, traceresponse"},
             {"Vary", "Origin"}};
   }
   Router::Match match = router.match(request.method, request.path);

@@ -2,6 +2,7 @@
 // written against this and exchange.h, and tested without a network.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ struct HttpRequest {
   // What the route's pattern names: {"id", "batch_1"} for "/v1/batches/{id}".
   std::vector<std::pair<std::string, std::string>> path_params;
   std::string request_id;  // the client's X-Request-Id where it is well formed, else one of ours
+  // When its last byte came; nothing for a request that did not come over a connection.
+  std::optional<std::chrono::steady_clock::time_point> received = {};
 
   // The first header of that name (in any case); nullptr if there is none.
   const std::string* header(std::string_view name) const;

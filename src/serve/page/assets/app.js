@@ -101,7 +101,7 @@ async function start() {
   }
   keyButton.hidden = api.key === '';
   api.onKeyNeeded = () => askForKey(true);
-  const model = document.getElementById('model');
+  const model = document.getElementById('served-model');
   model.textContent = api.info.model.name;
   startTabs(api);
 }

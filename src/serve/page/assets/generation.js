@@ -20,9 +20,11 @@ export function makeRequest(mode, model, {messages, prompt}, values) {
   return {path: 'v1/completions', body: {model, prompt, ...others, ...asked, ...streaming}};
 }
 
+const newChoice = () => ({text: '', tokens: [], finish: null});
+
 export function newAnswer(request) {
   return {
-    request, status: 'running', error: null, id: null, choices: [{text: '', tokens: [], finish: null}], shown: 0,
+    request, status: 'running', error: null, id: null, choices: [newChoice()], shown: 0,
     promptTokens: null, ttft: null, seconds: null, usage: null,
   };
 }
@@ -58,7 +60,8 @@ function take(answer, event) {
   answer.id ??= event.id ?? null;
   if (event.usage) answer.usage = event.usage;
   for (const piece of event.choices ?? []) {
-    const choice = answer.choices[piece.index] ??= {text: '', tokens: [], finish: null};
+    while (answer.choices.length <= piece.index) answer.choices.push(newChoice());  // they come in any order
+    const choice = answer.choices[piece.index];
     choice.text += piece.delta?.content ?? piece.message?.content ?? piece.text ?? '';
     choice.tokens.push(...readTokens(piece.logprobs));
     choice.finish = piece.finish_reason ?? choice.finish;

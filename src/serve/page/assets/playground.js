@@ -135,7 +135,7 @@ class Playground {
     const {mode} = this.state;
     return h('div', {class: 'welcome'},
       h('h1', {}, TEXTS[mode].heading),
-      h('p', {class: 'muted'}, `${this.model} answers. What you write goes to this server and nowhere else.`),
+      h('p', {class: 'muted'}, `${this.api.info.model.name} answers. What you write goes to this server and nowhere else.`),
       h('div', {class: 'examples'}, EXAMPLES[mode].map((text) => h('button', {
         type: 'button', class: 'plain',
         onclick: () => {

@@ -19,6 +19,11 @@ export function causeText(cause) {
   return CAUSES[cause] ?? cause;
 }
 
+// Ids often begin alike: of a long one the end says more.
+export function shortId(id) {
+  return id.length <= 22 ? id : `${id.slice(0, 7)}…${id.slice(-13)}`;
+}
+
 function waitText({wait, waited_s: waited}) {
   return wait ? `${causeText(wait)}, ${duration(waited)}` : '';
 }
@@ -43,8 +48,8 @@ class Table {
     const swatch = h('span', {class: 'swatch'});
     const cells = this.columns.map(({number}) => h('td', {class: number ? 'number' : ''}));
     const row = h('tr', {},
-      h('td', {}, h('button', {type: 'button', class: 'request', title: 'Why did it take so long?',
-        onclick: () => this.open(each.request)}, swatch, each.name)),
+      h('td', {}, h('button', {type: 'button', class: 'request', title: `${each.name}: why does it take so long?`,
+        onclick: () => this.open(each.request)}, swatch, shortId(each.name))),
       cells);
     return {row, cells, swatch};
   }

@@ -7,7 +7,7 @@ import {fit} from './paint.js';
 
 const WINDOW_S = 12;
 const STEP_WIDTH = 7;       // of a column, where each step has one
-const LAG_S = 0.45;         // behind the present, so that what is shown has arrived
+const LAG_S = 0.6;        // behind the present, so that what is shown has arrived
 const QUEUE_HEIGHT = 38;     // of the strip above the slots, its text included
 const TEXT_HEIGHT = 14;
 const MOST_HEIGHT = 340;
@@ -204,7 +204,7 @@ export class SlotChart {
       }
       pen.fillStyle = tokens === 0 ? this.palette.request(request) : this.palette.prompt(request);
       pen.fillRect(x, y, Math.max(width, 0.5), height);
-      if (tokens > 0 && height >= 6 && width >= 4) this.#hatch(request, x, y, width, height);
+      if (tokens > 0 && height >= 6 && width >= 2) this.#hatch(request, x, y, width, height);
     });
   }
 

@@ -30,12 +30,13 @@ export function startTabs(api) {
     });
     list.append(button);
     panels.append(panel);
-    return {id, title, module, button, panel, handle: null};
+    return {id, title, module, button, panel, handle: null, mounted: false, scrolled: 0};
   });
 
   function select(entry) {
     if (entry === current) return;
     current?.handle?.hide?.();
+    if (current) current.scrolled = window.scrollY;
     current = entry;
     for (const each of entries) {
       each.panel.hidden = each !== entry;
@@ -49,6 +50,7 @@ export function startTabs(api) {
       entry.mounted = true;
       entry.handle = entry.module.mount(entry.panel, api);
     }
+    window.scrollTo(0, entry.scrolled);
   }
 
   list.addEventListener('keydown', (event) => {

@@ -2,7 +2,7 @@
 import {h} from './dom.js';
 import {errorView} from './error_view.js';
 import {duration, plural} from './format.js';
-import {causeText} from './requests.js';
+import {causeText, shortId} from './requests.js';
 
 const KINDS = {
   receive: {title: 'received', kind: 'data-6'},
@@ -22,7 +22,7 @@ function details(span) {
   const waited = span.waited_for;
   if (waited?.count > 0) {
     const more = waited.count - waited.ids.length;
-    parts.push(`for ${waited.ids.join(', ')}${more > 0 ? ` and ${more} more` : ''}`);
+    parts.push(`for ${waited.ids.map(shortId).join(', ')}${more > 0 ? ` and ${more} more` : ''}`);
   }
   if (span.tokens) parts.push(`${plural(span.tokens, 'token')} in ${plural(span.steps, 'step')}`);
   if (span.cached_tokens) parts.push(`${span.cached_tokens} cached`);

@@ -244,8 +244,13 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
       request.embed = true;
     }
     auto self = shared_from_this();
+    const RequestOrigin origin = {.external_id = "embd-" + job_.request_id,
+                                  .model = job_.model,
+                                  .stream = false,
+                                  .received = exchange_->request().received,
+                                  .observer = exchange_->observer()};
     auto fanout = Fanout::submit(
-        service_, "embd-" + job_.request_id, std::move(requests),
+        service_, origin, std::move(requests),
         [self](std::size_t input, const RequestOutput& output) { self->take(input, output); });
     if (!fanout.ok()) return respond_error(*exchange_, request_error(fanout.status(), service_));
     exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });

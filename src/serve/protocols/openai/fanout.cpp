@@ -2,12 +2,12 @@
 
 namespace quire {
 
-Result<std::shared_ptr<Fanout>> Fanout::submit(Service& service, const std::string& external_id,
+Result<std::shared_ptr<Fanout>> Fanout::submit(Service& service, const RequestOrigin& origin,
                                                std::vector<GenerateRequest> requests, Sink sink) {
   std::shared_ptr<Fanout> fanout(new Fanout(service, std::move(sink)));
   fanout->num_requests_ = requests.size();
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    auto id = service.submit(external_id, std::move(requests[i]),
+    auto id = service.submit(origin, std::move(requests[i]),
                              [fanout, i](const RequestOutput& output) { fanout->take(i, output); });
     if (!id.ok()) {
       fanout->abort();

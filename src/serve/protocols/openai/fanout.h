@@ -22,7 +22,7 @@ class Fanout : public std::enable_shared_from_this<Fanout> {
 
   // Submits all requests. After an error none is left running, and `sink` is not called. What comes
   // before open() is kept until then, so that the caller can begin its answer.
-  static Result<std::shared_ptr<Fanout>> submit(Service& service, const std::string& external_id,
+  static Result<std::shared_ptr<Fanout>> submit(Service& service, const RequestOrigin& origin,
                                                 std::vector<GenerateRequest> requests, Sink sink);
 
   void open();

@@ -56,8 +56,13 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
                           .priority = job_.options.priority});
     }
     auto self = shared_from_this();
+    const RequestOrigin origin = {.external_id = id_,
+                                  .model = job_.model,
+                                  .stream = job_.options.stream,
+                                  .received = exchange_->request().received,
+                                  .observer = exchange_->observer()};
     auto fanout = Fanout::submit(
-        service_, id_, std::move(requests),
+        service_, origin, std::move(requests),
         [self](std::size_t prompt, const RequestOutput& output) { self->take(prompt, output); });
     if (!fanout.ok()) return respond_error(*exchange_, request_error(fanout.status(), service_));
     fanout_ = *fanout;

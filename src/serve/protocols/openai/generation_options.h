@@ -32,8 +32,8 @@ struct GenerationOptions {
 
 // The names that read_generation_options takes, sampling fields included.
 inline constexpr std::array<std::string_view, 35> kGenerationFields = {
-    "model", "stream", "stream_options", "return_token_ids", "return_sampling_params", "return_why", "priority",
-    "truncate_prompt_tokens", "request_id",
+    "model", "stream", "stream_options", "return_token_ids", "return_sampling_params", "return_why",
+    "priority", "truncate_prompt_tokens", "request_id",
     // Sampling.
     "n", "presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p",
     "top_k", "min_p", "seed", "stop", "stop_token_ids", "bad_words", "include_stop_str_in_output",

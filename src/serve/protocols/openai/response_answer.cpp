@@ -41,8 +41,13 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     requests[0].params = job_.params;
     requests[0].priority = job_.priority;
     auto self = shared_from_this();
+    const RequestOrigin origin = {.external_id = job_.log_id,
+                                  .model = std::string(job_.echo.at("model").as_string()),
+                                  .stream = job_.stream,
+                                  .received = exchange_->request().received,
+                                  .observer = exchange_->observer()};
     auto fanout =
-        Fanout::submit(service_, job_.log_id, std::move(requests),
+        Fanout::submit(service_, origin, std::move(requests),
                        [self](std::size_t, const RequestOutput& output) { self->take(output); });
     if (!fanout.ok()) return respond_error(*exchange_, request_error(fanout.status(), service_));
     exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
