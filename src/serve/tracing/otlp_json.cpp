@@ -17,7 +17,15 @@ constexpr unsigned kIsRemote = 0x200;
 constexpr int kStatusError = 2;
 
 void append_string(std::string& out, std::string_view text) {
-  out += json::serialize(json::string_view(text));
+  const bool plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (!plain) {
+    out += json::serialize(json::string_view(text));
+    return;
+  }
+  out += '"';
+  out += text;
+  out += '"';
 }
 
 struct ValueWriter {

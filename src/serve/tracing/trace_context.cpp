@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <sys/random.h>
 #include <vector>
 
 #include <fmt/format.h>
@@ -175,15 +176,16 @@ std::string to_traceparent(const TraceContext& context) {
                      context.flags);
 }
 
+// One call of the system for all: a device of the standard library makes one for each word.
 IdSource::IdSource() {
-  std::random_device device;
-  while (all_zero(trace_id_)) {
-    for (std::size_t i = 0; i < trace_id_.size(); i += 4) {
-      const std::uint32_t word = device();
-      std::memcpy(&trace_id_[i], &word, sizeof(word));
-    }
-  }
-  seed_ = std::uint64_t{device()} << 32 | device();
+  std::array<std::uint8_t, 24> bytes{};
+  const bool drawn = getrandom(bytes.data(), bytes.size(), 0) == std::ssize(bytes);
+  std::memcpy(trace_id_.data(), bytes.data(), trace_id_.size());
+  std::memcpy(&seed_, bytes.data() + trace_id_.size(), sizeof(seed_));
+  if (drawn && !all_zero(trace_id_)) return;
+  std::random_device device;  // interrupted, which such a short call hardly can be
+  for (std::uint8_t& byte : trace_id_) byte = static_cast<std::uint8_t>(device() | 1U);
+  seed_ = device();
 }
 
 SpanId IdSource::next_span_id() {
