@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <future>
 #include <mutex>
 #include <set>
 #include <string>
@@ -78,7 +79,10 @@ class EventLogEngineTest : public testing::Test {
     EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(60),
                                  [&] { return num_ended == static_cast<int>(ids.size()); }));
     lock.unlock();
-    return (*engine)->observe();
+    // Not observe(), which tells of the last step only after its outputs.
+    std::promise<SchedulerStats> stats;
+    (*engine)->inspect([&](const Scheduler* scheduler) { stats.set_value(scheduler->stats()); });
+    return stats.get_future().get();
   }
 
   Status replay(Replay& replay, ReplayNotes& notes) const {
