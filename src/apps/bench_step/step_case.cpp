@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -151,7 +152,12 @@ Status check_fits(const StepCase& shape, const Requests& requests, const EngineA
   return {};
 }
 
+// The engine is held until it can take all of them in between two steps: else those of a fast model
+// would come and go one by one.
 Status submit_all(Engine& engine, const Requests& requests, StepWatch& watch) {
+  std::promise<void> submitted;  // its end, too, lets the engine go on
+  engine.inspect(
+      [all = submitted.get_future().share()](const Scheduler* /*scheduler*/) { all.wait(); });
   for (std::int64_t i = 0; i < requests.count; ++i) {
     GenerateRequest request;
     request.prompt_token_ids =
