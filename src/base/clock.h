@@ -3,11 +3,19 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace quire {
 
 using Instant = std::chrono::nanoseconds;   // a point in time, counted from the clock's start
 using Duration = std::chrono::nanoseconds;  // a length of time
+
+// The system's steady clock itself, in nanoseconds: for measuring, never in code that must replay.
+inline std::int64_t steady_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 inline double to_seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 

@@ -2,18 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
+
+#include "base/clock.h"
 
 namespace quire {
-namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 std::string_view stage_kind_name(StageKind kind) {
   switch (kind) {
@@ -38,14 +30,14 @@ Span& SpanRecorder::begin(const Stage& stage) {
   assert(depth_ < kMaxDepth);
   Span& span = open_[depth_++];
   span = {.stage = &stage, .first = num_ended_};
-  span.start_ns = now_ns();  // last, so that the span is not charged for its own beginning
+  span.start_ns = steady_now_ns();  // last, so that the span is not charged for its own beginning
   return span;
 }
 
 void SpanRecorder::end() {
   assert(depth_ > 0);
   Span& span = open_[--depth_];
-  span.end_ns = now_ns();
+  span.end_ns = steady_now_ns();
   ring_[num_ended_ % ring_.size()] = span;
   ++num_ended_;
 }

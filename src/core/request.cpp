@@ -63,7 +63,7 @@ std::int32_t Request::start(std::int32_t num_computed_tokens, Instant now) {
 void Request::schedule(std::int32_t num_tokens, Instant now) {
   assert(state_ == RequestState::kRunning && num_tokens > 0 && num_tokens <= num_pending_tokens());
   const std::int32_t begin = num_computed_tokens_ + num_in_flight_tokens_;
-  const std::int32_t num_again = std::clamp(max_computed_so_far_ - begin, 0, num_tokens);
+  const std::int32_t num_again = num_computed_before(begin, num_tokens);
   const bool decodes = num_tokens == 1 && num_again == 0 && begin >= num_prompt_tokens_;
   num_in_flight_tokens_ += num_tokens;
   timeline_.compute({.kind = decodes ? SpanKind::kDecode : SpanKind::kPrefill,
@@ -73,11 +73,15 @@ void Request::schedule(std::int32_t num_tokens, Instant now) {
                     now);
 }
 
+std::int32_t Request::num_computed_before(std::int32_t begin, std::int32_t num_tokens) const {
+  return std::clamp(max_computed_so_far_ - begin, 0, num_tokens);
+}
+
 Request::Computed Request::complete(std::int32_t num_tokens) {
   assert(state_ == RequestState::kRunning && num_tokens <= num_in_flight_tokens_);
   const std::int32_t begin = num_computed_tokens_;
   const std::int32_t end = begin + num_tokens;
-  const std::int32_t first_begin = std::clamp(max_computed_so_far_, begin, end);
+  const std::int32_t first_begin = begin + num_computed_before(begin, num_tokens);
   const std::int32_t prompt_end = std::clamp(num_prompt_tokens_, first_begin, end);
   num_in_flight_tokens_ -= num_tokens;
   num_computed_tokens_ = end;

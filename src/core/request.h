@@ -161,6 +161,8 @@ class Request {
 
  private:
   void finish(FinishReason reason, Instant now);
+  // Of the tokens [begin, begin + num_tokens): those that were computed before a preemption.
+  std::int32_t num_computed_before(std::int32_t begin, std::int32_t num_tokens) const;
 
   RequestId id_;
   std::string external_id_;

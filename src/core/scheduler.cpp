@@ -46,12 +46,11 @@ Status Scheduler::add(const AddRequest& request, Instant now) {
   for (std::int32_t i = 0; i < num_outputs; ++i) {
     auto added = std::make_unique<Request>(request, i, config_.eos_token_ids, config_.max_model_len,
                                            num_arrivals_++, now);
-    added->wait(WaitCause::kQueueOrder, now);
     ++counters_.num_added;
     counters_.prompt_tokens_added += added->num_prompt_tokens();
     insert_sorted(waiting_, *added,
                   [this](const Request* a, const Request* b) { return goes_before(*b, *a); });
-    explain_wait(*added, WaitCause::kQueueOrder, {});
+    hold(*added, WaitCause::kQueueOrder, {}, now);
     const RequestId id = added->id();
     requests_.emplace(id, std::move(added));
   }
@@ -87,9 +86,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
     Request& request = *running_[next++];
     const std::int32_t num_tokens = tokens_within(request.num_pending_tokens(), budget);
     if (num_tokens == 0) {
-      if (request.wait(WaitCause::kTokenBudget, now)) {
-        explain_wait(request, WaitCause::kTokenBudget, {});
-      }
+      hold(request, WaitCause::kTokenBudget, {}, now);
       continue;
     }
     const auto num_new_blocks = allocate_or_preempt(request, num_tokens, plan, now);
@@ -103,7 +100,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
     Request& request = *waiting_.back();
     Admission admission;
     if (const auto cause = admission_obstacle(request, budget, admission)) {
-      if (request.wait(*cause, now)) explain_wait(request, *cause, admission);
+      hold(request, *cause, admission, now);
       break;  // later requests do not overtake it
     }
     start(request, admission, plan, now);
@@ -160,15 +157,11 @@ void Scheduler::preempt(Request& request, const Request& for_request, SchedulerO
                         Instant now) {
   kv_.free(request.id());
   request.preempt(now);
-  Blockers blockers;
-  if (&for_request != &request) {
-    blockers.add(for_request.id());
+  if (&for_request == &request) {
+    request.wait_for(others_running(request));
   } else {
-    for (const Request* other : running_) {
-      if (other != &request) blockers.add(other->id());
-    }
+    request.wait_for({.count = 1, .ids = {for_request.id()}});
   }
-  request.wait_for(blockers);
   running_.pop_back();
   insert_sorted(waiting_, request,
                 [this](const Request* a, const Request* b) { return goes_before(*b, *a); });
@@ -177,22 +170,20 @@ void Scheduler::preempt(Request& request, const Request& for_request, SchedulerO
   ++counters_.num_preemptions;
 }
 
-// Writes down for whom a request waits, when such a wait begins. Of those that run, the ones that
-// are in the step so far; of the queue, those before it.
-void Scheduler::explain_wait(Request& request, WaitCause cause, const Admission& admission) const {
-  if (request.state() == RequestState::kPreempted) return;  // that wait began, and goes on
+// It gets no tokens for this cause. When such a wait begins, writes down for whom: of those that
+// run, the ones that are in the step so far; of the queue, those before it.
+void Scheduler::hold(Request& request, WaitCause cause, const Admission& admission, Instant now) {
+  if (!request.wait(cause, now)) return;
   Blockers blockers;
   switch (cause) {
-    case WaitCause::kQueueOrder:
-      for (auto it = waiting_.rbegin(); *it != &request; ++it) {
-        if (blockers.count == std::int32_t{Blockers::kMaxIds}) {
-          const auto own = std::find(it, waiting_.rend(), &request);
-          blockers.count += static_cast<std::int32_t>(own - it);
-          break;
-        }
-        blockers.add((*it)->id());
+    case WaitCause::kQueueOrder: {
+      const auto own = std::find(waiting_.rbegin(), waiting_.rend(), &request);
+      blockers.count = static_cast<std::int32_t>(own - waiting_.rbegin());
+      for (std::int32_t i = 0; i < blockers.num_ids(); ++i) {
+        blockers.ids[static_cast<std::size_t>(i)] = waiting_.rbegin()[i]->id();
       }
       break;
+    }
     case WaitCause::kTokenBudget:
       for (const InFlight& each : in_flight_) blockers.add(each.request_id);
       break;
@@ -203,10 +194,18 @@ void Scheduler::explain_wait(Request& request, WaitCause cause, const Admission&
     case WaitCause::kNoFreeBlocks:
     case WaitCause::kBatch:
     case WaitCause::kPreempted:
-      for (const Request* other : running_) blockers.add(other->id());
+      blockers = others_running(request);
       break;
   }
   request.wait_for(blockers);
+}
+
+Blockers Scheduler::others_running(const Request& request) const {
+  Blockers blockers;
+  for (const Request* other : running_) {
+    if (other != &request) blockers.add(other->id());
+  }
+  return blockers;
 }
 
 // Why the first waiting request cannot run yet, or how it would start. All its known tokens must

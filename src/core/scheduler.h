@@ -214,7 +214,8 @@ class Scheduler {
   std::optional<std::int32_t> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
                                                   SchedulerOutput& plan, Instant now);
   void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
-  void explain_wait(Request& request, WaitCause cause, const Admission& admission) const;
+  void hold(Request& request, WaitCause cause, const Admission& admission, Instant now);
+  Blockers others_running(const Request& request) const;
   std::optional<WaitCause> admission_obstacle(const Request& request, std::int32_t budget,
                                               Admission& admission) const;
   const Request* find_fork_parent(const Request& request) const;

@@ -11,6 +11,7 @@
 
 #include <climits>
 
+#include "base/clock.h"
 #include "tensor/cpu_count.h"
 
 namespace quire {
@@ -41,12 +42,6 @@ void futex_wait(Word& word, std::uint32_t value) {
 void futex_wake_all(Word& word) {
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr,
           nullptr, 0);
-}
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 // True once `done()` is; false when `budget` has passed.
@@ -112,9 +107,9 @@ struct ThreadPool::State {
 
   void run_region(int worker) {
     if (!timing) return fn(arg, worker);
-    const std::int64_t start = now_ns();
+    const std::int64_t start = steady_now_ns();
     fn(arg, worker);
-    helped_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
+    helped_ns.fetch_add(steady_now_ns() - start, std::memory_order_relaxed);
   }
 
   void work(int worker) {
@@ -159,9 +154,9 @@ void ThreadPool::run_erased(Erased fn, void* arg) {
   state_->publish(fn, arg);
   fn(arg, 0);
   if (!state_->timing) return state_->join();
-  const std::int64_t start = now_ns();
+  const std::int64_t start = steady_now_ns();
   state_->join();
-  state_->waited_ns += now_ns() - start;
+  state_->waited_ns += steady_now_ns() - start;
 }
 
 void ThreadPool::set_timing(bool on) { state_->timing = on; }

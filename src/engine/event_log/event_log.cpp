@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "engine/event_log/frame.h"
@@ -20,8 +21,6 @@ namespace {
 
 constexpr std::size_t kWakeBytes = 256 << 10;  // buffered: the writer does not wait for more
 constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{1} << 31;
-
-std::int64_t steady_now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 std::int64_t unix_now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -72,7 +71,7 @@ EventLog::~EventLog() {
 
 void EventLog::between_steps(const Scheduler& scheduler, Instant now) {
   if (recording_ && !wants_snapshot_.load(std::memory_order_relaxed)) return;
-  if (const std::int64_t retry_at = retry_at_; retry_at != 0 && steady_now() < retry_at) return;
+  if (const std::int64_t retry_at = retry_at_; retry_at != 0 && steady_now_ns() < retry_at) return;
   if (!recording_) {
     const std::lock_guard lock(mutex_);
     if (!pieces_.empty()) return;  // the writer is behind
@@ -282,7 +281,7 @@ void EventLog::fail(const Status& status, const Piece& piece) {
     --number_;
   }
   segment_.close();
-  retry_at_ = steady_now() + std::chrono::nanoseconds(retry_).count();
+  retry_at_ = steady_now_ns() + std::chrono::nanoseconds(retry_).count();
 }
 
 }  // namespace quire
