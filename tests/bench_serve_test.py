@@ -19,7 +19,7 @@ import time
 import unittest
 
 from cli_support import PROGRAM
-from serve_support import Server, ServerTest, free_port, main, wait_until
+from serve_support import Server, ServerTest, free_port, main, self_signed, wait_until
 
 COUNTS = ("completed", "failed", "unfinished", "not_sent")
 PERCENTILES = ["mean", "p50", "p90", "p95", "p99"]
@@ -403,11 +403,7 @@ class Ends(ReportTest):
 
     def test_tls(self):
         with tempfile.TemporaryDirectory() as folder:
-            certificate, key = pathlib.Path(folder, "cert.pem"), pathlib.Path(folder, "key.pem")
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                            "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-                            "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout",
-                            key, "-out", certificate], check=True, stderr=subprocess.DEVNULL)
+            certificate, key = self_signed(folder)
             with Server("--ssl-certfile", certificate, "--ssl-keyfile", key) as server:
                 flags = ("--num-prompts", 10, "--max-concurrency", 2, "--input-len", 8,
                          "--output-len", 3, "--ignore-eos")

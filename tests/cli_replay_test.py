@@ -6,54 +6,28 @@
 
 import concurrent.futures
 import json
-import os
 import pathlib
 import signal
 import stat
 import struct
-import subprocess
 import sys
 import tempfile
 import unittest
-import urllib.request
 import zlib
 
-from cli_support import PROGRAM, TINY, run
+from cli_support import TINY, run
+from serve_support import Server
 
-FLAGS = ["--model", TINY / "hf", "--max-model-len", 256, "--block-size", 4]
+SIZES = ["--max-model-len", 256, "--block-size", 4]
+FLAGS = ["--model", TINY / "hf", *SIZES]
 
 
-class Server:
-    """`quire serve` of the tiny model, simulated, until stop()."""
-
-    def __init__(self, *flags):
-        command = [PROGRAM, "serve", *FLAGS, "--host", "127.0.0.1", "--port", 0,
-                   "--served-model-name", "tiny", "--simulate-step-ms", 2, *flags]
-        environment = {**os.environ, "no_proxy": "*"}
-        self.process = subprocess.Popen([str(each) for each in command], text=True,
-                                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                                        env=environment)
-        for line in self.process.stderr:
-            if "http://" in line:
-                self.url = "http://" + line.split("http://")[1].split()[0].rstrip("/,")
-                return
-        raise AssertionError("the server did not start")
-
-    def complete(self, timeout=60, **fields):
-        body = json.dumps({"model": "tiny", "prompt": "The quick brown fox", **fields}).encode()
-        request = urllib.request.Request(self.url + "/v1/completions", body,
-                                         {"Content-Type": "application/json"})
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=timeout) as reply:
-            return json.loads(reply.read())
-
-    def stop(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        try:
-            self.process.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
+def complete(server, timeout=60, **fields):
+    reply = server.post("/v1/completions", {"model": "tiny", "prompt": "The quick brown fox", **fields},
+                        timeout=timeout)
+    if reply.status != 200:
+        raise AssertionError(f"{reply.status}: {reply.body}")
+    return reply.json
 
 
 class EventLogTest(unittest.TestCase):
@@ -72,7 +46,8 @@ class EventLogTest(unittest.TestCase):
 
     def serve_some(self, count=40, how=signal.SIGTERM, flags=()):
         """Serves requests, some of whose clients go away; the ids of the answers."""
-        server = Server("--event-log", self.log, "--max-num-seqs", 8, *flags)
+        server = Server("--event-log", self.log, "--max-num-seqs", 8, "--served-model-name", "tiny",
+                        *SIZES, *flags, model=TINY / "hf", simulate=2)
         try:
             def one(number):
                 fields = {"max_tokens": 5 + 7 * number % 90, "temperature": 1, "seed": number,
@@ -80,15 +55,18 @@ class EventLogTest(unittest.TestCase):
                           "prompt": f"{number} " + "The quick brown fox " * (1 + number % 3)}
                 if number % 10 == 9:
                     try:
-                        server.complete(timeout=0.05, **{**fields, "max_tokens": 150})
+                        complete(server, timeout=0.05, **{**fields, "max_tokens": 150})
                     except TimeoutError:
                         return None  # the client has gone away
-                return server.complete(**fields)["id"]
+                return complete(server, **fields)["id"]
 
             with concurrent.futures.ThreadPoolExecutor(16) as pool:
                 ids = [each for each in pool.map(one, range(count)) if each]
         finally:
-            server.stop(how)
+            if how == signal.SIGKILL:
+                server.kill()
+            else:
+                server.stop()
         return ids
 
     def test_serve_replay_explain(self):

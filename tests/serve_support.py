@@ -38,6 +38,16 @@ def need_model():
         missing(SMOLLM2, "run scripts/fetch_model.py")
 
 
+def self_signed(folder, names="DNS:localhost"):
+    """The files of a new certificate for `names` and of its key."""
+    certificate, key = pathlib.Path(folder, "cert.pem"), pathlib.Path(folder, "key.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+                    "/CN=localhost", "-addext", f"subjectAltName={names}", "-keyout", key, "-out",
+                    certificate], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return certificate, key
+
+
 def free_port():
     with contextlib.closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
@@ -85,7 +95,8 @@ class Server:
     """
 
     def __init__(self, *flags, simulate=0, model=SMOLLM2, key=None, command=None):
-        need_model()
+        if model == SMOLLM2:
+            need_model()
         self.folder = tempfile.TemporaryDirectory(prefix="quire-serve-")
         self.log_path = pathlib.Path(self.folder.name, "log")
         self.key = key
@@ -137,8 +148,8 @@ class Server:
         """A plain socket."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT)
 
-    def request(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
+    def request(self, method, path, body=None, headers=None, timeout=TIMEOUT):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         with contextlib.closing(connection):
             if body is not None and not isinstance(body, (bytes, str)):
                 body = json.dumps(body)
@@ -155,8 +166,8 @@ class Server:
     def get(self, path, headers=None):
         return self.request("GET", path, headers=headers)
 
-    def post(self, path, body, headers=None):
-        return self.request("POST", path, body, headers)
+    def post(self, path, body, headers=None, timeout=TIMEOUT):
+        return self.request("POST", path, body, headers, timeout)
 
     def metrics(self):
         """{'quire_blocks{state="used"}': 3.0, ...}: labels that all have in common are left out."""

@@ -16,7 +16,7 @@ import warnings
 import aiohttp
 
 from cli_support import PROGRAM, SMOLLM2
-from serve_support import TIMEOUT, Server, main, need_model
+from serve_support import TIMEOUT, Server, main, need_model, self_signed
 
 BODY = {"prompt": "Red", "max_tokens": 8, "temperature": 0}
 
@@ -47,13 +47,7 @@ class FolderTest(unittest.TestCase):
 class Tls(FolderTest):
     def setUp(self):
         super().setUp()
-        self.certificate = self.folder / "cert.pem"
-        self.key = self.folder / "key.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                        "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-                        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-                        "-keyout", self.key, "-out", self.certificate],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.certificate, self.key = self_signed(self.folder, "DNS:localhost,IP:127.0.0.1")
 
     def serve(self):
         return Server("--ssl-certfile", self.certificate, "--ssl-keyfile", self.key,
