@@ -105,7 +105,7 @@ KvCacheManager::Table& KvCacheManager::new_table(RequestId request_id) {
 
 BlockId KvCacheManager::take_block() {
   const BlockId block_id = *pool_.allocate();
-  if (enable_prefix_caching_ && index_.contains(block_id)) {
+  if (findable(block_id)) {
     index_.erase(block_id);
     --num_cached_;
   }
@@ -115,7 +115,7 @@ BlockId KvCacheManager::take_block() {
 // A block without content that may be used again is the next to be taken, the others in the order
 // in which they were released.
 void KvCacheManager::release(BlockId block_id) {
-  const bool cached = enable_prefix_caching_ && index_.contains(block_id);
+  const bool cached = findable(block_id);
   pool_.release(block_id, cached ? FreeListEnd::kBack : FreeListEnd::kFront);
   if (cached && pool_.reference_count(block_id) == 0) ++num_cached_;
 }
@@ -134,7 +134,7 @@ std::optional<std::int32_t> KvCacheManager::allocate(RequestId request_id,
     const BlockId source = table[i];
     if (!pool_.shared(source)) {
       // What it holds was found by others until now, and is about to change.
-      if (enable_prefix_caching_ && index_.contains(source)) index_.erase(source);
+      if (findable(source)) index_.erase(source);
       continue;
     }
     const BlockId copy = take_block();
@@ -227,7 +227,7 @@ Status KvCacheManager::check_invariants() const {
       return Status::internal(fmt::format("block {} has {} references, but {} tables hold it", i,
                                           references, holders[i]));
     }
-    if (references == 0 && enable_prefix_caching_ && index_.contains(id)) ++num_cached;
+    if (references == 0 && findable(id)) ++num_cached;
   }
   if (num_cached != num_cached_) {
     return Status::internal(

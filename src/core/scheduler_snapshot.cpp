@@ -1,7 +1,6 @@
 #include "core/scheduler_snapshot.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
@@ -35,33 +34,13 @@ Status check_size(const SchedulerConfig& config) {
 }
 
 Status check_counters(const SchedulerStats& counters) {
-  const std::array counts = {counters.num_steps,
-                             counters.num_added,
-                             counters.num_finished,
-                             counters.num_aborted,
-                             counters.num_preemptions,
-                             counters.num_forks,
-                             counters.prompt_tokens_added,
-                             counters.prompt_tokens_computed,
-                             counters.prompt_tokens_cached,
-                             counters.prompt_tokens_dropped,
-                             counters.output_tokens_sampled,
-                             counters.output_tokens_computed,
-                             counters.tokens_recomputed,
-                             counters.tokens_discarded,
-                             counters.prefix_cache_queries,
-                             counters.prefix_cache_hits};
-  const auto bad = [](std::int64_t count) { return count < 0 || count > kMaxCount; };
-  if (std::ranges::any_of(counts, bad) || std::ranges::any_of(counters.num_rejected, bad)) {
+  bool bad = false;
+  visit_counters(counters,
+                 [&](std::int64_t count) { bad = bad || count < 0 || count > kMaxCount; });
+  if (bad) {
     return Status::invalid_argument("a counter of the scheduler is out of range");
   }
   return {};
-}
-
-Status check_instant(const RequestSnapshot& request, std::optional<Instant> instant) {
-  if (!instant || plausible(*instant)) return {};
-  return Status::invalid_argument(
-      fmt::format("request {}: a time is out of range", request.request_id));
 }
 
 }  // namespace
@@ -107,8 +86,7 @@ Status KvCacheManager::restore_table(const Snapshot::Table& table) {
   for (std::size_t i = 0; i < table.block_ids.size(); ++i) {
     const BlockId id = table.block_ids[i];
     if (id < 0 || id >= pool_.num_blocks()) return broken("a block that does not exist");
-    if (!enable_prefix_caching_) continue;
-    if (i >= table.nodes.size() && index_.contains(id)) return broken("an early cached block");
+    if (i >= table.nodes.size() && findable(id)) return broken("an early cached block");
   }
   Table& restored = new_table(table.request_id);
   for (const BlockId id : table.block_ids) restored.blocks.append(id);
@@ -171,7 +149,7 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   }
   for (const auto& instant :
        {std::optional(snapshot.arrival), snapshot.first_scheduled, snapshot.first_token}) {
-    QUIRE_RETURN_IF_ERROR(check_instant(snapshot, instant));
+    if (instant && !plausible(*instant)) return broken("a time is out of range");
   }
   auto timeline = RequestTimeline::restore(snapshot.timeline);
   if (!timeline.ok()) return broken(timeline.status().message());

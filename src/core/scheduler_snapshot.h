@@ -23,4 +23,26 @@ struct SchedulerSnapshot {
   SchedulerStats counters;  // its gauges are unused
 };
 
+// Visits every counter of a SchedulerStats, const or not, in an order that never changes.
+template <typename Stats, typename Visit>
+void visit_counters(Stats& stats, Visit&& visit) {
+  visit(stats.num_steps);
+  visit(stats.num_added);
+  visit(stats.num_finished);
+  visit(stats.num_aborted);
+  for (auto& count : stats.num_rejected) visit(count);
+  visit(stats.num_preemptions);
+  visit(stats.num_forks);
+  visit(stats.prompt_tokens_added);
+  visit(stats.prompt_tokens_computed);
+  visit(stats.prompt_tokens_cached);
+  visit(stats.prompt_tokens_dropped);
+  visit(stats.output_tokens_sampled);
+  visit(stats.output_tokens_computed);
+  visit(stats.tokens_recomputed);
+  visit(stats.tokens_discarded);
+  visit(stats.prefix_cache_queries);
+  visit(stats.prefix_cache_hits);
+}
+
 }  // namespace quire

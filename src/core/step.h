@@ -46,12 +46,16 @@ struct ScheduledRequest {
   // Blocks appended to the request's table, in SchedulerOutput::new_block_ids.
   std::int32_t first_new_block = 0;
   std::int32_t num_new_blocks = 0;
+
+  bool operator==(const ScheduledRequest&) const = default;
 };
 
 // Copy-on-write: the whole block `source` is copied to `destination` before anything is computed.
 struct BlockCopy {
   BlockId source = 0;
   BlockId destination = 0;
+
+  bool operator==(const BlockCopy&) const = default;
 };
 
 // A block of a request's table that was replaced by its private copy.
@@ -59,6 +63,8 @@ struct BlockReplacement {
   RequestId request_id = 0;
   std::int32_t index = 0;  // position in the block table
   BlockId block_id = 0;
+
+  bool operator==(const BlockReplacement&) const = default;
 };
 
 // An executor applies the parts in the order in which they stand here.

@@ -109,7 +109,8 @@ struct RequestOutput {
   // prompt's last token, as the model gives it, hidden_size values.
   std::vector<float> embedding;
   RequestMetrics metrics;  // complete when finished
-  // When finished: what the output did with its time, span by span. Null where it was refused.
+  // When finished: what the output did with its time, span by span. Null where it was refused or
+  // the engine ended.
   std::shared_ptr<const RequestTimeline> timeline;
   Status error;  // why the request ended without a finish reason
 };

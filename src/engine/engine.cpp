@@ -136,7 +136,7 @@ class Engine::Impl {
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
     if (outputs_.num_unfinished() + params.n > max_unfinished_) {
-      num_refused_.fetch_add(1, std::memory_order_relaxed);
+      count_refusal();
       return Status::resource_exhausted(
           fmt::format("{} requests run or wait already", outputs_.num_unfinished()),
           "try again later");
@@ -151,7 +151,10 @@ class Engine::Impl {
                                      .priority = request.priority,
                                      .pooling = request.embed,
                                      .external_id = std::move(request.external_id)});
-    if (!status.ok() && outputs_.remove(id)) return status;
+    if (!status.ok() && outputs_.remove(id)) {
+      if (status.code() == StatusCode::kResourceExhausted) count_refusal();
+      return status;
+    }
     return id;  // also where its sink has been told of the engine's end
   }
 
@@ -187,6 +190,8 @@ class Engine::Impl {
   Instant now() const { return clock_.now(); }
 
  private:
+  void count_refusal() { num_refused_.fetch_add(1, std::memory_order_relaxed); }
+
   Status check_prompt(const std::vector<TokenId>& prompt, bool embed) const {
     if (prompt.empty()) {
       return Status::invalid_argument("the prompt has no tokens", "give a prompt of some text");

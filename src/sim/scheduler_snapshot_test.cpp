@@ -22,13 +22,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-template <typename Item, typename Differ>
-bool any_differs(const std::vector<Item>& a, const std::vector<Item>& b, Differ differ) {
-  if (a.size() != b.size()) return true;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (differ(a[i], b[i])) return true;
-  }
-  return false;
+bool same(const NewRequestData& a, const NewRequestData& b) {
+  return a.request_id == b.request_id && std::ranges::equal(a.token_ids, b.token_ids) &&
+         a.num_prompt_tokens == b.num_prompt_tokens && a.sample_index == b.sample_index &&
+         a.first_block == b.first_block && a.num_blocks == b.num_blocks;
 }
 
 // Empty, or the part of the two plans that differs.
@@ -37,35 +34,10 @@ std::string difference(const SchedulerOutput& a, const SchedulerOutput& b) {
   if (a.removed_request_ids != b.removed_request_ids) return "removed requests";
   if (a.new_block_ids != b.new_block_ids) return "new blocks";
   if (a.total_num_scheduled_tokens != b.total_num_scheduled_tokens) return "totals";
-  if (any_differs(
-          a.new_requests, b.new_requests, [](const NewRequestData& x, const NewRequestData& y) {
-            return x.request_id != y.request_id || !std::ranges::equal(x.token_ids, y.token_ids) ||
-                   x.num_prompt_tokens != y.num_prompt_tokens || x.sample_index != y.sample_index ||
-                   x.first_block != y.first_block || x.num_blocks != y.num_blocks;
-          })) {
-    return "new requests";
-  }
-  if (any_differs(a.replaced_blocks, b.replaced_blocks,
-                  [](const BlockReplacement& x, const BlockReplacement& y) {
-                    return x.request_id != y.request_id || x.index != y.index ||
-                           x.block_id != y.block_id;
-                  })) {
-    return "replaced blocks";
-  }
-  if (any_differs(a.block_copies, b.block_copies, [](const BlockCopy& x, const BlockCopy& y) {
-        return x.source != y.source || x.destination != y.destination;
-      })) {
-    return "copies";
-  }
-  if (any_differs(
-          a.scheduled, b.scheduled, [](const ScheduledRequest& x, const ScheduledRequest& y) {
-            return x.request_id != y.request_id || x.num_computed_tokens != y.num_computed_tokens ||
-                   x.num_scheduled_tokens != y.num_scheduled_tokens || x.samples != y.samples ||
-                   x.pools != y.pools || x.first_new_block != y.first_new_block ||
-                   x.num_new_blocks != y.num_new_blocks;
-          })) {
-    return "scheduled requests";
-  }
+  if (!std::ranges::equal(a.new_requests, b.new_requests, same)) return "new requests";
+  if (a.replaced_blocks != b.replaced_blocks) return "replaced blocks";
+  if (a.block_copies != b.block_copies) return "copies";
+  if (a.scheduled != b.scheduled) return "scheduled requests";
   return {};
 }
 

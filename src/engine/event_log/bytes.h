@@ -52,6 +52,13 @@ class ByteWriter {
   void operator()(T value) {
     varint(static_cast<std::make_unsigned_t<T>>(value));
   }
+  // Of fixed size, the lowest byte first.
+  template <typename T>
+  void bits(T value) {
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      out_.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+    }
+  }
   void operator()(float value) { bits(std::bit_cast<std::uint32_t>(value)); }
   void operator()(double value) { bits(std::bit_cast<std::uint64_t>(value)); }
   void operator()(Duration value) { difference(value.count()); }
@@ -80,13 +87,6 @@ class ByteWriter {
   }
 
  private:
-  template <typename T>
-  void bits(T value) {
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-      out_.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
-    }
-  }
-
   std::vector<std::uint8_t>& out_;
 };
 
@@ -118,6 +118,13 @@ class ByteReader {
   std::int64_t difference() {
     const std::uint64_t value = varint();
     return static_cast<std::int64_t>((value >> 1) ^ (~(value & 1) + 1));
+  }
+  // Of fixed size, the lowest byte first.
+  template <typename T>
+  T bits() {
+    T value = 0;
+    for (std::size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(T{next()} << (8 * i));
+    return value;
   }
   // A number of things that take at least a byte each.
   std::size_t count() {
@@ -180,12 +187,6 @@ class ByteReader {
     const std::uint8_t byte = bytes_.front();
     bytes_ = bytes_.subspan(1);
     return byte;
-  }
-  template <typename T>
-  T bits() {
-    T value = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(T{next()} << (8 * i));
-    return value;
   }
 
   std::span<const std::uint8_t> bytes_;

@@ -177,7 +177,10 @@ void EventLog::run() {
     const bool last = stopping_ && pieces.empty();
     lock.unlock();
     if (last) break;
-    for (const Piece& piece : pieces) write(piece);
+    for (Piece& piece : pieces) {
+      write(piece);
+      piece.snapshot.reset();  // it may be large: not with the lock held
+    }
   }
   // Where no engine ever ran there is nothing to keep.
   if (segment_.is_open() && segment_.size() == 0) segment_.discard();
@@ -204,13 +207,11 @@ void EventLog::write(const Piece& piece) {
 Status EventLog::start_segment(const Piece& piece) {
   const std::uint64_t num_lost = piece.num_lost + num_dropped_;
   if (segment_.size() > 0) segment_.close();
+  QUIRE_RETURN_IF_ERROR(remove_old_segments());
   if (!segment_.is_open()) {
-    QUIRE_RETURN_IF_ERROR(remove_old_segments());
     QUIRE_ASSIGN_OR_RETURN(segment_,
                            SegmentWriter::create(segment_path(options_.base, number_ + 1)));
     ++number_;
-  } else {
-    QUIRE_RETURN_IF_ERROR(remove_old_segments());
   }
   if (num_lost > 0) {
     log_warning("the event log lost {} records before {}", num_lost, segment_.path().string());
@@ -232,6 +233,7 @@ Status EventLog::start_segment(const Piece& piece) {
   append_frame(FrameKind::kSnapshot, snapshot, frame_);
   QUIRE_RETURN_IF_ERROR(segment_.append(frame_));
   num_dropped_ = 0;
+  segment_lost_ = num_lost;
   const std::lock_guard lock(mutex_);
   stats_.num_lost += num_lost;
   ++stats_.num_segments;
@@ -277,6 +279,11 @@ void EventLog::fail(const Status& status, const Piece& piece) {
               retry_.count());
   num_dropped_ += piece.num_records;
   if (segment_.is_open() && record_bytes_ == 0) {
+    if (segment_.size() > 0) {  // what its header tells goes with it: the next one has to
+      num_dropped_ += segment_lost_;
+      const std::lock_guard lock(mutex_);
+      stats_.num_lost -= segment_lost_;
+    }
     segment_.discard();
     --number_;
   }

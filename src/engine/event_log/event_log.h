@@ -116,6 +116,7 @@ class EventLog final : public SchedulerListener {
   std::uint64_t record_bytes_ = 0;  // in it
   bool asked_ = false;              // the engine, for the next one
   std::uint64_t num_dropped_ = 0;   // records that came while there was no segment
+  std::uint64_t segment_lost_ = 0;  // records that the segment's header says are missing before it
   std::chrono::milliseconds retry_{0};
   std::vector<std::uint8_t> frame_;
   std::thread thread_;

@@ -218,6 +218,69 @@ TEST_F(EventLogTest, AFullDiskLeavesAGap) {
   EXPECT_EQ(replay.scheduler()->stats(), run.scheduler().stats());
 }
 
+// Counts what a scheduler's listener is told, on its way to another.
+class CountingListener final : public SchedulerListener {
+ public:
+  explicit CountingListener(SchedulerListener& next) : next_(next) {}
+  void between_steps(const Scheduler& scheduler, Instant now) override {
+    next_.between_steps(scheduler, now);
+  }
+  void added(const AddRequest& request, Instant now, const Status& status) override {
+    ++num_records;
+    next_.added(request, now, status);
+  }
+  void aborted(RequestId request_id, Instant now, bool found) override {
+    ++num_records;
+    next_.aborted(request_id, now, found);
+  }
+  void scheduled(const SchedulerOutput& plan, Instant now) override {
+    ++num_records;
+    next_.scheduled(plan, now);
+  }
+  void updated(const ModelRunnerOutput& result, Instant now) override {
+    ++num_records;
+    next_.updated(result, now);
+  }
+  void ended(const Status& reason, Instant now) override {
+    ++num_records;
+    next_.ended(reason, now);
+  }
+
+  std::uint64_t num_records = 0;
+
+ private:
+  SchedulerListener& next_;
+};
+
+// A disk with room for a snapshot and not for the records after it: those segments are thrown away
+// with the count of lost records in their header, and still each record is in the files or counted.
+TEST_F(EventLogTest, EveryRecordIsThereOrCounted) {
+  (void)std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto log = open();
+  CountingListener counted(*log);
+  RecordedRun run(counted, 6);
+  for (int i = 0; i < 200; ++i) run.round();
+  ASSERT_TRUE(run_until(run, [&] { return log->stats().num_records > 100; }));
+  rlimit small = before;
+  small.rlim_cur = log->stats().snapshot_bytes + 2'000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::uint64_t num_segments = log->stats().num_segments;
+  const bool tried = run_until(run, [&] { return log->stats().num_segments > num_segments + 3; });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_TRUE(tried);
+  const std::uint64_t num_records = log->stats().num_records;
+  ASSERT_TRUE(run_until(run, [&] { return log->stats().num_records > num_records + 100; }));
+  run.end();
+  log.reset();
+  Replay replay;
+  const Status status = replay_all(replay);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_GT(replay.summary().num_lost, 0U);
+  EXPECT_EQ(replay.summary().num_records + replay.summary().num_lost, counted.num_records);
+}
+
 // The same where the log's thread is too slow for its buffer.
 TEST_F(EventLogTest, AFullBufferLeavesAGap) {
   options_.max_buffer_bytes = 2000;

@@ -6,6 +6,7 @@
 #include <boost/crc.hpp>
 #include <fmt/format.h>
 
+#include "core/request_timeline.h"
 #include "engine/event_log/bytes.h"
 
 namespace quire {
@@ -15,16 +16,8 @@ constexpr std::string_view kMagic = "QUIRELOG";
 constexpr std::size_t kStartBytes = 12;        // magic number, version
 constexpr std::size_t kFrameHeaderBytes = 13;  // kind, size, checksum of the content, of these
 
-void append_u32(std::uint32_t value, std::vector<std::uint8_t>& out) {
-  for (int shift = 0; shift < 32; shift += 8) {
-    out.push_back(static_cast<std::uint8_t>(value >> shift));
-  }
-}
-
 std::uint32_t read_u32(std::span<const std::uint8_t> bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value |= std::uint32_t{bytes[at + i]} << (8 * i);
-  return value;
+  return ByteReader(bytes.subspan(at)).bits<std::uint32_t>();
 }
 
 std::uint32_t checksum(std::span<const std::uint8_t> bytes) {
@@ -46,7 +39,7 @@ void visit_header(Archive& archive, Header& header) {
 
 std::vector<std::uint8_t> segment_start() {
   std::vector<std::uint8_t> out(kMagic.begin(), kMagic.end());
-  append_u32(kEventLogVersion, out);
+  ByteWriter(out).bits(kEventLogVersion);
   return out;
 }
 
@@ -54,9 +47,10 @@ void append_frame(FrameKind kind, std::span<const std::uint8_t> content,
                   std::vector<std::uint8_t>& out) {
   const std::size_t begin = out.size();
   out.push_back(static_cast<std::uint8_t>(kind));
-  append_u32(static_cast<std::uint32_t>(content.size()), out);
-  append_u32(checksum(content), out);
-  append_u32(checksum(std::span(out).subspan(begin)), out);
+  ByteWriter writer(out);
+  writer.bits(static_cast<std::uint32_t>(content.size()));
+  writer.bits(checksum(content));
+  writer.bits(checksum(std::span(out).subspan(begin)));
   out.insert(out.end(), content.begin(), content.end());
 }
 
@@ -69,18 +63,11 @@ void append_header_frame(const SegmentHeader& header, std::vector<std::uint8_t>&
 
 Result<FrameReader> FrameReader::open(std::span<const std::uint8_t> bytes, std::string name) {
   FrameReader reader(bytes, std::move(name));
-  if (bytes.size() < kStartBytes) {  // cut off at once: no frame
-    if (!std::equal(
-            bytes.begin(),
-            bytes.begin() + static_cast<std::ptrdiff_t>(std::min(bytes.size(), kMagic.size())),
-            kMagic.begin())) {
-      return Status::invalid_argument(reader.name_ + " is no event log of Quire");
-    }
-    return reader;
-  }
-  if (!std::equal(kMagic.begin(), kMagic.end(), bytes.begin())) {
+  const auto known = static_cast<std::ptrdiff_t>(std::min(bytes.size(), kMagic.size()));
+  if (!std::equal(bytes.begin(), bytes.begin() + known, kMagic.begin())) {
     return Status::invalid_argument(reader.name_ + " is no event log of Quire");
   }
+  if (bytes.size() < kStartBytes) return reader;  // cut off at once: no frame
   if (const std::uint32_t version = read_u32(bytes, kMagic.size()); version != kEventLogVersion) {
     return Status::unimplemented(fmt::format("{}: the event log has version {}, this program reads "
                                              "version {}",
@@ -129,7 +116,8 @@ Result<SegmentHeader> decode_header(const FrameReader& reader, const Frame& fram
   SegmentHeader header;
   ByteReader bytes(frame.content);
   visit_header(bytes, header);
-  if (frame.kind != FrameKind::kHeader || !bytes.ok() || bytes.size() > 0) {
+  if (frame.kind != FrameKind::kHeader || !bytes.ok() || bytes.size() > 0 ||
+      !plausible(header.time)) {
     return reader.damaged(frame.offset, "the segment does not begin with its header");
   }
   return header;

@@ -266,15 +266,14 @@ void encode_ended(const Status& reason, Duration since_previous, std::vector<std
 }
 
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
-  constexpr Instant kMaxTime{std::int64_t{1} << 60};
   Kind kind{};
   reader.enumeration(kind, Kind::kEnd);
   Duration since_previous{};
   reader(since_previous);
-  if (since_previous < -kMaxTime || since_previous > kMaxTime) reader.fail();
+  if (since_previous < -kMaxInstant || since_previous > kMaxInstant) reader.fail();
   if (!reader.ok()) return std::nullopt;
   time += since_previous;
-  if (time < Instant::zero() || time > kMaxTime) reader.fail();
+  if (!plausible(time)) reader.fail();
   std::optional<EventRecord> record;
   switch (kind) {
     case Kind::kAdd:

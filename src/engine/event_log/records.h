@@ -44,7 +44,7 @@ struct EndRecord {
 
 using EventRecord = std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord>;
 
-// Appends one record to `out`. `previous` is the time of the record before it.
+// Appends one record to `out`. `since_previous`: the time since the record before it.
 void encode_added(const AddRequest& request, StatusCode outcome, Duration since_previous,
                   std::vector<std::uint8_t>& out);
 void encode_aborted(RequestId request_id, bool found, Duration since_previous,

@@ -29,27 +29,6 @@ void visit_config(Archive& archive, Config& config) {
   archive(config.eos_token_ids);
 }
 
-template <typename Archive, typename Stats>
-void visit_counters(Archive& archive, Stats& stats) {
-  archive(stats.num_steps);
-  archive(stats.num_added);
-  archive(stats.num_finished);
-  archive(stats.num_aborted);
-  for (auto& count : stats.num_rejected) archive(count);
-  archive(stats.num_preemptions);
-  archive(stats.num_forks);
-  archive(stats.prompt_tokens_added);
-  archive(stats.prompt_tokens_computed);
-  archive(stats.prompt_tokens_cached);
-  archive(stats.prompt_tokens_dropped);
-  archive(stats.output_tokens_sampled);
-  archive(stats.output_tokens_computed);
-  archive(stats.tokens_recomputed);
-  archive(stats.tokens_discarded);
-  archive(stats.prefix_cache_queries);
-  archive(stats.prefix_cache_hits);
-}
-
 template <typename Archive, typename Span>
 void visit_span(Archive& archive, Span& span) {
   archive.enumeration(span.kind, SpanKind::kDecode);
@@ -136,7 +115,7 @@ void for_each_part(Part part) {
     a.list(list, [](auto& inner, auto& request) { visit_request(inner, request); });
   };
   part("configuration", [](auto& a, auto& s) { visit_config(a, s.config); });
-  part("counters", [](auto& a, auto& s) { visit_counters(a, s.counters); });
+  part("counters", [](auto& a, auto& s) { visit_counters(s.counters, a); });
   part("running requests", [&](auto& a, auto& s) { requests(a, s.running); });
   part("waiting requests", [&](auto& a, auto& s) { requests(a, s.waiting); });
   part("batch", [](auto& a, auto& s) {
