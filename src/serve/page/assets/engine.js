@@ -149,7 +149,7 @@ export function mount(root, api) {
     slots.frame();
     frames = requestAnimationFrame(animate);
   };
-  const handle = {
+  return {
     show() {
       stream.start();
       cancelAnimationFrame(frames);
@@ -161,6 +161,4 @@ export function mount(root, api) {
       tip.hide();
     },
   };
-  handle.show();
-  return handle;
 }
