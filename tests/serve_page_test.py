@@ -416,6 +416,20 @@ class Key(PlaygroundTest):
         expect(self.page.locator("#prompt")).to_be_focused()
         self.assertEqual(self.server.request("GET", "/page/info", headers={"Authorization": ""}).status, 401)
 
+    def test_where_storage_is_forbidden_the_key_lasts_as_long_as_the_page(self):
+        self.allow(401)
+        self.context.add_init_script("""
+            for (const name of ['sessionStorage', 'localStorage']) {
+              Object.defineProperty(window, name, {get() { throw new DOMException('forbidden', 'SecurityError'); }});
+            }""")
+        self.page.goto(self.server.url)
+        field = self.page.get_by_label("API key")
+        field.fill("sesame")
+        field.press("Enter")
+        expect(self.page.locator("#prompt")).to_be_focused()
+        self.page.reload()
+        expect(self.page.get_by_label("API key")).to_be_visible()
+
 
 class WithoutPage(ServerTest):
     flags = ("--disable-page",)
