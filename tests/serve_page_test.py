@@ -334,6 +334,14 @@ class Simulated(PlaygroundTest):
         expect(self.page.locator(".token").first).to_be_visible()
         self.assertEqual(self.page.evaluate(nameless), [])
 
+    def test_numbers_are_written_for_people(self):
+        self.open()
+        written = self.page.evaluate("""async () => {
+          const {duration, percent} = await import('./page/format.js');
+          return [[0.25, 59.9, 119.4, 119.7].map(duration), [0, 0.0002, 0.05, 0.5].map(percent)];
+        }""")
+        self.assertEqual(written, [["250 ms", "59.9 s", "1 min 59 s", "2 min 0 s"], ["0%", "<0.1%", "5.0%", "50%"]])
+
     def test_while_200_requests_run(self):
         body = {"prompt": "Background", "max_tokens": 1900, "ignore_eos": True}
         over = threading.Event()

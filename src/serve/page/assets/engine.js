@@ -35,8 +35,8 @@ class Figures {
     set('output', rates ? count(rates.output_tokens) : '–');
     set('prompt', rates ? count(rates.prompt_tokens) : '–');
     set('steps', rates ? rate(rates.steps) : '–');
-    set('blocks', blocks.used === 0 ? '0%' : percent(blocks.used / blocks.total));
-    set('cached', prompt === 0 || totals.cached_tokens === 0 ? '0%' : percent(totals.cached_tokens / prompt));
+    set('blocks', percent(blocks.used / blocks.total));
+    set('cached', percent(prompt === 0 ? 0 : totals.cached_tokens / prompt));
   }
 }
 
