@@ -39,6 +39,6 @@ export function percent(share) {
   return value >= 0.1 ? `${value.toFixed(1)}%` : '<0.1%';
 }
 
-export function plural(n, one, many = `${one}s`) {
-  return `${count(n)} ${n === 1 ? one : many}`;
+export function plural(n, one) {
+  return `${count(n)} ${one}${n === 1 ? '' : 's'}`;
 }

@@ -26,7 +26,7 @@ export function startTabs(api) {
       onclick: () => { location.hash = id; },
     }, title);
     const panel = h('section', {
-      class: 'panel', role: 'tabpanel', id: `panel-${id}`, 'aria-labelledby': `tab-${id}`, hidden: true,
+      role: 'tabpanel', id: `panel-${id}`, 'aria-labelledby': `tab-${id}`, hidden: true,
     });
     list.append(button);
     panels.append(panel);
