@@ -97,6 +97,20 @@ class EngineTab(PageTest):
         self.page.get_by_role("tab", name="Engine").click()
         expect(self.page.locator(".connection")).to_have_text("Live")
 
+    def test_in_the_background_it_waits_until_it_is_seen(self):
+        asked = []
+        self.page.on("request", lambda request: asked.append(request.url))
+        self.context.add_init_script("Object.defineProperty(document, 'hidden', {value: true, configurable: true});")
+        self.open("engine")
+        self.page.wait_for_timeout(500)
+        self.assertEqual([url for url in asked if "engine/live" in url], [])
+        expect(self.page.locator(".connection")).to_have_text("Connecting …")
+        self.page.evaluate("""() => {
+          delete document.hidden;
+          document.dispatchEvent(new Event('visibilitychange'));
+        }""")
+        expect(self.page.locator(".connection")).to_have_text("Live")
+
     def test_the_scheme_can_change(self):
         self.open("engine")
         with Load(self.server, 6):

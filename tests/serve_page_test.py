@@ -334,6 +334,14 @@ class Simulated(PlaygroundTest):
         expect(self.page.locator(".token").first).to_be_visible()
         self.assertEqual(self.page.evaluate(nameless), [])
 
+    def test_numbers_are_written_for_people(self):
+        self.open()
+        written = self.page.evaluate("""async () => {
+          const {duration, percent} = await import('./page/format.js');
+          return [[0.25, 59.9, 119.4, 119.7].map(duration), [0, 0.0002, 0.05, 0.5].map(percent)];
+        }""")
+        self.assertEqual(written, [["250 ms", "59.9 s", "1 min 59 s", "2 min 0 s"], ["0%", "<0.1%", "5.0%", "50%"]])
+
     def test_while_200_requests_run(self):
         body = {"prompt": "Background", "max_tokens": 1900, "ignore_eos": True}
         over = threading.Event()
@@ -415,6 +423,20 @@ class Key(PlaygroundTest):
         self.page.reload()  # kept as long as the tab
         expect(self.page.locator("#prompt")).to_be_focused()
         self.assertEqual(self.server.request("GET", "/page/info", headers={"Authorization": ""}).status, 401)
+
+    def test_where_storage_is_forbidden_the_key_lasts_as_long_as_the_page(self):
+        self.allow(401)
+        self.context.add_init_script("""
+            for (const name of ['sessionStorage', 'localStorage']) {
+              Object.defineProperty(window, name, {get() { throw new DOMException('forbidden', 'SecurityError'); }});
+            }""")
+        self.page.goto(self.server.url)
+        field = self.page.get_by_label("API key")
+        field.fill("sesame")
+        field.press("Enter")
+        expect(self.page.locator("#prompt")).to_be_focused()
+        self.page.reload()
+        expect(self.page.get_by_label("API key")).to_be_visible()
 
 
 class WithoutPage(ServerTest):

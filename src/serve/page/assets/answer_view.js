@@ -84,7 +84,6 @@ export class AnswerView {
     this.answer = answer;
     this.callbacks = {onRegenerate, onField, onChange};
     this.body = new ChoiceBody(prompt);
-    this.promptText = prompt;
     this.pager = h('div', {class: 'row pager', hidden: true});
     this.legend = shadeLegend();
     this.problem = h('div');
@@ -184,7 +183,7 @@ export class AnswerView {
 
   #showChoice(index) {
     this.answer.shown = index;
-    const body = new ChoiceBody(this.promptText);
+    const body = new ChoiceBody(this.body.prompt);
     this.body.element.replaceWith(body.element);
     this.body = body;
     this.update();

@@ -5,6 +5,14 @@
 
 const KEY_NAME = 'quire-api-key';
 
+function storedKey() {
+  try {
+    return sessionStorage.getItem(KEY_NAME) ?? '';
+  } catch {
+    return '';  // storage may be forbidden
+  }
+}
+
 // An answer that is no success. `message`, `type`, `param` and `code` are the server's; `status` is 0
 // where no answer came at all.
 export class ServerError extends Error {
@@ -21,7 +29,7 @@ export class ServerError extends Error {
 export class Api {
   constructor() {
     this.base = new URL('../', import.meta.url);
-    this.key = sessionStorage.getItem(KEY_NAME) ?? '';
+    this.key = storedKey();
     this.info = null;         // GET /page/info, once it is known
     this.onKeyNeeded = null;  // called where the server refuses the key
   }
@@ -29,7 +37,11 @@ export class Api {
   // For this browser tab only: gone when it is closed.
   setKey(key) {
     this.key = key;
-    sessionStorage.setItem(KEY_NAME, key);
+    try {
+      sessionStorage.setItem(KEY_NAME, key);
+    } catch {
+      // Then the key lasts as long as the page.
+    }
   }
 
   url(path) {

@@ -24,7 +24,7 @@ export class Chart {
     this.points = [];    // {time, values}; null values are gaps
     this.canvas = h('canvas', {role: 'img'});
     this.now = series.map(() => h('span', {class: 'number'}, '–'));
-    this.root = h('div', {class: 'chart'},
+    this.root = h('div', {},
       h('h3', {}, title),
       h('ul', {class: 'legend'}, series.map(({name, colour}, i) =>
         h('li', {}, h('span', {class: `swatch ${colour}`}), h('span', {class: 'muted'}, name), this.now[i]))),

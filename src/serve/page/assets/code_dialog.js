@@ -7,7 +7,7 @@ const OPENAI_FIELDS = new Set([
   'presence_penalty', 'frequency_penalty', 'logprobs', 'top_logprobs', 'logit_bias',
 ]);
 
-export function asCurl(api, {path, body}) {
+function asCurl(api, {path, body}) {
   const quoted = JSON.stringify(body, null, 2).replaceAll("'", "'\\''");
   return [
     `curl${body.stream ? ' -N' : ''} '${api.url(path)}' \\`,
@@ -31,7 +31,7 @@ function python(value, indent) {
   return `${open}\n${parts.map((part) => `${indent}    ${part},\n`).join('')}${indent}${close}`;
 }
 
-export function asPython(api, {path, body}) {
+function asPython(api, {path, body}) {
   const chat = path.includes('chat');
   const entries = Object.entries(body);
   const named = entries.filter(([name]) => OPENAI_FIELDS.has(name));

@@ -21,7 +21,7 @@ export function h(tag, properties = {}, ...children) {
 }
 
 // The same for SVG, where all properties are attributes.
-export function svg(tag, attributes = {}, ...children) {
+function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children.flat(Infinity));

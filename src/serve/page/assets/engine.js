@@ -35,8 +35,8 @@ class Figures {
     set('output', rates ? count(rates.output_tokens) : '–');
     set('prompt', rates ? count(rates.prompt_tokens) : '–');
     set('steps', rates ? rate(rates.steps) : '–');
-    set('blocks', blocks.used === 0 ? '0%' : percent(blocks.used / blocks.total));
-    set('cached', prompt === 0 || totals.cached_tokens === 0 ? '0%' : percent(totals.cached_tokens / prompt));
+    set('blocks', percent(blocks.used / blocks.total));
+    set('cached', percent(prompt === 0 ? 0 : totals.cached_tokens / prompt));
   }
 }
 
@@ -149,7 +149,7 @@ export function mount(root, api) {
     slots.frame();
     frames = requestAnimationFrame(animate);
   };
-  const handle = {
+  return {
     show() {
       stream.start();
       cancelAnimationFrame(frames);
@@ -161,6 +161,4 @@ export function mount(root, api) {
       tip.hide();
     },
   };
-  handle.show();
-  return handle;
 }

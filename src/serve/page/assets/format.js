@@ -28,15 +28,17 @@ export function duration(seconds) {
   if (seconds < 1e-3) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${significant(seconds * 1e3)} ms`;
   if (seconds < 60) return `${significant(seconds)} s`;
-  return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  const whole = Math.round(seconds);
+  return `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
 export function percent(share) {
+  if (share === 0) return '0%';
   const value = share * 100;
   if (value >= 10) return `${value.toFixed(0)}%`;
   return value >= 0.1 ? `${value.toFixed(1)}%` : '<0.1%';
 }
 
-export function plural(n, one, many = `${one}s`) {
-  return `${count(n)} ${n === 1 ? one : many}`;
+export function plural(n, one) {
+  return `${count(n)} ${one}${n === 1 ? '' : 's'}`;
 }

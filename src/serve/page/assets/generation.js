@@ -29,7 +29,7 @@ export function newAnswer(request) {
   };
 }
 
-const asTop = (text) => ([token, logprob]) => ({text: token, logprob, same: token === text});
+const asTop = ([text, logprob]) => ({text, logprob});
 
 // Tokens with their log probabilities, of either protocol.
 function readTokens(logprobs) {
@@ -42,7 +42,7 @@ function readTokens(logprobs) {
   }
   return logprobs.tokens.map((text, i) => ({
     text, logprob: logprobs.token_logprobs[i],
-    top: Object.entries(logprobs.top_logprobs[i] ?? {}).map(asTop(text)).sort((a, b) => b.logprob - a.logprob),
+    top: Object.entries(logprobs.top_logprobs[i] ?? {}).map(asTop).sort((a, b) => b.logprob - a.logprob),
   }));
 }
 

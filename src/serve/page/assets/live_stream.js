@@ -4,8 +4,9 @@
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 5000;
 
-// `on` is told: event(state, steps, missed) of each event; connection('live' | 'waiting', error) of
-// each change; restarted() before the first event of another run of the server.
+// `on` is told: event(state, steps) of each event; connection('live', null) before it, and
+// connection('waiting', error) of each failure; restarted() before the first event of another run of
+// the server.
 export class LiveStream {
   constructor(api, hz, on) {
     this.api = api;
@@ -47,11 +48,11 @@ export class LiveStream {
   }
 
   // The engine's clock begins with the engine.
-  #take({state, steps, steps_missed: missed}) {
+  #take({state, steps}) {
     if (state.time_s < this.lastTime) this.on.restarted();
     this.lastTime = state.time_s;
     this.on.connection('live', null);
-    this.on.event(state, steps, missed);
+    this.on.event(state, steps);
   }
 }
 

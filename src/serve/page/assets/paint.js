@@ -21,7 +21,7 @@ export class Palette {
       return getComputedStyle(this.probe).color;
     };
     this.dark = resolve('light-dark(#000, #fff)') === 'rgb(255, 255, 255)';
-    for (const name of ['ink', 'muted', 'line', 'sheet', 'sunken', 'data-1', 'data-2', 'data-3']) {
+    for (const name of ['ink', 'muted', 'line', 'sunken', 'data-1', 'data-2', 'data-3']) {
       this[name] = resolve(`var(--${name})`);
     }
     this.cached = resolve('light-dark(#c9ccd1, #4b515a)');

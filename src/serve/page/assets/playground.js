@@ -26,7 +26,7 @@ class Playground {
     this.state = load() ?? {mode: canChat ? 'chat' : 'completion', system: '', turns: {chat: [], completion: []}, texts: undefined};
     if (!canChat) this.state.mode = 'completion';
     this.save = saver(() => this.state);
-    this.running = null;  // {abort, view} of the answer that is being generated
+    this.running = null;  // what aborts the answer that is being generated
     this.parameters = new Parameters(api.info, this.state.texts, () => {
       this.state.texts = this.parameters.texts();
       this.save();
@@ -206,7 +206,7 @@ class Playground {
 
   async #start(turn, view) {
     const abort = new AbortController();
-    this.running = {abort, view};
+    this.running = abort;
     this.#markLast();
     this.#showRunning();
     this.#scroll(true);
@@ -225,7 +225,7 @@ class Playground {
   }
 
   stop() {
-    this.running?.abort.abort();
+    this.running?.abort();
   }
 
   #showRunning() {

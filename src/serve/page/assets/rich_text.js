@@ -3,7 +3,7 @@
 import {h} from './dom.js';
 
 // [{code: false, text}, {code: true, text, language}, ...]; a fence that is still open ends with the text.
-export function splitFences(text) {
+function splitFences(text) {
   const parts = [];
   let lines = [];
   let fence = null;

@@ -1,8 +1,8 @@
-// A bar of shares with its legend: the memory plan, or where the time of a request went.
+// A bar of shares with its legend: the memory plan.
 import {h} from './dom.js';
 import {percent} from './format.js';
 
-// `parts`: [{label, value, kind, title}], where `kind` is a class of base.css: "data-1" ... "data-6"
+// `parts`: [{label, value, kind}], where `kind` is a class of base.css: "data-1" ... "data-6"
 // or "data-none". `write` turns a value into text; `total` is what the whole bar stands for.
 export function sharesBar({label, parts, write, total}) {
   const shown = parts.filter(({value}) => value > 0);
@@ -14,7 +14,7 @@ export function sharesBar({label, parts, write, total}) {
       return piece;
     }));
   const legend = h('ul', {class: 'legend'}, shown.map((part) =>
-    h('li', {title: part.title},
+    h('li', {},
       h('span', {class: `swatch ${part.kind}`}),
       h('span', {}, part.label),
       h('span', {class: 'muted number'}, `${write(part.value)} · ${percent(part.value / total)}`))));

@@ -29,8 +29,6 @@ function readStep([id, start, duration, ...rows]) {
 export class SlotChart {
   constructor(palette, tip, {open, name}) {
     this.palette = palette;
-    this.tip = tip;
-    this.open = open;
     this.name = name;
     this.byStep = false;
     this.canvas = h('canvas', {role: 'img', class: 'clickable'});
@@ -99,11 +97,10 @@ export class SlotChart {
     this.queue.push({time: state.time_s, number: this.nextNumber, waiting: state.num_waiting});
     if (this.queue.length > 600) this.queue.shift();
     const most = Math.max(...this.steps.slice(first).flatMap(({uses}) => uses.map(({slot}) => slot + 1)), 0);
-    this.maxSlots = state.engine.max_num_seqs;
     this.caption.textContent = this.byStep ? 'A column is a step; the latest is on the right.'
       : `The last ${WINDOW_S} seconds; where a row is empty, its slot was free.`;
     this.canvas.setAttribute('aria-label',
-      `Batch slots: ${state.num_running} of ${this.maxSlots} run, ${state.num_waiting} wait.`);
+      `Batch slots: ${state.num_running} of ${state.engine.max_num_seqs} run, ${state.num_waiting} wait.`);
     if (most > this.numSlots) {
       this.numSlots = most;
       this.redraw();

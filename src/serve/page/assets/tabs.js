@@ -1,9 +1,9 @@
 // The page's tabs. A tab is a module with
 //
-//   export function mount(root, api)   // once, when it is first shown; fills `root`
+//   export function mount(root, api)   // once, when it is first chosen; fills `root`
 //
-// which may return {show(), hide()}, called whenever the tab comes and goes later on (or the whole
-// page is hidden), so that nothing runs that nobody sees. The address's fragment names the tab.
+// which may return {show(), hide()}, called whenever the tab comes (the first time too) and goes, or
+// the whole page does, so that nothing runs that nobody sees. The address's fragment names the tab.
 import {h} from './dom.js';
 import * as engine from './engine.js';
 import * as model from './model.js';
@@ -26,16 +26,16 @@ export function startTabs(api) {
       onclick: () => { location.hash = id; },
     }, title);
     const panel = h('section', {
-      class: 'panel', role: 'tabpanel', id: `panel-${id}`, 'aria-labelledby': `tab-${id}`, hidden: true,
+      role: 'tabpanel', id: `panel-${id}`, 'aria-labelledby': `tab-${id}`, hidden: true,
     });
     list.append(button);
     panels.append(panel);
-    return {id, title, module, button, panel, handle: null, mounted: false, scrolled: 0};
+    return {id, title, module, button, panel, handle: null, scrolled: 0};
   });
 
   function select(entry) {
     if (entry === current) return;
-    current?.handle?.hide?.();
+    current?.handle.hide?.();
     if (current) current.scrolled = window.scrollY;
     current = entry;
     for (const each of entries) {
@@ -44,12 +44,8 @@ export function startTabs(api) {
       each.button.tabIndex = each === entry ? 0 : -1;
     }
     document.title = `${entry.title} · Quire`;
-    if (entry.mounted) {
-      entry.handle?.show?.();
-    } else {
-      entry.mounted = true;
-      entry.handle = entry.module.mount(entry.panel, api);
-    }
+    entry.handle = entry.handle ?? entry.module.mount(entry.panel, api) ?? {};
+    if (!document.hidden) entry.handle.show?.();
     window.scrollTo(0, entry.scrolled);
   }
 
@@ -62,8 +58,8 @@ export function startTabs(api) {
     entries[index].button.focus();
   });
   document.addEventListener('visibilitychange', () => {
-    if (document.hidden) current?.handle?.hide?.();
-    else current?.handle?.show?.();
+    if (document.hidden) current.handle.hide?.();
+    else current.handle.show?.();
   });
 
   const byAddress = () =>
