@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/matmul_blocked.inl.h"
 #include "kernels/cpu/matmul_groups.inl.h"
 
 namespace quire {
@@ -200,7 +201,7 @@ struct Int16Pieces {
 
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
-                       std::int64_t begin, std::int64_t end, float* sums) {
+                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
     constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
     constexpr int N = P * kVectors;
     const std::int64_t num_groups = args.inputs / kGroupInputs;
@@ -208,7 +209,9 @@ struct Int16Pieces {
     const std::int16_t* x = args.int16_x.codes + row * args.inputs + begin * R;
     const float* scales = args.int16_x.scales + row * num_groups + first * R;
     const float* scaled_sums = args.int16_x.scaled_sums + row * num_groups + first * R;
-    for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
+    const std::int64_t piece_groups = (end - begin) / kGroupInputs;
+    for (std::int64_t g = 0; g < piece_groups; ++g) {
+      ahead.fetch(g, piece_groups);
       for (int part = 0; part < kParts; ++part) {
         const std::int64_t pair = g * 16 + part * kQuads * 2;
         I dot[R][N];
