@@ -151,7 +151,7 @@ class LlamaCpp(Engine):
 
 
 class Worker(Engine):
-    """A library in its own environment: worker_NAME.py takes the row and the model, and prints the result."""
+    """A library in its own environment: workers/NAME_row.py takes the row and the model, and prints the result."""
 
     kinds = ("decode", "prefill")
     name = ""
@@ -160,7 +160,7 @@ class Worker(Engine):
 
     def measure(self, row):
         python = pathlib.Path(self.options.venvs) / self.venv / "bin/python"
-        text = run_program([python, HERE / f"worker_{self.name}.py", self.model, row.kind, row.size, row.input_len,
+        text = run_program([python, HERE / f"workers/{self.name}_row.py", self.model, row.kind, row.size, row.input_len,
                             row.output_len, self.options.threads], self.environment)
         return json.loads(text.splitlines()[-1])
 
@@ -172,7 +172,7 @@ class LlamaCppLibrary(Worker):
 
 
 class OpenVino(Worker):
-    name, venv = "openvino", "peers-openvino"
+    name, venv = "openvino_genai", "peers-openvino"
     kinds = Engine.kinds
 
 

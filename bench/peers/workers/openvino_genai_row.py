@@ -30,12 +30,13 @@ def main():
         return
 
     draw = random.Random(1)
-    next_id = iter(range(1 << 30))
+    handles = []  # a request ends with its handle
 
     def add(tokens, outputs):
         config = openvino_genai.GenerationConfig(max_new_tokens=outputs, ignore_eos=True)
         ids = [draw.randrange(1000, 30000) for _ in range(tokens)]
-        return pipeline.add_request(next(next_id), openvino.Tensor(numpy.array([ids], dtype=numpy.int64)), config)
+        handles.append(pipeline.add_request(
+            len(handles), openvino.Tensor(numpy.array([ids], dtype=numpy.int64)), config))
 
     def finish():
         while pipeline.has_non_finished_requests():
@@ -50,24 +51,23 @@ def main():
         result = {"value": size / (time.perf_counter() - begin)}
     elif kind == "decode":
         for _ in range(size):
-            add(input_len, output_len + 4)
-        while pipeline.get_metrics().scheduled_requests < size:
-            pipeline.step()
-        for _ in range(2 + size * input_len // 512):  # the rest of the prompts
+            add(input_len, output_len + 1 + size * input_len // 512)
+        while not all(handle.can_read() for handle in handles[-size:]):  # a first token of each
             pipeline.step()
         steps = []
-        while len(steps) < output_len - size * input_len // 512 and pipeline.has_non_finished_requests():
+        for _ in range(output_len):
             start = time.perf_counter()
             pipeline.step()
             steps.append(time.perf_counter() - start)
         result = {"value": size / statistics.fmean(steps)}
     else:
-        handles = [add(input_len, output_len) for _ in range(size)]
+        for _ in range(size):
+            add(input_len, output_len)
         first = [None] * size
         while pipeline.has_non_finished_requests():
             pipeline.step()
             now = time.perf_counter() - begin
-            for index, handle in enumerate(handles):
+            for index, handle in enumerate(handles[-size:]):
                 if first[index] is None and handle.can_read():
                     first[index] = now
         seconds = time.perf_counter() - begin
