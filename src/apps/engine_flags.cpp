@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -28,6 +30,14 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--kv-cache-dtype", args.kv_cache_dtype, "KV cache: auto, float32 or bfloat16")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option(
+         "--quantization", args.quantization,
+         "Quantize F32, F16 or BF16 weights while loading: none, int8 (a scale for each "
+         "output) or int4 (a scale and a minimum for 128 inputs; embeddings and logits int8)")
+      ->transform(
+          CLI::Transformer(std::map<std::string, std::string>{{"gguf", "none"}}, CLI::ignore_case))
       ->capture_default_str()
       ->group(group);
   app.add_option("--threads", args.threads,

@@ -87,7 +87,12 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
                                       : (low >> place.low_shift & 15) + 16 * high - layout.zero;
     }
   }
-  const float scale = load_half(block + layout.scale_offset() + 2 * n);
+  float scale = 0;
+  if (layout.span == ScaleSpan::kRow) {
+    std::memcpy(&scale, panel + 4 * n, sizeof(scale));
+  } else {
+    scale = load_half(block + layout.scale_offset() + 2 * n);
+  }
   group.scales[0] = group.scales[1] = scale;
   group.minimum = layout.has_minimum ? load_half(block + layout.minimum_offset() + 2 * n) : 0.0F;
   const std::uint8_t* factors = data + layout.code_bytes() + n;
