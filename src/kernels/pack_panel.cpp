@@ -3,13 +3,14 @@
 #include <cstring>
 
 #include "kernels/group_layout.h"
-#include "kernels/packed_group.h"
 #include "kernels/transpose.h"
-#include "quant/group_row.h"
 #include "quant/load_quantization.h"
+#include "quant/super_block.h"
 
 namespace quire {
 namespace {
+
+using Halves = std::uint16_t __attribute__((vector_size(16)));
 
 // Finds numbers that are not finite: their exponents are all ones, so that adding one to an
 // exponent that stands alone carries into the place of the sign.
@@ -92,7 +93,6 @@ bool pack_bf16(const PanelRows& source, std::uint8_t* panel) {
 
 // Pairs of inputs as words, then each line of pairs as two lines of halves.
 bool pack_f16(const PanelRows& source, std::uint8_t* panel) {
-  using Halves = std::uint16_t __attribute__((vector_size(16)));
   FiniteCheck check(Encoding::kF16);
   const auto see = [&](Words seen) { check.see(seen); };
   std::int64_t k = 0;
@@ -121,11 +121,15 @@ bool pack_f16(const PanelRows& source, std::uint8_t* panel) {
 }
 
 // The halves at `from` of every row, side by side.
-void pack_halves(const std::uint8_t* const* rows, std::int64_t from, FiniteCheck& check,
-                 std::uint8_t* out) {
-  for (std::int64_t n = 0; n < kPanelOutputs; ++n) std::memcpy(out + 2 * n, rows[n] + from, 2);
-  check.see(load_words(out));
-  check.see(load_words(out + 16));
+[[gnu::always_inline]] inline void pack_halves(const std::uint8_t* const* rows, std::int64_t from,
+                                               FiniteCheck& check, std::uint8_t* out) {
+  for (int half = 0; half < 2; ++half) {
+    Halves halves;
+    for (int n = 0; n < 8; ++n) halves[n] = load_half(rows[half * 8 + n] + from);
+    const auto words = reinterpret_cast<Words>(halves);
+    check.see(words);
+    store_words(words, out + 16 * half);
+  }
 }
 
 // Bit 4 j + i of each word to bit j of its byte i: the fifth bits of quad j.
@@ -172,16 +176,64 @@ bool pack_blocks(const PanelRows& source, std::uint8_t* panel) {
   return check.all_finite();
 }
 
-// Encodings with two-fold scales, one group of one output at a time. The panel's bytes are zero.
-bool pack_super_blocks(const PanelRows& source, const GroupLayout& form, std::uint8_t* panel) {
-  bool finite = true;
-  for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
-    for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
-      const WeightGroup group = read_group(source.encoding, source.rows[n], g);
-      finite = write_packed_group(form, group, panel, g, n) && finite;
+// `count` words at `from`, each byte shifted right and masked, one above the other `bits` bits
+// apart: the lines of high bits.
+std::uint32_t stack_bits(const std::uint8_t* from, int shift, std::uint32_t mask, int count,
+                         int bits) {
+  std::uint32_t stacked = 0;
+  for (int j = 0; j < count; ++j) {
+    stacked |= (load_word(from + 4 * j) >> shift & mask) << (j * bits);
+  }
+  return stacked;
+}
+
+// Encodings with two-fold scales.
+template <Encoding kEncoding, WeightLayout kLayout>
+bool pack_super_blocks(const PanelRows& source, std::uint8_t* panel) {
+  constexpr GroupLayout kForm = group_layout(kLayout);
+  const std::int64_t block_bytes = encoding_traits(kEncoding).block_bytes;
+  FiniteCheck check(Encoding::kF16);
+  for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
+    SuperGroup groups[kPanelOutputs];
+    for (int n = 0; n < kPanelOutputs; ++n) {
+      groups[n] = find_super_group<kEncoding>(source.rows[n] + g / 8 * block_bytes,
+                                              static_cast<int>(g % 8));
+    }
+    std::uint8_t* block = panel + kForm.block_offset(g);
+    std::uint8_t* out = block + kForm.group_offset(g);
+    const auto nibbles = [&](int row, int) {
+      const SuperGroup& group = groups[row];
+      const Words first = load_words(group.nibbles) >> group.nibble_shift & 0x0F0F0F0FU;
+      const Words second = load_words(group.nibbles + 16) >> group.nibble_shift & 0x0F0F0F0FU;
+      return first | second << 4;
+    };
+    transpose_rows<4>(
+        nibbles, [](Words) {}, out);
+    for (int n = 0; n < kPanelOutputs; ++n) {
+      const SuperGroup& group = groups[n];
+      if constexpr (kForm.code_bits == 5) {
+        const std::uint32_t bits = stack_bits(group.high, group.high_shift, 0x01010101U, 8, 1);
+        std::memcpy(out + 256 + 4 * n, &bits, 4);
+      } else if constexpr (kForm.code_bits == 6) {
+        for (int half = 0; half < 2; ++half) {
+          const std::uint32_t bits =
+              stack_bits(group.high + 16 * half, group.high_shift, 0x03030303U, 4, 2);
+          std::memcpy(out + 256 + 64 * half + 4 * n, &bits, 4);
+        }
+      }
+      const bool halves = kForm.factors == ScaleFactors::kHalfGroup;
+      out[kForm.code_bytes() + n] = static_cast<std::uint8_t>(group.scale_factors[0]);
+      out[kForm.code_bytes() + 16 + n] =
+          static_cast<std::uint8_t>(halves ? group.scale_factors[1] : group.minimum_factor);
+      if (g % 8 != 0) continue;  // every group of a block brings the same two
+      check.see(std::uint32_t{group.scale} | std::uint32_t{group.minimum} << 16);
+      std::memcpy(block + kForm.scale_offset() + 2 * n, &group.scale, 2);
+      if constexpr (kForm.has_minimum) {
+        std::memcpy(block + kForm.minimum_offset() + 2 * n, &group.minimum, 2);
+      }
     }
   }
-  return finite;
+  return check.all_finite();
 }
 
 bool is_finite_row(const PanelRows& source, std::int64_t n) {
@@ -296,9 +348,11 @@ bool pack_panel(const PanelRows& source, WeightLayout layout, std::span<std::byt
     case WeightLayout::kUint5:
       return pack_blocks<WeightLayout::kUint5>(source, panel);
     case WeightLayout::kUint4Super:
+      return pack_super_blocks<Encoding::kQ4_K, WeightLayout::kUint4Super>(source, panel);
     case WeightLayout::kUint5Super:
+      return pack_super_blocks<Encoding::kQ5_K, WeightLayout::kUint5Super>(source, panel);
     case WeightLayout::kInt6Super:
-      return pack_super_blocks(source, group_layout(layout), panel);
+      return pack_super_blocks<Encoding::kQ6_K, WeightLayout::kInt6Super>(source, panel);
     case WeightLayout::kInt8Row:
       return quantize_int8_panel(source, scratch, panel);
     case WeightLayout::kInt4Group128:

@@ -21,7 +21,7 @@ struct PanelRows {
 // Bytes of scratch that pack_panel() takes for a layout.
 std::uint64_t pack_scratch_bytes(WeightLayout layout, std::int64_t inputs);
 
-// Writes a whole panel whose bytes are zero; false if a weight or a scale is not finite. `layout`
+// Writes a whole panel; false if a weight or a scale is not finite. `layout`
 // is layout_of(encoding) or, for F32, F16 and BF16, one of those that are quantized at load.
 bool pack_panel(const PanelRows& source, WeightLayout layout, std::span<std::byte> scratch,
                 std::uint8_t* panel);

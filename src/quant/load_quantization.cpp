@@ -1,7 +1,7 @@
 #include "quant/load_quantization.h"
 
 #include <algorithm>
-#include <cmath>
+#include <emmintrin.h>
 
 #include <fmt/format.h>
 
@@ -9,11 +9,6 @@
 
 namespace quire {
 namespace {
-
-// Adding it leaves a float's integer part, rounded to nearest even, in the lowest bits.
-constexpr float kRoundingBias = 12582912.0F;  // 1.5 * 2^23
-
-float round_to_even(float value) { return value + kRoundingBias - kRoundingBias; }
 
 // The least magnitude whose inverse is finite.
 constexpr float kSmallest = 0x1p-119F;
@@ -23,26 +18,33 @@ struct Range {
   float high = 0.0F;
 };
 
+// Vectors of four, which every x86-64 processor has, in `kLanes` lanes: the same bits everywhere.
+constexpr std::int64_t kLanes = 8;
+
+float smallest_lane(__m128 x) {
+  x = _mm_min_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_min_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+
+float largest_lane(__m128 x) { return -smallest_lane(_mm_sub_ps(_mm_setzero_ps(), x)); }
+
+float sum_of_lanes(__m128 x) {
+  x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+
+// `count` is a multiple of kLanes.
 Range range_of(const float* weights, std::int64_t count) {
-  // Lanes of their own, so that the compiler can use vectors.
-  constexpr std::int64_t kLanes = 8;
-  float low[kLanes];
-  float high[kLanes];
-  std::fill_n(low, kLanes, weights[0]);
-  std::fill_n(high, kLanes, weights[0]);
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::int64_t j = 0; j < kLanes; ++j) {
-      const float value = weights[i + j];
-      low[j] = value < low[j] ? value : low[j];
-      high[j] = value > high[j] ? value : high[j];
+  __m128 low[2] = {_mm_loadu_ps(weights), _mm_loadu_ps(weights + 4)};
+  __m128 high[2] = {low[0], low[1]};
+  for (std::int64_t i = kLanes; i < count; i += kLanes) {
+    for (int j = 0; j < 2; ++j) {
+      const __m128 values = _mm_loadu_ps(weights + i + 4 * j);
+      low[j] = _mm_min_ps(low[j], values);
+      high[j] = _mm_max_ps(high[j], values);
     }
   }
-  for (; i < count; ++i) {
-    low[0] = std::min(low[0], weights[i]);
-    high[0] = std::max(high[0], weights[i]);
-  }
-  return {*std::min_element(low, low + kLanes), *std::max_element(high, high + kLanes)};
+  return {smallest_lane(_mm_min_ps(low[0], low[1])), largest_lane(_mm_max_ps(high[0], high[1]))};
 }
 
 // The half-precision numbers of a range, and the factor that takes weights to codes.
@@ -62,30 +64,34 @@ Grid grid_of(Range range) {
   return grid;
 }
 
-float code_of(const Grid& grid, float weight) {
-  const float place = round_to_even((weight - grid.minimum) * grid.inverse);
-  const float positive = place > 0.0F ? place : 0.0F;
-  return positive < 15.0F ? positive : 15.0F;
-}
+// Takes four weights to places between 0 and 15, not rounded yet, then to codes.
+struct Place {
+  __m128 minimum;
+  __m128 inverse;
+
+  explicit Place(const Grid& grid)
+      : minimum(_mm_set1_ps(grid.minimum)), inverse(_mm_set1_ps(grid.inverse)) {}
+
+  __m128 of(const float* weights) const {
+    return _mm_mul_ps(_mm_sub_ps(_mm_loadu_ps(weights), minimum), inverse);
+  }
+  static __m128 clamp(__m128 place) {
+    return _mm_min_ps(_mm_max_ps(place, _mm_setzero_ps()), _mm_set1_ps(15.0F));
+  }
+};
 
 float squared_error(const Grid& grid, const float* weights, std::int64_t count) {
-  constexpr std::int64_t kLanes = 8;
-  float sums[kLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::int64_t j = 0; j < kLanes; ++j) {
-      const float weight = weights[i + j];
-      const float rest = grid.scale * code_of(grid, weight) + grid.minimum - weight;
-      sums[j] += rest * rest;
+  const Place place(grid);
+  __m128 sums[2] = {};
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    for (int j = 0; j < 2; ++j) {
+      const __m128 exact = place.of(weights + i + 4 * j);
+      const __m128 code = _mm_cvtepi32_ps(_mm_cvtps_epi32(Place::clamp(exact)));
+      const __m128 rest = _mm_sub_ps(exact, code);
+      sums[j] = _mm_add_ps(sums[j], _mm_mul_ps(rest, rest));
     }
   }
-  float sum = 0.0F;
-  for (const float lane : sums) sum += lane;
-  for (; i < count; ++i) {
-    const float rest = grid.scale * code_of(grid, weights[i]) + grid.minimum - weights[i];
-    sum += rest * rest;
-  }
-  return sum;
+  return grid.scale * grid.scale * sum_of_lanes(_mm_add_ps(sums[0], sums[1]));
 }
 
 }  // namespace
@@ -117,9 +123,12 @@ float quantize_int8_row(const float* weights, std::int64_t count, std::int8_t* c
   const float largest = std::max(-range.low, range.high);
   // A row that small is zero to any product.
   const float inverse = largest < kSmallest ? 0.0F : 127.0F / largest;
-  for (std::int64_t i = 0; i < count; ++i) {
-    codes[i] =
-        static_cast<std::int8_t>(static_cast<std::int32_t>(round_to_even(weights[i] * inverse)));
+  const __m128 factor = _mm_set1_ps(inverse);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const __m128i low = _mm_cvtps_epi32(_mm_mul_ps(_mm_loadu_ps(weights + i), factor));
+    const __m128i high = _mm_cvtps_epi32(_mm_mul_ps(_mm_loadu_ps(weights + i + 4), factor));
+    const __m128i pairs = _mm_packs_epi32(low, high);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(codes + i), _mm_packs_epi16(pairs, pairs));
   }
   return inverse == 0.0F ? 0.0F : largest / 127.0F;
 }
@@ -128,7 +137,7 @@ Int4Scale quantize_int4_group(const float* weights, std::int64_t count, std::uin
   const Range range = range_of(weights, count);
   Grid best = grid_of(range);
   float best_error = squared_error(best, weights, count);
-  for (const float kept : {0.95F, 0.9F, 0.85F, 0.8F}) {
+  for (const float kept : {0.9F, 0.8F}) {
     const float cut = (1.0F - kept) / 2.0F * (range.high - range.low);
     const Grid grid = grid_of({range.low + cut, range.high - cut});
     const float error = squared_error(grid, weights, count);
@@ -137,8 +146,12 @@ Int4Scale quantize_int4_group(const float* weights, std::int64_t count, std::uin
       best = grid;
     }
   }
-  for (std::int64_t i = 0; i < count; ++i) {
-    codes[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(code_of(best, weights[i])));
+  const Place place(best);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const __m128i low = _mm_cvtps_epi32(Place::clamp(place.of(weights + i)));
+    const __m128i high = _mm_cvtps_epi32(Place::clamp(place.of(weights + i + 4)));
+    const __m128i pairs = _mm_packs_epi32(low, high);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(codes + i), _mm_packus_epi16(pairs, pairs));
   }
   return best.halves;
 }

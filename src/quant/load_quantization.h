@@ -23,7 +23,8 @@ std::string_view load_quantization_name(LoadQuantization quantization);  // "non
 // kInvalidArgument for another name.
 Result<LoadQuantization> parse_load_quantization(std::string_view name);
 
-// Rounds `count` finite weights to codes; returns the scale, the largest magnitude / 127.
+// Rounds `count` finite weights, a multiple of 8, to codes; returns the scale, the largest
+// magnitude / 127.
 float quantize_int8_row(const float* weights, std::int64_t count, std::int8_t* codes);
 
 // Half bits.
@@ -32,9 +33,9 @@ struct Int4Scale {
   std::uint16_t minimum = 0;
 };
 
-// Rounds `count` finite weights (at most a group) to codes. Of a few ranges around their smallest
-// and largest that clip a little more each, it takes the one with the least squared error. Weights
-// beyond the range of half precision give a scale or minimum that is not finite.
+// Rounds `count` finite weights (a multiple of 8, at most a group) to codes. Of a few ranges around
+// their smallest and largest that clip a little more each, it takes the one with the least squared
+// error. Weights beyond the range of half precision give a scale or minimum that is not finite.
 Int4Scale quantize_int4_group(const float* weights, std::int64_t count, std::uint8_t* codes);
 
 }  // namespace quire
