@@ -124,7 +124,7 @@ struct EngineInfo {
   std::string model_name;
   std::string architecture;
   std::string isa_level;
-  std::string activation;  // "float32", "int8 groups"
+  std::string activation;  // "float32", "int16 groups"
   std::string kv_cache_dtype;
   std::string quantization;  // of float weights at load: "none", "int8", "int4"
   int threads = 0;
