@@ -139,7 +139,7 @@ TEST_P(Quality, StaysNearTheReference) {
     bool exact;
   };
   constexpr Arithmetic kArithmetics[] = {
-      {"default", ActivationMode::kInt8, DType::kBF16, false},
+      {"default", ActivationMode::kInt16, DType::kBF16, false},
       {"float32", ActivationMode::kFloat32, DType::kF32, true},
   };
   const bool same_weights = test.quantization == LoadQuantization::kNone;
