@@ -193,8 +193,11 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
                      });
     }
   };
-  const auto panels_per_chunk = static_cast<std::int64_t>(
+  const auto most = static_cast<std::int64_t>(
       kChunkBytes / (*row_bytes * static_cast<std::uint64_t>(kPanelOutputs)) + 1);
+  // Fewer where there are few panels, so that all workers end together.
+  const std::int64_t share = ceil_div(weight.num_panels(), std::int64_t{8} * pool.num_threads());
+  const std::int64_t panels_per_chunk = std::min(most, share);
   pool.parallel_for(weight.num_panels(), panels_per_chunk, pack);
   if (bad_panel >= 0) {
     const std::int64_t first = bad_panel * kPanelOutputs;

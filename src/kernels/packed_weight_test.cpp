@@ -163,14 +163,14 @@ TEST(QuantizeAtLoad, Int4IsWithinAStepOfEachGroupAndNearerOnAverage) {
                                   exact.begin() + static_cast<std::ptrdiff_t>(begin + count));
           const float step = (*high - *low) / 15;
           for (std::size_t i = begin; i < begin + count; ++i) {
-            // Clipping may cost an outlier up to a tenth of the range.
-            ASSERT_NEAR(got[i], exact[i], 1.6F * step + 1e-6F) << i;
+            // The range may have moved by half a step, for the sake of zero.
+            ASSERT_NEAR(got[i], exact[i], 1.02F * step + 1e-6F) << i;
             error += std::pow(got[i] - exact[i], 2);
             power += std::pow(exact[i], 2);
           }
         }
       }
-      EXPECT_LT(error / power, 0.0105) << inputs;
+      EXPECT_LT(error / power, 0.014) << inputs;
       EXPECT_GT(error / power, 0.001) << inputs;
     }
   }

@@ -33,9 +33,10 @@ struct Int4Scale {
   std::uint16_t minimum = 0;
 };
 
-// Rounds `count` finite weights (a multiple of 8, at most a group) to codes. Of a few ranges around
-// their smallest and largest that clip a little more each, it takes the one with the least squared
-// error. Weights beyond the range of half precision give a scale or minimum that is not finite.
+// Rounds `count` finite weights (a multiple of 8, at most a group) to codes. The scale spreads 16
+// values over their range, and the minimum is a whole number of steps, so that zero stays zero:
+// that mattered more to the logits than the squared error (docs/performance.md). Weights beyond the
+// range of half precision give a scale or minimum that is not finite.
 Int4Scale quantize_int4_group(const float* weights, std::int64_t count, std::uint8_t* codes);
 
 }  // namespace quire
