@@ -164,7 +164,7 @@ TEST_P(Quality, StaysNearTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Quality, testing::ValuesIn(cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace quire::test

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <string>
 
 #include <fmt/format.h>
@@ -36,8 +35,10 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
          "--quantization", args.quantization,
          "Quantize F32, F16 or BF16 weights while loading: none, int8 (a scale for each "
          "output) or int4 (a scale and a minimum for 128 inputs; embeddings and logits int8)")
-      ->transform(
-          CLI::Transformer(std::map<std::string, std::string>{{"gguf", "none"}}, CLI::ignore_case))
+      ->transform([](const std::string& name) {
+        const std::string lower = CLI::detail::to_lower(name);
+        return lower == "gguf" ? std::string("none") : lower;
+      })
       ->capture_default_str()
       ->group(group);
   app.add_option("--threads", args.threads,
