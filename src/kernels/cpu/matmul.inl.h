@@ -79,6 +79,8 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_group_matmul<V, WeightLayout::kUint4Super>(kernels);
   set_group_matmul<V, WeightLayout::kUint5Super>(kernels);
   set_group_matmul<V, WeightLayout::kInt6Super>(kernels);
+  set_group_matmul<V, WeightLayout::kInt8Row>(kernels);
+  set_group_matmul<V, WeightLayout::kInt4Group128>(kernels);
 }
 
 }  // namespace
