@@ -8,13 +8,13 @@
 namespace quire {
 namespace {
 
-constexpr Duration kLeastStep = std::chrono::milliseconds(50);
+constexpr Duration kLeastStep = std::chrono::milliseconds(100);
 constexpr std::int64_t kRowsOfStep = 10;
 constexpr std::int64_t kFirstPromptTokens = 64;  // of a step, before any was measured
 constexpr std::int64_t kMostPromptTokens = 1 << 20;
 
-constexpr double kNoise = 0.05;          // of a step's time, relative
-constexpr double kDrift = 0.01;          // of a cost, relative, a step
+constexpr double kNoise = 0.1;           // of a step's time, relative
+constexpr double kDrift = 0.03;          // of a cost, relative, a step
 constexpr double kOutlier = 2.0;         // a step counts as at most so many times what was expected
 constexpr std::int64_t kTrustAfter = 8;  // measurements, before any counts as an outlier
 
@@ -94,8 +94,8 @@ Duration StepPacer::max_step(const StepCost& cost) const {
   if (max_step_) return *max_step_;
   const Duration row = cost.time_of({.num_rows = 1, .row_keys = 1});
   const Duration rows = 2 * cost.time_of(last_rows_);
-  const Duration most = std::max({kLeastStep, kRowsOfStep * row, rows});
-  return Duration(coarse(static_cast<double>(most.count())));
+  const Duration most = std::max(kRowsOfStep * row, rows);
+  return std::max(kLeastStep, Duration(coarse(static_cast<double>(most.count()))));
 }
 
 StepPace StepPacer::pace() const {

@@ -10,7 +10,7 @@
 //   - ten times what one row alone takes: so that what a step costs whatever it computes (reading
 //   the
 //     weights, most of all) is at most a tenth of a step that prompts fill; but
-//   - not less than 50 ms, which is faster than anyone reads; and
+//   - not less than 100 ms, ten tokens a second, which is faster than people read; and
 //   - not less than twice what its rows take: prompts always get half of the machine.
 #pragma once
 
