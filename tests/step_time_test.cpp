@@ -35,7 +35,10 @@ struct Burst {
   Duration gap(double quantile) const {
     return gaps[static_cast<std::size_t>(quantile * static_cast<double>(gaps.size() - 1))];
   }
-  Duration median_first_token() const { return first_token[first_token.size() / 2]; }
+  Duration median_first_token() const {
+    const std::size_t half = first_token.size() / 2;
+    return (first_token[half - 1] + first_token[half]) / 2;
+  }
 };
 
 // `warm`: the server has answered requests before. `pacer` may be none.

@@ -15,6 +15,10 @@ constexpr std::int64_t kMostPromptTokens = 1 << 20;
 
 constexpr double kNoise = 0.1;           // of a step's time, relative
 constexpr double kDrift = 0.03;          // of a cost, relative, a step
+constexpr double kLeastDrift = 0.25;     // a cost drifts as if it were this much of its first guess
+constexpr double kErrorShare = 0.05;     // of one step in the mean error
+constexpr double kMostError = 0.5;       // that one step counts with
+constexpr double kMargin = 2;            // errors that the limit stays away from
 constexpr double kOutlier = 2.0;         // a step counts as at most so many times what was expected
 constexpr std::int64_t kTrustAfter = 8;  // measurements, before any counts as an outlier
 
@@ -59,9 +63,18 @@ void StepPacer::start(const Vector& work, double time) {
   }
 }
 
+// One step that took very long may have lost its CPUs; two in a row are the machine as it is.
+double StepPacer::without_outliers(double time, double expected) {
+  if (num_measured_ < kTrustAfter || expected <= 0) return time;
+  const double error = std::clamp(time / expected - 1, -kMostError, kMostError);
+  error_ += kErrorShare * (error * error - error_);
+  outlier_ = !outlier_ && time > kOutlier * expected;
+  return outlier_ ? kOutlier * expected : time;
+}
+
 void StepPacer::correct(const Vector& work, double time) {
   for (std::size_t i = 0; i < kSize; ++i) {
-    const double drift = kDrift * costs_[i];
+    const double drift = kDrift * std::max(costs_[i], kLeastDrift * std::sqrt(prior_[i]));
     if (covariance_[i][i] < prior_[i]) covariance_[i][i] += drift * drift;
   }
   double expected = 0;
@@ -72,7 +85,7 @@ void StepPacer::correct(const Vector& work, double time) {
     expected += costs_[i] * work[i];
     variance += work[i] * spread[i];
   }
-  if (num_measured_ >= kTrustAfter) time = std::min(time, kOutlier * expected);
+  time = without_outliers(time, expected);
   const double noise = kNoise * time;
   const double total = variance + noise * noise;
   for (std::size_t i = 0; i < kSize; ++i) {
@@ -91,11 +104,18 @@ StepCost StepPacer::cost() const {
 }
 
 Duration StepPacer::max_step(const StepCost& cost) const {
+  const double margin = 1 + kMargin * std::sqrt(error_);
+  const double limit = static_cast<double>(limit_of(cost).count());
+  const std::int64_t above = coarse(limit / margin);
+  return Duration(std::max<std::int64_t>(above - above / 16, 1));
+}
+
+Duration StepPacer::limit_of(const StepCost& cost) const {
   if (max_step_) return *max_step_;
   const Duration row = cost.time_of({.num_rows = 1, .row_keys = 1});
   const Duration rows = 2 * cost.time_of(last_rows_);
   const Duration most = std::max(kRowsOfStep * row, rows);
-  return std::max(kLeastStep, Duration(coarse(static_cast<double>(most.count()))));
+  return std::max(kLeastStep, most);
 }
 
 StepPace StepPacer::pace() const {

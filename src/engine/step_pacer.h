@@ -6,6 +6,9 @@
 // (Kalman 1960) that each step's time corrects: what the steps of late did not exercise keeps its
 // estimate and becomes less certain, so that the next step which does moves it more.
 //
+// Steps vary: the scheduler is told of a limit that is smaller by twice the usual error, so that
+// nearly all keep the one that was asked for.
+//
 // Without a limit of the user's, a step may take
 //   - ten times what one row alone takes: so that what a step costs whatever it computes (reading
 //   the
@@ -40,14 +43,18 @@ class StepPacer {
   using Vector = std::array<double, kSize>;
 
   void start(const Vector& work, double time);
+  double without_outliers(double time, double expected);
   void correct(const Vector& work, double time);
   StepCost cost() const;
   Duration max_step(const StepCost& cost) const;
+  Duration limit_of(const StepCost& cost) const;
 
   std::optional<Duration> max_step_;
   Vector costs_{};  // ns
   Vector prior_{};  // variances at the start: no cost is less certain than this
   std::array<Vector, kSize> covariance_{};
+  double error_ = 0.01;   // of what steps are expected to take: the mean square, relative
+  bool outlier_ = false;  // the step before was one
   std::int64_t num_measured_ = 0;
   std::int64_t most_prompt_tokens_ = 0;  // of a measured step
   StepWork last_rows_;                   // of the step before
