@@ -150,6 +150,33 @@ TEST(Why, ThePartsOfTwoHundredRequestsSumToTheirMeasuredTimes) {
   }
 }
 
+// A row takes 520 us of the 600 that a step may take: a prompt waits for the one before it.
+TEST(Why, AWaitForTheTimeOfAStepIsOne) {
+  SimulatedEngineArgs args = crowded();
+  args.engine.max_num_batched_tokens = 512;
+  args.engine.max_step_ms = 0.6;
+  args.engine.enable_prefix_caching = false;
+  Api api(args);
+  const auto prompt = [] { return json::array(40, 7); };
+  std::vector<std::shared_ptr<Api::Timed>> exchanges;
+  for (int i = 0; i < 4; ++i) {
+    exchanges.push_back(
+        api.complete(std::to_string(i), {{"prompt", prompt()}, {"max_tokens", 30}}));
+  }
+  double waited = 0;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(exchanges[static_cast<std::size_t>(i)]->wait().status, 200);
+    const json::value told = api.why(std::to_string(i)).second;
+    for (const json::value& span : told.at("outputs").at(0).at("spans").as_array()) {
+      const auto* cause = span.as_object().if_contains("cause");
+      if (cause == nullptr || *cause != "step_time") continue;
+      waited += span.at("duration_ms").to_number<double>();
+      EXPECT_GE(span.at("waited_for").at("count").as_int64(), 1);
+    }
+  }
+  EXPECT_GT(waited, 1.0);
+}
+
 TEST(Why, ARequestThatRunsIsExplainedToo) {
   SimulatedEngineArgs args = crowded();
   args.engine.max_num_seqs = 1;

@@ -57,6 +57,8 @@ class Simulation {
         trace_(random_trace(seed)),
         workload_(make_workload(trace_.workload)),
         random_(~seed),
+        pace_random_(mix64(seed)),
+        limited_(pace_random_.chance(0.5)),
         scheduler_(trace_.scheduler),
         executor_({trace_.scheduler.block_size, trace_.scheduler.num_blocks,
                    trace_.workload.vocab_size, 200us, 10us},
@@ -67,6 +69,7 @@ class Simulation {
       if (!scheduler_.has_work()) clock_.advance_to(workload_[next_arrival_].arrival);
       if (auto error = deliver_commands(false); !error.empty()) return error;
       const std::optional<Instant> deadline = scheduler_.next_deadline();
+      if (limited_ && pace_random_.chance(0.1)) scheduler_.set_pace(random_pace());
       if (auto error = check(scheduler_.schedule(clock_.now(), plan_)); !error.empty()) {
         return error;
       }
@@ -107,6 +110,33 @@ class Simulation {
     }
     if (!aborts_.empty()) deadline = std::min(deadline, aborts_.begin()->first);
     clock_.advance_to(deadline);
+  }
+
+  // None, or one that knows what the executor's steps take.
+  StepPace random_pace() {
+    StepPace pace;
+    pace.max_step = pace_random_.chance(0.3) ? 0us : Duration(pace_random_.between(1, 700'000));
+    pace.max_prompt_tokens = static_cast<std::int32_t>(pace_random_.between(1, 80));
+    pace.cost = {.step = 200'000, .row = 10'000, .prompt_token = 10'000};
+    return pace;
+  }
+
+  // Prompts beside somebody who gets a token leave the step as short as it is to be.
+  std::string check_pace() const {
+    const StepPace& pace = scheduler_.pace();
+    const bool chunked = scheduler_.config().enable_chunked_prefill;
+    if (!pace.limited() || !chunked) return {};
+    const StepWork work = work_of(plan_);
+    const bool has_rows = std::any_of(
+        plan_.scheduled.begin(), plan_.scheduled.end(), [&](const ScheduledRequest& each) {
+          return each.num_scheduled_tokens == 1 && each.samples &&
+                 std::none_of(plan_.new_requests.begin(), plan_.new_requests.end(),
+                              [&](const auto& data) { return data.request_id == each.request_id; });
+        });
+    if (work.prompt_tokens > pace.max_prompt_tokens) return "a step has too many prompt tokens";
+    if (!has_rows || work.prompt_tokens == 0 || pace.cost.time_of(work) <= pace.max_step) return {};
+    return fmt::format("step {} takes {} ns, at most {} are wanted", plan_.step_id,
+                       pace.cost.time_of(work).count(), pace.max_step.count());
   }
 
   std::string execute_plan() {
@@ -237,6 +267,7 @@ class Simulation {
         std::ssize(plan_.scheduled) > scheduler_.config().max_num_seqs) {
       return fmt::format("step {} exceeds the budget", plan_.step_id);
     }
+    if (auto error = check_pace(); !error.empty()) return error;
     return check_order();
   }
 
@@ -405,6 +436,8 @@ class Simulation {
   const TraceConfig trace_;
   const std::vector<WorkloadRequest> workload_;
   RandomStream random_;
+  RandomStream pace_random_;
+  const bool limited_;  // the pace changes now and then
   VirtualClock clock_;
   Scheduler scheduler_;
   SimulatedExecutor executor_;
@@ -414,7 +447,7 @@ class Simulation {
   std::size_t next_arrival_ = 0;
   std::multimap<Instant, RequestId> aborts_;
   std::map<RequestId, Live> live_;  // ids count arrivals
-  StarvationLaw starvation_{scheduler_};
+  StarvationLaw starvation_{scheduler_, limited_};
   std::int64_t num_scheduled_tokens_ = 0;
   std::uint64_t plans_hash_ = 0;
 };

@@ -232,6 +232,10 @@ class CountingListener final : public SchedulerListener {
     ++num_records;
     next_.aborted(request_id, now, found);
   }
+  void paced(const StepPace& pace, Instant now) override {
+    ++num_records;
+    next_.paced(pace, now);
+  }
   void scheduled(const SchedulerOutput& plan, Instant now) override {
     ++num_records;
     next_.scheduled(plan, now);
@@ -368,6 +372,8 @@ std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
       encode_result(output, since(result->time), records);
     } else if (const auto* end = std::get_if<EndRecord>(&*record)) {
       encode_ended({StatusCode::kCancelled, end->reason}, since(end->time), records);
+    } else if (const auto* paced = std::get_if<PaceRecord>(&*record)) {
+      encode_paced(paced->pace, since(paced->time), records);
     }
   }
   append_frame(FrameKind::kRecords, records, out);

@@ -31,6 +31,8 @@ std::string because(const TimelineSpan& span) {
       return fmt::format("{} ran, as many as --max-num-seqs allows", requests(others));
     case WaitCause::kTokenBudget:
       return fmt::format("{} took the step's --max-num-batched-tokens", requests(others));
+    case WaitCause::kStepTime:
+      return fmt::format("{} took the time that a step may take (--max-step-ms)", requests(others));
     case WaitCause::kNoFreeBlocks:
       return fmt::format("its tokens did not fit into the free KV blocks beside {}",
                          requests(others));
