@@ -17,7 +17,7 @@ struct MatmulVec8 : Vec8 {
     static constexpr int vectors(int rows) { return rows == 1 ? 8 : (rows == 2 ? 4 : 2); }
   };
   struct DirectBlocks16 {
-    static constexpr int vectors(int rows) { return rows == 1 ? 4 : 2; }
+    static constexpr int vectors(int) { return 2; }
   };
   struct IntBlocks {
     static constexpr int kRows = 6;
