@@ -44,19 +44,19 @@ TEST(OtlpSettingsTest, NothingWhereNobodyNamesAnEndpoint) {
 TEST(OtlpSettingsTest, TheFlagGoesBeforeTheVariables) {
   const Variables both = {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318"},
                           {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://own:4318/x"}};
-  EXPECT_EQ(settings_of(kUrl, both).url, kUrl);
-  EXPECT_EQ(settings_of("", both).url, "http://own:4318/x");
-  EXPECT_EQ(settings_of("", {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318"}}).url,
+  EXPECT_EQ(settings_of(kUrl, both).exporter.url, kUrl);
+  EXPECT_EQ(settings_of("", both).exporter.url, "http://own:4318/x");
+  EXPECT_EQ(settings_of("", {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318"}}).exporter.url,
             "http://base:4318/v1/traces");
-  EXPECT_EQ(settings_of("", {{"OTEL_EXPORTER_OTLP_ENDPOINT", "https://base/otlp/"}}).url,
+  EXPECT_EQ(settings_of("", {{"OTEL_EXPORTER_OTLP_ENDPOINT", "https://base/otlp/"}}).exporter.url,
             "https://base/otlp/v1/traces");
 }
 
 TEST(OtlpSettingsTest, OnlyTheFlagAndTheBaseGetAPath) {
-  EXPECT_EQ(settings_of("http://a:4318").url, "http://a:4318/v1/traces");
-  EXPECT_EQ(settings_of("http://a:4318/").url, "http://a:4318/v1/traces");
-  EXPECT_EQ(settings_of("http://a:4318/x").url, "http://a:4318/x");
-  EXPECT_EQ(settings_of("", {{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a:4318"}}).url,
+  EXPECT_EQ(settings_of("http://a:4318").exporter.url, "http://a:4318/v1/traces");
+  EXPECT_EQ(settings_of("http://a:4318/").exporter.url, "http://a:4318/v1/traces");
+  EXPECT_EQ(settings_of("http://a:4318/x").exporter.url, "http://a:4318/x");
+  EXPECT_EQ(settings_of("", {{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a:4318"}}).exporter.url,
             "http://a:4318");
 }
 
