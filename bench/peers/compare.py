@@ -52,7 +52,8 @@ def run_once(options):
     engine, model, row = options.run
     path = models.path_of(model, engine, options.models_dir)
     try:
-        result = engines.ENGINES[engine](options, path).measure(ROWS[row])
+        flags = models.MODELS[model].quire_flags
+        result = engines.ENGINES[engine](options, path, flags).measure(ROWS[row])
     except (engines.RunFailed, subprocess.TimeoutExpired) as error:
         sys.exit(str(error))
     print(json.dumps(result))

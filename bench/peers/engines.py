@@ -70,9 +70,10 @@ def running_server(command, url, environment=None, timeout=600):
 class Engine:
     kinds = ("decode", "prefill", "serve", "start")  # of rows
 
-    def __init__(self, options, model):
+    def __init__(self, options, model, quire_flags=()):
         self.options = options  # quire, venvs, threads, quire_args
         self.model = pathlib.Path(model)
+        self.quire_flags = quire_flags  # that this model needs
 
     def measure(self, row):
         return getattr(self, row.kind)(row)
@@ -98,7 +99,7 @@ class Engine:
 
 class Quire(Engine):
     def flags(self):
-        return ["--model", self.model, "--threads", self.options.threads, *self.options.quire_args]
+        return ["--model", self.model, "--threads", self.options.threads, *self.quire_flags, *self.options.quire_args]
 
     def decode(self, row):
         report = json.loads(run_program(

@@ -21,22 +21,30 @@ class Model:
     prompt_weights: float   # multiplied with each token of a prompt
     logits_weights: float   # multiplied, besides, with each token that is sampled
     decode_bytes: float     # read for one step of decoding
+    quire_flags: tuple = ()
 
 
-def shape_model(title, gguf, folder, bits, logits_bits, openvino):
+def shape_model(title, gguf, folder, bits, logits_bits, openvino, quire_flags=()):
     """22 layers of hidden size 2,048, 32 heads over 4 of 64, FFN 5,632; vocabulary of 32,000."""
     layer = 2048 * (2 * 2048 + 2 * 256 + 3 * 5632)
     prompt, logits = 22 * layer, 2048 * 32000
-    files = {"quire": folder or gguf, "llama.cpp": gguf, "llama.cpp-library": gguf, "openvino": f"{SHAPE}-openvino-{openvino}"}
-    if folder:
+    files = {"quire": folder or gguf, "openvino": f"{SHAPE}-openvino-{openvino}"}
+    if gguf:
+        files |= {"llama.cpp": gguf, "llama.cpp-library": gguf}
+    if folder and not quire_flags:
         files |= {"transformers": folder, "vllm": folder}
-    return Model(title, files, prompt, logits, (prompt * bits + logits * logits_bits) / 8)
+    return Model(title, files, prompt, logits, (prompt * bits + logits * logits_bits) / 8, quire_flags)
 
 
 MODELS = {
     "bf16": shape_model("1.1B, BF16", f"{SHAPE}-bf16.gguf", f"{SHAPE}-bf16", 16, 16, "fp16"),
     "q8": shape_model("1.1B, 8-bit", f"{SHAPE}-q8_0.gguf", None, 8.5, 8.5, "int8"),
     "q4": shape_model("1.1B, 4-bit", f"{SHAPE}-q4_0.gguf", None, 4.5, 6.5625, "int4"),
+    # Both quantize the same BF16 folder themselves.
+    "int8": shape_model("1.1B, INT8, one scale a row", None, f"{SHAPE}-bf16", 8, 8, "int8",
+                        ("--quantization", "int8")),
+    "int4": shape_model("1.1B, INT4 groups of 128", None, f"{SHAPE}-bf16", 4.125, 8, "int4",
+                        ("--quantization", "int4")),
     "smollm": Model("SmolLM2-135M Q4_1", dict.fromkeys(("quire", "llama.cpp", "llama.cpp-library"), SMOLLM2),
                     30 * 576 * (2 * 576 + 2 * 192 + 3 * 1536), 576 * 49152, 96.6e6),
 }

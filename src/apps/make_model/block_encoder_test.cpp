@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{Encoding::kQ4_0, 0.126}, Case{Encoding::kQ4_1, 0.068},
                       Case{Encoding::kQ5_0, 0.064}, Case{Encoding::kQ4_K, 0.09},
                       Case{Encoding::kQ6_K, 0.019}),
-    [](const auto& info) { return std::string(encoding_traits(info.param.encoding).name); });
+    [](const auto& test) { return std::string(encoding_traits(test.param.encoding).name); });
 
 }  // namespace
 }  // namespace quire

@@ -160,7 +160,8 @@ TEST(MakeModel, BothFormatsTokenizeAlike) {
     EXPECT_EQ(*ids, second->tokenizer->encode(text).value()) << text;
     EXPECT_EQ(first->tokenizer->decode(*ids, /*skip_special_tokens=*/false), text);
   }
-  EXPECT_EQ(first->tokenizer->encode("<|im_end|>").value(), (std::vector<TokenId>{699}));
+  EXPECT_EQ(first->tokenizer->encode("<|im_end|>", {.parse_special = true}).value(),
+            (std::vector<TokenId>{699}));
   EXPECT_TRUE(first->tokenizer->is_eos(697) && second->tokenizer->is_eos(697));
   EXPECT_TRUE(first->tokenizer->is_eos(699) && second->tokenizer->is_eos(699));
   EXPECT_TRUE(first->chat_template.has_value() && second->chat_template.has_value());
