@@ -35,6 +35,7 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
       const SchedulerConfig config,
       scheduler_config(args.engine, max_model_len, static_cast<std::int32_t>(num_blocks),
                        *bundle.text.tokenizer));
+  QUIRE_ASSIGN_OR_RETURN(std::optional<StepPacer> pacer, step_pacer(args.engine));
   QUIRE_ASSIGN_OR_RETURN(auto event_log, open_event_log(args.engine));
   EngineInfo info = {.model_name = bundle.name,
                      .architecture = bundle.spec.architecture,
@@ -69,7 +70,8 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
                           .seed = args.engine.seed,
                           .stepped = std::move(stepped),
                           .executor = std::move(executor),
-                          .listener = std::move(event_log)});
+                          .listener = std::move(event_log),
+                          .pacer = std::move(pacer)});
 }
 
 }  // namespace quire

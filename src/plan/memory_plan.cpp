@@ -81,7 +81,13 @@ std::string MemoryPlan::to_text() const {
   line("activations", activation_bytes, "");
   line("workspace", workspace_bytes, "");
   line("tables", table_bytes, "");
-  line("all", total(), fmt::format("of {} that it may take", mebibytes(budget)));
+  line("all", total(),
+       fmt::format("of {} that it may take{}", mebibytes(budget),
+                   limits.cgroup ? ", by the limit of its cgroup" : ""));
+  for (const NumaNode& node : limits.numa_nodes) {
+    line(fmt::format("NUMA node {}", node.id), node.bytes,
+         node.cpus.empty() ? "no CPUs" : fmt::format("CPUs {}", node.cpus));
+  }
   return text;
 }
 
@@ -95,6 +101,11 @@ std::string MemoryPlan::to_line() const {
 }
 
 json::object MemoryPlan::to_json() const {
+  json::array nodes;
+  for (const NumaNode& node : limits.numa_nodes) {
+    nodes.push_back(
+        json::object{{"id", node.id}, {"cpus", node.cpus}, {"memory_total_bytes", node.bytes}});
+  }
   return {{"weight_bytes", weight_bytes},
           {"kv_cache_bytes", kv_cache_bytes},
           {"activation_bytes", activation_bytes},
@@ -109,7 +120,8 @@ json::object MemoryPlan::to_json() const {
           {"budget_bytes", budget},
           {"memory_total_bytes", limits.total},
           {"memory_available_bytes", limits.available},
-          {"memory_limit", limits.cgroup ? "cgroup" : "machine"}};
+          {"memory_limit", limits.cgroup ? "cgroup" : "machine"},
+          {"numa_nodes", std::move(nodes)}};
 }
 
 std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
