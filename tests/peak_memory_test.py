@@ -122,6 +122,13 @@ class PeakMemory(unittest.TestCase):
         # What was planned is there: the bound above is no loose one.
         self.assertGreaterEqual(found["peak"], 0.95 * found["plan"]["total_bytes"])
 
+    @needs(SMOLLM2)
+    def test_loading_never_holds_file_and_weights_whole(self):
+        found = measure(SMOLLM2, "--max-num-seqs", "1", "--max-model-len", "512")
+        plan = found["plan"]
+        self.assertLessEqual(found["at_start"],
+                             plan["weight_bytes"] + plan["table_bytes"] + SLACK)
+
     @needs(STORIES)
     def test_quantizing_at_load_holds_no_second_form(self):
         for quantization in ("int8", "int4"):

@@ -1,6 +1,6 @@
 // What a faster form of the arithmetic costs: the mean Kullback-Leibler divergence of the logits
 // from those of level `ref` in float32 on the same checkpoint, and the perplexity, both on one
-// committed text. Every row is printed; docs/performance.md has the table.
+// committed text. Every row is printed.
 #include <cmath>
 #include <map>
 #include <optional>
