@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -54,6 +55,16 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--kv-cache-dtype", args.kv_cache_dtype, "KV cache: auto, float32 or bfloat16")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option(
+         "--quantization", args.quantization,
+         "Quantize F32, F16 or BF16 weights while loading: none, int8 (a scale for each "
+         "output) or int4 (a scale and a minimum for 128 inputs; embeddings and logits int8)")
+      ->transform([](const std::string& name) {
+        const std::string lower = CLI::detail::to_lower(name);
+        return lower == "gguf" ? std::string("none") : lower;
+      })
       ->capture_default_str()
       ->group(group);
   app.add_option("--threads", args.threads,

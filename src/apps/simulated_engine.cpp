@@ -42,6 +42,7 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
                      .isa_level = "simulated",
                      .activation = "none",
                      .kv_cache_dtype = "bfloat16",
+                     .quantization = "none",
                      .threads = 0,
                      .vocab_size = bundle.spec.vocab_size,
                      .hidden_size = bundle.spec.hidden_size,

@@ -264,8 +264,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   if (observer.planned) observer.planned(sizes.plan);
   ModelFacts facts = model_facts(bundle);
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
-  QUIRE_ASSIGN_OR_RETURN(
-      auto model, Model::load(spec, *bundle.weights, sizes.max_model_len, *pool, observer.loaded));
+  QUIRE_ASSIGN_OR_RETURN(auto model, Model::load(spec, *bundle.weights, sizes.max_model_len, *pool,
+                                                 observer.loaded, sizes.quantization));
   bundle.weights.reset();  // packed: the mapping is not needed any more
   QUIRE_ASSIGN_OR_RETURN(auto runner,
                          ModelRunner::create(*model, *pool, op_table(level), sizes.runner));
@@ -278,8 +278,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .architecture = spec.architecture,
       .isa_level = std::string(isa_level_name(level)),
       .activation =
-          runner_config.activation_mode == ActivationMode::kInt8 ? "int8 groups" : "float32",
+          runner_config.activation_mode == ActivationMode::kInt16 ? "int16 groups" : "float32",
       .kv_cache_dtype = std::string(dtype_name(runner_config.kv_cache_dtype)),
+      .quantization = std::string(load_quantization_name(sizes.quantization)),
       .threads = pool->num_threads(),
       .vocab_size = spec.vocab_size,
       .hidden_size = spec.hidden_size,

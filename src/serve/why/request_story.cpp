@@ -149,8 +149,22 @@ class StoryWriter {
 
 }  // namespace
 
+std::string output_name(const std::string& external_id, std::int64_t num_outputs,
+                        std::int32_t index) {
+  return num_outputs == 1 ? external_id : fmt::format("{}#{}", external_id, index);
+}
+
 json::object story_json(const OutputStory& story, const RequestNames& names, Instant now) {
   return StoryWriter(story, names, now).write();
+}
+
+json::object unread_story_json(const OutputStory& story, Instant now, std::string_view why) {
+  return {{"index", story.index},
+          {"status", "running"},
+          {"prompt_tokens", story.num_prompt_tokens},
+          {"total_ms", millis(micros(now) - micros(story.received))},
+          {"left_out", why},
+          {"spans", json::array()}};
 }
 
 std::string story_text(const json::object& story) {
