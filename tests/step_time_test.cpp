@@ -115,7 +115,7 @@ double share(Duration part, Duration whole) {
 
 TEST(StepTime, WithoutALimitTokensWaitForPrompts) {
   const Burst burst = run(std::nullopt, true);
-  ASSERT_EQ(burst.first_token.size(), kNumRequests);
+  ASSERT_EQ(std::ssize(burst.first_token), kNumRequests);
   EXPECT_GT(burst.gap(1.0), 500ms);
 }
 
@@ -134,7 +134,7 @@ TEST(StepTime, InABurstTheMedianFirstTokenComesAtHalfOfTheTimeOfThePrompts) {
   const Burst unlimited = run(std::nullopt, true);
   for (const bool warm : {true, false}) {
     const Burst burst = run(StepPacer(std::nullopt), warm);
-    ASSERT_EQ(burst.first_token.size(), kNumRequests);
+    ASSERT_EQ(std::ssize(burst.first_token), kNumRequests);
     EXPECT_LE(share(burst.median_first_token(), kPromptTime), 0.65);
     EXPECT_LE(share(burst.median_first_token(), burst.first_token.back()), 0.55);
     EXPECT_LE(burst.gap(0.99), warm ? 110ms : 150ms);

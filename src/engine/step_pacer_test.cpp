@@ -69,7 +69,7 @@ TEST(StepPacer, IsCarefulAtFirst) {
   Machine machine(kCost);
   pacer.measured(mixed(0, 0, 64), machine.time_of(mixed(0, 0, 64)));
   const StepWork next = mixed(1, 0, 64);
-  EXPECT_GT(pacer.pace().cost.time_of(next).count(), 0.6 * kCost.time_of(next).count());
+  EXPECT_GT(pacer.pace().cost.time_of(next), kCost.time_of(next) * 6 / 10);
 }
 
 TEST(StepPacer, LearnsWhatStepsTake) {

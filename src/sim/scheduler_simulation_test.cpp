@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "core/scheduler.h"
 #include "sim/account_law.h"
+#include "sim/pace_law.h"
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
 #include "sim/starvation_law.h"
@@ -119,24 +120,6 @@ class Simulation {
     pace.max_prompt_tokens = static_cast<std::int32_t>(pace_random_.between(1, 80));
     pace.cost = {.step = 200'000, .row = 10'000, .prompt_token = 10'000};
     return pace;
-  }
-
-  // Prompts beside somebody who gets a token leave the step as short as it is to be.
-  std::string check_pace() const {
-    const StepPace& pace = scheduler_.pace();
-    const bool chunked = scheduler_.config().enable_chunked_prefill;
-    if (!pace.limited() || !chunked) return {};
-    const StepWork work = work_of(plan_);
-    const bool has_rows = std::any_of(
-        plan_.scheduled.begin(), plan_.scheduled.end(), [&](const ScheduledRequest& each) {
-          return each.num_scheduled_tokens == 1 && each.samples &&
-                 std::none_of(plan_.new_requests.begin(), plan_.new_requests.end(),
-                              [&](const auto& data) { return data.request_id == each.request_id; });
-        });
-    if (work.prompt_tokens > pace.max_prompt_tokens) return "a step has too many prompt tokens";
-    if (!has_rows || work.prompt_tokens == 0 || pace.cost.time_of(work) <= pace.max_step) return {};
-    return fmt::format("step {} takes {} ns, at most {} are wanted", plan_.step_id,
-                       pace.cost.time_of(work).count(), pace.max_step.count());
   }
 
   std::string execute_plan() {
@@ -267,7 +250,7 @@ class Simulation {
         std::ssize(plan_.scheduled) > scheduler_.config().max_num_seqs) {
       return fmt::format("step {} exceeds the budget", plan_.step_id);
     }
-    if (auto error = check_pace(); !error.empty()) return error;
+    if (auto error = pace_error(scheduler_, plan_); !error.empty()) return error;
     return check_order();
   }
 
