@@ -33,8 +33,9 @@ void run(benchmark::State& state, const Case& c, int threads) {
     return;
   }
   ThreadPool pool(threads);
+  const std::int32_t group = c.num_heads / c.num_kv_heads;
   const std::uint64_t workspace_size =
-      workspace_bytes(1, 32, kHeadDim, c.num_heads / c.num_kv_heads, threads);
+      workspace_bytes(1, 32, {kHeadDim, group, c.context}, threads);
   Buffer workspace = Buffer::allocate(workspace_size).value();
   OpContext ctx{pool, op_table(*level), workspace.bytes()};
   const KvLayout layout{c.dtype, kBlockSize, c.num_kv_heads, kHeadDim};
@@ -60,7 +61,7 @@ void run(benchmark::State& state, const Case& c, int threads) {
   for (const auto& table : tables) table_pointers.push_back(table.data());
   AttentionPlan plan;
   plan.build({c.batch, query_start_loc.data(), seq_lens.data(), table_pointers.data()},
-             c.num_kv_heads);
+             {c.num_kv_heads, group}, threads);
 
   const auto row = static_cast<std::size_t>(c.num_heads) * kHeadDim;
   std::vector<float> q(row * static_cast<std::size_t>(query_start_loc.back()));
@@ -85,9 +86,9 @@ void run(benchmark::State& state, const Case& c, int threads) {
   state.counters["MAC/s"] =
       benchmark::Counter(passes * keys * c.num_heads * kHeadDim * 2, benchmark::Counter::kIsRate);
   if (c.queries == 1) {
-    state.counters["bytes"] = benchmark::Counter(
-        passes * keys * 2 * c.num_kv_heads * static_cast<double>(layout.row_bytes()),
-        benchmark::Counter::kIsRate, benchmark::Counter::kIs1024);
+    state.counters["bytes"] =
+        benchmark::Counter(passes * keys * static_cast<double>(layout.token_bytes()),
+                           benchmark::Counter::kIsRate, benchmark::Counter::kIs1024);
   }
 }
 
