@@ -35,7 +35,7 @@ struct EngineArgs {
   std::string tokenizer;                // another folder or .gguf file to take the tokenizer from
   std::string chat_template;            // a file with a Jinja template, instead of the model's
   std::string dtype = "auto";           // auto, float32, bfloat16
-  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16
+  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, fp8 (fp8_e4m3), int8
   int threads = 0;                      // 0: the CPUs that affinity and cgroup quota grant
   std::int32_t block_size = 16;
   std::int32_t max_num_seqs = 256;
