@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/kv_cache_manager.h"
+#include "models/decoder_model.h"
 #include "tensor/thread_pool.h"
 
 namespace quire {
@@ -39,8 +40,10 @@ Result<DType> resolve_kv_cache_dtype(std::string_view name, bool float32) {
 }
 
 Status resolve_types(const EngineArgs& args, const WeightSource& weights,
-                     ModelRunnerConfig& runner) {
+                     LoadQuantization quantization, ModelRunnerConfig& runner) {
+  // What is quantized at load computes as a checkpoint that came quantized.
   const bool float32_checkpoint =
+      quantization == LoadQuantization::kNone &&
       std::all_of(weights.tensors().begin(), weights.tensors().end(),
                   [](const TensorInfo& tensor) { return tensor.encoding == Encoding::kF32; });
   bool float32 = float32_checkpoint;
@@ -52,7 +55,7 @@ Status resolve_types(const EngineArgs& args, const WeightSource& weights,
     return unknown_dtype("--dtype", args.dtype, args.dtype == "float16" || args.dtype == "half",
                          "use auto, float32 or bfloat16");
   }
-  runner.activation_mode = float32 ? ActivationMode::kFloat32 : ActivationMode::kInt8;
+  runner.activation_mode = float32 ? ActivationMode::kFloat32 : ActivationMode::kInt16;
   QUIRE_ASSIGN_OR_RETURN(runner.kv_cache_dtype,
                          resolve_kv_cache_dtype(args.kv_cache_dtype, float32));
   return {};
@@ -90,7 +93,9 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   const DecoderSpec& spec = bundle.spec;
   EngineSizes sizes;
   ModelRunnerConfig& runner = sizes.runner;
-  QUIRE_RETURN_IF_ERROR(resolve_types(args, *bundle.weights, runner));
+  QUIRE_ASSIGN_OR_RETURN(sizes.quantization, parse_load_quantization(args.quantization));
+  QUIRE_RETURN_IF_ERROR(check_quantization(spec, *bundle.weights, sizes.quantization));
+  QUIRE_RETURN_IF_ERROR(resolve_types(args, *bundle.weights, sizes.quantization, runner));
   QUIRE_ASSIGN_OR_RETURN(sizes.max_model_len, resolve_max_model_len(args, spec));
   runner.block_size = args.block_size;
   runner.max_num_batched_tokens = args.max_num_batched_tokens;
@@ -101,7 +106,8 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
 
   MemoryPlanInput input;
-  input.weight_bytes = planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len);
+  input.weight_bytes =
+      planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len, sizes.quantization);
   input.kv_block_bytes = ModelRunner::kv_block_bytes(spec, runner);
   const RunnerMemory memory = ModelRunner::memory_of(spec, runner, threads);
   input.activation_bytes = memory.activations();

@@ -10,8 +10,10 @@
 
 namespace quire {
 
-std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs) {
-  return packed_bytes(layout_of(encoding), outputs, inputs);
+std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs,
+                                  LoadQuantization quantization, bool vocabulary) {
+  const PackOptions options = {.quantization = quantization, .vocabulary = vocabulary, .done = {}};
+  return packed_bytes(layout_at_load(encoding, inputs, options), outputs, inputs);
 }
 
 std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_per_kv_head) {
@@ -33,7 +35,7 @@ std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num
 
 std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
                               const AttentionSizes& attention, int num_threads) {
-  return std::max(matmul_workspace_bytes(max_rows, max_inputs, num_threads),
+  return std::max(matmul_workspace_bytes(max_rows, max_inputs),
                   attention_workspace_bytes(attention, num_threads));
 }
 
