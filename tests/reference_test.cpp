@@ -89,15 +89,6 @@ TEST_P(Reference, SmolLm2InDefaultArithmetic) {
   check_smollm2(GetParam(), ActivationMode::kInt16, DType::kBF16, 0.25, 0.005);
 }
 
-// A cache of one byte a number, beside the default arithmetic.
-TEST_P(Reference, SmolLm2WithAnInt8Cache) {
-  check_smollm2(GetParam(), ActivationMode::kInt16, DType::kI8, 0.25, 0.005);
-}
-
-TEST_P(Reference, SmolLm2WithAnFp8Cache) {
-  check_smollm2(GetParam(), ActivationMode::kInt16, DType::kF8E4M3, 0.8, 0.02);
-}
-
 INSTANTIATE_TEST_SUITE_P(Levels, Reference,
                          ::testing::Values(IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512),
                          [](const auto& level) {
