@@ -27,6 +27,7 @@ struct Corpus {
   std::vector<std::string> prompts;
   std::int64_t max_tokens = 32;
   std::int32_t max_model_len = 160;
+  std::string kv_cache_dtype = "auto";
 };
 
 std::vector<Output> take(Collector& collector) {
@@ -40,6 +41,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   const ForceIsa force(level);
   EngineArgs args;
   args.model = corpus.model;
+  args.kv_cache_dtype = corpus.kv_cache_dtype;
   args.threads = setting.threads;
   args.block_size = setting.block_size;
   args.max_num_batched_tokens = setting.chunk;
@@ -79,6 +81,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
 std::uint64_t kv_bytes_per_token(const Corpus& corpus) {
   EngineArgs args;
   args.model = corpus.model;
+  args.kv_cache_dtype = corpus.kv_cache_dtype;
   args.max_num_seqs = 1;
   const auto engine = Engine::create(args, {});
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
@@ -157,6 +160,30 @@ TEST(Matrix, TinyLlama) {
   corpus.max_tokens = 48;
   check_matrix(corpus, all_settings());
 }
+
+// Each type of KV cache, and a sequence of more than one range of keys (256), so that threads share
+// the keys of a decoded token.
+class KvCacheMatrix : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(KvCacheMatrix, SameTokens) {
+  QUIRE_REQUIRE_FILE(stories260k());
+  Corpus corpus = {.model = stories260k(), .prompts = {}};
+  corpus.kv_cache_dtype = GetParam();
+  for (const int repeats : {0, 3, 28, 1, 9}) {
+    std::string prompt = "Once upon a time";
+    for (int i = 0; i < repeats; ++i) prompt += " there was a big red ball and a cat";
+    corpus.prompts.push_back(std::move(prompt));
+  }
+  corpus.max_tokens = 8;
+  corpus.max_model_len = 400;
+  std::vector<Setting> settings = all_settings();
+  std::erase_if(settings, [](const Setting& setting) { return setting.preempt; });
+  check_matrix(corpus, settings);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, KvCacheMatrix,
+                         ::testing::Values("float32", "bfloat16", "fp8", "int8"),
+                         [](const auto& param) { return std::string(param.param); });
 
 // Windows, norms of heads and outputs, biases and several rope bases change nothing either. Prompts
 // shorter and longer than the windows, which are 16 to 20 tokens.

@@ -54,7 +54,8 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   app.add_option("--dtype", args.dtype, "Arithmetic: auto, float32 or bfloat16")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--kv-cache-dtype", args.kv_cache_dtype, "KV cache: auto, float32 or bfloat16")
+  app.add_option("--kv-cache-dtype", args.kv_cache_dtype,
+                 "KV cache: auto, float32, bfloat16, fp8 (fp8_e4m3) or int8")
       ->capture_default_str()
       ->group(group);
   app.add_option(

@@ -35,7 +35,7 @@ struct EngineArgs {
   std::string tokenizer;                // another folder or .gguf file to take the tokenizer from
   std::string chat_template;            // a file with a Jinja template, instead of the model's
   std::string dtype = "auto";           // auto, float32, bfloat16
-  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16
+  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, fp8 (fp8_e4m3), int8
   std::string quantization = "none";    // of float weights at load: none, int8, int4
   int threads = 0;                      // 0: the physical cores that affinity and quota grant
   std::int32_t block_size = 16;

@@ -289,8 +289,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .num_blocks = static_cast<std::int32_t>(runner_config.num_blocks),
       .weight_bytes = model->weight_bytes(),
       .kv_cache_bytes = runner->kv_cache_bytes(),
-      .kv_bytes_per_token = static_cast<std::uint64_t>(spec.kv_elements_per_token()) *
-                            dtype_bytes(runner_config.kv_cache_dtype),
+      .kv_bytes_per_token = ModelRunner::kv_block_bytes(spec, runner_config) /
+                            static_cast<std::uint64_t>(runner_config.block_size),
       .model = std::move(facts),
       .plan = sizes.plan,
   };

@@ -13,16 +13,31 @@
 namespace quire {
 namespace {
 
-Status unknown_dtype(std::string_view flag, std::string_view value) {
-  if (value == "float16" || value == "half" || value.starts_with("fp8") || value == "int8") {
+// `known`: types that exist and that this backend does not have here.
+Status unknown_dtype(std::string_view flag, std::string_view value, bool known,
+                     std::string_view remedy) {
+  if (known) {
     return Status::unimplemented(fmt::format("{} {} is not supported on this backend", flag, value),
-                                 "use auto, float32 or bfloat16");
+                                 std::string(remedy));
   }
   return Status::invalid_argument(fmt::format("{} {}: no such type", flag, value),
-                                  "use auto, float32 or bfloat16");
+                                  std::string(remedy));
 }
 
 bool is_float32(std::string_view name) { return name == "float32" || name == "float"; }
+
+// auto: what the model computes in.
+Result<DType> resolve_kv_cache_dtype(std::string_view name, bool float32) {
+  if (name == "auto") return float32 ? DType::kF32 : DType::kBF16;
+  if (is_float32(name)) return DType::kF32;
+  if (name == "bfloat16") return DType::kBF16;
+  if (name == "fp8" || name == "fp8_e4m3") return DType::kF8E4M3;
+  if (name == "int8") return DType::kI8;
+  return unknown_dtype(
+      "--kv-cache-dtype", name,
+      name == "float16" || name == "half" || name.starts_with("fp8") || name.starts_with("int8"),
+      "use auto, float32, bfloat16, fp8 (fp8_e4m3) or int8");
+}
 
 Status resolve_types(const EngineArgs& args, const WeightSource& weights,
                      LoadQuantization quantization, ModelRunnerConfig& runner) {
@@ -37,18 +52,12 @@ Status resolve_types(const EngineArgs& args, const WeightSource& weights,
   } else if (args.dtype == "bfloat16") {
     float32 = false;
   } else if (args.dtype != "auto") {
-    return unknown_dtype("--dtype", args.dtype);
+    return unknown_dtype("--dtype", args.dtype, args.dtype == "float16" || args.dtype == "half",
+                         "use auto, float32 or bfloat16");
   }
   runner.activation_mode = float32 ? ActivationMode::kFloat32 : ActivationMode::kInt16;
-  if (args.kv_cache_dtype == "auto") {
-    runner.kv_cache_dtype = float32 ? DType::kF32 : DType::kBF16;
-  } else if (is_float32(args.kv_cache_dtype)) {
-    runner.kv_cache_dtype = DType::kF32;
-  } else if (args.kv_cache_dtype == "bfloat16") {
-    runner.kv_cache_dtype = DType::kBF16;
-  } else {
-    return unknown_dtype("--kv-cache-dtype", args.kv_cache_dtype);
-  }
+  QUIRE_ASSIGN_OR_RETURN(runner.kv_cache_dtype,
+                         resolve_kv_cache_dtype(args.kv_cache_dtype, float32));
   return {};
 }
 

@@ -33,6 +33,11 @@ Status not_finite(RequestId request_id) {
       "the weights may be damaged; fetch the model again");
 }
 
+AttentionHeads attention_heads(const DecoderSpec& spec) {
+  return {.num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
+          .heads_per_kv_head = static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads)};
+}
+
 KvLayout kv_layout(const DecoderSpec& spec, const ModelRunnerConfig& config) {
   return {.dtype = config.kv_cache_dtype,
           .block_size = config.block_size,
@@ -59,9 +64,11 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.pooled = 2 * Arena::float_bytes(std::min(rows, config.max_num_seqs) * spec.hidden_size);
   memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
   memory.arena = Model::arena_bytes(spec, rows);
-  memory.workspace = workspace_bytes(
-      std::max(rows, config.max_num_seqs), max_inputs, static_cast<std::int32_t>(spec.head_dim),
-      static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads), num_threads);
+  memory.workspace = workspace_bytes(std::max(rows, config.max_num_seqs), max_inputs,
+                                     {.head_dim = static_cast<std::int32_t>(spec.head_dim),
+                                      .heads_per_kv_head = attention_heads(spec).heads_per_kv_head,
+                                      .max_seq_len = config.max_model_len},
+                                     num_threads);
   memory.workspace =
       (memory.workspace + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   memory.sampler = Sampler::bytes(spec.vocab_size, config.max_num_seqs, num_threads);
@@ -102,7 +109,7 @@ ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& ta
   ops_.workspace = {take(parts.workspace), parts.workspace};
   row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
   attention_plan_.reserve(static_cast<std::int32_t>(config.max_num_batched_tokens),
-                          static_cast<std::int32_t>(model.spec().num_kv_heads));
+                          attention_heads(model.spec()), pool.num_threads());
 }
 
 void ModelRunner::record_spans(SpanRecorder& spans) {
@@ -116,7 +123,8 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
   result.clear();
   result.step_id = step.step_id;
   for (const BlockCopy& copy : step.block_copies) kv_.copy_block(copy.source, copy.destination);
-  attention_plan_.build(batch_.attention_batch(), kv_.layout().num_kv_heads);
+  attention_plan_.build(batch_.attention_batch(), attention_heads(model_.spec()),
+                        ops_.pool.num_threads());
   return {};
 }
 

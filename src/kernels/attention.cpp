@@ -1,5 +1,9 @@
+#include <algorithm>
 #include <cassert>
+#include <iterator>
 
+#include "base/checked.h"
+#include "kernels/attention_scratch.h"
 #include "kernels/op_span.h"
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
@@ -24,11 +28,49 @@ SpanCost cost_of(const AttentionBatch& batch, const AttentionArgs& args) {
       keys_seen += position + 1 - first_visible_key(args.window, position);
     }
   }
-  return {.bytes = static_cast<std::uint64_t>(keys_read * 2 * args.layout.num_kv_heads) *
-                   args.layout.row_bytes(),
+  return {.bytes = static_cast<std::uint64_t>(keys_read) * args.layout.token_bytes(),
           .operations =
               static_cast<std::uint64_t>(keys_seen * 4 * args.num_heads * args.layout.head_dim)};
 }
+
+// The ranges of keys that queries from `first_position` on see in [key_begin, key_end).
+AttentionTask task_of(const AttentionBatch& batch, const AttentionArgs& args,
+                      const AttentionWork& work) {
+  AttentionTask task;
+  task.args = &args;
+  task.block_table = batch.block_tables[work.sequence];
+  task.kv_head = work.kv_head;
+  task.query_begin = work.query_begin;
+  task.query_end = work.query_end;
+  task.first_position =
+      batch.seq_lens[work.sequence] - batch.query_start_loc[work.sequence + 1] + work.query_begin;
+  const std::int32_t first_key = first_visible_key(args.window, task.first_position);
+  task.range_begin = std::max(work.key_begin, first_key) / kRangeKeys;
+  task.range_end = static_cast<std::int32_t>(ceil_div(work.key_end, kRangeKeys));
+  return task;
+}
+
+// Where the partial results of a step lie in the workspace.
+class Partials {
+ public:
+  Partials(const OpContext& ctx, [[maybe_unused]] const AttentionPlan& plan,
+           const AttentionArgs& args, std::uint64_t scratch_bytes)
+      : floats_(PartialResults::floats(args.layout.head_dim,
+                                       args.num_heads / args.layout.num_kv_heads)) {
+    const std::uint64_t begin = scratch_bytes * static_cast<std::uint64_t>(ctx.pool.num_threads());
+    assert(ctx.workspace.size() >=
+           begin + static_cast<std::uint64_t>(plan.num_partials() * floats_) * sizeof(float));
+    first_ = reinterpret_cast<float*>(ctx.workspace.data() + begin);
+  }
+
+  float* of(const AttentionWork& work) const {
+    return work.partials < 0 ? nullptr : first_ + work.partials * floats_;
+  }
+
+ private:
+  std::int64_t floats_;
+  float* first_;
+};
 
 }  // namespace
 
@@ -38,26 +80,38 @@ void attention(OpContext& ctx, const AttentionPlan& plan, const AttentionArgs& a
   if (span.get() != nullptr) span.get()->cost = cost_of(batch, args);
   const std::uint64_t scratch_bytes =
       attention_scratch_bytes(args.layout.head_dim, args.num_heads / args.layout.num_kv_heads);
-  assert(ctx.workspace.size() >=
-         scratch_bytes * static_cast<std::uint64_t>(ctx.pool.num_threads()));
-  const auto count = static_cast<std::int64_t>(plan.work().size());
-  ctx.pool.parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
-    std::byte* const scratch =
-        ctx.workspace.data() + scratch_bytes * static_cast<std::uint64_t>(worker);
-    for (std::int64_t i = begin; i < end; ++i) {
-      const AttentionWork& work = plan.work()[static_cast<std::size_t>(i)];
-      AttentionTask task;
-      task.args = &args;
-      task.block_table = batch.block_tables[work.sequence];
-      task.kv_head = work.kv_head;
-      task.query_begin = work.query_begin;
-      task.query_end = work.query_end;
-      task.first_position = batch.seq_lens[work.sequence] -
-                            batch.query_start_loc[work.sequence + 1] + work.query_begin;
-      task.scratch = reinterpret_cast<float*>(scratch);
-      ctx.table.rows.attention(task);
-    }
-  });
+  const Partials partials(ctx, plan, args, scratch_bytes);
+  const RowKernels& kernels = ctx.table.rows;
+  const auto run = [&](const AttentionWork& work, int worker) {
+    AttentionTask task = task_of(batch, args, work);
+    task.scratch = reinterpret_cast<float*>(ctx.workspace.data() +
+                                            scratch_bytes * static_cast<std::uint64_t>(worker));
+    task.partials = partials.of(work);
+    kernels.attention(task);
+  };
+  const bool can_merge = kernels.merge_attention != nullptr;
+  ctx.pool.parallel_for(std::ssize(plan.work()), 1,
+                        [&](std::int64_t begin, std::int64_t end, int worker) {
+                          for (std::int64_t i = begin; i < end; ++i) {
+                            const AttentionWork& work = plan.work()[static_cast<std::size_t>(i)];
+                            if (can_merge || work.partials < 0) run(work, worker);
+                          }
+                        });
+  if (plan.splits().empty()) return;
+  ctx.pool.parallel_for(std::ssize(plan.splits()), 1,
+                        [&](std::int64_t begin, std::int64_t end, int worker) {
+                          for (std::int64_t i = begin; i < end; ++i) {
+                            AttentionWork work = plan.splits()[static_cast<std::size_t>(i)];
+                            if (can_merge) {
+                              AttentionTask task = task_of(batch, args, work);
+                              task.partials = partials.of(work);
+                              kernels.merge_attention(task);
+                            } else {
+                              work.partials = -1;
+                              run(work, worker);
+                            }
+                          }
+                        });
 }
 
 }  // namespace quire

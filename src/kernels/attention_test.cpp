@@ -12,9 +12,9 @@
 
 #include "kernels/level_test_support.h"
 #include "kernels/ops.h"
+#include "kernels/ref/kv_ref.h"
 #include "kernels/sizing.h"
 #include "tensor/buffer.h"
-#include "tensor/float_convert.h"
 
 namespace quire {
 namespace {
@@ -91,8 +91,8 @@ class Cache {
       for (std::int32_t head = 0; head < layout_.num_kv_heads; ++head) {
         const auto from = row_index(position, layout_.num_kv_heads, head) *
                           static_cast<std::size_t>(layout_.head_dim);
-        store(&sequence.k[from], memory_.data() + layout_.key_offset(block, head, slot));
-        store(&sequence.v[from], memory_.data() + layout_.value_offset(block, head, slot));
+        store_key_and_value(&sequence.k[from], &sequence.v[from], layout_, block, head, slot,
+                            memory_.data());
       }
     }
   }
@@ -102,17 +102,6 @@ class Cache {
   const BlockId* table(std::size_t index) const { return tables_[index].data(); }
 
  private:
-  void store(const float* from, std::byte* to) const {
-    for (std::int32_t i = 0; i < layout_.head_dim; ++i) {
-      if (layout_.dtype == DType::kF32) {
-        std::memcpy(to + std::ptrdiff_t{i} * 4, from + i, 4);
-      } else {
-        const std::uint16_t bits = float_to_bf16(from[i]);
-        std::memcpy(to + std::ptrdiff_t{i} * 2, &bits, 2);
-      }
-    }
-  }
-
   KvLayout layout_;
   std::vector<std::byte> memory_;
   std::vector<std::vector<BlockId>> tables_;
@@ -125,11 +114,12 @@ std::vector<std::vector<float>> run(IsaLevel level, const std::vector<Sequence>&
   const auto row =
       static_cast<std::size_t>(shape.num_heads) * static_cast<std::size_t>(shape.head_dim);
   Cache cache(shape, block_size, sequences, static_cast<unsigned>(block_size * 1000 + chunk));
+  const std::int32_t group = shape.num_heads / shape.num_kv_heads;
+  std::int64_t longest = 0;
+  for (const Sequence& s : sequences) longest = std::max<std::int64_t>(longest, s.length);
   ThreadPool pool(threads);
   Buffer workspace =
-      Buffer::allocate(
-          workspace_bytes(1, 32, shape.head_dim, shape.num_heads / shape.num_kv_heads, threads))
-          .value();
+      Buffer::allocate(workspace_bytes(1, 32, {shape.head_dim, group, longest}, threads)).value();
   OpContext ctx{pool, op_table(level), workspace.bytes()};
   AttentionPlan plan;
   std::vector<std::vector<float>> out(sequences.size());
@@ -154,7 +144,7 @@ std::vector<std::vector<float>> run(IsaLevel level, const std::vector<Sequence>&
     if (active.empty()) return out;
     plan.build({static_cast<std::int32_t>(active.size()), query_start_loc.data(), seq_lens.data(),
                 tables.data()},
-               shape.num_kv_heads);
+               {shape.num_kv_heads, group}, threads);
     std::vector<float> step_out(q.size(), std::numeric_limits<float>::quiet_NaN());
     AttentionArgs args;
     args.q = q.data();
@@ -182,17 +172,25 @@ std::vector<double> expected_output(const Sequence& s, std::int32_t position, st
   const auto kv_heads = static_cast<std::size_t>(shape.num_kv_heads);
   const auto kv_head = static_cast<std::size_t>(head / (shape.num_heads / shape.num_kv_heads));
   const float* q = s.q.data() + row_index(position, shape.num_heads, head) * d;
-  const auto cached = [&](float x) {
-    return double{shape.dtype == DType::kF32 ? x : bf16_to_float(float_to_bf16(x))};
+  // As the cache rounds it.
+  const KvLayout layout{shape.dtype, 1, 1, shape.head_dim};
+  const auto cached = [&](const std::vector<float>& rows, std::size_t key) {
+    std::vector<std::byte> memory(layout.block_bytes());
+    const float* const row = rows.data() + (key * kv_heads + kv_head) * d;
+    store_key_and_value(row, row, layout, 0, 0, 0, memory.data());
+    std::vector<double> rounded(d);
+    for (std::size_t i = 0; i < d; ++i) {
+      rounded[i] = load_value(memory.data(), layout, 0, 0, 0, static_cast<std::int32_t>(i));
+    }
+    return rounded;
   };
   const auto keys = static_cast<std::size_t>(position + 1);
   const auto first =
       static_cast<std::size_t>(shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0);
   std::vector<double> weights(keys, 0.0);
   for (std::size_t key = first; key < keys; ++key) {
-    for (std::size_t i = 0; i < d; ++i) {
-      weights[key] += q[i] * cached(s.k[(key * kv_heads + kv_head) * d + i]);
-    }
+    const std::vector<double> k = cached(s.k, key);
+    for (std::size_t i = 0; i < d; ++i) weights[key] += q[i] * k[i];
     weights[key] *= double{s.scale()};
   }
   const double largest =
@@ -203,9 +201,8 @@ std::vector<double> expected_output(const Sequence& s, std::int32_t position, st
   }
   std::vector<double> out(d, 0.0);
   for (std::size_t key = first; key < keys; ++key) {
-    for (std::size_t i = 0; i < d; ++i) {
-      out[i] += weights[key] / total * cached(s.v[(key * kv_heads + kv_head) * d + i]);
-    }
+    const std::vector<double> v = cached(s.v, key);
+    for (std::size_t i = 0; i < d; ++i) out[i] += weights[key] / total * v[i];
   }
   return out;
 }
@@ -216,10 +213,12 @@ class Attention : public ::testing::TestWithParam<IsaLevel> {};
 // score's terms, is what they may differ by.
 TEST_P(Attention, AgreesWithPlainSoftmax) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const std::vector<Shape> shapes = {{9, 3, 64, DType::kBF16},  {4, 4, 8, DType::kF32},
-                                     {16, 1, 20, DType::kBF16}, {2, 1, 80, DType::kF32},
-                                     {8, 1, 128, DType::kBF16}, {2, 2, 256, DType::kBF16},
-                                     {5, 1, 33, DType::kF32},   {34, 2, 40, DType::kBF16}};
+  const std::vector<Shape> shapes = {
+      {9, 3, 64, DType::kBF16},   {4, 4, 8, DType::kF32},     {16, 1, 20, DType::kBF16},
+      {2, 1, 80, DType::kF32},    {8, 1, 128, DType::kBF16},  {2, 2, 256, DType::kBF16},
+      {5, 1, 33, DType::kF32},    {34, 2, 40, DType::kBF16},  {8, 1, 64, DType::kF8E4M3},
+      {3, 3, 80, DType::kF8E4M3}, {7, 1, 64, DType::kI8},     {2, 1, 33, DType::kI8},
+      {6, 2, 128, DType::kI8},    {2, 2, 256, DType::kF8E4M3}};
   for (const Shape& shape : shapes) {
     const std::vector<Sequence> sequences = {Sequence(shape, 83, 1)};
     const auto out = run(GetParam(), sequences, 16, 83, 2);
@@ -280,11 +279,53 @@ TEST_P(Attention, AgreesOnLargeScores) {
   }
 }
 
+// Keys of several ranges, chunks of every kind, one query at a time in the end: against plain
+// softmax, and bit for bit against each other.
+TEST_P(Attention, LongSequencesAgreeHoweverTheyAreSplit) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const std::vector<Shape> shapes = {{8, 1, 64, DType::kBF16},    {3, 1, 64, DType::kBF16, 300},
+                                     {2, 2, 80, DType::kF32},     {7, 1, 20, DType::kBF16, 256},
+                                     {5, 1, 128, DType::kF8E4M3}, {6, 2, 32, DType::kI8},
+                                     {2, 1, 40, DType::kI8, 257}, {1, 1, 256, DType::kBF16, 10}};
+  constexpr std::int32_t kLength = 830;
+  for (const Shape& shape : shapes) {
+    if (GetParam() == IsaLevel::kRef && shape.head_dim > 40) continue;  // slow
+    const std::vector<Sequence> sequences = {Sequence(shape, kLength, 21),
+                                             Sequence(shape, 300, 22)};
+    const auto whole = run(GetParam(), sequences, 16, kLength, 1);
+    const auto d = static_cast<std::size_t>(shape.head_dim);
+    for (const std::int32_t position : {0, 255, 256, 257, 511, 512, 600, 829}) {
+      for (std::int32_t head = 0; head < shape.num_heads; ++head) {
+        const auto expected = expected_output(sequences[0], position, head);
+        const float* actual = whole[0].data() + row_index(position, shape.num_heads, head) * d;
+        for (std::size_t i = 0; i < d; ++i) {
+          ASSERT_NEAR(actual[i], expected[i], 5e-6)
+              << dtype_name(shape.dtype) << " position " << position << " head " << head;
+        }
+      }
+    }
+    struct Split {
+      std::int32_t block_size, chunk;
+      int threads;
+    };
+    for (const Split split :
+         {Split{16, 1, 2}, Split{1, 1, 3}, Split{8, 97, 2}, Split{24, 300, 1}, Split{512, 7, 2}}) {
+      const auto other = run(GetParam(), sequences, split.block_size, split.chunk, split.threads);
+      for (std::size_t i = 0; i < sequences.size(); ++i) {
+        ASSERT_EQ(other[i].size(), whole[i].size());
+        ASSERT_EQ(std::memcmp(other[i].data(), whole[i].data(), whole[i].size() * sizeof(float)), 0)
+            << dtype_name(shape.dtype) << " head_dim " << d << " chunk " << split.chunk;
+      }
+    }
+  }
+}
+
 TEST_P(Attention, BitsDependOnNeitherBlocksNorChunksNorBatchNorThreads) {
   QUIRE_SKIP_ABSENT_LEVEL();
   const std::vector<Shape> shapes = {{9, 3, 64, DType::kBF16},     {9, 3, 64, DType::kF32},
                                      {4, 4, 20, DType::kBF16},     {8, 1, 16, DType::kF32},
-                                     {9, 3, 64, DType::kBF16, 20}, {4, 2, 20, DType::kF32, 37}};
+                                     {9, 3, 64, DType::kBF16, 20}, {4, 2, 20, DType::kF32, 37},
+                                     {8, 2, 64, DType::kF8E4M3},   {3, 3, 32, DType::kI8}};
   for (const Shape& shape : shapes) {
     const std::vector<Sequence> sequences = {Sequence(shape, 101, 3), Sequence(shape, 64, 4),
                                              Sequence(shape, 1, 5), Sequence(shape, 37, 6)};

@@ -1,8 +1,17 @@
 // Where keys and values lie inside the KV memory of one layer. Blocks of `block_size` tokens follow
-// each other; inside a block, first all keys and then all values, each as
-// [num_kv_heads][block_size][head_dim]. The layout belongs to the kernels: nobody else computes
-// these offsets. Always inlined, because files compiled with instruction-set flags use them: the
-// linker could pick such a file's out-of-line copy for all.
+// each other; inside a block come the keys, the values and, for int8, their scales:
+//
+//   keys    [num_kv_heads][row_dims / key_group()][block_size][key_group()]
+//   values  [num_kv_heads][block_size][row_dims]
+//   scales  float32 [2][num_kv_heads][block_size]: of the keys, of the values
+//
+// Keys are transposed, so that the keys of a block fill a vector's lanes: a score then sums its
+// products one after the other, in the order of the dimensions, and no lanes are added up. Pairs of
+// bfloat16 stay together, as the instructions for their dot products want them.
+//
+// The layout belongs to the kernels: nobody else computes these offsets. Always inlined, because
+// files compiled with instruction-set flags use them: the linker could pick such a file's
+// out-of-line copy for all.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +22,71 @@
 namespace quire {
 
 struct KvLayout {
-  DType dtype = DType::kBF16;  // kF32 or kBF16
+  // kF32, kBF16, kF8E4M3 (values beyond 448 saturate) or kI8 (a scale for each token and head).
+  DType dtype = DType::kBF16;
   std::int32_t block_size = 16;
   std::int32_t num_kv_heads = 1;
   std::int32_t head_dim = 64;
 
+  [[gnu::always_inline]] bool has_scales() const { return dtype == DType::kI8; }
+  // Neighbouring dimensions of one key that lie side by side.
+  [[gnu::always_inline]] std::int32_t key_group() const { return dtype == DType::kBF16 ? 2 : 1; }
+  // head_dim, padded with zeros to whole multiples of four bytes.
+  [[gnu::always_inline]] std::int32_t row_dims() const {
+    const auto unit = static_cast<std::int32_t>(4 / dtype_bytes(dtype));
+    return (head_dim + unit - 1) / unit * unit;
+  }
+  // Of one token's key or value in one head.
   [[gnu::always_inline]] std::uint64_t row_bytes() const {
-    return static_cast<std::uint64_t>(head_dim) * dtype_bytes(dtype);
+    return static_cast<std::uint64_t>(row_dims()) * dtype_bytes(dtype);
   }
-  [[gnu::always_inline]] std::uint64_t block_bytes()
-      const {  // keys and values of one block in one layer
+  // Keys, values and scales of one token in one layer.
+  [[gnu::always_inline]] std::uint64_t token_bytes() const {
     return 2ULL * static_cast<std::uint64_t>(num_kv_heads) *
-           static_cast<std::uint64_t>(block_size) * row_bytes();
+           (row_bytes() + (has_scales() ? sizeof(float) : 0));
   }
-  [[gnu::always_inline]] std::uint64_t key_offset(BlockId block, std::int32_t kv_head,
-                                                  std::int32_t slot) const {
-    return static_cast<std::uint64_t>(block) * block_bytes() +
-           (static_cast<std::uint64_t>(kv_head) * static_cast<std::uint64_t>(block_size) +
-            static_cast<std::uint64_t>(slot)) *
-               row_bytes();
+  [[gnu::always_inline]] std::uint64_t block_bytes() const {  // of one block in one layer
+    return static_cast<std::uint64_t>(block_size) * token_bytes();
   }
+
+  // Of a head's keys in a block.
+  [[gnu::always_inline]] std::uint64_t keys_offset(BlockId block, std::int32_t kv_head) const {
+    return static_cast<std::uint64_t>(block) * block_bytes() + rows_bytes(kv_head);
+  }
+  // Of one number of a key, from keys_offset().
+  [[gnu::always_inline]] std::uint64_t key_element_offset(std::int32_t dim,
+                                                          std::int32_t slot) const {
+    const std::int32_t group = key_group();
+    return (static_cast<std::uint64_t>(dim / group * block_size + slot) *
+                static_cast<std::uint64_t>(group) +
+            static_cast<std::uint64_t>(dim % group)) *
+           dtype_bytes(dtype);
+  }
+  // Of one token's value, [row_dims].
   [[gnu::always_inline]] std::uint64_t value_offset(BlockId block, std::int32_t kv_head,
                                                     std::int32_t slot) const {
-    return key_offset(block, kv_head, slot) + block_bytes() / 2;
+    return keys_offset(block, kv_head) + rows_bytes(num_kv_heads) +
+           static_cast<std::uint64_t>(slot) * row_bytes();
+  }
+  // Of the scale of one token's key; only where has_scales().
+  [[gnu::always_inline]] std::uint64_t key_scale_offset(BlockId block, std::int32_t kv_head,
+                                                        std::int32_t slot) const {
+    return static_cast<std::uint64_t>(block) * block_bytes() + 2 * rows_bytes(num_kv_heads) +
+           (static_cast<std::uint64_t>(kv_head) * static_cast<std::uint64_t>(block_size) +
+            static_cast<std::uint64_t>(slot)) *
+               sizeof(float);
+  }
+  [[gnu::always_inline]] std::uint64_t value_scale_offset(BlockId block, std::int32_t kv_head,
+                                                          std::int32_t slot) const {
+    return key_scale_offset(block, kv_head, slot) + static_cast<std::uint64_t>(num_kv_heads) *
+                                                        static_cast<std::uint64_t>(block_size) *
+                                                        sizeof(float);
+  }
+
+ private:
+  // Of the keys, or of the values, of some heads in a block.
+  [[gnu::always_inline]] std::uint64_t rows_bytes(std::int32_t heads) const {
+    return static_cast<std::uint64_t>(heads) * static_cast<std::uint64_t>(block_size) * row_bytes();
   }
 };
 

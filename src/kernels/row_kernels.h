@@ -17,6 +17,13 @@ struct AttentionTask {
   std::int32_t query_begin = 0;  // rows of args->q
   std::int32_t query_end = 0;
   std::int32_t first_position = 0;  // of query_begin in its sequence
+  // Ranges of keys (attention_scratch.h), those that no query sees left out.
+  std::int32_t range_begin = 0;
+  std::int32_t range_end = 0;
+  // Null: the outputs are written. Else the partial results of each range, those of range i of the
+  // sequence at partials + i * PartialResults::floats(head_dim, rows); merge_attention() makes
+  // outputs of them.
+  float* partials = nullptr;
   float* scratch = nullptr;
 };
 
@@ -33,6 +40,9 @@ struct RowKernels {
   void (*rope_and_cache)(const RopeAndCacheArgs& args, std::int64_t begin,
                          std::int64_t end) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
+  // The outputs of a task whose ranges were computed in pieces. Null: this level computes every
+  // task whole.
+  void (*merge_attention)(const AttentionTask& task) = nullptr;
   void (*argmax_and_log_sum_exp)(const float* logits, std::int64_t cols, std::int32_t* best,
                                  float* log_sum_exp) = nullptr;
 };

@@ -10,6 +10,7 @@
 
 #include "kernels/level_test_support.h"
 #include "kernels/ops.h"
+#include "kernels/ref/kv_ref.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
@@ -217,15 +218,15 @@ TEST_P(RowOps, SiluOverTheWholeRangeAndSpecialValues) {
   EXPECT_EQ(out[finite + 5], 3e38F);
 }
 
-TEST_P(RowOps, RopeAndCacheBothStylesAndTypes) {
+TEST_P(RowOps, RopeAndCacheBothStylesAndAllTypes) {
   QUIRE_SKIP_ABSENT_LEVEL();
   struct Case {
     std::int32_t head_dim, rotary_dim, block_size;
   };
   for (const Case c : {Case{64, 64, 16}, Case{8, 8, 1}, Case{20, 12, 3}, Case{128, 32, 2},
-                       Case{34, 34, 5}, Case{80, 22, 4}}) {
+                       Case{34, 34, 5}, Case{80, 22, 4}, Case{33, 32, 8}}) {
     for (const RopeStyle style : {RopeStyle::kHalves, RopeStyle::kInterleaved}) {
-      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kI8}) {
         const std::int32_t heads = 3;
         const std::int32_t kv_heads = 2;
         const std::vector<std::int32_t> positions = {0, 7, 3, 11, 250};
@@ -271,20 +272,15 @@ TEST_P(RowOps, RopeAndCacheBothStylesAndTypes) {
             const auto kv_head = static_cast<std::int32_t>((head - heads) % kv_heads);
             const auto block = static_cast<BlockId>(slots[t] / c.block_size);
             const auto slot = static_cast<std::int32_t>(slots[t] % c.block_size);
-            const std::byte* cached =
-                kv.data() + (head < heads + kv_heads
-                                 ? args.layout.key_offset(block, kv_head, slot)
-                                 : args.layout.value_offset(block, kv_head, slot));
-            for (std::size_t i = 0; i < d; ++i) {
-              if (dtype == DType::kF32) {
-                float stored = 0.0F;
-                std::memcpy(&stored, cached + i * 4, 4);
-                ASSERT_EQ(stored, rotated[i]);
-              } else {
-                std::uint16_t bits = 0;
-                std::memcpy(&bits, cached + i * 2, 2);
-                ASSERT_EQ(bits, float_to_bf16(rotated[i]));
-              }
+            const bool is_key = head < heads + kv_heads;
+            std::vector<std::byte> one(args.layout.block_bytes());  // as the scalar code writes it
+            const KvLayout single{dtype, 1, 1, c.head_dim};
+            store_key_and_value(rotated, rotated, single, 0, 0, 0, one.data());
+            for (std::int32_t i = 0; i < c.head_dim; ++i) {
+              const auto load = is_key ? load_key : load_value;
+              ASSERT_EQ(load(kv.data(), args.layout, block, kv_head, slot, i),
+                        load(one.data(), single, 0, 0, 0, i))
+                  << dtype_name(dtype) << (is_key ? " key " : " value ") << i;
             }
           }
         }
@@ -320,6 +316,89 @@ TEST_P(RowOps, CachedValuesRoundToNearestEvenBfloat16) {
     std::uint16_t stored = 0;
     std::memcpy(&stored, kv.data() + args.layout.value_offset(0, 0, 0) + 2 * i, 2);
     EXPECT_EQ(stored, float_to_bf16(values[i])) << std::hex << bits[i % 16];
+  }
+}
+
+// What each of the 256 codes stands for, and the numbers around it, round as the scalar conversion
+// does, which agrees with the format's definition.
+TEST_P(RowOps, CachedValuesRoundToNearestEvenFp8) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  std::vector<float> numbers = {
+      448.1F, 463.9F,    464.0F,     1e30F,
+      -1e30F, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
+  for (int code = 0; code < 255; ++code) {
+    const float x = fp8_e4m3_to_float(static_cast<std::uint8_t>(code));
+    const float next = fp8_e4m3_to_float(static_cast<std::uint8_t>(code + 1));
+    for (const float number : {x, (x + next) / 2, std::nextafter((x + next) / 2, x),
+                               std::nextafter((x + next) / 2, next)}) {
+      numbers.push_back(number);
+    }
+  }
+  numbers.resize((numbers.size() + 31) / 32 * 32, 0.0F);
+  const auto d = static_cast<std::int32_t>(numbers.size());
+  std::vector<float> qkv(3 * numbers.size(), 0.0F);
+  std::copy(numbers.begin(), numbers.end(), qkv.end() - d);
+  const std::int32_t position = 0;
+  const std::int64_t slot = 0;
+  RopeAndCacheArgs args;
+  args.qkv = qkv.data();
+  args.num_tokens = 1;
+  args.num_heads = 1;
+  args.positions = &position;
+  args.slot_mapping = &slot;
+  args.rope_table = qkv.data();
+  args.layout = {DType::kF8E4M3, 1, 1, d};
+  std::vector<std::byte> kv(args.layout.block_bytes());
+  args.kv = kv.data();
+  rope_and_cache(ctx_, args);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto code = static_cast<std::uint8_t>(kv[args.layout.value_offset(0, 0, 0) + i]);
+    ASSERT_EQ(code, float_to_fp8_e4m3(numbers[i])) << numbers[i];
+    if (std::isnan(numbers[i])) {
+      ASSERT_EQ(code & 0x7F, 0x7F);
+      continue;
+    }
+    // No other code is nearer; of two as near, the even one is taken.
+    const float clamped = std::clamp(numbers[i], -448.0F, 448.0F);
+    const float error = std::abs(fp8_e4m3_to_float(code) - clamped);
+    for (int other = 0; other < 256; ++other) {
+      const float value = fp8_e4m3_to_float(static_cast<std::uint8_t>(other));
+      if (std::isnan(value) || value == fp8_e4m3_to_float(code)) continue;
+      const float distance = std::abs(value - clamped);
+      ASSERT_TRUE(error < distance || (error == distance && code % 2 == 0)) << numbers[i];
+    }
+  }
+}
+
+// A scale of its own for each token and head; what is not finite makes the head NaN.
+TEST_P(RowOps, Int8CacheHasAScaleForEachHead) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  constexpr std::int32_t kDim = 40;
+  std::vector<float> qkv = random_floats(2 * 5 * kDim, 1.0F, 9);  // two tokens: q, two k, two v
+  float* const second = qkv.data() + std::ptrdiff_t{5} * kDim;
+  for (int i = 0; i < kDim; ++i) {
+    second[3 * kDim + i] = 0.0F;                       // value of head 0
+    second[4 * kDim + i] = i == 7 ? kInfinity : 1.0F;  // value of head 1
+  }
+  qkv[3 * kDim + 5] = 1000.0F;
+  const std::vector<std::int32_t> positions = {0, 1};
+  const std::vector<std::int64_t> slots = {0, 1};
+  RopeAndCacheArgs args;
+  args.qkv = qkv.data();
+  args.num_tokens = 2;
+  args.num_heads = 1;
+  args.positions = positions.data();
+  args.slot_mapping = slots.data();
+  args.rope_table = qkv.data();
+  args.layout = {DType::kI8, 2, 2, kDim};
+  std::vector<std::byte> kv(args.layout.block_bytes());
+  args.kv = kv.data();
+  rope_and_cache(ctx_, args);
+  for (std::int32_t i = 0; i < kDim; ++i) {
+    EXPECT_NEAR(load_value(kv.data(), args.layout, 0, 0, 0, i), qkv[3 * kDim + i], 1000.0 / 254.0);
+    EXPECT_NEAR(load_value(kv.data(), args.layout, 0, 1, 0, i), qkv[4 * kDim + i], 4.0 / 254.0);
+    EXPECT_EQ(load_value(kv.data(), args.layout, 0, 0, 1, i), 0.0F);
+    EXPECT_TRUE(std::isnan(load_value(kv.data(), args.layout, 0, 1, 1, i)));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "kernels/attention_plan.h"
 #include "kernels/attention_scratch.h"
 #include "kernels/matmul_kernel.h"
@@ -16,15 +17,26 @@ std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::
 }
 
 std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_per_kv_head) {
-  const std::int64_t rows = std::int64_t{kMaxQueriesPerWork} * heads_per_kv_head;
-  return static_cast<std::uint64_t>(AttentionScratch(head_dim, rows).total) * sizeof(float);
+  const std::int64_t rows = std::int64_t{queries_per_work(heads_per_kv_head)} * heads_per_kv_head;
+  return static_cast<std::uint64_t>(AttentionScratch::floats(head_dim, rows)) * sizeof(float);
 }
 
-std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs, std::int32_t head_dim,
-                              std::int32_t heads_per_kv_head, int num_threads) {
+std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num_threads) {
+  const auto scratch = attention_scratch_bytes(attention.head_dim, attention.heads_per_kv_head) *
+                       static_cast<std::uint64_t>(num_threads);
+  const std::int64_t ranges = ceil_div(attention.max_seq_len, std::int64_t{kRangeKeys});
+  if (num_threads == 1 || ranges <= 1) return scratch;  // nothing is split
+  // Fewer sequences and heads are split than there are shares of a step.
+  const std::int64_t splits = std::int64_t{AttentionPlan::kWorkPerThread} * num_threads - 1;
+  const std::int64_t floats =
+      PartialResults::floats(attention.head_dim, attention.heads_per_kv_head);
+  return scratch + static_cast<std::uint64_t>(splits * ranges * floats) * sizeof(float);
+}
+
+std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
+                              const AttentionSizes& attention, int num_threads) {
   return std::max(matmul_workspace_bytes(max_rows, max_inputs),
-                  attention_scratch_bytes(head_dim, heads_per_kv_head) *
-                      static_cast<std::uint64_t>(num_threads));
+                  attention_workspace_bytes(attention, num_threads));
 }
 
 }  // namespace quire

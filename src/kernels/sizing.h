@@ -13,12 +13,22 @@ namespace quire {
 std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs,
                                   LoadQuantization quantization, bool vocabulary);
 
-// Scratch of one worker for attention(): queries, sums and a tile of keys and values.
+// What attention's memory depends on.
+struct AttentionSizes {
+  std::int32_t head_dim = 0;
+  std::int32_t heads_per_kv_head = 1;
+  std::int64_t max_seq_len = 0;
+};
+
+// Scratch of one worker for attention(): queries, scores, sums and panels of keys and values.
 std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_per_kv_head);
 
+// Scratch of all workers, and the partial results of long sequences that several share.
+std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num_threads);
+
 // Workspace bytes that the ops of a step of at most `max_rows` rows need: the larger of matmul's
-// (int8 rows of at most `max_inputs` inputs) and attention's (scratch of each worker).
-std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs, std::int32_t head_dim,
-                              std::int32_t heads_per_kv_head, int num_threads);
+// (int8 rows of at most `max_inputs` inputs) and attention's.
+std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
+                              const AttentionSizes& attention, int num_threads);
 
 }  // namespace quire

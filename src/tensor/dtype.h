@@ -7,7 +7,7 @@
 
 namespace quire {
 
-enum class DType : std::uint8_t { kF32, kF16, kBF16, kI8, kU8, kI32 };
+enum class DType : std::uint8_t { kF32, kF16, kBF16, kI8, kU8, kI32, kF8E4M3 };
 
 [[gnu::always_inline]] constexpr std::size_t dtype_bytes(DType dtype) {
   switch (dtype) {
@@ -19,6 +19,7 @@ enum class DType : std::uint8_t { kF32, kF16, kBF16, kI8, kU8, kI32 };
       return 2;
     case DType::kI8:
     case DType::kU8:
+    case DType::kF8E4M3:
       return 1;
   }
   return 0;
@@ -38,6 +39,8 @@ constexpr std::string_view dtype_name(DType dtype) {
       return "uint8";
     case DType::kI32:
       return "int32";
+    case DType::kF8E4M3:
+      return "fp8_e4m3";
   }
   return "?";
 }

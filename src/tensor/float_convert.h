@@ -1,8 +1,11 @@
-// Scalar conversions between float and its 16-bit forms, bit-exact with the vector instructions.
+// Scalar conversions between float and its 16-bit and 8-bit forms, bit-exact with the vector
+// instructions.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace quire {
 
@@ -43,6 +46,32 @@ inline std::uint16_t float_to_f16(float value) {
   }
   const std::uint32_t rounded = magnitude + 0xFFFU + ((magnitude >> 13) & 1U);
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
+}
+
+// FP8 e4m3: a sign, four bits of exponent (bias 7), three of mantissa, no infinity; 0x7F is NaN.
+inline float fp8_e4m3_to_float(std::uint8_t code) {
+  const int exponent = (code >> 3) & 15;
+  const int mantissa = code & 7;
+  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float magnitude = exponent == 0
+                              ? static_cast<float>(mantissa) * 0x1.0p-9F
+                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return (code & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+// Round to nearest even; what is larger than 448 becomes 448, NaN stays NaN.
+inline std::uint8_t float_to_fp8_e4m3(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint8_t>(bits >> 24 & 0x80U);
+  if (std::isnan(value)) return static_cast<std::uint8_t>(sign | 0x7FU);
+  const float magnitude = std::fmin(std::fabs(value), 448.0F);
+  if (magnitude < 0x1.0p-6F) {  // adding 2^14 rounds to multiples of 2^-9
+    const std::uint32_t shifted = std::bit_cast<std::uint32_t>(magnitude + 16384.0F);
+    return static_cast<std::uint8_t>(sign | (shifted - std::bit_cast<std::uint32_t>(16384.0F)));
+  }
+  const std::uint32_t exact = std::bit_cast<std::uint32_t>(magnitude);
+  const std::uint32_t rounded = exact + 0x7FFFFU + ((exact >> 20) & 1U);
+  return static_cast<std::uint8_t>(sign | ((rounded >> 20) - (120U << 3)));
 }
 
 }  // namespace quire

@@ -32,8 +32,10 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
       scorer->workspace_,
       Buffer::allocate(workspace_bytes(
           max_tokens, std::max({spec.hidden_size, spec.intermediate_size, spec.q_width()}),
-          static_cast<std::int32_t>(spec.head_dim),
-          static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads), 2)));
+          {.head_dim = static_cast<std::int32_t>(spec.head_dim),
+           .heads_per_kv_head = static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads),
+           .max_seq_len = max_tokens},
+          2)));
   QUIRE_ASSIGN_OR_RETURN(scorer->activations_,
                          Buffer::allocate(Model::arena_bytes(spec, max_tokens)));
   scorer->arena_ = Arena(scorer->activations_.bytes());
@@ -54,7 +56,9 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
   AttentionPlan plan;
   plan.build(
       {.num_seqs = 1, .query_start_loc = query_start, .seq_lens = seq_lens, .block_tables = tables},
-      layout_.num_kv_heads);
+      {.num_kv_heads = layout_.num_kv_heads,
+       .heads_per_kv_head = static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads)},
+      pool_.num_threads());
 
   std::vector<std::byte*> layers;
   const std::uint64_t layer_bytes = kv_.size() / static_cast<std::uint64_t>(spec.num_layers);

@@ -1,4 +1,4 @@
-// The exponential function of a vector of floats.
+// Exponential functions of a vector of floats.
 #pragma once
 
 namespace quire {
@@ -23,6 +23,23 @@ inline typename V::F vec_exp(typename V::F x) {
   F result = V::scale_by_power(p, n);
   result = V::where_less(x, V::set1(-0x1.5D589Ep+6F), V::zero(), result);  // ln of the least normal
   return V::where_less(V::set1(0x1.62E42Ep+6F), x, V::set1(__builtin_inff()), result);
+}
+
+// 2^x for x <= 0, within 2 units in the last place and exact for x = 0; 0 where the result would be
+// subnormal, NaN for NaN.
+template <class V>
+inline typename V::F vec_exp2(typename V::F x) {
+  using F = typename V::F;
+  const F n = V::round(x);
+  const F r = V::sub(x, n);
+  F p = V::set1(0x1.44138Ap-13F);
+  p = V::fma(p, r, V::set1(0x1.5F0890p-10F));
+  p = V::fma(p, r, V::set1(0x1.3B2A54p-7F));
+  p = V::fma(p, r, V::set1(0x1.C6AF6Cp-5F));
+  p = V::fma(p, r, V::set1(0x1.EBFBE0p-3F));
+  p = V::fma(p, r, V::set1(0x1.62E430p-1F));
+  p = V::fma(p, r, V::set1(1.0F));
+  return V::where_less(x, V::set1(-125.5F), V::zero(), V::scale_by_power(p, n));
 }
 
 }  // namespace quire

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/exp.inl.h"
+#include "kernels/cpu/kv_rows.inl.h"
 #include "kernels/cpu/unroll.h"
 #include "kernels/row_kernels.h"
 
@@ -126,25 +127,6 @@ inline void rotate_interleaved(float* head, const float* cosines, const float* s
   }
 }
 
-// One head into the cache, rounded to its type.
-template <class V>
-inline void store_head(const float* head, int head_dim, DType dtype, std::byte* to) {
-  if (dtype == DType::kF32) {
-    __builtin_memcpy(to, head, static_cast<std::size_t>(head_dim) * sizeof(float));
-    return;
-  }
-  int i = 0;
-  for (; i + V::kWidth <= head_dim; i += V::kWidth) {
-    V::store_bf16(to + std::int64_t{i} * 2, V::load(head + i));
-  }
-  const int rest = head_dim - i;
-  if (rest != 0) {
-    std::uint16_t rounded[V::kWidth];
-    V::store_bf16(rounded, V::load_first(head + i, rest));
-    __builtin_memcpy(to + std::int64_t{i} * 2, rounded, static_cast<std::size_t>(rest) * 2);
-  }
-}
-
 template <class V>
 inline void vec_rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin, std::int64_t end) {
   const KvLayout& layout = args.layout;
@@ -170,10 +152,8 @@ inline void vec_rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin,
     const float* const values = keys + std::int64_t{num_kv_heads} * head_dim;
     for (std::int32_t head = 0; head < num_kv_heads; ++head) {
       const std::int64_t offset = std::int64_t{head} * head_dim;
-      store_head<V>(keys + offset, head_dim, layout.dtype,
-                    args.kv + layout.key_offset(block, head, slot));
-      store_head<V>(values + offset, head_dim, layout.dtype,
-                    args.kv + layout.value_offset(block, head, slot));
+      store_key<V>(keys + offset, layout, block, head, slot, args.kv);
+      store_value<V>(values + offset, layout, block, head, slot, args.kv);
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/fp8.inl.h"
 #include "kernels/cpu/intrinsics.h"
 
 namespace quire {
@@ -87,6 +88,33 @@ struct Vec8 {
     const __m128i packed =
         _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
     _mm_storeu_si128(static_cast<__m128i*>(p), packed);
+  }
+
+  // Of 2 kWidth numbers the even ones and the odd ones.
+  static void split_bf16(const void* p, F& even, F& odd) {
+    const __m256i bits = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+    even = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+    odd = _mm256_castsi256_ps(
+        _mm256_and_si256(bits, _mm256_set1_epi32(static_cast<std::int32_t>(0xFFFF0000U))));
+  }
+  // Back to their order: the first kWidth and the others.
+  static void interleave(F even, F odd, F& low, F& high) {
+    const __m256 first = _mm256_unpacklo_ps(even, odd);   // 0 1 2 3 | 8 9 10 11
+    const __m256 second = _mm256_unpackhi_ps(even, odd);  // 4 5 6 7 | 12 13 14 15
+    low = _mm256_permute2f128_ps(first, second, 0x20);
+    high = _mm256_permute2f128_ps(first, second, 0x31);
+  }
+  static F load_fp8(const void* p) {
+    return decode_fp8(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+  }
+  static void store_fp8(void* p, F x) { _mm_storel_epi64(static_cast<__m128i*>(p), encode_fp8(x)); }
+  static F load_int8(const void* p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p))));
+  }
+  // Rounds to nearest even; x is within the range.
+  static void store_int8(void* p, F x) {
+    _mm_storel_epi64(static_cast<__m128i*>(p), round_to_int8(x));
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/fp8.inl.h"
 #include "kernels/cpu/intrinsics.h"
 
 namespace quire {
@@ -92,7 +93,44 @@ struct Vec16 {
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(high));
   }
 
+  // Of 2 kWidth numbers the even ones and the odd ones.
+  static void split_bf16(const void* p, F& even, F& odd) {
+    const __m512i bits = _mm512_loadu_si512(p);
+    even = _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+    odd = _mm512_castsi512_ps(
+        _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<std::int32_t>(0xFFFF0000U))));
+  }
+  // Back to their order: the first kWidth and the others.
+  static void interleave(F even, F odd, F& low, F& high) {
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    low = _mm512_permutex2var_ps(even, first, odd);
+    high = _mm512_permutex2var_ps(even, _mm512_add_epi32(first, _mm512_set1_epi32(8)), odd);
+  }
+  static F load_fp8(const void* p) {
+    const __m128i codes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return join(decode_fp8(codes), decode_fp8(_mm_unpackhi_epi64(codes, codes)));
+  }
+  static void store_fp8(void* p, F x) {
+    _mm_storeu_si128(
+        static_cast<__m128i*>(p),
+        _mm_unpacklo_epi64(encode_fp8(_mm512_castps512_ps256(x)), encode_fp8(upper_half(x))));
+  }
+  static F load_int8(const void* p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))));
+  }
+  // Rounds to nearest even; x is within the range.
+  static void store_int8(void* p, F x) {
+    _mm_storeu_si128(
+        static_cast<__m128i*>(p),
+        _mm_unpacklo_epi64(round_to_int8(_mm512_castps512_ps256(x)), round_to_int8(upper_half(x))));
+  }
+
  private:
+  static F join(__m256 low, __m256 high) {
+    return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(low)),
+                                               _mm256_castps_pd(high), 1));
+  }
   static __m256 upper_half(F x) {
     return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
   }

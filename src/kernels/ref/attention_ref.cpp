@@ -1,23 +1,11 @@
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "kernels/ref/kv_ref.h"
 #include "kernels/ref/row_ref.h"
-#include "tensor/float_convert.h"
 
 namespace quire {
 namespace {
-
-double element(const std::byte* row, DType dtype, std::int32_t i) {
-  if (dtype == DType::kBF16) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, row + i * sizeof(bits), sizeof(bits));
-    return bf16_to_float(bits);
-  }
-  float value = 0.0F;
-  std::memcpy(&value, row + i * sizeof(value), sizeof(value));
-  return value;
-}
 
 // Softmax in one pass over the keys, in their order (Milakov and Gimelshein 2018). `sums` holds
 // head_dim doubles.
@@ -31,11 +19,9 @@ void attend(const AttentionTask& task, const float* query, std::int32_t position
   for (std::int32_t key = first_visible_key(args.window, position); key <= position; ++key) {
     const BlockId block = task.block_table[key / layout.block_size];
     const std::int32_t slot = key % layout.block_size;
-    const std::byte* const k = args.kv + layout.key_offset(block, task.kv_head, slot);
-    const std::byte* const v = args.kv + layout.value_offset(block, task.kv_head, slot);
     double score = 0.0;
     for (std::int32_t i = 0; i < layout.head_dim; ++i) {
-      score += double{query[i]} * element(k, layout.dtype, i);
+      score += double{query[i]} * double{load_key(args.kv, layout, block, task.kv_head, slot, i)};
     }
     score *= double{args.scale};
     if (score > largest) {
@@ -47,7 +33,7 @@ void attend(const AttentionTask& task, const float* query, std::int32_t position
     const double weight = std::exp(score - largest);
     total += weight;
     for (std::int32_t i = 0; i < layout.head_dim; ++i) {
-      sums[i] += weight * element(v, layout.dtype, i);
+      sums[i] += weight * double{load_value(args.kv, layout, block, task.kv_head, slot, i)};
     }
   }
   for (std::int32_t i = 0; i < layout.head_dim; ++i) out[i] = static_cast<float>(sums[i] / total);

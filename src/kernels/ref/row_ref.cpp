@@ -1,10 +1,9 @@
 #include "kernels/ref/row_ref.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#include "tensor/float_convert.h"
+#include "kernels/ref/kv_ref.h"
 
 namespace quire {
 namespace {
@@ -58,17 +57,6 @@ void rotate(float* head, const float* cosines, const float* sines, std::int32_t 
   }
 }
 
-void store(const float* head, const KvLayout& layout, std::byte* to) {
-  for (std::int32_t i = 0; i < layout.head_dim; ++i) {
-    if (layout.dtype == DType::kBF16) {
-      const std::uint16_t bits = float_to_bf16(head[i]);
-      std::memcpy(to + i * sizeof(bits), &bits, sizeof(bits));
-    } else {
-      std::memcpy(to + i * sizeof(float), &head[i], sizeof(float));
-    }
-  }
-}
-
 void rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin, std::int64_t end) {
   const KvLayout& layout = args.layout;
   const std::int64_t head_dim = layout.head_dim;
@@ -86,8 +74,8 @@ void rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin, std::int64
     const float* const keys = row + args.num_heads * head_dim;
     const float* const values = keys + layout.num_kv_heads * head_dim;
     for (std::int32_t head = 0; head < layout.num_kv_heads; ++head) {
-      store(keys + head * head_dim, layout, args.kv + layout.key_offset(block, head, slot));
-      store(values + head * head_dim, layout, args.kv + layout.value_offset(block, head, slot));
+      store_key_and_value(keys + head * head_dim, values + head * head_dim, layout, block, head,
+                          slot, args.kv);
     }
   }
 }

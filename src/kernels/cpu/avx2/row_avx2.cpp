@@ -13,6 +13,7 @@ void set_avx2_rows(RowKernels& kernels) {
   kernels.gelu_tanh_and_mul = vec_activate_and_mul<Vec8, GeluTanh<Vec8>>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec8>;
   kernels.attention = vec_attention<Vec8>;
+  kernels.merge_attention = vec_merge_attention<Vec8>;
   kernels.argmax_and_log_sum_exp = vec_argmax_and_log_sum_exp<Vec8>;
 }
 

@@ -1,0 +1,174 @@
+// How the numbers of the KV cache become vectors of floats, one reader for each type, and how a
+// token's keys and values are written (kernels/kv_layout.h), over a vector type V.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/unroll.h"
+#include "kernels/kv_layout.h"
+
+namespace quire {
+
+// A reader has
+//   kKeyGroup   dimensions side by side in the cache's keys
+//   kBytes      of a number
+//   load_keys   x[d]: dimension d of a group, of kWidth neighbouring keys
+//   load_values 2 kWidth neighbouring columns as two vectors, which order() puts in their order
+template <class V>
+struct F32Rows {
+  using F = typename V::F;
+  static constexpr int kKeyGroup = 1;
+  static constexpr int kBytes = 4;
+  static void load_keys(const std::byte* from, F* x) {
+    x[0] = V::load(reinterpret_cast<const float*>(from));
+  }
+  static void load_values(const std::byte* from, F& a, F& b) {
+    a = V::load(reinterpret_cast<const float*>(from));
+    b = V::load(reinterpret_cast<const float*>(from) + V::kWidth);
+  }
+  static void order(F& /*a*/, F& /*b*/) {}
+};
+
+template <class V>
+struct Bf16Rows {
+  using F = typename V::F;
+  static constexpr int kKeyGroup = 2;
+  static constexpr int kBytes = 2;
+  static void load_keys(const std::byte* from, F* x) { V::split_bf16(from, x[0], x[1]); }
+  static void load_values(const std::byte* from, F& a, F& b) { V::split_bf16(from, a, b); }
+  static void order(F& a, F& b) {
+    F low;
+    F high;
+    V::interleave(a, b, low, high);
+    a = low;
+    b = high;
+  }
+};
+
+template <class V>
+struct Fp8Rows {
+  using F = typename V::F;
+  static constexpr int kKeyGroup = 1;
+  static constexpr int kBytes = 1;
+  static void load_keys(const std::byte* from, F* x) { x[0] = V::load_fp8(from); }
+  static void load_values(const std::byte* from, F& a, F& b) {
+    a = V::load_fp8(from);
+    b = V::load_fp8(from + V::kWidth);
+  }
+  static void order(F& /*a*/, F& /*b*/) {}
+};
+
+// Without their scales.
+template <class V>
+struct CodeRows {
+  using F = typename V::F;
+  static constexpr int kKeyGroup = 1;
+  static constexpr int kBytes = 1;
+  static void load_keys(const std::byte* from, F* x) { x[0] = V::load_int8(from); }
+  static void load_values(const std::byte* from, F& a, F& b) {
+    a = V::load_int8(from);
+    b = V::load_int8(from + V::kWidth);
+  }
+  static void order(F& /*a*/, F& /*b*/) {}
+};
+
+// kWidth numbers in the cache's type.
+template <class V>
+inline void round_kv(typename V::F x, DType dtype, void* to) {
+  switch (dtype) {
+    case DType::kBF16:
+      V::store_bf16(to, x);
+      return;
+    case DType::kF8E4M3:
+      V::store_fp8(to, x);
+      return;
+    case DType::kI8:
+      V::store_int8(to, x);
+      return;
+    default:
+      V::store(static_cast<float*>(to), x);
+  }
+}
+
+struct KvScale {
+  float scale;    // of the codes; NaN where a number is not finite
+  float inverse;  // 0: all codes are zero
+};
+
+// Of an int8 head: its largest magnitude becomes 127.
+template <class V>
+inline KvScale int8_head_scale(const float* head, int head_dim) {
+  using F = typename V::F;
+  F largest = V::zero();
+  F nan = V::zero();  // NaN in lanes that saw what is not finite
+  for (int i = 0; i < head_dim; i += V::kWidth) {
+    const F x =
+        head_dim - i >= V::kWidth ? V::load(head + i) : V::load_first(head + i, head_dim - i);
+    largest = V::max(V::max(x, V::sub(V::zero(), x)), largest);
+    nan = V::add(nan, V::sub(x, x));
+  }
+  const float amax = V::largest(largest);
+  const float not_finite = V::sum(nan);
+  if (not_finite != 0.0F) return {not_finite, 0.0F};
+  // The inverse of anything smaller would overflow.
+  if (amax < 0x1p-119F) return {0.0F, 0.0F};
+  return {amax / 127.0F, 127.0F / amax};
+}
+
+// One head's key into lane `slot` of its block, or its value into a row: `groups` pieces of
+// `piece` bytes, `step` bytes from one to the next.
+template <class V>
+inline void store_head(const float* head, const KvLayout& layout, int piece, std::uint64_t step,
+                       std::byte* to, std::byte* scale_to) {
+  const int head_dim = layout.head_dim;
+  const int row_dims = layout.row_dims();
+  const auto bytes = static_cast<int>(dtype_bytes(layout.dtype));
+  KvScale scale = {1.0F, 1.0F};
+  if (layout.has_scales()) {
+    scale = int8_head_scale<V>(head, head_dim);
+    __builtin_memcpy(scale_to, &scale.scale, sizeof(float));
+  }
+  alignas(64) std::byte rounded[V::kWidth * sizeof(float)];
+  for (int i = 0; i < row_dims; i += V::kWidth) {
+    const int rest = head_dim - i;
+    typename V::F x =
+        rest >= V::kWidth ? V::load(head + i) : V::load_first(head + i, rest > 0 ? rest : 0);
+    if (layout.has_scales()) {
+      x = scale.inverse == 0.0F ? V::zero() : V::mul(x, V::set1(scale.inverse));
+    }
+    round_kv<V>(x, layout.dtype, rounded);
+    const int count = (row_dims - i < V::kWidth ? row_dims - i : V::kWidth) * bytes;
+    if (step == static_cast<std::uint64_t>(piece)) {
+      __builtin_memcpy(to, rounded, static_cast<std::size_t>(count));
+      to += count;
+      continue;
+    }
+    for (int at = 0; at < count; at += piece, to += step) {
+      if (piece == 4) {
+        __builtin_memcpy(to, rounded + at, 4);
+      } else {
+        *to = rounded[at];
+      }
+    }
+  }
+}
+
+template <class V>
+inline void store_key(const float* head, const KvLayout& layout, BlockId block,
+                      std::int32_t kv_head, std::int32_t slot, std::byte* kv) {
+  const int piece = layout.key_group() * static_cast<int>(dtype_bytes(layout.dtype));
+  store_head<V>(head, layout, piece,
+                static_cast<std::uint64_t>(layout.block_size) * static_cast<std::uint64_t>(piece),
+                kv + layout.keys_offset(block, kv_head) + layout.key_element_offset(0, slot),
+                kv + layout.key_scale_offset(block, kv_head, slot));
+}
+
+template <class V>
+inline void store_value(const float* head, const KvLayout& layout, BlockId block,
+                        std::int32_t kv_head, std::int32_t slot, std::byte* kv) {
+  store_head<V>(head, layout, 1, 1, kv + layout.value_offset(block, kv_head, slot),
+                kv + layout.value_scale_offset(block, kv_head, slot));
+}
+
+}  // namespace quire

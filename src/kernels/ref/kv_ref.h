@@ -1,0 +1,116 @@
+// One number at a time of the KV cache (kernels/kv_layout.h), for the portable kernels and for
+// tests.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "kernels/kv_layout.h"
+#include "tensor/float_convert.h"
+
+namespace quire {
+
+template <typename T>
+T load_bits(const std::byte* from) {
+  T bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return bits;
+}
+
+// Without its scale.
+inline float load_kv_number(const std::byte* from, DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return bf16_to_float(load_bits<std::uint16_t>(from));
+    case DType::kF8E4M3:
+      return fp8_e4m3_to_float(load_bits<std::uint8_t>(from));
+    case DType::kI8:
+      return load_bits<std::int8_t>(from);
+    default:
+      return load_bits<float>(from);
+  }
+}
+
+inline void store_kv_number(float value, DType dtype, std::byte* to) {
+  switch (dtype) {
+    case DType::kBF16: {
+      const std::uint16_t bits = float_to_bf16(value);
+      std::memcpy(to, &bits, sizeof(bits));
+      return;
+    }
+    case DType::kF8E4M3: {
+      const std::uint8_t bits = float_to_fp8_e4m3(value);
+      std::memcpy(to, &bits, sizeof(bits));
+      return;
+    }
+    case DType::kI8: {
+      const auto code = static_cast<std::int8_t>(std::nearbyint(value));
+      std::memcpy(to, &code, sizeof(code));
+      return;
+    }
+    default:
+      std::memcpy(to, &value, sizeof(value));
+  }
+}
+
+// How a head is rounded: number = scale * code. int8: the largest magnitude becomes 127.
+struct KvRounding {
+  float scale = 1.0F;    // NaN where a number is not finite
+  float inverse = 1.0F;  // 0: all codes are zero
+};
+
+inline KvRounding kv_rounding(const float* head, const KvLayout& layout) {
+  if (!layout.has_scales()) return {};
+  float largest = 0.0F;
+  for (std::int32_t i = 0; i < layout.head_dim; ++i) {
+    if (!std::isfinite(head[i])) return {std::numeric_limits<float>::quiet_NaN(), 0.0F};
+    largest = std::fmax(largest, std::fabs(head[i]));
+  }
+  // The inverse of anything smaller would overflow.
+  if (largest < 0x1p-119F) return {0.0F, 0.0F};
+  return {largest / 127.0F, 127.0F / largest};
+}
+
+inline float load_key(const std::byte* kv, const KvLayout& layout, BlockId block,
+                      std::int32_t kv_head, std::int32_t slot, std::int32_t dim) {
+  const float number = load_kv_number(
+      kv + layout.keys_offset(block, kv_head) + layout.key_element_offset(dim, slot), layout.dtype);
+  if (!layout.has_scales()) return number;
+  return number * load_bits<float>(kv + layout.key_scale_offset(block, kv_head, slot));
+}
+
+inline float load_value(const std::byte* kv, const KvLayout& layout, BlockId block,
+                        std::int32_t kv_head, std::int32_t slot, std::int32_t dim) {
+  const std::size_t bytes = static_cast<std::size_t>(dim) * dtype_bytes(layout.dtype);
+  const float number =
+      load_kv_number(kv + layout.value_offset(block, kv_head, slot) + bytes, layout.dtype);
+  if (!layout.has_scales()) return number;
+  return number * load_bits<float>(kv + layout.value_scale_offset(block, kv_head, slot));
+}
+
+// A token's key and value of one head, and zeros where rows are padded.
+inline void store_key_and_value(const float* key, const float* value, const KvLayout& layout,
+                                BlockId block, std::int32_t kv_head, std::int32_t slot,
+                                std::byte* kv) {
+  const KvRounding keys = kv_rounding(key, layout);
+  const KvRounding values = kv_rounding(value, layout);
+  if (layout.has_scales()) {
+    std::memcpy(kv + layout.key_scale_offset(block, kv_head, slot), &keys.scale, sizeof(float));
+    std::memcpy(kv + layout.value_scale_offset(block, kv_head, slot), &values.scale, sizeof(float));
+  }
+  const auto code = [&](const float* head, const KvRounding& rounding, std::int32_t dim) {
+    if (dim >= layout.head_dim || rounding.inverse == 0.0F) return 0.0F;
+    return head[dim] * rounding.inverse;
+  };
+  std::byte* const to_key = kv + layout.keys_offset(block, kv_head);
+  std::byte* to_value = kv + layout.value_offset(block, kv_head, slot);
+  for (std::int32_t i = 0; i < layout.row_dims(); ++i, to_value += dtype_bytes(layout.dtype)) {
+    store_kv_number(code(key, keys, i), layout.dtype, to_key + layout.key_element_offset(i, slot));
+    store_kv_number(code(value, values, i), layout.dtype, to_value);
+  }
+}
+
+}  // namespace quire
