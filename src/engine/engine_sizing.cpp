@@ -36,7 +36,7 @@ Status resolve_types(const EngineArgs& args, const WeightSource& weights,
   } else if (args.dtype != "auto") {
     return unknown_dtype("--dtype", args.dtype);
   }
-  runner.activation_mode = float32 ? ActivationMode::kFloat32 : ActivationMode::kInt8;
+  runner.activation_mode = float32 ? ActivationMode::kFloat32 : ActivationMode::kInt16;
   if (args.kv_cache_dtype == "auto") {
     runner.kv_cache_dtype = float32 ? DType::kF32 : DType::kBF16;
   } else if (is_float32(args.kv_cache_dtype)) {

@@ -24,7 +24,7 @@ struct ModelRunnerConfig {
   std::int64_t max_model_len = 0;
   std::vector<TokenId> eos_token_ids;  // that min_tokens bans
   DType kv_cache_dtype = DType::kBF16;
-  ActivationMode activation_mode = ActivationMode::kInt8;
+  ActivationMode activation_mode = ActivationMode::kInt16;
 };
 
 // Bytes that a runner takes besides the KV cache.

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/checked.h"
 #include "kernels/matmul_kernel.h"
 #include "kernels/op_span.h"
 #include "kernels/op_table.h"
@@ -18,11 +19,12 @@ constexpr std::uint64_t align_up(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Below this many values to round, one worker does it sooner than several can be woken.
-constexpr std::int64_t kSerialQuantizeValues = 16 * 1024;
+// Below this many values to prepare, one worker does it sooner than several can be woken.
+constexpr std::int64_t kSerialValues = 16 * 1024;
 
 // A chunk of panels handed to a worker: small enough to balance, large enough to stream.
-constexpr std::int64_t kPanelsPerChunk = 8;
+constexpr std::int64_t kMaxChunkPanels = 8;
+constexpr std::int64_t kChunksPerThread = 4;
 
 constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
 
@@ -37,73 +39,157 @@ SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows) {
   return cost;
 }
 
-// Input rows as a sum of two int8 roundings: the values, and what the first rounding left.
-struct RoundedRows {
-  Int8Rows first;
-  Int8Rows rest;
+// The inputs in the forms that the parts of one call want; what no part wants is empty.
+struct Inputs {
+  const float* blocked = nullptr;
+  Int16Rows int16;
+  Int8Rows int8;
 };
 
-std::uint64_t int8_rows_bytes(std::int64_t rows, std::int64_t inputs) {
-  const auto values = static_cast<std::uint64_t>(rows * inputs);
-  return align_up(values) + 3 * align_up(values / kGroupInputs * sizeof(float));
-}
-
-// A part of the workspace, cut into codes, scales, sums (two 16-bit ones a group) and scaled sums.
-Int8Rows cut_rows(std::span<std::byte> workspace, std::int64_t rows, std::int64_t inputs) {
-  const auto values = static_cast<std::uint64_t>(rows * inputs);
-  const std::uint64_t codes = align_up(values);
-  const std::uint64_t scales = align_up(values / kGroupInputs * sizeof(float));
-  assert(codes + 3 * scales <= workspace.size());
-  Int8Rows result;
-  result.codes = reinterpret_cast<std::int8_t*>(workspace.data());
-  result.scales = reinterpret_cast<float*>(workspace.data() + codes);
-  result.sums = reinterpret_cast<std::int16_t*>(workspace.data() + codes + scales);
-  result.scaled_sums = reinterpret_cast<float*>(workspace.data() + codes + 2 * scales);
-  return result;
-}
-
-Int8Rows row_of(const Int8Rows& rows, std::int64_t row, std::int64_t inputs) {
-  const std::int64_t groups = inputs / kGroupInputs;
-  return {.codes = rows.codes + row * inputs,
-          .scales = rows.scales + row * groups,
-          .sums = rows.sums + row * groups * 2,
-          .scaled_sums = rows.scaled_sums + row * groups};
-}
-
-// The workspace holds both roundings, then a row of residuals for each worker.
-RoundedRows round_rows(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-                       std::int64_t inputs, bool twice) {
-  const std::uint64_t bytes = int8_rows_bytes(rows, inputs);
-  const RoundedRows result = {cut_rows(ctx.workspace, rows, inputs),
-                              cut_rows(ctx.workspace.subspan(bytes), rows, inputs)};
-  auto* residuals = reinterpret_cast<float*>(ctx.workspace.data() + 2 * bytes);
-  const auto round = [&](std::int64_t begin, std::int64_t end, int worker) {
-    float* residual = residuals + worker * inputs;
-    for (std::int64_t r = begin; r < end; ++r) {
-      const float* row = x + r * x_stride;
-      const Int8Rows first = row_of(result.first, r, inputs);
-      ctx.table.matmul.quantize_row(row, inputs, first);
-      if (!twice) continue;
-      for (std::int64_t k = 0; k < inputs; ++k) {
-        residual[k] = row[k] - first.scales[k / kGroupInputs] * static_cast<float>(first.codes[k]);
-      }
-      ctx.table.matmul.quantize_row(residual, inputs, row_of(result.rest, r, inputs));
-    }
-  };
-  if (rows * inputs <= kSerialQuantizeValues) {
-    round(0, rows, 0);
-  } else {
-    ctx.pool.parallel_for(rows, 8, round);
+// Takes arrays from the front of the workspace.
+class Cutter {
+ public:
+  explicit Cutter(std::span<std::byte> workspace) : left_(workspace) {}
+  template <typename T>
+  T* take(std::int64_t count) {
+    const std::uint64_t bytes = align_up(static_cast<std::uint64_t>(count) * sizeof(T));
+    assert(bytes <= left_.size());
+    T* const array = reinterpret_cast<T*>(left_.data());
+    left_ = left_.subspan(bytes);
+    return array;
   }
-  return result;
+
+ private:
+  std::span<std::byte> left_;
+};
+
+// Calls fn(block) for every block of rows; below a number of values on this thread alone.
+template <typename F>
+void for_each_block(OpContext& ctx, const RowBlocks& blocks, std::int64_t values, const F& fn) {
+  if (values <= kSerialValues) {
+    for (std::int64_t block = 0; block < blocks.count; ++block) fn(block);
+    return;
+  }
+  ctx.pool.parallel_for(blocks.count, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t block = begin; block < end; ++block) fn(block);
+  });
+}
+
+const float* block_rows(OpContext& ctx, const float* x, std::int64_t x_stride,
+                        const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
+                        Cutter& workspace) {
+  float* const blocked = workspace.take<float>(rows * inputs);
+  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
+    const std::int64_t first = blocks.first(block);
+    const std::int64_t size = blocks.size(block);
+    float* out = blocked + first * inputs;
+    for (std::int64_t k = 0; k < inputs; ++k) {
+      for (std::int64_t r = 0; r < size; ++r) *out++ = x[(first + r) * x_stride + k];
+    }
+  });
+  return blocked;
+}
+
+Int16Rows round_to_int16(OpContext& ctx, const float* x, std::int64_t x_stride,
+                         const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
+                         Cutter& workspace) {
+  const std::int64_t groups = inputs / kGroupInputs;
+  Int16Rows all;
+  all.codes = workspace.take<std::int16_t>(rows * inputs);
+  all.scales = workspace.take<float>(rows * groups);
+  all.sums = workspace.take<std::int32_t>(2 * rows * groups);
+  all.scaled_sums = workspace.take<float>(rows * groups);
+  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
+    const std::int64_t first = blocks.first(block);
+    const std::int64_t size = blocks.size(block);
+    for (std::int64_t r = 0; r < size; ++r) {
+      ctx.table.matmul.quantize_row_int16(x + (first + r) * x_stride, inputs, size,
+                                          {.codes = all.codes + first * inputs + 4 * r,
+                                           .scales = all.scales + first * groups + r,
+                                           .sums = all.sums + 2 * first * groups + r,
+                                           .scaled_sums = all.scaled_sums + first * groups + r});
+    }
+  });
+  return all;
+}
+
+Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
+                       const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
+                       Cutter& workspace) {
+  const std::int64_t groups = inputs / kGroupInputs;
+  Int8Rows all;
+  all.codes = workspace.take<std::int8_t>(rows * inputs);
+  all.scales = workspace.take<float>(rows * groups);
+  all.sums = workspace.take<std::int16_t>(2 * rows * groups);
+  all.scaled_sums = workspace.take<float>(rows * groups);
+  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
+    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
+      ctx.table.matmul.quantize_row_int8(x + r * x_stride, inputs,
+                                         {.codes = all.codes + r * inputs,
+                                          .scales = all.scales + r * groups,
+                                          .sums = all.sums + 2 * r * groups,
+                                          .scaled_sums = all.scaled_sums + r * groups});
+    }
+  });
+  return all;
+}
+
+// The mode in which a part sees its inputs.
+ActivationMode mode_of(const MatmulPart& part, ActivationMode mode) {
+  return is_quantized(part.weight->layout()) ? mode : ActivationMode::kFloat32;
+}
+
+Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
+               ActivationMode mode, std::span<const MatmulPart> parts) {
+  const std::int64_t inputs = parts[0].weight->inputs();
+  const RowBlocks blocks(rows, ctx.table.matmul.max_block_rows);
+  const auto wanted = [&](ActivationMode by) {
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const MatmulPart& part) { return mode_of(part, mode) == by; });
+  };
+  Cutter workspace(ctx.workspace);
+  Inputs all;
+  const bool has_blocks = ctx.table.matmul.max_block_rows > 1 && rows > kMaxDirectRows;
+  if (has_blocks && wanted(ActivationMode::kFloat32)) {
+    all.blocked = block_rows(ctx, x, x_stride, blocks, rows, inputs, workspace);
+  }
+  if (wanted(ActivationMode::kInt16)) {
+    all.int16 = round_to_int16(ctx, x, x_stride, blocks, rows, inputs, workspace);
+  }
+  if (wanted(ActivationMode::kInt8)) {
+    all.int8 = round_to_int8(ctx, x, x_stride, blocks, rows, inputs, workspace);
+  }
+  return all;
+}
+
+MatmulKernel kernel_of(const MatmulKernels& kernels, WeightLayout layout, ActivationMode mode) {
+  const auto index = static_cast<std::size_t>(layout);
+  switch (mode) {
+    case ActivationMode::kInt16:
+      return kernels.with_int16[index];
+    case ActivationMode::kInt8:
+      return kernels.with_int8[index];
+    case ActivationMode::kFloat32:
+      break;
+  }
+  return kernels.with_float[index];
+}
+
+// Few panels a chunk where there are few panels, so that all workers end together.
+std::int64_t panels_per_chunk(std::span<const MatmulPart> parts, int num_threads) {
+  std::int64_t panels = 0;
+  for (const MatmulPart& part : parts) panels += part.weight->num_panels();
+  return std::clamp<std::int64_t>(panels / (kChunksPerThread * num_threads), 1, kMaxChunkPanels);
 }
 
 }  // namespace
 
-std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
-                                     int num_threads) {
-  return 2 * (int8_rows_bytes(max_rows, max_inputs) + 2 * kAlignment) +
-         static_cast<std::uint64_t>(num_threads * max_inputs) * sizeof(float);
+// Dense and quantized parts may share one call: blocked floats and one rounding.
+std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs) {
+  const auto values = static_cast<std::uint64_t>(max_rows * max_inputs);
+  const std::uint64_t group_bytes = 2 * sizeof(float) + 2 * sizeof(std::int32_t);
+  return values * (sizeof(float) + sizeof(std::int16_t)) +
+         ceil_div(values, static_cast<std::uint64_t>(kGroupInputs)) * group_bytes + 5 * kAlignment;
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
@@ -111,57 +197,38 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
   const OpSpan span(ctx, stage);
   if (span.get() != nullptr) span.get()->cost = cost_of(parts, rows);
   const std::int64_t inputs = parts[0].weight->inputs();
-  const bool twice = mode == ActivationMode::kInt8;
-  const bool int8 = mode != ActivationMode::kFloat32 &&
-                    std::any_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
-                      return is_quantized(part.weight->layout());
-                    });
-  RoundedRows rounded;
-  if (int8) rounded = round_rows(ctx, x, x_stride, rows, inputs, twice);
+  const Inputs prepared = prepare(ctx, x, x_stride, rows, mode, parts);
+  const std::int64_t chunk_panels = panels_per_chunk(parts, ctx.pool.num_threads());
+  const auto chunks_of = [&](const MatmulPart& part) {
+    return ceil_div(part.weight->num_panels(), chunk_panels);
+  };
   std::int64_t total_chunks = 0;
-  for (const MatmulPart& part : parts) {
-    total_chunks += (part.weight->num_panels() + kPanelsPerChunk - 1) / kPanelsPerChunk;
-  }
+  for (const MatmulPart& part : parts) total_chunks += chunks_of(part);
   ctx.pool.parallel_for(total_chunks, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t chunk = begin; chunk < end; ++chunk) {
       std::int64_t index = chunk;
       const MatmulPart* part = parts.data();
-      for (;; ++part) {
-        const std::int64_t chunks =
-            (part->weight->num_panels() + kPanelsPerChunk - 1) / kPanelsPerChunk;
-        if (index < chunks) break;
-        index -= chunks;
-      }
+      for (; index >= chunks_of(*part); ++part) index -= chunks_of(*part);
       const PackedWeight& weight = *part->weight;
-      MatmulPanels call = {
-          .layout = weight.layout(),
-          .panels = weight.panel(0),
-          .panel_bytes = panel_bytes(weight.layout(), inputs),
-          .outputs = weight.outputs(),
-          .inputs = inputs,
-          .panel_begin = index * kPanelsPerChunk,
-          .panel_end = std::min((index + 1) * kPanelsPerChunk, weight.num_panels()),
-          .rows = rows,
-          .x = x,
-          .x_stride = x_stride,
-          .int8_x = rounded.first,
-          .out = part->out,
-          .out_stride = part->out_stride,
-          .bias = part->bias,
-          .accumulate = part->accumulate};
-      const bool rounded_inputs = int8 && is_quantized(weight.layout());
-      const MatmulKernels& kernels = ctx.table.matmul;
-      const auto index_of_layout = static_cast<std::size_t>(weight.layout());
       const MatmulKernel kernel =
-          (rounded_inputs ? kernels.with_int8 : kernels.with_float)[index_of_layout];
-      kernel(call);
-      if (rounded_inputs && twice) {
-        // The chunk's panels are in the cache now: the second pass costs arithmetic, no reading.
-        call.int8_x = rounded.rest;
-        call.bias = nullptr;
-        call.accumulate = true;
-        kernel(call);
-      }
+          kernel_of(ctx.table.matmul, weight.layout(), mode_of(*part, mode));
+      kernel({.layout = weight.layout(),
+              .panels = weight.panel(0),
+              .panel_bytes = panel_bytes(weight.layout(), inputs),
+              .outputs = weight.outputs(),
+              .inputs = inputs,
+              .panel_begin = index * chunk_panels,
+              .panel_end = std::min((index + 1) * chunk_panels, weight.num_panels()),
+              .rows = rows,
+              .x = x,
+              .x_stride = x_stride,
+              .blocked_x = prepared.blocked,
+              .int16_x = prepared.int16,
+              .int8_x = prepared.int8,
+              .out = part->out,
+              .out_stride = part->out_stride,
+              .bias = part->bias,
+              .accumulate = part->accumulate});
     }
   });
 }

@@ -1,6 +1,6 @@
 // Matrix products at the shapes of SmolLM2-135M and of a 1.1B model, and the memory bandwidth that
 // bounds them. Counters: GB/s of packed weight bytes (10^9), GMAC/s. QUIRE_FORCE_ISA picks a level.
-// A layout that is rounded `once` has the arithmetic of the last products (ActivationMode).
+// Quantized weights see inputs of 16 bits, or of 8 or 32 where the name says so (ActivationMode).
 //
 //   kernels_benchmark --benchmark_filter='matmul/uint4/.*rows:1/threads:2'
 #include <array>
@@ -36,18 +36,20 @@ struct Layout {
 };
 
 constexpr std::array kLayouts = {
-    Layout{"uint4", Encoding::kQ4_1, ActivationMode::kInt8},
-    Layout{"int8", Encoding::kQ8_0, ActivationMode::kInt8},
-    Layout{"int5", Encoding::kQ5_0, ActivationMode::kInt8},
-    Layout{"uint4_super", Encoding::kQ4_K, ActivationMode::kInt8},
-    Layout{"uint5_super", Encoding::kQ5_K, ActivationMode::kInt8},
-    Layout{"int6_super", Encoding::kQ6_K, ActivationMode::kInt8},
-    Layout{"uint4_once", Encoding::kQ4_1, ActivationMode::kInt8Once},
-    Layout{"int8_once", Encoding::kQ8_0, ActivationMode::kInt8Once},
-    Layout{"int5_once", Encoding::kQ5_0, ActivationMode::kInt8Once},
-    Layout{"uint4_super_once", Encoding::kQ4_K, ActivationMode::kInt8Once},
-    Layout{"uint5_super_once", Encoding::kQ5_K, ActivationMode::kInt8Once},
-    Layout{"int6_super_once", Encoding::kQ6_K, ActivationMode::kInt8Once},
+    Layout{"uint4", Encoding::kQ4_1, ActivationMode::kInt16},
+    Layout{"int4", Encoding::kQ4_0, ActivationMode::kInt16},
+    Layout{"int8", Encoding::kQ8_0, ActivationMode::kInt16},
+    Layout{"int5", Encoding::kQ5_0, ActivationMode::kInt16},
+    Layout{"uint4_super", Encoding::kQ4_K, ActivationMode::kInt16},
+    Layout{"uint5_super", Encoding::kQ5_K, ActivationMode::kInt16},
+    Layout{"int6_super", Encoding::kQ6_K, ActivationMode::kInt16},
+    Layout{"uint4_int8", Encoding::kQ4_1, ActivationMode::kInt8},
+    Layout{"int4_int8", Encoding::kQ4_0, ActivationMode::kInt8},
+    Layout{"int8_int8", Encoding::kQ8_0, ActivationMode::kInt8},
+    Layout{"int5_int8", Encoding::kQ5_0, ActivationMode::kInt8},
+    Layout{"uint4_super_int8", Encoding::kQ4_K, ActivationMode::kInt8},
+    Layout{"uint5_super_int8", Encoding::kQ5_K, ActivationMode::kInt8},
+    Layout{"int6_super_int8", Encoding::kQ6_K, ActivationMode::kInt8},
     Layout{"uint4_float", Encoding::kQ4_1, ActivationMode::kFloat32},
     Layout{"bf16", Encoding::kBF16, ActivationMode::kFloat32},
     Layout{"f32", Encoding::kF32, ActivationMode::kFloat32},
@@ -72,7 +74,7 @@ void run_matmul(benchmark::State& state, Layout layout, Shape shape, std::int64_
   std::vector<float> x(static_cast<std::size_t>(rows * shape.inputs));
   std::iota(x.begin(), x.end(), -1000.0F);
   std::vector<float> out(static_cast<std::size_t>(rows * shape.outputs));
-  auto workspace = Buffer::allocate(matmul_workspace_bytes(rows, shape.inputs, 2) + 64).value();
+  auto workspace = Buffer::allocate(matmul_workspace_bytes(rows, shape.inputs) + 64).value();
   OpContext ctx{pool, op_table(choose_level().value()), workspace.bytes()};
   std::size_t next = 0;
   for (auto _ : state) {
@@ -116,7 +118,7 @@ const bool kRegistered = [] {
   for (const Layout& layout : kLayouts) {
     for (const Shape& shape : kShapes) {
       if (shape.inputs % encoding_traits(layout.encoding).block_elements != 0) continue;
-      for (const std::int64_t rows : {1, 2, 4, 16, 128}) {
+      for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 128, 512}) {
         for (const int threads : {1, 2}) {
           const std::string name = std::string("matmul/") + layout.name + "/" + shape.name +
                                    "/rows:" + std::to_string(rows) +

@@ -19,18 +19,61 @@ struct Int8Rows {
 };
 
 // How a group of inputs is rounded: code = x * inverse to nearest even.
-struct Int8Scale {
+struct RoundingScale {
   float scale;
   float inverse;  // 0: all codes are zero
 };
 
 // From the bits of the largest magnitude of a group.
-[[gnu::always_inline]] inline Int8Scale int8_scale(std::int32_t largest_bits) {
+[[gnu::always_inline]] inline RoundingScale int8_scale(std::int32_t largest_bits) {
   const float largest = std::bit_cast<float>(largest_bits);
   if (largest_bits >= 0x7F800000) return {std::bit_cast<float>(0x7FC00000), 0.0F};
   // The inverse of anything smaller would overflow.
   if (largest < 0x1p-119F) return {0.0F, 0.0F};
   return {largest / 127.0F, 127.0F / largest};
+}
+
+// How rows are cut into blocks that share a loaded weight: as few as `max_rows` allows, equally
+// large up to one row, the larger ones first.
+struct RowBlocks {
+  std::int64_t count = 0;
+  std::int64_t smaller = 0;     // rows of a block after the larger ones
+  std::int64_t num_larger = 0;  // these have one row more
+
+  [[gnu::always_inline]] RowBlocks(std::int64_t rows, std::int64_t max_rows)
+      : count((rows + max_rows - 1) / max_rows),
+        smaller(count > 0 ? rows / count : 0),
+        num_larger(count > 0 ? rows % count : 0) {}
+  [[gnu::always_inline]] std::int64_t first(std::int64_t block) const {
+    return block * smaller + (block < num_larger ? block : num_larger);
+  }
+  [[gnu::always_inline]] std::int64_t size(std::int64_t block) const {
+    return smaller + (block < num_larger ? 1 : 0);
+  }
+};
+
+// Input rows rounded to 16 bits in groups of 32: x[k] ~ scales[k / 32] * codes[k], codes in
+// -kInt16Largest..kInt16Largest. Not finite: as in Int8Rows. Each array holds the blocks of
+// RowBlocks one after the other; within a block of R rows the rows lie side by side, so that a
+// kernel reads them as one stream:
+struct Int16Rows {
+  // [inputs / 4][R][4]; the four of a quad in the order 0, 2, 1, 3, because even and odd bytes of a
+  // line of weights become 16-bit pairs without a shuffle.
+  std::int16_t* codes = nullptr;
+  float* scales = nullptr;       // [inputs / 32][R]
+  std::int32_t* sums = nullptr;  // [inputs / 16][R]: sum of the codes of each half of a group
+  float* scaled_sums = nullptr;  // [inputs / 32][R]: scale * sum
+};
+
+// 127 * 256 + 127: a code is 256 times a signed byte plus a signed byte, neither of them -128.
+inline constexpr std::int32_t kInt16Largest = 32639;
+
+// From the bits of the largest magnitude of a group, as int8_scale().
+[[gnu::always_inline]] inline RoundingScale int16_scale(std::int32_t largest_bits) {
+  const float largest = std::bit_cast<float>(largest_bits);
+  if (largest_bits >= 0x7F800000) return {std::bit_cast<float>(0x7FC00000), 0.0F};
+  if (largest < 0x1p-111F) return {0.0F, 0.0F};
+  return {largest / static_cast<float>(kInt16Largest), static_cast<float>(kInt16Largest) / largest};
 }
 
 // One call: panels [panel_begin, panel_end) of one weight, for all rows.
@@ -43,8 +86,13 @@ struct MatmulPanels {
   std::int64_t panel_begin = 0;
   std::int64_t panel_end = 0;
   std::int64_t rows = 0;
-  const float* x = nullptr;  // [rows][x_stride]; unused where int8_x is used
+  // The inputs as the kernel wants them: float32, or rounded.
+  const float* x = nullptr;  // [rows][x_stride]
   std::int64_t x_stride = 0;
+  // More rows than kMaxDirectRows at a level with row blocks: the blocks of `x` one after the
+  // other, a block of R rows as [inputs][R].
+  const float* blocked_x = nullptr;
+  Int16Rows int16_x;
   Int8Rows int8_x;
   float* out = nullptr;  // [rows][out_stride]
   std::int64_t out_stride = 0;
@@ -54,17 +102,26 @@ struct MatmulPanels {
 
 using MatmulKernel = void (*)(const MatmulPanels&);
 
+// With this many rows or fewer, weights are expanded in registers and float inputs read as they
+// are; with more, a block of weights is expanded once for all blocks of rows.
+inline constexpr std::int64_t kMaxDirectRows = 3;
+
 struct MatmulKernels {
-  // By WeightLayout: with float32 activations, and (quantized layouts only) with int8 ones.
+  // By WeightLayout: with float32 activations, and (quantized layouts only) with rounded ones.
   MatmulKernel with_float[kNumWeightLayouts] = {};
+  MatmulKernel with_int16[kNumWeightLayouts] = {};
   MatmulKernel with_int8[kNumWeightLayouts] = {};
+  std::int64_t max_block_rows = 1;  // of RowBlocks
+  // Rounds one row of `inputs` (a multiple of 32) floats into its place in a block of `block_rows`
+  // rows, the pointers at the row's first. The same bits at every level.
+  void (*quantize_row_int16)(const float* x, std::int64_t inputs, std::int64_t block_rows,
+                             const Int16Rows& out) = nullptr;
   // Rounds one row of `inputs` (a multiple of 32) floats into the one row `out`. The same bits at
   // every level.
-  void (*quantize_row)(const float* x, std::int64_t inputs, const Int8Rows& out) = nullptr;
+  void (*quantize_row_int8)(const float* x, std::int64_t inputs, const Int8Rows& out) = nullptr;
 };
 
-// Workspace bytes of matmul(): int8 rows.
-std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
-                                     int num_threads);
+// Workspace bytes of matmul().
+std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs);
 
 }  // namespace quire

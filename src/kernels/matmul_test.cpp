@@ -49,7 +49,7 @@ struct Product {
 // Runs matmul() for one weight on `level`; what is not written keeps `before`.
 Values run(IsaLevel level, ThreadPool& pool, const PackedWeight& weight, const Values& x,
            const Product& product, float before = 0.0F) {
-  const std::uint64_t bytes = matmul_workspace_bytes(product.rows, weight.inputs(), 2);
+  const std::uint64_t bytes = matmul_workspace_bytes(product.rows, weight.inputs());
   auto workspace = Buffer::allocate(bytes + 64).value();
   OpContext ctx{pool, op_table(level), workspace.bytes()};
   Values out(static_cast<std::size_t>(product.rows * product.out_stride), before);
@@ -74,28 +74,20 @@ Exact exact_float(const float* x, const float* weights, std::int64_t inputs) {
   return exact;
 }
 
-// The inputs that int8 activations stand for: x rounded to multiples of amax / 127 in groups.
-Values round_to_int8(const Values& x) {
+// The inputs that rounded activations stand for: x rounded to multiples of amax / largest in
+// groups.
+Values round_inputs(const Values& x, ActivationMode mode) {
+  const float codes = mode == ActivationMode::kInt8 ? 127.0F : 32639.0F;
   Values rounded(x.size());
   for (std::size_t g = 0; g + 32 <= x.size(); g += 32) {
     float largest = 0;
     for (std::size_t i = g; i < g + 32; ++i) largest = std::max(largest, std::fabs(x[i]));
-    const float scale = largest / 127.0F;
+    const float scale = largest / codes;
     for (std::size_t i = g; i < g + 32; ++i) {
-      rounded[i] = largest > 0 ? scale * std::nearbyint(x[i] * (127.0F / largest)) : 0.0F;
+      rounded[i] = largest > 0 ? scale * std::nearbyint(x[i] * (codes / largest)) : 0.0F;
     }
   }
   return rounded;
-}
-
-// What matmul() sees of its input: the rounded values, and the rounding of what that left.
-Values round_twice_to_int8(const Values& x) {
-  Values seen = round_to_int8(x);
-  Values rest(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) rest[i] = x[i] - seen[i];
-  rest = round_to_int8(rest);
-  for (std::size_t i = 0; i < x.size(); ++i) seen[i] += rest[i];
-  return seen;
 }
 
 using Case = std::tuple<IsaLevel, Encoding, ActivationMode>;
@@ -103,7 +95,9 @@ using Case = std::tuple<IsaLevel, Encoding, ActivationMode>;
 std::string case_name(const testing::TestParamInfo<Case>& info) {
   const auto [level, encoding, mode] = info.param;
   return std::string(isa_level_name(level)) + "_" + std::string(encoding_traits(encoding).name) +
-         (mode == ActivationMode::kInt8 ? "_int8" : "_float");
+         (mode == ActivationMode::kFloat32 ? "_float"
+          : mode == ActivationMode::kInt8  ? "_int8"
+                                           : "_int16");
 }
 
 class Matmul : public testing::TestWithParam<Case> {
@@ -139,8 +133,8 @@ TEST_P(Matmul, AgreesWithSumsInDouble) {
       const Values weights = matrix.decode();
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17}) {
         const Values x = random_inputs(rows, inputs, static_cast<unsigned>(rows));
-        const bool int8 = quantized() && mode() == ActivationMode::kInt8;
-        const Values seen = int8 ? round_twice_to_int8(x) : x;
+        const bool rounds = quantized() && mode() != ActivationMode::kFloat32;
+        const Values seen = rounds ? round_inputs(x, mode()) : x;
         const Product product{rows, inputs, outputs, mode()};
         const Values out = run(level(), pool_, weight, x, product);
         for (std::int64_t r = 0; r < rows; ++r) {
@@ -148,9 +142,7 @@ TEST_P(Matmul, AgreesWithSumsInDouble) {
             const Exact exact = exact_float(&seen[static_cast<std::size_t>(r * inputs)],
                                             &weights[static_cast<std::size_t>(n * inputs)], inputs);
             // The bound of a sum of K rounded products, doubled for scale and minimum.
-            const double passes = int8 ? 2 : 1;
-            const double bound =
-                passes * 2 * static_cast<double>(inputs + 4) * 0x1p-24 * exact.magnitude;
+            const double bound = 2 * static_cast<double>(inputs + 4) * 0x1p-24 * exact.magnitude;
             const auto got = static_cast<double>(out[static_cast<std::size_t>(r * outputs + n)]);
             ASSERT_NEAR(got, exact.value, bound + 1e-30)
                 << "row " << r << " of " << rows << ", output " << n << " of " << outputs << ", K "
@@ -268,7 +260,8 @@ TEST_P(Matmul, InputsThatAreNotFiniteShow) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Matmul,
                          testing::Combine(kAllLevels, testing::ValuesIn(kAllEncodings),
                                           testing::Values(ActivationMode::kFloat32,
-                                                          ActivationMode::kInt8)),
+                                                          ActivationMode::kInt8,
+                                                          ActivationMode::kInt16)),
                          case_name);
 
 class QuantizeRow : public testing::TestWithParam<IsaLevel> {};
@@ -294,7 +287,7 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
   const auto round = [&](IsaLevel level) {
     Rounded r{std::vector<std::int8_t>(inputs), Values(inputs / 32),
               std::vector<std::int16_t>(inputs / 16), Values(inputs / 32)};
-    op_table(level).matmul.quantize_row(
+    op_table(level).matmul.quantize_row_int8(
         x.data(), inputs, {r.codes.data(), r.scales.data(), r.sums.data(), r.scaled_sums.data()});
     return r;
   };
@@ -370,7 +363,7 @@ TEST(MatmulParts, ShareTheirInput) {
   const PackedWeight weights[] = {pack_or_die(pool, query), pack_or_die(pool, key),
                                   pack_or_die(pool, value)};
   const Values x = random_inputs(7, 64, 20);
-  auto workspace = Buffer::allocate(matmul_workspace_bytes(7, 64, 2)).value();
+  auto workspace = Buffer::allocate(matmul_workspace_bytes(7, 64)).value();
   const IsaLevel level = available_levels().back();
   OpContext ctx{pool, op_table(level), workspace.bytes()};
   Values out(700);

@@ -33,12 +33,11 @@ struct OpContext {
 enum class ActivationMode : std::uint8_t {
   kFloat32,  // weights are expanded in registers; exact up to float32 rounding
   // Each group of 32 inputs of a row is rounded to int8 with a float32 scale (amax / 127, nearest
-  // even), as the encodings' own reference does.
-  kInt8Once,
-  // The same, and what that rounding left is rounded once more: about 15 bits in all, in integer
-  // arithmetic. One rounding everywhere moved the best token of SmolLM2-135M at 55 of 2,560
-  // positions, across gaps of up to 0.67 between the logits (docs/performance.md).
+  // even), as the encodings' own reference does. Everywhere, it moved the best token of
+  // SmolLM2-135M at 55 of 2,560 positions, across gaps of up to 0.67 between the logits
+  // (docs/performance.md).
   kInt8,
+  kInt16  // the same with 16 bits (amax / 32639); products and their sums are integers as well
 };
 
 // The stage of a product that nobody named.

@@ -20,7 +20,7 @@ std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_
 
 std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs, std::int32_t head_dim,
                               std::int32_t heads_per_kv_head, int num_threads) {
-  return std::max(matmul_workspace_bytes(max_rows, max_inputs, num_threads),
+  return std::max(matmul_workspace_bytes(max_rows, max_inputs),
                   attention_scratch_bytes(head_dim, heads_per_kv_head) *
                       static_cast<std::uint64_t>(num_threads));
 }

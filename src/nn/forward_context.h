@@ -32,7 +32,7 @@ struct ForwardContext {
   // For products at the end of a chain (the MLP's last one, the logits), where one int8 rounding
   // costs little accuracy and halves the arithmetic (docs/performance.md has the measurement).
   ActivationMode last_product_mode() const {
-    return activation_mode == ActivationMode::kInt8 ? ActivationMode::kInt8Once : activation_mode;
+    return activation_mode == ActivationMode::kInt16 ? ActivationMode::kInt8 : activation_mode;
   }
 };
 

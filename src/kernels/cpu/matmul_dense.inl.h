@@ -1,6 +1,6 @@
-// Blocks of matrix products over packed panels, written once for every vector width: what a kernel
-// does for R input rows and N consecutive vectors of outputs, with one accumulator each, through
-// the whole of K. Here what all have in common, and the dense layouts.
+// Matrix products over packed panels, written once for every vector width. Here what all have in
+// common, and the dense layouts: a block of R input rows by N consecutive vectors of outputs for
+// few rows, and the weights as lines of floats for many (matmul_blocked.inl.h).
 #pragma once
 
 #include <cstdint>
@@ -80,60 +80,128 @@ template <typename V, int R, int N>
   }
 }
 
-// kF32 and kF16: one line of a panel is one k.
+// kF32 and kF16, few rows: one line of a panel is one k.
 template <typename V, WeightLayout kLayout>
 struct DenseBlock {
-  using Shape = typename V::FloatBlocks;
+  using Shape = typename V::DirectBlocks;
   static constexpr std::int64_t kBytes = kLayout == WeightLayout::kF32 ? 4 : 2;
 
+  [[gnu::always_inline]] static typename V::F load(const std::uint8_t* at) {
+    if constexpr (kLayout == WeightLayout::kF32) {
+      return V::load(reinterpret_cast<const float*>(at));
+    } else {
+      return V::load_half(at);
+    }
+  }
+
   template <int R, int N>
-  static void run(const MatmulPanels& args, std::int64_t row, std::int64_t output) {
+  static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
-    const float* x = args.x + row * args.x_stride;
     typename V::F acc[R][N];
     clear<V>(acc);
     for (std::int64_t k = 0; k < args.inputs; ++k) {
       typename V::F weight[N];
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) {
-        const std::uint8_t* at = streams.panel[n] + kBytes * (k * kPanelOutputs + streams.lane[n]);
-        if constexpr (kLayout == WeightLayout::kF32) {
-          weight[n] = V::load(reinterpret_cast<const float*>(at));
-        } else {
-          weight[n] = V::load_half(at);
-        }
+        weight[n] = load(streams.panel[n] + kBytes * (k * kPanelOutputs + streams.lane[n]));
       }
-      multiply_add<V>(acc, weight, x + k, args.x_stride);
+      multiply_add<V>(acc, weight, args.x + k, args.x_stride);
     }
-    store_block<V>(args, row, output, acc);
+    store_block<V>(args, 0, output, acc);
   }
 };
 
-// kBF16: one line of a panel is two k.
+// Dense weights as lines of 16 floats.
+template <typename V, WeightLayout kLayout>
+struct DenseLines {
+  using Block = DenseBlock<V, kLayout>;
+
+  // Inputs [begin, end) of a panel.
+  static const float* expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
+                             float* lines) {
+    const std::uint8_t* from = panel + Block::kBytes * kPanelOutputs * begin;
+    if constexpr (kLayout == WeightLayout::kF32) {
+      return reinterpret_cast<const float*>(from);  // they are lines already
+    }
+    for (std::int64_t i = 0; i < (end - begin) * kPanelOutputs; i += V::kWidth) {
+      V::store(lines + i, Block::load(from + Block::kBytes * i));
+    }
+    return lines;
+  }
+};
+
+// The two weights of each lane of a line of kBF16.
+template <typename V>
+[[gnu::always_inline]] inline typename V::F even_weight(typename V::I pair) {
+  return V::as_float(V::template shift_left<16>(pair));
+}
+template <typename V>
+[[gnu::always_inline]] inline typename V::F odd_weight(typename V::I pair) {
+  return V::as_float(V::bit_and(pair, V::set1_int(static_cast<int>(0xFFFF0000U))));
+}
+
+// kBF16, few rows: one line of a panel is two k.
 template <typename V>
 struct Bf16Block {
-  using Shape = typename V::FloatBlocks;
+  using Shape = typename V::DirectBlocks;
 
   template <int R, int N>
-  static void run(const MatmulPanels& args, std::int64_t row, std::int64_t output) {
+  static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
-    const float* x = args.x + row * args.x_stride;
+    const float* x = args.x;
     typename V::F acc[R][N];
     clear<V>(acc);
-    for (std::int64_t k = 0; k < args.inputs; k += 2) {
-      typename V::F even[N];
-      typename V::F odd[N];
+    const std::int64_t even_inputs = args.inputs / 2 * 2;
+    for (std::int64_t k = 0; k < even_inputs; k += 2) {
+      typename V::F even[R];
+      typename V::F odd[R];
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        even[r] = V::set1(x[r * args.x_stride + k]);
+        odd[r] = V::set1(x[r * args.x_stride + k + 1]);
+      }
+      // One pair of weights at a time: more would not stay in registers.
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) {
-        const typename V::I pair =
-            V::load_int(streams.panel[n] + 2 * k * kPanelOutputs + 4 * streams.lane[n]);
-        even[n] = V::as_float(V::template shift_left<16>(pair));
-        odd[n] = V::as_float(V::bit_and(pair, V::set1_int(static_cast<int>(0xFFFF0000U))));
+        const typename V::I pair = load(streams, n, k);
+        QUIRE_UNROLL
+        for (int r = 0; r < R; ++r) acc[r][n] = V::fma(even[r], even_weight<V>(pair), acc[r][n]);
+        QUIRE_UNROLL
+        for (int r = 0; r < R; ++r) acc[r][n] = V::fma(odd[r], odd_weight<V>(pair), acc[r][n]);
       }
-      multiply_add<V>(acc, even, x + k, args.x_stride);
-      if (k + 1 < args.inputs) multiply_add<V>(acc, odd, x + k + 1, args.x_stride);
     }
-    store_block<V>(args, row, output, acc);
+    if (even_inputs < args.inputs) {
+      typename V::F last[N];
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) last[n] = even_weight<V>(load(streams, n, even_inputs));
+      multiply_add<V>(acc, last, x + even_inputs, args.x_stride);
+    }
+    store_block<V>(args, 0, output, acc);
+  }
+
+ private:
+  template <int N>
+  [[gnu::always_inline]] static typename V::I load(const WeightStreams<V, N>& streams, int n,
+                                                   std::int64_t k) {
+    return V::load_int(streams.panel[n] + 2 * k * kPanelOutputs + 4 * streams.lane[n]);
+  }
+};
+
+// kBF16 as lines of 16 floats.
+template <typename V>
+struct Bf16Lines {
+  // Inputs [begin, end) of a panel, an even begin; `lines` has room for one more.
+  static const float* expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
+                             float* lines) {
+    for (std::int64_t k = begin; k < end; k += 2, lines += 2 * kPanelOutputs) {
+      QUIRE_UNROLL
+      for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
+        const typename V::I pair = V::load_int(panel + 2 * k * kPanelOutputs + 4 * lane);
+        V::store(lines + lane, even_weight<V>(pair));
+        V::store(lines + kPanelOutputs + lane, odd_weight<V>(pair));
+      }
+    }
+    return lines - (end - begin + 1) / 2 * 2 * kPanelOutputs;
   }
 };
 

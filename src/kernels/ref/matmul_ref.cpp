@@ -99,19 +99,72 @@ void quantized_int8(const MatmulPanels& args) {
   });
 }
 
-void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
+// Where input i of a quad stands in Int16Rows.
+constexpr int kOrder[] = {0, 2, 1, 3};
+
+// Blocks of one row each: `max_block_rows` is 1 here.
+void quantized_int16(const MatmulPanels& args) {
+  const GroupLayout layout = group_layout(args.layout);
+  const std::int64_t groups = args.inputs / kGroupInputs;
+  for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
+    double sum = 0;
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const PackedGroup group = read_packed_group(layout, panel, g, n);
+      const std::int16_t* codes = args.int16_x.codes + r * args.inputs + g * kGroupInputs;
+      std::int64_t dots[2] = {};
+      for (int i = 0; i < kGroupInputs; ++i) {
+        dots[i / 16] += group.codes[i] * codes[i / 4 * 4 + kOrder[i % 4]];
+      }
+      const std::int32_t* sums = args.int16_x.sums + (r * groups + g) * 2;
+      sum += static_cast<double>(args.int16_x.scales[r * groups + g]) *
+             (static_cast<double>(group.scales[0]) * static_cast<double>(dots[0]) +
+              static_cast<double>(group.scales[1]) * static_cast<double>(dots[1]) +
+              static_cast<double>(group.minimum) * (sums[0] + sums[1]));
+    }
+    return sum;
+  });
+}
+
+std::int32_t largest_bits_of(const float* group) {
+  std::int32_t largest_bits = 0;
+  for (int i = 0; i < kGroupInputs; ++i) {
+    largest_bits = std::max(largest_bits, std::bit_cast<std::int32_t>(std::fabs(group[i])));
+  }
+  return largest_bits;
+}
+
+std::int32_t round_code(float x, const RoundingScale& scale) {
+  return scale.inverse == 0.0F ? 0 : static_cast<std::int32_t>(std::nearbyint(x * scale.inverse));
+}
+
+void quantize_row_int16(const float* x, std::int64_t inputs, std::int64_t block_rows,
+                        const Int16Rows& out) {
   for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
     const float* group = x + g * kGroupInputs;
-    std::int32_t largest_bits = 0;
-    for (int i = 0; i < kGroupInputs; ++i) {
-      largest_bits = std::max(largest_bits, std::bit_cast<std::int32_t>(std::fabs(group[i])));
-    }
-    const Int8Scale scale = int8_scale(largest_bits);
+    const RoundingScale scale = int16_scale(largest_bits_of(group));
     std::int32_t sums[2] = {};
     for (int i = 0; i < kGroupInputs; ++i) {
-      const float rounded = scale.inverse == 0.0F ? 0.0F : std::nearbyint(group[i] * scale.inverse);
-      out.codes[g * kGroupInputs + i] = static_cast<std::int8_t>(rounded);
-      sums[i / 16] += static_cast<std::int32_t>(rounded);
+      const std::int32_t code = round_code(group[i], scale);
+      const std::int64_t quad = g * 8 + i / 4;
+      out.codes[quad * 4 * block_rows + kOrder[i % 4]] = static_cast<std::int16_t>(code);
+      sums[i / 16] += code;
+    }
+    out.scales[g * block_rows] = scale.scale;
+    out.sums[2 * g * block_rows] = sums[0];
+    out.sums[(2 * g + 1) * block_rows] = sums[1];
+    out.scaled_sums[g * block_rows] = scale.scale * static_cast<float>(sums[0] + sums[1]);
+  }
+}
+
+void quantize_row_int8(const float* x, std::int64_t inputs, const Int8Rows& out) {
+  for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
+    const float* group = x + g * kGroupInputs;
+    const RoundingScale scale = int8_scale(largest_bits_of(group));
+    std::int32_t sums[2] = {};
+    for (int i = 0; i < kGroupInputs; ++i) {
+      const std::int32_t code = round_code(group[i], scale);
+      out.codes[g * kGroupInputs + i] = static_cast<std::int8_t>(code);
+      sums[i / 16] += code;
     }
     out.scales[g] = scale.scale;
     out.sums[2 * g] = static_cast<std::int16_t>(sums[0]);
@@ -127,9 +180,11 @@ MatmulKernels ref_matmul_kernels() {
   for (int layout = 0; layout < kNumWeightLayouts; ++layout) {
     const bool quantized = is_quantized(static_cast<WeightLayout>(layout));
     kernels.with_float[layout] = quantized ? quantized_float : dense;
+    kernels.with_int16[layout] = quantized ? quantized_int16 : nullptr;
     kernels.with_int8[layout] = quantized ? quantized_int8 : nullptr;
   }
-  kernels.quantize_row = quantize_row;
+  kernels.quantize_row_int16 = quantize_row_int16;
+  kernels.quantize_row_int8 = quantize_row_int8;
   return kernels;
 }
 

@@ -11,10 +11,13 @@ struct MatmulVec8 : Vec8 {
   using I = __m256i;
 
   // 16 registers: at most 12 accumulators beside weights and an input.
-  struct FloatBlocks {
-    static constexpr int kRows = 6;
-    static constexpr std::int64_t kStripOutputs = 64;
-    static constexpr int vectors(int rows) { return rows == 1 ? 8 : (rows <= 3 ? 4 : 2); }
+  static constexpr int kMaxBlockRows = 6;
+  static constexpr int kBlockPanels = 1;
+  struct DirectBlocks {
+    static constexpr int vectors(int rows) { return rows == 1 ? 8 : (rows == 2 ? 4 : 2); }
+  };
+  struct DirectBlocks16 {
+    static constexpr int vectors(int rows) { return rows == 1 ? 4 : 2; }
   };
   struct IntBlocks {
     static constexpr int kRows = 6;
@@ -25,14 +28,18 @@ struct MatmulVec8 : Vec8 {
   static F load_half(const std::uint8_t* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
-  static I load_int(const std::uint8_t* p) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  }
+  static I load_int(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static void store_int(void* p, I x) { _mm256_storeu_si256(static_cast<__m256i*>(p), x); }
   static I set1_int(int x) { return _mm256_set1_epi32(x); }
   static I set1_quad(const std::int8_t* p) {  // four bytes in every lane
     int quad = 0;
     __builtin_memcpy(&quad, p, sizeof(quad));
     return _mm256_set1_epi32(quad);
+  }
+  static I set1_pair(const std::int16_t* p) {  // two 16-bit numbers in every lane
+    int pair = 0;
+    __builtin_memcpy(&pair, p, sizeof(pair));
+    return _mm256_set1_epi32(pair);
   }
   static F load_bytes(const std::uint8_t* p) {  // unsigned
     return _mm256_cvtepi32_ps(
@@ -56,6 +63,19 @@ struct MatmulVec8 : Vec8 {
   static I shift_right_signed(I x) {
     return _mm256_srai_epi32(x, kBits);
   }
+  template <int kBits>
+  static I shift_left16(I x) {
+    return _mm256_slli_epi16(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right16(I x) {
+    return _mm256_srli_epi16(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right_signed16(I x) {
+    return _mm256_srai_epi16(x, kBits);
+  }
+  static I sub16(I a, I b) { return _mm256_sub_epi16(a, b); }
   static I add16(I a, I b) { return _mm256_add_epi16(a, b); }
   static I add32(I a, I b) { return _mm256_add_epi32(a, b); }
   static I sub32(I a, I b) { return _mm256_sub_epi32(a, b); }
@@ -85,7 +105,7 @@ int sum_lanes(__m256i x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
 }
 
-void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
+void quantize_row_int8(const float* x, std::int64_t inputs, const Int8Rows& out) {
   const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
   for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
     __m256 values[4];
@@ -96,7 +116,7 @@ void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
       largest =
           _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(values[i]), magnitude));
     }
-    const Int8Scale scale = int8_scale(largest_lane(largest));
+    const RoundingScale scale = int8_scale(largest_lane(largest));
     const __m256 inverse = _mm256_set1_ps(scale.inverse);
     // Where the inverse is zero the codes are, whatever the values.
     const __m256i kept = _mm256_set1_epi32(scale.inverse != 0.0F ? -1 : 0);
@@ -120,11 +140,60 @@ void quantize_row(const float* x, std::int64_t inputs, const Int8Rows& out) {
   }
 }
 
+void quantize_row_int16(const float* x, std::int64_t inputs, std::int64_t block_rows,
+                        const Int16Rows& out) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+  std::int16_t* codes = out.codes;
+  for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
+    __m256 values[4];
+    __m256i largest = _mm256_setzero_si256();
+    QUIRE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      values[i] = _mm256_loadu_ps(x + (g * 4 + i) * 8);
+      largest =
+          _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(values[i]), magnitude));
+    }
+    const RoundingScale scale = int16_scale(largest_lane(largest));
+    const __m256 inverse = _mm256_set1_ps(scale.inverse);
+    const __m256i kept = _mm256_set1_epi32(scale.inverse != 0.0F ? -1 : 0);
+    __m256i rounded[4];
+    QUIRE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      rounded[i] = _mm256_and_si256(kept, _mm256_cvtps_epi32(_mm256_mul_ps(values[i], inverse)));
+    }
+    const int first = sum_lanes(_mm256_add_epi32(rounded[0], rounded[1]));
+    const int second = sum_lanes(_mm256_add_epi32(rounded[2], rounded[3]));
+    out.scales[g * block_rows] = scale.scale;
+    out.sums[2 * g * block_rows] = first;
+    out.sums[(2 * g + 1) * block_rows] = second;
+    out.scaled_sums[g * block_rows] = scale.scale * static_cast<float>(first + second);
+    QUIRE_UNROLL
+    for (int i = 0; i < 4; i += 2) {
+      // In 128-bit halves: quads 0 and 2, then 1 and 3; each in the order 0, 2, 1, 3.
+      const __m256i packed = _mm256_packs_epi32(rounded[i], rounded[i + 1]);
+      const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,
+                                             0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+      const __m256i quads = _mm256_shuffle_epi8(packed, order);
+      const __m128i low = _mm256_castsi256_si128(quads);
+      const __m128i high = _mm256_extracti128_si256(quads, 1);
+      const auto put = [&](__m128i quad) {
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(codes), quad);
+        codes += 4 * block_rows;
+      };
+      put(low);
+      put(high);
+      put(_mm_unpackhi_epi64(low, low));
+      put(_mm_unpackhi_epi64(high, high));
+    }
+  }
+}
+
 }  // namespace
 
 void set_avx2_matmul(MatmulKernels& kernels) {
   set_vec_matmul<MatmulVec8>(kernels);
-  kernels.quantize_row = quantize_row;
+  kernels.quantize_row_int8 = quantize_row_int8;
+  kernels.quantize_row_int16 = quantize_row_int16;
 }
 
 }  // namespace quire

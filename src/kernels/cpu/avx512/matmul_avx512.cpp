@@ -12,18 +12,25 @@ struct MatmulVec16 : Vec16 {
 
 #if defined(QUIRE_EMULATE_WIDE_VECTORS)
   // Few and small blocks: emulated ones take minutes to compile.
-  struct FloatBlocks {
-    static constexpr int kRows = 3;
-    static constexpr std::int64_t kStripOutputs = 128;
+  static constexpr int kMaxBlockRows = 4;
+  static constexpr int kBlockPanels = 2;
+  struct DirectBlocks {
     static constexpr int vectors(int rows) { return rows == 1 ? 2 : 1; }
   };
-  using IntBlocks = FloatBlocks;
+  using DirectBlocks16 = DirectBlocks;
+  struct IntBlocks : DirectBlocks {
+    static constexpr int kRows = 3;
+    static constexpr std::int64_t kStripOutputs = 128;
+  };
 #else
   // 32 registers: at most 24 accumulators beside weights and an input.
-  struct FloatBlocks {
-    static constexpr int kRows = 6;
-    static constexpr std::int64_t kStripOutputs = 128;
+  static constexpr int kMaxBlockRows = 6;
+  static constexpr int kBlockPanels = 4;
+  struct DirectBlocks {
     static constexpr int vectors(int rows) { return rows <= 2 ? 8 : 4; }
+  };
+  struct DirectBlocks16 {
+    static constexpr int vectors(int rows) { return rows <= 2 ? 4 : 2; }
   };
   struct IntBlocks {
     static constexpr int kRows = 4;
@@ -35,12 +42,18 @@ struct MatmulVec16 : Vec16 {
   static F load_half(const std::uint8_t* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
-  static I load_int(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
+  static I load_int(const void* p) { return _mm512_loadu_si512(p); }
+  static void store_int(void* p, I x) { _mm512_storeu_si512(p, x); }
   static I set1_int(int x) { return _mm512_set1_epi32(x); }
   static I set1_quad(const std::int8_t* p) {  // four bytes in every lane
     int quad = 0;
     __builtin_memcpy(&quad, p, sizeof(quad));
     return _mm512_set1_epi32(quad);
+  }
+  static I set1_pair(const std::int16_t* p) {  // two 16-bit numbers in every lane
+    int pair = 0;
+    __builtin_memcpy(&pair, p, sizeof(pair));
+    return _mm512_set1_epi32(pair);
   }
   static F load_bytes(const std::uint8_t* p) {  // unsigned
     return _mm512_cvtepi32_ps(
@@ -64,6 +77,19 @@ struct MatmulVec16 : Vec16 {
   static I shift_right_signed(I x) {
     return _mm512_srai_epi32(x, kBits);
   }
+  template <int kBits>
+  static I shift_left16(I x) {
+    return _mm512_slli_epi16(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right16(I x) {
+    return _mm512_srli_epi16(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right_signed16(I x) {
+    return _mm512_srai_epi16(x, kBits);
+  }
+  static I sub16(I a, I b) { return _mm512_sub_epi16(a, b); }
   static I add16(I a, I b) { return _mm512_add_epi16(a, b); }
   static I add32(I a, I b) { return _mm512_add_epi32(a, b); }
   static I sub32(I a, I b) { return _mm512_sub_epi32(a, b); }

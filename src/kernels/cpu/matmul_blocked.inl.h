@@ -1,0 +1,165 @@
+// Matrix products for more rows than kMaxDirectRows, written once for every vector width. A piece
+// of K of a few panels is expanded into lines that fit the first cache, and all blocks of rows of a
+// chunk pass over it before the next piece; a chunk's inputs fit the second cache.
+//
+// An output's sum lives in memory between two pieces and in a register within one, and takes its
+// terms in the order of K either way: its bits are those of a block that goes through K at once.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/matmul_dense.inl.h"
+
+namespace quire {
+namespace {
+
+// Bytes of weights that are wanted next, fetched from memory while a block is computed: the
+// processor's own prefetching begins too late where few rows pass over a piece.
+template <int P>
+struct Ahead {
+  const std::uint8_t* panels[P];
+  std::int64_t bytes = 0;  // of each panel
+
+  // The share of step `step` of `count` equal ones.
+  [[gnu::always_inline]] void fetch(std::int64_t step, std::int64_t count) const {
+    const std::int64_t end = bytes * (step + 1) / count;
+    for (std::int64_t at = bytes * step / count; at < end; at += 64) {
+      QUIRE_UNROLL
+      for (int p = 0; p < P; ++p) __builtin_prefetch(panels[p] + at, 0, 2);
+    }
+  }
+};
+
+// Inputs between two fetches.
+inline constexpr std::int64_t kFetchInputs = 32;
+
+// Sums [R][P * 16] += lines of P panels times a block of R rows.
+//
+// Float32 weights and inputs. `x`: [count][R].
+template <typename V, int R, int P>
+void multiply_lines(const float* const (&lines)[P], const float* x, std::int64_t count,
+                    const Ahead<P>& ahead, float* sums) {
+  constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+  constexpr int N = P * kVectors;
+  using F = typename V::F;
+  F acc[R][N];
+  QUIRE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    QUIRE_UNROLL
+    for (int n = 0; n < N; ++n) acc[r][n] = V::load(sums + (r * N + n) * V::kWidth);
+  }
+  for (std::int64_t begin = 0; begin < count; begin += kFetchInputs) {
+    const std::int64_t end = begin + kFetchInputs < count ? begin + kFetchInputs : count;
+    for (std::int64_t k = begin; k < end; ++k) {
+      F weight[N];
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) {
+        weight[n] = V::load(lines[n / kVectors] + k * kPanelOutputs + n % kVectors * V::kWidth);
+      }
+      multiply_add<V>(acc, weight, x + k * R, 1);
+    }
+    ahead.fetch(begin / kFetchInputs, (count + kFetchInputs - 1) / kFetchInputs);
+  }
+  QUIRE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    QUIRE_UNROLL
+    for (int n = 0; n < N; ++n) V::store(sums + (r * N + n) * V::kWidth, acc[r][n]);
+  }
+}
+
+// What a blocked product does with float32 inputs; Lines expands one layout.
+template <typename V, typename Lines>
+struct FloatPieces {
+  static constexpr std::int64_t kInputs = 256;  // of a piece
+  struct alignas(64) Piece {
+    float lines[kInputs * kPanelOutputs];
+    const float* begin;
+  };
+  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
+                     Piece& piece) {
+    piece.begin = Lines::expand(panel, begin, end, piece.lines);
+  }
+  template <int R, int P>
+  static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
+                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+    const float* lines[P];
+    for (int p = 0; p < P; ++p) lines[p] = pieces[p].begin;
+    multiply_lines<V, R, P>(lines, args.blocked_x + row * args.inputs + begin * R, end - begin,
+                            ahead, sums);
+  }
+};
+
+template <typename V, typename Pieces, int P, int R>
+void multiply_block(const MatmulPanels& args, const typename Pieces::Piece (&pieces)[P],
+                    std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end,
+                    const Ahead<P>& ahead, float* sums) {
+  if (rows == R) {
+    Pieces::template multiply<R, P>(args, pieces, row, begin, end, ahead, sums);
+  } else if constexpr (R > 1) {
+    multiply_block<V, Pieces, P, R - 1>(args, pieces, row, rows, begin, end, ahead, sums);
+  }
+}
+
+// Blocks of rows that share an expanded piece.
+inline constexpr std::int64_t kChunkBlocks = 8;
+
+// Row blocks [block, block_end) by P panels.
+template <typename V, typename Pieces, int P>
+void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int64_t block,
+                     std::int64_t block_end, std::int64_t panel) {
+  constexpr std::int64_t kWidth = P * kPanelOutputs;
+  constexpr int kVectors = static_cast<int>(kWidth) / V::kWidth;
+  typename Pieces::Piece pieces[P];
+  alignas(64) float sums[kChunkBlocks * V::kMaxBlockRows * kWidth];
+  const std::int64_t first = blocks.first(block);
+  const std::int64_t rows = blocks.first(block_end) - first;
+  for (std::int64_t i = 0; i < rows * kWidth; i += V::kWidth) V::store(sums + i, V::zero());
+  for (std::int64_t begin = 0; begin < args.inputs; begin += Pieces::kInputs) {
+    const std::int64_t end =
+        begin + Pieces::kInputs < args.inputs ? begin + Pieces::kInputs : args.inputs;
+    // The next piece lies as far behind this one as this one is long: a panel's end is followed by
+    // the next panel's begin.
+    const auto piece_bytes =
+        static_cast<std::int64_t>(args.panel_bytes) * (end - begin) / args.inputs;
+    const std::int64_t share = piece_bytes / (block_end - block);
+    Ahead<P> ahead;
+    ahead.bytes = share;
+    for (int p = 0; p < P; ++p) {
+      const std::uint8_t* from =
+          args.panels + static_cast<std::uint64_t>(panel + p) * args.panel_bytes;
+      Pieces::expand(from, begin, end, pieces[p]);
+      const auto offset = static_cast<std::int64_t>(args.panel_bytes) * end / args.inputs;
+      ahead.panels[p] = from + offset;
+    }
+    for (std::int64_t b = block; b < block_end; ++b) {
+      const std::int64_t row = blocks.first(b);
+      multiply_block<V, Pieces, P, V::kMaxBlockRows>(args, pieces, row, blocks.size(b), begin, end,
+                                                     ahead, sums + (row - first) * kWidth);
+      for (int p = 0; p < P; ++p) ahead.panels[p] += share;
+    }
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    typename V::F row[1][kVectors];
+    for (int n = 0; n < kVectors; ++n) row[0][n] = V::load(sums + r * kWidth + n * V::kWidth);
+    store_block<V>(args, first + r, panel * kPanelOutputs, row);
+  }
+}
+
+template <typename V, typename Pieces>
+void blocked_matmul(const MatmulPanels& args) {
+  const RowBlocks blocks(args.rows, V::kMaxBlockRows);
+  for (std::int64_t block = 0; block < blocks.count; block += kChunkBlocks) {
+    const std::int64_t end =
+        block + kChunkBlocks < blocks.count ? block + kChunkBlocks : blocks.count;
+    std::int64_t panel = args.panel_begin;
+    for (; panel + V::kBlockPanels <= args.panel_end; panel += V::kBlockPanels) {
+      multiply_panels<V, Pieces, V::kBlockPanels>(args, blocks, block, end, panel);
+    }
+    for (; panel < args.panel_end; ++panel) {
+      multiply_panels<V, Pieces, 1>(args, blocks, block, end, panel);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,268 @@
+// Matrix products of quantized weights (group_layout.h) with activations rounded to 16 bits
+// (Int16Rows), written once for every layout and vector width. A group's sum of products is exact
+// in 32-bit integers (at most 32 * 128 * 32639); it is scaled and added once: acc += float(sum) *
+// (scale of weights * scale of inputs), and for minima acc += minimum * (scale of inputs * sum of
+// input codes). So few rows and many, whose integers are added in different orders, give the same
+// bits.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/matmul_blocked.inl.h"
+#include "kernels/cpu/matmul_groups.inl.h"
+
+namespace quire {
+namespace {
+
+// The weights of a quad as two vectors of 16-bit pairs, inputs 0 and 2, and 1 and 3, of each lane.
+// Below eight bits the zero is not subtracted.
+template <typename V, WeightLayout kLayout>
+struct QuadPairs {
+  static constexpr GroupLayout kForm = group_layout(kLayout);
+  typename V::I even;
+  typename V::I odd;
+
+  [[gnu::always_inline]] explicit QuadPairs(typename V::I codes) {
+    if constexpr (kForm.code_bits == 8) {
+      even = V::template shift_right_signed16<8>(V::template shift_left16<8>(codes));
+      odd = V::template shift_right_signed16<8>(codes);
+    } else {
+      even = V::bit_and(codes, V::set1_int(0x00FF00FF));
+      odd = V::template shift_right16<8>(codes);
+    }
+  }
+};
+
+// Scales and minima are constant for this many quads.
+template <WeightLayout kLayout>
+inline constexpr int kScaleQuads = group_layout(kLayout).factors == ScaleFactors::kHalfGroup ? 4
+                                                                                             : 8;
+
+// Few rows, the weights expanded in registers.
+template <typename V, WeightLayout kLayout>
+struct GroupInt16Block {
+  using Shape = typename V::DirectBlocks16;
+  using Reader = GroupReader<V, kLayout>;
+  using F = typename V::F;
+  using I = typename V::I;
+  static constexpr GroupLayout kForm = Reader::kForm;
+  static constexpr int kQuads = kScaleQuads<kLayout>;
+
+  // dot += pairs of weights times the inputs at `x` of each row, one quad apart.
+  template <bool kFirst, int R, int N>
+  [[gnu::always_inline]] static void add_pairs(const I (&weight)[N], const std::int16_t* x,
+                                               I (&dot)[R][N]) {
+    QUIRE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const I pair = V::set1_pair(x + 4 * r);
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) {
+        const I products = V::multiply_add16(weight[n], pair);
+        dot[r][n] = kFirst ? products : V::add32(dot[r][n], products);
+        QUIRE_PIN_VECTOR(dot[r][n]);
+      }
+    }
+  }
+
+  // The sums of part kPart of a group: of all of it, or of one half.
+  template <int kPart, int R, int N>
+  [[gnu::always_inline]] static void dot_codes(const Reader (&group)[N], const std::int16_t* x,
+                                               I (&dot)[R][N]) {
+    if constexpr (kForm.code_bits == 4) {
+      // A nibble that is alone in 16 bits needs no byte in between.
+      const I mask = V::set1_int(0x000F000F);
+      repeat<4>([&]<int kLine>() __attribute__((always_inline)) {
+        const std::int16_t* low = x + kLine * 4 * R;
+        const std::int16_t* high = x + (kLine + 4) * 4 * R;
+        I line[N];
+        I pairs[N];
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          line[n] = V::load_int(group[n].codes + 64 * kLine);
+          pairs[n] = V::bit_and(line[n], mask);
+        }
+        add_pairs<kLine == 0>(pairs, low, dot);
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          pairs[n] = V::bit_and(V::template shift_right16<4>(line[n]), mask);
+        }
+        add_pairs<false>(pairs, high, dot);
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          pairs[n] = V::bit_and(V::template shift_right16<8>(line[n]), mask);
+        }
+        add_pairs<false>(pairs, low + 2, dot);
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) pairs[n] = V::template shift_right16<12>(line[n]);
+        add_pairs<false>(pairs, high + 2, dot);
+      });
+    } else {
+      repeat<kQuads>([&]<int kIndex>() __attribute__((always_inline)) {
+        constexpr int kQuad = kPart * kQuads + kIndex;
+        I even[N];
+        I odd[N];
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          const QuadPairs<V, kLayout> pairs(group[n].template quad<kQuad>());
+          even[n] = pairs.even;
+          odd[n] = pairs.odd;
+        }
+        add_pairs<kIndex == 0>(even, x + kQuad * 4 * R, dot);
+        add_pairs<false>(odd, x + kQuad * 4 * R + 2, dot);
+      });
+    }
+  }
+
+  template <int R, int N>
+  static void run(const MatmulPanels& args, std::int64_t output) {
+    const WeightStreams<V, N> streams(args, output);
+    const Int16Rows& x = args.int16_x;
+    F acc[R][N];
+    clear<V>(acc);
+    for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
+      Reader group[N];
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
+      repeat<8 / kQuads>([&]<int kPart>() __attribute__((always_inline)) {
+        I dot[R][N];
+        dot_codes<kPart>(group, x.codes + g * kGroupInputs * R, dot);
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          const F scale = group[n].scale(kPart);
+          F minimum;
+          if constexpr (kForm.has_minimum) minimum = group[n].minimum();
+          QUIRE_UNROLL
+          for (int r = 0; r < R; ++r) {
+            I total = dot[r][n];
+            if constexpr (kForm.zero != 0) {
+              const std::int32_t* sums = x.sums + 2 * g * R + r;
+              const std::int32_t sum = kQuads == 8 ? sums[0] + sums[R] : sums[kPart * R];
+              total = V::add32(total, V::set1_int(-kForm.zero * sum));
+            }
+            const F product = V::mul(scale, V::set1(x.scales[g * R + r]));
+            acc[r][n] = V::fma(V::to_float(total), product, acc[r][n]);
+            if constexpr (kForm.has_minimum) {
+              acc[r][n] = V::fma(minimum, V::set1(x.scaled_sums[g * R + r]), acc[r][n]);
+            }
+          }
+        }
+      });
+    }
+    store_block<V>(args, 0, output, acc);
+  }
+};
+
+// What a blocked product (matmul_blocked.inl.h) does with inputs rounded to 16 bits.
+template <typename V, WeightLayout kLayout>
+struct Int16Pieces {
+  using Reader = GroupReader<V, kLayout>;
+  using F = typename V::F;
+  using I = typename V::I;
+  static constexpr GroupLayout kForm = Reader::kForm;
+  static constexpr int kQuads = kScaleQuads<kLayout>;
+  static constexpr int kParts = 8 / kQuads;     // of a group
+  static constexpr std::int64_t kInputs = 512;  // of a piece
+  static constexpr std::int64_t kGroups = kInputs / kGroupInputs;
+
+  struct alignas(64) Piece {
+    std::int16_t lines[kInputs * kPanelOutputs];  // [pair][16][2], the zero subtracted
+    float scales[kGroups * kParts * kPanelOutputs];
+    float minima[kForm.has_minimum ? kGroups * kPanelOutputs : 1];
+  };
+
+  // Inputs [begin, end), whole groups, of a panel.
+  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
+                     Piece& piece) {
+    const std::int64_t first = begin / kGroupInputs;
+    for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
+      QUIRE_UNROLL
+      for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
+        const Reader group(panel, first + g, lane);
+        std::int16_t* line = piece.lines + g * kGroupInputs * kPanelOutputs + 2 * lane;
+        repeat<8>([&]<int kQuad>() __attribute__((always_inline)) {
+          QuadPairs<V, kLayout> pairs(group.template quad<kQuad>());
+          if constexpr (kForm.zero != 0) {
+            const I zero = V::set1_int(kForm.zero * 0x00010001);
+            pairs.even = V::sub16(pairs.even, zero);
+            pairs.odd = V::sub16(pairs.odd, zero);
+          }
+          V::store_int(line + kQuad * 4 * kPanelOutputs, pairs.even);
+          V::store_int(line + (kQuad * 4 + 2) * kPanelOutputs, pairs.odd);
+        });
+        repeat<kParts>([&]<int kPart>() __attribute__((always_inline)) {
+          V::store(piece.scales + (g * kParts + kPart) * kPanelOutputs + lane, group.scale(kPart));
+        });
+        if constexpr (kForm.has_minimum) {
+          V::store(piece.minima + g * kPanelOutputs + lane, group.minimum());
+        }
+      }
+    }
+  }
+
+  template <int R, int P>
+  static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
+                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+    constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+    constexpr int N = P * kVectors;
+    const std::int64_t num_groups = args.inputs / kGroupInputs;
+    const std::int64_t first = begin / kGroupInputs;
+    const std::int16_t* x = args.int16_x.codes + row * args.inputs + begin * R;
+    const float* scales = args.int16_x.scales + row * num_groups + first * R;
+    const float* scaled_sums = args.int16_x.scaled_sums + row * num_groups + first * R;
+    const std::int64_t piece_groups = (end - begin) / kGroupInputs;
+    for (std::int64_t g = 0; g < piece_groups; ++g) {
+      ahead.fetch(g, piece_groups);
+      for (int part = 0; part < kParts; ++part) {
+        const std::int64_t pair = g * 16 + part * kQuads * 2;
+        I dot[R][N];
+        dot_lines<R, P>(pieces, pair, x + pair / 2 * 4 * R, dot);
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          const Piece& piece = pieces[n / kVectors];
+          const int lane = n % kVectors * V::kWidth;
+          const F scale = V::load(piece.scales + (g * kParts + part) * kPanelOutputs + lane);
+          QUIRE_UNROLL
+          for (int r = 0; r < R; ++r) {
+            float* sum = sums + (r * N + n) * V::kWidth;
+            const F product = V::mul(scale, V::set1(scales[g * R + r]));
+            F total = V::fma(V::to_float(dot[r][n]), product, V::load(sum));
+            if constexpr (kForm.has_minimum) {
+              const F minimum = V::load(piece.minima + g * kPanelOutputs + lane);
+              total = V::fma(minimum, V::set1(scaled_sums[g * R + r]), total);
+            }
+            V::store(sum, total);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  // The sums of kQuads quads from line `pair` on.
+  template <int R, int P, int N>
+  [[gnu::always_inline]] static void dot_lines(const Piece (&pieces)[P], std::int64_t pair,
+                                               const std::int16_t* x, I (&dot)[R][N]) {
+    constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+    repeat<2 * kQuads>([&]<int kStep>() __attribute__((always_inline)) {
+      I weight[N];
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) {
+        weight[n] = V::load_int(pieces[n / kVectors].lines + (pair + kStep) * 2 * kPanelOutputs +
+                                n % kVectors * V::kWidth * 2);
+      }
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const I inputs = V::set1_pair(x + (kStep / 2 * R + r) * 4 + kStep % 2 * 2);
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          const I products = V::multiply_add16(weight[n], inputs);
+          dot[r][n] = kStep == 0 ? products : V::add32(dot[r][n], products);
+          QUIRE_PIN_VECTOR(dot[r][n]);
+        }
+      }
+    });
+  }
+};
+
+}  // namespace
+}  // namespace quire
