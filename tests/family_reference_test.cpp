@@ -130,7 +130,7 @@ TEST_P(FamilyReference, LogitsInFloat32Within1e4) {
 // The arithmetic that a bfloat16 checkpoint gets by default: keys and values rounded in the cache.
 TEST_P(FamilyReference, LogitsInBfloat16WithinOnePercent) {
   const auto expected = read_floats(file("logits.bin"));
-  const auto logits = score(file("hf"), ActivationMode::kInt8, DType::kBF16);
+  const auto logits = score(file("hf"), ActivationMode::kInt16, DType::kBF16);
   const float difference = largest_difference(logits, expected) / largest(expected);
   RecordProperty("share_of_largest_logit", std::to_string(difference));
   EXPECT_LE(difference, 1e-2F);

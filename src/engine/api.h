@@ -123,7 +123,7 @@ struct EngineInfo {
   std::string model_name;
   std::string architecture;
   std::string isa_level;
-  std::string activation;  // "float32", "int8 groups"
+  std::string activation;  // "float32", "int16 groups"
   std::string kv_cache_dtype;
   int threads = 0;
   std::int64_t vocab_size = 0;

@@ -267,7 +267,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .architecture = spec.architecture,
       .isa_level = std::string(isa_level_name(level)),
       .activation =
-          runner_config.activation_mode == ActivationMode::kInt16 ? "int8 groups" : "float32",
+          runner_config.activation_mode == ActivationMode::kInt16 ? "int16 groups" : "float32",
       .kv_cache_dtype = std::string(dtype_name(runner_config.kv_cache_dtype)),
       .threads = pool->num_threads(),
       .vocab_size = spec.vocab_size,

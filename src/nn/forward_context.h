@@ -30,7 +30,7 @@ struct ForwardContext {
   ActivationMode activation_mode = ActivationMode::kFloat32;
 
   // For products at the end of a chain (the MLP's last one, the logits), where one int8 rounding
-  // costs little accuracy and halves the arithmetic (docs/performance.md has the measurement).
+  // costs little accuracy and less arithmetic (docs/performance.md has the measurement).
   ActivationMode last_product_mode() const {
     return activation_mode == ActivationMode::kInt16 ? ActivationMode::kInt8 : activation_mode;
   }
