@@ -10,7 +10,7 @@ TESTS ?= .
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
 
-.PHONY: help run build package test test-asan test-tsan bench deps model test-models test-clients test-browser check-edges check-deploy check-package format format-check lint goldens clean
+.PHONY: help run build package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-deploy check-package format format-check lint goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -49,6 +49,10 @@ bench: deps model  ## microbenchmarks, then speed of the program on the bundled 
 	@build/release/quire bench limits
 	@build/release/quire bench latency
 	@build/release/quire bench throughput
+
+bench-peers: build model  ## Quire beside llama.cpp, OpenVINO, vLLM and transformers, installed as needed (ARGS="--only llama.cpp")
+	@scripts/install_peers.sh
+	@bench/peers/compare.py $(ARGS)
 
 deps:  ## install the Debian packages that are missing
 	@scripts/install_deps.sh build test

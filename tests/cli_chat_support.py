@@ -1,15 +1,23 @@
-"""A terminal to chat in, and a server of OpenAI's chat completions that does as a test says."""
+"""A terminal to chat in, a folder for conversations, and a server of OpenAI's chat completions that
+does as a test says.
+"""
 
 import http.server
 import json
 import os
+import pathlib
 import pty
+import re
 import select
 import subprocess
+import tempfile
 import threading
 import time
+import unittest
 
-from cli_support import PROGRAM
+from cli_support import PROGRAM, TINY
+
+MODEL = ["--model", TINY / "hf", "--temperature", 0, "--max-tokens", 6]
 
 # Local servers are not behind a proxy.
 ENVIRONMENT = {**os.environ, "no_proxy": "*", "TERM": "xterm"}
@@ -141,3 +149,34 @@ class FakeServer:
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.file = self.folder / "conversation.json"
+
+    def messages(self, *args, lines):
+        """The conversation after a chat of these lines."""
+        result = chat(*args, lines=[*lines, f"/save {self.file}"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(self.file.read_text())["messages"]
+
+    def serve(self, *args):
+        """Starts a server for the length of the test; its address."""
+        process = subprocess.Popen([PROGRAM, "serve", *map(str, args), "--port", "0"],
+                                   stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=ENVIRONMENT)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        self.log = ""  # up to the address
+        for line in process.stderr:
+            self.log += line
+            address = re.search(r"serving .* on (http://\S+)", line)
+            if address:
+                threading.Thread(target=process.stderr.read, daemon=True).start()
+                return address.group(1)
+        self.fail("the server has not started")

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -123,6 +124,24 @@ TEST_F(EventLogEngineTest, AThousandRequestsWithAbortsAndPreemptionsReplayIdenti
   EXPECT_EQ(replayed.end_reason(), "the engine is shutting down");
   RecordProperty("steps", static_cast<int>(summary.num_steps));
   RecordProperty("preemptions", static_cast<int>(summary.num_preemptions));
+}
+
+// What was measured, and so where prompts were cut, is in the log.
+TEST_F(EventLogEngineTest, StepsHeldToATimeReplayIdentically) {
+  for (const std::optional<double> max_step_ms : {std::optional(1.0), std::optional<double>()}) {
+    args_.token_time = std::chrono::microseconds(20);
+    args_.engine.max_step_ms = max_step_ms;
+    args_.engine.event_log = (folder_ / (max_step_ms ? "limit" : "auto")).string();
+    run();
+    Replay replayed;
+    ReplayNotes notes;
+    const Status status = replay(replayed, notes);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+    EXPECT_GE(replayed.summary().num_added, static_cast<std::uint64_t>(kNumRequests));
+    EXPECT_TRUE(replayed.scheduler()->pace().limited());
+    EXPECT_GT(replayed.scheduler()->pace().cost.step, 0);
+  }
 }
 
 TEST_F(EventLogEngineTest, EveryWayOfBatchingReplaysIdentically) {

@@ -2,7 +2,6 @@
 #include "serve/live/live_view.h"
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <thread>
 
@@ -11,6 +10,7 @@
 
 #include "apps/simulated_engine.h"
 #include "serve/http/test_exchange.h"
+#include "support/eventually.h"
 #include "support/test_models.h"
 
 namespace quire::test {
@@ -19,15 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 using testing::Not;
-
-bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  return true;
-}
 
 class LiveViewTest : public testing::Test {
  protected:
@@ -125,6 +116,23 @@ TEST_F(LiveViewTest, WaitsForASlowViewerWithoutLosingSteps) {
   ASSERT_TRUE(eventually([&] { return steps(*slow).size() >= num_steps; }));
   ASSERT_TRUE(eventually([&] { return steps(*fast).size() >= num_steps; }));
   EXPECT_EQ(steps(*slow), steps(*fast));
+}
+
+// What is gone before a viewer comes is not what it missed.
+TEST_F(LiveViewTest, TellsANewcomerOfNoStepsMissed) {
+  const auto first = get("/engine/live");
+  const auto num_steps = [&] {
+    return static_cast<std::size_t>(service_->engine().observe().num_steps);
+  };
+  while (num_steps() < StepLog::kMaxSteps + 50) {
+    submit(100);
+    ASSERT_TRUE(eventually([&] { return service_->num_in_flight() == 0; }));
+  }
+  const auto newcomer = get("/engine/live");
+  ASSERT_TRUE(eventually([&] { return !events_of(*newcomer).empty(); }));
+  const json::value event = events_of(*newcomer).front();
+  EXPECT_EQ(event.at("steps_missed").to_number<std::int64_t>(), 0);
+  EXPECT_FALSE(event.at("steps").as_array().empty());
 }
 
 TEST_F(LiveViewTest, KeepsNothingWhenTheLastViewerHasGone) {

@@ -19,6 +19,7 @@ struct Setting {
   int threads = 2;
   bool preempt = false;  // a pool that cannot hold all sequences
   bool prefix_caching = true;
+  double max_step_ms = 0;  // less than a row takes: prompts wait wherever they may
 };
 
 struct Corpus {
@@ -45,6 +46,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.max_num_seqs = 16;
   args.max_model_len = corpus.max_model_len;
   args.enable_prefix_caching = setting.prefix_caching;
+  args.max_step_ms = setting.max_step_ms;
   if (setting.preempt) {
     // Little more than one sequence of the greatest length.
     args.kv_cache_memory_bytes =
@@ -128,6 +130,8 @@ const std::vector<Setting>& all_settings() {
        .chunk = 16,
        .preempt = true},
       {.name = "batch, 1 thread", .threads = 1},
+      {.name = "batch, no time for prompts", .max_step_ms = 1e-3},
+      {.name = "batch, 5 ms a step", .max_step_ms = 5},
       {.name = "alone, 1 thread, chunk 16", .batch = false, .chunk = 16, .threads = 1},
   };
   return settings;

@@ -18,7 +18,7 @@ from live_support import Load, live_events
 from serve_support import Server, ServerTest, free_port, main, wait_until
 
 CAUSES = {"queue_order", "max_num_seqs", "token_budget", "no_free_blocks", "preempted", "batch",
-          "fork_parent"}
+          "fork_parent", "step_time"}
 
 
 def top(*args):

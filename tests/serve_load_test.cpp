@@ -16,6 +16,7 @@
 #include "serve_load/requests.h"
 #include "serve_load/simulated_server.h"
 #include "sim/random_trace.h"
+#include "support/eventually.h"
 #include "support/test_models.h"
 
 namespace quire::test {
@@ -32,16 +33,6 @@ using load::StepTrace;
 using std::chrono::milliseconds;
 
 constexpr std::chrono::minutes kLong(2);
-
-// Whether `holds` comes true before a time that only a server that hangs takes.
-bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
-}
 
 SimulatedServerConfig config_of(std::int32_t max_num_seqs, std::int32_t max_num_batched_tokens) {
   SimulatedServerConfig config;

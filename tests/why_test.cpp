@@ -88,6 +88,13 @@ double sum_of_spans(const json::object& story) {
   return sum;
 }
 
+// Whether it is told what the scheduler did with it.
+bool was_taken(const json::object& story) {
+  const json::array& spans = story.at("spans").as_array();
+  return !spans.empty() && spans.back().at("what") != "receive" &&
+         spans.back().at("what") != "admit";
+}
+
 SimulatedEngineArgs crowded(std::uint64_t kv_kib = 112) {
   SimulatedEngineArgs args;
   args.step_time = microseconds(500);
@@ -143,6 +150,33 @@ TEST(Why, ThePartsOfTwoHundredRequestsSumToTheirMeasuredTimes) {
   }
 }
 
+// A row takes 520 us of the 600 that a step may take: a prompt waits for the one before it.
+TEST(Why, AWaitForTheTimeOfAStepIsOne) {
+  SimulatedEngineArgs args = crowded();
+  args.engine.max_num_batched_tokens = 512;
+  args.engine.max_step_ms = 0.6;
+  args.engine.enable_prefix_caching = false;
+  Api api(args);
+  const auto prompt = [] { return json::array(40, 7); };
+  std::vector<std::shared_ptr<Api::Timed>> exchanges;
+  for (int i = 0; i < 4; ++i) {
+    exchanges.push_back(
+        api.complete(std::to_string(i), {{"prompt", prompt()}, {"max_tokens", 30}}));
+  }
+  double waited = 0;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(exchanges[static_cast<std::size_t>(i)]->wait().status, 200);
+    const json::value told = api.why(std::to_string(i)).second;
+    for (const json::value& span : told.at("outputs").at(0).at("spans").as_array()) {
+      const auto* cause = span.as_object().if_contains("cause");
+      if (cause == nullptr || *cause != "step_time") continue;
+      waited += span.at("duration_ms").to_number<double>();
+      EXPECT_GE(span.at("waited_for").at("count").as_int64(), 1);
+    }
+  }
+  EXPECT_GT(waited, 1.0);
+}
+
 TEST(Why, ARequestThatRunsIsExplainedToo) {
   SimulatedEngineArgs args = crowded();
   args.engine.max_num_seqs = 1;
@@ -160,6 +194,58 @@ TEST(Why, ARequestThatRunsIsExplainedToo) {
   running->disconnect();
   EXPECT_EQ(waiting->wait().status, 200);
   EXPECT_EQ(api.why("runs").second.at("outputs").as_array()[0].at("finish_reason"), "abort");
+}
+
+// Who asks is answered after the step in flight, in which the request may end.
+TEST(Why, ARequestThatEndsWhileItIsAskedForIsToldAsEnded) {
+  SimulatedEngineArgs args = crowded();
+  args.step_time = milliseconds(3);
+  Api api(args);
+  for (int i = 0; i < 10; ++i) {
+    const std::string id = std::to_string(i);
+    const auto exchange = api.complete(id, {{"max_tokens", 2}, {"n", 2}});
+    std::set<std::int64_t> taken;  // outputs that the scheduler has had
+    for (bool all_ended = false; !all_ended;) {
+      all_ended = true;
+      const json::object told = api.why(id).second;
+      for (const json::value& output : told.at("outputs").as_array()) {
+        const json::object& story = output.as_object();
+        const std::int64_t index = story.at("index").as_int64();
+        EXPECT_NEAR(sum_of_spans(story), story.at("total_ms").as_double(), 1e-6);
+        all_ended = all_ended && story.at("status") == "finished";
+        if (was_taken(story)) taken.insert(index);
+        EXPECT_EQ(was_taken(story), taken.contains(index)) << json::serialize(story);
+      }
+    }
+    EXPECT_EQ(exchange->wait().status, 200);
+  }
+}
+
+TEST(Why, OutputsThatAreTooManyToLookAtAreNotToldWrong) {
+  Api api(crowded());
+  const auto exchange = api.complete("many", {{"max_tokens", 30}, {"n", 80}});
+  while (api.service().engine().observe().num_waiting < 70) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  const json::object told = api.why("many").second;
+  std::size_t num_told = 0;
+  std::size_t num_left_out = 0;
+  for (const json::value& output : told.at("outputs").as_array()) {
+    const json::object& story = output.as_object();
+    if (story.contains("left_out")) {
+      ++num_left_out;
+      EXPECT_TRUE(story.at("spans").as_array().empty());
+      EXPECT_GT(story.at("total_ms").as_double(), 0);
+      EXPECT_FALSE(story.contains("output_tokens"));
+    } else {
+      ++num_told;
+      EXPECT_TRUE(was_taken(story)) << json::serialize(story);
+    }
+  }
+  EXPECT_GE(num_told, 64U);
+  EXPECT_GT(num_left_out, 0U);
+  EXPECT_EQ(num_told + num_left_out, 80U);
+  exchange->disconnect();
 }
 
 TEST(Why, AnUnknownRequestIsNotFound) {

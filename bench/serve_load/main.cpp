@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <pthread.h>
 #include <string>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "apps/descriptor_limit.h"
 #include "serve_load/scenarios.h"
 
 namespace quire::load {
@@ -65,10 +65,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json", as_json);
   CLI11_PARSE(app, argc, argv);
 
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
+  quire::raise_descriptor_limit();
 
   const auto report = measure(scenario, target, shape);
   if (!report.ok()) {

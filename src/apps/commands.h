@@ -28,5 +28,6 @@ Command add_bench_step(CLI::App& bench);
 Command add_bench_core(CLI::App& bench);
 Command add_bench_limits(CLI::App& bench);
 Command add_bench_serve(CLI::App& bench);
+Command add_bench_make_model(CLI::App& bench);
 
 }  // namespace quire

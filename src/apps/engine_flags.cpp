@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,32 @@
 #include "base/log.h"
 
 namespace quire {
+namespace {
+
+void add_max_step(CLI::App& app, EngineArgs& args, const std::string& group) {
+  const std::string name = "--max-step-ms";
+  app.add_option_function<std::string>(
+         name,
+         [&args, name](const std::string& text) {
+           if (text == "auto") {
+             args.max_step_ms.reset();
+             return;
+           }
+           double value = 0;
+           if (!CLI::detail::lexical_cast(text, value)) {
+             throw CLI::ValidationError(name, "expected milliseconds, 0 or auto");
+           }
+           args.max_step_ms = value;
+         },
+         "How long prompts may make a step that gives other requests their next token: "
+         "milliseconds, 0 (no limit) or auto (ten times what one request's token takes, at least "
+         "100 ms and twice what all of them take)")
+      ->type_name("MS")
+      ->default_str(args.max_step_ms ? fmt::format("{:g}", *args.max_step_ms) : "auto")
+      ->group(group);
+}
+
+}  // namespace
 
 void add_engine_flags(CLI::App& app, EngineArgs& args) {
   constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
@@ -30,8 +57,18 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   app.add_option("--kv-cache-dtype", args.kv_cache_dtype, "KV cache: auto, float32 or bfloat16")
       ->capture_default_str()
       ->group(group);
+  app.add_option(
+         "--quantization", args.quantization,
+         "Quantize F32, F16 or BF16 weights while loading: none, int8 (a scale for each "
+         "output) or int4 (a scale and a minimum for 128 inputs; embeddings and logits int8)")
+      ->transform([](const std::string& name) {
+        const std::string lower = CLI::detail::to_lower(name);
+        return lower == "gguf" ? std::string("none") : lower;
+      })
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--threads", args.threads,
-                 "Threads (default: as many CPUs as affinity and cgroup quota grant)")
+                 "Threads (default: as many physical cores as affinity and cgroup quota grant)")
       ->check(CLI::Range(1, 1024))
       ->group(group);
   add_count(app, "--block-size", args.block_size, "Tokens of one KV block", 1, 1024)->group(group);
@@ -40,6 +77,7 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   add_count(app, "--max-num-batched-tokens", args.max_num_batched_tokens,
             "Tokens that one step computes at most", 1, 1 << 20)
       ->group(group);
+  add_max_step(app, args, group);
   add_count(app, "--max-model-len", args.max_model_len,
             "Tokens of prompt and output together (default: the model's context length)", 1,
             kMaxInt)

@@ -46,7 +46,6 @@ Status replay_files(const std::vector<std::filesystem::path>& files, Replay& rep
     total += file.bytes().size();
     mapped.push_back(std::move(file));
   }
-  std::uint64_t num_records = 0;
   for (const MappedFile& file : mapped) {
     const std::string name = file.path().string();
     QUIRE_ASSIGN_OR_RETURN(SegmentReader segment, SegmentReader::open(bytes_of(file), name));
@@ -65,7 +64,9 @@ Status replay_files(const std::vector<std::filesystem::path>& files, Replay& rep
       if (!record) break;
       const Status status = replay.apply(*record);
       if (!status.ok()) return segment.damaged(status.message());
-      if (++num_records % kProgressRecords == 0) progress(done + segment.offset(), total);
+      if (replay.summary().num_records % kProgressRecords == 0) {
+        progress(done + segment.offset(), total);
+      }
     }
     if (replay.difference() || stop()) return {};
     if (segment.torn_at()) {

@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -62,8 +60,7 @@ class Search {
  private:
   static std::string name_of(const Request& request) {
     if (request.external_id().empty()) return std::to_string(request.id());
-    if (request.sampling_params()->n == 1) return request.external_id();
-    return fmt::format("{}#{}", request.external_id(), request.sample_index());
+    return output_name(request.external_id(), request.sampling_params()->n, request.sample_index());
   }
 
   bool matches(const Request& request) const {

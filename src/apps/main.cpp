@@ -123,6 +123,8 @@ int run(int argc, char** argv) {
   add(*bench, "limits", "What the machine can do at most", add_bench_limits);
   add(*bench, "serve", "Load a server over HTTP, Quire's or another, and measure it",
       add_bench_serve);
+  add(*bench, "make-model", "Write a model of a published shape with random weights",
+      add_bench_make_model);
 
   try {
     app.parse(reversed_arguments(argc, argv));

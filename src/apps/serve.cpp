@@ -1,12 +1,12 @@
 // `quire serve`: the server.
 #include <chrono>
 #include <memory>
-#include <sys/resource.h>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "apps/commands.h"
+#include "apps/descriptor_limit.h"
 #include "apps/engine_flags.h"
 #include "apps/interrupt.h"
 #include "apps/serve_flags.h"
@@ -25,14 +25,6 @@
 
 namespace quire {
 namespace {
-
-// Every connection takes a descriptor; the usual limit of 1,024 is for programs that use select().
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 Result<std::unique_ptr<Engine>> create_engine(const ServeFlags& flags,
                                               const std::shared_ptr<StepMeter>& steps,
@@ -64,7 +56,7 @@ Result<std::unique_ptr<Tracing>> open_tracing(const ServeFlags& flags, const Htt
                          read_otlp_settings(flags.otlp_traces_endpoint, process_environment));
   if (!settings) return std::unique_ptr<Tracing>();
   for (const std::string& note : settings->notes) log_warning("{}", note);
-  log_info("traces of requests go to {}", settings->url);
+  log_info("traces of requests go to {}", settings->exporter.url);
   std::vector<SpanAttribute> attributes;
   if (flags.http.uds.empty()) {
     attributes = {{"server.address", flags.http.host},

@@ -155,6 +155,7 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("MODEL", flags.positional_model, "The same as --model");
   add_http_flags(app, flags);
   add_service_flags(app, flags);
+  flags.engine.max_step_ms.reset();
   add_engine_flags(app, flags.engine);
 }
 

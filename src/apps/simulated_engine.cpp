@@ -35,12 +35,14 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
       const SchedulerConfig config,
       scheduler_config(args.engine, max_model_len, static_cast<std::int32_t>(num_blocks),
                        *bundle.text.tokenizer));
+  QUIRE_ASSIGN_OR_RETURN(std::optional<StepPacer> pacer, step_pacer(args.engine));
   QUIRE_ASSIGN_OR_RETURN(auto event_log, open_event_log(args.engine));
   EngineInfo info = {.model_name = bundle.name,
                      .architecture = bundle.spec.architecture,
                      .isa_level = "simulated",
                      .activation = "none",
                      .kv_cache_dtype = "bfloat16",
+                     .quantization = "none",
                      .threads = 0,
                      .vocab_size = bundle.spec.vocab_size,
                      .hidden_size = bundle.spec.hidden_size,
@@ -68,7 +70,8 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
                           .seed = args.engine.seed,
                           .stepped = std::move(stepped),
                           .executor = std::move(executor),
-                          .listener = std::move(event_log)});
+                          .listener = std::move(event_log),
+                          .pacer = std::move(pacer)});
 }
 
 }  // namespace quire

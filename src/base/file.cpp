@@ -69,6 +69,15 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::release(std::span<const std::byte> part) const {
+  constexpr std::uintptr_t kPage = 4096;
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / kPage * kPage;
+  const auto end =
+      (reinterpret_cast<std::uintptr_t>(part.data() + part.size()) + kPage - 1) / kPage * kPage;
+  // Advice: where it fails the pages stay.
+  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
   QUIRE_ASSIGN_OR_RETURN(const OpenFile file, open_regular(path));
   if (file.size > max_bytes) {

@@ -24,6 +24,14 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  bool contains(const void* address) const {
+    const auto* byte = static_cast<const std::byte*>(address);
+    return byte >= data_ && byte < data_ + size_;
+  }
+
+  // Gives up the pages that hold this part of the map: they stay in the system's page cache, but
+  // count no more as this process's memory until they are read again.
+  void release(std::span<const std::byte> part) const;
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -18,6 +18,8 @@ std::string_view wait_cause_name(WaitCause cause) {
       return "batch";
     case WaitCause::kForkParent:
       return "fork_parent";
+    case WaitCause::kStepTime:
+      return "step_time";
     case WaitCause::kPreempted:
       return "preempted";
   }

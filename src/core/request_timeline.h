@@ -27,8 +27,9 @@ enum class WaitCause : std::uint8_t {
   kPreempted,     // it ran, and gave its blocks to an earlier request
   kBatch,         // a batch is being computed whose members are fixed, or waits for more members
   kForkParent,    // the request's first output computes the prompt that it shares
+  kStepTime,      // earlier requests used up the time that a step may take
 };
-inline constexpr std::size_t kNumWaitCauses = 7;
+inline constexpr std::size_t kNumWaitCauses = 8;
 
 // "queue_order" and so on; the stable name used in logs and metrics.
 std::string_view wait_cause_name(WaitCause cause);

@@ -79,22 +79,28 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   }
   plan.clear();
   plan.removed_request_ids.swap(removed_request_ids_);
-  std::int32_t budget = config_.max_num_batched_tokens;
+  StepBudget budget = budget_of_step();
   form_batch(now);
 
   for (std::size_t next = 0; next < running_.size();) {  // preemption takes from the end
+    const bool first = next == 0;
     Request& request = *running_[next++];
-    const std::int32_t num_tokens = tokens_within(request.num_pending_tokens(), budget);
+    const std::int32_t num_computed = request.num_computed_tokens();
+    const std::int32_t num_pending = request.num_pending_tokens();
+    const bool row = num_pending == 1;
+    const std::int32_t num_tokens =
+        row ? std::min(budget.tokens_left(), 1)
+            : budget.tokens_for_prompt(num_computed, num_pending, first);
     if (num_tokens == 0) {
-      hold(request, WaitCause::kTokenBudget, {}, now);
+      hold(request, budget.cause(), {}, now);
       continue;
     }
     const auto num_new_blocks = allocate_or_preempt(request, num_tokens, plan, now);
     if (!num_new_blocks) break;  // it was the last itself, and runs no more
     plan_tokens(request, num_tokens, *num_new_blocks, plan, now);
-    budget -= num_tokens;
+    row ? budget.take_rows(1) : budget.take_prompt(num_computed, num_tokens);
   }
-  budget -= plan_retained_rows(budget, plan);
+  budget.take_rows(plan_retained_rows(budget.tokens_left(), plan));
 
   while (!waiting_.empty()) {
     Request& request = *waiting_.back();
@@ -104,7 +110,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
       break;  // later requests do not overtake it
     }
     start(request, admission, plan, now);
-    budget -= admission.num_tokens;
+    budget.take_prompt(admission.num_computed_tokens, admission.num_tokens);
   }
 
   // What was removed by dropping rows while planning.
@@ -127,9 +133,16 @@ Instant Scheduler::oldest_arrival() const {
   return (*oldest)->arrival();
 }
 
-// How many of a request's pending tokens it computes in a step with `budget` tokens left.
-std::int32_t Scheduler::tokens_within(std::int32_t num_pending, std::int32_t budget) const {
-  return num_pending <= budget ? num_pending : config_.enable_chunked_prefill ? budget : 0;
+// Those that run and know one token that is not computed are the step's rows, retained ones too.
+StepBudget Scheduler::budget_of_step() const {
+  StepWork rows;
+  if (pace_.limited()) {
+    for (const Request* request : running_) {
+      if (request->num_pending_tokens() == 1) rows.add_row(request->num_computed_tokens());
+    }
+    for (const RetainedRow& row : retained_) rows.add_row(row.num_tokens - 1);
+  }
+  return {config_.max_num_batched_tokens, config_.enable_chunked_prefill, pace_, rows};
 }
 
 // Blocks for a running request's next tokens, taken from rows that nobody wants and then from the
@@ -185,6 +198,7 @@ void Scheduler::hold(Request& request, WaitCause cause, const Admission& admissi
       break;
     }
     case WaitCause::kTokenBudget:
+    case WaitCause::kStepTime:
       for (const InFlight& each : in_flight_) blockers.add(each.request_id);
       break;
     case WaitCause::kForkParent:
@@ -211,13 +225,14 @@ Blockers Scheduler::others_running(const Request& request) const {
 // Why the first waiting request cannot run yet, or how it would start. All its known tokens must
 // fit into the free blocks, not only those of its first step: a sequence that is started without
 // room for its prompt would soon be preempted, its work lost.
-std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request, std::int32_t budget,
+std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
+                                                       const StepBudget& budget,
                                                        Admission& admission) const {
   if (!batch_.admits()) return WaitCause::kBatch;
   if (std::ssize(running_) + std::ssize(retained_) >= config_.max_num_seqs) {
     return WaitCause::kMaxNumSeqs;
   }
-  if (budget == 0) return WaitCause::kTokenBudget;
+  if (budget.full()) return budget.cause();
   std::int64_t num_blocks = ceil_div(request.num_tokens(), config_.block_size);
   admission.fork_parent = find_fork_parent(request);
   if (admission.fork_parent != nullptr) {
@@ -232,9 +247,10 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request, s
     admission.num_computed_tokens = admission.match.num_blocks * config_.block_size;
     num_blocks -= admission.match.num_blocks - admission.match.num_free_blocks;
   }
-  admission.num_tokens =
-      tokens_within(request.num_tokens() - admission.num_computed_tokens, budget);
-  if (admission.num_tokens == 0) return WaitCause::kTokenBudget;
+  admission.num_tokens = budget.tokens_for_prompt(
+      admission.num_computed_tokens, request.num_tokens() - admission.num_computed_tokens,
+      /*urgent=*/running_.empty());
+  if (admission.num_tokens == 0) return budget.cause();
   if (num_blocks > kv_.pool().num_free_blocks()) return WaitCause::kNoFreeBlocks;
   return std::nullopt;
 }
@@ -353,96 +369,6 @@ void Scheduler::drop_retained_rows(std::size_t num_left) {
   }
 }
 
-Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
-                         std::vector<RequestStepOutput>& outputs) {
-  QUIRE_RETURN_IF_ERROR(check_result(output));
-  outputs.clear();
-  std::int32_t next_sampled = 0;
-  std::int32_t next_pooled = 0;
-  step_in_flight_ = 0;
-  for (const InFlight& each : in_flight_) {
-    const std::int32_t sampled = each.samples ? next_sampled++ : -1;
-    const std::int32_t pooled = each.pools ? next_pooled++ : -1;
-    if (each.request == nullptr) continue;
-    Request& request = *each.request;
-    const Request::Computed computed = request.complete(each.num_scheduled_tokens);
-    counters_.prompt_tokens_computed += computed.num_first_prompt;
-    counters_.output_tokens_computed += computed.num_first_output;
-    counters_.tokens_recomputed += computed.num_again;
-    kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens());
-    if (!each.samples && !each.pools) continue;
-    RequestStepOutput& given = outputs.emplace_back();
-    given.request_id = request.id();
-    given.sampled_index = sampled;
-    given.pooled_index = pooled;
-    if (each.pools) {
-      request.pool(now);
-    } else {
-      const SampledToken& token = output.sampled[static_cast<std::size_t>(sampled)];
-      given.token_id = token.token_id;
-      given.logprob = token.logprob;
-      request.append_output(token.token_id, now);
-      ++counters_.output_tokens_sampled;
-    }
-    if (!request.finished()) continue;
-    ++counters_.num_finished;
-    given.finished = take(request, batch_.retains() && !request.pooling());
-  }
-  in_flight_.clear();
-  if (running_.empty()) drop_retained_rows(0);
-  return {};
-}
-
-Status Scheduler::check_result(const ModelRunnerOutput& output) const {
-  if (step_in_flight_ == 0 || output.step_id != step_in_flight_) {
-    return Status::internal(fmt::format("got the result of step {}, but the step in flight is {}",
-                                        output.step_id, step_in_flight_));
-  }
-  QUIRE_RETURN_IF_ERROR(check_sampled(output));
-  return check_pooled(output);
-}
-
-Status Scheduler::check_sampled(const ModelRunnerOutput& output) const {
-  std::size_t num_expected = 0;
-  for (const InFlight& each : in_flight_) {
-    if (!each.samples) continue;
-    if (num_expected == output.sampled.size()) {
-      return Status::internal(fmt::format("step {} sampled {} tokens: request {} has none",
-                                          output.step_id, num_expected, each.request_id));
-    }
-    const SampledToken& token = output.sampled[num_expected++];
-    if (token.request_id != each.request_id || token.token_id < 0) {
-      return Status::internal(
-          fmt::format("step {} sampled token {} for request {} where request {} was to come",
-                      output.step_id, token.token_id, token.request_id, each.request_id));
-    }
-  }
-  if (num_expected != output.sampled.size()) {
-    return Status::internal(fmt::format("step {} sampled {} tokens, {} were planned",
-                                        output.step_id, output.sampled.size(), num_expected));
-  }
-  return {};
-}
-
-Status Scheduler::check_pooled(const ModelRunnerOutput& output) const {
-  auto pooled = output.pooled.begin();
-  for (const InFlight& each : in_flight_) {
-    if (!each.pools) continue;
-    if (pooled == output.pooled.end() || pooled->request_id != each.request_id ||
-        pooled->size > output.hidden_states.size() ||
-        pooled->first > output.hidden_states.size() - pooled->size) {
-      return Status::internal(fmt::format("step {} gives no hidden state for request {}",
-                                          output.step_id, each.request_id));
-    }
-    ++pooled;
-  }
-  if (pooled != output.pooled.end()) {
-    return Status::internal(fmt::format("step {} gives a hidden state for request {} unasked",
-                                        output.step_id, pooled->request_id));
-  }
-  return {};
-}
-
 // Lets go of a finished request: out of its queue, its blocks free, the executor to be told; unless
 // its row stays in the batch.
 std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row) {
@@ -486,6 +412,7 @@ SchedulerStats Scheduler::stats() const {
   stats.blocks_cached = kv_.num_cached_blocks();
   stats.blocks_shared = pool.num_shared_blocks();
   stats.blocks_saved = pool.num_references() - pool.num_used_blocks();
+  stats.max_step = pace_.max_step;
   stats.prompt_tokens_pending = stats.prompt_tokens_added - stats.prompt_tokens_computed -
                                 stats.prompt_tokens_cached - stats.prompt_tokens_dropped;
   return stats;

@@ -15,6 +15,9 @@
 // preempted: it loses its blocks, keeps its tokens, waits in its place in the queue and computes
 // them again later. So the first request always advances, and nothing starves within a priority.
 //
+// How much of the prompts a step computes follows from the pace that it was given (set_pace): no
+// more than leaves the step short enough for those who get their output token by token.
+//
 // A request starts with what the prefix cache has of its tokens. The n outputs of one prompt wait
 // for the first of them to compute it, then share its blocks.
 //
@@ -38,6 +41,8 @@
 #include "core/kv_cache_manager.h"
 #include "core/request.h"
 #include "core/step.h"
+#include "core/step_budget.h"
+#include "core/step_pace.h"
 
 namespace quire {
 
@@ -89,6 +94,7 @@ struct SchedulerStats {
   std::int64_t blocks_cached = 0;  // free, but their content may still be used
   std::int64_t blocks_shared = 0;  // used by more than one request
   std::int64_t blocks_saved = 0;   // that would be used besides, were none shared
+  Duration max_step{};             // of the pace; zero: no limit
 
   std::int64_t num_steps = 0;     // that were not empty
   std::int64_t num_added = 0;     // = finished + aborted + waiting + running
@@ -145,6 +151,11 @@ class Scheduler {
   // none (it may just have finished). Its blocks are free at once: a step in flight may still write
   // into them, but steps are executed in order, so before any later step.
   std::unique_ptr<const Request> abort(RequestId request_id, Instant now);
+
+  // How long the steps planned from now on may take; validate() must have passed. At first there is
+  // no limit.
+  void set_pace(const StepPace& pace) { pace_ = pace; }
+  const StepPace& pace() const { return pace_; }
 
   // Plans the next step into `plan`, whatever it held. An empty plan (see SchedulerOutput::empty)
   // needs no execution and has no id; any other is in flight until update() is given its result.
@@ -210,13 +221,13 @@ class Scheduler {
   std::optional<Refusal> admission_refusal(const AddRequest& request) const;
   void form_batch(Instant now);
   Instant oldest_arrival() const;
-  std::int32_t tokens_within(std::int32_t num_pending, std::int32_t budget) const;
+  StepBudget budget_of_step() const;
   std::optional<std::int32_t> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
                                                   SchedulerOutput& plan, Instant now);
   void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
   void hold(Request& request, WaitCause cause, const Admission& admission, Instant now);
   Blockers others_running(const Request& request) const;
-  std::optional<WaitCause> admission_obstacle(const Request& request, std::int32_t budget,
+  std::optional<WaitCause> admission_obstacle(const Request& request, const StepBudget& budget,
                                               Admission& admission) const;
   const Request* find_fork_parent(const Request& request) const;
   KvCacheManager::PrefixMatch match_prefix(const Request& request) const;
@@ -239,6 +250,7 @@ class Scheduler {
   KvCacheManager kv_;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
   BatchFormer batch_;
+  StepPace pace_;
   std::vector<Request*> waiting_;  // the next one last, so that it leaves at no cost
   std::vector<Request*> running_;  // in order
   std::vector<RetainedRow> retained_;

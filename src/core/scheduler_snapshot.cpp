@@ -186,6 +186,7 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   }
   SchedulerSnapshot snapshot;
   snapshot.config = config_;
+  snapshot.pace = pace_;
   snapshot.kv = kv_.snapshot();
   for (const Request* request : running_) snapshot.running.push_back(request->snapshot());
   for (const Request* request : waiting_) snapshot.waiting.push_back(request->snapshot());
@@ -201,7 +202,9 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
   QUIRE_RETURN_IF_ERROR(snapshot.config.validate());
   QUIRE_RETURN_IF_ERROR(check_size(snapshot.config));
   QUIRE_RETURN_IF_ERROR(check_counters(snapshot.counters));
+  QUIRE_RETURN_IF_ERROR(snapshot.pace.validate());
   auto scheduler = std::make_unique<Scheduler>(std::move(snapshot.config));
+  scheduler->pace_ = snapshot.pace;
   QUIRE_RETURN_IF_ERROR(scheduler->kv_.restore(snapshot.kv));
   scheduler->num_arrivals_ = snapshot.num_arrivals;
   scheduler->counters_ = snapshot.counters;

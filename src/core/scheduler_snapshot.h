@@ -13,6 +13,7 @@ namespace quire {
 
 struct SchedulerSnapshot {
   SchedulerConfig config;
+  StepPace pace;
   KvCacheManager::Snapshot kv;
   std::vector<RequestSnapshot> running;  // in order
   std::vector<RequestSnapshot> waiting;  // in order: the next one last

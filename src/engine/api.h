@@ -36,10 +36,14 @@ struct EngineArgs {
   std::string chat_template;            // a file with a Jinja template, instead of the model's
   std::string dtype = "auto";           // auto, float32, bfloat16
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16
-  int threads = 0;                      // 0: the CPUs that affinity and cgroup quota grant
+  std::string quantization = "none";    // of float weights at load: none, int8, int4
+  int threads = 0;                      // 0: the physical cores that affinity and quota grant
   std::int32_t block_size = 16;
   std::int32_t max_num_seqs = 256;
   std::int32_t max_num_batched_tokens = 512;
+  // How long prompts may make a step that also gives other requests their next token; 0: as long as
+  // they like; nullopt: what engine/step_pacer.h says.
+  std::optional<double> max_step_ms = 0;
   std::optional<std::uint64_t> kv_cache_memory_bytes;
   double gpu_memory_utilization = 0.9;  // share of this machine's memory that the plan may take
   std::optional<std::int32_t> max_model_len;  // default: what the model was trained for
@@ -125,6 +129,7 @@ struct EngineInfo {
   std::string isa_level;
   std::string activation;  // "float32", "int16 groups"
   std::string kv_cache_dtype;
+  std::string quantization;  // of float weights at load: "none", "int8", "int4"
   int threads = 0;
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "core/scheduler.h"
 #include "engine/api.h"
 #include "engine/generation_defaults.h"
 #include "engine/model_bundle.h"
 #include "engine/scheduler_listener.h"
+#include "engine/step_pacer.h"
 #include "exec/executor.h"
 
 namespace quire {
@@ -26,6 +28,7 @@ struct EngineParts {
   EngineProfile* profile = nullptr;                // EngineObserver::profile
   std::unique_ptr<Executor> executor;
   std::unique_ptr<SchedulerListener> listener = nullptr;  // may be null
+  std::optional<StepPacer> pacer = std::nullopt;          // none: steps are not limited
 };
 
 std::unique_ptr<Engine> assemble_engine(EngineParts parts);
@@ -34,6 +37,10 @@ std::unique_ptr<Engine> assemble_engine(EngineParts parts);
 // not, kConfig for settings that contradict each other.
 Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
                                          std::int32_t num_blocks, const Tokenizer& tokenizer);
+
+// What holds the time of a step to EngineArgs::max_step_ms; none where that is zero.
+// kInvalidArgument where it is out of range.
+Result<std::optional<StepPacer>> step_pacer(const EngineArgs& args);
 
 // The event log that EngineArgs ask for; null where they ask for none. Errors as EventLog::open.
 Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args);

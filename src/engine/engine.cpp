@@ -96,6 +96,16 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   return config;
 }
 
+Result<std::optional<StepPacer>> step_pacer(const EngineArgs& args) {
+  if (!args.max_step_ms) return std::optional(StepPacer(std::nullopt));
+  if (!(*args.max_step_ms >= 0 && *args.max_step_ms <= 3.6e6)) {
+    return Status::invalid_argument(
+        fmt::format("--max-step-ms {}: expected 0 to 3,600,000", *args.max_step_ms));
+  }
+  if (*args.max_step_ms == 0) return std::optional<StepPacer>();
+  return std::optional(StepPacer(Duration(static_cast<std::int64_t>(*args.max_step_ms * 1e6))));
+}
+
 Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args) {
   if (args.event_log.empty()) return std::unique_ptr<SchedulerListener>();
   EventLogOptions options;
@@ -120,7 +130,7 @@ class Engine::Impl {
             parts.profile == nullptr ? nullptr : &parts.profile->output),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
               std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
-              std::move(parts.listener)) {}
+              std::move(parts.listener), std::move(parts.pacer)) {}
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -248,13 +258,14 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       scheduler_config(args, sizes.max_model_len, static_cast<std::int32_t>(sizes.plan.num_blocks),
                        *bundle.text.tokenizer));
 
+  QUIRE_ASSIGN_OR_RETURN(std::optional<StepPacer> pacer, step_pacer(args));
   // Before anything is loaded, so that a path that cannot be written shows at once.
   QUIRE_ASSIGN_OR_RETURN(auto event_log, open_event_log(args));
   if (observer.planned) observer.planned(sizes.plan);
   ModelFacts facts = model_facts(bundle);
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
-  QUIRE_ASSIGN_OR_RETURN(
-      auto model, Model::load(spec, *bundle.weights, sizes.max_model_len, *pool, observer.loaded));
+  QUIRE_ASSIGN_OR_RETURN(auto model, Model::load(spec, *bundle.weights, sizes.max_model_len, *pool,
+                                                 observer.loaded, sizes.quantization));
   bundle.weights.reset();  // packed: the mapping is not needed any more
   QUIRE_ASSIGN_OR_RETURN(auto runner,
                          ModelRunner::create(*model, *pool, op_table(level), sizes.runner));
@@ -269,6 +280,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .activation =
           runner_config.activation_mode == ActivationMode::kInt16 ? "int16 groups" : "float32",
       .kv_cache_dtype = std::string(dtype_name(runner_config.kv_cache_dtype)),
+      .quantization = std::string(load_quantization_name(sizes.quantization)),
       .threads = pool->num_threads(),
       .vocab_size = spec.vocab_size,
       .hidden_size = spec.hidden_size,
@@ -300,7 +312,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                           .profile = observer.profile,
                           .executor = std::make_unique<InProcessExecutor>(
                               std::move(pool), std::move(model), std::move(runner)),
-                          .listener = std::move(event_log)});
+                          .listener = std::move(event_log),
+                          .pacer = std::move(pacer)});
 }
 
 std::unique_ptr<Engine> assemble_engine(EngineParts parts) {

@@ -24,7 +24,7 @@ constexpr Stage kStatsStage = {StageKind::kBookkeeping, "publish stats"};
 EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
                        OutputProcessor& outputs, const SteadyClock& clock,
                        std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
-                       std::unique_ptr<SchedulerListener> listener)
+                       std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer)
     : clock_(clock),
       outputs_(outputs),
       executor_(std::move(executor)),
@@ -32,6 +32,7 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
       stepped_(std::move(stepped)),
       spans_(spans),
       listener_(std::move(listener)),
+      pacer_(std::move(pacer)),
       stats_(scheduler_.stats()),
       thread_([this] { run(); }) {
   ::pthread_setname_np(thread_.native_handle(), "quire-engine");
@@ -155,6 +156,7 @@ Status EngineCore::step() {
   const Instant start = clock_.now();
   {
     const ScopedSpan span(spans_, kScheduleStage);
+    set_pace(start);
     QUIRE_RETURN_IF_ERROR(scheduler_.schedule(start, plan_));
   }
   if (listener_) listener_->scheduled(plan_, start);
@@ -165,6 +167,7 @@ Status EngineCore::step() {
   }
   if (stepped_) observe_step(start);
   const Instant end = clock_.now();
+  if (pacer_) pacer_->measured(work_of(plan_), end - start);
   {
     const ScopedSpan span(spans_, kUpdateStage);
     QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, end, step_.outputs));
@@ -173,6 +176,14 @@ Status EngineCore::step() {
   const ScopedSpan span(spans_, kOutputStage);
   outputs_.push(step_);
   return {};
+}
+
+void EngineCore::set_pace(Instant now) {
+  if (!pacer_) return;
+  const StepPace pace = pacer_->pace();
+  if (pace == scheduler_.pace()) return;
+  scheduler_.set_pace(pace);
+  if (listener_) listener_->paced(pace, now);
 }
 
 void EngineCore::observe_step(Instant start) {

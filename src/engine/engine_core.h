@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/scheduler.h"
 #include "engine/output_processor.h"
 #include "engine/scheduler_listener.h"
+#include "engine/step_pacer.h"
 #include "exec/executor.h"
 
 namespace quire {
@@ -24,7 +26,7 @@ class EngineCore {
   EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
              OutputProcessor& outputs, const SteadyClock& clock,
              std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
-             std::unique_ptr<SchedulerListener> listener);
+             std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer);
   ~EngineCore() { stop(); }
 
   // Fails what runs, then joins the thread. Later commands are refused or ignored.
@@ -57,6 +59,7 @@ class EngineCore {
   void apply_all(std::deque<Command>& commands);
   void apply(Command command);
   Status step();
+  void set_pace(Instant now);
   // Tells the observer of the step planned in plan_, which is about to be taken in.
   void observe_step(Instant start);
   void fail(const Status& error);
@@ -69,6 +72,7 @@ class EngineCore {
   std::function<void(const StepRecord&)> stepped_;
   SpanRecorder* spans_;                          // null: nothing is recorded
   std::unique_ptr<SchedulerListener> listener_;  // may be null
+  std::optional<StepPacer> pacer_;               // engine thread only; none: steps are not limited
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/kv_cache_manager.h"
+#include "models/decoder_model.h"
 #include "tensor/thread_pool.h"
 
 namespace quire {
@@ -24,8 +25,10 @@ Status unknown_dtype(std::string_view flag, std::string_view value) {
 bool is_float32(std::string_view name) { return name == "float32" || name == "float"; }
 
 Status resolve_types(const EngineArgs& args, const WeightSource& weights,
-                     ModelRunnerConfig& runner) {
+                     LoadQuantization quantization, ModelRunnerConfig& runner) {
+  // What is quantized at load computes as a checkpoint that came quantized.
   const bool float32_checkpoint =
+      quantization == LoadQuantization::kNone &&
       std::all_of(weights.tensors().begin(), weights.tensors().end(),
                   [](const TensorInfo& tensor) { return tensor.encoding == Encoding::kF32; });
   bool float32 = float32_checkpoint;
@@ -81,7 +84,9 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   const DecoderSpec& spec = bundle.spec;
   EngineSizes sizes;
   ModelRunnerConfig& runner = sizes.runner;
-  QUIRE_RETURN_IF_ERROR(resolve_types(args, *bundle.weights, runner));
+  QUIRE_ASSIGN_OR_RETURN(sizes.quantization, parse_load_quantization(args.quantization));
+  QUIRE_RETURN_IF_ERROR(check_quantization(spec, *bundle.weights, sizes.quantization));
+  QUIRE_RETURN_IF_ERROR(resolve_types(args, *bundle.weights, sizes.quantization, runner));
   QUIRE_ASSIGN_OR_RETURN(sizes.max_model_len, resolve_max_model_len(args, spec));
   runner.block_size = args.block_size;
   runner.max_num_batched_tokens = args.max_num_batched_tokens;
@@ -92,7 +97,8 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
 
   MemoryPlanInput input;
-  input.weight_bytes = planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len);
+  input.weight_bytes =
+      planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len, sizes.quantization);
   input.kv_block_bytes = ModelRunner::kv_block_bytes(spec, runner);
   const RunnerMemory memory = ModelRunner::memory_of(spec, runner, threads);
   input.activation_bytes = memory.activations();

@@ -9,11 +9,13 @@
 #include "engine/model_bundle.h"
 #include "exec/model_runner.h"
 #include "plan/memory_plan.h"
+#include "quant/load_quantization.h"
 
 namespace quire {
 
 struct EngineSizes {
   std::int32_t max_model_len = 0;
+  LoadQuantization quantization = LoadQuantization::kNone;
   ModelRunnerConfig runner;
   MemoryPlan plan;
 };

@@ -17,6 +17,7 @@ class SchedulerListener {
   // Each right after the call.
   virtual void added(const AddRequest& request, Instant now, const Status& status) = 0;
   virtual void aborted(RequestId request_id, Instant now, bool found) = 0;
+  virtual void paced(const StepPace& pace, Instant now) = 0;
   virtual void scheduled(const SchedulerOutput& plan, Instant now) = 0;
   virtual void updated(const ModelRunnerOutput& result, Instant now) = 0;
   // The engine ends, for this reason; the last call.

@@ -18,6 +18,10 @@
 //
 //   w = scale * factor * (code - zero) + minimum * factor of the minimum
 //
+// Quantized at load. Where 128 inputs share a scale, a block is the half-precision scales [16] and
+// minima [16], then four groups; the last block of a panel has the groups that are left. Where all
+// inputs share one, the panel begins with float scales [16], and blocks are groups alone.
+//
 // This is the size of the file's own blocks, to the byte for the 32-weight encodings and Q6_K; Q4_K
 // and Q5_K grow by 2 to 3% because their 6-bit factors become bytes.
 #pragma once
@@ -34,14 +38,19 @@ enum class ScaleFactors : std::uint8_t {
   kHalfGroup  // a signed factor for the scale of each half of a group
 };
 
+// The inputs of an output that share a scale, before factors.
+enum class ScaleSpan : std::uint8_t { kBlock, kFourGroups, kRow };
+
 // Always inlined, so that no copy compiled with a level's flags can take another's place.
 struct GroupLayout {
   int code_bits = 8;  // 4, 5, 6 or 8
   int zero = 0;       // to be subtracted from a code
   bool has_minimum = false;
   ScaleFactors factors = ScaleFactors::kNone;
+  ScaleSpan span = ScaleSpan::kBlock;
 
   [[gnu::always_inline]] constexpr std::int64_t groups_per_block() const {
+    if (span == ScaleSpan::kFourGroups) return 4;
     return factors == ScaleFactors::kNone ? 1 : 8;
   }
   [[gnu::always_inline]] constexpr std::int64_t code_bytes() const {
@@ -50,22 +59,35 @@ struct GroupLayout {
   [[gnu::always_inline]] constexpr std::int64_t group_bytes() const {
     return code_bytes() + (factors == ScaleFactors::kNone ? 0 : 32);
   }
-  // From the start of a block to its scales and minima.
+  // What stands before the first block of a panel, and before the first group of a block.
+  [[gnu::always_inline]] constexpr std::int64_t panel_header_bytes() const {
+    return span == ScaleSpan::kRow ? 64 : 0;
+  }
+  [[gnu::always_inline]] constexpr std::int64_t block_header_bytes() const {
+    return span == ScaleSpan::kFourGroups ? scale_bytes() : 0;
+  }
+  // From the start of a block to its scales and minima, where it has them.
   [[gnu::always_inline]] constexpr std::int64_t scale_offset() const {
-    return groups_per_block() * group_bytes();
+    return span == ScaleSpan::kFourGroups ? 0 : groups_per_block() * group_bytes();
   }
   [[gnu::always_inline]] constexpr std::int64_t minimum_offset() const {
     return scale_offset() + 32;
   }
   [[gnu::always_inline]] constexpr std::int64_t block_bytes() const {
-    return scale_offset() + (has_minimum ? 64 : 32);
+    return groups_per_block() * group_bytes() + scale_bytes();
   }
   // From the start of a panel to a group's block, and within the block to the group.
   [[gnu::always_inline]] constexpr std::int64_t block_offset(std::int64_t group) const {
-    return group / groups_per_block() * block_bytes();
+    return panel_header_bytes() + group / groups_per_block() * block_bytes();
   }
   [[gnu::always_inline]] constexpr std::int64_t group_offset(std::int64_t group) const {
-    return group % groups_per_block() * group_bytes();
+    return block_header_bytes() + group % groups_per_block() * group_bytes();
+  }
+
+ private:
+  [[gnu::always_inline]] constexpr std::int64_t scale_bytes() const {
+    if (span == ScaleSpan::kRow) return 0;
+    return has_minimum ? 64 : 32;
   }
 };
 
@@ -88,6 +110,10 @@ struct GroupLayout {
       return {.code_bits = 5, .has_minimum = true, .factors = ScaleFactors::kGroup};
     case WeightLayout::kInt6Super:
       return {.code_bits = 6, .zero = 32, .factors = ScaleFactors::kHalfGroup};
+    case WeightLayout::kInt8Row:
+      return {.code_bits = 8, .span = ScaleSpan::kRow};
+    case WeightLayout::kInt4Group128:
+      return {.code_bits = 4, .has_minimum = true, .span = ScaleSpan::kFourGroups};
     case WeightLayout::kF32:
     case WeightLayout::kF16:
     case WeightLayout::kBF16:

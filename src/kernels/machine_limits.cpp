@@ -77,8 +77,18 @@ void measure_peaks(ThreadPool& pool, const LimitKernels& kernels, ThreadLimits& 
   }
 }
 
+// All threads meet in each region: else the caller would be done before the others have come.
 void measure_regions(ThreadPool& pool, ThreadLimits& limits) {
-  const auto empty_region = [&] { return seconds_of([&] { pool.run([](int) {}); }); };
+  const int num_met = pool.num_helpers() + 1;
+  const auto meet = [&] {
+    std::atomic<int> arrived = 0;
+    pool.run([&](int) {
+      arrived.fetch_add(1, std::memory_order_relaxed);
+      while (arrived.load(std::memory_order_relaxed) < num_met) {
+      }
+    });
+  };
+  const auto empty_region = [&] { return seconds_of(meet); };
   std::vector<double> seconds;
   seconds.reserve(kForks);
   for (int i = 0; i < kForks; ++i) seconds.push_back(empty_region());

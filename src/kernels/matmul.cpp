@@ -135,8 +135,11 @@ Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
 }
 
 // The mode in which a part sees its inputs.
-ActivationMode mode_of(const MatmulPart& part, ActivationMode mode) {
-  return is_quantized(part.weight->layout()) ? mode : ActivationMode::kFloat32;
+ActivationMode mode_of(const MatmulPart& part, ActivationMode mode, const MatmulKernels& kernels) {
+  const WeightLayout layout = part.weight->layout();
+  if (!is_quantized(layout)) return ActivationMode::kFloat32;
+  const bool has_int8 = kernels.with_int8[static_cast<std::size_t>(layout)] != nullptr;
+  return mode == ActivationMode::kInt8 && !has_int8 ? ActivationMode::kInt16 : mode;
 }
 
 Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
@@ -144,8 +147,9 @@ Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64
   const std::int64_t inputs = parts[0].weight->inputs();
   const RowBlocks blocks(rows, ctx.table.matmul.max_block_rows);
   const auto wanted = [&](ActivationMode by) {
-    return std::any_of(parts.begin(), parts.end(),
-                       [&](const MatmulPart& part) { return mode_of(part, mode) == by; });
+    return std::any_of(parts.begin(), parts.end(), [&](const MatmulPart& part) {
+      return mode_of(part, mode, ctx.table.matmul) == by;
+    });
   };
   Cutter workspace(ctx.workspace);
   Inputs all;
@@ -184,12 +188,15 @@ std::int64_t panels_per_chunk(std::span<const MatmulPart> parts, int num_threads
 
 }  // namespace
 
-// Dense and quantized parts may share one call: blocked floats and one rounding.
+// Parts of one call may want their inputs in all three forms.
 std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs) {
   const auto values = static_cast<std::uint64_t>(max_rows * max_inputs);
-  const std::uint64_t group_bytes = 2 * sizeof(float) + 2 * sizeof(std::int32_t);
-  return values * (sizeof(float) + sizeof(std::int16_t)) +
-         ceil_div(values, static_cast<std::uint64_t>(kGroupInputs)) * group_bytes + 5 * kAlignment;
+  const std::uint64_t value_bytes = sizeof(float) + sizeof(std::int16_t) + sizeof(std::int8_t);
+  const std::uint64_t group_bytes =
+      4 * sizeof(float) + 2 * sizeof(std::int32_t) + 2 * sizeof(std::int16_t);
+  const std::uint64_t groups = (values + kGroupInputs - 1) / kGroupInputs;
+  constexpr std::uint64_t kArrays = 9;
+  return values * value_bytes + groups * group_bytes + kArrays * kAlignment;
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
@@ -211,7 +218,7 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
       for (; index >= chunks_of(*part); ++part) index -= chunks_of(*part);
       const PackedWeight& weight = *part->weight;
       const MatmulKernel kernel =
-          kernel_of(ctx.table.matmul, weight.layout(), mode_of(*part, mode));
+          kernel_of(ctx.table.matmul, weight.layout(), mode_of(*part, mode, ctx.table.matmul));
       kernel({.layout = weight.layout(),
               .panels = weight.panel(0),
               .panel_bytes = panel_bytes(weight.layout(), inputs),

@@ -107,7 +107,8 @@ using MatmulKernel = void (*)(const MatmulPanels&);
 inline constexpr std::int64_t kMaxDirectRows = 3;
 
 struct MatmulKernels {
-  // By WeightLayout: with float32 activations, and (quantized layouts only) with rounded ones.
+  // By WeightLayout: with float32 activations, and (quantized layouts only) with rounded ones. A
+  // layout without a kernel for int8 at a level is served with 16 bits there.
   MatmulKernel with_float[kNumWeightLayouts] = {};
   MatmulKernel with_int16[kNumWeightLayouts] = {};
   MatmulKernel with_int8[kNumWeightLayouts] = {};

@@ -35,7 +35,8 @@ enum class ActivationMode : std::uint8_t {
   // Each group of 32 inputs of a row is rounded to int8 with a float32 scale (amax / 127, nearest
   // even), as the encodings' own reference does. Everywhere, it moved the best token of
   // SmolLM2-135M at 55 of 2,560 positions, across gaps of up to 0.67 between the logits
-  // (docs/performance.md).
+  // (docs/performance.md). Where that saves nothing (8-bit weights at a level without a dot product
+  // of bytes) it is kInt16.
   kInt8,
   kInt16  // the same with 16 bits (amax / 32639); products and their sums are integers as well
 };

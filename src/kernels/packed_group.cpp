@@ -30,8 +30,6 @@ QuadPlace place_of(const GroupLayout& layout, int quad, std::int64_t n) {
   }
 }
 
-bool is_finite_half(std::uint16_t bits) { return (bits & 0x7C00U) != 0x7C00U; }
-
 float load_half(const std::uint8_t* data) {
   std::uint16_t bits = 0;
   std::memcpy(&bits, data, sizeof(bits));
@@ -39,36 +37,6 @@ float load_half(const std::uint8_t* data) {
 }
 
 }  // namespace
-
-bool write_packed_group(const GroupLayout& layout, const WeightGroup& group, std::uint8_t* panel,
-                        std::int64_t index, std::int64_t n) {
-  std::uint8_t* block = panel + layout.block_offset(index);
-  std::uint8_t* out = block + layout.group_offset(index);
-  for (int quad = 0; quad < kGroupSize / 4; ++quad) {
-    const QuadPlace place = place_of(layout, quad, n);
-    for (int i = 0; i < 4; ++i) {
-      const auto code = static_cast<std::uint8_t>(group.codes[quad * 4 + i]);
-      if (layout.code_bits == 8) {
-        out[place.low + i] = code;
-        continue;
-      }
-      out[place.low + i] |= static_cast<std::uint8_t>((code & 15U) << place.low_shift);
-      if (layout.code_bits > 4) {
-        out[place.high + i] |= static_cast<std::uint8_t>(code >> 4U << place.high_shift);
-      }
-    }
-  }
-  if (layout.factors != ScaleFactors::kNone) {
-    const bool halves = layout.factors == ScaleFactors::kHalfGroup;
-    const std::int16_t second = halves ? group.scale_factors[1] : group.minimum_factor;
-    out[layout.code_bytes() + n] = static_cast<std::uint8_t>(group.scale_factors[0]);
-    out[layout.code_bytes() + 16 + n] = static_cast<std::uint8_t>(second);
-  }
-  // Every group of a block brings the same two.
-  std::memcpy(block + layout.scale_offset() + 2 * n, &group.scale, 2);
-  if (layout.has_minimum) std::memcpy(block + layout.minimum_offset() + 2 * n, &group.minimum, 2);
-  return is_finite_half(group.scale) && is_finite_half(group.minimum);
-}
 
 PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* panel,
                               std::int64_t index, std::int64_t n) {
@@ -87,7 +55,12 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
                                       : (low >> place.low_shift & 15) + 16 * high - layout.zero;
     }
   }
-  const float scale = load_half(block + layout.scale_offset() + 2 * n);
+  float scale = 0;
+  if (layout.span == ScaleSpan::kRow) {
+    std::memcpy(&scale, panel + 4 * n, sizeof(scale));
+  } else {
+    scale = load_half(block + layout.scale_offset() + 2 * n);
+  }
   group.scales[0] = group.scales[1] = scale;
   group.minimum = layout.has_minimum ? load_half(block + layout.minimum_offset() + 2 * n) : 0.0F;
   const std::uint8_t* factors = data + layout.code_bytes() + n;

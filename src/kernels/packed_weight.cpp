@@ -2,20 +2,39 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstring>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/checked.h"
 #include "kernels/group_layout.h"
+#include "kernels/pack_panel.h"
 #include "kernels/packed_group.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
 namespace {
 
-// Where a row of the stacked matrix lies in the checkpoint.
+// What a worker reads of the checkpoint before it takes more.
+constexpr std::uint64_t kChunkBytes = 1U << 20;
+
+// Calls piece(data, rows) for each part of rows [begin, end) of the stacked matrix that lies in one
+// piece in the checkpoint.
+template <typename Piece>
+void for_each_piece(const EncodedMatrix* parts, int num_parts, std::int64_t begin, std::int64_t end,
+                    const Piece& piece) {
+  std::int64_t first = 0;
+  for (int i = 0; i < num_parts; first += parts[i++].rows) {
+    const std::int64_t from = std::max(begin, first) - first;
+    const std::int64_t to = std::min(end, first + parts[i].rows) - first;
+    if (from >= to) continue;
+    const auto row_bytes = encoded_row_bytes(parts[i].encoding, parts[i].cols).value();
+    piece(parts[i].data + static_cast<std::uint64_t>(from) * row_bytes, to - from);
+  }
+}
+
+// Where a row of the stacked matrix lies in the checkpoint; nullptr beyond the last.
 const std::uint8_t* find_row(const EncodedMatrix* parts, int num_parts, std::uint64_t row_bytes,
                              std::int64_t row) {
   for (int i = 0; i < num_parts; ++i) {
@@ -23,60 +42,6 @@ const std::uint8_t* find_row(const EncodedMatrix* parts, int num_parts, std::uin
     row -= parts[i].rows;
   }
   return nullptr;
-}
-
-bool is_finite_f16(std::uint16_t bits) { return (bits & 0x7C00) != 0x7C00; }
-bool is_finite_bf16(std::uint16_t bits) { return (bits & 0x7F80) != 0x7F80; }
-
-// Each packs row `data` as output `n` of a panel; false if a weight or scale is not finite.
-bool pack_f32(const std::uint8_t* data, std::int64_t inputs, std::int64_t n, std::uint8_t* panel) {
-  bool finite = true;
-  for (std::int64_t k = 0; k < inputs; ++k) {
-    float value = 0;
-    std::memcpy(&value, data + 4 * k, 4);
-    finite = finite && std::isfinite(value);
-    std::memcpy(panel + 4 * (k * kPanelOutputs + n), &value, 4);
-  }
-  return finite;
-}
-
-bool pack_half(const std::uint8_t* data, std::int64_t inputs, std::int64_t n, bool bf16,
-               std::uint8_t* panel) {
-  bool finite = true;
-  for (std::int64_t k = 0; k < inputs; ++k) {
-    std::uint16_t value = 0;
-    std::memcpy(&value, data + 2 * k, 2);
-    finite = finite && (bf16 ? is_finite_bf16(value) : is_finite_f16(value));
-    const std::int64_t index =
-        bf16 ? (k / 2 * kPanelOutputs + n) * 2 + k % 2 : k * kPanelOutputs + n;
-    std::memcpy(panel + 2 * index, &value, 2);
-  }
-  return finite;
-}
-
-bool pack_groups(const std::uint8_t* data, std::int64_t inputs, std::int64_t n, Encoding encoding,
-                 std::uint8_t* panel) {
-  const GroupLayout layout = group_layout(layout_of(encoding));
-  bool finite = true;
-  for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
-    const WeightGroup group = read_group(encoding, data, g);
-    finite = write_packed_group(layout, group, panel, g, n) && finite;
-  }
-  return finite;
-}
-
-bool pack_row(Encoding encoding, const std::uint8_t* data, std::int64_t inputs, std::int64_t n,
-              std::uint8_t* panel) {
-  switch (encoding) {
-    case Encoding::kF32:
-      return pack_f32(data, inputs, n, panel);
-    case Encoding::kF16:
-      return pack_half(data, inputs, n, /*bf16=*/false, panel);
-    case Encoding::kBF16:
-      return pack_half(data, inputs, n, /*bf16=*/true, panel);
-    default:
-      return pack_groups(data, inputs, n, encoding, panel);
-  }
 }
 
 }  // namespace
@@ -105,6 +70,10 @@ std::string_view weight_layout_name(WeightLayout layout) {
       return "uint5_super";
     case WeightLayout::kInt6Super:
       return "int6_super";
+    case WeightLayout::kInt8Row:
+      return "int8_row";
+    case WeightLayout::kInt4Group128:
+      return "int4_group128";
   }
   return "?";
 }
@@ -137,6 +106,16 @@ WeightLayout layout_of(Encoding encoding) {
   return WeightLayout::kF32;
 }
 
+WeightLayout layout_at_load(Encoding encoding, std::int64_t inputs, const PackOptions& options) {
+  const WeightLayout as_it_is = layout_of(encoding);
+  if (options.quantization == LoadQuantization::kNone || is_quantized(as_it_is) ||
+      inputs % kGroupInputs != 0) {
+    return as_it_is;
+  }
+  const bool four_bits = options.quantization == LoadQuantization::kInt4 && !options.vocabulary;
+  return four_bits ? WeightLayout::kInt4Group128 : WeightLayout::kInt8Row;
+}
+
 std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs) {
   const auto k = static_cast<std::uint64_t>(inputs);
   switch (layout) {
@@ -150,20 +129,27 @@ std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs) {
       break;
   }
   const GroupLayout form = group_layout(layout);
-  const std::int64_t block_inputs = kGroupInputs * form.groups_per_block();
-  return static_cast<std::uint64_t>(ceil_div(inputs, block_inputs) * form.block_bytes());
+  const std::int64_t groups = ceil_div(inputs, kGroupInputs);
+  if (form.span == ScaleSpan::kFourGroups) {
+    // The last block ends with its last group.
+    const std::int64_t last = groups - 1;
+    return static_cast<std::uint64_t>(form.block_offset(last) + form.group_offset(last) +
+                                      form.group_bytes());
+  }
+  return static_cast<std::uint64_t>(form.panel_header_bytes() +
+                                    ceil_div(groups, form.groups_per_block()) * form.block_bytes());
 }
 
 std::uint64_t packed_bytes(WeightLayout layout, std::int64_t outputs, std::int64_t inputs) {
   return static_cast<std::uint64_t>(ceil_div(outputs, kPanelOutputs)) * panel_bytes(layout, inputs);
 }
 
-Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* parts,
-                                        int num_parts) {
+Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* parts, int num_parts,
+                                        const PackOptions& options) {
   PackedWeight weight;
   const Encoding encoding = parts[0].encoding;
   weight.inputs_ = parts[0].cols;
-  weight.layout_ = layout_of(encoding);
+  weight.layout_ = layout_at_load(encoding, weight.inputs_, options);
   for (int i = 0; i < num_parts; ++i) {
     if (parts[i].encoding != encoding || parts[i].cols != weight.inputs_ || parts[i].rows <= 0) {
       return Status::bad_model("matrices that are used as one differ in encoding or width");
@@ -178,23 +164,49 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
   const std::uint64_t stride = panel_bytes(weight.layout_, weight.inputs_);
   QUIRE_ASSIGN_OR_RETURN(weight.buffer_, Buffer::allocate(packed_bytes(
                                              weight.layout_, weight.outputs_, weight.inputs_)));
+  // A row of zeros for each output of the last panel that there is not.
+  const std::vector<std::uint8_t> zeros(weight.outputs_ % kPanelOutputs == 0 ? 0 : *row_bytes);
+  const std::uint64_t scratch_bytes =
+      (pack_scratch_bytes(weight.layout_, weight.inputs_) + 63) / 64 * 64;
+  QUIRE_ASSIGN_OR_RETURN(
+      const Buffer scratch,
+      Buffer::allocate(scratch_bytes * static_cast<std::uint64_t>(pool.num_threads())));
 
-  std::atomic<std::int64_t> bad_row = -1;
-  pool.parallel_for(weight.num_panels(), 4, [&](std::int64_t begin, std::int64_t end, int) {
+  std::atomic<std::int64_t> bad_panel = -1;
+  const auto pack = [&](std::int64_t begin, std::int64_t end, int worker) {
+    const auto own =
+        scratch.bytes().subspan(scratch_bytes * static_cast<std::uint64_t>(worker), scratch_bytes);
     for (std::int64_t p = begin; p < end; ++p) {
+      PanelRows source = {.encoding = encoding, .inputs = weight.inputs_};
+      for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
+        const std::uint8_t* row = find_row(parts, num_parts, *row_bytes, p * kPanelOutputs + n);
+        source.rows[n] = row == nullptr ? zeros.data() : row;
+      }
       auto* panel = reinterpret_cast<std::uint8_t*>(weight.buffer_.data()) +
                     static_cast<std::uint64_t>(p) * stride;
-      const std::int64_t rows = std::min(kPanelOutputs, weight.outputs_ - p * kPanelOutputs);
-      for (std::int64_t n = 0; n < rows; ++n) {
-        const std::int64_t row = p * kPanelOutputs + n;
-        const std::uint8_t* data = find_row(parts, num_parts, *row_bytes, row);
-        if (!pack_row(encoding, data, weight.inputs_, n, panel)) bad_row = row;
-      }
+      if (!pack_panel(source, weight.layout_, own, panel)) bad_panel = p;
     }
-  });
-  if (bad_row >= 0) {
-    return Status::bad_model(fmt::format("row {} has weights that are not finite", bad_row.load()),
-                             "fetch the file again");
+    if (options.done) {
+      for_each_piece(parts, num_parts, begin * kPanelOutputs, end * kPanelOutputs,
+                     [&](const std::uint8_t* from, std::int64_t rows) {
+                       options.done(from, static_cast<std::uint64_t>(rows) * *row_bytes);
+                     });
+    }
+  };
+  const auto most = static_cast<std::int64_t>(
+      kChunkBytes / (*row_bytes * static_cast<std::uint64_t>(kPanelOutputs)) + 1);
+  // Fewer where there are few panels, so that all workers end together.
+  const std::int64_t share = ceil_div(weight.num_panels(), std::int64_t{8} * pool.num_threads());
+  const std::int64_t panels_per_chunk = std::min(most, share);
+  pool.parallel_for(weight.num_panels(), panels_per_chunk, pack);
+  if (bad_panel >= 0) {
+    const std::int64_t first = bad_panel * kPanelOutputs;
+    return Status::bad_model(
+        fmt::format(
+            "rows {} to {} have weights that are not finite{}", first,
+            std::min(first + kPanelOutputs, weight.outputs_) - 1,
+            weight.layout_ == WeightLayout::kInt4Group128 ? " or beyond half precision" : ""),
+        "fetch the file again");
   }
   return weight;
 }

@@ -11,15 +11,18 @@
 //   quantized layouts: group_layout.h
 //
 // Outputs are padded to a multiple of 16 with zero weights; quantized K is a multiple of 32, or of
-// 256 where scales are two-fold.
+// 256 where scales are two-fold. What is quantized at load needs a multiple of 32, too; a matrix
+// with another K keeps the numbers of its checkpoint.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "base/status.h"
 #include "kernels/weight_layout.h"
 #include "quant/encoding.h"
+#include "quant/load_quantization.h"
 #include "tensor/buffer.h"
 #include "tensor/thread_pool.h"
 
@@ -34,16 +37,29 @@ WeightLayout layout_of(Encoding encoding);
 std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs);
 std::uint64_t packed_bytes(WeightLayout layout, std::int64_t outputs, std::int64_t inputs);
 
+// How a matrix is packed.
+struct PackOptions {
+  LoadQuantization quantization = LoadQuantization::kNone;
+  // Embeddings and logits: 8 bits also where other matrices get 4.
+  bool vocabulary = false;
+  // Told of each part of the checkpoint once it is read for the last time; by any worker.
+  std::function<void(const std::uint8_t* data, std::uint64_t bytes)> done;
+};
+
+// The layout of a matrix with `inputs` columns under these options.
+WeightLayout layout_at_load(Encoding encoding, std::int64_t inputs, const PackOptions& options);
+
 class PackedWeight {
  public:
   PackedWeight() = default;
 
   // Packs the rows of `parts`, stacked in order (query, key and value projections become one
   // matrix), from their encodings; all parts share one encoding and one number of columns. Reads
-  // the mapping once, in parallel. Errors: kBadModel for shapes or encodings that do not fit
-  // (K not a whole number of the encoding's blocks, non-finite scales or weights),
-  // kResourceExhausted.
-  static Result<PackedWeight> pack(ThreadPool& pool, const EncodedMatrix* parts, int num_parts);
+  // the mapping once, in parallel, 1 MiB a worker at a time. Errors: kBadModel for shapes or
+  // encodings that do not fit (K not a whole number of the encoding's blocks, non-finite scales or
+  // weights), kResourceExhausted.
+  static Result<PackedWeight> pack(ThreadPool& pool, const EncodedMatrix* parts, int num_parts,
+                                   const PackOptions& options = {});
 
   WeightLayout layout() const { return layout_; }
   std::int64_t outputs() const { return outputs_; }  // N, without padding
@@ -55,7 +71,7 @@ class PackedWeight {
            static_cast<std::uint64_t>(index) * panel_bytes(layout_, inputs_);
   }
 
-  // The weights of output `n` as floats, exactly: out[inputs()].
+  // The weights of output `n` as floats, as products have them: out[inputs()].
   void decode_output(std::int64_t n, float* out) const;
 
  private:

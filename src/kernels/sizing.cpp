@@ -9,8 +9,10 @@
 
 namespace quire {
 
-std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs) {
-  return packed_bytes(layout_of(encoding), outputs, inputs);
+std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs,
+                                  LoadQuantization quantization, bool vocabulary) {
+  const PackOptions options = {.quantization = quantization, .vocabulary = vocabulary, .done = {}};
+  return packed_bytes(layout_at_load(encoding, inputs, options), outputs, inputs);
 }
 
 std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_per_kv_head) {

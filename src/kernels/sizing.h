@@ -4,11 +4,14 @@
 #include <cstdint>
 
 #include "quant/encoding.h"
+#include "quant/load_quantization.h"
 
 namespace quire {
 
-// A matrix of `outputs` x `inputs` weights, packed from this encoding.
-std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs);
+// A matrix of `outputs` x `inputs` weights, packed from this encoding. `vocabulary`: embeddings or
+// logits (PackOptions).
+std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs,
+                                  LoadQuantization quantization, bool vocabulary);
 
 // Scratch of one worker for attention(): queries, sums and a tile of keys and values.
 std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_per_kv_head);

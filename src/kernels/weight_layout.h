@@ -11,16 +11,18 @@ enum class WeightLayout : std::uint8_t {
   kF32,
   kF16,
   kBF16,
-  kInt8,        // Q8_0
-  kInt4,        // Q4_0
-  kInt5,        // Q5_0
-  kUint4,       // Q4_1
-  kUint5,       // Q5_1
-  kUint4Super,  // Q4_K
-  kUint5Super,  // Q5_K
-  kInt6Super    // Q6_K
+  kInt8,         // Q8_0
+  kInt4,         // Q4_0
+  kInt5,         // Q5_0
+  kUint4,        // Q4_1
+  kUint5,        // Q5_1
+  kUint4Super,   // Q4_K
+  kUint5Super,   // Q5_K
+  kInt6Super,    // Q6_K
+  kInt8Row,      // quantized at load: one scale for each output
+  kInt4Group128  // quantized at load: one scale for 128 inputs of an output
 };
-inline constexpr int kNumWeightLayouts = 11;
+inline constexpr int kNumWeightLayouts = 13;
 
 inline constexpr std::int64_t kPanelOutputs = 16;
 inline constexpr std::int64_t kGroupInputs = 32;

@@ -20,10 +20,13 @@ class Model {
  public:
   // Packs every tensor of `source` that `spec` names. Errors, all kBadModel with the tensor's name:
   // one that is missing, of another shape than the spec says, not finite, or unknown to the family
-  // (a bias that would silently be ignored). `max_positions` sizes the rotary table.
-  static Result<std::unique_ptr<Model>> load(const DecoderSpec& spec, const WeightSource& source,
-                                             std::int64_t max_positions, ThreadPool& pool,
-                                             const LoadProgress& progress);
+  // (a bias that would silently be ignored). `max_positions` sizes the rotary table. What has been
+  // read is given back to the system as it goes (WeightSource::release), so that the checkpoint and
+  // the packed weights are never both in memory as a whole.
+  static Result<std::unique_ptr<Model>> load(
+      const DecoderSpec& spec, const WeightSource& source, std::int64_t max_positions,
+      ThreadPool& pool, const LoadProgress& progress,
+      LoadQuantization quantization = LoadQuantization::kNone);
 
   const DecoderSpec& spec() const { return spec_; }
   // In memory: packed matrices, vectors and rotary tables.
@@ -62,5 +65,9 @@ class Model {
 
 // What `load` would check, from headers alone: every tensor there, with the right shape.
 Status check_tensors(const DecoderSpec& spec, const WeightSource& source);
+
+// Quantizing at load wants matrices of F32, F16 or BF16: kConfig naming the first that is not.
+Status check_quantization(const DecoderSpec& spec, const WeightSource& source,
+                          LoadQuantization quantization);
 
 }  // namespace quire

@@ -86,8 +86,12 @@ bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
 class Loader {
  public:
   Loader(const DecoderSpec& spec, const WeightSource& source, ThreadPool& pool,
-         const LoadProgress& progress)
+         const LoadProgress& progress, LoadQuantization quantization)
       : spec_(spec), source_(source), pool_(pool), progress_(progress) {
+    options_.quantization = quantization;
+    options_.done = [&source](const std::uint8_t* data, std::uint64_t bytes) {
+      source.release({data, bytes});
+    };
     for (const TensorInfo& tensor : source.tensors()) total_ += tensor.data.size();
   }
 
@@ -130,7 +134,7 @@ class Loader {
     std::vector<PackedWeight> packed;
     const std::size_t step = uniform ? parts.size() : 1;
     for (std::size_t i = 0; i < parts.size(); i += step) {
-      auto weight = PackedWeight::pack(pool_, &parts[i], static_cast<int>(step));
+      auto weight = PackedWeight::pack(pool_, &parts[i], static_cast<int>(step), options_);
       if (!weight.ok()) {
         const Status status = weight.status();
         return Status(
@@ -142,6 +146,14 @@ class Loader {
       packed.push_back(std::move(weight).value());
     }
     for (const TensorInfo* tensor : tensors) report(*tensor);
+    return packed;
+  }
+
+  // `role` is the embedding's or the logits'.
+  Result<PackedWeight> vocabulary(TensorRole role) {
+    options_.vocabulary = true;
+    auto packed = matrix(role);
+    options_.vocabulary = false;
     return packed;
   }
 
@@ -180,6 +192,7 @@ class Loader {
   const WeightSource& source_;
   ThreadPool& pool_;
   const LoadProgress& progress_;
+  PackOptions options_;
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
   std::uint64_t bytes_ = 0;
@@ -256,15 +269,35 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
   return {};
 }
 
+Status check_quantization(const DecoderSpec& spec, const WeightSource& source,
+                          LoadQuantization quantization) {
+  if (quantization == LoadQuantization::kNone) return {};
+  for (const ExpectedTensor& expected : expected_tensors(spec)) {
+    const TensorInfo* tensor = source.find(expected.name);
+    if (tensor == nullptr || tensor->shape.size() != 2 ||
+        !is_quantized(layout_of(tensor->encoding))) {
+      continue;
+    }
+    return Status::config(
+        fmt::format("--quantization {}: {}: tensor {} is quantized already, as {}",
+                    load_quantization_name(quantization), tensor->file, tensor->name,
+                    encoding_traits(tensor->encoding).name),
+        "leave the flag out, or use a checkpoint of F32, F16 or BF16");
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const WeightSource& source,
                                            std::int64_t max_positions, ThreadPool& pool,
-                                           const LoadProgress& progress) {
+                                           const LoadProgress& progress,
+                                           LoadQuantization quantization) {
   QUIRE_RETURN_IF_ERROR(check_tensors(spec, source));
-  Loader loader(spec, source, pool, progress);
-  QUIRE_ASSIGN_OR_RETURN(auto embedding, loader.matrix(TensorRole::kEmbedding));
+  QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
+  Loader loader(spec, source, pool, progress, quantization);
+  QUIRE_ASSIGN_OR_RETURN(auto embedding, loader.vocabulary(TensorRole::kEmbedding));
   PackedWeight output;
   if (!spec.tie_word_embeddings) {
-    QUIRE_ASSIGN_OR_RETURN(output, loader.matrix(TensorRole::kOutput));
+    QUIRE_ASSIGN_OR_RETURN(output, loader.vocabulary(TensorRole::kOutput));
   }
   QUIRE_ASSIGN_OR_RETURN(auto final_norm, loader.norm(TensorRole::kFinalNorm));
   std::vector<DecoderLayer> layers;

@@ -1,12 +1,15 @@
 #include "plan/memory_limits.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace quire {
@@ -88,6 +91,36 @@ void apply_hierarchy(const fs::path& root, const Controller& controller, bool v2
   }
 }
 
+// Of lines "Node 0 MemTotal:       16384 kB".
+std::uint64_t node_bytes(const fs::path& folder) {
+  std::ifstream file(folder / "meminfo");
+  std::string word;
+  while (file >> word) {
+    std::uint64_t kib = 0;
+    if (word == "MemTotal:" && file >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+std::vector<NumaNode> read_numa_nodes(const fs::path& root) {
+  const fs::path parent = root / "sys/devices/system/node";
+  std::vector<NumaNode> nodes;
+  std::error_code error;
+  for (fs::directory_iterator entry(parent, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    int id = 0;
+    const char* const last = name.data() + name.size();
+    if (!name.starts_with("node") || name.size() > 8) continue;
+    if (std::from_chars(name.data() + 4, last, id).ptr != last || name.size() == 4) continue;
+    NumaNode node{.id = id, .cpus = {}, .bytes = node_bytes(entry->path())};
+    std::ifstream(entry->path() / "cpulist") >> node.cpus;
+    nodes.push_back(std::move(node));
+  }
+  std::ranges::sort(nodes, {}, &NumaNode::id);
+  return nodes;
+}
+
 }  // namespace
 
 MemoryLimits read_memory_limits(const fs::path& root) {
@@ -98,6 +131,7 @@ MemoryLimits read_memory_limits(const fs::path& root) {
     return kib ? *kib * 1024 : kUnknown;
   };
   MemoryLimits limits = {.total = bytes("MemTotal:"), .available = bytes("MemAvailable:")};
+  limits.numa_nodes = read_numa_nodes(root);
   apply_hierarchy(root, kV2, /*v2=*/true, limits);
   apply_hierarchy(root, kV1, /*v2=*/false, limits);
   return limits;

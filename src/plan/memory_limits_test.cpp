@@ -38,6 +38,21 @@ TEST_F(FakeRoot, WithoutCgroupTheMachineCounts) {
   EXPECT_FALSE(limits.cgroup);
 }
 
+TEST_F(FakeRoot, NamesNumaNodes) {
+  EXPECT_TRUE(read_memory_limits(root_).numa_nodes.empty());
+  write("sys/devices/system/node/node10/cpulist", "\n");
+  write("sys/devices/system/node/node2/cpulist", "0-3,8-11\n");
+  write("sys/devices/system/node/node2/meminfo", "Node 2 MemTotal: 16 kB\nNode 2 MemFree: 8 kB\n");
+  write("sys/devices/system/node/possible", "0-10\n");
+  const auto nodes = read_memory_limits(root_).numa_nodes;
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].id, 2);
+  EXPECT_EQ(nodes[0].cpus, "0-3,8-11");
+  EXPECT_EQ(nodes[0].bytes, 16U * 1024);
+  EXPECT_EQ(nodes[1].id, 10);
+  EXPECT_EQ(nodes[1].cpus, "");
+}
+
 TEST_F(FakeRoot, TheSmallestLimitOnThePathCounts) {
   write("proc/self/cgroup", "0::/a/b\n");
   write("sys/fs/cgroup/a/memory.max", "500000\n");

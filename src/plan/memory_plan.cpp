@@ -34,7 +34,12 @@ PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
 // Matrices of a layer that share an input are packed as one where their encodings agree: the bytes
 // of padding that they then do without.
 std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
-                             std::initializer_list<TensorRole> roles, std::int64_t layer) {
+                             LoadQuantization quantization, std::initializer_list<TensorRole> roles,
+                             std::int64_t layer) {
+  const auto packed = [&](const TensorInfo& like, std::int64_t outputs) {
+    return packed_weight_bytes(like.encoding, outputs, like.shape[1], quantization,
+                               /*vocabulary=*/false);
+  };
   std::uint64_t apart = 0;
   std::int64_t outputs = 0;
   const TensorInfo* first = nullptr;
@@ -43,10 +48,10 @@ std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source
     if (tensor == nullptr || tensor->shape.size() != 2) return 0;
     if (first == nullptr) first = tensor;
     if (tensor->encoding != first->encoding || tensor->shape[1] != first->shape[1]) return 0;
-    apart += packed_weight_bytes(tensor->encoding, tensor->shape[0], tensor->shape[1]);
+    apart += packed(*tensor, tensor->shape[0]);
     outputs += tensor->shape[0];
   }
-  return apart - packed_weight_bytes(first->encoding, outputs, first->shape[1]);
+  return apart - packed(*first, outputs);
 }
 
 std::string budget_text(const MemoryPlan& plan, double utilization) {
@@ -76,7 +81,13 @@ std::string MemoryPlan::to_text() const {
   line("activations", activation_bytes, "");
   line("workspace", workspace_bytes, "");
   line("tables", table_bytes, "");
-  line("all", total(), fmt::format("of {} that it may take", mebibytes(budget)));
+  line("all", total(),
+       fmt::format("of {} that it may take{}", mebibytes(budget),
+                   limits.cgroup ? ", by the limit of its cgroup" : ""));
+  for (const NumaNode& node : limits.numa_nodes) {
+    line(fmt::format("NUMA node {}", node.id), node.bytes,
+         node.cpus.empty() ? "no CPUs" : fmt::format("CPUs {}", node.cpus));
+  }
   return text;
 }
 
@@ -90,6 +101,11 @@ std::string MemoryPlan::to_line() const {
 }
 
 json::object MemoryPlan::to_json() const {
+  json::array nodes;
+  for (const NumaNode& node : limits.numa_nodes) {
+    nodes.push_back(
+        json::object{{"id", node.id}, {"cpus", node.cpus}, {"memory_total_bytes", node.bytes}});
+  }
   return {{"weight_bytes", weight_bytes},
           {"kv_cache_bytes", kv_cache_bytes},
           {"activation_bytes", activation_bytes},
@@ -104,26 +120,29 @@ json::object MemoryPlan::to_json() const {
           {"budget_bytes", budget},
           {"memory_total_bytes", limits.total},
           {"memory_available_bytes", limits.available},
-          {"memory_limit", limits.cgroup ? "cgroup" : "machine"}};
+          {"memory_limit", limits.cgroup ? "cgroup" : "machine"},
+          {"numa_nodes", std::move(nodes)}};
 }
 
 std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
-                                   std::int64_t max_positions) {
+                                   std::int64_t max_positions, LoadQuantization quantization) {
   std::uint64_t bytes = spec.rotary_bytes(max_positions);
+  const std::string embedding = spec.names->name(TensorRole::kEmbedding);
   const std::string output = spec.names->name(TensorRole::kOutput);
   for (const TensorInfo& tensor : source.tensors()) {
     // Where embeddings are tied, some files repeat them; they are not loaded.
     if (spec.tie_word_embeddings && tensor.name == output) continue;
     if (tensor.shape.size() == 2) {
-      bytes += packed_weight_bytes(tensor.encoding, tensor.shape[0], tensor.shape[1]);
+      bytes += packed_weight_bytes(tensor.encoding, tensor.shape[0], tensor.shape[1], quantization,
+                                   tensor.name == embedding || tensor.name == output);
     } else if (tensor.shape.size() == 1) {
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) * sizeof(float);
     }
   }
   using enum TensorRole;
   for (std::int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    bytes -= shared_padding(spec, source, {kQuery, kKey, kValue}, layer);
-    bytes -= shared_padding(spec, source, {kGate, kUp}, layer);
+    bytes -= shared_padding(spec, source, quantization, {kQuery, kKey, kValue}, layer);
+    bytes -= shared_padding(spec, source, quantization, {kGate, kUp}, layer);
   }
   return bytes;
 }

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "models/spec.h"
 #include "plan/memory_limits.h"
+#include "quant/load_quantization.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -57,10 +58,11 @@ struct MemoryPlan {
   json::object to_json() const;
 };
 
-// Bytes of a model's weights as packed in memory: matrices in the layout of their encoding, vectors
-// and rotary tables in float32.
+// Bytes of a model's weights as packed in memory: matrices in the layout of their encoding or of
+// `quantization`, vectors and rotary tables in float32.
 std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
-                                   std::int64_t max_positions);
+                                   std::int64_t max_positions,
+                                   LoadQuantization quantization = LoadQuantization::kNone);
 
 // The KV cache gets what --kv-cache-memory-bytes says, else what max_num_seqs sequences of
 // max_model_len need, at most a quarter of the memory that the weights leave. Errors:

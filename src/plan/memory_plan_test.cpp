@@ -40,6 +40,21 @@ TEST(MemoryPlan, GivesEverySequenceRoomWhereThereIsEnough) {
   EXPECT_EQ(plan->budget, 4096 * kMiB * 9 / 10);
 }
 
+TEST(MemoryPlan, NamesTheNumaNodesAndTheCgroup) {
+  MemoryLimits limits = limits_of(4096 * kMiB, 4000 * kMiB);
+  limits.cgroup = true;
+  limits.numa_nodes = {{.id = 0, .cpus = "0-1", .bytes = 2048 * kMiB},
+                       {.id = 1, .cpus = "", .bytes = 2048 * kMiB}};
+  const auto plan = make_memory_plan(small_input(), limits);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_THAT(plan->to_text(), HasSubstr("NUMA node 0     2048.0 MiB  CPUs 0-1\n"));
+  EXPECT_THAT(plan->to_text(), HasSubstr("NUMA node 1     2048.0 MiB  no CPUs\n"));
+  EXPECT_THAT(plan->to_text(), HasSubstr("by the limit of its cgroup"));
+  const auto nodes = plan->to_json().at("numa_nodes").as_array();
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].at("cpus").as_string(), "0-1");
+}
+
 TEST(MemoryPlan, ThePoolTakesAtMostAQuarterOfWhatIsLeft) {
   MemoryPlanInput input = small_input();
   input.max_num_seqs = 256;

@@ -1,6 +1,7 @@
 #include "quant/encoding.h"
 
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/checked.h"
@@ -30,6 +31,16 @@ std::uint16_t load_u16(const std::uint8_t* data) {
   return value;
 }
 
+// f16_to_float() without branches, so that the compiler can use vectors: moving the exponent's
+// place and multiplying is exact, and makes numbers of subnormal ones.
+float widen_f16(std::uint16_t half) {
+  const std::uint32_t magnitude = (half & 0x7FFFU) << 13;
+  const std::uint32_t sign = (half & 0x8000U) << 16;
+  const std::uint32_t beyond = magnitude >= 0x0F800000U ? 0x7F800000U : 0U;  // infinity, NaN
+  const float value = std::bit_cast<float>(magnitude) * 0x1p112F;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | sign | beyond);
+}
+
 }  // namespace
 
 const EncodingTraits& encoding_traits(Encoding encoding) {
@@ -49,7 +60,7 @@ void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count,
       std::memcpy(out, data, static_cast<std::size_t>(count) * 4);
       return;
     case Encoding::kF16:
-      for (std::int64_t i = 0; i < count; ++i) out[i] = f16_to_float(load_u16(data + 2 * i));
+      for (std::int64_t i = 0; i < count; ++i) out[i] = widen_f16(load_u16(data + 2 * i));
       return;
     case Encoding::kBF16:
       for (std::int64_t i = 0; i < count; ++i) out[i] = bf16_to_float(load_u16(data + 2 * i));

@@ -1,15 +1,9 @@
 #include "quant/group_row.h"
 
-#include <cstring>
+#include "quant/super_block.h"
 
 namespace quire {
 namespace {
-
-std::uint16_t load_u16(const std::uint8_t* data) {
-  std::uint16_t value = 0;
-  std::memcpy(&value, data, sizeof(value));
-  return value;
-}
 
 // Weight i in the low nibble of byte i, weight i + 16 in its high one.
 void read_nibbles(const std::uint8_t* bytes, WeightGroup& group) {
@@ -19,17 +13,9 @@ void read_nibbles(const std::uint8_t* bytes, WeightGroup& group) {
   }
 }
 
-// Adds `bits` bits of byte i, from bit `shift` on, above the lowest four of code i.
-void add_high_bits(const std::uint8_t* bytes, int shift, int bits, WeightGroup& group) {
-  const int mask = (1 << bits) - 1;
-  for (int i = 0; i < kGroupSize; ++i) {
-    group.codes[i] = static_cast<std::int16_t>(group.codes[i] | ((bytes[i] >> shift & mask) << 4));
-  }
-}
-
 WeightGroup read_q8_0(const std::uint8_t* block) {
   WeightGroup group;
-  group.scale = load_u16(block);
+  group.scale = load_half_bits(block);
   for (int i = 0; i < kGroupSize; ++i) group.codes[i] = static_cast<std::int8_t>(block[2 + i]);
   return group;
 }
@@ -37,10 +23,10 @@ WeightGroup read_q8_0(const std::uint8_t* block) {
 // Q4_0, Q4_1, Q5_0 and Q5_1: scale, then minimum and high bits where there are any, then nibbles.
 WeightGroup read_nibble_block(const std::uint8_t* block, bool has_minimum, bool has_fifth_bit) {
   WeightGroup group;
-  group.scale = load_u16(block);
+  group.scale = load_half_bits(block);
   block += 2;
   if (has_minimum) {
-    group.minimum = load_u16(block);
+    group.minimum = load_half_bits(block);
     block += 2;
   } else {
     group.zero = has_fifth_bit ? 16 : 8;
@@ -55,49 +41,24 @@ WeightGroup read_nibble_block(const std::uint8_t* block, bool has_minimum, bool 
   return group;
 }
 
-// Eighth `g` of a Q4_K or Q5_K block. Each 32 bytes of nibbles hold two groups: the low nibbles are
-// one, the high ones the next. The high bits of group g are bit g of each of 32 bytes.
-WeightGroup read_q4_k_or_q5_k(const std::uint8_t* block, int g, bool has_fifth_bit) {
+template <Encoding kEncoding>
+WeightGroup read_super_group(const std::uint8_t* block, int g) {
+  const SuperGroup found = find_super_group<kEncoding>(block, g);
   WeightGroup group;
-  group.scale = load_u16(block);
-  group.minimum = load_u16(block + 2) ^ 0x8000U;  // it is subtracted
-  const std::uint8_t* factors = block + 4;
-  // Eight 6-bit scales and minima: those of the first four groups in the low bits of four bytes
-  // each; of the others, four bits in the last four bytes and two bits above the former.
-  int scale = 0;
-  int minimum = 0;
-  if (g < 4) {
-    scale = factors[g] & 0x3F;
-    minimum = factors[g + 4] & 0x3F;
-  } else {
-    scale = (factors[g + 4] & 0x0F) | (factors[g - 4] >> 6 << 4);
-    minimum = (factors[g + 4] >> 4) | (factors[g] >> 6 << 4);
-  }
-  group.scale_factors[0] = group.scale_factors[1] = static_cast<std::int16_t>(scale);
-  group.minimum_factor = static_cast<std::int16_t>(minimum);
-  const std::uint8_t* nibbles = block + (has_fifth_bit ? 48 : 16) + g / 2 * kGroupSize;
+  group.scale = found.scale;
+  group.minimum = found.minimum;
+  group.scale_factors[0] = found.scale_factors[0];
+  group.scale_factors[1] = found.scale_factors[1];
+  group.minimum_factor = found.minimum_factor;
+  if (kEncoding == Encoding::kQ6_K) group.zero = 32;
   for (int i = 0; i < kGroupSize; ++i) {
-    group.codes[i] = static_cast<std::int16_t>(nibbles[i] >> (g % 2 * 4) & 0x0F);
+    int code = found.nibbles[i] >> found.nibble_shift & 15;
+    if constexpr (kEncoding != Encoding::kQ4_K) {
+      constexpr int kMask = kEncoding == Encoding::kQ5_K ? 1 : 3;
+      code |= (found.high[i] >> found.high_shift & kMask) << 4;
+    }
+    group.codes[i] = static_cast<std::int16_t>(code);
   }
-  if (has_fifth_bit) add_high_bits(block + 16, g, 1, group);
-  return group;
-}
-
-// Eighth `g` of a Q6_K block. Each half of the block has 64 bytes of nibbles, the low ones for its
-// first two groups and the high ones for the others, and 32 bytes with two bits for each group.
-WeightGroup read_q6_k(const std::uint8_t* block, int g) {
-  WeightGroup group;
-  group.zero = 32;
-  group.scale = load_u16(block + 208);
-  for (int half = 0; half < 2; ++half) {
-    group.scale_factors[half] = static_cast<std::int8_t>(block[192 + 2 * g + half]);
-  }
-  const int quarter = g % 4;
-  const std::uint8_t* nibbles = block + g / 4 * 64 + quarter % 2 * kGroupSize;
-  for (int i = 0; i < kGroupSize; ++i) {
-    group.codes[i] = static_cast<std::int16_t>(nibbles[i] >> (quarter / 2 * 4) & 0x0F);
-  }
-  add_high_bits(block + 128 + g / 4 * kGroupSize, 2 * quarter, 2, group);
   return group;
 }
 
@@ -120,11 +81,11 @@ WeightGroup read_group(Encoding encoding, const std::uint8_t* row, std::int64_t 
     case Encoding::kQ5_1:
       return read_nibble_block(block, /*has_minimum=*/true, /*has_fifth_bit=*/true);
     case Encoding::kQ4_K:
-      return read_q4_k_or_q5_k(block, g, /*has_fifth_bit=*/false);
+      return read_super_group<Encoding::kQ4_K>(block, g);
     case Encoding::kQ5_K:
-      return read_q4_k_or_q5_k(block, g, /*has_fifth_bit=*/true);
+      return read_super_group<Encoding::kQ5_K>(block, g);
     case Encoding::kQ6_K:
-      return read_q6_k(block, g);
+      return read_super_group<Encoding::kQ6_K>(block, g);
     case Encoding::kF32:
     case Encoding::kF16:
     case Encoding::kBF16:

@@ -145,6 +145,10 @@ void add_conservation(Snapshot& out, const SchedulerStats& stats) {
   blocks("used", stats.blocks_used);
   blocks("cached", stats.blocks_cached);
   blocks("shared", stats.blocks_shared);
+  out.gauge(
+      "quire_max_step_seconds",
+      "How long prompts may make a step that gives others a token (--max-step-ms); 0: no limit",
+      std::chrono::duration<double>(stats.max_step).count());
   out.gauge("quire_blocks_leaked", "KV blocks that nobody holds and that are not free: always 0",
             static_cast<double>(stats.blocks_leaked));
   const auto requests = [&](const char* state, std::int64_t value) {

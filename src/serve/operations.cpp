@@ -1,9 +1,11 @@
 #include "serve/operations.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/json.h"
 #include "serve/http/http_error.h"
+#include "serve/tracing/span_exporter.h"
 
 namespace quire {
 namespace {
@@ -49,14 +51,15 @@ std::vector<Route> operation_routes(Service& service, std::string version,
                        {"num_requests_running", stats.num_running},
                        {"num_requests_waiting", stats.num_waiting}});
   }));
-  routes.push_back(get(
-      "/metrics", RouteAccess::kKey,
-      [&service, spans, stats = std::move(http_stats)](const auto& exchange) {
-        const auto exported = spans == nullptr ? SpanExportStats() : spans->stats();
-        exchange->respond(
-            {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-             .body = service.metrics().expose(stats(), spans == nullptr ? nullptr : &exported)});
-      }));
+  routes.push_back(
+      get("/metrics", RouteAccess::kKey,
+          [&service, spans, stats = std::move(http_stats)](const auto& exchange) {
+            std::optional<SpanExportStats> exported;
+            if (spans != nullptr) exported = spans->stats();
+            exchange->respond(
+                {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                 .body = service.metrics().expose(stats(), exported ? &*exported : nullptr)});
+          }));
   return routes;
 }
 

@@ -8,9 +8,10 @@
 #include "serve/http/router.h"
 #include "serve/http/server.h"
 #include "serve/service.h"
-#include "serve/tracing/span_exporter.h"
 
 namespace quire {
+
+class SpanExporter;
 
 // GET /health: 200 while the engine lives, 503 naming the reason when its heartbeat has stopped.
 // GET /ready: 200 while it also takes requests, 503 while the server drains.

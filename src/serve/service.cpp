@@ -7,24 +7,13 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "serve/request_origin.h"
 
 namespace quire {
 namespace {
 
 double milliseconds(Duration duration) {
   return std::round(to_seconds(duration) * 1e5) / 100;  // two decimals
-}
-
-// "stop", "length", "abort" or "error".
-std::string_view finish_name(const RequestOutput& output) {
-  return output.finish_reason ? finish_reason_name(*output.finish_reason) : "error";
-}
-
-// On the engine's clock, whose time is `now`.
-Instant received_at(const std::optional<std::chrono::steady_clock::time_point>& received,
-                    Instant now) {
-  if (!received) return now;
-  return now - std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - *received);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ class Service {
   const ServiceConfig& config() const { return config_; }
   const Metrics& metrics() const { return metrics_; }
   // The requests of late and their stories.
-  const RequestDirectory& directory() const { return directory_; }
+  RequestDirectory& directory() { return directory_; }
   LatencyWindow& latencies() { return latencies_; }
 
   const std::string& model_name() const { return config_.served_model_names.front(); }

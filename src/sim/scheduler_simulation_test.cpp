@@ -13,6 +13,7 @@
 
 #include "base/checked.h"
 #include "core/scheduler.h"
+#include "sim/account_law.h"
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
 #include "sim/starvation_law.h"
@@ -56,6 +57,8 @@ class Simulation {
         trace_(random_trace(seed)),
         workload_(make_workload(trace_.workload)),
         random_(~seed),
+        pace_random_(mix64(seed)),
+        limited_(pace_random_.chance(0.5)),
         scheduler_(trace_.scheduler),
         executor_({trace_.scheduler.block_size, trace_.scheduler.num_blocks,
                    trace_.workload.vocab_size, 200us, 10us},
@@ -66,6 +69,7 @@ class Simulation {
       if (!scheduler_.has_work()) clock_.advance_to(workload_[next_arrival_].arrival);
       if (auto error = deliver_commands(false); !error.empty()) return error;
       const std::optional<Instant> deadline = scheduler_.next_deadline();
+      if (limited_ && pace_random_.chance(0.1)) scheduler_.set_pace(random_pace());
       if (auto error = check(scheduler_.schedule(clock_.now(), plan_)); !error.empty()) {
         return error;
       }
@@ -106,6 +110,33 @@ class Simulation {
     }
     if (!aborts_.empty()) deadline = std::min(deadline, aborts_.begin()->first);
     clock_.advance_to(deadline);
+  }
+
+  // None, or one that knows what the executor's steps take.
+  StepPace random_pace() {
+    StepPace pace;
+    pace.max_step = pace_random_.chance(0.3) ? 0us : Duration(pace_random_.between(1, 700'000));
+    pace.max_prompt_tokens = static_cast<std::int32_t>(pace_random_.between(1, 80));
+    pace.cost = {.step = 200'000, .row = 10'000, .prompt_token = 10'000};
+    return pace;
+  }
+
+  // Prompts beside somebody who gets a token leave the step as short as it is to be.
+  std::string check_pace() const {
+    const StepPace& pace = scheduler_.pace();
+    const bool chunked = scheduler_.config().enable_chunked_prefill;
+    if (!pace.limited() || !chunked) return {};
+    const StepWork work = work_of(plan_);
+    const bool has_rows = std::any_of(
+        plan_.scheduled.begin(), plan_.scheduled.end(), [&](const ScheduledRequest& each) {
+          return each.num_scheduled_tokens == 1 && each.samples &&
+                 std::none_of(plan_.new_requests.begin(), plan_.new_requests.end(),
+                              [&](const auto& data) { return data.request_id == each.request_id; });
+        });
+    if (work.prompt_tokens > pace.max_prompt_tokens) return "a step has too many prompt tokens";
+    if (!has_rows || work.prompt_tokens == 0 || pace.cost.time_of(work) <= pace.max_step) return {};
+    return fmt::format("step {} takes {} ns, at most {} are wanted", plan_.step_id,
+                       pace.cost.time_of(work).count(), pace.max_step.count());
   }
 
   std::string execute_plan() {
@@ -236,6 +267,7 @@ class Simulation {
         std::ssize(plan_.scheduled) > scheduler_.config().max_num_seqs) {
       return fmt::format("step {} exceeds the budget", plan_.step_id);
     }
+    if (auto error = check_pace(); !error.empty()) return error;
     return check_order();
   }
 
@@ -361,75 +393,17 @@ class Simulation {
     if (!std::equal(output.begin(), output.end(), live.received.begin(), live.received.end())) {
       return fmt::format("request {}: the tokens handed out are not its tokens", request.id());
     }
-    if (auto error = check_account(request); !error.empty()) return error;
+    if (auto error = check_account(request, scheduler_.config(), clock_.now()); !error.empty()) {
+      return error;
+    }
+    for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
+      const Duration waited = request.timeline().total(static_cast<WaitCause>(i), clock_.now());
+      coverage_.waited[i] += waited > Duration::zero() ? 1 : 0;
+    }
     coverage_.preemptions += request.num_preemptions();
     coverage_.recomputed += request.num_recomputed_tokens();
     coverage_.finished_stop += request.finish_reason() == FinishReason::kStop ? 1 : 0;
     coverage_.finished_length += request.finish_reason() == FinishReason::kLength ? 1 : 0;
-    return {};
-  }
-
-  // Its spans follow one another without a gap and say all that was computed for it.
-  std::string check_story(const Request& request, Duration waited, Duration life) const {
-    const RequestTimeline& timeline = request.timeline();
-    Duration total{};
-    for (std::size_t kind = 0; kind < kNumSpanKinds; ++kind) {
-      total += timeline.total(static_cast<SpanKind>(kind), clock_.now());
-    }
-    if (total != life || timeline.open() ||
-        timeline.total(SpanKind::kWait, clock_.now()) != waited) {
-      return fmt::format("request {}: its spans are not its life", request.id());
-    }
-    if (timeline.num_spans_dropped() > 0) return {};
-    Instant at = request.arrival();
-    std::int64_t num_tokens = 0;
-    std::int64_t num_again = 0;
-    std::int64_t num_preempted = 0;
-    for (const TimelineSpan& span : timeline.spans()) {
-      if (span.begin != at || span.end < at) {
-        return fmt::format("request {}: a gap between its spans", request.id());
-      }
-      at = span.end;
-      num_tokens += span.num_tokens + span.num_cached_tokens;
-      num_again += span.num_recomputed_tokens;
-      const bool preempted = span.kind == SpanKind::kWait && span.cause == WaitCause::kPreempted;
-      num_preempted += preempted ? 1 : 0;
-      if (preempted && span.blockers.count == 0) {
-        return fmt::format("request {} was preempted for nobody", request.id());
-      }
-    }
-    if (num_again < request.num_recomputed_tokens()) {  // what a step in flight at its end lost
-      return fmt::format("request {}: recomputed tokens are missing in its spans", request.id());
-    }
-    if (num_preempted > request.num_preemptions() || num_tokens < request.num_computed_tokens()) {
-      return fmt::format("request {}: its spans are not what it did", request.id());
-    }
-    return {};
-  }
-
-  std::string check_account(const Request& request) {
-    Duration waited{};
-    for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
-      const Duration total = request.timeline().total(static_cast<WaitCause>(i), clock_.now());
-      coverage_.waited[i] += total > Duration::zero() ? 1 : 0;
-      waited += total;
-    }
-    const Duration life = *request.finish_time() - request.arrival();
-    if (auto error = check_story(request, waited, life); !error.empty()) return error;
-    if (request.num_preemptions() == 0 && request.num_recomputed_tokens() != 0) {
-      return fmt::format("request {} recomputed without a preemption", request.id());
-    }
-    if (!request.first_scheduled() && waited != life) {
-      return fmt::format("request {} never ran, and not all of its life is explained",
-                         request.id());
-    }
-    const bool may_share = !request.pooling() && (scheduler_.config().enable_prefix_caching ||
-                                                  request.sampling_params()->n > 1);
-    if (request.num_cached_tokens() >= request.num_prompt_tokens() ||
-        (request.num_cached_tokens() > 0 && !may_share)) {
-      return fmt::format("request {}: {} of {} prompt tokens are cached", request.id(),
-                         request.num_cached_tokens(), request.num_prompt_tokens());
-    }
     return {};
   }
 
@@ -462,6 +436,8 @@ class Simulation {
   const TraceConfig trace_;
   const std::vector<WorkloadRequest> workload_;
   RandomStream random_;
+  RandomStream pace_random_;
+  const bool limited_;  // the pace changes now and then
   VirtualClock clock_;
   Scheduler scheduler_;
   SimulatedExecutor executor_;
@@ -471,7 +447,7 @@ class Simulation {
   std::size_t next_arrival_ = 0;
   std::multimap<Instant, RequestId> aborts_;
   std::map<RequestId, Live> live_;  // ids count arrivals
-  StarvationLaw starvation_{scheduler_};
+  StarvationLaw starvation_{scheduler_, limited_};
   std::int64_t num_scheduled_tokens_ = 0;
   std::uint64_t plans_hash_ = 0;
 };

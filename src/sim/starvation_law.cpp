@@ -20,11 +20,11 @@ void StarvationLaw::end(const Request& request) {
 }
 
 // Steps that a request needs at most when it is the first: in each it computes
-// max_num_batched_tokens (or all that it knows, where prompts are not cut) or samples; and once
-// more what it lost by each preemption.
+// max_num_batched_tokens (one token at least, where steps are limited; all that it knows, where
+// prompts are not cut) or samples; and once more what it lost by each preemption.
 std::int64_t StarvationLaw::steps_alone(const Request& request) const {
-  const std::int64_t chunks =
-      ceil_div(request.num_tokens(), scheduler_.config().max_num_batched_tokens);
+  const std::int64_t chunk = limited_ ? 1 : scheduler_.config().max_num_batched_tokens;
+  const std::int64_t chunks = ceil_div(request.num_tokens(), chunk);
   return (1 + request.num_preemptions()) * chunks + request.num_output_tokens();
 }
 

@@ -15,7 +15,9 @@ namespace quire {
 // itself, for those that were there before it, and for those that came later and go before it.
 class StarvationLaw {
  public:
-  explicit StarvationLaw(const Scheduler& scheduler) : scheduler_(scheduler) {}
+  // `limited`: the scheduler may be given a pace.
+  StarvationLaw(const Scheduler& scheduler, bool limited)
+      : scheduler_(scheduler), limited_(limited) {}
 
   void arrive(RequestId request_id, std::int32_t priority);  // ids count arrivals
   void end(const Request& request);
@@ -34,6 +36,7 @@ class StarvationLaw {
   std::int64_t steps_alone(const Request& request) const;
 
   const Scheduler& scheduler_;
+  const bool limited_;
   std::map<RequestId, Seen> seen_;
   std::set<RequestId> present_;
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <fstream>
 #include <sched.h>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -65,20 +66,45 @@ bool names_cpu(std::string_view controllers) {
   return false;
 }
 
+int within_quota(int cpus) {
+  std::ifstream file("/proc/self/cgroup");
+  std::ostringstream membership;
+  membership << file.rdbuf();
+  return std::min(cpus, cgroup_cpu_quota("/sys/fs/cgroup", membership.str()).value_or(cpus));
+}
+
 }  // namespace
 
-int affinity_cpu_count() {
+std::vector<int> affinity_cpus() {
+  std::vector<int> cpus;
   // The kernel refuses a set that is smaller than its own: grow until it fits.
-  for (int cpus = CPU_SETSIZE; cpus <= (1 << 20); cpus *= 2) {
-    cpu_set_t* set = CPU_ALLOC(cpus);
+  for (int size = CPU_SETSIZE; size <= (1 << 20) && cpus.empty(); size *= 2) {
+    cpu_set_t* set = CPU_ALLOC(size);
     if (set == nullptr) break;
-    const std::size_t bytes = CPU_ALLOC_SIZE(cpus);
-    const int error = sched_getaffinity(0, bytes, set);
-    const int count = error == 0 ? CPU_COUNT_S(bytes, set) : 0;
+    const std::size_t bytes = CPU_ALLOC_SIZE(size);
+    if (sched_getaffinity(0, bytes, set) == 0) {
+      for (int cpu = 0; cpu < size; ++cpu) {
+        if (CPU_ISSET_S(cpu, bytes, set)) cpus.push_back(cpu);
+      }
+    }
     CPU_FREE(set);
-    if (error == 0) return std::max(count, 1);
   }
-  return 1;
+  if (cpus.empty()) cpus.push_back(0);
+  return cpus;
+}
+
+int physical_core_count(std::span<const int> cpus, const fs::path& devices) {
+  std::set<std::string> cores;  // by the list of their CPUs
+  for (const int cpu : cpus) {
+    const fs::path topology = devices / ("cpu" + std::to_string(cpu)) / "topology";
+    std::string siblings;
+    for (const char* name : {"core_cpus_list", "thread_siblings_list"}) {
+      std::ifstream file(topology / name);
+      if (std::getline(file, siblings) && !siblings.empty()) break;
+    }
+    cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
+  }
+  return static_cast<int>(cores.size());
 }
 
 std::optional<int> cgroup_cpu_quota(const fs::path& mount, std::string_view membership) {
@@ -103,12 +129,10 @@ std::optional<int> cgroup_cpu_quota(const fs::path& mount, std::string_view memb
   return limit;
 }
 
+int granted_cpu_count() { return within_quota(static_cast<int>(affinity_cpus().size())); }
+
 int default_num_threads() {
-  std::ifstream file("/proc/self/cgroup");
-  std::ostringstream membership;
-  membership << file.rdbuf();
-  const int cpus = affinity_cpu_count();
-  return std::min(cpus, cgroup_cpu_quota("/sys/fs/cgroup", membership.str()).value_or(cpus));
+  return within_quota(physical_core_count(affinity_cpus(), "/sys/devices/system/cpu"));
 }
 
 }  // namespace quire

@@ -17,13 +17,17 @@
 namespace quire {
 namespace {
 
+using std::chrono::microseconds;
 using Word = std::atomic<std::uint32_t>;
 static_assert(sizeof(Word) == 4 && Word::is_always_lock_free);
 
 // Long enough to bridge the serial code between two regions of a step, short enough that an idle
-// engine costs nothing. A caller that waits for stragglers gives way to them sooner.
-constexpr std::chrono::microseconds kWorkerSpin{50};
-constexpr std::chrono::microseconds kCallerSpin{200};
+// engine costs nothing.
+constexpr microseconds kHelperSpin{50};
+constexpr microseconds kCallerSpin{200};
+// Who spins for longer than this gives way between two looks: the thread that it waits for may be
+// waiting for this very CPU.
+constexpr microseconds kBusySpin{10};
 
 void pause_cpu() {
 #if defined(__x86_64__)
@@ -46,49 +50,95 @@ void futex_wake_all(Word& word) {
 
 // True once `done()` is; false when `budget` has passed.
 template <typename Done>
-bool spin_until(Done done, std::chrono::microseconds budget) {
+bool spin_until(Done done, microseconds budget) {
   if (done()) return true;
-  if (budget.count() == 0) return false;
-  const auto deadline = std::chrono::steady_clock::now() + budget;
+  const auto start = std::chrono::steady_clock::now();
   while (true) {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
       pause_cpu();
     }
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+    const auto spent = std::chrono::steady_clock::now() - start;
+    if (spent >= budget) return false;
+    if (spent >= kBusySpin) sched_yield();
   }
 }
 
+// Which region is current (the upper bits), and the first of its shares that nobody has taken.
+class Ticket {
+ public:
+  static constexpr int kShareBits = 16;
+  explicit Ticket(std::uint64_t bits) : bits_(bits) {}
+  static Ticket first_of(std::uint64_t region) { return Ticket(region << kShareBits | 1); }
+  std::uint64_t bits() const { return bits_; }
+  std::uint64_t region() const { return bits_ >> kShareBits; }
+  int share() const { return static_cast<int>(bits_ & ((1U << kShareBits) - 1)); }
+
+ private:
+  std::uint64_t bits_;
+};
+
 }  // namespace
 
-// A region is published by a new `epoch` and over when `pending` is zero. Who is about to sleep
-// says so first and then looks again, and who publishes looks for sleepers afterwards: with
-// sequentially consistent order on both sides one of them sees the other, so no wake-up is lost.
+// A region is published by a new ticket and over when `pending` is zero. Its first share is the
+// caller's; every thread, the caller too, then takes the next one that is left, so that the caller
+// waits for a helper only where that has begun something, never for one that has no CPU. Who has
+// taken a share keeps the region from ending, and only then looks at what it is.
+//
+// Who is about to sleep says so first and then looks again, and who publishes looks for sleepers
+// afterwards: with sequentially consistent order on both sides one of them sees the other, so no
+// wake-up is lost.
 struct ThreadPool::State {
-  alignas(64) Word epoch{0};
-  Erased fn = nullptr;  // of the current region; nullptr asks the workers to end
-  void* arg = nullptr;
-  bool timing = false;          // of the current region
-  alignas(64) Word pending{0};  // workers that have not finished the current region
-  std::atomic<std::int64_t> helped_ns{0};
-  alignas(64) std::atomic<int> sleeping_workers{0};
-  std::atomic<bool> caller_sleeps{false};
-  std::chrono::microseconds worker_spin{0};
-  std::chrono::microseconds caller_spin{0};
-  std::int64_t waited_ns = 0;  // the caller's
-  std::vector<std::thread> threads;
+  explicit State(int shares) : num_shares(shares) {}
 
-  void publish(Erased new_fn, void* new_arg) {
-    fn = new_fn;
-    arg = new_arg;
-    pending.store(static_cast<std::uint32_t>(threads.size()), std::memory_order_relaxed);
-    epoch.fetch_add(1, std::memory_order_seq_cst);
-    if (sleeping_workers.load(std::memory_order_seq_cst) > 0) futex_wake_all(epoch);
+  const int num_shares;
+  Erased fn = nullptr;  // of the current region
+  void* arg = nullptr;
+  bool timing = false;
+  alignas(64) std::atomic<std::uint64_t> ticket{0};
+  Word region_word{0};          // the region's lower bits, to sleep on
+  alignas(64) Word pending{0};  // shares of the region, without the first, that are not done
+  std::atomic<std::int64_t> helped_ns{0};
+  alignas(64) std::atomic<int> sleeping_helpers{0};
+  std::atomic<bool> caller_sleeps{false};
+  std::atomic<bool> stopping{false};
+  std::int64_t waited_ns = 0;  // the caller's
+  std::vector<std::thread> helpers;
+
+  void publish() {
+    pending.store(static_cast<std::uint32_t>(num_shares - 1), std::memory_order_relaxed);
+    const std::uint64_t region = Ticket(ticket.load(std::memory_order_relaxed)).region() + 1;
+    ticket.store(Ticket::first_of(region).bits(), std::memory_order_seq_cst);
+    region_word.store(static_cast<std::uint32_t>(region), std::memory_order_seq_cst);
+    if (sleeping_helpers.load(std::memory_order_seq_cst) > 0) futex_wake_all(region_word);
+  }
+
+  // The next share of that region; -1 where none is left, or the region is over.
+  int take(std::uint64_t region) {
+    Ticket seen(ticket.load(std::memory_order_acquire));
+    while (seen.region() == region && seen.share() < num_shares) {
+      std::uint64_t bits = seen.bits();
+      if (ticket.compare_exchange_weak(bits, bits + 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+        return seen.share();
+      }
+      seen = Ticket(bits);
+    }
+    return -1;
+  }
+
+  void run_all() {
+    fn(arg, 0);
+    const std::uint64_t region = Ticket(ticket.load(std::memory_order_relaxed)).region();
+    for (int share = take(region); share >= 0; share = take(region)) {
+      fn(arg, share);
+      pending.fetch_sub(1, std::memory_order_relaxed);
+    }
   }
 
   void join() {
     const auto done = [this] { return pending.load(std::memory_order_acquire) == 0; };
-    if (spin_until(done, caller_spin)) return;
+    if (spin_until(done, kCallerSpin)) return;
     caller_sleeps.store(true, std::memory_order_seq_cst);
     for (std::uint32_t left = pending.load(std::memory_order_seq_cst); left != 0;
          left = pending.load(std::memory_order_seq_cst)) {
@@ -97,67 +147,79 @@ struct ThreadPool::State {
     caller_sleeps.store(false, std::memory_order_relaxed);
   }
 
-  void wait_for_region(std::uint32_t seen) {
-    const auto ready = [this, seen] { return epoch.load(std::memory_order_acquire) != seen; };
-    if (spin_until(ready, worker_spin)) return;
-    sleeping_workers.fetch_add(1, std::memory_order_seq_cst);
-    while (epoch.load(std::memory_order_seq_cst) == seen) futex_wait(epoch, seen);
-    sleeping_workers.fetch_sub(1, std::memory_order_relaxed);
+  std::uint64_t wait_for_region_after(std::uint64_t seen) {
+    const auto current = [this](std::memory_order order) {
+      return Ticket(ticket.load(order)).region();
+    };
+    const auto ready = [&] { return current(std::memory_order_acquire) != seen; };
+    if (!spin_until(ready, kHelperSpin)) {
+      const auto word = static_cast<std::uint32_t>(seen);
+      sleeping_helpers.fetch_add(1, std::memory_order_seq_cst);
+      while (region_word.load(std::memory_order_seq_cst) == word) futex_wait(region_word, word);
+      sleeping_helpers.fetch_sub(1, std::memory_order_relaxed);
+    }
+    return current(std::memory_order_acquire);
   }
 
-  void run_region(int worker) {
-    if (!timing) return fn(arg, worker);
+  void help(int share) {
+    if (!timing) return fn(arg, share);
     const std::int64_t start = steady_now_ns();
-    fn(arg, worker);
+    fn(arg, share);
     helped_ns.fetch_add(steady_now_ns() - start, std::memory_order_relaxed);
   }
 
-  void work(int worker) {
+  void work() {
     sigset_t all;  // signals are for the threads that the program starts itself
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    for (std::uint32_t seen = 0;; ++seen) {
-      wait_for_region(seen);
-      if (fn == nullptr) return;
-      run_region(worker);
-      if (pending.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
-          caller_sleeps.load(std::memory_order_seq_cst)) {
-        futex_wake_all(pending);
+    std::uint64_t region = 0;
+    while (true) {
+      region = wait_for_region_after(region);
+      if (stopping.load(std::memory_order_relaxed)) return;
+      for (int share = take(region); share >= 0; share = take(region)) {
+        help(share);
+        if (pending.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
+            caller_sleeps.load(std::memory_order_seq_cst)) {
+          futex_wake_all(pending);
+        }
       }
     }
   }
 };
 
 ThreadPool::ThreadPool(int num_threads)
-    : num_threads_(std::max(num_threads, 1)), state_(std::make_unique<State>()) {
-  // Where threads outnumber CPUs, a spinning one keeps another from its work.
-  if (affinity_cpu_count() >= num_threads_) {
-    state_->worker_spin = kWorkerSpin;
-    state_->caller_spin = kCallerSpin;
-  }
-  state_->threads.reserve(static_cast<std::size_t>(num_threads_ - 1));
-  for (int worker = 1; worker < num_threads_; ++worker) {
-    state_->threads.emplace_back([state = state_.get(), worker] { state->work(worker); });
+    : num_threads_(std::clamp(num_threads, 1, kMaxThreads)),
+      state_(std::make_unique<State>(num_threads_)) {
+  static_assert(kMaxThreads < 1 << Ticket::kShareBits);
+  const int num_helpers = std::min(num_threads_, granted_cpu_count()) - 1;
+  state_->helpers.reserve(static_cast<std::size_t>(num_helpers));
+  for (int i = 0; i < num_helpers; ++i) {
+    state_->helpers.emplace_back([state = state_.get()] { state->work(); });
   }
 }
 
 ThreadPool::~ThreadPool() {
-  state_->publish(nullptr, nullptr);
-  for (std::thread& thread : state_->threads) thread.join();
+  state_->stopping.store(true, std::memory_order_relaxed);
+  state_->publish();
+  for (std::thread& helper : state_->helpers) helper.join();
 }
 
 void ThreadPool::run_erased(Erased fn, void* arg) {
-  if (num_threads_ == 1) {
-    fn(arg, 0);
+  if (state_->helpers.empty()) {
+    for (int share = 0; share < num_threads_; ++share) fn(arg, share);
     return;
   }
-  state_->publish(fn, arg);
-  fn(arg, 0);
+  state_->fn = fn;
+  state_->arg = arg;
+  state_->publish();
+  state_->run_all();
   if (!state_->timing) return state_->join();
   const std::int64_t start = steady_now_ns();
   state_->join();
   state_->waited_ns += steady_now_ns() - start;
 }
+
+int ThreadPool::num_helpers() const { return static_cast<int>(state_->helpers.size()); }
 
 void ThreadPool::set_timing(bool on) { state_->timing = on; }
 

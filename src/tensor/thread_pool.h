@@ -1,7 +1,11 @@
-// Workers for parallel regions inside one step. The caller is worker 0; the others spin for a short
-// while after a region, then sleep, so that an idle engine uses no CPU and a running one pays well
-// under a microsecond for a fork and join. Passed by reference, never global. One region at a time:
-// run() may be called from one thread only, and not from inside a region.
+// Threads for parallel regions inside one step. A region has as many shares as the pool has
+// threads. The caller and its helpers take them one after the other, so that nobody waits for a
+// thread that has no CPU: where others hold the CPUs, or a cgroup's quota is used up, the caller
+// does it all. Helpers spin for a short while after a region, then sleep, so that an idle engine
+// uses no CPU and a running one pays well under a microsecond for a fork and join.
+//
+// Passed by reference, never global. One region at a time: run() may be called from one thread
+// only, and not from inside a region.
 #pragma once
 
 #include <algorithm>
@@ -16,26 +20,30 @@ namespace quire {
 
 class ThreadPool {
  public:
-  // `num_threads` >= 1 counts the caller.
+  static constexpr int kMaxThreads = 4096;
+  // `num_threads` counts the caller. Helpers are started for no more CPUs than the calling thread
+  // is granted now; shares beyond that are done one after the other.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int num_threads() const { return num_threads_; }
+  int num_threads() const { return num_threads_; }  // shares of a region
+  int num_helpers() const;                          // threads besides the caller
   // Regions begun so far: a sign of life. Any thread.
   std::uint64_t num_regions() const { return num_regions_.load(std::memory_order_relaxed); }
 
   // What regions took of the threads' time since timing was switched on.
   struct RegionTimes {
-    std::int64_t helped_ns = 0;  // of all workers but the caller, inside regions
-    std::int64_t waited_ns = 0;  // of the caller, for workers that had not finished
+    std::int64_t helped_ns = 0;  // of all helpers, inside regions
+    std::int64_t waited_ns = 0;  // of the caller, for helpers that had not finished
   };
   // On the caller's thread, outside of regions. Off at first, and then nothing is measured.
   void set_timing(bool on);
   RegionTimes region_times() const;
 
   // Calls fn(worker) once for each worker in [0, num_threads) and returns when all have returned.
+  // One thread may be several workers, one after the other: none may wait for another.
   template <typename F>
   void run(F&& fn) {
     count_region();
@@ -66,7 +74,8 @@ class ThreadPool {
 // Touches every page of memory that was never written, so that later uses find it there.
 void prefault(std::span<std::byte> memory, ThreadPool& pool);
 
-// CPUs that this process may use: the affinity mask, then the cgroup's CPU quota (rounded up).
+// One thread for each physical core that the affinity mask names, and no more than the cgroup's CPU
+// quota (rounded up): what two hyperthreads of a core share, the arithmetic, is what kernels need.
 int default_num_threads();
 
 template <typename F>

@@ -1,9 +1,11 @@
 #include "tensor/thread_pool.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sched.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -95,25 +97,60 @@ TEST(ThreadPool, NoWakeUpIsLostAroundTheSpinLimit) {
 TEST(ThreadPool, TimesWhoWorksAndWhoWaits) {
   constexpr auto kLong = std::chrono::milliseconds(20);
   ThreadPool pool(2);
-  const auto sleep_on = [&pool, kLong](int sleeper) {
-    pool.run([sleeper, kLong](int worker) {
-      if (worker == sleeper) std::this_thread::sleep_for(kLong);
-    });
+  if (pool.num_helpers() == 0) GTEST_SKIP() << "needs two CPUs";
+  // Both sleep, so that the caller does not take the helper's share; the helper for longer.
+  const auto sleep = [&pool, kLong] {
+    pool.run([kLong](int worker) { std::this_thread::sleep_for(worker == 0 ? kLong / 2 : kLong); });
     return pool.region_times();
   };
-  EXPECT_EQ(sleep_on(1).helped_ns, 0);  // off
+  EXPECT_EQ(sleep().helped_ns, 0);  // off
   pool.set_timing(true);
-  // Nothing to wait for is left where the caller itself got its CPU late: again then.
+  // The helper may come late, or the caller may get its CPU late: again then.
   ThreadPool::RegionTimes first;
-  for (int round = 1; round <= 50 && first.waited_ns < 10'000'000; ++round) {
-    first = sleep_on(1);
-    ASSERT_GE(first.helped_ns, round * 20'000'000);
-  }
-  EXPECT_GE(first.waited_ns, 10'000'000);
+  for (int round = 1; round <= 50 && first.waited_ns < 5'000'000; ++round) first = sleep();
+  EXPECT_GE(first.helped_ns, 20'000'000);
+  EXPECT_GE(first.waited_ns, 5'000'000);
   pool.set_timing(false);
-  const auto second = sleep_on(1);
+  const auto second = sleep();
   EXPECT_EQ(second.helped_ns, first.helped_ns);
   EXPECT_EQ(second.waited_ns, first.waited_ns);
+}
+
+// A helper that has no CPU, here because it sleeps in its share, holds up nothing but that share.
+TEST(ThreadPool, TheCallerTakesWhatHelpersHaveNotBegun) {
+  ThreadPool pool(8);
+  std::vector<std::thread::id> who(8);
+  for (int round = 0; round < 20; ++round) {
+    pool.run([&](int worker) {
+      who[static_cast<std::size_t>(worker)] = std::this_thread::get_id();
+      if (who[static_cast<std::size_t>(worker)] != who[0]) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    });
+  }
+  EXPECT_EQ(who[0], std::this_thread::get_id());
+  // Seven shares, and each helper still slept in its first one when the caller was through.
+  const auto own = std::count(who.begin(), who.end(), who[0]);
+  EXPECT_GE(own, 8 - pool.num_helpers());
+}
+
+TEST(ThreadPool, NoMoreHelpersThanGrantedCpus) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(affinity_cpus().front(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  {
+    ThreadPool pool(3);
+    EXPECT_EQ(pool.num_helpers(), 0);
+    EXPECT_EQ(pool.num_threads(), 3);
+    std::vector<int> workers;
+    pool.run([&](int worker) { workers.push_back(worker); });
+    EXPECT_EQ(workers, (std::vector{0, 1, 2}));
+    EXPECT_EQ(default_num_threads(), 1);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 TEST(ThreadPool, ManyMoreThreadsThanCpusFinish) {
@@ -125,14 +162,16 @@ TEST(ThreadPool, ManyMoreThreadsThanCpusFinish) {
 
 TEST(ThreadPool, DefaultNumThreadsFitsTheAffinityMask) {
   EXPECT_GE(default_num_threads(), 1);
-  EXPECT_LE(default_num_threads(), affinity_cpu_count());
+  EXPECT_LE(default_num_threads(), granted_cpu_count());
+  EXPECT_LE(granted_cpu_count(), std::ssize(affinity_cpus()));
 }
 
-class CgroupQuota : public ::testing::Test {
+// A tree of files like the kernel's.
+class SystemFiles : public ::testing::Test {
  protected:
   void SetUp() override {
     root_ = std::filesystem::path(::testing::TempDir()) /
-            ("quire_cgroup_" + std::to_string(::getpid()));
+            ("quire_system_" + std::to_string(::getpid()));
     std::filesystem::remove_all(root_);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
@@ -142,6 +181,22 @@ class CgroupQuota : public ::testing::Test {
   }
   std::filesystem::path root_;
 };
+
+using CgroupQuota = SystemFiles;
+using PhysicalCores = SystemFiles;
+
+TEST_F(PhysicalCores, HyperthreadsOfACoreCountOnce) {
+  for (const int cpu : {0, 1, 2, 3}) {
+    const std::string core = cpu % 2 == 0 ? "0,2\n" : "1,3\n";
+    write("cpu" + std::to_string(cpu) + "/topology/core_cpus_list", core);
+  }
+  write("cpu4/topology/thread_siblings_list", "4-5\n");  // the older name
+  write("cpu5/topology/thread_siblings_list", "4-5\n");
+  EXPECT_EQ(physical_core_count(std::vector{0, 1, 2, 3, 4, 5}, root_), 3);
+  EXPECT_EQ(physical_core_count(std::vector{1, 3}, root_), 1);
+  EXPECT_EQ(physical_core_count(std::vector{0, 1}, root_), 2);
+  EXPECT_EQ(physical_core_count(std::vector{6, 7}, root_), 2);  // nothing is known of them
+}
 
 TEST_F(CgroupQuota, VersionTwoTakesTheTightestAlongThePath) {
   write("cpu.max", "max 100000\n");

@@ -45,6 +45,9 @@ class GgufFile final : public WeightSource {
 
   std::span<const TensorInfo> tensors() const override { return tensors_; }
   const TensorInfo* find(std::string_view name) const override;
+  void release(std::span<const std::uint8_t> data) const override {
+    if (mapping_) mapping_->release(std::as_bytes(data));
+  }
 
   const GgufMetadata& metadata() const { return metadata_; }
 

@@ -160,6 +160,11 @@ class SafetensorsCheckpoint final : public WeightSource {
     const auto found = index_.find(name);
     return found == index_.end() ? nullptr : &tensors_[found->second];
   }
+  void release(std::span<const std::uint8_t> data) const override {
+    for (const MappedFile& mapping : mappings_) {
+      if (mapping.contains(data.data())) mapping.release(std::as_bytes(data));
+    }
+  }
 
  private:
   std::vector<MappedFile> mappings_;

@@ -29,6 +29,10 @@ class WeightSource {
   virtual ~WeightSource() = default;
   virtual std::span<const TensorInfo> tensors() const = 0;          // in file order
   virtual const TensorInfo* find(std::string_view name) const = 0;  // nullptr if absent
+
+  // `data`, a part of a tensor's bytes, will not be read soon: the process gives up its pages of
+  // the mapping. Reading them again works, and costs what it costs. Any thread.
+  virtual void release(std::span<const std::uint8_t> data) const = 0;
 };
 
 }  // namespace quire

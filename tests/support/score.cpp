@@ -11,11 +11,12 @@ namespace quire::test {
 
 Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel level,
                                              ActivationMode mode, DType kv_dtype,
-                                             std::int64_t max_tokens) {
+                                             std::int64_t max_tokens,
+                                             LoadQuantization quantization) {
   QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(path, ""));
   auto scorer = std::unique_ptr<Scorer>(new Scorer());
   QUIRE_ASSIGN_OR_RETURN(scorer->model_, Model::load(bundle.spec, *bundle.weights, max_tokens,
-                                                     scorer->pool_, nullptr));
+                                                     scorer->pool_, nullptr, quantization));
   const DecoderSpec& spec = scorer->model_->spec();
   scorer->table_ = &op_table(level);
   scorer->mode_ = mode;

@@ -16,9 +16,9 @@ namespace quire::test {
 // A loaded model with what one step of at most `max_tokens` tokens needs.
 class Scorer {
  public:
-  static Result<std::unique_ptr<Scorer>> open(const std::string& path, IsaLevel level,
-                                              ActivationMode mode, DType kv_dtype,
-                                              std::int64_t max_tokens);
+  static Result<std::unique_ptr<Scorer>> open(
+      const std::string& path, IsaLevel level, ActivationMode mode, DType kv_dtype,
+      std::int64_t max_tokens, LoadQuantization quantization = LoadQuantization::kNone);
 
   // logits[i]: after token first + i, for i in [0, tokens.size() - first): rows of vocab_size.
   std::vector<float> score(const std::vector<TokenId>& tokens, std::int64_t first);

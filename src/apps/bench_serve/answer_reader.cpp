@@ -1,6 +1,5 @@
 #include "apps/bench_serve/answer_reader.h"
 
-#include <limits>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>

@@ -1,6 +1,6 @@
 // Reads one HTTP answer piece by piece: its head, its body, and where that is a stream of events,
-// what they say. Beast's parser does the framing; a token's event is copied once and not parsed as
-// JSON.
+// what they say. Beast's parser does the framing; a token's event is searched for what counts, not
+// parsed as JSON.
 #pragma once
 
 #include <cstdint>

@@ -4,11 +4,12 @@
 #include <chrono>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 
 #include "apps/bench_serve/answer_reader.h"
+#include "apps/error_message.h"
+#include "serve/http/field_text.h"
 
 namespace quire::bench {
 
@@ -58,19 +59,10 @@ std::string request_head(const BaseUrl& url, std::string_view route, const std::
 std::string message_of(std::string_view body) {
   constexpr std::size_t kMaxMessage = 160;
   std::string message(body);
-  if (const auto parsed = parse_json(body, "answer"); parsed.ok() && parsed->is_object()) {
-    const json::object& object = parsed->get_object();
-    const json::value* error = object.if_contains("error");
-    const json::value* text = error == nullptr ? object.if_contains("message") : error;
-    if (error != nullptr && error->is_object()) text = error->get_object().if_contains("message");
-    if (text == nullptr) text = object.if_contains("detail");
-    if (text != nullptr && text->is_string()) message = std::string(text->get_string());
+  if (const auto parsed = parse_json(body, "answer"); parsed.ok()) {
+    if (auto found = error_message(*parsed)) message = *std::move(found);
   }
-  if (message.size() > kMaxMessage) {
-    std::size_t end = kMaxMessage;  // not in the middle of a character
-    while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0U) == 0x80U) --end;
-    message = message.substr(0, end) + "...";
-  }
+  if (message.size() > kMaxMessage) message = clipped(message, kMaxMessage) + "...";
   std::ranges::replace_if(
       message, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   return message;

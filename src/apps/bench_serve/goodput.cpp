@@ -1,5 +1,6 @@
 #include "apps/bench_serve/goodput.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 

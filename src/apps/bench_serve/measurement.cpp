@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sys/resource.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "apps/bench_serve/arrivals.h"
 #include "apps/bench_serve/load_run.h"
 #include "apps/bench_serve/server_probe.h"
+#include "apps/descriptor_limit.h"
 
 namespace quire::bench {
 namespace {
@@ -28,14 +28,6 @@ std::vector<LevelShape> level_shapes(const MeasurementPlan& plan) {
     for (const std::int64_t limit : plan.max_concurrency) shapes.push_back({rate, limit});
   }
   return shapes;
-}
-
-// A descriptor for each request in flight.
-void raise_descriptor_limit() {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
 std::string dataset_name(Dataset dataset) {

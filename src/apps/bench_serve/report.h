@@ -29,7 +29,7 @@ struct Report {
 
 // "4 requests/s", "16 at once", "as in the trace".
 std::string level_name(const RunRecord& run);
-// "1,234 tokens/s as the server counts them, ...": whose count of tokens a level's figures are.
+// Whose count of tokens a level's figures are, in a sentence.
 std::string counting_note(const Summary& summary);
 // What a reader of the figures has to know; empty where there is nothing.
 std::vector<std::string> warnings(const Level& level);

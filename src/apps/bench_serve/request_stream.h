@@ -1,7 +1,6 @@
 // One request from its body's first byte to the end of its answer, over a connection that is there.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>

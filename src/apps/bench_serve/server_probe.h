@@ -10,8 +10,8 @@
 namespace quire::bench {
 
 // `named`, else the first of /v1/models. Asks the server in both cases, so that one that is not
-// there shows before the load does, and settles `address`. kUnavailable where it does not answer or
-// refuses, kNotFound where it lists no model.
+// there shows before the load does, and settles `address`. kUnavailable where it does not answer;
+// where no model is named, also where it refuses, and kNotFound where it lists none.
 Result<std::string> find_model(ServerAddress& address, const std::string& api_key,
                                const std::string& named);
 

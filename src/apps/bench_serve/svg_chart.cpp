@@ -74,17 +74,16 @@ class Drawing {
       const double y = at_y(y_.step * i);
       out_ += fmt::format(
           "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
-          "<text class=\"axis\" text-anchor=\"end\" x=\"{}\" y=\"{:.1f}\">{:g}</text>\n",
+          "<text text-anchor=\"end\" x=\"{}\" y=\"{:.1f}\">{:g}</text>\n",
           kLeft, kRight, y, y, kLeft - 6, y + 4, y_.step * i);
     }
     for (int i = 0; i <= x_.count; ++i) {
-      out_ += fmt::format(
-          "<text class=\"axis\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{:g}</text>\n",
-          at_x(x_.step * i), kBottom + 16, x_.step * i);
+      out_ += fmt::format("<text text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{:g}</text>\n",
+                          at_x(x_.step * i), kBottom + 16, x_.step * i);
     }
     out_ += fmt::format(
-        "<text class=\"axis\" text-anchor=\"end\" x=\"{}\" y=\"{}\">{}</text>\n"
-        "<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(14 {}) "
+        "<text text-anchor=\"end\" x=\"{}\" y=\"{}\">{}</text>\n"
+        "<text text-anchor=\"middle\" transform=\"translate(14 {}) "
         "rotate(-90)\">{}</text>\n",
         kRight, kBottom + 34, escape_html(chart_.x_label), (kTop + kBottom) / 2,
         escape_html(chart_.y_label));
@@ -107,9 +106,8 @@ class Drawing {
                             index, x, y);
       }
       if (!point.label.empty()) {
-        out_ += fmt::format(
-            "<text class=\"axis\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x,
-            y - 7, escape_html(point.label));
+        out_ += fmt::format("<text text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x,
+                            y - 7, escape_html(point.label));
       }
     }
   }
@@ -121,7 +119,7 @@ class Drawing {
       const std::string& name = chart_.series[i].name;
       out_ += fmt::format(
           "<rect class=\"s{}\" x=\"{:.0f}\" y=\"{}\" width=\"10\" height=\"10\"/>"
-          "<text class=\"axis\" x=\"{:.0f}\" y=\"{}\">{}</text>\n",
+          "<text x=\"{:.0f}\" y=\"{}\">{}</text>\n",
           i, x, kHeight - 22, x + 14, kHeight - 13, escape_html(name));
       x += 30 + 7 * static_cast<double>(name.size());
     }

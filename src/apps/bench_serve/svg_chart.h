@@ -1,5 +1,5 @@
 // Charts as SVG text, for pages without scripts. Colours are the page's: series i has the class
-// "s" + i, axes and text have "axis" and "grid".
+// "s" + i, the title "title", the lines behind all "grid".
 #pragma once
 
 #include <string>

@@ -1,5 +1,3 @@
-#include <array>
-#include <cmath>
 #include <initializer_list>
 
 #include <fmt/format.h>

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/bench_step/breakdown.h"
 #include "apps/bench_step/chrome_trace.h"
 #include "apps/bench_step/step_case.h"
 #include "apps/bench_step/step_report.h"
@@ -40,13 +41,14 @@ std::vector<StepCase> cases_of(const StepFlags& flags) {
   return cases;
 }
 
-Status add_to_trace(ChromeTrace& trace, const StepReport& report) {
-  const EngineProfile& profile = *report.run.profile;
-  const std::int64_t begin = report.all->begin_ns;
-  const std::int64_t end = report.all->end_ns;
-  QUIRE_RETURN_IF_ERROR(trace.begin_process(report.run.shape.name(), begin));
-  QUIRE_RETURN_IF_ERROR(trace.add_thread("engine", profile.engine, begin, end));
-  return trace.add_thread("output", profile.output, begin, std::max(end, report.output.end_ns));
+Status add_to_trace(ChromeTrace& trace, const StepCaseResult& run) {
+  const Breakdown engine = break_down(run.profile->engine, run.step_ids);
+  const Breakdown output = break_down(run.profile->output, run.step_ids);
+  QUIRE_RETURN_IF_ERROR(trace.begin_process(run.shape.name(), engine.begin_ns));
+  QUIRE_RETURN_IF_ERROR(
+      trace.add_thread("engine", run.profile->engine, engine.begin_ns, engine.end_ns));
+  return trace.add_thread("output", run.profile->output, engine.begin_ns,
+                          std::max(engine.end_ns, output.end_ns));
 }
 
 json::object describe(const EngineInfo& info) {
@@ -71,7 +73,7 @@ Status run_step_bench(const StepFlags& flags) {
     QUIRE_ASSIGN_OR_RETURN(auto run, run_step_case(flags.engine, shape, flags.num_steps,
                                                    flags.breakdown || traced, interrupt));
     QUIRE_ASSIGN_OR_RETURN(auto report, make_report(std::move(run)));
-    if (traced) QUIRE_RETURN_IF_ERROR(add_to_trace(*trace, report));
+    if (traced) QUIRE_RETURN_IF_ERROR(add_to_trace(*trace, report.run));
     report.run.profile.reset();  // large, and taken apart
     reports.push_back(std::move(report));
   }

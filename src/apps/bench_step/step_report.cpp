@@ -132,7 +132,6 @@ Result<StepReport> make_report(StepCaseResult run) {
   StepReport report;
   if (run.profile != nullptr) {
     const std::vector<StepId> faster = faster_half(run);
-    report.all = break_down(run.profile->engine, run.step_ids);
     report.faster = break_down(run.profile->engine, faster);
     if (report.faster.num_steps == 0) {
       return Status::resource_exhausted(

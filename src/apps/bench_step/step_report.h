@@ -1,7 +1,6 @@
 // What measured steps look like on paper: a table of all cases, one of each case's stages, JSON.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "apps/bench_step/breakdown.h"
@@ -12,9 +11,8 @@ namespace quire {
 
 struct StepReport {
   StepCaseResult run;
-  // Where the run was profiled: all its steps, the faster half of them, which what else the machine
-  // does has disturbed least, and what the output thread did with the results of that half.
-  std::optional<Breakdown> all;
+  // Where the run was profiled: the faster half of its steps, which what else the machine does has
+  // disturbed least, and what the output thread did with the results of that half.
   Breakdown faster;
   Breakdown output;
 };

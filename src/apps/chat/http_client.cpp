@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/error_message.h"
 #include "base/json.h"
 #include "weights/printable.h"
 
@@ -35,21 +36,9 @@ void add_header(Headers& headers, const std::string& line) {
   headers.reset(longer);
 }
 
-// The message in {"error": {"message"}}, {"error": "..."}, {"detail": "..."}, {"message"}.
-std::optional<std::string> message_of(const json::value& body) {
-  if (body.is_string()) return std::string(body.get_string());
-  if (!body.is_object()) return std::nullopt;
-  for (const char* key : {"error", "message", "detail"}) {
-    const json::value* value = body.get_object().if_contains(key);
-    if (value == nullptr) continue;
-    if (auto message = message_of(*value)) return message;
-  }
-  return std::nullopt;
-}
-
 Status refusal(long status, const std::string& body) {
   std::optional<std::string> message;
-  if (const auto value = parse_json(body, "answer"); value.ok()) message = message_of(*value);
+  if (const auto value = parse_json(body, "answer"); value.ok()) message = error_message(*value);
   const std::string text = fmt::format("the server answered {}: {}", status,
                                        printable(message.value_or(body), kMaxShownBytes));
   if (status == 401 || status == 403) {

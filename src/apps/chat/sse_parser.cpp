@@ -1,6 +1,7 @@
 #include "apps/chat/sse_parser.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -64,8 +65,10 @@ void SseParser::take_field(std::string_view line) {
 }
 
 Status SseParser::dispatch() {
-  const SseEvent event = std::exchange(event_, {});
-  return std::exchange(has_data_, false) ? on_event_(event) : Status();
+  const Status status = std::exchange(has_data_, false) ? on_event_(event_) : Status();
+  event_.type.clear();  // and keeps their memory for the next one
+  event_.data.clear();
+  return status;
 }
 
 }  // namespace quire

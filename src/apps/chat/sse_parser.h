@@ -24,9 +24,9 @@ class SseParser {
 
   explicit SseParser(OnEvent on_event) : on_event_(std::move(on_event)) {}
 
-  // Takes the next piece and calls back for every event that it completes. Returns the first error
-  // of a call, or kResourceExhausted for an event of more than kMaxEventBytes; nothing may be fed
-  // after an error. An event that the stream's end leaves unfinished is none, as the standard says.
+  // Takes the next piece and calls back for every event that it completes, which lasts as long as
+  // the call. Returns the first error of a call, or kResourceExhausted for an event of more than
+  // kMaxEventBytes; nothing may be fed after it. An event that the stream leaves unfinished is none.
   Status feed(std::string_view piece);
 
  private:

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/error_message.h"
 #include "weights/printable.h"
 
 namespace quire {
@@ -20,13 +21,11 @@ Result<LiveSequence> read_sequence(const json::value& value) {
   if (!value.is_object()) return not_as_expected("a request is no object");
   const JsonReader fields(value.get_object(), "event: request", kBroken);
   LiveSequence each;
-  QUIRE_ASSIGN_OR_RETURN(each.request, fields.get_int("request"));
   QUIRE_ASSIGN_OR_RETURN(each.id, fields.get_string("id"));
   QUIRE_ASSIGN_OR_RETURN(each.index, fields.get_int("index"));
   QUIRE_ASSIGN_OR_RETURN(each.computed_tokens, fields.get_int("computed_tokens"));
   QUIRE_ASSIGN_OR_RETURN(each.known_tokens, fields.get_int("known_tokens"));
   QUIRE_ASSIGN_OR_RETURN(each.max_tokens, fields.get_int("max_tokens"));
-  QUIRE_ASSIGN_OR_RETURN(each.cached_tokens, fields.get_int("cached_tokens"));
   QUIRE_ASSIGN_OR_RETURN(each.blocks, fields.get_int("blocks"));
   QUIRE_ASSIGN_OR_RETURN(each.age_s, fields.get_double("age_s"));
   QUIRE_ASSIGN_OR_RETURN(const auto wait, fields.find_string("wait"));
@@ -104,20 +103,12 @@ Status read_last_step(const JsonReader& event, std::vector<LiveRow>& rows) {
   return {};
 }
 
-Status server_error(const json::object& event) {
-  const json::value* error = event.if_contains("error");
-  const json::object* fields = error == nullptr ? nullptr : error->if_object();
-  const json::value* message = fields == nullptr ? nullptr : fields->if_contains("message");
-  if (message == nullptr || !message->is_string()) return {};
-  return Status::unavailable(printable(message->get_string()));
-}
-
 }  // namespace
 
 Result<LiveEvent> parse_live_event(std::string_view text) {
   QUIRE_ASSIGN_OR_RETURN(const json::value value, parse_json(text, "the server's event"));
   if (!value.is_object()) return not_as_expected("it is no object");
-  QUIRE_RETURN_IF_ERROR(server_error(value.get_object()));
+  if (const auto message = error_message(value)) return Status::unavailable(printable(*message));
   const JsonReader fields(value.get_object(), "event", kBroken);
   QUIRE_ASSIGN_OR_RETURN(const JsonReader state, fields.get_object("state"));
   QUIRE_ASSIGN_OR_RETURN(const JsonReader engine, state.get_object("engine"));

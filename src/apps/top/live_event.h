@@ -14,13 +14,11 @@
 namespace quire {
 
 struct LiveSequence {
-  std::int64_t request = 0;
   std::string id;
   std::int64_t index = 0;
   std::int64_t computed_tokens = 0;
   std::int64_t known_tokens = 0;
   std::int64_t max_tokens = 0;
-  std::int64_t cached_tokens = 0;
   std::int64_t blocks = 0;
   double age_s = 0;
   std::string wait;  // empty: it waits for nothing

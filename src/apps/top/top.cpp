@@ -1,4 +1,5 @@
 // `quire top`: a server's engine at work, in a terminal.
+#include <optional>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -25,42 +26,45 @@ struct TopFlags {
   ColorMode color = ColorMode::kAuto;
 };
 
+struct Seen {
+  LiveEvent event;
+  std::string data;  // its text
+};
+
 // The first event of the stream that tells how fast things go, which takes two looks.
-Result<std::string> one_event(HttpClient client, double hz) {
-  std::string data;
-  SseParser parser([&data](const SseEvent& event) -> Status {
-    QUIRE_ASSIGN_OR_RETURN(const LiveEvent live, parse_live_event(event.data));
+Result<Seen> one_event(HttpClient& client, double hz) {
+  std::optional<Seen> seen;
+  SseParser parser([&seen](const SseEvent& event) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(LiveEvent live, parse_live_event(event.data));
     if (!live.has_rates) return {};
-    data = event.data;
+    seen = Seen{std::move(live), event.data};
     return {StatusCode::kCancelled, "seen"};
   });
   const Status status =
       client.request(live_path(hz), std::nullopt,
                      [&parser](std::string_view piece) { return parser.feed(piece); }, {});
-  if (!data.empty()) return data;
+  if (seen) return *std::move(seen);
   if (!status.ok()) return live_error(status, client.base_url());
   return Status::unavailable("the server has closed the connection");
 }
 
 Status print_once(const TopFlags& flags, HttpClient client) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string data, one_event(std::move(client), flags.hz));
+  QUIRE_ASSIGN_OR_RETURN(const Seen seen, one_event(client, flags.hz));
   if (flags.json) {
-    QUIRE_ASSIGN_OR_RETURN(const json::value event, parse_json(data, "the server's event"));
+    QUIRE_ASSIGN_OR_RETURN(const json::value event, parse_json(seen.data, "the server's event"));
     fmt::print("{}\n", json::serialize(event.at("state")));
     return {};
   }
-  QUIRE_ASSIGN_OR_RETURN(const LiveEvent event, parse_live_event(data));
   const FrameStyle style = {
       .width = terminal_width(), .height = 0, .color = use_color(flags.color)};
-  for (const std::string& line : frame_of(event, style)) fmt::print("{}\n", line);
+  for (const std::string& line : frame_of(seen.event, style)) fmt::print("{}\n", line);
   return {};
 }
 
 Status watch(const TopFlags& flags, HttpClient client) {
   // A server that cannot be watched at all is an error and no picture.
-  QUIRE_ASSIGN_OR_RETURN(HttpClient first, HttpClient::create(flags.base_url, flags.api_key, ""));
-  QUIRE_ASSIGN_OR_RETURN(const std::string data, one_event(std::move(first), flags.hz));
-  QUIRE_ASSIGN_OR_RETURN(LiveEvent event, parse_live_event(data));
+  QUIRE_ASSIGN_OR_RETURN(Seen first, one_event(client, flags.hz));
+  LiveEvent event = std::move(first.event);
 
   QUIRE_ASSIGN_OR_RETURN(const auto screen, Screen::open());
   InterruptWatcher interrupt;  // before the feed's thread

@@ -105,6 +105,11 @@ void EventLog::aborted(RequestId request_id, Instant now, bool found) {
   append_scratch();
 }
 
+void EventLog::paced(const StepPace& pace, Instant now) {
+  encode_paced(pace, since_previous(now), scratch_);
+  append_scratch();
+}
+
 void EventLog::scheduled(const SchedulerOutput& plan, Instant now) {
   encode_plan(plan, since_previous(now), scratch_);
   append_scratch();

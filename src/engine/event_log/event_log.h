@@ -57,6 +57,7 @@ class EventLog final : public SchedulerListener {
   void between_steps(const Scheduler& scheduler, Instant now) override;
   void added(const AddRequest& request, Instant now, const Status& status) override;
   void aborted(RequestId request_id, Instant now, bool found) override;
+  void paced(const StepPace& pace, Instant now) override;
   void scheduled(const SchedulerOutput& plan, Instant now) override;
   void updated(const ModelRunnerOutput& result, Instant now) override;
   void ended(const Status& reason, Instant now) override;

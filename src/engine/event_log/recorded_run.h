@@ -38,6 +38,7 @@ class RecordedRun {
     listener_.between_steps(scheduler_, now_);
     if (random(3) == 0) add();
     if (random(10) == 0) abort();
+    if (random(7) == 0) pace();
     step();
   }
   void end() { listener_.ended({StatusCode::kCancelled, "the test is over"}, now_); }
@@ -70,6 +71,20 @@ class RecordedRun {
     const RequestId id = next_id_ - std::min<RequestId>(next_id_, 1 + random(12));  // a late one
     const bool found = scheduler_.abort(id, now_) != nullptr;
     listener_.aborted(id, now_, found);
+  }
+
+  // Sometimes none, sometimes so tight that prompts are cut and wait.
+  void pace() {
+    StepPace pace;
+    pace.max_step = std::chrono::microseconds(random(2) * random(400));
+    pace.max_prompt_tokens = static_cast<std::int32_t>(1 + random(40));
+    pace.cost = {.step = 50'000,
+                 .row = 20'000,
+                 .row_keys = static_cast<std::int64_t>(random(1 << 20)),
+                 .prompt_token = 10'000,
+                 .prompt_keys = static_cast<std::int64_t>(random(1 << 20))};
+    scheduler_.set_pace(pace);
+    listener_.paced(pace, now_);
   }
 
   void step() {

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-enum class Kind : std::uint8_t { kAdd = 1, kAbort, kPlan, kResult, kEnd };
+enum class Kind : std::uint8_t { kAdd = 1, kAbort, kPlan, kResult, kEnd, kPace };
 
 // Calls visit(field, default) for each field, always in this order.
 template <typename Visit, typename Params>
@@ -265,9 +265,14 @@ void encode_ended(const Status& reason, Duration since_previous, std::vector<std
   writer(std::string_view(reason.message()));
 }
 
+void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kPace, since_previous, out);
+  visit_pace(writer, pace);
+}
+
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
   Kind kind{};
-  reader.enumeration(kind, Kind::kEnd);
+  reader.enumeration(kind, Kind::kPace);
   Duration since_previous{};
   reader(since_previous);
   if (since_previous < -kMaxInstant || since_previous > kMaxInstant) reader.fail();
@@ -299,6 +304,13 @@ std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
       EndRecord end{.time = time, .reason = {}};
       reader(end.reason);
       record = std::move(end);
+      break;
+    }
+    case Kind::kPace: {
+      PaceRecord paced{.time = time, .pace = {}};
+      visit_pace(reader, paced.pace);
+      if (!paced.pace.validate().ok()) reader.fail();
+      record = paced;
       break;
     }
   }

@@ -42,7 +42,14 @@ struct EndRecord {
   std::string reason;
 };
 
-using EventRecord = std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord>;
+// The scheduler was given another pace.
+struct PaceRecord {
+  Instant time{};
+  StepPace pace;  // valid
+};
+
+using EventRecord =
+    std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord, PaceRecord>;
 
 // Appends one record to `out`. `since_previous`: the time since the record before it.
 void encode_added(const AddRequest& request, StatusCode outcome, Duration since_previous,
@@ -56,11 +63,24 @@ void encode_plan(const PlanRecord& record, Duration since_previous, std::vector<
 void encode_result(const ModelRunnerOutput& result, Duration since_previous,
                    std::vector<std::uint8_t>& out);
 void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out);
+void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std::uint8_t>& out);
 
 class ByteReader;
 // The next record; nullopt where the bytes are none, or hold what no scheduler may be given.
 // `time` is that of the record before it, and becomes its own.
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time);
+
+// One description of a pace for both directions.
+template <typename Archive, typename Pace>
+void visit_pace(Archive& archive, Pace& pace) {
+  archive(pace.max_step);
+  archive(pace.max_prompt_tokens);
+  archive(pace.cost.step);
+  archive(pace.cost.row);
+  archive(pace.cost.row_keys);
+  archive(pace.cost.prompt_token);
+  archive(pace.cost.prompt_keys);
+}
 
 // One description of the parameters of a request for both directions; see bytes.h.
 class ByteWriter;

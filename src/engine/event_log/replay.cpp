@@ -198,6 +198,12 @@ Status Replay::apply_record(const EndRecord& record) {
   return {};
 }
 
+Status Replay::apply_record(const PaceRecord& record) {
+  if (in_flight_) return Status::invalid_argument("a pace comes while a step is in flight");
+  scheduler_->set_pace(record.pace);
+  return {};
+}
+
 void Replay::differ(std::string what) {
   difference_ = ReplayDifference{.what = std::move(what),
                                  .segment = header_.number,

@@ -72,6 +72,7 @@ class Replay {
   Status apply_record(const PlanRecord& record);
   Status apply_record(const ResultRecord& record);
   Status apply_record(const EndRecord& record);
+  Status apply_record(const PaceRecord& record);
   Status restore(const SegmentReader& segment);
   void compare_state(const SegmentReader& segment);
   void differ(std::string what);

@@ -32,7 +32,7 @@ void visit_config(Archive& archive, Config& config) {
 template <typename Archive, typename Span>
 void visit_span(Archive& archive, Span& span) {
   archive.enumeration(span.kind, SpanKind::kDecode);
-  archive.enumeration(span.cause, WaitCause::kForkParent);
+  archive.enumeration(span.cause, WaitCause::kStepTime);
   archive(span.blockers.count);
   for (auto& id : span.blockers.ids) archive(id);
   archive(span.begin);
@@ -115,6 +115,7 @@ void for_each_part(Part part) {
     a.list(list, [](auto& inner, auto& request) { visit_request(inner, request); });
   };
   part("configuration", [](auto& a, auto& s) { visit_config(a, s.config); });
+  part("pace", [](auto& a, auto& s) { visit_pace(a, s.pace); });
   part("counters", [](auto& a, auto& s) { visit_counters(s.counters, a); });
   part("running requests", [&](auto& a, auto& s) { requests(a, s.running); });
   part("waiting requests", [&](auto& a, auto& s) { requests(a, s.waiting); });

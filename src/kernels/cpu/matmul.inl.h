@@ -55,7 +55,11 @@ void set_group_matmul(MatmulKernels& kernels) {
   kernels.with_float[kIndex] =
       vec_matmul<V, GroupFloatBlock<V, kLayout>, FloatPieces<V, GroupLines<V, kLayout>>>;
   kernels.with_int16[kIndex] = vec_matmul<V, GroupInt16Block<V, kLayout>, Int16Pieces<V, kLayout>>;
-  kernels.with_int8[kIndex] = int8_matmul<V, GroupInt8Block<V, kLayout>>;
+  if constexpr (group_layout(kLayout).code_bits < 8) {
+    kernels.with_int8[kIndex] = int8_matmul<V, GroupInt8Block<V, kLayout>>;
+  } else {
+    kernels.with_int8[kIndex] = nullptr;
+  }
 }
 
 template <typename V, WeightLayout kLayout>
@@ -79,6 +83,8 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_group_matmul<V, WeightLayout::kUint4Super>(kernels);
   set_group_matmul<V, WeightLayout::kUint5Super>(kernels);
   set_group_matmul<V, WeightLayout::kInt6Super>(kernels);
+  set_group_matmul<V, WeightLayout::kInt8Row>(kernels);
+  set_group_matmul<V, WeightLayout::kInt4Group128>(kernels);
 }
 
 }  // namespace

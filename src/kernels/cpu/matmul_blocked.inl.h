@@ -70,7 +70,7 @@ void multiply_lines(const float* const (&lines)[P], const float* x, std::int64_t
 // What a blocked product does with float32 inputs; Lines expands one layout.
 template <typename V, typename Lines>
 struct FloatPieces {
-  static constexpr std::int64_t kInputs = 256;  // of a piece
+  static constexpr std::int64_t kInputs = 320;  // of a piece at most
   struct alignas(64) Piece {
     float lines[kInputs * kPanelOutputs];
     const float* begin;
@@ -100,6 +100,15 @@ void multiply_block(const MatmulPanels& args, const typename Pieces::Piece (&pie
   }
 }
 
+// The inputs of a piece, a whole number of groups, where `inputs` are cut into as few pieces of at
+// most `largest` inputs as possible: equal ones, because a short one costs nearly as much as a
+// long.
+[[gnu::always_inline]] inline std::int64_t equal_pieces(std::int64_t inputs, std::int64_t largest) {
+  const std::int64_t count = (inputs + largest - 1) / largest;
+  const std::int64_t each = (inputs + count - 1) / count;
+  return (each + kGroupInputs - 1) / kGroupInputs * kGroupInputs;
+}
+
 // Blocks of rows that share an expanded piece.
 inline constexpr std::int64_t kChunkBlocks = 8;
 
@@ -114,9 +123,10 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
   const std::int64_t first = blocks.first(block);
   const std::int64_t rows = blocks.first(block_end) - first;
   for (std::int64_t i = 0; i < rows * kWidth; i += V::kWidth) V::store(sums + i, V::zero());
-  for (std::int64_t begin = 0; begin < args.inputs; begin += Pieces::kInputs) {
+  const std::int64_t piece_inputs = equal_pieces(args.inputs, Pieces::kInputs);
+  for (std::int64_t begin = 0; begin < args.inputs; begin += piece_inputs) {
     const std::int64_t end =
-        begin + Pieces::kInputs < args.inputs ? begin + Pieces::kInputs : args.inputs;
+        begin + piece_inputs < args.inputs ? begin + piece_inputs : args.inputs;
     // The next piece lies as far behind this one as this one is long: a panel's end is followed by
     // the next panel's begin.
     const auto piece_bytes =

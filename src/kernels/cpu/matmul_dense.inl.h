@@ -26,6 +26,22 @@ struct WeightStreams {
       lane[n] = first % kPanelOutputs;
     }
   }
+
+  // Asks memory for what lies kAheadBytes behind [offset, offset + bytes) of each panel: a panel's
+  // end is followed by the next one's begin, where the processor's own prefetching starts anew.
+  [[gnu::always_inline]] void fetch(std::int64_t offset, std::int64_t bytes) const {
+    QUIRE_UNROLL
+    for (int n = 0; n < N; n += kPanelVectors) {
+      QUIRE_UNROLL
+      for (std::int64_t at = 0; at < bytes; at += 64) {
+        __builtin_prefetch(panel[n] + offset + kAheadBytes + at);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+  static constexpr std::int64_t kAheadBytes = 2048;
 };
 
 // Adds bias and old output, in this order, and stores what lies within the weight's outputs.

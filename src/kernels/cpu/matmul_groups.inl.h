@@ -19,7 +19,7 @@ struct GroupReader {
 
   const std::uint8_t* codes;    // the vector's part of quad 0
   const std::uint8_t* factors;  // its first factor
-  const std::uint8_t* scales;   // its first half-precision scale
+  const std::uint8_t* scales;   // its first scale
 
   GroupReader() = default;
   [[gnu::always_inline]] GroupReader(const std::uint8_t* panel, std::int64_t g, std::int64_t lane) {
@@ -27,7 +27,11 @@ struct GroupReader {
     const std::uint8_t* group = block + kForm.group_offset(g);
     codes = group + 4 * lane;
     factors = group + kForm.code_bytes() + lane;
-    scales = block + kForm.scale_offset() + 2 * lane;
+    if constexpr (kForm.span == ScaleSpan::kRow) {
+      scales = panel + 4 * lane;
+    } else {
+      scales = block + kForm.scale_offset() + 2 * lane;
+    }
   }
 
   // The codes of quad 4 * half + u, four bytes in each lane: signed if eight bits, else unsigned.
@@ -85,6 +89,9 @@ struct GroupReader {
 
   // The scale of the inputs of a half of the group; the product with a factor is exact.
   [[gnu::always_inline]] F scale(int half) const {
+    if constexpr (kForm.span == ScaleSpan::kRow) {
+      return V::load(reinterpret_cast<const float*>(scales));
+    }
     const F scale = V::load_half(scales);
     if constexpr (kForm.factors == ScaleFactors::kGroup) {
       return V::mul(scale, V::load_bytes(factors));

@@ -48,23 +48,20 @@ struct GroupInt16Block {
   static constexpr GroupLayout kForm = Reader::kForm;
   static constexpr int kQuads = kScaleQuads<kLayout>;
 
-  // dot += pairs of weights times the inputs at `x` of each row, one quad apart.
+  // dot += pairs of weights of vector n times the inputs at `x` of each row, one quad apart.
   template <bool kFirst, int R, int N>
-  [[gnu::always_inline]] static void add_pairs(const I (&weight)[N], const std::int16_t* x,
+  [[gnu::always_inline]] static void add_pairs(I weight, const std::int16_t* x, int n,
                                                I (&dot)[R][N]) {
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
-      const I pair = V::set1_pair(x + 4 * r);
-      QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) {
-        const I products = V::multiply_add16(weight[n], pair);
-        dot[r][n] = kFirst ? products : V::add32(dot[r][n], products);
-        QUIRE_PIN_VECTOR(dot[r][n]);
-      }
+      const I products = V::multiply_add16(weight, V::set1_pair(x + 4 * r));
+      dot[r][n] = kFirst ? products : V::add32(dot[r][n], products);
+      QUIRE_PIN_VECTOR(dot[r][n]);
     }
   }
 
-  // The sums of part kPart of a group: of all of it, or of one half.
+  // The sums of part kPart of a group: of all of it, or of one half. One vector of weights at a
+  // time, so that what its codes become stays in few registers.
   template <int kPart, int R, int N>
   [[gnu::always_inline]] static void dot_codes(const Reader (&group)[N], const std::int16_t* x,
                                                I (&dot)[R][N]) {
@@ -74,41 +71,24 @@ struct GroupInt16Block {
       repeat<4>([&]<int kLine>() __attribute__((always_inline)) {
         const std::int16_t* low = x + kLine * 4 * R;
         const std::int16_t* high = x + (kLine + 4) * 4 * R;
-        I line[N];
-        I pairs[N];
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
-          line[n] = V::load_int(group[n].codes + 64 * kLine);
-          pairs[n] = V::bit_and(line[n], mask);
+          const I line = V::load_int(group[n].codes + 64 * kLine);
+          add_pairs<kLine == 0>(V::bit_and(line, mask), low, n, dot);
+          add_pairs<false>(V::bit_and(V::template shift_right16<4>(line), mask), high, n, dot);
+          add_pairs<false>(V::bit_and(V::template shift_right16<8>(line), mask), low + 2, n, dot);
+          add_pairs<false>(V::template shift_right16<12>(line), high + 2, n, dot);
         }
-        add_pairs<kLine == 0>(pairs, low, dot);
-        QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) {
-          pairs[n] = V::bit_and(V::template shift_right16<4>(line[n]), mask);
-        }
-        add_pairs<false>(pairs, high, dot);
-        QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) {
-          pairs[n] = V::bit_and(V::template shift_right16<8>(line[n]), mask);
-        }
-        add_pairs<false>(pairs, low + 2, dot);
-        QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) pairs[n] = V::template shift_right16<12>(line[n]);
-        add_pairs<false>(pairs, high + 2, dot);
       });
     } else {
       repeat<kQuads>([&]<int kIndex>() __attribute__((always_inline)) {
         constexpr int kQuad = kPart * kQuads + kIndex;
-        I even[N];
-        I odd[N];
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
           const QuadPairs<V, kLayout> pairs(group[n].template quad<kQuad>());
-          even[n] = pairs.even;
-          odd[n] = pairs.odd;
+          add_pairs<kIndex == 0>(pairs.even, x + kQuad * 4 * R, n, dot);
+          add_pairs<false>(pairs.odd, x + kQuad * 4 * R + 2, n, dot);
         }
-        add_pairs<kIndex == 0>(even, x + kQuad * 4 * R, dot);
-        add_pairs<false>(odd, x + kQuad * 4 * R + 2, dot);
       });
     }
   }
@@ -123,6 +103,7 @@ struct GroupInt16Block {
       Reader group[N];
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
+      streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
       repeat<8 / kQuads>([&]<int kPart>() __attribute__((always_inline)) {
         I dot[R][N];
         dot_codes<kPart>(group, x.codes + g * kGroupInputs * R, dot);
@@ -161,7 +142,7 @@ struct Int16Pieces {
   static constexpr GroupLayout kForm = Reader::kForm;
   static constexpr int kQuads = kScaleQuads<kLayout>;
   static constexpr int kParts = 8 / kQuads;     // of a group
-  static constexpr std::int64_t kInputs = 512;  // of a piece
+  static constexpr std::int64_t kInputs = 640;  // of a piece at most
   static constexpr std::int64_t kGroups = kInputs / kGroupInputs;
 
   struct alignas(64) Piece {

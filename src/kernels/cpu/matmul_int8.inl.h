@@ -1,5 +1,6 @@
-// Matrix products of quantized weights (group_layout.h) with activations rounded to int8, written
-// once for every layout and vector width.
+// Matrix products of quantized weights below eight bits (group_layout.h) with activations rounded
+// to int8, written once for every layout and vector width. With eight bits the products of two
+// codes do not fit what the byte product adds, and 16-bit activations are as fast.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +21,6 @@ struct GroupInt8Block {
   using F = typename V::F;
   using I = typename V::I;
   static constexpr GroupLayout kForm = Reader::kForm;
-
-  // Signed bytes: |w| and the activation with the sign of w, because the byte product wants one
-  // unsigned side. Two products are at most 2 * 128 * 127 and fit 16 bits; more would not.
-  template <int R, int N>
-  [[gnu::always_inline]] static void dot_8bit(const Reader (&group)[N], const std::int8_t* x_codes,
-                                              std::int64_t stride, I (&dot)[R][N]) {
-    QUIRE_UNROLL
-    for (std::int64_t u = 0; u < 8; ++u) {
-      I weight[N];
-      I magnitude[N];
-      QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) {
-        weight[n] = V::load_int(group[n].codes + 64 * u);
-        magnitude[n] = V::abs8(weight[n]);
-      }
-      QUIRE_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const I x = V::set1_quad(x_codes + r * stride + 4 * u);
-        QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) {
-          const I pairs = V::multiply_add_bytes(magnitude[n], V::apply_sign8(x, weight[n]));
-          const I quads = V::add_pairs16(pairs);
-          dot[r][n] = u == 0 ? quads : V::add32(dot[r][n], quads);
-          QUIRE_PIN_VECTOR(dot[r][n]);
-        }
-      }
-    }
-  }
 
   // Unsigned nibbles: 16 products are at most 16 * 15 * 127 = 30480, so a group fits 16 bits.
   template <int R, int N>
@@ -134,8 +107,6 @@ struct GroupInt8Block {
       if constexpr (kForm.factors == ScaleFactors::kHalfGroup) {
         add_half_groups<R, N>(group, codes, args.inputs, scales + g, sums + 2 * g, groups, acc);
         continue;
-      } else if constexpr (kForm.code_bits == 8) {
-        dot_8bit<R, N>(group, codes, args.inputs, dot);
       } else if constexpr (kForm.code_bits == 4) {
         dot_4bit<R, N>(group, codes, args.inputs, dot);
       } else {

@@ -181,7 +181,8 @@ MatmulKernels ref_matmul_kernels() {
     const bool quantized = is_quantized(static_cast<WeightLayout>(layout));
     kernels.with_float[layout] = quantized ? quantized_float : dense;
     kernels.with_int16[layout] = quantized ? quantized_int16 : nullptr;
-    kernels.with_int8[layout] = quantized ? quantized_int8 : nullptr;
+    const bool below_8_bits = quantized && layout != static_cast<int>(WeightLayout::kInt8);
+    kernels.with_int8[layout] = below_8_bits ? quantized_int8 : nullptr;
   }
   kernels.quantize_row_int16 = quantize_row_int16;
   kernels.quantize_row_int8 = quantize_row_int8;

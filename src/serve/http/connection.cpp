@@ -35,9 +35,10 @@ constexpr std::size_t kMaxReadAhead = 64 * 1024;
 constexpr std::size_t kReadBytes = 4 * 1024;
 constexpr std::chrono::seconds kLinger{2};
 
-// Answers of these kinds end with their header and announce no length.
-bool has_content(int status) { return status != 204 && status != 304; }
 constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
+
+// An answer with one of these statuses ends with its header, which announces no length.
+bool has_content(int status) { return status != 204 && status != 304; }
 
 // What a coroutine sleeps on. A call between two waits is not lost.
 class Event {

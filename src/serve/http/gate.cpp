@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "serve/http/field_text.h"
 #include "serve/http/http_error.h"
 
 namespace quire {
@@ -26,15 +27,6 @@ HttpResponse preflight_answer(const std::vector<std::string>& methods) {
                        "Authorization, Content-Type, X-Request-Id, traceparent, tracestate"},
                       {"Access-Control-Max-Age", "600"}},
           .body = ""};
-}
-
-// What is shown of a path that is not there: its bytes may be no text.
-std::string shown(std::string_view path) {
-  std::string out(path.substr(0, 100));
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return out;
 }
 
 // A form or plain text can be sent to us by any web page; these two cannot without our consent.

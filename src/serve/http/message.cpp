@@ -1,20 +1,13 @@
 #include "serve/http/message.h"
 
 #include <algorithm>
-#include <cctype>
 #include <ostream>  // the next header needs it and does not say so
 
 #include <boost/beast/http/status.hpp>
 
+#include "serve/http/field_text.h"
+
 namespace quire {
-namespace {
-
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
-}  // namespace
 
 const std::string* HttpRequest::header(std::string_view name) const {
   const auto found = std::ranges::find_if(

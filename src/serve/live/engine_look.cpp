@@ -29,7 +29,8 @@ SequenceLook look_at_request(const Request& request, const KvCacheManager& kv, I
 EngineLook look_at(const Scheduler& scheduler, Instant now) {
   EngineLook look;
   look.time = now;
-  look.config = scheduler.config();
+  look.max_num_seqs = scheduler.config().max_num_seqs;
+  look.max_num_batched_tokens = scheduler.config().max_num_batched_tokens;
   look.stats = scheduler.stats();
   const KvCacheManager& kv = scheduler.kv_cache();
   const auto running = scheduler.running();

@@ -35,7 +35,8 @@ struct EngineLook {
   static constexpr std::size_t kMaxWaiting = 128;
 
   Instant time{};
-  SchedulerConfig config;
+  std::int32_t max_num_seqs = 0;
+  std::int32_t max_num_batched_tokens = 0;
   SchedulerStats stats;
   std::vector<SequenceLook> running;  // in their order
   std::vector<SequenceLook> waiting;  // the next one first

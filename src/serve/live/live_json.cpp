@@ -65,11 +65,11 @@ json::object latency_json(const LatencySummary& latency) {
           {"max_ms", milliseconds(latency.max)}};
 }
 
-json::object engine_json(const EngineInfo& info, const SchedulerConfig& config,
+json::object engine_json(const EngineInfo& info, const EngineLook& look,
                          std::string_view model_name) {
   return {{"model", model_name},
-          {"max_num_seqs", config.max_num_seqs},
-          {"max_num_batched_tokens", config.max_num_batched_tokens},
+          {"max_num_seqs", look.max_num_seqs},
+          {"max_num_batched_tokens", look.max_num_batched_tokens},
           {"max_model_len", info.max_model_len},
           {"block_size", info.block_size}};
 }
@@ -94,7 +94,7 @@ json::object state_json(const LiveState& state, const EngineInfo& info,
                         std::string_view model_name) {
   const SchedulerStats& stats = state.look.stats;
   json::object result = {{"time_s", seconds(state.look.time)},
-                         {"engine", engine_json(info, state.look.config, model_name)},
+                         {"engine", engine_json(info, state.look, model_name)},
                          {"num_running", stats.num_running},
                          {"num_waiting", stats.num_waiting},
                          {"running", sequences_json(state.look.running)},

@@ -37,7 +37,7 @@ struct LiveView::Viewer {
   std::shared_ptr<Exchange> exchange;
   Duration interval{};
   Instant due{};
-  std::uint64_t next_step = 0;
+  std::optional<std::uint64_t> next_step;  // none before its first event
   std::atomic<bool> gone = false;
 };
 
@@ -145,7 +145,6 @@ void LiveView::watch(bool on) {
   watching_ = on;
   history_.clear();
   steps_ = {};
-  for (const auto& viewer : viewers_) viewer->next_step = 0;
   recorder_->watch(on);
   service_.latencies().watch(on);
 }
@@ -159,7 +158,8 @@ std::optional<Instant> LiveView::next_due() const {
   return due;
 }
 
-// One look for all who wait for one. False: the engine has ended, or stop() was called.
+// One look for all who wait for one. Whoever joins or asks meanwhile waits for the lock only as
+// long as lists are copied. False: the engine has ended, or stop() was called.
 bool LiveView::tick(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   auto sighting = sight();
@@ -172,21 +172,36 @@ bool LiveView::tick(std::unique_lock<std::mutex>& lock) {
       state_json(take_in(std::move(*sighting)), service_.engine().info(), service_.model_name()));
   steps_.add(recorder_->take());
   lock.lock();
-  for (const auto& exchange : std::exchange(asked_, {})) {
+  const auto asked = std::exchange(asked_, {});
+  const auto viewers = viewers_;
+  lock.unlock();
+  for (const auto& exchange : asked) {
     exchange->respond({.headers = {{"Cache-Control", "no-store"}}, .body = state});
   }
-  for (const auto& viewer : viewers_) {
+  send(viewers, state, now);
+  lock.lock();
+  return true;
+}
+
+void LiveView::send(const std::vector<std::shared_ptr<Viewer>>& viewers, std::string_view state,
+                    Instant now) {
+  std::string event;
+  std::optional<std::uint64_t> event_from;  // the first step that it tells of
+  for (const auto& viewer : viewers) {
     // Half a look early is in time: looks are not made for each viewer apart.
     if (viewer->due > now + interval_of(kMaxHz) / 2) continue;
     viewer->due = std::max(viewer->due + viewer->interval, now);
     if (viewer->exchange->unsent_bytes() > 0) continue;  // it is slow: the next one will do
-    const StepLog::Text steps = steps_.since(viewer->next_step);
+    const std::uint64_t from = viewer->next_step.value_or(steps_.begin());
+    if (from != event_from) {
+      const StepLog::Text steps = steps_.since(from);
+      event = fmt::format("data: {{\"state\":{},\"steps\":[{}],\"steps_missed\":{}}}\n\n", state,
+                          steps.steps, steps.num_missed);
+      event_from = from;
+    }
     viewer->next_step = steps_.end();
-    viewer->exchange->write(
-        fmt::format("data: {{\"state\":{},\"steps\":[{}],\"steps_missed\":{}}}\n\n", state,
-                    steps.steps, steps.num_missed));
+    viewer->exchange->write(event);
   }
-  return true;
 }
 
 // Has the engine's thread look, and waits for it.

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -58,6 +59,8 @@ class LiveView {
   void watch(bool on);
   std::optional<Instant> next_due() const;
   bool tick(std::unique_lock<std::mutex>& lock);
+  void send(const std::vector<std::shared_ptr<Viewer>>& viewers, std::string_view state,
+            Instant now);
   std::optional<Sighting> sight();
   LiveState take_in(Sighting sighting);
 

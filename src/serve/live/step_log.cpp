@@ -50,7 +50,7 @@ void StepLog::add(const StepRecorder::Taken& taken) {
 }
 
 StepLog::Text StepLog::since(std::uint64_t from) const {
-  const std::uint64_t first = end_ - steps_.size();
+  const std::uint64_t first = begin();
   Text text;
   if (from < first) text.num_missed = static_cast<std::int64_t>(first - from);
   for (std::uint64_t number = std::max(from, first); number < end_; ++number) {

@@ -19,7 +19,9 @@ class StepLog {
   // The steps that follow those added before.
   void add(const StepRecorder::Taken& taken);
 
-  // The number of the next step to come; steps are counted without a gap, dropped ones too.
+  // The number of the first step that is kept, and of the next one to come; steps are counted
+  // without a gap, dropped ones too.
+  std::uint64_t begin() const { return end_ - steps_.size(); }
   std::uint64_t end() const { return end_; }
 
   struct Text {

@@ -102,6 +102,8 @@ TEST(StepLog, IsBoundedAndCountsWhatAViewerMissed) {
   log.add(recorder.take());
   EXPECT_EQ(log.end(), 1700U);
   EXPECT_EQ(log.since(1000).num_missed, 700 - static_cast<int>(StepLog::kMaxSteps));
+  EXPECT_EQ(log.begin(), 1700U - StepLog::kMaxSteps);
+  EXPECT_EQ(log.since(log.begin()).num_missed, 0);
 }
 
 TEST(LatencyWindow, RanksWhatCameInTheLastSeconds) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "serve/http/field_text.h"
 #include "text/utf8.h"
 
 namespace quire {
@@ -33,44 +34,32 @@ std::optional<Setting> find_exporter(const Environment& environment, const std::
   return own ? own : find(environment, "OTEL_EXPORTER_OTLP_" + name);
 }
 
-std::string shown(std::string_view text) {
-  std::string out(text.substr(0, 100));
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
 Status check_url(const Setting& setting) {
-  const std::string& url = setting.value;
+  const std::string_view url = setting.value;
   constexpr std::string_view kRemedy =
       "give the URL of a collector's OTLP/HTTP receiver, like http://localhost:4318/v1/traces";
+  const std::size_t scheme = url.find("://");
+  const std::string_view rest = scheme == std::string_view::npos ? url : url.substr(scheme + 3);
+  const std::string_view host = rest.substr(0, rest.find('/'));
+  // First, so that no message shows a password.
+  if (host.find('@') != std::string_view::npos) {
+    return Status::invalid_argument(
+        fmt::format("{}: user and password do not belong into the address", setting.name),
+        "send them as a header, by OTEL_EXPORTER_OTLP_HEADERS");
+  }
   if (url.starts_with("grpc://") || url.starts_with("grpcs://")) {
     return Status::unimplemented(
         fmt::format("{}: {}: OTLP over gRPC is not supported, only over HTTP", setting.name,
                     shown(url)),
         std::string(kRemedy));
   }
-  const std::size_t scheme = url.starts_with("http://") ? 7 : url.starts_with("https://") ? 8 : 0;
+  const bool http = url.starts_with("http://") || url.starts_with("https://");
   const bool plain = std::ranges::all_of(url, [](char c) { return c > ' ' && c <= '~'; });
-  const std::string_view rest = std::string_view(url).substr(scheme);
-  const std::string_view host = rest.substr(0, rest.find('/'));
-  if (scheme == 0 || host.empty() || !plain || url.find_first_of("?#") != std::string::npos) {
+  if (!http || host.empty() || !plain || url.find_first_of("?#") != std::string_view::npos) {
     return Status::invalid_argument(
         fmt::format("{}: {}: this is not the address of an OTLP/HTTP receiver", setting.name,
                     shown(url)),
         std::string(kRemedy));
-  }
-  if (host.find('@') != std::string_view::npos) {
-    return Status::invalid_argument(
-        fmt::format("{}: user and password do not belong into the address", setting.name),
-        "send them as a header, by OTEL_EXPORTER_OTLP_HEADERS");
   }
   return {};
 }
@@ -127,12 +116,7 @@ Result<std::string> percent_decoded(std::string_view text, const std::string& na
 // "key1=value1,key2=value2", values percent-encoded.
 Result<std::vector<std::pair<std::string, std::string>>> read_pairs(const Setting& setting) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  std::string_view text = setting.value;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    const std::string_view member = trimmed(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    if (member.empty()) continue;
+  for (const std::string_view member : split_members(setting.value)) {
     const std::size_t equals = member.find('=');
     const std::string_view key = trimmed(member.substr(0, equals));
     if (equals == std::string_view::npos || key.empty()) {
@@ -188,17 +172,18 @@ Status read_batching(const Environment& environment, OtlpSettings& settings) {
   }
   if (const auto delay = find(environment, "OTEL_BSP_SCHEDULE_DELAY")) {
     QUIRE_ASSIGN_OR_RETURN(const std::int64_t ms, read_count(*delay, 0));
-    settings.batch_delay = std::chrono::milliseconds(ms);
+    settings.exporter.batch_delay = std::chrono::milliseconds(ms);
   }
   if (const auto queue = find(environment, "OTEL_BSP_MAX_QUEUE_SIZE")) {
     QUIRE_ASSIGN_OR_RETURN(const std::int64_t count, read_count(*queue, 1));
-    settings.max_queued_spans = static_cast<std::size_t>(count);
+    settings.exporter.max_queued_spans = static_cast<std::size_t>(count);
   }
   if (const auto batch = find(environment, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE")) {
     QUIRE_ASSIGN_OR_RETURN(const std::int64_t count, read_count(*batch, 1));
-    settings.max_batch_spans = static_cast<std::size_t>(count);
+    settings.exporter.max_batch_spans = static_cast<std::size_t>(count);
   }
-  settings.max_batch_spans = std::min(settings.max_batch_spans, settings.max_queued_spans);
+  settings.exporter.max_batch_spans =
+      std::min(settings.exporter.max_batch_spans, settings.exporter.max_queued_spans);
   return {};
 }
 
@@ -286,8 +271,8 @@ Result<std::optional<OtlpSettings>> read_otlp_settings(std::string_view endpoint
     return std::optional<OtlpSettings>();
   }
   OtlpSettings settings;
-  QUIRE_ASSIGN_OR_RETURN(settings.url, read_url(endpoint, environment));
-  if (settings.url.empty()) return std::optional<OtlpSettings>();
+  QUIRE_ASSIGN_OR_RETURN(settings.exporter.url, read_url(endpoint, environment));
+  if (settings.exporter.url.empty()) return std::optional<OtlpSettings>();
   QUIRE_RETURN_IF_ERROR(read_protocol(environment, settings));
   QUIRE_ASSIGN_OR_RETURN(settings.headers, read_headers(environment));
   QUIRE_RETURN_IF_ERROR(read_batching(environment, settings));

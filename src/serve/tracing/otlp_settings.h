@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,22 +12,20 @@
 
 #include "base/status.h"
 #include "serve/http/message.h"
+#include "serve/tracing/span_exporter.h"
 #include "serve/tracing/trace_sampler.h"
 
 namespace quire {
 
 struct OtlpSettings {
-  std::string url;  // that spans are posted to, whole
+  SpanExporterConfig exporter;  // its url is the one that spans are posted to; without a source
   std::vector<HttpHeader> headers;
   std::chrono::milliseconds timeout{10'000};  // of one request to the collector
   TraceSampler sampler;
   std::string service_name = "quire";
   // Of OTEL_RESOURCE_ATTRIBUTES; service.name is not among them.
   std::vector<std::pair<std::string, std::string>> resource;
-  std::size_t max_queued_spans = 8192;
-  std::size_t max_batch_spans = 512;
-  std::chrono::milliseconds batch_delay{1'000};  // the longest that a span waits for others
-  std::vector<std::string> notes;                // what the user should know of it
+  std::vector<std::string> notes;  // what the user should know of it
 };
 
 // The value of an environment variable; nothing where it is not set.

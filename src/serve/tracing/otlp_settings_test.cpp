@@ -101,6 +101,16 @@ TEST(OtlpSettingsTest, WhatIsNotThereIsRefusedByName) {
           wrong, "OTEL_TRACES_SAMPLER_ARG");
 }
 
+TEST(OtlpSettingsTest, NoPasswordIsShown) {
+  for (const char* url : {"http://user:secret@a/", "grpc://user:secret@a", "ftp://user:secret@a",
+                          "user:secret@a", "http://user:se?secret@a", "http://user:secret@a b"}) {
+    const auto settings = read(url);
+    ASSERT_FALSE(settings.ok()) << url;
+    EXPECT_EQ(settings.status().to_string().find("secret"), std::string::npos) << url;
+    EXPECT_NE(settings.status().message().find("password"), std::string::npos) << url;
+  }
+}
+
 TEST(OtlpSettingsTest, NoValueOfAHeaderIsShown) {
   const auto settings =
       read(kUrl, {{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer secret%0a"}});
@@ -121,9 +131,9 @@ TEST(OtlpSettingsTest, ReadsHeadersTimesAndTheResource) {
   EXPECT_EQ(settings.headers[0].value, "a b=");
   EXPECT_EQ(settings.headers[1].value, "1");
   EXPECT_EQ(settings.timeout, milliseconds(250));
-  EXPECT_EQ(settings.batch_delay, milliseconds(7));
-  EXPECT_EQ(settings.max_queued_spans, 9U);
-  EXPECT_EQ(settings.max_batch_spans, 9U);  // a batch is never more than the queue
+  EXPECT_EQ(settings.exporter.batch_delay, milliseconds(7));
+  EXPECT_EQ(settings.exporter.max_queued_spans, 9U);
+  EXPECT_EQ(settings.exporter.max_batch_spans, 9U);  // a batch is never more than the queue
   EXPECT_EQ(settings.service_name, "a");
   ASSERT_EQ(settings.resource.size(), 1U);
   EXPECT_EQ(settings.resource[0].second, "b,c");

@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "serve/http/field_text.h"
+#include "serve/request_origin.h"
+
 namespace quire {
 namespace {
 
@@ -15,16 +18,6 @@ constexpr std::size_t kMaxPrompts = 32;
 constexpr std::size_t kMaxFinishReasons = 128;
 constexpr std::size_t kMaxStopSequences = 16;
 constexpr std::size_t kMaxTextBytes = 128;
-
-// The beginning of a text, whole characters.
-std::string clipped(std::string_view text) {
-  std::size_t size = std::min(text.size(), kMaxTextBytes);
-  while (size > 0 && size < text.size() &&
-         (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) {
-    --size;
-  }
-  return std::string(text.substr(0, size));
-}
 
 template <typename Pick>
 void take(std::optional<Instant>& target, const std::optional<Instant>& value, Pick pick) {
@@ -53,16 +46,16 @@ RequestTrace::RequestTrace(Service& service, Tracing& tracing, std::string_view 
   if (!tracing.sampler.sample(parent, context_.trace_id)) return;
   context_.flags |= TraceContext::kSampled;
 
-  begin_ = service.engine().now();
+  const Instant now = service.engine().now();
   const auto unix_now = std::chrono::system_clock::now().time_since_epoch();
-  unix_offset_ = (std::chrono::duration_cast<std::chrono::nanoseconds>(unix_now) - begin_).count();
-  if (request.received) begin_ -= std::chrono::steady_clock::now() - *request.received;
+  unix_offset_ = (std::chrono::duration_cast<std::chrono::nanoseconds>(unix_now) - now).count();
+  begin_ = received_at(request.received, now);
   attributes_ = tracing.server_attributes;
   attributes_.push_back({"gen_ai.operation.name", std::string(operation)});
   attributes_.push_back({"gen_ai.provider.name", std::string("quire")});
   attributes_.push_back({"http.request.method", request.method});
   attributes_.push_back({"http.route", std::string(route)});
-  attributes_.push_back({"url.path", clipped(request.path)});
+  attributes_.push_back({"url.path", clipped(request.path, kMaxTextBytes)});
 }
 
 void RequestTrace::answering(int status) {
@@ -86,7 +79,6 @@ void RequestTrace::end_locked(std::unique_lock<std::mutex> lock) {
 }
 
 std::size_t RequestTrace::submitting(const RequestOrigin& origin, const GenerateRequest& request) {
-  if (!context_.sampled()) return 0;
   const std::lock_guard lock(mutex_);
   if (prompts_.empty()) describe(origin, request);
   Prompt& prompt = prompts_.emplace_back();
@@ -98,12 +90,12 @@ std::size_t RequestTrace::submitting(const RequestOrigin& origin, const Generate
 }
 
 void RequestTrace::describe(const RequestOrigin& origin, const GenerateRequest& request) {
-  name_ = fmt::format("{} {}", operation_, clipped(origin.model));
+  name_ = fmt::format("{} {}", operation_, clipped(origin.model, kMaxTextBytes));
   stream_ = origin.stream;
   const auto add = [this](std::string_view key, AttributeValue value) {
     attributes_.push_back({key, std::move(value)});
   };
-  add("gen_ai.request.model", clipped(origin.model));
+  add("gen_ai.request.model", clipped(origin.model, kMaxTextBytes));
   add("gen_ai.response.model", service_.model_name());
   add("gen_ai.response.id", origin.external_id);
   if (!is_sampling(request)) return;
@@ -120,14 +112,13 @@ void RequestTrace::describe(const RequestOrigin& origin, const GenerateRequest& 
   if (!params.stop.empty()) {
     std::vector<std::string> sequences;
     for (const std::string& each : params.stop) {
-      if (sequences.size() < kMaxStopSequences) sequences.push_back(clipped(each));
+      if (sequences.size() < kMaxStopSequences) sequences.push_back(clipped(each, kMaxTextBytes));
     }
     add("gen_ai.request.stop_sequences", std::move(sequences));
   }
 }
 
 void RequestTrace::refused(std::size_t prompt) {
-  if (!context_.sampled()) return;
   std::unique_lock lock(mutex_);
   prompts_[prompt].refused = true;
   --num_open_;
@@ -135,7 +126,6 @@ void RequestTrace::refused(std::size_t prompt) {
 }
 
 void RequestTrace::finished(std::size_t number, const RequestOutput& output) {
-  if (!context_.sampled()) return;
   std::unique_lock lock(mutex_);
   Prompt& prompt = prompts_[number];
   const RequestMetrics& times = output.metrics;
@@ -147,10 +137,9 @@ void RequestTrace::finished(std::size_t number, const RequestOutput& output) {
   prompt.preemptions += times.num_preemptions;
   if (output.index == 0) prompt.timeline = output.timeline;
   if (finish_reasons_.size() < kMaxFinishReasons) {
-    finish_reasons_.emplace_back(output.finish_reason ? finish_reason_name(*output.finish_reason)
-                                                      : "error");
+    finish_reasons_.emplace_back(finish_name(output));
   }
-  if (!output.error.ok()) failure_ = clipped(output.error.message());
+  if (!output.error.ok()) failure_ = clipped(output.error.message(), kMaxTextBytes);
   if (output.request_finished) --num_open_;
   emit_if_done(std::move(lock));
 }

@@ -25,6 +25,8 @@ class RequestTrace final : public RequestObserver {
   RequestTrace(Service& service, Tracing& tracing, std::string_view operation,
                std::string_view route, const HttpRequest& request);
 
+  // Whether spans are recorded; the engine's side is called only then.
+  bool sampled() const { return context_.sampled(); }
   // The value of the answer's header "traceresponse".
   std::string traceresponse() const { return to_traceparent(context_); }
 

@@ -10,11 +10,14 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "serve/http/field_text.h"
 
 namespace quire {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr std::size_t kMaxWords = 200;  // bytes that the log shows of what a collector says
 
 // The codes that OTLP/HTTP names; also where no answer came.
 bool worth_another_try(const PostResult& answer) {
@@ -44,15 +47,6 @@ PartialSuccess read_partial_success(const std::string& body) {
   const json::value* message = found->get_object().if_contains("errorMessage");
   if (message != nullptr && message->is_string()) partial.message = message->get_string();
   return partial;
-}
-
-// A collector's words, fit for a line of the log.
-std::string shown(std::string_view text) {
-  std::string out(text.substr(0, 200));
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return out;
 }
 
 }  // namespace
@@ -160,7 +154,7 @@ bool SpanExporter::wait_to_retry(Clock::time_point since, Clock::duration backof
 
 void SpanExporter::take_answer(const PostResult& answer, std::int64_t num_spans) {
   if (answer.status < 200 || answer.status > 299) {
-    note_failure(fmt::format("HTTP status {}: {}", answer.status, shown(answer.body)));
+    note_failure(fmt::format("HTTP status {}: {}", answer.status, shown(answer.body, kMaxWords)));
     return drop(&SpanExportStats::dropped_rejected, num_spans);
   }
   const PartialSuccess partial = read_partial_success(answer.body);
@@ -171,7 +165,8 @@ void SpanExporter::take_answer(const PostResult& answer, std::int64_t num_spans)
     stats_.dropped_rejected += rejected;
   }
   if (rejected > 0) {
-    return note_failure(fmt::format("{} spans rejected: {}", rejected, shown(partial.message)));
+    return note_failure(
+        fmt::format("{} spans rejected: {}", rejected, shown(partial.message, kMaxWords)));
   }
   if (std::exchange(failing_, false)) log_info("traces are sent to {} again", config_.url);
 }

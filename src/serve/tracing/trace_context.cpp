@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/random.h"
+#include "serve/http/field_text.h"
 
 namespace quire {
 namespace {
@@ -18,13 +19,6 @@ constexpr std::size_t kMaxMembers = 32;
 constexpr std::size_t kMaxValueLength = 256;
 constexpr std::size_t kMaxStateLength = 512;
 constexpr std::size_t kLongMember = 128;
-
-// Optional white space of HTTP.
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
 
 // The value of a lower-case hexadecimal digit, or -1.
 int digit_value(char c) {
@@ -73,17 +67,6 @@ bool valid_value(std::string_view value) {
                              [](char c) { return c >= 0x20 && c <= 0x7E && c != ',' && c != '='; });
 }
 
-std::vector<std::string_view> split_members(std::string_view text) {
-  std::vector<std::string_view> members;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    const std::string_view member = trimmed(text.substr(0, comma));
-    if (!member.empty()) members.push_back(member);
-    if (comma == std::string_view::npos) return members;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 std::string joined(std::span<const std::string_view> members) {
   std::string text;
   for (const std::string_view member : members) {
@@ -91,12 +74,6 @@ std::string joined(std::span<const std::string_view> members) {
     text += member;
   }
   return text;
-}
-
-bool names_header(std::string_view name, std::string_view lower) {
-  return std::ranges::equal(name, lower, [](char given, char expected) {
-    return (given >= 'A' && given <= 'Z' ? given - 'A' + 'a' : given) == expected;
-  });
 }
 
 }  // namespace
@@ -158,10 +135,10 @@ std::optional<TraceContext> incoming_context(std::span<const HttpHeader> headers
   const std::string* parent = nullptr;
   std::string state;
   for (const HttpHeader& header : headers) {
-    if (names_header(header.name, "traceparent")) {
+    if (equal_ignoring_case(header.name, "traceparent")) {
       if (parent != nullptr) return std::nullopt;
       parent = &header.value;
-    } else if (names_header(header.name, "tracestate")) {
+    } else if (equal_ignoring_case(header.name, "tracestate")) {
       state += header.value + ",";
     }
   }

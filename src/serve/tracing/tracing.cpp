@@ -54,7 +54,9 @@ class TracedExchange final : public Exchange {
       gone();
     });
   }
-  std::shared_ptr<RequestObserver> observer() const override { return trace_; }
+  std::shared_ptr<RequestObserver> observer() const override {
+    return trace_->sampled() ? trace_ : nullptr;
+  }
 
  private:
   void begin(HttpResponse& response) {
@@ -99,13 +101,9 @@ Result<std::unique_ptr<Tracing>> start_tracing(const OtlpSettings& settings,
                                                const std::string& version,
                                                std::vector<SpanAttribute> server_attributes) {
   QUIRE_ASSIGN_OR_RETURN(auto post,
-                         make_http_post(settings.url, settings.headers, settings.timeout));
-  SpanExporterConfig config;
-  config.url = settings.url;
+                         make_http_post(settings.exporter.url, settings.headers, settings.timeout));
+  SpanExporterConfig config = settings.exporter;
   config.source = source_of(settings, version);
-  config.max_queued_spans = settings.max_queued_spans;
-  config.max_batch_spans = settings.max_batch_spans;
-  config.batch_delay = settings.batch_delay;
   return std::unique_ptr<Tracing>(
       new Tracing{.sampler = settings.sampler,
                   .server_attributes = std::move(server_attributes),

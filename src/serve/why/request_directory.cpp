@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "serve/request_origin.h"
+
 namespace quire {
 
 std::shared_ptr<RequestDirectory::Entry> RequestDirectory::begin(std::string external_id,
@@ -29,17 +31,15 @@ std::shared_ptr<RequestDirectory::Entry> RequestDirectory::begin(std::string ext
 
 void RequestDirectory::submitted(const std::shared_ptr<Entry>& entry, RequestId request_id) {
   const std::lock_guard lock(mutex_);
-  set_id(*entry, request_id);
+  set_id(entry, request_id);
 }
 
-void RequestDirectory::set_id(Entry& entry, RequestId request_id) {
-  if (entry.request_id_ != 0) return;
-  entry.request_id_ = request_id;
-  for (OutputStory& output : entry.outputs_) {
+void RequestDirectory::set_id(const std::shared_ptr<Entry>& entry, RequestId request_id) {
+  if (entry->request_id_ != 0) return;
+  entry->request_id_ = request_id;
+  for (OutputStory& output : entry->outputs_) {
     output.output_id = request_id + static_cast<RequestId>(output.index);
-    names_[output.output_id] = entry.outputs_.size() == 1
-                                   ? entry.external_id_
-                                   : fmt::format("{}#{}", entry.external_id_, output.index);
+    by_output_id_[output.output_id] = entry;
   }
 }
 
@@ -50,10 +50,23 @@ void RequestDirectory::refused(const std::shared_ptr<Entry>& entry) {
 
 void RequestDirectory::finished(const std::shared_ptr<Entry>& entry, const RequestOutput& output,
                                 Instant told) {
-  const std::lock_guard lock(mutex_);
-  set_id(*entry, output.request_id);
+  std::vector<EndSink> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting = end(entry, output, told);
+  }
+  if (waiting.empty()) return;
+  const auto& story = entry->outputs_[static_cast<std::size_t>(output.index)];  // as it stays
+  for (const EndSink& tell : waiting) tell(story);
+}
+
+// Who waits for this end.
+std::vector<RequestDirectory::EndSink> RequestDirectory::end(const std::shared_ptr<Entry>& entry,
+                                                             const RequestOutput& output,
+                                                             Instant told) {
+  set_id(entry, output.request_id);
   OutputStory& story = entry->outputs_.at(static_cast<std::size_t>(output.index));
-  story.finish_reason = output.finish_reason ? finish_reason_name(*output.finish_reason) : "error";
+  story.finish_reason = finish_name(output);
   story.num_output_tokens = output.num_output_tokens;
   story.num_preemptions = output.metrics.num_preemptions;
   story.told = told;
@@ -62,11 +75,24 @@ void RequestDirectory::finished(const std::shared_ptr<Entry>& entry, const Reque
     story.arrival = output.metrics.arrival;
     story.end = output.metrics.finished;
   }
-  if (--entry->num_unfinished_ > 0) return;
+  std::vector<EndSink> waiting;
+  const auto [first, last] = entry->waiting_.equal_range(output.index);
+  for (auto it = first; it != last; ++it) waiting.push_back(std::move(it->second));
+  entry->waiting_.erase(first, last);
+  if (--entry->num_unfinished_ > 0) return waiting;
   ended_.push_back(entry);
-  if (ended_.size() <= kMaxFinished) return;
+  num_ended_outputs_ += entry->outputs_.size();
+  while (ended_.size() > 1 &&
+         (ended_.size() > kMaxFinished || num_ended_outputs_ > kMaxFinishedOutputs)) {
+    forget_oldest();
+  }
+  return waiting;
+}
+
+void RequestDirectory::forget_oldest() {
   const std::shared_ptr<Entry> oldest = std::move(ended_.front());
   ended_.pop_front();
+  num_ended_outputs_ -= oldest->outputs_.size();
   forget(oldest);
 }
 
@@ -77,7 +103,7 @@ void RequestDirectory::forget(const std::shared_ptr<Entry>& entry) {
     by_external_id_.erase(it);
     break;
   }
-  for (const OutputStory& output : entry->outputs_) names_.erase(output.output_id);
+  for (const OutputStory& output : entry->outputs_) by_output_id_.erase(output.output_id);
 }
 
 std::vector<OutputStory> RequestDirectory::find(std::string_view external_id) const {
@@ -93,10 +119,30 @@ std::vector<OutputStory> RequestDirectory::find(std::string_view external_id) co
   return outputs;
 }
 
+void RequestDirectory::when_ended(RequestId output_id, EndSink tell) {
+  std::optional<OutputStory> story;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = by_output_id_.find(output_id);
+    if (it != by_output_id_.end()) {
+      Entry& entry = *it->second;
+      story = entry.outputs_[static_cast<std::size_t>(output_id - entry.request_id_)];
+      if (story->finish_reason.empty()) {
+        entry.waiting_.emplace(story->index, std::move(tell));
+        return;
+      }
+    }
+  }
+  tell(story);
+}
+
 std::string RequestDirectory::name(RequestId output_id) const {
   const std::lock_guard lock(mutex_);
-  const auto it = names_.find(output_id);
-  return it == names_.end() ? fmt::format("{}", output_id) : it->second;
+  const auto it = by_output_id_.find(output_id);
+  if (it == by_output_id_.end()) return fmt::format("{}", output_id);
+  const Entry& entry = *it->second;
+  return output_name(entry.external_id_, std::ssize(entry.outputs_),
+                     static_cast<std::int32_t>(output_id - entry.request_id_));
 }
 
 }  // namespace quire

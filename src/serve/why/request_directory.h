@@ -1,12 +1,15 @@
 // Who is who among the requests of late: those that run and the last ones that ended, by the id
-// under which their clients know them, with what is known of their stories. Bounded; any thread.
+// under which their clients know them, with what is known of their stories. Bounded by what the
+// engine takes at once, and by the two numbers below for those that ended. Any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,10 +21,15 @@ namespace quire {
 
 class RequestDirectory {
  public:
-  static constexpr std::size_t kMaxFinished = 4096;  // wire requests that ended and are kept
+  // What is kept of requests that ended (one for each prompt): so many, and fewer where they have
+  // more outputs than that; but always the newest.
+  static constexpr std::size_t kMaxFinished = 4096;
+  static constexpr std::size_t kMaxFinishedOutputs = 16'384;
 
   // One request to the engine, with its n outputs.
   class Entry;
+  // Nothing where the output was forgotten.
+  using EndSink = std::function<void(const std::optional<OutputStory>& story)>;
 
   // A request is about to be queued.
   std::shared_ptr<Entry> begin(std::string external_id, const GenerateRequest& request,
@@ -35,18 +43,25 @@ class RequestDirectory {
   // The outputs of all requests under this id, as far as they are known here: of those that go on,
   // the scheduler knows more.
   std::vector<OutputStory> find(std::string_view external_id) const;
+  // Tells the whole story of an output that has left the scheduler: at once, or as soon as
+  // finished() is called for it, on that thread.
+  void when_ended(RequestId output_id, EndSink tell);
   // What the client of one of the engine's outputs calls it ("cmpl-1", for output 2 of several
   // "cmpl-1#2"), or its number where that is forgotten.
   std::string name(RequestId output_id) const;
 
  private:
-  void set_id(Entry& entry, RequestId request_id);
+  void set_id(const std::shared_ptr<Entry>& entry, RequestId request_id);
+  std::vector<EndSink> end(const std::shared_ptr<Entry>& entry, const RequestOutput& output,
+                           Instant told);
+  void forget_oldest();
   void forget(const std::shared_ptr<Entry>& entry);
 
   mutable std::mutex mutex_;
   std::unordered_multimap<std::string, std::shared_ptr<Entry>> by_external_id_;
-  std::unordered_map<RequestId, std::string> names_;
+  std::unordered_map<RequestId, std::shared_ptr<Entry>> by_output_id_;
   std::deque<std::shared_ptr<Entry>> ended_;  // the oldest first
+  std::size_t num_ended_outputs_ = 0;         // theirs
 };
 
 class RequestDirectory::Entry {
@@ -56,6 +71,7 @@ class RequestDirectory::Entry {
   RequestId request_id_ = 0;  // 0: not known yet
   std::size_t num_unfinished_ = 0;
   std::vector<OutputStory> outputs_;
+  std::unordered_multimap<std::int32_t, EndSink> waiting_;  // for the end of an output, by index
 };
 
 }  // namespace quire

@@ -68,5 +68,62 @@ TEST(RequestDirectory, ForgetsTheOldestThatEnded) {
   EXPECT_EQ(directory.find("running").size(), 1U);
 }
 
+TEST(RequestDirectory, KeepsFewerOfThoseThatHadManyOutputs) {
+  constexpr std::size_t kOutputs = 128;
+  constexpr std::size_t kFit = RequestDirectory::kMaxFinishedOutputs / kOutputs;
+  RequestDirectory directory;
+  const auto end_one = [&](std::size_t i, std::size_t num_outputs) {
+    const RequestId id = 1 + i * kOutputs;
+    const auto entry = directory.begin(
+        "cmpl-" + std::to_string(i), request_of(static_cast<std::int64_t>(num_outputs)), 0ms, 0ms);
+    directory.submitted(entry, id);
+    for (std::size_t k = 0; k < num_outputs; ++k) {
+      directory.finished(entry, end_of(id, static_cast<std::int32_t>(k)), 1ms);
+    }
+  };
+  for (std::size_t i = 0; i < kFit; ++i) end_one(i, kOutputs);
+  EXPECT_EQ(directory.find("cmpl-0").size(), kOutputs);
+  end_one(kFit, 1);
+  EXPECT_TRUE(directory.find("cmpl-0").empty());
+  EXPECT_EQ(directory.name(1), "1");
+  EXPECT_EQ(directory.find("cmpl-1").size(), kOutputs);
+  EXPECT_EQ(directory.find("cmpl-" + std::to_string(kFit)).size(), 1U);
+}
+
+TEST(RequestDirectory, KeepsTheNewestHoweverManyOutputsItHas) {
+  constexpr auto kMany = static_cast<std::int32_t>(RequestDirectory::kMaxFinishedOutputs) + 1;
+  RequestDirectory directory;
+  for (const RequestId id : {RequestId{1}, RequestId{1'000'000}}) {
+    const auto entry = directory.begin("cmpl-" + std::to_string(id), request_of(kMany), 0ms, 0ms);
+    directory.submitted(entry, id);
+    for (std::int32_t i = 0; i < kMany; ++i) directory.finished(entry, end_of(id, i), 1ms);
+  }
+  EXPECT_TRUE(directory.find("cmpl-1").empty());
+  EXPECT_EQ(directory.find("cmpl-1000000").size(), static_cast<std::size_t>(kMany));
+}
+
+TEST(RequestDirectory, TellsTheEndOfAnOutputOnceItIsKnown) {
+  RequestDirectory directory;
+  const auto entry = directory.begin("cmpl-a", request_of(2), 1ms, 2ms);
+  directory.submitted(entry, 10);
+  std::vector<std::string> told;
+  const auto tell = [&](const std::optional<OutputStory>& story) {
+    told.push_back(story ? std::to_string(story->index) + story->finish_reason : "forgotten");
+  };
+  directory.when_ended(11, tell);
+  directory.when_ended(11, tell);
+  directory.when_ended(10, tell);
+  EXPECT_TRUE(told.empty());
+  directory.finished(entry, end_of(10, 1), 9ms);
+  EXPECT_EQ(told, (std::vector<std::string>{"1length", "1length"}));
+  directory.finished(entry, end_of(10, 0), 9ms);
+  EXPECT_EQ(told.size(), 3U);
+  EXPECT_EQ(told.back(), "0length");
+  directory.when_ended(11, tell);
+  EXPECT_EQ(told.back(), "1length");
+  directory.when_ended(12, tell);
+  EXPECT_EQ(told.back(), "forgotten");
+}
+
 }  // namespace
 }  // namespace quire

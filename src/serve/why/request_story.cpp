@@ -31,6 +31,8 @@ std::string because(const TimelineSpan& span) {
       return fmt::format("{} ran, as many as --max-num-seqs allows", requests(others));
     case WaitCause::kTokenBudget:
       return fmt::format("{} took the step's --max-num-batched-tokens", requests(others));
+    case WaitCause::kStepTime:
+      return fmt::format("{} took the time that a step may take (--max-step-ms)", requests(others));
     case WaitCause::kNoFreeBlocks:
       return fmt::format("its tokens did not fit into the free KV blocks beside {}",
                          requests(others));
@@ -147,8 +149,22 @@ class StoryWriter {
 
 }  // namespace
 
+std::string output_name(const std::string& external_id, std::int64_t num_outputs,
+                        std::int32_t index) {
+  return num_outputs == 1 ? external_id : fmt::format("{}#{}", external_id, index);
+}
+
 json::object story_json(const OutputStory& story, const RequestNames& names, Instant now) {
   return StoryWriter(story, names, now).write();
+}
+
+json::object unread_story_json(const OutputStory& story, Instant now, std::string_view why) {
+  return {{"index", story.index},
+          {"status", "running"},
+          {"prompt_tokens", story.num_prompt_tokens},
+          {"total_ms", millis(micros(now) - micros(story.received))},
+          {"left_out", why},
+          {"spans", json::array()}};
 }
 
 std::string story_text(const json::object& story) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -38,6 +39,11 @@ struct OutputStory {
   std::shared_ptr<const RequestTimeline> timeline;  // null without an arrival
 };
 
+// What a client calls one of a request's outputs: the request's id, with "#2" after it where there
+// are several.
+std::string output_name(const std::string& external_id, std::int64_t num_outputs,
+                        std::int32_t index);
+
 // What a client calls a request; the number itself where that is not known any more.
 using RequestNames = std::function<std::string(RequestId)>;
 
@@ -45,6 +51,10 @@ using RequestNames = std::function<std::string(RequestId)>;
 // "duration_ms", "waited_for": {"count", "ids"}, "steps", "tokens", "cached_tokens",
 // "recomputed_tokens", "because"}], "totals_ms": {...}}. `now`: for a story that goes on.
 json::object story_json(const OutputStory& story, const RequestNames& names, Instant now);
+
+// Of an output that goes on and was not looked at in the scheduler: what is known without it, and
+// {"left_out"}, why no more is; no spans.
+json::object unread_story_json(const OutputStory& story, Instant now, std::string_view why);
 
 // The same for people, one line a span.
 std::string story_text(const json::object& story);

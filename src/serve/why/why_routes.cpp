@@ -1,5 +1,6 @@
 #include "serve/why/why_routes.h"
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -12,53 +13,103 @@ namespace {
 
 constexpr std::size_t kMaxLooks = 64;  // outputs of one request that are looked up while they run
 
-void answer(Exchange& exchange, const Service& service, std::string_view id,
-            const std::vector<OutputStory>& stories) {
-  const auto names = [&service](RequestId output) { return service.directory().name(output); };
-  json::array outputs;
-  for (const OutputStory& story : stories) {
-    outputs.push_back(story_json(story, names, service.engine().now()));
-  }
-  exchange.respond({.body = json::serialize(json::object{
-                        {"id", id}, {"object", "request.why"}, {"outputs", std::move(outputs)}})});
-}
+// An answer on its way. Outputs that have ended are written by whoever asks, those that go on by
+// the engine's thread as it finds them; those that end between the two (the step in flight is done
+// first) as soon as their end has been told.
+class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
+ public:
+  WhyAnswer(Service& service, std::shared_ptr<Exchange> exchange, std::string id)
+      : service_(service),
+        exchange_(std::move(exchange)),
+        id_(std::move(id)),
+        stories_(service.directory().find(id_)),
+        outputs_(stories_.size()) {}
 
-// What the scheduler knows of outputs that go on.
-void complete(std::vector<OutputStory>& stories, const Scheduler& scheduler) {
-  std::size_t num_looks = 0;
-  for (OutputStory& story : stories) {
-    if (!story.finish_reason.empty() || num_looks == kMaxLooks) continue;
-    const Request* request = scheduler.find(story.output_id);
-    if (request == nullptr) continue;
-    ++num_looks;
-    story.arrival = request->arrival();
-    story.num_output_tokens = request->num_output_tokens();
-    story.num_preemptions = request->num_preemptions();
-    story.timeline = std::make_shared<const RequestTimeline>(request->timeline());
+  void give() {
+    const Instant now = service_.engine().now();
+    for (std::size_t i = 0; i < stories_.size(); ++i) {
+      const OutputStory& story = stories_[i];
+      if (!story.finish_reason.empty() || story.output_id == 0) {
+        write(i, story, now);
+      } else if (looks_.size() < kMaxLooks) {
+        looks_.push_back(i);
+      } else {
+        outputs_[i] = unread_story_json(
+            story, now, fmt::format("only the first {} outputs that run are looked at", kMaxLooks));
+      }
+    }
+    if (looks_.empty()) return respond();
+    service_.engine().inspect(
+        [self = shared_from_this()](const Scheduler* scheduler) { self->look(scheduler); });
   }
-}
+
+ private:
+  // What the scheduler knows of outputs that go on.
+  void look(const Scheduler* scheduler) {
+    const Instant now = service_.engine().now();
+    std::vector<std::size_t> ended;
+    for (const std::size_t i : looks_) {
+      OutputStory& story = stories_[i];
+      const Request* request = scheduler == nullptr ? nullptr : scheduler->find(story.output_id);
+      if (request == nullptr) {
+        ended.push_back(i);
+        continue;
+      }
+      story.arrival = request->arrival();
+      story.num_output_tokens = request->num_output_tokens();
+      story.num_preemptions = request->num_preemptions();
+      story.timeline = std::make_shared<const RequestTimeline>(request->timeline());
+      write(i, story, now);
+    }
+    if (ended.empty()) return respond();
+    num_awaited_ = ended.size();
+    for (const std::size_t i : ended) {
+      service_.directory().when_ended(
+          stories_[i].output_id,
+          [self = shared_from_this(), i, now](const std::optional<OutputStory>& story) {
+            if (story) self->write(i, *story, now);
+            if (--self->num_awaited_ == 0) self->respond();
+          });
+    }
+  }
+
+  void write(std::size_t i, const OutputStory& story, Instant now) {
+    const auto names = [this](RequestId output) { return service_.directory().name(output); };
+    outputs_[i] = story_json(story, names, now);
+  }
+
+  void respond() {
+    json::array known;
+    for (json::value& output : outputs_) {
+      if (!output.is_null()) known.push_back(std::move(output));  // null: forgotten meanwhile
+    }
+    if (known.empty()) {
+      return exchange_->respond(http_error(
+          404,
+          fmt::format("no request {} among those that run and, at most, the last {} that ended",
+                      id_, RequestDirectory::kMaxFinished),
+          "not_found"));
+    }
+    exchange_->respond(
+        {.body = json::serialize(
+             json::object{{"id", id_}, {"object", "request.why"}, {"outputs", std::move(known)}})});
+  }
+
+  Service& service_;
+  std::shared_ptr<Exchange> exchange_;
+  std::string id_;
+  std::vector<OutputStory> stories_;
+  json::array outputs_;             // of each story; null while it is not known
+  std::vector<std::size_t> looks_;  // the stories that the scheduler is asked for
+  std::atomic<std::size_t> num_awaited_ = 0;
+};
 
 }  // namespace
 
 std::vector<Route> why_routes(Service& service) {
   const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
-    const std::string id(exchange->request().path_param("id"));
-    auto stories = service.directory().find(id);
-    if (stories.empty()) {
-      return exchange->respond(
-          http_error(404,
-                     fmt::format("no request {} among those that run and the last {} that ended",
-                                 id, RequestDirectory::kMaxFinished),
-                     "not_found"));
-    }
-    const bool all_ended = std::ranges::all_of(
-        stories, [](const OutputStory& story) { return !story.finish_reason.empty(); });
-    if (all_ended) return answer(*exchange, service, id, stories);
-    service.engine().inspect([&service, exchange = std::move(exchange), id,
-                              stories = std::move(stories)](const Scheduler* scheduler) mutable {
-      if (scheduler != nullptr) complete(stories, *scheduler);
-      answer(*exchange, service, id, stories);
-    });
+    std::string id(exchange->request().path_param("id"));
+    std::make_shared<WhyAnswer>(service, std::move(exchange), std::move(id))->give();
   };
   std::vector<Route> routes;
   routes.push_back({.method = "GET", .pattern = "/requests/{id}/why", .handler = handle});

@@ -9,7 +9,7 @@
 namespace quire {
 
 // {"id", "object": "request.why", "outputs": [story_json()...]}, with an output for each prompt and
-// each of its n, of requests that run and of the last RequestDirectory::kMaxFinished. 404 for
+// each of its n, of requests that run and of the last ones that RequestDirectory keeps. 404 for
 // others.
 std::vector<Route> why_routes(Service& service);
 

@@ -17,7 +17,7 @@ struct MatmulVec8 : Vec8 {
     static constexpr int vectors(int rows) { return rows == 1 ? 8 : (rows == 2 ? 4 : 2); }
   };
   struct DirectBlocks16 {
-    static constexpr int vectors(int rows) { return rows == 1 ? 4 : 2; }
+    static constexpr int vectors(int) { return 2; }
   };
   struct IntBlocks {
     static constexpr int kRows = 6;
@@ -79,8 +79,6 @@ struct MatmulVec8 : Vec8 {
   static I add16(I a, I b) { return _mm256_add_epi16(a, b); }
   static I add32(I a, I b) { return _mm256_add_epi32(a, b); }
   static I sub32(I a, I b) { return _mm256_sub_epi32(a, b); }
-  static I abs8(I x) { return _mm256_abs_epi8(x); }
-  static I apply_sign8(I x, I sign) { return _mm256_sign_epi8(x, sign); }
   // Sums of two products of unsigned by signed bytes, in 16 bits.
   static I multiply_add_bytes(I bytes, I signed_bytes) {
     return _mm256_maddubs_epi16(bytes, signed_bytes);

@@ -93,11 +93,6 @@ struct MatmulVec16 : Vec16 {
   static I add16(I a, I b) { return _mm512_add_epi16(a, b); }
   static I add32(I a, I b) { return _mm512_add_epi32(a, b); }
   static I sub32(I a, I b) { return _mm512_sub_epi32(a, b); }
-  static I abs8(I x) { return _mm512_abs_epi8(x); }
-  // x where sign >= 0, else -x; where sign is 0 the product does not ask.
-  static I apply_sign8(I x, I sign) {
-    return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(sign), _mm512_setzero_si512(), x);
-  }
   // Sums of two products of unsigned by signed bytes, in 16 bits.
   static I multiply_add_bytes(I bytes, I signed_bytes) {
     return _mm512_maddubs_epi16(bytes, signed_bytes);

@@ -9,6 +9,7 @@ const CAUSES = {
   queue_order: 'behind earlier requests',
   max_num_seqs: 'all slots are taken',
   token_budget: "the step's tokens are used up",
+  step_time: "the step's time is used up",
   no_free_blocks: 'too few free KV blocks',
   preempted: 'gave its blocks to an earlier one',
   batch: 'waits for a batch',

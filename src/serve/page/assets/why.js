@@ -36,7 +36,8 @@ function outputView(output, several) {
   return h('section', {},
     h('p', {class: 'muted small'},
       `${several ? `Output ${output.index}: ` : ''}${time(output.total_ms)} in all, ${outcome}` +
-      (output.preemptions ? `, preempted ${plural(output.preemptions, 'time')}` : '')),
+      (output.preemptions ? `, preempted ${plural(output.preemptions, 'time')}` : '') +
+      (output.left_out ? ` (${output.left_out})` : '')),
     h('div', {class: 'scroll'}, h('table', {class: 'why'}, h('tbody', {}, output.spans.map((span) => {
       const {title, kind} = kindOf(span);
       const bar = h('span', {class: `bar-piece ${kind}`});

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "serve/http/field_text.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {

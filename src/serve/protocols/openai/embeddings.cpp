@@ -16,6 +16,7 @@
 #include "serve/http/gate.h"
 #include "serve/protocols/openai/fanout.h"
 #include "serve/protocols/openai/request_body.h"
+#include "serve/request_origin.h"
 
 namespace quire {
 namespace {
@@ -244,11 +245,8 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
       request.embed = true;
     }
     auto self = shared_from_this();
-    const RequestOrigin origin = {.external_id = "embd-" + job_.request_id,
-                                  .model = job_.model,
-                                  .stream = false,
-                                  .received = exchange_->request().received,
-                                  .observer = exchange_->observer()};
+    const auto origin =
+        origin_of(*exchange_, "embd-" + job_.request_id, job_.model, /*stream=*/false);
     auto fanout = Fanout::submit(
         service_, origin, std::move(requests),
         [self](std::size_t input, const RequestOutput& output) { self->take(input, output); });

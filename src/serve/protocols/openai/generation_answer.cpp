@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "serve/protocols/openai/token_report.h"
+#include "serve/request_origin.h"
 #include "serve/why/request_story.h"
 
 namespace quire {
@@ -56,11 +57,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
                           .priority = job_.options.priority});
     }
     auto self = shared_from_this();
-    const RequestOrigin origin = {.external_id = id_,
-                                  .model = job_.model,
-                                  .stream = job_.options.stream,
-                                  .received = exchange_->request().received,
-                                  .observer = exchange_->observer()};
+    const auto origin = origin_of(*exchange_, id_, job_.model, job_.options.stream);
     auto fanout = Fanout::submit(
         service_, origin, std::move(requests),
         [self](std::size_t prompt, const RequestOutput& output) { self->take(prompt, output); });

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "serve/http/field_text.h"
 #include "serve/protocols/unique_keys.h"
 
 namespace quire {
@@ -122,12 +123,6 @@ std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
 
 void respond_error(Exchange& exchange, const ApiError& error) {
   exchange.respond(error_response(error));
-}
-
-std::string clipped(std::string_view text, std::size_t max_bytes) {
-  if (text.size() <= max_bytes) return std::string(text);
-  while (max_bytes > 0 && (static_cast<unsigned char>(text[max_bytes]) & 0xC0) == 0x80) --max_bytes;
-  return std::string(text.substr(0, max_bytes));
 }
 
 bool says_nothing(const json::value& value) {

@@ -56,9 +56,6 @@ std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
 // Answers with the error.
 void respond_error(Exchange& exchange, const ApiError& error);
 
-// The beginning of a client's text, for messages: at most so many bytes, whole characters.
-std::string clipped(std::string_view text, std::size_t max_bytes);
-
 // Whether a value says nothing: null, false, "", [], {}.
 bool says_nothing(const json::value& value);
 

@@ -11,6 +11,7 @@
 #include "serve/protocols/openai/request_body.h"
 #include "serve/protocols/openai/response_input.h"
 #include "serve/protocols/openai/token_report.h"
+#include "serve/request_origin.h"
 
 namespace quire {
 namespace {
@@ -41,11 +42,8 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     requests[0].params = job_.params;
     requests[0].priority = job_.priority;
     auto self = shared_from_this();
-    const RequestOrigin origin = {.external_id = job_.log_id,
-                                  .model = std::string(job_.echo.at("model").as_string()),
-                                  .stream = job_.stream,
-                                  .received = exchange_->request().received,
-                                  .observer = exchange_->observer()};
+    const auto origin = origin_of(*exchange_, job_.log_id,
+                                  std::string(job_.echo.at("model").as_string()), job_.stream);
     auto fanout =
         Fanout::submit(service_, origin, std::move(requests),
                        [self](std::size_t, const RequestOutput& output) { self->take(output); });

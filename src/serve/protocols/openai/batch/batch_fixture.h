@@ -151,4 +151,39 @@ inline HttpResponse completion() {
               R"({"object":"text_completion","usage":{"prompt_tokens":3,"completion_tokens":2}})"};
 }
 
+class BatchServiceTest : public testing::Test {
+ protected:
+  // Opens the service; `answer` is the handler of /v1/completions.
+  void open(HttpHandler answer, BatchLimits limits = {}) {
+    client_.reset();
+    service_.reset();
+    handler_ = std::move(answer);
+    auto service = open_service(limits);
+    ASSERT_TRUE(service.ok()) << service.status().to_string();
+    service_ = std::move(*service);
+    client_ = std::make_unique<BatchClient>(*service_);
+    service_->start();
+  }
+  Result<std::unique_ptr<BatchService>> open_service(BatchLimits limits = {}) {
+    return BatchService::open(
+        {.database = folder_.database(), .limits = limits, .now = [this] { return now_.load(); }},
+        handlers());
+  }
+  EndpointHandlers handlers() {
+    return [this](std::string_view endpoint) {
+      return endpoint == "/v1/completions" ? &handler_ : nullptr;
+    };
+  }
+  static void answer_at_once(const std::shared_ptr<Exchange>& exchange) {
+    exchange->respond(completion());
+  }
+  BatchClient& client() { return *client_; }
+
+  TestFolder folder_;
+  std::atomic<std::int64_t> now_ = 1'700'000'000;
+  HttpHandler handler_;
+  std::unique_ptr<BatchService> service_;
+  std::unique_ptr<BatchClient> client_;
+};
+
 }  // namespace quire::test

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "serve/http/field_text.h"
 #include "text/utf8.h"
 
 namespace quire {
@@ -29,12 +30,6 @@ std::string lower(std::string_view text) {
   std::string out(text);
   std::ranges::transform(out, out.begin(), [](char c) { return lower(c); });
   return out;
-}
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 struct Parameter {
@@ -72,23 +67,23 @@ std::optional<std::string> take_quoted(std::string_view& text) {
 Result<HeaderValue> parse_header_value(std::string_view text) {
   HeaderValue header;
   const std::size_t kind_end = std::min(text.find(';'), text.size());
-  header.kind = lower(trim(text.substr(0, kind_end)));
+  header.kind = lower(trimmed(text.substr(0, kind_end)));
   text.remove_prefix(kind_end);
-  while (!(text = trim(text)).empty()) {
+  while (!(text = trimmed(text)).empty()) {
     if (text.front() != ';') return malformed("a header's parameters have to be parted by ';'");
-    text = trim(text.substr(1));
+    text = trimmed(text.substr(1));
     if (text.empty()) break;
     const std::size_t equals = text.find('=');
     if (equals == std::string_view::npos) return malformed("a header's parameter has no value");
-    Parameter parameter{.name = lower(trim(text.substr(0, equals))), .value = {}};
-    text = trim(text.substr(equals + 1));
+    Parameter parameter{.name = lower(trimmed(text.substr(0, equals))), .value = {}};
+    text = trimmed(text.substr(equals + 1));
     if (text.starts_with('"')) {
       auto value = take_quoted(text);
       if (!value) return malformed("a header's quoted value does not end");
       parameter.value = std::move(*value);
     } else {
       const std::size_t end = std::min(text.find(';'), text.size());
-      parameter.value = trim(text.substr(0, end));
+      parameter.value = trimmed(text.substr(0, end));
       text.remove_prefix(end);
     }
     if (header.find(parameter.name) != nullptr) {
@@ -173,8 +168,8 @@ Status take_part_headers(std::string_view& rest, MultipartPart& part) {
     if (colon == std::string_view::npos || is_space(line.front()) || !clean) {
       return malformed("a part's header is not well formed");
     }
-    const std::string name = lower(trim(line.substr(0, colon)));
-    const std::string_view value = trim(line.substr(colon + 1));
+    const std::string name = lower(trimmed(line.substr(0, colon)));
+    const std::string_view value = trimmed(line.substr(colon + 1));
     QUIRE_RETURN_IF_ERROR(check_part_header(name, value));
     if (name != "content-disposition") continue;
     if (std::exchange(has_disposition, true)) return malformed("a part has two dispositions");

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""What compare.py computes from runs, without running anything."""
+
+import argparse
+import contextlib
+import io
+import unittest
+from unittest import mock
+
+import compare
+import models
+from rows import ROWS
+
+MACHINE = {"read_bytes_per_s": 40e9, "f32_flop_per_s": 200e9}
+
+
+class Compare(unittest.TestCase):
+    def run_pairs(self, row, values, repeats):
+        """compare() with runs of the given values; the engines in the order in which they ran."""
+        order = []
+
+        def fake(options, engine, model, row):
+            order.append(engine)
+            return {"value": values[engine].pop(0)}
+        options = argparse.Namespace(repeats=repeats)
+        with mock.patch.object(compare, "run_wrapped", fake), contextlib.redirect_stderr(io.StringIO()):
+            return compare.compare(options, "q8", row, "llama.cpp"), order
+
+    def test_engines_take_turns_at_going_first(self):
+        result, order = self.run_pairs("decode1", {"quire": [30.0, 20.0, 24.0], "llama.cpp": [12.0, 8.0, 10.0]}, 3)
+        self.assertEqual(order, ["quire", "llama.cpp", "llama.cpp", "quire", "quire", "llama.cpp"])
+        self.assertEqual((result["quire"]["low"], result["quire"]["median"], result["quire"]["high"]), (20, 24, 30))
+        self.assertAlmostEqual(result["ratio"], 2.4)
+
+    def test_a_ratio_above_one_is_better_for_times_too(self):
+        result, _ = self.run_pairs("start", {"quire": [0.5], "llama.cpp": [1.0]}, 1)
+        self.assertAlmostEqual(result["ratio"], 2)
+
+    def test_limits_are_the_lower_of_bandwidth_and_arithmetic(self):
+        # 0.97 G weights for a token of a prompt, 1.03 G with the logits.
+        self.assertAlmostEqual(models.MODELS["bf16"].prompt_weights / 1e9, 0.969, delta=0.001)
+        self.assertAlmostEqual(models.limit(ROWS["decode1"], "bf16", MACHINE), 40e9 / 2.0688e9, delta=0.01)
+        self.assertAlmostEqual(models.limit(ROWS["decode16"], "bf16", MACHINE), 200e9 / 2.0688e9, delta=0.01)
+        self.assertAlmostEqual(models.limit(ROWS["prefill512"], "bf16", MACHINE), 200e9 / 1.938e9, delta=0.1)
+        self.assertIsNone(models.limit(ROWS["start"], "bf16", MACHINE))
+        # 128 tokens in at the rate of prefill, then 128 steps of 16.
+        prefill = models.limit(ROWS["prefill512"], "q8", MACHINE)
+        decode = models.limit(ROWS["decode16"], "q8", MACHINE)
+        self.assertAlmostEqual(models.limit(ROWS["serve16"], "q8", MACHINE), 1 / (1 / prefill + 1 / decode))
+
+    def test_a_line_says_what_failed(self):
+        line = compare.table_line({"row": "decode1", "model": "q4", "peer": "openvino", "error": "no such file"})
+        self.assertIn("openvino | no such file", line)
+
+
+if __name__ == "__main__":
+    unittest.main()

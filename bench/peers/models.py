@@ -1,0 +1,86 @@
+"""The models that engines are compared on, and what the machine's limits allow with them.
+
+One made-up model of the 1.1B shape in three precisions, for each engine in the nearest form that it reads (the same
+file where it can), and the bundled SmolLM2-135M.
+"""
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+SMOLLM2 = REPOSITORY / "models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
+SHAPE = "tinyllama-1.1b"
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    title: str
+    files: dict         # engine: file or folder, below the models' folder unless absolute
+    prompt_weights: float   # multiplied with each token of a prompt
+    logits_weights: float   # multiplied, besides, with each token that is sampled
+    decode_bytes: float     # read for one step of decoding
+
+
+def shape_model(title, gguf, folder, bits, logits_bits, openvino):
+    """22 layers of hidden size 2,048, 32 heads over 4 of 64, FFN 5,632; vocabulary of 32,000."""
+    layer = 2048 * (2 * 2048 + 2 * 256 + 3 * 5632)
+    prompt, logits = 22 * layer, 2048 * 32000
+    files = {"quire": folder or gguf, "llama.cpp": gguf, "llama.cpp-library": gguf, "openvino": f"{SHAPE}-openvino-{openvino}"}
+    if folder:
+        files |= {"transformers": folder, "vllm": folder}
+    return Model(title, files, prompt, logits, (prompt * bits + logits * logits_bits) / 8)
+
+
+MODELS = {
+    "bf16": shape_model("1.1B, BF16", f"{SHAPE}-bf16.gguf", f"{SHAPE}-bf16", 16, 16, "fp16"),
+    "q8": shape_model("1.1B, 8-bit", f"{SHAPE}-q8_0.gguf", None, 8.5, 8.5, "int8"),
+    "q4": shape_model("1.1B, 4-bit", f"{SHAPE}-q4_0.gguf", None, 4.5, 6.5625, "int4"),
+    "smollm": Model("SmolLM2-135M Q4_1", dict.fromkeys(("quire", "llama.cpp", "llama.cpp-library"), SMOLLM2),
+                    30 * 576 * (2 * 576 + 2 * 192 + 3 * 1536), 576 * 49152, 96.6e6),
+}
+
+
+def path_of(model, engine, folder):
+    """Where the engine's form of the model lies; None where the engine has none."""
+    name = MODELS[model].files.get(engine)
+    return None if name is None else pathlib.Path(folder) / name
+
+
+def make_missing(model, engine, folder, quire, venvs):
+    """Makes the engine's form of the model where it is not there yet."""
+    path = path_of(model, engine, folder)
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if model == "smollm":
+        raise FileNotFoundError(f"{path} is not there; fetch it with: make model")
+    if engine == "openvino":
+        source = path_of("bf16", "transformers", folder)
+        make_missing("bf16", "transformers", folder, quire, venvs)
+        command = [pathlib.Path(venvs) / "peers-openvino/bin/optimum-cli", "export", "openvino", "--model", source,
+                   "--task", "text-generation-with-past", "--weight-format", path.name.rsplit("-", 1)[1], path]
+    else:
+        command = [quire, "bench", "make-model", "--shape", SHAPE, "--output", path]
+        if path.suffix == ".gguf":
+            command += ["--format", "gguf", "--encoding", path.stem.rsplit("-", 1)[1]]
+    print(f"making {path}", file=sys.stderr)
+    subprocess.run([str(each) for each in command], check=True, stdout=sys.stderr)
+
+
+def limit(row, model, machine):
+    """What the machine allows at most: tokens/s by the lower of read bandwidth and the F32 rate; None where neither
+    bounds the row. Where a level has instructions of a higher rate than F32 FMA, more than this is possible."""
+    spec = MODELS[model]
+    sampled = 2 * (spec.prompt_weights + spec.logits_weights)
+    step = lambda count: max(spec.decode_bytes / machine["read_bytes_per_s"],
+                             count * sampled / machine["f32_flop_per_s"])
+    prefill = machine["f32_flop_per_s"] / (2 * spec.prompt_weights)
+    if row.kind == "decode":
+        return row.size / step(row.size)
+    if row.kind == "prefill":
+        return prefill
+    if row.kind == "serve":
+        return 1 / (row.input_len / (row.output_len * prefill) + step(row.size) / row.size)
+    return None

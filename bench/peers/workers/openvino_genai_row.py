@@ -1,0 +1,78 @@
+"""One row by OpenVINO GenAI's continuous batching, in process: MODEL KIND SIZE INPUT_LEN OUTPUT_LEN THREADS.
+
+Runs in the environment that scripts/install_peers.sh makes; prints one JSON object.
+"""
+
+import json
+import random
+import statistics
+import sys
+import time
+
+import numpy
+import openvino
+import openvino_genai
+
+
+def main():
+    model, kind = sys.argv[1:3]
+    size, input_len, output_len, threads = map(int, sys.argv[3:7])
+    begin = time.perf_counter()
+    scheduler = openvino_genai.SchedulerConfig()
+    scheduler.cache_size = 2  # GB
+    scheduler.max_num_batched_tokens = 512
+    scheduler.max_num_seqs = max(size, 1) if kind != "prefill" else 1
+    scheduler.enable_prefix_caching = False
+    pipeline = openvino_genai.ContinuousBatchingPipeline(
+        model, scheduler, "CPU", {"INFERENCE_NUM_THREADS": threads})
+    if kind == "start":
+        print(json.dumps({"value": time.perf_counter() - begin, "note": "in process: the pipeline's constructor"}))
+        return
+
+    draw = random.Random(1)
+    handles = []  # a request ends with its handle
+
+    def add(tokens, outputs):
+        config = openvino_genai.GenerationConfig(max_new_tokens=outputs, ignore_eos=True)
+        ids = [draw.randrange(1000, 30000) for _ in range(tokens)]
+        handles.append(pipeline.add_request(
+            len(handles), openvino.Tensor(numpy.array([ids], dtype=numpy.int64)), config))
+
+    def finish():
+        while pipeline.has_non_finished_requests():
+            pipeline.step()
+
+    add(16, 4)
+    finish()
+    begin = time.perf_counter()
+    if kind == "prefill":
+        add(size, 1)
+        finish()
+        result = {"value": size / (time.perf_counter() - begin)}
+    elif kind == "decode":
+        for _ in range(size):
+            add(input_len, output_len + 1 + size * input_len // 512)
+        while not all(handle.can_read() for handle in handles[-size:]):  # a first token of each
+            pipeline.step()
+        steps = []
+        for _ in range(output_len):
+            start = time.perf_counter()
+            pipeline.step()
+            steps.append(time.perf_counter() - start)
+        result = {"value": size / statistics.fmean(steps)}
+    else:
+        for _ in range(size):
+            add(input_len, output_len)
+        first = [None] * size
+        while pipeline.has_non_finished_requests():
+            pipeline.step()
+            now = time.perf_counter() - begin
+            for index, handle in enumerate(handles[-size:]):
+                if first[index] is None and handle.can_read():
+                    first[index] = now
+        seconds = time.perf_counter() - begin
+        result = {"value": size * output_len / seconds, "ttft_p50_s": statistics.median(first), "note": "in process"}
+    print(json.dumps(result))
+
+
+main()

@@ -1,0 +1,50 @@
+// The published shapes that `quire bench make-model` fills with random weights, and what of a model
+// follows from its shape alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace quire {
+
+// Llama 3's way to reach longer contexts (Grattafiori et al. 2024): frequencies below one bound are
+// divided by `factor`, those above another kept, those between interpolated.
+struct ShapeRopeScaling {
+  double factor = 0;  // 0: none
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_max_position_embeddings = 8192;
+};
+
+// A decoder of the Llama family. head_dim = hidden_size / num_heads.
+struct ModelShape {
+  std::string name;
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t vocab_size = 0;
+  std::int64_t max_position_embeddings = 0;
+  double rope_theta = 10000;
+  ShapeRopeScaling rope_scaling = {};
+  double rms_norm_eps = 1e-5;
+  bool tie_word_embeddings = false;
+
+  std::int64_t head_dim() const { return hidden_size / num_heads; }
+};
+
+// smollm-135m, tinyllama-1.1b, llama-3.2-3b.
+std::span<const ModelShape> known_shapes();
+// kInvalidArgument naming the known ones.
+Result<ModelShape> find_shape(std::string_view name);
+
+// What divides the rotary frequency of each of head_dim / 2 pairs; empty without scaling.
+std::vector<float> rope_frequency_factors(const ModelShape& shape);
+
+}  // namespace quire

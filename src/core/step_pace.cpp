@@ -1,0 +1,50 @@
+#include "core/step_pace.h"
+
+#include <algorithm>
+
+namespace quire {
+
+void StepWork::add(std::int64_t num_computed, std::int64_t num_tokens) {
+  if (num_tokens == 1) return add_row(num_computed);
+  add_prompt(num_computed, num_tokens);
+}
+
+void StepWork::add_row(std::int64_t num_computed) {
+  ++num_rows;
+  row_keys += num_computed + 1;
+}
+
+void StepWork::add_prompt(std::int64_t num_computed, std::int64_t num_tokens) {
+  prompt_tokens += num_tokens;
+  prompt_keys += num_tokens * num_computed + num_tokens * (num_tokens + 1) / 2;
+}
+
+StepWork work_of(const SchedulerOutput& plan) {
+  StepWork work;
+  for (const ScheduledRequest& each : plan.scheduled) {
+    work.add(each.num_computed_tokens, each.num_scheduled_tokens);
+  }
+  return work;
+}
+
+Duration StepCost::time_of(const StepWork& work) const {
+  return Duration(step + work.num_rows * row + work.row_keys / kKeys * row_keys +
+                  work.prompt_tokens * prompt_token + work.prompt_keys / kKeys * prompt_keys);
+}
+
+// A step has at most 2^20 tokens, a sequence 2^24: 2^44 keys.
+Status StepPace::validate() const {
+  constexpr std::int64_t kMaxStep = std::int64_t{1} << 45;   // 10 hours
+  constexpr std::int64_t kMaxToken = std::int64_t{1} << 38;  // 5 minutes
+  constexpr std::int64_t kMaxKeys = std::int64_t{1} << 26;   // 67 ms
+  const auto within = [](std::int64_t value, std::int64_t most) {
+    return value >= 0 && value <= most;
+  };
+  const bool fits = within(max_step.count(), kMaxStep) && max_prompt_tokens >= 1 &&
+                    within(cost.step, kMaxStep) && within(cost.row, kMaxToken) &&
+                    within(cost.prompt_token, kMaxToken) && within(cost.row_keys, kMaxKeys) &&
+                    within(cost.prompt_keys, kMaxKeys);
+  return fits ? Status() : Status::invalid_argument("the pace of steps is out of range");
+}
+
+}  // namespace quire

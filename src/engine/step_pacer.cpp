@@ -1,0 +1,130 @@
+#include "engine/step_pacer.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+
+namespace quire {
+namespace {
+
+constexpr Duration kLeastStep = std::chrono::milliseconds(100);
+constexpr std::int64_t kRowsOfStep = 10;
+constexpr std::int64_t kFirstPromptTokens = 64;  // of a step, before any was measured
+constexpr std::int64_t kMostPromptTokens = 1 << 20;
+
+constexpr double kNoise = 0.1;           // of a step's time, relative
+constexpr double kDrift = 0.03;          // of a cost, relative, a step
+constexpr double kLeastDrift = 0.25;     // a cost drifts as if it were this much of its first guess
+constexpr double kErrorShare = 0.05;     // of one step in the mean error
+constexpr double kMostError = 0.5;       // that one step counts with
+constexpr double kMargin = 2;            // errors that the limit stays away from
+constexpr double kOutlier = 2.0;         // a step counts as at most so many times what was expected
+constexpr std::int64_t kTrustAfter = 8;  // measurements, before any counts as an outlier
+
+std::array<double, 5> features(const StepWork& work) {
+  const auto keys = [](std::int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(StepCost::kKeys);
+  };
+  return {1.0, static_cast<double>(work.num_rows), keys(work.row_keys),
+          static_cast<double>(work.prompt_tokens), keys(work.prompt_keys)};
+}
+
+// Up to a number of five significant bits, so that small changes are none.
+std::int64_t coarse(double value) {
+  constexpr double kMost = 1e11;  // 100 s
+  const auto whole = static_cast<std::uint64_t>(std::clamp(value, 0.0, kMost));
+  const int surplus = std::max(static_cast<int>(std::bit_width(whole)) - 5, 0);
+  const std::uint64_t mask = (std::uint64_t{1} << surplus) - 1;
+  return static_cast<std::int64_t>((whole + mask) & ~mask);
+}
+
+}  // namespace
+
+void StepPacer::measured(const StepWork& work, Duration time) {
+  const Vector x = features(work);
+  const double taken = std::max(static_cast<double>(time.count()), 1.0);
+  if (num_measured_ == 0) start(x, taken);
+  correct(x, taken);
+  ++num_measured_;
+  most_prompt_tokens_ = std::max(most_prompt_tokens_, work.prompt_tokens);
+  last_rows_ = {.num_rows = work.num_rows, .row_keys = work.row_keys};
+}
+
+// Nothing is known but how long one step took: the step itself is thought to cost less of it than
+// its tokens, so that too little is computed at first rather than too much.
+void StepPacer::start(const Vector& work, double time) {
+  const double tokens = std::max(work[1] + work[3], 1.0);
+  const double token = time / tokens;
+  const Vector deviations = {time / 4, token, token, token, token};
+  for (std::size_t i = 0; i < kSize; ++i) {
+    prior_[i] = deviations[i] * deviations[i];
+    covariance_[i][i] = prior_[i];
+  }
+}
+
+// One step that took very long may have lost its CPUs; two in a row are the machine as it is.
+double StepPacer::without_outliers(double time, double expected) {
+  if (num_measured_ < kTrustAfter || expected <= 0) return time;
+  const double error = std::clamp(time / expected - 1, -kMostError, kMostError);
+  error_ += kErrorShare * (error * error - error_);
+  outlier_ = !outlier_ && time > kOutlier * expected;
+  return outlier_ ? kOutlier * expected : time;
+}
+
+void StepPacer::correct(const Vector& work, double time) {
+  for (std::size_t i = 0; i < kSize; ++i) {
+    const double drift = kDrift * std::max(costs_[i], kLeastDrift * std::sqrt(prior_[i]));
+    if (covariance_[i][i] < prior_[i]) covariance_[i][i] += drift * drift;
+  }
+  double expected = 0;
+  double variance = 0;
+  Vector spread{};  // covariance times work
+  for (std::size_t i = 0; i < kSize; ++i) {
+    for (std::size_t j = 0; j < kSize; ++j) spread[i] += covariance_[i][j] * work[j];
+    expected += costs_[i] * work[i];
+    variance += work[i] * spread[i];
+  }
+  time = without_outliers(time, expected);
+  const double noise = kNoise * time;
+  const double total = variance + noise * noise;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    costs_[i] = std::max(costs_[i] + spread[i] / total * (time - expected), 0.0);
+    for (std::size_t j = 0; j < kSize; ++j) covariance_[i][j] -= spread[i] * spread[j] / total;
+  }
+}
+
+StepCost StepPacer::cost() const {
+  constexpr std::int64_t kMostKeys = 1 << 26;
+  return {.step = coarse(costs_[0]),
+          .row = coarse(costs_[1]),
+          .row_keys = std::min(coarse(costs_[2]), kMostKeys),
+          .prompt_token = coarse(costs_[3]),
+          .prompt_keys = std::min(coarse(costs_[4]), kMostKeys)};
+}
+
+Duration StepPacer::max_step(const StepCost& cost) const {
+  const double margin = 1 + kMargin * std::sqrt(error_);
+  const double limit = static_cast<double>(limit_of(cost).count());
+  const std::int64_t above = coarse(limit / margin);
+  return Duration(std::max<std::int64_t>(above - above / 16, 1));
+}
+
+Duration StepPacer::limit_of(const StepCost& cost) const {
+  if (max_step_) return *max_step_;
+  const Duration row = cost.time_of({.num_rows = 1, .row_keys = 1});
+  const Duration rows = 2 * cost.time_of(last_rows_);
+  const Duration most = std::max(kRowsOfStep * row, rows);
+  return std::max(kLeastStep, most);
+}
+
+StepPace StepPacer::pace() const {
+  const StepCost cost = this->cost();
+  const std::int64_t prompt_tokens =
+      std::clamp(2 * most_prompt_tokens_, kFirstPromptTokens, kMostPromptTokens);
+  return {.max_step = max_step(cost),
+          .max_prompt_tokens = static_cast<std::int32_t>(prompt_tokens),
+          .cost = cost};
+}
+
+}  // namespace quire

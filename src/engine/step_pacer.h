@@ -1,0 +1,63 @@
+// Learns what steps take and says how much of the prompts the next ones may compute, so that those
+// who get their output token by token do not wait for long: `--max-step-ms`.
+//
+// A step's time is linear in its work (core/step_pace.h): so much for every step, for every row and
+// prompt token, and for the keys that they see. The five costs are the state of a Kalman filter
+// (Kalman 1960) that each step's time corrects: what the steps of late did not exercise keeps its
+// estimate and becomes less certain, so that the next step which does moves it more.
+//
+// Steps vary: the scheduler is told of a limit that is smaller by twice the usual error, so that
+// nearly all keep the one that was asked for.
+//
+// Without a limit of the user's, a step may take
+//   - ten times what one row alone takes: so that what a step costs whatever it computes (reading
+//   the
+//     weights, most of all) is at most a tenth of a step that prompts fill; but
+//   - not less than 100 ms, ten tokens a second, which is faster than people read; and
+//   - not less than twice what its rows take: prompts always get half of the machine.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "base/clock.h"
+#include "core/step_pace.h"
+
+namespace quire {
+
+class StepPacer {
+ public:
+  // nullopt: the rule above.
+  explicit StepPacer(std::optional<Duration> max_step) : max_step_(max_step) {}
+
+  // A step of that work took so long.
+  void measured(const StepWork& work, Duration time);
+
+  // Of the next step. Costs are rounded up to five significant bits, so that the pace changes
+  // seldom once they are known.
+  StepPace pace() const;
+
+ private:
+  static constexpr std::size_t kSize = 5;
+  using Vector = std::array<double, kSize>;
+
+  void start(const Vector& work, double time);
+  double without_outliers(double time, double expected);
+  void correct(const Vector& work, double time);
+  StepCost cost() const;
+  Duration max_step(const StepCost& cost) const;
+  Duration limit_of(const StepCost& cost) const;
+
+  std::optional<Duration> max_step_;
+  Vector costs_{};  // ns
+  Vector prior_{};  // variances at the start: no cost is less certain than this
+  std::array<Vector, kSize> covariance_{};
+  double error_ = 0.01;   // of what steps are expected to take: the mean square, relative
+  bool outlier_ = false;  // the step before was one
+  std::int64_t num_measured_ = 0;
+  std::int64_t most_prompt_tokens_ = 0;  // of a measured step
+  StepWork last_rows_;                   // of the step before
+};
+
+}  // namespace quire

@@ -1,0 +1,176 @@
+#include "engine/step_pacer.h"
+
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace quire {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A machine whose steps take what its costs say, more or less.
+class Machine {
+ public:
+  explicit Machine(const StepCost& cost, double noise = 0) : cost_(cost), noise_(noise) {}
+  Duration time_of(const StepWork& work) {
+    const double factor = 1 + noise_ * (2 * random_uniform(1, counter_++) - 1);
+    return Duration(
+        static_cast<std::int64_t>(static_cast<double>(cost_.time_of(work).count()) * factor));
+  }
+
+ private:
+  StepCost cost_;
+  double noise_;
+  std::uint64_t counter_ = 0;
+};
+
+constexpr StepCost kCost = {.step = 4'000'000,
+                            .row = 1'500'000,
+                            .row_keys = 2'000'000,
+                            .prompt_token = 1'400'000,
+                            .prompt_keys = 600'000};
+
+StepWork rows_of(std::int64_t count, std::int64_t keys) {
+  StepWork work;
+  for (std::int64_t i = 0; i < count; ++i) work.add_row(keys - 1);
+  return work;
+}
+
+StepWork mixed(std::int64_t rows, std::int64_t computed, std::int64_t tokens) {
+  StepWork work = rows_of(rows, 200);
+  work.add_prompt(computed, tokens);
+  return work;
+}
+
+double relative(Duration value, Duration expected) {
+  return std::abs(static_cast<double>(value.count()) / static_cast<double>(expected.count()) - 1);
+}
+
+TEST(StepPacer, StartsWithFewPromptTokensAndDoublesThem) {
+  StepPacer pacer(100ms);
+  EXPECT_NEAR(static_cast<double>(pacer.pace().max_step.count()), 100e6 / 1.2, 6e6);
+  EXPECT_EQ(pacer.pace().max_prompt_tokens, 64);
+  Machine machine(kCost);
+  for (const std::int32_t tokens : {64, 128, 256}) {
+    EXPECT_EQ(pacer.pace().max_prompt_tokens, tokens);
+    const StepWork work = mixed(0, 0, tokens);
+    pacer.measured(work, machine.time_of(work));
+  }
+}
+
+// After one step of a prompt the next is not thought to be much cheaper than it is.
+TEST(StepPacer, IsCarefulAtFirst) {
+  StepPacer pacer(100ms);
+  Machine machine(kCost);
+  pacer.measured(mixed(0, 0, 64), machine.time_of(mixed(0, 0, 64)));
+  const StepWork next = mixed(1, 0, 64);
+  EXPECT_GT(pacer.pace().cost.time_of(next).count(), 0.6 * kCost.time_of(next).count());
+}
+
+TEST(StepPacer, LearnsWhatStepsTake) {
+  StepPacer pacer(100ms);
+  Machine machine(kCost, 0.05);
+  const auto run = [&](const StepWork& work) { pacer.measured(work, machine.time_of(work)); };
+  for (int i = 0; i < 8; ++i) run(mixed(0, 0, 64 << std::min(i, 3)));
+  for (int i = 1; i <= 60; ++i) run(mixed(i % 16, 10 * i, 16 + 3 * (i % 20)));
+  for (int i = 1; i <= 60; ++i) run(rows_of(16, 128 + 10 * i));
+  const StepCost cost = pacer.pace().cost;
+  for (const StepWork& work : {rows_of(1, 100), rows_of(16, 400), mixed(8, 100, 32),
+                               mixed(0, 0, 128), mixed(15, 300, 64)}) {
+    const Duration error = cost.time_of(work) - kCost.time_of(work);
+    EXPECT_LT(std::chrono::abs(error), 3ms + kCost.time_of(work) / 5)
+        << cost.time_of(work).count() << " for " << kCost.time_of(work).count();
+  }
+}
+
+// Many steps without prompts do not wipe out what is known of them.
+TEST(StepPacer, ForgetsNothingThatItDoesNotSee) {
+  StepPacer pacer(100ms);
+  Machine machine(kCost, 0.05);
+  const auto run = [&](const StepWork& work) { pacer.measured(work, machine.time_of(work)); };
+  for (int i = 1; i <= 50; ++i) run(mixed(i % 8, 10 * i, 16 + 3 * (i % 20)));
+  for (int i = 1; i <= 2000; ++i) run(rows_of(4, 100 + i % 1000));
+  const StepWork work = mixed(4, 100, 64);
+  EXPECT_LT(relative(pacer.pace().cost.time_of(work), kCost.time_of(work)), 0.25);
+}
+
+TEST(StepPacer, OneStepThatTookVeryLongHardlyMatters) {
+  StepPacer pacer(100ms);
+  Machine machine(kCost);
+  const auto run = [&](const StepWork& work) { pacer.measured(work, machine.time_of(work)); };
+  for (int i = 1; i <= 50; ++i) run(mixed(i % 8, 10 * i, 16 + 3 * (i % 20)));
+  pacer.measured(mixed(4, 100, 32), 100 * kCost.time_of(mixed(4, 100, 32)));
+  const StepWork work = mixed(4, 100, 64);
+  EXPECT_LT(relative(pacer.pace().cost.time_of(work), kCost.time_of(work)), 0.5);
+}
+
+TEST(StepPacer, FollowsAMachineThatBecomesSlower) {
+  StepPacer pacer(100ms);
+  StepCost slow = kCost;
+  for (std::int64_t* each :
+       {&slow.step, &slow.row, &slow.row_keys, &slow.prompt_token, &slow.prompt_keys}) {
+    *each *= 4;
+  }
+  Machine machine(kCost);
+  Machine slower(slow);
+  for (int i = 1; i <= 50; ++i) {
+    const StepWork work = mixed(i % 8, 37 * i % 500, 16 + 3 * (i % 20));
+    pacer.measured(work, machine.time_of(work));
+  }
+  for (int i = 1; i <= 200; ++i) {
+    const StepWork work = mixed(i % 8, 37 * i % 500, 16 + 3 * (i % 20));
+    pacer.measured(work, slower.time_of(work));
+  }
+  const StepWork work = mixed(4, 100, 64);
+  EXPECT_LT(relative(pacer.pace().cost.time_of(work), slow.time_of(work)), 0.3);
+}
+
+// The more steps vary, the further it stays away from the limit.
+TEST(StepPacer, KeepsAMarginOfTheErrors) {
+  const auto limit_with = [](double noise) {
+    StepPacer pacer(100ms);
+    Machine machine(kCost, noise);
+    for (int i = 1; i <= 200; ++i) {
+      const StepWork work = mixed(i % 16, 37 * i % 500, 16 + 3 * (i % 20));
+      pacer.measured(work, machine.time_of(work));
+    }
+    return static_cast<double>(pacer.pace().max_step.count()) / 100e6;
+  };
+  EXPECT_GT(limit_with(0), 0.9);
+  EXPECT_LE(limit_with(0), 1.0);
+  EXPECT_LT(limit_with(0.3), 0.85);
+  EXPECT_GT(limit_with(0.3), 0.5);
+}
+
+TEST(StepPacer, ByItselfTenTimesARowAtLeast100MillisecondsAndTwiceTheRows) {
+  const auto limit_of = [](const StepCost& cost, std::int64_t rows) {
+    StepPacer pacer(std::nullopt);
+    for (int i = 0; i < 200; ++i) {
+      const StepWork work = rows_of(1 + i % 2, 100);
+      pacer.measured(work, cost.time_of(work));
+    }
+    pacer.measured(rows_of(rows, 100), cost.time_of(rows_of(rows, 100)));
+    return static_cast<double>(pacer.pace().max_step.count()) / 1e6;
+  };
+  EXPECT_NEAR(limit_of({.step = 1'000'000, .row = 500'000}, 1), 100, 6);
+  EXPECT_NEAR(limit_of({.step = 60'000'000, .row = 12'000'000}, 1), 720, 80);
+  EXPECT_NEAR(limit_of({.step = 1'000'000, .row = 1'000'000}, 99), 200, 30);
+}
+
+TEST(StepPacer, PacesAreAlwaysValid) {
+  for (const Duration time : {1ns, Duration(1h), Duration(100h)}) {
+    StepPacer pacer(std::nullopt);
+    for (int i = 0; i < 100; ++i) {
+      pacer.measured(i % 3 == 0 ? mixed(3, 1 << 20, 1 << 18) : rows_of(1 + i % 5, 1 << 20), time);
+      ASSERT_TRUE(pacer.pace().validate().ok());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire

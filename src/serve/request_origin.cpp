@@ -1,0 +1,26 @@
+#include "serve/request_origin.h"
+
+#include <utility>
+
+namespace quire {
+
+RequestOrigin origin_of(const Exchange& exchange, std::string external_id, std::string model,
+                        bool stream) {
+  return {.external_id = std::move(external_id),
+          .model = std::move(model),
+          .stream = stream,
+          .received = exchange.request().received,
+          .observer = exchange.observer()};
+}
+
+Instant received_at(const std::optional<std::chrono::steady_clock::time_point>& received,
+                    Instant now) {
+  if (!received) return now;
+  return now - std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - *received);
+}
+
+std::string_view finish_name(const RequestOutput& output) {
+  return output.finish_reason ? finish_reason_name(*output.finish_reason) : "error";
+}
+
+}  // namespace quire

@@ -1,0 +1,15 @@
+// The law of a request's account: what it says of its life is all of its life.
+#pragma once
+
+#include <string>
+
+#include "core/scheduler.h"
+
+namespace quire {
+
+// Of a request that has ended, at `now`: its spans follow one another without a gap and say all
+// that was computed for it; and it waited, computed again and found cached what it may. An empty
+// string, or what is wrong.
+std::string check_account(const Request& request, const SchedulerConfig& config, Instant now);
+
+}  // namespace quire

@@ -1,0 +1,180 @@
+// The OpenAI-compatible routes in trouble: clients that go away, a full queue, an end to come, an
+// engine that hangs or dies. Nothing that they took is lost.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/openai_api.h"
+
+namespace quire::test {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::Not;
+
+// A client that goes away: queued, in the middle of its prompt, decoding.
+TEST(Requests, AreAbortedWhenTheClientGoes) {
+  SimulatedEngineArgs args;
+  args.engine.max_num_seqs = 1;
+  args.engine.max_num_batched_tokens = 4;
+  args.step_time = milliseconds(2);
+  Api api(args);
+  json::array ids;
+  for (int i = 0; i < 100; ++i) ids.push_back(5 + i % 7);
+  const json::object request = {
+      {"prompt", ids}, {"max_tokens", 100}, {"ignore_eos", true}, {"stream", true}};
+  std::vector<std::shared_ptr<TestExchange>> exchanges;
+  for (int i = 0; i < 3; ++i)
+    exchanges.push_back(api.start(kCompletions, json::serialize(request)));
+  std::this_thread::sleep_for(milliseconds(20));
+  exchanges[2]->disconnect();
+  exchanges[0]->disconnect();
+  std::this_thread::sleep_for(milliseconds(100));
+  exchanges[1]->disconnect();
+  const SchedulerStats stats = api.settled();
+  EXPECT_EQ(stats.blocks_used, 0);
+  EXPECT_EQ(stats.num_aborted, 3);
+}
+
+TEST(Admission, AFullQueueGives429AndSaysWhenToComeBack) {
+  SimulatedEngineArgs args;
+  args.engine.max_num_seqs = 1;
+  args.engine.max_queued_requests = 2;
+  args.step_time = milliseconds(1);
+  Api api(args);
+  const std::string body =
+      R"({"prompt": "abc", "max_tokens": 200, "ignore_eos": true, "stream": true})";
+  std::vector<std::shared_ptr<TestExchange>> running;
+  for (int i = 0; i < 3; ++i) {
+    running.push_back(api.start(kCompletions, body));
+    while (api.engine->observe().num_added <= i) std::this_thread::sleep_for(milliseconds(1));
+  }
+  const auto refused = api.post(kCompletions, body);
+  EXPECT_EQ(refused.status, 429) << refused.body;
+  ASSERT_FALSE(refused.headers.empty());
+  EXPECT_EQ(refused.headers.front().name, "Retry-After");
+  EXPECT_GE(std::stoi(refused.headers.front().value), 1);
+  for (auto& exchange : running) chunks_of(exchange->wait());
+  EXPECT_EQ(api.post(kCompletions, R"({"prompt": "abc", "max_tokens": 1})").status, 200);
+}
+
+TEST(Admission, DrainingRefusesNewRequestsAndFinishesOld) {
+  SimulatedEngineArgs args;
+  args.step_time = milliseconds(1);
+  Api api(args);
+  auto running =
+      api.start(kCompletions, R"({"prompt": "abc", "max_tokens": 50, "ignore_eos": true})");
+  EXPECT_EQ(api.get("/ready").status, 200);
+  api.service->drain();
+  EXPECT_EQ(api.get("/ready").status, 503);
+  EXPECT_EQ(api.get("/health").status, 200);
+  EXPECT_EQ(api.post(kCompletions, R"({"prompt": "abc"})").status, 503);
+  const json::object answer = object_of(running->wait());
+  EXPECT_EQ(answer.at("usage").at("completion_tokens"), 50);
+}
+
+// Computes as another one does, but one step of its never ends until it is let go.
+class HangingExecutor final : public Executor {
+ public:
+  HangingExecutor(std::unique_ptr<Executor> executor, std::atomic<bool>& hang)
+      : executor_(std::move(executor)), hang_(hang) {}
+  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+    while (hang_) std::this_thread::sleep_for(milliseconds(1));
+    return executor_->execute(plan, result);
+  }
+  std::uint64_t progress() const override { return executor_->progress(); }
+
+ private:
+  std::unique_ptr<Executor> executor_;
+  std::atomic<bool>& hang_;
+};
+
+HttpResponse wait_for_status(Api& api, int status) {
+  while (true) {
+    HttpResponse response = api.get("/health");
+    if (response.status == status) return response;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+TEST(Health, AnEngineThatHangsIsNotHealthy) {
+  std::atomic<bool> hang = true;
+  SimulatedEngineArgs args;
+  args.wrap = [&](std::unique_ptr<Executor> executor) {
+    return std::make_unique<HangingExecutor>(std::move(executor), hang);
+  };
+  Api api(args, {.served_model_names = {}, .heartbeat_timeout = milliseconds(50)});
+  EXPECT_EQ(api.get("/health").status, 200);
+  auto stuck = api.start(kCompletions, R"({"prompt": "abc", "max_tokens": 1})");
+  EXPECT_THAT(wait_for_status(api, 503).body, HasSubstr("sign of life"));
+  EXPECT_EQ(api.get("/ready").status, 503);
+  hang = false;
+  wait_for_status(api, 200);
+  EXPECT_EQ(stuck->wait().status, 200);
+}
+
+TEST(Health, ALongPromptIsHealthy) {
+  SimulatedEngineArgs args;
+  args.step_time = milliseconds(700);  // shows progress every 100 ms
+  Api api(args, {.served_model_names = {}, .heartbeat_timeout = milliseconds(300)});
+  auto slow = api.start(kCompletions, R"({"prompt": "abc", "max_tokens": 1})");
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_EQ(api.get("/health").status, 200);
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(slow->wait().status, 200);
+}
+
+class FailingExecutor final : public Executor {
+ public:
+  Status execute(const SchedulerOutput& /*plan*/, ModelRunnerOutput& /*result*/) override {
+    return Status::internal("the device has fallen off /dev/secret");
+  }
+};
+
+TEST(Health, ADeadEngineIsNeitherHealthyNorSilent) {
+  SimulatedEngineArgs args;
+  args.wrap = [](std::unique_ptr<Executor>) { return std::make_unique<FailingExecutor>(); };
+  Api api(args);
+  const auto whole = api.start(kCompletions, R"({"prompt": "abc"})")->wait();
+  EXPECT_EQ(whole.status, 500);
+  EXPECT_THAT(whole.body, Not(HasSubstr("/dev/secret")));
+  EXPECT_EQ(api.get("/health").status, 503);
+  EXPECT_EQ(api.post(kCompletions, R"({"prompt": "abc"})").status, 500);
+}
+
+// The engine dies while answers stream: each gets an error in its stream, and an end.
+TEST(Streams, AnErrorInMidStreamIsAnEvent) {
+  std::atomic<int> steps_left = 3;
+  class Dying final : public Executor {
+   public:
+    Dying(std::unique_ptr<Executor> executor, std::atomic<int>& left)
+        : executor_(std::move(executor)), left_(left) {}
+    Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+      if (left_-- <= 0) return Status::internal("gone");
+      return executor_->execute(plan, result);
+    }
+
+   private:
+    std::unique_ptr<Executor> executor_;
+    std::atomic<int>& left_;
+  };
+  SimulatedEngineArgs args;
+  args.wrap = [&](std::unique_ptr<Executor> executor) {
+    return std::make_unique<Dying>(std::move(executor), steps_left);
+  };
+  Api api(args);
+  const auto response = api.post(
+      kCompletions, R"({"prompt": "abc", "max_tokens": 20, "ignore_eos": true, "stream": true})");
+  EXPECT_EQ(response.status, 200);
+  const auto chunks = chunks_of(response);
+  ASSERT_GE(chunks.size(), 2U);
+  EXPECT_TRUE(chunks.back().contains("error"));
+}
+
+}  // namespace
+}  // namespace quire::test

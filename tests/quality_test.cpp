@@ -1,0 +1,170 @@
+// What a faster form of the arithmetic costs: the mean Kullback-Leibler divergence of the logits
+// from those of level `ref` in float32 on the same checkpoint, and the perplexity, both on one
+// committed text. Every row is printed; docs/performance.md has the table.
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "engine/model_bundle.h"
+#include "support/score.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+// What is scored, and how far it may be from the reference.
+struct Case {
+  std::string name;
+  std::string model;
+  std::size_t positions = 256;
+  LoadQuantization quantization = LoadQuantization::kNone;
+  double divergence = 0;  // at most, with the default arithmetic
+  double perplexity = 0;  // at most, as a relative difference
+  bool scalar = true;     // also with level ref, which takes its time
+};
+
+std::vector<TokenId> text_tokens(const Case& test) {
+  const auto text = read_file(QUIRE_SOURCE_DIR "/tests/data/quality/text.txt", 1U << 16);
+  const auto bundle = open_text(test.model);
+  EXPECT_TRUE(text.ok() && bundle.ok());
+  auto tokens = bundle->tokenizer->encode(*text, {.add_special_tokens = true}).value();
+  EXPECT_GE(tokens.size(), test.positions);
+  tokens.resize(test.positions);
+  return tokens;
+}
+
+// Log probabilities of every token after each position: [positions][vocabulary].
+struct Distribution {
+  std::vector<double> log_probabilities;
+  std::size_t vocab_size = 0;
+  double perplexity = 0;  // of the text's own next tokens
+};
+
+std::optional<Distribution> score(const Case& test, IsaLevel level, ActivationMode mode,
+                                  DType kv_dtype, LoadQuantization quantization,
+                                  const std::vector<TokenId>& tokens) {
+  auto scorer = Scorer::open(test.model, level, mode, kv_dtype,
+                             static_cast<std::int64_t>(test.positions), quantization);
+  EXPECT_TRUE(scorer.ok()) << scorer.status().to_string();
+  if (!scorer.ok()) return std::nullopt;
+  const std::vector<float> logits = (*scorer)->score(tokens, 0);
+  Distribution result;
+  result.vocab_size = static_cast<std::size_t>((*scorer)->vocab_size());
+  result.log_probabilities.resize(logits.size());
+  double surprise = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const float* row = &logits[i * result.vocab_size];
+    double largest = row[0];
+    for (std::size_t v = 1; v < result.vocab_size; ++v) {
+      largest = std::max(largest, static_cast<double>(row[v]));
+    }
+    double sum = 0;
+    for (std::size_t v = 0; v < result.vocab_size; ++v) sum += std::exp(row[v] - largest);
+    const double normalizer = largest + std::log(sum);
+    double* out = &result.log_probabilities[i * result.vocab_size];
+    for (std::size_t v = 0; v < result.vocab_size; ++v) out[v] = row[v] - normalizer;
+    if (i + 1 < tokens.size()) surprise -= out[static_cast<std::size_t>(tokens[i + 1])];
+  }
+  result.perplexity = std::exp(surprise / static_cast<double>(tokens.size() - 1));
+  return result;
+}
+
+double mean_divergence(const Distribution& exact, const Distribution& other) {
+  double sum = 0;
+  for (std::size_t i = 0; i < exact.log_probabilities.size(); ++i) {
+    const double log_probability = exact.log_probabilities[i];
+    sum += std::exp(log_probability) * (log_probability - other.log_probabilities[i]);
+  }
+  return sum / static_cast<double>(exact.log_probabilities.size() / exact.vocab_size);
+}
+
+std::string tiny(const std::string& encoding) {
+  return tiny_llama("tiny_llama_" + encoding + ".gguf");
+}
+
+std::vector<Case> cases() {
+  using enum LoadQuantization;
+  return {
+      {.name = "stories260k_f32", .model = stories260k(), .divergence = 1e-4, .perplexity = 1e-3},
+      {.name = "stories260k_int8",
+       .model = stories260k(),
+       .quantization = kInt8,
+       .divergence = 2e-3,
+       .perplexity = 0.01},
+      {.name = "stories260k_int4",
+       .model = stories260k(),
+       .quantization = kInt4,
+       .divergence = 0.1,
+       .perplexity = 0.1},
+      {.name = "smollm2_q4_1",
+       .model = smollm2(),
+       .positions = 128,
+       .divergence = 5e-3,
+       .perplexity = 0.01,
+       .scalar = false},
+      {.name = "tiny_bf16", .model = tiny_llama("hf"), .divergence = 1e-3, .perplexity = 0.01},
+      {.name = "tiny_q8_0", .model = tiny("q8_0"), .divergence = 1e-3, .perplexity = 0.01},
+      {.name = "tiny_q4_0", .model = tiny("q4_0"), .divergence = 1e-3, .perplexity = 0.01},
+      {.name = "tiny_q4_1", .model = tiny("q4_1"), .divergence = 1e-3, .perplexity = 0.01},
+      {.name = "tiny_q5_0", .model = tiny("q5_0"), .divergence = 1e-3, .perplexity = 0.01},
+      {.name = "tiny_q5_1", .model = tiny("q5_1"), .divergence = 1e-3, .perplexity = 0.01},
+      {.name = "tiny_k_quants",
+       .model = QUIRE_SOURCE_DIR "/tests/data/tiny_kquants/tiny_kquants.gguf",
+       .divergence = 1e-3,
+       .perplexity = 0.01},
+  };
+}
+
+class Quality : public testing::TestWithParam<Case> {};
+
+TEST_P(Quality, StaysNearTheReference) {
+  const Case& test = GetParam();
+  QUIRE_REQUIRE_FILE(test.model);
+  const std::vector<TokenId> tokens = text_tokens(test);
+  const auto exact = score(test, IsaLevel::kRef, ActivationMode::kFloat32, DType::kF32,
+                           LoadQuantization::kNone, tokens);
+  ASSERT_TRUE(exact);
+  fmt::print("{:<18}{:<10}{:<10}{:>12}{:>14.4f}\n", test.name, "ref", "float32", "0",
+             exact->perplexity);
+  struct Arithmetic {
+    std::string_view name;
+    ActivationMode mode;
+    DType kv_dtype;
+    bool exact;
+  };
+  constexpr Arithmetic kArithmetics[] = {
+      {"default", ActivationMode::kInt16, DType::kBF16, false},
+      {"float32", ActivationMode::kFloat32, DType::kF32, true},
+  };
+  const bool same_weights = test.quantization == LoadQuantization::kNone;
+  for (const IsaLevel level : available_levels()) {
+    if (level == IsaLevel::kRef && !test.scalar) continue;
+    for (const Arithmetic& arithmetic : kArithmetics) {
+      if (level == IsaLevel::kRef && arithmetic.exact && same_weights) continue;  // it itself
+      const auto got =
+          score(test, level, arithmetic.mode, arithmetic.kv_dtype, test.quantization, tokens);
+      ASSERT_TRUE(got);
+      const double divergence = mean_divergence(*exact, *got);
+      fmt::print("{:<18}{:<10}{:<10}{:>12.3g}{:>14.4f}\n", test.name, isa_level_name(level),
+                 arithmetic.name, divergence, got->perplexity);
+      // In float32 on the same weights nothing but the order of additions differs.
+      const bool rounding_alone = arithmetic.exact && same_weights;
+      EXPECT_LE(divergence, rounding_alone ? 1e-7 : test.divergence) << isa_level_name(level);
+      EXPECT_GE(divergence, -1e-9) << isa_level_name(level);
+      EXPECT_NEAR(got->perplexity / exact->perplexity, 1.0, rounding_alone ? 1e-4 : test.perplexity)
+          << isa_level_name(level);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Quality, testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace quire::test
