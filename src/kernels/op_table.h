@@ -23,6 +23,9 @@ enum class IsaLevel : std::uint8_t {
   kAmx              // and AMX tiles of bfloat16 and bytes
 };
 
+inline constexpr IsaLevel kIsaLevels[] = {IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512,
+                                          IsaLevel::kAvx512VnniBf16, IsaLevel::kAmx};
+
 // "ref", "avx2", "avx512", "avx512_vnni_bf16", "amx"
 std::string_view isa_level_name(IsaLevel level);
 

@@ -54,5 +54,14 @@ inline __m512i dot_bytes(__m512i sum, __m512i bytes, __m512i signed_bytes) {
 #endif
 }
 
+// sum + the two products of the 16-bit numbers of each lane (vpdpwssd), in 32 bits throughout.
+inline __m512i dot_pairs(__m512i sum, __m512i a, __m512i b) {
+#if defined(QUIRE_EMULATE_WIDE_VECTORS)
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+#else
+  return _mm512_dpwssd_epi32(sum, a, b);
+#endif
+}
+
 }  // namespace
 }  // namespace quire
