@@ -181,7 +181,8 @@ MatmulKernels ref_matmul_kernels() {
     const bool quantized = is_quantized(static_cast<WeightLayout>(layout));
     kernels.with_float[layout] = quantized ? quantized_float : dense;
     kernels.with_int16[layout] = quantized ? quantized_int16 : nullptr;
-    const bool below_8_bits = quantized && layout != static_cast<int>(WeightLayout::kInt8);
+    const bool below_8_bits =
+        quantized && group_layout(static_cast<WeightLayout>(layout)).code_bits < 8;
     kernels.with_int8[layout] = below_8_bits ? quantized_int8 : nullptr;
   }
   kernels.quantize_row_int16 = quantize_row_int16;
