@@ -63,8 +63,7 @@ TEST_P(MixedEncodings, Gemma3InDefaultArithmetic) {
   check_gemma(ActivationMode::kInt16, DType::kBF16, 0.25, 0.005);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, MixedEncodings,
-                         ::testing::Values(IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Levels, MixedEncodings, ::testing::ValuesIn(kIsaLevels),
                          [](const auto& level) {
                            return std::string(isa_level_name(level.param));
                          });

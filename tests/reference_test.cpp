@@ -89,11 +89,9 @@ TEST_P(Reference, SmolLm2InDefaultArithmetic) {
   check_smollm2(GetParam(), ActivationMode::kInt16, DType::kBF16, 0.25, 0.005);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, Reference,
-                         ::testing::Values(IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512),
-                         [](const auto& level) {
-                           return std::string(isa_level_name(level.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Levels, Reference, ::testing::ValuesIn(kIsaLevels), [](const auto& level) {
+  return std::string(isa_level_name(level.param));
+});
 
 }  // namespace
 }  // namespace quire::test

@@ -1,5 +1,8 @@
 // `quire bench limits`: what the machine can do at most, as the ceiling for everything else.
+#include <iterator>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -16,15 +19,39 @@ struct LimitsFlags {
   bool json = false;
 };
 
+struct PeakName {
+  PeakKind kind;
+  const char* key;    // in JSON
+  const char* title;  // in the table
+};
+constexpr PeakName kPeakNames[] = {
+    {PeakKind::kF32, "f32_flop_per_s", "F32 fma, GFLOP/s"},
+    {PeakKind::kInt16Dot, "int16_dot_op_per_s", "int16 dot (vpmaddwd, vpaddd), GOP/s"},
+    {PeakKind::kBf16Dot, "bf16_dot_flop_per_s", "BF16 dot (vdpbf16ps), GFLOP/s"},
+    {PeakKind::kInt8Dot, "int8_dot_op_per_s", "int8 dot (vpdpbusd), GOP/s"},
+    {PeakKind::kBf16Tile, "bf16_tile_flop_per_s", "BF16 tiles (tdpbf16ps), GFLOP/s"},
+    {PeakKind::kInt8Tile, "int8_tile_op_per_s", "int8 tiles (tdpbssd), GOP/s"}};
+static_assert(std::size(kPeakNames) == kNumPeakKinds);
+
+const std::optional<double>& peak_of(const ThreadLimits& row, const PeakName& name) {
+  return row.peaks[static_cast<int>(name.kind)];
+}
+
+// A rate that the level has no instruction for is null.
 void print_json(const MachineLimits& limits) {
   json::array rows;
   for (const ThreadLimits& row : limits.by_threads) {
-    rows.push_back({{"threads", row.threads},
-                    {"read_bytes_per_s",
-                     {{"best", row.best_read_bandwidth}, {"median", row.median_read_bandwidth}}},
-                    {"f32_flop_per_s", row.peak_f32_flops},
-                    {"fork_join_s", row.fork_join_seconds},
-                    {"wake_up_s", row.wake_up_seconds}});
+    json::object entry = {
+        {"threads", row.threads},
+        {"read_bytes_per_s",
+         {{"best", row.best_read_bandwidth}, {"median", row.median_read_bandwidth}}}};
+    for (const PeakName& name : kPeakNames) {
+      const std::optional<double>& peak = peak_of(row, name);
+      entry[name.key] = peak ? json::value(*peak) : json::value(nullptr);
+    }
+    entry["fork_join_s"] = row.fork_join_seconds;
+    entry["wake_up_s"] = row.wake_up_seconds;
+    rows.push_back(std::move(entry));
   }
   const json::object report = {{"processor", limits.processor},
                                {"isa_level", isa_level_name(limits.level)},
@@ -32,14 +59,35 @@ void print_json(const MachineLimits& limits) {
   fmt::print("{}\n", json::serialize(report));
 }
 
+// One column for each number of threads.
+template <typename Cell>
+void print_line(const MachineLimits& limits, const char* title, const Cell& cell) {
+  fmt::print("{:<38}", title);
+  for (const ThreadLimits& row : limits.by_threads) fmt::print("{:>10}", cell(row));
+  fmt::print("\n");
+}
+
 void print_text(const MachineLimits& limits) {
   fmt::print("{}, level {}\n\n", limits.processor, isa_level_name(limits.level));
-  fmt::print("{:>8}{:>14}{:>14}{:>16}{:>14}{:>14}\n", "threads", "read GB/s", "(median)",
-             "F32 GFLOP/s", "fork-join us", "wake-up us");
-  for (const ThreadLimits& row : limits.by_threads) {
-    fmt::print("{:>8}{:>14.1f}{:>14.1f}{:>16.1f}{:>14.2f}{:>14.1f}\n", row.threads,
-               row.best_read_bandwidth / 1e9, row.median_read_bandwidth / 1e9,
-               row.peak_f32_flops / 1e9, row.fork_join_seconds * 1e6, row.wake_up_seconds * 1e6);
+  const auto rate = [](double per_second) { return fmt::format("{:.1f}", per_second / 1e9); };
+  const auto time = [](double seconds) { return fmt::format("{:.2f}", seconds * 1e6); };
+  print_line(limits, "threads", [](const ThreadLimits& row) { return row.threads; });
+  print_line(limits, "read, GB/s",
+             [&](const ThreadLimits& row) { return rate(row.best_read_bandwidth); });
+  print_line(limits, "read, GB/s, median of passes",
+             [&](const ThreadLimits& row) { return rate(row.median_read_bandwidth); });
+  for (const PeakName& name : kPeakNames) {
+    print_line(limits, name.title, [&](const ThreadLimits& row) {
+      const std::optional<double>& peak = peak_of(row, name);
+      return peak ? rate(*peak) : std::string("absent");
+    });
+  }
+  print_line(limits, "fork and join, us",
+             [&](const ThreadLimits& row) { return time(row.fork_join_seconds); });
+  print_line(limits, "wake-up, us",
+             [&](const ThreadLimits& row) { return time(row.wake_up_seconds); });
+  if (!peak_of(limits.by_threads.front(), kPeakNames[kNumPeakKinds - 1])) {
+    fmt::print("\nabsent: level {} has no such instruction\n", isa_level_name(limits.level));
   }
 }
 

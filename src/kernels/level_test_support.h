@@ -1,6 +1,6 @@
 // For tests that run once for each instruction-set level: TEST_P with IsaLevel as the parameter,
 // INSTANTIATE_TEST_SUITE_P(Levels, Suite, kAllLevels, level_test_name), QUIRE_SKIP_ABSENT_LEVEL().
-// In kernels_emulated_test (kernels/cpu/intrinsics.h) the avx512 level runs wherever avx2 does.
+// In kernels_emulated_test (kernels/cpu/intrinsics.h) all levels run wherever avx2 does.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace quire {
 
-inline const auto kAllLevels =
-    ::testing::Values(IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512);
+inline const auto kAllLevels = ::testing::Values(IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512,
+                                                 IsaLevel::kAvx512VnniBf16, IsaLevel::kAmx);
 
 inline std::string level_test_name(const ::testing::TestParamInfo<IsaLevel>& info) {
   return std::string(isa_level_name(info.param));

@@ -58,17 +58,23 @@ void measure_reads(ThreadPool& pool, const LimitKernels& kernels, const float* d
   limits.median_read_bandwidth = median(rates);
 }
 
-void measure_peak(ThreadPool& pool, const LimitKernels& kernels, ThreadLimits& limits) {
+double measure_peak(ThreadPool& pool, const PeakKernel& kernel) {
   const auto run = [&](std::int64_t rounds) {
-    return seconds_of([&] { pool.run([&](int) { consume(kernels.multiply_add(rounds)); }); });
+    return seconds_of([&] { pool.run([&](int) { consume(kernel.run(rounds)); }); });
   };
-  std::int64_t rounds = 1000;
+  std::int64_t rounds = 100;
   while (run(rounds) < kPeakSeconds / 2) rounds *= 2;
   double best = run(rounds);
   for (int pass = 1; pass < kPeakPasses; ++pass) best = std::min(best, run(rounds));
-  limits.peak_f32_flops = static_cast<double>(rounds) *
-                          static_cast<double>(kernels.operations_per_round) * pool.num_threads() /
-                          best;
+  return static_cast<double>(rounds) * static_cast<double>(kernel.operations_per_round) *
+         pool.num_threads() / best;
+}
+
+void measure_peaks(ThreadPool& pool, const LimitKernels& kernels, ThreadLimits& limits) {
+  for (int kind = 0; kind < kNumPeakKinds; ++kind) {
+    if (kernels.peaks[kind].run == nullptr) continue;
+    limits.peaks[kind] = measure_peak(pool, kernels.peaks[kind]);
+  }
 }
 
 // All threads meet in each region: else the caller would be done before the others have come.
@@ -133,7 +139,7 @@ Result<MachineLimits> measure_machine_limits(int max_threads) {
     ThreadLimits& entry = limits.by_threads.emplace_back();
     entry.threads = threads;
     measure_reads(pool, kernels, data, entry);
-    measure_peak(pool, kernels, entry);
+    measure_peaks(pool, kernels, entry);
     measure_regions(pool, entry);
     if (threads == max_threads) return limits;
   }

@@ -1,7 +1,8 @@
 // What this machine can do at most: the ceiling that kernels and whole runs are compared with
-// (`quire bench limits`). Measured, in at most about three seconds.
+// (`quire bench limits`). Measured, in a few seconds.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ struct ThreadLimits {
   // Reading memory larger than any cache, in bytes per second: of several passes.
   double best_read_bandwidth = 0.0;
   double median_read_bandwidth = 0.0;
-  // Float32 operations per second (a fused multiply-add is two), operands in registers.
-  double peak_f32_flops = 0.0;
+  // Operations per second of each PeakKind (a multiplication and an addition are two), operands in
+  // registers; nothing where the level lacks the instructions.
+  std::optional<double> peaks[kNumPeakKinds];
   // Seconds of an empty parallel region, in the median: while the workers spin, and when they
   // sleep.
   double fork_join_seconds = 0.0;

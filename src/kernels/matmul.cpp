@@ -42,7 +42,9 @@ SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows) {
 // The inputs in the forms that the parts of one call want; what no part wants is empty.
 struct Inputs {
   const float* blocked = nullptr;
+  Bf16Rows bf16;
   Int16Rows int16;
+  Int16ByteRows int16_bytes;
   Int8Rows int8;
 };
 
@@ -90,6 +92,20 @@ const float* block_rows(OpContext& ctx, const float* x, std::int64_t x_stride,
   return blocked;
 }
 
+Bf16Rows round_to_bf16(OpContext& ctx, const float* x, std::int64_t x_stride,
+                       const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
+                       Cutter& workspace) {
+  Bf16Rows all;
+  all.stride = bf16_row_stride(inputs);
+  all.values = workspace.take<std::uint16_t>(rows * all.stride);
+  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
+    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
+      ctx.table.matmul.round_row_bf16(x + r * x_stride, inputs, all.values + r * all.stride);
+    }
+  });
+  return all;
+}
+
 Int16Rows round_to_int16(OpContext& ctx, const float* x, std::int64_t x_stride,
                          const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
                          Cutter& workspace) {
@@ -108,6 +124,29 @@ Int16Rows round_to_int16(OpContext& ctx, const float* x, std::int64_t x_stride,
                                            .scales = all.scales + first * groups + r,
                                            .sums = all.sums + 2 * first * groups + r,
                                            .scaled_sums = all.scaled_sums + first * groups + r});
+    }
+  });
+  return all;
+}
+
+Int16ByteRows round_to_int16_bytes(OpContext& ctx, const float* x, std::int64_t x_stride,
+                                   const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
+                                   Cutter& workspace) {
+  const std::int64_t groups = inputs / kGroupInputs;
+  Int16ByteRows all;
+  all.stride = byte_row_stride(inputs);
+  all.high = workspace.take<std::int8_t>(rows * all.stride);
+  all.low = workspace.take<std::int8_t>(rows * all.stride);
+  all.scales = workspace.take<float>(rows * groups);
+  all.scaled_sums = workspace.take<float>(rows * groups);
+  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
+    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
+      ctx.table.matmul.quantize_row_int16_bytes(x + r * x_stride, inputs,
+                                                {.high = all.high + r * all.stride,
+                                                 .low = all.low + r * all.stride,
+                                                 .stride = all.stride,
+                                                 .scales = all.scales + r * groups,
+                                                 .scaled_sums = all.scaled_sums + r * groups});
     }
   });
   return all;
@@ -134,49 +173,96 @@ Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
   return all;
 }
 
-// The mode in which a part sees its inputs.
-ActivationMode mode_of(const MatmulPart& part, ActivationMode mode, const MatmulKernels& kernels) {
-  const WeightLayout layout = part.weight->layout();
-  if (!is_quantized(layout)) return ActivationMode::kFloat32;
-  const bool has_int8 = kernels.with_int8[static_cast<std::size_t>(layout)] != nullptr;
-  return mode == ActivationMode::kInt8 && !has_int8 ? ActivationMode::kInt16 : mode;
-}
+// The form in which a kernel reads its inputs.
+enum class InputForm : std::uint8_t { kFloat32, kBf16, kInt8, kInt16, kInt16Bytes };
+
+// Which form and kernel serve each part of one call.
+class Choice {
+ public:
+  Choice(const MatmulKernels& kernels, ActivationMode mode, std::int64_t rows,
+         std::span<const MatmulPart> parts)
+      : kernels_(kernels), mode_(mode), many_(rows > kMaxDirectRows) {
+    // Where a part wants float32, those of bfloat16 share it: room for one of the two is enough.
+    bf16_ = mode != ActivationMode::kFloat32 && kernels.bf16_with_bf16 != nullptr &&
+            std::none_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
+              const WeightLayout layout = part.weight->layout();
+              return !is_quantized(layout) && layout != WeightLayout::kBF16;
+            });
+  }
+
+  InputForm form(WeightLayout layout) const {
+    if (!is_quantized(layout)) {
+      return bf16_ ? InputForm::kBf16 : InputForm::kFloat32;
+    }
+    switch (mode_) {
+      case ActivationMode::kFloat32:
+        return InputForm::kFloat32;
+      case ActivationMode::kInt8:
+        if (kernels_.with_int8[index(layout)] != nullptr) return InputForm::kInt8;
+        break;
+      case ActivationMode::kInt16:
+        break;
+    }
+    return many_ && kernels_.many_with_int16_bytes[index(layout)] != nullptr
+               ? InputForm::kInt16Bytes
+               : InputForm::kInt16;
+  }
+
+  MatmulKernel kernel(WeightLayout layout) const {
+    switch (form(layout)) {
+      case InputForm::kFloat32:
+        return kernels_.with_float[index(layout)];
+      case InputForm::kBf16:
+        return kernels_.bf16_with_bf16;
+      case InputForm::kInt16:
+        return kernels_.with_int16[index(layout)];
+      case InputForm::kInt16Bytes:
+        return kernels_.many_with_int16_bytes[index(layout)];
+      case InputForm::kInt8:
+        break;
+    }
+    const MatmulKernel many = many_ ? kernels_.many_with_int8[index(layout)] : nullptr;
+    return many != nullptr ? many : kernels_.with_int8[index(layout)];
+  }
+
+ private:
+  static std::size_t index(WeightLayout layout) { return static_cast<std::size_t>(layout); }
+
+  const MatmulKernels& kernels_;
+  ActivationMode mode_;
+  bool many_;
+  bool bf16_;
+};
 
 Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-               ActivationMode mode, std::span<const MatmulPart> parts) {
+               const Choice& choice, std::span<const MatmulPart> parts) {
   const std::int64_t inputs = parts[0].weight->inputs();
-  const RowBlocks blocks(rows, ctx.table.matmul.max_block_rows);
-  const auto wanted = [&](ActivationMode by) {
+  const std::int64_t max_block_rows = ctx.table.matmul.max_block_rows;
+  const RowBlocks blocks(rows, max_block_rows);
+  const auto wanted = [&](InputForm form) {
     return std::any_of(parts.begin(), parts.end(), [&](const MatmulPart& part) {
-      return mode_of(part, mode, ctx.table.matmul) == by;
+      return choice.form(part.weight->layout()) == form;
     });
   };
   Cutter workspace(ctx.workspace);
   Inputs all;
-  const bool has_blocks = ctx.table.matmul.max_block_rows > 1 && rows > kMaxDirectRows;
-  if (has_blocks && wanted(ActivationMode::kFloat32)) {
+  const bool has_blocks = max_block_rows > 1 && rows > kMaxDirectRows;
+  if (has_blocks && wanted(InputForm::kFloat32)) {
     all.blocked = block_rows(ctx, x, x_stride, blocks, rows, inputs, workspace);
   }
-  if (wanted(ActivationMode::kInt16)) {
+  if (wanted(InputForm::kBf16)) {
+    all.bf16 = round_to_bf16(ctx, x, x_stride, blocks, rows, inputs, workspace);
+  }
+  if (wanted(InputForm::kInt16)) {
     all.int16 = round_to_int16(ctx, x, x_stride, blocks, rows, inputs, workspace);
   }
-  if (wanted(ActivationMode::kInt8)) {
+  if (wanted(InputForm::kInt16Bytes)) {
+    all.int16_bytes = round_to_int16_bytes(ctx, x, x_stride, blocks, rows, inputs, workspace);
+  }
+  if (wanted(InputForm::kInt8)) {
     all.int8 = round_to_int8(ctx, x, x_stride, blocks, rows, inputs, workspace);
   }
   return all;
-}
-
-MatmulKernel kernel_of(const MatmulKernels& kernels, WeightLayout layout, ActivationMode mode) {
-  const auto index = static_cast<std::size_t>(layout);
-  switch (mode) {
-    case ActivationMode::kInt16:
-      return kernels.with_int16[index];
-    case ActivationMode::kInt8:
-      return kernels.with_int8[index];
-    case ActivationMode::kFloat32:
-      break;
-  }
-  return kernels.with_float[index];
 }
 
 // Few panels a chunk where there are few panels, so that all workers end together.
@@ -188,15 +274,17 @@ std::int64_t panels_per_chunk(std::span<const MatmulPart> parts, int num_threads
 
 }  // namespace
 
-// Parts of one call may want their inputs in all three forms.
+// Parts of one call may want their inputs as floats or bfloat16, in 16 bits and in 8.
 std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs) {
   const auto values = static_cast<std::uint64_t>(max_rows * max_inputs);
-  const std::uint64_t value_bytes = sizeof(float) + sizeof(std::int16_t) + sizeof(std::int8_t);
+  const auto bf16_values = static_cast<std::uint64_t>(max_rows * bf16_row_stride(max_inputs));
+  const std::uint64_t dense = std::max(values * sizeof(float), bf16_values * sizeof(std::uint16_t));
+  const auto row_bytes = static_cast<std::uint64_t>(max_rows * byte_row_stride(max_inputs));
   const std::uint64_t group_bytes =
       4 * sizeof(float) + 2 * sizeof(std::int32_t) + 2 * sizeof(std::int16_t);
   const std::uint64_t groups = (values + kGroupInputs - 1) / kGroupInputs;
   constexpr std::uint64_t kArrays = 9;
-  return values * value_bytes + groups * group_bytes + kArrays * kAlignment;
+  return dense + 2 * row_bytes + values + groups * group_bytes + kArrays * kAlignment;
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
@@ -204,7 +292,8 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
   const OpSpan span(ctx, stage);
   if (span.get() != nullptr) span.get()->cost = cost_of(parts, rows);
   const std::int64_t inputs = parts[0].weight->inputs();
-  const Inputs prepared = prepare(ctx, x, x_stride, rows, mode, parts);
+  const Choice choice(ctx.table.matmul, mode, rows, parts);
+  const Inputs prepared = prepare(ctx, x, x_stride, rows, choice, parts);
   const std::int64_t chunk_panels = panels_per_chunk(parts, ctx.pool.num_threads());
   const auto chunks_of = [&](const MatmulPart& part) {
     return ceil_div(part.weight->num_panels(), chunk_panels);
@@ -217,8 +306,7 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
       const MatmulPart* part = parts.data();
       for (; index >= chunks_of(*part); ++part) index -= chunks_of(*part);
       const PackedWeight& weight = *part->weight;
-      const MatmulKernel kernel =
-          kernel_of(ctx.table.matmul, weight.layout(), mode_of(*part, mode, ctx.table.matmul));
+      const MatmulKernel kernel = choice.kernel(weight.layout());
       kernel({.layout = weight.layout(),
               .panels = weight.panel(0),
               .panel_bytes = panel_bytes(weight.layout(), inputs),
@@ -230,7 +318,9 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
               .x = x,
               .x_stride = x_stride,
               .blocked_x = prepared.blocked,
+              .bf16_x = prepared.bf16,
               .int16_x = prepared.int16,
+              .int16_bytes_x = prepared.int16_bytes,
               .int8_x = prepared.int8,
               .out = part->out,
               .out_stride = part->out_stride,

@@ -65,6 +65,21 @@ struct Int16Rows {
   float* scaled_sums = nullptr;  // [inputs / 32][R]: scale * sum
 };
 
+// The same for products of bytes: each code as 256 * high + low, two signed bytes, rows apart.
+struct Int16ByteRows {
+  std::int8_t* high = nullptr;  // [rows][stride]
+  std::int8_t* low = nullptr;   // [rows][stride]
+  std::int64_t stride = 0;
+  float* scales = nullptr;       // [rows][inputs / 32]
+  float* scaled_sums = nullptr;  // [rows][inputs / 32]: scale * sum
+};
+
+// An odd number of lines of 64 bytes, so that a column of rows does not fall into one set of a
+// cache.
+[[gnu::always_inline]] constexpr std::int64_t byte_row_stride(std::int64_t inputs) {
+  return ((inputs + 63) / 64 | 1) * 64;
+}
+
 // 127 * 256 + 127: a code is 256 times a signed byte plus a signed byte, neither of them -128.
 inline constexpr std::int32_t kInt16Largest = 32639;
 
@@ -74,6 +89,20 @@ inline constexpr std::int32_t kInt16Largest = 32639;
   if (largest_bits >= 0x7F800000) return {std::bit_cast<float>(0x7FC00000), 0.0F};
   if (largest < 0x1p-111F) return {0.0F, 0.0F};
   return {largest / static_cast<float>(kInt16Largest), static_cast<float>(kInt16Largest) / largest};
+}
+
+// Input rows rounded to bfloat16 (nearest even), for weights of that layout.
+struct Bf16Rows {
+  std::uint16_t* values = nullptr;  // [rows][stride]; behind a row's inputs, zeros up to a line
+  std::int64_t stride = 0;
+};
+
+// Values of a line of 64 bytes: a step of a product of tiles.
+inline constexpr std::int64_t kBf16Line = 32;
+
+// As byte_row_stride(), in values.
+[[gnu::always_inline]] constexpr std::int64_t bf16_row_stride(std::int64_t inputs) {
+  return byte_row_stride(2 * inputs) / 2;
 }
 
 // One call: panels [panel_begin, panel_end) of one weight, for all rows.
@@ -92,7 +121,9 @@ struct MatmulPanels {
   // More rows than kMaxDirectRows at a level with row blocks: the blocks of `x` one after the
   // other, a block of R rows as [inputs][R].
   const float* blocked_x = nullptr;
+  Bf16Rows bf16_x;
   Int16Rows int16_x;
+  Int16ByteRows int16_bytes_x;
   Int8Rows int8_x;
   float* out = nullptr;  // [rows][out_stride]
   std::int64_t out_stride = 0;
@@ -112,11 +143,22 @@ struct MatmulKernels {
   MatmulKernel with_float[kNumWeightLayouts] = {};
   MatmulKernel with_int16[kNumWeightLayouts] = {};
   MatmulKernel with_int8[kNumWeightLayouts] = {};
+  // For more rows than kMaxDirectRows, where tiles do better than the above; else null.
+  MatmulKernel many_with_int16_bytes[kNumWeightLayouts] = {};
+  MatmulKernel many_with_int8[kNumWeightLayouts] = {};
+  // bfloat16 weights with activations rounded to bfloat16; null where that is no faster than
+  // with_float.
+  MatmulKernel bf16_with_bf16 = nullptr;
   std::int64_t max_block_rows = 1;  // of RowBlocks
+  // Rounds one row of `inputs` floats, and writes the zeros behind it; beside bf16_with_bf16.
+  void (*round_row_bf16)(const float* x, std::int64_t inputs, std::uint16_t* out) = nullptr;
   // Rounds one row of `inputs` (a multiple of 32) floats into its place in a block of `block_rows`
   // rows, the pointers at the row's first. The same bits at every level.
   void (*quantize_row_int16)(const float* x, std::int64_t inputs, std::int64_t block_rows,
                              const Int16Rows& out) = nullptr;
+  // The same numbers into the one row `out`; beside many_with_int16_bytes.
+  void (*quantize_row_int16_bytes)(const float* x, std::int64_t inputs,
+                                   const Int16ByteRows& out) = nullptr;
   // Rounds one row of `inputs` (a multiple of 32) floats into the one row `out`. The same bits at
   // every level.
   void (*quantize_row_int8)(const float* x, std::int64_t inputs, const Int8Rows& out) = nullptr;

@@ -112,6 +112,20 @@ class Matmul : public testing::TestWithParam<Case> {
     return (count + unit() - 1) / unit() * unit();
   }
 
+  // Inputs as the products see them.
+  Values seen_inputs(const Values& x) const {
+    if (mode() == ActivationMode::kFloat32) return x;
+    if (quantized()) {
+      const auto layout = static_cast<std::size_t>(layout_of(encoding()));
+      const bool has_int8 = op_table(level()).matmul.with_int8[layout] != nullptr;
+      return round_inputs(x, has_int8 ? mode() : ActivationMode::kInt16);
+    }
+    if (!rounds_to_bf16(level(), encoding())) return x;
+    Values rounded;
+    for (const float value : x) rounded.push_back(bf16_to_float(float_to_bf16(value)));
+    return rounded;
+  }
+
   void SetUp() override {
     if (!level_can_run(level())) {
       GTEST_SKIP() << "this processor lacks " << isa_level_name(level());
@@ -133,11 +147,7 @@ TEST_P(Matmul, AgreesWithSumsInDouble) {
       const Values weights = matrix.decode();
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17}) {
         const Values x = random_inputs(rows, inputs, static_cast<unsigned>(rows));
-        const bool rounds = quantized() && mode() != ActivationMode::kFloat32;
-        const auto layout = static_cast<std::size_t>(weight.layout());
-        const bool has_int8 = op_table(level()).matmul.with_int8[layout] != nullptr;
-        const ActivationMode rounded = has_int8 ? mode() : ActivationMode::kInt16;
-        const Values seen = rounds ? round_inputs(x, rounded) : x;
+        const Values seen = seen_inputs(x);
         const Product product{rows, inputs, outputs, mode()};
         const Values out = run(level(), pool_, weight, x, product);
         for (std::int64_t r = 0; r < rows; ++r) {
@@ -313,23 +323,6 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, QuantizeRow, kAllLevels, level_test_name);
-
-// The integer sums are exact and scaled the same way, so vector levels agree in every bit.
-TEST(MatmulLevels, Int8ProductsAgreeBetweenVectorLevels) {
-  if (!level_can_run(IsaLevel::kAvx512) || !level_can_run(IsaLevel::kAvx2)) {
-    GTEST_SKIP() << "this processor lacks avx512";
-  }
-  ThreadPool pool(2);
-  for (const Encoding encoding : kQuantizedEncodings) {
-    const std::int64_t inputs = encoding_traits(encoding).block_elements == 32 ? 320 : 512;
-    const TestMatrix matrix(encoding, 150, inputs, 15);
-    const PackedWeight weight = pack_or_die(pool, matrix);
-    const Values x = random_inputs(9, inputs, 16);
-    const Product product{9, inputs, 150, ActivationMode::kInt8};
-    EXPECT_EQ(run(IsaLevel::kAvx2, pool, weight, x, product),
-              run(IsaLevel::kAvx512, pool, weight, x, product));
-  }
-}
 
 // Codes at the ends of their ranges fill the 16-bit sums to the brim.
 TEST_P(QuantizeRow, ExtremeCodesDoNotSaturate) {

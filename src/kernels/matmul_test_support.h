@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/op_table.h"
 #include "kernels/packed_weight.h"
 #include "tensor/float_convert.h"
 
@@ -103,6 +104,11 @@ inline bool is_half_byte(Encoding encoding, std::size_t byte_of_block) {
     default:
       return byte_of_block < 4;
   }
+}
+
+// Whether products of such weights round their inputs to bfloat16, unless the mode is kFloat32.
+inline bool rounds_to_bf16(IsaLevel level, Encoding encoding) {
+  return encoding == Encoding::kBF16 && op_table(level).matmul.bf16_with_bf16 != nullptr;
 }
 
 inline PackedWeight pack_or_die(ThreadPool& pool, const TestMatrix& matrix) {

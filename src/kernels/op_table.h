@@ -15,9 +15,19 @@
 namespace quire {
 
 // Instruction-set levels, each including those before it.
-enum class IsaLevel : std::uint8_t { kRef, kAvx2, kAvx512 };
+enum class IsaLevel : std::uint8_t {
+  kRef,
+  kAvx2,            // AVX2, FMA, F16C, BMI2
+  kAvx512,          // AVX-512 F, BW, DQ, VL
+  kAvx512VnniBf16,  // and VNNI, BF16
+  kAmx              // and AMX tiles of bfloat16 and bytes
+};
 
-std::string_view isa_level_name(IsaLevel level);  // "ref", "avx2", "avx512"
+inline constexpr IsaLevel kIsaLevels[] = {IsaLevel::kRef, IsaLevel::kAvx2, IsaLevel::kAvx512,
+                                          IsaLevel::kAvx512VnniBf16, IsaLevel::kAmx};
+
+// "ref", "avx2", "avx512", "avx512_vnni_bf16", "amx"
+std::string_view isa_level_name(IsaLevel level);
 
 struct OpTable {
   IsaLevel level = IsaLevel::kRef;
@@ -26,7 +36,7 @@ struct OpTable {
   LimitKernels limits;
 };
 
-// The levels that this processor has (CPUID and the operating system's support), lowest first.
+// The levels that this processor has (kernels/processor.h), lowest first.
 std::vector<IsaLevel> available_levels();
 
 // The kernels of `level`, which must be available.

@@ -29,7 +29,9 @@ struct OpContext {
   SpanRecorder* spans = nullptr;
 };
 
-// How weights of a quantized layout see the activations (dense layouts always see float32).
+// How weights of a quantized layout see the activations. Unless the mode is kFloat32, those of
+// bfloat16 see them rounded to bfloat16 at levels where that is the fastest way, if no part of the
+// call is float32 or float16; these always see float32.
 enum class ActivationMode : std::uint8_t {
   kFloat32,  // weights are expanded in registers; exact up to float32 rounding
   // Each group of 32 inputs of a row is rounded to int8 with a float32 scale (amax / 127, nearest

@@ -55,6 +55,38 @@ inline __m256i emulated_cvtepi32_epi16(__m512i x) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(to));
 }
 
+inline __m128i emulated_cvtepi32_epi8(__m512i x) {
+  std::uint32_t from[16];
+  std::uint8_t to[16];
+  _mm512_storeu_si512(from, x);
+  for (int i = 0; i < 16; ++i) to[i] = static_cast<std::uint8_t>(from[i]);
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(to));
+}
+
+inline __m512i emulated_cvtps_epi32(__m512 x) {
+  float from[16];
+  std::int32_t to[16];
+  _mm512_storeu_ps(from, x);
+  for (int i = 0; i < 16; ++i) to[i] = _mm_cvtss_si32(_mm_set_ss(from[i]));
+  return _mm512_loadu_si512(to);
+}
+
+inline int emulated_reduce_add_epi32(__m512i x) {
+  std::uint32_t lanes[16];
+  std::uint32_t sum = 0;
+  _mm512_storeu_si512(lanes, x);
+  for (const std::uint32_t lane : lanes) sum += lane;
+  return static_cast<int>(sum);
+}
+
+inline int emulated_reduce_max_epi32(__m512i x) {
+  std::int32_t lanes[16];
+  _mm512_storeu_si512(lanes, x);
+  std::int32_t largest = lanes[0];
+  for (const std::int32_t lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
 inline __m512 emulated_cvtepi32_ps(__m512i x) {
   std::int32_t from[16];
   float to[16];
@@ -92,6 +124,14 @@ inline __m512i emulated_srai_epi32(__m512i x, int bits) {
 #define _mm512_cvtepi8_epi32 quire::emulated_cvtepi8_epi32
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16 quire::emulated_cvtepi32_epi16
+#undef _mm512_cvtepi32_epi8
+#define _mm512_cvtepi32_epi8 quire::emulated_cvtepi32_epi8
+#undef _mm512_cvtps_epi32
+#define _mm512_cvtps_epi32 quire::emulated_cvtps_epi32
+#undef _mm512_reduce_add_epi32
+#define _mm512_reduce_add_epi32 quire::emulated_reduce_add_epi32
+#undef _mm512_reduce_max_epi32
+#define _mm512_reduce_max_epi32 quire::emulated_reduce_max_epi32
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps quire::emulated_cvtepi32_ps
 #undef _mm512_cvtph_ps

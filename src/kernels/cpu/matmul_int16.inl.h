@@ -54,8 +54,9 @@ struct GroupInt16Block {
                                                I (&dot)[R][N]) {
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
-      const I products = V::multiply_add16(weight, V::set1_pair(x + 4 * r));
-      dot[r][n] = kFirst ? products : V::add32(dot[r][n], products);
+      const I pair = V::set1_pair(x + 4 * r);
+      dot[r][n] =
+          kFirst ? V::multiply_add16(weight, pair) : V::add_products16(dot[r][n], weight, pair);
       QUIRE_PIN_VECTOR(dot[r][n]);
     }
   }
@@ -236,8 +237,8 @@ struct Int16Pieces {
         const I inputs = V::set1_pair(x + (kStep / 2 * R + r) * 4 + kStep % 2 * 2);
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
-          const I products = V::multiply_add16(weight[n], inputs);
-          dot[r][n] = kStep == 0 ? products : V::add32(dot[r][n], products);
+          dot[r][n] = kStep == 0 ? V::multiply_add16(weight[n], inputs)
+                                 : V::add_products16(dot[r][n], weight[n], inputs);
           QUIRE_PIN_VECTOR(dot[r][n]);
         }
       }

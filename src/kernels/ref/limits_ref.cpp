@@ -27,6 +27,11 @@ float multiply_add(std::int64_t rounds) {
 
 }  // namespace
 
-LimitKernels ref_limit_kernels() { return {read, multiply_add, std::int64_t{2} * kLanes}; }
+LimitKernels ref_limit_kernels() {
+  LimitKernels kernels;
+  kernels.read = read;
+  kernels.peak(PeakKind::kF32) = {multiply_add, std::int64_t{2} * kLanes};
+  return kernels;
+}
 
 }  // namespace quire

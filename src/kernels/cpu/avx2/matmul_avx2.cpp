@@ -85,6 +85,8 @@ struct MatmulVec8 : Vec8 {
   }
   // Sums of two products of signed 16-bit numbers.
   static I multiply_add16(I a, I b) { return _mm256_madd_epi16(a, b); }
+  // sum + the same.
+  static I add_products16(I sum, I a, I b) { return add32(sum, multiply_add16(a, b)); }
   static I add_pairs16(I x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
   static F as_float(I x) { return _mm256_castsi256_ps(x); }
   static F to_float(I x) { return _mm256_cvtepi32_ps(x); }

@@ -1,0 +1,98 @@
+// bfloat16 weights by inputs rounded to bfloat16, with vdpbf16ps: a line of a panel is one operand,
+// two inputs of a row, in every lane, the other. Sums go through K pair by pair, for few rows and
+// for many.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/dots_avx512.h"
+#include "kernels/cpu/matmul_blocked.inl.h"
+#include "kernels/cpu/matmul_dense.inl.h"
+
+namespace quire {
+namespace {
+
+template <typename V>
+[[gnu::always_inline]] inline typename V::I set1_bf16_pair(const std::uint16_t* p) {
+  int pair = 0;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return V::set1_int(pair);
+}
+
+// Few rows.
+template <typename V>
+struct Bf16DotBlock {
+  using Shape = typename V::DirectBlocks;
+
+  template <int R, int N>
+  static void run(const MatmulPanels& args, std::int64_t output) {
+    const WeightStreams<V, N> streams(args, output);
+    const Bf16Rows& x = args.bf16_x;
+    typename V::F acc[R][N];
+    clear<V>(acc);
+    for (std::int64_t k = 0; k < args.inputs; k += 2) {
+      typename V::I pair[R];
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) pair[r] = set1_bf16_pair<V>(x.values + r * x.stride + k);
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) {
+        const typename V::I weight = V::load_int(streams.panel[n] + 2 * k * kPanelOutputs);
+        QUIRE_UNROLL
+        for (int r = 0; r < R; ++r) acc[r][n] = dot_bf16(acc[r][n], weight, pair[r]);
+      }
+    }
+    store_block<V>(args, 0, output, acc);
+  }
+};
+
+// Many rows: lines of weights are read where they are, those of a piece from the first cache.
+template <typename V>
+struct Bf16DotPieces {
+  static constexpr std::int64_t kInputs = 128;  // of a piece: four panels of 4 KiB
+  struct Piece {
+    const std::uint8_t* lines;
+  };
+  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t /*end*/,
+                     Piece& piece) {
+    piece.lines = panel + 2 * begin * kPanelOutputs;
+  }
+
+  template <int R, int P>
+  static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
+                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+    static_assert(V::kWidth == kPanelOutputs);
+    const std::uint16_t* x = args.bf16_x.values + row * args.bf16_x.stride + begin;
+    typename V::F acc[R][P];
+    QUIRE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      QUIRE_UNROLL
+      for (int p = 0; p < P; ++p) acc[r][p] = V::load(sums + (r * P + p) * V::kWidth);
+    }
+    const std::int64_t count = end - begin;
+    for (std::int64_t first = 0; first < count; first += kFetchInputs) {
+      const std::int64_t last = first + kFetchInputs < count ? first + kFetchInputs : count;
+      for (std::int64_t k = first; k < last; k += 2) {
+        typename V::I weight[P];
+        QUIRE_UNROLL
+        for (int p = 0; p < P; ++p) {
+          weight[p] = V::load_int(pieces[p].lines + 2 * k * kPanelOutputs);
+        }
+        QUIRE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          const typename V::I pair = set1_bf16_pair<V>(x + r * args.bf16_x.stride + k);
+          QUIRE_UNROLL
+          for (int p = 0; p < P; ++p) acc[r][p] = dot_bf16(acc[r][p], weight[p], pair);
+        }
+      }
+      ahead.fetch(first / kFetchInputs, (count + kFetchInputs - 1) / kFetchInputs);
+    }
+    QUIRE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      QUIRE_UNROLL
+      for (int p = 0; p < P; ++p) V::store(sums + (r * P + p) * V::kWidth, acc[r][p]);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace quire
