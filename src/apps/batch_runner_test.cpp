@@ -62,7 +62,7 @@ class SimulatedBackend final : public BatchBackend {
                   SimulatedExecutorConfig{
                       .block_size = kBlockSize, .num_blocks = kNumBlocks, .vocab_size = kVocabSize},
                   virtual_clock_, next_id_, first_step_at_),
-              outputs_, clock_, {}, nullptr, nullptr) {}
+              outputs_, clock_, {}, nullptr, nullptr, std::nullopt) {}
 
   ~SimulatedBackend() override {
     core_.stop();
