@@ -100,12 +100,12 @@ std::vector<Case> cases() {
       {.name = "stories260k_int4",
        .model = stories260k(),
        .quantization = kInt4,
-       .divergence = 0.1,
+       .divergence = 0.15,  // 260,000 weights have little to spare
        .perplexity = 0.1},
       {.name = "smollm2_q4_1",
        .model = smollm2(),
        .positions = 128,
-       .divergence = 5e-3,
+       .divergence = 1e-3,
        .perplexity = 0.01,
        .scalar = false},
       {.name = "tiny_bf16", .model = tiny_llama("hf"), .divergence = 1e-3, .perplexity = 0.01},
@@ -116,6 +116,7 @@ std::vector<Case> cases() {
       {.name = "tiny_q5_1", .model = tiny("q5_1"), .divergence = 1e-3, .perplexity = 0.01},
       {.name = "tiny_k_quants",
        .model = QUIRE_SOURCE_DIR "/tests/data/tiny_kquants/tiny_kquants.gguf",
+       .positions = 42,  // its tokenizer makes no more of the text
        .divergence = 1e-3,
        .perplexity = 0.01},
   };

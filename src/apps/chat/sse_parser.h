@@ -26,7 +26,8 @@ class SseParser {
 
   // Takes the next piece and calls back for every event that it completes, which lasts as long as
   // the call. Returns the first error of a call, or kResourceExhausted for an event of more than
-  // kMaxEventBytes; nothing may be fed after it. An event that the stream leaves unfinished is none.
+  // kMaxEventBytes; nothing may be fed after it. An event that the stream leaves unfinished is
+  // none.
   Status feed(std::string_view piece);
 
  private:

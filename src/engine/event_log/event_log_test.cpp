@@ -261,6 +261,7 @@ TEST_F(EventLogTest, EveryRecordIsThereOrCounted) {
   (void)std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  options_.longest_retry = 20ms;
   auto log = open();
   CountingListener counted(*log);
   RecordedRun run(counted, 6);
