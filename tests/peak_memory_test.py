@@ -125,6 +125,7 @@ class PeakMemory(unittest.TestCase):
     @needs(SMOLLM2)
     def test_loading_never_holds_file_and_weights_whole(self):
         found = measure(SMOLLM2, "--max-num-seqs", "1", "--max-model-len", "512")
+        report(found)
         plan = found["plan"]
         self.assertLessEqual(found["at_start"],
                              plan["weight_bytes"] + plan["table_bytes"] + SLACK)

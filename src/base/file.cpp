@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -70,12 +71,17 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::release(std::span<const std::byte> part) const {
+  // One fault maps neighbours that the page cache has, up to what one page table spans: they go
+  // too, or they would add up to a good part of the file. Who still reads them faults once more.
   constexpr std::uintptr_t kPage = 4096;
-  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / kPage * kPage;
-  const auto end =
-      (reinterpret_cast<std::uintptr_t>(part.data() + part.size()) + kPage - 1) / kPage * kPage;
+  constexpr std::uintptr_t kTable = 512 * kPage;
+  const auto map_begin = reinterpret_cast<std::uintptr_t>(data_);
+  const auto map_end = (map_begin + size_ + kPage - 1) / kPage * kPage;
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data());
+  const auto first = std::max(begin / kTable * kTable, map_begin);
+  const auto last = std::min((begin + part.size() + kTable - 1) / kTable * kTable, map_end);
   // Advice: where it fails the pages stay.
-  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  (void)::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
