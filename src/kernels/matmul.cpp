@@ -1,7 +1,6 @@
 // Matrix products and embedding look-up over packed weights: one fork and join a call, panels
 // handed out in fixed chunks to whichever worker is free.
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
 #include "base/checked.h"
@@ -9,15 +8,11 @@
 #include "kernels/op_span.h"
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
+#include "tensor/arena.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
 namespace {
-
-constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint64_t align_up(std::uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 // Below this many values to prepare, one worker does it sooner than several can be woken.
 constexpr std::int64_t kSerialValues = 16 * 1024;
@@ -48,23 +43,6 @@ struct Inputs {
   Int8Rows int8;
 };
 
-// Takes arrays from the front of the workspace.
-class Cutter {
- public:
-  explicit Cutter(std::span<std::byte> workspace) : left_(workspace) {}
-  template <typename T>
-  T* take(std::int64_t count) {
-    const std::uint64_t bytes = align_up(static_cast<std::uint64_t>(count) * sizeof(T));
-    assert(bytes <= left_.size());
-    T* const array = reinterpret_cast<T*>(left_.data());
-    left_ = left_.subspan(bytes);
-    return array;
-  }
-
- private:
-  std::span<std::byte> left_;
-};
-
 // Calls fn(block) for every block of rows; below a number of values on this thread alone.
 template <typename F>
 void for_each_block(OpContext& ctx, const RowBlocks& blocks, std::int64_t values, const F& fn) {
@@ -77,10 +55,20 @@ void for_each_block(OpContext& ctx, const RowBlocks& blocks, std::int64_t values
   });
 }
 
+// Calls fn(row, first, size) for every row, with the block of rows that it is in.
+template <typename F>
+void for_each_row(OpContext& ctx, const RowBlocks& blocks, std::int64_t values, const F& fn) {
+  for_each_block(ctx, blocks, values, [&](std::int64_t block) {
+    const std::int64_t first = blocks.first(block);
+    const std::int64_t size = blocks.size(block);
+    for (std::int64_t row = first; row < first + size; ++row) fn(row, first, size);
+  });
+}
+
 const float* block_rows(OpContext& ctx, const float* x, std::int64_t x_stride,
                         const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                        Cutter& workspace) {
-  float* const blocked = workspace.take<float>(rows * inputs);
+                        Arena& workspace) {
+  float* const blocked = workspace.array<float>(rows * inputs);
   for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
     const std::int64_t first = blocks.first(block);
     const std::int64_t size = blocks.size(block);
@@ -94,81 +82,73 @@ const float* block_rows(OpContext& ctx, const float* x, std::int64_t x_stride,
 
 Bf16Rows round_to_bf16(OpContext& ctx, const float* x, std::int64_t x_stride,
                        const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                       Cutter& workspace) {
+                       Arena& workspace) {
   Bf16Rows all;
   all.stride = bf16_row_stride(inputs);
-  all.values = workspace.take<std::uint16_t>(rows * all.stride);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
-      ctx.table.matmul.round_row_bf16(x + r * x_stride, inputs, all.values + r * all.stride);
-    }
+  all.values = workspace.array<std::uint16_t>(rows * all.stride);
+  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
+    ctx.table.matmul.round_row_bf16(x + r * x_stride, inputs, all.values + r * all.stride);
   });
   return all;
 }
 
 Int16Rows round_to_int16(OpContext& ctx, const float* x, std::int64_t x_stride,
                          const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                         Cutter& workspace) {
+                         Arena& workspace) {
   const std::int64_t groups = inputs / kGroupInputs;
   Int16Rows all;
-  all.codes = workspace.take<std::int16_t>(rows * inputs);
-  all.scales = workspace.take<float>(rows * groups);
-  all.sums = workspace.take<std::int32_t>(2 * rows * groups);
-  all.scaled_sums = workspace.take<float>(rows * groups);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    const std::int64_t first = blocks.first(block);
-    const std::int64_t size = blocks.size(block);
-    for (std::int64_t r = 0; r < size; ++r) {
-      ctx.table.matmul.quantize_row_int16(x + (first + r) * x_stride, inputs, size,
-                                          {.codes = all.codes + first * inputs + 4 * r,
-                                           .scales = all.scales + first * groups + r,
-                                           .sums = all.sums + 2 * first * groups + r,
-                                           .scaled_sums = all.scaled_sums + first * groups + r});
-    }
-  });
+  all.codes = workspace.array<std::int16_t>(rows * inputs);
+  all.scales = workspace.array<float>(rows * groups);
+  all.sums = workspace.array<std::int32_t>(2 * rows * groups);
+  all.scaled_sums = workspace.array<float>(rows * groups);
+  for_each_row(
+      ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t first, std::int64_t size) {
+        const std::int64_t offset = first * groups + r - first;
+        ctx.table.matmul.quantize_row_int16(x + r * x_stride, inputs, size,
+                                            {.codes = all.codes + first * inputs + 4 * (r - first),
+                                             .scales = all.scales + offset,
+                                             .sums = all.sums + first * groups + offset,
+                                             .scaled_sums = all.scaled_sums + offset});
+      });
   return all;
 }
 
 Int16ByteRows round_to_int16_bytes(OpContext& ctx, const float* x, std::int64_t x_stride,
                                    const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                                   Cutter& workspace) {
+                                   Arena& workspace) {
   const std::int64_t groups = inputs / kGroupInputs;
   Int16ByteRows all;
   all.stride = byte_row_stride(inputs);
-  all.high = workspace.take<std::int8_t>(rows * all.stride);
-  all.low = workspace.take<std::int8_t>(rows * all.stride);
-  all.scales = workspace.take<float>(rows * groups);
-  all.scaled_sums = workspace.take<float>(rows * groups);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
-      ctx.table.matmul.quantize_row_int16_bytes(x + r * x_stride, inputs,
-                                                {.high = all.high + r * all.stride,
-                                                 .low = all.low + r * all.stride,
-                                                 .stride = all.stride,
-                                                 .scales = all.scales + r * groups,
-                                                 .scaled_sums = all.scaled_sums + r * groups});
-    }
+  all.high = workspace.array<std::int8_t>(rows * all.stride);
+  all.low = workspace.array<std::int8_t>(rows * all.stride);
+  all.scales = workspace.array<float>(rows * groups);
+  all.scaled_sums = workspace.array<float>(rows * groups);
+  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
+    ctx.table.matmul.quantize_row_int16_bytes(x + r * x_stride, inputs,
+                                              {.high = all.high + r * all.stride,
+                                               .low = all.low + r * all.stride,
+                                               .stride = all.stride,
+                                               .scales = all.scales + r * groups,
+                                               .scaled_sums = all.scaled_sums + r * groups});
   });
   return all;
 }
 
 Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
                        const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                       Cutter& workspace) {
+                       Arena& workspace) {
   const std::int64_t groups = inputs / kGroupInputs;
   Int8Rows all;
-  all.codes = workspace.take<std::int8_t>(rows * inputs);
-  all.scales = workspace.take<float>(rows * groups);
-  all.sums = workspace.take<std::int16_t>(2 * rows * groups);
-  all.scaled_sums = workspace.take<float>(rows * groups);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
-      ctx.table.matmul.quantize_row_int8(x + r * x_stride, inputs,
-                                         {.codes = all.codes + r * inputs,
-                                          .scales = all.scales + r * groups,
-                                          .sums = all.sums + 2 * r * groups,
-                                          .scaled_sums = all.scaled_sums + r * groups});
-    }
+  all.codes = workspace.array<std::int8_t>(rows * inputs);
+  all.scales = workspace.array<float>(rows * groups);
+  all.sums = workspace.array<std::int16_t>(2 * rows * groups);
+  all.scaled_sums = workspace.array<float>(rows * groups);
+  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
+    ctx.table.matmul.quantize_row_int8(x + r * x_stride, inputs,
+                                       {.codes = all.codes + r * inputs,
+                                        .scales = all.scales + r * groups,
+                                        .sums = all.sums + 2 * r * groups,
+                                        .scaled_sums = all.scaled_sums + r * groups});
   });
   return all;
 }
@@ -244,7 +224,7 @@ Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64
       return choice.form(part.weight->layout()) == form;
     });
   };
-  Cutter workspace(ctx.workspace);
+  Arena workspace(ctx.workspace);
   Inputs all;
   const bool has_blocks = max_block_rows > 1 && rows > kMaxDirectRows;
   if (has_blocks && wanted(InputForm::kFloat32)) {
@@ -284,7 +264,7 @@ std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inp
       4 * sizeof(float) + 2 * sizeof(std::int32_t) + 2 * sizeof(std::int16_t);
   const std::uint64_t groups = (values + kGroupInputs - 1) / kGroupInputs;
   constexpr std::uint64_t kArrays = 9;
-  return dense + 2 * row_bytes + values + groups * group_bytes + kArrays * kAlignment;
+  return dense + 2 * row_bytes + values + groups * group_bytes + kArrays * Arena::kAlignment;
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
