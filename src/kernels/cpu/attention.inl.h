@@ -17,7 +17,10 @@
 namespace quire {
 
 inline constexpr int kRowsInPlace = 4;  // that share loads from the cache
+inline constexpr int kFewRows = 2;      // that share four vectors of them
 inline constexpr int kRowsPacked = 6;   // that share loads from a panel of floats
+// Of values that all rows and columns pass over before the next: a quarter of the first cache.
+inline constexpr std::int64_t kPieceBytes = 8192;
 
 // Scores of `count` <= kMax rows; kMax bounds what is instantiated.
 template <class V, class Rows, int kMax, int NV, bool kPrefetch>
@@ -32,16 +35,16 @@ inline void score_rows(int count, const float* queries, std::int64_t stride, con
   score_panel<V, Rows, kMax, NV, kPrefetch>(queries, stride, panel, groups, scores);
 }
 
-template <class V, class Rows, int kMax, int NV, bool kFresh>
+template <class V, class Rows, int kMax, int NV, bool kPrefetch>
 inline void add_rows(int count, const float* weights, const ValueSegments& values, KeySpan keys,
                      std::int64_t column, float* to, std::int64_t stride) {
   if constexpr (kMax > 1) {
     if (count < kMax) {
-      add_rows<V, Rows, kMax - 1, NV, kFresh>(count, weights, values, keys, column, to, stride);
+      add_rows<V, Rows, kMax - 1, NV, kPrefetch>(count, weights, values, keys, column, to, stride);
       return;
     }
   }
-  add_values<V, Rows, kMax, NV, kFresh>(weights, values, keys, column, to, stride);
+  add_values<V, Rows, kMax, NV, kPrefetch>(weights, values, keys, column, to, stride);
 }
 
 [[gnu::always_inline]] inline int next_rows(std::int32_t left, int most) {
@@ -86,8 +89,17 @@ inline void score_packed(const RangeRows& rows) {
   }
 }
 
+// All sums of `rows` start at zero.
+template <class V>
+inline void clear_sums(const RangeRows& rows, std::int64_t begin, std::int64_t end) {
+  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
+    float* const to = rows.part.sums + row * rows.part.stride;
+    for (std::int64_t i = begin; i < end; i += V::kWidth) V::store(to + i, V::zero());
+  }
+}
+
 template <class V, class Rows, int NV, int kMax>
-inline void add_in_place(const RangeRows& rows, ValueSegments values, std::int64_t column) {
+inline void add_columns(const RangeRows& rows, ValueSegments values, std::int64_t column) {
   const std::int64_t stride = rows.part.stride;
   const std::int64_t bytes = column * Rows::kBytes;
   values.prefetch_offset = bytes * rows.task->args->layout.block_size;
@@ -100,21 +112,56 @@ inline void add_in_place(const RangeRows& rows, ValueSegments values, std::int64
   }
 }
 
+// All columns of all rows, which are one query's, from the cache in place: as many blocks at a time
+// as the first cache holds while columns and rows pass over them.
+template <class V, class Rows>
+inline void add_in_place(const RangeRows& rows, const ValueSegments& values) {
+  constexpr std::int64_t kColumns = 2 * V::kWidth;
+  const std::int64_t dims = rows.task->args->layout.row_dims();
+  clear_sums<V>(rows, 0, dims);
+  ValueSegments piece = values;
+  for (std::int32_t first = 0; first < values.count; first += piece.count) {
+    piece.segments = values.segments + first;
+    piece.count = 1;
+    while (first + piece.count < values.count &&
+           (piece.segments[piece.count].end - piece.segments[0].begin) * values.row_bytes <=
+               kPieceBytes) {
+      ++piece.count;
+    }
+    std::int64_t column = 0;
+    if (rows.end - rows.begin <= kFewRows) {  // more columns, to have sums enough
+      for (; column + 2 * kColumns <= dims; column += 2 * kColumns) {
+        add_columns<V, Rows, 4, kFewRows>(rows, piece, column);
+      }
+    }
+    for (; column < dims; column += kColumns) {
+      add_columns<V, Rows, 2, kRowsInPlace>(rows, piece, column);
+    }
+  }
+  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
+    float* const sums = rows.part.sums + row * rows.part.stride;
+    for (std::int64_t i = 0; i < dims; i += kColumns) {
+      typename V::F a = V::load(sums + i);
+      typename V::F b = V::load(sums + i + V::kWidth);
+      Rows::order(a, b);
+      V::store(sums + i, a);
+      V::store(sums + i + V::kWidth, b);
+    }
+  }
+}
+
 // Some columns of all rows, from a panel of floats. Rows that see different keys share what they
 // have in common; each has its own before and after that, in the order of the keys.
 template <class V>
 inline void add_packed(const RangeRows& rows, const ValueSegments& values, std::int64_t column) {
   const std::int64_t stride = rows.part.stride;
+  clear_sums<V>(rows, column, column + 2 * V::kWidth);
   int count = 0;
   for (std::int32_t row = rows.begin; row < rows.end; row += count) {
     count = next_rows(rows.end - row, kRowsPacked);
     const KeySpan common = {keys_of_row(rows, row + count - 1).begin, keys_of_row(rows, row).end};
     const float* const weights = rows.scratch.scores + std::int64_t{row} * kRangeKeys;
     float* const to = rows.part.sums + row * stride + column;
-    for (int r = 0; r < count; ++r) {
-      V::store(to + r * stride, V::zero());
-      V::store(to + r * stride + V::kWidth, V::zero());
-    }
     const auto add_alone = [&](int r, KeySpan keys) {
       if (keys.begin < keys.end) {
         add_values<V, F32Rows<V>, 1, 2, false>(weights + r * std::int64_t{kRangeKeys}, values, keys,
@@ -137,21 +184,13 @@ template <class V, class Rows>
 inline void add_range(const RangeRows& rows, const ValueSegments& values, bool one_query) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const std::int64_t dims = rows.task->args->layout.row_dims();
-  if (!one_query || dims % kColumns != 0) {
-    for (std::int64_t column = 0; column < dims; column += kColumns) {
-      const ValueSegment packed = pack_values<V, Rows>(rows, values, column);
-      add_packed<V>(rows, {&packed, 1, kColumns * 4, 0, 0}, column);
-    }
+  if (one_query && dims % kColumns == 0) {
+    add_in_place<V, Rows>(rows, values);
     return;
   }
-  std::int64_t column = 0;
-  if (rows.end - rows.begin < kRowsInPlace) {  // few rows: more columns, to have sums enough
-    for (; column + 2 * kColumns <= dims; column += 2 * kColumns) {
-      add_in_place<V, Rows, 4, kRowsInPlace - 1>(rows, values, column);
-    }
-  }
-  for (; column < dims; column += kColumns) {
-    add_in_place<V, Rows, 2, kRowsInPlace>(rows, values, column);
+  for (std::int64_t column = 0; column < dims; column += kColumns) {
+    const ValueSegment packed = pack_values<V, Rows>(rows, values, column);
+    add_packed<V>(rows, {&packed, 1, kColumns * 4, 0, 0}, column);
   }
 }
 
@@ -164,8 +203,8 @@ inline void attend_range(const RangeRows& rows) {
   const ValueSegments values = find_values(rows, segments);
   if (!one_query) {
     score_packed<V, Rows>(rows);
-  } else if (rows.end - rows.begin < kRowsInPlace) {
-    score_in_place<V, Rows, 4, kRowsInPlace - 1>(rows);
+  } else if (rows.end - rows.begin <= kFewRows) {
+    score_in_place<V, Rows, 4, kFewRows>(rows);
   } else {
     score_in_place<V, Rows, 2, kRowsInPlace>(rows);
   }
