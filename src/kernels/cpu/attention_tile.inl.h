@@ -35,7 +35,7 @@ struct KeyPanel {
 // scores[r][key] = queries[r] . key, for R rows and NV vectors of keys.
 template <class V, class Rows, int R, int NV, bool kPrefetch>
 [[gnu::noinline]] void score_panel(const float* queries, std::int64_t stride, const KeyPanel& panel,
-                        std::int64_t groups, float* scores) {
+                                   std::int64_t groups, float* scores) {
   using F = typename V::F;
   constexpr int kGroup = Rows::kKeyGroup;
   F sums[R][NV];
@@ -142,7 +142,7 @@ struct ValueSegments {
 // columns that begin at byte `column` of a row.
 template <class V, class Rows, int R, int NV, bool kPrefetch>
 [[gnu::noinline]] void add_values(const float* weights, const ValueSegments& values, KeySpan keys,
-                       std::int64_t column, float* to, std::int64_t stride) {
+                                  std::int64_t column, float* to, std::int64_t stride) {
   using F = typename V::F;
   F sums[R][NV];
   QUIRE_UNROLL
