@@ -23,8 +23,8 @@ constexpr std::uint64_t align_up(std::uint64_t bytes) {
 constexpr std::int64_t kSerialValues = 16 * 1024;
 
 // A chunk of panels handed to a worker: small enough to balance, large enough to stream.
-constexpr std::int64_t kMaxChunkPanels = 8;
-constexpr std::int64_t kChunksPerThread = 4;
+constexpr std::int64_t kMaxChunkPanels = 10;
+constexpr std::int64_t kMinChunksPerThread = 3;
 
 constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
 
@@ -265,11 +265,19 @@ Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64
   return all;
 }
 
-// Few panels a chunk where there are few panels, so that all workers end together.
-std::int64_t panels_per_chunk(std::span<const MatmulPart> parts, int num_threads) {
-  std::int64_t panels = 0;
-  for (const MatmulPart& part : parts) panels += part.weight->num_panels();
-  return std::clamp<std::int64_t>(panels / (kChunksPerThread * num_threads), 1, kMaxChunkPanels);
+// Of the sizes allowed, that with which equally fast workers end soonest; to begin a chunk costs
+// about half a panel (one row of 576 inputs, level avx2).
+std::int64_t panels_per_chunk(std::int64_t panels, int num_threads) {
+  const std::int64_t largest =
+      std::clamp<std::int64_t>(panels / (kMinChunksPerThread * num_threads), 1, kMaxChunkPanels);
+  const auto cost = [&](std::int64_t size) {
+    return ceil_div(ceil_div(panels, size), std::int64_t{num_threads}) * (2 * size + 1);
+  };
+  std::int64_t best = largest;
+  for (std::int64_t size = largest - 1; size > 0; --size) {
+    if (cost(size) < cost(best)) best = size;
+  }
+  return best;
 }
 
 }  // namespace
@@ -294,7 +302,9 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
   const std::int64_t inputs = parts[0].weight->inputs();
   const Choice choice(ctx.table.matmul, mode, rows, parts);
   const Inputs prepared = prepare(ctx, x, x_stride, rows, choice, parts);
-  const std::int64_t chunk_panels = panels_per_chunk(parts, ctx.pool.num_threads());
+  std::int64_t panels = 0;
+  for (const MatmulPart& part : parts) panels += part.weight->num_panels();
+  const std::int64_t chunk_panels = panels_per_chunk(panels, ctx.pool.num_threads());
   const auto chunks_of = [&](const MatmulPart& part) {
     return ceil_div(part.weight->num_panels(), chunk_panels);
   };
