@@ -36,6 +36,12 @@ struct AttentionTask {
   float* scratch = nullptr;
 };
 
+// The largest number of a row.
+struct RowBest {
+  float value = 0.0F;
+  std::int32_t index = 0;  // the lowest among equals
+};
+
 struct RowKernels {
   void (*rms_norm)(const float* x, const float* weight, float epsilon, std::int64_t cols,
                    float* out) = nullptr;
@@ -52,6 +58,8 @@ struct RowKernels {
   // The outputs of a task whose ranges were computed in pieces. Null: this level computes every
   // task whole.
   void (*merge_attention)(const AttentionTask& task) = nullptr;
+  // The largest of a row, and where it is first; NaN where the row has one.
+  RowBest (*best_of_row)(const float* x, std::int64_t cols) = nullptr;
   void (*argmax_and_log_sum_exp)(const float* logits, std::int64_t cols, std::int32_t* best,
                                  float* log_sum_exp) = nullptr;
 };
