@@ -3,9 +3,10 @@
 #
 #   scripts/install_peers.sh [--venvs DIR] [peer...]      llama.cpp, llama.cpp-library, openvino, vllm
 #
-# Without names all four. openvino brings transformers along. Does nothing, and asks the network nothing, for a peer
-# that is there already. llama.cpp is built from source (ten minutes on two free cores; JOBS=N limits the compilers);
-# openvino takes 8 GB on disk, vllm 25 GB. Building and running Quire needs none of this.
+# Without names all that run on this processor: vllm needs AVX-512. openvino brings transformers along. Does nothing, and
+# asks the network nothing, for a peer that is there already. llama.cpp is built from source (ten minutes on two free
+# cores; JOBS=N limits the compilers); openvino takes 8 GB on disk, vllm 25 GB. Building and running Quire needs none of
+# this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +16,14 @@ if [[ "${1:-}" == --venvs ]]; then
   shift 2
 fi
 peers=("$@")
-[[ ${#peers[@]} -gt 0 ]] || peers=(llama.cpp llama.cpp-library openvino vllm)
+if [[ ${#peers[@]} -eq 0 ]]; then
+  peers=(llama.cpp llama.cpp-library openvino)
+  if grep -qw avx512f /proc/cpuinfo; then
+    peers+=(vllm)
+  else
+    echo "install_peers: without vllm, which needs AVX-512; this processor has none" >&2
+  fi
+fi
 
 # The environment's pip, with what does not change from call to call. Fresh environments only: what an installation
 # that was cut short has left is removed.

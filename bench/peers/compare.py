@@ -83,6 +83,8 @@ def summary(runs):
     for name in ("ttft_p50_s", "ttft_share", "gap_p99_s"):
         if name in runs[0]:
             result[name] = statistics.median(run[name] for run in runs)
+    if "note" in runs[0]:
+        result["note"] = runs[0]["note"]
     return result
 
 
@@ -108,7 +110,7 @@ def cell(result):
         text += f", {result['ttft_share']:.2f} of the prompts alone"
     if "gap_p99_s" in result:
         text += f"; gaps p99 {result['gap_p99_s']:.2f} s"
-    return text
+    return text + (f"; {result['note']}" if "note" in result else "")
 
 
 def table_line(result):

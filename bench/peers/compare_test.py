@@ -61,7 +61,8 @@ class Compare(unittest.TestCase):
         runs = [engines.served(report, 20.0), engines.served(report | {"ttft_ms": {"p50": 13000.0}}, 20.0)]
         text = compare.cell(compare.summary(runs))
         self.assertEqual(text, "50.0 (50.0 to 50.0); TTFT 12.00 s, 0.60 of the prompts alone; gaps p99 0.35 s")
-        self.assertEqual(compare.cell(compare.summary([{"value": 2.0}])), "2.00 (2.00 to 2.00)")
+        self.assertEqual(compare.cell(compare.summary([{"value": 2.0, "note": "in process"}])),
+                         "2.00 (2.00 to 2.00); in process")
 
     def test_a_server_is_wrapped_where_it_is_timed(self):
         commands = []

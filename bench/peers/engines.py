@@ -152,11 +152,21 @@ class LlamaCpp(Engine):
     def decode(self, row):
         if row.size == 1:
             return self.bench("-p", 0, "-n", row.output_len, "-d", row.input_len)
+        return {"value": self.batched_bench(row)["speed_tg"]}
+
+    def batched_bench(self, row, wrap=()):
         tool, environment = self.tool("llama-batched-bench")
-        text = run_program([tool, "-m", self.model, "-t", self.options.threads, "-c", 8192, "-npp", row.input_len,
+        text = run_program([*wrap, tool, "-m", self.model, "-t", self.options.threads, "-c", 8192, "-npp", row.input_len,
                             "-ntg", row.output_len, "-npl", row.size, "--output-format", "jsonl"], environment)
-        result = next(json.loads(line) for line in text.splitlines() if line.startswith("{"))
-        return {"value": result["speed_tg"]}
+        return next(json.loads(line) for line in text.splitlines() if line.startswith("{"))
+
+    def serve(self, row):
+        """Where the server has not been built: the same prompts and outputs as one static batch, which is the most that
+        a server could reach."""
+        if self.tool("llama-server")[0].exists():
+            return super().serve(row)
+        result = self.batched_bench(row, self.options.wrap)
+        return {"value": row.size * row.output_len / result["t"], "note": "one static batch in process"}
 
     def prefill(self, row):
         return self.bench("-p", row.size, "-n", 0)
