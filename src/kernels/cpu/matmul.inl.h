@@ -74,7 +74,7 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_dense_matmul<V, WeightLayout::kF32>(kernels);
   set_dense_matmul<V, WeightLayout::kF16>(kernels);
   kernels.with_float[static_cast<int>(WeightLayout::kBF16)] =
-      vec_matmul<V, Bf16Block<V>, FloatPieces<V, Bf16Lines<V>>>;
+      vec_matmul<V, Bf16Block<V>, Bf16Pieces<V>>;
   set_group_matmul<V, WeightLayout::kInt8>(kernels);
   set_group_matmul<V, WeightLayout::kInt4>(kernels);
   set_group_matmul<V, WeightLayout::kInt5>(kernels);

@@ -33,31 +33,19 @@ struct Ahead {
 // Inputs between two fetches.
 inline constexpr std::int64_t kFetchInputs = 32;
 
-// Sums [R][P * 16] += lines of P panels times a block of R rows.
-//
-// Float32 weights and inputs. `x`: [count][R].
-template <typename V, int R, int P>
-void multiply_lines(const float* const (&lines)[P], const float* x, std::int64_t count,
-                    const Ahead<P>& ahead, float* sums) {
-  constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
-  constexpr int N = P * kVectors;
-  using F = typename V::F;
-  F acc[R][N];
+// Sums [R][N vectors] += what add(acc, begin, end) adds to them for a piece of `count` inputs, a
+// few inputs at a time.
+template <typename V, int R, int N, int P, typename Add>
+[[gnu::always_inline]] inline void add_piece(std::int64_t count, const Ahead<P>& ahead, float* sums,
+                                             const Add& add) {
+  typename V::F acc[R][N];
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
     QUIRE_UNROLL
     for (int n = 0; n < N; ++n) acc[r][n] = V::load(sums + (r * N + n) * V::kWidth);
   }
   for (std::int64_t begin = 0; begin < count; begin += kFetchInputs) {
-    const std::int64_t end = begin + kFetchInputs < count ? begin + kFetchInputs : count;
-    for (std::int64_t k = begin; k < end; ++k) {
-      F weight[N];
-      QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) {
-        weight[n] = V::load(lines[n / kVectors] + k * kPanelOutputs + n % kVectors * V::kWidth);
-      }
-      multiply_add<V>(acc, weight, x + k * R, 1);
-    }
+    add(acc, begin, begin + kFetchInputs < count ? begin + kFetchInputs : count);
     ahead.fetch(begin / kFetchInputs, (count + kFetchInputs - 1) / kFetchInputs);
   }
   QUIRE_UNROLL
@@ -82,11 +70,74 @@ struct FloatPieces {
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
                        std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
-    const float* lines[P];
-    for (int p = 0; p < P; ++p) lines[p] = pieces[p].begin;
-    multiply_lines<V, R, P>(lines, args.blocked_x + row * args.inputs + begin * R, end - begin,
-                            ahead, sums);
+    constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+    constexpr int N = P * kVectors;
+    const float* x = args.blocked_x + row * args.inputs + begin * R;
+    const auto add = [&](typename V::F(&acc)[R][N], std::int64_t k, std::int64_t last)
+        __attribute__((always_inline)) {
+      for (; k < last; ++k) {
+        typename V::F weight[N];
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          weight[n] =
+              V::load(pieces[n / kVectors].begin + k * kPanelOutputs + n % kVectors * V::kWidth);
+        }
+        multiply_add<V>(acc, weight, x + k * R, 1);
+      }
+    };
+    add_piece<V, R, N>(end - begin, ahead, sums, add);
   }
+};
+
+// The same for kBF16, whose weights become floats in registers: on units that products leave free,
+// so that lines of floats would only cost.
+template <typename V>
+struct Bf16Pieces {
+  static constexpr std::int64_t kInputs = 640;
+  struct Piece {
+    const std::uint8_t* begin;
+  };
+  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t /*end*/,
+                     Piece& piece) {
+    piece.begin = panel + 2 * begin * kPanelOutputs;
+  }
+  template <int R, int P>
+  static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
+                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+    constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+    constexpr int N = P * kVectors;
+    const float* x = args.blocked_x + row * args.inputs + begin * R;
+    const auto pair_at = [&](int n, std::int64_t k) __attribute__((always_inline)) {
+      return V::load_int(pieces[n / kVectors].begin + 2 * k * kPanelOutputs +
+                         n % kVectors * 4 * V::kWidth);
+    };
+    // Registers are for the sums: a pair is loaded for each of its weights, and the mask each time.
+    const std::uint32_t* high_halves = kHighHalves;
+    const auto add = [&](typename V::F(&acc)[R][N], std::int64_t k, std::int64_t last)
+        __attribute__((always_inline)) {
+      for (; k < last; k += 2) {
+        typename V::F weight[N];
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) weight[n] = even_weight<V>(pair_at(n, k));
+        multiply_add<V>(acc, weight, x + k * R, 1);
+        std::int64_t odd = k;
+        __asm__("" : "+r"(odd), "+r"(high_halves));
+        if (odd + 1 == last) return;
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          weight[n] = V::as_float(V::bit_and(pair_at(n, odd), V::load_int(high_halves)));
+        }
+        multiply_add<V>(acc, weight, x + (odd + 1) * R, 1);
+      }
+    };
+    add_piece<V, R, N>(end - begin, ahead, sums, add);
+  }
+
+ private:
+  alignas(64) static constexpr std::uint32_t kHighHalves[] = {
+      0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U,
+      0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U,
+      0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U};
 };
 
 template <typename V, typename Pieces, int P, int R>

@@ -203,23 +203,5 @@ struct Bf16Block {
   }
 };
 
-// kBF16 as lines of 16 floats.
-template <typename V>
-struct Bf16Lines {
-  // Inputs [begin, end) of a panel, an even begin; `lines` has room for one more.
-  static const float* expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                             float* lines) {
-    for (std::int64_t k = begin; k < end; k += 2, lines += 2 * kPanelOutputs) {
-      QUIRE_UNROLL
-      for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
-        const typename V::I pair = V::load_int(panel + 2 * k * kPanelOutputs + 4 * lane);
-        V::store(lines + lane, even_weight<V>(pair));
-        V::store(lines + kPanelOutputs + lane, odd_weight<V>(pair));
-      }
-    }
-    return lines - (end - begin + 1) / 2 * 2 * kPanelOutputs;
-  }
-};
-
 }  // namespace
 }  // namespace quire
