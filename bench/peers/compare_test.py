@@ -8,6 +8,7 @@ import unittest
 from unittest import mock
 
 import compare
+import engines
 import models
 from rows import ROWS
 
@@ -51,6 +52,32 @@ class Compare(unittest.TestCase):
     def test_a_line_says_what_failed(self):
         line = compare.table_line({"row": "decode1", "model": "q4", "peer": "openvino", "error": "no such file"})
         self.assertIn("openvino | no such file", line)
+
+
+    def test_what_serving_gives(self):
+        report = {"output_throughput": 50.0, "ttft_ms": {"p50": 11000.0}, "itl_ms": {"p99": 350.0}}
+        self.assertEqual(engines.served(report, None), {"value": 50.0, "ttft_p50_s": 11.0, "gap_p99_s": 0.35})
+        self.assertAlmostEqual(engines.served(report, 20.0)["ttft_share"], 0.55)
+        runs = [engines.served(report, 20.0), engines.served(report | {"ttft_ms": {"p50": 13000.0}}, 20.0)]
+        text = compare.cell(compare.summary(runs))
+        self.assertEqual(text, "50.0 (50.0 to 50.0); TTFT 12.00 s, 0.60 of the prompts alone; gaps p99 0.35 s")
+        self.assertEqual(compare.cell(compare.summary([{"value": 2.0, "note": "in process"}])),
+                         "2.00 (2.00 to 2.00); in process")
+
+    def test_a_server_is_wrapped_where_it_is_timed(self):
+        commands = []
+
+        def fake(command, timeout):
+            commands.append(command)
+            return '{"value": 1.0}'
+        options = argparse.Namespace(wrap=["calm"], threads=2, models_dir="m", venvs="v", quire="q", quire_args=[])
+        with mock.patch.object(engines, "run_program", fake):
+            compare.run_wrapped(options, "quire", "q8", "decode1")
+            compare.run_wrapped(options, "quire", "q8", "serve16")
+        self.assertEqual(commands[0][0], "calm")
+        self.assertIn("--wrap=", commands[0])
+        self.assertNotEqual(commands[1][0], "calm")
+        self.assertIn("--wrap=calm", commands[1])
 
 
 if __name__ == "__main__":

@@ -67,11 +67,21 @@ def running_server(command, url, environment=None, timeout=600):
                 process.wait()
 
 
+def served(report, prompts_alone_s):
+    """What counts of a load client's report, and the seconds that the prompts take with one token out of each."""
+    result = {"value": report["output_throughput"], "ttft_p50_s": report["ttft_ms"]["p50"] / 1e3,
+              "gap_p99_s": report["itl_ms"]["p99"] / 1e3}
+    if prompts_alone_s is not None:
+        result |= {"prompts_alone_s": prompts_alone_s, "ttft_share": result["ttft_p50_s"] / prompts_alone_s}
+    return result
+
+
 class Engine:
     kinds = ("decode", "prefill", "serve", "start")  # of rows
+    measures_prompts_alone = False  # how long a burst takes with one token out, in rows of serving
 
     def __init__(self, options, model, quire_flags=()):
-        self.options = options  # quire, venvs, threads, quire_args
+        self.options = options  # quire, venvs, threads, quire_args, wrap
         self.model = pathlib.Path(model)
         self.quire_flags = quire_flags  # that this model needs
 
@@ -82,14 +92,19 @@ class Engine:
         """All requests at once, by the same client for every server."""
         command, health, environment = self.server(row)
         with running_server(command, health, environment) as seconds:
-            report = json.loads(run_program(
-                [self.options.quire, "bench", "serve", "--base-url", health.rsplit("/", 1)[0], "--json", "--num-prompts",
-                 row.size, "--max-concurrency", row.size, "--input-len", row.input_len, "--output-len", row.output_len,
-                 "--ignore-eos", "--num-warmups", 1]))
+            url = health.rsplit("/", 1)[0]
+            alone = self.burst(url, row, 1, seed=1)["duration"] if self.measures_prompts_alone else None
+            report = self.burst(url, row, row.output_len, seed=2)
+        return {"start_s": seconds} | served(report, alone)
+
+    def burst(self, url, row, output_len, seed):
+        report = json.loads(run_program(
+            [*self.options.wrap, self.options.quire, "bench", "serve", "--base-url", url, "--json", "--num-prompts",
+             row.size, "--max-concurrency", row.size, "--input-len", row.input_len, "--output-len", output_len,
+             "--ignore-eos", "--num-warmups", 1, "--seed", seed]))
         if report["completed"] != row.size:
             raise RunFailed(f"{row.size - report['completed']} of {row.size} requests failed")
-        return {"value": report["output_throughput"], "ttft_p50_s": report["ttft_ms"]["p50"] / 1e3,
-                "start_s": seconds}
+        return report
 
     def start(self, row):
         command, health, environment = self.server(row)
@@ -98,6 +113,8 @@ class Engine:
 
 
 class Quire(Engine):
+    measures_prompts_alone = True
+
     def flags(self):
         return ["--model", self.model, "--threads", self.options.threads, *self.quire_flags, *self.options.quire_args]
 
@@ -135,11 +152,21 @@ class LlamaCpp(Engine):
     def decode(self, row):
         if row.size == 1:
             return self.bench("-p", 0, "-n", row.output_len, "-d", row.input_len)
+        return {"value": self.batched_bench(row)["speed_tg"]}
+
+    def batched_bench(self, row, wrap=()):
         tool, environment = self.tool("llama-batched-bench")
-        text = run_program([tool, "-m", self.model, "-t", self.options.threads, "-c", 8192, "-npp", row.input_len,
+        text = run_program([*wrap, tool, "-m", self.model, "-t", self.options.threads, "-c", 8192, "-npp", row.input_len,
                             "-ntg", row.output_len, "-npl", row.size, "--output-format", "jsonl"], environment)
-        result = next(json.loads(line) for line in text.splitlines() if line.startswith("{"))
-        return {"value": result["speed_tg"]}
+        return next(json.loads(line) for line in text.splitlines() if line.startswith("{"))
+
+    def serve(self, row):
+        """Where the server has not been built: the same prompts and outputs as one static batch, which is the most that
+        a server could reach."""
+        if self.tool("llama-server")[0].exists():
+            return super().serve(row)
+        result = self.batched_bench(row, self.options.wrap)
+        return {"value": row.size * row.output_len / result["t"], "note": "one static batch in process"}
 
     def prefill(self, row):
         return self.bench("-p", row.size, "-n", 0)
@@ -161,8 +188,9 @@ class Worker(Engine):
 
     def measure(self, row):
         python = pathlib.Path(self.options.venvs) / self.venv / "bin/python"
-        text = run_program([python, HERE / f"workers/{self.name}_row.py", self.model, row.kind, row.size, row.input_len,
-                            row.output_len, self.options.threads], self.environment)
+        wrap = self.options.wrap if row.kind == "serve" else []
+        text = run_program([*wrap, python, HERE / f"workers/{self.name}_row.py", self.model, row.kind, row.size,
+                            row.input_len, row.output_len, self.options.threads], self.environment)
         return json.loads(text.splitlines()[-1])
 
 

@@ -130,8 +130,8 @@ TEST_F(SchedulerPaceTest, KeysCount) {
   add(request_of(1, 4, 100));
   step();
   add(request_of(2, 150));
-  // 54 tokens see 1,485 keys, one whole 1,024: 1,540 ns. 45 see 1,035; 44 see 990, none.
-  EXPECT_THAT(shares(schedule()), ElementsAre("1:4+1!", "2:0+44"));
+  // 35 tokens see 630 keys: 350 and 615 ns. 36 see 666: 1,010 ns.
+  EXPECT_THAT(shares(schedule()), ElementsAre("1:4+1!", "2:0+35"));
 }
 
 // By priority a prompt may go before those that get tokens already.
@@ -180,6 +180,15 @@ TEST(StepPace, RefusesWhatOverflows) {
   pace.cost.prompt_keys = 0;
   pace.max_prompt_tokens = 0;
   EXPECT_FALSE(pace.validate().ok());
+}
+
+TEST(StepPace, TimeGrowsWithEachKeyAndDoesNotOverflow) {
+  const StepCost cost = {.step = 5, .row_keys = 2048, .prompt_keys = 1024};
+  EXPECT_EQ(cost.time_of({.num_rows = 1, .row_keys = 3}).count(), 5 + 6);
+  EXPECT_EQ(cost.time_of({.prompt_tokens = 1, .prompt_keys = 1025}).count(), 5 + 1025);
+  const std::int64_t most = std::int64_t{1} << 44;  // keys that a step can see
+  const StepCost dear = {.row_keys = std::int64_t{1} << 26};
+  EXPECT_EQ(dear.time_of({.num_rows = 1, .row_keys = most}).count(), std::int64_t{1} << 60);
 }
 
 TEST(StepWork, CountsKeysOnceForEachTokenThatSeesThem) {

@@ -28,8 +28,12 @@ StepWork work_of(const SchedulerOutput& plan) {
 }
 
 Duration StepCost::time_of(const StepWork& work) const {
-  return Duration(step + work.num_rows * row + work.row_keys / kKeys * row_keys +
-                  work.prompt_tokens * prompt_token + work.prompt_keys / kKeys * prompt_keys);
+  // Whole kKeys and the rest apart: the product of all keys and their cost could overflow.
+  const auto of_keys = [](std::int64_t keys, std::int64_t cost) {
+    return keys / kKeys * cost + keys % kKeys * cost / kKeys;
+  };
+  return Duration(step + work.num_rows * row + of_keys(work.row_keys, row_keys) +
+                  work.prompt_tokens * prompt_token + of_keys(work.prompt_keys, prompt_keys));
 }
 
 // A step has at most 2^20 tokens, a sequence 2^24: 2^44 keys.

@@ -9,12 +9,15 @@ namespace quire {
 namespace {
 
 constexpr Duration kLeastStep = std::chrono::milliseconds(100);
-constexpr std::int64_t kRowsOfStep = 10;
+constexpr std::int64_t kRowsOfStep = 12;
 constexpr std::int64_t kFirstPromptTokens = 64;  // of a step, before any was measured
 constexpr std::int64_t kMostPromptTokens = 1 << 20;
 
+constexpr int kCostBits = 6;  // significant ones, of a cost and of the limit
+
 constexpr double kNoise = 0.1;           // of a step's time, relative
-constexpr double kDrift = 0.03;          // of a cost, relative, a step
+constexpr double kDrift = 0.01;          // of a cost, relative, a step
+constexpr double kLess = 0.3;            // first guess of small costs, of a token
 constexpr double kLeastDrift = 0.25;     // a cost drifts as if it were this much of its first guess
 constexpr double kErrorShare = 0.05;     // of one step in the mean error
 constexpr double kMostError = 0.5;       // that one step counts with
@@ -22,19 +25,21 @@ constexpr double kMargin = 2;            // errors that the limit stays away fro
 constexpr double kOutlier = 2.0;         // a step counts as at most so many times what was expected
 constexpr std::int64_t kTrustAfter = 8;  // measurements, before any counts as an outlier
 
+// What each of Cost counts.
 std::array<double, 5> features(const StepWork& work) {
   const auto keys = [](std::int64_t count) {
     return static_cast<double>(count) / static_cast<double>(StepCost::kKeys);
   };
-  return {1.0, static_cast<double>(work.num_rows), keys(work.row_keys),
-          static_cast<double>(work.prompt_tokens), keys(work.prompt_keys)};
+  const auto rows = static_cast<double>(work.num_rows);
+  return {1.0, rows + static_cast<double>(work.prompt_tokens), rows, keys(work.row_keys),
+          keys(work.prompt_keys)};
 }
 
-// Up to a number of five significant bits, so that small changes are none.
+// Up to a number of six significant bits, so that small changes are none.
 std::int64_t coarse(double value) {
   constexpr double kMost = 1e11;  // 100 s
   const auto whole = static_cast<std::uint64_t>(std::clamp(value, 0.0, kMost));
-  const int surplus = std::max(static_cast<int>(std::bit_width(whole)) - 5, 0);
+  const int surplus = std::max(static_cast<int>(std::bit_width(whole)) - kCostBits, 0);
   const std::uint64_t mask = (std::uint64_t{1} << surplus) - 1;
   return static_cast<std::int64_t>((whole + mask) & ~mask);
 }
@@ -42,21 +47,23 @@ std::int64_t coarse(double value) {
 }  // namespace
 
 void StepPacer::measured(const StepWork& work, Duration time) {
+  if (work.num_rows + work.prompt_tokens == 0) return;  // it only let requests go
   const Vector x = features(work);
   const double taken = std::max(static_cast<double>(time.count()), 1.0);
   if (num_measured_ == 0) start(x, taken);
-  correct(x, taken);
+  correct(x, taken, work.prompt_tokens > 0);
   ++num_measured_;
   most_prompt_tokens_ = std::max(most_prompt_tokens_, work.prompt_tokens);
   last_rows_ = {.num_rows = work.num_rows, .row_keys = work.row_keys};
 }
 
 // Nothing is known but how long one step took: the step itself is thought to cost less of it than
-// its tokens, so that too little is computed at first rather than too much.
+// its tokens, so that too little is computed at first rather than too much. What a row takes
+// besides (its logits) and kKeys keys are thought to cost no more than a token: where all rows see
+// about as many keys, nothing else tells these costs apart.
 void StepPacer::start(const Vector& work, double time) {
-  const double tokens = std::max(work[1] + work[3], 1.0);
-  const double token = time / tokens;
-  const Vector deviations = {time / 4, token, token, token, token};
+  const double token = time / work[kToken];
+  const Vector deviations = {time / 4, token, kLess * token, token, kLess * token};
   for (std::size_t i = 0; i < kSize; ++i) {
     prior_[i] = deviations[i] * deviations[i];
     covariance_[i][i] = prior_[i];
@@ -64,15 +71,15 @@ void StepPacer::start(const Vector& work, double time) {
 }
 
 // One step that took very long may have lost its CPUs; two in a row are the machine as it is.
-double StepPacer::without_outliers(double time, double expected) {
+double StepPacer::without_outliers(double time, double expected, bool has_prompt) {
   if (num_measured_ < kTrustAfter || expected <= 0) return time;
   const double error = std::clamp(time / expected - 1, -kMostError, kMostError);
-  error_ += kErrorShare * (error * error - error_);
+  if (has_prompt) error_ += kErrorShare * (error * error - error_);
   outlier_ = !outlier_ && time > kOutlier * expected;
   return outlier_ ? kOutlier * expected : time;
 }
 
-void StepPacer::correct(const Vector& work, double time) {
+void StepPacer::correct(const Vector& work, double time, bool has_prompt) {
   for (std::size_t i = 0; i < kSize; ++i) {
     const double drift = kDrift * std::max(costs_[i], kLeastDrift * std::sqrt(prior_[i]));
     if (covariance_[i][i] < prior_[i]) covariance_[i][i] += drift * drift;
@@ -85,7 +92,7 @@ void StepPacer::correct(const Vector& work, double time) {
     expected += costs_[i] * work[i];
     variance += work[i] * spread[i];
   }
-  time = without_outliers(time, expected);
+  time = without_outliers(time, expected, has_prompt);
   const double noise = kNoise * time;
   const double total = variance + noise * noise;
   for (std::size_t i = 0; i < kSize; ++i) {
@@ -96,18 +103,18 @@ void StepPacer::correct(const Vector& work, double time) {
 
 StepCost StepPacer::cost() const {
   constexpr std::int64_t kMostKeys = 1 << 26;
-  return {.step = coarse(costs_[0]),
-          .row = coarse(costs_[1]),
-          .row_keys = std::min(coarse(costs_[2]), kMostKeys),
-          .prompt_token = coarse(costs_[3]),
-          .prompt_keys = std::min(coarse(costs_[4]), kMostKeys)};
+  return {.step = coarse(costs_[kStep]),
+          .row = coarse(costs_[kToken] + costs_[kRow]),
+          .row_keys = std::min(coarse(costs_[kRowKeys]), kMostKeys),
+          .prompt_token = coarse(costs_[kToken]),
+          .prompt_keys = std::min(coarse(costs_[kPromptKeys]), kMostKeys)};
 }
 
 Duration StepPacer::max_step(const StepCost& cost) const {
   const double margin = 1 + kMargin * std::sqrt(error_);
   const double limit = static_cast<double>(limit_of(cost).count());
   const std::int64_t above = coarse(limit / margin);
-  return Duration(std::max<std::int64_t>(above - above / 16, 1));
+  return Duration(std::max<std::int64_t>(above - (above >> (kCostBits - 1)), 1));
 }
 
 Duration StepPacer::limit_of(const StepCost& cost) const {

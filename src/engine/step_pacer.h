@@ -1,18 +1,19 @@
 // Learns what steps take and says how much of the prompts the next ones may compute, so that those
 // who get their output token by token do not wait for long: `--max-step-ms`.
 //
-// A step's time is linear in its work (core/step_pace.h): so much for every step, for every row and
-// prompt token, and for the keys that they see. The five costs are the state of a Kalman filter
-// (Kalman 1960) that each step's time corrects: what the steps of late did not exercise keeps its
-// estimate and becomes less certain, so that the next step which does moves it more.
+// A step's time is linear in its work (core/step_pace.h): so much for every step, for every token,
+// more for a token that is a row, and for the keys that they see. The five costs are the state of a
+// Kalman filter (Kalman 1960) that each step's time corrects: what the steps of late did not
+// exercise keeps its estimate and becomes less certain, so that the next step which does moves it
+// more.
 //
-// Steps vary: the scheduler is told of a limit that is smaller by twice the usual error, so that
-// nearly all keep the one that was asked for.
+// Steps vary: the scheduler is told of a limit that is smaller by twice the usual error of steps
+// with prompts, so that nearly all keep the one that was asked for.
 //
 // Without a limit of the user's, a step may take
-//   - ten times what one row alone takes: so that what a step costs whatever it computes (reading
-//   the
-//     weights, most of all) is at most a tenth of a step that prompts fill; but
+//   - twelve times what one row alone takes: what a step costs whatever it computes (reading the
+//     weights, most of all) is then at most a twelfth of a step that prompts fill, and of a burst
+//     the median first token comes before two thirds of the time that its prompts alone take; but
 //   - not less than 100 ms, ten tokens a second, which is faster than people read; and
 //   - not less than twice what its rows take: prompts always get half of the machine.
 #pragma once
@@ -34,17 +35,18 @@ class StepPacer {
   // A step of that work took so long.
   void measured(const StepWork& work, Duration time);
 
-  // Of the next step. Costs are rounded up to five significant bits, so that the pace changes
+  // Of the next step. Costs are rounded up to six significant bits, so that the pace changes
   // seldom once they are known.
   StepPace pace() const;
 
  private:
-  static constexpr std::size_t kSize = 5;
+  // What costs: a step, a token, a row besides what a token costs, kKeys keys.
+  enum Cost : std::size_t { kStep, kToken, kRow, kRowKeys, kPromptKeys, kSize };
   using Vector = std::array<double, kSize>;
 
   void start(const Vector& work, double time);
-  double without_outliers(double time, double expected);
-  void correct(const Vector& work, double time);
+  double without_outliers(double time, double expected, bool has_prompt);
+  void correct(const Vector& work, double time, bool has_prompt);
   StepCost cost() const;
   Duration max_step(const StepCost& cost) const;
   Duration limit_of(const StepCost& cost) const;

@@ -147,19 +147,49 @@ TEST(StepPacer, KeepsAMarginOfTheErrors) {
   EXPECT_GT(limit_with(0.3), 0.5);
 }
 
-TEST(StepPacer, ByItselfTenTimesARowAtLeast100MillisecondsAndTwiceTheRows) {
+TEST(StepPacer, ByItselfTwelveTimesARowAtLeast100MillisecondsAndTwiceTheRows) {
   const auto limit_of = [](const StepCost& cost, std::int64_t rows) {
     StepPacer pacer(std::nullopt);
     for (int i = 0; i < 200; ++i) {
-      const StepWork work = rows_of(1 + i % 2, 100);
+      const StepWork work = i % 4 == 0 ? mixed(1, 0, 32) : rows_of(1 + i % 2, 100);
       pacer.measured(work, cost.time_of(work));
     }
     pacer.measured(rows_of(rows, 100), cost.time_of(rows_of(rows, 100)));
     return static_cast<double>(pacer.pace().max_step.count()) / 1e6;
   };
-  EXPECT_NEAR(limit_of({.step = 1'000'000, .row = 500'000}, 1), 100, 6);
-  EXPECT_NEAR(limit_of({.step = 60'000'000, .row = 12'000'000}, 1), 720, 80);
-  EXPECT_NEAR(limit_of({.step = 1'000'000, .row = 1'000'000}, 99), 200, 30);
+  const auto cost = [](std::int64_t step, std::int64_t token) {
+    return StepCost{.step = step, .row = token, .prompt_token = token};
+  };
+  EXPECT_NEAR(limit_of(cost(1'000'000, 500'000), 1), 100, 8);
+  EXPECT_NEAR(limit_of(cost(60'000'000, 12'000'000), 1), 864, 90);
+  EXPECT_NEAR(limit_of(cost(1'000'000, 1'000'000), 99), 200, 30);
+}
+
+// All rows see about as many keys, as in a burst: what keys take must not be made up, or one row
+// would be thought to take hardly anything.
+TEST(StepPacer, TellsWhatOneRowTakesFromStepsOfABurst) {
+  constexpr StepCost kBurst = {.step = 22'000'000,
+                               .row = 8'800'000,
+                               .row_keys = 1'100'000,
+                               .prompt_token = 8'300'000,
+                               .prompt_keys = 800'000};
+  StepPacer pacer(std::nullopt);
+  Machine machine(kBurst, 0.08);
+  const auto run = [&](const StepWork& work) { pacer.measured(work, machine.time_of(work)); };
+  for (int i = 0; i < 16; ++i) run(mixed(0, 0, 128));
+  for (int i = 0; i < 120; ++i) run(mixed(1 + i / 8, 32 * (i % 4), 32 - i / 8));
+  for (const StepWork& work : {rows_of(1, 150), rows_of(8, 150), mixed(8, 64, 32)}) {
+    EXPECT_LT(relative(pacer.pace().cost.time_of(work), kBurst.time_of(work)), 0.25);
+  }
+}
+
+// A step that computes nothing only lets requests go; it says nothing of what steps cost.
+TEST(StepPacer, LearnsNothingFromStepsWithoutTokens) {
+  StepPacer pacer(100ms);
+  for (int i = 0; i < 20; ++i) pacer.measured(mixed(1, 0, 32), kCost.time_of(mixed(1, 0, 32)));
+  const StepPace before = pacer.pace();
+  for (int i = 0; i < 20; ++i) pacer.measured({}, 4us);
+  EXPECT_EQ(pacer.pace(), before);
 }
 
 TEST(StepPacer, PacesAreAlwaysValid) {
