@@ -113,7 +113,7 @@ struct TokenLogprob {
 struct SampledToken {
   RequestId request_id = 0;
   TokenId token_id = 0;
-  float logprob = 0.0F;
+  float logprob = 0.0F;  // 0, and so is the rank, where SamplingParams::logprobs asks for none
   std::int32_t rank = 0;
   // The most probable tokens at its position, best first, in ModelRunnerOutput::top_logprobs;
   // SamplingParams::logprobs of them.

@@ -95,7 +95,7 @@ struct RequestOutput {
   std::int32_t index = 0;          // which of the n outputs
   std::string text;                // new text, whole characters only
   std::vector<TokenId> token_ids;  // new tokens
-  // Of those tokens; ranks and alternatives where SamplingParams::logprobs asks for them.
+  // Of those tokens; all but the ids zero or empty where SamplingParams::logprobs asks for none.
   std::vector<PositionLogprobs> logprobs;
   // With the first token of output 0, where SamplingParams::prompt_logprobs asks for them: entry i
   // is of prompt token i + 1, for nothing precedes the first.
@@ -108,7 +108,7 @@ struct RequestOutput {
   std::int64_t num_prompt_tokens = 0;
   std::int64_t num_cached_tokens = 0;  // of the prompt: taken from the cache; known when finished
   std::int64_t num_output_tokens = 0;  // so far
-  double cumulative_logprob = 0;       // of the output so far
+  double cumulative_logprob = 0;       // of the output so far, where logprobs are asked for
   // With the last call of a request to embed: the final hidden state (after the last norm) of the
   // prompt's last token, as the model gives it, hidden_size values.
   std::vector<float> embedding;

@@ -27,10 +27,9 @@ constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
 SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows) {
   SpanCost cost;
   for (const MatmulPart& part : parts) {
-    cost.bytes += static_cast<std::uint64_t>(part.num_panels()) *
-                  panel_bytes(part.weight->layout(), part.weight->inputs());
+    cost.bytes += part.weight->size_bytes();
     cost.operations +=
-        2 * static_cast<std::uint64_t>(rows * part.weight->inputs() * part.outputs());
+        2 * static_cast<std::uint64_t>(rows * part.weight->inputs() * part.weight->outputs());
   }
   return cost;
 }
@@ -277,51 +276,17 @@ std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inp
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-            ActivationMode mode, std::span<const MatmulPart> parts, const Stage& stage,
-            const MatmulEpilogue* epilogue) {
+            ActivationMode mode, std::span<const MatmulPart> parts, const Stage& stage) {
   const OpSpan span(ctx, stage);
   if (span.get() != nullptr) span.get()->cost = cost_of(parts, rows);
   const std::int64_t inputs = parts[0].weight->inputs();
   const Choice choice(ctx.table.matmul, mode, rows, parts);
   const Inputs prepared = prepare(ctx, x, x_stride, rows, choice, parts);
-  const auto run = [&](const MatmulPart& part, std::int64_t begin, std::int64_t end) {
-    const WeightLayout layout = part.weight->layout();
-    choice.kernel(layout)({.layout = layout,
-                           .panels = part.weight->panel(part.first_output / kPanelOutputs),
-                           .panel_bytes = panel_bytes(layout, inputs),
-                           .outputs = part.outputs(),
-                           .inputs = inputs,
-                           .panel_begin = begin,
-                           .panel_end = std::min(end, part.num_panels()),
-                           .rows = rows,
-                           .x = x,
-                           .x_stride = x_stride,
-                           .blocked_x = prepared.blocked,
-                           .bf16_x = prepared.bf16,
-                           .int16_x = prepared.int16,
-                           .int16_bytes_x = prepared.int16_bytes,
-                           .int8_x = prepared.int8,
-                           .out = part.out,
-                           .out_stride = part.out_stride,
-                           .bias = part.bias,
-                           .accumulate = part.accumulate});
-  };
-  const int num_threads = ctx.pool.num_threads();
-  if (epilogue != nullptr) {  // the parts advance together
-    const std::int64_t panels = parts[0].num_panels();
-    ctx.pool.parallel_for(panels, panels_per_chunk(panels, num_threads),
-                          [&](std::int64_t begin, std::int64_t end, int) {
-                            for (const MatmulPart& part : parts) run(part, begin, end);
-                            epilogue->run(epilogue->arg, begin * kPanelOutputs,
-                                          std::min(end * kPanelOutputs, parts[0].outputs()));
-                          });
-    return;
-  }
   std::int64_t panels = 0;
-  for (const MatmulPart& part : parts) panels += part.num_panels();
-  const std::int64_t chunk_panels = panels_per_chunk(panels, num_threads);
+  for (const MatmulPart& part : parts) panels += part.weight->num_panels();
+  const std::int64_t chunk_panels = panels_per_chunk(panels, ctx.pool.num_threads());
   const auto chunks_of = [&](const MatmulPart& part) {
-    return ceil_div(part.num_panels(), chunk_panels);
+    return ceil_div(part.weight->num_panels(), chunk_panels);
   };
   std::int64_t total_chunks = 0;
   for (const MatmulPart& part : parts) total_chunks += chunks_of(part);
@@ -330,7 +295,27 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
       std::int64_t index = chunk;
       const MatmulPart* part = parts.data();
       for (; index >= chunks_of(*part); ++part) index -= chunks_of(*part);
-      run(*part, index * chunk_panels, (index + 1) * chunk_panels);
+      const PackedWeight& weight = *part->weight;
+      const MatmulKernel kernel = choice.kernel(weight.layout());
+      kernel({.layout = weight.layout(),
+              .panels = weight.panel(0),
+              .panel_bytes = panel_bytes(weight.layout(), inputs),
+              .outputs = weight.outputs(),
+              .inputs = inputs,
+              .panel_begin = index * chunk_panels,
+              .panel_end = std::min((index + 1) * chunk_panels, weight.num_panels()),
+              .rows = rows,
+              .x = x,
+              .x_stride = x_stride,
+              .blocked_x = prepared.blocked,
+              .bf16_x = prepared.bf16,
+              .int16_x = prepared.int16,
+              .int16_bytes_x = prepared.int16_bytes,
+              .int8_x = prepared.int8,
+              .out = part->out,
+              .out_stride = part->out_stride,
+              .bias = part->bias,
+              .accumulate = part->accumulate});
     }
   });
 }
