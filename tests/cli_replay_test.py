@@ -115,6 +115,15 @@ class EventLogTest(unittest.TestCase):
         self.assertIs(report["identical"], True)
         self.assertGreater(report["preemptions"], 0)
 
+    def test_a_simulated_pool_has_the_blocks_of_the_type_that_was_asked_for(self):
+        room = self.bytes_of_tokens(400)
+        blocks = {}
+        for dtype in ("bfloat16", "float32", "fp8"):
+            with Server(*SIZES, "--kv-cache-memory-bytes", room, "--kv-cache-dtype", dtype,
+                        model=TINY / "hf") as server:
+                blocks[dtype] = server.metrics()['quire_blocks{state="total"}']
+        self.assertEqual(blocks, {"bfloat16": 100, "float32": 50, "fp8": 200})
+
     @staticmethod
     def bytes_of_tokens(count):
         config = json.loads((TINY / "hf/config.json").read_text())

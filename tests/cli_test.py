@@ -116,7 +116,12 @@ class CommandLine(unittest.TestCase):
         report = json.loads(run("inspect", "--model", TINY / "tiny_llama_q4_0.gguf",
                                 "--json").stdout)
         self.assertEqual(report["architecture"], "llama")
-        self.assertEqual(report["kv_bytes_per_token"]["float32"], 2 * 2 * 2 * 16 * 4)
+        elements = 2 * 2 * 2 * 16
+        self.assertEqual(report["kv_bytes_per_token"],
+                         {"bfloat16": elements * 2, "float32": elements * 4,
+                          "fp8_e4m3": elements,
+                          # A float32 scale for each key and value of each layer and head.
+                          "int8": elements + 2 * 2 * 2 * 4})
         self.assertIn("Q4_0", report["encodings"])
 
     def test_bench_throughput_has_its_fields(self):

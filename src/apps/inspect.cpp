@@ -1,5 +1,8 @@
 // `quire inspect`: what a model is, read from headers alone; no weights are loaded.
+#include <array>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +24,15 @@ struct InspectFlags {
   bool tensors = false;
 };
 
+// What --kv-cache-dtype offers.
+constexpr std::array kKvCacheTypes = {DType::kBF16, DType::kF32, DType::kF8E4M3, DType::kI8};
+
+// Bytes a token, scales included.
+std::uint64_t kv_token_bytes(const ModelBundle& bundle, DType dtype) {
+  const std::int32_t block_size = EngineArgs().block_size;
+  return kv_block_bytes(bundle, dtype, block_size) / static_cast<std::uint64_t>(block_size);
+}
+
 void print_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   const DecoderSpec& spec = bundle.spec;
   json::object report;
@@ -38,8 +50,11 @@ void print_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   report["rms_norm_eps"] = spec.rms_norm_eps;
   report["tie_word_embeddings"] = spec.tie_word_embeddings;
   report["chat_template"] = bundle.text.chat_template.has_value();
-  report["kv_bytes_per_token"] = {{"bfloat16", spec.kv_elements_per_token() * 2},
-                                  {"float32", spec.kv_elements_per_token() * 4}};
+  json::object token_bytes;
+  for (const DType dtype : kKvCacheTypes) {
+    token_bytes[dtype_name(dtype)] = kv_token_bytes(bundle, dtype);
+  }
+  report["kv_bytes_per_token"] = std::move(token_bytes);
   json::object encodings;
   for (const EncodingTotal& total : model_facts(bundle).encodings) {
     encodings[total.encoding] = {
@@ -81,8 +96,12 @@ void print_text(const ModelBundle& bundle, const Result<EngineSizes>& sizes, boo
   line("vocabulary",
        fmt::format("{}{}", spec.vocab_size, spec.tie_word_embeddings ? ", embeddings tied" : ""));
   line("chat template", bundle.text.chat_template ? "yes" : "no");
-  line("KV cache", fmt::format("{} bytes a token in bfloat16, {} in float32",
-                               spec.kv_elements_per_token() * 2, spec.kv_elements_per_token() * 4));
+  std::vector<std::string> token_bytes;
+  for (const DType dtype : kKvCacheTypes) {
+    token_bytes.push_back(
+        fmt::format("{} in {}", kv_token_bytes(bundle, dtype), dtype_name(dtype)));
+  }
+  line("KV cache", fmt::format("bytes a token: {}", fmt::join(token_bytes, ", ")));
   fmt::print("\n{:<10}{:>9}{:>16}{:>16}\n", "encoding", "tensors", "weights", "bytes");
   EncodingTotal all;
   for (const EncodingTotal& total : model_facts(bundle).encodings) {

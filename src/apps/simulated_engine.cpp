@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "engine/assembly.h"
+#include "engine/engine_sizing.h"
 #include "engine/model_bundle.h"
 #include "sim/paced_executor.h"
 
@@ -24,12 +25,11 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
   const std::int64_t pool_tokens =
       std::min(kMaxPoolTokens, std::int64_t{max_model_len} * args.engine.max_num_seqs);
   std::int64_t num_blocks = ceil_div(pool_tokens, args.engine.block_size);
+  QUIRE_ASSIGN_OR_RETURN(const DType kv_dtype, kv_cache_dtype(args.engine, bundle));
   if (args.engine.kv_cache_memory_bytes) {
-    const std::uint64_t token_bytes =
-        static_cast<std::uint64_t>(bundle.spec.kv_elements_per_token()) * sizeof(std::uint16_t);
-    num_blocks = static_cast<std::int64_t>(
-        *args.engine.kv_cache_memory_bytes /
-        (token_bytes * static_cast<std::uint64_t>(args.engine.block_size)));
+    num_blocks =
+        static_cast<std::int64_t>(*args.engine.kv_cache_memory_bytes /
+                                  kv_block_bytes(bundle, kv_dtype, args.engine.block_size));
   }
   QUIRE_ASSIGN_OR_RETURN(
       const SchedulerConfig config,
@@ -41,7 +41,7 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
                      .architecture = bundle.spec.architecture,
                      .isa_level = "simulated",
                      .activation = "none",
-                     .kv_cache_dtype = "bfloat16",
+                     .kv_cache_dtype = std::string(dtype_name(kv_dtype)),
                      .quantization = "none",
                      .threads = 0,
                      .vocab_size = bundle.spec.vocab_size,

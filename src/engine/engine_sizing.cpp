@@ -125,6 +125,21 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   return sizes;
 }
 
+Result<DType> kv_cache_dtype(const EngineArgs& args, const ModelBundle& bundle) {
+  QUIRE_ASSIGN_OR_RETURN(const LoadQuantization quantization,
+                         parse_load_quantization(args.quantization));
+  ModelRunnerConfig runner;
+  QUIRE_RETURN_IF_ERROR(resolve_types(args, *bundle.weights, quantization, runner));
+  return runner.kv_cache_dtype;
+}
+
+std::uint64_t kv_block_bytes(const ModelBundle& bundle, DType dtype, std::int32_t block_size) {
+  ModelRunnerConfig runner;
+  runner.kv_cache_dtype = dtype;
+  runner.block_size = block_size;
+  return ModelRunner::kv_block_bytes(bundle.spec, runner);
+}
+
 std::uint64_t heap_bytes() {
   const struct mallinfo2 info = ::mallinfo2();
   return info.uordblks + info.hblkhd;

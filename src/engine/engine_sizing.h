@@ -26,6 +26,12 @@ struct EngineSizes {
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
                                 std::uint64_t table_bytes, const MemoryLimits& limits);
 
+// The KV cache's type that `args` ask for, as size_engine() chooses it, and its errors.
+Result<DType> kv_cache_dtype(const EngineArgs& args, const ModelBundle& bundle);
+
+// Bytes of one KV block of all layers in a cache of that type.
+std::uint64_t kv_block_bytes(const ModelBundle& bundle, DType dtype, std::int32_t block_size);
+
 // Bytes that the program's heap holds now.
 std::uint64_t heap_bytes();
 

@@ -167,7 +167,8 @@ AttentionBatch InputBatch::attention_batch() const {
   return {.num_seqs = static_cast<std::int32_t>(seq_lens_.size()),
           .query_start_loc = query_start_loc_.data(),
           .seq_lens = seq_lens_.data(),
-          .block_tables = block_tables_.data()};
+          .block_tables = block_tables_.data(),
+          .block_size = block_size_};
 }
 
 }  // namespace quire

@@ -67,7 +67,9 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.workspace = workspace_bytes(std::max(rows, config.max_num_seqs), max_inputs,
                                      {.head_dim = static_cast<std::int32_t>(spec.head_dim),
                                       .heads_per_kv_head = attention_heads(spec).heads_per_kv_head,
-                                      .max_seq_len = config.max_model_len},
+                                      .max_seq_len = config.max_model_len,
+                                      .num_kv_heads = attention_heads(spec).num_kv_heads,
+                                      .max_num_seqs = config.max_num_seqs},
                                      num_threads);
   memory.workspace =
       (memory.workspace + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;

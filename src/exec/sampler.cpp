@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "exec/logprobs.h"
 #include "kernels/op_span.h"
+#include "kernels/op_table.h"
 
 namespace quire {
 namespace {
@@ -28,7 +29,8 @@ Sampler::Sampler(std::int64_t vocab_size, std::int64_t max_rows, int num_threads
     : vocab_size_(vocab_size),
       eos_token_ids_(std::move(eos_token_ids)),
       best_(static_cast<std::size_t>(max_rows)),
-      log_sum_exp_(static_cast<std::size_t>(max_rows)) {
+      log_sum_exp_(static_cast<std::size_t>(max_rows)),
+      finite_(static_cast<std::size_t>(max_rows)) {
   for (int i = 0; i < num_threads; ++i) scratch_.emplace_back(vocab_size);
 }
 
@@ -37,57 +39,63 @@ std::uint64_t Sampler::bytes(std::int64_t vocab_size, std::int64_t max_rows, int
                                LogitTransforms::bytes(vocab_size) +
                                TokenSelection::bytes(vocab_size);
   return static_cast<std::uint64_t>(num_threads) * worker +
-         static_cast<std::uint64_t>(max_rows) * (sizeof(std::int32_t) + sizeof(float));
+         static_cast<std::uint64_t>(max_rows) * (sizeof(std::int32_t) + sizeof(float) + 1);
 }
 
 Status Sampler::sample(OpContext& ctx, const float* logits,
                        std::span<const InputBatch::SampleRow> rows, ModelRunnerOutput& result) {
   const OpSpan span(ctx, kSampleStage);
-  const auto num_rows = static_cast<std::int64_t>(rows.size());
-  argmax_and_log_sum_exp(ctx, logits, num_rows, vocab_size_, best_.data(), log_sum_exp_.data());
   const std::size_t first = result.sampled.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!std::isfinite(log_sum_exp_[i])) return not_finite(rows[i].request_id);
-    const std::int64_t asked = rows[i].context.params->logprobs.value_or(0);
+  for (const InputBatch::SampleRow& row : rows) {
+    const std::int64_t asked = row.context.params->logprobs.value_or(0);
     const auto count = static_cast<std::int32_t>(std::min(asked, vocab_size_));
-    result.sampled.push_back({.request_id = rows[i].request_id,
-                              .first_top_logprob = next_top,
-                              .num_top_logprobs = count});
+    result.sampled.push_back(
+        {.request_id = row.request_id, .first_top_logprob = next_top, .num_top_logprobs = count});
     next_top += count;
   }
   result.top_logprobs.resize(static_cast<std::size_t>(next_top));
 
+  const auto num_rows = static_cast<std::int64_t>(rows.size());
   ctx.pool.parallel_for(num_rows, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::span<const float> values = row(logits, i);
+      const RowBest best = ctx.table.rows.best_of_row(values.data(), vocab_size_);
+      finite_[i] = std::isfinite(best.value) ? 1 : 0;
+      if (finite_[i] == 0) continue;
       SampledToken& token = result.sampled[first + i];
       token.token_id =
-          choose(values, best_[i], rows[i], scratch_[static_cast<std::size_t>(worker)]);
-      token.logprob = values[static_cast<std::size_t>(token.token_id)] - log_sum_exp_[i];
+          choose(ctx.table.rows, values, best, rows[i], scratch_[static_cast<std::size_t>(worker)]);
       if (!rows[i].context.params->logprobs) continue;
+      std::int32_t same_best = 0;
+      float log_sum_exp = 0.0F;
+      ctx.table.rows.argmax_and_log_sum_exp(values.data(), vocab_size_, &same_best, &log_sum_exp);
+      token.logprob = values[static_cast<std::size_t>(token.token_id)] - log_sum_exp;
       token.rank = rank_of(values, token.token_id);
-      top_logprobs(values, log_sum_exp_[i],
+      top_logprobs(values, log_sum_exp,
                    std::span(result.top_logprobs)
                        .subspan(static_cast<std::size_t>(token.first_top_logprob),
                                 static_cast<std::size_t>(token.num_top_logprobs)));
     }
   });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (finite_[i] == 0) return not_finite(rows[i].request_id);
+  }
   return {};
 }
 
-TokenId Sampler::choose(std::span<const float> logits, TokenId best,
+TokenId Sampler::choose(const RowKernels& kernels, std::span<const float> logits, RowBest best,
                         const InputBatch::SampleRow& row, Scratch& scratch) const {
   const SamplingParams& params = *row.context.params;
-  const bool transformed = LogitTransforms::needed(row.context);
-  if (transformed) {
+  if (LogitTransforms::needed(row.context)) {
     std::ranges::copy(logits, scratch.logits.begin());
     scratch.transforms.apply(row.context, eos_token_ids_, scratch.logits);
     logits = scratch.logits;
+    best = kernels.best_of_row(logits.data(), vocab_size_);
   }
-  if (params.greedy()) return transformed ? best_token(logits) : best;
+  if (params.greedy()) return best.index;
   const auto position = static_cast<std::uint64_t>(row.context.output().size());
-  return scratch.selection.draw(params, logits, random_uniform(row.seed, position));
+  return scratch.selection.draw(params, logits, best.value, random_uniform(row.seed, position));
 }
 
 Status Sampler::score(OpContext& ctx, const float* logits,

@@ -12,6 +12,7 @@
 #include "exec/logit_transforms.h"
 #include "exec/token_selection.h"
 #include "kernels/ops.h"
+#include "kernels/row_kernels.h"
 
 namespace quire {
 
@@ -24,8 +25,8 @@ class Sampler {
   static std::uint64_t bytes(std::int64_t vocab_size, std::int64_t max_rows, int num_threads);
 
   // logits: [rows.size()][vocab_size], row i for rows[i]; left as they are. Adds one token each, in
-  // order, and the alternatives that are asked for. Log probabilities are of the model's own
-  // distribution. kBadModel if a row's logits are not finite.
+  // order, and its log probability and the alternatives where they are asked for; they are of the
+  // model's own distribution. kBadModel if a row's logits are not finite.
   Status sample(OpContext& ctx, const float* logits, std::span<const InputBatch::SampleRow> rows,
                 ModelRunnerOutput& result);
 
@@ -49,13 +50,15 @@ class Sampler {
     const auto size = static_cast<std::size_t>(vocab_size_);
     return {logits + index * size, size};
   }
-  TokenId choose(std::span<const float> logits, TokenId best, const InputBatch::SampleRow& row,
-                 Scratch& scratch) const;
+  // best: of `logits`, which has no NaN.
+  TokenId choose(const RowKernels& kernels, std::span<const float> logits, RowBest best,
+                 const InputBatch::SampleRow& row, Scratch& scratch) const;
 
   std::int64_t vocab_size_;
   std::vector<TokenId> eos_token_ids_;
-  std::vector<std::int32_t> best_;
-  std::vector<float> log_sum_exp_;
+  std::vector<std::int32_t> best_;    // of rows to score
+  std::vector<float> log_sum_exp_;    // the same
+  std::vector<std::uint8_t> finite_;  // of rows to sample: 1 where the logits are
   std::vector<Scratch> scratch_;
 };
 

@@ -215,8 +215,13 @@ TEST(Sampler, LogProbabilitiesAreTheModelsOwn) {
   for (std::size_t i = 0; i < 4; ++i) {
     const SampledToken& token = output.sampled.at(i);
     EXPECT_EQ(token.token_id, 77);
-    EXPECT_NEAR(token.logprob, logprob(77), 1e-5);
-    EXPECT_EQ(token.rank, i == 0 ? 0 : rank_of_77);
+    if (i == 0) {  // did not ask
+      EXPECT_EQ(token.logprob, 0.0F);
+      EXPECT_EQ(token.rank, 0);
+    } else {
+      EXPECT_NEAR(token.logprob, logprob(77), 1e-5);
+      EXPECT_EQ(token.rank, rank_of_77);
+    }
     ASSERT_EQ(token.num_top_logprobs, counts[i]);
     expect_best(token.first_top_logprob, token.num_top_logprobs);
   }

@@ -123,16 +123,17 @@ inline std::vector<double> measured_distribution(const SamplingCase& c,
   LogitTransforms transforms(vocab_size);
   transforms.apply({&c.params, token_ids, static_cast<std::int32_t>(c.prompt.size())},
                    c.eos_token_ids, values);
+  const float max = *std::max_element(values.begin(), values.end());
   TokenSelection selection(vocab_size);
   std::vector<double> probabilities(logits.size());
   double begin = 0;
   while (begin < 1) {
-    const TokenId token = selection.draw(c.params, values, begin);
+    const TokenId token = selection.draw(c.params, values, max, begin);
     double low = begin;
     double high = 1;
     while (high - low > 1e-12) {
       const double middle = (low + high) / 2;
-      (selection.draw(c.params, values, middle) == token ? low : high) = middle;
+      (selection.draw(c.params, values, max, middle) == token ? low : high) = middle;
     }
     probabilities[static_cast<std::size_t>(token)] += high - begin;
     begin = high;

@@ -34,13 +34,8 @@ std::uint64_t TokenSelection::bytes(std::int64_t vocab_size) {
   return static_cast<std::uint64_t>(vocab_size) * (sizeof(float) + 2 * sizeof(Candidate));
 }
 
-TokenId best_token(std::span<const float> logits) {
-  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
 TokenId TokenSelection::draw(const SamplingParams& params, std::span<const float> logits,
-                             double uniform) {
-  const float max_logit = logits[static_cast<std::size_t>(best_token(logits))];
+                             float max_logit, double uniform) {
   // Above 0 at any temperature, so that banned tokens keep a weight of 0.
   const float inverse_temperature =
       std::max(static_cast<float>(1.0 / params.temperature), std::numeric_limits<float>::min());

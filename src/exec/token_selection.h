@@ -19,9 +19,10 @@ class TokenSelection {
   static std::uint64_t bytes(std::int64_t vocab_size);
 
   // The token at `uniform` (in [0, 1)) of the distribution that `params` (not greedy) make of
-  // `logits`, tokens in order of id. At least one logit must be finite. Ties at a border go to the
-  // lower id.
-  TokenId draw(const SamplingParams& params, std::span<const float> logits, double uniform);
+  // `logits`, tokens in order of id. At least one logit must be finite; max_logit is the largest.
+  // Ties at a border go to the lower id.
+  TokenId draw(const SamplingParams& params, std::span<const float> logits, float max_logit,
+               double uniform);
 
  private:
   struct Candidate {
@@ -44,8 +45,5 @@ class TokenSelection {
   std::vector<Candidate> candidates_;  // what is kept, in order of id
   std::vector<Candidate> border_;      // those in the range through which the border goes
 };
-
-// The best token: the lowest id among the largest logits.
-TokenId best_token(std::span<const float> logits);
 
 }  // namespace quire

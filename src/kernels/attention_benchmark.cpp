@@ -1,7 +1,7 @@
 // Attention at the shapes of SmolLM2-135M (9 heads over 3, head size 64) and of a 1.1B llama (32
-// over 4, 64): decode of a batch at a context, prefill of a prompt; dtype 0 is float32, 1 bfloat16,
-// 2 FP8, 3 int8. Reports multiply-accumulates per second and, for decode, bytes of the cache per
-// second, each counted once.
+// over 4, 64): decode of a batch at a context, with a shared prefix too, prefill of a prompt; dtype
+// 0 is float32, 1 bfloat16, 2 FP8, 3 int8. Reports multiply-accumulates per second and, for decode,
+// bytes of the cache per second, each counted once.
 #include <array>
 #include <cmath>
 #include <random>
@@ -24,6 +24,8 @@ struct Case {
   std::int32_t context;  // keys of each sequence
   std::int32_t queries;  // the last of them that are computed
   DType dtype;
+  std::int32_t shared = 0;  // keys at the beginning that are the same blocks in all sequences
+  bool find_shared = true;  // and are read once
 };
 
 void run(benchmark::State& state, const Case& c, int threads) {
@@ -37,7 +39,7 @@ void run(benchmark::State& state, const Case& c, int threads) {
   ThreadPool pool(threads);
   const std::int32_t group = c.num_heads / c.num_kv_heads;
   const std::uint64_t workspace_size =
-      workspace_bytes(1, 32, {kHeadDim, group, c.context}, threads);
+      workspace_bytes(1, 32, {kHeadDim, group, c.context, c.num_kv_heads, c.batch}, threads);
   Buffer workspace = Buffer::allocate(workspace_size).value();
   OpContext ctx{pool, op_table(*level), workspace.bytes()};
   const KvLayout layout{c.dtype, kBlockSize, c.num_kv_heads, kHeadDim};
@@ -59,12 +61,16 @@ void run(benchmark::State& state, const Case& c, int threads) {
   for (std::int32_t s = 0; s < c.batch; ++s) {
     auto& table = tables.emplace_back();
     table.reserve(static_cast<std::size_t>(blocks));
-    for (std::int32_t b = 0; b < blocks; ++b) table.push_back(next++);
+    const std::int32_t shared = s == 0 ? 0 : c.shared / kBlockSize;
+    const auto first = tables.front().begin();
+    table.insert(table.end(), first, first + shared);
+    while (std::ssize(table) < blocks) table.push_back(next++);
     query_start_loc.push_back(query_start_loc.back() + c.queries);
   }
   for (const auto& table : tables) table_pointers.push_back(table.data());
   AttentionPlan plan;
-  plan.build({c.batch, query_start_loc.data(), seq_lens.data(), table_pointers.data()},
+  plan.build({c.batch, query_start_loc.data(), seq_lens.data(), table_pointers.data(),
+              c.find_shared ? kBlockSize : 0},
              {c.num_kv_heads, group}, threads);
 
   const auto row = static_cast<std::size_t>(c.num_heads) * kHeadDim;
@@ -117,6 +123,20 @@ BENCHMARK(BM_Decode)
     ->ArgNames({"heads", "batch", "context", "dtype", "threads"})
     ->ArgsProduct({{9, 32}, {1, 16}, {128, 2048}, {1}, {1, 2}})
     ->ArgsProduct({{9, 32}, {1, 8}, {8192}, {0, 1, 2, 3}, {1, 2}})
+    ->UseRealTime();
+
+// Sequences that share their first 4,096 keys and have `own` more each; `once` 0: read for each.
+// Bytes of the cache per second as if each sequence read its own.
+void BM_SharedPrefix(benchmark::State& state) {
+  Case c = case_of(state, 1);
+  c.shared = 4096;
+  c.context += c.shared;
+  c.find_shared = state.range(5) != 0;
+  run(state, c, static_cast<int>(state.range(4)));
+}
+BENCHMARK(BM_SharedPrefix)
+    ->ArgNames({"heads", "batch", "own", "dtype", "threads", "once"})
+    ->ArgsProduct({{9, 32}, {16}, {128}, {1}, {1, 2}, {0, 1}})
     ->UseRealTime();
 
 void BM_Prefill(benchmark::State& state) {

@@ -21,6 +21,25 @@ struct Batch {
   }
 };
 
+// Members of a group have the prefix's keys in one shared work item for each KV head.
+std::vector<std::int32_t> shared_keys(const AttentionPlan& plan, const AttentionHeads& heads,
+                                      std::int32_t num_seqs) {
+  std::vector<std::int32_t> keys(static_cast<std::size_t>(num_seqs * heads.num_kv_heads));
+  for (const SharedWork& work : plan.shared()) {
+    EXPECT_LT(work.member_begin, work.member_end);
+    EXPECT_LE(work.member_end - work.member_begin, queries_per_work(heads.heads_per_kv_head));
+    for (std::int32_t m = work.member_begin; m < work.member_end; ++m) {
+      const std::int32_t sequence = plan.members()[static_cast<std::size_t>(m)];
+      EXPECT_EQ(plan.member_queries()[static_cast<std::size_t>(m)],
+                plan.batch().query_start_loc[sequence]);
+      auto& seen = keys[static_cast<std::size_t>(sequence * heads.num_kv_heads + work.kv_head)];
+      EXPECT_EQ(seen, 0);
+      seen = work.key_end;
+    }
+  }
+  return keys;
+}
+
 // Each query, KV head and key below the query's position is in one work item.
 void expect_covered_once(const Batch& batch, const AttentionHeads& heads, int threads) {
   AttentionPlan plan;
@@ -119,6 +138,56 @@ TEST(AttentionPlan, BuildsWithoutAllocatingOnceReserved) {
   EXPECT_EQ(plan.work().capacity(), capacity);
   EXPECT_EQ(plan.work().data(), data);
   EXPECT_FALSE(plan.splits().empty());
+}
+
+// Sixteen sequences that share 4,096 tokens, and one that does not: the prefix is one piece of work
+// for some members and a KV head, and each sequence's own begins behind it.
+TEST(AttentionPlan, ReadsASharedPrefixOnce) {
+  constexpr std::int32_t kBlocks = 260;
+  std::vector<std::vector<BlockId>> tables(17, std::vector<BlockId>(kBlocks));
+  Batch batch;
+  batch.query_start_loc = {0};
+  for (std::size_t s = 0; s < tables.size(); ++s) {
+    for (std::size_t b = 0; b < kBlocks; ++b) {
+      const bool shared = s != 5 && b < 256;
+      tables[s][b] = static_cast<BlockId>(shared ? b : 1000 * (s + 1) + b);
+    }
+    batch.query_start_loc.push_back(static_cast<std::int32_t>(s) + 1);
+    batch.seq_lens.push_back(4097 + 3 * static_cast<std::int32_t>(s));
+  }
+  batch.tables.clear();
+  for (const auto& table : tables) batch.tables.push_back(table.data());
+  for (const AttentionHeads heads : {AttentionHeads{3, 3}, AttentionHeads{4, 8}}) {
+    for (const int threads : {1, 2, 5}) {
+      AttentionBatch view = batch.view();
+      view.block_size = 16;
+      AttentionPlan plan;
+      plan.build(view, heads, threads);
+      EXPECT_EQ(plan.members().size(), 16U);
+      EXPECT_EQ(plan.keys_saved(), 15 * 4096);
+      EXPECT_EQ(plan.num_states(), 16 * heads.num_kv_heads);
+      const auto keys = shared_keys(plan, heads, 17);
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        const std::size_t sequence = i / static_cast<std::size_t>(heads.num_kv_heads);
+        EXPECT_EQ(keys[i], sequence == 5 ? 0 : 4096);
+      }
+      std::vector<bool> states(static_cast<std::size_t>(plan.num_states()));
+      for (const AttentionWork& work : plan.work()) {
+        EXPECT_EQ(work.shared_keys, work.sequence == 5 ? 0 : 4096);
+        if (work.sequence == 5) continue;
+        EXPECT_EQ(work.key_begin, 4096);
+        EXPECT_EQ(work.key_end, batch.seq_lens[static_cast<std::size_t>(work.sequence)]);
+        const auto member = static_cast<std::size_t>(work.state / heads.num_kv_heads);
+        EXPECT_EQ(plan.members()[member], work.sequence);
+        EXPECT_EQ(work.state % heads.num_kv_heads, work.kv_head);
+        states[static_cast<std::size_t>(work.state)] = true;
+      }
+      EXPECT_EQ(states, std::vector<bool>(states.size(), true));
+      plan.build(batch.view(), heads, threads);  // without the blocks' size
+      EXPECT_TRUE(plan.shared().empty());
+      EXPECT_EQ(plan.work().front().shared_keys, 0);
+    }
+  }
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Matrix products and embedding look-up over packed weights: one fork and join a call, panels
 // handed out in fixed chunks to whichever worker is free.
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
 #include "base/checked.h"
@@ -9,22 +8,18 @@
 #include "kernels/op_span.h"
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
+#include "tensor/arena.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
 namespace {
 
-constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint64_t align_up(std::uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 // Below this many values to prepare, one worker does it sooner than several can be woken.
 constexpr std::int64_t kSerialValues = 16 * 1024;
 
 // A chunk of panels handed to a worker: small enough to balance, large enough to stream.
-constexpr std::int64_t kMaxChunkPanels = 8;
-constexpr std::int64_t kChunksPerThread = 4;
+constexpr std::int64_t kMaxChunkPanels = 10;
+constexpr std::int64_t kMinChunksPerThread = 3;
 
 constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
 
@@ -32,9 +27,10 @@ constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
 SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows) {
   SpanCost cost;
   for (const MatmulPart& part : parts) {
-    cost.bytes += part.weight->size_bytes();
+    cost.bytes += static_cast<std::uint64_t>(part.num_panels()) *
+                  panel_bytes(part.weight->layout(), part.weight->inputs());
     cost.operations +=
-        2 * static_cast<std::uint64_t>(rows * part.weight->inputs() * part.weight->outputs());
+        2 * static_cast<std::uint64_t>(rows * part.weight->inputs() * part.outputs());
   }
   return cost;
 }
@@ -46,23 +42,6 @@ struct Inputs {
   Int16Rows int16;
   Int16ByteRows int16_bytes;
   Int8Rows int8;
-};
-
-// Takes arrays from the front of the workspace.
-class Cutter {
- public:
-  explicit Cutter(std::span<std::byte> workspace) : left_(workspace) {}
-  template <typename T>
-  T* take(std::int64_t count) {
-    const std::uint64_t bytes = align_up(static_cast<std::uint64_t>(count) * sizeof(T));
-    assert(bytes <= left_.size());
-    T* const array = reinterpret_cast<T*>(left_.data());
-    left_ = left_.subspan(bytes);
-    return array;
-  }
-
- private:
-  std::span<std::byte> left_;
 };
 
 // Calls fn(block) for every block of rows; below a number of values on this thread alone.
@@ -77,10 +56,20 @@ void for_each_block(OpContext& ctx, const RowBlocks& blocks, std::int64_t values
   });
 }
 
+// Calls fn(row, first, size) for every row, with the block of rows that it is in.
+template <typename F>
+void for_each_row(OpContext& ctx, const RowBlocks& blocks, std::int64_t values, const F& fn) {
+  for_each_block(ctx, blocks, values, [&](std::int64_t block) {
+    const std::int64_t first = blocks.first(block);
+    const std::int64_t size = blocks.size(block);
+    for (std::int64_t row = first; row < first + size; ++row) fn(row, first, size);
+  });
+}
+
 const float* block_rows(OpContext& ctx, const float* x, std::int64_t x_stride,
                         const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                        Cutter& workspace) {
-  float* const blocked = workspace.take<float>(rows * inputs);
+                        Arena& workspace) {
+  float* const blocked = workspace.array<float>(rows * inputs);
   for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
     const std::int64_t first = blocks.first(block);
     const std::int64_t size = blocks.size(block);
@@ -94,81 +83,73 @@ const float* block_rows(OpContext& ctx, const float* x, std::int64_t x_stride,
 
 Bf16Rows round_to_bf16(OpContext& ctx, const float* x, std::int64_t x_stride,
                        const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                       Cutter& workspace) {
+                       Arena& workspace) {
   Bf16Rows all;
   all.stride = bf16_row_stride(inputs);
-  all.values = workspace.take<std::uint16_t>(rows * all.stride);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
-      ctx.table.matmul.round_row_bf16(x + r * x_stride, inputs, all.values + r * all.stride);
-    }
+  all.values = workspace.array<std::uint16_t>(rows * all.stride);
+  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
+    ctx.table.matmul.round_row_bf16(x + r * x_stride, inputs, all.values + r * all.stride);
   });
   return all;
 }
 
 Int16Rows round_to_int16(OpContext& ctx, const float* x, std::int64_t x_stride,
                          const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                         Cutter& workspace) {
+                         Arena& workspace) {
   const std::int64_t groups = inputs / kGroupInputs;
   Int16Rows all;
-  all.codes = workspace.take<std::int16_t>(rows * inputs);
-  all.scales = workspace.take<float>(rows * groups);
-  all.sums = workspace.take<std::int32_t>(2 * rows * groups);
-  all.scaled_sums = workspace.take<float>(rows * groups);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    const std::int64_t first = blocks.first(block);
-    const std::int64_t size = blocks.size(block);
-    for (std::int64_t r = 0; r < size; ++r) {
-      ctx.table.matmul.quantize_row_int16(x + (first + r) * x_stride, inputs, size,
-                                          {.codes = all.codes + first * inputs + 4 * r,
-                                           .scales = all.scales + first * groups + r,
-                                           .sums = all.sums + 2 * first * groups + r,
-                                           .scaled_sums = all.scaled_sums + first * groups + r});
-    }
-  });
+  all.codes = workspace.array<std::int16_t>(rows * inputs);
+  all.scales = workspace.array<float>(rows * groups);
+  all.sums = workspace.array<std::int32_t>(2 * rows * groups);
+  all.scaled_sums = workspace.array<float>(rows * groups);
+  for_each_row(
+      ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t first, std::int64_t size) {
+        const std::int64_t offset = first * groups + r - first;
+        ctx.table.matmul.quantize_row_int16(x + r * x_stride, inputs, size,
+                                            {.codes = all.codes + first * inputs + 4 * (r - first),
+                                             .scales = all.scales + offset,
+                                             .sums = all.sums + first * groups + offset,
+                                             .scaled_sums = all.scaled_sums + offset});
+      });
   return all;
 }
 
 Int16ByteRows round_to_int16_bytes(OpContext& ctx, const float* x, std::int64_t x_stride,
                                    const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                                   Cutter& workspace) {
+                                   Arena& workspace) {
   const std::int64_t groups = inputs / kGroupInputs;
   Int16ByteRows all;
   all.stride = byte_row_stride(inputs);
-  all.high = workspace.take<std::int8_t>(rows * all.stride);
-  all.low = workspace.take<std::int8_t>(rows * all.stride);
-  all.scales = workspace.take<float>(rows * groups);
-  all.scaled_sums = workspace.take<float>(rows * groups);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
-      ctx.table.matmul.quantize_row_int16_bytes(x + r * x_stride, inputs,
-                                                {.high = all.high + r * all.stride,
-                                                 .low = all.low + r * all.stride,
-                                                 .stride = all.stride,
-                                                 .scales = all.scales + r * groups,
-                                                 .scaled_sums = all.scaled_sums + r * groups});
-    }
+  all.high = workspace.array<std::int8_t>(rows * all.stride);
+  all.low = workspace.array<std::int8_t>(rows * all.stride);
+  all.scales = workspace.array<float>(rows * groups);
+  all.scaled_sums = workspace.array<float>(rows * groups);
+  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
+    ctx.table.matmul.quantize_row_int16_bytes(x + r * x_stride, inputs,
+                                              {.high = all.high + r * all.stride,
+                                               .low = all.low + r * all.stride,
+                                               .stride = all.stride,
+                                               .scales = all.scales + r * groups,
+                                               .scaled_sums = all.scaled_sums + r * groups});
   });
   return all;
 }
 
 Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
                        const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                       Cutter& workspace) {
+                       Arena& workspace) {
   const std::int64_t groups = inputs / kGroupInputs;
   Int8Rows all;
-  all.codes = workspace.take<std::int8_t>(rows * inputs);
-  all.scales = workspace.take<float>(rows * groups);
-  all.sums = workspace.take<std::int16_t>(2 * rows * groups);
-  all.scaled_sums = workspace.take<float>(rows * groups);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    for (std::int64_t r = blocks.first(block); r < blocks.first(block + 1); ++r) {
-      ctx.table.matmul.quantize_row_int8(x + r * x_stride, inputs,
-                                         {.codes = all.codes + r * inputs,
-                                          .scales = all.scales + r * groups,
-                                          .sums = all.sums + 2 * r * groups,
-                                          .scaled_sums = all.scaled_sums + r * groups});
-    }
+  all.codes = workspace.array<std::int8_t>(rows * inputs);
+  all.scales = workspace.array<float>(rows * groups);
+  all.sums = workspace.array<std::int16_t>(2 * rows * groups);
+  all.scaled_sums = workspace.array<float>(rows * groups);
+  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
+    ctx.table.matmul.quantize_row_int8(x + r * x_stride, inputs,
+                                       {.codes = all.codes + r * inputs,
+                                        .scales = all.scales + r * groups,
+                                        .sums = all.sums + 2 * r * groups,
+                                        .scaled_sums = all.scaled_sums + r * groups});
   });
   return all;
 }
@@ -244,7 +225,7 @@ Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64
       return choice.form(part.weight->layout()) == form;
     });
   };
-  Cutter workspace(ctx.workspace);
+  Arena workspace(ctx.workspace);
   Inputs all;
   const bool has_blocks = max_block_rows > 1 && rows > kMaxDirectRows;
   if (has_blocks && wanted(InputForm::kFloat32)) {
@@ -265,11 +246,19 @@ Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64
   return all;
 }
 
-// Few panels a chunk where there are few panels, so that all workers end together.
-std::int64_t panels_per_chunk(std::span<const MatmulPart> parts, int num_threads) {
-  std::int64_t panels = 0;
-  for (const MatmulPart& part : parts) panels += part.weight->num_panels();
-  return std::clamp<std::int64_t>(panels / (kChunksPerThread * num_threads), 1, kMaxChunkPanels);
+// Of the sizes allowed, that with which equally fast workers end soonest; to begin a chunk costs
+// about half a panel (one row of 576 inputs, level avx2).
+std::int64_t panels_per_chunk(std::int64_t panels, int num_threads) {
+  const std::int64_t largest =
+      std::clamp<std::int64_t>(panels / (kMinChunksPerThread * num_threads), 1, kMaxChunkPanels);
+  const auto cost = [&](std::int64_t size) {
+    return ceil_div(ceil_div(panels, size), std::int64_t{num_threads}) * (2 * size + 1);
+  };
+  std::int64_t best = largest;
+  for (std::int64_t size = largest - 1; size > 0; --size) {
+    if (cost(size) < cost(best)) best = size;
+  }
+  return best;
 }
 
 }  // namespace
@@ -284,19 +273,55 @@ std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inp
       4 * sizeof(float) + 2 * sizeof(std::int32_t) + 2 * sizeof(std::int16_t);
   const std::uint64_t groups = (values + kGroupInputs - 1) / kGroupInputs;
   constexpr std::uint64_t kArrays = 9;
-  return dense + 2 * row_bytes + values + groups * group_bytes + kArrays * kAlignment;
+  return dense + 2 * row_bytes + values + groups * group_bytes + kArrays * Arena::kAlignment;
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-            ActivationMode mode, std::span<const MatmulPart> parts, const Stage& stage) {
+            ActivationMode mode, std::span<const MatmulPart> parts, const Stage& stage,
+            const MatmulEpilogue* epilogue) {
   const OpSpan span(ctx, stage);
   if (span.get() != nullptr) span.get()->cost = cost_of(parts, rows);
   const std::int64_t inputs = parts[0].weight->inputs();
   const Choice choice(ctx.table.matmul, mode, rows, parts);
   const Inputs prepared = prepare(ctx, x, x_stride, rows, choice, parts);
-  const std::int64_t chunk_panels = panels_per_chunk(parts, ctx.pool.num_threads());
+  const auto run = [&](const MatmulPart& part, std::int64_t begin, std::int64_t end) {
+    const WeightLayout layout = part.weight->layout();
+    choice.kernel(layout)({.layout = layout,
+                           .panels = part.weight->panel(part.first_output / kPanelOutputs),
+                           .panel_bytes = panel_bytes(layout, inputs),
+                           .outputs = part.outputs(),
+                           .inputs = inputs,
+                           .panel_begin = begin,
+                           .panel_end = std::min(end, part.num_panels()),
+                           .rows = rows,
+                           .x = x,
+                           .x_stride = x_stride,
+                           .blocked_x = prepared.blocked,
+                           .bf16_x = prepared.bf16,
+                           .int16_x = prepared.int16,
+                           .int16_bytes_x = prepared.int16_bytes,
+                           .int8_x = prepared.int8,
+                           .out = part.out,
+                           .out_stride = part.out_stride,
+                           .bias = part.bias,
+                           .accumulate = part.accumulate});
+  };
+  const int num_threads = ctx.pool.num_threads();
+  if (epilogue != nullptr) {  // the parts advance together
+    const std::int64_t panels = parts[0].num_panels();
+    ctx.pool.parallel_for(panels, panels_per_chunk(panels, num_threads),
+                          [&](std::int64_t begin, std::int64_t end, int) {
+                            for (const MatmulPart& part : parts) run(part, begin, end);
+                            epilogue->run(epilogue->arg, begin * kPanelOutputs,
+                                          std::min(end * kPanelOutputs, parts[0].outputs()));
+                          });
+    return;
+  }
+  std::int64_t panels = 0;
+  for (const MatmulPart& part : parts) panels += part.num_panels();
+  const std::int64_t chunk_panels = panels_per_chunk(panels, num_threads);
   const auto chunks_of = [&](const MatmulPart& part) {
-    return ceil_div(part.weight->num_panels(), chunk_panels);
+    return ceil_div(part.num_panels(), chunk_panels);
   };
   std::int64_t total_chunks = 0;
   for (const MatmulPart& part : parts) total_chunks += chunks_of(part);
@@ -305,27 +330,7 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
       std::int64_t index = chunk;
       const MatmulPart* part = parts.data();
       for (; index >= chunks_of(*part); ++part) index -= chunks_of(*part);
-      const PackedWeight& weight = *part->weight;
-      const MatmulKernel kernel = choice.kernel(weight.layout());
-      kernel({.layout = weight.layout(),
-              .panels = weight.panel(0),
-              .panel_bytes = panel_bytes(weight.layout(), inputs),
-              .outputs = weight.outputs(),
-              .inputs = inputs,
-              .panel_begin = index * chunk_panels,
-              .panel_end = std::min((index + 1) * chunk_panels, weight.num_panels()),
-              .rows = rows,
-              .x = x,
-              .x_stride = x_stride,
-              .blocked_x = prepared.blocked,
-              .bf16_x = prepared.bf16,
-              .int16_x = prepared.int16,
-              .int16_bytes_x = prepared.int16_bytes,
-              .int8_x = prepared.int8,
-              .out = part->out,
-              .out_stride = part->out_stride,
-              .bias = part->bias,
-              .accumulate = part->accumulate});
+      run(*part, index * chunk_panels, (index + 1) * chunk_panels);
     }
   });
 }

@@ -50,16 +50,42 @@ inline constexpr Stage kMatmulStage = {StageKind::kKernel, "matmul"};
 struct MatmulPart {
   const PackedWeight* weight = nullptr;
   float* out = nullptr;         // [rows][out_stride]
-  std::int64_t out_stride = 0;  // in floats, >= weight->outputs()
-  const float* bias = nullptr;  // [outputs] or nullptr
+  std::int64_t out_stride = 0;  // in floats, >= outputs()
+  const float* bias = nullptr;  // [outputs()] or nullptr
   bool accumulate = false;      // add to what `out` holds (residual connections)
+  // Of the weight's outputs the num_outputs from first_output, a multiple of kPanelOutputs, on;
+  // these are n = 0 and up above. 0: all from there.
+  std::int64_t first_output = 0;
+  std::int64_t num_outputs = 0;
+
+  std::int64_t outputs() const {
+    return num_outputs > 0 ? num_outputs : weight->outputs() - first_output;
+  }
+  std::int64_t num_panels() const { return (outputs() + kPanelOutputs - 1) / kPanelOutputs; }
 };
+
+// What a worker does with outputs that it has just computed for all rows, while they are in its
+// caches: run(arg, begin, end) once outputs [begin, end) of every part are done; `begin` is a
+// multiple of kPanelOutputs. The parts of such a call have equally many outputs.
+struct MatmulEpilogue {
+  void (*run)(const void* arg, std::int64_t begin, std::int64_t end) = nullptr;
+  const void* arg = nullptr;
+};
+
+enum class Activation : std::uint8_t { kSilu, kGeluTanh };
 
 // x: [rows][x_stride], K = parts[i].weight->inputs() floats of each row are read. `stage`: what the
 // product is for, as its time is recorded.
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
             ActivationMode mode, std::span<const MatmulPart> parts,
-            const Stage& stage = kMatmulStage);
+            const Stage& stage = kMatmulStage, const MatmulEpilogue* epilogue = nullptr);
+
+// The products of a gated MLP's gate and up (parts[0] and parts[1]) and what joins them, as one
+// stage: out[r][c] = activation(gate[r][c]) * up[r][c], out: [rows][outputs]. The bits of matmul()
+// followed by silu_and_mul() or gelu_tanh_and_mul().
+void gated_matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
+                  ActivationMode mode, std::span<const MatmulPart, 2> parts, Activation activation,
+                  float* out, const Stage& stage = kMatmulStage);
 
 // out[i] = row token_ids[i] of the table, as floats: [num_tokens][table.inputs()].
 void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,

@@ -16,7 +16,12 @@ struct AttentionTask {
   std::int32_t kv_head = 0;
   std::int32_t query_begin = 0;  // rows of args->q
   std::int32_t query_end = 0;
-  std::int32_t first_position = 0;  // of query_begin in its sequence
+  // Null: the rows from query_begin on, of one sequence. Else the rows of args->q that share a
+  // prefix, query_end - query_begin of them, of as many sequences; each sees all keys of all
+  // ranges.
+  const std::int32_t* shared_queries = nullptr;
+  // Of query_begin in its sequence; of shared queries: of the last key.
+  std::int32_t first_position = 0;
   // Ranges of keys (attention_scratch.h), those that no query sees left out.
   std::int32_t range_begin = 0;
   std::int32_t range_end = 0;
@@ -24,7 +29,17 @@ struct AttentionTask {
   // sequence at partials + i * PartialResults::floats(head_dim, rows); merge_attention() makes
   // outputs of them.
   float* partials = nullptr;
+  // What the ranges before range_begin gave, joined: PartialResults of one query's heads. Of shared
+  // queries it is written, that of query i at state + i * state_stride; else read, where not null.
+  float* state = nullptr;
+  std::int64_t state_stride = 0;
   float* scratch = nullptr;
+};
+
+// The largest number of a row.
+struct RowBest {
+  float value = 0.0F;
+  std::int32_t index = 0;  // the lowest among equals
 };
 
 struct RowKernels {
@@ -43,6 +58,8 @@ struct RowKernels {
   // The outputs of a task whose ranges were computed in pieces. Null: this level computes every
   // task whole.
   void (*merge_attention)(const AttentionTask& task) = nullptr;
+  // The largest of a row, and where it is first; NaN where the row has one.
+  RowBest (*best_of_row)(const float* x, std::int64_t cols) = nullptr;
   void (*argmax_and_log_sum_exp)(const float* logits, std::int64_t cols, std::int32_t* best,
                                  float* log_sum_exp) = nullptr;
 };

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/level_test_support.h"
+#include "kernels/op_table.h"
 #include "kernels/ops.h"
 #include "kernels/ref/kv_ref.h"
 #include "tensor/float_convert.h"
@@ -419,6 +420,35 @@ TEST_P(RowOps, ArgmaxAndLogSumExp) {
       for (std::size_t i = 0; i < n; ++i) sum += std::exp(double{x[i]} - x[index]);
       EXPECT_EQ(best[r], static_cast<std::int32_t>(index));
       EXPECT_NEAR(log_sum[r], x[index] + std::log(sum), 4e-6 * (1.0 + std::abs(x[index])));
+    }
+  }
+}
+
+// Against a plain loop: every length of a tail, the largest anywhere, ties, numbers without bound.
+TEST_P(RowOps, BestOfRow) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const auto best_of = [&](const std::vector<float>& x) {
+    return ctx_.table.rows.best_of_row(x.data(), std::ssize(x));
+  };
+  for (const std::size_t n : {1U, 2U, 7U, 8U, 9U, 31U, 64U, 100U, 2047U, 2049U, 4133U, 49152U}) {
+    std::vector<float> x = random_floats(n, 8.0F, 8);
+    for (float& value : x) value = std::round(value * 4) / 4;  // ties
+    const auto wanted = std::ranges::max_element(x) - x.begin();
+    EXPECT_EQ(best_of(x).index, wanted) << n;
+    EXPECT_EQ(best_of(x).value, x[static_cast<std::size_t>(wanted)]);
+    for (const std::size_t at : {std::size_t{0}, n / 3, n - 1}) {
+      std::vector<float> y = x;
+      y[at] = kInfinity;
+      EXPECT_EQ(best_of(y).index, static_cast<std::int32_t>(at)) << n;
+      EXPECT_EQ(best_of(y).value, kInfinity);
+      y[at] = kNan;
+      EXPECT_TRUE(std::isnan(best_of(y).value)) << n;
+      y.assign(n, -kInfinity);
+      EXPECT_EQ(best_of(y).index, 0);
+      EXPECT_EQ(best_of(y).value, -kInfinity);
+      y[at] = -2.0F;
+      EXPECT_EQ(best_of(y).index, static_cast<std::int32_t>(at));
+      EXPECT_EQ(best_of(y).value, -2.0F);
     }
   }
 }

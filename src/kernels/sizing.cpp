@@ -25,12 +25,15 @@ std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num
   const auto scratch = attention_scratch_bytes(attention.head_dim, attention.heads_per_kv_head) *
                        static_cast<std::uint64_t>(num_threads);
   const std::int64_t ranges = ceil_div(attention.max_seq_len, std::int64_t{kRangeKeys});
-  if (num_threads == 1 || ranges <= 1) return scratch;  // nothing is split
+  if (ranges <= 1) return scratch;
   // Fewer sequences and heads are split than there are shares of a step.
-  const std::int64_t splits = std::int64_t{AttentionPlan::kWorkPerThread} * num_threads - 1;
+  const std::int64_t splits =
+      num_threads == 1 ? 0 : std::int64_t{AttentionPlan::kWorkPerThread} * num_threads - 1;
+  const std::int64_t states =
+      attention.max_num_seqs == 1 ? 0 : attention.max_num_seqs * attention.num_kv_heads;
   const std::int64_t floats =
       PartialResults::floats(attention.head_dim, attention.heads_per_kv_head);
-  return scratch + static_cast<std::uint64_t>(splits * ranges * floats) * sizeof(float);
+  return scratch + static_cast<std::uint64_t>((splits * ranges + states) * floats) * sizeof(float);
 }
 
 std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,

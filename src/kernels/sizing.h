@@ -18,12 +18,15 @@ struct AttentionSizes {
   std::int32_t head_dim = 0;
   std::int32_t heads_per_kv_head = 1;
   std::int64_t max_seq_len = 0;
+  std::int32_t num_kv_heads = 1;
+  std::int64_t max_num_seqs = 1;
 };
 
 // Scratch of one worker for attention(): queries, scores, sums and panels of keys and values.
 std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_per_kv_head);
 
-// Scratch of all workers, and the partial results of long sequences that several share.
+// Scratch of all workers, the partial results of long sequences that several share, and those of
+// prefixes that sequences share.
 std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num_threads);
 
 // Workspace bytes that the ops of a step of at most `max_rows` rows need: the larger of matmul's

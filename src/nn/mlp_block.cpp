@@ -22,6 +22,34 @@ std::uint64_t MlpBlock::arena_bytes(std::int64_t hidden_size, std::int64_t inter
          Arena::float_bytes(rows * intermediate_size);
 }
 
+// gated = activation(gate) * up. gate_up: scratch.
+void MlpBlock::gate(ForwardContext& ctx, const float* normed, float* gate_up, float* gated) const {
+  const std::int64_t rows = ctx.tokens.num_tokens;
+  const auto hidden_size = static_cast<std::int64_t>(weights_.norm.size());
+  const std::int64_t width = weights_.down.inputs();
+  const bool merged = weights_.gate_up.size() == 1;
+  const MatmulPart whole = {.weight = &weights_.gate_up.front(),
+                            .out = gate_up,
+                            .out_stride = 2 * width,
+                            .bias = vector_or_null(weights_.gate_up_bias)};
+  if (merged && width % kPanelOutputs != 0) {  // a panel has outputs of both
+    matmul(ctx.ops, normed, hidden_size, rows, ctx.activation_mode, std::span(&whole, 1),
+           kGateUpStage);
+    const auto activate = activation_ == Activation::kSilu ? silu_and_mul : gelu_tanh_and_mul;
+    return activate(ctx.ops, gate_up, rows, width, gated);
+  }
+  std::array<MatmulPart, 2> parts = {whole, whole};
+  parts[0].num_outputs = width;
+  parts[1] = {.weight = &weights_.gate_up.back(),
+              .out = gate_up + width,
+              .out_stride = 2 * width,
+              .bias = vector_or_null(weights_.gate_up_bias, width),
+              .first_output = merged ? width : 0,
+              .num_outputs = width};
+  gated_matmul(ctx.ops, normed, hidden_size, rows, ctx.activation_mode, parts, activation_, gated,
+               kGateUpStage);
+}
+
 void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
   const std::int64_t rows = ctx.tokens.num_tokens;
   const auto hidden_size = static_cast<std::int64_t>(weights_.norm.size());
@@ -32,23 +60,7 @@ void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
   float* gated = ctx.arena.floats(rows * width);
 
   rms_norm(ctx.ops, hidden, weights_.norm.data(), epsilon_, rows, hidden_size, normed);
-
-  std::array<MatmulPart, 2> parts;
-  std::int64_t column = 0;
-  for (std::size_t i = 0; i < weights_.gate_up.size(); ++i) {
-    parts[i] = {.weight = &weights_.gate_up[i],
-                .out = gate_up + column,
-                .out_stride = 2 * width,
-                .bias = vector_or_null(weights_.gate_up_bias, column)};
-    column += weights_.gate_up[i].outputs();
-  }
-  matmul(ctx.ops, normed, hidden_size, rows, ctx.activation_mode,
-         std::span(parts.data(), weights_.gate_up.size()), kGateUpStage);
-  if (activation_ == Activation::kSilu) {
-    silu_and_mul(ctx.ops, gate_up, rows, width, gated);
-  } else {
-    gelu_tanh_and_mul(ctx.ops, gate_up, rows, width, gated);
-  }
+  gate(ctx, normed, gate_up, gated);
   add_to_residual(ctx, gated,
                   {.weight = &weights_.down,
                    .bias = &weights_.down_bias,

@@ -11,8 +11,6 @@
 
 namespace quire {
 
-enum class Activation : std::uint8_t { kSilu, kGeluTanh };
-
 // A vector that the checkpoint does not have is empty.
 struct MlpWeights {
   std::vector<float> norm;  // [hidden_size]
@@ -35,6 +33,8 @@ class MlpBlock {
   void forward(ForwardContext& ctx, float* hidden) const;
 
  private:
+  void gate(ForwardContext& ctx, const float* normed, float* gate_up, float* gated) const;
+
   Activation activation_;
   float epsilon_;
   MlpWeights weights_;

@@ -18,19 +18,21 @@ class Arena {
 
   // Bytes that a request for `count` floats takes.
   static constexpr std::uint64_t float_bytes(std::int64_t count) {
-    return (static_cast<std::uint64_t>(count) * sizeof(float) + kAlignment - 1) / kAlignment *
-           kAlignment;
+    return array_bytes<float>(count);
   }
 
   explicit Arena(std::span<std::byte> memory) : memory_(memory) {}
 
-  // 64-byte aligned, uninitialised. The plan sized the arena, so running out is a bug.
-  float* floats(std::int64_t count) {
-    float* result = reinterpret_cast<float*>(memory_.data() + used_);
-    used_ += float_bytes(count);
+  // 64-byte aligned if the memory is, uninitialised. The plan sized the arena, so running out is a
+  // bug.
+  template <typename T>
+  T* array(std::int64_t count) {
+    T* result = reinterpret_cast<T*>(memory_.data() + used_);
+    used_ += array_bytes<T>(count);
     assert(used_ <= memory_.size());
     return result;
   }
+  float* floats(std::int64_t count) { return array<float>(count); }
 
   class Scope {
    public:
@@ -45,6 +47,12 @@ class Arena {
   };
 
  private:
+  template <typename T>
+  static constexpr std::uint64_t array_bytes(std::int64_t count) {
+    return (static_cast<std::uint64_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment *
+           kAlignment;
+  }
+
   std::span<std::byte> memory_;
   std::uint64_t used_ = 0;
 };

@@ -16,8 +16,12 @@
 
 namespace quire {
 
-inline constexpr int kRowsInPlace = 4;  // that share loads from the cache
-inline constexpr int kRowsPacked = 6;   // that share loads from a panel of floats
+inline constexpr int kRowsInPlace = 4;                 // that share loads from the cache
+inline constexpr int kFewRows = 2;                     // that share four vectors of them
+inline constexpr std::int32_t kMostSharedInPlace = 8;  // rows of several sequences
+inline constexpr int kRowsPacked = 6;                  // that share loads from a panel of floats
+// Of values that all rows and columns pass over before the next: a quarter of the first cache.
+inline constexpr std::int64_t kPieceBytes = 8192;
 
 // Scores of `count` <= kMax rows; kMax bounds what is instantiated.
 template <class V, class Rows, int kMax, int NV, bool kPrefetch>
@@ -32,23 +36,23 @@ inline void score_rows(int count, const float* queries, std::int64_t stride, con
   score_panel<V, Rows, kMax, NV, kPrefetch>(queries, stride, panel, groups, scores);
 }
 
-template <class V, class Rows, int kMax, int NV, bool kFresh>
+template <class V, class Rows, int kMax, int NV, bool kPrefetch>
 inline void add_rows(int count, const float* weights, const ValueSegments& values, KeySpan keys,
                      std::int64_t column, float* to, std::int64_t stride) {
   if constexpr (kMax > 1) {
     if (count < kMax) {
-      add_rows<V, Rows, kMax - 1, NV, kFresh>(count, weights, values, keys, column, to, stride);
+      add_rows<V, Rows, kMax - 1, NV, kPrefetch>(count, weights, values, keys, column, to, stride);
       return;
     }
   }
-  add_values<V, Rows, kMax, NV, kFresh>(weights, values, keys, column, to, stride);
+  add_values<V, Rows, kMax, NV, kPrefetch>(weights, values, keys, column, to, stride);
 }
 
 [[gnu::always_inline]] inline int next_rows(std::int32_t left, int most) {
   return left < most ? static_cast<int>(left) : most;
 }
 
-// The scores of all rows, which are one query's, from the cache in place.
+// The scores of all rows, which see the same keys, from the cache in place.
 template <class V, class Rows, int NV, int kMax>
 inline void score_in_place(const RangeRows& rows) {
   constexpr std::int32_t kKeys = NV * V::kWidth;
@@ -86,8 +90,17 @@ inline void score_packed(const RangeRows& rows) {
   }
 }
 
+// All sums of `rows` start at zero.
+template <class V>
+inline void clear_sums(const RangeRows& rows, std::int64_t begin, std::int64_t end) {
+  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
+    float* const to = rows.part.sums + row * rows.part.stride;
+    for (std::int64_t i = begin; i < end; i += V::kWidth) V::store(to + i, V::zero());
+  }
+}
+
 template <class V, class Rows, int NV, int kMax>
-inline void add_in_place(const RangeRows& rows, ValueSegments values, std::int64_t column) {
+inline void add_columns(const RangeRows& rows, ValueSegments values, std::int64_t column) {
   const std::int64_t stride = rows.part.stride;
   const std::int64_t bytes = column * Rows::kBytes;
   values.prefetch_offset = bytes * rows.task->args->layout.block_size;
@@ -100,21 +113,56 @@ inline void add_in_place(const RangeRows& rows, ValueSegments values, std::int64
   }
 }
 
+// All columns of all rows, which see the same keys, from the cache in place: as many blocks at a
+// time as the first cache holds while columns and rows pass over them.
+template <class V, class Rows>
+inline void add_in_place(const RangeRows& rows, const ValueSegments& values) {
+  constexpr std::int64_t kColumns = 2 * V::kWidth;
+  const std::int64_t dims = rows.task->args->layout.row_dims();
+  clear_sums<V>(rows, 0, dims);
+  ValueSegments piece = values;
+  for (std::int32_t first = 0; first < values.count; first += piece.count) {
+    piece.segments = values.segments + first;
+    piece.count = 1;
+    while (first + piece.count < values.count &&
+           (piece.segments[piece.count].end - piece.segments[0].begin) * values.row_bytes <=
+               kPieceBytes) {
+      ++piece.count;
+    }
+    std::int64_t column = 0;
+    if (rows.end - rows.begin <= kFewRows) {  // more columns, to have sums enough
+      for (; column + 2 * kColumns <= dims; column += 2 * kColumns) {
+        add_columns<V, Rows, 4, kFewRows>(rows, piece, column);
+      }
+    }
+    for (; column < dims; column += kColumns) {
+      add_columns<V, Rows, 2, kRowsInPlace>(rows, piece, column);
+    }
+  }
+  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
+    float* const sums = rows.part.sums + row * rows.part.stride;
+    for (std::int64_t i = 0; i < dims; i += kColumns) {
+      typename V::F a = V::load(sums + i);
+      typename V::F b = V::load(sums + i + V::kWidth);
+      Rows::order(a, b);
+      V::store(sums + i, a);
+      V::store(sums + i + V::kWidth, b);
+    }
+  }
+}
+
 // Some columns of all rows, from a panel of floats. Rows that see different keys share what they
 // have in common; each has its own before and after that, in the order of the keys.
 template <class V>
 inline void add_packed(const RangeRows& rows, const ValueSegments& values, std::int64_t column) {
   const std::int64_t stride = rows.part.stride;
+  clear_sums<V>(rows, column, column + 2 * V::kWidth);
   int count = 0;
   for (std::int32_t row = rows.begin; row < rows.end; row += count) {
     count = next_rows(rows.end - row, kRowsPacked);
     const KeySpan common = {keys_of_row(rows, row + count - 1).begin, keys_of_row(rows, row).end};
     const float* const weights = rows.scratch.scores + std::int64_t{row} * kRangeKeys;
     float* const to = rows.part.sums + row * stride + column;
-    for (int r = 0; r < count; ++r) {
-      V::store(to + r * stride, V::zero());
-      V::store(to + r * stride + V::kWidth, V::zero());
-    }
     const auto add_alone = [&](int r, KeySpan keys) {
       if (keys.begin < keys.end) {
         add_values<V, F32Rows<V>, 1, 2, false>(weights + r * std::int64_t{kRangeKeys}, values, keys,
@@ -134,24 +182,16 @@ inline void add_packed(const RangeRows& rows, const ValueSegments& values, std::
 
 // The weighted sums of the values.
 template <class V, class Rows>
-inline void add_range(const RangeRows& rows, const ValueSegments& values, bool one_query) {
+inline void add_range(const RangeRows& rows, const ValueSegments& values, bool in_place) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const std::int64_t dims = rows.task->args->layout.row_dims();
-  if (!one_query || dims % kColumns != 0) {
-    for (std::int64_t column = 0; column < dims; column += kColumns) {
-      const ValueSegment packed = pack_values<V, Rows>(rows, values, column);
-      add_packed<V>(rows, {&packed, 1, kColumns * 4, 0, 0}, column);
-    }
+  if (in_place && dims % kColumns == 0) {
+    add_in_place<V, Rows>(rows, values);
     return;
   }
-  std::int64_t column = 0;
-  if (rows.end - rows.begin < kRowsInPlace) {  // few rows: more columns, to have sums enough
-    for (; column + 2 * kColumns <= dims; column += 2 * kColumns) {
-      add_in_place<V, Rows, 4, kRowsInPlace - 1>(rows, values, column);
-    }
-  }
-  for (; column < dims; column += kColumns) {
-    add_in_place<V, Rows, 2, kRowsInPlace>(rows, values, column);
+  for (std::int64_t column = 0; column < dims; column += kColumns) {
+    const ValueSegment packed = pack_values<V, Rows>(rows, values, column);
+    add_packed<V>(rows, {&packed, 1, kColumns * 4, 0, 0}, column);
   }
 }
 
@@ -159,13 +199,17 @@ inline void add_range(const RangeRows& rows, const ValueSegments& values, bool o
 template <class V, class Rows>
 inline void attend_range(const RangeRows& rows) {
   const AttentionTask& task = *rows.task;
-  const bool one_query = task.query_end - task.query_begin == 1;
+  // Where all rows see the same keys, and not so many pass over them that panels of floats pay.
+  const std::int32_t num_rows = rows.end - rows.begin;
+  const bool in_place = num_rows < Rows::kRowsToPack &&
+                        (task.query_end - task.query_begin == 1 ||
+                         (task.shared_queries != nullptr && num_rows <= kMostSharedInPlace));
   ValueSegment segments[kRangeKeys];
   const ValueSegments values = find_values(rows, segments);
-  if (!one_query) {
+  if (!in_place) {
     score_packed<V, Rows>(rows);
-  } else if (rows.end - rows.begin < kRowsInPlace) {
-    score_in_place<V, Rows, 4, kRowsInPlace - 1>(rows);
+  } else if (rows.end - rows.begin <= kFewRows) {
+    score_in_place<V, Rows, 4, kFewRows>(rows);
   } else {
     score_in_place<V, Rows, 2, kRowsInPlace>(rows);
   }
@@ -182,7 +226,7 @@ inline void attend_range(const RangeRows& rows) {
                           rows.part.totals[row]);
     }
   }
-  add_range<V, Rows>(rows, values, one_query);
+  add_range<V, Rows>(rows, values, in_place);
 }
 
 // The task's queries, times the scale of the scores, for powers of two; padded with zeros.
@@ -193,7 +237,8 @@ inline void load_queries(const AttentionTask& task, std::int32_t group, std::int
   const std::int32_t head_dim = args.layout.head_dim;
   const typename V::F scale = V::set1(args.scale * 0x1.715476p+0F);  // log2(e)
   for (std::int64_t row = 0; row < num_rows; ++row, to += stride) {
-    const float* const from = args.q + (task.query_begin + row / group) * args.q_stride +
+    const auto query = static_cast<std::int32_t>(row / group);
+    const float* const from = args.q + query_row(task, query) * args.q_stride +
                               (std::int64_t{task.kv_head} * group + row % group) * head_dim;
     for (std::int32_t i = 0; i < stride; i += V::kWidth) {
       const std::int32_t left = head_dim - i;
@@ -212,6 +257,16 @@ inline void load_queries(const AttentionTask& task, std::int32_t group, std::int
                         args.layout.head_dim;
 }
 
+[[gnu::always_inline]] inline void copy_rows(const PartialResults& from, std::int64_t from_row,
+                                             std::int64_t count, const PartialResults& to,
+                                             std::int64_t to_row) {
+  const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+  __builtin_memcpy(to.sums + to_row * to.stride, from.sums + from_row * from.stride,
+                   bytes * static_cast<std::size_t>(from.stride));
+  __builtin_memcpy(to.maxima + to_row, from.maxima + from_row, bytes);
+  __builtin_memcpy(to.totals + to_row, from.totals + from_row, bytes);
+}
+
 template <class V, class Rows>
 inline void attend(const AttentionTask& task) {
   const AttentionArgs& args = *task.args;
@@ -219,11 +274,16 @@ inline void attend(const AttentionTask& task) {
   const std::int32_t group = args.num_heads / args.layout.num_kv_heads;
   const std::int32_t queries = task.query_end - task.query_begin;
   const std::int32_t num_rows = queries * group;
+  const bool shared = task.shared_queries != nullptr;
   RangeRows rows;
   rows.task = &task;
   rows.scratch = AttentionScratch::at(task.scratch, head_dim, num_rows);
   rows.group = group;
   load_queries<V>(task, group, num_rows, padded_head(head_dim), rows.scratch.queries);
+  const bool continues = !shared && task.state != nullptr;
+  if (continues) {
+    copy_rows(PartialResults::at(task.state, head_dim, group), 0, num_rows, rows.scratch.sum, 0);
+  }
   const std::int64_t partial_floats = PartialResults::floats(head_dim, num_rows);
   for (std::int32_t range = task.range_begin; range < task.range_end; ++range) {
     rows.key_start = range * kRangeKeys;
@@ -242,11 +302,20 @@ inline void attend(const AttentionTask& task) {
     if (task.partials != nullptr) continue;
     for (std::int32_t row = rows.begin; row < rows.end; ++row) {
       const std::int32_t first =
-          first_visible_key(args.window, task.first_position + row / group) / kRangeKeys;
+          continues ? -1
+                    : first_visible_key(args.window, position_of(task, row / group)) / kRangeKeys;
       join_row<V>(rows.scratch.sum, rows.part, row, range == first);
     }
   }
   if (task.partials != nullptr) return;
+  if (shared) {
+    for (std::int32_t query = 0; query < queries; ++query) {
+      const PartialResults state =
+          PartialResults::at(task.state + query * task.state_stride, head_dim, group);
+      copy_rows(rows.scratch.sum, std::int64_t{query} * group, group, state, 0);
+    }
+    return;
+  }
   for (std::int32_t row = 0; row < num_rows; ++row) {
     finish_row<V>(rows.scratch.sum, row, head_dim, output_row(task, group, row));
   }
@@ -279,9 +348,12 @@ inline void vec_merge_attention(const AttentionTask& task) {
   const auto of_range = [&](std::int32_t range) {
     return PartialResults::at(task.partials + range * floats, head_dim, group);
   };
-  const PartialResults sum = of_range(task.range_begin);
+  const bool continues = task.state != nullptr;
+  const PartialResults sum =
+      continues ? PartialResults::at(task.state, head_dim, group) : of_range(task.range_begin);
   for (std::int32_t row = 0; row < group; ++row) {
-    for (std::int32_t range = task.range_begin + 1; range < task.range_end; ++range) {
+    for (std::int32_t range = task.range_begin + (continues ? 0 : 1); range < task.range_end;
+         ++range) {
       join_row<V>(sum, of_range(range), row, false);
     }
     finish_row<V>(sum, row, head_dim, output_row(task, group, row));

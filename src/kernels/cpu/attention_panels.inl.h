@@ -22,9 +22,17 @@ struct RangeRows {
   KeySpan keys;            // that some row sees
 };
 
+// The row of the step, and the position in its sequence, of query `i` of a task.
+[[gnu::always_inline]] inline std::int32_t query_row(const AttentionTask& task, std::int32_t i) {
+  return task.shared_queries == nullptr ? task.query_begin + i : task.shared_queries[i];
+}
+[[gnu::always_inline]] inline std::int32_t position_of(const AttentionTask& task, std::int32_t i) {
+  return task.first_position + (task.shared_queries == nullptr ? i : 0);
+}
+
 // The keys of the range that a row sees.
 [[gnu::always_inline]] inline KeySpan keys_of_row(const RangeRows& rows, std::int32_t row) {
-  const std::int32_t position = rows.task->first_position + row / rows.group;
+  const std::int32_t position = position_of(*rows.task, row / rows.group);
   const std::int32_t begin = first_visible_key(rows.task->args->window, position) - rows.key_start;
   const std::int32_t end = position + 1 - rows.key_start;
   return {begin > 0 ? begin : 0, end < kRangeKeys ? end : kRangeKeys};
@@ -43,7 +51,7 @@ struct RangeRows {
   std::int32_t slot = first % layout.block_size;
   const std::int32_t ahead = kRangeKeys / layout.block_size;
   const std::int32_t last =
-      (task.first_position + task.query_end - task.query_begin - 1) / layout.block_size;
+      position_of(task, task.query_end - task.query_begin - 1) / layout.block_size;
   for (std::int32_t key = rows.keys.begin; key < rows.keys.end; ++index, slot = 0) {
     ValueSegment& segment = segments[values.count++];
     segment.rows = kv + layout.value_offset(task.block_table[index], task.kv_head, slot);

@@ -34,8 +34,8 @@ struct KeyPanel {
 
 // scores[r][key] = queries[r] . key, for R rows and NV vectors of keys.
 template <class V, class Rows, int R, int NV, bool kPrefetch>
-inline void score_panel(const float* queries, std::int64_t stride, const KeyPanel& panel,
-                        std::int64_t groups, float* scores) {
+[[gnu::noinline]] void score_panel(const float* queries, std::int64_t stride, const KeyPanel& panel,
+                                   std::int64_t groups, float* scores) {
   using F = typename V::F;
   constexpr int kGroup = Rows::kKeyGroup;
   F sums[R][NV];
@@ -139,18 +139,16 @@ struct ValueSegments {
 };
 
 // sums[r] += weights[r][key] * value[key] for the keys of `keys`, in their order, for NV vectors of
-// columns that begin at byte `column` of a row. kFresh: sums begin at zero.
-template <class V, class Rows, int R, int NV, bool kFresh>
-inline void add_values(const float* weights, const ValueSegments& values, KeySpan keys,
-                       std::int64_t column, float* to, std::int64_t stride) {
+// columns that begin at byte `column` of a row.
+template <class V, class Rows, int R, int NV, bool kPrefetch>
+[[gnu::noinline]] void add_values(const float* weights, const ValueSegments& values, KeySpan keys,
+                                  std::int64_t column, float* to, std::int64_t stride) {
   using F = typename V::F;
   F sums[R][NV];
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
     QUIRE_UNROLL
-    for (int v = 0; v < NV; ++v) {
-      sums[r][v] = kFresh ? V::zero() : V::load(to + r * stride + v * V::kWidth);
-    }
+    for (int v = 0; v < NV; ++v) sums[r][v] = V::load(to + r * stride + v * V::kWidth);
   }
   for (std::int32_t s = 0; s < values.count; ++s) {
     const ValueSegment& segment = values.segments[s];
@@ -159,31 +157,30 @@ inline void add_values(const float* weights, const ValueSegments& values, KeySpa
     const std::byte* from = segment.rows + (begin - segment.begin) * values.row_bytes + column;
     const std::byte* prefetch = segment.prefetch + values.prefetch_offset;
     for (std::int32_t key = begin; key < end; ++key, from += values.row_bytes) {
-      if constexpr (kFresh) {
+      if constexpr (kPrefetch) {
         __builtin_prefetch(prefetch, 0, 2);
         prefetch += values.prefetch_step;
       }
-      F x[NV];
+      F weight[R];
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) weight[r] = V::set1(weights[r * kRangeKeys + key]);
+      // Two vectors of a value at a time: more would not stay in registers.
       QUIRE_UNROLL
       for (int v = 0; v < NV; v += 2) {
-        Rows::load_values(from + std::int64_t{v} * V::kWidth * Rows::kBytes, x[v], x[v + 1]);
-      }
-      QUIRE_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const F weight = V::set1(weights[r * kRangeKeys + key]);
+        F x[2];
+        Rows::load_values(from + std::int64_t{v} * V::kWidth * Rows::kBytes, x[0], x[1]);
         QUIRE_UNROLL
-        for (int v = 0; v < NV; ++v) sums[r][v] = V::fma(weight, x[v], sums[r][v]);
+        for (int i = 0; i < 2; ++i) {
+          QUIRE_UNROLL
+          for (int r = 0; r < R; ++r) sums[r][v + i] = V::fma(weight[r], x[i], sums[r][v + i]);
+        }
       }
     }
   }
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
     QUIRE_UNROLL
-    for (int v = 0; v < NV; v += 2) {
-      if constexpr (kFresh) Rows::order(sums[r][v], sums[r][v + 1]);
-      V::store(to + r * stride + v * V::kWidth, sums[r][v]);
-      V::store(to + r * stride + (v + 1) * V::kWidth, sums[r][v + 1]);
-    }
+    for (int v = 0; v < NV; ++v) V::store(to + r * stride + v * V::kWidth, sums[r][v]);
   }
 }
 

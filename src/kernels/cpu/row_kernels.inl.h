@@ -158,6 +158,54 @@ inline void vec_rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin,
   }
 }
 
+// In pieces that stay in the first cache: a piece's largest number, then its place if it is the
+// row's.
+template <class V>
+inline RowBest vec_best_of_row(const float* x, std::int64_t cols) {
+  using F = typename V::F;
+  constexpr int kSums = 4;
+  constexpr std::int64_t kPiece = 2048;
+  const F lowest = V::set1(-__builtin_inff());
+  RowBest best = {.value = -__builtin_inff(), .index = 0};
+  for (std::int64_t begin = 0; begin < cols; begin += kPiece) {
+    const std::int64_t end = begin + kPiece < cols ? begin + kPiece : cols;
+    F largest[kSums] = {lowest, lowest, lowest, lowest};
+    unsigned ordered = ~0U;  // lanes that saw no NaN
+    std::int64_t i = begin;
+    for (; i + kSums * V::kWidth <= end; i += kSums * V::kWidth) {
+      QUIRE_UNROLL
+      for (int s = 0; s < kSums; ++s) {
+        const F v = V::load(x + i + s * V::kWidth);
+        largest[s] = V::max(v, largest[s]);
+        ordered &= V::equal_lanes(v, v);
+      }
+    }
+    for (; i < end; i += V::kWidth) {
+      const int rest = static_cast<int>(end - i);
+      const F v = rest >= V::kWidth ? V::load(x + i)
+                                    : V::keep_first(V::load_first(x + i, rest), rest, lowest);
+      largest[0] = V::max(v, largest[0]);
+      ordered &= V::equal_lanes(v, v);
+    }
+    constexpr unsigned kAll = (1U << V::kWidth) - 1U;
+    if ((ordered & kAll) != kAll) return {.value = __builtin_nanf(""), .index = 0};
+    const float value =
+        V::largest(V::max(V::max(largest[0], largest[1]), V::max(largest[2], largest[3])));
+    if (!(value > best.value)) continue;
+    const F pivot = V::set1(value);
+    for (i = begin;; i += V::kWidth) {
+      const int rest = static_cast<int>(end - i);
+      const F v = rest >= V::kWidth ? V::load(x + i)
+                                    : V::keep_first(V::load_first(x + i, rest), rest, lowest);
+      const unsigned equal = V::equal_lanes(v, pivot);
+      if (equal == 0) continue;
+      best = {.value = value, .index = static_cast<std::int32_t>(i + __builtin_ctz(equal))};
+      break;
+    }
+  }
+  return best;
+}
+
 // The largest number of a row; NaN counts as smaller than any.
 template <class V>
 inline float largest_of_row(const float* x, std::int64_t cols) {

@@ -94,8 +94,7 @@ struct Vec8 {
   static void split_bf16(const void* p, F& even, F& odd) {
     const __m256i bits = _mm256_loadu_si256(static_cast<const __m256i*>(p));
     even = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
-    odd = _mm256_castsi256_ps(
-        _mm256_and_si256(bits, _mm256_set1_epi32(static_cast<std::int32_t>(0xFFFF0000U))));
+    odd = _mm256_castsi256_ps(_mm256_blend_epi16(_mm256_setzero_si256(), bits, 0xAA));
   }
   // Back to their order: the first kWidth and the others.
   static void interleave(F even, F odd, F& low, F& high) {

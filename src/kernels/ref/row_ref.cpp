@@ -80,6 +80,15 @@ void rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin, std::int64
   }
 }
 
+RowBest best_of_row(const float* x, std::int64_t cols) {
+  RowBest best = {.value = x[0], .index = 0};
+  for (std::int64_t i = 0; i < cols; ++i) {
+    if (std::isnan(x[i])) return {.value = x[i], .index = 0};
+    if (x[i] > best.value) best = {.value = x[i], .index = static_cast<std::int32_t>(i)};
+  }
+  return best;
+}
+
 void argmax_and_log_sum_exp(const float* logits, std::int64_t cols, std::int32_t* best,
                             float* log_sum_exp) {
   std::int64_t index = -1;
@@ -103,6 +112,7 @@ RowKernels ref_row_kernels() {
   kernels.gelu_tanh_and_mul = gelu_tanh_and_mul;
   kernels.rope_and_cache = rope_and_cache;
   kernels.attention = ref_attention;
+  kernels.best_of_row = best_of_row;
   kernels.argmax_and_log_sum_exp = argmax_and_log_sum_exp;
   return kernels;
 }
