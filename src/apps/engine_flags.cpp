@@ -29,7 +29,8 @@ void add_max_step(CLI::App& app, EngineArgs& args, const std::string& group) {
            args.max_step_ms = value;
          },
          "How long prompts may make a step that gives other requests their next token: "
-         "milliseconds, 0 (no limit) or auto (twelve times what one request's token takes, at least "
+         "milliseconds, 0 (no limit) or auto (twelve times what one request's token takes, at "
+         "least "
          "100 ms and twice what all of them take)")
       ->type_name("MS")
       ->default_str(args.max_step_ms ? fmt::format("{:g}", *args.max_step_ms) : "auto")
