@@ -200,10 +200,9 @@ template <class V, class Rows>
 inline void attend_range(const RangeRows& rows) {
   const AttentionTask& task = *rows.task;
   // Where all rows see the same keys, and not so many pass over them that panels of floats pay.
-  const std::int32_t num_rows = rows.end - rows.begin;
-  const bool in_place = num_rows < Rows::kRowsToPack &&
-                        (task.query_end - task.query_begin == 1 ||
-                         (task.shared_queries != nullptr && num_rows <= kMostSharedInPlace));
+  const bool in_place =
+      task.query_end - task.query_begin == 1 ||
+      (task.shared_queries != nullptr && rows.end - rows.begin <= kMostSharedInPlace);
   ValueSegment segments[kRangeKeys];
   const ValueSegments values = find_values(rows, segments);
   if (!in_place) {

@@ -161,19 +161,17 @@ template <class V, class Rows, int R, int NV, bool kPrefetch>
         __builtin_prefetch(prefetch, 0, 2);
         prefetch += values.prefetch_step;
       }
-      F weight[R];
-      QUIRE_UNROLL
-      for (int r = 0; r < R; ++r) weight[r] = V::set1(weights[r * kRangeKeys + key]);
-      // Two vectors of a value at a time: more would not stay in registers.
+      F x[NV];
       QUIRE_UNROLL
       for (int v = 0; v < NV; v += 2) {
-        F x[2];
-        Rows::load_values(from + std::int64_t{v} * V::kWidth * Rows::kBytes, x[0], x[1]);
+        Rows::load_values(from + std::int64_t{v} * V::kWidth * Rows::kBytes, x[v], x[v + 1]);
+      }
+      // One weight at a time: more would not stay in registers.
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const F weight = V::set1(weights[r * kRangeKeys + key]);
         QUIRE_UNROLL
-        for (int i = 0; i < 2; ++i) {
-          QUIRE_UNROLL
-          for (int r = 0; r < R; ++r) sums[r][v + i] = V::fma(weight[r], x[i], sums[r][v + i]);
-        }
+        for (int v = 0; v < NV; ++v) sums[r][v] = V::fma(weight, x[v], sums[r][v]);
       }
     }
   }

@@ -13,7 +13,6 @@ namespace quire {
 // A reader has
 //   kKeyGroup   dimensions side by side in the cache's keys
 //   kBytes      of a number
-//   kRowsToPack rows of one query that pay for panels of floats (attention.inl.h)
 //   load_keys   x[d]: dimension d of a group, of kWidth neighbouring keys
 //   load_values 2 kWidth neighbouring columns as two vectors, which order() puts in their order
 template <class V>
@@ -21,7 +20,6 @@ struct F32Rows {
   using F = typename V::F;
   static constexpr int kKeyGroup = 1;
   static constexpr int kBytes = 4;
-  static constexpr int kRowsToPack = 1 << 30;
   static void load_keys(const std::byte* from, F* x) {
     x[0] = V::load(reinterpret_cast<const float*>(from));
   }
@@ -37,7 +35,6 @@ struct Bf16Rows {
   using F = typename V::F;
   static constexpr int kKeyGroup = 2;
   static constexpr int kBytes = 2;
-  static constexpr int kRowsToPack = 1 << 30;
   static void load_keys(const std::byte* from, F* x) { V::split_bf16(from, x[0], x[1]); }
   static void load_values(const std::byte* from, F& a, F& b) { V::split_bf16(from, a, b); }
   static void order(F& a, F& b) {
@@ -54,7 +51,6 @@ struct Fp8Rows {
   using F = typename V::F;
   static constexpr int kKeyGroup = 1;
   static constexpr int kBytes = 1;
-  static constexpr int kRowsToPack = 5;
   static void load_keys(const std::byte* from, F* x) { x[0] = V::load_fp8(from); }
   static void load_values(const std::byte* from, F& a, F& b) {
     a = V::load_fp8(from);
@@ -69,7 +65,6 @@ struct CodeRows {
   using F = typename V::F;
   static constexpr int kKeyGroup = 1;
   static constexpr int kBytes = 1;
-  static constexpr int kRowsToPack = 1 << 30;
   static void load_keys(const std::byte* from, F* x) { x[0] = V::load_int8(from); }
   static void load_values(const std::byte* from, F& a, F& b) {
     a = V::load_int8(from);
