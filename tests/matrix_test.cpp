@@ -22,7 +22,8 @@ struct Setting {
   int threads = 2;
   bool preempt = false;  // a pool that cannot hold all sequences
   bool prefix_caching = true;
-  double max_step_ms = 0;  // less than a row takes: prompts wait wherever they may
+  double max_step_ms = 0;          // less than a row takes: prompts wait wherever they may
+  std::int64_t shared_tokens = 0;  // that prompts find in the prefix cache at least
 };
 
 struct Corpus {
@@ -67,6 +68,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
     request.params.temperature = 0;
     request.params.max_tokens = corpus.max_tokens;
     request.params.ignore_eos = true;
+    request.params.logprobs = 0;  // the tokens' own, whose bits are compared
     const auto id = (*engine)->submit(std::move(request), collector.sink(i));
     EXPECT_TRUE(id.ok()) << id.status().to_string();
     if (!id.ok()) return {};
@@ -76,6 +78,9 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   const SchedulerStats stats = (*engine)->observe();
   if (setting.preempt) {
     EXPECT_GT(stats.num_preemptions, 0);
+  }
+  if (setting.shared_tokens > 0) {
+    EXPECT_GE(stats.prefix_cache_hits, setting.shared_tokens) << setting.name;
   }
   EXPECT_EQ(stats.blocks_leaked, 0);
   return take(collector);
@@ -168,23 +173,30 @@ void check_tiny_llama(const char* file) {
   check_matrix(corpus, all_settings());
 }
 
-// Each type of KV cache, and a sequence of more than one range of keys (256), so that threads share
-// the keys of a decoded token.
+// Each type of KV cache, and sequences of more than one range of keys (256), so that threads share
+// the keys of a decoded token; four of them begin with the same blocks, which are read once for
+// all.
 class KvCacheMatrix : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(KvCacheMatrix, SameTokens) {
   QUIRE_REQUIRE_FILE(stories260k());
   Corpus corpus = {.model = stories260k(), .prompts = {}};
   corpus.kv_cache_dtype = GetParam();
-  for (const int repeats : {0, 3, 28, 1, 9}) {
+  const auto add = [&](int repeats, std::string_view end) {
     std::string prompt = "Once upon a time";
     for (int i = 0; i < repeats; ++i) prompt += " there was a big red ball and a cat";
-    corpus.prompts.push_back(std::move(prompt));
-  }
+    corpus.prompts.push_back(prompt.append(end));
+  };
+  for (const int repeats : {0, 3, 28, 1, 9}) add(repeats, "");
+  for (const char* end : {" and a dog", ", and Tom", " who ran"}) add(28, end);
   corpus.max_tokens = 8;
   corpus.max_model_len = 400;
   std::vector<Setting> settings = all_settings();
   std::erase_if(settings, [](const Setting& setting) { return setting.preempt; });
+  // The first long prompt takes many steps; the others find its blocks, and decode beside it.
+  for (Setting& setting : settings) {
+    if (setting.name == "batch, chunk 16") setting.shared_tokens = 3 * 256;
+  }
   check_matrix(corpus, settings);
 }
 
