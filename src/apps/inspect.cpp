@@ -97,6 +97,7 @@ void print_text(const ModelBundle& bundle, const Result<EngineSizes>& sizes, boo
        fmt::format("{}{}", spec.vocab_size, spec.tie_word_embeddings ? ", embeddings tied" : ""));
   line("chat template", bundle.text.chat_template ? "yes" : "no");
   std::vector<std::string> token_bytes;
+  token_bytes.reserve(kKvCacheTypes.size());
   for (const DType dtype : kKvCacheTypes) {
     token_bytes.push_back(
         fmt::format("{} in {}", kv_token_bytes(bundle, dtype), dtype_name(dtype)));

@@ -75,13 +75,12 @@ void MappedFile::release(std::span<const std::byte> part) const {
   // too, or they would add up to a good part of the file. Who still reads them faults once more.
   constexpr std::uintptr_t kPage = 4096;
   constexpr std::uintptr_t kTable = 512 * kPage;
-  const auto map_begin = reinterpret_cast<std::uintptr_t>(data_);
-  const auto map_end = (map_begin + size_ + kPage - 1) / kPage * kPage;
+  const auto base = reinterpret_cast<std::uintptr_t>(data_);
   const auto begin = reinterpret_cast<std::uintptr_t>(part.data());
-  const auto first = std::max(begin / kTable * kTable, map_begin);
-  const auto last = std::min((begin + part.size() + kTable - 1) / kTable * kTable, map_end);
-  // Advice: where it fails the pages stay.
-  (void)::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const auto first = std::max(begin / kTable * kTable, base);
+  const auto last = std::min((begin + part.size() + kTable - 1) / kTable * kTable, base + size_);
+  // Advice: where it fails the pages stay. The kernel rounds the length up to whole pages.
+  (void)::madvise(const_cast<std::byte*>(data_) + (first - base), last - first, MADV_DONTNEED);
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {

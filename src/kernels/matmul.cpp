@@ -15,7 +15,7 @@ namespace quire {
 namespace {
 
 // Below this many values to prepare, one worker does it sooner than several can be woken.
-constexpr std::int64_t kSerialValues = 16 * 1024;
+constexpr std::int64_t kSerialValues = 16'384;
 
 // A chunk of panels handed to a worker: small enough to balance, large enough to stream.
 constexpr std::int64_t kMaxChunkPanels = 10;
