@@ -54,7 +54,7 @@ struct GroupLayout {
     return factors == ScaleFactors::kNone ? 1 : 8;
   }
   [[gnu::always_inline]] constexpr std::int64_t code_bytes() const {
-    return 16 * 32 / 8 * code_bits;
+    return std::int64_t{16} * 32 / 8 * code_bits;
   }
   [[gnu::always_inline]] constexpr std::int64_t group_bytes() const {
     return code_bytes() + (factors == ScaleFactors::kNone ? 0 : 32);

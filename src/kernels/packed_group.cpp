@@ -17,16 +17,19 @@ struct QuadPlace {
 };
 
 QuadPlace place_of(const GroupLayout& layout, int quad, std::int64_t n) {
+  constexpr std::int64_t kLine = 64;
   const std::int64_t byte = n * 4;
+  const std::int64_t low = quad % 4 * kLine + byte;
+  const int half = quad / 4;
   switch (layout.code_bits) {
     case 8:
-      return {quad * 64 + byte, 0, 0, 0};
+      return {quad * kLine + byte, 0, 0, 0};
     case 5:
-      return {quad % 4 * 64 + byte, quad / 4 * 4, 256 + byte, quad};
+      return {low, half * 4, 4 * kLine + byte, quad};
     case 6:
-      return {quad % 4 * 64 + byte, quad / 4 * 4, 256 + quad / 4 * 64 + byte, quad % 4 * 2};
+      return {low, half * 4, (4 + half) * kLine + byte, quad % 4 * 2};
     default:
-      return {quad % 4 * 64 + byte, quad / 4 * 4, 0, 0};
+      return {low, half * 4, 0, 0};
   }
 }
 
