@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/attention_test_support.h"
 #include "kernels/level_test_support.h"
 #include "kernels/ops.h"
 #include "kernels/ref/kv_ref.h"
@@ -19,15 +20,6 @@
 namespace quire {
 namespace {
 
-struct Shape {
-  std::int32_t num_heads = 1;
-  std::int32_t num_kv_heads = 1;
-  std::int32_t head_dim = 64;
-  DType dtype = DType::kBF16;
-  std::int32_t window = 0;
-  float scale = 0.0F;  // 0: the usual one
-};
-
 // Of a head in an array [positions][heads].
 std::size_t row_index(std::int32_t position, std::int32_t heads, std::int32_t head) {
   return static_cast<std::size_t>(position) * static_cast<std::size_t>(heads) +
@@ -36,13 +28,13 @@ std::size_t row_index(std::int32_t position, std::int32_t heads, std::int32_t he
 
 // Queries, keys and values of one sequence, for all its positions.
 struct Sequence {
-  Shape shape;
+  AttentionShape shape;
   std::int32_t length;
   std::vector<float> q;  // [length][num_heads][head_dim]
   std::vector<float> k;  // [length][num_kv_heads][head_dim]
   std::vector<float> v;
 
-  Sequence(const Shape& s, std::int32_t n, unsigned seed, float spread = 1.0F)
+  Sequence(const AttentionShape& s, std::int32_t n, unsigned seed, float spread = 1.0F)
       : shape(s), length(n) {
     std::mt19937 generator(seed);
     std::normal_distribution<float> normal(0.0F, spread);
@@ -63,8 +55,8 @@ struct Sequence {
 // KV memory in blocks, and the block tables of some sequences, in shuffled order.
 class Cache {
  public:
-  Cache(const Shape& shape, std::int32_t block_size, const std::vector<Sequence>& sequences,
-        unsigned seed)
+  Cache(const AttentionShape& shape, std::int32_t block_size,
+        const std::vector<Sequence>& sequences, unsigned seed)
       : layout_{shape.dtype, block_size, shape.num_kv_heads, shape.head_dim} {
     std::size_t blocks = 0;
     for (const Sequence& s : sequences) {
@@ -110,7 +102,7 @@ class Cache {
 // The outputs of all positions of all sequences, in steps of at most `chunk` positions of each.
 std::vector<std::vector<float>> run(IsaLevel level, const std::vector<Sequence>& sequences,
                                     std::int32_t block_size, std::int32_t chunk, int threads) {
-  const Shape& shape = sequences.front().shape;
+  const AttentionShape& shape = sequences.front().shape;
   const auto row =
       static_cast<std::size_t>(shape.num_heads) * static_cast<std::size_t>(shape.head_dim);
   Cache cache(shape, block_size, sequences, static_cast<unsigned>(block_size * 1000 + chunk));
@@ -167,7 +159,7 @@ std::vector<std::vector<float>> run(IsaLevel level, const std::vector<Sequence>&
 
 // Softmax over all scores at once, in double.
 std::vector<double> expected_output(const Sequence& s, std::int32_t position, std::int32_t head) {
-  const Shape& shape = s.shape;
+  const AttentionShape& shape = s.shape;
   const auto d = static_cast<std::size_t>(shape.head_dim);
   const auto kv_heads = static_cast<std::size_t>(shape.num_kv_heads);
   const auto kv_head = static_cast<std::size_t>(head / (shape.num_heads / shape.num_kv_heads));
@@ -213,13 +205,13 @@ class Attention : public ::testing::TestWithParam<IsaLevel> {};
 // score's terms, is what they may differ by.
 TEST_P(Attention, AgreesWithPlainSoftmax) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const std::vector<Shape> shapes = {
+  const std::vector<AttentionShape> shapes = {
       {9, 3, 64, DType::kBF16},   {4, 4, 8, DType::kF32},     {16, 1, 20, DType::kBF16},
       {2, 1, 80, DType::kF32},    {8, 1, 128, DType::kBF16},  {2, 2, 256, DType::kBF16},
       {5, 1, 33, DType::kF32},    {34, 2, 40, DType::kBF16},  {8, 1, 64, DType::kF8E4M3},
       {3, 3, 80, DType::kF8E4M3}, {7, 1, 64, DType::kI8},     {2, 1, 33, DType::kI8},
       {6, 2, 128, DType::kI8},    {2, 2, 256, DType::kF8E4M3}};
-  for (const Shape& shape : shapes) {
+  for (const AttentionShape& shape : shapes) {
     const std::vector<Sequence> sequences = {Sequence(shape, 83, 1)};
     const auto out = run(GetParam(), sequences, 16, 83, 2);
     const auto d = static_cast<std::size_t>(shape.head_dim);
@@ -241,10 +233,10 @@ TEST_P(Attention, AgreesWithPlainSoftmax) {
 TEST_P(Attention, AgreesWithinWindows) {
   QUIRE_SKIP_ABSENT_LEVEL();
   for (const std::int32_t window : {1, 2, 5, 31, 32, 33, 64, 70, 500}) {
-    const std::vector<Shape> shapes = {{6, 2, 64, DType::kBF16, window, 0.0625F},
-                                       {3, 3, 33, DType::kF32, window, 0.3F},
-                                       {4, 1, 20, DType::kBF16, window}};
-    for (const Shape& shape : shapes) {
+    const std::vector<AttentionShape> shapes = {{6, 2, 64, DType::kBF16, window, 0.0625F},
+                                                {3, 3, 33, DType::kF32, window, 0.3F},
+                                                {4, 1, 20, DType::kBF16, window}};
+    for (const AttentionShape& shape : shapes) {
       const std::vector<Sequence> sequences = {Sequence(shape, 140, 11)};
       const auto out = run(GetParam(), sequences, 16, 140, 2);
       const auto d = static_cast<std::size_t>(shape.head_dim);
@@ -265,7 +257,7 @@ TEST_P(Attention, AgreesWithinWindows) {
 // Scores in the hundreds: weights underflow, and the running maximum jumps.
 TEST_P(Attention, AgreesOnLargeScores) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const Shape shape{3, 1, 64, DType::kF32};
+  const AttentionShape shape{3, 1, 64, DType::kF32};
   const std::vector<Sequence> sequences = {Sequence(shape, 200, 2, 6.0F)};
   const auto out = run(GetParam(), sequences, 16, 200, 1);
   for (const std::int32_t position : {0, 5, 50, 199}) {
@@ -283,12 +275,12 @@ TEST_P(Attention, AgreesOnLargeScores) {
 // softmax, and bit for bit against each other.
 TEST_P(Attention, LongSequencesAgreeHoweverTheyAreSplit) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const std::vector<Shape> shapes = {{8, 1, 64, DType::kBF16},    {3, 1, 64, DType::kBF16, 300},
-                                     {2, 2, 80, DType::kF32},     {7, 1, 20, DType::kBF16, 256},
-                                     {5, 1, 128, DType::kF8E4M3}, {6, 2, 32, DType::kI8},
-                                     {2, 1, 40, DType::kI8, 257}, {1, 1, 256, DType::kBF16, 10}};
+  const std::vector<AttentionShape> shapes = {
+      {8, 1, 64, DType::kBF16},      {3, 1, 64, DType::kBF16, 300}, {2, 2, 80, DType::kF32},
+      {7, 1, 20, DType::kBF16, 256}, {5, 1, 128, DType::kF8E4M3},   {6, 2, 32, DType::kI8},
+      {2, 1, 40, DType::kI8, 257},   {1, 1, 256, DType::kBF16, 10}};
   constexpr std::int32_t kLength = 830;
-  for (const Shape& shape : shapes) {
+  for (const AttentionShape& shape : shapes) {
     if (GetParam() == IsaLevel::kRef && shape.head_dim > 40) continue;  // slow
     const std::vector<Sequence> sequences = {Sequence(shape, kLength, 21),
                                              Sequence(shape, 300, 22)};
@@ -320,118 +312,13 @@ TEST_P(Attention, LongSequencesAgreeHoweverTheyAreSplit) {
   }
 }
 
-// The last token of sequences that begin with the same blocks, with what they share read once for
-// all and without; their lengths beyond that are `own`.
-struct SharedStep {
-  std::vector<float> together;
-  std::vector<float> apart;
-};
-
-SharedStep run_shared(IsaLevel level, const Shape& shape, std::int32_t block_size,
-                      std::int32_t prefix, const std::vector<std::int32_t>& own, int threads) {
-  const KvLayout layout{shape.dtype, block_size, shape.num_kv_heads, shape.head_dim};
-  const std::int32_t shared_blocks = prefix / block_size;
-  std::vector<std::vector<BlockId>> tables;
-  std::vector<std::int32_t> query_start_loc = {0};
-  std::vector<std::int32_t> seq_lens;
-  BlockId next = 3 + shared_blocks;
-  for (const std::int32_t length : own) {
-    auto& table = tables.emplace_back();
-    for (std::int32_t b = 0; b < shared_blocks; ++b) table.push_back(2 + shared_blocks - b);
-    const std::int32_t all = shared_blocks * block_size + length;
-    while (static_cast<std::int32_t>(table.size()) * block_size < all) table.push_back(next++);
-    seq_lens.push_back(all);
-    query_start_loc.push_back(query_start_loc.back() + 1);
-  }
-  std::vector<std::byte> memory(layout.block_bytes() * static_cast<std::size_t>(next));
-  std::mt19937 generator(31);
-  std::normal_distribution<float> normal;
-  std::vector<float> k(static_cast<std::size_t>(shape.head_dim));
-  std::vector<float> v(k.size());
-  for (BlockId block = 0; block < next; ++block) {
-    for (std::int32_t slot = 0; slot < block_size; ++slot) {
-      for (std::int32_t head = 0; head < shape.num_kv_heads; ++head) {
-        for (float& x : k) x = normal(generator);
-        for (float& x : v) x = normal(generator);
-        store_key_and_value(k.data(), v.data(), layout, block, head, slot, memory.data());
-      }
-    }
-  }
-  std::vector<const BlockId*> pointers;
-  for (const auto& table : tables) pointers.push_back(table.data());
-  const auto row =
-      static_cast<std::size_t>(shape.num_heads) * static_cast<std::size_t>(shape.head_dim);
-  std::vector<float> q(row * own.size());
-  for (float& x : q) x = normal(generator);
-  const std::int32_t group = shape.num_heads / shape.num_kv_heads;
-  ThreadPool pool(threads);
-  Buffer workspace =
-      Buffer::allocate(workspace_bytes(1, 32,
-                                       {shape.head_dim, group,
-                                        *std::max_element(seq_lens.begin(), seq_lens.end()),
-                                        shape.num_kv_heads, std::ssize(own)},
-                                       threads))
-          .value();
-  OpContext ctx{pool, op_table(level), workspace.bytes()};
-  SharedStep step;
-  AttentionArgs args;
-  args.q = q.data();
-  args.q_stride = static_cast<std::int64_t>(row);
-  args.num_heads = shape.num_heads;
-  args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-  args.window = shape.window;
-  args.layout = layout;
-  args.kv = memory.data();
-  for (const bool together : {true, false}) {
-    AttentionPlan plan;
-    plan.build({static_cast<std::int32_t>(own.size()), query_start_loc.data(), seq_lens.data(),
-                pointers.data(), together ? block_size : 0},
-               {shape.num_kv_heads, group}, threads);
-    EXPECT_EQ(plan.shared().empty(), !together);
-    std::vector<float>& out = together ? step.together : step.apart;
-    out.assign(q.size(), std::numeric_limits<float>::quiet_NaN());
-    args.out = out.data();
-    attention(ctx, plan, args);
-  }
-  return step;
-}
-
-TEST_P(Attention, BitsDoNotDependOnSharedPrefixes) {
-  QUIRE_SKIP_ABSENT_LEVEL();
-  const std::vector<Shape> shapes = {{9, 3, 64, DType::kBF16},        {8, 1, 64, DType::kBF16},
-                                     {2, 2, 33, DType::kF32},         {5, 1, 40, DType::kF8E4M3},
-                                     {6, 2, 32, DType::kI8},          {3, 1, 20, DType::kBF16, 300},
-                                     {100, 1, 16, DType::kBF16, 700}, {100, 1, 16, DType::kF32}};
-  struct Case {
-    std::int32_t block_size, prefix;
-    int threads;
-  };
-  const std::vector<std::vector<std::int32_t>> lengths = {
-      {1, 1}, {40, 300, 7}, {1, 600, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
-  for (const Shape& shape : shapes) {
-    for (const Case& c : {Case{16, 512, 1}, {24, 512, 2}, {256, 1040, 3}, {16, 1040, 2}}) {
-      for (const auto& own : lengths) {
-        if (GetParam() == IsaLevel::kRef && own.size() > 2) continue;  // slow
-        const SharedStep step =
-            run_shared(GetParam(), shape, c.block_size, c.prefix, own, c.threads);
-        ASSERT_EQ(
-            std::memcmp(step.together.data(), step.apart.data(), step.apart.size() * sizeof(float)),
-            0)
-            << dtype_name(shape.dtype) << " heads " << shape.num_heads << " block size "
-            << c.block_size << " sequences " << own.size() << " threads " << c.threads;
-        for (const float x : step.together) ASSERT_FALSE(std::isnan(x));
-      }
-    }
-  }
-}
-
 TEST_P(Attention, BitsDependOnNeitherBlocksNorChunksNorBatchNorThreads) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const std::vector<Shape> shapes = {{9, 3, 64, DType::kBF16},     {9, 3, 64, DType::kF32},
-                                     {4, 4, 20, DType::kBF16},     {8, 1, 16, DType::kF32},
-                                     {9, 3, 64, DType::kBF16, 20}, {4, 2, 20, DType::kF32, 37},
-                                     {8, 2, 64, DType::kF8E4M3},   {3, 3, 32, DType::kI8}};
-  for (const Shape& shape : shapes) {
+  const std::vector<AttentionShape> shapes = {
+      {9, 3, 64, DType::kBF16},   {9, 3, 64, DType::kF32},      {4, 4, 20, DType::kBF16},
+      {8, 1, 16, DType::kF32},    {9, 3, 64, DType::kBF16, 20}, {4, 2, 20, DType::kF32, 37},
+      {8, 2, 64, DType::kF8E4M3}, {3, 3, 32, DType::kI8}};
+  for (const AttentionShape& shape : shapes) {
     const std::vector<Sequence> sequences = {Sequence(shape, 101, 3), Sequence(shape, 64, 4),
                                              Sequence(shape, 1, 5), Sequence(shape, 37, 6)};
     std::vector<std::vector<float>> alone;
@@ -457,7 +344,7 @@ TEST_P(Attention, BitsDependOnNeitherBlocksNorChunksNorBatchNorThreads) {
 // The bits of one thread and two.
 TEST_P(Attention, ThreadsDoNotChangeBits) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const Shape shape{6, 2, 48, DType::kBF16};
+  const AttentionShape shape{6, 2, 48, DType::kBF16};
   const std::vector<Sequence> sequences = {Sequence(shape, 150, 7), Sequence(shape, 90, 8)};
   const auto one = run(GetParam(), sequences, 16, 64, 1);
   for (const int threads : {2, 3}) EXPECT_EQ(run(GetParam(), sequences, 16, 64, threads), one);
@@ -465,7 +352,7 @@ TEST_P(Attention, ThreadsDoNotChangeBits) {
 
 TEST_P(Attention, NanInAKeyReachesTheQueriesThatSeeItAndNoOther) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const Shape shape{2, 1, 64, DType::kF32};
+  const AttentionShape shape{2, 1, 64, DType::kF32};
   std::vector<Sequence> sequences = {Sequence(shape, 50, 9)};
   sequences[0].k[std::size_t{40} * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
   const auto out = run(GetParam(), sequences, 16, 50, 1);
@@ -477,7 +364,7 @@ TEST_P(Attention, NanInAKeyReachesTheQueriesThatSeeItAndNoOther) {
 // A key that has left every window may be overwritten: it takes no part, whatever it holds.
 TEST_P(Attention, KeysBeforeTheWindowTakeNoPart) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const Shape shape{4, 2, 40, DType::kF32, 13};
+  const AttentionShape shape{4, 2, 40, DType::kF32, 13};
   const std::vector<Sequence> clean = {Sequence(shape, 90, 12)};
   std::vector<Sequence> damaged = clean;
   const std::size_t row = std::size_t{2} * 40;
