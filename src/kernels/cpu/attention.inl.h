@@ -22,70 +22,104 @@ inline constexpr std::int32_t kMostSharedInPlace = 8;  // rows of several sequen
 inline constexpr int kRowsPacked = 6;                  // that share loads from a panel of floats
 // Of values that all rows and columns pass over before the next: a quarter of the first cache.
 inline constexpr std::int64_t kPieceBytes = 8192;
+inline constexpr std::int32_t kRowsWeighed = 8;  // whose scores stay in the first cache
 
 // Scores of `count` <= kMax rows; kMax bounds what is instantiated.
-template <class V, class Rows, int kMax, int NV, bool kPrefetch>
+template <class V, class Rows, int kMax, int NV, Fetch kFetch>
 inline void score_rows(int count, const float* queries, std::int64_t stride, const KeyPanel& panel,
                        std::int64_t groups, float* scores) {
   if constexpr (kMax > 1) {
     if (count < kMax) {
-      score_rows<V, Rows, kMax - 1, NV, kPrefetch>(count, queries, stride, panel, groups, scores);
+      score_rows<V, Rows, kMax - 1, NV, kFetch>(count, queries, stride, panel, groups, scores);
       return;
     }
   }
-  score_panel<V, Rows, kMax, NV, kPrefetch>(queries, stride, panel, groups, scores);
+  score_panel<V, Rows, kMax, NV, kFetch>(queries, stride, panel, groups, scores);
 }
 
-template <class V, class Rows, int kMax, int NV, bool kPrefetch>
-inline void add_rows(int count, const float* weights, const ValueSegments& values, KeySpan keys,
-                     std::int64_t column, float* to, std::int64_t stride) {
+template <class V, class Rows, int kMax, int NV, Fetch kFetch>
+inline void add_rows(int count, const float* weights, const ValuePanel& values, float* to,
+                     std::int64_t stride) {
   if constexpr (kMax > 1) {
     if (count < kMax) {
-      add_rows<V, Rows, kMax - 1, NV, kPrefetch>(count, weights, values, keys, column, to, stride);
+      add_rows<V, Rows, kMax - 1, NV, kFetch>(count, weights, values, to, stride);
       return;
     }
   }
-  add_values<V, Rows, kMax, NV, kPrefetch>(weights, values, keys, column, to, stride);
+  add_values<V, Rows, kMax, NV, kFetch>(weights, values, to, stride);
 }
 
 [[gnu::always_inline]] inline int next_rows(std::int32_t left, int most) {
   return left < most ? static_cast<int>(left) : most;
 }
 
-// The scores of all rows, which see the same keys, from the cache in place.
+// The scores of all rows, which see the same keys, from the cache in place. The first rows fetch
+// the values of the same keys from memory, those after them the keys that come next.
 template <class V, class Rows, int NV, int kMax>
-inline void score_in_place(const RangeRows& rows) {
+inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = NV * V::kWidth;
-  const std::int64_t groups = rows.task->args->layout.row_dims() / Rows::kKeyGroup;
+  const KvLayout& layout = rows.task->args->layout;
+  const std::int64_t groups = layout.row_dims() / Rows::kKeyGroup;
   const std::int64_t stride = rows.part.stride;
+  const std::int64_t values_step =
+      2 * V::kWidth * static_cast<std::int64_t>(layout.row_bytes()) / groups;
+  const auto queries_of = [&](std::int32_t row) { return rows.scratch.queries + row * stride; };
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
-    KeyPanel panel = find_keys<V, Rows, NV>(rows, key);
-    fetch_values<V, NV>(rows, key, groups, panel);
-    for (std::int32_t row = rows.begin; row < rows.end; row += kMax) {
-      score_rows<V, Rows, kMax, NV, true>(
-          next_rows(rows.end - row, kMax), rows.scratch.queries + row * stride, stride, panel,
-          groups, rows.scratch.scores + std::int64_t{row} * kRangeKeys + key);
-      panel.prefetch_step = 0;
+    float* const scores = rows.scratch.scores + key;
+    KeyPanel panel = find_keys<V, Rows, NV>(rows, memory, key);
+    for (int v = 0; v < NV; v += 2) panel.fetch[v / 2] = memory.values[key / V::kWidth + v];
+    panel.fetch_step = values_step;
+    std::int32_t row = rows.begin;
+    score_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), queries_of(row),
+                                               stride, panel, groups,
+                                               scores + std::int64_t{row} * kRangeKeys);
+    const std::int32_t next = key + kKeys < rows.keys.end ? key + kKeys : key;
+    for (int v = 0; v < NV; v += 2) panel.fetch[v / 2] = memory.keys[next / V::kWidth + v];
+    panel.fetch_step = panel.step;
+    for (row += kMax; row < rows.end; row += kMax) {
+      score_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), queries_of(row),
+                                                  stride, panel, groups,
+                                                  scores + std::int64_t{row} * kRangeKeys);
     }
   }
 }
 
 // The same for rows of several queries, from panels of floats.
 template <class V, class Rows>
-inline void score_packed(const RangeRows& rows) {
+inline void score_packed(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = 2 * V::kWidth;
   const std::int64_t dims = rows.task->args->layout.row_dims();
   const std::int64_t stride = rows.part.stride;
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
-    const KeyPanel panel = pack_keys<V, Rows>(rows, key);
+    const KeyPanel panel = pack_keys<V, Rows>(rows, memory, key);
     int count = 0;
     for (std::int32_t row = rows.begin; row < rows.end; row += count) {
       count = next_rows(rows.end - row, kRowsPacked);
       if (keys_of_row(rows, row).begin >= key + kKeys) break;  // and so for the rows after it
       if (keys_of_row(rows, row + count - 1).end <= key) continue;
-      score_rows<V, F32Rows<V>, kRowsPacked, 2, false>(
+      score_rows<V, F32Rows<V>, kRowsPacked, 2, Fetch::kNone>(
           count, rows.scratch.queries + row * stride, stride, panel, dims,
           rows.scratch.scores + std::int64_t{row} * kRangeKeys + key);
+    }
+  }
+}
+
+// The weights of all rows, some at a time: the largest score of each, then the weights.
+template <class V, bool kScaled>
+inline void weigh_rows(const RangeRows& rows) {
+  const AttentionScratch& scratch = rows.scratch;
+  for (std::int32_t begin = rows.begin; begin < rows.end; begin += kRowsWeighed) {
+    const std::int32_t end = begin + next_rows(rows.end - begin, kRowsWeighed);
+    for (std::int32_t row = begin; row < end; ++row) {
+      float* const scores = scratch.scores + std::int64_t{row} * kRangeKeys;
+      const KeySpan keys = keys_of_row(rows, row);
+      if constexpr (kScaled) scale_scores<V>(scores, keys, scratch.key_scales);
+      rows.part.maxima[row] = largest_score<V>(scores, keys);
+    }
+    for (std::int32_t row = begin; row < end; ++row) {
+      rows.part.totals[row] = weigh_row<V, kScaled>(scratch.scores + std::int64_t{row} * kRangeKeys,
+                                                    keys_of_row(rows, row), rows.part.maxima[row],
+                                                    scratch.value_scales);
     }
   }
 }
@@ -99,45 +133,67 @@ inline void clear_sums(const RangeRows& rows, std::int64_t begin, std::int64_t e
   }
 }
 
+// Some columns of all rows for the keys of `keys`; `next`: those that come after them. The first
+// rows fetch the next range's keys from memory, those after them the values that come next.
 template <class V, class Rows, int NV, int kMax>
-inline void add_columns(const RangeRows& rows, ValueSegments values, std::int64_t column) {
+inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpan keys,
+                        KeySpan next, std::int64_t column) {
+  constexpr std::int64_t kColumnBytes = std::int64_t{NV} * V::kWidth * Rows::kBytes;
   const std::int64_t stride = rows.part.stride;
-  const std::int64_t bytes = column * Rows::kBytes;
-  values.prefetch_offset = bytes * rows.task->args->layout.block_size;
-  values.prefetch_step = std::int64_t{NV} * V::kWidth * Rows::kBytes;
-  for (std::int32_t row = rows.begin; row < rows.end; row += kMax) {
-    add_rows<V, Rows, kMax, NV, true>(
-        next_rows(rows.end - row, kMax), rows.scratch.scores + std::int64_t{row} * kRangeKeys,
-        values, rows.keys, bytes, rows.part.sums + row * stride + column, stride);
-    values.prefetch_step = 0;
+  const auto weights_of = [&](std::int32_t row) {
+    return rows.scratch.scores + std::int64_t{row} * kRangeKeys;
+  };
+  const auto sums_of = [&](std::int32_t row) { return rows.part.sums + row * stride + column; };
+  ValuePanel values;
+  values.vectors = memory.values;
+  values.row_bytes = static_cast<std::int64_t>(rows.task->args->layout.row_bytes());
+  values.keys = keys;
+  values.column = column * Rows::kBytes;
+  // Neighbouring bytes of each block of keys, as many as these columns have in it.
+  values.fetch = memory.next_keys;
+  values.fetch_column = rows.task->args->layout.block_size * values.column;
+  values.fetch_step = 2 * kColumnBytes;
+  std::int32_t row = rows.begin;
+  add_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), weights_of(row), values,
+                                           sums_of(row), stride);
+  // Of two passes over a line each fetches every other value's.
+  const bool more = next.end - next.begin == keys.end - keys.begin;
+  values.fetch = memory.values + (more ? (next.begin - keys.begin) / V::kWidth : 0);
+  values.fetch_column = values.column + values.column / kColumnBytes % 2 * values.row_bytes;
+  values.fetch_step = 2 * values.row_bytes;
+  for (row += kMax; row < rows.end; row += kMax) {
+    add_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), weights_of(row),
+                                              values, sums_of(row), stride);
   }
 }
 
-// All columns of all rows, which see the same keys, from the cache in place: as many blocks at a
-// time as the first cache holds while columns and rows pass over them.
+// All columns of all rows, which see the same keys, from the cache in place: as many keys at a time
+// as the first cache holds while columns and rows pass over them.
 template <class V, class Rows>
-inline void add_in_place(const RangeRows& rows, const ValueSegments& values) {
+inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
-  const std::int64_t dims = rows.task->args->layout.row_dims();
+  const KvLayout& layout = rows.task->args->layout;
+  const std::int64_t dims = layout.row_dims();
   clear_sums<V>(rows, 0, dims);
-  ValueSegments piece = values;
-  for (std::int32_t first = 0; first < values.count; first += piece.count) {
-    piece.segments = values.segments + first;
-    piece.count = 1;
-    while (first + piece.count < values.count &&
-           (piece.segments[piece.count].end - piece.segments[0].begin) * values.row_bytes <=
-               kPieceBytes) {
-      ++piece.count;
-    }
+  const auto piece = static_cast<std::int32_t>(
+      kPieceBytes / static_cast<std::int64_t>(layout.row_bytes()) / V::kWidth * V::kWidth);
+  const auto piece_from = [&](std::int32_t begin) -> KeySpan {
+    const std::int32_t end =
+        begin / V::kWidth * V::kWidth + (piece > V::kWidth ? piece : V::kWidth);
+    return {begin, end < rows.keys.end ? end : rows.keys.end};
+  };
+  for (KeySpan keys = piece_from(rows.keys.begin); keys.begin < rows.keys.end;) {
+    const KeySpan next = piece_from(keys.end);
     std::int64_t column = 0;
     if (rows.end - rows.begin <= kFewRows) {  // more columns, to have sums enough
       for (; column + 2 * kColumns <= dims; column += 2 * kColumns) {
-        add_columns<V, Rows, 4, kFewRows>(rows, piece, column);
+        add_columns<V, Rows, 4, kFewRows>(rows, memory, keys, next, column);
       }
     }
     for (; column < dims; column += kColumns) {
-      add_columns<V, Rows, 2, kRowsInPlace>(rows, piece, column);
+      add_columns<V, Rows, 2, kRowsInPlace>(rows, memory, keys, next, column);
     }
+    keys = next;
   }
   for (std::int32_t row = rows.begin; row < rows.end; ++row) {
     float* const sums = rows.part.sums + row * rows.part.stride;
@@ -154,7 +210,7 @@ inline void add_in_place(const RangeRows& rows, const ValueSegments& values) {
 // Some columns of all rows, from a panel of floats. Rows that see different keys share what they
 // have in common; each has its own before and after that, in the order of the keys.
 template <class V>
-inline void add_packed(const RangeRows& rows, const ValueSegments& values, std::int64_t column) {
+inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::int64_t column) {
   const std::int64_t stride = rows.part.stride;
   clear_sums<V>(rows, column, column + 2 * V::kWidth);
   int count = 0;
@@ -163,10 +219,13 @@ inline void add_packed(const RangeRows& rows, const ValueSegments& values, std::
     const KeySpan common = {keys_of_row(rows, row + count - 1).begin, keys_of_row(rows, row).end};
     const float* const weights = rows.scratch.scores + std::int64_t{row} * kRangeKeys;
     float* const to = rows.part.sums + row * stride + column;
+    const auto panel_of = [&](KeySpan keys) -> ValuePanel {
+      return {packed.values, 2 * V::kWidth * 4, keys, 0, nullptr, 0, 0};
+    };
     const auto add_alone = [&](int r, KeySpan keys) {
       if (keys.begin < keys.end) {
-        add_values<V, F32Rows<V>, 1, 2, false>(weights + r * std::int64_t{kRangeKeys}, values, keys,
-                                               0, to + r * stride, stride);
+        add_values<V, F32Rows<V>, 1, 2, Fetch::kNone>(weights + r * std::int64_t{kRangeKeys},
+                                                      panel_of(keys), to + r * stride, stride);
       }
     };
     const bool any = common.begin < common.end;
@@ -175,23 +234,29 @@ inline void add_packed(const RangeRows& rows, const ValueSegments& values, std::
       add_alone(r, {keys.begin, any ? common.begin : keys.end});
     }
     if (!any) continue;
-    add_rows<V, F32Rows<V>, kRowsPacked, 2, false>(count, weights, values, common, 0, to, stride);
+    add_rows<V, F32Rows<V>, kRowsPacked, 2, Fetch::kNone>(count, weights, panel_of(common), to,
+                                                          stride);
     for (int r = 0; r < count; ++r) add_alone(r, {common.end, keys_of_row(rows, row + r).end});
   }
 }
 
 // The weighted sums of the values.
 template <class V, class Rows>
-inline void add_range(const RangeRows& rows, const ValueSegments& values, bool in_place) {
+inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool in_place) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const std::int64_t dims = rows.task->args->layout.row_dims();
   if (in_place && dims % kColumns == 0) {
-    add_in_place<V, Rows>(rows, values);
+    add_in_place<V, Rows>(rows, memory);
     return;
   }
+  RangeMemory packed;
+  for (int v = 0; v < kRangeKeys / V::kWidth; ++v) {
+    packed.values[v] =
+        reinterpret_cast<const std::byte*>(rows.scratch.values + v * V::kWidth * kColumns);
+  }
   for (std::int64_t column = 0; column < dims; column += kColumns) {
-    const ValueSegment packed = pack_values<V, Rows>(rows, values, column);
-    add_packed<V>(rows, {&packed, 1, kColumns * 4, 0, 0}, column);
+    pack_values<V, Rows>(rows, column);
+    add_packed<V>(rows, packed, column);
   }
 }
 
@@ -200,32 +265,30 @@ template <class V, class Rows>
 inline void attend_range(const RangeRows& rows) {
   const AttentionTask& task = *rows.task;
   // Where all rows see the same keys, and not so many pass over them that panels of floats pay.
-  const bool in_place =
+  const bool same_keys =
       task.query_end - task.query_begin == 1 ||
       (task.shared_queries != nullptr && rows.end - rows.begin <= kMostSharedInPlace);
-  ValueSegment segments[kRangeKeys];
-  const ValueSegments values = find_values(rows, segments);
+  const bool whole_vectors = task.args->layout.block_size % V::kWidth == 0;
+  const bool in_place = same_keys && whole_vectors;
+  const bool few = rows.end - rows.begin <= kFewRows;
+  RangeMemory memory;
+  if (whole_vectors) {
+    find_range<V>(rows, (few ? 4 : 2) * V::kWidth * V::kWidth * Rows::kBytes, memory);
+  }
   if (!in_place) {
-    score_packed<V, Rows>(rows);
-  } else if (rows.end - rows.begin <= kFewRows) {
-    score_in_place<V, Rows, 4, kFewRows>(rows);
+    score_packed<V, Rows>(rows, memory);
+  } else if (few) {
+    score_in_place<V, Rows, 4, kFewRows>(rows, memory);
   } else {
-    score_in_place<V, Rows, 2, kRowsInPlace>(rows);
+    score_in_place<V, Rows, 2, kRowsInPlace>(rows, memory);
   }
-  const bool scaled = task.args->layout.has_scales();
-  if (scaled) find_scales(rows, values);
-  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
-    float* const scores = rows.scratch.scores + std::int64_t{row} * kRangeKeys;
-    const KeySpan keys = keys_of_row(rows, row);
-    if (scaled) {
-      weigh_row<V, true>(scores, keys, rows.scratch.key_scales, rows.scratch.value_scales,
-                         rows.part.maxima[row], rows.part.totals[row]);
-    } else {
-      weigh_row<V, false>(scores, keys, nullptr, nullptr, rows.part.maxima[row],
-                          rows.part.totals[row]);
-    }
+  if (task.args->layout.has_scales()) {
+    find_scales(rows);
+    weigh_rows<V, true>(rows);
+  } else {
+    weigh_rows<V, false>(rows);
   }
-  add_range<V, Rows>(rows, values, in_place);
+  add_range<V, Rows>(rows, memory, in_place);
 }
 
 // The task's queries, times the scale of the scores, for powers of two; padded with zeros.

@@ -38,48 +38,81 @@ struct RangeRows {
   return {begin > 0 ? begin : 0, end < kRangeKeys ? end : kRangeKeys};
 }
 
-// The keys' values in the cache, in pieces of a block. With each goes the block that far into the
-// next range, whose keys are fetched meanwhile, or the sequence's last.
-[[gnu::always_inline]] inline ValueSegments find_values(const RangeRows& rows,
-                                                        ValueSegment* segments) {
+// Calls visit(key, end, index, slot) for the pieces that lie in one block each, of the keys that
+// some row sees: [key, end) of the range, in the sequence's block `index` from `slot` on.
+template <typename Visit>
+[[gnu::always_inline]] inline void for_each_block(const RangeRows& rows, const Visit& visit) {
+  const std::int32_t block_size = rows.task->args->layout.block_size;
+  const std::int32_t first = rows.key_start + rows.keys.begin;
+  std::int32_t index = first / block_size;
+  std::int32_t slot = first % block_size;
+  for (std::int32_t key = rows.keys.begin; key < rows.keys.end; ++index, slot = 0) {
+    std::int32_t end = key + block_size - slot;
+    if (end > rows.keys.end) end = rows.keys.end;
+    visit(key, end, index, slot);
+    key = end;
+  }
+}
+
+// Where the keys and values of a range lie in a cache whose blocks are whole vectors of keys. For
+// each vector that some row sees anything of, and for the whole of the panels that it is in:
+struct RangeMemory {
+  static constexpr int kVectors = kRangeKeys / 8;
+
+  const std::byte* keys[kVectors];
+  const std::byte* values[kVectors];  // of the first of these keys
+  // A range later, the keys of the block, from as many shares on as there are vectors before this
+  // one in it.
+  const std::byte* next_keys[kVectors];
+};
+
+template <class V>
+inline void find_range(const RangeRows& rows, std::int64_t share, RangeMemory& memory) {
   const AttentionTask& task = *rows.task;
   const KvLayout& layout = task.args->layout;
-  const std::byte* const kv = task.args->kv;
-  ValueSegments values = {segments, 0, static_cast<std::int64_t>(layout.row_bytes()), 0, 0};
-  const std::int32_t first = rows.key_start + rows.keys.begin;
-  std::int32_t index = first / layout.block_size;
-  std::int32_t slot = first % layout.block_size;
+  const BlockId* const blocks = task.block_table;
+  const std::byte* const keys = task.args->kv + layout.keys_offset(0, task.kv_head);
+  const std::byte* const values = task.args->kv + layout.value_offset(0, task.kv_head, 0);
+  const auto block_bytes = static_cast<std::int64_t>(layout.block_bytes());
+  const auto key_bytes = static_cast<std::int64_t>(layout.key_element_offset(0, V::kWidth));
+  const auto value_bytes = V::kWidth * static_cast<std::int64_t>(layout.row_bytes());
   const std::int32_t ahead = kRangeKeys / layout.block_size;
   const std::int32_t last =
       position_of(task, task.query_end - task.query_begin - 1) / layout.block_size;
-  for (std::int32_t key = rows.keys.begin; key < rows.keys.end; ++index, slot = 0) {
-    ValueSegment& segment = segments[values.count++];
-    segment.rows = kv + layout.value_offset(task.block_table[index], task.kv_head, slot);
-    const std::int32_t next = index + ahead < last ? index + ahead : last;
-    segment.prefetch = kv + layout.keys_offset(task.block_table[next], task.kv_head);
-    segment.begin = key;
-    key += layout.block_size - slot;
-    if (key > rows.keys.end) key = rows.keys.end;
-    segment.end = key;
-  }
-  return values;
+  for_each_block(
+      rows, [&](std::int32_t key, std::int32_t end, std::int32_t index, std::int32_t slot) {
+        const std::int64_t offset = blocks[index] * block_bytes;
+        const std::int64_t next = blocks[index + ahead < last ? index + ahead : last] * block_bytes;
+        std::int64_t lane = slot / V::kWidth;
+        for (std::int32_t v = key / V::kWidth; v * V::kWidth < end; ++v, ++lane) {
+          memory.keys[v] = keys + offset + lane * key_bytes;
+          memory.values[v] = values + offset + lane * value_bytes;
+          memory.next_keys[v] = keys + next + lane * share;
+        }
+      });
+  const auto copy = [&](int to, int from) {
+    memory.keys[to] = memory.keys[from];
+    memory.values[to] = memory.values[from];
+  };
+  const int begin = rows.keys.begin / V::kWidth;
+  const int end = (rows.keys.end + V::kWidth - 1) / V::kWidth;
+  for (int i = begin; i % kMaxPanelVectors != 0; --i) copy(i - 1, begin);
+  for (int i = end; i % kMaxPanelVectors != 0; ++i) copy(i, end - 1);
 }
 
 // Copies the scales of the range's keys and values to scratch.
-[[gnu::always_inline]] inline void find_scales(const RangeRows& rows, const ValueSegments& values) {
+inline void find_scales(const RangeRows& rows) {
   const AttentionTask& task = *rows.task;
   const KvLayout& layout = task.args->layout;
-  for (std::int32_t s = 0; s < values.count; ++s) {
-    const ValueSegment& segment = values.segments[s];
-    const std::int32_t position = rows.key_start + segment.begin;
-    const BlockId block = task.block_table[position / layout.block_size];
-    const std::int32_t slot = position % layout.block_size;
-    const auto bytes = static_cast<std::size_t>(segment.end - segment.begin) * sizeof(float);
-    __builtin_memcpy(rows.scratch.key_scales + segment.begin,
+  for_each_block(rows, [&](std::int32_t key, std::int32_t end, std::int32_t index,
+                           std::int32_t slot) {
+    const BlockId block = task.block_table[index];
+    const auto bytes = static_cast<std::size_t>(end - key) * sizeof(float);
+    __builtin_memcpy(rows.scratch.key_scales + key,
                      task.args->kv + layout.key_scale_offset(block, task.kv_head, slot), bytes);
-    __builtin_memcpy(rows.scratch.value_scales + segment.begin,
+    __builtin_memcpy(rows.scratch.value_scales + key,
                      task.args->kv + layout.value_scale_offset(block, task.kv_head, slot), bytes);
-  }
+  });
 }
 
 // Keys of blocks that are no whole vectors, side by side in scratch. What lies outside of the
@@ -116,50 +149,22 @@ inline KeyPanel gather_keys(const RangeRows& rows, std::int32_t first) {
 // NV vectors of keys from `first` on, in the cache where its blocks are whole vectors. Lanes
 // outside of the range's keys hold anything.
 template <class V, class Rows, int NV>
-inline KeyPanel find_keys(const RangeRows& rows, std::int32_t first) {
-  const AttentionTask& task = *rows.task;
-  const KvLayout& layout = task.args->layout;
-  if (layout.block_size % V::kWidth != 0) return gather_keys<V, Rows, NV>(rows, first);
-  const std::int32_t lowest = rows.keys.begin / V::kWidth * V::kWidth;
-  const std::int32_t highest = (rows.keys.end - 1) / V::kWidth * V::kWidth;
-  KeyPanel panel = {};
-  for (int v = 0; v < NV; ++v) {
-    std::int32_t key = first + v * V::kWidth;
-    key = key < lowest ? lowest : (key > highest ? highest : key);
-    const std::int32_t position = rows.key_start + key;
-    panel.vectors[v] =
-        task.args->kv +
-        layout.keys_offset(task.block_table[position / layout.block_size], task.kv_head) +
-        layout.key_element_offset(0, position % layout.block_size);
-  }
-  panel.step = std::int64_t{layout.block_size} * Rows::kKeyGroup * Rows::kBytes;
+[[gnu::always_inline]] inline KeyPanel find_keys(const RangeRows& rows, const RangeMemory& memory,
+                                                 std::int32_t first) {
+  const std::int32_t block_size = rows.task->args->layout.block_size;
+  if (block_size % V::kWidth != 0) return gather_keys<V, Rows, NV>(rows, first);
+  KeyPanel panel;
+  for (int v = 0; v < NV; ++v) panel.vectors[v] = memory.keys[first / V::kWidth + v];
+  panel.step = std::int64_t{block_size} * Rows::kKeyGroup * Rows::kBytes;
   return panel;
-}
-
-// Lets the panel's scores fetch the values of the same keys.
-template <class V, int NV>
-inline void fetch_values(const RangeRows& rows, std::int32_t first, std::int64_t groups,
-                         KeyPanel& panel) {
-  const AttentionTask& task = *rows.task;
-  const KvLayout& layout = task.args->layout;
-  for (int v = 0; v < NV / 2; ++v) {
-    std::int32_t key = first + 2 * v * V::kWidth;
-    if (key < rows.keys.begin) key = rows.keys.begin;
-    if (key >= rows.keys.end) key = rows.keys.end - 1;
-    const std::int32_t position = rows.key_start + key;
-    panel.prefetch[v] =
-        task.args->kv + layout.value_offset(task.block_table[position / layout.block_size],
-                                            task.kv_head, position % layout.block_size);
-  }
-  panel.prefetch_step = 2 * V::kWidth * static_cast<std::int64_t>(layout.row_bytes()) / groups;
 }
 
 // Two vectors of keys from `first` on, as floats in scratch.
 template <class V, class Rows>
-inline KeyPanel pack_keys(const RangeRows& rows, std::int32_t first) {
+inline KeyPanel pack_keys(const RangeRows& rows, const RangeMemory& memory, std::int32_t first) {
   constexpr std::int64_t kKeys = 2 * V::kWidth;
   constexpr int kGroup = Rows::kKeyGroup;
-  const KeyPanel raw = find_keys<V, Rows, 2>(rows, first);
+  const KeyPanel raw = find_keys<V, Rows, 2>(rows, memory, first);
   const std::int64_t groups = rows.task->args->layout.row_dims() / kGroup;
   float* to = rows.scratch.keys;
   for (std::int64_t g = 0; g < groups; ++g, to += kGroup * kKeys) {
@@ -176,36 +181,37 @@ inline KeyPanel pack_keys(const RangeRows& rows, std::int32_t first) {
   return panel;
 }
 
-// Two vectors of columns of the range's values, as floats in scratch; beyond the row zeros.
+// Two vectors of columns of the range's values, as floats in scratch, [kRangeKeys][2 vectors];
+// beyond the row zeros.
 template <class V, class Rows>
-inline ValueSegment pack_values(const RangeRows& rows, const ValueSegments& values,
-                                std::int64_t column) {
+inline void pack_values(const RangeRows& rows, std::int64_t column) {
   using F = typename V::F;
   constexpr std::int64_t kColumns = 2 * V::kWidth;
-  const std::int64_t left = rows.task->args->layout.row_dims() - column;
-  for (std::int32_t s = 0; s < values.count; ++s) {
-    const ValueSegment& segment = values.segments[s];
-    const std::byte* from = segment.rows + column * Rows::kBytes;
-    float* to = rows.scratch.values + segment.begin * kColumns;
-    for (std::int32_t key = segment.begin; key < segment.end; ++key) {
-      F a;
-      F b;
-      if (left >= kColumns) {
-        Rows::load_values(from, a, b);
-      } else {
-        std::byte padded[kColumns * Rows::kBytes] = {};
-        __builtin_memcpy(padded, from, static_cast<std::size_t>(left * Rows::kBytes));
-        Rows::load_values(padded, a, b);
-      }
-      Rows::order(a, b);
-      V::store(to, a);
-      V::store(to + V::kWidth, b);
-      from += values.row_bytes;
-      to += kColumns;
-    }
-  }
-  return {reinterpret_cast<const std::byte*>(rows.scratch.values + rows.keys.begin * kColumns),
-          nullptr, rows.keys.begin, rows.keys.end};
+  const AttentionTask& task = *rows.task;
+  const KvLayout& layout = task.args->layout;
+  const auto row_bytes = static_cast<std::int64_t>(layout.row_bytes());
+  const std::int64_t left = layout.row_dims() - column;
+  for_each_block(
+      rows, [&](std::int32_t key, std::int32_t end, std::int32_t index, std::int32_t slot) {
+        const std::byte* from = task.args->kv +
+                                layout.value_offset(task.block_table[index], task.kv_head, slot) +
+                                column * Rows::kBytes;
+        for (; key < end; ++key, from += row_bytes) {
+          F a;
+          F b;
+          if (left >= kColumns) {
+            Rows::load_values(from, a, b);
+          } else {
+            std::byte padded[kColumns * Rows::kBytes] = {};
+            __builtin_memcpy(padded, from, static_cast<std::size_t>(left * Rows::kBytes));
+            Rows::load_values(padded, a, b);
+          }
+          Rows::order(a, b);
+          float* const to = rows.scratch.values + key * kColumns;
+          V::store(to, a);
+          V::store(to + V::kWidth, b);
+        }
+      });
 }
 
 }  // namespace quire

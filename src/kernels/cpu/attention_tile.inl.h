@@ -22,18 +22,27 @@ struct KeySpan {
 
 inline constexpr int kMaxPanelVectors = 4;
 
+// Lines that a loop fetches by the way, one with each step: from memory to the second cache, or
+// from there to the first.
+enum class Fetch : std::uint8_t { kNone, kFar, kNear };
+
+template <Fetch kFetch>
+[[gnu::always_inline]] inline void fetch_line(const std::byte* at) {
+  if constexpr (kFetch == Fetch::kFar) __builtin_prefetch(at, 0, 2);
+  if constexpr (kFetch == Fetch::kNear) __builtin_prefetch(at, 0, 3);
+}
+
 // Some vectors of neighbouring keys.
 struct KeyPanel {
   const std::byte* vectors[kMaxPanelVectors];
   std::int64_t step;  // bytes from one group of dimensions to the next
-  // What is read next from memory, a piece with each group of dimensions; where there is nothing to
-  // fetch, anything readable with step 0.
-  const std::byte* prefetch[kMaxPanelVectors / 2];
-  std::int64_t prefetch_step;
+  // For every two vectors what to fetch with the first group, and how far to go on with the next.
+  const std::byte* fetch[kMaxPanelVectors / 2];
+  std::int64_t fetch_step;
 };
 
 // scores[r][key] = queries[r] . key, for R rows and NV vectors of keys.
-template <class V, class Rows, int R, int NV, bool kPrefetch>
+template <class V, class Rows, int R, int NV, Fetch kFetch>
 [[gnu::noinline]] void score_panel(const float* queries, std::int64_t stride, const KeyPanel& panel,
                                    std::int64_t groups, float* scores) {
   using F = typename V::F;
@@ -44,25 +53,32 @@ template <class V, class Rows, int R, int NV, bool kPrefetch>
     QUIRE_UNROLL
     for (int v = 0; v < NV; ++v) sums[r][v] = V::zero();
   }
-  for (std::int64_t g = 0; g < groups; ++g) {
-    if constexpr (kPrefetch) {
-      QUIRE_UNROLL
-      for (int v = 0; v < NV / 2; ++v) {
-        __builtin_prefetch(panel.prefetch[v] + g * panel.prefetch_step, 0, 2);
-      }
+  const std::byte* from[NV];
+  QUIRE_UNROLL
+  for (int v = 0; v < NV; ++v) from[v] = panel.vectors[v];
+  const std::byte* ahead[NV / 2];
+  QUIRE_UNROLL
+  for (int v = 0; v < NV / 2; ++v) ahead[v] = panel.fetch[v];
+  const std::int64_t end = groups * panel.step;
+  for (std::int64_t at = 0; at < end; at += panel.step) {
+    QUIRE_UNROLL
+    for (int v = 0; v < NV / 2; ++v) {
+      fetch_line<kFetch>(ahead[v]);
+      ahead[v] += panel.fetch_step;
     }
     F x[NV][kGroup];
     QUIRE_UNROLL
-    for (int v = 0; v < NV; ++v) Rows::load_keys(panel.vectors[v] + g * panel.step, x[v]);
+    for (int v = 0; v < NV; ++v) Rows::load_keys(from[v] + at, x[v]);
     QUIRE_UNROLL
     for (int d = 0; d < kGroup; ++d) {
       QUIRE_UNROLL
       for (int r = 0; r < R; ++r) {
-        const F query = V::set1(queries[r * stride + g * kGroup + d]);
+        const F query = V::set1(queries[r * stride + d]);
         QUIRE_UNROLL
         for (int v = 0; v < NV; ++v) sums[r][v] = V::fma(query, x[v][d], sums[r][v]);
       }
     }
+    queries += kGroup;
   }
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -71,78 +87,79 @@ template <class V, class Rows, int R, int NV, bool kPrefetch>
   }
 }
 
-// Turns the scores of the keys that a row sees into weights relative to the largest, times the
-// scales of the values where there are any. Gives that largest score and the sum of the weights.
-template <class V, bool kScaled>
-inline void weigh_row(float* scores, KeySpan keys, const float* key_scales,
-                      const float* value_scales, float& maximum, float& total) {
+// The largest score of the keys that a row sees; those of other keys in the same vectors become
+// lowest.
+template <class V>
+inline float largest_score(float* scores, KeySpan keys) {
   using F = typename V::F;
   const F lowest = V::set1(-__builtin_inff());
   const int begin = keys.begin / V::kWidth * V::kWidth;
   const int end = (keys.end + V::kWidth - 1) / V::kWidth * V::kWidth;
-  if constexpr (kScaled) {
-    for (int i = begin; i < end; i += V::kWidth) {
-      V::store(scores + i, V::mul(V::load(scores + i), V::load(key_scales + i)));
-    }
-  }
   V::store(scores + begin, V::keep_first(lowest, keys.begin - begin, V::load(scores + begin)));
   const int last = end - V::kWidth;
   V::store(scores + last, V::keep_first(V::load(scores + last), keys.end - last, lowest));
-
   F largest[2] = {lowest, lowest};
-  for (int i = begin; i < end; i += V::kWidth) {
-    F& lane = largest[0];
-    lane = V::max(V::load(scores + i), lane);
-    if ((i += V::kWidth) < end) largest[1] = V::max(V::load(scores + i), largest[1]);
-  }
-  maximum = V::largest(V::max(largest[0], largest[1]));
-
-  const F base = V::set1(maximum);
-  const auto weigh = [&](int i) {
-    const F weight = vec_exp2<V>(V::sub(V::load(scores + i), base));
-    if constexpr (kScaled) {
-      V::store(scores + i, V::mul(weight, V::load(value_scales + i)));
-    } else {
-      V::store(scores + i, weight);
-    }
-    return weight;
-  };
-  // Which vector goes into which sum depends on its place in the range alone.
-  F sums[2] = {V::zero(), V::zero()};
   int i = begin;
-  if (i % (2 * V::kWidth) != 0) {
-    sums[1] = weigh(i);
-    i += V::kWidth;
-  }
   for (; i + V::kWidth < end; i += 2 * V::kWidth) {
-    sums[0] = V::add(sums[0], weigh(i));
-    sums[1] = V::add(sums[1], weigh(i + V::kWidth));
+    largest[0] = V::max(V::load(scores + i), largest[0]);
+    largest[1] = V::max(V::load(scores + i + V::kWidth), largest[1]);
   }
-  if (i < end) sums[0] = V::add(sums[0], weigh(i));
-  total = V::sum(V::add(sums[0], sums[1]));
+  if (i < end) largest[0] = V::max(V::load(scores + i), largest[0]);
+  return V::largest(V::max(largest[0], largest[1]));
 }
 
-// Values of neighbouring keys, a fixed number of bytes apart.
-struct ValueSegment {
-  const std::byte* rows;      // of key `begin`
-  const std::byte* prefetch;  // as in KeyPanel, a piece with each key
-  std::int32_t begin;
-  std::int32_t end;
-};
+// Scores times the scales of the keys.
+template <class V>
+inline void scale_scores(float* scores, KeySpan keys, const float* key_scales) {
+  for (int i = keys.begin / V::kWidth * V::kWidth; i < keys.end; i += V::kWidth) {
+    V::store(scores + i, V::mul(V::load(scores + i), V::load(key_scales + i)));
+  }
+}
 
-struct ValueSegments {
-  const ValueSegment* segments;
-  std::int32_t count;
+// Turns scores into weights relative to the largest, times the scales of the values where there
+// are any, and gives the sum of the weights without these.
+template <class V, bool kScaled>
+inline float weigh_row(float* scores, KeySpan keys, float largest, const float* value_scales) {
+  using F = typename V::F;
+  const int begin = keys.begin / V::kWidth * V::kWidth;
+  const int end = (keys.end + V::kWidth - 1) / V::kWidth * V::kWidth;
+  const F base = V::set1(largest);
+  const auto weigh = [&](int at, auto& x, F* sums) __attribute__((always_inline)) {
+    constexpr int kCount = sizeof(x) / sizeof(F);
+    QUIRE_UNROLL
+    for (int i = 0; i < kCount; ++i) x[i] = V::sub(V::load(scores + at + i * V::kWidth), base);
+    vec_exp2<V>(x);
+    QUIRE_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      sums[i] = V::add(sums[i], x[i]);
+      if constexpr (kScaled) x[i] = V::mul(x[i], V::load(value_scales + at + i * V::kWidth));
+      V::store(scores + at + i * V::kWidth, x[i]);
+    }
+  };
+  F sums[2] = {V::zero(), V::zero()};
+  int at = begin;
+  for (F x[2]; at + V::kWidth < end; at += 2 * V::kWidth) weigh(at, x, sums);
+  if (F x[1]; at < end) weigh(at, x, sums);
+  return V::sum(V::add(sums[0], sums[1]));
+}
+
+// Values of neighbouring keys, kWidth of them `row_bytes` apart.
+struct ValuePanel {
+  const std::byte* const* vectors;  // the first value of each kWidth of the range
   std::int64_t row_bytes;
-  std::int64_t prefetch_step;
-  std::int64_t prefetch_offset;
+  KeySpan keys;
+  std::int64_t column;  // byte at which the columns begin
+  // What to fetch with the first two of each kWidth, and how far to go on with the next two.
+  const std::byte* const* fetch;
+  std::int64_t fetch_column;
+  std::int64_t fetch_step;
 };
 
-// sums[r] += weights[r][key] * value[key] for the keys of `keys`, in their order, for NV vectors of
-// columns that begin at byte `column` of a row.
-template <class V, class Rows, int R, int NV, bool kPrefetch>
-[[gnu::noinline]] void add_values(const float* weights, const ValueSegments& values, KeySpan keys,
-                                  std::int64_t column, float* to, std::int64_t stride) {
+// sums[r] += weights[r][key] * value[key] for the panel's keys, in their order, for NV vectors of
+// columns.
+template <class V, class Rows, int R, int NV, Fetch kFetch>
+[[gnu::noinline]] void add_values(const float* weights, const ValuePanel& values, float* to,
+                                  std::int64_t stride) {
   using F = typename V::F;
   F sums[R][NV];
   QUIRE_UNROLL
@@ -150,31 +167,50 @@ template <class V, class Rows, int R, int NV, bool kPrefetch>
     QUIRE_UNROLL
     for (int v = 0; v < NV; ++v) sums[r][v] = V::load(to + r * stride + v * V::kWidth);
   }
-  for (std::int32_t s = 0; s < values.count; ++s) {
-    const ValueSegment& segment = values.segments[s];
-    const std::int32_t begin = segment.begin > keys.begin ? segment.begin : keys.begin;
-    const std::int32_t end = segment.end < keys.end ? segment.end : keys.end;
-    const std::byte* from = segment.rows + (begin - segment.begin) * values.row_bytes + column;
-    const std::byte* prefetch = segment.prefetch + values.prefetch_offset;
-    for (std::int32_t key = begin; key < end; ++key, from += values.row_bytes) {
-      if constexpr (kPrefetch) {
-        __builtin_prefetch(prefetch, 0, 2);
-        prefetch += values.prefetch_step;
-      }
-      F x[NV];
+  const std::int64_t row_bytes = values.row_bytes;
+  const auto add = [&](const std::byte* from, const float* weight_of)
+      __attribute__((always_inline)) {
+    F x[NV];
+    QUIRE_UNROLL
+    for (int v = 0; v < NV; v += 2) {
+      Rows::load_values(from + std::int64_t{v} * V::kWidth * Rows::kBytes, x[v], x[v + 1]);
+    }
+    // One weight at a time: more would not stay in registers.
+    QUIRE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const F weight = V::set1(weight_of[r * kRangeKeys]);
       QUIRE_UNROLL
-      for (int v = 0; v < NV; v += 2) {
-        Rows::load_values(from + std::int64_t{v} * V::kWidth * Rows::kBytes, x[v], x[v + 1]);
-      }
-      // One weight at a time: more would not stay in registers.
-      QUIRE_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const F weight = V::set1(weights[r * kRangeKeys + key]);
-        QUIRE_UNROLL
-        for (int v = 0; v < NV; ++v) sums[r][v] = V::fma(weight, x[v], sums[r][v]);
-      }
+      for (int v = 0; v < NV; ++v) sums[r][v] = V::fma(weight, x[v], sums[r][v]);
+    }
+  };
+  const auto add_each = [&](int begin, int end) __attribute__((always_inline)) {
+    const std::byte* const from = values.vectors[begin / V::kWidth] + values.column;
+    for (; begin < end; ++begin) add(from + begin % V::kWidth * row_bytes, weights + begin);
+  };
+  int key = values.keys.begin;
+  const int end = values.keys.end / V::kWidth * V::kWidth;
+  if (key % V::kWidth != 0) {
+    const int next = (key / V::kWidth + 1) * V::kWidth;
+    add_each(key, next < values.keys.end ? next : values.keys.end);
+    key = next;
+  }
+  for (; key < end; key += V::kWidth) {
+    const std::byte* from = values.vectors[key / V::kWidth] + values.column;
+    const std::byte* ahead = nullptr;
+    if constexpr (kFetch != Fetch::kNone) {
+      ahead = values.fetch[key / V::kWidth] + values.fetch_column;
+    }
+    const float* weight_of = weights + key;
+    for (int i = 0; i < V::kWidth; i += 2) {
+      fetch_line<kFetch>(ahead);
+      ahead += values.fetch_step;
+      add(from, weight_of);
+      add(from + row_bytes, weight_of + 1);
+      from += 2 * row_bytes;
+      weight_of += 2;
     }
   }
+  if (key < values.keys.end) add_each(key, values.keys.end);
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
     QUIRE_UNROLL

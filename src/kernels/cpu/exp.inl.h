@@ -1,6 +1,8 @@
 // Exponential functions of a vector of floats.
 #pragma once
 
+#include "kernels/cpu/unroll.h"
+
 namespace quire {
 
 // Within 2 units in the last place; 0 where the result would be subnormal, infinity above the
@@ -25,21 +27,35 @@ inline typename V::F vec_exp(typename V::F x) {
   return V::where_less(V::set1(0x1.62E42Ep+6F), x, V::set1(__builtin_inff()), result);
 }
 
-// 2^x for x <= 0, within 2 units in the last place and exact for x = 0; 0 where the result would be
-// subnormal, NaN for NaN.
+// 2^x for each x <= 0, within 2 units in the last place and exact for x = 0; 0 for x < -126.5; NaN
+// for NaN. In step with each other, so that there is something to go on with while one waits for
+// its last product.
+template <class V, int N>
+inline void vec_exp2(typename V::F (&x)[N]) {
+  using F = typename V::F;
+  constexpr float kTerms[] = {0x1.5F0890p-10F, 0x1.3B2A54p-7F, 0x1.C6AF6Cp-5F,
+                              0x1.EBFBE0p-3F,  0x1.62E430p-1F, 1.0F};
+  F exponent[N];
+  F p[N];
+  QUIRE_UNROLL
+  for (int i = 0; i < N; ++i) x[i] = V::max(V::set1(-127.0F), x[i]);
+  QUIRE_UNROLL
+  for (int i = 0; i < N; ++i) x[i] = V::split(x[i], exponent[i]);
+  QUIRE_UNROLL
+  for (int i = 0; i < N; ++i) p[i] = V::set1(0x1.44138Ap-13F);
+  for (const float term : kTerms) {
+    QUIRE_UNROLL
+    for (int i = 0; i < N; ++i) p[i] = V::fma(p[i], x[i], V::set1(term));
+  }
+  QUIRE_UNROLL
+  for (int i = 0; i < N; ++i) x[i] = V::scale_by_exponent(p[i], exponent[i]);
+}
+
 template <class V>
 inline typename V::F vec_exp2(typename V::F x) {
-  using F = typename V::F;
-  const F n = V::round(x);
-  const F r = V::sub(x, n);
-  F p = V::set1(0x1.44138Ap-13F);
-  p = V::fma(p, r, V::set1(0x1.5F0890p-10F));
-  p = V::fma(p, r, V::set1(0x1.3B2A54p-7F));
-  p = V::fma(p, r, V::set1(0x1.C6AF6Cp-5F));
-  p = V::fma(p, r, V::set1(0x1.EBFBE0p-3F));
-  p = V::fma(p, r, V::set1(0x1.62E430p-1F));
-  p = V::fma(p, r, V::set1(1.0F));
-  return V::where_less(x, V::set1(-125.5F), V::zero(), V::scale_by_power(p, n));
+  typename V::F one[1] = {x};
+  vec_exp2<V>(one);
+  return one[0];
 }
 
 }  // namespace quire

@@ -39,6 +39,18 @@ struct Vec8 {
     const __m256i shift = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), shift));
   }
+  // The rest of x, -127 <= x <= 0, beyond its nearest integer, and 2^x's exponent in a form of its
+  // own: as the lowest bits of a number of which they are the units.
+  static F split(F x, F& exponent) {
+    const __m256 shift = _mm256_set1_ps(0x1.8p23F + 127.0F);
+    exponent = _mm256_add_ps(x, shift);
+    return _mm256_sub_ps(x, _mm256_sub_ps(exponent, shift));
+  }
+  // x times the power of two that split() found, or 0 where that is 2^-127.
+  static F scale_by_exponent(F x, F exponent) {
+    const __m256i power = _mm256_slli_epi32(_mm256_castps_si256(exponent), 23);
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(power));
+  }
   static F where_less(F a, F b, F yes, F no) {  // no where a or b is NaN
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
   }

@@ -39,6 +39,15 @@ struct Vec16 {
 
   // x * 2^n for integral n, while the result is a normal number.
   static F scale_by_power(F x, F n) { return _mm512_scalef_ps(x, n); }
+  // The rest of x beyond its nearest integer, which is 2^x's exponent.
+  static F split(F x, F& exponent) {
+    exponent = round(x);
+    return _mm512_sub_ps(x, exponent);
+  }
+  // x times the power of two that split() found, or 0 where that is 2^-127 or less.
+  static F scale_by_exponent(F x, F exponent) {
+    return where_less(exponent, set1(-126.5F), zero(), _mm512_scalef_ps(x, exponent));
+  }
   static F where_less(F a, F b, F yes, F no) {  // no where a or b is NaN
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
   }
