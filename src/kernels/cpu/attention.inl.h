@@ -4,87 +4,24 @@
 // by panel of keys, then their weights, then the weighted sums, some columns of the values at a
 // time.
 //
-// One query reads the cache in place, each range's values fetched while its keys are worked on and
-// the next range's keys while its values are. More queries get each panel as floats, made once.
+// One query reads the cache in place (attention_in_place.inl.h). More queries get each panel as
+// floats, made once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/attention_in_place.inl.h"
 #include "kernels/cpu/attention_panels.inl.h"
 #include "kernels/cpu/attention_tile.inl.h"
 
 namespace quire {
 
-inline constexpr int kRowsInPlace = 4;                 // that share loads from the cache
-inline constexpr int kFewRows = 2;                     // that share four vectors of them
 inline constexpr std::int32_t kMostSharedInPlace = 8;  // rows of several sequences
 inline constexpr int kRowsPacked = 6;                  // that share loads from a panel of floats
-// Of values that all rows and columns pass over before the next: a quarter of the first cache.
-inline constexpr std::int64_t kPieceBytes = 8192;
-inline constexpr std::int32_t kRowsWeighed = 8;  // whose scores stay in the first cache
+inline constexpr std::int32_t kRowsWeighed = 8;        // whose scores stay in the first cache
 
-// Scores of `count` <= kMax rows; kMax bounds what is instantiated.
-template <class V, class Rows, int kMax, int NV, Fetch kFetch>
-inline void score_rows(int count, const float* queries, std::int64_t stride, const KeyPanel& panel,
-                       std::int64_t groups, float* scores) {
-  if constexpr (kMax > 1) {
-    if (count < kMax) {
-      score_rows<V, Rows, kMax - 1, NV, kFetch>(count, queries, stride, panel, groups, scores);
-      return;
-    }
-  }
-  score_panel<V, Rows, kMax, NV, kFetch>(queries, stride, panel, groups, scores);
-}
-
-template <class V, class Rows, int kMax, int NV, Fetch kFetch>
-inline void add_rows(int count, const float* weights, const ValuePanel& values, float* to,
-                     std::int64_t stride) {
-  if constexpr (kMax > 1) {
-    if (count < kMax) {
-      add_rows<V, Rows, kMax - 1, NV, kFetch>(count, weights, values, to, stride);
-      return;
-    }
-  }
-  add_values<V, Rows, kMax, NV, kFetch>(weights, values, to, stride);
-}
-
-[[gnu::always_inline]] inline int next_rows(std::int32_t left, int most) {
-  return left < most ? static_cast<int>(left) : most;
-}
-
-// The scores of all rows, which see the same keys, from the cache in place. The first rows fetch
-// the values of the same keys from memory, those after them the keys that come next.
-template <class V, class Rows, int NV, int kMax>
-inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
-  constexpr std::int32_t kKeys = NV * V::kWidth;
-  const KvLayout& layout = rows.task->args->layout;
-  const std::int64_t groups = layout.row_dims() / Rows::kKeyGroup;
-  const std::int64_t stride = rows.part.stride;
-  const std::int64_t values_step =
-      2 * V::kWidth * static_cast<std::int64_t>(layout.row_bytes()) / groups;
-  const auto queries_of = [&](std::int32_t row) { return rows.scratch.queries + row * stride; };
-  for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
-    float* const scores = rows.scratch.scores + key;
-    KeyPanel panel = find_keys<V, Rows, NV>(rows, memory, key);
-    for (int v = 0; v < NV; v += 2) panel.fetch[v / 2] = memory.values[key / V::kWidth + v];
-    panel.fetch_step = values_step;
-    std::int32_t row = rows.begin;
-    score_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), queries_of(row),
-                                               stride, panel, groups,
-                                               scores + std::int64_t{row} * kRangeKeys);
-    const std::int32_t next = key + kKeys < rows.keys.end ? key + kKeys : key;
-    for (int v = 0; v < NV; v += 2) panel.fetch[v / 2] = memory.keys[next / V::kWidth + v];
-    panel.fetch_step = panel.step;
-    for (row += kMax; row < rows.end; row += kMax) {
-      score_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), queries_of(row),
-                                                  stride, panel, groups,
-                                                  scores + std::int64_t{row} * kRangeKeys);
-    }
-  }
-}
-
-// The same for rows of several queries, from panels of floats.
+// The scores of rows of several queries, from panels of floats.
 template <class V, class Rows>
 inline void score_packed(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = 2 * V::kWidth;
@@ -120,89 +57,6 @@ inline void weigh_rows(const RangeRows& rows) {
       rows.part.totals[row] = weigh_row<V, kScaled>(scratch.scores + std::int64_t{row} * kRangeKeys,
                                                     keys_of_row(rows, row), rows.part.maxima[row],
                                                     scratch.value_scales);
-    }
-  }
-}
-
-// All sums of `rows` start at zero.
-template <class V>
-inline void clear_sums(const RangeRows& rows, std::int64_t begin, std::int64_t end) {
-  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
-    float* const to = rows.part.sums + row * rows.part.stride;
-    for (std::int64_t i = begin; i < end; i += V::kWidth) V::store(to + i, V::zero());
-  }
-}
-
-// Some columns of all rows for the keys of `keys`; `next`: those that come after them. The first
-// rows fetch the next range's keys from memory, those after them the values that come next.
-template <class V, class Rows, int NV, int kMax>
-inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpan keys,
-                        KeySpan next, std::int64_t column) {
-  constexpr std::int64_t kColumnBytes = std::int64_t{NV} * V::kWidth * Rows::kBytes;
-  const std::int64_t stride = rows.part.stride;
-  const auto weights_of = [&](std::int32_t row) {
-    return rows.scratch.scores + std::int64_t{row} * kRangeKeys;
-  };
-  const auto sums_of = [&](std::int32_t row) { return rows.part.sums + row * stride + column; };
-  ValuePanel values;
-  values.vectors = memory.values;
-  values.row_bytes = static_cast<std::int64_t>(rows.task->args->layout.row_bytes());
-  values.keys = keys;
-  values.column = column * Rows::kBytes;
-  // Neighbouring bytes of each block of keys, as many as these columns have in it.
-  values.fetch = memory.next_keys;
-  values.fetch_column = rows.task->args->layout.block_size * values.column;
-  values.fetch_step = 2 * kColumnBytes;
-  std::int32_t row = rows.begin;
-  add_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), weights_of(row), values,
-                                           sums_of(row), stride);
-  // Of two passes over a line each fetches every other value's.
-  const bool more = next.end - next.begin == keys.end - keys.begin;
-  values.fetch = memory.values + (more ? (next.begin - keys.begin) / V::kWidth : 0);
-  values.fetch_column = values.column + values.column / kColumnBytes % 2 * values.row_bytes;
-  values.fetch_step = 2 * values.row_bytes;
-  for (row += kMax; row < rows.end; row += kMax) {
-    add_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), weights_of(row),
-                                              values, sums_of(row), stride);
-  }
-}
-
-// All columns of all rows, which see the same keys, from the cache in place: as many keys at a time
-// as the first cache holds while columns and rows pass over them.
-template <class V, class Rows>
-inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
-  constexpr std::int64_t kColumns = 2 * V::kWidth;
-  const KvLayout& layout = rows.task->args->layout;
-  const std::int64_t dims = layout.row_dims();
-  clear_sums<V>(rows, 0, dims);
-  const auto piece = static_cast<std::int32_t>(
-      kPieceBytes / static_cast<std::int64_t>(layout.row_bytes()) / V::kWidth * V::kWidth);
-  const auto piece_from = [&](std::int32_t begin) -> KeySpan {
-    const std::int32_t end =
-        begin / V::kWidth * V::kWidth + (piece > V::kWidth ? piece : V::kWidth);
-    return {begin, end < rows.keys.end ? end : rows.keys.end};
-  };
-  for (KeySpan keys = piece_from(rows.keys.begin); keys.begin < rows.keys.end;) {
-    const KeySpan next = piece_from(keys.end);
-    std::int64_t column = 0;
-    if (rows.end - rows.begin <= kFewRows) {  // more columns, to have sums enough
-      for (; column + 2 * kColumns <= dims; column += 2 * kColumns) {
-        add_columns<V, Rows, 4, kFewRows>(rows, memory, keys, next, column);
-      }
-    }
-    for (; column < dims; column += kColumns) {
-      add_columns<V, Rows, 2, kRowsInPlace>(rows, memory, keys, next, column);
-    }
-    keys = next;
-  }
-  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
-    float* const sums = rows.part.sums + row * rows.part.stride;
-    for (std::int64_t i = 0; i < dims; i += kColumns) {
-      typename V::F a = V::load(sums + i);
-      typename V::F b = V::load(sums + i + V::kWidth);
-      Rows::order(a, b);
-      V::store(sums + i, a);
-      V::store(sums + i + V::kWidth, b);
     }
   }
 }
