@@ -6,8 +6,8 @@
 
 Prints, for each row, model and peer, the medians of both with their spread (lowest and highest run), Quire's share of
 what the machine allows, and the ratio of the medians. Each run is a process of its own; within a pair the engines take
-turns at going first. What the machine allows comes from `quire bench limits` in the same session: the lower of read
-bandwidth and the F32 rate. Models that are missing are made; peers that are missing are named (scripts/install_peers.sh
+turns at going first. What the machine allows comes from `quire bench limits` right before and after each run: the
+lower of read bandwidth and the F32 rate. Models that are missing are made; peers that are missing are named (scripts/install_peers.sh
 installs them). `--wrap` names a program that is put before each run, one that quietens the machine, say; where a server
 is measured, before each run of the load client.
 """
@@ -83,9 +83,22 @@ def summary(runs):
     for name in ("ttft_p50_s", "ttft_share", "gap_p99_s"):
         if name in runs[0]:
             result[name] = statistics.median(run[name] for run in runs)
+    if "limit" in runs[0]:
+        shares = [run["value"] / run["limit"] for run in runs]
+        result["share"] = {"median": statistics.median(shares), "low": min(shares), "high": max(shares)}
     if "note" in runs[0]:
         result["note"] = runs[0]["note"]
     return result
+
+
+def run_beside_limits(options, model, row):
+    """A run of Quire between two looks at the machine, whose memory others may share."""
+    before = machine_limits(options)
+    run = run_wrapped(options, "quire", model, row)
+    after = machine_limits(options)
+    between = {name: (before[name] + after[name]) / 2 for name in ("read_bytes_per_s", "f32_flop_per_s")}
+    allowed = models.limit(ROWS[row], model, between)
+    return run if allowed is None else run | {"limit": allowed, "read_bytes_per_s": between["read_bytes_per_s"]}
 
 
 def compare(options, model, row, peer):
@@ -93,7 +106,8 @@ def compare(options, model, row, peer):
     runs = {"quire": [], peer: []}
     for repeat in range(options.repeats):
         for engine in (("quire", peer), (peer, "quire"))[repeat % 2]:
-            runs[engine].append(run_wrapped(options, engine, model, row))
+            runs[engine].append(run_beside_limits(options, model, row) if engine == "quire" else
+                                run_wrapped(options, engine, model, row))
             print(f"{model} {row} {engine}: {runs[engine][-1]['value']:.2f} {ROWS[row].unit}", file=sys.stderr)
     ours, theirs = summary(runs["quire"]), summary(runs[peer])
     ratio = ours["median"] / theirs["median"]
@@ -117,7 +131,8 @@ def table_line(result):
     row, model = ROWS[result["row"]], models.MODELS[result["model"]]
     if "error" in result:
         return f"| {row.title} | {model.title} | | | {result['peer']} | {result['error'].splitlines()[0]} | |"
-    share = "" if result["limit"] is None else f"{result['quire']['median'] / result['limit'] * 100:.0f}%"
+    share = result["quire"].get("share")
+    share = "" if share is None else f"{share['median']:.0%} ({share['low']:.0%} to {share['high']:.0%})"
     return (f"| {row.title}, {row.unit} | {model.title} | {cell(result['quire'])} | {share} | {result['peer']} | "
             f"{cell(result['theirs'])} | {result['ratio']:.2f} |")
 
@@ -149,7 +164,6 @@ def main():
                     models.make_missing(model, engine, options.models_dir, options.quire, options.venvs)
                 try:
                     result = compare(options, model, row, peer)
-                    result["limit"] = models.limit(ROWS[row], model, machine)
                 except (engines.RunFailed, subprocess.TimeoutExpired) as error:
                     print(error, file=sys.stderr)
                     result = {"model": model, "row": row, "peer": peer, "error": str(error).splitlines()[-1]}

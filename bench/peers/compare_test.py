@@ -26,7 +26,9 @@ class Compare(unittest.TestCase):
             order.append(engine)
             return {"value": values[engine].pop(0)}
         options = argparse.Namespace(repeats=repeats)
-        with mock.patch.object(compare, "run_wrapped", fake), contextlib.redirect_stderr(io.StringIO()):
+        limits = iter([20e9, 60e9] * repeats)  # of read bandwidth, before and after each of our runs
+        with mock.patch.object(compare, "run_wrapped", fake), contextlib.redirect_stderr(io.StringIO()), \
+                mock.patch.object(compare, "machine_limits", lambda _: MACHINE | {"read_bytes_per_s": next(limits)}):
             return compare.compare(options, "q8", row, "llama.cpp"), order
 
     def test_engines_take_turns_at_going_first(self):
@@ -34,6 +36,17 @@ class Compare(unittest.TestCase):
         self.assertEqual(order, ["quire", "llama.cpp", "llama.cpp", "quire", "quire", "llama.cpp"])
         self.assertEqual((result["quire"]["low"], result["quire"]["median"], result["quire"]["high"]), (20, 24, 30))
         self.assertAlmostEqual(result["ratio"], 2.4)
+
+    def test_each_run_is_a_share_of_what_the_machine_allowed_around_it(self):
+        allowed = models.limit(ROWS["decode1"], "q8", MACHINE)
+        result, _ = self.run_pairs("decode1", {"quire": [allowed, allowed / 2, allowed * 0.8], "llama.cpp": [1.0] * 3}, 3)
+        share = result["quire"]["share"]
+        self.assertAlmostEqual(share["low"], 0.5)
+        self.assertAlmostEqual(share["median"], 0.8)
+        self.assertAlmostEqual(share["high"], 1)
+        self.assertIn("| 80% (50% to 100%) |", compare.table_line(result))
+        result, _ = self.run_pairs("start", {"quire": [0.5], "llama.cpp": [1.0]}, 1)
+        self.assertNotIn("share", result["quire"])
 
     def test_a_ratio_above_one_is_better_for_times_too(self):
         result, _ = self.run_pairs("start", {"quire": [0.5], "llama.cpp": [1.0]}, 1)

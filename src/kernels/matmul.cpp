@@ -1,5 +1,5 @@
-// Matrix products and embedding look-up over packed weights: one fork and join a call, panels
-// handed out in fixed chunks to whichever worker is free.
+// Matrix products and embedding look-up over packed weights: one fork and join a call, the panels
+// of all parts handed out in shrinking chunks to whichever worker is free.
 #include <algorithm>
 #include <cstring>
 
@@ -17,9 +17,10 @@ namespace {
 // Below this many values to prepare, one worker does it sooner than several can be woken.
 constexpr std::int64_t kSerialValues = 16'384;
 
-// A chunk of panels handed to a worker: small enough to balance, large enough to stream.
-constexpr std::int64_t kMaxChunkPanels = 10;
-constexpr std::int64_t kMinChunksPerThread = 3;
+// Panels of a chunk handed to a worker: an even number, because kernels with few rows take several
+// at once, and not so many that threads read from memory far apart.
+constexpr std::int64_t kChunkGrain = 2;
+constexpr std::int64_t kMaxChunkPanels = 32;
 
 constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
 
@@ -245,21 +246,6 @@ Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64
   return all;
 }
 
-// Of the sizes allowed, that with which equally fast workers end soonest; to begin a chunk costs
-// about half a panel (one row of 576 inputs, level avx2).
-std::int64_t panels_per_chunk(std::int64_t panels, int num_threads) {
-  const std::int64_t largest =
-      std::clamp<std::int64_t>(panels / (kMinChunksPerThread * num_threads), 1, kMaxChunkPanels);
-  const auto cost = [&](std::int64_t size) {
-    return ceil_div(ceil_div(panels, size), std::int64_t{num_threads}) * (2 * size + 1);
-  };
-  std::int64_t best = largest;
-  for (std::int64_t size = largest - 1; size > 0; --size) {
-    if (cost(size) < cost(best)) best = size;
-  }
-  return best;
-}
-
 }  // namespace
 
 // Parts of one call may want their inputs as floats or bfloat16, in 16 bits and in 8.
@@ -284,26 +270,22 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
   const Inputs prepared = prepare(ctx, x, x_stride, rows, choice, parts);
   std::int64_t panels = 0;
   for (const MatmulPart& part : parts) panels += part.weight->num_panels();
-  const std::int64_t chunk_panels = panels_per_chunk(panels, ctx.pool.num_threads());
-  const auto chunks_of = [&](const MatmulPart& part) {
-    return ceil_div(part.weight->num_panels(), chunk_panels);
-  };
-  std::int64_t total_chunks = 0;
-  for (const MatmulPart& part : parts) total_chunks += chunks_of(part);
-  ctx.pool.parallel_for(total_chunks, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-      std::int64_t index = chunk;
-      const MatmulPart* part = parts.data();
-      for (; index >= chunks_of(*part); ++part) index -= chunks_of(*part);
-      const PackedWeight& weight = *part->weight;
+  const auto compute = [&](std::int64_t begin, std::int64_t end, int) {
+    std::int64_t first = 0;  // of the part
+    for (const MatmulPart& part : parts) {
+      const PackedWeight& weight = *part.weight;
+      const std::int64_t panel_begin = std::max<std::int64_t>(begin - first, 0);
+      const std::int64_t panel_end = std::min(end - first, weight.num_panels());
+      first += weight.num_panels();
+      if (panel_begin >= panel_end) continue;
       const MatmulKernel kernel = choice.kernel(weight.layout());
       kernel({.layout = weight.layout(),
               .panels = weight.panel(0),
               .panel_bytes = panel_bytes(weight.layout(), inputs),
               .outputs = weight.outputs(),
               .inputs = inputs,
-              .panel_begin = index * chunk_panels,
-              .panel_end = std::min((index + 1) * chunk_panels, weight.num_panels()),
+              .panel_begin = panel_begin,
+              .panel_end = panel_end,
               .rows = rows,
               .x = x,
               .x_stride = x_stride,
@@ -312,12 +294,13 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
               .int16_x = prepared.int16,
               .int16_bytes_x = prepared.int16_bytes,
               .int8_x = prepared.int8,
-              .out = part->out,
-              .out_stride = part->out_stride,
-              .bias = part->bias,
-              .accumulate = part->accumulate});
+              .out = part.out,
+              .out_stride = part.out_stride,
+              .bias = part.bias,
+              .accumulate = part.accumulate});
     }
-  });
+  };
+  ctx.pool.parallel_for_guided(panels, kChunkGrain, kMaxChunkPanels, compute);
 }
 
 void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,

@@ -58,6 +58,12 @@ class ThreadPool {
   template <typename F>
   void parallel_for(std::int64_t count, std::int64_t grain, F&& fn);
 
+  // The same with chunks that shrink, so that few are begun and yet workers of different speeds end
+  // together: each is one worker's share of what nobody has taken yet (Polychronopoulos and Kuck,
+  // "Guided self-scheduling", 1987), a multiple of `grain` and at most `largest`.
+  template <typename F>
+  void parallel_for_guided(std::int64_t count, std::int64_t grain, std::int64_t largest, F&& fn);
+
  private:
   using Erased = void (*)(void*, int);
   void run_erased(Erased fn, void* arg);
@@ -93,6 +99,22 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, F&& fn) {
       const std::int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
       if (begin >= count) return;
       fn(begin, std::min(begin + grain, count), worker);
+    }
+  });
+}
+
+template <typename F>
+void ThreadPool::parallel_for_guided(std::int64_t count, std::int64_t grain, std::int64_t largest,
+                                     F&& fn) {
+  alignas(64) std::atomic<std::int64_t> next{0};
+  run([&](int worker) {
+    std::int64_t begin = next.load(std::memory_order_relaxed);
+    while (begin < count) {
+      const std::int64_t share = (count - begin) / num_threads_ / grain * grain;
+      const std::int64_t end = std::min(begin + std::clamp(share, grain, largest), count);
+      if (!next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      fn(begin, end, worker);
+      begin = next.load(std::memory_order_relaxed);
     }
   });
 }

@@ -52,6 +52,30 @@ TEST(ThreadPool, ParallelForCoversEachIndexOnce) {
   }
 }
 
+TEST(ThreadPool, GuidedChunksCoverEachIndexOnceAndShrink) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (const std::int64_t count : {0, 1, 2, 15, 16, 17, 1000}) {
+      std::vector<std::int64_t> size_at(static_cast<std::size_t>(count), 0);
+      std::vector<int> seen(static_cast<std::size_t>(count), 0);
+      pool.parallel_for_guided(count, 2, 32, [&](std::int64_t begin, std::int64_t end, int worker) {
+        EXPECT_LT(worker, threads);
+        EXPECT_EQ(begin % 2, 0);
+        size_at[static_cast<std::size_t>(begin)] = end - begin;
+        for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+      });
+      for (const int times : seen) ASSERT_EQ(times, 1);
+      std::erase(size_at, 0);
+      EXPECT_TRUE(std::is_sorted(size_at.rbegin(), size_at.rend()));
+      const std::int64_t largest = std::clamp<std::int64_t>(count / threads, 2, 32);
+      for (const std::int64_t size : size_at) EXPECT_LE(size, largest);
+      if (count >= 15 && threads > 1) {
+        EXPECT_LE(size_at.back(), 2);
+      }
+    }
+  }
+}
+
 TEST(ThreadPool, WritesBeforeAndInsideRegionsAreSeen) {
   ThreadPool pool(4);
   std::vector<std::int64_t> values(4000);

@@ -19,18 +19,21 @@
 namespace quire {
 namespace {
 
+// Outputs [output, end), whole panels, for R rows: N vectors at once, then what is left by fewer.
+template <typename V, typename Block, int R, int N>
+void run_outputs(const MatmulPanels& args, std::int64_t output, std::int64_t end) {
+  constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+  for (; output + N * V::kWidth <= end; output += N * V::kWidth) {
+    Block::template run<R, N>(args, output);
+  }
+  if constexpr (N > kPanelVectors) run_outputs<V, Block, R, N / 2>(args, output, end);
+}
+
 // All outputs of the call for R rows.
 template <typename V, typename Block, int R>
-void run_outputs(const MatmulPanels& args) {
-  constexpr int kVectors = Block::Shape::vectors(R);
-  constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
-  constexpr int kRest = kVectors < kPanelVectors ? kVectors : kPanelVectors;
-  std::int64_t output = args.panel_begin * kPanelOutputs;
-  const std::int64_t end = args.panel_end * kPanelOutputs;
-  for (; output + kVectors * V::kWidth <= end; output += kVectors * V::kWidth) {
-    Block::template run<R, kVectors>(args, output);
-  }
-  for (; output < end; output += kRest * V::kWidth) Block::template run<R, kRest>(args, output);
+void run_rows(const MatmulPanels& args) {
+  run_outputs<V, Block, R, Block::Shape::vectors(R)>(args, args.panel_begin * kPanelOutputs,
+                                                     args.panel_end * kPanelOutputs);
 }
 
 // `Block` for few rows, `Pieces` for many.
@@ -39,11 +42,11 @@ void vec_matmul(const MatmulPanels& args) {
   static_assert(kMaxDirectRows == 3);
   switch (args.rows) {
     case 1:
-      return run_outputs<V, Block, 1>(args);
+      return run_rows<V, Block, 1>(args);
     case 2:
-      return run_outputs<V, Block, 2>(args);
+      return run_rows<V, Block, 2>(args);
     case 3:
-      return run_outputs<V, Block, 3>(args);
+      return run_rows<V, Block, 3>(args);
     default:
       return blocked_matmul<V, Pieces>(args);
   }

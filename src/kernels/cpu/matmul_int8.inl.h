@@ -103,6 +103,9 @@ struct GroupInt8Block {
       Reader group[N];
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
+      if constexpr (R <= kMaxDirectRows) {
+        streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
+      }
       I dot[R][N];
       if constexpr (kForm.factors == ScaleFactors::kHalfGroup) {
         add_half_groups<R, N>(group, codes, args.inputs, scales + g, sums + 2 * g, groups, acc);

@@ -70,6 +70,9 @@ struct VnniInt8Block {
       Reader group[N];
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
+      if constexpr (R <= kMaxDirectRows) {
+        streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
+      }
       __m512i dot[R][N];
       dot_part<0>(group, codes + g * kGroupInputs, args.inputs, sums + 2 * g, groups, dot);
       if constexpr (kParts == 2) {
