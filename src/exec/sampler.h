@@ -56,8 +56,7 @@ class Sampler {
 
   std::int64_t vocab_size_;
   std::vector<TokenId> eos_token_ids_;
-  std::vector<std::int32_t> best_;    // of rows to score
-  std::vector<float> log_sum_exp_;    // the same
+  std::vector<float> log_sum_exp_;    // of rows to score
   std::vector<std::uint8_t> finite_;  // of rows to sample: 1 where the logits are
   std::vector<Scratch> scratch_;
 };

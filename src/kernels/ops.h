@@ -100,9 +100,9 @@ void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args);
 // args.window of them (Beltagy et al. 2020, Longformer), read from the cache as rounded there.
 void attention(OpContext& ctx, const AttentionPlan& plan, const AttentionArgs& args);
 
-// best[r] = index of the largest of logits[r][0..cols), the lowest index among equals;
-// log_sum_exp[r] = log(sum_c(exp(logits[r][c]))) in float32 with a fixed order.
-void argmax_and_log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows,
-                            std::int64_t cols, std::int32_t* best, float* log_sum_exp);
+// out[r] = log(sum_c(exp(logits[r][c]))), in float32 with a fixed order; NaN where the row has one,
+// the row's largest where that is infinite.
+void log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows, std::int64_t cols,
+                 float* out);
 
 }  // namespace quire

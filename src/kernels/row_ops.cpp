@@ -16,7 +16,7 @@ constexpr Stage kHeadRmsNormStage = {StageKind::kKernel, "head_rms_norm"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
 constexpr Stage kActivationStage = {StageKind::kKernel, "activation_and_mul"};
 constexpr Stage kRopeStage = {StageKind::kKernel, "rope_and_cache"};
-constexpr Stage kArgmaxStage = {StageKind::kSampling, "argmax_and_log_sum_exp"};
+constexpr Stage kLogSumExpStage = {StageKind::kSampling, "log_sum_exp"};
 
 std::int64_t rows_per_chunk(std::int64_t cols) {
   return std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(cols, 1));
@@ -98,13 +98,12 @@ void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args) {
                         });
 }
 
-void argmax_and_log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows,
-                            std::int64_t cols, std::int32_t* best, float* log_sum_exp) {
-  const OpSpan span(ctx, kArgmaxStage);
+void log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows, std::int64_t cols,
+                 float* out) {
+  const OpSpan span(ctx, kLogSumExpStage);
   ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t row = begin; row < end; ++row) {
-      ctx.table.rows.argmax_and_log_sum_exp(logits + row * cols, cols, best + row,
-                                            log_sum_exp + row);
+      out[row] = ctx.table.rows.log_sum_exp(logits + row * cols, cols);
     }
   });
 }

@@ -403,24 +403,44 @@ TEST_P(RowOps, Int8CacheHasAScaleForEachHead) {
   }
 }
 
-TEST_P(RowOps, ArgmaxAndLogSumExp) {
+TEST_P(RowOps, LogSumExp) {
   QUIRE_SKIP_ABSENT_LEVEL();
   for (const std::int64_t cols : {1, 2, 7, 8, 9, 16, 31, 33, 100, 512, 49152}) {
     const std::int64_t rows = 4;
     const auto n = static_cast<std::size_t>(cols);
     const auto logits = random_floats(static_cast<std::size_t>(rows) * n, 8.0F, 8);
-    std::vector<std::int32_t> best(4, -1);
     std::vector<float> log_sum(4);
-    argmax_and_log_sum_exp(ctx_, logits.data(), rows, cols, best.data(), log_sum.data());
+    log_sum_exp(ctx_, logits.data(), rows, cols, log_sum.data());
     for (std::size_t r = 0; r < 4; ++r) {
       const float* x = logits.data() + r * n;
-      std::size_t index = 0;
-      for (std::size_t i = 1; i < n; ++i) index = x[i] > x[index] ? i : index;
+      const float largest = *std::max_element(x, x + n);
       double sum = 0.0;
-      for (std::size_t i = 0; i < n; ++i) sum += std::exp(double{x[i]} - x[index]);
-      EXPECT_EQ(best[r], static_cast<std::int32_t>(index));
-      EXPECT_NEAR(log_sum[r], x[index] + std::log(sum), 4e-6 * (1.0 + std::abs(x[index])));
+      for (std::size_t i = 0; i < n; ++i) sum += std::exp(double{x[i]} - largest);
+      EXPECT_NEAR(log_sum[r], largest + std::log(sum), 4e-6 * (1.0 + std::abs(largest)));
     }
+  }
+}
+
+TEST_P(RowOps, LogSumExpOfNanAndInfinity) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::size_t n : {3U, 8U, 16U, 19U, 70U}) {
+    const auto run = [&](const std::vector<float>& x) {
+      float log_sum = 0.0F;
+      log_sum_exp(ctx_, x.data(), 1, static_cast<std::int64_t>(n), &log_sum);
+      return log_sum;
+    };
+    std::vector<float> x(n, 1.5F);
+    EXPECT_NEAR(run(x), 1.5 + std::log(static_cast<double>(n)), 1e-5);
+    x[n - 1] = kNan;
+    EXPECT_TRUE(std::isnan(run(x)));
+    x[1] = kInfinity;
+    EXPECT_TRUE(std::isnan(run(x)));
+    x.assign(n, -kInfinity);
+    EXPECT_EQ(run(x), -kInfinity);
+    x[n - 2] = 2.0F;  // everything else masked
+    EXPECT_EQ(run(x), 2.0F);
+    x[1] = kInfinity;
+    EXPECT_EQ(run(x), kInfinity);
   }
 }
 
@@ -453,34 +473,28 @@ TEST_P(RowOps, BestOfRow) {
   }
 }
 
-TEST_P(RowOps, ArgmaxOfTiesNanAndInfinity) {
+TEST_P(RowOps, BestOfTiesAndOfRowsWithNan) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  for (const std::size_t n : {3U, 8U, 16U, 19U, 70U}) {
-    const auto run = [&](const std::vector<float>& x, float* log_sum) {
-      std::int32_t best = -1;
-      argmax_and_log_sum_exp(ctx_, x.data(), 1, static_cast<std::int64_t>(n), &best, log_sum);
-      return best;
+  for (const std::size_t n : {3U, 8U, 16U, 19U, 70U, 2050U}) {
+    const auto best_of = [&](const std::vector<float>& x) {
+      return ctx_.table.rows.best_of_row(x.data(), static_cast<std::int64_t>(n));
     };
-    float log_sum = 0.0F;
     std::vector<float> x(n, 1.5F);
-    EXPECT_EQ(run(x, &log_sum), 0);
-    EXPECT_NEAR(log_sum, 1.5 + std::log(static_cast<double>(n)), 1e-5);
+    EXPECT_EQ(best_of(x).index, 0);
+    EXPECT_EQ(best_of(x).value, 1.5F);
+    x[0] = 1.0F;
+    EXPECT_EQ(best_of(x).index, 1);
     x.assign(n, kNan);
-    EXPECT_EQ(run(x, &log_sum), 0);
-    EXPECT_TRUE(std::isnan(log_sum));
-    x[n - 1] = -3.0F;
-    EXPECT_EQ(run(x, &log_sum), static_cast<std::int32_t>(n - 1));
+    EXPECT_TRUE(std::isnan(best_of(x).value));
     x[n - 1] = -kInfinity;
-    EXPECT_EQ(run(x, &log_sum), static_cast<std::int32_t>(n - 1));
+    EXPECT_TRUE(std::isnan(best_of(x).value));
+    x[n - 1] = kInfinity;
+    EXPECT_TRUE(std::isnan(best_of(x).value));
     x.assign(n, -kInfinity);
-    EXPECT_EQ(run(x, &log_sum), 0);
-    EXPECT_EQ(log_sum, -kInfinity);
     x[n - 2] = 2.0F;  // everything else masked
-    EXPECT_EQ(run(x, &log_sum), static_cast<std::int32_t>(n - 2));
-    EXPECT_EQ(log_sum, 2.0F);
-    x[1] = kInfinity;
-    EXPECT_EQ(run(x, &log_sum), 1);
-    EXPECT_EQ(log_sum, kInfinity);
+    EXPECT_EQ(best_of(x).index, static_cast<std::int32_t>(n - 2));
+    x[n - 1] = 2.0F;
+    EXPECT_EQ(best_of(x).index, static_cast<std::int32_t>(n - 2));
   }
 }
 

@@ -143,18 +143,18 @@ TEST(ThreadPool, TimesWhoWorksAndWhoWaits) {
 // A helper that has no CPU, here because it sleeps in its share, holds up nothing but that share.
 TEST(ThreadPool, TheCallerTakesWhatHelpersHaveNotBegun) {
   ThreadPool pool(8);
+  const std::thread::id caller = std::this_thread::get_id();
   std::vector<std::thread::id> who(8);
   for (int round = 0; round < 20; ++round) {
     pool.run([&](int worker) {
-      who[static_cast<std::size_t>(worker)] = std::this_thread::get_id();
-      if (who[static_cast<std::size_t>(worker)] != who[0]) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      }
+      const std::thread::id self = std::this_thread::get_id();
+      who[static_cast<std::size_t>(worker)] = self;
+      if (self != caller) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     });
   }
-  EXPECT_EQ(who[0], std::this_thread::get_id());
+  EXPECT_EQ(who[0], caller);
   // Seven shares, and each helper still slept in its first one when the caller was through.
-  const auto own = std::count(who.begin(), who.end(), who[0]);
+  const auto own = std::count(who.begin(), who.end(), caller);
   EXPECT_GE(own, 8 - pool.num_helpers());
 }
 

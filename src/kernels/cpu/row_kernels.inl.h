@@ -206,55 +206,26 @@ inline RowBest vec_best_of_row(const float* x, std::int64_t cols) {
   return best;
 }
 
-// The largest number of a row; NaN counts as smaller than any.
 template <class V>
-inline float largest_of_row(const float* x, std::int64_t cols) {
+inline float vec_log_sum_exp(const float* x, std::int64_t cols) {
   using F = typename V::F;
-  const F lowest = V::set1(-__builtin_inff());
-  F best = lowest;
-  std::int64_t i = 0;
-  for (; i + V::kWidth <= cols; i += V::kWidth) best = V::max(V::load(x + i), best);
-  const int rest = static_cast<int>(cols - i);
-  if (rest != 0) best = V::max(V::keep_first(V::load_first(x + i, rest), rest, lowest), best);
-  return V::largest(best);
-}
-
-template <class V>
-inline void vec_argmax_and_log_sum_exp(const float* x, std::int64_t cols, std::int32_t* best,
-                                       float* log_sum_exp) {
-  using F = typename V::F;
-  const float largest = largest_of_row<V>(x, cols);
+  const float largest = vec_best_of_row<V>(x, cols).value;
+  if (!__builtin_isfinite(largest)) return largest;
   const F pivot = V::set1(largest);
   const std::int64_t whole = cols / V::kWidth * V::kWidth;
   const int rest = static_cast<int>(cols - whole);
-  const F tail = rest == 0 ? V::zero() : V::load_first(x + whole, rest);
-
-  *best = 0;  // stays where all are NaN
-  std::int64_t i = 0;
-  unsigned equal = 0;
-  for (; i < whole && equal == 0; i += V::kWidth) equal = V::equal_lanes(V::load(x + i), pivot);
-  if (equal != 0) {
-    *best = static_cast<std::int32_t>(i - V::kWidth + __builtin_ctz(equal));
-  } else if (rest != 0) {
-    equal = V::equal_lanes(tail, pivot) & ((1U << rest) - 1U);
-    if (equal != 0) *best = static_cast<std::int32_t>(whole + __builtin_ctz(equal));
-  }
-
-  if (equal != 0 && __builtin_isinf(largest)) {
-    *log_sum_exp = largest;
-    return;
-  }
   F sums[2] = {V::zero(), V::zero()};
-  for (i = 0; i + 2 * V::kWidth <= whole; i += 2 * V::kWidth) {
+  std::int64_t i = 0;
+  for (; i + 2 * V::kWidth <= whole; i += 2 * V::kWidth) {
     sums[0] = V::add(sums[0], vec_exp<V>(V::sub(V::load(x + i), pivot)));
     sums[1] = V::add(sums[1], vec_exp<V>(V::sub(V::load(x + i + V::kWidth), pivot)));
   }
   if (i < whole) sums[0] = V::add(sums[0], vec_exp<V>(V::sub(V::load(x + i), pivot)));
   if (rest != 0) {
-    const F e = vec_exp<V>(V::sub(tail, pivot));
+    const F e = vec_exp<V>(V::sub(V::load_first(x + whole, rest), pivot));
     sums[1] = V::add(sums[1], V::keep_first(e, rest, V::zero()));
   }
-  *log_sum_exp = largest + __builtin_logf(V::sum(V::add(sums[0], sums[1])));
+  return largest + __builtin_logf(V::sum(V::add(sums[0], sums[1])));
 }
 
 }  // namespace quire

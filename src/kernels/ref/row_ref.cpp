@@ -1,7 +1,6 @@
 #include "kernels/ref/row_ref.h"
 
 #include <cmath>
-#include <limits>
 
 #include "kernels/ref/kv_ref.h"
 
@@ -89,17 +88,12 @@ RowBest best_of_row(const float* x, std::int64_t cols) {
   return best;
 }
 
-void argmax_and_log_sum_exp(const float* logits, std::int64_t cols, std::int32_t* best,
-                            float* log_sum_exp) {
-  std::int64_t index = -1;
-  for (std::int64_t i = 0; i < cols; ++i) {
-    if (!std::isnan(logits[i]) && (index < 0 || logits[i] > logits[index])) index = i;
-  }
-  *best = index < 0 ? 0 : static_cast<std::int32_t>(index);
-  const float largest = index < 0 ? std::numeric_limits<float>::quiet_NaN() : logits[index];
+float log_sum_exp(const float* x, std::int64_t cols) {
+  const float largest = best_of_row(x, cols).value;
+  if (!std::isfinite(largest)) return largest;
   double sum = 0.0;
-  for (std::int64_t i = 0; i < cols; ++i) sum += std::exp(double{logits[i]} - double{largest});
-  *log_sum_exp = std::isinf(largest) ? largest : static_cast<float>(largest + std::log(sum));
+  for (std::int64_t i = 0; i < cols; ++i) sum += std::exp(double{x[i]} - double{largest});
+  return static_cast<float>(largest + std::log(sum));
 }
 
 }  // namespace
@@ -113,7 +107,7 @@ RowKernels ref_row_kernels() {
   kernels.rope_and_cache = rope_and_cache;
   kernels.attention = ref_attention;
   kernels.best_of_row = best_of_row;
-  kernels.argmax_and_log_sum_exp = argmax_and_log_sum_exp;
+  kernels.log_sum_exp = log_sum_exp;
   return kernels;
 }
 

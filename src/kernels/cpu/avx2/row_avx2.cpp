@@ -15,7 +15,7 @@ void set_avx2_rows(RowKernels& kernels) {
   kernels.attention = vec_attention<Vec8>;
   kernels.merge_attention = vec_merge_attention<Vec8>;
   kernels.best_of_row = vec_best_of_row<Vec8>;
-  kernels.argmax_and_log_sum_exp = vec_argmax_and_log_sum_exp<Vec8>;
+  kernels.log_sum_exp = vec_log_sum_exp<Vec8>;
 }
 
 }  // namespace quire

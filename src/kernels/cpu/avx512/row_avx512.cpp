@@ -15,7 +15,7 @@ void set_avx512_rows(RowKernels& kernels) {
   kernels.attention = vec_attention<Vec16>;
   kernels.merge_attention = vec_merge_attention<Vec16>;
   kernels.best_of_row = vec_best_of_row<Vec16>;
-  kernels.argmax_and_log_sum_exp = vec_argmax_and_log_sum_exp<Vec16>;
+  kernels.log_sum_exp = vec_log_sum_exp<Vec16>;
 }
 
 }  // namespace quire
