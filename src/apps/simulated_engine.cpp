@@ -71,7 +71,7 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
                           .stepped = std::move(stepped),
                           .executor = std::move(executor),
                           .listener = std::move(event_log),
-                          .pacer = std::move(pacer)});
+                          .pacer = pacer});
 }
 
 }  // namespace quire

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -44,8 +43,8 @@ class SchedulerTest : public testing::Test {
     ASSERT_EQ(config.validate().message(), "");
     scheduler_.emplace(config);
   }
-  void add(AddRequest request) {
-    const Status status = scheduler_->add(std::move(request), now_);
+  void add(const AddRequest& request) {
+    const Status status = scheduler_->add(request, now_);
     EXPECT_TRUE(status.ok()) << status.message();
     check();
   }

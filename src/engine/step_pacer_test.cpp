@@ -77,7 +77,7 @@ TEST(StepPacer, LearnsWhatStepsTake) {
   Machine machine(kCost, 0.05);
   const auto run = [&](const StepWork& work) { pacer.measured(work, machine.time_of(work)); };
   for (int i = 0; i < 8; ++i) run(mixed(0, 0, 64 << std::min(i, 3)));
-  for (int i = 1; i <= 60; ++i) run(mixed(i % 16, 10 * i, 16 + 3 * (i % 20)));
+  for (int i = 1; i <= 60; ++i) run(mixed(i % 16, std::int64_t{10} * i, 16 + 3 * (i % 20)));
   for (int i = 1; i <= 60; ++i) run(rows_of(16, 128 + 10 * i));
   const StepCost cost = pacer.pace().cost;
   for (const StepWork& work : {rows_of(1, 100), rows_of(16, 400), mixed(8, 100, 32),
@@ -93,7 +93,7 @@ TEST(StepPacer, ForgetsNothingThatItDoesNotSee) {
   StepPacer pacer(100ms);
   Machine machine(kCost, 0.05);
   const auto run = [&](const StepWork& work) { pacer.measured(work, machine.time_of(work)); };
-  for (int i = 1; i <= 50; ++i) run(mixed(i % 8, 10 * i, 16 + 3 * (i % 20)));
+  for (int i = 1; i <= 50; ++i) run(mixed(i % 8, std::int64_t{10} * i, 16 + 3 * (i % 20)));
   for (int i = 1; i <= 2000; ++i) run(rows_of(4, 100 + i % 1000));
   const StepWork work = mixed(4, 100, 64);
   EXPECT_LT(relative(pacer.pace().cost.time_of(work), kCost.time_of(work)), 0.25);
@@ -103,7 +103,7 @@ TEST(StepPacer, OneStepThatTookVeryLongHardlyMatters) {
   StepPacer pacer(100ms);
   Machine machine(kCost);
   const auto run = [&](const StepWork& work) { pacer.measured(work, machine.time_of(work)); };
-  for (int i = 1; i <= 50; ++i) run(mixed(i % 8, 10 * i, 16 + 3 * (i % 20)));
+  for (int i = 1; i <= 50; ++i) run(mixed(i % 8, std::int64_t{10} * i, 16 + 3 * (i % 20)));
   pacer.measured(mixed(4, 100, 32), 100 * kCost.time_of(mixed(4, 100, 32)));
   const StepWork work = mixed(4, 100, 64);
   EXPECT_LT(relative(pacer.pace().cost.time_of(work), kCost.time_of(work)), 0.5);
@@ -177,7 +177,7 @@ TEST(StepPacer, TellsWhatOneRowTakesFromStepsOfABurst) {
   Machine machine(kBurst, 0.08);
   const auto run = [&](const StepWork& work) { pacer.measured(work, machine.time_of(work)); };
   for (int i = 0; i < 16; ++i) run(mixed(0, 0, 128));
-  for (int i = 0; i < 120; ++i) run(mixed(1 + i / 8, 32 * (i % 4), 32 - i / 8));
+  for (int i = 0; i < 120; ++i) run(mixed(1 + i / 8, std::int64_t{32} * (i % 4), 32 - i / 8));
   for (const StepWork& work : {rows_of(1, 150), rows_of(8, 150), mixed(8, 64, 32)}) {
     EXPECT_LT(relative(pacer.pace().cost.time_of(work), kBurst.time_of(work)), 0.25);
   }

@@ -195,7 +195,8 @@ TEST(Sampler, LogProbabilitiesAreTheModelsOwn) {
 
   const auto expect_best = [&](std::int32_t first, std::int32_t count) {
     for (std::int32_t i = 0; i < count; ++i) {
-      const TokenLogprob& top = output.top_logprobs.at(static_cast<std::size_t>(first + i));
+      const TokenLogprob& top =
+          output.top_logprobs.at(static_cast<std::size_t>(first) + static_cast<std::size_t>(i));
       const std::size_t wanted = order[static_cast<std::size_t>(i)];
       EXPECT_EQ(top.token_id, static_cast<TokenId>(wanted));
       EXPECT_EQ(top.rank, i + 1);
@@ -278,8 +279,8 @@ TEST(Sampler, ATokenDependsOnItsOwnRowAlone) {
       Answer& answer = found[token.request_id];
       answer = {token.token_id, token.logprob, token.rank, {}};
       for (std::int32_t t = 0; t < token.num_top_logprobs; ++t) {
-        const auto& top =
-            output.top_logprobs[static_cast<std::size_t>(token.first_top_logprob + t)];
+        const auto& top = output.top_logprobs[static_cast<std::size_t>(token.first_top_logprob) +
+                                              static_cast<std::size_t>(t)];
         answer.top.emplace_back(top.token_id, top.logprob);
       }
     }
@@ -296,7 +297,7 @@ TEST(Sampler, ATokenDependsOnItsOwnRowAlone) {
 }
 
 TEST(Sampler, CountsItsMemory) {
-  EXPECT_GE(Sampler::bytes(1000, 8, 2), 2 * 1000 * sizeof(float));
+  EXPECT_GE(Sampler::bytes(1000, 8, 2), std::uint64_t{2} * 1000 * sizeof(float));
   EXPECT_GT(Sampler::bytes(1000, 8, 3), Sampler::bytes(1000, 8, 2));
   EXPECT_GT(Sampler::bytes(1000, 9, 2), Sampler::bytes(1000, 8, 2));
 }
