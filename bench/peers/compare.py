@@ -7,9 +7,9 @@
 Prints, for each row, model and peer, the medians of both with their spread (lowest and highest run), Quire's share of
 what the machine allows, and the ratio of the medians. Each run is a process of its own; within a pair the engines take
 turns at going first. What the machine allows comes from `quire bench limits` right before and after each run: the
-lower of read bandwidth and the F32 rate. Models that are missing are made; peers that are missing are named (scripts/install_peers.sh
-installs them). `--wrap` names a program that is put before each run, one that quietens the machine, say; where a server
-is measured, before each run of the load client.
+lower of read bandwidth and the F32 rate. Models that are missing are made; peers that are missing are named
+(scripts/install_peers.sh installs them). `--wrap` names a program that is put before each run, one that quietens the
+machine, say; where a server is measured, before each run of the load client.
 """
 
 import argparse
