@@ -66,7 +66,7 @@ Status Sampler::sample(OpContext& ctx, const float* logits,
       token.token_id =
           choose(ctx.table.rows, values, best, rows[i], scratch_[static_cast<std::size_t>(worker)]);
       if (!rows[i].context.params->logprobs) continue;
-      const float log_sum_exp = ctx.table.rows.log_sum_exp(values.data(), vocab_size_);
+      const float log_sum_exp = ctx.table.rows.log_sum_exp(values.data(), vocab_size_, best.value);
       token.logprob = values[static_cast<std::size_t>(token.token_id)] - log_sum_exp;
       token.rank = rank_of(values, token.token_id);
       top_logprobs(values, log_sum_exp,

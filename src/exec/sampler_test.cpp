@@ -226,6 +226,11 @@ TEST(Sampler, LogProbabilitiesAreTheModelsOwn) {
     ASSERT_EQ(token.num_top_logprobs, counts[i]);
     expect_best(token.first_top_logprob, token.num_top_logprobs);
   }
+  // Of one row there is one sum, whoever asks and however the choice was biased.
+  const auto of_best = [&](const auto& token) {
+    return output.top_logprobs.at(static_cast<std::size_t>(token.first_top_logprob)).logprob;
+  };
+  EXPECT_EQ(of_best(output.sampled[2]), of_best(output.prompt_tokens[3]));
 }
 
 // 32 requests with mixed parameters: the same tokens and log probabilities alone and together, on

@@ -60,9 +60,9 @@ struct RowKernels {
   void (*merge_attention)(const AttentionTask& task) = nullptr;
   // The largest of a row, and where it is first; NaN where the row has one.
   RowBest (*best_of_row)(const float* x, std::int64_t cols) = nullptr;
-  // log(sum_c(exp(x[c]))), in float32 with a fixed order; best_of_row's value where that is not
-  // finite.
-  float (*log_sum_exp)(const float* x, std::int64_t cols) = nullptr;
+  // log(sum_c(exp(x[c]))), in float32 with a fixed order. `largest`: best_of_row's value of the
+  // same row, and the result where it is not finite.
+  float (*log_sum_exp)(const float* x, std::int64_t cols, float largest) = nullptr;
 };
 
 }  // namespace quire

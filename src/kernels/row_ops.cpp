@@ -102,8 +102,10 @@ void log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows, std::in
                  float* out) {
   const OpSpan span(ctx, kLogSumExpStage);
   ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    const RowKernels& kernels = ctx.table.rows;
     for (std::int64_t row = begin; row < end; ++row) {
-      out[row] = ctx.table.rows.log_sum_exp(logits + row * cols, cols);
+      const float* const x = logits + row * cols;
+      out[row] = kernels.log_sum_exp(x, cols, kernels.best_of_row(x, cols).value);
     }
   });
 }

@@ -42,10 +42,19 @@ void BM_SiluAndMul(benchmark::State& state, IsaLevel level) {
   report(state, 1536);
 }
 
-void BM_LogSumExp(benchmark::State& state, IsaLevel level) {
+void BM_BestOfRow(benchmark::State& state, IsaLevel level) {
   const auto x = random_floats(49152);
   while (state.KeepRunning()) {
-    benchmark::DoNotOptimize(op_table(level).rows.log_sum_exp(x.data(), 49152));
+    benchmark::DoNotOptimize(op_table(level).rows.best_of_row(x.data(), 49152));
+  }
+  report(state, 49152);
+}
+
+void BM_LogSumExp(benchmark::State& state, IsaLevel level) {
+  const auto x = random_floats(49152);
+  const float largest = op_table(level).rows.best_of_row(x.data(), 49152).value;
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(op_table(level).rows.log_sum_exp(x.data(), 49152, largest));
   }
   report(state, 49152);
 }
@@ -82,6 +91,7 @@ const bool kRegistered = [] {
     const std::string name(isa_level_name(level));
     benchmark::RegisterBenchmark(("BM_RmsNorm/" + name).c_str(), BM_RmsNorm, level);
     benchmark::RegisterBenchmark(("BM_SiluAndMul/" + name).c_str(), BM_SiluAndMul, level);
+    benchmark::RegisterBenchmark(("BM_BestOfRow/" + name).c_str(), BM_BestOfRow, level);
     benchmark::RegisterBenchmark(("BM_LogSumExp/" + name).c_str(), BM_LogSumExp, level);
     benchmark::RegisterBenchmark(("BM_RopeAndCache/" + name).c_str(), BM_RopeAndCache, level)
         ->ArgName("interleaved")

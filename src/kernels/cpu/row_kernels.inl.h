@@ -207,9 +207,8 @@ inline RowBest vec_best_of_row(const float* x, std::int64_t cols) {
 }
 
 template <class V>
-inline float vec_log_sum_exp(const float* x, std::int64_t cols) {
+inline float vec_log_sum_exp(const float* x, std::int64_t cols, float largest) {
   using F = typename V::F;
-  const float largest = vec_best_of_row<V>(x, cols).value;
   if (!__builtin_isfinite(largest)) return largest;
   const F pivot = V::set1(largest);
   const std::int64_t whole = cols / V::kWidth * V::kWidth;

@@ -88,8 +88,7 @@ RowBest best_of_row(const float* x, std::int64_t cols) {
   return best;
 }
 
-float log_sum_exp(const float* x, std::int64_t cols) {
-  const float largest = best_of_row(x, cols).value;
+float log_sum_exp(const float* x, std::int64_t cols, float largest) {
   if (!std::isfinite(largest)) return largest;
   double sum = 0.0;
   for (std::int64_t i = 0; i < cols; ++i) sum += std::exp(double{x[i]} - double{largest});
