@@ -6,10 +6,10 @@
 
 Prints, for each row, model and peer, the medians of both with their spread (lowest and highest run), Quire's share of
 what the machine allows, and the ratio of the medians. Each run is a process of its own; within a pair the engines take
-turns at going first. What the machine allows comes from `quire bench limits` right before and after each run: the
-lower of read bandwidth and the F32 rate. Models that are missing are made; peers that are missing are named
-(scripts/install_peers.sh installs them). `--wrap` names a program that is put before each run, one that quietens the
-machine, say; where a server is measured, before each run of the load client.
+turns at going first. What the machine allows comes from `quire bench limits` right before and after each run of Quire
+that it bounds: the lower of read bandwidth and the F32 rate. Models that are missing are made; peers that are missing
+are named (scripts/install_peers.sh installs them). `--wrap` names a program that is put before each run, one that
+quietens the machine, say; where a server is measured, before each run of the load client.
 """
 
 import argparse
@@ -91,14 +91,15 @@ def summary(runs):
     return result
 
 
-def run_beside_limits(options, model, row):
-    """A run of Quire between two looks at the machine, whose memory others may share."""
+def run_quire(options, model, row):
+    """A run of Quire; of a row that the machine bounds, between two looks at it, whose memory others may share."""
+    if not ROWS[row].has_limit:
+        return run_wrapped(options, "quire", model, row)
     before = machine_limits(options)
     run = run_wrapped(options, "quire", model, row)
     after = machine_limits(options)
     between = {name: (before[name] + after[name]) / 2 for name in ("read_bytes_per_s", "f32_flop_per_s")}
-    allowed = models.limit(ROWS[row], model, between)
-    return run if allowed is None else run | {"limit": allowed, "read_bytes_per_s": between["read_bytes_per_s"]}
+    return run | {"limit": models.limit(ROWS[row], model, between), "read_bytes_per_s": between["read_bytes_per_s"]}
 
 
 def compare(options, model, row, peer):
@@ -106,7 +107,7 @@ def compare(options, model, row, peer):
     runs = {"quire": [], peer: []}
     for repeat in range(options.repeats):
         for engine in (("quire", peer), (peer, "quire"))[repeat % 2]:
-            runs[engine].append(run_beside_limits(options, model, row) if engine == "quire" else
+            runs[engine].append(run_quire(options, model, row) if engine == "quire" else
                                 run_wrapped(options, engine, model, row))
             print(f"{model} {row} {engine}: {runs[engine][-1]['value']:.2f} {ROWS[row].unit}", file=sys.stderr)
     ours, theirs = summary(runs["quire"]), summary(runs[peer])

@@ -78,8 +78,8 @@ def make_missing(model, engine, folder, quire, venvs):
 
 
 def limit(row, model, machine):
-    """What the machine allows at most: tokens/s by the lower of read bandwidth and the F32 rate; None where neither
-    bounds the row. Where a level has instructions of a higher rate than F32 FMA, more than this is possible."""
+    """What the machine allows at most, of a row that has a limit: tokens/s by the lower of read bandwidth and the F32
+    rate. Where a level has instructions of a higher rate than F32 FMA, more than this is possible."""
     spec = MODELS[model]
     sampled = 2 * (spec.prompt_weights + spec.logits_weights)
     step = lambda count: max(spec.decode_bytes / machine["read_bytes_per_s"],
@@ -89,6 +89,5 @@ def limit(row, model, machine):
         return row.size / step(row.size)
     if row.kind == "prefill":
         return prefill
-    if row.kind == "serve":
-        return 1 / (row.input_len / (row.output_len * prefill) + step(row.size) / row.size)
-    return None
+    assert row.kind == "serve", row.kind
+    return 1 / (row.input_len / (row.output_len * prefill) + step(row.size) / row.size)

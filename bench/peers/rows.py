@@ -16,6 +16,11 @@ class Row:
     def lower_is_better(self):
         return self.kind == "start"
 
+    @property
+    def has_limit(self):
+        """Whether read bandwidth or the F32 rate of the machine bounds it."""
+        return self.kind != "start"
+
 
 ROWS = {
     "decode1": Row("decode, batch 1", "tokens/s", "decode", 1),
