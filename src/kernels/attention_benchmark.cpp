@@ -67,6 +67,7 @@ void run(benchmark::State& state, const Case& c, int threads) {
     while (std::ssize(table) < blocks) table.push_back(next++);
     query_start_loc.push_back(query_start_loc.back() + c.queries);
   }
+  table_pointers.reserve(tables.size());
   for (const auto& table : tables) table_pointers.push_back(table.data());
   AttentionPlan plan;
   plan.build({c.batch, query_start_loc.data(), seq_lens.data(), table_pointers.data(),

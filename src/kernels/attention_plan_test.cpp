@@ -24,7 +24,8 @@ struct Batch {
 // Members of a group have the prefix's keys in one shared work item for each KV head.
 std::vector<std::int32_t> shared_keys(const AttentionPlan& plan, const AttentionHeads& heads,
                                       std::int32_t num_seqs) {
-  std::vector<std::int32_t> keys(static_cast<std::size_t>(num_seqs * heads.num_kv_heads));
+  const auto kv_heads = static_cast<std::size_t>(heads.num_kv_heads);
+  std::vector<std::int32_t> keys(static_cast<std::size_t>(num_seqs) * kv_heads);
   for (const SharedWork& work : plan.shared()) {
     EXPECT_LT(work.member_begin, work.member_end);
     EXPECT_LE(work.member_end - work.member_begin, queries_per_work(heads.heads_per_kv_head));
@@ -32,7 +33,8 @@ std::vector<std::int32_t> shared_keys(const AttentionPlan& plan, const Attention
       const std::int32_t sequence = plan.members()[static_cast<std::size_t>(m)];
       EXPECT_EQ(plan.member_queries()[static_cast<std::size_t>(m)],
                 plan.batch().query_start_loc[sequence]);
-      auto& seen = keys[static_cast<std::size_t>(sequence * heads.num_kv_heads + work.kv_head)];
+      auto& seen = keys[static_cast<std::size_t>(sequence) * kv_heads +
+                        static_cast<std::size_t>(work.kv_head)];
       EXPECT_EQ(seen, 0);
       seen = work.key_end;
     }

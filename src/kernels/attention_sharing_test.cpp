@@ -57,6 +57,7 @@ SharedStep run_shared(IsaLevel level, const AttentionShape& shape, std::int32_t 
     }
   }
   std::vector<const BlockId*> pointers;
+  pointers.reserve(tables.size());
   for (const auto& table : tables) pointers.push_back(table.data());
   const auto row =
       static_cast<std::size_t>(shape.num_heads) * static_cast<std::size_t>(shape.head_dim);

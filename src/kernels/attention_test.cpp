@@ -176,7 +176,7 @@ std::vector<double> expected_output(const Sequence& s, std::int32_t position, st
     }
     return rounded;
   };
-  const auto keys = static_cast<std::size_t>(position + 1);
+  const auto keys = static_cast<std::size_t>(position) + 1;
   const auto first =
       static_cast<std::size_t>(shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0);
   std::vector<double> weights(keys, 0.0);
