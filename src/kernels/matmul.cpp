@@ -8,6 +8,7 @@
 #include "kernels/op_span.h"
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
+#include "kernels/transpose.h"
 #include "tensor/arena.h"
 #include "tensor/float_convert.h"
 
@@ -66,17 +67,34 @@ void for_each_row(OpContext& ctx, const RowBlocks& blocks, std::int64_t values, 
   });
 }
 
+// out[k][r] = x[r][k]: four rows by four inputs at a time, the last four rows again where their
+// number is no multiple of four.
+void interleave_rows(const float* x, std::int64_t x_stride, std::int64_t rows, std::int64_t inputs,
+                     float* out) {
+  std::int64_t k = 0;
+  for (; rows >= 4 && k + 4 <= inputs; k += 4) {
+    for (std::int64_t next = 0; next < rows; next += 4) {
+      const std::int64_t first = std::min(next, rows - 4);
+      Words of_row[4];
+      Words of_input[4];
+      for (int r = 0; r < 4; ++r) of_row[r] = load_words(x + (first + r) * x_stride + k);
+      transpose_4x4(of_row, of_input);
+      for (int i = 0; i < 4; ++i) store_words(of_input[i], out + (k + i) * rows + first);
+    }
+  }
+  for (; k < inputs; ++k) {
+    for (std::int64_t r = 0; r < rows; ++r) out[k * rows + r] = x[r * x_stride + k];
+  }
+}
+
 const float* block_rows(OpContext& ctx, const float* x, std::int64_t x_stride,
                         const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
                         Arena& workspace) {
   float* const blocked = workspace.array<float>(rows * inputs);
   for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
     const std::int64_t first = blocks.first(block);
-    const std::int64_t size = blocks.size(block);
-    float* out = blocked + first * inputs;
-    for (std::int64_t k = 0; k < inputs; ++k) {
-      for (std::int64_t r = 0; r < size; ++r) *out++ = x[(first + r) * x_stride + k];
-    }
+    interleave_rows(x + first * x_stride, x_stride, blocks.size(block), inputs,
+                    blocked + first * inputs);
   });
   return blocked;
 }

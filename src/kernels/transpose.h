@@ -1,6 +1,8 @@
-// Sixteen rows of a checkpoint turned into lines of a panel: line j holds 32-bit word j of every
-// row, in the order of the rows. All layouts but F16 are made of such lines (packed_weight.h).
-// Vectors of four words that any processor has are enough: packing is bound by memory.
+// Rows of 32-bit words turned into columns, by vectors of four words, which any processor has: that
+// is enough for packing, which is bound by memory, and for rows of inputs, which are few.
+//
+// Of a checkpoint sixteen rows become lines of a panel: line j holds word j of every row, in the
+// order of the rows. All layouts but F16 are made of such lines (packed_weight.h).
 #pragma once
 
 #include <cstdint>
@@ -12,13 +14,13 @@ namespace quire {
 
 using Words = std::uint32_t __attribute__((vector_size(16)));
 
-inline Words load_words(const std::uint8_t* from) {
+inline Words load_words(const void* from) {
   Words words;
   std::memcpy(&words, from, sizeof(words));
   return words;
 }
 
-inline void store_words(Words words, std::uint8_t* to) { std::memcpy(to, &words, sizeof(words)); }
+inline void store_words(Words words, void* to) { std::memcpy(to, &words, sizeof(words)); }
 
 inline std::uint32_t load_word(const std::uint8_t* from) {
   std::uint32_t word = 0;
@@ -52,7 +54,10 @@ template <int kWords, typename Load, typename See>
       }
       Words columns[4];
       transpose_4x4(rows, columns);
-      for (int j = 0; j < 4; ++j) store_words(columns[j], out + (i * 4 + j) * 64 + first * 4);
+      for (int j = 0; j < 4; ++j) {
+        const int at = (i * 4 + j) * 64 + first * 4;
+        store_words(columns[j], out + at);
+      }
     }
   }
 }
