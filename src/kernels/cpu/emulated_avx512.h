@@ -43,7 +43,7 @@ inline __m512i emulated_cvtepi8_epi32(__m128i x) {
   std::int8_t from[16];
   std::int32_t to[16];
   _mm_storeu_si128(reinterpret_cast<__m128i*>(from), x);
-  for (int i = 0; i < 16; ++i) to[i] = from[i];
+  for (int i = 0; i < 16; ++i) to[i] = int{from[i]};
   return _mm512_loadu_si512(to);
 }
 
@@ -105,13 +105,15 @@ inline __m512 emulated_cvtph_ps(__m256i x) {
 inline __m512i emulated_srai_epi32(__m512i x, int bits) {
   std::int32_t lanes[16];
   _mm512_storeu_si512(lanes, x);
-  for (int i = 0; i < 16; ++i) lanes[i] >>= bits;
+  for (std::int32_t& lane : lanes) lane >>= bits;
   return _mm512_loadu_si512(lanes);
 }
 
 }  // namespace
 }  // namespace quire
 
+// The intrinsics' own names, which is what this file is for.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps quire::emulated_maskz_loadu_ps
 #undef _mm512_mask_storeu_ps
@@ -141,3 +143,4 @@ inline __m512i emulated_srai_epi32(__m512i x, int bits) {
 // SIMDe 0.7.4 gives this alias the parameters of the masked form.
 #undef _mm512_madd_epi16
 #define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16(a, b)
+// NOLINTEND(bugprone-reserved-identifier)
