@@ -38,7 +38,8 @@ def with_headers(source):
 
 def key_of(source, command):
     digest = hashlib.sha256(command.encode())
-    for path in [ROOT / ".clang-tidy", *with_headers(source)]:
+    checks = [folder / ".clang-tidy" for folder in source.parents if folder.is_relative_to(ROOT)]
+    for path in [*filter(pathlib.Path.is_file, checks), *with_headers(source)]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
