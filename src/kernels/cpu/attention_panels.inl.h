@@ -136,7 +136,7 @@ inline KeyPanel gather_keys(const RangeRows& rows, std::int32_t first) {
         layout.keys_offset(task.block_table[position / layout.block_size], task.kv_head) +
         layout.key_element_offset(0, position % layout.block_size);
     std::byte* lane = to + std::int64_t{key - first} * kPiece;
-    for (std::int32_t g = 0; g < groups; ++g, from += step, lane += std::int64_t{kKeys} * kPiece) {
+    for (std::int32_t g = 0; g < groups; ++g, from += step, lane += kKeys * kPiece) {
       __builtin_memcpy(lane, from, kPiece);
     }
   }

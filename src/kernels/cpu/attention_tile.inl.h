@@ -83,9 +83,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
     QUIRE_UNROLL
-    for (int v = 0; v < NV; ++v) {
-      V::store(scores + std::int64_t{r} * kRangeKeys + v * V::kWidth, sums[r][v]);
-    }
+    for (int v = 0; v < NV; ++v) V::store(scores + r * kRangeKeys + v * V::kWidth, sums[r][v]);
   }
 }
 
@@ -180,7 +178,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
     // One weight at a time: more would not stay in registers.
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
-      const F weight = V::set1(weight_of[std::int64_t{r} * kRangeKeys]);
+      const F weight = V::set1(weight_of[r * kRangeKeys]);
       QUIRE_UNROLL
       for (int v = 0; v < NV; ++v) sums[r][v] = V::fma(weight, x[v], sums[r][v]);
     }
