@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "kernels/group_layout.h"
 #include "kernels/matmul_kernel.h"
 #include "kernels/op_span.h"
 #include "kernels/op_table.h"
@@ -141,6 +142,7 @@ Int16ByteRows round_to_int16_bytes(OpContext& ctx, const float* x, std::int64_t 
   all.high = workspace.array<std::int8_t>(rows * all.stride);
   all.low = workspace.array<std::int8_t>(rows * all.stride);
   all.scales = workspace.array<float>(rows * groups);
+  all.sums = workspace.array<std::int32_t>(2 * rows * groups);
   all.scaled_sums = workspace.array<float>(rows * groups);
   for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
     ctx.table.matmul.quantize_row_int16_bytes(x + r * x_stride, inputs,
@@ -148,6 +150,7 @@ Int16ByteRows round_to_int16_bytes(OpContext& ctx, const float* x, std::int64_t 
                                                .low = all.low + r * all.stride,
                                                .stride = all.stride,
                                                .scales = all.scales + r * groups,
+                                               .sums = all.sums + 2 * r * groups,
                                                .scaled_sums = all.scaled_sums + r * groups});
   });
   return all;
@@ -158,13 +161,15 @@ Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
                        Arena& workspace) {
   const std::int64_t groups = inputs / kGroupInputs;
   Int8Rows all;
-  all.codes = workspace.array<std::int8_t>(rows * inputs);
+  all.stride = byte_row_stride(inputs);
+  all.codes = workspace.array<std::int8_t>(rows * all.stride);
   all.scales = workspace.array<float>(rows * groups);
   all.sums = workspace.array<std::int16_t>(2 * rows * groups);
   all.scaled_sums = workspace.array<float>(rows * groups);
   for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
     ctx.table.matmul.quantize_row_int8(x + r * x_stride, inputs,
-                                       {.codes = all.codes + r * inputs,
+                                       {.codes = all.codes + r * all.stride,
+                                        .stride = all.stride,
                                         .scales = all.scales + r * groups,
                                         .sums = all.sums + 2 * r * groups,
                                         .scaled_sums = all.scaled_sums + r * groups});
@@ -197,9 +202,10 @@ class Choice {
       case ActivationMode::kFloat32:
         return InputForm::kFloat32;
       case ActivationMode::kInt8:
-        if (kernels_.with_int8[index(layout)] != nullptr) return InputForm::kInt8;
+        if (has_int8(layout)) return InputForm::kInt8;
         break;
       case ActivationMode::kInt16:
+        if (group_layout(layout).code_bits == 8 && has_int8(layout)) return InputForm::kInt8;
         break;
     }
     return many_ && kernels_.many_with_int16_bytes[index(layout)] != nullptr
@@ -225,6 +231,7 @@ class Choice {
   }
 
  private:
+  bool has_int8(WeightLayout layout) const { return kernels_.with_int8[index(layout)] != nullptr; }
   static std::size_t index(WeightLayout layout) { return static_cast<std::size_t>(layout); }
 
   const MatmulKernels& kernels_;
@@ -276,7 +283,7 @@ std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inp
       4 * sizeof(float) + 2 * sizeof(std::int32_t) + 2 * sizeof(std::int16_t);
   const std::uint64_t groups = (values + kGroupInputs - 1) / kGroupInputs;
   constexpr std::uint64_t kArrays = 9;
-  return dense + 2 * row_bytes + values + groups * group_bytes + kArrays * Arena::kAlignment;
+  return dense + 3 * row_bytes + groups * group_bytes + kArrays * Arena::kAlignment;
 }
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,

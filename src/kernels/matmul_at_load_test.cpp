@@ -86,6 +86,7 @@ TEST_P(MatmulAtLoad, AgreesWithSumsInDouble) {
     for (const std::int64_t outputs : {1, 17, 83, 200}) {
       const TestMatrix matrix(Encoding::kBF16, outputs, inputs, static_cast<unsigned>(inputs));
       const PackedWeight weight = pack(matrix);
+      const double rounding = rounding_of(mode_at(level(), weight.layout(), mode()));
       Values row(static_cast<std::size_t>(inputs));
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 13}) {
         const Values x = random_inputs(rows * inputs, static_cast<unsigned>(rows));
@@ -106,7 +107,7 @@ TEST_P(MatmulAtLoad, AgreesWithSumsInDouble) {
                 const double w = row[static_cast<std::size_t>(k)];
                 const double value = x[static_cast<std::size_t>(r * inputs + k)];
                 exact += w * value;
-                bound += std::fabs(w) * largest * rounding_of(mode());
+                bound += std::fabs(w) * largest * rounding;
                 // The rounding of a sum of K products, with room for scale and minimum.
                 bound += 4 * static_cast<double>(inputs + 4) * 0x1p-24 *
                          (std::fabs(w * value) + std::fabs(w) * largest);

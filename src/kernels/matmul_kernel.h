@@ -12,7 +12,8 @@ namespace quire {
 // -127..127. A group with a value that is not finite has scale NaN and codes zero, so that the
 // outputs that depend on it are NaN.
 struct Int8Rows {
-  std::int8_t* codes = nullptr;  // [rows][inputs]
+  std::int8_t* codes = nullptr;  // [rows][stride]
+  std::int64_t stride = 0;
   float* scales = nullptr;       // [rows][inputs / 32]
   std::int16_t* sums = nullptr;  // [rows][inputs / 16]: sum of the codes of each half of a group
   float* scaled_sums = nullptr;  // [rows][inputs / 32]: scale * sum
@@ -71,6 +72,7 @@ struct Int16ByteRows {
   std::int8_t* low = nullptr;   // [rows][stride]
   std::int64_t stride = 0;
   float* scales = nullptr;       // [rows][inputs / 32]
+  std::int32_t* sums = nullptr;  // [rows][inputs / 16]: sum of the codes of each half of a group
   float* scaled_sums = nullptr;  // [rows][inputs / 32]: scale * sum
 };
 
@@ -143,7 +145,7 @@ struct MatmulKernels {
   MatmulKernel with_float[kNumWeightLayouts] = {};
   MatmulKernel with_int16[kNumWeightLayouts] = {};
   MatmulKernel with_int8[kNumWeightLayouts] = {};
-  // For more rows than kMaxDirectRows, where tiles do better than the above; else null.
+  // For more rows than kMaxDirectRows, where products of bytes do better than the above; else null.
   MatmulKernel many_with_int16_bytes[kNumWeightLayouts] = {};
   MatmulKernel many_with_int8[kNumWeightLayouts] = {};
   // bfloat16 weights with activations rounded to bfloat16; null where that is no faster than

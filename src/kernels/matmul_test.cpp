@@ -116,9 +116,7 @@ class Matmul : public testing::TestWithParam<Case> {
   Values seen_inputs(const Values& x) const {
     if (mode() == ActivationMode::kFloat32) return x;
     if (quantized()) {
-      const auto layout = static_cast<std::size_t>(layout_of(encoding()));
-      const bool has_int8 = op_table(level()).matmul.with_int8[layout] != nullptr;
-      return round_inputs(x, has_int8 ? mode() : ActivationMode::kInt16);
+      return round_inputs(x, mode_at(level(), layout_of(encoding()), mode()));
     }
     if (!rounds_to_bf16(level(), encoding())) return x;
     Values rounded;
@@ -301,7 +299,8 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
     Rounded r{std::vector<std::int8_t>(inputs), Values(inputs / 32),
               std::vector<std::int16_t>(inputs / 16), Values(inputs / 32)};
     op_table(level).matmul.quantize_row_int8(
-        x.data(), inputs, {r.codes.data(), r.scales.data(), r.sums.data(), r.scaled_sums.data()});
+        x.data(), inputs,
+        {r.codes.data(), inputs, r.scales.data(), r.sums.data(), r.scaled_sums.data()});
     return r;
   };
   const Rounded expected = round(IsaLevel::kRef);

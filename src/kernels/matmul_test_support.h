@@ -7,7 +7,9 @@
 #include <random>
 #include <vector>
 
+#include "kernels/group_layout.h"
 #include "kernels/op_table.h"
+#include "kernels/ops.h"
 #include "kernels/packed_weight.h"
 #include "tensor/float_convert.h"
 
@@ -109,6 +111,15 @@ inline bool is_half_byte(Encoding encoding, std::size_t byte_of_block) {
 // Whether products of such weights round their inputs to bfloat16, unless the mode is kFloat32.
 inline bool rounds_to_bf16(IsaLevel level, Encoding encoding) {
   return encoding == Encoding::kBF16 && op_table(level).matmul.bf16_with_bf16 != nullptr;
+}
+
+// The mode in which products of such weights see their inputs at a level: weights of eight bits
+// have 16-bit inputs where there is no dot product of bytes, and 8-bit ones where there is.
+inline ActivationMode mode_at(IsaLevel level, WeightLayout layout, ActivationMode mode) {
+  if (mode == ActivationMode::kFloat32) return mode;
+  const bool has_int8 = op_table(level).matmul.with_int8[static_cast<int>(layout)] != nullptr;
+  if (!has_int8) return ActivationMode::kInt16;
+  return group_layout(layout).code_bits == 8 ? ActivationMode::kInt8 : mode;
 }
 
 inline PackedWeight pack_or_die(ThreadPool& pool, const TestMatrix& matrix) {

@@ -40,7 +40,10 @@ enum class ActivationMode : std::uint8_t {
   // (docs/performance.md). Where that saves nothing (8-bit weights at a level without a dot product
   // of bytes) it is kInt16.
   kInt8,
-  kInt16  // the same with 16 bits (amax / 32639); products and their sums are integers as well
+  // The same with 16 bits (amax / 32639); products and their sums are integers as well. Weights of
+  // eight bits are no finer than inputs of eight, and have those at levels with a dot product of
+  // bytes.
+  kInt16
 };
 
 // The stage of a product that nobody named.

@@ -36,19 +36,27 @@ void run_rows(const MatmulPanels& args) {
                                                      args.panel_end * kPanelOutputs);
 }
 
-// `Block` for few rows, `Pieces` for many.
-template <typename V, typename Block, typename Pieces>
-void vec_matmul(const MatmulPanels& args) {
+// kMaxDirectRows or fewer.
+template <typename V, typename Block>
+void few_rows(const MatmulPanels& args) {
   static_assert(kMaxDirectRows == 3);
   switch (args.rows) {
     case 1:
       return run_rows<V, Block, 1>(args);
     case 2:
       return run_rows<V, Block, 2>(args);
-    case 3:
-      return run_rows<V, Block, 3>(args);
     default:
-      return blocked_matmul<V, Pieces>(args);
+      return run_rows<V, Block, 3>(args);
+  }
+}
+
+// `Block` for few rows, `Pieces` for many.
+template <typename V, typename Block, typename Pieces>
+void vec_matmul(const MatmulPanels& args) {
+  if (args.rows <= kMaxDirectRows) {
+    few_rows<V, Block>(args);
+  } else {
+    blocked_matmul<V, Pieces>(args);
   }
 }
 

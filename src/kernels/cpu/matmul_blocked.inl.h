@@ -59,6 +59,7 @@ template <typename V, int R, int N, int P, typename Add>
 template <typename V, typename Lines>
 struct FloatPieces {
   static constexpr std::int64_t kInputs = 320;  // of a piece at most
+  static constexpr bool kScalesOutputs = false;
   struct alignas(64) Piece {
     float lines[kInputs * kPanelOutputs];
     const float* begin;
@@ -94,6 +95,7 @@ struct FloatPieces {
 template <typename V>
 struct Bf16Pieces {
   static constexpr std::int64_t kInputs = 640;
+  static constexpr bool kScalesOutputs = false;
   struct Piece {
     const std::uint8_t* begin;
   };
@@ -202,6 +204,7 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
   for (std::int64_t r = 0; r < rows; ++r) {
     typename V::F row[1][kVectors];
     for (int n = 0; n < kVectors; ++n) row[0][n] = V::load(sums + r * kWidth + n * V::kWidth);
+    if constexpr (Pieces::kScalesOutputs) scale_outputs<V>(args, panel * kPanelOutputs, row);
     store_block<V>(args, first + r, panel * kPanelOutputs, row);
   }
 }

@@ -34,7 +34,7 @@ struct WeightStreams {
     for (int n = 0; n < N; n += kPanelVectors) {
       QUIRE_UNROLL
       for (std::int64_t at = 0; at < bytes; at += 64) {
-        __builtin_prefetch(panel[n] + offset + kAheadBytes + at);
+        __builtin_prefetch(panel[n] + offset + kAheadBytes + at, 0, V::kFetchLocality);
       }
     }
   }
@@ -43,6 +43,20 @@ struct WeightStreams {
   static constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
   static constexpr std::int64_t kAheadBytes = 2048;
 };
+
+// Sums times the scale of their output, which stands before its panel's weights.
+template <typename V, int R, int N>
+[[gnu::always_inline]] inline void scale_outputs(const MatmulPanels& args, std::int64_t output,
+                                                 typename V::F (&acc)[R][N]) {
+  const WeightStreams<V, N> streams(args, output);
+  QUIRE_UNROLL
+  for (int n = 0; n < N; ++n) {
+    const typename V::F scale =
+        V::load(reinterpret_cast<const float*>(streams.panel[n] + 4 * streams.lane[n]));
+    QUIRE_UNROLL
+    for (int r = 0; r < R; ++r) acc[r][n] = V::mul(acc[r][n], scale);
+  }
+}
 
 // Adds bias and old output, in this order, and stores what lies within the weight's outputs.
 template <typename V, int R, int N>

@@ -120,6 +120,11 @@ struct GroupReader {
   }
 };
 
+// Whether an output has one scale, which integer products leave to the end: its sum is of integers
+// times the scales of inputs.
+template <WeightLayout kLayout>
+inline constexpr bool kScaledAtEnd = group_layout(kLayout).span == ScaleSpan::kRow;
+
 // Calls step<0>(), step<1>(), ... for a constant count.
 template <int kCount, int kFrom = 0, typename Step>
 [[gnu::always_inline]] inline void repeat(const Step& step) {

@@ -2,8 +2,8 @@
 // (Int16Rows), written once for every layout and vector width. A group's sum of products is exact
 // in 32-bit integers (at most 32 * 128 * 32639); it is scaled and added once: acc += float(sum) *
 // (scale of weights * scale of inputs), and for minima acc += minimum * (scale of inputs * sum of
-// input codes). So few rows and many, whose integers are added in different orders, give the same
-// bits.
+// input codes). Where an output has one scale it multiplies acc at the end instead. So few rows and
+// many, whose integers are added in different orders, give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -110,7 +110,8 @@ struct GroupInt16Block {
         dot_codes<kPart>(group, x.codes + g * kGroupInputs * R, dot);
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
-          const F scale = group[n].scale(kPart);
+          F scale;
+          if constexpr (!kScaledAtEnd<kLayout>) scale = group[n].scale(kPart);
           F minimum;
           if constexpr (kForm.has_minimum) minimum = group[n].minimum();
           QUIRE_UNROLL
@@ -121,7 +122,8 @@ struct GroupInt16Block {
               const std::int32_t sum = kQuads == 8 ? sums[0] + sums[R] : sums[kPart * R];
               total = V::add32(total, V::set1_int(-kForm.zero * sum));
             }
-            const F product = V::mul(scale, V::set1(x.scales[g * R + r]));
+            F product = V::set1(x.scales[g * R + r]);
+            if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
             acc[r][n] = V::fma(V::to_float(total), product, acc[r][n]);
             if constexpr (kForm.has_minimum) {
               acc[r][n] = V::fma(minimum, V::set1(x.scaled_sums[g * R + r]), acc[r][n]);
@@ -130,6 +132,7 @@ struct GroupInt16Block {
         }
       });
     }
+    if constexpr (kScaledAtEnd<kLayout>) scale_outputs<V>(args, output, acc);
     store_block<V>(args, 0, output, acc);
   }
 };
@@ -144,6 +147,7 @@ struct Int16Pieces {
   static constexpr int kQuads = kScaleQuads<kLayout>;
   static constexpr int kParts = 8 / kQuads;     // of a group
   static constexpr std::int64_t kInputs = 640;  // of a piece at most
+  static constexpr bool kScalesOutputs = kScaledAtEnd<kLayout>;
   static constexpr std::int64_t kGroups = kInputs / kGroupInputs;
 
   struct alignas(64) Piece {
@@ -171,9 +175,12 @@ struct Int16Pieces {
           V::store_int(line + kQuad * 4 * kPanelOutputs, pairs.even);
           V::store_int(line + (kQuad * 4 + 2) * kPanelOutputs, pairs.odd);
         });
-        repeat<kParts>([&]<int kPart>() __attribute__((always_inline)) {
-          V::store(piece.scales + (g * kParts + kPart) * kPanelOutputs + lane, group.scale(kPart));
-        });
+        if constexpr (!kScaledAtEnd<kLayout>) {
+          repeat<kParts>([&]<int kPart>() __attribute__((always_inline)) {
+            V::store(piece.scales + (g * kParts + kPart) * kPanelOutputs + lane,
+                     group.scale(kPart));
+          });
+        }
         if constexpr (kForm.has_minimum) {
           V::store(piece.minima + g * kPanelOutputs + lane, group.minimum());
         }
@@ -202,11 +209,15 @@ struct Int16Pieces {
         for (int n = 0; n < N; ++n) {
           const Piece& piece = pieces[n / kVectors];
           const int lane = n % kVectors * V::kWidth;
-          const F scale = V::load(piece.scales + (g * kParts + part) * kPanelOutputs + lane);
+          F scale;
+          if constexpr (!kScaledAtEnd<kLayout>) {
+            scale = V::load(piece.scales + (g * kParts + part) * kPanelOutputs + lane);
+          }
           QUIRE_UNROLL
           for (int r = 0; r < R; ++r) {
             float* sum = sums + (r * N + n) * V::kWidth;
-            const F product = V::mul(scale, V::set1(scales[g * R + r]));
+            F product = V::set1(scales[g * R + r]);
+            if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
             F total = V::fma(V::to_float(dot[r][n]), product, V::load(sum));
             if constexpr (kForm.has_minimum) {
               const F minimum = V::load(piece.minima + g * kPanelOutputs + lane);

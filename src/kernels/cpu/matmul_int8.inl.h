@@ -93,7 +93,8 @@ struct GroupInt8Block {
   static void run(const MatmulPanels& args, std::int64_t row, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
     const std::int64_t groups = args.inputs / kGroupInputs;
-    const std::int8_t* codes = args.int8_x.codes + row * args.inputs;
+    const std::int64_t stride = args.int8_x.stride;
+    const std::int8_t* codes = args.int8_x.codes + row * stride;
     const float* scales = args.int8_x.scales + row * groups;
     const std::int16_t* sums = args.int8_x.sums + row * groups * 2;
     const float* scaled_sums = args.int8_x.scaled_sums + row * groups;
@@ -108,15 +109,15 @@ struct GroupInt8Block {
       }
       I dot[R][N];
       if constexpr (kForm.factors == ScaleFactors::kHalfGroup) {
-        add_half_groups<R, N>(group, codes, args.inputs, scales + g, sums + 2 * g, groups, acc);
+        add_half_groups<R, N>(group, codes, stride, scales + g, sums + 2 * g, groups, acc);
         continue;
       } else if constexpr (kForm.code_bits == 4) {
-        dot_4bit<R, N>(group, codes, args.inputs, dot);
+        dot_4bit<R, N>(group, codes, stride, dot);
       } else {
         I ones[2][N];
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) ones[0][n] = ones[1][n] = V::set1_int(0x00010001);
-        dot_wide<R, N>(group, codes, args.inputs, ones, dot);
+        dot_wide<R, N>(group, codes, stride, ones, dot);
       }
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) {

@@ -86,7 +86,7 @@ void quantized_int8(const MatmulPanels& args) {
     double sum = 0;
     for (std::int64_t g = 0; g < groups; ++g) {
       const PackedGroup group = read_packed_group(layout, panel, g, n);
-      const std::int8_t* codes = args.int8_x.codes + r * args.inputs + g * kGroupInputs;
+      const std::int8_t* codes = args.int8_x.codes + r * args.int8_x.stride + g * kGroupInputs;
       int dots[2] = {};
       for (int i = 0; i < kGroupInputs; ++i) dots[i / 16] += group.codes[i] * codes[i];
       const std::int16_t* sums = args.int8_x.sums + (r * groups + g) * 2;

@@ -11,10 +11,7 @@ template <WeightLayout kLayout>
 void set_int_tiles(MatmulKernels& kernels) {
   constexpr auto kIndex = static_cast<int>(kLayout);
   kernels.many_with_int16_bytes[kIndex] = IntTiles<kLayout, true>::run;
-  // Weights of eight bits have inputs of 16 bits in every mode, as at the levels below.
-  if constexpr (group_layout(kLayout).code_bits < 8) {
-    kernels.many_with_int8[kIndex] = IntTiles<kLayout, false>::run;
-  }
+  kernels.many_with_int8[kIndex] = IntTiles<kLayout, false>::run;
 }
 
 }  // namespace
@@ -32,7 +29,6 @@ void set_amx_matmul(MatmulKernels& kernels) {
   set_int_tiles<WeightLayout::kInt6Super>(kernels);
   set_int_tiles<WeightLayout::kInt8Row>(kernels);
   set_int_tiles<WeightLayout::kInt4Group128>(kernels);
-  kernels.quantize_row_int16_bytes = quantize_row_int16_bytes;
 }
 
 }  // namespace quire

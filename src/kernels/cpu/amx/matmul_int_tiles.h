@@ -123,7 +123,8 @@ struct IntTiles {
               _mm512_mullo_epi32(second, V::load_int(piece.factors + of_part + kPanelOutputs)));
         }
         float* const sum = sums + r * kPanelOutputs;
-        const __m512 product = V::mul(scale, V::set1(scales[r * num_groups]));
+        __m512 product = V::set1(scales[r * num_groups]);
+        if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
         __m512 value = V::fma(V::to_float(total), product, V::load(sum));
         if constexpr (kForm.has_minimum) {
           value = V::fma(V::load(piece.minima + index * kPanelOutputs),
@@ -154,7 +155,8 @@ struct IntTiles {
       }
     }
     for (std::int64_t r = 0; r < rows; ++r) {
-      const __m512 lanes[1][1] = {{V::load(sums + r * kPanelOutputs)}};
+      __m512 lanes[1][1] = {{V::load(sums + r * kPanelOutputs)}};
+      if constexpr (kScaledAtEnd<kLayout>) scale_outputs<V>(args, panel * kPanelOutputs, lanes);
       store_block<V>(args, row + r, panel * kPanelOutputs, lanes);
     }
   }
@@ -167,7 +169,7 @@ struct IntTiles {
       x = {rows.high, rows.low, rows.stride, rows.scales, rows.scaled_sums};
     } else {
       const Int8Rows& rows = args.int8_x;
-      x = {rows.codes, nullptr, args.inputs, rows.scales, rows.scaled_sums};
+      x = {rows.codes, nullptr, rows.stride, rows.scales, rows.scaled_sums};
     }
     const std::int64_t whole = args.rows / kTileRows * kTileRows;
     if (whole > 0) configure(kTileRows);
@@ -186,35 +188,6 @@ struct IntTiles {
     tile_release();
   }
 };
-
-// As quantize_row_int16() of the levels below, the codes as two bytes.
-inline void quantize_row_int16_bytes(const float* x, std::int64_t inputs,
-                                     const Int16ByteRows& out) {
-  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
-  for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
-    const __m512 first = _mm512_loadu_ps(x + g * kGroupInputs);
-    const __m512 second = _mm512_loadu_ps(x + g * kGroupInputs + 16);
-    const __m512i largest =
-        _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(first), magnitude),
-                         _mm512_and_si512(_mm512_castps_si512(second), magnitude));
-    const RoundingScale scale = int16_scale(_mm512_reduce_max_epi32(largest));
-    std::int32_t sum = 0;
-    for (int half = 0; half < 2; ++half) {
-      const __m512 scaled =
-          _mm512_mul_ps(half == 0 ? first : second, _mm512_set1_ps(scale.inverse));
-      // Where the inverse is zero the codes are, whatever the values.
-      const __m512i codes =
-          scale.inverse != 0.0F ? _mm512_cvtps_epi32(scaled) : _mm512_setzero_si512();
-      sum += _mm512_reduce_add_epi32(codes);
-      const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(codes, _mm512_set1_epi32(128)), 8);
-      const std::int64_t at = g * kGroupInputs + 16 * half;
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out.high + at), _mm512_cvtepi32_epi8(high));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out.low + at), _mm512_cvtepi32_epi8(codes));
-    }
-    out.scales[g] = scale.scale;
-    out.scaled_sums[g] = scale.scale * static_cast<float>(sum);
-  }
-}
 
 }  // namespace
 }  // namespace quire

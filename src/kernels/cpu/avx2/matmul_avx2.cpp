@@ -13,6 +13,7 @@ struct MatmulVec8 : Vec8 {
   // 16 registers: at most 12 accumulators beside weights and an input.
   static constexpr int kMaxBlockRows = 6;
   static constexpr int kBlockPanels = 1;
+  static constexpr int kFetchLocality = 3;
   struct DirectBlocks {
     static constexpr int vectors(int rows) { return rows == 1 ? 8 : (rows == 2 ? 4 : 2); }
   };

@@ -2,21 +2,49 @@
 
 #include "kernels/cpu/avx512_vnni_bf16/matmul_bf16.inl.h"
 #include "kernels/cpu/avx512_vnni_bf16/matmul_vnni.inl.h"
+#include "kernels/cpu/avx512_vnni_bf16/matmul_vnni_pieces.inl.h"
 #include "kernels/cpu/bf16_rows.inl.h"
 #include "kernels/cpu/matmul.inl.h"
 
 namespace quire {
 namespace {
 
+// As quantize_row_int16() of the levels below, the codes as two bytes.
+void quantize_row_int16_bytes(const float* x, std::int64_t inputs, const Int16ByteRows& out) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+  for (std::int64_t g = 0; g < inputs / kGroupInputs; ++g) {
+    const __m512 first = _mm512_loadu_ps(x + g * kGroupInputs);
+    const __m512 second = _mm512_loadu_ps(x + g * kGroupInputs + 16);
+    const __m512i largest =
+        _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(first), magnitude),
+                         _mm512_and_si512(_mm512_castps_si512(second), magnitude));
+    const RoundingScale scale = int16_scale(_mm512_reduce_max_epi32(largest));
+    std::int32_t sums[2];
+    for (int half = 0; half < 2; ++half) {
+      const __m512 scaled =
+          _mm512_mul_ps(half == 0 ? first : second, _mm512_set1_ps(scale.inverse));
+      // Where the inverse is zero the codes are, whatever the values.
+      const __m512i codes =
+          scale.inverse != 0.0F ? _mm512_cvtps_epi32(scaled) : _mm512_setzero_si512();
+      sums[half] = _mm512_reduce_add_epi32(codes);
+      out.sums[2 * g + half] = sums[half];
+      const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(codes, _mm512_set1_epi32(128)), 8);
+      const std::int64_t at = g * kGroupInputs + 16 * half;
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out.high + at), _mm512_cvtepi32_epi8(high));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out.low + at), _mm512_cvtepi32_epi8(codes));
+    }
+    out.scales[g] = scale.scale;
+    out.scaled_sums[g] = scale.scale * static_cast<float>(sums[0] + sums[1]);
+  }
+}
+
 template <WeightLayout kLayout>
 void set_vnni_matmul(MatmulKernels& kernels) {
   constexpr auto kIndex = static_cast<int>(kLayout);
-  kernels.with_int16[kIndex] =
-      vec_matmul<VnniVec16, GroupInt16Block<VnniVec16, kLayout>, Int16Pieces<VnniVec16, kLayout>>;
-  // Weights of eight bits have inputs of 16 bits in every mode, as at the levels below.
-  if constexpr (group_layout(kLayout).code_bits < 8) {
-    kernels.with_int8[kIndex] = int8_matmul<VnniVec16, VnniInt8Block<kLayout>>;
-  }
+  kernels.with_int16[kIndex] = few_rows<VnniVec16, GroupInt16Block<VnniVec16, kLayout>>;
+  kernels.with_int8[kIndex] = int8_matmul<VnniVec16, VnniInt8Block<kLayout>>;
+  kernels.many_with_int16_bytes[kIndex] = blocked_matmul<VnniVec16, VnniPieces<kLayout, true>>;
+  kernels.many_with_int8[kIndex] = blocked_matmul<VnniVec16, VnniPieces<kLayout, false>>;
 }
 
 }  // namespace
@@ -32,6 +60,7 @@ void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
   set_vnni_matmul<WeightLayout::kInt6Super>(kernels);
   set_vnni_matmul<WeightLayout::kInt8Row>(kernels);
   set_vnni_matmul<WeightLayout::kInt4Group128>(kernels);
+  kernels.quantize_row_int16_bytes = quantize_row_int16_bytes;
   if (bf16_dots) {
     kernels.bf16_with_bf16 =
         vec_matmul<MatmulVec16, Bf16DotBlock<MatmulVec16>, Bf16DotPieces<MatmulVec16>>;

@@ -1,0 +1,269 @@
+// Matrix products of quantized weights for more than a few rows, on the byte dot product of VNNI:
+// weights as unsigned bytes by inputs of 8 bits, or of 16 as two bytes: 256 * high + low. Integer
+// sums are exact and scaled as in matmul_int8.inl.h and matmul_int16.inl.h, so for a few rows the
+// bits are the same.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cpu/avx512_vnni_bf16/matmul_vnni.inl.h"
+#include "kernels/cpu/matmul_blocked.inl.h"
+
+namespace quire {
+namespace {
+
+// What a blocked product does with codes that are used where they lie: unpacking those of four and
+// eight bits takes units that products leave free.
+template <WeightLayout kLayout>
+struct PackedCodes {
+  using Reader = GroupReader<VnniVec16, kLayout>;
+  static constexpr std::int64_t kInputs = 2048;  // four panels in the second cache
+  const std::uint8_t* panel;
+  std::int64_t first;  // group
+
+  void expand(const std::uint8_t* from, std::int64_t begin, std::int64_t /*end*/) {
+    panel = from;
+    first = begin / kGroupInputs;
+  }
+  template <int kQuad>
+  [[gnu::always_inline]] __m512i quad(std::int64_t g) const {
+    return unsigned_quad<kLayout, kQuad>(group(g));
+  }
+  [[gnu::always_inline]] __m512 scale(std::int64_t g, int /*part*/) const {
+    return group(g).scale(0);
+  }
+  [[gnu::always_inline]] __m512 minimum(std::int64_t g) const { return group(g).minimum(); }
+
+ private:
+  [[gnu::always_inline]] Reader group(std::int64_t g) const { return Reader(panel, first + g, 0); }
+};
+
+// The others, expanded once for all rows. kWhole: scales come without factors, for sums of whole
+// groups.
+template <WeightLayout kLayout, bool kWhole>
+struct alignas(64) ExpandedCodes {
+  using V = VnniVec16;
+  static constexpr GroupLayout kForm = group_layout(kLayout);
+  static constexpr std::int64_t kInputs = 320;  // four panels in the first cache
+  static constexpr std::int64_t kGroups = kInputs / kGroupInputs;
+  static constexpr int kParts = 8 / kScaleQuads<kLayout>;
+  std::uint8_t lines[kGroups * 8 * 64];
+  float scales[kGroups * kParts * kPanelOutputs];
+  float minima[kForm.has_minimum ? kGroups * kPanelOutputs : 1];
+  std::int32_t factors[kWhole ? kGroups * kParts * kPanelOutputs : 1];
+
+  void expand(const std::uint8_t* from, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
+      const GroupReader<V, kLayout> group(from, begin / kGroupInputs + g, 0);
+      repeat<8>([&]<int kQuad>() __attribute__((always_inline)) {
+        V::store_int(lines + (g * 8 + kQuad) * 64, group.template quad<kQuad>());
+      });
+      repeat<kParts>([&]<int kPart>() __attribute__((always_inline)) {
+        const std::int64_t at = (g * kParts + kPart) * kPanelOutputs;
+        V::store(scales + at, kWhole ? V::load_half(group.scales) : group.scale(kPart));
+        if constexpr (kWhole) {
+          V::store_int(factors + at, V::load_signed_bytes(group.factors + 16 * kPart));
+        }
+      });
+      if constexpr (kForm.has_minimum) V::store(minima + g * kPanelOutputs, group.minimum());
+    }
+  }
+  template <int kQuad>
+  [[gnu::always_inline]] __m512i quad(std::int64_t g) const {
+    return V::load_int(lines + (g * 8 + kQuad) * 64);
+  }
+  [[gnu::always_inline]] __m512 scale(std::int64_t g, int part) const {
+    return V::load(scales + (g * kParts + part) * kPanelOutputs);
+  }
+  [[gnu::always_inline]] __m512 minimum(std::int64_t g) const {
+    return V::load(minima + g * kPanelOutputs);
+  }
+  [[gnu::always_inline]] __m512i factor(std::int64_t g, int part) const {
+    return V::load_int(factors + (g * kParts + part) * kPanelOutputs);
+  }
+};
+
+// The rows of a call from one on, in either form; codes and sums from one input on.
+template <bool k16>
+struct VnniRows {
+  const std::int8_t* high;
+  const std::int8_t* low;  // of 16 bits
+  std::int64_t stride;
+  const float* scales;
+  const float* scaled_sums;
+  const std::conditional_t<k16, std::int32_t, std::int16_t>* sums;
+  std::int64_t groups;  // of a row
+
+  [[gnu::always_inline]] VnniRows(const MatmulPanels& args, std::int64_t row, std::int64_t begin)
+      : groups(args.inputs / kGroupInputs) {
+    const std::int64_t group = row * groups + begin / kGroupInputs;
+    const auto take = [&](const auto& x) __attribute__((always_inline)) {
+      stride = x.stride;
+      scales = x.scales + group;
+      scaled_sums = x.scaled_sums + group;
+      sums = x.sums + 2 * group;
+    };
+    if constexpr (k16) {
+      take(args.int16_bytes_x);
+      high = args.int16_bytes_x.high + row * stride + begin;
+      low = args.int16_bytes_x.low + row * stride + begin;
+    } else {
+      take(args.int8_x);
+      high = args.int8_x.codes + row * stride + begin;
+      low = nullptr;
+    }
+  }
+};
+
+template <WeightLayout kLayout, bool k16>
+struct VnniPieces {
+  using V = VnniVec16;
+  static constexpr GroupLayout kForm = group_layout(kLayout);
+  static constexpr int kQuads = kScaleQuads<kLayout>;
+  static constexpr int kParts = 8 / kQuads;
+  // Two halves of a group of 8-bit inputs are added as integers, times their factors.
+  static constexpr bool kAddsHalves = kParts == 2 && !k16;
+  using Piece = std::conditional_t<kForm.code_bits % 4 == 0 && kForm.factors == ScaleFactors::kNone,
+                                   PackedCodes<kLayout>, ExpandedCodes<kLayout, kAddsHalves>>;
+  static constexpr std::int64_t kInputs = Piece::kInputs;
+  static constexpr bool kScalesOutputs = kScaledAtEnd<kLayout>;
+  // A tile's sums and the dot products of a group, or of two halves, find room in registers.
+  static constexpr int kTileRows = k16 ? 6 : (kAddsHalves ? 2 : 3);
+  static constexpr int kTilePanels = k16 ? 2 : 4;
+
+  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
+                     Piece& piece) {
+    piece.expand(panel, begin, end);
+  }
+
+  template <int R, int P>
+  static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
+                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+    constexpr int kTiles = (R + kTileRows - 1) / kTileRows;
+    constexpr int kRows = (R + kTiles - 1) / kTiles;
+    constexpr int kPanels = P < kTilePanels ? P : kTilePanels;
+    repeat<kTiles>([&]<int kTile>() __attribute__((always_inline)) {
+      constexpr int kFirst = kTile * kRows;
+      constexpr int kCount = R - kFirst < kRows ? R - kFirst : kRows;
+      repeat<P / kPanels>([&]<int kGroup>() __attribute__((always_inline)) {
+        constexpr int kPanel = kGroup * kPanels;
+        tile<kCount, kPanels, kPanel, kFirst == 0 && kPanel == 0>(
+            VnniRows<k16>(args, row + kFirst, begin), (end - begin) / kGroupInputs, pieces, ahead,
+            sums + (kFirst * P + kPanel) * V::kWidth);
+      });
+    });
+  }
+
+ private:
+  // R rows by N panels from kPanel on.
+  template <int R, int N, int kPanel, bool kFetch, int P>
+  [[gnu::always_inline]] static void tile(VnniRows<k16> x, std::int64_t groups,
+                                          const Piece (&pieces)[P], const Ahead<P>& ahead,
+                                          float* sums) {
+    static_assert(V::kWidth == kPanelOutputs);
+    __m512 acc[R][N];
+    QUIRE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) acc[r][n] = V::load(sums + (r * P + n) * V::kWidth);
+    }
+    for (std::int64_t g = 0; g < groups; ++g) {
+      if constexpr (kFetch) ahead.fetch(g, groups);
+      repeat<kAddsHalves ? 1 : kParts>([&]<int kPart>() __attribute__((always_inline)) {
+        __m512i dot[R][N];
+        dot_part<kPart, kPanel>(pieces, g, x, dot);
+        if constexpr (kAddsHalves) {
+          __m512i second[R][N];
+          dot_part<1, kPanel>(pieces, g, x, second);
+          QUIRE_UNROLL
+          for (int n = 0; n < N; ++n) {
+            const __m512i factor = pieces[kPanel + n].factor(g, 0);
+            const __m512i second_factor = pieces[kPanel + n].factor(g, 1);
+            QUIRE_UNROLL
+            for (int r = 0; r < R; ++r) {
+              dot[r][n] = V::add32(_mm512_mullo_epi32(dot[r][n], factor),
+                                   _mm512_mullo_epi32(second[r][n], second_factor));
+            }
+          }
+        }
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          const Piece& piece = pieces[kPanel + n];
+          __m512 scale;
+          if constexpr (!kScalesOutputs) scale = piece.scale(g, kPart);
+          __m512 minimum;
+          if constexpr (kForm.has_minimum) minimum = piece.minimum(g);
+          QUIRE_UNROLL
+          for (int r = 0; r < R; ++r) {
+            __m512 product = V::set1(x.scales[r * x.groups + g]);
+            if constexpr (!kScalesOutputs) product = V::mul(scale, product);
+            acc[r][n] = V::fma(V::to_float(dot[r][n]), product, acc[r][n]);
+            if constexpr (kForm.has_minimum) {
+              acc[r][n] = V::fma(minimum, V::set1(x.scaled_sums[r * x.groups + g]), acc[r][n]);
+            }
+          }
+        }
+      });
+    }
+    QUIRE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) V::store(sums + (r * P + n) * V::kWidth, acc[r][n]);
+    }
+  }
+
+  // The sums of a part of a group, without its zeros.
+  template <int kPart, int kPanel, int R, int N, int P>
+  [[gnu::always_inline]] static void dot_part(const Piece (&pieces)[P], std::int64_t g,
+                                              const VnniRows<k16>& x, __m512i (&dot)[R][N]) {
+    constexpr int kZero = kUnsignedZero<kLayout>;
+    const auto zeros_of = [&](int r) __attribute__((always_inline)) {
+      const auto* halves = x.sums + 2 * (r * x.groups + g);
+      return V::set1_int(-kZero * (kParts == 1 ? halves[0] + halves[1] : halves[kPart]));
+    };
+    QUIRE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const __m512i first = k16 ? _mm512_setzero_si512() : zeros_of(r);
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) dot[r][n] = first;
+    }
+    add_quads<kPart * kQuads, kPanel>(pieces, g, x.high + g * kGroupInputs, x.stride, dot);
+    if constexpr (k16) {
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const __m512i zeros = zeros_of(r);
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          dot[r][n] = V::template shift_left<8>(dot[r][n]);
+          if constexpr (kZero != 0) dot[r][n] = V::add32(dot[r][n], zeros);
+        }
+      }
+      add_quads<kPart * kQuads, kPanel>(pieces, g, x.low + g * kGroupInputs, x.stride, dot);
+    }
+  }
+
+  template <int kFirst, int kPanel, int R, int N, int P>
+  [[gnu::always_inline]] static void add_quads(const Piece (&pieces)[P], std::int64_t g,
+                                               const std::int8_t* x, std::int64_t stride,
+                                               __m512i (&dot)[R][N]) {
+    repeat<kQuads>([&]<int kIndex>() __attribute__((always_inline)) {
+      constexpr int kQuad = kFirst + kIndex;
+      __m512i weight[N];
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) weight[n] = pieces[kPanel + n].template quad<kQuad>(g);
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const __m512i inputs = V::set1_quad(x + r * stride + 4 * kQuad);
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          dot[r][n] = dot_bytes(dot[r][n], weight[n], inputs);
+          QUIRE_PIN_VECTOR(dot[r][n]);
+        }
+      }
+    });
+  }
+};
+
+}  // namespace
+}  // namespace quire
