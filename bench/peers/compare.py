@@ -73,8 +73,12 @@ def machine_limits(options):
     report = json.loads(engines.run_program(
         [*options.wrap, options.quire, "bench", "limits", "--json", "--threads", options.threads]))
     most = report["by_threads"][-1]
+    def best(*kinds):
+        return max(most[kind] or 0 for kind in ("f32_flop_per_s", *kinds))
     return {"processor": report["processor"], "isa_level": report["isa_level"], "threads": most["threads"],
-            "read_bytes_per_s": most["read_bytes_per_s"]["best"], "f32_flop_per_s": most["f32_flop_per_s"]}
+            "read_bytes_per_s": most["read_bytes_per_s"]["best"],
+            "bf16_per_s": best("bf16_dot_flop_per_s", "bf16_tile_flop_per_s"),
+            "int8_per_s": best("int8_dot_op_per_s", "int8_tile_op_per_s")}
 
 
 def summary(runs):
@@ -98,7 +102,7 @@ def run_quire(options, model, row):
     before = machine_limits(options)
     run = run_wrapped(options, "quire", model, row)
     after = machine_limits(options)
-    between = {name: (before[name] + after[name]) / 2 for name in ("read_bytes_per_s", "f32_flop_per_s")}
+    between = {name: (before[name] + after[name]) / 2 for name in ("read_bytes_per_s", "bf16_per_s", "int8_per_s")}
     return run | {"limit": models.limit(ROWS[row], model, between), "read_bytes_per_s": between["read_bytes_per_s"]}
 
 
@@ -150,7 +154,8 @@ def main():
         return 66
     machine = machine_limits(options)
     print(f"{machine['processor']}, level {machine['isa_level']}, {machine['threads']} threads, read "
-          f"{machine['read_bytes_per_s'] / 1e9:.1f} GB/s, F32 {machine['f32_flop_per_s'] / 1e9:.0f} GFLOP/s\n")
+          f"{machine['read_bytes_per_s'] / 1e9:.1f} GB/s; products: BF16 {machine['bf16_per_s'] / 1e9:.0f}, quantized "
+          f"{machine['int8_per_s'] / 1e9:.0f} GOP/s\n")
     print("| work | model | Quire, median (spread) | of limit | peer | its median (spread) | ratio |")
     print("|---|---|---|---|---|---|---|", flush=True)
     results = []

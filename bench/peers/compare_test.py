@@ -4,6 +4,7 @@
 import argparse
 import contextlib
 import io
+import json
 import pathlib
 import tempfile
 import unittest
@@ -14,7 +15,7 @@ import engines
 import models
 from rows import ROWS
 
-MACHINE = {"read_bytes_per_s": 40e9, "f32_flop_per_s": 200e9}
+MACHINE = {"read_bytes_per_s": 40e9, "bf16_per_s": 200e9, "int8_per_s": 300e9}
 
 
 class Compare(unittest.TestCase):
@@ -66,10 +67,22 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(models.limit(ROWS["decode1"], "bf16", MACHINE), 40e9 / 2.0688e9, delta=0.01)
         self.assertAlmostEqual(models.limit(ROWS["decode16"], "bf16", MACHINE), 200e9 / 2.0688e9, delta=0.01)
         self.assertAlmostEqual(models.limit(ROWS["prefill512"], "bf16", MACHINE), 200e9 / 1.938e9, delta=0.1)
+        self.assertAlmostEqual(models.limit(ROWS["prefill512"], "int8", MACHINE), 300e9 / 1.938e9, delta=0.1)
+        self.assertAlmostEqual(models.limit(ROWS["prefill512"], "smollm", MACHINE), 300e9 / 2.12e8, delta=10)
         # 128 tokens in at the rate of prefill, then 128 steps of 16.
         prefill = models.limit(ROWS["prefill512"], "q8", MACHINE)
         decode = models.limit(ROWS["decode16"], "q8", MACHINE)
         self.assertAlmostEqual(models.limit(ROWS["serve16"], "q8", MACHINE), 1 / (1 / prefill + 1 / decode))
+
+    def test_arithmetic_is_bounded_by_the_fastest_instruction_for_the_weights(self):
+        rates = {"f32_flop_per_s": 200e9, "bf16_dot_flop_per_s": 150e9, "int8_dot_op_per_s": 800e9,
+                 "bf16_tile_flop_per_s": None, "int8_tile_op_per_s": None}
+        report = {"processor": "P", "isa_level": "avx2",
+                  "by_threads": [{"threads": 2, "read_bytes_per_s": {"best": 40e9}} | rates]}
+        options = argparse.Namespace(wrap=[], quire="quire", threads=2)
+        with mock.patch.object(engines, "run_program", return_value=json.dumps(report)):
+            machine = compare.machine_limits(options)
+        self.assertEqual((machine["bf16_per_s"], machine["int8_per_s"]), (200e9, 800e9))
 
     def test_a_line_says_what_failed(self):
         line = compare.table_line({"row": "decode1", "model": "q4", "peer": "openvino", "error": "no such file"})

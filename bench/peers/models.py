@@ -22,6 +22,7 @@ class Model:
     logits_weights: float   # multiplied, besides, with each token that is sampled
     decode_bytes: float     # read for one step of decoding
     quire_flags: tuple = ()
+    quantized: bool = True
 
 
 def shape_model(title, gguf, folder, bits, logits_bits, openvino, quire_flags=()):
@@ -33,7 +34,7 @@ def shape_model(title, gguf, folder, bits, logits_bits, openvino, quire_flags=()
         files |= {"llama.cpp": gguf, "llama.cpp-library": gguf}
     if folder and not quire_flags:
         files |= {"transformers": folder, "vllm": folder}
-    return Model(title, files, prompt, logits, (prompt * bits + logits * logits_bits) / 8, quire_flags)
+    return Model(title, files, prompt, logits, (prompt * bits + logits * logits_bits) / 8, quire_flags, bits < 16)
 
 
 MODELS = {
@@ -78,13 +79,15 @@ def make_missing(model, engine, folder, quire, venvs):
 
 
 def limit(row, model, machine):
-    """What the machine allows at most, of a row that has a limit: tokens/s by the lower of read bandwidth and the F32
-    rate. Where a level has instructions of a higher rate than F32 FMA, more than this is possible."""
+    """What the machine allows at most, of a row that has a limit: tokens/s by the lower of read bandwidth and the rate of
+    the fastest instruction of F32, or of BF16 or bytes as the weights are. A level without a dot product of bytes has
+    faster integer instructions than F32 FMA, so there quantized weights can go beyond this."""
     spec = MODELS[model]
+    rate = machine["int8_per_s" if spec.quantized else "bf16_per_s"]
     sampled = 2 * (spec.prompt_weights + spec.logits_weights)
     step = lambda count: max(spec.decode_bytes / machine["read_bytes_per_s"],
-                             count * sampled / machine["f32_flop_per_s"])
-    prefill = machine["f32_flop_per_s"] / (2 * spec.prompt_weights)
+                             count * sampled / rate)
+    prefill = rate / (2 * spec.prompt_weights)
     if row.kind == "decode":
         return row.size / step(row.size)
     if row.kind == "prefill":

@@ -18,7 +18,7 @@ class Row:
 
     @property
     def has_limit(self):
-        """Whether read bandwidth or the F32 rate of the machine bounds it."""
+        """Whether read bandwidth or arithmetic of the machine bounds it."""
         return self.kind != "start"
 
 
