@@ -60,7 +60,9 @@ TEST_P(Reference, TinyLlamaQuantizedActivationsStayClose) {
     ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
     const auto logits = (*scorer)->score({prompt.begin(), prompt.begin() + 32}, 0);
     const auto expected = golden_floats("tiny_llama/logits_" + encoding + ".bin");
-    EXPECT_LE(largest_difference(logits, expected), 0.2F) << encoding;
+    // Inputs of 8-bit weights have 8 bits at levels with a dot product of bytes.
+    const bool bytes = encoding == "q8_0" && GetParam() >= IsaLevel::kAvx512VnniBf16;
+    EXPECT_LE(largest_difference(logits, expected), bytes ? 0.5F : 0.2F) << encoding;
   }
 }
 

@@ -7,13 +7,18 @@
 namespace quire {
 namespace {
 
-// x <- x + (1 * 1 + 1 * 1) in each lane. Chains begin apart: equal ones the compiler would merge.
+// x <- x + (1 * 1 + 1 * 1) in each lane. Each chain begins with a zero of its own: equal chains the
+// compiler would merge.
 struct Bf16DotOp {
   using Vector = __m512;
   static constexpr std::int64_t kOperations = 2 * 32;
   __m512i ones = _mm512_set1_epi32(0x3F803F80);
 
-  static Vector first(int chain) { return _mm512_set1_ps(static_cast<float>(chain)); }
+  static Vector first(int /*chain*/) {
+    Vector zero = _mm512_setzero_ps();
+    QUIRE_PIN_VECTOR(zero);
+    return zero;
+  }
   Vector next(Vector x) const { return dot_bf16(x, ones, ones); }
   static float sum(Vector x) { return Vec16::sum(x); }
 };
@@ -24,7 +29,11 @@ struct Int8DotOp {
   static constexpr std::int64_t kOperations = 2 * 64;
   __m512i ones = _mm512_set1_epi32(0x01010101);
 
-  static Vector first(int chain) { return _mm512_set1_epi32(chain); }
+  static Vector first(int /*chain*/) {
+    Vector zero = _mm512_setzero_si512();
+    QUIRE_PIN_VECTOR(zero);
+    return zero;
+  }
   Vector next(Vector x) const { return dot_bytes(x, ones, ones); }
   static float sum(Vector x) { return Vec16::sum(_mm512_cvtepi32_ps(x)); }
 };
