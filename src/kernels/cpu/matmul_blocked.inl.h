@@ -180,8 +180,7 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
   for (std::int64_t begin = 0; begin < args.inputs; begin += piece_inputs) {
     const std::int64_t end =
         begin + piece_inputs < args.inputs ? begin + piece_inputs : args.inputs;
-    // The next piece lies as far behind this one as this one is long: a panel's end is followed by
-    // the next panel's begin.
+    // The next piece is as long as this one, or the first one of the P panels behind these.
     const auto piece_bytes =
         static_cast<std::int64_t>(args.panel_bytes) * (end - begin) / args.inputs;
     const std::int64_t share = piece_bytes / (block_end - block);
@@ -191,7 +190,10 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
       const std::uint8_t* from =
           args.panels + static_cast<std::uint64_t>(panel + p) * args.panel_bytes;
       Pieces::expand(from, begin, end, pieces[p]);
-      const auto offset = static_cast<std::int64_t>(args.panel_bytes) * end / args.inputs;
+      const std::uint64_t offset = end < args.inputs
+                                       ? args.panel_bytes * static_cast<std::uint64_t>(end) /
+                                             static_cast<std::uint64_t>(args.inputs)
+                                       : P * args.panel_bytes;
       ahead.panels[p] = from + offset;
     }
     for (std::int64_t b = block; b < block_end; ++b) {
