@@ -42,7 +42,7 @@ template <WeightLayout kLayout>
 void set_vnni_matmul(MatmulKernels& kernels) {
   constexpr auto kIndex = static_cast<int>(kLayout);
   kernels.with_int16[kIndex] = few_rows<VnniVec16, GroupInt16Block<VnniVec16, kLayout>>;
-  kernels.with_int8[kIndex] = int8_matmul<VnniVec16, VnniInt8Block<kLayout>>;
+  kernels.with_int8[kIndex] = few_rows<VnniVec16, VnniInt8Block<kLayout>>;
   kernels.many_with_int16_bytes[kIndex] = blocked_matmul<VnniVec16, VnniPieces<kLayout, true>>;
   kernels.many_with_int8[kIndex] = blocked_matmul<VnniVec16, VnniPieces<kLayout, false>>;
 }

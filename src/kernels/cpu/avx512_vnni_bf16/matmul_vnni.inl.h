@@ -30,11 +30,42 @@ template <WeightLayout kLayout, int kQuad>
   return _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
 }
 
-// As GroupInt8Block, and codes of eight bits.
+// dot += second, the sums of the two halves of a group, each times its factor: of vector n.
+template <int R, int N>
+[[gnu::always_inline]] inline void add_halves(int n, __m512i factor, __m512i second_factor,
+                                              const __m512i (&second)[R][N], __m512i (&dot)[R][N]) {
+  QUIRE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    dot[r][n] = VnniVec16::add32(_mm512_mullo_epi32(dot[r][n], factor),
+                                 _mm512_mullo_epi32(second[r][n], second_factor));
+  }
+}
+
+// acc += the sums of a group, scaled, and its minimum: of vector n. `scales` and `scaled_sums` are
+// the group's of rows `groups` apart; what the layout lacks of `scale` and `minimum` is not looked
+// at.
+template <WeightLayout kLayout, int R, int N>
+[[gnu::always_inline]] inline void add_group(int n, __m512 scale, __m512 minimum,
+                                             const float* scales, const float* scaled_sums,
+                                             std::int64_t groups, const __m512i (&dot)[R][N],
+                                             __m512 (&acc)[R][N]) {
+  using V = VnniVec16;
+  QUIRE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    __m512 product = V::set1(scales[r * groups]);
+    if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
+    acc[r][n] = V::fma(V::to_float(dot[r][n]), product, acc[r][n]);
+    if constexpr (group_layout(kLayout).has_minimum) {
+      acc[r][n] = V::fma(minimum, V::set1(scaled_sums[r * groups]), acc[r][n]);
+    }
+  }
+}
+
+// As GroupInt8Block, and codes of eight bits, for few rows.
 template <WeightLayout kLayout>
 struct VnniInt8Block {
   using V = VnniVec16;
-  using Shape = typename V::IntBlocks;
+  using Shape = typename V::DirectBlocks;
   using Reader = GroupReader<V, kLayout>;
   static constexpr GroupLayout kForm = Reader::kForm;
   static constexpr int kQuads = kScaleQuads<kLayout>;
@@ -70,63 +101,43 @@ struct VnniInt8Block {
   }
 
   template <int R, int N>
-  static void run(const MatmulPanels& args, std::int64_t row, std::int64_t output) {
+  static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
     const std::int64_t groups = args.inputs / kGroupInputs;
-    const std::int64_t stride = args.int8_x.stride;
-    const std::int8_t* codes = args.int8_x.codes + row * stride;
-    const float* scales = args.int8_x.scales + row * groups;
-    const std::int16_t* sums = args.int8_x.sums + row * groups * 2;
-    const float* scaled_sums = args.int8_x.scaled_sums + row * groups;
+    const Int8Rows& x = args.int8_x;
     __m512 acc[R][N];
     clear<V>(acc);
     for (std::int64_t g = 0; g < groups; ++g) {
       Reader group[N];
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
-      if constexpr (R <= kMaxDirectRows) {
-        streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
-      }
+      streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
       __m512i dot[R][N];
-      dot_part<0>(group, codes + g * kGroupInputs, stride, sums + 2 * g, groups, dot);
+      dot_part<0>(group, x.codes + g * kGroupInputs, x.stride, x.sums + 2 * g, groups, dot);
       if constexpr (kParts == 2) {
         __m512i second[R][N];
-        dot_part<1>(group, codes + g * kGroupInputs, stride, sums + 2 * g, groups, second);
+        dot_part<1>(group, x.codes + g * kGroupInputs, x.stride, x.sums + 2 * g, groups, second);
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
-          const __m512i factor = V::load_signed_bytes(group[n].factors);
-          const __m512i second_factor = V::load_signed_bytes(group[n].factors + 16);
-          QUIRE_UNROLL
-          for (int r = 0; r < R; ++r) {
-            dot[r][n] = V::add32(_mm512_mullo_epi32(dot[r][n], factor),
-                                 _mm512_mullo_epi32(second[r][n], second_factor));
-          }
+          add_halves(n, V::load_signed_bytes(group[n].factors),
+                     V::load_signed_bytes(group[n].factors + 16), second, dot);
         }
       }
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) {
-        __m512 scale;
+        __m512 scale = V::zero();
         if constexpr (kParts == 2) {
           scale = V::load_half(group[n].scales);
         } else if constexpr (!kScaledAtEnd<kLayout>) {
           scale = group[n].scale(0);
         }
-        __m512 minimum;
+        __m512 minimum = V::zero();
         if constexpr (kForm.has_minimum) minimum = group[n].minimum();
-        QUIRE_UNROLL
-        for (int r = 0; r < R; ++r) {
-          const std::int64_t at = r * groups + g;
-          __m512 product = V::set1(scales[at]);
-          if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
-          acc[r][n] = V::fma(V::to_float(dot[r][n]), product, acc[r][n]);
-          if constexpr (kForm.has_minimum) {
-            acc[r][n] = V::fma(minimum, V::set1(scaled_sums[at]), acc[r][n]);
-          }
-        }
+        add_group<kLayout>(n, scale, minimum, x.scales + g, x.scaled_sums + g, groups, dot, acc);
       }
     }
     if constexpr (kScaledAtEnd<kLayout>) scale_outputs<V>(args, output, acc);
-    store_block<V>(args, row, output, acc);
+    store_block<V>(args, 0, output, acc);
   }
 };
 

@@ -178,31 +178,19 @@ struct VnniPieces {
           dot_part<1, kPanel>(pieces, g, x, second);
           QUIRE_UNROLL
           for (int n = 0; n < N; ++n) {
-            const __m512i factor = pieces[kPanel + n].factor(g, 0);
-            const __m512i second_factor = pieces[kPanel + n].factor(g, 1);
-            QUIRE_UNROLL
-            for (int r = 0; r < R; ++r) {
-              dot[r][n] = V::add32(_mm512_mullo_epi32(dot[r][n], factor),
-                                   _mm512_mullo_epi32(second[r][n], second_factor));
-            }
+            const Piece& piece = pieces[kPanel + n];
+            add_halves(n, piece.factor(g, 0), piece.factor(g, 1), second, dot);
           }
         }
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
           const Piece& piece = pieces[kPanel + n];
-          __m512 scale;
+          __m512 scale = V::zero();
           if constexpr (!kScalesOutputs) scale = piece.scale(g, kPart);
-          __m512 minimum;
+          __m512 minimum = V::zero();
           if constexpr (kForm.has_minimum) minimum = piece.minimum(g);
-          QUIRE_UNROLL
-          for (int r = 0; r < R; ++r) {
-            __m512 product = V::set1(x.scales[r * x.groups + g]);
-            if constexpr (!kScalesOutputs) product = V::mul(scale, product);
-            acc[r][n] = V::fma(V::to_float(dot[r][n]), product, acc[r][n]);
-            if constexpr (kForm.has_minimum) {
-              acc[r][n] = V::fma(minimum, V::set1(x.scaled_sums[r * x.groups + g]), acc[r][n]);
-            }
-          }
+          add_group<kLayout>(n, scale, minimum, x.scales + g, x.scaled_sums + g, x.groups, dot,
+                             acc);
         }
       });
     }
