@@ -92,11 +92,11 @@ check-package: package model  ## the package: lintian, then installed and run in
 	@tests/package_test.sh build/package/quire_*.deb $(ARGS)
 
 format:  ## clang-format every file in place
-	@scripts/install_deps.sh lint
+	@scripts/install_deps.sh format
 	@clang-format -i $(CPP_FILES)
 
 format-check:  ## fail where clang-format would change something
-	@scripts/install_deps.sh lint
+	@scripts/install_deps.sh format
 	@clang-format --dry-run --Werror $(CPP_FILES)
 
 lint: deps  ## clang-tidy over src/, only what changed since it last passed (FILES=... names files)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Quire needs and that are missing.
 #
-#   scripts/install_deps.sh [group...]                build, test (these two by default), lint,
-#                                                     browser, package, deploy
+#   scripts/install_deps.sh [group...]                build, test (these two by default), format,
+#                                                     lint, browser, package, deploy
 #   scripts/install_deps.sh --list [group...]         only prints the packages of the groups
 #
 # Uses apt, with sudo when not root. Does nothing, and asks the network nothing, when every package
@@ -17,11 +17,12 @@ packages_of() {
                 libsqlite3-dev libssl-dev libcurl4-openssl-dev libedit-dev \
                 python3 python3-venv curl ca-certificates git ccache ;;
     test)  echo libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev openssl ;;
-    lint)  echo clang-format clang-tidy ;;
+    format) echo clang-format ;;
+    lint)  echo clang-tidy ;;
     browser) echo chromium ;;
     package) echo dpkg-dev ;;
     deploy) echo lintian mmdebstrap shellcheck systemd ;;
-    *)     echo "install_deps: unknown group '$1' (build, test, lint, browser, package, deploy)" >&2
+    *)     echo "install_deps: unknown group '$1' (build, test, format, lint, browser, package, deploy)" >&2
            exit 64 ;;
   esac
 }

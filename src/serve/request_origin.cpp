@@ -14,9 +14,10 @@ RequestOrigin origin_of(const Exchange& exchange, std::string external_id, std::
 }
 
 Instant received_at(const std::optional<std::chrono::steady_clock::time_point>& received,
-                    Instant now) {
-  if (!received) return now;
-  return now - std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - *received);
+                    const Engine& engine) {
+  if (!received) return engine.now();
+  const auto age = std::chrono::steady_clock::now() - *received;  // before now() below
+  return engine.now() - std::chrono::duration_cast<Duration>(age);
 }
 
 std::string_view finish_name(const RequestOutput& output) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/api.h"
 #include "serve/http/exchange.h"
 #include "serve/request_observer.h"
 
@@ -15,10 +16,10 @@ namespace quire {
 RequestOrigin origin_of(const Exchange& exchange, std::string external_id, std::string model,
                         bool stream);
 
-// When a request was received, on the engine's clock, whose time is `now`: now, where it did not
-// come over a connection.
+// When a request was received, on the engine's clock: now, where it did not come over a connection.
+// Never before it was.
 Instant received_at(const std::optional<std::chrono::steady_clock::time_point>& received,
-                    Instant now);
+                    const Engine& engine);
 
 // How an output ended: "stop", "length", "abort" or "error". Of its last piece.
 std::string_view finish_name(const RequestOutput& output);

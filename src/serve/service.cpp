@@ -46,10 +46,9 @@ Result<RequestId> Service::submit(RequestOrigin origin, GenerateRequest request,
     return Status::unavailable("the server is shutting down", "send the request to another one");
   }
   auto account = std::make_shared<Account>();
-  const Instant now = engine_->now();
-  account->submitted = now;
-  account->entry =
-      directory_.begin(origin.external_id, request, received_at(origin.received, now), now);
+  const Instant received = received_at(origin.received, *engine_);
+  account->submitted = engine_->now();
+  account->entry = directory_.begin(origin.external_id, request, received, account->submitted);
   request.external_id = origin.external_id;
   account->origin = std::move(origin);
   account->embed = request.embed;

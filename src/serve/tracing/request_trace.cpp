@@ -49,7 +49,7 @@ RequestTrace::RequestTrace(Service& service, Tracing& tracing, std::string_view 
   const Instant now = service.engine().now();
   const auto unix_now = std::chrono::system_clock::now().time_since_epoch();
   unix_offset_ = (std::chrono::duration_cast<std::chrono::nanoseconds>(unix_now) - now).count();
-  begin_ = received_at(request.received, now);
+  begin_ = received_at(request.received, service.engine());
   attributes_ = tracing.server_attributes;
   attributes_.push_back({"gen_ai.operation.name", std::string(operation)});
   attributes_.push_back({"gen_ai.provider.name", std::string("quire")});
