@@ -137,7 +137,7 @@ TEST_P(Quality, StaysNearTheReference) {
   const auto exact = score(test, IsaLevel::kRef, ActivationMode::kFloat32, DType::kF32,
                            LoadQuantization::kNone, tokens);
   ASSERT_TRUE(exact);
-  fmt::print("{:<18}{:<10}{:<10}{:>12}{:>14.4f}\n", test.name, "ref", "float32", "0",
+  fmt::print("{:<18}{:<18}{:<10}{:>12}{:>14.4f}\n", test.name, "ref", "float32", "0",
              exact->perplexity);
   struct Arithmetic {
     std::string_view name;
@@ -160,7 +160,7 @@ TEST_P(Quality, StaysNearTheReference) {
           score(test, level, arithmetic.mode, arithmetic.kv_dtype, test.quantization, tokens);
       ASSERT_TRUE(got);
       const double divergence = mean_divergence(*exact, *got);
-      fmt::print("{:<18}{:<10}{:<10}{:>12.3g}{:>14.4f}\n", test.name, isa_level_name(level),
+      fmt::print("{:<18}{:<18}{:<10}{:>12.3g}{:>14.4f}\n", test.name, isa_level_name(level),
                  arithmetic.name, divergence, got->perplexity);
       // In float32 on the same weights nothing but the order of additions differs.
       const bool rounding_alone = arithmetic.exact && same_weights;

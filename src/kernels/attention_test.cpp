@@ -12,10 +12,12 @@
 
 #include "kernels/attention_test_support.h"
 #include "kernels/level_test_support.h"
+#include "kernels/op_table.h"
 #include "kernels/ops.h"
 #include "kernels/ref/kv_ref.h"
 #include "kernels/sizing.h"
 #include "tensor/buffer.h"
+#include "tensor/float_convert.h"
 
 namespace quire {
 namespace {
@@ -157,13 +159,33 @@ std::vector<std::vector<float>> run(IsaLevel level, const std::vector<Sequence>&
   }
 }
 
-// Softmax over all scores at once, in double.
-std::vector<double> expected_output(const Sequence& s, std::int32_t position, std::int32_t head) {
+// Whether the level rounds queries and weights to bfloat16, for the dot product of that type.
+bool rounds_to_bf16(IsaLevel level, const AttentionShape& shape) {
+  return shape.dtype == DType::kBF16 && op_table(level).rows.attention_rounds_to_bf16;
+}
+
+// What an output may differ by from expected_output(). Outputs are averages of values of size about
+// 1: the scores' rounding, about 1e-6 of the largest score's terms; where weights are rounded, each
+// by up to 2^-9 of itself, that of an average of values within 4 of each other.
+double tolerance(IsaLevel level, const AttentionShape& shape) {
+  return rounds_to_bf16(level, shape) ? 0x1p-8 : 5e-6;
+}
+
+// Softmax over all scores at once, in double; of a query as the level rounds it.
+std::vector<double> expected_output(IsaLevel level, const Sequence& s, std::int32_t position,
+                                    std::int32_t head) {
   const AttentionShape& shape = s.shape;
   const auto d = static_cast<std::size_t>(shape.head_dim);
   const auto kv_heads = static_cast<std::size_t>(shape.num_kv_heads);
   const auto kv_head = static_cast<std::size_t>(head / (shape.num_heads / shape.num_kv_heads));
-  const float* q = s.q.data() + row_index(position, shape.num_heads, head) * d;
+  const float* const row_of_q = s.q.data() + row_index(position, shape.num_heads, head) * d;
+  std::vector<double> q(row_of_q, row_of_q + d);
+  if (rounds_to_bf16(level, shape)) {  // times the scale for powers of two
+    const float scale = s.scale() * 0x1.715476p+0F;
+    for (double& x : q) {
+      x = double{bf16_to_float(float_to_bf16(static_cast<float>(x) * scale))} / double{scale};
+    }
+  }
   // As the cache rounds it.
   const KvLayout layout{shape.dtype, 1, 1, shape.head_dim};
   const auto cached = [&](const std::vector<float>& rows, std::size_t key) {
@@ -199,10 +221,17 @@ std::vector<double> expected_output(const Sequence& s, std::int32_t position, st
   return out;
 }
 
-class Attention : public ::testing::TestWithParam<IsaLevel> {};
+class Attention : public ::testing::TestWithParam<IsaLevel> {
+ protected:
+  void SetUp() override {
+    const auto level = static_cast<std::size_t>(GetParam());
+    if (level > 0 &&
+        op_table(GetParam()).rows.attention == op_table(kIsaLevels[level - 1]).rows.attention) {
+      GTEST_SKIP() << "the attention of the level below";
+    }
+  }
+};
 
-// Outputs are averages of values of size about 1; the scores' rounding, about 1e-6 of the largest
-// score's terms, is what they may differ by.
 TEST_P(Attention, AgreesWithPlainSoftmax) {
   QUIRE_SKIP_ABSENT_LEVEL();
   const std::vector<AttentionShape> shapes = {
@@ -217,10 +246,10 @@ TEST_P(Attention, AgreesWithPlainSoftmax) {
     const auto d = static_cast<std::size_t>(shape.head_dim);
     for (const std::int32_t position : {0, 1, 3, 4, 30, 31, 32, 33, 63, 64, 82}) {
       for (std::int32_t head = 0; head < shape.num_heads; ++head) {
-        const auto expected = expected_output(sequences[0], position, head);
+        const auto expected = expected_output(GetParam(), sequences[0], position, head);
         const float* actual = out[0].data() + row_index(position, shape.num_heads, head) * d;
         for (std::size_t i = 0; i < d; ++i) {
-          ASSERT_NEAR(actual[i], expected[i], 5e-6)
+          ASSERT_NEAR(actual[i], expected[i], tolerance(GetParam(), shape))
               << "head_dim " << d << " position " << position << " head " << head;
         }
       }
@@ -242,10 +271,10 @@ TEST_P(Attention, AgreesWithinWindows) {
       const auto d = static_cast<std::size_t>(shape.head_dim);
       for (std::int32_t position = 0; position < 140; ++position) {
         for (std::int32_t head = 0; head < shape.num_heads; ++head) {
-          const auto expected = expected_output(sequences[0], position, head);
+          const auto expected = expected_output(GetParam(), sequences[0], position, head);
           const float* actual = out[0].data() + row_index(position, shape.num_heads, head) * d;
           for (std::size_t i = 0; i < d; ++i) {
-            ASSERT_NEAR(actual[i], expected[i], 5e-6)
+            ASSERT_NEAR(actual[i], expected[i], tolerance(GetParam(), shape))
                 << "window " << window << " position " << position << " head " << head;
           }
         }
@@ -262,7 +291,7 @@ TEST_P(Attention, AgreesOnLargeScores) {
   const auto out = run(GetParam(), sequences, 16, 200, 1);
   for (const std::int32_t position : {0, 5, 50, 199}) {
     for (std::int32_t head = 0; head < 3; ++head) {
-      const auto expected = expected_output(sequences[0], position, head);
+      const auto expected = expected_output(GetParam(), sequences[0], position, head);
       for (std::size_t i = 0; i < 64; ++i) {
         const auto at = static_cast<std::size_t>(position * 3 + head) * 64 + i;
         ASSERT_NEAR(out[0][at], expected[i], 3e-3) << position;
@@ -288,10 +317,10 @@ TEST_P(Attention, LongSequencesAgreeHoweverTheyAreSplit) {
     const auto d = static_cast<std::size_t>(shape.head_dim);
     for (const std::int32_t position : {0, 255, 256, 257, 511, 512, 600, 829}) {
       for (std::int32_t head = 0; head < shape.num_heads; ++head) {
-        const auto expected = expected_output(sequences[0], position, head);
+        const auto expected = expected_output(GetParam(), sequences[0], position, head);
         const float* actual = whole[0].data() + row_index(position, shape.num_heads, head) * d;
         for (std::size_t i = 0; i < d; ++i) {
-          ASSERT_NEAR(actual[i], expected[i], 5e-6)
+          ASSERT_NEAR(actual[i], expected[i], tolerance(GetParam(), shape))
               << dtype_name(shape.dtype) << " position " << position << " head " << head;
         }
       }
@@ -350,36 +379,64 @@ TEST_P(Attention, ThreadsDoNotChangeBits) {
   for (const int threads : {2, 3}) EXPECT_EQ(run(GetParam(), sequences, 16, 64, threads), one);
 }
 
+// Whatever rounding does to the weights, they are weights of an average.
+TEST_P(Attention, TheAverageOfOneValueIsThatValue) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const AttentionShape& shape :
+       {AttentionShape{4, 2, 64, DType::kBF16}, AttentionShape{3, 1, 40, DType::kBF16, 33},
+        AttentionShape{2, 1, 32, DType::kF32}}) {
+    std::vector<Sequence> sequences = {Sequence(shape, 600, 31)};
+    std::ranges::fill(sequences[0].v, 1.25F);
+    for (const std::int32_t chunk : {1, 600}) {
+      const auto out = run(GetParam(), sequences, 16, chunk, 1);
+      for (const float value : out[0]) ASSERT_NEAR(value, 1.25F, 1e-5) << "chunk " << chunk;
+    }
+  }
+}
+
 TEST_P(Attention, NanInAKeyReachesTheQueriesThatSeeItAndNoOther) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const AttentionShape shape{2, 1, 64, DType::kF32};
-  std::vector<Sequence> sequences = {Sequence(shape, 50, 9)};
-  sequences[0].k[std::size_t{40} * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
-  const auto out = run(GetParam(), sequences, 16, 50, 1);
-  for (std::size_t i = 0; i < out[0].size(); ++i) {
-    ASSERT_EQ(std::isnan(out[0][i]), i / 128 >= 40) << i;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const std::size_t key : {40U, 41U}) {
+      for (const bool in_value : {false, true}) {
+        std::vector<Sequence> sequences = {Sequence({2, 1, 64, dtype}, 50, 9)};
+        (in_value ? sequences[0].v : sequences[0].k)[key * 64 + 3] =
+            std::numeric_limits<float>::quiet_NaN();
+        for (const std::int32_t chunk : {1, 50}) {
+          const auto out = run(GetParam(), sequences, 16, chunk, 1);
+          for (std::size_t i = 0; i < out[0].size(); ++i) {
+            const bool reached = i / 128 >= key && (!in_value || i % 64 == 3);
+            ASSERT_EQ(std::isnan(out[0][i]), reached)
+                << dtype_name(dtype) << (in_value ? " value " : " key ") << key << " output " << i;
+          }
+        }
+      }
+    }
   }
 }
 
 // A key that has left every window may be overwritten: it takes no part, whatever it holds.
 TEST_P(Attention, KeysBeforeTheWindowTakeNoPart) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const AttentionShape shape{4, 2, 40, DType::kF32, 13};
-  const std::vector<Sequence> clean = {Sequence(shape, 90, 12)};
-  std::vector<Sequence> damaged = clean;
-  const std::size_t row = std::size_t{2} * 40;
-  for (std::size_t i = 50 * row; i < 51 * row; ++i) {
-    damaged[0].k[i] = damaged[0].v[i] = std::numeric_limits<float>::quiet_NaN();
-  }
-  for (const std::int32_t chunk : {1, 7, 90}) {
-    const auto expected = run(GetParam(), clean, 16, chunk, 1);
-    const auto out = run(GetParam(), damaged, 16, chunk, 1);
-    for (std::size_t i = 0; i < out[0].size(); ++i) {
-      const std::size_t position = i / 160;
-      if (position >= 50 && position < 63) {
-        ASSERT_TRUE(std::isnan(out[0][i])) << i;
-      } else {
-        ASSERT_EQ(out[0][i], expected[0][i]) << i;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const std::size_t key : {50U, 51U}) {
+      const std::vector<Sequence> clean = {Sequence({4, 2, 40, dtype, 13}, 90, 12)};
+      std::vector<Sequence> damaged = clean;
+      const std::size_t row = std::size_t{2} * 40;
+      for (std::size_t i = key * row; i < (key + 1) * row; ++i) {
+        damaged[0].k[i] = damaged[0].v[i] = std::numeric_limits<float>::quiet_NaN();
+      }
+      for (const std::int32_t chunk : {1, 7, 90}) {
+        const auto expected = run(GetParam(), clean, 16, chunk, 1);
+        const auto out = run(GetParam(), damaged, 16, chunk, 1);
+        for (std::size_t i = 0; i < out[0].size(); ++i) {
+          const std::size_t position = i / 160;
+          if (position >= key && position < key + 13) {
+            ASSERT_TRUE(std::isnan(out[0][i])) << i;
+          } else {
+            ASSERT_EQ(out[0][i], expected[0][i]) << i;
+          }
+        }
       }
     }
   }

@@ -15,6 +15,7 @@
 #include "kernels/cpu/avx512/limits_avx512.h"
 #include "kernels/cpu/avx512/matmul_avx512.h"
 #include "kernels/cpu/avx512/row_avx512.h"
+#include "kernels/cpu/avx512_vnni_bf16/attention_avx512_vnni_bf16.h"
 #include "kernels/cpu/avx512_vnni_bf16/limits_avx512_vnni_bf16.h"
 #include "kernels/cpu/avx512_vnni_bf16/matmul_avx512_vnni_bf16.h"
 #include "kernels/processor.h"
@@ -84,6 +85,7 @@ Tables make_tables() {
         break;
       case IsaLevel::kAvx512VnniBf16:
         set_avx512_vnni_bf16_matmul(table.matmul, bf16_dots_are_fast());
+        if (bf16_dots_are_fast()) set_avx512_vnni_bf16_attention(table.rows);
         set_avx512_vnni_bf16_limits(table.limits);
         break;
       case IsaLevel::kAmx:

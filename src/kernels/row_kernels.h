@@ -55,6 +55,9 @@ struct RowKernels {
   void (*rope_and_cache)(const RopeAndCacheArgs& args, std::int64_t begin,
                          std::int64_t end) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
+  // Whether it rounds queries and weights to bfloat16 over a bfloat16 cache, as the dot product of
+  // that type needs.
+  bool attention_rounds_to_bf16 = false;
   // The outputs of a task whose ranges were computed in pieces. Null: this level computes every
   // task whole.
   void (*merge_attention)(const AttentionTask& task) = nullptr;

@@ -4,12 +4,13 @@
 // by panel of keys, then their weights, then the weighted sums, some columns of the values at a
 // time.
 //
-// One query reads the cache in place (attention_in_place.inl.h). More queries get each panel as
-// floats, made once.
+// One query reads the cache in place (attention_in_place.inl.h). More queries get panels that were
+// made once of what they all see: as floats, where the products are of floats.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/attention_in_place.inl.h"
 #include "kernels/cpu/attention_panels.inl.h"
@@ -18,31 +19,40 @@
 namespace quire {
 
 inline constexpr std::int32_t kMostSharedInPlace = 8;  // rows of several sequences
-inline constexpr int kRowsPacked = 6;                  // that share loads from a panel of floats
-inline constexpr std::int32_t kRowsWeighed = 8;        // whose scores stay in the first cache
+template <class V>
+inline constexpr int kRowsPacked = V::kWidth == 16 ? 8 : 6;  // that share loads from a panel
+inline constexpr std::int32_t kRowsWeighed = 8;              // whose scores stay in the first cache
 
-// The scores of rows of several queries, from panels of floats.
+// The scores of rows of several queries, from panels of floats, or from the cache where its keys
+// are multiplied as they are.
 template <class V, class Rows>
 inline void score_packed(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = 2 * V::kWidth;
-  const std::int64_t dims = rows.task->args->layout.row_dims();
+  constexpr bool kFloats = Rows::kPerLane == 1;
+  using Keys = std::conditional_t<kFloats, F32Rows<V>, Rows>;
+  const std::int64_t groups = rows.task->args->layout.row_dims() / Keys::kKeyGroup;
   const std::int64_t stride = rows.part.stride;
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
-    const KeyPanel panel = pack_keys<V, Rows>(rows, memory, key);
+    KeyPanel panel;
+    if constexpr (kFloats) {
+      panel = pack_keys<V, Rows>(rows, memory, key);
+    } else {
+      panel = find_keys<V, Rows, 2>(rows, memory, key);
+    }
     int count = 0;
     for (std::int32_t row = rows.begin; row < rows.end; row += count) {
-      count = next_rows(rows.end - row, kRowsPacked);
+      count = next_rows(rows.end - row, kRowsPacked<V>);
       if (keys_of_row(rows, row).begin >= key + kKeys) break;  // and so for the rows after it
       if (keys_of_row(rows, row + count - 1).end <= key) continue;
-      score_rows<V, F32Rows<V>, kRowsPacked, 2, Fetch::kNone>(
-          count, rows.scratch.queries + row * stride, stride, panel, dims,
+      score_rows<V, Keys, kRowsPacked<V>, 2, Fetch::kNone>(
+          count, rows.scratch.queries + row * stride, stride, panel, groups,
           rows.scratch.scores + std::int64_t{row} * kRangeKeys + key);
     }
   }
 }
 
 // The weights of all rows, some at a time: the largest score of each, then the weights.
-template <class V, bool kScaled>
+template <class V, class Rows, bool kScaled>
 inline void weigh_rows(const RangeRows& rows) {
   const AttentionScratch& scratch = rows.scratch;
   for (std::int32_t begin = rows.begin; begin < rows.end; begin += kRowsWeighed) {
@@ -54,32 +64,40 @@ inline void weigh_rows(const RangeRows& rows) {
       rows.part.maxima[row] = largest_score<V>(scores, keys);
     }
     for (std::int32_t row = begin; row < end; ++row) {
-      rows.part.totals[row] = weigh_row<V, kScaled>(scratch.scores + std::int64_t{row} * kRangeKeys,
-                                                    keys_of_row(rows, row), rows.part.maxima[row],
-                                                    scratch.value_scales);
+      rows.part.totals[row] = weigh_row<V, Rows, kScaled>(
+          scratch.scores + std::int64_t{row} * kRangeKeys, keys_of_row(rows, row),
+          rows.part.maxima[row], scratch.value_scales);
     }
   }
 }
 
-// Some columns of all rows, from a panel of floats. Rows that see different keys share what they
+// The keys of whole lanes of weights among some keys.
+template <class Rows>
+[[gnu::always_inline]] inline KeySpan whole_lanes(KeySpan keys) {
+  constexpr int kLane = Rows::kPerLane;
+  return {(keys.begin + kLane - 1) / kLane * kLane, keys.end / kLane * kLane};
+}
+
+// Some columns of all rows, from a panel in scratch. Rows that see different keys share what they
 // have in common; each has its own before and after that, in the order of the keys.
-template <class V>
+template <class V, class Panels>
 inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::int64_t column) {
   const std::int64_t stride = rows.part.stride;
   clear_sums<V>(rows, column, column + 2 * V::kWidth);
   int count = 0;
   for (std::int32_t row = rows.begin; row < rows.end; row += count) {
-    count = next_rows(rows.end - row, kRowsPacked);
-    const KeySpan common = {keys_of_row(rows, row + count - 1).begin, keys_of_row(rows, row).end};
+    count = next_rows(rows.end - row, kRowsPacked<V>);
+    const KeySpan common =
+        whole_lanes<Panels>({keys_of_row(rows, row + count - 1).begin, keys_of_row(rows, row).end});
     const float* const weights = rows.scratch.scores + std::int64_t{row} * kRangeKeys;
     float* const to = rows.part.sums + row * stride + column;
     const auto panel_of = [&](KeySpan keys) -> ValuePanel {
-      return {packed.values, 2 * V::kWidth * 4, keys, 0, nullptr, 0, 0};
+      return {packed.values, 2 * V::kWidth * Panels::kBytes, keys, 0, nullptr, 0, 0};
     };
     const auto add_alone = [&](int r, KeySpan keys) {
       if (keys.begin < keys.end) {
-        add_values<V, F32Rows<V>, 1, 2, Fetch::kNone>(weights + r * std::int64_t{kRangeKeys},
-                                                      panel_of(keys), to + r * stride, stride);
+        add_values<V, Panels, 1, 2, Fetch::kNone>(weights + r * std::int64_t{kRangeKeys},
+                                                  panel_of(keys), to + r * stride, stride);
       }
     };
     const bool any = common.begin < common.end;
@@ -88,8 +106,8 @@ inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::in
       add_alone(r, {keys.begin, any ? common.begin : keys.end});
     }
     if (!any) continue;
-    add_rows<V, F32Rows<V>, kRowsPacked, 2, Fetch::kNone>(count, weights, panel_of(common), to,
-                                                          stride);
+    add_rows<V, Panels, kRowsPacked<V>, 2, Fetch::kNone>(count, weights, panel_of(common), to,
+                                                         stride);
     for (int r = 0; r < count; ++r) add_alone(r, {common.end, keys_of_row(rows, row + r).end});
   }
 }
@@ -97,6 +115,7 @@ inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::in
 // The weighted sums of the values.
 template <class V, class Rows>
 inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool in_place) {
+  using Panels = typename Rows::Panels;
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const std::int64_t dims = rows.task->args->layout.row_dims();
   if (in_place && dims % kColumns == 0) {
@@ -105,12 +124,12 @@ inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool in_
   }
   RangeMemory packed;
   for (int v = 0; v < kRangeKeys / V::kWidth; ++v) {
-    packed.values[v] =
-        reinterpret_cast<const std::byte*>(rows.scratch.values + v * V::kWidth * kColumns);
+    packed.values[v] = reinterpret_cast<const std::byte*>(rows.scratch.values) +
+                       v * V::kWidth * kColumns * Panels::kBytes;
   }
   for (std::int64_t column = 0; column < dims; column += kColumns) {
     pack_values<V, Rows>(rows, column);
-    add_packed<V>(rows, packed, column);
+    add_packed<V, Panels>(rows, packed, column);
   }
 }
 
@@ -138,15 +157,15 @@ inline void attend_range(const RangeRows& rows) {
   }
   if (task.args->layout.has_scales()) {
     find_scales(rows);
-    weigh_rows<V, true>(rows);
+    weigh_rows<V, Rows, true>(rows);
   } else {
-    weigh_rows<V, false>(rows);
+    weigh_rows<V, Rows, false>(rows);
   }
   add_range<V, Rows>(rows, memory, in_place);
 }
 
 // The task's queries, times the scale of the scores, for powers of two; padded with zeros.
-template <class V>
+template <class V, class Rows>
 inline void load_queries(const AttentionTask& task, std::int32_t group, std::int64_t num_rows,
                          std::int64_t stride, float* to) {
   const AttentionArgs& args = *task.args;
@@ -158,9 +177,10 @@ inline void load_queries(const AttentionTask& task, std::int32_t group, std::int
                               (std::int64_t{task.kv_head} * group + row % group) * head_dim;
     for (std::int32_t i = 0; i < stride; i += V::kWidth) {
       const std::int32_t left = head_dim - i;
-      V::store(to + i,
-               V::mul(scale, left >= V::kWidth ? V::load(from + i)
-                                               : V::load_first(from + i, left > 0 ? left : 0)));
+      Rows::store_factors(
+          to, i,
+          V::mul(scale, left >= V::kWidth ? V::load(from + i)
+                                          : V::load_first(from + i, left > 0 ? left : 0)));
     }
   }
 }
@@ -195,7 +215,7 @@ inline void attend(const AttentionTask& task) {
   rows.task = &task;
   rows.scratch = AttentionScratch::at(task.scratch, head_dim, num_rows);
   rows.group = group;
-  load_queries<V>(task, group, num_rows, padded_head(head_dim), rows.scratch.queries);
+  load_queries<V, Rows>(task, group, num_rows, padded_head(head_dim), rows.scratch.queries);
   const bool continues = !shared && task.state != nullptr;
   if (continues) {
     copy_rows(PartialResults::at(task.state, head_dim, group), 0, num_rows, rows.scratch.sum, 0);

@@ -181,8 +181,8 @@ inline KeyPanel pack_keys(const RangeRows& rows, const RangeMemory& memory, std:
   return panel;
 }
 
-// Two vectors of columns of the range's values, as floats in scratch, [kRangeKeys][2 vectors];
-// beyond the row zeros.
+// Two vectors of columns of the range's values in scratch, as Rows::Panels reads them: [kRangeKeys]
+// rows of them.
 template <class V, class Rows>
 inline void pack_values(const RangeRows& rows, std::int64_t column) {
   using F = typename V::F;
@@ -196,20 +196,24 @@ inline void pack_values(const RangeRows& rows, std::int64_t column) {
         const std::byte* from = task.args->kv +
                                 layout.value_offset(task.block_table[index], task.kv_head, slot) +
                                 column * Rows::kBytes;
-        for (; key < end; ++key, from += row_bytes) {
-          F a;
-          F b;
-          if (left >= kColumns) {
-            Rows::load_values(from, a, b);
+        for (int count = 1; key < end; key += count, from += count * row_bytes) {
+          if constexpr (Rows::kPerLane == 1) {
+            F a;
+            F b;
+            if (left >= kColumns) {
+              Rows::load_values(from, a, b);
+            } else {
+              std::byte padded[kColumns * Rows::kBytes] = {};
+              __builtin_memcpy(padded, from, static_cast<std::size_t>(left * Rows::kBytes));
+              Rows::load_values(padded, a, b);
+            }
+            Rows::order(a, b);
+            float* const to = rows.scratch.values + key * kColumns;
+            V::store(to, a);
+            V::store(to + V::kWidth, b);
           } else {
-            std::byte padded[kColumns * Rows::kBytes] = {};
-            __builtin_memcpy(padded, from, static_cast<std::size_t>(left * Rows::kBytes));
-            Rows::load_values(padded, a, b);
+            count = Rows::pack_values(from, row_bytes, left, {key, end}, rows.scratch.values);
           }
-          Rows::order(a, b);
-          float* const to = rows.scratch.values + key * kColumns;
-          V::store(to, a);
-          V::store(to + V::kWidth, b);
         }
       });
 }

@@ -46,7 +46,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
 [[gnu::noinline]] void score_panel(const float* queries, std::int64_t stride, const KeyPanel& panel,
                                    std::int64_t groups, float* scores) {
   using F = typename V::F;
-  constexpr int kGroup = Rows::kKeyGroup;
+  constexpr int kGroup = kKeyVectors<Rows>;
   F sums[R][NV];
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -75,7 +75,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
       for (int r = 0; r < R; ++r) {
         const F query = V::set1(queries[r * stride + d]);
         QUIRE_UNROLL
-        for (int v = 0; v < NV; ++v) sums[r][v] = V::fma(query, x[v][d], sums[r][v]);
+        for (int v = 0; v < NV; ++v) sums[r][v] = Rows::add_product(query, x[v][d], sums[r][v]);
       }
     }
     queries += kGroup;
@@ -118,7 +118,7 @@ inline void scale_scores(float* scores, KeySpan keys, const float* key_scales) {
 
 // Turns scores into weights relative to the largest, times the scales of the values where there
 // are any, and gives the sum of the weights without these.
-template <class V, bool kScaled>
+template <class V, class Rows, bool kScaled>
 inline float weigh_row(float* scores, KeySpan keys, float largest, const float* value_scales) {
   using F = typename V::F;
   const int begin = keys.begin / V::kWidth * V::kWidth;
@@ -131,9 +131,13 @@ inline float weigh_row(float* scores, KeySpan keys, float largest, const float* 
     vec_exp2<V>(x);
     QUIRE_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      sums[i] = V::add(sums[i], x[i]);
-      if constexpr (kScaled) x[i] = V::mul(x[i], V::load(value_scales + at + i * V::kWidth));
-      V::store(scores + at + i * V::kWidth, x[i]);
+      const std::int64_t begin_of = at + std::int64_t{i} * V::kWidth;
+      if constexpr (kScaled) {
+        sums[i] = V::add(sums[i], x[i]);
+        Rows::store_factors(scores, begin_of, V::mul(x[i], V::load(value_scales + begin_of)));
+      } else {
+        sums[i] = V::add(sums[i], Rows::store_factors(scores, begin_of, x[i]));
+      }
     }
   };
   F sums[2] = {V::zero(), V::zero()};
@@ -156,11 +160,13 @@ struct ValuePanel {
 };
 
 // sums[r] += weights[r][key] * value[key] for the panel's keys, in their order, for NV vectors of
-// columns.
+// columns. Keys that share a lane of the weights are added in one step, in which one that is not of
+// the panel counts as zero.
 template <class V, class Rows, int R, int NV, Fetch kFetch>
 [[gnu::noinline]] void add_values(const float* weights, const ValuePanel& values, float* to,
                                   std::int64_t stride) {
   using F = typename V::F;
+  constexpr int kStep = Rows::kPerLane;
   F sums[R][NV];
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -168,24 +174,50 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
     for (int v = 0; v < NV; ++v) sums[r][v] = V::load(to + r * stride + v * V::kWidth);
   }
   const std::int64_t row_bytes = values.row_bytes;
-  const auto add = [&](const std::byte* from, const float* weight_of)
-      __attribute__((always_inline)) {
-    F x[NV];
-    QUIRE_UNROLL
-    for (int v = 0; v < NV; v += 2) {
-      Rows::load_values(from + std::int64_t{v} * V::kWidth * Rows::kBytes, x[v], x[v + 1]);
-    }
+  const auto add = [&](const F(&x)[NV], const float* weight_of) __attribute__((always_inline)) {
     // One weight at a time: more would not stay in registers.
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
       const F weight = V::set1(weight_of[r * kRangeKeys]);
       QUIRE_UNROLL
-      for (int v = 0; v < NV; ++v) sums[r][v] = V::fma(weight, x[v], sums[r][v]);
+      for (int v = 0; v < NV; ++v) sums[r][v] = Rows::add_product(weight, x[v], sums[r][v]);
     }
+  };
+  const auto add_step = [&](const std::byte* from, const float* weight_of)
+      __attribute__((always_inline)) {
+    F x[NV];
+    QUIRE_UNROLL
+    for (int v = 0; v < NV; v += 2) {
+      const std::byte* const at = from + std::int64_t{v} * V::kWidth * Rows::kBytes;
+      if constexpr (kStep == 1) {
+        Rows::load_values(at, x[v], x[v + 1]);
+      } else {
+        Rows::load_pair(at, row_bytes, x[v], x[v + 1]);
+      }
+    }
+    add(x, weight_of);
   };
   const auto add_each = [&](int begin, int end) __attribute__((always_inline)) {
     const std::byte* const from = values.vectors[begin / V::kWidth] + values.column;
-    for (; begin < end; ++begin) add(from + begin % V::kWidth * row_bytes, weights + begin);
+    if constexpr (kStep == 2) {
+      const auto add_half = [&](int key) __attribute__((always_inline)) {
+        F x[NV];
+        QUIRE_UNROLL
+        for (int v = 0; v < NV; v += 2) {
+          Rows::load_half(from + key % V::kWidth / 2 * 2 * row_bytes +
+                              std::int64_t{v} * V::kWidth * Rows::kBytes,
+                          row_bytes, key % 2, x[v], x[v + 1]);
+        }
+        add(x, weights + key / 2);
+      };
+      if (begin % 2 != 0) add_half(begin++);
+      for (; begin + 1 < end; begin += 2) {
+        add_step(from + begin % V::kWidth * row_bytes, weights + begin / 2);
+      }
+      if (begin < end) add_half(begin);
+    } else {
+      for (; begin < end; ++begin) add_step(from + begin % V::kWidth * row_bytes, weights + begin);
+    }
   };
   int key = values.keys.begin;
   const int end = values.keys.end / V::kWidth * V::kWidth;
@@ -200,14 +232,13 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
     if constexpr (kFetch != Fetch::kNone) {
       ahead = values.fetch[key / V::kWidth] + values.fetch_column;
     }
-    const float* weight_of = weights + key;
+    const float* weight_of = weights + key / kStep;
     for (int i = 0; i < V::kWidth; i += 2) {
       fetch_line<kFetch>(ahead);
       ahead += values.fetch_step;
-      add(from, weight_of);
-      add(from + row_bytes, weight_of + 1);
+      add_step(from, weight_of++);
+      if constexpr (kStep == 1) add_step(from + row_bytes, weight_of++);
       from += 2 * row_bytes;
-      weight_of += 2;
     }
   }
   if (key < values.keys.end) add_each(key, values.keys.end);

@@ -11,16 +11,40 @@
 namespace quire {
 
 // A reader has
-//   kKeyGroup   dimensions side by side in the cache's keys
-//   kBytes      of a number
-//   load_keys   x[d]: dimension d of a group, of kWidth neighbouring keys
-//   load_values 2 kWidth neighbouring columns as two vectors, which order() puts in their order
+//   kKeyGroup    dimensions side by side in the cache's keys
+//   kBytes       of a number
+//   kPerLane     numbers that share a lane: dimensions in a row of queries, keys in one of weights;
+//                their products are added in one step
+//   Panels       the reader of panels made of its values
+//   load_keys    x[i]: kWidth neighbouring keys, to multiply by lane i of a group of the queries
+//   load_values  2 kWidth neighbouring columns as two vectors, which order() puts in their order
+// and what FloatProducts has. Where two keys share a lane, in the place of load_values
+//   load_pair    2 kWidth columns of two neighbouring keys, their rows `row_bytes` apart
+//   load_half    of one of the two; zeros in the place of the other
 template <class V>
-struct F32Rows {
+struct F32Rows;
+
+// Products of floats.
+template <class V>
+struct FloatProducts {
+  using F = typename V::F;
+  using Panels = F32Rows<V>;
+  static constexpr int kPerLane = 1;
+  static F add_product(F a, F b, F sum) { return V::fma(a, b, sum); }
+  // kWidth numbers of a query, or weights, from number `at` of its row on; as what they were
+  // stored.
+  static F store_factors(float* row, std::int64_t at, F x) {
+    V::store(row + at, x);
+    return x;
+  }
+};
+
+template <class V>
+struct F32Rows : FloatProducts<V> {
   using F = typename V::F;
   static constexpr int kKeyGroup = 1;
   static constexpr int kBytes = 4;
-  static void load_keys(const std::byte* from, F* x) {
+  static void load_keys(const std::byte* from, F (&x)[1]) {
     x[0] = V::load(reinterpret_cast<const float*>(from));
   }
   static void load_values(const std::byte* from, F& a, F& b) {
@@ -31,11 +55,11 @@ struct F32Rows {
 };
 
 template <class V>
-struct Bf16Rows {
+struct Bf16Rows : FloatProducts<V> {
   using F = typename V::F;
   static constexpr int kKeyGroup = 2;
   static constexpr int kBytes = 2;
-  static void load_keys(const std::byte* from, F* x) { V::split_bf16(from, x[0], x[1]); }
+  static void load_keys(const std::byte* from, F (&x)[2]) { V::split_bf16(from, x[0], x[1]); }
   static void load_values(const std::byte* from, F& a, F& b) { V::split_bf16(from, a, b); }
   static void order(F& a, F& b) {
     F low;
@@ -47,11 +71,11 @@ struct Bf16Rows {
 };
 
 template <class V>
-struct Fp8Rows {
+struct Fp8Rows : FloatProducts<V> {
   using F = typename V::F;
   static constexpr int kKeyGroup = 1;
   static constexpr int kBytes = 1;
-  static void load_keys(const std::byte* from, F* x) { x[0] = V::load_fp8(from); }
+  static void load_keys(const std::byte* from, F (&x)[1]) { x[0] = V::load_fp8(from); }
   static void load_values(const std::byte* from, F& a, F& b) {
     a = V::load_fp8(from);
     b = V::load_fp8(from + V::kWidth);
@@ -61,17 +85,21 @@ struct Fp8Rows {
 
 // Without their scales.
 template <class V>
-struct CodeRows {
+struct CodeRows : FloatProducts<V> {
   using F = typename V::F;
   static constexpr int kKeyGroup = 1;
   static constexpr int kBytes = 1;
-  static void load_keys(const std::byte* from, F* x) { x[0] = V::load_int8(from); }
+  static void load_keys(const std::byte* from, F (&x)[1]) { x[0] = V::load_int8(from); }
   static void load_values(const std::byte* from, F& a, F& b) {
     a = V::load_int8(from);
     b = V::load_int8(from + V::kWidth);
   }
   static void order(F& /*a*/, F& /*b*/) {}
 };
+
+// The vectors that load_keys() gives.
+template <class Rows>
+inline constexpr int kKeyVectors = Rows::kKeyGroup / Rows::kPerLane;
 
 // kWidth numbers in the cache's type.
 template <class V>

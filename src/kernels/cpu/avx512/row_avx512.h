@@ -7,4 +7,7 @@ namespace quire {
 
 void set_avx512_rows(RowKernels& kernels);
 
+// As RowKernels::attention, with products of floats.
+void avx512_attention(const AttentionTask& task);
+
 }  // namespace quire
