@@ -127,7 +127,8 @@ struct EngineInfo {
   std::string model_name;
   std::string architecture;
   std::string isa_level;
-  std::string activation;  // "float32", "int16 groups"
+  // "float32", or "rounded": to what the products with each weight take (bfloat16, int16 or int8).
+  std::string activation;
   std::string kv_cache_dtype;
   std::string quantization;  // of float weights at load: "none", "int8", "int4"
   int threads = 0;
