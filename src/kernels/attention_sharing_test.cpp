@@ -96,7 +96,7 @@ SharedStep run_shared(IsaLevel level, const AttentionShape& shape, std::int32_t 
   return step;
 }
 
-class AttentionSharing : public ::testing::TestWithParam<IsaLevel> {};
+class AttentionSharing : public AttentionLevels {};
 
 TEST_P(AttentionSharing, BitsDoNotDependOnSharedPrefixes) {
   QUIRE_SKIP_ABSENT_LEVEL();

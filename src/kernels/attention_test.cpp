@@ -221,16 +221,7 @@ std::vector<double> expected_output(IsaLevel level, const Sequence& s, std::int3
   return out;
 }
 
-class Attention : public ::testing::TestWithParam<IsaLevel> {
- protected:
-  void SetUp() override {
-    const auto level = static_cast<std::size_t>(GetParam());
-    if (level > 0 &&
-        op_table(GetParam()).rows.attention == op_table(kIsaLevels[level - 1]).rows.attention) {
-      GTEST_SKIP() << "the attention of the level below";
-    }
-  }
-};
+class Attention : public AttentionLevels {};
 
 TEST_P(Attention, AgreesWithPlainSoftmax) {
   QUIRE_SKIP_ABSENT_LEVEL();
