@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/emulated_dots.h"
 #include "kernels/level_test_support.h"
 #include "kernels/matmul_test_support.h"
 #include "kernels/ops.h"
@@ -156,6 +157,40 @@ TEST_P(Bf16Products, AgreeWithSumsInDouble) {
                 << inputs;
           }
         }
+      }
+    }
+  }
+}
+
+// Bit for bit what the definition of vdpbf16ps gives, pair by pair: a processor's, or the vectors
+// that emulate it. Inputs of every second row are so small that they, and their sums, are denormal.
+TEST_P(Bf16Products, DotsAreThoseOfTheInstructionsDefinition) {
+  if (GetParam() != IsaLevel::kAvx512VnniBf16) GTEST_SKIP() << "tiles, not dot products";
+  constexpr std::int64_t kInputs = 256;
+  constexpr std::int64_t kOutputs = 16;
+  const TestMatrix matrix(Encoding::kBF16, kOutputs, kInputs, 39);
+  const PackedWeight weight = pack_or_die(pool_, matrix);
+  const Values weights = matrix.decode();
+  for (const std::int64_t rows : {2, 6}) {
+    Values x = random_values(rows * kInputs, 40);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i / kInputs % 2 == 1) x[i] *= 0x1p-126F;
+    }
+    const Values out = run(GetParam(), weight, x, rows);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t n = 0; n < kOutputs; ++n) {
+        float sum = 0.0F;
+        for (std::int64_t k = 0; k < kInputs; k += 2) {
+          std::uint16_t a[2];
+          std::uint16_t b[2];
+          for (std::int64_t i = 0; i < 2; ++i) {
+            a[i] = float_to_bf16(weights[static_cast<std::size_t>(n * kInputs + k + i)]);
+            b[i] = float_to_bf16(x[static_cast<std::size_t>(r * kInputs + k + i)]);
+          }
+          sum = emulated_dot_bf16(sum, a, b);
+        }
+        EXPECT_EQ(out[static_cast<std::size_t>(r * kOutputs + n)], sum)
+            << "row " << r << " of " << rows << ", output " << n;
       }
     }
   }

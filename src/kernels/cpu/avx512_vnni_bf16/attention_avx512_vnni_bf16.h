@@ -5,7 +5,7 @@
 
 namespace quire {
 
-// Where the dot product of bfloat16 is faster than products of floats; else nothing changes.
+// For processors on which that is faster than products of floats.
 void set_avx512_vnni_bf16_attention(RowKernels& kernels);
 
 }  // namespace quire
