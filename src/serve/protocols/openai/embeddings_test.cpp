@@ -213,18 +213,22 @@ TEST(BadEmbeddingRequests, AnotherModelIsNotFound) {
   EXPECT_EQ(parse_body(response).at("error").at("code").as_string(), "model_not_found");
 }
 
+// The engine races with the client: where it wins, and no input is left to abort, they start again.
 TEST(Embeddings, AClientThatGoesAwayAbortsItsInputs) {
   json::array inputs;
   for (int i = 0; i < 500; ++i) inputs.push_back(json::array(60, 5 + i % 50));
-  const auto exchange = begin_exchange(
-      embedding_routes(tiny().service()),
-      post_request("/v1/embeddings", json::serialize(json::object{{"input", inputs}})));
-  exchange->disconnect();
-  // What comes next is answered soon, and nothing is left behind.
-  EXPECT_EQ(answer(R"({"input": "a"})").status, 200);
-  const SchedulerStats stats = tiny().engine().observe();
+  const std::string body = json::serialize(json::object{{"input", inputs}});
+  SchedulerStats stats;
+  for (int i = 0; i < 100 && stats.num_aborted == 0; ++i) {
+    const auto exchange =
+        begin_exchange(embedding_routes(tiny().service()), post_request("/v1/embeddings", body));
+    exchange->disconnect();
+    // What comes next is answered soon, and nothing is left behind.
+    EXPECT_EQ(answer(R"({"input": "a"})").status, 200);
+    stats = tiny().engine().observe();
+    EXPECT_EQ(stats.blocks_leaked, 0);
+  }
   EXPECT_GT(stats.num_aborted, 0);
-  EXPECT_EQ(stats.blocks_leaked, 0);
 }
 
 TEST(Embeddings, AServerThatDrainsTakesNone) {
