@@ -2,6 +2,7 @@
 // Within a level, tokens and log probabilities are compared bit for bit.
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include "engine/api.h"
 #include "support/collector.h"
 #include "support/test_models.h"
+#include "weights/temp_folder.h"
 
 namespace quire::test {
 namespace {
@@ -24,6 +26,7 @@ struct Setting {
   bool prefix_caching = true;
   double max_step_ms = 0;          // less than a row takes: prompts wait wherever they may
   std::int64_t shared_tokens = 0;  // that prompts find in the prefix cache at least
+  bool kept_weights = false;       // mapped as an engine before this one has packed them
 };
 
 struct Corpus {
@@ -57,6 +60,11 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
     // Little more than one sequence of the greatest length.
     args.kv_cache_memory_bytes =
         kv_bytes_per_token * static_cast<std::uint64_t>(corpus.max_model_len) * 9 / 8;
+  }
+  std::optional<testing::TempFolder> kept;
+  if (setting.kept_weights) {
+    args.packed_weights_cache = kept.emplace().path();
+    EXPECT_TRUE(Engine::create(args, {}).ok());
   }
   auto engine = Engine::create(args, {});
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
@@ -148,6 +156,7 @@ const std::vector<Setting>& all_settings() {
       {.name = "batch, no time for prompts", .max_step_ms = 1e-3},
       {.name = "batch, 5 ms a step", .max_step_ms = 5},
       {.name = "alone, 1 thread, chunk 16", .batch = false, .chunk = 16, .threads = 1},
+      {.name = "batch, kept weights", .kept_weights = true},
   };
   return settings;
 }

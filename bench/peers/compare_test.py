@@ -49,7 +49,7 @@ class Compare(unittest.TestCase):
 
     def test_the_machine_is_looked_at_only_around_runs_that_it_bounds(self):
         options = argparse.Namespace(repeats=2)
-        for row, looks in (("decode1", 4), ("prefill512", 4), ("serve16", 4), ("start", 0)):
+        for row, looks in (("decode1", 4), ("prefill512", 4), ("serve16", 4), ("start", 0), ("restart", 0)):
             with mock.patch.object(compare, "run_wrapped", return_value={"value": 1.0}), \
                     mock.patch.object(compare, "machine_limits", return_value=MACHINE) as limits, \
                     contextlib.redirect_stderr(io.StringIO()):
@@ -137,6 +137,21 @@ class Compare(unittest.TestCase):
         self.assertEqual(result, {"value": 32.0, "note": "one static batch in process"})
         self.assertEqual(len(ran), 1)
         self.assertTrue(ran[0][1].endswith("/llama-batched-bench"))
+
+    def test_a_second_start_counts_where_the_first_keeps_something(self):
+        ran = []
+
+        @contextlib.contextmanager
+        def running(command, url, environment):
+            ran.append([str(each) for each in command])
+            yield {1: 5.0, 2: 0.1}[len(ran)]
+        options = argparse.Namespace(wrap=[], threads=2, quire="quire", quire_args=[])
+        with mock.patch.object(engines, "running_server", running):
+            result = engines.Quire(options, "models/m").measure(ROWS["restart"])
+        self.assertEqual(result, {"value": 0.1})
+        self.assertEqual(len(ran), 2)
+        for command in ran:
+            self.assertEqual(command[-2:], ["--packed-weights-cache", "models/kept"])
 
     def test_a_server_is_wrapped_where_it_is_timed(self):
         commands = []

@@ -77,7 +77,7 @@ def served(report, prompts_alone_s):
 
 
 class Engine:
-    kinds = ("decode", "prefill", "serve", "start")  # of rows
+    kinds = ("decode", "prefill", "serve", "start", "restart")  # of rows
     measures_prompts_alone = False  # how long a burst takes with one token out, in rows of serving
 
     def __init__(self, options, model, quire_flags=()):
@@ -112,8 +112,23 @@ class Engine:
             return {"value": seconds}
 
 
+    def restart(self, row):
+        """A start after one that could keep what it has prepared."""
+        command, health, environment = self.server(row)
+        for _ in range(2):
+            with running_server([*command, *self.keep_flags()], health, environment) as seconds:
+                pass
+        return {"value": seconds}
+
+    def keep_flags(self):
+        return []
+
+
 class Quire(Engine):
     measures_prompts_alone = True
+
+    def keep_flags(self):
+        return ["--packed-weights-cache", self.model.parent / "kept"]
 
     def flags(self):
         return ["--model", self.model, "--threads", self.options.threads, *self.quire_flags, *self.options.quire_args]
@@ -186,7 +201,14 @@ class Worker(Engine):
     venv = ""
     environment = {}
 
+    def restart(self, row):
+        self.run(row)
+        return self.run(row)
+
     def measure(self, row):
+        return self.restart(row) if row.kind == "restart" else self.run(row)
+
+    def run(self, row):
         python = pathlib.Path(self.options.venvs) / self.venv / "bin/python"
         wrap = self.options.wrap if row.kind == "serve" else []
         text = run_program([*wrap, python, HERE / f"workers/{self.name}_row.py", self.model, row.kind, row.size,
@@ -211,7 +233,7 @@ class Transformers(Worker):
 
 
 class Vllm(Engine):
-    kinds = ("serve", "start")
+    kinds = ("serve", "start", "restart")
     environment = {"VLLM_CPU_KVCACHE_SPACE": "4", "HF_HUB_OFFLINE": "1"}
 
     def server(self, row):

@@ -69,6 +69,12 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       })
       ->capture_default_str()
       ->group(group);
+  app.add_option(
+         "--packed-weights-cache", args.packed_weights_cache,
+         "Folder that keeps the weights as they are packed at load: a later start of the same "
+         "model maps them (default: none)")
+      ->type_name("DIR")
+      ->group(group);
   app.add_option("--threads", args.threads,
                  "Threads (default: as many physical cores as affinity and cgroup quota grant)")
       ->check(CLI::Range(1, 1024))

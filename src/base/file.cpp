@@ -18,6 +18,7 @@ namespace {
 struct OpenFile {
   int fd = -1;
   std::uint64_t size = 0;
+  std::int64_t modified_ns = 0;
 };
 
 Result<OpenFile> open_regular(const std::filesystem::path& path) {
@@ -34,16 +35,19 @@ Result<OpenFile> open_regular(const std::filesystem::path& path) {
     ::close(fd);
     return Status::io_error(fmt::format("{} is not a regular file", path.string()));
   }
-  return OpenFile{fd, static_cast<std::uint64_t>(info.st_size)};
+  return OpenFile{fd, static_cast<std::uint64_t>(info.st_size),
+                  std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   QUIRE_ASSIGN_OR_RETURN(const OpenFile file, open_regular(path));
+  MappedFile mapped(path);
+  mapped.modified_ns_ = file.modified_ns;
   if (file.size == 0) {
     ::close(file.fd);
-    return MappedFile(path, nullptr, 0);
+    return mapped;
   }
   void* data = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   const int error = errno;
@@ -51,16 +55,20 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   if (data == MAP_FAILED) {
     return Status::io_error(fmt::format("cannot map {}: {}", path.string(), strerror(error)));
   }
-  return MappedFile(path, static_cast<const std::byte*>(data), file.size);
+  mapped.data_ = static_cast<const std::byte*>(data);
+  mapped.size_ = file.size;
+  return mapped;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
+      modified_ns_(other.modified_ns_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(modified_ns_, other.modified_ns_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;

@@ -33,12 +33,14 @@ class MappedFile {
   // the system's page cache, but count no more as this process's memory until they are read again.
   void release(std::span<const std::byte> part) const;
   const std::filesystem::path& path() const { return path_; }
+  // When the file was last written, as of opening it: nanoseconds since 1970.
+  std::int64_t modified_ns() const { return modified_ns_; }
 
  private:
-  MappedFile(std::filesystem::path path, const std::byte* data, std::size_t size)
-      : path_(std::move(path)), data_(data), size_(size) {}
+  explicit MappedFile(std::filesystem::path path) : path_(std::move(path)) {}
 
   std::filesystem::path path_;
+  std::int64_t modified_ns_ = 0;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -37,6 +37,7 @@ struct EngineArgs {
   std::string dtype = "auto";           // auto, float32, bfloat16
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, fp8 (fp8_e4m3), int8
   std::string quantization = "none";    // of float weights at load: none, int8, int4
+  std::string packed_weights_cache;     // folder for what is packed at load; empty: none
   int threads = 0;                      // 0: the physical cores that affinity and quota grant
   std::int32_t block_size = 16;
   std::int32_t max_num_seqs = 256;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "engine/api.h"
 #include "engine/assembly.h"
@@ -16,6 +17,7 @@
 #include "exec/model_runner.h"
 #include "kernels/op_table.h"
 #include "models/decoder_model.h"
+#include "models/packed_cache.h"
 
 namespace quire {
 namespace {
@@ -236,6 +238,32 @@ class Engine::Impl {
   EngineCore core_;  // last: its thread uses all of the above
 };
 
+namespace {
+
+// Packs the weights, or maps them where they were packed before and kept.
+Result<std::unique_ptr<Model>> load_model(const EngineArgs& args, const ModelBundle& bundle,
+                                          const EngineSizes& sizes, ThreadPool& pool,
+                                          const LoadProgress& progress) {
+  std::unique_ptr<PackedCache> cache;
+  if (!args.packed_weights_cache.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(cache, PackedCache::open(args.packed_weights_cache, bundle.files.path,
+                                                    *bundle.weights, sizes.quantization, pool));
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto model, Model::load(bundle.spec, *bundle.weights, sizes.max_model_len,
+                                                 pool, progress, sizes.quantization, cache.get()));
+  if (cache) {
+    const auto outcome = cache->finish();
+    if (outcome.ok()) {
+      log_info("{}", *outcome);
+    } else {
+      log_warning("packed weights were not kept: {}", outcome.status().to_string());
+    }
+  }
+  return model;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                                                const EngineObserver& observer) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
@@ -264,8 +292,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   if (observer.planned) observer.planned(sizes.plan);
   ModelFacts facts = model_facts(bundle);
   auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
-  QUIRE_ASSIGN_OR_RETURN(auto model, Model::load(spec, *bundle.weights, sizes.max_model_len, *pool,
-                                                 observer.loaded, sizes.quantization));
+  QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *pool, observer.loaded));
   bundle.weights.reset();  // packed: the mapping is not needed any more
   QUIRE_ASSIGN_OR_RETURN(auto runner,
                          ModelRunner::create(*model, *pool, op_table(level), sizes.runner));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -164,6 +165,8 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
   const std::uint64_t stride = panel_bytes(weight.layout_, weight.inputs_);
   QUIRE_ASSIGN_OR_RETURN(weight.buffer_, Buffer::allocate(packed_bytes(
                                              weight.layout_, weight.outputs_, weight.inputs_)));
+  auto* const packed = reinterpret_cast<std::uint8_t*>(weight.buffer_.data());
+  weight.bytes_ = {packed, weight.buffer_.size()};
   // A row of zeros for each output of the last panel that there is not.
   const std::vector<std::uint8_t> zeros(weight.outputs_ % kPanelOutputs == 0 ? 0 : *row_bytes);
   const std::uint64_t scratch_bytes =
@@ -182,8 +185,7 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
         const std::uint8_t* row = find_row(parts, num_parts, *row_bytes, p * kPanelOutputs + n);
         source.rows[n] = row == nullptr ? zeros.data() : row;
       }
-      auto* panel = reinterpret_cast<std::uint8_t*>(weight.buffer_.data()) +
-                    static_cast<std::uint64_t>(p) * stride;
+      std::uint8_t* panel = packed + static_cast<std::uint64_t>(p) * stride;
       if (!pack_panel(source, weight.layout_, own, panel)) bad_panel = p;
     }
     if (options.done) {
@@ -208,6 +210,18 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
             weight.layout_ == WeightLayout::kInt4Group128 ? " or beyond half precision" : ""),
         "fetch the file again");
   }
+  return weight;
+}
+
+PackedWeight PackedWeight::view(WeightLayout layout, std::int64_t outputs, std::int64_t inputs,
+                                std::span<const std::uint8_t> bytes,
+                                std::shared_ptr<const void> owner) {
+  PackedWeight weight;
+  weight.layout_ = layout;
+  weight.outputs_ = outputs;
+  weight.inputs_ = inputs;
+  weight.bytes_ = bytes;
+  weight.owner_ = std::move(owner);
   return weight;
 }
 

@@ -17,6 +17,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string_view>
 
 #include "base/status.h"
@@ -27,6 +29,10 @@
 #include "tensor/thread_pool.h"
 
 namespace quire {
+
+// Changes whenever the packed bytes of some checkpoint do: what was packed before and kept is not
+// read again then.
+inline constexpr int kPackedWeightVersion = 1;
 
 std::string_view weight_layout_name(WeightLayout layout);
 
@@ -61,14 +67,19 @@ class PackedWeight {
   static Result<PackedWeight> pack(ThreadPool& pool, const EncodedMatrix* parts, int num_parts,
                                    const PackOptions& options = {});
 
+  // Weights that lie packed in `bytes`, packed_bytes(layout, outputs, inputs) of them, aligned to
+  // 64; `owner` keeps them.
+  static PackedWeight view(WeightLayout layout, std::int64_t outputs, std::int64_t inputs,
+                           std::span<const std::uint8_t> bytes, std::shared_ptr<const void> owner);
+
   WeightLayout layout() const { return layout_; }
   std::int64_t outputs() const { return outputs_; }  // N, without padding
   std::int64_t inputs() const { return inputs_; }    // K
   std::int64_t num_panels() const { return (outputs_ + kPanelOutputs - 1) / kPanelOutputs; }
-  std::uint64_t size_bytes() const { return buffer_.size(); }
+  std::uint64_t size_bytes() const { return bytes_.size(); }
+  std::span<const std::uint8_t> bytes() const { return bytes_; }  // all panels
   const std::uint8_t* panel(std::int64_t index) const {
-    return reinterpret_cast<const std::uint8_t*>(buffer_.data()) +
-           static_cast<std::uint64_t>(index) * panel_bytes(layout_, inputs_);
+    return bytes_.data() + static_cast<std::uint64_t>(index) * panel_bytes(layout_, inputs_);
   }
 
   // The weights of output `n` as floats, as products have them: out[inputs()].
@@ -78,7 +89,9 @@ class PackedWeight {
   WeightLayout layout_ = WeightLayout::kF32;
   std::int64_t outputs_ = 0;
   std::int64_t inputs_ = 0;
+  std::span<const std::uint8_t> bytes_;  // of buffer_ or of what owner_ keeps
   Buffer buffer_;
+  std::shared_ptr<const void> owner_;
 };
 
 }  // namespace quire

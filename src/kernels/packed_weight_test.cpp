@@ -87,6 +87,40 @@ TEST(PackedWeight, TellsOnceOfEveryByteThatItHasRead) {
   for (const auto& times : told) EXPECT_EQ(times, 1);
 }
 
+// Packed weights are kept on disk. Where this fails because a layout has changed on purpose, raise
+// kPackedWeightVersion, so that what is kept is packed again, and put the new number here.
+TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
+  ThreadPool pool(2);
+  std::uint64_t hash = 0xCBF29CE484222325U;  // FNV-1a
+  const auto add = [&](const TestMatrix& matrix, const PackOptions& options) {
+    const EncodedMatrix view = matrix.view();
+    const auto weight = PackedWeight::pack(pool, &view, 1, options);
+    ASSERT_TRUE(weight.ok());
+    for (const std::uint8_t byte : weight->bytes()) hash = (hash ^ byte) * 0x100000001B3U;
+  };
+  for (const Encoding encoding : kAllEncodings) add(TestMatrix(encoding, 21, 512, 1), {});
+  add(TestMatrix(Encoding::kBF16, 21, 77, 1), {});
+  for (const auto quantization : {LoadQuantization::kInt8, LoadQuantization::kInt4}) {
+    PackOptions options;
+    options.quantization = quantization;
+    add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
+  }
+  EXPECT_EQ(kPackedWeightVersion, 1);
+  EXPECT_EQ(hash, 10227565890578092774U);
+}
+
+TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {
+  ThreadPool pool(2);
+  const TestMatrix matrix(Encoding::kQ4_K, 21, 512, 1);
+  const auto kept = std::make_shared<PackedWeight>(pack_or_die(pool, matrix));
+  const PackedWeight view =
+      PackedWeight::view(kept->layout(), kept->outputs(), kept->inputs(), kept->bytes(), kept);
+  EXPECT_EQ(kept.use_count(), 2);
+  EXPECT_EQ(view.size_bytes(), kept->size_bytes());
+  EXPECT_EQ(view.panel(1), kept->panel(1));
+  EXPECT_EQ(decode(view), matrix.decode());
+}
+
 TEST(PackedWeight, RefusesFloatsThatAreNotFinite) {
   ThreadPool pool(1);
   for (const Encoding encoding : {Encoding::kF32, Encoding::kF16, Encoding::kBF16}) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "models/packed_cache.h"
 #include "models/spec.h"
 #include "nn/decoder_stack.h"
 #include "weights/weight_source.h"
@@ -22,11 +23,12 @@ class Model {
   // one that is missing, of another shape than the spec says, not finite, or unknown to the family
   // (a bias that would silently be ignored). `max_positions` sizes the rotary table. What has been
   // read is given back to the system as it goes (WeightSource::release), so that the checkpoint and
-  // the packed weights are never both in memory as a whole.
+  // the packed weights are never both in memory as a whole. Matrices come from `cache` where it has
+  // them, else it gets them; borrowed during the call, may be null.
   static Result<std::unique_ptr<Model>> load(
       const DecoderSpec& spec, const WeightSource& source, std::int64_t max_positions,
       ThreadPool& pool, const LoadProgress& progress,
-      LoadQuantization quantization = LoadQuantization::kNone);
+      LoadQuantization quantization = LoadQuantization::kNone, PackedCache* cache = nullptr);
 
   const DecoderSpec& spec() const { return spec_; }
   // In memory: packed matrices, vectors and rotary tables.

@@ -1,6 +1,7 @@
 // Loading of a decoder: which tensors there are, their shapes, and packing them.
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -86,8 +87,8 @@ bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
 class Loader {
  public:
   Loader(const DecoderSpec& spec, const WeightSource& source, ThreadPool& pool,
-         const LoadProgress& progress, LoadQuantization quantization)
-      : spec_(spec), source_(source), pool_(pool), progress_(progress) {
+         const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache)
+      : spec_(spec), source_(source), pool_(pool), progress_(progress), cache_(cache) {
     options_.quantization = quantization;
     options_.done = [&source](const std::uint8_t* data, std::uint64_t bytes) {
       source.release({data, bytes});
@@ -134,7 +135,7 @@ class Loader {
     std::vector<PackedWeight> packed;
     const std::size_t step = uniform ? parts.size() : 1;
     for (std::size_t i = 0; i < parts.size(); i += step) {
-      auto weight = PackedWeight::pack(pool_, &parts[i], static_cast<int>(step), options_);
+      auto weight = packed_matrix(tensors[i]->name, std::span(&parts[i], step));
       if (!weight.ok()) {
         const Status status = weight.status();
         return Status(
@@ -163,6 +164,25 @@ class Loader {
   }
 
  private:
+  // `parts` as one matrix, which the cache knows by the name of the first.
+  Result<PackedWeight> packed_matrix(const std::string& name,
+                                     std::span<const EncodedMatrix> parts) {
+    if (cache_ == nullptr) return pack(parts);
+    std::int64_t outputs = 0;
+    for (const EncodedMatrix& part : parts) outputs += part.rows;
+    const std::int64_t inputs = parts[0].cols;
+    const WeightLayout layout = layout_at_load(parts[0].encoding, inputs, options_);
+    QUIRE_ASSIGN_OR_RETURN(auto kept, cache_->find(name, layout, outputs, inputs));
+    if (kept) return *std::move(kept);
+    QUIRE_ASSIGN_OR_RETURN(auto packed, pack(parts));
+    cache_->add(name, packed, pool_);
+    return packed;
+  }
+
+  Result<PackedWeight> pack(std::span<const EncodedMatrix> parts) {
+    return PackedWeight::pack(pool_, parts.data(), static_cast<int>(parts.size()), options_);
+  }
+
   Status append(TensorRole role, std::int64_t layer, std::vector<float>& values) {
     const TensorInfo& tensor = *source_.find(spec_.names->name(role, layer));
     const std::size_t begin = values.size();
@@ -192,6 +212,7 @@ class Loader {
   const WeightSource& source_;
   ThreadPool& pool_;
   const LoadProgress& progress_;
+  PackedCache* cache_;
   PackOptions options_;
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
@@ -290,10 +311,10 @@ Status check_quantization(const DecoderSpec& spec, const WeightSource& source,
 Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const WeightSource& source,
                                            std::int64_t max_positions, ThreadPool& pool,
                                            const LoadProgress& progress,
-                                           LoadQuantization quantization) {
+                                           LoadQuantization quantization, PackedCache* cache) {
   QUIRE_RETURN_IF_ERROR(check_tensors(spec, source));
   QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
-  Loader loader(spec, source, pool, progress, quantization);
+  Loader loader(spec, source, pool, progress, quantization, cache);
   QUIRE_ASSIGN_OR_RETURN(auto embedding, loader.vocabulary(TensorRole::kEmbedding));
   PackedWeight output;
   if (!spec.tie_word_embeddings) {

@@ -48,6 +48,10 @@ class GgufFile final : public WeightSource {
   void release(std::span<const std::uint8_t> data) const override {
     if (mapping_) mapping_->release(std::as_bytes(data));
   }
+  std::vector<const MappedFile*> files() const override {
+    if (!mapping_) return {};
+    return {&*mapping_};
+  }
 
   const GgufMetadata& metadata() const { return metadata_; }
 

@@ -165,6 +165,11 @@ class SafetensorsCheckpoint final : public WeightSource {
       if (mapping.contains(data.data())) mapping.release(std::as_bytes(data));
     }
   }
+  std::vector<const MappedFile*> files() const override {
+    std::vector<const MappedFile*> files;
+    for (const MappedFile& mapping : mappings_) files.push_back(&mapping);
+    return files;
+  }
 
  private:
   std::vector<MappedFile> mappings_;

@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "weights/gguf_metadata.h"
+#include "weights/temp_folder.h"
 
 namespace quire::testing {
 
@@ -28,33 +29,6 @@ std::string le(T value) {
 inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
-
-// A folder that goes away with the test.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "weights_XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-    path_ = pattern;
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  ~TempFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-
-  const std::filesystem::path& path() const { return path_; }
-
-  std::filesystem::path write(std::string_view name, std::string_view content) const {
-    const std::filesystem::path file = path_ / name;
-    std::ofstream(file, std::ios::binary) << content;
-    return file;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 class GgufBuilder {
  public:

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "quant/encoding.h"
 
@@ -33,6 +34,9 @@ class WeightSource {
   // `data`, a part of a tensor's bytes, will not be read soon: the process gives up its pages of
   // the mapping. Reading them again works, and costs what it costs. Any thread.
   virtual void release(std::span<const std::uint8_t> data) const = 0;
+
+  // The files on disk that hold the tensors; empty for a checkpoint in memory.
+  virtual std::vector<const MappedFile*> files() const = 0;
 };
 
 }  // namespace quire

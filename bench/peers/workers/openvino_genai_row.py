@@ -4,6 +4,7 @@ Runs in the environment that scripts/install_peers.sh makes; prints one JSON obj
 """
 
 import json
+import pathlib
 import random
 import statistics
 import sys
@@ -23,9 +24,11 @@ def main():
     scheduler.max_num_batched_tokens = 512
     scheduler.max_num_seqs = max(size, 1) if kind != "prefill" else 1
     scheduler.enable_prefix_caching = False
-    pipeline = openvino_genai.ContinuousBatchingPipeline(
-        model, scheduler, "CPU", {"INFERENCE_NUM_THREADS": threads})
-    if kind == "start":
+    properties = {"INFERENCE_NUM_THREADS": threads}
+    if kind == "restart":
+        properties["CACHE_DIR"] = str(pathlib.Path(model).parent / "kept")
+    pipeline = openvino_genai.ContinuousBatchingPipeline(model, scheduler, "CPU", properties)
+    if kind in ("start", "restart"):
         print(json.dumps({"value": time.perf_counter() - begin, "note": "in process: the pipeline's constructor"}))
         return
 
