@@ -153,7 +153,7 @@ inline void attend_range(const RangeRows& rows) {
   } else if (few) {
     score_in_place<V, Rows, 4, kFewRows>(rows, memory);
   } else {
-    score_in_place<V, Rows, 2, kRowsInPlace>(rows, memory);
+    score_in_place<V, Rows, 2, kRowsInPlace<V>>(rows, memory);
   }
   if (task.args->layout.has_scales()) {
     find_scales(rows);

@@ -14,8 +14,9 @@
 
 namespace quire {
 
-inline constexpr int kRowsInPlace = 4;  // that share loads from the cache
-inline constexpr int kFewRows = 2;      // that share four vectors of them
+template <class V>
+inline constexpr int kRowsInPlace = V::kWidth == 16 ? 8 : 4;  // that share loads from the cache
+inline constexpr int kFewRows = 2;                            // that share four vectors of them
 // Of values that all rows and columns pass over before the next: a quarter of the first cache.
 inline constexpr std::int64_t kPieceBytes = 8192;
 
@@ -146,7 +147,7 @@ inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
       }
     }
     for (; column < dims; column += kColumns) {
-      add_columns<V, Rows, 2, kRowsInPlace>(rows, memory, keys, next, column);
+      add_columns<V, Rows, 2, kRowsInPlace<V>>(rows, memory, keys, next, column);
     }
     keys = next;
   }

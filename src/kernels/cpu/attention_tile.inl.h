@@ -22,13 +22,17 @@ struct KeySpan {
 
 inline constexpr int kMaxPanelVectors = 4;
 
-// Lines that a loop fetches by the way, one with each step: from memory to the second cache, or
-// from there to the first.
+// Lines that a loop fetches by the way, some with each step: from memory to the second cache all
+// that lies in kFarBytes from there on, or from the second cache to the first a line.
 enum class Fetch : std::uint8_t { kNone, kFar, kNear };
 
-template <Fetch kFetch>
-[[gnu::always_inline]] inline void fetch_line(const std::byte* at) {
-  if constexpr (kFetch == Fetch::kFar) __builtin_prefetch(at, 0, 2);
+template <Fetch kFetch, int kFarBytes>
+[[gnu::always_inline]] inline void fetch_lines(const std::byte* at) {
+  constexpr int kLine = 64;
+  if constexpr (kFetch == Fetch::kFar) {
+    QUIRE_UNROLL
+    for (int i = 0; i < kFarBytes; i += kLine) __builtin_prefetch(at + i, 0, 2);
+  }
   if constexpr (kFetch == Fetch::kNear) __builtin_prefetch(at, 0, 3);
 }
 
@@ -63,7 +67,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
   for (std::int64_t at = 0; at < end; at += panel.step) {
     QUIRE_UNROLL
     for (int v = 0; v < NV / 2; ++v) {
-      fetch_line<kFetch>(ahead[v]);
+      fetch_lines<kFetch, 2 * V::kWidth * Rows::kKeyGroup * Rows::kBytes>(ahead[v]);
       ahead[v] += panel.fetch_step;
     }
     F x[NV][kGroup];
@@ -234,7 +238,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
     }
     const float* weight_of = weights + key / kStep;
     for (int i = 0; i < V::kWidth; i += 2) {
-      fetch_line<kFetch>(ahead);
+      fetch_lines<kFetch, 2 * NV * V::kWidth * Rows::kBytes>(ahead);
       ahead += values.fetch_step;
       add_step(from, weight_of++);
       if constexpr (kStep == 1) add_step(from + row_bytes, weight_of++);
