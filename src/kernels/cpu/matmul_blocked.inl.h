@@ -13,30 +13,50 @@
 namespace quire {
 namespace {
 
-// Bytes of weights that are wanted next, fetched from memory while a block is computed: the
-// processor's own prefetching begins too late where few rows pass over a piece.
-template <int P>
-struct Ahead {
-  const std::uint8_t* panels[P];
-  std::int64_t bytes = 0;  // of each panel
+// Lines of weights that are wanted next, fetched from memory while blocks are computed: the
+// processor's own prefetching begins too late where few rows pass over a piece. One after the other
+// as they lie in memory, and few at once: what a Zen 4 is asked for in a burst often does not come.
+class Ahead {
+ public:
+  // `bytes` of each of `panels` panels from `first` on, while `inputs` are multiplied.
+  [[gnu::always_inline]] Ahead(const std::uint8_t* first, std::int64_t panels,
+                               std::int64_t panel_bytes, std::int64_t bytes, std::int64_t inputs)
+      : at_(first),
+        end_(first + bytes),
+        panel_bytes_(panel_bytes),
+        to_next_panel_(panel_bytes - bytes),
+        lines_((panels * bytes + 63) / 64),
+        inputs_(inputs) {}
 
-  // The share of step `step` of `count` equal ones.
-  [[gnu::always_inline]] void fetch(std::int64_t step, std::int64_t count) const {
-    const std::int64_t end = bytes * (step + 1) / count;
-    for (std::int64_t at = bytes * step / count; at < end; at += 64) {
-      QUIRE_UNROLL
-      for (int p = 0; p < P; ++p) __builtin_prefetch(panels[p] + at, 0, 2);
+  // The share of so many inputs.
+  [[gnu::always_inline]] void fetch(std::int64_t inputs) {
+    for (owed_ += inputs * lines_; owed_ >= inputs_; owed_ -= inputs_) {
+      __builtin_prefetch(at_, 0, 2);
+      at_ += 64;
+      if (at_ >= end_) {
+        at_ += to_next_panel_;
+        end_ += panel_bytes_;
+      }
     }
   }
+
+ private:
+  const std::uint8_t* at_;
+  const std::uint8_t* end_;
+  std::int64_t panel_bytes_;
+  std::int64_t to_next_panel_;
+  std::int64_t lines_;
+  std::int64_t inputs_;
+  std::int64_t owed_ = 0;  // the lines due, times inputs_
 };
 
 // Inputs between two fetches.
-inline constexpr std::int64_t kFetchInputs = 32;
+inline constexpr std::int64_t kFetchInputs = 16;
 
 // Sums [R][N vectors] += what add(acc, begin, end) adds to them for a piece of `count` inputs, a
 // few inputs at a time.
-template <typename V, int R, int N, int P, typename Add>
-[[gnu::always_inline]] inline void add_piece(std::int64_t count, const Ahead<P>& ahead, float* sums,
+template <typename V, int R, int N, typename Add>
+[[gnu::always_inline]] inline void add_piece(std::int64_t count, Ahead& ahead, float* sums,
                                              const Add& add) {
   typename V::F acc[R][N];
   QUIRE_UNROLL
@@ -46,7 +66,7 @@ template <typename V, int R, int N, int P, typename Add>
   }
   for (std::int64_t begin = 0; begin < count; begin += kFetchInputs) {
     add(acc, begin, begin + kFetchInputs < count ? begin + kFetchInputs : count);
-    ahead.fetch(begin / kFetchInputs, (count + kFetchInputs - 1) / kFetchInputs);
+    ahead.fetch(kFetchInputs);
   }
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -70,7 +90,7 @@ struct FloatPieces {
   }
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
-                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+                       std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
     constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
     constexpr int N = P * kVectors;
     const float* x = args.blocked_x + row * args.inputs + begin * R;
@@ -105,7 +125,7 @@ struct Bf16Pieces {
   }
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
-                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+                       std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
     constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
     constexpr int N = P * kVectors;
     const float* x = args.blocked_x + row * args.inputs + begin * R;
@@ -145,7 +165,7 @@ struct Bf16Pieces {
 template <typename V, typename Pieces, int P, int R>
 void multiply_block(const MatmulPanels& args, const typename Pieces::Piece (&pieces)[P],
                     std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end,
-                    const Ahead<P>& ahead, float* sums) {
+                    Ahead& ahead, float* sums) {
   if (rows == R) {
     Pieces::template multiply<R, P>(args, pieces, row, begin, end, ahead, sums);
   } else if constexpr (R > 1) {
@@ -180,27 +200,17 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
   for (std::int64_t begin = 0; begin < args.inputs; begin += piece_inputs) {
     const std::int64_t end =
         begin + piece_inputs < args.inputs ? begin + piece_inputs : args.inputs;
+    const auto panel_bytes = static_cast<std::int64_t>(args.panel_bytes);
+    const std::uint8_t* const from = args.panels + panel * panel_bytes;
+    for (int p = 0; p < P; ++p) Pieces::expand(from + p * panel_bytes, begin, end, pieces[p]);
     // The next piece is as long as this one, or the first one of the P panels behind these.
-    const auto piece_bytes =
-        static_cast<std::int64_t>(args.panel_bytes) * (end - begin) / args.inputs;
-    const std::int64_t share = piece_bytes / (block_end - block);
-    Ahead<P> ahead;
-    ahead.bytes = share;
-    for (int p = 0; p < P; ++p) {
-      const std::uint8_t* from =
-          args.panels + static_cast<std::uint64_t>(panel + p) * args.panel_bytes;
-      Pieces::expand(from, begin, end, pieces[p]);
-      const std::uint64_t offset = end < args.inputs
-                                       ? args.panel_bytes * static_cast<std::uint64_t>(end) /
-                                             static_cast<std::uint64_t>(args.inputs)
-                                       : P * args.panel_bytes;
-      ahead.panels[p] = from + offset;
-    }
+    const std::int64_t next = end < args.inputs ? panel_bytes * end / args.inputs : P * panel_bytes;
+    Ahead ahead(from + next, P, panel_bytes, panel_bytes * (end - begin) / args.inputs,
+                (block_end - block) * (end - begin));
     for (std::int64_t b = block; b < block_end; ++b) {
       const std::int64_t row = blocks.first(b);
       multiply_block<V, Pieces, P, V::kMaxBlockRows>(args, pieces, row, blocks.size(b), begin, end,
                                                      ahead, sums + (row - first) * kWidth);
-      for (int p = 0; p < P; ++p) ahead.panels[p] += share;
     }
   }
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -220,6 +230,11 @@ void blocked_matmul(const MatmulPanels& args) {
     std::int64_t panel = args.panel_begin;
     for (; panel + V::kBlockPanels <= args.panel_end; panel += V::kBlockPanels) {
       multiply_panels<V, Pieces, V::kBlockPanels>(args, blocks, block, end, panel);
+    }
+    if constexpr (V::kBlockPanels > 2) {
+      for (; panel + 2 <= args.panel_end; panel += 2) {
+        multiply_panels<V, Pieces, 2>(args, blocks, block, end, panel);
+      }
     }
     for (; panel < args.panel_end; ++panel) {
       multiply_panels<V, Pieces, 1>(args, blocks, block, end, panel);

@@ -190,7 +190,7 @@ struct Int16Pieces {
 
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
-                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+                       std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
     constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
     constexpr int N = P * kVectors;
     const std::int64_t num_groups = args.inputs / kGroupInputs;
@@ -200,7 +200,7 @@ struct Int16Pieces {
     const float* scaled_sums = args.int16_x.scaled_sums + row * num_groups + first * R;
     const std::int64_t piece_groups = (end - begin) / kGroupInputs;
     for (std::int64_t g = 0; g < piece_groups; ++g) {
-      ahead.fetch(g, piece_groups);
+      ahead.fetch(kGroupInputs);
       for (int part = 0; part < kParts; ++part) {
         const std::int64_t pair = g * 16 + part * kQuads * 2;
         I dot[R][N];

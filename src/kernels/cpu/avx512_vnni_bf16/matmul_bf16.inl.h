@@ -61,7 +61,7 @@ struct Bf16DotPieces {
 
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
-                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+                       std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
     static_assert(V::kWidth == kPanelOutputs);
     const std::uint16_t* x = args.bf16_x.values + row * args.bf16_x.stride + begin;
     typename V::F acc[R][P];
@@ -86,7 +86,7 @@ struct Bf16DotPieces {
           for (int p = 0; p < P; ++p) acc[r][p] = dot_bf16(acc[r][p], weight[p], pair);
         }
       }
-      ahead.fetch(first / kFetchInputs, (count + kFetchInputs - 1) / kFetchInputs);
+      ahead.fetch(kFetchInputs);
     }
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {

@@ -129,7 +129,7 @@ struct VnniPieces {
   static constexpr std::int64_t kInputs = Piece::kInputs;
   static constexpr bool kScalesOutputs = kScaledAtEnd<kLayout>;
   // A tile's sums and the dot products of a group, or of two halves, find room in registers.
-  static constexpr int kTileRows = k16 ? 6 : (kAddsHalves ? 2 : 3);
+  static constexpr int kTileSums = kAddsHalves ? 8 : 12;
   static constexpr int kTilePanels = k16 ? 2 : 4;
 
   static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
@@ -139,10 +139,11 @@ struct VnniPieces {
 
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
-                       std::int64_t begin, std::int64_t end, const Ahead<P>& ahead, float* sums) {
+                       std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
+    constexpr int kPanels = P < kTilePanels ? P : kTilePanels;
+    constexpr int kTileRows = kTileSums / kPanels;
     constexpr int kTiles = (R + kTileRows - 1) / kTileRows;
     constexpr int kRows = (R + kTiles - 1) / kTiles;
-    constexpr int kPanels = P < kTilePanels ? P : kTilePanels;
     repeat<kTiles>([&]<int kTile>() __attribute__((always_inline)) {
       constexpr int kFirst = kTile * kRows;
       constexpr int kCount = R - kFirst < kRows ? R - kFirst : kRows;
@@ -156,11 +157,11 @@ struct VnniPieces {
   }
 
  private:
-  // R rows by N panels from kPanel on.
+  // R rows by N panels from kPanel on. One tile of a block fetches: several cost more than they
+  // gain.
   template <int R, int N, int kPanel, bool kFetch, int P>
   [[gnu::always_inline]] static void tile(VnniRows<k16> x, std::int64_t groups,
-                                          const Piece (&pieces)[P], const Ahead<P>& ahead,
-                                          float* sums) {
+                                          const Piece (&pieces)[P], Ahead& ahead, float* sums) {
     static_assert(V::kWidth == kPanelOutputs);
     __m512 acc[R][N];
     QUIRE_UNROLL
@@ -169,7 +170,7 @@ struct VnniPieces {
       for (int n = 0; n < N; ++n) acc[r][n] = V::load(sums + (r * P + n) * V::kWidth);
     }
     for (std::int64_t g = 0; g < groups; ++g) {
-      if constexpr (kFetch) ahead.fetch(g, groups);
+      if constexpr (kFetch) ahead.fetch(kGroupInputs);
       repeat<kAddsHalves ? 1 : kParts>([&]<int kPart>() __attribute__((always_inline)) {
         __m512i dot[R][N];
         dot_part<kPart, kPanel>(pieces, g, x, dot);
