@@ -221,15 +221,18 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
   }
 }
 
-template <typename V, typename Pieces>
+// Up to kNarrowRows rows take two panels at a time where others take V::kBlockPanels.
+template <typename V, typename Pieces, std::int64_t kNarrowRows = 0>
 void blocked_matmul(const MatmulPanels& args) {
   const RowBlocks blocks(args.rows, V::kMaxBlockRows);
   for (std::int64_t block = 0; block < blocks.count; block += kChunkBlocks) {
     const std::int64_t end =
         block + kChunkBlocks < blocks.count ? block + kChunkBlocks : blocks.count;
     std::int64_t panel = args.panel_begin;
-    for (; panel + V::kBlockPanels <= args.panel_end; panel += V::kBlockPanels) {
-      multiply_panels<V, Pieces, V::kBlockPanels>(args, blocks, block, end, panel);
+    if (args.rows > kNarrowRows) {
+      for (; panel + V::kBlockPanels <= args.panel_end; panel += V::kBlockPanels) {
+        multiply_panels<V, Pieces, V::kBlockPanels>(args, blocks, block, end, panel);
+      }
     }
     if constexpr (V::kBlockPanels > 2) {
       for (; panel + 2 <= args.panel_end; panel += 2) {
