@@ -19,10 +19,12 @@ namespace {
 // Below this many values to prepare, one worker does it sooner than several can be woken.
 constexpr std::int64_t kSerialValues = 16'384;
 
-// Panels of a chunk handed to a worker: an even number, because kernels with few rows take several
-// at once, and not so many that threads read from memory far apart.
+// Panels of a chunk handed to a worker: an even number, because kernels take several at once. With
+// few rows not so many that threads read from memory far apart; with more, where the first weights
+// of a chunk are waited for and all others fetched ahead, more.
 constexpr std::int64_t kChunkGrain = 2;
-constexpr std::int64_t kMaxChunkPanels = 32;
+constexpr std::int64_t kMaxDirectChunkPanels = 32;
+constexpr std::int64_t kMaxChunkPanels = 96;
 
 constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
 
@@ -325,7 +327,8 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
               .accumulate = part.accumulate});
     }
   };
-  ctx.pool.parallel_for_guided(panels, kChunkGrain, kMaxChunkPanels, compute);
+  const std::int64_t largest = rows <= kMaxDirectRows ? kMaxDirectChunkPanels : kMaxChunkPanels;
+  ctx.pool.parallel_for_guided(panels, kChunkGrain, largest, compute);
 }
 
 void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,
