@@ -106,19 +106,15 @@ class Engine:
             raise RunFailed(f"{row.size - report['completed']} of {row.size} requests failed")
         return report
 
-    def start(self, row):
+    def start(self, row, flags=()):
         command, health, environment = self.server(row)
-        with running_server(command, health, environment) as seconds:
+        with running_server([*command, *flags], health, environment) as seconds:
             return {"value": seconds}
-
 
     def restart(self, row):
         """A start after one that could keep what it has prepared."""
-        command, health, environment = self.server(row)
-        for _ in range(2):
-            with running_server([*command, *self.keep_flags()], health, environment) as seconds:
-                pass
-        return {"value": seconds}
+        self.start(row, self.keep_flags())
+        return self.start(row, self.keep_flags())
 
     def keep_flags(self):
         return []
@@ -201,12 +197,10 @@ class Worker(Engine):
     venv = ""
     environment = {}
 
-    def restart(self, row):
-        self.run(row)
-        return self.run(row)
-
     def measure(self, row):
-        return self.restart(row) if row.kind == "restart" else self.run(row)
+        if row.kind == "restart":  # after a start that could keep what it has prepared
+            self.run(row)
+        return self.run(row)
 
     def run(self, row):
         python = pathlib.Path(self.options.venvs) / self.venv / "bin/python"

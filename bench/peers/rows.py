@@ -14,12 +14,12 @@ class Row:
 
     @property
     def lower_is_better(self):
-        return not self.has_limit
+        return self.kind in ("start", "restart")
 
     @property
     def has_limit(self):
         """Whether read bandwidth or arithmetic of the machine bounds it."""
-        return self.kind not in ("start", "restart")
+        return not self.lower_is_better
 
 
 ROWS = {

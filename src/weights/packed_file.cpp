@@ -28,7 +28,7 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 
 constexpr std::array<char, 8> kMagic = {'q', 'u', 'i', 'r', 'e', 'p', 'a', 'k'};
 constexpr std::uint64_t kVersion = 1;
-constexpr std::uint64_t kAlignment = 4096;
+constexpr std::int64_t kAlignment = 4096;
 constexpr std::uint64_t kPieceBytes = 1U << 20;
 
 struct Head {
@@ -41,8 +41,6 @@ struct Head {
 static_assert(sizeof(Head) == 40);
 
 std::uint64_t hash(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
-
-std::uint64_t num_pieces(std::uint64_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes; }
 
 // The checksums of several matrices at once: small ones would leave threads idle.
 std::vector<std::uint64_t> checksums(std::span<const PackedMatrix> matrices, ThreadPool& pool) {
@@ -66,7 +64,7 @@ std::vector<std::uint64_t> checksums(std::span<const PackedMatrix> matrices, Thr
   std::vector<std::uint64_t> result;
   const std::uint64_t* first = hashes.data();
   for (const PackedMatrix& matrix : matrices) {
-    const std::uint64_t count = num_pieces(matrix.data.size());
+    const auto count = static_cast<std::size_t>(ceil_div(std::ssize(matrix.data), kPieceBytes));
     result.push_back(hash(first, count * sizeof(std::uint64_t)));
     first += count;
   }
@@ -101,7 +99,8 @@ Result<PackedMatrix> read_matrix(const json::value& value, std::span<const std::
   if (std::from_chars(checksum.data(), end, matrix.checksum, 16).ptr != end || checksum.empty()) {
     return broken(where, fmt::format("{} is not a checksum", printable(checksum)));
   }
-  if (offset % kAlignment != 0 || offset > bytes.size() || size > bytes.size() - offset) {
+  if (offset % std::uint64_t{kAlignment} != 0 || offset > bytes.size() ||
+      size > bytes.size() - offset) {
     return broken(where, fmt::format("matrix {}: {} bytes at {} do not lie in {}",
                                      printable(matrix.name), size, offset, bytes.size()));
   }
@@ -203,17 +202,13 @@ Result<PackedFileWriter> PackedFileWriter::create(const fs::path& path, std::str
 }
 
 PackedFileWriter::PackedFileWriter(int fd, fs::path path, std::string key)
-    : fd_(fd),
-      path_(std::move(path)),
-      index_({.key = std::move(key), .matrices = {}}),
-      end_(sizeof(Head)) {}
+    : fd_(fd), path_(std::move(path)), key_(std::move(key)), end_(sizeof(Head)) {}
 
 PackedFileWriter::PackedFileWriter(PackedFileWriter&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       path_(std::move(other.path_)),
-      index_(std::move(other.index_)),
-      offsets_(std::move(other.offsets_)),
-      sizes_(std::move(other.sizes_)),
+      key_(std::move(other.key_)),
+      matrices_(std::move(other.matrices_)),
       end_(other.end_) {}
 
 PackedFileWriter::~PackedFileWriter() {
@@ -237,32 +232,25 @@ Status PackedFileWriter::write_at(std::uint64_t offset, const void* data,
   return {};
 }
 
-Status PackedFileWriter::add(PackedMatrix matrix, ThreadPool& pool) {
-  matrix.checksum = checksums({&matrix, 1}, pool)[0];
-  const std::uint64_t offset = (end_ + kAlignment - 1) / kAlignment * kAlignment;
+Status PackedFileWriter::add(const PackedMatrix& matrix, ThreadPool& pool) {
+  const auto offset =
+      static_cast<std::uint64_t>(round_up(static_cast<std::int64_t>(end_), kAlignment));
   QUIRE_RETURN_IF_ERROR(write_at(offset, matrix.data.data(), matrix.data.size()));
-  offsets_.push_back(offset);
-  sizes_.push_back(matrix.data.size());
+  matrices_.push_back(
+      json::object{{"name", matrix.name},
+                   {"layout", matrix.layout},
+                   {"outputs", matrix.outputs},
+                   {"inputs", matrix.inputs},
+                   {"offset", offset},
+                   {"bytes", matrix.data.size()},
+                   {"checksum", fmt::format("{:x}", checksums({&matrix, 1}, pool)[0])}});
   end_ = offset + matrix.data.size();
-  matrix.data = {};
-  index_.matrices.push_back(std::move(matrix));
   return {};
 }
 
 Status PackedFileWriter::commit() {
-  json::array matrices;
-  for (std::size_t i = 0; i < offsets_.size(); ++i) {
-    const PackedMatrix& matrix = index_.matrices[i];
-    matrices.push_back(json::object{{"name", matrix.name},
-                                    {"layout", matrix.layout},
-                                    {"outputs", matrix.outputs},
-                                    {"inputs", matrix.inputs},
-                                    {"offset", offsets_[i]},
-                                    {"bytes", sizes_[i]},
-                                    {"checksum", fmt::format("{:x}", matrix.checksum)}});
-  }
   const std::string text =
-      json::serialize(json::object{{"key", index_.key}, {"matrices", std::move(matrices)}});
+      json::serialize(json::object{{"key", key_}, {"matrices", std::move(matrices_)}});
   const Head head = {.index_offset = end_,
                      .index_bytes = text.size(),
                      .index_checksum = hash(text.data(), text.size())};

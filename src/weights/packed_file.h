@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "tensor/thread_pool.h"
 
@@ -86,7 +87,7 @@ class PackedFileWriter {
   ~PackedFileWriter();  // without commit(): nothing is left
 
   // Appends a matrix; its checksum is computed. kIoError, after which commit() must not follow.
-  Status add(PackedMatrix matrix, ThreadPool& pool);
+  Status add(const PackedMatrix& matrix, ThreadPool& pool);
   // Puts the file in its place, over another.
   Status commit();
 
@@ -98,9 +99,8 @@ class PackedFileWriter {
 
   int fd_ = -1;
   std::filesystem::path path_;
-  PackedIndex index_;  // `data` of its matrices is empty
-  std::vector<std::uint64_t> offsets_;
-  std::vector<std::uint64_t> sizes_;
+  std::string key_;
+  json::array matrices_;  // of the index
   std::uint64_t end_ = 0;
 };
 
