@@ -57,14 +57,12 @@ inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   const KvLayout& layout = rows.task->args->layout;
   const std::int64_t groups = layout.row_dims() / Rows::kKeyGroup;
   const std::int64_t stride = rows.part.stride;
-  const std::int64_t values_step =
-      2 * V::kWidth * static_cast<std::int64_t>(layout.row_bytes()) / groups;
   const auto queries_of = [&](std::int32_t row) { return rows.scratch.queries + row * stride; };
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
     float* const scores = rows.scratch.scores + key;
     KeyPanel panel = find_keys<V, Rows, NV>(rows, memory, key);
     for (int v = 0; v < NV; v += 2) panel.fetch[v / 2] = memory.values[key / V::kWidth + v];
-    panel.fetch_step = values_step;
+    panel.fetch_step = kKeyStepBytes<V, Rows>;
     std::int32_t row = rows.begin;
     score_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), queries_of(row),
                                                stride, panel, groups,
@@ -108,7 +106,7 @@ inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpa
   // Neighbouring bytes of each block of keys, as many as these columns have in it.
   values.fetch = memory.next_keys;
   values.fetch_column = rows.task->args->layout.block_size * values.column;
-  values.fetch_step = 2 * kColumnBytes;
+  values.fetch_step = kValueStepBytes<V, Rows, NV>;
   std::int32_t row = rows.begin;
   add_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), weights_of(row), values,
                                            sums_of(row), stride);

@@ -36,6 +36,13 @@ template <Fetch kFetch, int kFarBytes>
   if constexpr (kFetch == Fetch::kNear) __builtin_prefetch(at, 0, 3);
 }
 
+// What is fetched from memory with one step of a loop: of values, as much as two vectors of keys
+// have in a step, and of keys, as much as NV vectors of columns have in two values.
+template <class V, class Rows>
+inline constexpr int kKeyStepBytes = 2 * V::kWidth* Rows::kKeyGroup* Rows::kBytes;
+template <class V, class Rows, int NV>
+inline constexpr int kValueStepBytes = 2 * NV* V::kWidth* Rows::kBytes;
+
 // Some vectors of neighbouring keys.
 struct KeyPanel {
   const std::byte* vectors[kMaxPanelVectors];
@@ -67,7 +74,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
   for (std::int64_t at = 0; at < end; at += panel.step) {
     QUIRE_UNROLL
     for (int v = 0; v < NV / 2; ++v) {
-      fetch_lines<kFetch, 2 * V::kWidth * Rows::kKeyGroup * Rows::kBytes>(ahead[v]);
+      fetch_lines<kFetch, kKeyStepBytes<V, Rows>>(ahead[v]);
       ahead[v] += panel.fetch_step;
     }
     F x[NV][kGroup];
@@ -238,7 +245,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
     }
     const float* weight_of = weights + key / kStep;
     for (int i = 0; i < V::kWidth; i += 2) {
-      fetch_lines<kFetch, 2 * NV * V::kWidth * Rows::kBytes>(ahead);
+      fetch_lines<kFetch, kValueStepBytes<V, Rows, NV>>(ahead);
       ahead += values.fetch_step;
       add_step(from, weight_of++);
       if constexpr (kStep == 1) add_step(from + row_bytes, weight_of++);
