@@ -236,12 +236,15 @@ inline void attend(const AttentionTask& task) {
             : PartialResults::at(task.partials + range * partial_floats, head_dim, num_rows);
     attend_range<V, Rows>(rows);
     if (task.partials != nullptr) continue;
-    for (std::int32_t row = rows.begin; row < rows.end; ++row) {
-      const std::int32_t first =
-          continues ? -1
-                    : first_visible_key(args.window, position_of(task, row / group)) / kRangeKeys;
-      join_row<V>(rows.scratch.sum, rows.part, row, range == first);
+    // Rows see nothing before this range from some row on, which a window may bring.
+    std::int32_t starts = rows.end;
+    while (!continues && starts > rows.begin &&
+           first_visible_key(args.window, position_of(task, (starts - 1) / group)) / kRangeKeys ==
+               range) {
+      starts -= group;
     }
+    join_rows<V>(rows.scratch.sum, rows.part, rows.begin, starts);
+    start_rows<V>(rows.scratch.sum, rows.part, starts, rows.end);
   }
   if (task.partials != nullptr) return;
   if (shared) {
@@ -287,11 +290,11 @@ inline void vec_merge_attention(const AttentionTask& task) {
   const bool continues = task.state != nullptr;
   const PartialResults sum =
       continues ? PartialResults::at(task.state, head_dim, group) : of_range(task.range_begin);
+  for (std::int32_t range = task.range_begin + (continues ? 0 : 1); range < task.range_end;
+       ++range) {
+    join_rows<V>(sum, of_range(range), 0, group);
+  }
   for (std::int32_t row = 0; row < group; ++row) {
-    for (std::int32_t range = task.range_begin + (continues ? 0 : 1); range < task.range_end;
-         ++range) {
-      join_row<V>(sum, of_range(range), row, false);
-    }
     finish_row<V>(sum, row, head_dim, output_row(task, group, row));
   }
 }

@@ -49,8 +49,20 @@ inline void add_rows(int count, const float* weights, const ValuePanel& values, 
   return left < most ? static_cast<int>(left) : most;
 }
 
+// Fetches `count` vectors of keys from `key` on, but none from `end` on, in one burst.
+template <class V, class Rows>
+inline void fetch_keys(const RangeMemory& memory, std::int32_t key, std::int32_t end, int count,
+                       std::int64_t groups, std::int64_t step) {
+  const std::int32_t last = key + count * V::kWidth < end ? key + count * V::kWidth : end;
+  for (; key < last; key += kFetchVectors<V> * V::kWidth) {
+    const std::byte* at = memory.keys[key / V::kWidth];
+    for (std::int64_t g = 0; g < groups; ++g, at += step) __builtin_prefetch(at, 0, 2);
+  }
+}
+
 // The scores of all rows, which see the same keys, from the cache in place. The first rows fetch
-// the values of the same keys from memory, those after them the keys that come next.
+// the values of the same keys from memory, those after them the keys that come next. The keys of a
+// task's first range nobody fetched before: those of the next panel are while this one is computed.
 template <class V, class Rows, int NV, int kMax>
 inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = NV * V::kWidth;
@@ -58,17 +70,25 @@ inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   const std::int64_t groups = layout.row_dims() / Rows::kKeyGroup;
   const std::int64_t stride = rows.part.stride;
   const auto queries_of = [&](std::int32_t row) { return rows.scratch.queries + row * stride; };
+  const bool is_first = rows.key_start == rows.task->range_begin * kRangeKeys;
+  KeyPanel panel;
+  const auto fetch = [&](const std::byte* const* from, std::int32_t key) {
+    for (int v = 0; v < NV; v += kFetchVectors<V>) {
+      panel.fetch[v / kFetchVectors<V>] = from[key / V::kWidth + v];
+    }
+  };
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
     float* const scores = rows.scratch.scores + key;
-    KeyPanel panel = find_keys<V, Rows, NV>(rows, memory, key);
-    for (int v = 0; v < NV; v += 2) panel.fetch[v / 2] = memory.values[key / V::kWidth + v];
+    panel = find_keys<V, Rows, NV>(rows, memory, key);
+    fetch(memory.values, key);
+    if (is_first) fetch_keys<V, Rows>(memory, key + kKeys, rows.keys.end, NV, groups, panel.step);
     panel.fetch_step = kKeyStepBytes<V, Rows>;
     std::int32_t row = rows.begin;
     score_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), queries_of(row),
                                                stride, panel, groups,
                                                scores + std::int64_t{row} * kRangeKeys);
     const std::int32_t next = key + kKeys < rows.keys.end ? key + kKeys : key;
-    for (int v = 0; v < NV; v += 2) panel.fetch[v / 2] = memory.keys[next / V::kWidth + v];
+    fetch(memory.keys, next);
     panel.fetch_step = panel.step;
     for (row += kMax; row < rows.end; row += kMax) {
       score_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), queries_of(row),

@@ -36,10 +36,14 @@ template <Fetch kFetch, int kFarBytes>
   if constexpr (kFetch == Fetch::kNear) __builtin_prefetch(at, 0, 3);
 }
 
-// What is fetched from memory with one step of a loop: of values, as much as two vectors of keys
-// have in a step, and of keys, as much as NV vectors of columns have in two values.
+// Vectors of keys for which lines are fetched in one go: no more keys than a block has as a rule.
+template <class V>
+inline constexpr int kFetchVectors = 16 / V::kWidth;
+
+// What is fetched from memory with one step of a loop: of values, as much as so many vectors of
+// keys have in a step, and of keys, as much as NV vectors of columns have in two values.
 template <class V, class Rows>
-inline constexpr int kKeyStepBytes = 2 * V::kWidth* Rows::kKeyGroup* Rows::kBytes;
+inline constexpr int kKeyStepBytes = kFetchVectors<V>* V::kWidth* Rows::kKeyGroup* Rows::kBytes;
 template <class V, class Rows, int NV>
 inline constexpr int kValueStepBytes = 2 * NV* V::kWidth* Rows::kBytes;
 
@@ -47,8 +51,8 @@ inline constexpr int kValueStepBytes = 2 * NV* V::kWidth* Rows::kBytes;
 struct KeyPanel {
   const std::byte* vectors[kMaxPanelVectors];
   std::int64_t step;  // bytes from one group of dimensions to the next
-  // For every two vectors what to fetch with the first group, and how far to go on with the next.
-  const std::byte* fetch[kMaxPanelVectors / 2];
+  // For every kFetchVectors what to fetch with the first group, and how far to go on with the next.
+  const std::byte* fetch[kMaxPanelVectors];
   std::int64_t fetch_step;
 };
 
@@ -67,15 +71,16 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
   const std::byte* from[NV];
   QUIRE_UNROLL
   for (int v = 0; v < NV; ++v) from[v] = panel.vectors[v];
-  const std::byte* ahead[NV / 2];
+  constexpr int kFetches = NV / kFetchVectors<V>;
+  const std::byte* ahead[kFetches];
   QUIRE_UNROLL
-  for (int v = 0; v < NV / 2; ++v) ahead[v] = panel.fetch[v];
+  for (int i = 0; i < kFetches; ++i) ahead[i] = panel.fetch[i];
   const std::int64_t end = groups * panel.step;
   for (std::int64_t at = 0; at < end; at += panel.step) {
     QUIRE_UNROLL
-    for (int v = 0; v < NV / 2; ++v) {
-      fetch_lines<kFetch, kKeyStepBytes<V, Rows>>(ahead[v]);
-      ahead[v] += panel.fetch_step;
+    for (int i = 0; i < kFetches; ++i) {
+      fetch_lines<kFetch, kKeyStepBytes<V, Rows>>(ahead[i]);
+      ahead[i] += panel.fetch_step;
     }
     F x[NV][kGroup];
     QUIRE_UNROLL
@@ -260,33 +265,57 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
   }
 }
 
-// Adds a range's partial result of one row to that of the ranges before it.
+// The partial results of rows [begin, end) for their first range.
 template <class V>
-inline void join_row(const PartialResults& sum, const PartialResults& part, std::int64_t row,
-                     bool first) {
-  using F = typename V::F;
-  float* const to = sum.sums + row * sum.stride;
-  const float* const from = part.sums + row * part.stride;
-  if (first) {
-    for (std::int64_t i = 0; i < sum.stride; i += V::kWidth) V::store(to + i, V::load(from + i));
+inline void start_rows(const PartialResults& sum, const PartialResults& part, std::int64_t begin,
+                       std::int64_t end) {
+  for (std::int64_t i = begin * sum.stride; i < end * sum.stride; i += V::kWidth) {
+    V::store(sum.sums + i, V::load(part.sums + i));
+  }
+  for (std::int64_t row = begin; row < end; ++row) {
     sum.maxima[row] = part.maxima[row];
     sum.totals[row] = part.totals[row];
-    return;
   }
-  const F before = V::set1(sum.maxima[row]);
-  const F now = V::set1(part.maxima[row]);
-  const F maximum = V::max(before, now);
-  const F keep = vec_exp2<V>(V::sub(before, maximum));
-  const F add = vec_exp2<V>(V::sub(now, maximum));
-  for (std::int64_t i = 0; i < sum.stride; i += V::kWidth) {
-    V::store(to + i, V::fma(V::load(to + i), keep, V::mul(V::load(from + i), add)));
+}
+
+// Adds those of a later range to those of the ranges before it; what rows are multiplied by comes
+// a row a lane.
+template <class V>
+inline void join_rows(const PartialResults& sum, const PartialResults& part, std::int64_t begin,
+                      std::int64_t end) {
+  using F = typename V::F;
+  for (; begin < end; begin += V::kWidth) {
+    const int count = end - begin < V::kWidth ? static_cast<int>(end - begin) : V::kWidth;
+    const auto load = [&](const float* of_rows) __attribute__((always_inline)) {
+      return count == V::kWidth ? V::load(of_rows + begin) : V::load_first(of_rows + begin, count);
+    };
+    const F before = load(sum.maxima);
+    const F now = load(part.maxima);
+    const F maximum = V::max(before, now);
+    F factors[2] = {V::sub(before, maximum), V::sub(now, maximum)};
+    vec_exp2<V>(factors);
+    const F total = V::fma(load(sum.totals), factors[0], V::mul(load(part.totals), factors[1]));
+    float keep[V::kWidth];
+    float add[V::kWidth];
+    float maxima[V::kWidth];
+    float totals[V::kWidth];
+    V::store(keep, factors[0]);
+    V::store(add, factors[1]);
+    V::store(maxima, maximum);
+    V::store(totals, total);
+    for (int r = 0; r < count; ++r) {
+      const std::int64_t row = begin + r;
+      float* const to = sum.sums + row * sum.stride;
+      const float* const from = part.sums + row * part.stride;
+      const F kept = V::set1(keep[r]);
+      const F added = V::set1(add[r]);
+      for (std::int64_t i = 0; i < sum.stride; i += V::kWidth) {
+        V::store(to + i, V::fma(V::load(to + i), kept, V::mul(V::load(from + i), added)));
+      }
+      sum.maxima[row] = maxima[r];
+      sum.totals[row] = totals[r];
+    }
   }
-  const F total = V::fma(V::set1(sum.totals[row]), keep, V::mul(V::set1(part.totals[row]), add));
-  float lanes[V::kWidth];
-  V::store(lanes, maximum);
-  sum.maxima[row] = lanes[0];
-  V::store(lanes, total);
-  sum.totals[row] = lanes[0];
 }
 
 // A row's output: what is summed over the weights' total.
