@@ -33,6 +33,7 @@ struct Layout {
   const char* name;
   Encoding encoding;
   ActivationMode mode;
+  LoadQuantization quantization = LoadQuantization::kNone;
 };
 
 constexpr std::array kLayouts = {
@@ -53,6 +54,8 @@ constexpr std::array kLayouts = {
     Layout{"uint4_float", Encoding::kQ4_1, ActivationMode::kFloat32},
     Layout{"bf16", Encoding::kBF16, ActivationMode::kFloat32},
     Layout{"f32", Encoding::kF32, ActivationMode::kFloat32},
+    Layout{"int8_row", Encoding::kBF16, ActivationMode::kInt8, LoadQuantization::kInt8},
+    Layout{"int4_128", Encoding::kBF16, ActivationMode::kInt8, LoadQuantization::kInt4},
 };
 
 // Copies of the weight in turn, so that weights come from memory as they do in a model: more bytes
@@ -65,11 +68,15 @@ void run_matmul(benchmark::State& state, Layout layout, Shape shape, std::int64_
   // One block of rows is made and repeated: making random weights costs more than measuring them.
   const TestMatrix matrix(layout.encoding, 64, shape.inputs, 1);
   std::vector<EncodedMatrix> parts(static_cast<std::size_t>(shape.outputs / 64), matrix.view());
-  const std::uint64_t bytes = packed_bytes(layout_of(layout.encoding), shape.outputs, shape.inputs);
+  PackOptions options;
+  options.quantization = layout.quantization;
+  const WeightLayout packed_layout = layout_at_load(layout.encoding, shape.inputs, options);
+  const std::uint64_t bytes = packed_bytes(packed_layout, shape.outputs, shape.inputs);
   std::vector<PackedWeight> weights;
   for (std::uint64_t total = 0; total < kWorkingSet; total += bytes) {
     weights.push_back(
-        std::move(PackedWeight::pack(pool, parts.data(), static_cast<int>(parts.size()))).value());
+        std::move(PackedWeight::pack(pool, parts.data(), static_cast<int>(parts.size()), options))
+            .value());
   }
   std::vector<float> x(static_cast<std::size_t>(rows * shape.inputs));
   std::iota(x.begin(), x.end(), -1000.0F);
