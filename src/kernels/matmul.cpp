@@ -168,13 +168,15 @@ Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
   all.scales = workspace.array<float>(rows * groups);
   all.sums = workspace.array<std::int16_t>(2 * rows * groups);
   all.scaled_sums = workspace.array<float>(rows * groups);
+  all.offsets = workspace.array<std::int32_t>(rows * groups);
   for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
     ctx.table.matmul.quantize_row_int8(x + r * x_stride, inputs,
                                        {.codes = all.codes + r * all.stride,
                                         .stride = all.stride,
                                         .scales = all.scales + r * groups,
                                         .sums = all.sums + 2 * r * groups,
-                                        .scaled_sums = all.scaled_sums + r * groups});
+                                        .scaled_sums = all.scaled_sums + r * groups,
+                                        .offsets = all.offsets + r * groups});
   });
   return all;
 }
@@ -282,9 +284,9 @@ std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inp
   const std::uint64_t dense = std::max(values * sizeof(float), bf16_values * sizeof(std::uint16_t));
   const auto row_bytes = static_cast<std::uint64_t>(max_rows * byte_row_stride(max_inputs));
   const std::uint64_t group_bytes =
-      4 * sizeof(float) + 2 * sizeof(std::int32_t) + 2 * sizeof(std::int16_t);
+      4 * sizeof(float) + 3 * sizeof(std::int32_t) + 2 * sizeof(std::int16_t);
   const std::uint64_t groups = (values + kGroupInputs - 1) / kGroupInputs;
-  constexpr std::uint64_t kArrays = 9;
+  constexpr std::uint64_t kArrays = 10;
   return dense + 3 * row_bytes + groups * group_bytes + kArrays * Arena::kAlignment;
 }
 

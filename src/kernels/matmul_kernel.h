@@ -17,6 +17,9 @@ struct Int8Rows {
   float* scales = nullptr;       // [rows][inputs / 32]
   std::int16_t* sums = nullptr;  // [rows][inputs / 16]: sum of the codes of each half of a group
   float* scaled_sums = nullptr;  // [rows][inputs / 32]: scale * sum
+  // [rows][inputs / 32]: -128 * sum, which is what products with signed weights taken as unsigned,
+  // 128 more, have too much.
+  std::int32_t* offsets = nullptr;
 };
 
 // How a group of inputs is rounded: code = x * inverse to nearest even.

@@ -294,13 +294,19 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
     Values scales;
     std::vector<std::int16_t> sums;
     Values scaled_sums;
+    std::vector<std::int32_t> offsets;
   };
   const auto round = [&](IsaLevel level) {
     Rounded r{std::vector<std::int8_t>(inputs), Values(inputs / 32),
-              std::vector<std::int16_t>(inputs / 16), Values(inputs / 32)};
-    op_table(level).matmul.quantize_row_int8(
-        x.data(), inputs,
-        {r.codes.data(), inputs, r.scales.data(), r.sums.data(), r.scaled_sums.data()});
+              std::vector<std::int16_t>(inputs / 16), Values(inputs / 32),
+              std::vector<std::int32_t>(inputs / 32)};
+    op_table(level).matmul.quantize_row_int8(x.data(), inputs,
+                                             {.codes = r.codes.data(),
+                                              .stride = inputs,
+                                              .scales = r.scales.data(),
+                                              .sums = r.sums.data(),
+                                              .scaled_sums = r.scaled_sums.data(),
+                                              .offsets = r.offsets.data()});
     return r;
   };
   const Rounded expected = round(IsaLevel::kRef);
@@ -309,6 +315,7 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
   EXPECT_EQ(got.sums, expected.sums);
   EXPECT_EQ(bits_of(got.scales), bits_of(expected.scales));
   EXPECT_EQ(bits_of(got.scaled_sums), bits_of(expected.scaled_sums));
+  EXPECT_EQ(got.offsets, expected.offsets);
   EXPECT_EQ(got.codes[0], 0);
   EXPECT_EQ(got.scales[1], 0.0F);  // too small for a scale
   EXPECT_TRUE(std::isnan(got.scales[2]));
@@ -316,6 +323,7 @@ TEST_P(QuantizeRow, IsTheReferenceBitForBit) {
   EXPECT_EQ(got.codes[130], -127);
   EXPECT_EQ(got.sums[8], -127 * 16);
   EXPECT_EQ(got.sums[9], -127 * 16);
+  EXPECT_EQ(got.offsets[4], 128 * 127 * 32);
   EXPECT_EQ(got.codes[160], 127);
   EXPECT_EQ(got.codes[192 + 1], -14);  // -14.5 to even
   EXPECT_EQ(got.codes[192 + 2], -14);  // -13.5

@@ -170,6 +170,7 @@ void quantize_row_int8(const float* x, std::int64_t inputs, const Int8Rows& out)
     out.sums[2 * g] = static_cast<std::int16_t>(sums[0]);
     out.sums[2 * g + 1] = static_cast<std::int16_t>(sums[1]);
     out.scaled_sums[g] = scale.scale * static_cast<float>(sums[0] + sums[1]);
+    out.offsets[g] = -128 * (sums[0] + sums[1]);
   }
 }
 

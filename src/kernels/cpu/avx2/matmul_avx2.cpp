@@ -148,6 +148,7 @@ void quantize_row_int8(const float* x, std::int64_t inputs, const Int8Rows& out)
     out.sums[2 * g] = static_cast<std::int16_t>(group.first);
     out.sums[2 * g + 1] = static_cast<std::int16_t>(group.second);
     out.scaled_sums[g] = group.scale * static_cast<float>(group.first + group.second);
+    out.offsets[g] = -128 * (group.first + group.second);
     // Packing works within 128-bit halves; the permutation puts the quads back in order.
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(group.codes[0], group.codes[1]),
                                              _mm256_packs_epi32(group.codes[2], group.codes[3]));

@@ -23,6 +23,10 @@ inline constexpr int kUnsignedZero = group_layout(kLayout).code_bits == 8
                                          ? 128
                                          : group_layout(kLayout).zero;
 
+// Whether Int8Rows::offsets are what these codes' zero asks for.
+template <WeightLayout kLayout>
+inline constexpr bool kHasOffsets = group_layout(kLayout).code_bits == 8;
+
 template <WeightLayout kLayout, int kQuad>
 [[gnu::always_inline]] inline __m512i unsigned_quad(const GroupReader<VnniVec16, kLayout>& group) {
   const __m512i codes = group.template quad<kQuad>();
@@ -71,18 +75,25 @@ struct VnniInt8Block {
   static constexpr int kQuads = kScaleQuads<kLayout>;
   static constexpr int kParts = 8 / kQuads;  // of a group, each with a factor of its own
 
-  // Sums of part kPart of a group, without its zeros. `codes` and `sums` are the group's, of rows
-  // `stride` and 2 * `groups` apart.
+  // Sums of part kPart of a group, without its zeros. `codes`, `sums` and `offsets` are the
+  // group's, of rows `stride`, 2 * `groups` and `groups` apart.
   template <int kPart, int R, int N>
   [[gnu::always_inline]] static void dot_part(const Reader (&group)[N], const std::int8_t* codes,
                                               std::int64_t stride, const std::int16_t* sums,
-                                              std::int64_t groups, __m512i (&dot)[R][N]) {
+                                              const std::int32_t* offsets, std::int64_t groups,
+                                              __m512i (&dot)[R][N]) {
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
-      const std::int16_t* halves = sums + 2 * r * groups;
-      const int sum = kParts == 1 ? halves[0] + halves[1] : halves[kPart];
+      int offset = 0;
+      if constexpr (kHasOffsets<kLayout>) {
+        offset = offsets[r * groups];
+      } else {
+        const std::int16_t* halves = sums + 2 * r * groups;
+        const int sum = kParts == 1 ? halves[0] + halves[1] : halves[kPart];
+        offset = -kUnsignedZero<kLayout> * sum;
+      }
       QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) dot[r][n] = V::set1_int(-kUnsignedZero<kLayout> * sum);
+      for (int n = 0; n < N; ++n) dot[r][n] = V::set1_int(offset);
     }
     repeat<kQuads>([&]<int kIndex>() __attribute__((always_inline)) {
       constexpr int kQuad = kPart * kQuads + kIndex;
@@ -113,10 +124,12 @@ struct VnniInt8Block {
       for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
       streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
       __m512i dot[R][N];
-      dot_part<0>(group, x.codes + g * kGroupInputs, x.stride, x.sums + 2 * g, groups, dot);
+      dot_part<0>(group, x.codes + g * kGroupInputs, x.stride, x.sums + 2 * g, x.offsets + g,
+                  groups, dot);
       if constexpr (kParts == 2) {
         __m512i second[R][N];
-        dot_part<1>(group, x.codes + g * kGroupInputs, x.stride, x.sums + 2 * g, groups, second);
+        dot_part<1>(group, x.codes + g * kGroupInputs, x.stride, x.sums + 2 * g, x.offsets + g,
+                    groups, second);
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
           add_halves(n, V::load_signed_bytes(group[n].factors),

@@ -93,7 +93,8 @@ struct VnniRows {
   const float* scales;
   const float* scaled_sums;
   const std::conditional_t<k16, std::int32_t, std::int16_t>* sums;
-  std::int64_t groups;  // of a row
+  const std::int32_t* offsets;  // of 8 bits
+  std::int64_t groups;          // of a row
 
   [[gnu::always_inline]] VnniRows(const MatmulPanels& args, std::int64_t row, std::int64_t begin)
       : groups(args.inputs / kGroupInputs) {
@@ -108,10 +109,12 @@ struct VnniRows {
       take(args.int16_bytes_x);
       high = args.int16_bytes_x.high + row * stride + begin;
       low = args.int16_bytes_x.low + row * stride + begin;
+      offsets = nullptr;
     } else {
       take(args.int8_x);
       high = args.int8_x.codes + row * stride + begin;
       low = nullptr;
+      offsets = args.int8_x.offsets + group;
     }
   }
 };
@@ -208,6 +211,7 @@ struct VnniPieces {
                                               const VnniRows<k16>& x, __m512i (&dot)[R][N]) {
     constexpr int kZero = kUnsignedZero<kLayout>;
     const auto zeros_of = [&](int r) __attribute__((always_inline)) {
+      if constexpr (!k16 && kHasOffsets<kLayout>) return V::set1_int(x.offsets[r * x.groups + g]);
       const auto* halves = x.sums + 2 * (r * x.groups + g);
       return V::set1_int(-kZero * (kParts == 1 ? halves[0] + halves[1] : halves[kPart]));
     };
