@@ -172,7 +172,7 @@ def main():
                     result = compare(options, model, row, peer)
                 except (engines.RunFailed, subprocess.TimeoutExpired) as error:
                     print(error, file=sys.stderr)
-                    result = {"model": model, "row": row, "peer": peer, "error": str(error).splitlines()[-1]}
+                    result = {"model": model, "row": row, "peer": peer, "error": str(error).strip().splitlines()[-1]}
                 results.append(result)
                 print(table_line(result), flush=True)
                 if options.json:

@@ -228,7 +228,7 @@ class Transformers(Worker):
 
 class Vllm(Engine):
     kinds = ("serve", "start", "restart")
-    environment = {"VLLM_CPU_KVCACHE_SPACE": "4", "HF_HUB_OFFLINE": "1"}
+    environment = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "4", "HF_HUB_OFFLINE": "1"}
 
     def server(self, row):
         port = free_port()
