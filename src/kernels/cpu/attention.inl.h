@@ -244,7 +244,7 @@ inline void attend(const AttentionTask& task) {
       starts -= group;
     }
     join_rows<V>(rows.scratch.sum, rows.part, rows.begin, starts);
-    start_rows<V>(rows.scratch.sum, rows.part, starts, rows.end);
+    copy_rows(rows.part, starts, rows.end - starts, rows.scratch.sum, starts);
   }
   if (task.partials != nullptr) return;
   if (shared) {

@@ -45,16 +45,11 @@ inline void add_rows(int count, const float* weights, const ValuePanel& values, 
   add_values<V, Rows, kMax, NV, kFetch>(weights, values, to, stride);
 }
 
-[[gnu::always_inline]] inline int next_rows(std::int32_t left, int most) {
-  return left < most ? static_cast<int>(left) : most;
-}
-
-// Fetches `count` vectors of keys from `key` on, but none from `end` on, in one burst.
-template <class V, class Rows>
-inline void fetch_keys(const RangeMemory& memory, std::int32_t key, std::int32_t end, int count,
-                       std::int64_t groups, std::int64_t step) {
-  const std::int32_t last = key + count * V::kWidth < end ? key + count * V::kWidth : end;
-  for (; key < last; key += kFetchVectors<V> * V::kWidth) {
+// Fetches the vectors of some keys in one burst.
+template <class V>
+inline void fetch_keys(const RangeMemory& memory, KeySpan keys, std::int64_t groups,
+                       std::int64_t step) {
+  for (std::int32_t key = keys.begin; key < keys.end; key += kFetchVectors<V> * V::kWidth) {
     const std::byte* at = memory.keys[key / V::kWidth];
     for (std::int64_t g = 0; g < groups; ++g, at += step) __builtin_prefetch(at, 0, 2);
   }
@@ -81,7 +76,10 @@ inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
     float* const scores = rows.scratch.scores + key;
     panel = find_keys<V, Rows, NV>(rows, memory, key);
     fetch(memory.values, key);
-    if (is_first) fetch_keys<V, Rows>(memory, key + kKeys, rows.keys.end, NV, groups, panel.step);
+    if (is_first) {
+      const std::int32_t end = key + 2 * kKeys < rows.keys.end ? key + 2 * kKeys : rows.keys.end;
+      fetch_keys<V>(memory, {key + kKeys, end}, groups, panel.step);
+    }
     panel.fetch_step = kKeyStepBytes<V, Rows>;
     std::int32_t row = rows.begin;
     score_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), queries_of(row),

@@ -265,55 +265,40 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
   }
 }
 
-// The partial results of rows [begin, end) for their first range.
-template <class V>
-inline void start_rows(const PartialResults& sum, const PartialResults& part, std::int64_t begin,
-                       std::int64_t end) {
-  for (std::int64_t i = begin * sum.stride; i < end * sum.stride; i += V::kWidth) {
-    V::store(sum.sums + i, V::load(part.sums + i));
-  }
-  for (std::int64_t row = begin; row < end; ++row) {
-    sum.maxima[row] = part.maxima[row];
-    sum.totals[row] = part.totals[row];
-  }
+[[gnu::always_inline]] inline int next_rows(std::int32_t left, int most) {
+  return left < most ? static_cast<int>(left) : most;
 }
 
-// Adds those of a later range to those of the ranges before it; what rows are multiplied by comes
-// a row a lane.
+// Adds a range's partial results of rows [begin, end) to those of the ranges before it; what rows
+// are multiplied by comes a row a lane.
 template <class V>
-inline void join_rows(const PartialResults& sum, const PartialResults& part, std::int64_t begin,
-                      std::int64_t end) {
+inline void join_rows(const PartialResults& sum, const PartialResults& part, std::int32_t begin,
+                      std::int32_t end) {
   using F = typename V::F;
   for (; begin < end; begin += V::kWidth) {
-    const int count = end - begin < V::kWidth ? static_cast<int>(end - begin) : V::kWidth;
-    const auto load = [&](const float* of_rows) __attribute__((always_inline)) {
-      return count == V::kWidth ? V::load(of_rows + begin) : V::load_first(of_rows + begin, count);
-    };
-    const F before = load(sum.maxima);
-    const F now = load(part.maxima);
+    const int count = next_rows(end - begin, V::kWidth);
+    const F before = V::load_first(sum.maxima + begin, count);
+    const F now = V::load_first(part.maxima + begin, count);
     const F maximum = V::max(before, now);
     F factors[2] = {V::sub(before, maximum), V::sub(now, maximum)};
     vec_exp2<V>(factors);
-    const F total = V::fma(load(sum.totals), factors[0], V::mul(load(part.totals), factors[1]));
+    const F added_total = V::mul(V::load_first(part.totals + begin, count), factors[1]);
+    V::store_first(sum.totals + begin,
+                   V::fma(V::load_first(sum.totals + begin, count), factors[0], added_total),
+                   count);
+    V::store_first(sum.maxima + begin, maximum, count);
     float keep[V::kWidth];
     float add[V::kWidth];
-    float maxima[V::kWidth];
-    float totals[V::kWidth];
     V::store(keep, factors[0]);
     V::store(add, factors[1]);
-    V::store(maxima, maximum);
-    V::store(totals, total);
     for (int r = 0; r < count; ++r) {
-      const std::int64_t row = begin + r;
-      float* const to = sum.sums + row * sum.stride;
-      const float* const from = part.sums + row * part.stride;
+      float* const to = sum.sums + (begin + r) * sum.stride;
+      const float* const from = part.sums + (begin + r) * part.stride;
       const F kept = V::set1(keep[r]);
       const F added = V::set1(add[r]);
       for (std::int64_t i = 0; i < sum.stride; i += V::kWidth) {
         V::store(to + i, V::fma(V::load(to + i), kept, V::mul(V::load(from + i), added)));
       }
-      sum.maxima[row] = maxima[r];
-      sum.totals[row] = totals[r];
     }
   }
 }

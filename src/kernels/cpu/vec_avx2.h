@@ -19,7 +19,7 @@ struct Vec8 {
   static F set1(float x) { return _mm256_set1_ps(x); }
   static F load(const float* p) { return _mm256_loadu_ps(p); }
   static void store(float* p, F x) { _mm256_storeu_ps(p, x); }
-  // The first n lanes (n < kWidth) from memory, the others zero.
+  // The first n lanes (n <= kWidth) from memory, the others zero.
   static F load_first(const float* p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
   static void store_first(float* p, F x, int n) { _mm256_maskstore_ps(p, first_lanes(n), x); }
 

@@ -17,7 +17,7 @@ struct Vec16 {
   static F set1(float x) { return _mm512_set1_ps(x); }
   static F load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, F x) { _mm512_storeu_ps(p, x); }
-  // The first n lanes (n < kWidth) from memory, the others zero.
+  // The first n lanes (n <= kWidth) from memory, the others zero.
   static F load_first(const float* p, int n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }
   static void store_first(float* p, F x, int n) { _mm512_mask_storeu_ps(p, first_lanes(n), x); }
 
