@@ -51,7 +51,6 @@ struct PartialResults {
 
 // The scratch memory of one worker, as floats, each part 64-byte aligned.
 struct AttentionScratch {
-  static constexpr std::int64_t kPanelKeys = 64;     // most keys of a panel of raw keys
   static constexpr std::int64_t kPanelColumns = 32;  // most keys, or columns of values, as floats
 
   float* queries;       // [rows][stride], times the scale of the scores
@@ -60,14 +59,15 @@ struct AttentionScratch {
   float* scores;        // [rows][kRangeKeys]: scores, then weights
   float* key_scales;    // [kRangeKeys]
   float* value_scales;  // [kRangeKeys]
-  float* raw_keys;      // [stride][kPanelKeys]: gathered keys of blocks that are no whole vectors
+  float* raw_keys;      // [kRangeKeys * stride]: gathered from blocks that are no whole vectors
+  float* raw_values;    // [kRangeKeys * stride]
   float* keys;          // [stride][kPanelColumns]: a panel of keys as floats
   float* values;        // [kRangeKeys][kPanelColumns]: some columns of a range's values as floats
 
   [[gnu::always_inline]] static std::int64_t floats(std::int64_t head_dim, std::int64_t rows) {
     const std::int64_t stride = padded_head(head_dim);
     return rows * stride + 2 * PartialResults::floats(head_dim, rows) + rows * kRangeKeys +
-           2 * std::int64_t{kRangeKeys} + stride * (kPanelKeys + kPanelColumns) +
+           2 * std::int64_t{kRangeKeys} + stride * (2 * std::int64_t{kRangeKeys} + kPanelColumns) +
            kRangeKeys * kPanelColumns;
   }
   [[gnu::always_inline]] static AttentionScratch at(float* memory, std::int64_t head_dim,
@@ -82,7 +82,8 @@ struct AttentionScratch {
     scratch.key_scales = scratch.scores + rows * kRangeKeys;
     scratch.value_scales = scratch.key_scales + kRangeKeys;
     scratch.raw_keys = scratch.value_scales + kRangeKeys;
-    scratch.keys = scratch.raw_keys + stride * kPanelKeys;
+    scratch.raw_values = scratch.raw_keys + kRangeKeys * stride;
+    scratch.keys = scratch.raw_values + kRangeKeys * stride;
     scratch.values = scratch.keys + stride * kPanelColumns;
     return scratch;
   }

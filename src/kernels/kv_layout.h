@@ -2,12 +2,13 @@
 // each other; inside a block come the keys, the values and, for int8, their scales:
 //
 //   keys    [num_kv_heads][row_dims / key_group()][block_size][key_group()]
-//   values  [num_kv_heads][block_size][row_dims]
+//   values  [num_kv_heads][block_size / value_group()][row_dims][value_group()]
 //   scales  float32 [2][num_kv_heads][block_size]: of the keys, of the values
 //
 // Keys are transposed, so that the keys of a block fill a vector's lanes: a score then sums its
 // products one after the other, in the order of the dimensions, and no lanes are added up. Pairs of
-// bfloat16 stay together, as the instructions for their dot products want them.
+// bfloat16 that a sum takes one after the other lie side by side, as the instructions for their dot
+// products want them: two dimensions of a key, and the values of two tokens.
 //
 // The layout belongs to the kernels: nobody else computes these offsets. Always inlined, because
 // files compiled with instruction-set flags use them: the linker could pick such a file's
@@ -31,6 +32,10 @@ struct KvLayout {
   [[gnu::always_inline]] bool has_scales() const { return dtype == DType::kI8; }
   // Neighbouring dimensions of one key that lie side by side.
   [[gnu::always_inline]] std::int32_t key_group() const { return dtype == DType::kBF16 ? 2 : 1; }
+  // Neighbouring tokens whose values lie side by side.
+  [[gnu::always_inline]] std::int32_t value_group() const {
+    return dtype == DType::kBF16 && block_size % 2 == 0 ? 2 : 1;
+  }
   // head_dim, padded with zeros to whole multiples of four bytes.
   [[gnu::always_inline]] std::int32_t row_dims() const {
     const auto unit = static_cast<std::int32_t>(4 / dtype_bytes(dtype));
@@ -56,17 +61,16 @@ struct KvLayout {
   // Of one number of a key, from keys_offset().
   [[gnu::always_inline]] std::uint64_t key_element_offset(std::int32_t dim,
                                                           std::int32_t slot) const {
-    const std::int32_t group = key_group();
-    return (static_cast<std::uint64_t>(dim / group * block_size + slot) *
-                static_cast<std::uint64_t>(group) +
-            static_cast<std::uint64_t>(dim % group)) *
-           dtype_bytes(dtype);
+    return grouped_offset(dim, slot, key_group(), block_size);
   }
-  // Of one token's value, [row_dims].
-  [[gnu::always_inline]] std::uint64_t value_offset(BlockId block, std::int32_t kv_head,
-                                                    std::int32_t slot) const {
-    return keys_offset(block, kv_head) + rows_bytes(num_kv_heads) +
-           static_cast<std::uint64_t>(slot) * row_bytes();
+  // Of a head's values in a block.
+  [[gnu::always_inline]] std::uint64_t values_offset(BlockId block, std::int32_t kv_head) const {
+    return keys_offset(block, kv_head) + rows_bytes(num_kv_heads);
+  }
+  // Of one number of a value, from values_offset().
+  [[gnu::always_inline]] std::uint64_t value_element_offset(std::int32_t dim,
+                                                            std::int32_t slot) const {
+    return grouped_offset(slot, dim, value_group(), row_dims());
   }
   // Of the scale of one token's key; only where has_scales().
   [[gnu::always_inline]] std::uint64_t key_scale_offset(BlockId block, std::int32_t kv_head,
@@ -84,6 +88,13 @@ struct KvLayout {
   }
 
  private:
+  // In [][columns][group]: of row `row`, whose neighbours lie side by side with it.
+  [[gnu::always_inline]] std::uint64_t grouped_offset(std::int32_t row, std::int32_t column,
+                                                      std::int32_t group,
+                                                      std::int32_t columns) const {
+    const std::int32_t element = (row / group * columns + column) * group + row % group;
+    return static_cast<std::uint64_t>(element) * dtype_bytes(dtype);
+  }
   // Of the keys, or of the values, of some heads in a block.
   [[gnu::always_inline]] std::uint64_t rows_bytes(std::int32_t heads) const {
     return static_cast<std::uint64_t>(heads) * static_cast<std::uint64_t>(block_size) * row_bytes();

@@ -295,7 +295,7 @@ TEST_P(RowOps, CachedValuesRoundToNearestEvenBfloat16) {
   rope_and_cache(ctx_, args);
   for (std::size_t i = 0; i < 32; ++i) {
     std::uint16_t stored = 0;
-    std::memcpy(&stored, kv.data() + args.layout.value_offset(0, 0, 0) + 2 * i, 2);
+    std::memcpy(&stored, kv.data() + args.layout.values_offset(0, 0) + 2 * i, 2);
     EXPECT_EQ(stored, float_to_bf16(values[i])) << std::hex << bits[i % 16];
   }
 }
@@ -333,7 +333,7 @@ TEST_P(RowOps, CachedValuesRoundToNearestEvenFp8) {
   args.kv = kv.data();
   rope_and_cache(ctx_, args);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto code = static_cast<std::uint8_t>(kv[args.layout.value_offset(0, 0, 0) + i]);
+    const auto code = static_cast<std::uint8_t>(kv[args.layout.values_offset(0, 0) + i]);
     ASSERT_EQ(code, float_to_fp8_e4m3(numbers[i])) << numbers[i];
     if (std::isnan(numbers[i])) {
       ASSERT_EQ(code & 0x7F, 0x7F);

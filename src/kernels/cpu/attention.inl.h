@@ -30,14 +30,14 @@ inline void score_packed(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = 2 * V::kWidth;
   constexpr bool kFloats = Rows::kPerLane == 1;
   using Keys = std::conditional_t<kFloats, F32Rows<V>, Rows>;
-  const std::int64_t groups = rows.task->args->layout.row_dims() / Keys::kKeyGroup;
+  const std::int64_t groups = rows.task->args->layout.row_dims() / Keys::kGroup;
   const std::int64_t stride = rows.part.stride;
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
     KeyPanel panel;
     if constexpr (kFloats) {
       panel = pack_keys<V, Rows>(rows, memory, key);
     } else {
-      panel = find_keys<V, Rows, 2>(rows, memory, key);
+      panel = find_keys<V, 2>(memory, key);
     }
     int count = 0;
     for (std::int32_t row = rows.begin; row < rows.end; row += count) {
@@ -82,6 +82,7 @@ template <class Rows>
 // have in common; each has its own before and after that, in the order of the keys.
 template <class V, class Panels>
 inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::int64_t column) {
+  constexpr std::int64_t kGroupBytes = std::int64_t{Panels::kGroup} * Panels::kBytes;
   const std::int64_t stride = rows.part.stride;
   clear_sums<V>(rows, column, column + 2 * V::kWidth);
   int count = 0;
@@ -92,7 +93,7 @@ inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::in
     const float* const weights = rows.scratch.scores + std::int64_t{row} * kRangeKeys;
     float* const to = rows.part.sums + row * stride + column;
     const auto panel_of = [&](KeySpan keys) -> ValuePanel {
-      return {packed.values, 2 * V::kWidth * Panels::kBytes, keys, 0, nullptr, 0, 0};
+      return {packed.values, 2 * V::kWidth * kGroupBytes, keys, 0, nullptr, 0, 0};
     };
     const auto add_alone = [&](int r, KeySpan keys) {
       if (keys.begin < keys.end) {
@@ -114,11 +115,11 @@ inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::in
 
 // The weighted sums of the values.
 template <class V, class Rows>
-inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool in_place) {
+inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool same_keys) {
   using Panels = typename Rows::Panels;
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const std::int64_t dims = rows.task->args->layout.row_dims();
-  if (in_place && dims % kColumns == 0) {
+  if (same_keys && dims % kColumns == 0) {
     add_in_place<V, Rows>(rows, memory);
     return;
   }
@@ -128,7 +129,7 @@ inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool in_
                        v * V::kWidth * kColumns * Panels::kBytes;
   }
   for (std::int64_t column = 0; column < dims; column += kColumns) {
-    pack_values<V, Rows>(rows, column);
+    pack_values<V, Rows>(rows, memory, column);
     add_packed<V, Panels>(rows, packed, column);
   }
 }
@@ -141,14 +142,10 @@ inline void attend_range(const RangeRows& rows) {
   const bool same_keys =
       task.query_end - task.query_begin == 1 ||
       (task.shared_queries != nullptr && rows.end - rows.begin <= kMostSharedInPlace);
-  const bool whole_vectors = task.args->layout.block_size % V::kWidth == 0;
-  const bool in_place = same_keys && whole_vectors;
   const bool few = rows.end - rows.begin <= kFewRows;
   RangeMemory memory;
-  if (whole_vectors) {
-    find_range<V>(rows, (few ? 4 : 2) * V::kWidth * V::kWidth * Rows::kBytes, memory);
-  }
-  if (!in_place) {
+  find_range<V, Rows>(rows, (few ? 4 : 2) * V::kWidth * V::kWidth * Rows::kBytes, memory);
+  if (!same_keys) {
     score_packed<V, Rows>(rows, memory);
   } else if (few) {
     score_in_place<V, Rows, 4, kFewRows>(rows, memory);
@@ -156,12 +153,12 @@ inline void attend_range(const RangeRows& rows) {
     score_in_place<V, Rows, 2, kRowsInPlace<V>>(rows, memory);
   }
   if (task.args->layout.has_scales()) {
-    find_scales(rows);
+    find_scales<V>(rows);
     weigh_rows<V, Rows, true>(rows);
   } else {
     weigh_rows<V, Rows, false>(rows);
   }
-  add_range<V, Rows>(rows, memory, in_place);
+  add_range<V, Rows>(rows, memory, same_keys);
 }
 
 // The task's queries, times the scale of the scores, for powers of two; padded with zeros.
@@ -203,7 +200,8 @@ inline void load_queries(const AttentionTask& task, std::int32_t group, std::int
   __builtin_memcpy(to.totals + to_row, from.totals + from_row, bytes);
 }
 
-template <class V, class Rows>
+// kAttendRange: gives the partial results of one range, in `part` of its rows.
+template <class V, class Rows, void (*kAttendRange)(const RangeRows& rows) = attend_range<V, Rows>>
 inline void attend(const AttentionTask& task) {
   const AttentionArgs& args = *task.args;
   const std::int32_t head_dim = args.layout.head_dim;
@@ -234,7 +232,7 @@ inline void attend(const AttentionTask& task) {
         task.partials == nullptr
             ? rows.scratch.part
             : PartialResults::at(task.partials + range * partial_floats, head_dim, num_rows);
-    attend_range<V, Rows>(rows);
+    kAttendRange(rows);
     if (task.partials != nullptr) continue;
     // Rows see nothing before this range from some row on, which a window may bring.
     std::int32_t starts = rows.end;

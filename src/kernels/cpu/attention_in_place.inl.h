@@ -62,7 +62,7 @@ template <class V, class Rows, int NV, int kMax>
 inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = NV * V::kWidth;
   const KvLayout& layout = rows.task->args->layout;
-  const std::int64_t groups = layout.row_dims() / Rows::kKeyGroup;
+  const std::int64_t groups = layout.row_dims() / Rows::kGroup;
   const std::int64_t stride = rows.part.stride;
   const auto queries_of = [&](std::int32_t row) { return rows.scratch.queries + row * stride; };
   const bool is_first = rows.key_start == rows.task->range_begin * kRangeKeys;
@@ -74,7 +74,7 @@ inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   };
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
     float* const scores = rows.scratch.scores + key;
-    panel = find_keys<V, Rows, NV>(rows, memory, key);
+    panel = find_keys<V, NV>(memory, key);
     fetch(memory.values, key);
     if (is_first) {
       const std::int32_t end = key + 2 * kKeys < rows.keys.end ? key + 2 * kKeys : rows.keys.end;
@@ -110,29 +110,28 @@ inline void clear_sums(const RangeRows& rows, std::int64_t begin, std::int64_t e
 template <class V, class Rows, int NV, int kMax>
 inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpan keys,
                         KeySpan next, std::int64_t column) {
-  constexpr std::int64_t kColumnBytes = std::int64_t{NV} * V::kWidth * Rows::kBytes;
   const std::int64_t stride = rows.part.stride;
+  const auto row_bytes = static_cast<std::int64_t>(rows.task->args->layout.row_bytes());
   const auto weights_of = [&](std::int32_t row) {
     return rows.scratch.scores + std::int64_t{row} * kRangeKeys;
   };
   const auto sums_of = [&](std::int32_t row) { return rows.part.sums + row * stride + column; };
   ValuePanel values;
   values.vectors = memory.values;
-  values.row_bytes = static_cast<std::int64_t>(rows.task->args->layout.row_bytes());
+  values.group_bytes = Rows::kGroup * row_bytes;
   values.keys = keys;
-  values.column = column * Rows::kBytes;
+  values.column = column * Rows::kGroup * Rows::kBytes;
   // Neighbouring bytes of each block of keys, as many as these columns have in it.
   values.fetch = memory.next_keys;
-  values.fetch_column = rows.task->args->layout.block_size * values.column;
+  values.fetch_column = rows.task->args->layout.block_size * column * Rows::kBytes;
   values.fetch_step = kValueStepBytes<V, Rows, NV>;
   std::int32_t row = rows.begin;
   add_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), weights_of(row), values,
                                            sums_of(row), stride);
-  // Of two passes over a line each fetches every other value's.
   const bool more = next.end - next.begin == keys.end - keys.begin;
   values.fetch = memory.values + (more ? (next.begin - keys.begin) / V::kWidth : 0);
-  values.fetch_column = values.column + values.column / kColumnBytes % 2 * values.row_bytes;
-  values.fetch_step = 2 * values.row_bytes;
+  values.fetch_column = values.column;
+  values.fetch_step = 2 * row_bytes;
   for (row += kMax; row < rows.end; row += kMax) {
     add_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), weights_of(row),
                                               values, sums_of(row), stride);
@@ -166,16 +165,6 @@ inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
       add_columns<V, Rows, 2, kRowsInPlace<V>>(rows, memory, keys, next, column);
     }
     keys = next;
-  }
-  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
-    float* const sums = rows.part.sums + row * rows.part.stride;
-    for (std::int64_t i = 0; i < dims; i += kColumns) {
-      typename V::F a = V::load(sums + i);
-      typename V::F b = V::load(sums + i + V::kWidth);
-      Rows::order(a, b);
-      V::store(sums + i, a);
-      V::store(sums + i + V::kWidth, b);
-    }
   }
 }
 

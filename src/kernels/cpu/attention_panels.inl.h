@@ -54,8 +54,8 @@ template <typename Visit>
   }
 }
 
-// Where the keys and values of a range lie in a cache whose blocks are whole vectors of keys. For
-// each vector that some row sees anything of, and for the whole of the panels that it is in:
+// Where the keys and values of a range lie. For each vector of keys that some row sees anything of,
+// and for the whole of the panels that it is in:
 struct RangeMemory {
   static constexpr int kVectors = kRangeKeys / 8;
 
@@ -64,15 +64,30 @@ struct RangeMemory {
   // A range later, the keys of the block, from as many shares on as there are vectors before this
   // one in it.
   const std::byte* next_keys[kVectors];
+  std::int64_t key_step;  // bytes from one group of dimensions to the next
 };
 
+// Panels reach beyond the vectors that some row sees, where no block may be: repeats the outermost.
 template <class V>
-inline void find_range(const RangeRows& rows, std::int64_t share, RangeMemory& memory) {
+inline void fill_panels(const RangeRows& rows, RangeMemory& memory) {
+  const auto copy = [&](int to, int from) {
+    memory.keys[to] = memory.keys[from];
+    memory.values[to] = memory.values[from];
+  };
+  const int begin = rows.keys.begin / V::kWidth;
+  const int end = (rows.keys.end + V::kWidth - 1) / V::kWidth;
+  for (int i = begin; i % kMaxPanelVectors != 0; --i) copy(i - 1, begin);
+  for (int i = end; i % kMaxPanelVectors != 0; ++i) copy(i, end - 1);
+}
+
+// In the cache, whose blocks are whole vectors of keys.
+template <class V, class Rows>
+inline void find_in_cache(const RangeRows& rows, std::int64_t share, RangeMemory& memory) {
   const AttentionTask& task = *rows.task;
   const KvLayout& layout = task.args->layout;
   const BlockId* const blocks = task.block_table;
   const std::byte* const keys = task.args->kv + layout.keys_offset(0, task.kv_head);
-  const std::byte* const values = task.args->kv + layout.value_offset(0, task.kv_head, 0);
+  const std::byte* const values = task.args->kv + layout.values_offset(0, task.kv_head);
   const auto block_bytes = static_cast<std::int64_t>(layout.block_bytes());
   const auto key_bytes = static_cast<std::int64_t>(layout.key_element_offset(0, V::kWidth));
   const auto value_bytes = V::kWidth * static_cast<std::int64_t>(layout.row_bytes());
@@ -90,17 +105,71 @@ inline void find_range(const RangeRows& rows, std::int64_t share, RangeMemory& m
           memory.next_keys[v] = keys + next + lane * share;
         }
       });
-  const auto copy = [&](int to, int from) {
-    memory.keys[to] = memory.keys[from];
-    memory.values[to] = memory.values[from];
-  };
-  const int begin = rows.keys.begin / V::kWidth;
-  const int end = (rows.keys.end + V::kWidth - 1) / V::kWidth;
-  for (int i = begin; i % kMaxPanelVectors != 0; --i) copy(i - 1, begin);
-  for (int i = end; i % kMaxPanelVectors != 0; ++i) copy(i, end - 1);
+  memory.key_step = std::int64_t{layout.block_size} * Rows::kGroup * Rows::kBytes;
+  fill_panels<V>(rows, memory);
+}
+
+// Copies the range's keys and values to scratch, from a cache whose blocks are no whole vectors, as
+// a block of all keys of a range would hold them. What lies outside of the range's keys holds
+// anything.
+template <class V, class Rows>
+inline void gather_range(const RangeRows& rows, RangeMemory& memory) {
+  constexpr int kPiece = Rows::kGroup * Rows::kBytes;
+  const AttentionTask& task = *rows.task;
+  const KvLayout& layout = task.args->layout;
+  KvLayout range_layout = layout;
+  range_layout.block_size = kRangeKeys;
+  const std::int32_t dims = layout.row_dims();
+  auto* const keys_to = reinterpret_cast<std::byte*>(rows.scratch.raw_keys);
+  auto* const values_to = reinterpret_cast<std::byte*>(rows.scratch.raw_values);
+  const bool same_groups = layout.value_group() == Rows::kGroup;
+  for_each_block(
+      rows, [&](std::int32_t key, std::int32_t end, std::int32_t index, std::int32_t slot) {
+        const std::byte* const keys =
+            task.args->kv + layout.keys_offset(task.block_table[index], task.kv_head);
+        const std::byte* const values =
+            task.args->kv + layout.values_offset(task.block_table[index], task.kv_head);
+        for (; key < end; ++key, ++slot) {
+          for (std::int32_t dim = 0; dim < dims; dim += Rows::kGroup) {
+            __builtin_memcpy(keys_to + range_layout.key_element_offset(dim, key),
+                             keys + layout.key_element_offset(dim, slot), kPiece);
+          }
+          if (!same_groups) {
+            for (std::int32_t dim = 0; dim < dims; ++dim) {
+              __builtin_memcpy(values_to + range_layout.value_element_offset(dim, key),
+                               values + layout.value_element_offset(dim, slot), Rows::kBytes);
+            }
+          } else if (slot % Rows::kGroup == 0 || key == rows.keys.begin) {
+            __builtin_memcpy(values_to + range_layout.value_element_offset(0, key) -
+                                 std::int64_t{slot % Rows::kGroup} * Rows::kBytes,
+                             values + layout.value_element_offset(0, slot - slot % Rows::kGroup),
+                             static_cast<std::size_t>(dims) * kPiece);
+          }
+        }
+      });
+  const auto value_bytes = V::kWidth * static_cast<std::int64_t>(layout.row_bytes());
+  const int vectors_end = (rows.keys.end + V::kWidth - 1) / V::kWidth;
+  for (int v = rows.keys.begin / V::kWidth; v < vectors_end; ++v) {
+    memory.keys[v] = keys_to + std::int64_t{v} * V::kWidth * kPiece;
+    memory.values[v] = values_to + v * value_bytes;
+    memory.next_keys[v] = memory.keys[v];
+  }
+  memory.key_step = std::int64_t{kRangeKeys} * kPiece;
+  fill_panels<V>(rows, memory);
+}
+
+// `share`: bytes of the keys that follow a range later, one for each vector of a block.
+template <class V, class Rows>
+inline void find_range(const RangeRows& rows, std::int64_t share, RangeMemory& memory) {
+  if (rows.task->args->layout.block_size % V::kWidth == 0) {
+    find_in_cache<V, Rows>(rows, share, memory);
+  } else {
+    gather_range<V, Rows>(rows, memory);
+  }
 }
 
 // Copies the scales of the range's keys and values to scratch.
+template <class V>
 inline void find_scales(const RangeRows& rows) {
   const AttentionTask& task = *rows.task;
   const KvLayout& layout = task.args->layout;
@@ -115,47 +184,12 @@ inline void find_scales(const RangeRows& rows) {
   });
 }
 
-// Keys of blocks that are no whole vectors, side by side in scratch. What lies outside of the
-// range's keys holds anything.
-template <class V, class Rows, int NV>
-inline KeyPanel gather_keys(const RangeRows& rows, std::int32_t first) {
-  constexpr int kPiece = Rows::kKeyGroup * Rows::kBytes;
-  constexpr std::int32_t kKeys = NV * V::kWidth;
-  static_assert(kKeys <= AttentionScratch::kPanelKeys);
-  const AttentionTask& task = *rows.task;
-  const KvLayout& layout = task.args->layout;
-  const std::int32_t groups = layout.row_dims() / Rows::kKeyGroup;
-  const std::int64_t step = std::int64_t{layout.block_size} * kPiece;
-  auto* const to = reinterpret_cast<std::byte*>(rows.scratch.raw_keys);
-  const std::int32_t begin = first > rows.keys.begin ? first : rows.keys.begin;
-  const std::int32_t end = first + kKeys < rows.keys.end ? first + kKeys : rows.keys.end;
-  for (std::int32_t key = begin; key < end; ++key) {
-    const std::int32_t position = rows.key_start + key;
-    const std::byte* from =
-        task.args->kv +
-        layout.keys_offset(task.block_table[position / layout.block_size], task.kv_head) +
-        layout.key_element_offset(0, position % layout.block_size);
-    std::byte* lane = to + std::int64_t{key - first} * kPiece;
-    for (std::int32_t g = 0; g < groups; ++g, from += step, lane += kKeys * kPiece) {
-      __builtin_memcpy(lane, from, kPiece);
-    }
-  }
-  KeyPanel panel = {};
-  for (int v = 0; v < NV; ++v) panel.vectors[v] = to + std::int64_t{v} * V::kWidth * kPiece;
-  panel.step = std::int64_t{kKeys} * kPiece;
-  return panel;
-}
-
-// NV vectors of keys from `first` on, in the cache where its blocks are whole vectors. Lanes
-// outside of the range's keys hold anything.
-template <class V, class Rows, int NV>
-[[gnu::always_inline]] inline KeyPanel find_keys(const RangeRows& rows, const RangeMemory& memory,
-                                                 std::int32_t first) {
-  const std::int32_t block_size = rows.task->args->layout.block_size;
-  if (block_size % V::kWidth != 0) return gather_keys<V, Rows, NV>(rows, first);
+// NV vectors of keys from `first` on. Lanes outside of the range's keys hold anything.
+template <class V, int NV>
+[[gnu::always_inline]] inline KeyPanel find_keys(const RangeMemory& memory, std::int32_t first) {
   KeyPanel panel;
   for (int v = 0; v < NV; ++v) panel.vectors[v] = memory.keys[first / V::kWidth + v];
-  panel.step = std::int64_t{block_size} * Rows::kKeyGroup * Rows::kBytes;
+  panel.step = memory.key_step;
   return panel;
 }
 
@@ -163,14 +197,14 @@ template <class V, class Rows, int NV>
 template <class V, class Rows>
 inline KeyPanel pack_keys(const RangeRows& rows, const RangeMemory& memory, std::int32_t first) {
   constexpr std::int64_t kKeys = 2 * V::kWidth;
-  constexpr int kGroup = Rows::kKeyGroup;
-  const KeyPanel raw = find_keys<V, Rows, 2>(rows, memory, first);
+  constexpr int kGroup = Rows::kGroup;
+  const KeyPanel raw = find_keys<V, 2>(memory, first);
   const std::int64_t groups = rows.task->args->layout.row_dims() / kGroup;
   float* to = rows.scratch.keys;
   for (std::int64_t g = 0; g < groups; ++g, to += kGroup * kKeys) {
     for (int v = 0; v < 2; ++v) {
       typename V::F x[kGroup];
-      Rows::load_keys(raw.vectors[v] + g * raw.step, x);
+      Rows::load(raw.vectors[v] + g * raw.step, x);
       for (int d = 0; d < kGroup; ++d) V::store(to + d * kKeys + v * V::kWidth, x[d]);
     }
   }
@@ -181,41 +215,30 @@ inline KeyPanel pack_keys(const RangeRows& rows, const RangeMemory& memory, std:
   return panel;
 }
 
-// Two vectors of columns of the range's values in scratch, as Rows::Panels reads them: [kRangeKeys]
-// rows of them.
+// Two vectors of columns of the range's values in scratch, as Rows::Panels reads them:
+// [kRangeKeys / Panels::kGroup] groups of them. Columns that the values lack are zeros.
 template <class V, class Rows>
-inline void pack_values(const RangeRows& rows, std::int64_t column) {
-  using F = typename V::F;
+inline void pack_values(const RangeRows& rows, const RangeMemory& memory, std::int64_t column) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
-  const AttentionTask& task = *rows.task;
-  const KvLayout& layout = task.args->layout;
-  const auto row_bytes = static_cast<std::int64_t>(layout.row_bytes());
-  const std::int64_t left = layout.row_dims() - column;
-  for_each_block(
-      rows, [&](std::int32_t key, std::int32_t end, std::int32_t index, std::int32_t slot) {
-        const std::byte* from = task.args->kv +
-                                layout.value_offset(task.block_table[index], task.kv_head, slot) +
-                                column * Rows::kBytes;
-        for (int count = 1; key < end; key += count, from += count * row_bytes) {
-          if constexpr (Rows::kPerLane == 1) {
-            F a;
-            F b;
-            if (left >= kColumns) {
-              Rows::load_values(from, a, b);
-            } else {
-              std::byte padded[kColumns * Rows::kBytes] = {};
-              __builtin_memcpy(padded, from, static_cast<std::size_t>(left * Rows::kBytes));
-              Rows::load_values(padded, a, b);
-            }
-            Rows::order(a, b);
-            float* const to = rows.scratch.values + key * kColumns;
-            V::store(to, a);
-            V::store(to + V::kWidth, b);
-          } else {
-            count = Rows::pack_values(from, row_bytes, left, {key, end}, rows.scratch.values);
-          }
-        }
-      });
+  constexpr int kGroup = Rows::kGroup;
+  constexpr std::int64_t kLaneBytes = std::int64_t{kGroup} * Rows::kBytes;
+  const std::int64_t dims = rows.task->args->layout.row_dims();
+  const std::int64_t columns = dims - column < kColumns ? dims - column : kColumns;
+  alignas(64) std::byte padded[kColumns * kLaneBytes] = {};
+  for (std::int32_t key = rows.keys.begin / kGroup * kGroup; key < rows.keys.end; key += kGroup) {
+    const std::byte* from =
+        memory.values[key / V::kWidth] + (key % V::kWidth / kGroup * dims + column) * kLaneBytes;
+    if (columns < kColumns) {
+      __builtin_memcpy(padded, from, static_cast<std::size_t>(columns * kLaneBytes));
+      from = padded;
+    }
+    float* to = rows.scratch.values + key / Rows::kPerLane * kColumns;
+    for (int v = 0; v < 2; ++v, to += V::kWidth) {
+      typename V::F x[kGroupVectors<Rows>];
+      Rows::load(from + v * V::kWidth * kLaneBytes, x);
+      for (int i = 0; i < kGroupVectors<Rows>; ++i) V::store(to + i * kColumns, x[i]);
+    }
+  }
 }
 
 }  // namespace quire

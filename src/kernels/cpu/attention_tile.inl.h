@@ -43,7 +43,7 @@ inline constexpr int kFetchVectors = 16 / V::kWidth;
 // What is fetched from memory with one step of a loop: of values, as much as so many vectors of
 // keys have in a step, and of keys, as much as NV vectors of columns have in two values.
 template <class V, class Rows>
-inline constexpr int kKeyStepBytes = kFetchVectors<V>* V::kWidth* Rows::kKeyGroup* Rows::kBytes;
+inline constexpr int kKeyStepBytes = kFetchVectors<V>* V::kWidth* Rows::kGroup* Rows::kBytes;
 template <class V, class Rows, int NV>
 inline constexpr int kValueStepBytes = 2 * NV* V::kWidth* Rows::kBytes;
 
@@ -61,7 +61,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
 [[gnu::noinline]] void score_panel(const float* queries, std::int64_t stride, const KeyPanel& panel,
                                    std::int64_t groups, float* scores) {
   using F = typename V::F;
-  constexpr int kGroup = kKeyVectors<Rows>;
+  constexpr int kGroup = kGroupVectors<Rows>;
   F sums[R][NV];
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -84,7 +84,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
     }
     F x[NV][kGroup];
     QUIRE_UNROLL
-    for (int v = 0; v < NV; ++v) Rows::load_keys(from[v] + at, x[v]);
+    for (int v = 0; v < NV; ++v) Rows::load(from[v] + at, x[v]);
     QUIRE_UNROLL
     for (int d = 0; d < kGroup; ++d) {
       QUIRE_UNROLL
@@ -163,12 +163,12 @@ inline float weigh_row(float* scores, KeySpan keys, float largest, const float* 
   return V::sum(V::add(sums[0], sums[1]));
 }
 
-// Values of neighbouring keys, kWidth of them `row_bytes` apart.
+// Some columns of the values of neighbouring keys.
 struct ValuePanel {
   const std::byte* const* vectors;  // the first value of each kWidth of the range
-  std::int64_t row_bytes;
+  std::int64_t group_bytes;         // from one group of keys to the next
   KeySpan keys;
-  std::int64_t column;  // byte at which the columns begin
+  std::int64_t column;  // byte of a group at which the columns begin
   // What to fetch with the first two of each kWidth, and how far to go on with the next two.
   const std::byte* const* fetch;
   std::int64_t fetch_column;
@@ -182,58 +182,59 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
 [[gnu::noinline]] void add_values(const float* weights, const ValuePanel& values, float* to,
                                   std::int64_t stride) {
   using F = typename V::F;
-  constexpr int kStep = Rows::kPerLane;
+  constexpr int kGroup = Rows::kGroup;
+  constexpr int kVectors = kGroupVectors<Rows>;
   F sums[R][NV];
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
     QUIRE_UNROLL
     for (int v = 0; v < NV; ++v) sums[r][v] = V::load(to + r * stride + v * V::kWidth);
   }
-  const std::int64_t row_bytes = values.row_bytes;
-  const auto add = [&](const F(&x)[NV], const float* weight_of) __attribute__((always_inline)) {
+  const auto load = [](const std::byte* from, F(&x)[NV][kVectors]) __attribute__((always_inline)) {
+    QUIRE_UNROLL
+    for (int v = 0; v < NV; ++v) Rows::load(from + v * V::kWidth * kGroup * Rows::kBytes, x[v]);
+  };
+  const auto add = [&](const F(&x)[NV][kVectors], int i, const float* weight_of)
+      __attribute__((always_inline)) {
     // One weight at a time: more would not stay in registers.
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
       const F weight = V::set1(weight_of[r * kRangeKeys]);
       QUIRE_UNROLL
-      for (int v = 0; v < NV; ++v) sums[r][v] = Rows::add_product(weight, x[v], sums[r][v]);
+      for (int v = 0; v < NV; ++v) sums[r][v] = Rows::add_product(weight, x[v][i], sums[r][v]);
     }
   };
-  const auto add_step = [&](const std::byte* from, const float* weight_of)
+  const auto add_group = [&](const std::byte* from, const float* weight_of)
       __attribute__((always_inline)) {
-    F x[NV];
+    F x[NV][kVectors];
+    load(from, x);
     QUIRE_UNROLL
-    for (int v = 0; v < NV; v += 2) {
-      const std::byte* const at = from + std::int64_t{v} * V::kWidth * Rows::kBytes;
-      if constexpr (kStep == 1) {
-        Rows::load_values(at, x[v], x[v + 1]);
-      } else {
-        Rows::load_pair(at, row_bytes, x[v], x[v + 1]);
-      }
-    }
-    add(x, weight_of);
+    for (int i = 0; i < kVectors; ++i) add(x, i, weight_of + i);
   };
-  const auto add_each = [&](int begin, int end) __attribute__((always_inline)) {
-    const std::byte* const from = values.vectors[begin / V::kWidth] + values.column;
-    if constexpr (kStep == 2) {
-      const auto add_half = [&](int key) __attribute__((always_inline)) {
-        F x[NV];
-        QUIRE_UNROLL
-        for (int v = 0; v < NV; v += 2) {
-          Rows::load_half(from + key % V::kWidth / 2 * 2 * row_bytes +
-                              std::int64_t{v} * V::kWidth * Rows::kBytes,
-                          row_bytes, key % 2, x[v], x[v + 1]);
-        }
-        add(x, weights + key / 2);
-      };
-      if (begin % 2 != 0) add_half(begin++);
-      for (; begin + 1 < end; begin += 2) {
-        add_step(from + begin % V::kWidth * row_bytes, weights + begin / 2);
+  const auto group_at = [&](int key) __attribute__((always_inline)) {
+    return values.vectors[key / V::kWidth] + values.column +
+           key % V::kWidth / kGroup * values.group_bytes;
+  };
+  // A key that is alone in its group.
+  const auto add_one = [&](int key) __attribute__((always_inline)) {
+    F x[NV][kVectors];
+    load(group_at(key), x);
+    QUIRE_UNROLL
+    for (int v = 0; v < NV; ++v) {
+      if constexpr (Rows::kPerLane == 2) {
+        x[v][0] = Rows::keep_one(x[v][0], key % 2);
+      } else {
+        if (key % kGroup != 0) x[v][0] = x[v][kVectors - 1];
       }
-      if (begin < end) add_half(begin);
-    } else {
-      for (; begin < end; ++begin) add_step(from + begin % V::kWidth * row_bytes, weights + begin);
     }
+    add(x, 0, weights + key / Rows::kPerLane);
+  };
+  const auto add_each = [&](int key, int end) __attribute__((always_inline)) {
+    if (key % kGroup != 0) add_one(key++);
+    for (; key + kGroup <= end; key += kGroup) {
+      add_group(group_at(key), weights + key / Rows::kPerLane);
+    }
+    if (key < end) add_one(key);
   };
   int key = values.keys.begin;
   const int end = values.keys.end / V::kWidth * V::kWidth;
@@ -243,18 +244,21 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
     key = next;
   }
   for (; key < end; key += V::kWidth) {
-    const std::byte* from = values.vectors[key / V::kWidth] + values.column;
+    const std::byte* from = group_at(key);
     const std::byte* ahead = nullptr;
     if constexpr (kFetch != Fetch::kNone) {
       ahead = values.fetch[key / V::kWidth] + values.fetch_column;
     }
-    const float* weight_of = weights + key / kStep;
+    const float* weight_of = weights + key / Rows::kPerLane;
     for (int i = 0; i < V::kWidth; i += 2) {
       fetch_lines<kFetch, kValueStepBytes<V, Rows, NV>>(ahead);
       ahead += values.fetch_step;
-      add_step(from, weight_of++);
-      if constexpr (kStep == 1) add_step(from + row_bytes, weight_of++);
-      from += 2 * row_bytes;
+      QUIRE_UNROLL
+      for (int k = 0; k < 2; k += kGroup) {
+        add_group(from, weight_of);
+        from += values.group_bytes;
+        weight_of += kVectors;
+      }
     }
   }
   if (key < values.keys.end) add_each(key, values.keys.end);

@@ -11,16 +11,15 @@
 namespace quire {
 
 // A reader has
-//   kKeyGroup    dimensions side by side in the cache's keys
-//   kBytes       of a number
-//   kPerLane     numbers that share a lane: dimensions in a row of queries, keys in one of weights;
-//                their products are added in one step
-//   Panels       the reader of panels made of its values
-//   load_keys    x[i]: kWidth neighbouring keys, to multiply by lane i of a group of the queries
-//   load_values  2 kWidth neighbouring columns as two vectors, which order() puts in their order
-// and what FloatProducts has. Where two keys share a lane, in the place of load_values
-//   load_pair    2 kWidth columns of two neighbouring keys, their rows `row_bytes` apart
-//   load_half    of one of the two; zeros in the place of the other
+//   kGroup    numbers side by side in the cache: dimensions of a key, or values of tokens
+//   kBytes    of a number
+//   kPerLane  of these numbers that share a lane, as in the queries and in the weights, which they
+//             are multiplied by; their products are added in one step
+//   Panels    the reader of panels made of its values
+//   load      kWidth neighbouring groups, of keys or of columns; x[i] is to be multiplied by lane i
+//             of a group of the queries or the weights
+// and what FloatProducts has. Where two numbers share a lane
+//   keep_one  the first or the second of each lane, and zero in the place of the other
 template <class V>
 struct F32Rows;
 
@@ -42,64 +41,41 @@ struct FloatProducts {
 template <class V>
 struct F32Rows : FloatProducts<V> {
   using F = typename V::F;
-  static constexpr int kKeyGroup = 1;
+  static constexpr int kGroup = 1;
   static constexpr int kBytes = 4;
-  static void load_keys(const std::byte* from, F (&x)[1]) {
+  static void load(const std::byte* from, F (&x)[1]) {
     x[0] = V::load(reinterpret_cast<const float*>(from));
   }
-  static void load_values(const std::byte* from, F& a, F& b) {
-    a = V::load(reinterpret_cast<const float*>(from));
-    b = V::load(reinterpret_cast<const float*>(from) + V::kWidth);
-  }
-  static void order(F& /*a*/, F& /*b*/) {}
 };
 
 template <class V>
 struct Bf16Rows : FloatProducts<V> {
   using F = typename V::F;
-  static constexpr int kKeyGroup = 2;
+  static constexpr int kGroup = 2;
   static constexpr int kBytes = 2;
-  static void load_keys(const std::byte* from, F (&x)[2]) { V::split_bf16(from, x[0], x[1]); }
-  static void load_values(const std::byte* from, F& a, F& b) { V::split_bf16(from, a, b); }
-  static void order(F& a, F& b) {
-    F low;
-    F high;
-    V::interleave(a, b, low, high);
-    a = low;
-    b = high;
-  }
+  static void load(const std::byte* from, F (&x)[2]) { V::split_bf16(from, x[0], x[1]); }
 };
 
 template <class V>
 struct Fp8Rows : FloatProducts<V> {
   using F = typename V::F;
-  static constexpr int kKeyGroup = 1;
+  static constexpr int kGroup = 1;
   static constexpr int kBytes = 1;
-  static void load_keys(const std::byte* from, F (&x)[1]) { x[0] = V::load_fp8(from); }
-  static void load_values(const std::byte* from, F& a, F& b) {
-    a = V::load_fp8(from);
-    b = V::load_fp8(from + V::kWidth);
-  }
-  static void order(F& /*a*/, F& /*b*/) {}
+  static void load(const std::byte* from, F (&x)[1]) { x[0] = V::load_fp8(from); }
 };
 
 // Without their scales.
 template <class V>
 struct CodeRows : FloatProducts<V> {
   using F = typename V::F;
-  static constexpr int kKeyGroup = 1;
+  static constexpr int kGroup = 1;
   static constexpr int kBytes = 1;
-  static void load_keys(const std::byte* from, F (&x)[1]) { x[0] = V::load_int8(from); }
-  static void load_values(const std::byte* from, F& a, F& b) {
-    a = V::load_int8(from);
-    b = V::load_int8(from + V::kWidth);
-  }
-  static void order(F& /*a*/, F& /*b*/) {}
+  static void load(const std::byte* from, F (&x)[1]) { x[0] = V::load_int8(from); }
 };
 
-// The vectors that load_keys() gives.
+// The vectors that load() gives.
 template <class Rows>
-inline constexpr int kKeyVectors = Rows::kKeyGroup / Rows::kPerLane;
+inline constexpr int kGroupVectors = Rows::kGroup / Rows::kPerLane;
 
 // kWidth numbers in the cache's type.
 template <class V>
@@ -144,10 +120,9 @@ inline KvScale int8_head_scale(const float* head, int head_dim) {
   return {amax / 127.0F, 127.0F / amax};
 }
 
-// One head's key into lane `slot` of its block, or its value into a row: `groups` pieces of
-// `piece` bytes, `step` bytes from one to the next.
+// One head's key, or its value, in pieces of `piece` bytes, `step` bytes from one to the next.
 template <class V>
-inline void store_head(const float* head, const KvLayout& layout, int piece, std::uint64_t step,
+inline void store_head(const float* head, const KvLayout& layout, int piece, std::int64_t step,
                        std::byte* to, std::byte* scale_to) {
   const int head_dim = layout.head_dim;
   const int row_dims = layout.row_dims();
@@ -167,7 +142,7 @@ inline void store_head(const float* head, const KvLayout& layout, int piece, std
     }
     round_kv<V>(x, layout.dtype, rounded);
     const int count = (row_dims - i < V::kWidth ? row_dims - i : V::kWidth) * bytes;
-    if (step == static_cast<std::uint64_t>(piece)) {
+    if (step == piece) {
       __builtin_memcpy(to, rounded, static_cast<std::size_t>(count));
       to += count;
       continue;
@@ -175,6 +150,8 @@ inline void store_head(const float* head, const KvLayout& layout, int piece, std
     for (int at = 0; at < count; at += piece, to += step) {
       if (piece == 4) {
         __builtin_memcpy(to, rounded + at, 4);
+      } else if (piece == 2) {
+        __builtin_memcpy(to, rounded + at, 2);
       } else {
         *to = rounded[at];
       }
@@ -186,8 +163,7 @@ template <class V>
 inline void store_key(const float* head, const KvLayout& layout, BlockId block,
                       std::int32_t kv_head, std::int32_t slot, std::byte* kv) {
   const int piece = layout.key_group() * static_cast<int>(dtype_bytes(layout.dtype));
-  store_head<V>(head, layout, piece,
-                static_cast<std::uint64_t>(layout.block_size) * static_cast<std::uint64_t>(piece),
+  store_head<V>(head, layout, piece, std::int64_t{layout.block_size} * piece,
                 kv + layout.keys_offset(block, kv_head) + layout.key_element_offset(0, slot),
                 kv + layout.key_scale_offset(block, kv_head, slot));
 }
@@ -195,7 +171,9 @@ inline void store_key(const float* head, const KvLayout& layout, BlockId block,
 template <class V>
 inline void store_value(const float* head, const KvLayout& layout, BlockId block,
                         std::int32_t kv_head, std::int32_t slot, std::byte* kv) {
-  store_head<V>(head, layout, 1, 1, kv + layout.value_offset(block, kv_head, slot),
+  const auto piece = static_cast<int>(dtype_bytes(layout.dtype));
+  store_head<V>(head, layout, piece, std::int64_t{layout.value_group()} * piece,
+                kv + layout.values_offset(block, kv_head) + layout.value_element_offset(0, slot),
                 kv + layout.value_scale_offset(block, kv_head, slot));
 }
 

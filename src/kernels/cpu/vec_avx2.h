@@ -84,10 +84,6 @@ struct Vec8 {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
   }
 
-  static F load_bf16(const void* p) {
-    const __m128i bits = _mm_loadu_si128(static_cast<const __m128i*>(p));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-  }
   // Rounds to nearest even; NaN stays NaN.
   static void store_bf16(void* p, F x) {
     const __m256i bits = _mm256_castps_si256(x);
@@ -107,13 +103,6 @@ struct Vec8 {
     const __m256i bits = _mm256_loadu_si256(static_cast<const __m256i*>(p));
     even = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
     odd = _mm256_castsi256_ps(_mm256_blend_epi16(_mm256_setzero_si256(), bits, 0xAA));
-  }
-  // Back to their order: the first kWidth and the others.
-  static void interleave(F even, F odd, F& low, F& high) {
-    const __m256 first = _mm256_unpacklo_ps(even, odd);   // 0 1 2 3 | 8 9 10 11
-    const __m256 second = _mm256_unpackhi_ps(even, odd);  // 4 5 6 7 | 12 13 14 15
-    low = _mm256_permute2f128_ps(first, second, 0x20);
-    high = _mm256_permute2f128_ps(first, second, 0x31);
   }
   static F load_fp8(const void* p) {
     return decode_fp8(_mm_loadl_epi64(static_cast<const __m128i*>(p)));

@@ -86,10 +86,6 @@ struct Vec16 {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
   }
 
-  static F load_bf16(const void* p) {
-    const __m256i bits = _mm256_loadu_si256(static_cast<const __m256i*>(p));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-  }
   // Rounds to nearest even; NaN stays NaN.
   static void store_bf16(void* p, F x) {
     const __m512i bits = _mm512_castps_si512(x);
@@ -108,12 +104,6 @@ struct Vec16 {
     even = _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
     odd = _mm512_castsi512_ps(
         _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<std::int32_t>(0xFFFF0000U))));
-  }
-  // Back to their order: the first kWidth and the others.
-  static void interleave(F even, F odd, F& low, F& high) {
-    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    low = _mm512_permutex2var_ps(even, first, odd);
-    high = _mm512_permutex2var_ps(even, _mm512_add_epi32(first, _mm512_set1_epi32(8)), odd);
   }
   static F load_fp8(const void* p) {
     const __m128i codes = _mm_loadu_si128(static_cast<const __m128i*>(p));

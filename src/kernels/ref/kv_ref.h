@@ -84,9 +84,9 @@ inline float load_key(const std::byte* kv, const KvLayout& layout, BlockId block
 
 inline float load_value(const std::byte* kv, const KvLayout& layout, BlockId block,
                         std::int32_t kv_head, std::int32_t slot, std::int32_t dim) {
-  const std::size_t bytes = static_cast<std::size_t>(dim) * dtype_bytes(layout.dtype);
-  const float number =
-      load_kv_number(kv + layout.value_offset(block, kv_head, slot) + bytes, layout.dtype);
+  const float number = load_kv_number(
+      kv + layout.values_offset(block, kv_head) + layout.value_element_offset(dim, slot),
+      layout.dtype);
   if (!layout.has_scales()) return number;
   return number * load_bits<float>(kv + layout.value_scale_offset(block, kv_head, slot));
 }
@@ -106,10 +106,11 @@ inline void store_key_and_value(const float* key, const float* value, const KvLa
     return head[dim] * rounding.inverse;
   };
   std::byte* const to_key = kv + layout.keys_offset(block, kv_head);
-  std::byte* to_value = kv + layout.value_offset(block, kv_head, slot);
-  for (std::int32_t i = 0; i < layout.row_dims(); ++i, to_value += dtype_bytes(layout.dtype)) {
+  std::byte* const to_value = kv + layout.values_offset(block, kv_head);
+  for (std::int32_t i = 0; i < layout.row_dims(); ++i) {
     store_kv_number(code(key, keys, i), layout.dtype, to_key + layout.key_element_offset(i, slot));
-    store_kv_number(code(value, values, i), layout.dtype, to_value);
+    store_kv_number(code(value, values, i), layout.dtype,
+                    to_value + layout.value_element_offset(i, slot));
   }
 }
 
