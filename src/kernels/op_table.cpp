@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/cpu/amx/attention_amx.h"
 #include "kernels/cpu/amx/limits_amx.h"
 #include "kernels/cpu/amx/matmul_amx.h"
 #include "kernels/cpu/avx2/limits_avx2.h"
@@ -90,6 +91,7 @@ Tables make_tables() {
         break;
       case IsaLevel::kAmx:
         set_amx_matmul(table.matmul);
+        set_amx_attention(table.rows);
         set_amx_limits(table.limits);
         break;
     }
