@@ -185,6 +185,18 @@ void multiply_block(const MatmulPanels& args, const typename Pieces::Piece (&pie
 // Blocks of rows that share an expanded piece.
 inline constexpr std::int64_t kChunkBlocks = 8;
 
+// Fetches what the sums of some rows will be stored to: memory, where the outputs of a long prompt
+// fill the caches.
+[[gnu::always_inline]] inline void fetch_outputs(const MatmulPanels& args, std::int64_t row,
+                                                 std::int64_t rows, std::int64_t output,
+                                                 std::int64_t outputs) {
+  const std::int64_t end = output + outputs < args.outputs ? output + outputs : args.outputs;
+  for (std::int64_t r = row; r < row + rows; ++r) {
+    const float* const out = args.out + r * args.out_stride;
+    for (std::int64_t i = output; i < end; i += 16) __builtin_prefetch(out + i, 1, 2);
+  }
+}
+
 // Row blocks [block, block_end) by P panels.
 template <typename V, typename Pieces, int P>
 void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int64_t block,
@@ -197,6 +209,7 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
   const std::int64_t rows = blocks.first(block_end) - first;
   for (std::int64_t i = 0; i < rows * kWidth; i += V::kWidth) V::store(sums + i, V::zero());
   const std::int64_t piece_inputs = equal_pieces(args.inputs, Pieces::kInputs);
+  const bool many = blocks.count > kChunkBlocks;
   for (std::int64_t begin = 0; begin < args.inputs; begin += piece_inputs) {
     const std::int64_t end =
         begin + piece_inputs < args.inputs ? begin + piece_inputs : args.inputs;
@@ -209,6 +222,9 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
                 (block_end - block) * (end - begin));
     for (std::int64_t b = block; b < block_end; ++b) {
       const std::int64_t row = blocks.first(b);
+      if (many && end == args.inputs) {
+        fetch_outputs(args, row, blocks.size(b), panel * kPanelOutputs, kWidth);
+      }
       multiply_block<V, Pieces, P, V::kMaxBlockRows>(args, pieces, row, blocks.size(b), begin, end,
                                                      ahead, sums + (row - first) * kWidth);
     }
