@@ -7,8 +7,8 @@
 //
 // Keys are transposed, so that the keys of a block fill a vector's lanes: a score then sums its
 // products one after the other, in the order of the dimensions, and no lanes are added up. Pairs of
-// bfloat16 that a sum takes one after the other lie side by side, as the instructions for their dot
-// products want them: two dimensions of a key, and the values of two tokens.
+// numbers below 32 bits that a sum takes one after the other lie side by side, as the instructions
+// for dot products want them: two dimensions of a key, and the values of two tokens.
 //
 // The layout belongs to the kernels: nobody else computes these offsets. Always inlined, because
 // files compiled with instruction-set flags use them: the linker could pick such a file's
@@ -31,10 +31,10 @@ struct KvLayout {
 
   [[gnu::always_inline]] bool has_scales() const { return dtype == DType::kI8; }
   // Neighbouring dimensions of one key that lie side by side.
-  [[gnu::always_inline]] std::int32_t key_group() const { return dtype == DType::kBF16 ? 2 : 1; }
+  [[gnu::always_inline]] std::int32_t key_group() const { return dtype == DType::kF32 ? 1 : 2; }
   // Neighbouring tokens whose values lie side by side.
   [[gnu::always_inline]] std::int32_t value_group() const {
-    return dtype == DType::kBF16 && block_size % 2 == 0 ? 2 : 1;
+    return block_size % 2 == 0 ? key_group() : 1;
   }
   // head_dim, padded with zeros to whole multiples of four bytes.
   [[gnu::always_inline]] std::int32_t row_dims() const {

@@ -58,6 +58,7 @@ struct RowKernels {
   // Whether it rounds queries and weights to bfloat16 over a bfloat16 cache, as the dot product of
   // that type needs.
   bool attention_rounds_to_bf16 = false;
+  bool attention_rounds_over_fp8 = false;  // the same over an fp8 cache
   // The outputs of a task whose ranges were computed in pieces. Null: this level computes every
   // task whole.
   void (*merge_attention)(const AttentionTask& task) = nullptr;

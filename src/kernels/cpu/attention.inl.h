@@ -23,21 +23,21 @@ template <class V>
 inline constexpr int kRowsPacked = V::kWidth == 16 ? 8 : 6;  // that share loads from a panel
 inline constexpr std::int32_t kRowsWeighed = 8;              // whose scores stay in the first cache
 
-// The scores of rows of several queries, from panels of floats, or from the cache where its keys
-// are multiplied as they are.
+// The scores of rows of several queries, from panels, or from the cache where its keys are pairs
+// that are multiplied as they are.
 template <class V, class Rows>
 inline void score_packed(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = 2 * V::kWidth;
-  constexpr bool kFloats = Rows::kPerLane == 1;
-  using Keys = std::conditional_t<kFloats, F32Rows<V>, Rows>;
+  using Keys = typename Rows::Panels;
+  constexpr bool kAsTheyAre = Rows::kPerLane == 2 && std::is_same_v<Keys, Rows>;
   const std::int64_t groups = rows.task->args->layout.row_dims() / Keys::kGroup;
   const std::int64_t stride = rows.part.stride;
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
     KeyPanel panel;
-    if constexpr (kFloats) {
-      panel = pack_keys<V, Rows>(rows, memory, key);
-    } else {
+    if constexpr (kAsTheyAre) {
       panel = find_keys<V, 2>(memory, key);
+    } else {
+      panel = pack_keys<V, Rows>(rows, memory, key);
     }
     int count = 0;
     for (std::int32_t row = rows.begin; row < rows.end; row += count) {

@@ -193,19 +193,19 @@ template <class V, int NV>
   return panel;
 }
 
-// Two vectors of keys from `first` on, as floats in scratch.
+// Two vectors of keys from `first` on, as Rows::Panels reads them, in scratch.
 template <class V, class Rows>
 inline KeyPanel pack_keys(const RangeRows& rows, const RangeMemory& memory, std::int32_t first) {
   constexpr std::int64_t kKeys = 2 * V::kWidth;
-  constexpr int kGroup = Rows::kGroup;
+  constexpr int kVectors = kGroupVectors<Rows>;
   const KeyPanel raw = find_keys<V, 2>(memory, first);
-  const std::int64_t groups = rows.task->args->layout.row_dims() / kGroup;
+  const std::int64_t groups = rows.task->args->layout.row_dims() / Rows::kGroup;
   float* to = rows.scratch.keys;
-  for (std::int64_t g = 0; g < groups; ++g, to += kGroup * kKeys) {
+  for (std::int64_t g = 0; g < groups; ++g, to += kVectors * kKeys) {
     for (int v = 0; v < 2; ++v) {
-      typename V::F x[kGroup];
+      typename V::F x[kVectors];
       Rows::load(raw.vectors[v] + g * raw.step, x);
-      for (int d = 0; d < kGroup; ++d) V::store(to + d * kKeys + v * V::kWidth, x[d]);
+      for (int i = 0; i < kVectors; ++i) V::store(to + i * kKeys + v * V::kWidth, x[i]);
     }
   }
   KeyPanel panel = {};

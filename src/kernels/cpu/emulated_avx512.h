@@ -47,6 +47,22 @@ inline __m512i emulated_cvtepi8_epi32(__m128i x) {
   return _mm512_loadu_si512(to);
 }
 
+inline __m512i emulated_cvtepi16_epi32(__m256i x) {
+  std::int16_t from[16];
+  std::int32_t to[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(from), x);
+  for (int i = 0; i < 16; ++i) to[i] = int{from[i]};
+  return _mm512_loadu_si512(to);
+}
+
+inline __m512i emulated_cvtepu8_epi16(__m256i x) {
+  std::uint8_t from[32];
+  std::uint16_t to[32];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(from), x);
+  for (int i = 0; i < 32; ++i) to[i] = from[i];
+  return _mm512_loadu_si512(to);
+}
+
 inline __m256i emulated_cvtepi32_epi16(__m512i x) {
   std::uint32_t from[16];
   std::uint16_t to[16];
@@ -124,6 +140,10 @@ inline __m512i emulated_srai_epi32(__m512i x, int bits) {
 #define _mm512_cvtepu8_epi32 quire::emulated_cvtepu8_epi32
 #undef _mm512_cvtepi8_epi32
 #define _mm512_cvtepi8_epi32 quire::emulated_cvtepi8_epi32
+#undef _mm512_cvtepi16_epi32
+#define _mm512_cvtepi16_epi32 quire::emulated_cvtepi16_epi32
+#undef _mm512_cvtepu8_epi16
+#define _mm512_cvtepu8_epi16 quire::emulated_cvtepu8_epi16
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16 quire::emulated_cvtepi32_epi16
 #undef _mm512_cvtepi32_epi8

@@ -19,6 +19,11 @@ namespace {
   return _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(half, nan)), _mm256_set1_ps(256.0F));
 }
 
+// The even ones of sixteen bytes in the low eight bytes, the odd ones in the others.
+[[maybe_unused]] inline __m128i split_bytes(__m128i bytes) {
+  return _mm_packus_epi16(_mm_and_si128(bytes, _mm_set1_epi16(0xFF)), _mm_srli_epi16(bytes, 8));
+}
+
 // The low byte of each of eight integers, in the low eight bytes.
 [[maybe_unused]] inline __m128i low_bytes(__m256i x) {
   const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));

@@ -59,18 +59,18 @@ struct Bf16Rows : FloatProducts<V> {
 template <class V>
 struct Fp8Rows : FloatProducts<V> {
   using F = typename V::F;
-  static constexpr int kGroup = 1;
+  static constexpr int kGroup = 2;
   static constexpr int kBytes = 1;
-  static void load(const std::byte* from, F (&x)[1]) { x[0] = V::load_fp8(from); }
+  static void load(const std::byte* from, F (&x)[2]) { V::split_fp8(from, x[0], x[1]); }
 };
 
 // Without their scales.
 template <class V>
 struct CodeRows : FloatProducts<V> {
   using F = typename V::F;
-  static constexpr int kGroup = 1;
+  static constexpr int kGroup = 2;
   static constexpr int kBytes = 1;
-  static void load(const std::byte* from, F (&x)[1]) { x[0] = V::load_int8(from); }
+  static void load(const std::byte* from, F (&x)[2]) { V::split_int8(from, x[0], x[1]); }
 };
 
 // The vectors that load() gives.

@@ -104,13 +104,16 @@ struct Vec8 {
     even = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
     odd = _mm256_castsi256_ps(_mm256_blend_epi16(_mm256_setzero_si256(), bits, 0xAA));
   }
-  static F load_fp8(const void* p) {
-    return decode_fp8(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+  static void split_fp8(const void* p, F& even, F& odd) {
+    const __m128i codes = split_bytes(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+    even = decode_fp8(codes);
+    odd = decode_fp8(_mm_unpackhi_epi64(codes, codes));
   }
   static void store_fp8(void* p, F x) { _mm_storel_epi64(static_cast<__m128i*>(p), encode_fp8(x)); }
-  static F load_int8(const void* p) {
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p))));
+  static void split_int8(const void* p, F& even, F& odd) {
+    const __m256i pairs = _mm256_cvtepi16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+    even = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(pairs, 24), 24));
+    odd = _mm256_cvtepi32_ps(_mm256_srai_epi32(pairs, 8));
   }
   // Rounds to nearest even; x is within the range.
   static void store_int8(void* p, F x) {

@@ -105,18 +105,22 @@ struct Vec16 {
     odd = _mm512_castsi512_ps(
         _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<std::int32_t>(0xFFFF0000U))));
   }
-  static F load_fp8(const void* p) {
-    const __m128i codes = _mm_loadu_si128(static_cast<const __m128i*>(p));
-    return join(decode_fp8(codes), decode_fp8(_mm_unpackhi_epi64(codes, codes)));
+  static void split_fp8(const void* p, F& even, F& odd) {
+    const __m128i first = split_bytes(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+    const __m128i second = split_bytes(_mm_loadu_si128(static_cast<const __m128i*>(p) + 1));
+    even = join(decode_fp8(first), decode_fp8(second));
+    odd = join(decode_fp8(_mm_unpackhi_epi64(first, first)),
+               decode_fp8(_mm_unpackhi_epi64(second, second)));
   }
   static void store_fp8(void* p, F x) {
     _mm_storeu_si128(
         static_cast<__m128i*>(p),
         _mm_unpacklo_epi64(encode_fp8(_mm512_castps512_ps256(x)), encode_fp8(upper_half(x))));
   }
-  static F load_int8(const void* p) {
-    return _mm512_cvtepi32_ps(
-        _mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))));
+  static void split_int8(const void* p, F& even, F& odd) {
+    const __m512i pairs = _mm512_cvtepi16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+    even = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(pairs, 24), 24));
+    odd = _mm512_cvtepi32_ps(_mm512_srai_epi32(pairs, 8));
   }
   // Rounds to nearest even; x is within the range.
   static void store_int8(void* p, F x) {

@@ -20,6 +20,7 @@ void tile_attention(const AttentionTask& task) {
 void set_amx_attention(RowKernels& kernels) {
   kernels.attention = tile_attention;
   kernels.attention_rounds_to_bf16 = true;
+  kernels.attention_rounds_over_fp8 = false;
 }
 
 }  // namespace quire
