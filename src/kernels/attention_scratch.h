@@ -51,7 +51,7 @@ struct PartialResults {
 
 // The scratch memory of one worker, as floats, each part 64-byte aligned.
 struct AttentionScratch {
-  static constexpr std::int64_t kPanelColumns = 32;  // most keys, or columns of values, as floats
+  static constexpr std::int64_t kPanelColumns = 32;  // most keys, or columns of values, of a panel
 
   float* queries;       // [rows][stride], times the scale of the scores
   PartialResults sum;   // of the ranges so far
@@ -61,8 +61,8 @@ struct AttentionScratch {
   float* value_scales;  // [kRangeKeys]
   float* raw_keys;      // [kRangeKeys * stride]: gathered from blocks that are no whole vectors
   float* raw_values;    // [kRangeKeys * stride]
-  float* keys;          // [stride][kPanelColumns]: a panel of keys as floats
-  float* values;        // [kRangeKeys][kPanelColumns]: some columns of a range's values as floats
+  float* keys;          // [stride][kPanelColumns]: a panel of keys
+  float* values;        // [kRangeKeys][kPanelColumns]: a panel of some columns of a range's values
 
   [[gnu::always_inline]] static std::int64_t floats(std::int64_t head_dim, std::int64_t rows) {
     const std::int64_t stride = padded_head(head_dim);

@@ -5,7 +5,7 @@
 // time.
 //
 // One query reads the cache in place (attention_in_place.inl.h). More queries get panels that were
-// made once of what they all see: as floats, where the products are of floats.
+// made once of what they all see, expanded to what is multiplied.
 #pragma once
 
 #include <cstddef>
@@ -138,7 +138,7 @@ inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool sam
 template <class V, class Rows>
 inline void attend_range(const RangeRows& rows) {
   const AttentionTask& task = *rows.task;
-  // Where all rows see the same keys, and not so many pass over them that panels of floats pay.
+  // Where all rows see the same keys, and not so many pass over them that panels pay.
   const bool same_keys =
       task.query_end - task.query_begin == 1 ||
       (task.shared_queries != nullptr && rows.end - rows.begin <= kMostSharedInPlace);

@@ -1,5 +1,5 @@
-// Where the keys and values of a range lie in the paged cache, and their panels of floats, over a
-// vector type V.
+// Where the keys and values of a range lie in the paged cache, and their panels, over a vector type
+// V.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace quire {
 namespace {
@@ -23,43 +24,15 @@ inline void emulated_mask_storeu_ps(float* to, std::uint32_t mask, __m512 x) {
   }
 }
 
-inline __m512i emulated_cvtepu16_epi32(__m256i x) {
-  std::uint16_t from[16];
-  std::uint32_t to[16];
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(from), x);
-  for (int i = 0; i < 16; ++i) to[i] = from[i];
-  return _mm512_loadu_si512(to);
-}
-
-inline __m512i emulated_cvtepu8_epi32(__m128i x) {
-  std::uint8_t from[16];
-  std::uint32_t to[16];
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(from), x);
-  for (int i = 0; i < 16; ++i) to[i] = from[i];
-  return _mm512_loadu_si512(to);
-}
-
-inline __m512i emulated_cvtepi8_epi32(__m128i x) {
-  std::int8_t from[16];
-  std::int32_t to[16];
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(from), x);
-  for (int i = 0; i < 16; ++i) to[i] = int{from[i]};
-  return _mm512_loadu_si512(to);
-}
-
-inline __m512i emulated_cvtepi16_epi32(__m256i x) {
-  std::int16_t from[16];
-  std::int32_t to[16];
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(from), x);
-  for (int i = 0; i < 16; ++i) to[i] = int{from[i]};
-  return _mm512_loadu_si512(to);
-}
-
-inline __m512i emulated_cvtepu8_epi16(__m256i x) {
-  std::uint8_t from[32];
-  std::uint16_t to[32];
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(from), x);
-  for (int i = 0; i < 32; ++i) to[i] = from[i];
+// Each number of half or a quarter of a vector.
+template <typename To, typename From, typename Vector>
+__m512i emulated_widen(Vector x) {
+  constexpr int kCount = sizeof(__m512i) / sizeof(To);
+  From from[kCount];
+  static_assert(sizeof(from) == sizeof(x));
+  To to[kCount];
+  std::memcpy(from, &x, sizeof(from));
+  for (int i = 0; i < kCount; ++i) to[i] = To{from[i]};
   return _mm512_loadu_si512(to);
 }
 
@@ -135,15 +108,15 @@ inline __m512i emulated_srai_epi32(__m512i x, int bits) {
 #undef _mm512_mask_storeu_ps
 #define _mm512_mask_storeu_ps quire::emulated_mask_storeu_ps
 #undef _mm512_cvtepu16_epi32
-#define _mm512_cvtepu16_epi32 quire::emulated_cvtepu16_epi32
+#define _mm512_cvtepu16_epi32(x) (quire::emulated_widen<std::uint32_t, std::uint16_t>(x))
 #undef _mm512_cvtepu8_epi32
-#define _mm512_cvtepu8_epi32 quire::emulated_cvtepu8_epi32
+#define _mm512_cvtepu8_epi32(x) (quire::emulated_widen<std::uint32_t, std::uint8_t>(x))
 #undef _mm512_cvtepi8_epi32
-#define _mm512_cvtepi8_epi32 quire::emulated_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32(x) (quire::emulated_widen<std::int32_t, std::int8_t>(x))
 #undef _mm512_cvtepi16_epi32
-#define _mm512_cvtepi16_epi32 quire::emulated_cvtepi16_epi32
+#define _mm512_cvtepi16_epi32(x) (quire::emulated_widen<std::int32_t, std::int16_t>(x))
 #undef _mm512_cvtepu8_epi16
-#define _mm512_cvtepu8_epi16 quire::emulated_cvtepu8_epi16
+#define _mm512_cvtepu8_epi16(x) (quire::emulated_widen<std::uint16_t, std::uint8_t>(x))
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16 quire::emulated_cvtepi32_epi16
 #undef _mm512_cvtepi32_epi8

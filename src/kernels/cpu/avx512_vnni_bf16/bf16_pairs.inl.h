@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/attention_tile.inl.h"
 #include "kernels/cpu/dots_avx512.h"
 #include "kernels/cpu/vec_avx512.h"
 
