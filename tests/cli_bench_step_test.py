@@ -67,7 +67,7 @@ class BenchStep(unittest.TestCase):
                                ("update", "bookkeeping"), ("pass on output", "bookkeeping"),
                                ("embedding", "kernel"), ("rms_norm", "kernel"),
                                ("qkv projection", "kernel"), ("rope_and_cache", "kernel"),
-                               ("attention", "kernel"), ("gate and up projection", "kernel"),
+                               ("attention", "kernel"), ("gate, up and activation", "kernel"),
                                ("attention output projection", "kernel"),
                                ("down projection", "kernel"), ("logits", "kernel"),
                                ("choose tokens", "sampling")):

@@ -1,336 +1,43 @@
 // Matrix products and embedding look-up over packed weights: one fork and join a call, the panels
 // of all parts handed out in shrinking chunks to whichever worker is free.
 #include <algorithm>
-#include <cstring>
 
-#include "base/checked.h"
-#include "kernels/group_layout.h"
-#include "kernels/matmul_kernel.h"
+#include "kernels/matmul_call.h"
 #include "kernels/op_span.h"
-#include "kernels/op_table.h"
 #include "kernels/ops.h"
-#include "kernels/transpose.h"
-#include "tensor/arena.h"
-#include "tensor/float_convert.h"
 
 namespace quire {
 namespace {
 
-// Below this many values to prepare, one worker does it sooner than several can be woken.
-constexpr std::int64_t kSerialValues = 16'384;
-
-// Panels of a chunk handed to a worker: an even number, because kernels take several at once. With
-// few rows not so many that threads read from memory far apart; with more, where the first weights
-// of a chunk are waited for and all others fetched ahead, more.
-constexpr std::int64_t kChunkGrain = 2;
-constexpr std::int64_t kMaxDirectChunkPanels = 32;
-constexpr std::int64_t kMaxChunkPanels = 96;
-
 constexpr Stage kEmbeddingStage = {StageKind::kKernel, "embedding"};
 
-// The weights are read once for all rows. What rounding and expanding add is not counted.
-SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows) {
-  SpanCost cost;
-  for (const MatmulPart& part : parts) {
-    cost.bytes += part.weight->size_bytes();
-    cost.operations +=
-        2 * static_cast<std::uint64_t>(rows * part.weight->inputs() * part.weight->outputs());
-  }
-  return cost;
-}
-
-// The inputs in the forms that the parts of one call want; what no part wants is empty.
-struct Inputs {
-  const float* blocked = nullptr;
-  Bf16Rows bf16;
-  Int16Rows int16;
-  Int16ByteRows int16_bytes;
-  Int8Rows int8;
-};
-
-// Calls fn(block) for every block of rows; below a number of values on this thread alone.
-template <typename F>
-void for_each_block(OpContext& ctx, const RowBlocks& blocks, std::int64_t values, const F& fn) {
-  if (values <= kSerialValues) {
-    for (std::int64_t block = 0; block < blocks.count; ++block) fn(block);
-    return;
-  }
-  ctx.pool.parallel_for(blocks.count, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t block = begin; block < end; ++block) fn(block);
-  });
-}
-
-// Calls fn(row, first, size) for every row, with the block of rows that it is in.
-template <typename F>
-void for_each_row(OpContext& ctx, const RowBlocks& blocks, std::int64_t values, const F& fn) {
-  for_each_block(ctx, blocks, values, [&](std::int64_t block) {
-    const std::int64_t first = blocks.first(block);
-    const std::int64_t size = blocks.size(block);
-    for (std::int64_t row = first; row < first + size; ++row) fn(row, first, size);
-  });
-}
-
-// out[k][r] = x[r][k]: four rows by four inputs at a time, the last four rows again where their
-// number is no multiple of four.
-void interleave_rows(const float* x, std::int64_t x_stride, std::int64_t rows, std::int64_t inputs,
-                     float* out) {
-  std::int64_t k = 0;
-  for (; rows >= 4 && k + 4 <= inputs; k += 4) {
-    for (std::int64_t next = 0; next < rows; next += 4) {
-      const std::int64_t first = std::min(next, rows - 4);
-      Words of_row[4];
-      Words of_input[4];
-      for (int r = 0; r < 4; ++r) of_row[r] = load_words(x + (first + r) * x_stride + k);
-      transpose_4x4(of_row, of_input);
-      for (int i = 0; i < 4; ++i) store_words(of_input[i], out + (k + i) * rows + first);
-    }
-  }
-  for (; k < inputs; ++k) {
-    for (std::int64_t r = 0; r < rows; ++r) out[k * rows + r] = x[r * x_stride + k];
-  }
-}
-
-const float* block_rows(OpContext& ctx, const float* x, std::int64_t x_stride,
-                        const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                        Arena& workspace) {
-  float* const blocked = workspace.array<float>(rows * inputs);
-  for_each_block(ctx, blocks, rows * inputs, [&](std::int64_t block) {
-    const std::int64_t first = blocks.first(block);
-    interleave_rows(x + first * x_stride, x_stride, blocks.size(block), inputs,
-                    blocked + first * inputs);
-  });
-  return blocked;
-}
-
-Bf16Rows round_to_bf16(OpContext& ctx, const float* x, std::int64_t x_stride,
-                       const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                       Arena& workspace) {
-  Bf16Rows all;
-  all.stride = bf16_row_stride(inputs);
-  all.values = workspace.array<std::uint16_t>(rows * all.stride);
-  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
-    ctx.table.matmul.round_row_bf16(x + r * x_stride, inputs, all.values + r * all.stride);
-  });
-  return all;
-}
-
-Int16Rows round_to_int16(OpContext& ctx, const float* x, std::int64_t x_stride,
-                         const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                         Arena& workspace) {
-  const std::int64_t groups = inputs / kGroupInputs;
-  Int16Rows all;
-  all.codes = workspace.array<std::int16_t>(rows * inputs);
-  all.scales = workspace.array<float>(rows * groups);
-  all.sums = workspace.array<std::int32_t>(2 * rows * groups);
-  all.scaled_sums = workspace.array<float>(rows * groups);
-  for_each_row(
-      ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t first, std::int64_t size) {
-        const std::int64_t offset = first * groups + r - first;
-        ctx.table.matmul.quantize_row_int16(x + r * x_stride, inputs, size,
-                                            {.codes = all.codes + first * inputs + 4 * (r - first),
-                                             .scales = all.scales + offset,
-                                             .sums = all.sums + first * groups + offset,
-                                             .scaled_sums = all.scaled_sums + offset});
-      });
-  return all;
-}
-
-Int16ByteRows round_to_int16_bytes(OpContext& ctx, const float* x, std::int64_t x_stride,
-                                   const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                                   Arena& workspace) {
-  const std::int64_t groups = inputs / kGroupInputs;
-  Int16ByteRows all;
-  all.stride = byte_row_stride(inputs);
-  all.high = workspace.array<std::int8_t>(rows * all.stride);
-  all.low = workspace.array<std::int8_t>(rows * all.stride);
-  all.scales = workspace.array<float>(rows * groups);
-  all.sums = workspace.array<std::int32_t>(2 * rows * groups);
-  all.scaled_sums = workspace.array<float>(rows * groups);
-  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
-    ctx.table.matmul.quantize_row_int16_bytes(x + r * x_stride, inputs,
-                                              {.high = all.high + r * all.stride,
-                                               .low = all.low + r * all.stride,
-                                               .stride = all.stride,
-                                               .scales = all.scales + r * groups,
-                                               .sums = all.sums + 2 * r * groups,
-                                               .scaled_sums = all.scaled_sums + r * groups});
-  });
-  return all;
-}
-
-Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
-                       const RowBlocks& blocks, std::int64_t rows, std::int64_t inputs,
-                       Arena& workspace) {
-  const std::int64_t groups = inputs / kGroupInputs;
-  Int8Rows all;
-  all.stride = byte_row_stride(inputs);
-  all.codes = workspace.array<std::int8_t>(rows * all.stride);
-  all.scales = workspace.array<float>(rows * groups);
-  all.sums = workspace.array<std::int16_t>(2 * rows * groups);
-  all.scaled_sums = workspace.array<float>(rows * groups);
-  all.offsets = workspace.array<std::int32_t>(rows * groups);
-  for_each_row(ctx, blocks, rows * inputs, [&](std::int64_t r, std::int64_t, std::int64_t) {
-    ctx.table.matmul.quantize_row_int8(x + r * x_stride, inputs,
-                                       {.codes = all.codes + r * all.stride,
-                                        .stride = all.stride,
-                                        .scales = all.scales + r * groups,
-                                        .sums = all.sums + 2 * r * groups,
-                                        .scaled_sums = all.scaled_sums + r * groups,
-                                        .offsets = all.offsets + r * groups});
-  });
-  return all;
-}
-
-// The form in which a kernel reads its inputs.
-enum class InputForm : std::uint8_t { kFloat32, kBf16, kInt8, kInt16, kInt16Bytes };
-
-// Which form and kernel serve each part of one call.
-class Choice {
- public:
-  Choice(const MatmulKernels& kernels, ActivationMode mode, std::int64_t rows,
-         std::span<const MatmulPart> parts)
-      : kernels_(kernels), mode_(mode), many_(rows > kMaxDirectRows) {
-    // Where a part wants float32, those of bfloat16 share it: room for one of the two is enough.
-    bf16_ = mode != ActivationMode::kFloat32 && kernels.bf16_with_bf16 != nullptr &&
-            std::none_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
-              const WeightLayout layout = part.weight->layout();
-              return !is_quantized(layout) && layout != WeightLayout::kBF16;
-            });
-  }
-
-  InputForm form(WeightLayout layout) const {
-    if (!is_quantized(layout)) {
-      return bf16_ ? InputForm::kBf16 : InputForm::kFloat32;
-    }
-    switch (mode_) {
-      case ActivationMode::kFloat32:
-        return InputForm::kFloat32;
-      case ActivationMode::kInt8:
-        if (has_int8(layout)) return InputForm::kInt8;
-        break;
-      case ActivationMode::kInt16:
-        if (group_layout(layout).code_bits == 8 && has_int8(layout)) return InputForm::kInt8;
-        break;
-    }
-    return many_ && kernels_.many_with_int16_bytes[index(layout)] != nullptr
-               ? InputForm::kInt16Bytes
-               : InputForm::kInt16;
-  }
-
-  MatmulKernel kernel(WeightLayout layout) const {
-    switch (form(layout)) {
-      case InputForm::kFloat32:
-        return kernels_.with_float[index(layout)];
-      case InputForm::kBf16:
-        return kernels_.bf16_with_bf16;
-      case InputForm::kInt16:
-        return kernels_.with_int16[index(layout)];
-      case InputForm::kInt16Bytes:
-        return kernels_.many_with_int16_bytes[index(layout)];
-      case InputForm::kInt8:
-        break;
-    }
-    const MatmulKernel many = many_ ? kernels_.many_with_int8[index(layout)] : nullptr;
-    return many != nullptr ? many : kernels_.with_int8[index(layout)];
-  }
-
- private:
-  bool has_int8(WeightLayout layout) const { return kernels_.with_int8[index(layout)] != nullptr; }
-  static std::size_t index(WeightLayout layout) { return static_cast<std::size_t>(layout); }
-
-  const MatmulKernels& kernels_;
-  ActivationMode mode_;
-  bool many_;
-  bool bf16_;
-};
-
-Inputs prepare(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
-               const Choice& choice, std::span<const MatmulPart> parts) {
-  const std::int64_t inputs = parts[0].weight->inputs();
-  const std::int64_t max_block_rows = ctx.table.matmul.max_block_rows;
-  const RowBlocks blocks(rows, max_block_rows);
-  const auto wanted = [&](InputForm form) {
-    return std::any_of(parts.begin(), parts.end(), [&](const MatmulPart& part) {
-      return choice.form(part.weight->layout()) == form;
-    });
-  };
-  Arena workspace(ctx.workspace);
-  Inputs all;
-  const bool has_blocks = max_block_rows > 1 && rows > kMaxDirectRows;
-  if (has_blocks && wanted(InputForm::kFloat32)) {
-    all.blocked = block_rows(ctx, x, x_stride, blocks, rows, inputs, workspace);
-  }
-  if (wanted(InputForm::kBf16)) {
-    all.bf16 = round_to_bf16(ctx, x, x_stride, blocks, rows, inputs, workspace);
-  }
-  if (wanted(InputForm::kInt16)) {
-    all.int16 = round_to_int16(ctx, x, x_stride, blocks, rows, inputs, workspace);
-  }
-  if (wanted(InputForm::kInt16Bytes)) {
-    all.int16_bytes = round_to_int16_bytes(ctx, x, x_stride, blocks, rows, inputs, workspace);
-  }
-  if (wanted(InputForm::kInt8)) {
-    all.int8 = round_to_int8(ctx, x, x_stride, blocks, rows, inputs, workspace);
-  }
-  return all;
-}
-
 }  // namespace
-
-// Parts of one call may want their inputs as floats or bfloat16, in 16 bits and in 8.
-std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs) {
-  const auto values = static_cast<std::uint64_t>(max_rows * max_inputs);
-  const auto bf16_values = static_cast<std::uint64_t>(max_rows * bf16_row_stride(max_inputs));
-  const std::uint64_t dense = std::max(values * sizeof(float), bf16_values * sizeof(std::uint16_t));
-  const auto row_bytes = static_cast<std::uint64_t>(max_rows * byte_row_stride(max_inputs));
-  const std::uint64_t group_bytes =
-      4 * sizeof(float) + 3 * sizeof(std::int32_t) + 2 * sizeof(std::int16_t);
-  const std::uint64_t groups = (values + kGroupInputs - 1) / kGroupInputs;
-  constexpr std::uint64_t kArrays = 10;
-  return dense + 3 * row_bytes + groups * group_bytes + kArrays * Arena::kAlignment;
-}
 
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
             ActivationMode mode, std::span<const MatmulPart> parts, const Stage& stage) {
   const OpSpan span(ctx, stage);
   if (span.get() != nullptr) span.get()->cost = cost_of(parts, rows);
-  const std::int64_t inputs = parts[0].weight->inputs();
-  const Choice choice(ctx.table.matmul, mode, rows, parts);
-  const Inputs prepared = prepare(ctx, x, x_stride, rows, choice, parts);
+  Arena workspace(ctx.workspace);
+  const MatmulCall call(ctx, x, x_stride, rows, MatmulCall::kAllRows, mode, parts, workspace);
   std::int64_t panels = 0;
   for (const MatmulPart& part : parts) panels += part.weight->num_panels();
   const auto compute = [&](std::int64_t begin, std::int64_t end, int) {
     std::int64_t first = 0;  // of the part
     for (const MatmulPart& part : parts) {
-      const PackedWeight& weight = *part.weight;
+      const std::int64_t num_panels = part.weight->num_panels();
       const std::int64_t panel_begin = std::max<std::int64_t>(begin - first, 0);
-      const std::int64_t panel_end = std::min(end - first, weight.num_panels());
-      first += weight.num_panels();
+      const std::int64_t panel_end = std::min(end - first, num_panels);
+      first += num_panels;
       if (panel_begin >= panel_end) continue;
-      const MatmulKernel kernel = choice.kernel(weight.layout());
-      kernel({.layout = weight.layout(),
-              .panels = weight.panel(0),
-              .panel_bytes = panel_bytes(weight.layout(), inputs),
-              .outputs = weight.outputs(),
-              .inputs = inputs,
-              .panel_begin = panel_begin,
-              .panel_end = panel_end,
-              .rows = rows,
-              .x = x,
-              .x_stride = x_stride,
-              .blocked_x = prepared.blocked,
-              .bf16_x = prepared.bf16,
-              .int16_x = prepared.int16,
-              .int16_bytes_x = prepared.int16_bytes,
-              .int8_x = prepared.int8,
-              .out = part.out,
-              .out_stride = part.out_stride,
-              .bias = part.bias,
-              .accumulate = part.accumulate});
+      call.compute(part, {.row_begin = 0,
+                          .row_end = rows,
+                          .panel_begin = panel_begin,
+                          .panel_end = panel_end,
+                          .out = part.out + panel_begin * kPanelOutputs,
+                          .out_stride = part.out_stride});
     }
   };
-  const std::int64_t largest = rows <= kMaxDirectRows ? kMaxDirectChunkPanels : kMaxChunkPanels;
-  ctx.pool.parallel_for_guided(panels, kChunkGrain, largest, compute);
+  ctx.pool.parallel_for_guided(panels, kPanelGrain, call.max_panels(), compute);
 }
 
 void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,

@@ -110,15 +110,16 @@ inline constexpr std::int64_t kBf16Line = 32;
   return byte_row_stride(2 * inputs) / 2;
 }
 
-// One call: panels [panel_begin, panel_end) of one weight, for all rows.
+// One call: consecutive panels of one weight, for consecutive rows. Pointers are to the first
+// panel, output and row of the call.
 struct MatmulPanels {
   WeightLayout layout = WeightLayout::kF32;
-  const std::uint8_t* panels = nullptr;  // the weight's first panel
+  const std::uint8_t* panels = nullptr;
   std::uint64_t panel_bytes = 0;
-  std::int64_t outputs = 0;
+  std::int64_t num_panels = 0;
+  const std::uint8_t* next_panels = nullptr;  // that the next call will want; fetched meanwhile
+  std::int64_t outputs = 0;                   // of the weight, from the first panel on
   std::int64_t inputs = 0;
-  std::int64_t panel_begin = 0;
-  std::int64_t panel_end = 0;
   std::int64_t rows = 0;
   // The inputs as the kernel wants them: float32, or rounded.
   const float* x = nullptr;  // [rows][x_stride]
@@ -155,6 +156,9 @@ struct MatmulKernels {
   // with_float.
   MatmulKernel bf16_with_bf16 = nullptr;
   std::int64_t max_block_rows = 1;  // of RowBlocks
+  // Rows that go through a kernel's weights together where there are many; a multiple of
+  // max_block_rows.
+  std::int64_t chunk_rows = 32;
   // Rounds one row of `inputs` floats, and writes the zeros behind it; beside bf16_with_bf16.
   void (*round_row_bf16)(const float* x, std::int64_t inputs, std::uint16_t* out) = nullptr;
   // Rounds one row of `inputs` (a multiple of 32) floats into its place in a block of `block_rows`
@@ -169,7 +173,8 @@ struct MatmulKernels {
   void (*quantize_row_int8)(const float* x, std::int64_t inputs, const Int8Rows& out) = nullptr;
 };
 
-// Workspace bytes of matmul().
+// Workspace bytes of matmul(), and what gated_matmul() takes beside them.
 std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs);
+std::uint64_t gated_scratch_bytes(int num_threads);
 
 }  // namespace quire

@@ -64,6 +64,29 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
             ActivationMode mode, std::span<const MatmulPart> parts,
             const Stage& stage = kMatmulStage);
 
+// What a gated MLP does to its gate.
+enum class Activation : std::uint8_t {
+  kSilu,
+  // The tanh form of GELU (Hendrycks and Gimpel 2016): x / 2 * (1 + tanh(sqrt(2 / pi) * (x +
+  // 0.044715 x^3))).
+  kGeluTanh
+};
+
+// The two products of a gated MLP (Shazeer 2020), of the same inputs and outputs.
+struct GatedProducts {
+  const PackedWeight* gate = nullptr;
+  const PackedWeight* up = nullptr;
+  const float* gate_bias = nullptr;  // [outputs] or nullptr
+  const float* up_bias = nullptr;    // [outputs] or nullptr
+  Activation activation = Activation::kSilu;
+};
+
+// out[r][n] = activation(sum_k x[r][k] gate[n][k] + gate_bias[n]) * (the same with `up`), as one
+// stage: what a worker has computed goes through the activation while it is in its cache. x:
+// [rows][inputs]; out: [rows][outputs].
+void gated_matmul(OpContext& ctx, const float* x, std::int64_t rows, ActivationMode mode,
+                  const GatedProducts& products, float* out, const Stage& stage = kMatmulStage);
+
 // out[i] = row token_ids[i] of the table, as floats: [num_tokens][table.inputs()].
 void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,
                std::int64_t num_tokens, float* out);
@@ -83,15 +106,6 @@ void head_rms_norm(OpContext& ctx, float* x, std::int64_t stride, const float* w
 
 // x[i] *= factor.
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);
-
-// out[r][c] = silu(gate_up[r][c]) * gate_up[r][width + c]; gate_up: [rows][2 * width].
-void silu_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
-                  float* out);
-
-// out[r][c] = gelu(gate_up[r][c]) * gate_up[r][width + c], with the tanh form of GELU (Hendrycks
-// and Gimpel 2016): x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
-void gelu_tanh_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
-                       float* out);
 
 // Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values
 // into the cache, as one stage.

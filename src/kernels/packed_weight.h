@@ -30,9 +30,9 @@
 
 namespace quire {
 
-// Changes whenever the packed bytes of some checkpoint do: what was packed before and kept is not
-// read again then.
-inline constexpr int kPackedWeightVersion = 1;
+// Changes whenever the packed bytes of some checkpoint do, or which of its matrices are packed as
+// one: what was packed before and kept is not read again then.
+inline constexpr int kPackedWeightVersion = 2;
 
 std::string_view weight_layout_name(WeightLayout layout);
 

@@ -14,25 +14,11 @@ constexpr Stage kRmsNormStage = {StageKind::kKernel, "rms_norm"};
 constexpr Stage kRmsNormAndAddStage = {StageKind::kKernel, "rms_norm_and_add"};
 constexpr Stage kHeadRmsNormStage = {StageKind::kKernel, "head_rms_norm"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
-constexpr Stage kActivationStage = {StageKind::kKernel, "activation_and_mul"};
 constexpr Stage kRopeStage = {StageKind::kKernel, "rope_and_cache"};
 constexpr Stage kLogSumExpStage = {StageKind::kSampling, "log_sum_exp"};
 
 std::int64_t rows_per_chunk(std::int64_t cols) {
   return std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(cols, 1));
-}
-
-// An activation's kernel on every row of [rows][2 * width].
-void activate_and_mul(OpContext& ctx, decltype(RowKernels::silu_and_mul) kernel,
-                      const float* gate_up, std::int64_t rows, std::int64_t width, float* out) {
-  const OpSpan span(ctx, kActivationStage);
-  ctx.pool.parallel_for(rows, rows_per_chunk(width),
-                        [&](std::int64_t begin, std::int64_t end, int) {
-                          for (std::int64_t row = begin; row < end; ++row) {
-                            const float* const gate = gate_up + row * 2 * width;
-                            kernel(gate, gate + width, width, out + row * width);
-                          }
-                        });
 }
 
 }  // namespace
@@ -76,16 +62,6 @@ void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) 
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
   });
-}
-
-void silu_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
-                  float* out) {
-  activate_and_mul(ctx, ctx.table.rows.silu_and_mul, gate_up, rows, width, out);
-}
-
-void gelu_tanh_and_mul(OpContext& ctx, const float* gate_up, std::int64_t rows, std::int64_t width,
-                       float* out) {
-  activate_and_mul(ctx, ctx.table.rows.gelu_tanh_and_mul, gate_up, rows, width, out);
 }
 
 void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args) {

@@ -123,7 +123,10 @@ TEST_P(RowOps, GeluTanhAndMul) {
     x[0] = -200.0F;
     x[2 * n] = 200.0F;
     std::vector<float> out(static_cast<std::size_t>(rows) * n, kNan);
-    gelu_tanh_and_mul(ctx_, x.data(), rows, width, out.data());
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+      const float* gate = x.data() + r * 2 * n;
+      ctx_.table.rows.gelu_tanh_and_mul(gate, gate + n, width, out.data() + r * n);
+    }
     for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
       for (std::size_t c = 0; c < n; ++c) {
         const double gate = x[r * 2 * n + c];
@@ -143,7 +146,8 @@ TEST_P(RowOps, GeluTanhOfSpecialValues) {
   const std::size_t n = x.size();
   x.resize(2 * n, 1.0F);
   std::vector<float> out(n);
-  gelu_tanh_and_mul(ctx_, x.data(), 1, static_cast<std::int64_t>(n), out.data());
+  ctx_.table.rows.gelu_tanh_and_mul(x.data(), x.data() + n, static_cast<std::int64_t>(n),
+                                    out.data());
   EXPECT_TRUE(std::isnan(out[0]));
   EXPECT_EQ(out[1], kInfinity);
   EXPECT_EQ(out[2], 0.0F);
@@ -165,7 +169,10 @@ TEST_P(RowOps, SiluAndMul) {
     x[0] = -200.0F;
     x[2 * n] = 200.0F;
     std::vector<float> out(static_cast<std::size_t>(rows) * n, kNan);
-    silu_and_mul(ctx_, x.data(), rows, width, out.data());
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+      const float* gate = x.data() + r * 2 * n;
+      ctx_.table.rows.silu_and_mul(gate, gate + n, width, out.data() + r * n);
+    }
     for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
       for (std::size_t c = 0; c < n; ++c) {
         const double gate = x[r * 2 * n + c];
@@ -186,7 +193,8 @@ TEST_P(RowOps, SiluOverTheWholeRangeAndSpecialValues) {
   const std::size_t n = gate.size();
   gate.resize(2 * n, 1.0F);
   std::vector<float> out(n);
-  silu_and_mul(ctx_, gate.data(), 1, static_cast<std::int64_t>(n), out.data());
+  ctx_.table.rows.silu_and_mul(gate.data(), gate.data() + n, static_cast<std::int64_t>(n),
+                               out.data());
   for (std::size_t i = 0; i < finite; ++i) {
     const double expected = double{gate[i]} / (1.0 + std::exp(-double{gate[i]}));
     ASSERT_NEAR(out[i], expected, 5e-7 * std::abs(expected)) << gate[i];

@@ -38,7 +38,7 @@ std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num
 
 std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
                               const AttentionSizes& attention, int num_threads) {
-  return std::max(matmul_workspace_bytes(max_rows, max_inputs),
+  return std::max(matmul_workspace_bytes(max_rows, max_inputs) + gated_scratch_bytes(num_threads),
                   attention_workspace_bytes(attention, num_threads));
 }
 

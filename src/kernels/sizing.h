@@ -29,8 +29,9 @@ std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_
 // prefixes that sequences share.
 std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num_threads);
 
-// Workspace bytes that the ops of a step of at most `max_rows` rows need: the larger of matmul's
-// (int8 rows of at most `max_inputs` inputs) and attention's.
+// Workspace bytes that the ops of a step of at most `max_rows` rows need: the larger of what
+// products take (rounded rows of at most `max_inputs` inputs, scratch of gated ones) and
+// attention's.
 std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
                               const AttentionSizes& attention, int num_threads);
 

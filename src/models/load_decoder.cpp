@@ -243,9 +243,11 @@ Result<MlpBlock> load_mlp(const DecoderSpec& spec, Loader& loader, std::int64_t 
   using enum TensorRole;
   MlpWeights weights;
   QUIRE_ASSIGN_OR_RETURN(weights.norm, loader.norm(kMlpNorm, layer));
-  QUIRE_ASSIGN_OR_RETURN(weights.gate_up, loader.matrices({kGate, kUp}, layer));
-  QUIRE_ASSIGN_OR_RETURN(weights.gate_up_bias, loader.vector({kGateBias, kUpBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.gate, loader.matrix(kGate, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.up, loader.matrix(kUp, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.gate_bias, loader.vector({kGateBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.output_norm, loader.norm(kMlpOutputNorm, layer));
   return MlpBlock(spec.activation, static_cast<float>(spec.rms_norm_eps), std::move(weights));

@@ -1,6 +1,5 @@
 #include "nn/mlp_block.h"
 
-#include <array>
 #include <utility>
 
 #include "nn/residual.h"
@@ -8,7 +7,7 @@
 namespace quire {
 namespace {
 
-constexpr Stage kGateUpStage = {StageKind::kKernel, "gate and up projection"};
+constexpr Stage kGateUpStage = {StageKind::kKernel, "gate, up and activation"};
 constexpr Stage kDownStage = {StageKind::kKernel, "down projection"};
 
 }  // namespace
@@ -18,8 +17,7 @@ MlpBlock::MlpBlock(Activation activation, float epsilon, MlpWeights weights)
 
 std::uint64_t MlpBlock::arena_bytes(std::int64_t hidden_size, std::int64_t intermediate_size,
                                     std::int64_t rows) {
-  return Arena::float_bytes(rows * hidden_size) + Arena::float_bytes(rows * 2 * intermediate_size) +
-         Arena::float_bytes(rows * intermediate_size);
+  return Arena::float_bytes(rows * hidden_size) + Arena::float_bytes(rows * intermediate_size);
 }
 
 void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
@@ -28,27 +26,17 @@ void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
   const std::int64_t width = weights_.down.inputs();
   const Arena::Scope scope(ctx.arena);
   float* normed = ctx.arena.floats(rows * hidden_size);
-  float* gate_up = ctx.arena.floats(rows * 2 * width);
   float* gated = ctx.arena.floats(rows * width);
 
   rms_norm(ctx.ops, hidden, weights_.norm.data(), epsilon_, rows, hidden_size, normed);
 
-  std::array<MatmulPart, 2> parts;
-  std::int64_t column = 0;
-  for (std::size_t i = 0; i < weights_.gate_up.size(); ++i) {
-    parts[i] = {.weight = &weights_.gate_up[i],
-                .out = gate_up + column,
-                .out_stride = 2 * width,
-                .bias = vector_or_null(weights_.gate_up_bias, column)};
-    column += weights_.gate_up[i].outputs();
-  }
-  matmul(ctx.ops, normed, hidden_size, rows, ctx.activation_mode,
-         std::span(parts.data(), weights_.gate_up.size()), kGateUpStage);
-  if (activation_ == Activation::kSilu) {
-    silu_and_mul(ctx.ops, gate_up, rows, width, gated);
-  } else {
-    gelu_tanh_and_mul(ctx.ops, gate_up, rows, width, gated);
-  }
+  gated_matmul(ctx.ops, normed, rows, ctx.activation_mode,
+               {.gate = &weights_.gate,
+                .up = &weights_.up,
+                .gate_bias = vector_or_null(weights_.gate_bias),
+                .up_bias = vector_or_null(weights_.up_bias),
+                .activation = activation_},
+               gated, kGateUpStage);
   add_to_residual(ctx, gated,
                   {.weight = &weights_.down,
                    .bias = &weights_.down_bias,

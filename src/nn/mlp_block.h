@@ -11,15 +11,14 @@
 
 namespace quire {
 
-enum class Activation : std::uint8_t { kSilu, kGeluTanh };
-
 // A vector that the checkpoint does not have is empty.
 struct MlpWeights {
   std::vector<float> norm;  // [hidden_size]
-  // One matrix of both, or two where the checkpoint encodes them differently.
-  std::vector<PackedWeight> gate_up;
-  std::vector<float> gate_up_bias;  // [2 * intermediate_size]
+  PackedWeight gate;
+  PackedWeight up;
   PackedWeight down;
+  std::vector<float> gate_bias;    // [intermediate_size]
+  std::vector<float> up_bias;      // [intermediate_size]
   std::vector<float> down_bias;    // [hidden_size]
   std::vector<float> output_norm;  // [hidden_size], before the residual is added
 };

@@ -31,11 +31,10 @@ PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
   return {.blocks = std::min(wanted, affordable), .bytes = bytes};
 }
 
-// Matrices of a layer that share an input are packed as one where their encodings agree: the bytes
-// of padding that they then do without.
+// Query, key and value projections are packed as one where their encodings agree: the bytes of
+// padding that they then do without.
 std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
-                             LoadQuantization quantization, std::initializer_list<TensorRole> roles,
-                             std::int64_t layer) {
+                             LoadQuantization quantization, std::int64_t layer) {
   const auto packed = [&](const TensorInfo& like, std::int64_t outputs) {
     return packed_weight_bytes(like.encoding, outputs, like.shape[1], quantization,
                                /*vocabulary=*/false);
@@ -43,7 +42,7 @@ std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source
   std::uint64_t apart = 0;
   std::int64_t outputs = 0;
   const TensorInfo* first = nullptr;
-  for (const TensorRole role : roles) {
+  for (const TensorRole role : {TensorRole::kQuery, TensorRole::kKey, TensorRole::kValue}) {
     const TensorInfo* tensor = source.find(spec.names->name(role, layer));
     if (tensor == nullptr || tensor->shape.size() != 2) return 0;
     if (first == nullptr) first = tensor;
@@ -139,10 +138,8 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) * sizeof(float);
     }
   }
-  using enum TensorRole;
   for (std::int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    bytes -= shared_padding(spec, source, quantization, {kQuery, kKey, kValue}, layer);
-    bytes -= shared_padding(spec, source, quantization, {kGate, kUp}, layer);
+    bytes -= shared_padding(spec, source, quantization, layer);
   }
   return bytes;
 }

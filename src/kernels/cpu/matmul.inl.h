@@ -32,8 +32,7 @@ void run_outputs(const MatmulPanels& args, std::int64_t output, std::int64_t end
 // All outputs of the call for R rows.
 template <typename V, typename Block, int R>
 void run_rows(const MatmulPanels& args) {
-  run_outputs<V, Block, R, Block::Shape::vectors(R)>(args, args.panel_begin * kPanelOutputs,
-                                                     args.panel_end * kPanelOutputs);
+  run_outputs<V, Block, R, Block::Shape::vectors(R)>(args, 0, args.num_panels * kPanelOutputs);
 }
 
 // kMaxDirectRows or fewer.
@@ -82,6 +81,7 @@ void set_dense_matmul(MatmulKernels& kernels) {
 template <typename V>
 void set_vec_matmul(MatmulKernels& kernels) {
   kernels.max_block_rows = V::kMaxBlockRows;
+  kernels.chunk_rows = kChunkBlocks * V::kMaxBlockRows;
   set_dense_matmul<V, WeightLayout::kF32>(kernels);
   set_dense_matmul<V, WeightLayout::kF16>(kernels);
   kernels.with_float[static_cast<int>(WeightLayout::kBF16)] =

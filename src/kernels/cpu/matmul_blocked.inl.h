@@ -197,10 +197,10 @@ inline constexpr std::int64_t kChunkBlocks = 8;
   }
 }
 
-// Row blocks [block, block_end) by P panels.
+// Row blocks [block, block_end) by P panels; `next_panels` are wanted after them.
 template <typename V, typename Pieces, int P>
 void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int64_t block,
-                     std::int64_t block_end, std::int64_t panel) {
+                     std::int64_t block_end, std::int64_t panel, const std::uint8_t* next_panels) {
   constexpr std::int64_t kWidth = P * kPanelOutputs;
   constexpr int kVectors = static_cast<int>(kWidth) / V::kWidth;
   typename Pieces::Piece pieces[P];
@@ -216,9 +216,10 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
     const auto panel_bytes = static_cast<std::int64_t>(args.panel_bytes);
     const std::uint8_t* const from = args.panels + panel * panel_bytes;
     for (int p = 0; p < P; ++p) Pieces::expand(from + p * panel_bytes, begin, end, pieces[p]);
-    // The next piece is as long as this one, or the first one of the P panels behind these.
-    const std::int64_t next = end < args.inputs ? panel_bytes * end / args.inputs : P * panel_bytes;
-    Ahead ahead(from + next, P, panel_bytes, panel_bytes * (end - begin) / args.inputs,
+    // The next piece is as long as this one.
+    const std::uint8_t* const next =
+        end < args.inputs ? from + panel_bytes * end / args.inputs : next_panels;
+    Ahead ahead(next, P, panel_bytes, panel_bytes * (end - begin) / args.inputs,
                 (block_end - block) * (end - begin));
     for (std::int64_t b = block; b < block_end; ++b) {
       const std::int64_t row = blocks.first(b);
@@ -237,6 +238,22 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
   }
 }
 
+// Row blocks [block, block_end) by panels [panel, num_panels), P at once and what is left by fewer.
+template <typename V, typename Pieces, int P>
+void multiply_rows(const MatmulPanels& args, const RowBlocks& blocks, std::int64_t block,
+                   std::int64_t block_end, std::int64_t panel) {
+  for (; panel + P <= args.num_panels; panel += P) {
+    const std::uint8_t* next =
+        args.panels + static_cast<std::uint64_t>(panel + P) * args.panel_bytes;
+    if (panel + P == args.num_panels)
+      next = block_end < blocks.count ? args.panels : args.next_panels;
+    multiply_panels<V, Pieces, P>(args, blocks, block, block_end, panel, next);
+  }
+  if constexpr (P > 1) {
+    multiply_rows<V, Pieces, (P > 2 ? 2 : 1)>(args, blocks, block, block_end, panel);
+  }
+}
+
 // Up to kNarrowRows rows take two panels at a time where others take V::kBlockPanels.
 template <typename V, typename Pieces, std::int64_t kNarrowRows = 0>
 void blocked_matmul(const MatmulPanels& args) {
@@ -244,19 +261,10 @@ void blocked_matmul(const MatmulPanels& args) {
   for (std::int64_t block = 0; block < blocks.count; block += kChunkBlocks) {
     const std::int64_t end =
         block + kChunkBlocks < blocks.count ? block + kChunkBlocks : blocks.count;
-    std::int64_t panel = args.panel_begin;
     if (args.rows > kNarrowRows) {
-      for (; panel + V::kBlockPanels <= args.panel_end; panel += V::kBlockPanels) {
-        multiply_panels<V, Pieces, V::kBlockPanels>(args, blocks, block, end, panel);
-      }
-    }
-    if constexpr (V::kBlockPanels > 2) {
-      for (; panel + 2 <= args.panel_end; panel += 2) {
-        multiply_panels<V, Pieces, 2>(args, blocks, block, end, panel);
-      }
-    }
-    for (; panel < args.panel_end; ++panel) {
-      multiply_panels<V, Pieces, 1>(args, blocks, block, end, panel);
+      multiply_rows<V, Pieces, V::kBlockPanels>(args, blocks, block, end, 0);
+    } else if constexpr (kNarrowRows > 0) {
+      multiply_rows<V, Pieces, 2>(args, blocks, block, end, 0);
     }
   }
 }

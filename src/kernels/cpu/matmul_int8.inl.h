@@ -213,9 +213,8 @@ void run_int8_rows(const MatmulPanels& args, std::int64_t row, std::int64_t rows
 template <typename V, typename Block>
 void int8_matmul(const MatmulPanels& args) {
   constexpr std::int64_t kRows = Block::Shape::kRows;
-  const std::int64_t end = args.panel_end * kPanelOutputs;
-  for (std::int64_t output = args.panel_begin * kPanelOutputs; output < end;
-       output += Block::Shape::kStripOutputs) {
+  const std::int64_t end = args.num_panels * kPanelOutputs;
+  for (std::int64_t output = 0; output < end; output += Block::Shape::kStripOutputs) {
     const std::int64_t strip_end =
         output + Block::Shape::kStripOutputs < end ? output + Block::Shape::kStripOutputs : end;
     for (std::int64_t row = 0; row < args.rows; row += kRows) {

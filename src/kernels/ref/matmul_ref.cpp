@@ -36,7 +36,7 @@ float dense_weight(WeightLayout layout, const std::uint8_t* panel, std::int64_t 
 // Calls dot(panel, row, n) for every output of the call and stores it.
 template <typename Dot>
 void for_each_output(const MatmulPanels& args, Dot dot) {
-  for (std::int64_t p = args.panel_begin; p < args.panel_end; ++p) {
+  for (std::int64_t p = 0; p < args.num_panels; ++p) {
     const std::uint8_t* panel = args.panels + static_cast<std::uint64_t>(p) * args.panel_bytes;
     for (std::int64_t r = 0; r < args.rows; ++r) {
       for (std::int64_t n = 0; n < kPanelOutputs && p * kPanelOutputs + n < args.outputs; ++n) {

@@ -176,15 +176,15 @@ void multiply_chunk(const MatmulPanels& args, std::int64_t row, std::int64_t row
 
 // All panels of the call for up to kChunkRows rows of whole blocks, or for one smaller block.
 inline void multiply_wide_rows(const MatmulPanels& args, std::int64_t row, std::int64_t rows) {
-  std::int64_t panel = args.panel_begin;
-  for (; panel + 2 <= args.panel_end; panel += 2) multiply_chunk<2>(args, row, rows, panel);
-  if (panel < args.panel_end) multiply_chunk<1>(args, row, rows, panel);
+  std::int64_t panel = 0;
+  for (; panel + 2 <= args.num_panels; panel += 2) multiply_chunk<2>(args, row, rows, panel);
+  if (panel < args.num_panels) multiply_chunk<1>(args, row, rows, panel);
 }
 
 inline void multiply_narrow_rows(const MatmulPanels& args, std::int64_t row, std::int64_t rows) {
-  std::int64_t panel = args.panel_begin;
-  for (; panel + 4 <= args.panel_end; panel += 4) multiply_narrow<4>(args, row, rows, panel);
-  switch (args.panel_end - panel) {
+  std::int64_t panel = 0;
+  for (; panel + 4 <= args.num_panels; panel += 4) multiply_narrow<4>(args, row, rows, panel);
+  switch (args.num_panels - panel) {
     case 3:
       return multiply_narrow<3>(args, row, rows, panel);
     case 2:

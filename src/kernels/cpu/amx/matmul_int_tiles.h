@@ -175,13 +175,13 @@ struct IntTiles {
     if (whole > 0) configure(kTileRows);
     for (std::int64_t row = 0; row < whole; row += kIntChunkRows) {
       const std::int64_t rows = whole - row < kIntChunkRows ? whole - row : kIntChunkRows;
-      for (std::int64_t p = args.panel_begin; p < args.panel_end; ++p) {
+      for (std::int64_t p = 0; p < args.num_panels; ++p) {
         multiply_chunk(args, x, row, rows, p);
       }
     }
     if (whole < args.rows) {
       configure(args.rows - whole);
-      for (std::int64_t p = args.panel_begin; p < args.panel_end; ++p) {
+      for (std::int64_t p = 0; p < args.num_panels; ++p) {
         multiply_chunk(args, x, whole, args.rows - whole, p);
       }
     }

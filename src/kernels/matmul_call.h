@@ -1,0 +1,90 @@
+// What every op that ends in products of one input does: the input is rounded once into the forms
+// that the weights want it in, and each weight has its kernel.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "kernels/matmul_kernel.h"
+#include "kernels/op_table.h"
+#include "kernels/ops.h"
+#include "tensor/arena.h"
+
+namespace quire {
+
+// The form in which a kernel reads its inputs.
+enum class InputForm : std::uint8_t { kFloat32, kBf16, kInt8, kInt16, kInt16Bytes };
+
+// Which form and kernel serve each part of one call.
+class KernelChoice {
+ public:
+  KernelChoice(const MatmulKernels& kernels, ActivationMode mode, std::int64_t rows,
+               std::span<const MatmulPart> parts);
+
+  InputForm form(WeightLayout layout) const;
+  MatmulKernel kernel(WeightLayout layout) const;
+
+ private:
+  bool has_int8(WeightLayout layout) const;
+
+  const MatmulKernels& kernels_;
+  ActivationMode mode_;
+  bool many_;
+  bool bf16_;
+};
+
+// Some panels of a part, for some rows.
+struct MatmulTile {
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+  std::int64_t panel_begin = 0;
+  std::int64_t panel_end = 0;
+  const std::uint8_t* next_panels = nullptr;  // MatmulPanels; null: those behind these
+  float* out = nullptr;                       // of the first row and output: [rows][out_stride]
+  std::int64_t out_stride = 0;
+};
+
+class MatmulCall {
+ public:
+  // Tiles have all rows.
+  static constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
+
+  // Rounds x [rows][x_stride] for `parts`, whose `out` is not read. A tile's rows are those of
+  // one chunk: `chunk_rows` of them, a multiple of MatmulKernels::max_block_rows, from a multiple
+  // of it on, or what is left at the end. What is rounded lies in `workspace`.
+  MatmulCall(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
+             std::int64_t chunk_rows, ActivationMode mode, std::span<const MatmulPart> parts,
+             Arena& workspace);
+
+  // Computes a tile of one of the parts; any worker.
+  void compute(const MatmulPart& part, const MatmulTile& tile) const;
+
+  // Panels that a worker takes at once, for parallel_for_guided().
+  std::int64_t max_panels() const;
+
+ private:
+  // What no part wants is empty.
+  struct Inputs {
+    const float* x = nullptr;
+    std::int64_t x_stride = 0;
+    const float* blocked = nullptr;
+    Bf16Rows bf16;
+    Int16Rows int16;
+    Int16ByteRows int16_bytes;
+    Int8Rows int8;
+  };
+
+  KernelChoice choice_;
+  std::int64_t rows_;
+  Inputs inputs_;
+};
+
+// A multiple of so many panels is what a worker takes: kernels compute several at once.
+inline constexpr std::int64_t kPanelGrain = 2;
+
+// What a call's products cost: weights are read once for all rows. What rounding and expanding add
+// is not counted.
+SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows);
+
+}  // namespace quire
