@@ -43,20 +43,18 @@ void gated_matmul(OpContext& ctx, const float* x, std::int64_t rows, ActivationM
                                     ? ctx.table.rows.silu_and_mul
                                     : ctx.table.rows.gelu_tanh_and_mul;
 
-  const auto compute_tile = [&](MatmulTile tile) {
+  const auto compute_tile = [&](const MatmulTile& tile) {
     const std::int64_t first = tile.panel_begin * kPanelOutputs;
     const std::int64_t outputs = std::min(tile.panel_end * kPanelOutputs, width) - first;
-    const float* const gate = tile.out;
-    float* const up = tile.out + (tile.row_end - tile.row_begin) * tile.out_stride;
-    const std::uint8_t* const next_gate = tile.next_panels;
-    tile.next_panels = products.up->panel(tile.panel_begin);
-    call.compute(parts[0], tile);
-    tile.next_panels = next_gate;
-    tile.out = up;
-    call.compute(parts[1], tile);
+    MatmulTile of_gate = tile;
+    of_gate.next_panels = products.up->panel(tile.panel_begin);
+    MatmulTile of_up = tile;
+    of_up.out = tile.out + (tile.row_end - tile.row_begin) * tile.out_stride;
+    call.compute(parts[0], of_gate);
+    call.compute(parts[1], of_up);
     for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
       const std::int64_t sums = (row - tile.row_begin) * tile.out_stride;
-      activate_and_mul(gate + sums, up + sums, outputs, out + row * width + first);
+      activate_and_mul(of_gate.out + sums, of_up.out + sums, outputs, out + row * width + first);
     }
   };
   const auto compute = [&](std::int64_t begin, std::int64_t end, int worker) {

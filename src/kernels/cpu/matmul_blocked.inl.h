@@ -243,10 +243,11 @@ template <typename V, typename Pieces, int P>
 void multiply_rows(const MatmulPanels& args, const RowBlocks& blocks, std::int64_t block,
                    std::int64_t block_end, std::int64_t panel) {
   for (; panel + P <= args.num_panels; panel += P) {
-    const std::uint8_t* next =
-        args.panels + static_cast<std::uint64_t>(panel + P) * args.panel_bytes;
-    if (panel + P == args.num_panels)
-      next = block_end < blocks.count ? args.panels : args.next_panels;
+    const std::int64_t behind = panel + P;
+    const std::uint8_t* next = args.panels + static_cast<std::uint64_t>(behind) * args.panel_bytes;
+    if (behind == args.num_panels) {
+      next = block_end < blocks.count ? args.panels : args.next_panels;  // the next rows begin anew
+    }
     multiply_panels<V, Pieces, P>(args, blocks, block, block_end, panel, next);
   }
   if constexpr (P > 1) {
