@@ -52,7 +52,8 @@ SharedStep run_shared(IsaLevel level, const AttentionShape& shape, std::int32_t 
       for (std::int32_t head = 0; head < shape.num_kv_heads; ++head) {
         for (float& x : k) x = normal(generator);
         for (float& x : v) x = normal(generator);
-        store_key_and_value(k.data(), v.data(), layout, block, head, slot, memory.data());
+        store_key(k.data(), layout, block, head, slot, memory.data());
+        store_value(v.data(), layout, block, head, slot, memory.data());
       }
     }
   }

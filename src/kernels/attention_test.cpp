@@ -85,8 +85,8 @@ class Cache {
       for (std::int32_t head = 0; head < layout_.num_kv_heads; ++head) {
         const auto from = row_index(position, layout_.num_kv_heads, head) *
                           static_cast<std::size_t>(layout_.head_dim);
-        store_key_and_value(&sequence.k[from], &sequence.v[from], layout_, block, head, slot,
-                            memory_.data());
+        store_key(&sequence.k[from], layout_, block, head, slot, memory_.data());
+        store_value(&sequence.v[from], layout_, block, head, slot, memory_.data());
       }
     }
   }
@@ -193,7 +193,8 @@ std::vector<double> expected_output(IsaLevel level, const Sequence& s, std::int3
   const auto cached = [&](const std::vector<float>& rows, std::size_t key) {
     std::vector<std::byte> memory(layout.block_bytes());
     const float* const row = rows.data() + (key * kv_heads + kv_head) * d;
-    store_key_and_value(row, row, layout, 0, 0, 0, memory.data());
+    store_key(row, layout, 0, 0, 0, memory.data());
+    store_value(row, layout, 0, 0, 0, memory.data());
     std::vector<double> rounded(d);
     for (std::size_t i = 0; i < d; ++i) {
       rounded[i] = load_value(memory.data(), layout, 0, 0, 0, static_cast<std::int32_t>(i));

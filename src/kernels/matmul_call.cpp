@@ -263,7 +263,10 @@ MatmulKernel KernelChoice::kernel(WeightLayout layout) const {
 MatmulCall::MatmulCall(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
                        std::int64_t chunk_rows, ActivationMode mode,
                        std::span<const MatmulPart> parts, Arena& workspace)
-    : choice_(ctx.table.matmul, mode, rows, parts), rows_(rows) {
+    : choice_(ctx.table.matmul, mode, rows, parts),
+      rows_(rows),
+      chunk_rows_(chunk_rows),
+      out_is_far_(rows > ctx.table.matmul.chunk_rows) {
   const std::int64_t inputs = parts[0].weight->inputs();
   const std::int64_t max_block_rows = ctx.table.matmul.max_block_rows;
   const InputBlocks blocks(rows, chunk_rows, max_block_rows);
@@ -313,6 +316,7 @@ void MatmulCall::compute(const MatmulPart& part, const MatmulTile& tile) const {
   panels.rows = tile.row_end - tile.row_begin;
   panels.out = tile.out;
   panels.out_stride = tile.out_stride;
+  panels.out_is_far = tile.out_is_far;
   if (part.bias != nullptr) panels.bias = part.bias + output;
   panels.accumulate = part.accumulate;
   const std::int64_t row = tile.row_begin;

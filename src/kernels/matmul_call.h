@@ -1,7 +1,9 @@
-// What every op that ends in products of one input does: the input is rounded once into the forms
-// that the weights want it in, and each weight has its kernel.
+// What every op that begins with products of one input does: the input is rounded once into the
+// forms that the weights want it in, each weight has its kernel, and panels of all weights are
+// handed out in shrinking chunks to whichever worker is free.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -43,6 +45,7 @@ struct MatmulTile {
   const std::uint8_t* next_panels = nullptr;  // MatmulPanels; null: those behind these
   float* out = nullptr;                       // of the first row and output: [rows][out_stride]
   std::int64_t out_stride = 0;
+  bool out_is_far = false;  // MatmulPanels
 };
 
 class MatmulCall {
@@ -50,7 +53,7 @@ class MatmulCall {
   // Tiles have all rows.
   static constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
 
-  // Rounds x [rows][x_stride] for `parts`, whose `out` is not read. A tile's rows are those of
+  // Rounds x [rows][x_stride] for `parts`. A tile's rows are those of
   // one chunk: `chunk_rows` of them, a multiple of MatmulKernels::max_block_rows, from a multiple
   // of it on, or what is left at the end. What is rounded lies in `workspace`.
   MatmulCall(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
@@ -59,6 +62,12 @@ class MatmulCall {
 
   // Computes a tile of one of the parts; any worker.
   void compute(const MatmulPart& part, const MatmulTile& tile) const;
+
+  // Computes all parts into their `out`, in one fork and join, and calls finish(part, tile, worker)
+  // for every tile when its worker has computed it: tile.out is of its first row and output. Tiles
+  // end with the rows of a chunk.
+  template <typename F>
+  void compute_all(ThreadPool& pool, std::span<const MatmulPart> parts, const F& finish) const;
 
   // Panels that a worker takes at once, for parallel_for_guided().
   std::int64_t max_panels() const;
@@ -77,6 +86,8 @@ class MatmulCall {
 
   KernelChoice choice_;
   std::int64_t rows_;
+  std::int64_t chunk_rows_;
+  bool out_is_far_;  // so many rows that what their sums are stored to comes from memory
   Inputs inputs_;
 };
 
@@ -86,5 +97,39 @@ inline constexpr std::int64_t kPanelGrain = 2;
 // What a call's products cost: weights are read once for all rows. What rounding and expanding add
 // is not counted.
 SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows);
+
+template <typename F>
+void MatmulCall::compute_all(ThreadPool& pool, std::span<const MatmulPart> parts,
+                             const F& finish) const {
+  const auto compute_part = [&](const MatmulPart& part, std::int64_t begin, std::int64_t end,
+                                int worker) {
+    for (std::int64_t row = 0; row < rows_; row += chunk_rows_) {
+      const std::int64_t row_end = std::min(rows_, row + chunk_rows_);
+      const MatmulTile tile = {.row_begin = row,
+                               .row_end = row_end,
+                               .panel_begin = begin,
+                               .panel_end = end,
+                               .next_panels = part.weight->panel(row_end < rows_ ? begin : end),
+                               .out = part.out + row * part.out_stride + begin * kPanelOutputs,
+                               .out_stride = part.out_stride,
+                               .out_is_far = out_is_far_};
+      compute(part, tile);
+      finish(part, tile, worker);
+    }
+  };
+  std::int64_t panels = 0;
+  for (const MatmulPart& part : parts) panels += part.weight->num_panels();
+  pool.parallel_for_guided(
+      panels, kPanelGrain, max_panels(), [&](std::int64_t begin, std::int64_t end, int worker) {
+        std::int64_t first = 0;  // of the part, where panels of all parts are counted on
+        for (const MatmulPart& part : parts) {
+          const std::int64_t num_panels = part.weight->num_panels();
+          const std::int64_t panel_begin = std::max<std::int64_t>(begin - first, 0);
+          const std::int64_t panel_end = std::min(end - first, num_panels);
+          first += num_panels;
+          if (panel_begin < panel_end) compute_part(part, panel_begin, panel_end, worker);
+        }
+      });
+}
 
 }  // namespace quire

@@ -133,6 +133,7 @@ struct MatmulPanels {
   Int8Rows int8_x;
   float* out = nullptr;  // [rows][out_stride]
   std::int64_t out_stride = 0;
+  bool out_is_far = false;  // in no cache: what sums are stored to is fetched before
   const float* bias = nullptr;
   bool accumulate = false;
 };
@@ -142,6 +143,8 @@ using MatmulKernel = void (*)(const MatmulPanels&);
 // With this many rows or fewer, weights are expanded in registers and float inputs read as they
 // are; with more, a block of weights is expanded once for all blocks of rows.
 inline constexpr std::int64_t kMaxDirectRows = 3;
+
+inline constexpr std::int64_t kMinChunkRows = 32;  // of MatmulKernels::chunk_rows
 
 struct MatmulKernels {
   // By WeightLayout: with float32 activations, and (quantized layouts only) with rounded ones. A
@@ -158,7 +161,7 @@ struct MatmulKernels {
   std::int64_t max_block_rows = 1;  // of RowBlocks
   // Rows that go through a kernel's weights together where there are many; a multiple of
   // max_block_rows.
-  std::int64_t chunk_rows = 32;
+  std::int64_t chunk_rows = kMinChunkRows;
   // Rounds one row of `inputs` floats, and writes the zeros behind it; beside bf16_with_bf16.
   void (*round_row_bf16)(const float* x, std::int64_t inputs, std::uint16_t* out) = nullptr;
   // Rounds one row of `inputs` (a multiple of 32) floats into its place in a block of `block_rows`
@@ -173,8 +176,9 @@ struct MatmulKernels {
   void (*quantize_row_int8)(const float* x, std::int64_t inputs, const Int8Rows& out) = nullptr;
 };
 
-// Workspace bytes of matmul(), and what gated_matmul() takes beside them.
+// Workspace bytes of matmul(), and what gated_matmul() and qkv_matmul() take beside them.
 std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs);
 std::uint64_t gated_scratch_bytes(int num_threads);
+std::uint64_t qkv_scratch_bytes(std::int64_t max_rows, std::int64_t num_heads);
 
 }  // namespace quire

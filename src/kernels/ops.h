@@ -87,6 +87,14 @@ struct GatedProducts {
 void gated_matmul(OpContext& ctx, const float* x, std::int64_t rows, ActivationMode mode,
                   const GatedProducts& products, float* out, const Stage& stage = kMatmulStage);
 
+// The projections of queries, keys and values, norms of query and key heads where `heads` has them,
+// rotary position embedding (Su et al. 2021) and the write of keys and values into the cache, as
+// one stage: a head goes on while it is in the cache of the worker that computed the last of it. x:
+// [heads.num_tokens][inputs]. `parts`: their outputs, side by side, make up heads.qkv.
+void qkv_matmul(OpContext& ctx, const float* x, ActivationMode mode,
+                std::span<const MatmulPart> parts, const RopeAndCacheArgs& heads,
+                const Stage& stage = kMatmulStage);
+
 // out[i] = row token_ids[i] of the table, as floats: [num_tokens][table.inputs()].
 void embedding(OpContext& ctx, const PackedWeight& table, const TokenId* token_ids,
                std::int64_t num_tokens, float* out);
@@ -99,17 +107,8 @@ void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon
 void rms_norm_and_add(OpContext& ctx, const float* x, const float* weight, float epsilon,
                       std::int64_t rows, std::int64_t cols, float* out);
 
-// rms_norm() of each of `heads` heads of `head_dim` floats, side by side in each row, in place
-// (query and key norms). x: [rows][stride], `stride` in floats.
-void head_rms_norm(OpContext& ctx, float* x, std::int64_t stride, const float* weight,
-                   float epsilon, std::int64_t rows, std::int32_t heads, std::int64_t head_dim);
-
 // x[i] *= factor.
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);
-
-// Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values
-// into the cache, as one stage.
-void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args);
 
 // Causal attention over paged keys and values with online softmax (Dao 2023, FlashAttention-2;
 // Kwon et al. 2023, PagedAttention). Query t of sequence s sits at position

@@ -15,10 +15,10 @@ enum class RopeStyle : std::uint8_t {
   kInterleaved,  // (2i, 2i + 1), as in GGUF files of the llama architecture
 };
 
-// Arguments of rope_and_cache().
+// What becomes of projected heads: queries and keys are normed, where there are weights for it, and
+// rotated in place; then keys and values are stored in the cache.
 struct RopeAndCacheArgs {
-  // [num_tokens][(num_heads + 2 * num_kv_heads) * head_dim]: queries, keys, values; queries and
-  // keys are rotated in place.
+  // [num_tokens][(num_heads + 2 * num_kv_heads) * head_dim]: queries, keys, values.
   float* qkv = nullptr;
   std::int64_t num_tokens = 0;
   std::int32_t num_heads = 0;
@@ -28,8 +28,24 @@ struct RopeAndCacheArgs {
   const float* rope_table = nullptr;
   std::int32_t rotary_dim = 0;
   RopeStyle style = RopeStyle::kHalves;
+  const float* q_norm = nullptr;  // [head_dim], of rms_norm() over each query head; null: none
+  const float* k_norm = nullptr;  // the same of each key head
+  float norm_epsilon = 0.0F;
   KvLayout layout;
   std::byte* kv = nullptr;  // KV memory of this layer
+
+  // Queries, keys and values.
+  [[gnu::always_inline]] std::int32_t all_heads() const {
+    return num_heads + 2 * layout.num_kv_heads;
+  }
+};
+
+// Some heads of some tokens. Heads are counted as they lie in a row: queries, keys, values.
+struct HeadTile {
+  std::int64_t token_begin = 0;
+  std::int64_t token_end = 0;
+  std::int32_t head_begin = 0;
+  std::int32_t head_end = 0;
 };
 
 // Arguments of attention().

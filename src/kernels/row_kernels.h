@@ -51,9 +51,7 @@ struct RowKernels {
                        float* out) = nullptr;
   void (*gelu_tanh_and_mul)(const float* gate, const float* up, std::int64_t width,
                             float* out) = nullptr;
-  // Tokens [begin, end) of the stage.
-  void (*rope_and_cache)(const RopeAndCacheArgs& args, std::int64_t begin,
-                         std::int64_t end) = nullptr;
+  void (*rope_and_cache)(const RopeAndCacheArgs& args, const HeadTile& tile) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
   // Whether it rounds queries and weights to bfloat16 over a bfloat16 cache, as the dot product of
   // that type needs.

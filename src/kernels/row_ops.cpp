@@ -12,9 +12,7 @@ constexpr std::int64_t kGrainElements = 8192;
 
 constexpr Stage kRmsNormStage = {StageKind::kKernel, "rms_norm"};
 constexpr Stage kRmsNormAndAddStage = {StageKind::kKernel, "rms_norm_and_add"};
-constexpr Stage kHeadRmsNormStage = {StageKind::kKernel, "head_rms_norm"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
-constexpr Stage kRopeStage = {StageKind::kKernel, "rope_and_cache"};
 constexpr Stage kLogSumExpStage = {StageKind::kSampling, "log_sum_exp"};
 
 std::int64_t rows_per_chunk(std::int64_t cols) {
@@ -43,35 +41,11 @@ void rms_norm_and_add(OpContext& ctx, const float* x, const float* weight, float
   });
 }
 
-void head_rms_norm(OpContext& ctx, float* x, std::int64_t stride, const float* weight,
-                   float epsilon, std::int64_t rows, std::int32_t heads, std::int64_t head_dim) {
-  const OpSpan span(ctx, kHeadRmsNormStage);
-  ctx.pool.parallel_for(rows, rows_per_chunk(heads * head_dim),
-                        [&](std::int64_t begin, std::int64_t end, int) {
-                          for (std::int64_t row = begin; row < end; ++row) {
-                            for (std::int32_t head = 0; head < heads; ++head) {
-                              float* const values = x + row * stride + head * head_dim;
-                              ctx.table.rows.rms_norm(values, weight, epsilon, head_dim, values);
-                            }
-                          }
-                        });
-}
-
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) {
   const OpSpan span(ctx, kScaleStage);
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
   });
-}
-
-void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& args) {
-  const OpSpan span(ctx, kRopeStage);
-  const std::int64_t elements =
-      std::int64_t{args.num_heads + 2 * args.layout.num_kv_heads} * args.layout.head_dim;
-  ctx.pool.parallel_for(args.num_tokens, rows_per_chunk(elements),
-                        [&](std::int64_t begin, std::int64_t end, int) {
-                          ctx.table.rows.rope_and_cache(args, begin, end);
-                        });
 }
 
 void log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows, std::int64_t cols,

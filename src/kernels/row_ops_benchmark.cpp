@@ -79,7 +79,7 @@ void BM_RopeAndCache(benchmark::State& state, IsaLevel level) {
   std::vector<std::byte> kv(args.layout.block_bytes());
   args.kv = kv.data();
   while (state.KeepRunning()) {
-    op_table(level).rows.rope_and_cache(args, 0, 1);
+    op_table(level).rows.rope_and_cache(args, {.token_end = 1, .head_end = args.all_heads()});
     benchmark::ClobberMemory();
   }
   report(state, std::int64_t{15} * 64);

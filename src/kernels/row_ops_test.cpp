@@ -75,37 +75,6 @@ TEST_P(RowOps, RmsNormAndAdd) {
   }
 }
 
-// Each head of a row is normed on its own; what lies between the heads' end and the stride stays.
-TEST_P(RowOps, HeadRmsNorm) {
-  QUIRE_SKIP_ABSENT_LEVEL();
-  struct Case {
-    std::int32_t heads;
-    std::int64_t head_dim, stride;
-  };
-  for (const Case c : {Case{3, 24, 80}, Case{1, 7, 7}, Case{5, 33, 200}, Case{4, 256, 1024}}) {
-    const std::int64_t rows = 4;
-    const auto n = static_cast<std::size_t>(c.head_dim);
-    const auto stride = static_cast<std::size_t>(c.stride);
-    const auto before = random_floats(static_cast<std::size_t>(rows) * stride, 2.0F, 24);
-    const auto weight = random_floats(n, 1.0F, 25);
-    auto x = before;
-    head_rms_norm(ctx_, x.data(), c.stride, weight.data(), 1e-6F, rows, c.heads, c.head_dim);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::size_t column = i % stride;
-      if (column >= static_cast<std::size_t>(c.heads) * n) {
-        ASSERT_EQ(x[i], before[i]) << i;
-        continue;
-      }
-      const float* const head = before.data() + i - column % n;
-      double sum = 0.0;
-      for (std::size_t j = 0; j < n; ++j) sum += double{head[j]} * head[j];
-      const double scale = 1.0 / std::sqrt(sum / static_cast<double>(n) + 1e-6);
-      const double expected = before[i] * scale * weight[column % n];
-      ASSERT_NEAR(x[i], expected, 2e-6 * std::abs(expected) + 1e-30) << c.head_dim;
-    }
-  }
-}
-
 TEST_P(RowOps, ScaleInPlace) {
   QUIRE_SKIP_ABSENT_LEVEL();
   const auto before = random_floats(20'003, 1.0F, 26);
@@ -238,7 +207,7 @@ TEST_P(RowOps, RopeAndCacheBothStylesAndAllTypes) {
         args.layout = {dtype, c.block_size, kv_heads, c.head_dim};
         std::vector<std::byte> kv(args.layout.block_bytes() * (18 / c.block_size + 1));
         args.kv = kv.data();
-        rope_and_cache(ctx_, args);
+        ctx_.table.rows.rope_and_cache(args, all_heads(args));
 
         const std::size_t pairs = static_cast<std::size_t>(c.rotary_dim) / 2;
         for (std::size_t t = 0; t < tokens; ++t) {
@@ -264,7 +233,8 @@ TEST_P(RowOps, RopeAndCacheBothStylesAndAllTypes) {
             const bool is_key = head < heads + kv_heads;
             std::vector<std::byte> one(args.layout.block_bytes());  // as the scalar code writes it
             const KvLayout single{dtype, 1, 1, c.head_dim};
-            store_key_and_value(rotated, rotated, single, 0, 0, 0, one.data());
+            store_key(rotated, single, 0, 0, 0, one.data());
+            store_value(rotated, single, 0, 0, 0, one.data());
             for (std::int32_t i = 0; i < c.head_dim; ++i) {
               const auto load = is_key ? load_key : load_value;
               ASSERT_EQ(load(kv.data(), args.layout, block, kv_head, slot, i),
@@ -300,7 +270,7 @@ TEST_P(RowOps, CachedValuesRoundToNearestEvenBfloat16) {
   args.layout = {DType::kBF16, 1, 1, 32};
   std::vector<std::byte> kv(args.layout.block_bytes());
   args.kv = kv.data();
-  rope_and_cache(ctx_, args);
+  ctx_.table.rows.rope_and_cache(args, all_heads(args));
   for (std::size_t i = 0; i < 32; ++i) {
     std::uint16_t stored = 0;
     std::memcpy(&stored, kv.data() + args.layout.values_offset(0, 0) + 2 * i, 2);
@@ -339,7 +309,7 @@ TEST_P(RowOps, CachedValuesRoundToNearestEvenFp8) {
   args.layout = {DType::kF8E4M3, 1, 1, d};
   std::vector<std::byte> kv(args.layout.block_bytes());
   args.kv = kv.data();
-  rope_and_cache(ctx_, args);
+  ctx_.table.rows.rope_and_cache(args, all_heads(args));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const auto code = static_cast<std::uint8_t>(kv[args.layout.values_offset(0, 0) + i]);
     ASSERT_EQ(code, float_to_fp8_e4m3(numbers[i])) << numbers[i];
@@ -382,7 +352,7 @@ TEST_P(RowOps, Int8CacheHasAScaleForEachHead) {
   args.layout = {DType::kI8, 2, 2, kDim};
   std::vector<std::byte> kv(args.layout.block_bytes());
   args.kv = kv.data();
-  rope_and_cache(ctx_, args);
+  ctx_.table.rows.rope_and_cache(args, all_heads(args));
   for (std::int32_t i = 0; i < kDim; ++i) {
     EXPECT_NEAR(load_value(kv.data(), args.layout, 0, 0, 0, i), qkv[3 * kDim + i], 1000.0 / 254.0);
     EXPECT_NEAR(load_value(kv.data(), args.layout, 0, 1, 0, i), qkv[4 * kDim + i], 4.0 / 254.0);

@@ -24,6 +24,11 @@ inline std::vector<float> random_floats(std::size_t count, float spread, unsigne
   return values;
 }
 
+// What rope_and_cache() does in all.
+inline HeadTile all_heads(const RopeAndCacheArgs& args) {
+  return {.token_end = args.num_tokens, .head_end = args.all_heads()};
+}
+
 class RowOps : public ::testing::TestWithParam<IsaLevel> {
  protected:
   ThreadPool pool_{2};

@@ -38,8 +38,12 @@ std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num
 
 std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
                               const AttentionSizes& attention, int num_threads) {
-  return std::max(matmul_workspace_bytes(max_rows, max_inputs) + gated_scratch_bytes(num_threads),
-                  attention_workspace_bytes(attention, num_threads));
+  const std::int64_t num_heads =
+      std::int64_t{attention.num_kv_heads} * (attention.heads_per_kv_head + 2);
+  return std::max(
+      matmul_workspace_bytes(max_rows, max_inputs) +
+          std::max(gated_scratch_bytes(num_threads), qkv_scratch_bytes(max_rows, num_heads)),
+      attention_workspace_bytes(attention, num_threads));
 }
 
 }  // namespace quire

@@ -30,8 +30,8 @@ std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_
 std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num_threads);
 
 // Workspace bytes that the ops of a step of at most `max_rows` rows need: the larger of what
-// products take (rounded rows of at most `max_inputs` inputs, scratch of gated ones) and
-// attention's.
+// products take (rounded rows of at most `max_inputs` inputs, scratch of gated ones, counts of
+// heads) and attention's.
 std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
                               const AttentionSizes& attention, int num_threads);
 

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr Stage kQkvStage = {StageKind::kKernel, "qkv projection"};
+constexpr Stage kQkvStage = {StageKind::kKernel, "qkv projection, rope, cache write"};
 constexpr Stage kOutputStage = {StageKind::kKernel, "attention output projection"};
 
 }  // namespace
@@ -22,26 +22,19 @@ std::uint64_t AttentionBlock::arena_bytes(const AttentionShape& shape, std::int6
          Arena::float_bytes(rows * shape.out_width());
 }
 
-void AttentionBlock::project_qkv(ForwardContext& ctx, const float* normed, float* qkv) const {
-  const std::int64_t rows = ctx.tokens.num_tokens;
-  const std::int64_t width = shape_.qkv_width();
+void AttentionBlock::project_qkv(ForwardContext& ctx, const float* normed,
+                                 const RopeAndCacheArgs& heads) const {
   std::array<MatmulPart, 3> parts;
   std::int64_t column = 0;
   for (std::size_t i = 0; i < weights_.qkv.size(); ++i) {
     parts[i] = {.weight = &weights_.qkv[i],
-                .out = qkv + column,
-                .out_stride = width,
+                .out = heads.qkv + column,
+                .out_stride = shape_.qkv_width(),
                 .bias = vector_or_null(weights_.qkv_bias, column)};
     column += weights_.qkv[i].outputs();
   }
-  matmul(ctx.ops, normed, static_cast<std::int64_t>(weights_.norm.size()), rows,
-         ctx.activation_mode, std::span(parts.data(), weights_.qkv.size()), kQkvStage);
-  if (!weights_.q_norm.empty()) {
-    head_rms_norm(ctx.ops, qkv, width, weights_.q_norm.data(), epsilon_, rows, shape_.num_heads,
-                  shape_.head_dim);
-    head_rms_norm(ctx.ops, qkv + shape_.out_width(), width, weights_.k_norm.data(), epsilon_, rows,
-                  shape_.num_kv_heads, shape_.head_dim);
-  }
+  qkv_matmul(ctx.ops, normed, ctx.activation_mode, std::span(parts.data(), weights_.qkv.size()),
+             heads, kQkvStage);
 }
 
 void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int layer,
@@ -55,19 +48,21 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int
   float* attended = ctx.arena.floats(rows * shape_.out_width());
 
   rms_norm(ctx.ops, hidden, weights_.norm.data(), epsilon_, rows, hidden_size, normed);
-  project_qkv(ctx, normed, qkv);
-
   std::byte* kv = ctx.kv_layers[layer];
-  rope_and_cache(ctx.ops, {.qkv = qkv,
-                           .num_tokens = rows,
-                           .num_heads = shape_.num_heads,
-                           .positions = ctx.tokens.positions,
-                           .slot_mapping = ctx.tokens.slot_mapping,
-                           .rope_table = rotary.data(),
-                           .rotary_dim = rotary.rotary_dim(),
-                           .style = rotary.style(),
-                           .layout = ctx.kv_layout,
-                           .kv = kv});
+  project_qkv(ctx, normed,
+              {.qkv = qkv,
+               .num_tokens = rows,
+               .num_heads = shape_.num_heads,
+               .positions = ctx.tokens.positions,
+               .slot_mapping = ctx.tokens.slot_mapping,
+               .rope_table = rotary.data(),
+               .rotary_dim = rotary.rotary_dim(),
+               .style = rotary.style(),
+               .q_norm = vector_or_null(weights_.q_norm),
+               .k_norm = vector_or_null(weights_.k_norm),
+               .norm_epsilon = epsilon_,
+               .layout = ctx.kv_layout,
+               .kv = kv});
   attention(ctx.ops, ctx.attention_plan,
             {.q = qkv,
              .q_stride = qkv_width,

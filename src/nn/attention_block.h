@@ -50,7 +50,8 @@ class AttentionBlock {
   void forward(ForwardContext& ctx, const RotaryTable& rotary, int layer, float* hidden) const;
 
  private:
-  void project_qkv(ForwardContext& ctx, const float* normed, float* qkv) const;
+  // heads.qkv: queries, keys and values of the step, the keys and values in the cache, too.
+  void project_qkv(ForwardContext& ctx, const float* normed, const RopeAndCacheArgs& heads) const;
 
   AttentionShape shape_;
   float epsilon_;

@@ -16,7 +16,12 @@ class Arena {
  public:
   static constexpr std::uint64_t kAlignment = 64;
 
-  // Bytes that a request for `count` floats takes.
+  // Bytes that a request for `count` of them takes.
+  template <typename T>
+  static constexpr std::uint64_t array_bytes(std::int64_t count) {
+    return (static_cast<std::uint64_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment *
+           kAlignment;
+  }
   static constexpr std::uint64_t float_bytes(std::int64_t count) {
     return array_bytes<float>(count);
   }
@@ -47,12 +52,6 @@ class Arena {
   };
 
  private:
-  template <typename T>
-  static constexpr std::uint64_t array_bytes(std::int64_t count) {
-    return (static_cast<std::uint64_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment *
-           kAlignment;
-  }
-
   std::span<std::byte> memory_;
   std::uint64_t used_ = 0;
 };

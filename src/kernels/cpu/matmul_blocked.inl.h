@@ -185,8 +185,7 @@ void multiply_block(const MatmulPanels& args, const typename Pieces::Piece (&pie
 // Blocks of rows that share an expanded piece.
 inline constexpr std::int64_t kChunkBlocks = 8;
 
-// Fetches what the sums of some rows will be stored to: memory, where the outputs of a long prompt
-// fill the caches.
+// Fetches what the sums of some rows will be stored to.
 [[gnu::always_inline]] inline void fetch_outputs(const MatmulPanels& args, std::int64_t row,
                                                  std::int64_t rows, std::int64_t output,
                                                  std::int64_t outputs) {
@@ -209,7 +208,6 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
   const std::int64_t rows = blocks.first(block_end) - first;
   for (std::int64_t i = 0; i < rows * kWidth; i += V::kWidth) V::store(sums + i, V::zero());
   const std::int64_t piece_inputs = equal_pieces(args.inputs, Pieces::kInputs);
-  const bool many = blocks.count > kChunkBlocks;
   for (std::int64_t begin = 0; begin < args.inputs; begin += piece_inputs) {
     const std::int64_t end =
         begin + piece_inputs < args.inputs ? begin + piece_inputs : args.inputs;
@@ -223,7 +221,7 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
                 (block_end - block) * (end - begin));
     for (std::int64_t b = block; b < block_end; ++b) {
       const std::int64_t row = blocks.first(b);
-      if (many && end == args.inputs) {
+      if (args.out_is_far && end == args.inputs) {
         fetch_outputs(args, row, blocks.size(b), panel * kPanelOutputs, kWidth);
       }
       multiply_block<V, Pieces, P, V::kMaxBlockRows>(args, pieces, row, blocks.size(b), begin, end,

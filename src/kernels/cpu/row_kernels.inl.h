@@ -128,32 +128,30 @@ inline void rotate_interleaved(float* head, const float* cosines, const float* s
 }
 
 template <class V>
-inline void vec_rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin, std::int64_t end) {
+inline void vec_rope_and_cache(const RopeAndCacheArgs& args, const HeadTile& tile) {
   const KvLayout& layout = args.layout;
-  const std::int32_t head_dim = layout.head_dim;
-  const std::int32_t num_kv_heads = layout.num_kv_heads;
-  const std::int32_t rotated_heads = args.num_heads + num_kv_heads;
   const std::int32_t pairs = args.rotary_dim / 2;
-  for (std::int64_t token = begin; token < end; ++token) {
-    float* const row = args.qkv + token * (std::int64_t{rotated_heads} + num_kv_heads) * head_dim;
+  const std::int32_t first_key = args.num_heads;
+  const std::int32_t first_value = first_key + layout.num_kv_heads;
+  for (std::int64_t token = tile.token_begin; token < tile.token_end; ++token) {
     const float* const cosines =
         args.rope_table + std::int64_t{args.positions[token]} * args.rotary_dim;
-    for (std::int32_t head = 0; head < rotated_heads; ++head) {
-      float* const x = row + std::int64_t{head} * head_dim;
+    const auto block = static_cast<BlockId>(args.slot_mapping[token] / layout.block_size);
+    const auto slot = static_cast<std::int32_t>(args.slot_mapping[token] % layout.block_size);
+    for (std::int32_t head = tile.head_begin; head < tile.head_end; ++head) {
+      float* const x = args.qkv + (token * args.all_heads() + head) * layout.head_dim;
+      if (head >= first_value) {
+        store_value<V>(x, layout, block, head - first_value, slot, args.kv);
+        continue;
+      }
+      const float* const norm = head < first_key ? args.q_norm : args.k_norm;
+      if (norm != nullptr) vec_rms_norm<V, false>(x, norm, args.norm_epsilon, layout.head_dim, x);
       if (args.style == RopeStyle::kHalves) {
         rotate_halves<V>(x, cosines, cosines + pairs, pairs);
       } else {
         rotate_interleaved<V>(x, cosines, cosines + pairs, pairs);
       }
-    }
-    const auto block = static_cast<BlockId>(args.slot_mapping[token] / layout.block_size);
-    const auto slot = static_cast<std::int32_t>(args.slot_mapping[token] % layout.block_size);
-    const float* const keys = row + std::int64_t{args.num_heads} * head_dim;
-    const float* const values = keys + std::int64_t{num_kv_heads} * head_dim;
-    for (std::int32_t head = 0; head < num_kv_heads; ++head) {
-      const std::int64_t offset = std::int64_t{head} * head_dim;
-      store_key<V>(keys + offset, layout, block, head, slot, args.kv);
-      store_value<V>(values + offset, layout, block, head, slot, args.kv);
+      if (head >= first_key) store_key<V>(x, layout, block, head - first_key, slot, args.kv);
     }
   }
 }

@@ -91,26 +91,39 @@ inline float load_value(const std::byte* kv, const KvLayout& layout, BlockId blo
   return number * load_bits<float>(kv + layout.value_scale_offset(block, kv_head, slot));
 }
 
-// A token's key and value of one head, and zeros where rows are padded.
-inline void store_key_and_value(const float* key, const float* value, const KvLayout& layout,
-                                BlockId block, std::int32_t kv_head, std::int32_t slot,
-                                std::byte* kv) {
-  const KvRounding keys = kv_rounding(key, layout);
-  const KvRounding values = kv_rounding(value, layout);
+// What stands for a dimension of a head; zero where rows are padded.
+inline float kv_code(const float* head, const KvLayout& layout, const KvRounding& rounding,
+                     std::int32_t dim) {
+  if (dim >= layout.head_dim || rounding.inverse == 0.0F) return 0.0F;
+  return head[dim] * rounding.inverse;
+}
+
+// A token's key of one head.
+inline void store_key(const float* key, const KvLayout& layout, BlockId block, std::int32_t kv_head,
+                      std::int32_t slot, std::byte* kv) {
+  const KvRounding rounding = kv_rounding(key, layout);
   if (layout.has_scales()) {
-    std::memcpy(kv + layout.key_scale_offset(block, kv_head, slot), &keys.scale, sizeof(float));
-    std::memcpy(kv + layout.value_scale_offset(block, kv_head, slot), &values.scale, sizeof(float));
+    std::memcpy(kv + layout.key_scale_offset(block, kv_head, slot), &rounding.scale, sizeof(float));
   }
-  const auto code = [&](const float* head, const KvRounding& rounding, std::int32_t dim) {
-    if (dim >= layout.head_dim || rounding.inverse == 0.0F) return 0.0F;
-    return head[dim] * rounding.inverse;
-  };
-  std::byte* const to_key = kv + layout.keys_offset(block, kv_head);
-  std::byte* const to_value = kv + layout.values_offset(block, kv_head);
+  std::byte* const to = kv + layout.keys_offset(block, kv_head);
   for (std::int32_t i = 0; i < layout.row_dims(); ++i) {
-    store_kv_number(code(key, keys, i), layout.dtype, to_key + layout.key_element_offset(i, slot));
-    store_kv_number(code(value, values, i), layout.dtype,
-                    to_value + layout.value_element_offset(i, slot));
+    store_kv_number(kv_code(key, layout, rounding, i), layout.dtype,
+                    to + layout.key_element_offset(i, slot));
+  }
+}
+
+// A token's value of one head.
+inline void store_value(const float* value, const KvLayout& layout, BlockId block,
+                        std::int32_t kv_head, std::int32_t slot, std::byte* kv) {
+  const KvRounding rounding = kv_rounding(value, layout);
+  if (layout.has_scales()) {
+    std::memcpy(kv + layout.value_scale_offset(block, kv_head, slot), &rounding.scale,
+                sizeof(float));
+  }
+  std::byte* const to = kv + layout.values_offset(block, kv_head);
+  for (std::int32_t i = 0; i < layout.row_dims(); ++i) {
+    store_kv_number(kv_code(value, layout, rounding, i), layout.dtype,
+                    to + layout.value_element_offset(i, slot));
   }
 }
 

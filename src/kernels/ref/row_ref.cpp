@@ -56,25 +56,27 @@ void rotate(float* head, const float* cosines, const float* sines, std::int32_t 
   }
 }
 
-void rope_and_cache(const RopeAndCacheArgs& args, std::int64_t begin, std::int64_t end) {
+void rope_and_cache(const RopeAndCacheArgs& args, const HeadTile& tile) {
   const KvLayout& layout = args.layout;
   const std::int64_t head_dim = layout.head_dim;
-  const std::int64_t heads = args.num_heads + 2 * layout.num_kv_heads;
-  for (std::int64_t token = begin; token < end; ++token) {
-    float* const row = args.qkv + token * heads * head_dim;
-    const std::int32_t pairs = args.rotary_dim / 2;
+  const std::int32_t pairs = args.rotary_dim / 2;
+  const std::int32_t first_key = args.num_heads;
+  const std::int32_t first_value = first_key + layout.num_kv_heads;
+  for (std::int64_t token = tile.token_begin; token < tile.token_end; ++token) {
     const float* const cosines =
         args.rope_table + std::int64_t{args.positions[token]} * args.rotary_dim;
-    for (std::int32_t head = 0; head < args.num_heads + layout.num_kv_heads; ++head) {
-      rotate(row + head * head_dim, cosines, cosines + pairs, pairs, args.style);
-    }
     const auto block = static_cast<BlockId>(args.slot_mapping[token] / layout.block_size);
     const auto slot = static_cast<std::int32_t>(args.slot_mapping[token] % layout.block_size);
-    const float* const keys = row + args.num_heads * head_dim;
-    const float* const values = keys + layout.num_kv_heads * head_dim;
-    for (std::int32_t head = 0; head < layout.num_kv_heads; ++head) {
-      store_key_and_value(keys + head * head_dim, values + head * head_dim, layout, block, head,
-                          slot, args.kv);
+    for (std::int32_t head = tile.head_begin; head < tile.head_end; ++head) {
+      float* const x = args.qkv + (token * args.all_heads() + head) * head_dim;
+      if (head >= first_value) {
+        store_value(x, layout, block, head - first_value, slot, args.kv);
+        continue;
+      }
+      const float* const norm = head < first_key ? args.q_norm : args.k_norm;
+      if (norm != nullptr) rms_norm(x, norm, args.norm_epsilon, head_dim, x);
+      rotate(x, cosines, cosines + pairs, pairs, args.style);
+      if (head >= first_key) store_key(x, layout, block, head - first_key, slot, args.kv);
     }
   }
 }
