@@ -24,7 +24,8 @@ InputBatchLimits batch_limits(const ModelRunnerConfig& config) {
 
 // Of `memory`, what is cut from one buffer.
 std::uint64_t buffer_bytes(const RunnerMemory& memory) {
-  return memory.hidden + memory.normed + memory.logits + memory.arena + memory.workspace;
+  return memory.hidden + memory.normed + memory.logits + memory.best + memory.arena +
+         memory.workspace;
 }
 
 Status not_finite(RequestId request_id) {
@@ -63,6 +64,7 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   // The output thread reads one step's while the next step fills another's.
   memory.pooled = 2 * Arena::float_bytes(std::min(rows, config.max_num_seqs) * spec.hidden_size);
   memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
+  memory.best = Arena::array_bytes<RowBest>(config.max_num_seqs);
   memory.arena = Model::arena_bytes(spec, rows);
   memory.workspace = workspace_bytes(std::max(rows, config.max_num_seqs), max_inputs,
                                      {.head_dim = static_cast<std::int32_t>(spec.head_dim),
@@ -107,6 +109,7 @@ ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& ta
   hidden_ = reinterpret_cast<float*>(take(parts.hidden));
   normed_ = reinterpret_cast<float*>(take(parts.normed));
   logits_ = reinterpret_cast<float*>(take(parts.logits));
+  best_ = reinterpret_cast<RowBest*>(take(parts.best));
   arena_ = Arena({take(parts.arena), parts.arena});
   ops_.workspace = {take(parts.workspace), parts.workspace};
   row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
@@ -153,13 +156,19 @@ Status ModelRunner::execute(const SchedulerOutput& step, ModelRunnerOutput& resu
   if (sample_rows.empty()) return {};
   row_indices_.clear();
   for (const InputBatch::SampleRow& row : sample_rows) row_indices_.push_back(row.row);
-  model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_);
-  QUIRE_RETURN_IF_ERROR(sampler_.sample(ops_, logits_, sample_rows, result));
+  compute_logits(ctx);
+  QUIRE_RETURN_IF_ERROR(sampler_.sample(ops_, {logits_, best_}, sample_rows, result));
   const ScopedSpan span(ops_.spans, kAppendStage);
   for (const SampledToken& token : result.sampled) {
     batch_.append_token(token.request_id, token.token_id);
   }
   return {};
+}
+
+// Of the rows in row_indices_.
+void ModelRunner::compute_logits(ForwardContext& ctx) {
+  model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_,
+                best_);
 }
 
 // The log probabilities of prompts, max_num_seqs rows at a time, for which there is memory anyway.
@@ -169,8 +178,8 @@ Status ModelRunner::score_prompts(ForwardContext& ctx, ModelRunnerOutput& result
     const auto count = std::min(rows.size(), static_cast<std::size_t>(config_.max_num_seqs));
     row_indices_.clear();
     for (const auto& row : rows.first(count)) row_indices_.push_back(row.row);
-    model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_);
-    QUIRE_RETURN_IF_ERROR(sampler_.score(ops_, logits_, rows.first(count), result));
+    compute_logits(ctx);
+    QUIRE_RETURN_IF_ERROR(sampler_.score(ops_, {logits_, best_}, rows.first(count), result));
     rows = rows.subspan(count);
   }
   return {};

@@ -33,13 +33,14 @@ struct RunnerMemory {
   std::uint64_t normed = 0;  // rows whose logits are computed, or that are pooled
   std::uint64_t pooled = 0;  // final hidden states, of a step and of the one before it
   std::uint64_t logits = 0;
+  std::uint64_t best = 0;       // the largest logit of each row
   std::uint64_t arena = 0;      // a layer's activations
   std::uint64_t workspace = 0;  // scratch of the kernels
   std::uint64_t sampler = 0;
   std::uint64_t batch = 0;  // the requests' tokens and block tables, the step's arrays
 
   std::uint64_t activations() const {
-    return hidden + normed + pooled + logits + arena + sampler + batch;
+    return hidden + normed + pooled + logits + best + arena + sampler + batch;
   }
 };
 
@@ -73,6 +74,7 @@ class ModelRunner final : public Executor {
 
  private:
   Status prepare(const SchedulerOutput& step, ModelRunnerOutput& result);
+  void compute_logits(ForwardContext& ctx);
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
   Status pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
 
@@ -92,6 +94,7 @@ class ModelRunner final : public Executor {
   float* hidden_ = nullptr;  // [max_num_batched_tokens][hidden_size]
   float* normed_ = nullptr;  // [max_num_seqs][hidden_size]
   float* logits_ = nullptr;  // [max_num_seqs][vocab_size]
+  RowBest* best_ = nullptr;  // [max_num_seqs]
   OpContext ops_;
   Arena arena_;
 };

@@ -41,7 +41,7 @@ std::uint64_t Sampler::bytes(std::int64_t vocab_size, std::int64_t max_rows, int
          static_cast<std::uint64_t>(max_rows) * (sizeof(float) + 1);
 }
 
-Status Sampler::sample(OpContext& ctx, const float* logits,
+Status Sampler::sample(OpContext& ctx, const SampledLogits& logits,
                        std::span<const InputBatch::SampleRow> rows, ModelRunnerOutput& result) {
   const OpSpan span(ctx, kSampleStage);
   const std::size_t first = result.sampled.size();
@@ -59,7 +59,7 @@ Status Sampler::sample(OpContext& ctx, const float* logits,
   ctx.pool.parallel_for(num_rows, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::span<const float> values = row(logits, i);
-      const RowBest best = ctx.table.rows.best_of_row(values.data(), vocab_size_);
+      const RowBest best = logits.best[i];
       finite_[i] = std::isfinite(best.value) ? 1 : 0;
       if (finite_[i] == 0) continue;
       SampledToken& token = result.sampled[first + i];
@@ -95,11 +95,11 @@ TokenId Sampler::choose(const RowKernels& kernels, std::span<const float> logits
   return scratch.selection.draw(params, logits, best.value, random_uniform(row.seed, position));
 }
 
-Status Sampler::score(OpContext& ctx, const float* logits,
+Status Sampler::score(OpContext& ctx, const SampledLogits& logits,
                       std::span<const InputBatch::PromptRow> rows, ModelRunnerOutput& result) {
   const OpSpan span(ctx, kScoreStage);
   const auto num_rows = static_cast<std::int64_t>(rows.size());
-  log_sum_exp(ctx, logits, num_rows, vocab_size_, log_sum_exp_.data());
+  log_sum_exp(ctx, logits.values, logits.best, num_rows, vocab_size_, log_sum_exp_.data());
   const std::size_t first = result.prompt_tokens.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -16,6 +16,12 @@
 
 namespace quire {
 
+// What a step's rows are sampled from.
+struct SampledLogits {
+  const float* values = nullptr;  // [rows][vocab_size]
+  const RowBest* best = nullptr;  // [rows]: the largest of each
+};
+
 class Sampler {
  public:
   // At most `max_rows` rows at once, by `num_threads` workers. eos_token_ids are banned by
@@ -24,15 +30,15 @@ class Sampler {
           std::vector<TokenId> eos_token_ids);
   static std::uint64_t bytes(std::int64_t vocab_size, std::int64_t max_rows, int num_threads);
 
-  // logits: [rows.size()][vocab_size], row i for rows[i]; left as they are. Adds one token each, in
-  // order, and its log probability and the alternatives where they are asked for; they are of the
-  // model's own distribution. kBadModel if a row's logits are not finite.
-  Status sample(OpContext& ctx, const float* logits, std::span<const InputBatch::SampleRow> rows,
-                ModelRunnerOutput& result);
+  // logits: row i for rows[i]; left as they are. Adds one token each, in order, and its log
+  // probability and the alternatives where they are asked for; they are of the model's own
+  // distribution. kBadModel if a row's logits are not finite.
+  Status sample(OpContext& ctx, const SampledLogits& logits,
+                std::span<const InputBatch::SampleRow> rows, ModelRunnerOutput& result);
 
   // The same rows' log probabilities of given tokens: row i is of rows[i].
-  Status score(OpContext& ctx, const float* logits, std::span<const InputBatch::PromptRow> rows,
-               ModelRunnerOutput& result);
+  Status score(OpContext& ctx, const SampledLogits& logits,
+               std::span<const InputBatch::PromptRow> rows, ModelRunnerOutput& result);
 
  private:
   // Of one worker.
@@ -46,9 +52,9 @@ class Sampler {
     TokenSelection selection;
   };
 
-  std::span<const float> row(const float* logits, std::size_t index) const {
+  std::span<const float> row(const SampledLogits& logits, std::size_t index) const {
     const auto size = static_cast<std::size_t>(vocab_size_);
-    return {logits + index * size, size};
+    return {logits.values + index * size, size};
   }
   // best: of `logits`, which has no NaN.
   TokenId choose(const RowKernels& kernels, std::span<const float> logits, RowBest best,

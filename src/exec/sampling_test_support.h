@@ -146,21 +146,34 @@ class SamplerUnderTest {
  public:
   SamplerUnderTest(std::int64_t vocab_size, std::int64_t max_rows, int threads,
                    std::vector<TokenId> eos_token_ids = {})
-      : pool_(threads),
+      : vocab_size_(vocab_size),
+        pool_(threads),
         ctx_{.pool = pool_, .table = op_table(available_levels().back()), .workspace = {}},
         sampler_(vocab_size, max_rows, threads, std::move(eos_token_ids)) {}
 
   // One row for each of `rows`.
   Status sample(std::span<const float> logits, std::span<const InputBatch::SampleRow> rows,
                 ModelRunnerOutput& output) {
-    return sampler_.sample(ctx_, logits.data(), rows, output);
+    const std::vector<RowBest> best = best_of_rows(logits, rows.size());
+    return sampler_.sample(ctx_, {logits.data(), best.data()}, rows, output);
   }
   Status score(std::span<const float> logits, std::span<const InputBatch::PromptRow> rows,
                ModelRunnerOutput& output) {
-    return sampler_.score(ctx_, logits.data(), rows, output);
+    const std::vector<RowBest> best = best_of_rows(logits, rows.size());
+    return sampler_.score(ctx_, {logits.data(), best.data()}, rows, output);
   }
 
  private:
+  std::vector<RowBest> best_of_rows(std::span<const float> logits, std::size_t count) const {
+    std::vector<RowBest> best(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float* const row = logits.data() + i * static_cast<std::size_t>(vocab_size_);
+      best[i] = ctx_.table.rows.best_of_row(row, vocab_size_);
+    }
+    return best;
+  }
+
+  std::int64_t vocab_size_;
   ThreadPool pool_;
   OpContext ctx_;
   Sampler sampler_;

@@ -176,8 +176,10 @@ struct MatmulKernels {
   void (*quantize_row_int8)(const float* x, std::int64_t inputs, const Int8Rows& out) = nullptr;
 };
 
-// Workspace bytes of matmul(), and what gated_matmul() and qkv_matmul() take beside them.
+// Workspace bytes of matmul(), and what matmul_and_best(), gated_matmul() and qkv_matmul() take
+// beside them.
 std::uint64_t matmul_workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs);
+std::uint64_t best_scratch_bytes(std::int64_t max_rows, int num_threads);
 std::uint64_t gated_scratch_bytes(int num_threads);
 std::uint64_t qkv_scratch_bytes(std::int64_t max_rows, std::int64_t num_heads);
 

@@ -20,6 +20,7 @@
 namespace quire {
 
 struct OpTable;  // kernels/op_table.h: the kernels of one instruction-set level
+struct RowBest;  // kernels/row_kernels.h: the largest number of a row, and where it is
 
 struct OpContext {
   ThreadPool& pool;
@@ -63,6 +64,13 @@ struct MatmulPart {
 void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
             ActivationMode mode, std::span<const MatmulPart> parts,
             const Stage& stage = kMatmulStage);
+
+// matmul() of one part, and the largest output of each row in best[r], the first among equals; NaN,
+// wherever, where the row has one. It is found while the outputs are in the cache of the worker
+// that computed them. best: [rows].
+void matmul_and_best(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
+                     ActivationMode mode, const MatmulPart& part, RowBest* best,
+                     const Stage& stage = kMatmulStage);
 
 // What a gated MLP does to its gate.
 enum class Activation : std::uint8_t {
@@ -116,9 +124,9 @@ void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);
 // args.window of them (Beltagy et al. 2020, Longformer), read from the cache as rounded there.
 void attention(OpContext& ctx, const AttentionPlan& plan, const AttentionArgs& args);
 
-// out[r] = log(sum_c(exp(logits[r][c]))), in float32 with a fixed order; NaN where the row has one,
-// the row's largest where that is infinite.
-void log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows, std::int64_t cols,
-                 float* out);
+// out[r] = log(sum_c(exp(logits[r][c]))), in float32 with a fixed order; best[r], the largest of
+// the row, where that is not finite.
+void log_sum_exp(OpContext& ctx, const float* logits, const RowBest* best, std::int64_t rows,
+                 std::int64_t cols, float* out);
 
 }  // namespace quire

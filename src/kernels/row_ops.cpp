@@ -48,14 +48,12 @@ void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) 
   });
 }
 
-void log_sum_exp(OpContext& ctx, const float* logits, std::int64_t rows, std::int64_t cols,
-                 float* out) {
+void log_sum_exp(OpContext& ctx, const float* logits, const RowBest* best, std::int64_t rows,
+                 std::int64_t cols, float* out) {
   const OpSpan span(ctx, kLogSumExpStage);
   ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
-    const RowKernels& kernels = ctx.table.rows;
     for (std::int64_t row = begin; row < end; ++row) {
-      const float* const x = logits + row * cols;
-      out[row] = kernels.log_sum_exp(x, cols, kernels.best_of_row(x, cols).value);
+      out[row] = ctx.table.rows.log_sum_exp(logits + row * cols, cols, best[row].value);
     }
   });
 }

@@ -40,10 +40,11 @@ std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
                               const AttentionSizes& attention, int num_threads) {
   const std::int64_t num_heads =
       std::int64_t{attention.num_kv_heads} * (attention.heads_per_kv_head + 2);
-  return std::max(
-      matmul_workspace_bytes(max_rows, max_inputs) +
-          std::max(gated_scratch_bytes(num_threads), qkv_scratch_bytes(max_rows, num_heads)),
-      attention_workspace_bytes(attention, num_threads));
+  const std::uint64_t beside_products =
+      std::max({best_scratch_bytes(attention.max_num_seqs, num_threads),
+                gated_scratch_bytes(num_threads), qkv_scratch_bytes(max_rows, num_heads)});
+  return std::max(matmul_workspace_bytes(max_rows, max_inputs) + beside_products,
+                  attention_workspace_bytes(attention, num_threads));
 }
 
 }  // namespace quire

@@ -61,13 +61,13 @@ void Model::final_states(ForwardContext& ctx, const float* hidden, const std::in
 }
 
 void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
-                   std::int64_t num_rows, float* normed, float* logits) const {
+                   std::int64_t num_rows, float* normed, float* logits, RowBest* best) const {
   final_states(ctx, hidden, rows, num_rows, normed);
   const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
                            .out = logits,
                            .out_stride = spec_.vocab_size};
-  matmul(ctx.ops, normed, spec_.hidden_size, num_rows, ctx.last_product_mode(), std::span(&part, 1),
-         kLogitsStage);
+  matmul_and_best(ctx.ops, normed, spec_.hidden_size, num_rows, ctx.last_product_mode(), part, best,
+                  kLogitsStage);
 }
 
 }  // namespace quire

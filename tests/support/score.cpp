@@ -34,7 +34,9 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
           max_tokens, std::max({spec.hidden_size, spec.intermediate_size, spec.q_width()}),
           {.head_dim = static_cast<std::int32_t>(spec.head_dim),
            .heads_per_kv_head = static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads),
-           .max_seq_len = max_tokens},
+           .max_seq_len = max_tokens,
+           .num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
+           .max_num_seqs = max_tokens},  // rows whose logits are computed at once
           2)));
   QUIRE_ASSIGN_OR_RETURN(scorer->activations_,
                          Buffer::allocate(Model::arena_bytes(spec, max_tokens)));
@@ -82,7 +84,9 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
   std::iota(rows.begin(), rows.end(), first);
   std::vector<float> normed(rows.size() * static_cast<std::size_t>(spec.hidden_size));
   std::vector<float> logits(rows.size() * static_cast<std::size_t>(spec.vocab_size));
-  model_->logits(ctx, hidden.data(), rows.data(), count - first, normed.data(), logits.data());
+  std::vector<RowBest> best(rows.size());
+  model_->logits(ctx, hidden.data(), rows.data(), count - first, normed.data(), logits.data(),
+                 best.data());
   return logits;
 }
 
