@@ -66,7 +66,7 @@ class BenchStep(unittest.TestCase):
             for name, kind in (("schedule", "bookkeeping"), ("prepare", "bookkeeping"),
                                ("update", "bookkeeping"), ("pass on output", "bookkeeping"),
                                ("embedding", "kernel"), ("rms_norm", "kernel"),
-                               ("qkv projection", "kernel"), ("rope_and_cache", "kernel"),
+                               ("qkv projection, rope, cache write", "kernel"),
                                ("attention", "kernel"), ("gate, up and activation", "kernel"),
                                ("attention output projection", "kernel"),
                                ("down projection", "kernel"), ("logits", "kernel"),
@@ -76,7 +76,7 @@ class BenchStep(unittest.TestCase):
             self.assertEqual(stages["attention"]["calls_per_step"], layers)
             self.assertEqual(stages["rms_norm"]["calls_per_step"], 2 * layers + 1)
             self.assertEqual(stages["logits"]["calls_per_step"], 1)
-            for name in ("qkv projection", "attention", "logits"):
+            for name in ("qkv projection, rope, cache write", "attention", "logits"):
                 self.assertGreater(stages[name]["bytes_per_s"], 0)
                 self.assertGreater(stages[name]["operations_per_s"], 0)
             self.assertNotIn("bytes_per_s", stages["rms_norm"])
