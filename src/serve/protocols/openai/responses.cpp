@@ -111,8 +111,9 @@ void list_input_items(ResponseStore& store, Exchange& exchange) {
   if (!ascending) std::ranges::reverse(items);
   auto first = items.begin();
   if (!after.empty()) {
-    first = std::ranges::find_if(
-        items, [&](const json::value& item) { return id_of(item) == json::string_view(after); });
+    const json::string wanted(after);  // lambdas of clang 14 capture no structured binding
+    first =
+        std::ranges::find_if(items, [&](const json::value& item) { return id_of(item) == wanted; });
     if (first == items.end()) {
       return respond_error(exchange, bad_request("after: there is no such item", "after"));
     }
