@@ -44,9 +44,9 @@ class TracesTest(unittest.TestCase):
     def test_a_request_continues_its_callers_trace(self):
         before = time.time_ns()
         reply = self.chat({**PARENT, "tracestate": "vendor=1"})
-        after = time.time_ns()
         self.assertEqual(reply.status, 200)
         spans = self.collector.await_trace(TRACE_ID, 5)
+        after = time.time_ns()  # a client may have the answer before the server's span ends
         server, phases = spans[0], spans[1:]
         self.assertEqual(server.kind, trace_pb2.Span.SPAN_KIND_SERVER)
         self.assertEqual(server.parent_span_id.hex(), PARENT_ID)
