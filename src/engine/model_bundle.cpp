@@ -144,9 +144,9 @@ Result<TextBundle> open_text(const std::string& path) {
 }
 
 Status replace_chat_template(TextBundle& text, const std::string& path) {
-  constexpr std::uint64_t kMaxTemplateBytes = 1U << 20;
+  constexpr std::uint64_t kMaxBytes = 1U << 20;
   if (path.empty()) return {};
-  QUIRE_ASSIGN_OR_RETURN(const std::string source, read_file(path, kMaxTemplateBytes));
+  QUIRE_ASSIGN_OR_RETURN(const std::string source, read_file(path, kMaxBytes));
   QUIRE_ASSIGN_OR_RETURN(text.chat_template, ChatTemplate::parse(source, path));
   return {};
 }
