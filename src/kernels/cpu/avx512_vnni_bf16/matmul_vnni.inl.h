@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/dots_avx512.h"
 #include "kernels/cpu/matmul_int16.inl.h"
@@ -23,10 +24,6 @@ inline constexpr int kUnsignedZero = group_layout(kLayout).code_bits == 8
                                          ? 128
                                          : group_layout(kLayout).zero;
 
-// Whether Int8Rows::offsets are what these codes' zero asks for.
-template <WeightLayout kLayout>
-inline constexpr bool kHasOffsets = group_layout(kLayout).code_bits == 8;
-
 template <WeightLayout kLayout, int kQuad>
 [[gnu::always_inline]] inline __m512i unsigned_quad(const GroupReader<VnniVec16, kLayout>& group) {
   const __m512i codes = group.template quad<kQuad>();
@@ -45,22 +42,70 @@ template <int R, int N>
   }
 }
 
-// acc += the sums of a group, scaled, and its minimum: of vector n. `scales` and `scaled_sums` are
-// the group's of rows `groups` apart; what the layout lacks of `scale` and `minimum` is not looked
-// at.
-template <WeightLayout kLayout, int R, int N>
-[[gnu::always_inline]] inline void add_group(int n, __m512 scale, __m512 minimum,
-                                             const float* scales, const float* scaled_sums,
-                                             std::int64_t groups, const __m512i (&dot)[R][N],
+// The rows of a call from one on, rounded to 8 bits or to 16 (two bytes); codes and sums from one
+// input on.
+template <bool k16>
+struct VnniRows {
+  const std::int8_t* high;
+  const std::int8_t* low;  // of 16 bits
+  std::int64_t stride;
+  const float* scales;
+  const float* scaled_sums;
+  const std::conditional_t<k16, std::int32_t, std::int16_t>* sums;
+  const std::int32_t* offsets;  // of 8 bits
+  std::int64_t groups;          // of a row
+
+  [[gnu::always_inline]] VnniRows(const MatmulPanels& args, std::int64_t row, std::int64_t begin)
+      : groups(args.inputs / kGroupInputs) {
+    const std::int64_t group = row * groups + begin / kGroupInputs;
+    const auto take = [&](const auto& x) __attribute__((always_inline)) {
+      stride = x.stride;
+      scales = x.scales + group;
+      scaled_sums = x.scaled_sums + group;
+      sums = x.sums + 2 * group;
+    };
+    if constexpr (k16) {
+      take(args.int16_bytes_x);
+      high = args.int16_bytes_x.high + row * stride + begin;
+      low = args.int16_bytes_x.low + row * stride + begin;
+      offsets = nullptr;
+    } else {
+      take(args.int8_x);
+      high = args.int8_x.codes + row * stride + begin;
+      low = nullptr;
+      offsets = args.int8_x.offsets + group;
+    }
+  }
+
+  // What makes sums of signed codes of sums of unsigned ones, for part kPart of group g: a half, or
+  // all of it.
+  template <WeightLayout kLayout, int kPart>
+  [[gnu::always_inline]] int correction(int r, std::int64_t g) const {
+    // Int8Rows::offsets are what the zero of eight bits asks for.
+    if constexpr (!k16 && group_layout(kLayout).code_bits == 8) {
+      return offsets[r * groups + g];
+    } else {
+      const auto* halves = sums + 2 * (r * groups + g);
+      const bool whole = kScaleQuads<kLayout> == 8;
+      return -kUnsignedZero<kLayout> * (whole ? halves[0] + halves[1] : halves[kPart]);
+    }
+  }
+};
+
+// acc += the sums of group g, scaled, and its minimum: of vector n. What the layout lacks of
+// `scale` and `minimum` is not looked at.
+template <WeightLayout kLayout, bool k16, int R, int N>
+[[gnu::always_inline]] inline void add_group(int n, std::int64_t g, __m512 scale, __m512 minimum,
+                                             const VnniRows<k16>& x, const __m512i (&dot)[R][N],
                                              __m512 (&acc)[R][N]) {
   using V = VnniVec16;
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
-    __m512 product = V::set1(scales[r * groups]);
+    __m512 product = V::set1(x.scales[r * x.groups + g]);
     if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
     acc[r][n] = V::fma(V::to_float(dot[r][n]), product, acc[r][n]);
     if constexpr (group_layout(kLayout).has_minimum) {
-      acc[r][n] = V::fma(minimum, V::set1(scaled_sums[r * groups]), acc[r][n]);
+      acc[r][n] = V::fma(minimum, V::set1(x.scaled_sums[r * x.groups + g]), acc[r][n]);
     }
   }
 }
@@ -75,26 +120,17 @@ struct VnniInt8Block {
   static constexpr int kQuads = kScaleQuads<kLayout>;
   static constexpr int kParts = 8 / kQuads;  // of a group, each with a factor of its own
 
-  // Sums of part kPart of a group, without its zeros. `codes`, `sums` and `offsets` are the
-  // group's, of rows `stride`, 2 * `groups` and `groups` apart.
+  // Sums of part kPart of group g, without its zeros.
   template <int kPart, int R, int N>
-  [[gnu::always_inline]] static void dot_part(const Reader (&group)[N], const std::int8_t* codes,
-                                              std::int64_t stride, const std::int16_t* sums,
-                                              const std::int32_t* offsets, std::int64_t groups,
-                                              __m512i (&dot)[R][N]) {
+  [[gnu::always_inline]] static void dot_part(const Reader (&group)[N], const VnniRows<false>& x,
+                                              std::int64_t g, __m512i (&dot)[R][N]) {
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
-      int offset = 0;
-      if constexpr (kHasOffsets<kLayout>) {
-        offset = offsets[r * groups];
-      } else {
-        const std::int16_t* halves = sums + 2 * r * groups;
-        const int sum = kParts == 1 ? halves[0] + halves[1] : halves[kPart];
-        offset = -kUnsignedZero<kLayout> * sum;
-      }
+      const __m512i correction = V::set1_int(x.correction<kLayout, kPart>(r, g));
       QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) dot[r][n] = V::set1_int(offset);
+      for (int n = 0; n < N; ++n) dot[r][n] = correction;
     }
+    const std::int8_t* codes = x.high + g * kGroupInputs;
     repeat<kQuads>([&]<int kIndex>() __attribute__((always_inline)) {
       constexpr int kQuad = kPart * kQuads + kIndex;
       __m512i weight[N];
@@ -104,9 +140,9 @@ struct VnniInt8Block {
       }
       QUIRE_UNROLL
       for (int r = 0; r < R; ++r) {
-        const __m512i x = V::set1_quad(codes + r * stride + 4 * kQuad);
+        const __m512i inputs = V::set1_quad(codes + r * x.stride + 4 * kQuad);
         QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) dot[r][n] = dot_bytes(dot[r][n], weight[n], x);
+        for (int n = 0; n < N; ++n) dot[r][n] = dot_bytes(dot[r][n], weight[n], inputs);
       }
     });
   }
@@ -114,22 +150,19 @@ struct VnniInt8Block {
   template <int R, int N>
   static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
-    const std::int64_t groups = args.inputs / kGroupInputs;
-    const Int8Rows& x = args.int8_x;
+    const VnniRows<false> x(args, 0, 0);
     __m512 acc[R][N];
     clear<V>(acc);
-    for (std::int64_t g = 0; g < groups; ++g) {
+    for (std::int64_t g = 0; g < x.groups; ++g) {
       Reader group[N];
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
       streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
       __m512i dot[R][N];
-      dot_part<0>(group, x.codes + g * kGroupInputs, x.stride, x.sums + 2 * g, x.offsets + g,
-                  groups, dot);
+      dot_part<0>(group, x, g, dot);
       if constexpr (kParts == 2) {
         __m512i second[R][N];
-        dot_part<1>(group, x.codes + g * kGroupInputs, x.stride, x.sums + 2 * g, x.offsets + g,
-                    groups, second);
+        dot_part<1>(group, x, g, second);
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
           add_halves(n, V::load_signed_bytes(group[n].factors),
@@ -146,7 +179,7 @@ struct VnniInt8Block {
         }
         __m512 minimum = V::zero();
         if constexpr (kForm.has_minimum) minimum = group[n].minimum();
-        add_group<kLayout>(n, scale, minimum, x.scales + g, x.scaled_sums + g, groups, dot, acc);
+        add_group<kLayout>(n, g, scale, minimum, x, dot, acc);
       }
     }
     if constexpr (kScaledAtEnd<kLayout>) scale_outputs<V>(args, output, acc);

@@ -84,41 +84,6 @@ struct alignas(64) ExpandedCodes {
   }
 };
 
-// The rows of a call from one on, in either form; codes and sums from one input on.
-template <bool k16>
-struct VnniRows {
-  const std::int8_t* high;
-  const std::int8_t* low;  // of 16 bits
-  std::int64_t stride;
-  const float* scales;
-  const float* scaled_sums;
-  const std::conditional_t<k16, std::int32_t, std::int16_t>* sums;
-  const std::int32_t* offsets;  // of 8 bits
-  std::int64_t groups;          // of a row
-
-  [[gnu::always_inline]] VnniRows(const MatmulPanels& args, std::int64_t row, std::int64_t begin)
-      : groups(args.inputs / kGroupInputs) {
-    const std::int64_t group = row * groups + begin / kGroupInputs;
-    const auto take = [&](const auto& x) __attribute__((always_inline)) {
-      stride = x.stride;
-      scales = x.scales + group;
-      scaled_sums = x.scaled_sums + group;
-      sums = x.sums + 2 * group;
-    };
-    if constexpr (k16) {
-      take(args.int16_bytes_x);
-      high = args.int16_bytes_x.high + row * stride + begin;
-      low = args.int16_bytes_x.low + row * stride + begin;
-      offsets = nullptr;
-    } else {
-      take(args.int8_x);
-      high = args.int8_x.codes + row * stride + begin;
-      low = nullptr;
-      offsets = args.int8_x.offsets + group;
-    }
-  }
-};
-
 template <WeightLayout kLayout, bool k16>
 struct VnniPieces {
   using V = VnniVec16;
@@ -193,8 +158,7 @@ struct VnniPieces {
           if constexpr (!kScalesOutputs) scale = piece.scale(g, kPart);
           __m512 minimum = V::zero();
           if constexpr (kForm.has_minimum) minimum = piece.minimum(g);
-          add_group<kLayout>(n, scale, minimum, x.scales + g, x.scaled_sums + g, x.groups, dot,
-                             acc);
+          add_group<kLayout>(n, g, scale, minimum, x, dot, acc);
         }
       });
     }
@@ -209,15 +173,12 @@ struct VnniPieces {
   template <int kPart, int kPanel, int R, int N, int P>
   [[gnu::always_inline]] static void dot_part(const Piece (&pieces)[P], std::int64_t g,
                                               const VnniRows<k16>& x, __m512i (&dot)[R][N]) {
-    constexpr int kZero = kUnsignedZero<kLayout>;
-    const auto zeros_of = [&](int r) __attribute__((always_inline)) {
-      if constexpr (!k16 && kHasOffsets<kLayout>) return V::set1_int(x.offsets[r * x.groups + g]);
-      const auto* halves = x.sums + 2 * (r * x.groups + g);
-      return V::set1_int(-kZero * (kParts == 1 ? halves[0] + halves[1] : halves[kPart]));
+    const auto correction_of = [&](int r) __attribute__((always_inline)) {
+      return V::set1_int(x.template correction<kLayout, kPart>(r, g));
     };
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
-      const __m512i first = k16 ? _mm512_setzero_si512() : zeros_of(r);
+      const __m512i first = k16 ? _mm512_setzero_si512() : correction_of(r);
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) dot[r][n] = first;
     }
@@ -225,11 +186,11 @@ struct VnniPieces {
     if constexpr (k16) {
       QUIRE_UNROLL
       for (int r = 0; r < R; ++r) {
-        const __m512i zeros = zeros_of(r);
+        const __m512i correction = correction_of(r);
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
           dot[r][n] = V::template shift_left<8>(dot[r][n]);
-          if constexpr (kZero != 0) dot[r][n] = V::add32(dot[r][n], zeros);
+          if constexpr (kUnsignedZero<kLayout> != 0) dot[r][n] = V::add32(dot[r][n], correction);
         }
       }
       add_quads<kPart * kQuads, kPanel>(pieces, g, x.low + g * kGroupInputs, x.stride, dot);
