@@ -253,17 +253,21 @@ void multiply_rows(const MatmulPanels& args, const RowBlocks& blocks, std::int64
   }
 }
 
-// Up to kNarrowRows rows take two panels at a time where others take V::kBlockPanels.
-template <typename V, typename Pieces, std::int64_t kNarrowRows = 0>
+// With more rows than these a product may take more panels at a time: the loop itself then counts
+// more than what comes from memory in time.
+inline constexpr std::int64_t kNarrowRows = 32;
+
+// V::kBlockPanels panels at a time, kWidePanels for more than kNarrowRows rows.
+template <typename V, typename Pieces, int kWidePanels = V::kBlockPanels>
 void blocked_matmul(const MatmulPanels& args) {
   const RowBlocks blocks(args.rows, V::kMaxBlockRows);
   for (std::int64_t block = 0; block < blocks.count; block += kChunkBlocks) {
     const std::int64_t end =
         block + kChunkBlocks < blocks.count ? block + kChunkBlocks : blocks.count;
-    if (args.rows > kNarrowRows) {
+    if (args.rows <= kNarrowRows) {
       multiply_rows<V, Pieces, V::kBlockPanels>(args, blocks, block, end, 0);
-    } else if constexpr (kNarrowRows > 0) {
-      multiply_rows<V, Pieces, 2>(args, blocks, block, end, 0);
+    } else {
+      multiply_rows<V, Pieces, kWidePanels>(args, blocks, block, end, 0);
     }
   }
 }

@@ -38,20 +38,19 @@ void quantize_row_int16_bytes(const float* x, std::int64_t inputs, const Int16By
   }
 }
 
-// Up to so many rows go by two panels at a time, six rows to a tile: pieces that are half as long
-// come from memory in time. With more rows the loop itself counts, where three rows by four panels
-// need fewer instructions.
-constexpr std::int64_t kNarrowRows = 16;
+template <WeightLayout kLayout, bool k16>
+void many_rows(const MatmulPanels& args) {
+  using Pieces = VnniPieces<kLayout, k16>;
+  blocked_matmul<VnniVec16, Pieces, Pieces::kWidePanels>(args);
+}
 
 template <WeightLayout kLayout>
 void set_vnni_matmul(MatmulKernels& kernels) {
   constexpr auto kIndex = static_cast<int>(kLayout);
   kernels.with_int16[kIndex] = few_rows<VnniVec16, GroupInt16Block<VnniVec16, kLayout>>;
   kernels.with_int8[kIndex] = few_rows<VnniVec16, VnniInt8Block<kLayout>>;
-  kernels.many_with_int16_bytes[kIndex] =
-      blocked_matmul<VnniVec16, VnniPieces<kLayout, true>, kNarrowRows>;
-  kernels.many_with_int8[kIndex] =
-      blocked_matmul<VnniVec16, VnniPieces<kLayout, false>, kNarrowRows>;
+  kernels.many_with_int16_bytes[kIndex] = many_rows<kLayout, true>;
+  kernels.many_with_int8[kIndex] = many_rows<kLayout, false>;
 }
 
 }  // namespace

@@ -15,6 +15,10 @@ namespace quire {
 namespace {
 
 struct VnniVec16 : MatmulVec16 {
+  // Six rows by two panels are a tile. Three by four need fewer instructions, but pieces of four
+  // panels come from memory less well in time.
+  static constexpr int kBlockPanels = 2;
+
   static I add_products16(I sum, I a, I b) { return dot_pairs(sum, a, b); }
 };
 

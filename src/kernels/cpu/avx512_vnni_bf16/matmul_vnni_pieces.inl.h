@@ -18,7 +18,7 @@ namespace {
 template <WeightLayout kLayout>
 struct PackedCodes {
   using Reader = GroupReader<VnniVec16, kLayout>;
-  static constexpr std::int64_t kInputs = 2048;  // four panels in the second cache
+  static constexpr std::int64_t kInputs = 2048;  // of four panels in the second cache
   const std::uint8_t* panel;
   std::int64_t first;  // group
 
@@ -45,7 +45,7 @@ template <WeightLayout kLayout, bool kWhole>
 struct alignas(64) ExpandedCodes {
   using V = VnniVec16;
   static constexpr GroupLayout kForm = group_layout(kLayout);
-  static constexpr std::int64_t kInputs = 320;  // four panels in the first cache
+  static constexpr std::int64_t kInputs = 640;  // of two panels in the first cache
   static constexpr std::int64_t kGroups = kInputs / kGroupInputs;
   static constexpr int kParts = 8 / kScaleQuads<kLayout>;
   std::uint8_t lines[kGroups * 8 * 64];
@@ -92,13 +92,16 @@ struct VnniPieces {
   static constexpr int kParts = 8 / kQuads;
   // Two halves of a group of 8-bit inputs are added as integers, times their factors.
   static constexpr bool kAddsHalves = kParts == 2 && !k16;
-  using Piece = std::conditional_t<kForm.code_bits % 4 == 0 && kForm.factors == ScaleFactors::kNone,
-                                   PackedCodes<kLayout>, ExpandedCodes<kLayout, kAddsHalves>>;
+  static constexpr bool kPacked = kForm.code_bits % 4 == 0 && kForm.factors == ScaleFactors::kNone;
+  using Piece =
+      std::conditional_t<kPacked, PackedCodes<kLayout>, ExpandedCodes<kLayout, kAddsHalves>>;
+  // Four pieces of expanded codes would leave the first cache.
+  static constexpr int kWidePanels =
+      kPacked && !k16 ? MatmulVec16::kBlockPanels : VnniVec16::kBlockPanels;
   static constexpr std::int64_t kInputs = Piece::kInputs;
   static constexpr bool kScalesOutputs = kScaledAtEnd<kLayout>;
   // A tile's sums and the dot products of a group, or of two halves, find room in registers.
   static constexpr int kTileSums = kAddsHalves ? 8 : 12;
-  static constexpr int kTilePanels = k16 ? 2 : 4;
 
   static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
                      Piece& piece) {
@@ -108,52 +111,46 @@ struct VnniPieces {
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
                        std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
-    constexpr int kPanels = P < kTilePanels ? P : kTilePanels;
-    constexpr int kTileRows = kTileSums / kPanels;
+    constexpr int kTileRows = kTileSums / P;
     constexpr int kTiles = (R + kTileRows - 1) / kTileRows;
     constexpr int kRows = (R + kTiles - 1) / kTiles;
     repeat<kTiles>([&]<int kTile>() __attribute__((always_inline)) {
       constexpr int kFirst = kTile * kRows;
       constexpr int kCount = R - kFirst < kRows ? R - kFirst : kRows;
-      repeat<P / kPanels>([&]<int kGroup>() __attribute__((always_inline)) {
-        constexpr int kPanel = kGroup * kPanels;
-        tile<kCount, kPanels, kPanel, kFirst == 0 && kPanel == 0>(
-            VnniRows<k16>(args, row + kFirst, begin), (end - begin) / kGroupInputs, pieces, ahead,
-            sums + (kFirst * P + kPanel) * V::kWidth);
-      });
+      tile<kCount, kFirst == 0>(VnniRows<k16>(args, row + kFirst, begin),
+                                (end - begin) / kGroupInputs, pieces, ahead,
+                                sums + kFirst * P * V::kWidth);
     });
   }
 
  private:
-  // R rows by N panels from kPanel on. One tile of a block fetches: several cost more than they
-  // gain.
-  template <int R, int N, int kPanel, bool kFetch, int P>
+  // R rows by N panels. One tile of a block fetches: several cost more than they gain.
+  template <int R, bool kFetch, int N>
   [[gnu::always_inline]] static void tile(VnniRows<k16> x, std::int64_t groups,
-                                          const Piece (&pieces)[P], Ahead& ahead, float* sums) {
+                                          const Piece (&pieces)[N], Ahead& ahead, float* sums) {
     static_assert(V::kWidth == kPanelOutputs);
     __m512 acc[R][N];
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
       QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) acc[r][n] = V::load(sums + (r * P + n) * V::kWidth);
+      for (int n = 0; n < N; ++n) acc[r][n] = V::load(sums + (r * N + n) * V::kWidth);
     }
     for (std::int64_t g = 0; g < groups; ++g) {
       if constexpr (kFetch) ahead.fetch(kGroupInputs);
       repeat<kAddsHalves ? 1 : kParts>([&]<int kPart>() __attribute__((always_inline)) {
         __m512i dot[R][N];
-        dot_part<kPart, kPanel>(pieces, g, x, dot);
+        dot_part<kPart>(pieces, g, x, dot);
         if constexpr (kAddsHalves) {
           __m512i second[R][N];
-          dot_part<1, kPanel>(pieces, g, x, second);
+          dot_part<1>(pieces, g, x, second);
           QUIRE_UNROLL
           for (int n = 0; n < N; ++n) {
-            const Piece& piece = pieces[kPanel + n];
-            add_halves(n, piece.factor(g, 0), piece.factor(g, 1), second, dot);
+            add_halves(n, pieces[n].factor(g, 0), pieces[n].factor(g, 1), second, dot);
           }
         }
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
-          const Piece& piece = pieces[kPanel + n];
+          const Piece& piece = pieces[n];
           __m512 scale = V::zero();
           if constexpr (!kScalesOutputs) scale = piece.scale(g, kPart);
           __m512 minimum = V::zero();
@@ -165,13 +162,13 @@ struct VnniPieces {
     QUIRE_UNROLL
     for (int r = 0; r < R; ++r) {
       QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) V::store(sums + (r * P + n) * V::kWidth, acc[r][n]);
+      for (int n = 0; n < N; ++n) V::store(sums + (r * N + n) * V::kWidth, acc[r][n]);
     }
   }
 
   // The sums of a part of a group, without its zeros.
-  template <int kPart, int kPanel, int R, int N, int P>
-  [[gnu::always_inline]] static void dot_part(const Piece (&pieces)[P], std::int64_t g,
+  template <int kPart, int R, int N>
+  [[gnu::always_inline]] static void dot_part(const Piece (&pieces)[N], std::int64_t g,
                                               const VnniRows<k16>& x, __m512i (&dot)[R][N]) {
     const auto correction_of = [&](int r) __attribute__((always_inline)) {
       return V::set1_int(x.template correction<kLayout, kPart>(r, g));
@@ -182,7 +179,7 @@ struct VnniPieces {
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) dot[r][n] = first;
     }
-    add_quads<kPart * kQuads, kPanel>(pieces, g, x.high + g * kGroupInputs, x.stride, dot);
+    add_quads<kPart * kQuads>(pieces, g, x.high + g * kGroupInputs, x.stride, dot);
     if constexpr (k16) {
       QUIRE_UNROLL
       for (int r = 0; r < R; ++r) {
@@ -193,19 +190,19 @@ struct VnniPieces {
           if constexpr (kUnsignedZero<kLayout> != 0) dot[r][n] = V::add32(dot[r][n], correction);
         }
       }
-      add_quads<kPart * kQuads, kPanel>(pieces, g, x.low + g * kGroupInputs, x.stride, dot);
+      add_quads<kPart * kQuads>(pieces, g, x.low + g * kGroupInputs, x.stride, dot);
     }
   }
 
-  template <int kFirst, int kPanel, int R, int N, int P>
-  [[gnu::always_inline]] static void add_quads(const Piece (&pieces)[P], std::int64_t g,
+  template <int kFirst, int R, int N>
+  [[gnu::always_inline]] static void add_quads(const Piece (&pieces)[N], std::int64_t g,
                                                const std::int8_t* x, std::int64_t stride,
                                                __m512i (&dot)[R][N]) {
     repeat<kQuads>([&]<int kIndex>() __attribute__((always_inline)) {
       constexpr int kQuad = kFirst + kIndex;
       __m512i weight[N];
       QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) weight[n] = pieces[kPanel + n].template quad<kQuad>(g);
+      for (int n = 0; n < N; ++n) weight[n] = pieces[n].template quad<kQuad>(g);
       QUIRE_UNROLL
       for (int r = 0; r < R; ++r) {
         const __m512i inputs = V::set1_quad(x + r * stride + 4 * kQuad);
