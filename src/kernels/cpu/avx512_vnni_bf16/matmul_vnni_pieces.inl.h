@@ -95,7 +95,7 @@ struct VnniPieces {
   static constexpr bool kPacked = kForm.code_bits % 4 == 0 && kForm.factors == ScaleFactors::kNone;
   using Piece =
       std::conditional_t<kPacked, PackedCodes<kLayout>, ExpandedCodes<kLayout, kAddsHalves>>;
-  // Four pieces of expanded codes would leave the first cache.
+  // Four pieces of expanded codes would leave the first cache; 16-bit inputs gain nothing by four.
   static constexpr int kWidePanels =
       kPacked && !k16 ? MatmulVec16::kBlockPanels : VnniVec16::kBlockPanels;
   static constexpr std::int64_t kInputs = Piece::kInputs;
