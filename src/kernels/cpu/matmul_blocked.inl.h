@@ -75,19 +75,17 @@ template <typename V, int R, int N, typename Add>
   }
 }
 
-// What a blocked product does with float32 inputs; Lines expands one layout.
-template <typename V, typename Lines>
-struct FloatPieces {
+// What a layout gives to a blocked product is its Pieces: how weights are expanded. How they are
+// then multiplied, its Product, is the same for several layouts and compiled once for them.
+
+// Float32 inputs by weights that were expanded to lines of floats.
+template <typename V>
+struct FloatProduct {
   static constexpr std::int64_t kInputs = 320;  // of a piece at most
-  static constexpr bool kScalesOutputs = false;
   struct alignas(64) Piece {
     float lines[kInputs * kPanelOutputs];
     const float* begin;
   };
-  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                     Piece& piece) {
-    piece.begin = Lines::expand(panel, begin, end, piece.lines);
-  }
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
                        std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
@@ -110,10 +108,24 @@ struct FloatPieces {
   }
 };
 
+// Lines expands one layout.
+template <typename V, typename Lines>
+struct FloatPieces {
+  using Product = FloatProduct<V>;
+  using Piece = typename Product::Piece;
+  static constexpr std::int64_t kInputs = Product::kInputs;
+  static constexpr bool kScalesOutputs = false;
+  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
+                     Piece& piece) {
+    piece.begin = Lines::expand(panel, begin, end, piece.lines);
+  }
+};
+
 // The same for kBF16, whose weights become floats in registers: on units that products leave free,
 // so that lines of floats would only cost.
 template <typename V>
 struct Bf16Pieces {
+  using Product = Bf16Pieces;
   static constexpr std::int64_t kInputs = 640;
   static constexpr bool kScalesOutputs = false;
   struct Piece {
@@ -162,15 +174,27 @@ struct Bf16Pieces {
       0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U, 0xFFFF0000U};
 };
 
-template <typename V, typename Pieces, int P, int R>
-void multiply_block(const MatmulPanels& args, const typename Pieces::Piece (&pieces)[P],
-                    std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end,
-                    Ahead& ahead, float* sums) {
+// R rows or fewer.
+template <typename Product, int P, int R>
+[[gnu::always_inline]] inline void multiply_up_to(const MatmulPanels& args,
+                                                  const typename Product::Piece (&pieces)[P],
+                                                  std::int64_t row, std::int64_t rows,
+                                                  std::int64_t begin, std::int64_t end,
+                                                  Ahead& ahead, float* sums) {
   if (rows == R) {
-    Pieces::template multiply<R, P>(args, pieces, row, begin, end, ahead, sums);
+    Product::template multiply<R, P>(args, pieces, row, begin, end, ahead, sums);
   } else if constexpr (R > 1) {
-    multiply_block<V, Pieces, P, R - 1>(args, pieces, row, rows, begin, end, ahead, sums);
+    multiply_up_to<Product, P, R - 1>(args, pieces, row, rows, begin, end, ahead, sums);
   }
+}
+
+// Not inlined, so that layouts with one Product share it.
+template <typename V, typename Product, int P>
+[[gnu::noinline]] void multiply_block(const MatmulPanels& args,
+                                      const typename Product::Piece (&pieces)[P], std::int64_t row,
+                                      std::int64_t rows, std::int64_t begin, std::int64_t end,
+                                      Ahead& ahead, float* sums) {
+  multiply_up_to<Product, P, V::kMaxBlockRows>(args, pieces, row, rows, begin, end, ahead, sums);
 }
 
 // The inputs of a piece, a whole number of groups, where `inputs` are cut into as few pieces of at
@@ -224,7 +248,7 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
       if (args.out_is_far && end == args.inputs) {
         fetch_outputs(args, row, blocks.size(b), panel * kPanelOutputs, kWidth);
       }
-      multiply_block<V, Pieces, P, V::kMaxBlockRows>(args, pieces, row, blocks.size(b), begin, end,
+      multiply_block<V, typename Pieces::Product, P>(args, pieces, row, blocks.size(b), begin, end,
                                                      ahead, sums + (row - first) * kWidth);
     }
   }

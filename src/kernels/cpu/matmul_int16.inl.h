@@ -137,56 +137,21 @@ struct GroupInt16Block {
   }
 };
 
-// What a blocked product (matmul_blocked.inl.h) does with inputs rounded to 16 bits.
-template <typename V, WeightLayout kLayout>
-struct Int16Pieces {
-  using Reader = GroupReader<V, kLayout>;
+// What a blocked product (matmul_blocked.inl.h) does with expanded codes and inputs rounded to 16
+// bits. Parts: of a group, each with a scale of its own, where outputs are not scaled at the end.
+template <typename V, int kParts, bool kMinimum, bool kScalesGroups>
+struct Int16Product {
   using F = typename V::F;
   using I = typename V::I;
-  static constexpr GroupLayout kForm = Reader::kForm;
-  static constexpr int kQuads = kScaleQuads<kLayout>;
-  static constexpr int kParts = 8 / kQuads;     // of a group
+  static constexpr int kQuads = 8 / kParts;
   static constexpr std::int64_t kInputs = 640;  // of a piece at most
-  static constexpr bool kScalesOutputs = kScaledAtEnd<kLayout>;
   static constexpr std::int64_t kGroups = kInputs / kGroupInputs;
 
   struct alignas(64) Piece {
     std::int16_t lines[kInputs * kPanelOutputs];  // [pair][16][2], the zero subtracted
     float scales[kGroups * kParts * kPanelOutputs];
-    float minima[kForm.has_minimum ? kGroups * kPanelOutputs : 1];
+    float minima[kMinimum ? kGroups * kPanelOutputs : 1];
   };
-
-  // Inputs [begin, end), whole groups, of a panel.
-  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                     Piece& piece) {
-    const std::int64_t first = begin / kGroupInputs;
-    for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
-      QUIRE_UNROLL
-      for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
-        const Reader group(panel, first + g, lane);
-        std::int16_t* line = piece.lines + g * kGroupInputs * kPanelOutputs + 2 * lane;
-        repeat<8>([&]<int kQuad>() __attribute__((always_inline)) {
-          QuadPairs<V, kLayout> pairs(group.template quad<kQuad>());
-          if constexpr (kForm.zero != 0) {
-            const I zero = V::set1_int(kForm.zero * 0x00010001);
-            pairs.even = V::sub16(pairs.even, zero);
-            pairs.odd = V::sub16(pairs.odd, zero);
-          }
-          V::store_int(line + kQuad * 4 * kPanelOutputs, pairs.even);
-          V::store_int(line + (kQuad * 4 + 2) * kPanelOutputs, pairs.odd);
-        });
-        if constexpr (!kScaledAtEnd<kLayout>) {
-          repeat<kParts>([&]<int kPart>() __attribute__((always_inline)) {
-            V::store(piece.scales + (g * kParts + kPart) * kPanelOutputs + lane,
-                     group.scale(kPart));
-          });
-        }
-        if constexpr (kForm.has_minimum) {
-          V::store(piece.minima + g * kPanelOutputs + lane, group.minimum());
-        }
-      }
-    }
-  }
 
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
@@ -210,16 +175,16 @@ struct Int16Pieces {
           const Piece& piece = pieces[n / kVectors];
           const int lane = n % kVectors * V::kWidth;
           F scale;
-          if constexpr (!kScaledAtEnd<kLayout>) {
+          if constexpr (kScalesGroups) {
             scale = V::load(piece.scales + (g * kParts + part) * kPanelOutputs + lane);
           }
           QUIRE_UNROLL
           for (int r = 0; r < R; ++r) {
             float* sum = sums + (r * N + n) * V::kWidth;
             F product = V::set1(scales[g * R + r]);
-            if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
+            if constexpr (kScalesGroups) product = V::mul(scale, product);
             F total = V::fma(V::to_float(dot[r][n]), product, V::load(sum));
-            if constexpr (kForm.has_minimum) {
+            if constexpr (kMinimum) {
               const F minimum = V::load(piece.minima + g * kPanelOutputs + lane);
               total = V::fma(minimum, V::set1(scaled_sums[g * R + r]), total);
             }
@@ -254,6 +219,50 @@ struct Int16Pieces {
         }
       }
     });
+  }
+};
+
+template <typename V, WeightLayout kLayout>
+struct Int16Pieces {
+  using Reader = GroupReader<V, kLayout>;
+  using I = typename V::I;
+  static constexpr GroupLayout kForm = Reader::kForm;
+  static constexpr int kParts = 8 / kScaleQuads<kLayout>;
+  static constexpr bool kScalesOutputs = kScaledAtEnd<kLayout>;
+  using Product = Int16Product<V, kParts, kForm.has_minimum, !kScalesOutputs>;
+  using Piece = typename Product::Piece;
+  static constexpr std::int64_t kInputs = Product::kInputs;
+
+  // Inputs [begin, end), whole groups, of a panel.
+  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
+                     Piece& piece) {
+    const std::int64_t first = begin / kGroupInputs;
+    for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
+      QUIRE_UNROLL
+      for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
+        const Reader group(panel, first + g, lane);
+        std::int16_t* line = piece.lines + g * kGroupInputs * kPanelOutputs + 2 * lane;
+        repeat<8>([&]<int kQuad>() __attribute__((always_inline)) {
+          QuadPairs<V, kLayout> pairs(group.template quad<kQuad>());
+          if constexpr (kForm.zero != 0) {
+            const I zero = V::set1_int(kForm.zero * 0x00010001);
+            pairs.even = V::sub16(pairs.even, zero);
+            pairs.odd = V::sub16(pairs.odd, zero);
+          }
+          V::store_int(line + kQuad * 4 * kPanelOutputs, pairs.even);
+          V::store_int(line + (kQuad * 4 + 2) * kPanelOutputs, pairs.odd);
+        });
+        if constexpr (!kScaledAtEnd<kLayout>) {
+          repeat<kParts>([&]<int kPart>() __attribute__((always_inline)) {
+            V::store(piece.scales + (g * kParts + kPart) * kPanelOutputs + lane,
+                     group.scale(kPart));
+          });
+        }
+        if constexpr (kForm.has_minimum) {
+          V::store(piece.minima + g * kPanelOutputs + lane, group.minimum());
+        }
+      }
+    }
   }
 };
 

@@ -49,6 +49,7 @@ struct Bf16DotBlock {
 // cache, which is fast enough; shorter pieces, for the first, lost 4 to 7% to their beginnings.
 template <typename V>
 struct Bf16DotPieces {
+  using Product = Bf16DotPieces;
   static constexpr std::int64_t kInputs = 2048;  // of a piece at most
   static constexpr bool kScalesOutputs = false;
   struct Piece {

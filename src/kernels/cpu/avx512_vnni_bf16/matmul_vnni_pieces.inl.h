@@ -22,6 +22,7 @@ struct PackedCodes {
   const std::uint8_t* panel;
   std::int64_t first;  // group
 
+  template <WeightLayout>
   void expand(const std::uint8_t* from, std::int64_t begin, std::int64_t /*end*/) {
     panel = from;
     first = begin / kGroupInputs;
@@ -39,20 +40,21 @@ struct PackedCodes {
   [[gnu::always_inline]] Reader group(std::int64_t g) const { return Reader(panel, first + g, 0); }
 };
 
-// The others, expanded once for all rows. kWhole: scales come without factors, for sums of whole
-// groups.
-template <WeightLayout kLayout, bool kWhole>
+// The others, expanded once for all rows; kLike stands for all that are alike then. kWhole: scales
+// come without factors, for sums of whole groups.
+template <WeightLayout kLike, bool kWhole>
 struct alignas(64) ExpandedCodes {
   using V = VnniVec16;
-  static constexpr GroupLayout kForm = group_layout(kLayout);
+  static constexpr GroupLayout kForm = group_layout(kLike);
   static constexpr std::int64_t kInputs = 640;  // of two panels in the first cache
   static constexpr std::int64_t kGroups = kInputs / kGroupInputs;
-  static constexpr int kParts = 8 / kScaleQuads<kLayout>;
+  static constexpr int kParts = 8 / kScaleQuads<kLike>;
   std::uint8_t lines[kGroups * 8 * 64];
   float scales[kGroups * kParts * kPanelOutputs];
   float minima[kForm.has_minimum ? kGroups * kPanelOutputs : 1];
   std::int32_t factors[kWhole ? kGroups * kParts * kPanelOutputs : 1];
 
+  template <WeightLayout kLayout>
   void expand(const std::uint8_t* from, std::int64_t begin, std::int64_t end) {
     for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
       const GroupReader<V, kLayout> group(from, begin / kGroupInputs + g, 0);
@@ -84,29 +86,28 @@ struct alignas(64) ExpandedCodes {
   }
 };
 
+template <WeightLayout kLayout>
+inline constexpr bool kUsedPacked = group_layout(kLayout).code_bits % 4 == 0 &&
+                                    group_layout(kLayout).factors == ScaleFactors::kNone;
+
+// Expanded, all layouts with minima are alike.
+template <WeightLayout kLayout>
+inline constexpr WeightLayout kMultipliedLike =
+    !kUsedPacked<kLayout> && group_layout(kLayout).has_minimum ? WeightLayout::kUint5 : kLayout;
+
 template <WeightLayout kLayout, bool k16>
-struct VnniPieces {
+struct VnniProduct {
   using V = VnniVec16;
   static constexpr GroupLayout kForm = group_layout(kLayout);
   static constexpr int kQuads = kScaleQuads<kLayout>;
   static constexpr int kParts = 8 / kQuads;
   // Two halves of a group of 8-bit inputs are added as integers, times their factors.
   static constexpr bool kAddsHalves = kParts == 2 && !k16;
-  static constexpr bool kPacked = kForm.code_bits % 4 == 0 && kForm.factors == ScaleFactors::kNone;
-  using Piece =
-      std::conditional_t<kPacked, PackedCodes<kLayout>, ExpandedCodes<kLayout, kAddsHalves>>;
-  // Four pieces of expanded codes would leave the first cache; 16-bit inputs gain nothing by four.
-  static constexpr int kWidePanels =
-      kPacked && !k16 ? MatmulVec16::kBlockPanels : VnniVec16::kBlockPanels;
-  static constexpr std::int64_t kInputs = Piece::kInputs;
+  using Piece = std::conditional_t<kUsedPacked<kLayout>, PackedCodes<kLayout>,
+                                   ExpandedCodes<kLayout, kAddsHalves>>;
   static constexpr bool kScalesOutputs = kScaledAtEnd<kLayout>;
   // A tile's sums and the dot products of a group, or of two halves, find room in registers.
   static constexpr int kTileSums = kAddsHalves ? 8 : 12;
-
-  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                     Piece& piece) {
-    piece.expand(panel, begin, end);
-  }
 
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
@@ -213,6 +214,22 @@ struct VnniPieces {
         }
       }
     });
+  }
+};
+
+template <WeightLayout kLayout, bool k16>
+struct VnniPieces {
+  using Product = VnniProduct<kMultipliedLike<kLayout>, k16>;
+  using Piece = typename Product::Piece;
+  // Four pieces of expanded codes would leave the first cache; 16-bit inputs gain nothing by four.
+  static constexpr int kWidePanels =
+      kUsedPacked<kLayout> && !k16 ? MatmulVec16::kBlockPanels : VnniVec16::kBlockPanels;
+  static constexpr std::int64_t kInputs = Piece::kInputs;
+  static constexpr bool kScalesOutputs = Product::kScalesOutputs;
+
+  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
+                     Piece& piece) {
+    piece.template expand<kLayout>(panel, begin, end);
   }
 };
 
