@@ -1,14 +1,39 @@
-# quire_library(<folder> DEPS <other folders...> EXTERNAL <imported targets...>)
+# quire_compile_by_folder(<target> <sources...>)
+#
+# Compiles the sources of each folder together (a unity build), so that headers are parsed and
+# templates instantiated once a folder. What files have in their unnamed namespaces is then seen by
+# the others of the folder: names there are unique within a folder. Sources with flags of their own
+# are compiled apart. -DQUIRE_COMPILE_BY_FOLDER=OFF (preset "dev") compiles file by file.
+function(quire_compile_by_folder target)
+  if(NOT QUIRE_COMPILE_BY_FOLDER)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # A type in a file's unnamed namespace may be a member of another type of that file.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  foreach(source IN LISTS ARGN)
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE group)
+    string(MAKE_C_IDENTIFIER ${group} group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+endfunction()
+
+# quire_library(<folder> DEPS <other folders...> EXTERNAL <imported targets...> WITHOUT <path beginnings...>)
 #
 # One static library a folder: every *.cpp beside the CMakeLists.txt (and in its sub-folders) except
 # tests and benchmarks. `foo_test.cpp` files become the test program <folder>_test and
 # `foo_benchmark.cpp` files the program <folder>_benchmark. DEPS are the only Quire folders whose
-# headers this one may include; scripts/check_edges.py enforces the same list in CI.
+# headers this one may include; scripts/check_edges.py enforces the same list in CI. WITHOUT leaves
+# out the sources whose paths begin so.
 function(quire_library name)
-  cmake_parse_arguments(ARG "" "" "DEPS;EXTERNAL" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;EXTERNAL;WITHOUT" ${ARGN})
   file(GLOB_RECURSE all_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   set(sources ${all_sources})
   list(FILTER sources EXCLUDE REGEX "_(test|benchmark)\\.cpp$")
+  foreach(path IN LISTS ARG_WITHOUT)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${path}")
+  endforeach()
   set(tests ${all_sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   set(benchmarks ${all_sources})
@@ -17,6 +42,7 @@ function(quire_library name)
   list(TRANSFORM ARG_DEPS PREPEND quire_)
   if(sources)
     add_library(quire_${name} STATIC ${sources})
+    quire_compile_by_folder(quire_${name} ${sources})
     set(scope PUBLIC)
   else()
     add_library(quire_${name} INTERFACE)
@@ -27,6 +53,7 @@ function(quire_library name)
 
   if(QUIRE_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
+    quire_compile_by_folder(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE quire_${name} GTest::gmock GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE QUIRE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
@@ -34,6 +61,7 @@ function(quire_library name)
   endif()
   if(QUIRE_BUILD_BENCHMARKS AND benchmarks)
     add_executable(${name}_benchmark ${benchmarks})
+    quire_compile_by_folder(${name}_benchmark ${benchmarks})
     target_link_libraries(${name}_benchmark PRIVATE quire_${name} benchmark::benchmark_main)
   endif()
 endfunction()

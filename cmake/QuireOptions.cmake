@@ -1,9 +1,16 @@
 # Compiler settings shared by every target. Warnings are errors in every preset.
 option(QUIRE_BUILD_TESTS "Build unit and end-to-end tests" ON)
 option(QUIRE_BUILD_BENCHMARKS "Build microbenchmarks" ON)
+option(QUIRE_COMPILE_BY_FOLDER "Compile the sources of a folder together: all of them in half the time" ON)
 set(QUIRE_MODEL_ROOT "${PROJECT_SOURCE_DIR}" CACHE PATH
     "Where the program looks for models/ with the bundled model, besides the working directory")
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
+
+set(QUIRE_LEVELS all CACHE STRING "Instruction-set levels to compile: all, or native for that of this machine alone")
+set_property(CACHE QUIRE_LEVELS PROPERTY STRINGS all native)
+if(NOT QUIRE_LEVELS MATCHES "^(all|native)$")
+  message(FATAL_ERROR "QUIRE_LEVELS is ${QUIRE_LEVELS}; it may be all or native")
+endif()
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

@@ -77,7 +77,7 @@ def declared_deps(cmake_text):
         words = call.split()
         if "DEPS" in words:
             for word in words[words.index("DEPS") + 1:]:
-                if word == "EXTERNAL":
+                if word in ("EXTERNAL", "WITHOUT"):
                     break
                 deps.add(word)
     for call in re.findall(r"\btarget_link_libraries\s*\(([^)]*)\)", text):

@@ -38,7 +38,7 @@ const std::optional<double>& peak_of(const ThreadLimits& row, const PeakName& na
 }
 
 // A rate that the level has no instruction for is null.
-void print_json(const MachineLimits& limits) {
+void print_limits_as_json(const MachineLimits& limits) {
   json::array rows;
   for (const ThreadLimits& row : limits.by_threads) {
     json::object entry = {
@@ -67,7 +67,7 @@ void print_line(const MachineLimits& limits, const char* title, const Cell& cell
   fmt::print("\n");
 }
 
-void print_text(const MachineLimits& limits) {
+void print_limits(const MachineLimits& limits) {
   fmt::print("{}, level {}\n\n", limits.processor, isa_level_name(limits.level));
   const auto rate = [](double per_second) { return fmt::format("{:.1f}", per_second / 1e9); };
   const auto time = [](double seconds) { return fmt::format("{:.2f}", seconds * 1e6); };
@@ -96,9 +96,9 @@ Status run_limits(const LimitsFlags& flags) {
       const MachineLimits limits,
       measure_machine_limits(flags.threads > 0 ? flags.threads : default_num_threads()));
   if (flags.json) {
-    print_json(limits);
+    print_limits_as_json(limits);
   } else {
-    print_text(limits);
+    print_limits(limits);
   }
   return {};
 }

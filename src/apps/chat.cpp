@@ -25,7 +25,7 @@ struct ChatFlags {
   const CLI::Option* seed = nullptr;
 };
 
-Status check_flags(const ChatFlags& flags) {
+Status check_chat_flags(const ChatFlags& flags) {
   for (const char* field : {"n", "logprobs", "prompt_logprobs"}) {
     if (!flags.sampling.contains(field)) continue;
     return Status::invalid_argument(
@@ -60,7 +60,7 @@ Status run_session(ChatBackend& backend, const ChatFlags& flags, ChatView& view,
 }
 
 Status run_chat(const ChatFlags& flags) {
-  QUIRE_RETURN_IF_ERROR(check_flags(flags));
+  QUIRE_RETURN_IF_ERROR(check_chat_flags(flags));
   Interrupts interrupts;
   QUIRE_ASSIGN_OR_RETURN(ChatView view, ChatView::create());
   if (flags.base_url.empty()) {

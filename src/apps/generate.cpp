@@ -179,7 +179,7 @@ Status run_file(Engine& engine, const GenerateFlags& flags, std::istream& input,
   return {};
 }
 
-Status check_flags(const GenerateFlags& flags) {
+Status check_generate_flags(const GenerateFlags& flags) {
   const int sources = static_cast<int>(flags.prompt.has_value()) +
                       static_cast<int>(flags.chat.has_value()) +
                       static_cast<int>(!flags.input.empty());
@@ -205,7 +205,7 @@ Status run_generate(const GenerateFlags& flags) {
     QUIRE_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create("-"));
     return output.write(json::serialize(batch_line_schema()) + "\n");
   }
-  QUIRE_RETURN_IF_ERROR(check_flags(flags));
+  QUIRE_RETURN_IF_ERROR(check_generate_flags(flags));
   // Files first: a mistyped name should not cost the time of loading a model.
   std::unique_ptr<std::istream> input;
   if (!flags.input.empty()) {

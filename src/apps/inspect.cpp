@@ -33,7 +33,7 @@ std::uint64_t kv_token_bytes(const ModelBundle& bundle, DType dtype) {
   return kv_block_bytes(bundle, dtype, block_size) / static_cast<std::uint64_t>(block_size);
 }
 
-void print_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
+void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   const DecoderSpec& spec = bundle.spec;
   json::object report;
   report["model"] = bundle.name;
@@ -80,7 +80,7 @@ void print_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   fmt::print("{}\n", json::serialize(report));
 }
 
-void print_text(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bool list_tensors) {
+void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bool list_tensors) {
   const DecoderSpec& spec = bundle.spec;
   const auto line = [](std::string_view name, const std::string& value) {
     fmt::print("{:<20}{}\n", name, value);
@@ -132,9 +132,9 @@ Status run_inspect(InspectFlags flags) {
   QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
   const auto sizes = size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits());
   if (flags.json) {
-    print_json(bundle, sizes);
+    print_model_as_json(bundle, sizes);
   } else {
-    print_text(bundle, sizes, flags.tensors);
+    print_model(bundle, sizes, flags.tensors);
   }
   return sizes.status();
 }

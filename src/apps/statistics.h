@@ -7,6 +7,8 @@
 
 namespace quire {
 
+inline constexpr double kMillisecondsPerSecond = 1e3;
+
 struct Statistics {
   double mean = 0;
   double p50 = 0;

@@ -93,8 +93,8 @@ Status run_tokenize(const TokenizeFlags& flags) {
                                  .parse_special = flags.parse_special};
   if (!flags.text) {
     return run_lines(flags.input, [&](const JsonReader& line) -> Result<json::object> {
-      static constexpr std::array<std::string_view, 2> kFields = {"id", "text"};
-      QUIRE_RETURN_IF_ERROR(check_fields(line, kFields));
+      static constexpr std::array<std::string_view, 2> kTextFields = {"id", "text"};
+      QUIRE_RETURN_IF_ERROR(check_fields(line, kTextFields));
       QUIRE_ASSIGN_OR_RETURN(const std::string text, line.get_string("text"));
       QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, tokenizer->encode(text, options));
       return json::object{{"token_ids", json::value_from(ids)}};
@@ -122,8 +122,8 @@ Status run_detokenize(const DetokenizeFlags& flags) {
   const bool skip = flags.skip_special_tokens;
   if (!flags.ids) {
     return run_lines(flags.input, [&](const JsonReader& line) -> Result<json::object> {
-      static constexpr std::array<std::string_view, 2> kFields = {"id", "token_ids"};
-      QUIRE_RETURN_IF_ERROR(check_fields(line, kFields));
+      static constexpr std::array<std::string_view, 2> kTextFields = {"id", "token_ids"};
+      QUIRE_RETURN_IF_ERROR(check_fields(line, kTextFields));
       QUIRE_ASSIGN_OR_RETURN(const auto token_ids, read_token_ids(line, "token_ids"));
       QUIRE_RETURN_IF_ERROR(check_ids(*tokenizer, token_ids, line.where() + ": token_ids"));
       return json::object{{"text", tokenizer->decode(token_ids, skip)}};

@@ -6,14 +6,11 @@
 namespace quire {
 namespace {
 
-using Takes = VllmFlag::Takes;
-using Answer = VllmFlag::Answer;
-
-constexpr Takes kNone = Takes::kNothing;
-constexpr Takes kOne = Takes::kOne;
-constexpr Takes kMany = Takes::kMany;
-constexpr Answer kFine = Answer::kAccepted;
-constexpr Answer kMissing = Answer::kRefused;
+constexpr VllmFlag::Takes kNone = VllmFlag::Takes::kNothing;
+constexpr VllmFlag::Takes kOne = VllmFlag::Takes::kOne;
+constexpr VllmFlag::Takes kMany = VllmFlag::Takes::kMany;
+constexpr VllmFlag::Answer kFine = VllmFlag::Answer::kAccepted;
+constexpr VllmFlag::Answer kMissing = VllmFlag::Answer::kRefused;
 
 // Why a flag has no effect.
 constexpr std::string_view kLocal = "models are local files, nothing is downloaded";

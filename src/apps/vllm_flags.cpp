@@ -15,9 +15,6 @@
 namespace quire {
 namespace {
 
-using Takes = VllmFlag::Takes;
-using Answer = VllmFlag::Answer;
-
 std::optional<double> as_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -68,7 +65,7 @@ const VllmFlag* find_flag(std::string_view name) {
 }
 
 Status refusal(const VllmFlag& flag, std::string_view value) {
-  const bool valued = flag.takes != Takes::kNothing;
+  const bool valued = flag.takes != VllmFlag::Takes::kNothing;
   const std::string shown = valued ? " " + printable(value, 40) : "";
   std::string remedy = "leave the flag out";
   if (valued && !flag.off.empty()) {
@@ -85,18 +82,18 @@ void add_flag(CLI::App& app, const VllmFlag& flag, VllmFlags& given) {
   if (flag.short_name.size() == 2) names = std::string(flag.short_name) + "," + names;
   CLI::Option* option = nullptr;
   switch (flag.takes) {
-    case Takes::kNothing:
+    case VllmFlag::Takes::kNothing:
       option =
           app.add_flag_function(names + ",!" + negated(name), [&given, name](std::int64_t count) {
             given.values[name] = {count > 0 ? "true" : "false"};
           });
       break;
-    case Takes::kOne:
+    case VllmFlag::Takes::kOne:
       option = app.add_option_function<std::string>(
           names, [&given, name](const std::string& value) { given.values[name] = {value}; });
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       break;
-    case Takes::kMany:
+    case VllmFlag::Takes::kMany:
       option = app.add_option_function<std::vector<std::string>>(
           names,
           [&given, name](const std::vector<std::string>& values) { given.values[name] = values; });
@@ -105,7 +102,7 @@ void add_flag(CLI::App& app, const VllmFlag& flag, VllmFlags& given) {
   option->group("");  // not in --help
 }
 
-void print_section(std::string_view title, Answer answer) {
+void print_section(std::string_view title, VllmFlag::Answer answer) {
   fmt::print("\n{}\n", title);
   for (const VllmFlag& flag : vllm_flags()) {
     if (flag.answer != answer) continue;
@@ -117,9 +114,9 @@ void print_section(std::string_view title, Answer answer) {
 
 void print_help() {
   fmt::print("Flags of vLLM beside those of quire serve --help.\n");
-  print_section("Accepted, without effect:", Answer::kAccepted);
+  print_section("Accepted, without effect:", VllmFlag::Answer::kAccepted);
   print_section("Refused, but for a value that asks for nothing; Quire does not have:",
-                Answer::kRefused);
+                VllmFlag::Answer::kRefused);
 }
 
 // A flag's name as this program writes it.
@@ -175,7 +172,7 @@ Status check_vllm_flags(const VllmFlags& given, std::vector<std::string>& notes)
     const auto asking = std::ranges::find_if(
         values, [flag](const std::string& value) { return !asks_for_nothing(*flag, value); });
     if (asking == values.end()) continue;
-    if (flag->answer == Answer::kRefused) return refusal(*flag, *asking);
+    if (flag->answer == VllmFlag::Answer::kRefused) return refusal(*flag, *asking);
     notes.push_back(fmt::format("{} has no effect: {}", name, flag->reason));
   }
   return {};

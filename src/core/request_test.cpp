@@ -9,11 +9,11 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-constexpr TokenId kEos = 2;
+constexpr TokenId kEosToken = 2;
 constexpr TokenId kEndOfTurn = 7;
 
 Request make_request(SamplingParams params, std::int32_t max_model_len = 100) {
-  const std::vector<TokenId> eos = {kEndOfTurn, kEos};
+  const std::vector<TokenId> eos = {kEndOfTurn, kEosToken};
   const AddRequest added = {
       1, {10, 11, 12}, std::make_shared<const SamplingParams>(std::move(params)), 0};
   return Request(added, 0, eos, max_model_len, 0, 5ns);
@@ -55,7 +55,7 @@ TEST(Request, LivesFromWaitingToFinished) {
 }
 
 TEST(Request, EveryEndOfSequenceIdEndsIt) {
-  for (const TokenId id : {kEos, kEndOfTurn}) {
+  for (const TokenId id : {kEosToken, kEndOfTurn}) {
     Request request = make_request({});
     request.start(0, 6ns);
     step(request, id, 7ns);
@@ -70,7 +70,7 @@ TEST(Request, IgnoreEosLeavesStopTokenIds) {
   params.stop_token_ids = {33};
   Request request = make_request(params);
   request.start(0, 6ns);
-  step(request, kEos, 7ns);
+  step(request, kEosToken, 7ns);
   EXPECT_FALSE(request.finished());
   step(request, 33, 8ns);
   EXPECT_EQ(request.finish_reason(), FinishReason::kStop);
@@ -80,7 +80,7 @@ TEST(Request, IgnoreEosLeavesStopTokenIds) {
 TEST(Request, AStopIdAsTheLastAllowedTokenIsAStop) {
   Request request = make_request(with_max_tokens(1));
   request.start(0, 6ns);
-  step(request, kEos, 7ns);
+  step(request, kEosToken, 7ns);
   EXPECT_EQ(request.finish_reason(), FinishReason::kStop);
 }
 

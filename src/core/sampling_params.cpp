@@ -9,7 +9,7 @@ namespace quire {
 namespace {
 
 template <typename Value>
-Status broken(std::string_view field, const Value& value, std::string_view rule) {
+Status out_of_rule(std::string_view field, const Value& value, std::string_view rule) {
   return Status::invalid_argument(fmt::format("{}: {} is not {}", field, value, rule));
 }
 
@@ -17,14 +17,14 @@ Status broken(std::string_view field, const Value& value, std::string_view rule)
 Status check_range(std::string_view field, double value, double low, double high,
                    std::string_view rule) {
   if (value >= low && value <= high) return {};
-  return broken(field, value, rule);
+  return out_of_rule(field, value, rule);
 }
 
 Status check_count(std::string_view field, std::size_t size, std::int64_t most,
                    std::string_view what) {
   if (static_cast<std::int64_t>(size) <= most) return {};
-  return broken(field, fmt::format("a list of {} {}", size, what),
-                fmt::format("a list of at most {}", most));
+  return out_of_rule(field, fmt::format("a list of {} {}", size, what),
+                     fmt::format("a list of at most {}", most));
 }
 
 Status check_strings(std::string_view field, const std::vector<std::string>& strings,
@@ -33,15 +33,15 @@ Status check_strings(std::string_view field, const std::vector<std::string>& str
   for (std::size_t i = 0; i < strings.size(); ++i) {
     const std::size_t size = strings[i].size();
     if (size >= 1 && size <= SamplingParams::kMaxStopBytes) continue;
-    return broken(fmt::format("{}[{}]", field, i), fmt::format("a string of {} bytes", size),
-                  fmt::format("a string of 1 to {} bytes", SamplingParams::kMaxStopBytes));
+    return out_of_rule(fmt::format("{}[{}]", field, i), fmt::format("a string of {} bytes", size),
+                       fmt::format("a string of 1 to {} bytes", SamplingParams::kMaxStopBytes));
   }
   return {};
 }
 
 Status check_id(std::string_view field, TokenId id, std::int64_t vocab_size) {
   if (id >= 0 && id < vocab_size) return {};
-  return broken(field, id, fmt::format("a token id in [0, {})", vocab_size));
+  return out_of_rule(field, id, fmt::format("a token id in [0, {})", vocab_size));
 }
 
 Status check_ids(std::string_view field, const std::vector<TokenId>& ids, std::int64_t most,
@@ -81,22 +81,23 @@ Status check_logit_bias(const std::vector<LogitBias>& biases, std::int64_t vocab
 }  // namespace
 
 Status SamplingParams::validate(std::int64_t vocab_size, std::int64_t max_logprobs) const {
-  if (n < 1 || n > kMaxN) return broken("n", n, fmt::format("an integer from 1 to {}", kMaxN));
+  if (n < 1 || n > kMaxN) return out_of_rule("n", n, fmt::format("an integer from 1 to {}", kMaxN));
   if (!(temperature >= 0 && temperature <= kMaxTemperature)) {
-    return broken("temperature", temperature, fmt::format("a number in [0, {}]", kMaxTemperature));
+    return out_of_rule("temperature", temperature,
+                       fmt::format("a number in [0, {}]", kMaxTemperature));
   }
-  if (top_k < -1) return broken("top_k", top_k, "an integer >= -1 (0 and -1: all tokens)");
-  if (!(top_p > 0 && top_p <= 1)) return broken("top_p", top_p, "in (0, 1]");
+  if (top_k < -1) return out_of_rule("top_k", top_k, "an integer >= -1 (0 and -1: all tokens)");
+  if (!(top_p > 0 && top_p <= 1)) return out_of_rule("top_p", top_p, "in (0, 1]");
   QUIRE_RETURN_IF_ERROR(check_range("min_p", min_p, 0, 1, "in [0, 1]"));
   if (!std::isfinite(repetition_penalty) || repetition_penalty <= 0) {
-    return broken("repetition_penalty", repetition_penalty, "a number > 0");
+    return out_of_rule("repetition_penalty", repetition_penalty, "a number > 0");
   }
   QUIRE_RETURN_IF_ERROR(check_range("presence_penalty", presence_penalty, -2, 2, "in [-2, 2]"));
   QUIRE_RETURN_IF_ERROR(check_range("frequency_penalty", frequency_penalty, -2, 2, "in [-2, 2]"));
-  if (max_tokens < 1) return broken("max_tokens", max_tokens, "an integer >= 1");
+  if (max_tokens < 1) return out_of_rule("max_tokens", max_tokens, "an integer >= 1");
   if (min_tokens < 0 || min_tokens > max_tokens) {
-    return broken("min_tokens", min_tokens,
-                  fmt::format("an integer from 0 to max_tokens, which is {}", max_tokens));
+    return out_of_rule("min_tokens", min_tokens,
+                       fmt::format("an integer from 0 to max_tokens, which is {}", max_tokens));
   }
   QUIRE_RETURN_IF_ERROR(check_strings("stop", stop, kMaxStopStrings));
   QUIRE_RETURN_IF_ERROR(check_ids("stop_token_ids", stop_token_ids, kMaxStopTokenIds, vocab_size));

@@ -89,9 +89,9 @@ Status read_merges(const GgufTokenizerKeys& keys, std::string_view where, VocabD
   return {};
 }
 
-Result<std::optional<TokenId>> token_id(const std::optional<std::int64_t>& id,
-                                        std::string_view where, std::string_view key,
-                                        std::size_t vocab_size) {
+Result<std::optional<TokenId>> token_id_of_key(const std::optional<std::int64_t>& id,
+                                               std::string_view where, std::string_view key,
+                                               std::size_t vocab_size) {
   if (!id) return std::optional<TokenId>();
   if (*id < 0 || std::cmp_greater_equal(*id, vocab_size)) {
     return bad(where, key,
@@ -106,9 +106,9 @@ void add_eos(VocabData& data, std::optional<TokenId> id) {
 
 Status read_ids(const GgufTokenizerKeys& keys, std::string_view where, VocabData& data) {
   const std::size_t size = data.tokens.size();
-  QUIRE_ASSIGN_OR_RETURN(data.bos_id, token_id(keys.bos, where, "bos_token_id", size));
-  QUIRE_ASSIGN_OR_RETURN(const auto eos, token_id(keys.eos, where, "eos_token_id", size));
-  QUIRE_ASSIGN_OR_RETURN(const auto eot, token_id(keys.eot, where, "eot_token_id", size));
+  QUIRE_ASSIGN_OR_RETURN(data.bos_id, token_id_of_key(keys.bos, where, "bos_token_id", size));
+  QUIRE_ASSIGN_OR_RETURN(const auto eos, token_id_of_key(keys.eos, where, "eos_token_id", size));
+  QUIRE_ASSIGN_OR_RETURN(const auto eot, token_id_of_key(keys.eot, where, "eot_token_id", size));
   add_eos(data, eos);
   add_eos(data, eot);
   for (std::size_t i = 0; i < size; ++i) {
@@ -188,7 +188,8 @@ std::vector<PreTokenizerName> pre_tokenizer_names() {
   };
 }
 
-Status read_pre_tokenizer(const GgufTokenizerKeys& keys, std::string_view where, VocabData& data) {
+Status read_pre_tokenizer_name(const GgufTokenizerKeys& keys, std::string_view where,
+                               VocabData& data) {
   std::vector<std::string_view> supported;
   for (PreTokenizerName& known : pre_tokenizer_names()) {
     if (std::ranges::find(known.names, keys.pre) == known.names.end()) {
@@ -240,7 +241,7 @@ Result<VocabData> read_tokenizer_gguf(GgufTokenizerKeys keys, std::string_view w
 
   if (keys.model == "gpt2") {
     data.style = BpeStyle::kByteLevel;
-    QUIRE_RETURN_IF_ERROR(read_pre_tokenizer(keys, where, data));
+    QUIRE_RETURN_IF_ERROR(read_pre_tokenizer_name(keys, where, data));
     QUIRE_RETURN_IF_ERROR(read_merges(keys, where, data));
     data.decoders.push_back({.kind = DecoderStep::Kind::kByteLevel});
   } else if (keys.model == "llama") {
@@ -252,8 +253,8 @@ Result<VocabData> read_tokenizer_gguf(GgufTokenizerKeys keys, std::string_view w
     data.scores = std::move(keys.scores);
     add_space_steps(keys.add_space_prefix.value_or(true), data);
     data.byte_fallback = true;
-    QUIRE_ASSIGN_OR_RETURN(data.unk_id,
-                           token_id(keys.unk, where, "unknown_token_id", data.tokens.size()));
+    QUIRE_ASSIGN_OR_RETURN(
+        data.unk_id, token_id_of_key(keys.unk, where, "unknown_token_id", data.tokens.size()));
     if (keys.add_bos.value_or(true) && data.bos_id) data.prefix_ids = {*data.bos_id};
   } else {
     return unsupported(where, "model", keys.model, "gpt2, llama");

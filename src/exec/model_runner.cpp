@@ -28,7 +28,7 @@ std::uint64_t buffer_bytes(const RunnerMemory& memory) {
          memory.workspace;
 }
 
-Status not_finite(RequestId request_id) {
+Status state_not_finite(RequestId request_id) {
   return Status::bad_model(
       fmt::format("request {}: the model's hidden state is not finite", request_id),
       "the weights may be damaged; fetch the model again");
@@ -197,7 +197,7 @@ Status ModelRunner::pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result)
   for (const InputBatch::PoolRow& row : rows) {
     const std::size_t first = result.pooled.size() * size;
     for (const float value : std::span(result.hidden_states).subspan(first, size)) {
-      if (!std::isfinite(value)) return not_finite(row.request_id);
+      if (!std::isfinite(value)) return state_not_finite(row.request_id);
     }
     result.pooled.push_back({.request_id = row.request_id, .first = first, .size = size});
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr Stage kSampleStage = {StageKind::kSampling, "choose tokens"};
 constexpr Stage kScoreStage = {StageKind::kSampling, "score prompt tokens"};
 
-Status not_finite(RequestId request_id) {
+Status logits_not_finite(RequestId request_id) {
   return Status::bad_model(fmt::format("request {}: the model's logits are not finite", request_id),
                            "the weights may be damaged; fetch the model again");
 }
@@ -76,7 +76,7 @@ Status Sampler::sample(OpContext& ctx, const SampledLogits& logits,
     }
   });
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (finite_[i] == 0) return not_finite(rows[i].request_id);
+    if (finite_[i] == 0) return logits_not_finite(rows[i].request_id);
   }
   return {};
 }
@@ -103,7 +103,7 @@ Status Sampler::score(OpContext& ctx, const SampledLogits& logits,
   const std::size_t first = result.prompt_tokens.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!std::isfinite(log_sum_exp_[i])) return not_finite(rows[i].request_id);
+    if (!std::isfinite(log_sum_exp_[i])) return logits_not_finite(rows[i].request_id);
     const auto count =
         static_cast<std::int32_t>(std::min<std::int64_t>(rows[i].num_top_logprobs, vocab_size_));
     result.prompt_tokens.push_back({.request_id = rows[i].request_id,

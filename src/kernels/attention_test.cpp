@@ -20,7 +20,7 @@
 #include "tensor/float_convert.h"
 
 namespace quire {
-namespace {
+namespace attention_test {
 
 // Of a head in an array [positions][heads].
 std::size_t row_index(std::int32_t position, std::int32_t heads, std::int32_t head) {
@@ -441,5 +441,5 @@ TEST_P(Attention, KeysBeforeTheWindowTakeNoPart) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, Attention, kAllLevels, level_test_name);
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace quire

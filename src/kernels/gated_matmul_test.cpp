@@ -14,7 +14,7 @@
 #include "tensor/buffer.h"
 
 namespace quire {
-namespace {
+namespace gated_matmul_test {
 
 using Values = std::vector<float>;
 
@@ -155,5 +155,5 @@ TEST_P(GatedMatmul, MatricesOfTwoEncodings) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, GatedMatmul, kAllLevels, level_test_name);
 
-}  // namespace
+}  // namespace gated_matmul_test
 }  // namespace quire

@@ -13,7 +13,7 @@
 #include "tensor/buffer.h"
 
 namespace quire {
-namespace {
+namespace matmul_and_best_test {
 
 using Values = std::vector<float>;
 
@@ -120,5 +120,5 @@ TEST_P(MatmulAndBest, NanStaysAndRowsMayBeMinusInfinity) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, MatmulAndBest, kAllLevels, level_test_name);
 
-}  // namespace
+}  // namespace matmul_and_best_test
 }  // namespace quire

@@ -15,7 +15,7 @@
 #include "tensor/buffer.h"
 
 namespace quire {
-namespace {
+namespace matmul_at_load_test {
 
 using Values = std::vector<float>;
 using Case = std::tuple<IsaLevel, LoadQuantization, ActivationMode>;
@@ -148,5 +148,5 @@ INSTANTIATE_TEST_SUITE_P(
                                      ActivationMode::kInt16)),
     case_name);
 
-}  // namespace
+}  // namespace matmul_at_load_test
 }  // namespace quire

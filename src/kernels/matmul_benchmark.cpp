@@ -119,7 +119,7 @@ void read_bandwidth(benchmark::State& state) {
 
 BENCHMARK(read_bandwidth)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
 
-const bool kRegistered = [] {
+const bool kMatmulsRegistered = [] {
   for (const Layout& layout : kLayouts) {
     for (const Shape& shape : kShapes) {
       if (shape.inputs % encoding_traits(layout.encoding).block_elements != 0) continue;

@@ -17,7 +17,7 @@
 #include "tensor/buffer.h"
 
 namespace quire {
-namespace {
+namespace matmul_levels_test {
 
 using Values = std::vector<float>;
 
@@ -261,5 +261,5 @@ TEST_P(Bf16Products, KeepFloat32InputsWhereTheModeAsks) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, Bf16Products, kAllLevels, level_test_name);
 
-}  // namespace
+}  // namespace matmul_levels_test
 }  // namespace quire

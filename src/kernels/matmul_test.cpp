@@ -17,7 +17,7 @@
 #include "tensor/buffer.h"
 
 namespace quire {
-namespace {
+namespace matmul_test {
 
 using Values = std::vector<float>;
 
@@ -439,5 +439,5 @@ TEST(PackedWeight, RefusesWhatDoesNotFit) {
   }
 }
 
-}  // namespace
+}  // namespace matmul_test
 }  // namespace quire

@@ -70,7 +70,7 @@ void pack_words(const std::uint8_t* const* rows, std::int64_t words, FiniteCheck
   }
 }
 
-std::uint16_t load_half(const std::uint8_t* from) {
+std::uint16_t load_half_bits(const std::uint8_t* from) {
   std::uint16_t half = 0;
   std::memcpy(&half, from, sizeof(half));
   return half;
@@ -83,7 +83,7 @@ bool pack_bf16(const PanelRows& source, std::uint8_t* panel) {
   pack_words(source.rows, words, check, panel);
   if (source.inputs % 2 != 0) {
     for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
-      const std::uint32_t word = load_half(source.rows[n] + 4 * words);
+      const std::uint32_t word = load_half_bits(source.rows[n] + 4 * words);
       check.see(word);
       std::memcpy(panel + words * 64 + 4 * n, &word, 4);
     }
@@ -112,7 +112,7 @@ bool pack_f16(const PanelRows& source, std::uint8_t* panel) {
   }
   for (; k < source.inputs; ++k) {
     for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
-      const std::uint16_t half = load_half(source.rows[n] + 2 * k);
+      const std::uint16_t half = load_half_bits(source.rows[n] + 2 * k);
       check.see(std::uint32_t{half});
       std::memcpy(panel + k * 32 + 2 * n, &half, 2);
     }
@@ -125,7 +125,7 @@ bool pack_f16(const PanelRows& source, std::uint8_t* panel) {
                                                FiniteCheck& check, std::uint8_t* out) {
   for (int half = 0; half < 2; ++half) {
     Halves halves;
-    for (int n = 0; n < 8; ++n) halves[n] = load_half(rows[half * 8 + n] + from);
+    for (int n = 0; n < 8; ++n) halves[n] = load_half_bits(rows[half * 8 + n] + from);
     const auto words = reinterpret_cast<Words>(halves);
     check.see(words);
     store_words(words, out + 16 * half);

@@ -33,7 +33,7 @@ QuadPlace place_of(const GroupLayout& layout, int quad, std::int64_t n) {
   }
 }
 
-float load_half(const std::uint8_t* data) {
+float half_to_float(const std::uint8_t* data) {
   std::uint16_t bits = 0;
   std::memcpy(&bits, data, sizeof(bits));
   return f16_to_float(bits);
@@ -62,10 +62,11 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
   if (layout.span == ScaleSpan::kRow) {
     std::memcpy(&scale, panel + 4 * n, sizeof(scale));
   } else {
-    scale = load_half(block + layout.scale_offset() + 2 * n);
+    scale = half_to_float(block + layout.scale_offset() + 2 * n);
   }
   group.scales[0] = group.scales[1] = scale;
-  group.minimum = layout.has_minimum ? load_half(block + layout.minimum_offset() + 2 * n) : 0.0F;
+  group.minimum =
+      layout.has_minimum ? half_to_float(block + layout.minimum_offset() + 2 * n) : 0.0F;
   const std::uint8_t* factors = data + layout.code_bytes() + n;
   switch (layout.factors) {
     case ScaleFactors::kNone:

@@ -15,7 +15,7 @@
 #include "kernels/sizing.h"
 
 namespace quire {
-namespace {
+namespace packed_weight_test {
 
 using Values = std::vector<float>;
 
@@ -261,5 +261,5 @@ TEST(QuantizeAtLoad, WeightsBeyondHalfPrecisionAreRefusedInFourBits) {
   EXPECT_TRUE(PackedWeight::pack(pool, &view, 1, options).ok());
 }
 
-}  // namespace
+}  // namespace packed_weight_test
 }  // namespace quire

@@ -14,7 +14,7 @@
 #include "tensor/buffer.h"
 
 namespace quire {
-namespace {
+namespace qkv_matmul_test {
 
 using Values = std::vector<float>;
 
@@ -209,5 +209,5 @@ TEST_P(QkvMatmul, EveryTypeOfCache) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, QkvMatmul, kAllLevels, level_test_name);
 
-}  // namespace
+}  // namespace qkv_matmul_test
 }  // namespace quire

@@ -86,7 +86,7 @@ void BM_RopeAndCache(benchmark::State& state, IsaLevel level) {
 }
 
 // Registers the levels that this processor has.
-const bool kRegistered = [] {
+const bool kRowOpsRegistered = [] {
   for (const IsaLevel level : available_levels()) {
     const std::string name(isa_level_name(level));
     benchmark::RegisterBenchmark(("BM_RmsNorm/" + name).c_str(), BM_RmsNorm, level);

@@ -14,7 +14,7 @@
 #include "weights/test_support.h"
 
 namespace quire {
-namespace {
+namespace rope_config_test {
 
 using testing::GgufBuilder;
 using testing::le;
@@ -214,5 +214,5 @@ TEST(GgufSpec, RefusedByName) {
   refused(small_gguf("falcon"), StatusCode::kBadModel, "\"falcon\"");
 }
 
-}  // namespace
+}  // namespace rope_config_test
 }  // namespace quire

@@ -8,7 +8,7 @@
 #include "models/registry.h"
 
 namespace quire {
-namespace {
+namespace spec_test {
 
 // A small configuration of `architecture` with `changes` merged in; a null takes a key out.
 Result<DecoderSpec> spec_of(std::string_view architecture, std::string_view changes = "{}") {
@@ -252,5 +252,5 @@ TEST(Refused, BrokenRopeScaling) {
   refused(R"("yarn")", "rope_scaling");
 }
 
-}  // namespace
+}  // namespace spec_test
 }  // namespace quire

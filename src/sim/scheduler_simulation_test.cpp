@@ -22,7 +22,7 @@
 #include "sim/workload.h"
 
 namespace quire {
-namespace {
+namespace scheduler_simulation_test {
 
 using namespace std::chrono_literals;
 
@@ -486,5 +486,5 @@ TEST(SchedulerReplay, TheSameTraceGivesTheSamePlans) {
   }
 }
 
-}  // namespace
+}  // namespace scheduler_simulation_test
 }  // namespace quire

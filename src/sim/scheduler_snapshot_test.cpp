@@ -18,7 +18,7 @@
 #include "sim/workload.h"
 
 namespace quire {
-namespace {
+namespace scheduler_snapshot_test {
 
 using namespace std::chrono_literals;
 
@@ -292,5 +292,5 @@ TEST(SchedulerSnapshot, WhatCannotBeIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace scheduler_snapshot_test
 }  // namespace quire

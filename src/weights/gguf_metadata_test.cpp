@@ -7,7 +7,7 @@
 #include "weights/test_support.h"
 
 namespace quire {
-namespace {
+namespace gguf_metadata_test {
 
 using testing::bytes_of;
 using testing::expect_error;
@@ -223,5 +223,5 @@ TEST(GgufMetadata, DuplicateKeysAreRefused) {
                {"the key x appears twice"});
 }
 
-}  // namespace
+}  // namespace gguf_metadata_test
 }  // namespace quire

@@ -5,7 +5,7 @@
 #include "weights/test_support.h"
 
 namespace quire {
-namespace {
+namespace gguf_test {
 
 using testing::bytes_of;
 using testing::expect_error;
@@ -327,5 +327,5 @@ TEST(Gguf, ReadsRealTokenizerFiles) {
   EXPECT_GT(count, 0);
 }
 
-}  // namespace
+}  // namespace gguf_test
 }  // namespace quire

@@ -5,7 +5,7 @@
 #include "weights/test_support.h"
 
 namespace quire {
-namespace {
+namespace safetensors_test {
 
 using testing::bytes_of;
 using testing::expect_error;
@@ -359,5 +359,5 @@ TEST(SafetensorsFolder, ReadsStories260k) {
   EXPECT_EQ(embedding->shape, (std::vector<std::int64_t>{512, 64}));
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace quire

@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto kUse = asio::as_tuple(asio::use_awaitable);
+constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
 // How often timeouts and interrupts are looked for, and how late the client is gets measured.
 constexpr std::chrono::milliseconds kTick(20);
 
@@ -109,7 +109,7 @@ class LoadRun final : private RunClock {
       const double due = plan_.arrivals[i];
       while (!stopping_ && now() < due) {
         arrival_timer_.expires_at(start_ + as_duration(due));
-        co_await arrival_timer_.async_wait(kUse);
+        co_await arrival_timer_.async_wait(kAwaited);
       }
       if (stopping_) co_return;
       if (due > 0) record_.client_lag.push_back(static_cast<float>(now() - due));
@@ -203,7 +203,7 @@ class LoadRun final : private RunClock {
     while (!done_) {
       const auto due = steady_clock::now() + kTick;
       tick_timer_.expires_at(due);
-      const auto [cancelled] = co_await tick_timer_.async_wait(kUse);
+      const auto [cancelled] = co_await tick_timer_.async_wait(kAwaited);
       if (cancelled) continue;
       const std::chrono::duration<float> late = steady_clock::now() - due;
       record_.client_lag.push_back(late.count());

@@ -7,17 +7,16 @@
 namespace quire::bench {
 namespace {
 
-constexpr double kMs = 1e3;
 // Of a core: above this the client's own work is in the times that it measures.
 constexpr double kBusyClient = 0.9;
 constexpr double kLateClient = 0.010;  // seconds, p99
 
 json::object in_ms(const Statistics& s) {
-  return to_json(Statistics{.mean = s.mean * kMs,
-                            .p50 = s.p50 * kMs,
-                            .p90 = s.p90 * kMs,
-                            .p95 = s.p95 * kMs,
-                            .p99 = s.p99 * kMs});
+  return to_json(Statistics{.mean = s.mean * kMillisecondsPerSecond,
+                            .p50 = s.p50 * kMillisecondsPerSecond,
+                            .p90 = s.p90 * kMillisecondsPerSecond,
+                            .p95 = s.p95 * kMillisecondsPerSecond,
+                            .p99 = s.p99 * kMillisecondsPerSecond});
 }
 
 json::value rate_value(const RunRecord& run) {
@@ -82,8 +81,10 @@ json::object level_json(const Level& level, const Objectives& objectives) {
 }
 
 std::string latency_row(std::string_view name, const Statistics& s) {
-  return fmt::format("{:<20}{:>11.2f}{:>11.2f}{:>11.2f}{:>11.2f}{:>11.2f}\n", name, s.mean * kMs,
-                     s.p50 * kMs, s.p90 * kMs, s.p95 * kMs, s.p99 * kMs);
+  return fmt::format("{:<20}{:>11.2f}{:>11.2f}{:>11.2f}{:>11.2f}{:>11.2f}\n", name,
+                     s.mean * kMillisecondsPerSecond, s.p50 * kMillisecondsPerSecond,
+                     s.p90 * kMillisecondsPerSecond, s.p95 * kMillisecondsPerSecond,
+                     s.p99 * kMillisecondsPerSecond);
 }
 
 std::string outcome_text(const Summary& s) {
@@ -138,8 +139,10 @@ std::string sweep_text(const Report& report) {
     text += fmt::format(
         "{:<20}{:>8}{:>9.2f}{:>11.1f}{:>11.1f}{:>10.1f}{:>10.1f}{:>10.2f}{:>10.2f}{:>10}{:>8}\n",
         level_name(level.run), s.completed, s.requests_per_s(), s.output_tokens_per_s(),
-        s.total_tokens_per_s(), s.ttft.p50 * kMs, s.ttft.p99 * kMs, s.tpot.p50 * kMs,
-        s.tpot.p99 * kMs, s.good ? fmt::format("{:.2f}", s.goodput_per_s()) : "-", s.failed);
+        s.total_tokens_per_s(), s.ttft.p50 * kMillisecondsPerSecond,
+        s.ttft.p99 * kMillisecondsPerSecond, s.tpot.p50 * kMillisecondsPerSecond,
+        s.tpot.p99 * kMillisecondsPerSecond,
+        s.good ? fmt::format("{:.2f}", s.goodput_per_s()) : "-", s.failed);
   }
   text += "\ntimes in ms, goodput in requests/s\n";
   for (const Level& level : report.levels) {
@@ -208,7 +211,7 @@ std::vector<std::string> warnings(const Level& level) {
     all.push_back(
         fmt::format("the client was late by {:.0f} ms (p99): it had too little of a "
                     "processor",
-                    s.client_lag.p99 * kMs));
+                    s.client_lag.p99 * kMillisecondsPerSecond));
   }
   return all;
 }

@@ -10,7 +10,6 @@
 namespace quire::bench {
 namespace {
 
-constexpr double kMs = 1e3;
 // More than this a chart cannot show.
 constexpr std::size_t kMaxPoints = 1500;
 
@@ -71,8 +70,9 @@ std::string latency_table(const Summary& s) {
       "<div class=\"wide\"><table>\n<tr><th>ms<th>mean<th>p50<th>p90<th>p95<th>p99</tr>\n";
   const auto row = [&html](std::string_view name, const Statistics& values) {
     html += fmt::format("<tr><td>{}<td>{:.2f}<td>{:.2f}<td>{:.2f}<td>{:.2f}<td>{:.2f}</tr>\n", name,
-                        values.mean * kMs, values.p50 * kMs, values.p90 * kMs, values.p95 * kMs,
-                        values.p99 * kMs);
+                        values.mean * kMillisecondsPerSecond, values.p50 * kMillisecondsPerSecond,
+                        values.p90 * kMillisecondsPerSecond, values.p95 * kMillisecondsPerSecond,
+                        values.p99 * kMillisecondsPerSecond);
   };
   row("time to first token", s.ttft);
   row("time per output token", s.tpot);
@@ -95,7 +95,7 @@ ChartSeries sweep_series(const Report& report, std::string name, Statistics Summ
   ChartSeries series = {.name = std::move(name), .points = {}, .line = true, .dots = true};
   for (const Level& level : report.levels) {
     series.points.push_back({.x = level.summary.output_tokens_per_s(),
-                             .y = (level.summary.*times).*value * kMs,
+                             .y = (level.summary.*times).*value * kMillisecondsPerSecond,
                              .label = labelled ? short_name(level.run) : ""});
   }
   return series;
@@ -172,9 +172,11 @@ Chart first_token_chart(const RunRecord& run) {
   for (std::size_t i = 0; i < run.requests.size(); i += stride) {
     const RequestRecord& request = run.requests[i];
     if (request.outcome == Outcome::kCompleted) {
-      series.points.push_back({.x = request.intended, .y = request.ttft() * kMs});
+      series.points.push_back(
+          {.x = request.intended, .y = request.ttft() * kMillisecondsPerSecond});
     } else if (request.outcome == Outcome::kFailed) {
-      failed.points.push_back({.x = request.intended, .y = request.e2el() * kMs});
+      failed.points.push_back(
+          {.x = request.intended, .y = request.e2el() * kMillisecondsPerSecond});
     }
   }
   Chart chart = {.title = "Time to first token of each request",
@@ -192,7 +194,7 @@ ChartSeries shares(std::string name, std::vector<double> times) {
   for (int i = 0; i <= kSteps && !times.empty(); ++i) {
     const double share = static_cast<double>(i) / kSteps;
     const auto rank = static_cast<std::size_t>(share * static_cast<double>(times.size() - 1));
-    series.points.push_back({.x = times[rank] * kMs, .y = share * 100});
+    series.points.push_back({.x = times[rank] * kMillisecondsPerSecond, .y = share * 100});
   }
   return series;
 }

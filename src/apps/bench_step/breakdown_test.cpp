@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace quire {
-namespace {
+namespace breakdown_test {
 
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
@@ -134,5 +134,5 @@ TEST(Breakdown, NoStepNoTime) {
   EXPECT_THAT(sum.stages, SizeIs(0));
 }
 
-}  // namespace
+}  // namespace breakdown_test
 }  // namespace quire

@@ -8,7 +8,7 @@
 #include "base/json.h"
 
 namespace quire {
-namespace {
+namespace chrome_trace_test {
 
 constexpr Stage kStep = {StageKind::kWhole, "step"};
 constexpr Stage kOdd = {StageKind::kKernel, "a \"quoted\" name"};
@@ -91,5 +91,5 @@ TEST_F(ChromeTraceTest, NoSuchFolderIsAnError) {
   EXPECT_EQ(trace.status().code(), StatusCode::kIoError);
 }
 
-}  // namespace
+}  // namespace chrome_trace_test
 }  // namespace quire

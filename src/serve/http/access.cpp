@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string out(text);
   for (char& c : out) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -29,7 +29,7 @@ std::string_view host_without_port(std::string_view host) {
 }
 
 bool is_loopback_host(std::string_view host) {
-  const std::string name = lower(host);
+  const std::string name = lower_case(host);
   if (name == "localhost" || name.ends_with(".localhost")) return true;
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(name, error);
@@ -49,10 +49,11 @@ bool AccessPolicy::host_allowed(const HttpRequest& request) const {
   if (!loopback_ && allowed_hosts_.empty()) return true;
   const std::string* host = request.header("Host");
   if (host == nullptr) return false;
-  const std::string name = lower(host_without_port(*host));
+  const std::string name = lower_case(host_without_port(*host));
   if (loopback_ && is_loopback_host(name)) return true;
   return std::ranges::any_of(allowed_hosts_, [&](const std::string& allowed) {
-    return allowed == "*" || lower(allowed) == name || lower(allowed) == lower(*host);
+    return allowed == "*" || lower_case(allowed) == name ||
+           lower_case(allowed) == lower_case(*host);
   });
 }
 
@@ -60,12 +61,13 @@ AccessPolicy::Origin AccessPolicy::classify_origin(const HttpRequest& request) c
   const std::string* origin = request.header("Origin");
   if (origin == nullptr) return Origin::kNone;
   const std::string* host = request.header("Host");
-  const std::string name = lower(*origin);
-  if (host != nullptr && (name == "http://" + lower(*host) || name == "https://" + lower(*host))) {
+  const std::string name = lower_case(*origin);
+  if (host != nullptr &&
+      (name == "http://" + lower_case(*host) || name == "https://" + lower_case(*host))) {
     return Origin::kSame;
   }
   const bool allowed = std::ranges::any_of(allowed_origins_, [&](const std::string& each) {
-    return each == "*" || lower(each) == name;
+    return each == "*" || lower_case(each) == name;
   });
   return allowed ? Origin::kAllowed : Origin::kForeign;
 }
@@ -76,8 +78,8 @@ bool AccessPolicy::key_accepted(const HttpRequest& request) const {
   const std::string* header = request.header("Authorization");
   std::string_view key = header == nullptr ? std::string_view() : *header;
   const std::string_view scheme = "Bearer ";
-  key = lower(key.substr(0, scheme.size())) == "bearer " ? key.substr(scheme.size())
-                                                         : std::string_view();
+  key = lower_case(key.substr(0, scheme.size())) == "bearer " ? key.substr(scheme.size())
+                                                              : std::string_view();
   const Digest given = digest(key);
   bool accepted = false;
   for (const Digest& known : key_digests_) {

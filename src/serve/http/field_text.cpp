@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-char lower(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+char lower_letter(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
 }  // namespace
 
@@ -41,7 +41,7 @@ std::vector<std::string_view> split_members(std::string_view text) {
 }
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
+  return std::ranges::equal(a, b, {}, lower_letter, lower_letter);
 }
 
 }  // namespace quire

@@ -34,7 +34,7 @@ using ErrorCode = boost::system::error_code;
 
 namespace {
 
-constexpr auto kUse = asio::as_tuple(asio::use_awaitable);
+constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kTick{500};
 constexpr int kKernelSendBytes = 256 * 1024;
 
@@ -197,12 +197,12 @@ class HttpServer::Impl {
   asio::awaitable<void> accept_loop(Acceptor& acceptor) {
     asio::steady_timer pause(io_);
     while (true) {
-      auto [error, socket] = co_await acceptor.async_accept(kUse);
+      auto [error, socket] = co_await acceptor.async_accept(kAwaited);
       if (error == asio::error::operation_aborted) co_return;
       if (error) {
         log_warning("cannot take a connection: {}", error.message());
         pause.expires_after(std::chrono::milliseconds(100));
-        co_await pause.async_wait(kUse);
+        co_await pause.async_wait(kAwaited);
         continue;
       }
       if (shared_->connections >= static_cast<std::int64_t>(config().max_connections)) {
@@ -227,7 +227,7 @@ class HttpServer::Impl {
     asio::steady_timer timer(io_);
     while (true) {
       timer.expires_after(interval);
-      co_await timer.async_wait(kUse);
+      co_await timer.async_wait(kAwaited);
       task();
     }
   }

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace quire {
-namespace {
+namespace trace_context_test {
 
 const std::string kTraceId = "12345678901234567890123456789012";
 const std::string kSpanId = "1234567890123456";
@@ -166,5 +166,5 @@ TEST(TraceIdTest, NewOnesDiffer) {
   EXPECT_EQ(ids.size(), 5000U);
 }
 
-}  // namespace
+}  // namespace trace_context_test
 }  // namespace quire

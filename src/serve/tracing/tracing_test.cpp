@@ -12,7 +12,7 @@
 #include "serve/protocols/openai/test_service.h"
 
 namespace quire {
-namespace {
+namespace tracing_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -289,5 +289,5 @@ TEST_F(TracingTest, OtherRoutesAreNotTraced) {
   EXPECT_EQ(traceresponse(exchange->wait()), "");
 }
 
-}  // namespace
+}  // namespace tracing_test
 }  // namespace quire

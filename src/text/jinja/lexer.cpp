@@ -401,11 +401,11 @@ Result<std::string> unescape(std::string_view literal, int line) {
       // of it then protects: "\é" becomes the four characters \xe9.
       std::size_t end = i - 1;
       const char32_t code = next_code_point(literal, end);
-      constexpr std::string_view kHex = "0123456789abcdef";
+      constexpr std::string_view kHexDigits = "0123456789abcdef";
       const int width = code < 0x100 ? 2 : code < 0x10000 ? 4 : 8;
       out += code < 0x100 ? "\\x" : code < 0x10000 ? "\\u" : "\\U";
       for (int shift = (width - 1) * 4; shift >= 0; shift -= 4) {
-        out.push_back(kHex[(code >> shift) & 0xFU]);
+        out.push_back(kHexDigits[(code >> shift) & 0xFU]);
       }
       i = end;
     }

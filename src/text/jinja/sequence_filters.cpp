@@ -383,7 +383,7 @@ Result<Value> filter_attr(const Value& value, const Args& args, Budget& budget) 
   return get_attribute(value, name.view(), budget);
 }
 
-constexpr std::array<FilterEntry, 25> kFilters = {{
+constexpr std::array<FilterEntry, 25> kSequenceFilters = {{
     {"attr", filter_attr},
     {"batch", filter_batch},
     {"count", filter_length},
@@ -414,7 +414,7 @@ constexpr std::array<FilterEntry, 25> kFilters = {{
 }  // namespace
 
 FilterFunction find_sequence_filter(std::string_view name) {
-  for (const FilterEntry& entry : kFilters) {
+  for (const FilterEntry& entry : kSequenceFilters) {
     if (entry.name == name) return entry.function;
   }
   return nullptr;

@@ -54,7 +54,7 @@ constexpr std::array<std::pair<std::string_view, Predicate>, 17> kPredicates = {
 }};
 
 // Tests that are comparisons: their names and the operator.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kComparisons = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kComparisonTests = {{
     {"==", "=="},
     {"eq", "=="},
     {"equalto", "=="},
@@ -91,7 +91,7 @@ bool is_test(std::string_view name) {
   for (const auto& entry : kPredicates) {
     if (entry.first == name) return true;
   }
-  for (const auto& entry : kComparisons) {
+  for (const auto& entry : kComparisonTests) {
     if (entry.first == name) return true;
   }
   return name == "divisibleby" || name == "even" || name == "odd" || name == "lower" ||
@@ -124,7 +124,7 @@ Result<bool> apply_test(std::string_view name, const Value& value, const Args& a
     QUIRE_ASSIGN_OR_RETURN(const Int divisor, bound.integer(0, 1));
     return has_remainder(value, divisor, 0, budget);
   }
-  for (const auto& [test, op] : kComparisons) {
+  for (const auto& [test, op] : kComparisonTests) {
     if (test == name) return compare(op, value, bound.at(0), budget);
   }
   return Status::unimplemented("unknown test '" + std::string(name) + "'");

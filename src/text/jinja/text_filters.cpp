@@ -232,7 +232,7 @@ Result<Value> filter_urlencode(const Value& value, const Args& args, Budget& bud
   QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget));
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/";
-  constexpr std::string_view kHex = "0123456789ABCDEF";
+  constexpr std::string_view kUpperHex = "0123456789ABCDEF";
   QUIRE_RETURN_IF_ERROR(budget.bytes(3 * text.size()));
   Text out;
   text.for_each_run([&](std::string_view run, bool is_template) {
@@ -241,7 +241,7 @@ Result<Value> filter_urlencode(const Value& value, const Args& args, Budget& bud
       if (kPlain.find(c) != std::string_view::npos) {
         out.append(std::string_view(&c, 1), is_template);
       } else {
-        const char escape[] = {'%', kHex[byte >> 4], kHex[byte & 15U]};
+        const char escape[] = {'%', kUpperHex[byte >> 4], kUpperHex[byte & 15U]};
         out.append(std::string_view(escape, 3), is_template);
       }
     }
@@ -385,7 +385,7 @@ Result<Value> filter_round(const Value& value, const Args& args, Budget&) {
   return Value::number((method.view() == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
 }
 
-constexpr std::array<FilterEntry, 21> kFilters = {{
+constexpr std::array<FilterEntry, 21> kTextFilters = {{
     {"abs", filter_abs},
     {"capitalize", filter_case<Case::kCapitalize>},
     {"center", filter_center},
@@ -412,7 +412,7 @@ constexpr std::array<FilterEntry, 21> kFilters = {{
 }  // namespace
 
 FilterFunction find_text_filter(std::string_view name) {
-  for (const FilterEntry& entry : kFilters) {
+  for (const FilterEntry& entry : kTextFilters) {
     if (entry.name == name) return entry.function;
   }
   return nullptr;

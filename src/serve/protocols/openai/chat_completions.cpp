@@ -14,16 +14,16 @@ namespace {
 
 constexpr std::size_t kMaxMessages = 4096;
 
-constexpr std::array<std::string_view, 10> kOwnFields = {"messages",
-                                                         "max_completion_tokens",
-                                                         "top_logprobs",
-                                                         "documents",
-                                                         "chat_template_kwargs",
-                                                         "add_generation_prompt",
-                                                         "echo",
-                                                         "continue_final_message",
-                                                         "add_special_tokens",
-                                                         "parallel_tool_calls"};
+constexpr std::array<std::string_view, 10> kChatFields = {"messages",
+                                                          "max_completion_tokens",
+                                                          "top_logprobs",
+                                                          "documents",
+                                                          "chat_template_kwargs",
+                                                          "add_generation_prompt",
+                                                          "echo",
+                                                          "continue_final_message",
+                                                          "add_special_tokens",
+                                                          "parallel_tool_calls"};
 
 bool is_no_tool_choice(const json::value& value) {
   return value.is_string() && (value.get_string() == "none" || value.get_string() == "auto");
@@ -39,10 +39,10 @@ bool is_medium(const json::value& value) {
 }
 bool is_none(const json::value& value) { return value.is_string() && value.get_string() == "none"; }
 
-FieldTable field_table() {
+FieldTable chat_fields() {
   static const std::vector<std::string_view> kKnown = [] {
     std::vector<std::string_view> names(kGenerationFields.begin(), kGenerationFields.end());
-    names.insert(names.end(), kOwnFields.begin(), kOwnFields.end());
+    names.insert(names.end(), kChatFields.begin(), kChatFields.end());
     return names;
   }();
   static const std::vector<UnsupportedField> kUnsupported = [] {
@@ -149,8 +149,8 @@ Result<json::object> as_sampling_fields(const JsonReader& fields) {
   return object;
 }
 
-Result<GenerationJob> read_job(const RequestBody& body, const Service& service,
-                               const Engine& engine, std::string& role) {
+Result<GenerationJob> read_chat(const RequestBody& body, const Service& service,
+                                const Engine& engine, std::string& role) {
   QUIRE_ASSIGN_OR_RETURN(const json::object sampling, as_sampling_fields(body.reader()));
   const JsonReader fields(sampling, "request", StatusCode::kInvalidArgument);
   GenerationJob job;
@@ -291,12 +291,12 @@ Result<Conversation> read_conversation(const JsonReader& fields) {
 std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
                                                          const Service& service,
                                                          std::string& role) {
-  auto parsed = RequestBody::parse(body, field_table(), service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, chat_fields(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_job(request, service, service.engine(), role);
+  auto job = read_chat(request, service, service.engine(), role);
   if (!job.ok()) return request_error(job.status(), service);
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);

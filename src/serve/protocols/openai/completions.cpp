@@ -14,15 +14,16 @@ namespace {
 constexpr std::size_t kMaxPrompts = 1024;
 constexpr std::int64_t kMaxOutputs = 4096;
 
-constexpr std::array<std::string_view, 3> kOwnFields = {"prompt", "echo", "add_special_tokens"};
+constexpr std::array<std::string_view, 3> kCompletionFields = {"prompt", "echo",
+                                                               "add_special_tokens"};
 
 // best_of is not among the unsupported: it is checked against n.
 bool is_no_suffix(const json::value& value) { return says_nothing(value); }
 
-FieldTable field_table() {
+FieldTable completion_fields() {
   static const std::vector<std::string_view> kKnown = [] {
     std::vector<std::string_view> names(kGenerationFields.begin(), kGenerationFields.end());
-    names.insert(names.end(), kOwnFields.begin(), kOwnFields.end());
+    names.insert(names.end(), kCompletionFields.begin(), kCompletionFields.end());
     names.emplace_back("best_of");
     return names;
   }();
@@ -33,12 +34,6 @@ FieldTable field_table() {
     return fields;
   }();
   return {.known = kKnown, .unsupported = kUnsupported};
-}
-
-bool is_token_list(const json::value& value) {
-  return value.is_array() && !value.get_array().empty() &&
-         std::ranges::all_of(value.get_array(),
-                             [](const json::value& item) { return item.is_number(); });
 }
 
 Result<AnsweredPrompt> read_prompt(const json::value& value, std::string_view name,
@@ -117,8 +112,8 @@ Status check_best_of(const JsonReader& fields, const SamplingParams& params) {
       "best_of: {} is not supported, only the value of n, which is {}", *best_of, params.n));
 }
 
-Result<GenerationJob> read_job(const RequestBody& body, const Service& service,
-                               const Engine& engine, bool& echo) {
+Result<GenerationJob> read_completion(const RequestBody& body, const Service& service,
+                                      const Engine& engine, bool& echo) {
   const JsonReader fields = body.reader();
   GenerationJob job;
   QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
@@ -221,12 +216,12 @@ class CompletionFormat final : public ChoiceFormat {
 
 std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view body,
                                                                const Service& service, bool& echo) {
-  auto parsed = RequestBody::parse(body, field_table(), service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, completion_fields(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_job(request, service, service.engine(), echo);
+  auto job = read_completion(request, service, service.engine(), echo);
   if (!job.ok()) return request_error(job.status(), service);
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);

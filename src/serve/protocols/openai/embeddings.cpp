@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMaxInputs = 2048;
 
-constexpr std::array<std::string_view, 10> kFields = {
+constexpr std::array<std::string_view, 10> kEmbeddingFields = {
     "input",    "model",     "encoding_format",        "dimensions",
     "user",     "normalize", "truncate_prompt_tokens", "add_special_tokens",
     "priority", "request_id"};
@@ -34,21 +34,16 @@ bool is_little(const json::value& value) {
   return value.is_string() && (value.get_string() == "little" || value.get_string() == "native");
 }
 // vLLM's; also messages in place of an input.
-constexpr std::array<UnsupportedField, 9> kUnsupported = {{{"messages", says_nothing},
-                                                           {"chat_template", says_nothing},
-                                                           {"chat_template_kwargs", says_nothing},
-                                                           {"mm_processor_kwargs", says_nothing},
-                                                           {"cache_salt", says_nothing},
-                                                           {"truncation_side", says_nothing},
-                                                           {"use_activation", says_nothing},
-                                                           {"embed_dtype", is_float32},
-                                                           {"endianness", is_little}}};
-
-bool is_token_list(const json::value& value) {
-  return value.is_array() && !value.get_array().empty() &&
-         std::ranges::all_of(value.get_array(),
-                             [](const json::value& item) { return item.is_number(); });
-}
+constexpr std::array<UnsupportedField, 9> kUnsupportedEmbeddingFields = {
+    {{"messages", says_nothing},
+     {"chat_template", says_nothing},
+     {"chat_template_kwargs", says_nothing},
+     {"mm_processor_kwargs", says_nothing},
+     {"cache_salt", says_nothing},
+     {"truncation_side", says_nothing},
+     {"use_activation", says_nothing},
+     {"embed_dtype", is_float32},
+     {"endianness", is_little}}};
 
 struct InputOptions {
   bool add_special_tokens = true;
@@ -158,8 +153,8 @@ Status read_vector_options(const JsonReader& fields, std::int64_t hidden_size, E
   return {};
 }
 
-Result<EmbeddingJob> read_job(const RequestBody& body, std::string_view request_id,
-                              const Service& service) {
+Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view request_id,
+                                    const Service& service) {
   const JsonReader fields = body.reader();
   const Engine& engine = service.engine();
   EmbeddingJob job;
@@ -305,12 +300,13 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
 std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view body,
                                                              std::string_view request_id,
                                                              const Service& service) {
-  auto parsed = RequestBody::parse(body, {kFields, kUnsupported}, service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, {kEmbeddingFields, kUnsupportedEmbeddingFields},
+                                   service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_job(request, request_id, service);
+  auto job = read_embedding(request, request_id, service);
   if (!job.ok()) return request_error(job.status(), service);
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);

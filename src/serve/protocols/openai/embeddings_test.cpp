@@ -10,7 +10,7 @@
 #include "serve/protocols/openai/test_service.h"
 
 namespace quire {
-namespace {
+namespace embeddings_test {
 
 using testing::HasSubstr;
 
@@ -240,5 +240,5 @@ TEST(Embeddings, AServerThatDrainsTakesNone) {
   EXPECT_EQ(response.status, 503);
 }
 
-}  // namespace
+}  // namespace embeddings_test
 }  // namespace quire

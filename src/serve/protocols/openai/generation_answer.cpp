@@ -13,12 +13,6 @@
 namespace quire {
 namespace {
 
-// Characters of UTF-8 text.
-std::int64_t count_characters(std::string_view text) {
-  return std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
-
 json::value stop_reason(const RequestOutput& output) {
   if (output.stop_string) return json::value(*output.stop_string);
   if (output.stop_token_id) return json::value(*output.stop_token_id);

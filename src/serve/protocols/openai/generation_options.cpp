@@ -11,17 +11,11 @@
 namespace quire {
 namespace {
 
-bool is_one(const json::value& value) {
-  return value.is_number() && value.to_number<double>() == 1.0;
-}
 bool is_text_format(const json::value& value) {
   if (says_nothing(value)) return true;
   if (!value.is_object()) return false;
   const json::value* type = value.get_object().if_contains("type");
   return type != nullptr && type->is_string() && type->get_string() == "text";
-}
-bool is_default_tier(const json::value& value) {
-  return value.is_string() && (value.get_string() == "auto" || value.get_string() == "default");
 }
 
 template <typename T>

@@ -132,4 +132,18 @@ bool says_nothing(const json::value& value) {
          (value.is_object() && value.get_object().empty());
 }
 
+bool is_one(const json::value& value) {
+  return value.is_number() && value.to_number<double>() == 1.0;
+}
+
+bool is_default_tier(const json::value& value) {
+  return value.is_string() && (value.get_string() == "auto" || value.get_string() == "default");
+}
+
+bool is_token_list(const json::value& value) {
+  return value.is_array() && !value.get_array().empty() &&
+         std::ranges::all_of(value.get_array(),
+                             [](const json::value& item) { return item.is_number(); });
+}
+
 }  // namespace quire

@@ -58,5 +58,10 @@ void respond_error(Exchange& exchange, const ApiError& error);
 
 // Whether a value says nothing: null, false, "", [], {}.
 bool says_nothing(const json::value& value);
+bool is_one(const json::value& value);
+// "auto" or "default", as `service_tier` has it.
+bool is_default_tier(const json::value& value);
+// A list that is not empty and has only numbers: one prompt, not a list of prompts.
+bool is_token_list(const json::value& value);
 
 }  // namespace quire

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 14> kSamplingFields = {
     "repetition_penalty", "stop_token_ids", "min_tokens", "ignore_eos",
     "logit_bias",         "bad_words"};
 
-constexpr std::array<std::string_view, 34> kFields = {
+constexpr std::array<std::string_view, 34> kResponseFields = {
     "model", "input", "instructions", "previous_response_id", "max_output_tokens", "top_logprobs",
     "include", "stream", "store", "metadata", "text", "tool_choice", "parallel_tool_calls",
     "max_tool_calls", "priority", "request_id",
@@ -43,9 +43,6 @@ bool is_text(const json::value& value, std::string_view text) {
   return value.is_string() && value.get_string() == text;
 }
 bool is_disabled(const json::value& value) { return is_text(value, "disabled"); }
-bool is_default_tier(const json::value& value) {
-  return is_text(value, "auto") || is_text(value, "default");
-}
 // {"effort": "none", "summary": null} asks for nothing.
 bool is_no_reasoning(const json::value& value) {
   if (!value.is_object()) return false;
@@ -59,11 +56,8 @@ bool is_no_option(const json::value& value) {
   return std::ranges::all_of(value.get_object(),
                              [](const auto& field) { return says_nothing(field.value()); });
 }
-bool is_one(const json::value& value) {
-  return value.is_number() && value.to_number<double>() == 1.0;
-}
 
-constexpr std::array<UnsupportedField, 24> kUnsupported = {{
+constexpr std::array<UnsupportedField, 24> kUnsupportedResponseFields = {{
     {"background", says_nothing},
     {"conversation", says_nothing},
     {"context_management", says_nothing},
@@ -276,8 +270,8 @@ Status read_conversation(const JsonReader& fields, const Engine& engine,
   return {};
 }
 
-Status read_job(const RequestBody& body, const Service& service, const StoredResponse* previous,
-                ResponseJob& job) {
+Status read_response_job(const RequestBody& body, const Service& service,
+                         const StoredResponse* previous, ResponseJob& job) {
   const JsonReader fields = body.reader();
   QUIRE_RETURN_IF_ERROR(read_flags(fields, job));
   QUIRE_RETURN_IF_ERROR(read_echoed(fields, job));
@@ -294,7 +288,8 @@ Status read_job(const RequestBody& body, const Service& service, const StoredRes
 std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body,
                                                            const Service& service,
                                                            ResponseStore& store) {
-  auto parsed = RequestBody::parse(body, {kFields, kUnsupported}, service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, {kResponseFields, kUnsupportedResponseFields},
+                                   service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   const auto model = read_model_name(request, service);
@@ -320,7 +315,7 @@ std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body
               {"created_at", std::time(nullptr)},
               {"model", std::get<std::string>(model)},
               {"previous_response_id", *previous_id ? json::value(**previous_id) : json::value()}};
-  const Status status = read_job(request, service, previous.get(), job);
+  const Status status = read_response_job(request, service, previous.get(), job);
   if (!status.ok()) return request_error(status, service);
   return job;
 }

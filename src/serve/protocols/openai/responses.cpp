@@ -16,7 +16,7 @@ namespace quire {
 namespace {
 
 constexpr std::size_t kDefaultItems = 20;
-constexpr std::size_t kMaxItems = 100;
+constexpr std::size_t kMaxListedItems = 100;
 
 void create_response(Service& service, const std::shared_ptr<ResponseStore>& store,
                      std::shared_ptr<Exchange> exchange) {
@@ -25,7 +25,7 @@ void create_response(Service& service, const std::shared_ptr<ResponseStore>& sto
   answer_response(service, std::move(exchange), store, std::get<ResponseJob>(std::move(job)));
 }
 
-ApiError bad_request(std::string message, std::string param) {
+ApiError wrong_parameter(std::string message, std::string param) {
   ApiError error;
   error.message = std::move(message);
   error.param = std::move(param);
@@ -33,8 +33,8 @@ ApiError bad_request(std::string message, std::string param) {
 }
 
 ApiError not_found(std::string_view id) {
-  ApiError error = bad_request(fmt::format("Response with id '{}' not found.", id.substr(0, 100)),
-                               "response_id");
+  ApiError error = wrong_parameter(
+      fmt::format("Response with id '{}' not found.", id.substr(0, 100)), "response_id");
   error.status = 404;
   error.type = "not_found_error";
   return error;
@@ -51,7 +51,7 @@ std::shared_ptr<const StoredResponse> find_or_answer(ResponseStore& store, Excha
 void show_response(ResponseStore& store, Exchange& exchange) {
   const std::string* stream = exchange.request().query_param("stream");
   if (stream != nullptr && *stream != "false") {
-    ApiError error = bad_request("stream: a stored response comes as a whole only", "stream");
+    ApiError error = wrong_parameter("stream: a stored response comes as a whole only", "stream");
     error.code = "unsupported_parameter";
     return respond_error(exchange, error);
   }
@@ -69,7 +69,7 @@ void delete_response(ResponseStore& store, Exchange& exchange) {
 // Only a response in the background can be cancelled, and there are none.
 void cancel_response(ResponseStore& store, Exchange& exchange) {
   if (find_or_answer(store, exchange) == nullptr) return;
-  respond_error(exchange, bad_request("Cannot cancel a synchronous response.", "response_id"));
+  respond_error(exchange, wrong_parameter("Cannot cancel a synchronous response.", "response_id"));
 }
 
 struct Page {
@@ -83,13 +83,14 @@ std::variant<Page, ApiError> read_page(const HttpRequest& request) {
   if (const std::string* limit = request.query_param("limit")) {
     const char* end = limit->data() + limit->size();
     const auto [rest, code] = std::from_chars(limit->data(), end, page.limit);
-    if (code != std::errc() || rest != end || page.limit < 1 || page.limit > kMaxItems) {
-      return bad_request(fmt::format("limit: expected a number from 1 to {}", kMaxItems), "limit");
+    if (code != std::errc() || rest != end || page.limit < 1 || page.limit > kMaxListedItems) {
+      return wrong_parameter(fmt::format("limit: expected a number from 1 to {}", kMaxListedItems),
+                             "limit");
     }
   }
   if (const std::string* order = request.query_param("order")) {
     if (*order != "asc" && *order != "desc") {
-      return bad_request("order: expected \"asc\" or \"desc\"", "order");
+      return wrong_parameter("order: expected \"asc\" or \"desc\"", "order");
     }
     page.ascending = *order == "asc";
   }
@@ -115,7 +116,7 @@ void list_input_items(ResponseStore& store, Exchange& exchange) {
     first =
         std::ranges::find_if(items, [&](const json::value& item) { return id_of(item) == wanted; });
     if (first == items.end()) {
-      return respond_error(exchange, bad_request("after: there is no such item", "after"));
+      return respond_error(exchange, wrong_parameter("after: there is no such item", "after"));
     }
     ++first;
   }

@@ -11,7 +11,7 @@
 #include "serve/protocols/openai/test_service.h"
 
 namespace quire {
-namespace {
+namespace responses_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -434,5 +434,5 @@ TEST_F(ResponsesTest, ADrainingServerFailsTheRequest) {
   EXPECT_EQ(response.status, 503);
 }
 
-}  // namespace
+}  // namespace responses_test
 }  // namespace quire

@@ -23,12 +23,12 @@ json::object ranked_token(const Tokenizer& tokenizer, const TokenLogprob& token)
           {"decoded_token", token_string(tokenizer, token.token_id)}};
 }
 
+}  // namespace
+
 std::int64_t count_characters(std::string_view text) {
   return std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
-
-}  // namespace
 
 json::object TokenUsage::to_json() const {
   return {{"prompt_tokens", prompt_tokens},

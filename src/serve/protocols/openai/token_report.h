@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -18,6 +19,9 @@ struct TokenUsage {
 
   json::object to_json() const;
 };
+
+// Characters of UTF-8 text.
+std::int64_t count_characters(std::string_view text);
 
 // The text that a token adds; U+FFFD stands for bytes that are no character of their own.
 std::string token_string(const Tokenizer& tokenizer, TokenId id);

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> kEndpoints = {"/v1/chat/completions", 
                                                         "/v1/embeddings", "/v1/responses"};
 constexpr std::array<std::string_view, 5> kFields = {
     "input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after"};
-constexpr std::int64_t kMaxListed = 100;
+constexpr std::int64_t kMaxListedBatches = 100;
 constexpr std::int64_t kDefaultListed = 20;
 constexpr std::int64_t kMinLifetime = 3600;
 constexpr std::int64_t kMaxLifetime = 30 * 24 * 3600;
@@ -162,7 +162,7 @@ void create_batch(const BatchRoutesContext& context, Exchange& exchange) {
 
 void list_batches(const BatchRoutesContext& context, Exchange& exchange) {
   const HttpRequest& request = exchange.request();
-  const auto limit = read_limit(request, kMaxListed, kDefaultListed);
+  const auto limit = read_limit(request, kMaxListedBatches, kDefaultListed);
   if (!limit.ok()) return respond_error(exchange, to_api_error(limit.status(), "limit"));
   std::optional<std::string> after;
   if (const std::string* given = request.query_param("after")) after = *given;

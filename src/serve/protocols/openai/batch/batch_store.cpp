@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::string_view kActive = "('validating', 'in_progress', 'cancelling')";
 
-constexpr std::string_view kColumns =
+constexpr std::string_view kBatchColumns =
     "row, id, endpoint, input_file_id, status, metadata, errors, output_file_id, error_file_id, "
     "created_at, expires_at, in_progress_at, finalizing_at, completed_at, failed_at, expired_at, "
     "cancelling_at, cancelled_at, total, completed, failed, input_tokens, cached_tokens, "
     "output_tokens, reasoning_tokens FROM batches ";
 
-BatchInfo read_row(const SqliteStatement& row) {
+BatchInfo batch_of_row(const SqliteStatement& row) {
   return {.row = row.column_int(0),
           .id = std::string(row.column_text(1)),
           .endpoint = std::string(row.column_text(2)),
@@ -47,18 +47,18 @@ BatchInfo read_row(const SqliteStatement& row) {
 
 Result<BatchInfo> find_batch(SqliteDatabase& sqlite, std::string_view id) {
   QUIRE_ASSIGN_OR_RETURN(SqliteStatement select,
-                         sqlite.prepare(fmt::format("SELECT {} WHERE id = ?", kColumns)));
+                         sqlite.prepare(fmt::format("SELECT {} WHERE id = ?", kBatchColumns)));
   QUIRE_ASSIGN_OR_RETURN(const bool found, select.bind(1, id).step());
   if (!found) return Status::not_found(fmt::format("No such Batch object: {}", id.substr(0, 100)));
-  return read_row(select);
+  return batch_of_row(select);
 }
 
-Result<std::vector<BatchInfo>> read_rows(SqliteStatement select) {
+Result<std::vector<BatchInfo>> batches_of_rows(SqliteStatement select) {
   std::vector<BatchInfo> batches;
   while (true) {
     QUIRE_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) return batches;
-    batches.push_back(read_row(select));
+    batches.push_back(batch_of_row(select));
   }
 }
 
@@ -132,10 +132,10 @@ Result<Page<BatchInfo>> BatchStore::list(const std::optional<std::string>& after
   QUIRE_ASSIGN_OR_RETURN(
       SqliteStatement select,
       sqlite.prepare(fmt::format(
-          "SELECT {} WHERE ?1 IS NULL OR row < ?1 ORDER BY row DESC LIMIT ?2", kColumns)));
+          "SELECT {} WHERE ?1 IS NULL OR row < ?1 ORDER BY row DESC LIMIT ?2", kBatchColumns)));
   select.bind(1, after_row).bind(2, limit + 1);
   Page<BatchInfo> page;
-  QUIRE_ASSIGN_OR_RETURN(page.items, read_rows(std::move(select)));
+  QUIRE_ASSIGN_OR_RETURN(page.items, batches_of_rows(std::move(select)));
   page.has_more = std::ssize(page.items) > limit;
   if (page.has_more) page.items.pop_back();
   return page;
@@ -161,8 +161,8 @@ Result<std::vector<BatchInfo>> BatchStore::active() {
   const std::lock_guard lock(database_.mutex);
   QUIRE_ASSIGN_OR_RETURN(SqliteStatement select,
                          database_.sqlite.prepare(fmt::format(
-                             "SELECT {} WHERE status IN {} ORDER BY row", kColumns, kActive)));
-  return read_rows(std::move(select));
+                             "SELECT {} WHERE status IN {} ORDER BY row", kBatchColumns, kActive)));
+  return batches_of_rows(std::move(select));
 }
 
 Status BatchStore::begin_validation(std::int64_t row) {

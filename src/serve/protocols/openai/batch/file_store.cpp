@@ -9,10 +9,10 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
-constexpr std::string_view kColumns =
+constexpr std::string_view kFileColumns =
     "row, id, filename, purpose, bytes, created_at, expires_at FROM files ";
 
-FileInfo read_row(const SqliteStatement& row) {
+FileInfo file_of_row(const SqliteStatement& row) {
   return {.row = row.column_int(0),
           .id = std::string(row.column_text(1)),
           .filename = std::string(row.column_text(2)),
@@ -25,10 +25,10 @@ FileInfo read_row(const SqliteStatement& row) {
 Result<FileInfo> find_file(SqliteDatabase& sqlite, std::string_view id) {
   QUIRE_ASSIGN_OR_RETURN(
       SqliteStatement select,
-      sqlite.prepare(fmt::format("SELECT {} WHERE id = ? AND published = 1", kColumns)));
+      sqlite.prepare(fmt::format("SELECT {} WHERE id = ? AND published = 1", kFileColumns)));
   QUIRE_ASSIGN_OR_RETURN(const bool found, select.bind(1, id).step());
   if (!found) return Status::not_found(fmt::format("No such File object: {}", id.substr(0, 100)));
-  return read_row(select);
+  return file_of_row(select);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ Result<Page<FileInfo>> FileStore::list(const FileListQuery& query) {
       SqliteStatement select,
       database_.sqlite.prepare(fmt::format("SELECT {} WHERE published = 1 AND (?2 = '' OR purpose "
                                            "= ?2) AND {} LIMIT ?3",
-                                           kColumns, order)));
+                                           kFileColumns, order)));
   select.bind(1, after).bind(2, std::string_view(query.purpose ? *query.purpose : std::string()));
   select.bind(3, query.limit + 1);
   Page<FileInfo> page;
@@ -87,7 +87,7 @@ Result<Page<FileInfo>> FileStore::list(const FileListQuery& query) {
       page.has_more = true;
       return page;
     }
-    page.items.push_back(read_row(select));
+    page.items.push_back(file_of_row(select));
   }
 }
 

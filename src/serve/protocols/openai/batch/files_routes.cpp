@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kDay = 24 * 3600;
 constexpr std::int64_t kDefaultLifetime = 30 * kDay;  // OpenAI's for files of batches
 constexpr std::uint64_t kMultipartOverhead = 64 * 1024;
-constexpr std::int64_t kMaxListed = 10'000;
+constexpr std::int64_t kMaxListedFiles = 10'000;
 constexpr std::uint64_t kMaxDownloads = 2;  // of the largest size at a time
 
 json::object file_object(const FileInfo& file) {
@@ -118,7 +118,7 @@ void create_file(FileStore& files, const BatchLimits& limits, std::int64_t now,
 
 void list_files(FileStore& files, Exchange& exchange) {
   const HttpRequest& request = exchange.request();
-  const auto limit = read_limit(request, kMaxListed, kMaxListed);
+  const auto limit = read_limit(request, kMaxListedFiles, kMaxListedFiles);
   if (!limit.ok()) return respond_error(exchange, to_api_error(limit.status(), "limit"));
   FileListQuery query;
   query.limit = *limit;
