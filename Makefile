@@ -7,6 +7,10 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 ARGS ?=
 TESTS ?= .
+# Of the kernels, what is compiled: those of this machine's instruction-set level alone, which takes
+# less than half the time, or all. Who once built all keeps them.
+LEVELS ?= $(shell grep -qs '^QUIRE_LEVELS:STRING=all' build/release/CMakeCache.txt && echo all || echo native)
+say = printf '\033[1m== %s\033[0m\n' "$(1)" >&2
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
 
@@ -15,12 +19,19 @@ CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
 
-run: deps model build  ## install, fetch the model, build and serve it: make run ARGS="--port 8000"
+run:  ## install, fetch the model, build and serve it: make run ARGS="--port 8000"
+	@$(call say,1 of 4: packages that are missing)
+	@$(MAKE) --no-print-directory deps
+	@$(call say,2 of 4: the bundled model)
+	@$(MAKE) --no-print-directory model
+	@$(call say,3 of 4: the program; the first time this takes minutes: [done/all] and seconds so far)
+	@$(MAKE) --no-print-directory build
+	@$(call say,4 of 4: serving; Ctrl-C ends it)
 	@exec build/release/quire serve $(ARGS)
 
-build: deps  ## the program, optimized: build/release/quire
-	@cmake --preset release >/dev/null
-	@cmake --build --preset release --target quire -j $(JOBS)
+build: deps  ## the program, optimized: build/release/quire (LEVELS=all for every processor)
+	@cmake --preset release -DQUIRE_LEVELS=$(LEVELS) >/dev/null
+	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release --target quire -j $(JOBS)
 
 package:  ## a Debian package of the program and its services: build/package/quire_*.deb
 	@scripts/install_deps.sh build package
@@ -33,8 +44,8 @@ package:  ## a Debian package of the program and its services: build/package/qui
 	  dpkg-deb --field $$deb Package Version Architecture Installed-Size Depends; done
 
 test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
-	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --preset release -DQUIRE_LEVELS=all >/dev/null
+	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
 	@ctest --preset release -j $(JOBS) --no-tests=error -R '$(TESTS)'
 
 test-asan test-tsan: test-%: deps test-models test-clients  ## tests under address+undefined or thread sanitizers (TESTS=regex selects)
@@ -43,7 +54,7 @@ test-asan test-tsan: test-%: deps test-models test-clients  ## tests under addre
 	@ctest --preset $* -j $(JOBS) --no-tests=error -R '$(TESTS)'
 
 bench: deps model  ## microbenchmarks, then speed of the program on the bundled model
-	@cmake --preset release >/dev/null
+	@cmake --preset release -DQUIRE_LEVELS=all >/dev/null
 	@cmake --build --preset release -j $(JOBS)
 	@for program in build/release/src/*/*_benchmark; do [[ -x $$program ]] || continue; echo "== $$program"; $$program $(ARGS); done
 	@build/release/quire bench limits
@@ -101,8 +112,8 @@ format-check:  ## fail where clang-format would change something
 
 lint: deps  ## clang-tidy over src/, only what changed since it last passed (FILES=... names files)
 	@scripts/install_deps.sh lint
-	@cmake --preset release >/dev/null
-	@scripts/lint.py build/release $(FILES)
+	@cmake --preset dev >/dev/null
+	@scripts/lint.py build/dev $(FILES)
 
 goldens:  ## make tests/data again from the reference implementations (needs about 6 GB for torch)
 	@scripts/make_goldens.sh

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <iterator>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -29,8 +30,25 @@ namespace {
 
 using Tables = std::array<OpTable, std::size(kIsaLevels)>;
 
+// Of the levels above ref, the only one of this build (CMake's QUIRE_LEVELS=native), if not all.
+#if defined(QUIRE_ONLY_LEVEL)
+constexpr std::optional<IsaLevel> kOnlyLevel = IsaLevel::QUIRE_ONLY_LEVEL;
+#else
+constexpr std::optional<IsaLevel> kOnlyLevel = std::nullopt;
+#endif
+
+constexpr bool is_built(IsaLevel level) {
+  return level == IsaLevel::kRef || !kOnlyLevel || level == *kOnlyLevel;
+}
+
+// Whether a level of the build takes over something of `level`, or of what `replaced_by` replaces.
+constexpr bool is_used(IsaLevel level) { return !kOnlyLevel || *kOnlyLevel >= level; }
+constexpr bool is_used_below(IsaLevel replaced_by) {
+  return !kOnlyLevel || *kOnlyLevel < replaced_by;
+}
+
 // In a build that emulates wide vectors and tiles, their levels run wherever avx2 does.
-bool is_available(IsaLevel level) {
+bool processor_has(IsaLevel level) {
 #if defined(QUIRE_EMULATE_WIDE_VECTORS)
   return level == IsaLevel::kRef || processor_has_avx2();
 #else
@@ -50,6 +68,8 @@ bool is_available(IsaLevel level) {
 #endif
 }
 
+bool is_available(IsaLevel level) { return is_built(level) && processor_has(level); }
+
 // Whether vdpbf16ps computes more than float32 FMA does. Measured with two threads (`quire bench
 // limits`): 427 against 226 GFLOP/s on an AMD Zen 4, 214 against 417 on an Intel processor with
 // AMX, whose tiles beat both.
@@ -61,6 +81,35 @@ bool bf16_dots_are_fast() {
 #endif
 }
 
+[[maybe_unused]] void set_avx2(OpTable& table) {
+  set_avx2_rounding(table.matmul);
+  if constexpr (is_used_below(IsaLevel::kAvx512)) {
+    set_avx2_matmul(table.matmul);
+    set_avx2_int_matmul(table.matmul);
+    set_avx2_rows(table.rows);
+    set_avx2_limits(table.limits);
+  }
+}
+
+[[maybe_unused]] void set_avx512(OpTable& table) {
+  if constexpr (is_used_below(IsaLevel::kAvx512VnniBf16)) set_avx512_int_matmul(table.matmul);
+  set_avx512_matmul(table.matmul);
+  set_avx512_rows(table.rows);
+  set_avx512_limits(table.limits);
+}
+
+[[maybe_unused]] void set_avx512_vnni_bf16(OpTable& table) {
+  set_avx512_vnni_bf16_matmul(table.matmul, bf16_dots_are_fast());
+  if (bf16_dots_are_fast()) set_avx512_vnni_bf16_attention(table.rows);
+  set_avx512_vnni_bf16_limits(table.limits);
+}
+
+[[maybe_unused]] void set_amx(OpTable& table) {
+  set_amx_matmul(table.matmul);
+  set_amx_attention(table.rows);
+  set_amx_limits(table.limits);
+}
+
 // Even a function that only sets pointers may use a level's instructions, so it runs only where
 // they are; elsewhere the table is that of the level below and nobody asks for it.
 Tables make_tables() {
@@ -70,29 +119,21 @@ Tables make_tables() {
     OpTable& table = tables[i];
     table = tables[i - 1];
     table.level = kIsaLevels[i];
-    if (!is_available(table.level)) continue;
+    if (!processor_has(table.level)) continue;
     switch (table.level) {
       case IsaLevel::kRef:
         break;
       case IsaLevel::kAvx2:
-        set_avx2_matmul(table.matmul);
-        set_avx2_rows(table.rows);
-        set_avx2_limits(table.limits);
+        if constexpr (is_used(IsaLevel::kAvx2)) set_avx2(table);
         break;
       case IsaLevel::kAvx512:
-        set_avx512_matmul(table.matmul);
-        set_avx512_rows(table.rows);
-        set_avx512_limits(table.limits);
+        if constexpr (is_used(IsaLevel::kAvx512)) set_avx512(table);
         break;
       case IsaLevel::kAvx512VnniBf16:
-        set_avx512_vnni_bf16_matmul(table.matmul, bf16_dots_are_fast());
-        if (bf16_dots_are_fast()) set_avx512_vnni_bf16_attention(table.rows);
-        set_avx512_vnni_bf16_limits(table.limits);
+        if constexpr (is_used(IsaLevel::kAvx512VnniBf16)) set_avx512_vnni_bf16(table);
         break;
       case IsaLevel::kAmx:
-        set_amx_matmul(table.matmul);
-        set_amx_attention(table.rows);
-        set_amx_limits(table.limits);
+        if constexpr (is_used(IsaLevel::kAmx)) set_amx(table);
         break;
     }
   }
@@ -141,10 +182,19 @@ Result<IsaLevel> choose_level() {
   }
   bool known = false;
   for (const IsaLevel level : kIsaLevels) known = known || isa_level_name(level) == forced;
+  if (!known) {
+    return Status::config(
+        fmt::format("QUIRE_FORCE_ISA={}: no such instruction-set level", forced),
+        fmt::format("use one that this processor has ({}), or unset the variable", names));
+  }
+  if constexpr (kOnlyLevel) {
+    return Status::config(
+        fmt::format("QUIRE_FORCE_ISA={}: this program was built for the level {} alone", forced,
+                    isa_level_name(*kOnlyLevel)),
+        fmt::format("use one that it has ({}), or build all: make build LEVELS=all", names));
+  }
   return Status::config(
-      fmt::format("QUIRE_FORCE_ISA={}: {}", forced,
-                  known ? "this processor lacks that instruction-set level"
-                        : "no such instruction-set level"),
+      fmt::format("QUIRE_FORCE_ISA={}: this processor lacks that instruction-set level", forced),
       fmt::format("use one that this processor has ({}), or unset the variable", names));
 }
 

@@ -61,9 +61,13 @@ void vec_matmul(const MatmulPanels& args) {
 
 template <typename V, WeightLayout kLayout>
 void set_group_matmul(MatmulKernels& kernels) {
-  constexpr auto kIndex = static_cast<int>(kLayout);
-  kernels.with_float[kIndex] =
+  kernels.with_float[static_cast<int>(kLayout)] =
       vec_matmul<V, GroupFloatBlock<V, kLayout>, FloatPieces<V, GroupLines<V, kLayout>>>;
+}
+
+template <typename V, WeightLayout kLayout>
+void set_group_int_matmul(MatmulKernels& kernels) {
+  constexpr auto kIndex = static_cast<int>(kLayout);
   kernels.with_int16[kIndex] = vec_matmul<V, GroupInt16Block<V, kLayout>, Int16Pieces<V, kLayout>>;
   if constexpr (group_layout(kLayout).code_bits < 8) {
     kernels.with_int8[kIndex] = int8_matmul<V, GroupInt8Block<V, kLayout>>;
@@ -78,6 +82,7 @@ void set_dense_matmul(MatmulKernels& kernels) {
       vec_matmul<V, DenseBlock<V, kLayout>, FloatPieces<V, DenseLines<V, kLayout>>>;
 }
 
+// With float32 inputs.
 template <typename V>
 void set_vec_matmul(MatmulKernels& kernels) {
   kernels.max_block_rows = V::kMaxBlockRows;
@@ -96,6 +101,21 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_group_matmul<V, WeightLayout::kInt6Super>(kernels);
   set_group_matmul<V, WeightLayout::kInt8Row>(kernels);
   set_group_matmul<V, WeightLayout::kInt4Group128>(kernels);
+}
+
+// With inputs rounded to integers.
+template <typename V>
+void set_vec_int_matmul(MatmulKernels& kernels) {
+  set_group_int_matmul<V, WeightLayout::kInt8>(kernels);
+  set_group_int_matmul<V, WeightLayout::kInt4>(kernels);
+  set_group_int_matmul<V, WeightLayout::kInt5>(kernels);
+  set_group_int_matmul<V, WeightLayout::kUint4>(kernels);
+  set_group_int_matmul<V, WeightLayout::kUint5>(kernels);
+  set_group_int_matmul<V, WeightLayout::kUint4Super>(kernels);
+  set_group_int_matmul<V, WeightLayout::kUint5Super>(kernels);
+  set_group_int_matmul<V, WeightLayout::kInt6Super>(kernels);
+  set_group_int_matmul<V, WeightLayout::kInt8Row>(kernels);
+  set_group_int_matmul<V, WeightLayout::kInt4Group128>(kernels);
 }
 
 }  // namespace

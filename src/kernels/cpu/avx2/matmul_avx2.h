@@ -5,7 +5,11 @@
 
 namespace quire {
 
-// Replaces the kernels that this level does better than the one below.
+// Replace the kernels that this level does better than the one below: products of float32 inputs,
+// and of inputs rounded to integers.
 void set_avx2_matmul(MatmulKernels& kernels);
+void set_avx2_int_matmul(MatmulKernels& kernels);
+// How inputs are rounded, which the levels above take over.
+void set_avx2_rounding(MatmulKernels& kernels);
 
 }  // namespace quire

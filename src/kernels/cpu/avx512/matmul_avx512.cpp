@@ -5,7 +5,6 @@
 
 namespace quire {
 
-// Rounding activations is inherited: it is a small part of any product.
 void set_avx512_matmul(MatmulKernels& kernels) { set_vec_matmul<MatmulVec16>(kernels); }
 
 }  // namespace quire

@@ -1,0 +1,23 @@
+# quire_native_level(<variable>)
+#
+# The highest instruction-set level (kernels/op_table.h) of the processor that builds: ref, avx2,
+# avx512, avx512_vnni_bf16 or amx. Read from what Linux says of it, so that nothing has to run.
+function(quire_native_level variable)
+  set(avx2 avx2 fma f16c bmi2)
+  set(avx512 ${avx2} avx512f avx512bw avx512dq avx512vl)
+  set(avx512_vnni_bf16 ${avx512} avx512_vnni avx512_bf16)
+  set(amx ${avx512_vnni_bf16} amx_tile amx_bf16 amx_int8)
+  set(has "")
+  if(EXISTS /proc/cpuinfo)
+    file(STRINGS /proc/cpuinfo has LIMIT_COUNT 1 REGEX "^flags")
+  endif()
+  set(${variable} ref PARENT_SCOPE)
+  foreach(level IN ITEMS avx2 avx512 avx512_vnni_bf16 amx)
+    foreach(flag IN LISTS ${level})
+      if(NOT has MATCHES " ${flag}( |$)")
+        return()
+      endif()
+    endforeach()
+    set(${variable} ${level} PARENT_SCOPE)
+  endforeach()
+endfunction()

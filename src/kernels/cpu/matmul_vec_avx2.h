@@ -1,0 +1,98 @@
+// What matmul.inl.h needs of AVX2: Vec8 and integers.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/vec_avx2.h"
+
+namespace quire {
+namespace {
+
+struct MatmulVec8 : Vec8 {
+  using I = __m256i;
+
+  // 16 registers: at most 12 accumulators beside weights and an input.
+  static constexpr int kMaxBlockRows = 6;
+  static constexpr int kBlockPanels = 1;
+  static constexpr int kFetchLocality = 3;
+  struct DirectBlocks {
+    static constexpr int vectors(int rows) { return rows == 1 ? 8 : (rows == 2 ? 4 : 2); }
+  };
+  struct DirectBlocks16 {
+    static constexpr int vectors(int) { return 2; }
+  };
+  struct IntBlocks {
+    static constexpr int kRows = 6;
+    static constexpr std::int64_t kStripOutputs = 64;
+    static constexpr int vectors(int rows) { return rows <= 2 ? 2 : 1; }
+  };
+
+  static F load_half(const std::uint8_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I load_int(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static void store_int(void* p, I x) { _mm256_storeu_si256(static_cast<__m256i*>(p), x); }
+  static I set1_int(int x) { return _mm256_set1_epi32(x); }
+  static I set1_quad(const std::int8_t* p) {  // four bytes in every lane
+    int quad = 0;
+    __builtin_memcpy(&quad, p, sizeof(quad));
+    return _mm256_set1_epi32(quad);
+  }
+  static I set1_pair(const std::int16_t* p) {  // two 16-bit numbers in every lane
+    int pair = 0;
+    __builtin_memcpy(&pair, p, sizeof(pair));
+    return _mm256_set1_epi32(pair);
+  }
+  static F load_bytes(const std::uint8_t* p) {  // unsigned
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static I load_signed_bytes(const std::uint8_t* p) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I bit_or(I a, I b) { return _mm256_or_si256(a, b); }
+  static I bit_and(I a, I b) { return _mm256_and_si256(a, b); }
+  template <int kBits>
+  static I shift_left(I x) {
+    return _mm256_slli_epi32(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right(I x) {
+    return _mm256_srli_epi32(x, kBits);
+  }
+  static I shift_right_by(I x, int bits) { return _mm256_srl_epi32(x, _mm_cvtsi32_si128(bits)); }
+  template <int kBits>
+  static I shift_right_signed(I x) {
+    return _mm256_srai_epi32(x, kBits);
+  }
+  template <int kBits>
+  static I shift_left16(I x) {
+    return _mm256_slli_epi16(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right16(I x) {
+    return _mm256_srli_epi16(x, kBits);
+  }
+  template <int kBits>
+  static I shift_right_signed16(I x) {
+    return _mm256_srai_epi16(x, kBits);
+  }
+  static I sub16(I a, I b) { return _mm256_sub_epi16(a, b); }
+  static I add16(I a, I b) { return _mm256_add_epi16(a, b); }
+  static I add32(I a, I b) { return _mm256_add_epi32(a, b); }
+  static I sub32(I a, I b) { return _mm256_sub_epi32(a, b); }
+  // Sums of two products of unsigned by signed bytes, in 16 bits.
+  static I multiply_add_bytes(I bytes, I signed_bytes) {
+    return _mm256_maddubs_epi16(bytes, signed_bytes);
+  }
+  // Sums of two products of signed 16-bit numbers.
+  static I multiply_add16(I a, I b) { return _mm256_madd_epi16(a, b); }
+  // sum + the same.
+  static I add_products16(I sum, I a, I b) { return add32(sum, multiply_add16(a, b)); }
+  static I add_pairs16(I x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
+  static F as_float(I x) { return _mm256_castsi256_ps(x); }
+  static F to_float(I x) { return _mm256_cvtepi32_ps(x); }
+};
+
+}  // namespace
+}  // namespace quire
