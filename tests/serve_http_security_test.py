@@ -113,6 +113,19 @@ class Chunks(HttpTest):
 
     def test_a_declared_body_that_is_too_large(self):  # CVE-2025-33201
         for length in (4_000_001, 2**40, 2**63, 2**64 - 1):
+    def test_control_characters_in_an_extension(self):
+        for byte in (b"\x00", b"\x01", b"\x1b", b"\x7f"):
+            with self.subTest(byte):
+                piece = b"%x;a%s\r\n%s\r\n" % (len(BODY), byte, BODY)
+                self.assert_status(self.chunked(piece, b"0\r\n\r\n"), 400)
+        self.assert_status(self.chunked(b"%x;a=b\r\n%s\r\n" % (len(BODY), BODY), b"0\r\n\r\n"), 200)
+
+    def test_coded_content(self):
+        head = POST + b"Content-Length: %d\r\n" % len(BODY)
+        headers = self.assert_status(head + b"Content-Encoding: gzip\r\n\r\n" + BODY, 415)
+        self.assertEqual(headers["Accept-Encoding"], "identity")
+        self.assert_status(head + b"Content-Encoding: identity\r\n\r\n" + BODY, 200)
+
             self.assert_status(POST + b"Content-Length: %d\r\n\r\n" % length, 413, 400)
 
     def test_lengths_that_are_none(self):
@@ -200,6 +213,30 @@ class Access(HttpTest):
 
 class AllowedOrigins(HttpTest):
     flags = ("--allowed-origins", "https://page.example", "--allowed-hosts", "server.example")
+    def test_more_than_one_host_or_origin(self):
+        for line in (b"Host: localhost\r\n", b"Host: evil.example\r\n",
+                     b"Origin: http://localhost\r\nOrigin: http://localhost\r\n",
+                     b"Origin: http://localhost\r\nOrigin: http://evil.example\r\n"):
+            with self.subTest(line):
+                self.assert_status(GET + line + b"\r\n", 400)
+
+    def test_hosts_and_origins_that_are_malformed(self):
+        for host in (b"localhost:80@evil.com", b"localhost@evil.com", b"localhost:port", b"[::1"):
+            with self.subTest(host):
+                self.assert_status(b"GET /v1/models HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", 400)
+                self.assert_status(GET + b"Origin: http://" + host + b"\r\n\r\n", 400)
+        self.assert_status(b"GET /v1/models HTTP/1.1\r\n\r\n", 400)
+
+    def test_whole_urls_as_targets(self):
+        """The host of the target goes before the field, and has to be one that is served, too."""
+        def get(url, host):
+            return b"GET " + url + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n"
+        self.assert_status(get(b"http://localhost:8000/v1/models", b"localhost"), 200)
+        self.assert_status(get(b"http://127.0.0.1/v1/models?a=b", b"evil.example"), 200)
+        self.assert_status(get(b"http://evil.example/v1/models", b"localhost"), 403)
+        self.assert_status(get(b"http://localhost:80@evil.com/v1/models", b"localhost"), 400)
+
+
 
     def test_the_page_that_is_named(self):
         headers = self.assert_status(GET + b"Origin: https://page.example\r\n\r\n", 200)
@@ -343,6 +380,13 @@ class GoingAway(HttpTest):
 
     def test_while_it_decodes(self):
         for stream in (False, True):
+    def test_an_empty_line_before_a_request(self):
+        connection = self.open(b"\r\n" + GET + b"\r\n")
+        self.assertEqual(self.receive(connection)[0], 200)
+        self.push(connection, b"\r\n\r\n" + GET + b"\r\n")
+        self.assertEqual(self.receive(connection)[0], 200)
+        self.assert_status(b"\r\n" * 100 + GET + b"\r\n", 400)
+
             for reset in (False, True):
                 data = self.request(prompt="Red", max_tokens=8000, stream=stream, ignore_eos=True)
                 connection = self.go(data, reset)
