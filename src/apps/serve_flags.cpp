@@ -124,7 +124,7 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
                "X-Ignored-Fields")
       ->group(group);
   app.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
-                 "Seconds that requests in flight may take after SIGTERM")
+                 "Seconds that requests in flight may take after SIGTERM or SIGHUP")
       ->check(CLI::Range(0.0, 86'400.0))
       ->capture_default_str()
       ->group(group);
