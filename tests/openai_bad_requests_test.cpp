@@ -1,4 +1,5 @@
 // What the OpenAI-compatible routes refuse, and how.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{"EmptyPrompt", kCompletions, R"({"prompt": "", "add_special_tokens": false})",
                    400, "prompt"},
         BadRequest{"PromptOfObjects", kCompletions, R"({"prompt": {"a": 1}})", 400, "prompt"},
-        BadRequest{"PromptIdsOutside", kCompletions, R"({"prompt": [1, 99999999]})", 400, nullptr},
+        BadRequest{"PromptIdsOutside", kCompletions, R"({"prompt": [1, 99999999]})", 400, "prompt"},
         BadRequest{"PromptIdsNegative", kCompletions, R"({"prompt": [1, -1]})", 400, "prompt[1]"},
         BadRequest{"TooLong", kCompletions,
                    R"({"prompt": "a", "truncate_prompt_tokens": 999999999})", 400,
@@ -125,10 +126,159 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{"TokenizeNothing", "/tokenize", R"({})", 400, "prompt"}),
     [](const auto& each) { return each.param.name; });
 
+// Where no field is wrong but what the request asks of the model.
+INSTANTIATE_TEST_SUITE_P(
+    Fields, BadRequests,
+    testing::Values(
+        BadRequest{"PromptsOfNothing", kCompletions, R"({"prompt": []})", 400, "prompt"},
+        BadRequest{"AnEmptyOneOfSeveral", kCompletions,
+                   R"({"prompt": ["a", ""], "add_special_tokens": false})", 400, "prompt"},
+        BadRequest{"IdsOutsideInOneOfSeveral", kCompletions, R"({"prompt": [[5], [99999999]]})",
+                   400, "prompt"},
+        BadRequest{"Seed", kCompletions, R"({"prompt": "a", "seed": -1})", 400, "seed"},
+        BadRequest{"Priority", kCompletions, R"({"prompt": "a", "priority": 99999999999})", 400,
+                   "priority"},
+        BadRequest{"StopOfNothing", kCompletions, R"({"prompt": "a", "stop": [""]})", 400,
+                   "stop[0]"},
+        BadRequest{"MinBeyondMax", kCompletions,
+                   R"({"prompt": "a", "max_tokens": 1, "min_tokens": 2})", 400, "min_tokens"},
+        BadRequest{"BiasOfText", kCompletions, R"({"prompt": "a", "logit_bias": {"a": 1}})", 400,
+                   "logit_bias"},
+        BadRequest{"BiasTooLarge", kCompletions, R"({"prompt": "a", "logit_bias": {"5": 101}})",
+                   400, "logit_bias[5]"},
+        BadRequest{"ManyOutputs", kCompletions,
+                   R"({"prompt": ["a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a",
+                      "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a",
+                      "a", "a", "a", "a", "a"], "n": 128})",
+                   400, "n"},
+        BadRequest{"EchoOfLogprobsStreamed", kCompletions,
+                   R"({"prompt": "a", "echo": true, "logprobs": 1, "stream": true})", 400, "echo"},
+        BadRequest{"PromptLogprobsStreamed", kCompletions,
+                   R"({"prompt": "a", "prompt_logprobs": 1, "stream": true})", 400,
+                   "prompt_logprobs"},
+        BadRequest{"StreamOptionsOfText", kCompletions,
+                   R"({"prompt": "a", "stream": true, "stream_options": {"include_usage": 1}})",
+                   400, "stream_options"},
+        BadRequest{"ModelOfNumber", kCompletions, R"({"prompt": "a", "model": 5})", 400, "model"},
+        BadRequest{"ManyTopLogprobs", kChatCompletions,
+                   R"({"messages": [{"role": "user", "content": "a"}], "logprobs": true,
+                       "top_logprobs": 21})",
+                   400, "top_logprobs"},
+        BadRequest{"NoCompletionTokens", kChatCompletions,
+                   R"({"messages": [{"role": "user", "content": "a"}],
+                       "max_completion_tokens": 0})",
+                   400, "max_completion_tokens"},
+        BadRequest{"TwoMaxima", kChatCompletions,
+                   R"({"messages": [{"role": "user", "content": "a"}],
+                       "max_completion_tokens": 2, "max_tokens": 3})",
+                   400, "max_tokens"},
+        BadRequest{"NothingToContinue", kChatCompletions,
+                   R"({"messages": [{"role": "user", "content": "a"}],
+                       "continue_final_message": true, "add_generation_prompt": true})",
+                   400, "continue_final_message"},
+        BadRequest{"DocumentsOfText", kChatCompletions,
+                   R"({"messages": [{"role": "user", "content": "a"}], "documents": "b"})", 400,
+                   "documents"},
+        BadRequest{"NoInput", "/v1/embeddings", R"({})", 400, "input"},
+        BadRequest{"InputOfNumber", "/v1/embeddings", R"({"input": 5})", 400, "input"},
+        BadRequest{"InputsOfNothing", "/v1/embeddings", R"({"input": ["a", ""]})", 400, "input[1]"},
+        BadRequest{"InputIdsOutside", "/v1/embeddings", R"({"input": [[99999999]]})", 400,
+                   "input[0]"},
+        BadRequest{"ManyDimensions", "/v1/embeddings", R"({"input": "a", "dimensions": 100000})",
+                   400, "dimensions"},
+        BadRequest{"Encoding", "/v1/embeddings", R"({"input": "a", "encoding_format": "hex"})", 400,
+                   "encoding_format"},
+        BadRequest{"ResponseOfNothing", "/v1/responses", R"({})", 400, "input"},
+        BadRequest{"ResponseOfNoItems", "/v1/responses", R"({"input": []})", 400, "input"},
+        BadRequest{"ResponseItem", "/v1/responses", R"({"input": [5]})", 400, "input[0]"},
+        BadRequest{"ResponseRole", "/v1/responses",
+                   R"({"input": [{"role": "king", "content": "a"}]})", 400, "input[0].role"},
+        BadRequest{"ResponseBefore", "/v1/responses",
+                   R"({"input": "a", "previous_response_id": "resp_none"})", 400,
+                   "previous_response_id"},
+        BadRequest{"ResponseBeforeOfNumber", "/v1/responses",
+                   R"({"input": "a", "previous_response_id": 5})", 400, "previous_response_id"},
+        BadRequest{"ResponseTemperature", "/v1/responses", R"({"input": "a", "temperature": 3})",
+                   400, "temperature"},
+        BadRequest{"ResponseTokens", "/v1/responses", R"({"input": "a", "max_output_tokens": 0})",
+                   400, "max_output_tokens"},
+        BadRequest{"ResponseInclude", "/v1/responses", R"({"input": "a", "include": ["b"]})", 400,
+                   "include"},
+        BadRequest{"ResponseMetadata", "/v1/responses", R"({"input": "a", "metadata": {"a": 1}})",
+                   400, "metadata"},
+        BadRequest{"ResponseFormat", "/v1/responses",
+                   R"({"input": "a", "text": {"format": {"type": "json_object"}}})", 400,
+                   "text.format"},
+        BadRequest{"TokenizeBoth", "/tokenize",
+                   R"({"prompt": "a", "messages": [{"role": "user", "content": "a"}]})", 400,
+                   "prompt"},
+        BadRequest{"DetokenizeNothing", "/detokenize", R"({})", 400, "tokens"}),
+    [](const auto& each) { return each.param.name; });
+
+// What is asked for can be no token at all: the tokens of the tiny model that end an answer are
+// those of its tokenizer.
+TEST(Requests, WhatRulesOutEveryTokenIsRefused) {
+  Api api;
+  const auto eos = api.engine->tokenizer().eos_ids();
+  ASSERT_FALSE(eos.empty());
+  const json::array ends(eos.begin(), eos.end());
+  const auto param = [&](json::object fields) {
+    fields["prompt"] = "a";
+    fields["max_tokens"] = 3;
+    const HttpResponse response = api.post(kCompletions, json::serialize(fields));
+    if (response.status == 200) return json::value("");
+    EXPECT_EQ(response.status, 400) << response.body;
+    return object_of(response).at("error").as_object().at("param");
+  };
+  EXPECT_EQ(param({{"allowed_token_ids", ends}}), "");
+  EXPECT_EQ(param({{"allowed_token_ids", ends}, {"min_tokens", 1}}), "allowed_token_ids");
+  EXPECT_EQ(param({{"allowed_token_ids", ends}, {"min_tokens", 1}, {"ignore_eos", true}}), "");
+  EXPECT_EQ(param({{"allowed_token_ids", json::array{5}},
+                   {"stop_token_ids", json::array{5}},
+                   {"min_tokens", 1}}),
+            "allowed_token_ids");
+  // A word that is one token, allowed and banned.
+  for (TokenId id = 3; id < api.engine->info().vocab_size; ++id) {
+    const std::string word(api.engine->tokenizer().token_bytes(id));
+    const auto ids =
+        api.engine->tokenizer().encode(word, {.add_special_tokens = false, .parse_special = false});
+    if (word.empty() || !ids.ok() || *ids != std::vector<TokenId>{id}) continue;
+    EXPECT_EQ(param({{"allowed_token_ids", json::array{id}}}), "") << word;
+    EXPECT_EQ(param({{"allowed_token_ids", json::array{id}}, {"bad_words", json::array{word}}}),
+              "allowed_token_ids")
+        << word;
+    return;
+  }
+  FAIL() << "the tokenizer has no word of one token";
+}
+
 TEST(Requests, DepthIsBounded) {
   Api api;
   const std::string deep = std::string(10'000, '[') + std::string(10'000, ']');
   EXPECT_EQ(api.post(kCompletions, R"({"prompt": )" + deep + "}").status, 400);
+}
+
+TEST(Requests, AChatThatIsTooLongNamesItsMessages) {
+  SimulatedEngineArgs args;
+  args.engine.max_model_len = 16;
+  Api api(args);
+  const auto field = [&](const char* path, const char* body) {
+    const HttpResponse response = api.post(path, body);
+    EXPECT_EQ(response.status, 400) << response.body;
+    return object_of(response).at("error").as_object().at("param");
+  };
+  const char* const words = "one two three four five six seven eight nine ten eleven twelve";
+  EXPECT_EQ(
+      field(kChatCompletions,
+            fmt::format(R"({{"messages": [{{"role": "user", "content": "{0} {0}"}}]}})", words)
+                .c_str()),
+      "messages");
+  EXPECT_EQ(field(kCompletions, fmt::format(R"({{"prompt": "{0} {0}"}})", words).c_str()),
+            "prompt");
+  EXPECT_EQ(field("/v1/responses", fmt::format(R"({{"input": "{0} {0}"}})", words).c_str()),
+            "input");
+  EXPECT_EQ(field("/v1/embeddings", fmt::format(R"({{"input": "{0} {0}"}})", words).c_str()),
+            "input");
 }
 
 TEST(Requests, APromptLongerThanTheModelIsRefusedNotTruncated) {

@@ -6,10 +6,12 @@
 import contextlib
 import http.client
 import json
+import select
 import socket
 import threading
+import time
 
-from serve_support import ServerTest, main, wait_until
+from serve_support import TIMEOUT, ServerTest, main, wait_until
 
 BODY = b'{"prompt": "Red", "max_tokens": 2, "temperature": 0}'
 POST = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -111,6 +113,19 @@ class Chunks(HttpTest):
                 self.assert_status(POST + b"Transfer-Encoding: " + coding + b"\r\n\r\n0\r\n\r\n",
                                    400, 501)
 
+    def test_control_characters_in_an_extension(self):
+        for byte in (b"\x00", b"\x01", b"\x1b", b"\x7f"):
+            with self.subTest(byte):
+                piece = b"%x;a%s\r\n%s\r\n" % (len(BODY), byte, BODY)
+                self.assert_status(self.chunked(piece, b"0\r\n\r\n"), 400)
+        self.assert_status(self.chunked(b"%x;a=b\r\n%s\r\n" % (len(BODY), BODY), b"0\r\n\r\n"), 200)
+
+    def test_coded_content(self):
+        head = POST + b"Content-Length: %d\r\n" % len(BODY)
+        headers = self.assert_status(head + b"Content-Encoding: gzip\r\n\r\n" + BODY, 415)
+        self.assertEqual(headers["Accept-Encoding"], "identity")
+        self.assert_status(head + b"Content-Encoding: identity\r\n\r\n" + BODY, 200)
+
     def test_a_declared_body_that_is_too_large(self):  # CVE-2025-33201
         for length in (4_000_001, 2**40, 2**63, 2**64 - 1):
             self.assert_status(POST + b"Content-Length: %d\r\n\r\n" % length, 413, 400)
@@ -198,6 +213,30 @@ class Access(HttpTest):
         self.assert_status(head + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY, 200)
 
 
+    def test_more_than_one_host_or_origin(self):
+        for line in (b"Host: localhost\r\n", b"Host: evil.example\r\n",
+                     b"Origin: http://localhost\r\nOrigin: http://localhost\r\n",
+                     b"Origin: http://localhost\r\nOrigin: http://evil.example\r\n"):
+            with self.subTest(line):
+                self.assert_status(GET + line + b"\r\n", 400)
+
+    def test_hosts_and_origins_that_are_malformed(self):
+        for host in (b"localhost:80@evil.com", b"localhost@evil.com", b"localhost:port", b"[::1"):
+            with self.subTest(host):
+                self.assert_status(b"GET /v1/models HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", 400)
+                self.assert_status(GET + b"Origin: http://" + host + b"\r\n\r\n", 400)
+        self.assert_status(b"GET /v1/models HTTP/1.1\r\n\r\n", 400)
+
+    def test_whole_urls_as_targets(self):
+        """The host of the target goes before the field, and has to be one that is served, too."""
+        def get(url, host):
+            return b"GET " + url + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n"
+        self.assert_status(get(b"http://localhost:8000/v1/models", b"localhost"), 200)
+        self.assert_status(get(b"http://127.0.0.1/v1/models?a=b", b"evil.example"), 200)
+        self.assert_status(get(b"http://evil.example/v1/models", b"localhost"), 403)
+        self.assert_status(get(b"http://localhost:80@evil.com/v1/models", b"localhost"), 400)
+
+
 class AllowedOrigins(HttpTest):
     flags = ("--allowed-origins", "https://page.example", "--allowed-hosts", "server.example")
 
@@ -278,6 +317,23 @@ class Slow(HttpTest):
         self.assertEqual(self.receive(connection)[0], 408)
         self.assertEqual(self.assert_closed(connection), b"")
 
+    def test_a_body_that_drips(self):
+        """Never silent for long, and still given up: it comes more slowly than --min-body-rate."""
+        over = threading.Event()
+        connection = self.open(POST + b"Content-Length: 30000000\r\n\r\n")
+
+        def drip():
+            while not over.wait(0.05):
+                self.push(connection, b" ")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        status, _, body = self.receive(connection)
+        over.set()
+        thread.join()
+        self.assertEqual(status, 408)
+        self.assertIn("too slowly", json.loads(body)["error"]["message"])
+
     def test_connections_that_say_nothing(self):
         silent = self.open()
         used = self.open(GET + b"\r\n")
@@ -286,7 +342,51 @@ class Slow(HttpTest):
         self.assert_closed(silent)
 
 
+class LongBodies(HttpTest):
+    flags = ("--body-deadline", 1)
+
+    def test_a_body_has_an_end(self):
+        """However fast it comes: here well above the lowest rate."""
+        over = threading.Event()
+        connection = self.open(POST + b"Content-Length: 30000000\r\n\r\n")
+
+        def stream():
+            while not over.wait(0.05):
+                self.push(connection, b" " * 10_000)
+
+        thread = threading.Thread(target=stream)
+        thread.start()
+        status, _, body = self.receive(connection)
+        over.set()
+        thread.join()
+        self.assertEqual(status, 408)
+        self.assertIn("too long", json.loads(body)["error"]["message"])
+
+
+class ManyBodies(HttpTest):
+    flags = ("--max-body-bytes", 3_200_000, "--max-total-body-bytes", 51_200_000)
+
+    def test_the_eighteenth_client_is_served(self):
+        """Seventeen bodies that are begun and not gone on with fill what there is for all."""
+        held = [self.open(POST + b"Content-Length: 3200000\r\n\r\n" + b" " * 3_000_000)
+                for _ in range(17)]
+        time.sleep(1.5)  # who has not gone on for a second gives way
+        body = b" " * 3_000_000 + BODY
+        self.assert_status(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body, 200)
+        readable, _, _ = select.select(held, [], [], TIMEOUT)
+        self.assertLess(len(readable), len(held))  # not all of them had to go
+        for each in readable:
+            self.assertEqual(self.receive(each)[0], 503)
+
+
 class Connections(HttpTest):
+    def test_an_empty_line_before_a_request(self):
+        connection = self.open(b"\r\n" + GET + b"\r\n")
+        self.assertEqual(self.receive(connection)[0], 200)
+        self.push(connection, b"\r\n\r\n" + GET + b"\r\n")
+        self.assertEqual(self.receive(connection)[0], 200)
+        self.assert_status(b"\r\n" * 100 + GET + b"\r\n", 400)
+
     def test_requests_in_a_pipeline(self):
         request = POST + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
         connection = self.open(request + GET + b"\r\n" + request)

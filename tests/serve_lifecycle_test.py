@@ -5,6 +5,7 @@
 
 import json
 import pathlib
+import signal
 import socket
 import subprocess
 import tempfile
@@ -79,6 +80,30 @@ class Ending(unittest.TestCase):
             server.terminate()
             self.assertEqual(server.wait(), 130)
         server.kill()
+
+
+    def test_a_hang_up_drains(self):
+        """SIGHUP is a first signal like SIGTERM; a terminal sends it twice, so it is no second one."""
+        server = Server(simulate=20)
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(server.post, COMPLETIONS,
+                                     {"prompt": "a", "max_tokens": 100, "ignore_eos": True})
+            server.await_running()
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "shutting down" in server.log(), "it drains")
+            server.process.send_signal(signal.SIGHUP)
+            self.assertEqual(running.result().json["usage"]["completion_tokens"], 100)
+        self.assertEqual(server.wait(), 0)
+        server.stop()
+
+    def test_a_hang_up_that_was_ignored_at_the_start(self):
+        with Server(nohup=True) as server:
+            server.process.send_signal(signal.SIGHUP)
+            # Signals of one number come in order: had this one counted, the next would be a second.
+            self.assertEqual(server.post(COMPLETIONS, {"prompt": "a"}).status, 200)
+            self.assertEqual(server.get("/ready").status, 200)
+            self.assertNotIn("shutting down", server.log())
+        # It has ended by SIGTERM with 0.
 
 
 class Starting(unittest.TestCase):

@@ -94,7 +94,7 @@ class Server:
     `simulate` is the time of a step in milliseconds; None loads the weights.
     """
 
-    def __init__(self, *flags, simulate=0, model=SMOLLM2, key=None, command=None):
+    def __init__(self, *flags, simulate=0, model=SMOLLM2, key=None, command=None, nohup=False):
         if model == SMOLLM2:
             need_model()
         self.folder = tempfile.TemporaryDirectory(prefix="quire-serve-")
@@ -116,9 +116,9 @@ class Server:
         environment = {**os.environ, "no_proxy": "*"}
         environment.pop("QUIRE_API_KEY", None)
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen([str(each) for each in command], stdout=log,
-                                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                            env=environment)
+            self.process = subprocess.Popen(
+                [*(["nohup"] if nohup else []), *map(str, command)], stdout=log,
+                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
         self.port = None
         try:
             self._await_ready()

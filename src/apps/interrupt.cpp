@@ -11,19 +11,26 @@
 namespace quire {
 namespace {
 
-sigset_t watched_signals() {
+// Who ignores hang-ups from the start (nohup) wants to outlive its terminal.
+bool hang_up_ignored() {
+  struct sigaction current {};
+  sigaction(SIGHUP, nullptr, &current);
+  return current.sa_handler == SIG_IGN;
+}
+
+sigset_t signals_to_watch() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  if (!hang_up_ignored()) sigaddset(&signals, SIGHUP);
   return signals;
 }
 
 }  // namespace
 
-InterruptWatcher::InterruptWatcher() {
-  const sigset_t signals = watched_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+InterruptWatcher::InterruptWatcher() : signals_(signals_to_watch()) {
+  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
 }
 
 InterruptWatcher::~InterruptWatcher() {
@@ -37,12 +44,16 @@ void InterruptWatcher::watch(std::function<void()> on_interrupt) {
 }
 
 void InterruptWatcher::run() {
-  const sigset_t signals = watched_signals();
   const timespec poll = {.tv_sec = 0, .tv_nsec = 50'000'000};
   while (!stopping_) {
-    if (sigtimedwait(&signals, nullptr, &poll) < 0) continue;
-    if (interrupted_.exchange(true)) _exit(exit_code(StatusCode::kCancelled));
-    on_interrupt_();
+    const int signal = sigtimedwait(&signals_, nullptr, &poll);
+    if (signal < 0) continue;
+    if (!interrupted_.exchange(true)) {
+      on_interrupt_();
+    } else if (signal !=
+               SIGHUP) {  // a terminal that closes sends it twice, by the shell and itself
+      _exit(exit_code(StatusCode::kCancelled));
+    }
   }
 }
 

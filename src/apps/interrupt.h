@@ -1,8 +1,10 @@
-// Ctrl-C and SIGTERM as an ordinary call on a thread of its own, so that no code runs in a signal
-// handler. Create it before any other thread: it blocks the signals for those that follow.
+// Ctrl-C, SIGTERM and, unless it is ignored already (nohup), SIGHUP as an ordinary call on a thread
+// of its own, so that no code runs in a signal handler. Create it before any other thread: it
+// blocks the signals for those that follow.
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <thread>
 
@@ -15,13 +17,15 @@ class InterruptWatcher {
   InterruptWatcher(const InterruptWatcher&) = delete;
   InterruptWatcher& operator=(const InterruptWatcher&) = delete;
 
-  // Starts watching: the first signal calls `on_interrupt` once; a second one ends the process.
+  // Starts watching: the first signal calls `on_interrupt` once; a second one, SIGHUP aside, ends
+  // the process.
   void watch(std::function<void()> on_interrupt);
   bool interrupted() const { return interrupted_; }
 
  private:
   void run();
 
+  sigset_t signals_;
   std::function<void()> on_interrupt_;
   std::atomic<bool> interrupted_ = false;
   std::atomic<bool> stopping_ = false;

@@ -80,6 +80,10 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
   const std::string limits = "Limits of connections";
   add_count(app, "--max-body-bytes", http.max_body_bytes, "Largest request body", 1, 1LL << 40)
       ->group(limits);
+  add_count(app, "--max-total-body-bytes", http.max_total_body_bytes,
+            "Memory of all request bodies at once; beyond it who sends slowly gives way", 1,
+            1LL << 44)
+      ->group(limits);
   add_count(app, "--max-connections", http.max_connections, "Connections at once", 1, 1 << 20)
       ->group(limits);
   add_count(app, "--max-unsent-bytes", http.max_unsent_bytes,
@@ -94,6 +98,12 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
               limits);
   add_seconds(app, "--body-timeout", http.body_timeout, "Without a byte of a request's body",
               limits);
+  add_seconds(app, "--body-deadline", http.body_deadline, "For a request's whole body to come",
+              limits);
+  add_count(app, "--min-body-rate", http.min_body_rate,
+            "Bytes a second that a body has to come at, on average, once --body-timeout has passed",
+            1, 1LL << 40)
+      ->group(limits);
   add_seconds(app, "--write-timeout", http.write_timeout, "Without a byte taken by the client",
               limits);
   add_seconds(app, "--idle-timeout", http.idle_timeout, "Between requests of a connection", limits);
@@ -114,7 +124,7 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
                "X-Ignored-Fields")
       ->group(group);
   app.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
-                 "Seconds that requests in flight may take after SIGTERM")
+                 "Seconds that requests in flight may take after SIGTERM or SIGHUP")
       ->check(CLI::Range(0.0, 86'400.0))
       ->capture_default_str()
       ->group(group);

@@ -74,6 +74,9 @@ struct GenerateRequest {
   // for output: the prompt may have max_model_len tokens.
   bool embed = false;
   std::string external_id = {};  // what its caller calls it, for logs and pictures
+  // It takes room that Engine::reserve() has set aside for it, so the queue is never too full for
+  // it.
+  bool reserved = false;
 };
 
 struct RequestMetrics {
@@ -138,6 +141,9 @@ struct EngineInfo {
   std::int32_t max_model_len = 0;
   std::int32_t block_size = 0;
   std::int32_t num_blocks = 0;
+  std::int32_t max_num_seqs = 0;
+  std::int32_t max_num_batched_tokens = 0;
+  bool continuous_batching = true;  // requests join at each step
   std::uint64_t weight_bytes = 0;
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t kv_bytes_per_token = 0;
@@ -206,6 +212,16 @@ class Engine {
   // kInvalidArgument for a broken parameter, an unknown token id, an empty or too long prompt;
   // kResourceExhausted where the queue is full. After an error the sink is never called.
   Result<RequestId> submit(GenerateRequest request, OutputSink sink);
+
+  // What submit() would say of the request itself, whatever the queue; any thread.
+  Status check(const GenerateRequest& request) const;
+
+  // Sets room in the queue aside for `num_outputs` outputs (a request has n), whose requests are
+  // submitted later, with GenerateRequest::reserved, each taking its own. kResourceExhausted, and
+  // nothing is set aside, where there is not that much. Any thread.
+  Status reserve(std::int64_t num_outputs);
+  // Gives back what no request has taken; one that submit() refused has taken none.
+  void release(std::int64_t num_outputs);
 
   // Ends all outputs of a request; the sink gets their last pieces with FinishReason::kAbort.
   // Unknown ids are ignored.

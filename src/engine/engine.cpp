@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "base/random.h"
+#include "core/satisfiable.h"
 #include "engine/api.h"
 #include "engine/assembly.h"
 #include "engine/chat_input.h"
@@ -142,18 +144,13 @@ class Engine::Impl {
 
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) {
     SamplingParams& params = request.params;
-    QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids, request.embed));
+    QUIRE_RETURN_IF_ERROR(check(request));
     if (request.embed) params = SamplingParams();
-    QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
-    if (outputs_.num_unfinished() + params.n > max_unfinished_) {
-      count_refusal();
-      return Status::resource_exhausted(
-          fmt::format("{} requests run or wait already", outputs_.num_unfinished()),
-          "try again later");
-    }
-    const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.n));
+    if (!request.reserved) QUIRE_RETURN_IF_ERROR(check_room(params.n));
+    const std::int64_t num_outputs = params.n;
+    const RequestId id = next_id_.fetch_add(static_cast<RequestId>(num_outputs));
     if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
     outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink));
@@ -167,8 +164,28 @@ class Engine::Impl {
       if (status.code() == StatusCode::kResourceExhausted) count_refusal();
       return status;
     }
+    if (request.reserved) num_reserved_ -= num_outputs;
     return id;  // also where its sink has been told of the engine's end
   }
+
+  Status check(const GenerateRequest& request) const {
+    QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids, request.embed));
+    if (request.embed) return {};
+    const SamplingParams& params = request.params;
+    QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
+    if (params.allowed_token_ids.empty() && params.bad_words.empty()) return {};
+    QUIRE_ASSIGN_OR_RETURN(const auto bad_words,
+                           bad_words_token_ids(*text_.tokenizer, params.bad_words));
+    return check_satisfiable(params, bad_words, text_.tokenizer->eos_ids(), info_.vocab_size);
+  }
+
+  Status reserve(std::int64_t num_outputs) {
+    const std::lock_guard lock(reserve_mutex_);
+    QUIRE_RETURN_IF_ERROR(check_room(num_outputs));
+    num_reserved_ += num_outputs;
+    return {};
+  }
+  void release(std::int64_t num_outputs) { num_reserved_ -= num_outputs; }
 
   void abort(RequestId id) {
     const std::int32_t count = outputs_.num_outputs(id);
@@ -202,6 +219,14 @@ class Engine::Impl {
   Instant now() const { return clock_.now(); }
 
  private:
+  Status check_room(std::int64_t num_outputs) {
+    const std::int64_t taken = outputs_.num_unfinished() + num_reserved_;
+    if (taken + num_outputs <= max_unfinished_) return {};
+    count_refusal();
+    return Status::resource_exhausted(fmt::format("{} requests run or wait already", taken),
+                                      "try again later");
+  }
+
   void count_refusal() { num_refused_.fetch_add(1, std::memory_order_relaxed); }
 
   Status check_prompt(const std::vector<TokenId>& prompt, bool embed) const {
@@ -233,7 +258,9 @@ class Engine::Impl {
   std::uint64_t seed_;
   std::int64_t max_unfinished_;
   std::atomic<RequestId> next_id_ = 1;
-  std::atomic<std::int64_t> num_refused_ = 0;  // for the queue is full, before the scheduler hears
+  std::mutex reserve_mutex_;
+  std::atomic<std::int64_t> num_reserved_ = 0;  // outputs whose requests are still to come
+  std::atomic<std::int64_t> num_refused_ = 0;   // for the queue is full, before the scheduler hears
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above
 };
@@ -313,6 +340,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .max_model_len = sizes.max_model_len,
       .block_size = runner_config.block_size,
       .num_blocks = static_cast<std::int32_t>(runner_config.num_blocks),
+      .max_num_seqs = config.max_num_seqs,
+      .max_num_batched_tokens = config.max_num_batched_tokens,
+      .continuous_batching = config.batching == Batching::kContinuous,
       .weight_bytes = model->weight_bytes(),
       .kv_cache_bytes = runner->kv_cache_bytes(),
       .kv_bytes_per_token = ModelRunner::kv_block_bytes(spec, runner_config) /
@@ -352,6 +382,9 @@ Engine::~Engine() = default;
 Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
   return impl_->submit(std::move(request), std::move(sink));
 }
+Status Engine::check(const GenerateRequest& request) const { return impl_->check(request); }
+Status Engine::reserve(std::int64_t num_outputs) { return impl_->reserve(num_outputs); }
+void Engine::release(std::int64_t num_outputs) { impl_->release(num_outputs); }
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
 
 const SamplingParams& Engine::default_sampling_params() const { return impl_->defaults().params; }

@@ -41,10 +41,22 @@ bool Service::serves(std::string_view model) const {
          std::ranges::find(config_.served_model_names, model) != config_.served_model_names.end();
 }
 
+// Its calls submit to the engine, and the sinks that the engine calls while it ends post to it.
+Service::~Service() { deferred_.stop(); }
+
+Status Service::check_open() const {
+  if (!draining_) return {};
+  return Status::unavailable("the server is shutting down", "send the request to another one");
+}
+
+Status Service::reserve(std::int64_t num_outputs) {
+  QUIRE_RETURN_IF_ERROR(check_open());
+  QUIRE_RETURN_IF_ERROR(deferred_.start());
+  return engine_->reserve(num_outputs);
+}
+
 Result<RequestId> Service::submit(RequestOrigin origin, GenerateRequest request, OutputSink sink) {
-  if (draining_) {
-    return Status::unavailable("the server is shutting down", "send the request to another one");
-  }
+  if (!request.reserved) QUIRE_RETURN_IF_ERROR(check_open());
   auto account = std::make_shared<Account>();
   const Instant received = received_at(origin.received, *engine_);
   account->submitted = engine_->now();

@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "engine/api.h"
+#include "serve/deferred_calls.h"
 #include "serve/drain_rate.h"
 #include "serve/live/latency_window.h"
 #include "serve/metrics.h"
@@ -51,9 +52,16 @@ class Service {
   // Whether requests may name this model. An empty name stands for the one that there is.
   bool serves(std::string_view model) const;
 
+  ~Service();
+
   // As Engine::submit, and records the request under its external id when it ends. kUnavailable
-  // while draining or after the engine's end, kResourceExhausted where the queue is full.
+  // while draining, unless it was reserved before, or after the engine's end; kResourceExhausted
+  // where the queue is full.
   Result<RequestId> submit(RequestOrigin origin, GenerateRequest request, OutputSink sink);
+  // As Engine::reserve, for requests that are submitted bit by bit by deferred(), which runs after
+  // this. kUnavailable while draining.
+  Status reserve(std::int64_t num_outputs);
+  DeferredCalls& deferred() { return deferred_; }
 
   // No request is taken any more; those in flight go on.
   void drain() { draining_ = true; }
@@ -69,6 +77,7 @@ class Service {
 
  private:
   struct Account;
+  Status check_open() const;
   void take_account(Account& account, const RequestOutput& output);
 
   ServiceConfig config_;
@@ -78,6 +87,7 @@ class Service {
   LatencyWindow latencies_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::int64_t> num_in_flight_ = 0;
+  DeferredCalls deferred_;
   std::mutex heartbeat_mutex_;
   std::uint64_t last_progress_ = 0;
   Instant last_change_{};

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace quire {
+namespace {
+
+// What no line of HTTP may have in it (RFC 9110, section 5.5); a tab it may.
+bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F; }
+
+}  // namespace
 
 std::size_t ChunkedDecoder::feed(std::string_view bytes, std::string& body) {
   std::size_t used = 0;
@@ -28,7 +34,7 @@ void ChunkedDecoder::take(char c) {
     case State::kExtension:
       if (c == '\r') {
         state_ = State::kSizeEnd;
-      } else if (c == '\n' || ++line_bytes_ > kMaxLineBytes) {
+      } else if (is_control(c) || ++line_bytes_ > kMaxLineBytes) {
         state_ = State::kFailed;
       }
       return;
@@ -49,7 +55,7 @@ void ChunkedDecoder::take(char c) {
     case State::kTrailer:
       if (c == '\r') {
         state_ = State::kTrailerEnd;
-      } else if (c == '\n' || ++line_bytes_ > kMaxLineBytes) {
+      } else if (is_control(c) || ++line_bytes_ > kMaxLineBytes) {
         state_ = State::kFailed;
       } else {
         line_empty_ = false;

@@ -3,6 +3,7 @@
 #include <array>
 #include <exception>
 #include <functional>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -11,11 +12,12 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "serve/http/body_pace.h"
+#include "serve/http/coroutine_event.h"
 #include "serve/http/gate.h"
 #include "serve/http/http_error.h"
 #include "serve/http/request_parser.h"
@@ -39,46 +41,6 @@ constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
 
 // An answer with one of these statuses ends with its header, which announces no length.
 bool has_content(int status) { return status != 204 && status != 304; }
-
-// What a coroutine sleeps on. A call between two waits is not lost.
-class Event {
- public:
-  explicit Event(const asio::any_io_executor& executor) : timer_(executor) {}
-
-  void notify() {
-    notified_ = true;
-    timer_.cancel();
-  }
-  awaitable<void> wait() {
-    if (!notified_) {
-      timer_.expires_at(asio::steady_timer::time_point::max());
-      co_await timer_.async_wait(kUse);
-    }
-    notified_ = false;
-  }
-
- private:
-  asio::steady_timer timer_;
-  bool notified_ = false;
-};
-
-// The bytes of a request's body, counted in the server's total until the request is answered.
-class BodyBytes {
- public:
-  explicit BodyBytes(std::uint64_t& total) : total_(total) {}
-  ~BodyBytes() { total_ -= counted_; }
-  BodyBytes(const BodyBytes&) = delete;
-  BodyBytes& operator=(const BodyBytes&) = delete;
-
-  void set(std::uint64_t bytes) {
-    total_ += bytes - counted_;
-    counted_ = bytes;
-  }
-
- private:
-  std::uint64_t& total_;
-  std::uint64_t counted_ = 0;
-};
 
 // Stream is a socket or a TLS stream over one.
 template <typename Stream>
@@ -202,20 +164,20 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (admission.refusal) co_return co_await refuse(parser, *std::move(admission.refusal));
 
     const Route& route = *admission.route;
-    BodyBytes body_bytes(shared_.body_bytes);
+    BodyBudget::Body body(
+        shared_.bodies, [this, &parser] { give_way(parser); }, std::chrono::steady_clock::now());
     parser.set_max_body_bytes(route.max_body_bytes > 0 ? route.max_body_bytes
                                                        : shared_.config.max_body_bytes);
-    const bool complete = co_await read_body(parser, body_bytes);
-    if (!complete) {
+    if (!co_await read_body(parser, body)) {
+      // Before the answer, which a client that is slow may take its time to read.
+      body.release();
+      parser.drop_body();
+      if (!late_body_.empty()) co_return co_await refuse(parser, http_error(408, late_body_));
+      if (no_room_) co_return co_await refuse(parser, no_room());
       if (parser.state() != RequestParser::State::kError) co_return false;
       co_return co_await refuse(parser, http_error(parser.error_status(), parser.error_message()));
     }
-    if (over_total_) {
-      over_total_ = false;
-      co_return co_await refuse(
-          parser,
-          http_error(503, "too much is being sent to this server at once; try again later"));
-    }
+    body.complete();
     keep_alive_ = parser.keep_alive();
     http_1_0_ = parser.http_1_0();
     HttpRequest request = parser.take_request();
@@ -243,34 +205,58 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
   }
 
-  awaitable<bool> read_body(RequestParser& parser, BodyBytes& body_bytes) {
+  // False: it is refused, or the client has gone.
+  awaitable<bool> read_body(RequestParser& parser, BodyBudget::Body& body) {
     if (parser.state() == RequestParser::State::kError) co_return false;
     if (parser.has_body() && parser.expects_continue() && in_.empty()) {
       if (!co_await write_all("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
     }
-    const auto latest = std::chrono::steady_clock::now() + 10 * shared_.config.body_timeout;
+    const TimePoint begin = std::chrono::steady_clock::now();
     while (true) {
-      in_.erase(0, parser.feed(in_));
-      room_.notify();
-      body_bytes.set(parser.request().body.size());
+      if (!feed_body(parser, body)) co_return false;
       if (parser.state() == RequestParser::State::kDone) co_return true;
       if (parser.state() == RequestParser::State::kError) co_return false;
-      if (shared_.body_bytes > shared_.config.max_total_body_bytes) {
-        over_total_ = true;
-        co_return true;
-      }
       phase_ = Phase::kReading;
-      set_deadline(shared_.config.body_timeout);
-      deadline_ = std::min(deadline_, latest);
+      const BodyDeadline deadline = body_deadline(
+          shared_.config, begin, std::chrono::steady_clock::now(), parser.request().body.size());
+      deadline_ = deadline.at;
       const std::size_t before = in_.size();
-      while (in_.size() == before && !eof_ && !timed_out_) co_await event_.wait();
+      while (in_.size() == before && !eof_ && !timed_out_ && !no_room_) co_await event_.wait();
+      if (no_room_) co_return false;
       if (timed_out_) {
-        const HttpResponse late = http_error(408, "the request's body did not come in time");
-        co_await refuse(parser, late);
+        late_body_ = deadline.reason;
         co_return false;
       }
       if (in_.size() == before) co_return false;
     }
+  }
+
+  // False: there is no room for what has come.
+  bool feed_body(RequestParser& parser, BodyBudget::Body& body) {
+    try {
+      in_.erase(0, parser.feed(in_));
+    } catch (const std::bad_alloc&) {
+      no_room_ = true;
+      return false;
+    }
+    room_.notify();
+    const std::string& received = parser.request().body;
+    no_room_ = !body.update(received.size(), received.capacity(), std::chrono::steady_clock::now());
+    return !no_room_;
+  }
+
+  // Another body needs the room of this one, which comes slowly.
+  void give_way(RequestParser& parser) {
+    no_room_ = true;
+    parser.drop_body();
+    event_.notify();
+  }
+
+  static HttpResponse no_room() {
+    HttpResponse response =
+        http_error(503, "this server has no room for the request's body now; try again later");
+    response.headers.push_back({"Retry-After", "1"});
+    return response;
   }
 
   // An answer to a request that no handler sees. The connection goes on only where the request has
@@ -437,13 +423,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   ConnectionShared& shared_;
   Stream stream_;
-  Event event_;     // something came, or the answer went on
-  Event room_;      // the reader may go on
-  std::string in_;  // read, not yet used
+  CoroutineEvent event_;  // something came, or the answer went on
+  CoroutineEvent room_;   // the reader may go on
+  std::string in_;        // read, not yet used
   std::array<char, kReadBytes> scratch_;
   bool eof_ = false;
   bool timed_out_ = false;
-  bool over_total_ = false;
+  std::string_view late_body_;  // what was too slow about the body that did not come in time
+  bool no_room_ = false;        // for the body that is being received
   bool served_any_ = false;
   Phase phase_ = Phase::kIdle;
   TimePoint deadline_;

@@ -12,6 +12,7 @@
 #include <boost/asio/ssl/context.hpp>
 
 #include "serve/http/access.h"
+#include "serve/http/body_budget.h"
 #include "serve/http/pending_answer.h"
 #include "serve/http/router.h"
 #include "serve/http/server.h"
@@ -26,7 +27,7 @@ struct ConnectionShared {
   std::shared_ptr<Outbox> outbox;
   // Runs a handler on a worker; false: too many wait already.
   std::function<bool(std::function<void()>)> run_on_worker;
-  std::uint64_t body_bytes = 0;  // of requests that are being received
+  BodyBudget bodies;
   bool draining = false;
   std::uint64_t next_request_number = 1;
   std::string request_id_prefix;  // random, so that ids differ between servers

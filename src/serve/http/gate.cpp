@@ -39,6 +39,17 @@ bool content_type_accepted(const HttpRequest& request, const Route& route) {
   return lower == route.content_type;
 }
 
+// Bodies are taken as they are: what one of a few bytes unpacks to has no bound that could be
+// known.
+bool content_coded(const HttpRequest& request) {
+  return std::ranges::any_of(request.headers, [](const HttpHeader& header) {
+    return equal_ignoring_case(header.name, "Content-Encoding") &&
+           std::ranges::any_of(split_members(header.value), [](std::string_view coding) {
+             return !equal_ignoring_case(coding, "identity");
+           });
+  });
+}
+
 }  // namespace
 
 Admission admit(const HttpRequest& request, bool has_body, const Router& router,
@@ -90,6 +101,12 @@ Admission admit(const HttpRequest& request, bool has_body, const Router& router,
     return refuse(
         http_error(415, fmt::format("Content-Type has to be {}", match.route->content_type)),
         std::move(cors));
+  }
+  if (has_body && content_coded(request)) {
+    HttpResponse response =
+        http_error(415, "Content-Encoding has to be identity: send the body uncompressed");
+    response.headers.push_back({"Accept-Encoding", "identity"});
+    return refuse(std::move(response), std::move(cors));
   }
   Admission admission;
   admission.route = match.route;

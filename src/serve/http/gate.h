@@ -18,8 +18,8 @@ struct Admission {
   std::vector<std::pair<std::string, std::string>> path_params;
 };
 
-// Checks, in this order: host, origin, path and method, key, kind of content. `has_body` says
-// whether the request announces one.
+// Checks, in this order: host, origin, path and method, key, kind and coding of content. `has_body`
+// says whether the request announces one.
 Admission admit(const HttpRequest& request, bool has_body, const Router& router,
                 const AccessPolicy& access);
 

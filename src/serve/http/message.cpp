@@ -15,6 +15,14 @@ const std::string* HttpRequest::header(std::string_view name) const {
   return found == headers.end() ? nullptr : &found->value;
 }
 
+std::vector<const std::string*> HttpRequest::all_headers(std::string_view name) const {
+  std::vector<const std::string*> found;
+  for (const HttpHeader& header : headers) {
+    if (equal_ignoring_case(header.name, name)) found.push_back(&header.value);
+  }
+  return found;
+}
+
 const std::string* HttpRequest::query_param(std::string_view name) const {
   const auto found =
       std::ranges::find_if(query, [&](const auto& entry) { return entry.first == name; });

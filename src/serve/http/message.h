@@ -32,6 +32,8 @@ struct HttpRequest {
 
   // The first header of that name (in any case); nullptr if there is none.
   const std::string* header(std::string_view name) const;
+  // All of that name, in order.
+  std::vector<const std::string*> all_headers(std::string_view name) const;
   const std::string* query_param(std::string_view name) const;
   // Empty if the route's pattern has no such name.
   std::string_view path_param(std::string_view name) const;

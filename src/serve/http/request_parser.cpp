@@ -1,13 +1,17 @@
 #include "serve/http/request_parser.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 #include <fmt/format.h>
 
+#include "serve/http/authority.h"
+#include "serve/http/field_text.h"
 #include "serve/http/target.h"
 
 namespace quire {
@@ -32,9 +36,12 @@ class RequestParser::Parser final : public http::basic_parser<true> {
     skip(true);
   }
 
+  std::uint32_t max_headers() const { return max_headers_; }
+
   HttpRequest request;
   bool http_1_0 = false;
   bool target_ok = true;
+  std::optional<std::string> target_authority;
   bool too_many_headers = false;
   bool unsupported_version = false;
 
@@ -47,6 +54,7 @@ class RequestParser::Parser final : public http::basic_parser<true> {
     auto parsed = quire::parse_target({target.data(), target.size()});
     target_ok = parsed.has_value();
     if (parsed) {
+      target_authority = std::move(parsed->authority);
       request.path = std::move(parsed->path);
       request.query = std::move(parsed->query);
     }
@@ -101,10 +109,13 @@ std::size_t RequestParser::feed(std::string_view bytes) {
 }
 
 std::size_t RequestParser::feed_header(std::string_view bytes) {
-  if (bytes.empty()) return 0;
+  const std::size_t skipped = skip_empty_lines(bytes);
+  bytes.remove_prefix(skipped);
+  if (bytes.empty() || (!begun_ && bytes == "\r")) return skipped;
+  begun_ = true;
   ErrorCode error;
   const std::size_t used =
-      parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
+      skipped + parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
   if (error == http::error::need_more) return used;
   if (error == http::error::header_limit) {
     fail(431, parser_->too_many_headers ? "the request has too many headers"
@@ -117,13 +128,64 @@ std::size_t RequestParser::feed_header(std::string_view bytes) {
   return used;
 }
 
+// Some clients send an empty line behind a body (RFC 9112, section 2.2).
+std::size_t RequestParser::skip_empty_lines(std::string_view bytes) {
+  constexpr std::string_view kEmptyLine = "\r\n";
+  std::size_t skipped = 0;
+  while (!begun_ && empty_lines_ < kMaxEmptyLines &&
+         bytes.substr(skipped).starts_with(kEmptyLine)) {
+    ++empty_lines_;
+    skipped += kEmptyLine.size();
+  }
+  return skipped;
+}
+
 void RequestParser::end_header() {
   state_ = State::kHeaderDone;
   body_left_ = parser_->content_length().value_or(0);
   if (parser_->unsupported_version) return fail(505, "this server speaks HTTP/1.1");
-  if (!parser_->target_ok) return fail(400, "the request's target is not a path");
-  if (request().header("Transfer-Encoding") != nullptr && !parser_->chunked()) {
-    fail(501, "of transfer encodings this server knows only chunked");
+  if (!parser_->target_ok) return fail(400, "the request's target is neither a path nor a URL");
+  check_transfer_encoding();
+  if (state_ != State::kError) check_host();
+  if (state_ != State::kError) check_origin();
+}
+
+// Two readers that take a coding for another one disagree about where the request ends.
+void RequestParser::check_transfer_encoding() {
+  const std::vector<const std::string*> codings = request().all_headers("Transfer-Encoding");
+  if (codings.empty()) return;
+  if (http_1_0()) return fail(400, "HTTP/1.0 has no Transfer-Encoding");
+  if (codings.size() > 1 || !equal_ignoring_case(*codings.front(), "chunked") ||
+      !parser_->chunked()) {
+    fail(501, "of transfer encodings this server knows only chunked, by itself and once");
+  }
+}
+
+// One name of the server, in the Host field or in the target, which goes before it.
+void RequestParser::check_host() {
+  const std::vector<const std::string*> hosts = request().all_headers("Host");
+  if (hosts.size() > 1) return fail(400, "the request has more than one Host");
+  if (hosts.empty() && !http_1_0()) return fail(400, "the request has no Host");
+  if (!hosts.empty() && !hosts.front()->empty() && !valid_authority(*hosts.front())) {
+    return fail(400, "the request's Host is not a name and a port");
+  }
+  if (!parser_->target_authority) return;
+  if (!valid_authority(*parser_->target_authority)) {
+    return fail(400, "the host in the request's target is not a name and a port");
+  }
+  std::erase_if(parser_->request.headers,
+                [](const HttpHeader& header) { return equal_ignoring_case(header.name, "Host"); });
+  if (parser_->request.headers.size() >= parser_->max_headers()) {
+    return fail(431, "the request has too many headers");
+  }
+  parser_->request.headers.push_back({"Host", *std::move(parser_->target_authority)});
+}
+
+void RequestParser::check_origin() {
+  const std::vector<const std::string*> origins = request().all_headers("Origin");
+  if (origins.size() > 1) return fail(400, "the request has more than one Origin");
+  if (!origins.empty() && !valid_origin(*origins.front())) {
+    fail(400, "the request's Origin is not a scheme and a host");
   }
 }
 
@@ -171,6 +233,7 @@ bool RequestParser::expects_continue() const {
   return expect != nullptr && *expect == "100-continue";
 }
 const HttpRequest& RequestParser::request() const { return parser_->request; }
+void RequestParser::drop_body() { std::string().swap(parser_->request.body); }
 HttpRequest RequestParser::take_request() { return std::move(parser_->request); }
 
 void RequestParser::fail(int status, std::string message) {

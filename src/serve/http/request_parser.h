@@ -45,6 +45,7 @@ class RequestParser {
   bool expects_continue() const;
   bool has_body() const;  // it announces one
   const HttpRequest& request() const;
+  void drop_body();            // gives its memory back; nothing more is to be fed
   HttpRequest take_request();  // when done
 
   int error_status() const { return error_status_; }  // 400, 413, 431, 501, 505
@@ -53,15 +54,23 @@ class RequestParser {
  private:
   class Parser;
   std::size_t feed_header(std::string_view bytes);
+  std::size_t skip_empty_lines(std::string_view bytes);
   void end_header();
+  void check_transfer_encoding();
+  void check_host();
+  void check_origin();
   std::size_t feed_length(std::string_view bytes);
   std::size_t feed_chunks(std::string_view bytes);
   void fail(int status, std::string message);
+
+  static constexpr int kMaxEmptyLines = 4;  // before a request
 
   std::unique_ptr<Parser> parser_;
   ChunkedDecoder chunks_;
   std::uint64_t max_body_bytes_;
   std::uint64_t body_left_ = 0;  // of an announced length
+  int empty_lines_ = 0;
+  bool begun_ = false;  // something else than empty lines has come
   State state_ = State::kHeader;
   int error_status_ = 0;
   std::string error_message_;

@@ -109,6 +109,121 @@ TEST(RequestParser, RefusesSmuggling) {
   EXPECT_EQ(error_of("\x16\x03\x01\x02"), 400);
 }
 
+std::string get(const std::string& headers, const std::string& version = "1.1") {
+  return "GET /v1/models HTTP/" + version + "\r\n" + headers + "\r\n";
+}
+
+TEST(RequestParser, TakesOneWellFormedHost) {
+  for (const char* host : {"localhost", "localhost:80", "127.0.0.1:8000", "[::1]", "[::1]:8000", "",
+                           "a_b.example", "xn--bcher-kva.example:1", "localhost:"}) {
+    EXPECT_EQ(error_of(get(fmt::format("Host: {}\r\n", host))), 0) << host;
+  }
+  for (const char* host : {"localhost:80@evil.com", "localhost@evil.com", "a b", "a/b", "a:b",
+                           "[::1", "::1", "a:80:80", "a:123456", "a,b", "http://a", "[a]", "a%zz",
+                           "\"a\"", "a\x80", ":80", "a?b", "a#b", "[127.0.0.1]"}) {
+    const int expected = std::string_view(host) == "a,b" ? 0 : 400;  // a comma may be in a name
+    EXPECT_EQ(error_of(get(fmt::format("Host: {}\r\n", host))), expected) << host;
+  }
+}
+
+TEST(RequestParser, RefusesTwoHostsAndNone) {
+  EXPECT_EQ(error_of(get("Host: localhost\r\nHost: localhost\r\n")), 400);
+  EXPECT_EQ(error_of(get("Host: localhost\r\nX-A: b\r\nhost: evil.example\r\n")), 400);
+  EXPECT_EQ(error_of(get("X-A: b\r\n")), 400);
+  EXPECT_EQ(error_of(get("", "1.0")), 0);  // which knew no Host
+  EXPECT_EQ(error_of(get("Host: a\r\nHost: a\r\n", "1.0")), 400);
+}
+
+TEST(RequestParser, TakesOneWellFormedOrigin) {
+  const auto with = [](const std::string& origins) {
+    return error_of(get("Host: localhost\r\n" + origins));
+  };
+  for (const char* origin : {"null", "http://localhost:8000", "https://[::1]:80", "file://",
+                             "chrome-extension://abcdef"}) {
+    EXPECT_EQ(with(fmt::format("Origin: {}\r\n", origin)), 0) << origin;
+  }
+  for (const char* origin : {"", "localhost", "http://localhost:80@evil.com", "http://a/b", "://a",
+                             "http://a http://b", "1http://a", "http://a:b", "Null"}) {
+    EXPECT_EQ(with(fmt::format("Origin: {}\r\n", origin)), 400) << origin;
+  }
+  EXPECT_EQ(with("Origin: http://localhost\r\nOrigin: http://localhost\r\n"), 400);
+}
+
+TEST(RequestParser, TakesNoCodingButChunked) {
+  for (const char* codings :
+       {"Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked;q=1\r\n", "Transfer-Encoding: \r\n",
+        "Transfer-Encoding: identity\r\n", "Transfer-Encoding: chunked,\r\n"}) {
+    const int status = error_of(post(codings, "0\r\n\r\n"));
+    EXPECT_TRUE(status == 501 || status == 400) << codings << ": " << status;
+  }
+  EXPECT_EQ(error_of(post("Transfer-Encoding: Chunked\r\n", "0\r\n\r\n")), 0);
+  EXPECT_EQ(error_of("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400);
+}
+
+TEST(RequestParser, RefusesControlCharactersBehindAChunkSize) {
+  for (const char c : {'\0', '\1', '\b', '\x1b', '\x7f'}) {
+    const std::string bad(1, c);
+    EXPECT_EQ(error_of(post("Transfer-Encoding: chunked\r\n", "2;a" + bad + "\r\nab\r\n0\r\n\r\n")),
+              400);
+    EXPECT_EQ(error_of(post("Transfer-Encoding: chunked\r\n", "0\r\nA: b" + bad + "\r\n\r\n")),
+              400);
+  }
+  EXPECT_EQ(error_of(post("Transfer-Encoding: chunked\r\n", "2;a=\"b\tc\"\r\nab\r\n0\r\n\r\n")), 0);
+}
+
+TEST(RequestParser, AWholeUrlAsTargetReplacesTheHost) {
+  for (const std::size_t piece : {1, 1000}) {
+    RequestParser parser({});
+    feed(parser, "GET http://box.example:80/v1/models?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+         piece);
+    ASSERT_EQ(parser.state(), State::kDone);
+    EXPECT_EQ(parser.request().path, "/v1/models");
+    ASSERT_EQ(parser.request().all_headers("Host").size(), 1U);
+    EXPECT_EQ(*parser.request().header("Host"), "box.example:80");
+  }
+  EXPECT_EQ(error_of("GET http://a/ HTTP/1.0\r\n\r\n"), 0);
+  EXPECT_EQ(error_of("GET http://a/ HTTP/1.1\r\n\r\n"), 400);  // a Host there has to be
+  for (const char* authority : {"", "localhost:80@evil.com", "user@localhost", "a:b", "[::1"}) {
+    EXPECT_EQ(error_of(fmt::format("GET http://{}/ HTTP/1.1\r\nHost: a\r\n\r\n", authority)), 400)
+        << authority;
+  }
+}
+
+TEST(RequestParser, PassesOverAFewEmptyLinesBeforeARequest) {
+  for (const std::size_t piece : {1, 2, 3, 1000}) {
+    RequestParser parser({});
+    feed(parser, "\r\n\r\n" + get("Host: localhost\r\n"), piece);
+    EXPECT_EQ(parser.state(), State::kDone) << piece;
+    RequestParser endless({});
+    std::string lines;
+    for (int i = 0; i < 100; ++i) lines += "\r\n";
+    feed(endless, lines + get("Host: localhost\r\n"), piece);
+    EXPECT_EQ(endless.error_status(), 400) << piece;
+  }
+  EXPECT_EQ(error_of("\n" + get("Host: localhost\r\n")), 400);
+  EXPECT_EQ(error_of("\rX" + get("Host: localhost\r\n")), 400);
+}
+
+TEST(RequestParser, HoldsNoMoreThanTwiceWhatHasCome) {
+  RequestParser parser({});
+  std::string text = post("Content-Length: 1000000\r\n", "");
+  text.erase(0, parser.feed(text));
+  ASSERT_EQ(parser.state(), State::kHeaderDone);
+  const std::string piece(4096, 'a');
+  parser.feed(piece);
+  EXPECT_LE(parser.request().body.capacity(), 2 * piece.size());
+  for (std::size_t left = 1'000'000 - piece.size(); left > 0;) {
+    left -= parser.feed(std::string_view(piece).substr(0, std::min(left, piece.size())));
+    ASSERT_LE(parser.request().body.capacity(), 2 * parser.request().body.size());
+  }
+  EXPECT_EQ(parser.state(), State::kDone);
+  parser.drop_body();
+  EXPECT_LT(parser.request().body.capacity(), 100U);
+}
+
 TEST(RequestParser, LeavesTheNextRequest) {
   const std::string one = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
   std::string both = one + "GET /b HTTP/1.1\r\nHost: x\r\n\r\n";

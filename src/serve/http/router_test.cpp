@@ -52,9 +52,21 @@ TEST(Target, IsDecoded) {
                                          Pair("empty", "")));
 }
 
+TEST(Target, MayBeAWholeUrl) {
+  const auto target = parse_target("http://box.example:8000/v1/models?limit=3");
+  ASSERT_TRUE(target.has_value());
+  EXPECT_EQ(target->authority, "box.example:8000");
+  EXPECT_EQ(target->path, "/v1/models");
+  EXPECT_THAT(target->query, ElementsAre(Pair("limit", "3")));
+  EXPECT_EQ(parse_target("HTTPS://[::1]")->path, "/");
+  EXPECT_EQ(parse_target("http://a?b=c")->authority, "a");
+  EXPECT_EQ(parse_target("/http://a/")->authority, std::nullopt);
+}
+
 TEST(Target, RefusesTraversalControlCharactersAndBrokenEscapes) {
-  for (const char* target : {"", "v1", "http://host/", "*", "/a/../b", "/..", "/a/%2e%2e/b", "/./a",
-                             "/a%00b", "/a%0d%0aX: y", "/a%", "/a%2", "/a%zz", "/a%-1"}) {
+  for (const char* target :
+       {"", "v1", "ftp://host/", "http:/a", "http://host/../a", "*", "/a/../b", "/..",
+        "/a/%2e%2e/b", "/./a", "/a%00b", "/a%0d%0aX: y", "/a%", "/a%2", "/a%zz", "/a%-1"}) {
     EXPECT_FALSE(parse_target(target).has_value()) << target;
   }
 }
@@ -113,6 +125,22 @@ TEST(Access, OnlyAJsonContentTypeIsTaken) {
   EXPECT_EQ(with({{"Content-Type", "text/plain"}}), 415);
   EXPECT_EQ(with({{"Content-Type", "application/x-www-form-urlencoded"}}), 415);
   EXPECT_EQ(with({}), 415);
+}
+
+TEST(Access, CodedContentIsRefused) {
+  const AccessPolicy access(true, {}, {}, {});
+  const auto with = [&](std::vector<HttpHeader> headers, bool has_body = true) {
+    headers.push_back({"Host", "localhost"});
+    headers.push_back({"Content-Type", "application/json"});
+    return refusal(request("POST", "/v1/batches/b/cancel", std::move(headers)), access, has_body);
+  };
+  EXPECT_EQ(with({{"Content-Encoding", "Identity"}}), 0);
+  EXPECT_EQ(with({{"Content-Encoding", ""}}), 0);
+  EXPECT_EQ(with({{"Content-Encoding", "gzip"}}, false), 0);
+  for (const char* coding : {"gzip", "identity, gzip", "deflate", "br", "\x01"}) {
+    EXPECT_EQ(with({{"Content-Encoding", coding}}), 415) << coding;
+  }
+  EXPECT_EQ(with({{"Content-Encoding", "identity"}, {"content-encoding", "gzip"}}), 415);
 }
 
 TEST(Access, EveryRouteButTheOpenOnesNeedsTheKey) {

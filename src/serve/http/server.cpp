@@ -70,6 +70,7 @@ class HttpServer::Impl {
         .outbox = outbox_,
         .run_on_worker =
             [this](std::function<void()> task) { return run_on_worker(std::move(task)); },
+        .bodies = BodyBudget(config.max_total_body_bytes),
         .request_id_prefix = random_prefix()});
   }
 

@@ -33,11 +33,15 @@ struct HttpServerConfig {
   std::uint32_t max_header_bytes = 16 * 1024;
   std::uint32_t max_headers = 100;
   std::uint64_t max_body_bytes = 32ULL << 20;
-  std::uint64_t max_total_body_bytes = 512ULL << 20;  // of all requests that are being received
+  // Of all requests from the first byte of their body to the answer's end.
+  std::uint64_t max_total_body_bytes = 512ULL << 20;
   std::uint32_t max_connections = 8192;
-  std::uint64_t max_unsent_bytes = 1ULL << 20;            // of one connection
-  std::chrono::milliseconds header_timeout{10'000};       // from its first byte to its last
-  std::chrono::milliseconds body_timeout{30'000};         // without a byte
+  std::uint64_t max_unsent_bytes = 1ULL << 20;       // of one connection
+  std::chrono::milliseconds header_timeout{10'000};  // from its first byte to its last
+  std::chrono::milliseconds body_timeout{30'000};    // without a byte
+  std::chrono::milliseconds body_deadline{300'000};  // from its first byte to its last
+  // Bytes a second that a body has to have come at, on average, after body_timeout.
+  std::uint64_t min_body_rate = 1024;
   std::chrono::milliseconds write_timeout{60'000};        // without a byte taken
   std::chrono::milliseconds idle_timeout{75'000};         // between requests
   std::chrono::milliseconds keep_alive_interval{15'000};  // of comments in a silent event stream

@@ -1,6 +1,9 @@
 #include "serve/http/target.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "serve/http/field_text.h"
 
 namespace quire {
 namespace {
@@ -40,16 +43,31 @@ bool has_dot_segment(std::string_view path) {
   return false;
 }
 
+// Of "http://" or "https://" in front; 0 if there is none.
+std::size_t scheme_bytes(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (equal_ignoring_case(target.substr(0, scheme.size()), scheme)) return scheme.size();
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::optional<HttpTarget> parse_target(std::string_view target) {
-  if (target.empty() || target.front() != '/') return std::nullopt;
-  target = target.substr(0, target.find('#'));
-  const std::size_t mark = target.find('?');
   HttpTarget parsed;
+  target = target.substr(0, target.find('#'));
+  if (const std::size_t scheme = scheme_bytes(target); scheme > 0) {
+    target.remove_prefix(scheme);
+    const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+    parsed.authority = std::string(target.substr(0, end));
+    target.remove_prefix(end);
+  } else if (!target.starts_with('/')) {
+    return std::nullopt;
+  }
+  const std::size_t mark = target.find('?');
   auto path = decode(target.substr(0, mark), false);
   if (!path || has_dot_segment(*path)) return std::nullopt;
-  parsed.path = *std::move(path);
+  parsed.path = path->empty() ? "/" : *std::move(path);
   std::string_view query = mark == std::string_view::npos ? "" : target.substr(mark + 1);
   while (!query.empty()) {
     const std::string_view pair = query.substr(0, query.find('&'));

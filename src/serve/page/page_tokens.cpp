@@ -63,8 +63,12 @@ void respond_tokens(const Service& service, Exchange& exchange) {
   const auto body = RequestBody::parse(exchange.request().body, {kFields, {}}, /*strict=*/true);
   if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(exchange, *error);
   const Engine& engine = service.engine();
-  const auto ids = encode(std::get<RequestBody>(body).reader(), engine);
-  if (!ids.ok()) return respond_error(exchange, request_error(ids.status(), service));
+  const JsonReader fields = std::get<RequestBody>(body).reader();
+  const auto ids = encode(fields, engine);
+  if (!ids.ok()) {
+    const std::string_view field = fields.contains("messages") ? "messages" : "text";
+    return respond_error(exchange, request_error(ids.status(), service, field));
+  }
   json::array tokens;
   for (std::size_t i = 0; i < ids->size(); ++i) {
     tokens.push_back(describe(engine.tokenizer(), (*ids)[i], i == 0));

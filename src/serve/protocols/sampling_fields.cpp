@@ -33,7 +33,7 @@ Status read_seed(const JsonReader& object, std::string_view name, SamplingParams
   if (!seed) return {};
   if (*seed < 0) {
     return Status::invalid_argument(
-        fmt::format("{}: seed is {}; expected 0 or more", object.where(), *seed));
+        fmt::format("{}: {}: {} is not an integer >= 0", object.where(), name, *seed));
   }
   params.seed = static_cast<std::uint64_t>(*seed);
   return {};

@@ -146,6 +146,7 @@ void RequestTrace::finished(std::size_t number, const RequestOutput& output) {
 
 void RequestTrace::emit_if_done(std::unique_lock<std::mutex> lock) {
   if (!ended_ || num_open_ > 0 || !context_.sampled()) return;
+  if (std::exchange(emitted_, true)) return;  // a prompt that was submitted as its client went
   std::vector<TraceSpan> all = spans();
   lock.unlock();
   tracing_.exporter.add(std::move(all));

@@ -82,6 +82,7 @@ class RequestTrace final : public RequestObserver {
   bool stream_ = false;
   int status_ = 0;
   bool ended_ = false;
+  bool emitted_ = false;
   bool disconnected_ = false;
   Instant end_{};
   std::size_t num_open_ = 0;  // prompts that the engine still has

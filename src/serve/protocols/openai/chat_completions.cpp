@@ -127,12 +127,17 @@ Result<json::value> read_message(const json::value& value, std::size_t index) {
 }
 
 // "logprobs" is a switch here and "top_logprobs" the number; a completion's "logprobs" is both.
-Result<json::object> as_sampling_fields(const JsonReader& fields) {
+Result<json::object> as_sampling_fields(const JsonReader& fields, std::int64_t max_logprobs) {
   json::object object = fields.object();
   object.erase("logprobs");
   QUIRE_ASSIGN_OR_RETURN(const auto wanted, fields.find_bool("logprobs"));
   QUIRE_ASSIGN_OR_RETURN(const auto top, fields.find_int("top_logprobs"));
   if (wanted.value_or(false)) {
+    if (top && (*top < 0 || *top > max_logprobs)) {
+      return Status::invalid_argument(
+          fmt::format("top_logprobs: {} is not an integer from 0 to {}", *top, max_logprobs),
+          "--max-logprobs sets the limit");
+    }
     object["logprobs"] = top.value_or(0);
   } else if (top.value_or(0) != 0) {
     return Status::invalid_argument("top_logprobs: only allowed with \"logprobs\": true");
@@ -144,6 +149,10 @@ Result<json::object> as_sampling_fields(const JsonReader& fields) {
       return Status::invalid_argument(fmt::format(
           "max_tokens: {} contradicts max_completion_tokens, which is {}", *former, *most));
     }
+    if (*most < 1) {
+      return Status::invalid_argument(
+          fmt::format("max_completion_tokens: {} is not an integer >= 1", *most));
+    }
     object["max_tokens"] = *most;
   }
   return object;
@@ -151,9 +160,11 @@ Result<json::object> as_sampling_fields(const JsonReader& fields) {
 
 Result<GenerationJob> read_chat(const RequestBody& body, const Service& service,
                                 const Engine& engine, std::string& role) {
-  QUIRE_ASSIGN_OR_RETURN(const json::object sampling, as_sampling_fields(body.reader()));
+  QUIRE_ASSIGN_OR_RETURN(const json::object sampling,
+                         as_sampling_fields(body.reader(), service.max_logprobs()));
   const JsonReader fields(sampling, "request", StatusCode::kInvalidArgument);
   GenerationJob job;
+  job.prompt_field = "messages";
   QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
   QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
@@ -297,7 +308,7 @@ std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
   auto job = read_chat(request, service, service.engine(), role);
-  if (!job.ok()) return request_error(job.status(), service);
+  if (!job.ok()) return request_error(job.status(), service, "messages");
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);
 }

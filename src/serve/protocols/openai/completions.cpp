@@ -222,7 +222,7 @@ std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view 
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
   auto job = read_completion(request, service, service.engine(), echo);
-  if (!job.ok()) return request_error(job.status(), service);
+  if (!job.ok()) return request_error(job.status(), service, "prompt");
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);
 }

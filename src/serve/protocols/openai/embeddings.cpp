@@ -245,7 +245,9 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
     auto fanout = Fanout::submit(
         service_, origin, std::move(requests),
         [self](std::size_t input, const RequestOutput& output) { self->take(input, output); });
-    if (!fanout.ok()) return respond_error(*exchange_, request_error(fanout.status(), service_));
+    if (!fanout.ok()) {
+      return respond_error(*exchange_, request_error(fanout.status(), service_, "input"));
+    }
     exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
     (*fanout)->open();
   }
@@ -265,7 +267,7 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
   void fail(const Status& status) {
     failed_ = true;
     vectors_.clear();
-    respond_error(*exchange_, request_error(status, service_));
+    respond_error(*exchange_, request_error(status, service_, "input"));
   }
 
   void respond() {
@@ -307,7 +309,7 @@ std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view bo
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
   auto job = read_embedding(request, request_id, service);
-  if (!job.ok()) return request_error(job.status(), service);
+  if (!job.ok()) return request_error(job.status(), service, "input");
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);
 }

@@ -55,7 +55,9 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     auto fanout = Fanout::submit(
         service_, origin, std::move(requests),
         [self](std::size_t prompt, const RequestOutput& output) { self->take(prompt, output); });
-    if (!fanout.ok()) return respond_error(*exchange_, request_error(fanout.status(), service_));
+    if (!fanout.ok()) {
+      return respond_error(*exchange_, request_error(fanout.status(), service_, job_.prompt_field));
+    }
     fanout_ = *fanout;
     exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
     if (job_.options.stream) begin_stream();
@@ -198,7 +200,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
   // The answer cannot be completed: an error in its place, or in the middle of the stream.
   void fail(const Status& status) {
     failed_ = true;
-    const ApiError error = request_error(status, service_);
+    const ApiError error = request_error(status, service_, job_.prompt_field);
     if (job_.options.stream) {
       exchange_->write(
           fmt::format("data: {}\n\ndata: [DONE]\n\n", json::serialize(error_body(error))));

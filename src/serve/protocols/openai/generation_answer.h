@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -54,10 +55,11 @@ class ChoiceFormat {
 struct GenerationJob {
   GenerationOptions options;
   std::vector<AnsweredPrompt> prompts;
-  bool drop_output = false;    // only the prompt is wanted (echo with no tokens)
-  json::value sampling;        // the report of sampling parameters, or null
-  std::string ignored_fields;  // for the header; may be empty
-  std::string model;           // as the request names it
+  std::string_view prompt_field = "prompt";  // that they came in
+  bool drop_output = false;                  // only the prompt is wanted (echo with no tokens)
+  json::value sampling;                      // the report of sampling parameters, or null
+  std::string ignored_fields;                // for the header; may be empty
+  std::string model;                         // as the request names it
 };
 
 // Submits the job and answers on `exchange`, now and as its outputs come.

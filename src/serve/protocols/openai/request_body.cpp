@@ -95,8 +95,9 @@ std::string RequestBody::ignored_fields() const {
   return text;
 }
 
-ApiError request_error(const Status& status, const Service& service) {
+ApiError request_error(const Status& status, const Service& service, std::string_view field) {
   ApiError error = to_api_error(status, named_field(status.message()));
+  if (error.status == 400 && !error.param && !field.empty()) error.param = std::string(field);
   if (error.status == 429) {
     error.headers.push_back({"Retry-After", std::to_string(service.retry_after_seconds())});
   }
@@ -106,7 +107,7 @@ ApiError request_error(const Status& status, const Service& service) {
 std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
                                                     const Service& service) {
   auto name = body.reader().find_string("model");
-  if (!name.ok()) return request_error(name.status(), service);
+  if (!name.ok()) return request_error(name.status(), service, "model");
   const std::string model = name->value_or("");
   if (model.empty()) return service.model_name();
   if (service.serves(model)) return model;

@@ -46,8 +46,8 @@ class RequestBody {
 };
 
 // The error for a status, with the field that its message starts with ("request: top_p: ...") as
-// its param, and Retry-After where the queue is full.
-ApiError request_error(const Status& status, const Service& service);
+// its param, `field` where it starts with none, and Retry-After where the queue is full.
+ApiError request_error(const Status& status, const Service& service, std::string_view field);
 
 // The model that a request names, or where it names none the server's. 404 for another one.
 std::variant<std::string, ApiError> read_model_name(const RequestBody& body,

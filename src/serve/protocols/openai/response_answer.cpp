@@ -47,7 +47,9 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     auto fanout =
         Fanout::submit(service_, origin, std::move(requests),
                        [self](std::size_t, const RequestOutput& output) { self->take(output); });
-    if (!fanout.ok()) return respond_error(*exchange_, request_error(fanout.status(), service_));
+    if (!fanout.ok()) {
+      return respond_error(*exchange_, request_error(fanout.status(), service_, "input"));
+    }
     exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
     if (job_.stream) begin_stream();
     (*fanout)->open();
@@ -201,7 +203,7 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
 
   // The answer cannot be completed: an error in its place, or as the stream's last event.
   void fail(const Status& status) {
-    const ApiError error = request_error(status, service_);
+    const ApiError error = request_error(status, service_, "input");
     if (!job_.stream) return respond_error(*exchange_, error);
     json::object object = response(Outcome::kFailed);
     object["error"] = {{"code", "server_error"}, {"message", error.message}};

@@ -295,7 +295,9 @@ std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body
   const auto model = read_model_name(request, service);
   if (const auto* error = std::get_if<ApiError>(&model)) return *error;
   const auto previous_id = request.reader().find_string("previous_response_id");
-  if (!previous_id.ok()) return request_error(previous_id.status(), service);
+  if (!previous_id.ok()) {
+    return request_error(previous_id.status(), service, "previous_response_id");
+  }
   std::shared_ptr<const StoredResponse> previous;
   if (*previous_id) {
     previous = store.find(**previous_id);
@@ -316,7 +318,7 @@ std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body
               {"model", std::get<std::string>(model)},
               {"previous_response_id", *previous_id ? json::value(**previous_id) : json::value()}};
   const Status status = read_response_job(request, service, previous.get(), job);
-  if (!status.ok()) return request_error(status, service);
+  if (!status.ok()) return request_error(status, service, "input");
   return job;
 }
 

@@ -70,6 +70,7 @@ Result<json::object> detokenize(const JsonReader& fields, const Engine& engine) 
 
 using Transform = Result<json::object> (*)(const JsonReader& fields, const Engine& engine);
 
+// The second known field of `table` is what is transformed.
 HttpHandler handler(Service& service, FieldTable table, Transform transform) {
   return [&service, table, transform](const std::shared_ptr<Exchange>& exchange) {
     const auto body =
@@ -78,8 +79,12 @@ HttpHandler handler(Service& service, FieldTable table, Transform transform) {
     const auto& request = std::get<RequestBody>(body);
     const auto model = read_model_name(request, service);
     if (const auto* error = std::get_if<ApiError>(&model)) return respond_error(*exchange, *error);
-    const auto answer = transform(request.reader(), service.engine());
-    if (!answer.ok()) return respond_error(*exchange, request_error(answer.status(), service));
+    const JsonReader fields = request.reader();
+    const auto answer = transform(fields, service.engine());
+    if (!answer.ok()) {
+      const std::string_view field = fields.contains("messages") ? "messages" : table.known[1];
+      return respond_error(*exchange, request_error(answer.status(), service, field));
+    }
     HttpResponse response;
     response.body = json::serialize(*answer);
     if (!request.ignored_fields().empty()) {

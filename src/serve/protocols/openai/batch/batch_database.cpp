@@ -104,7 +104,10 @@ Result<std::unique_ptr<BatchDatabase>> BatchDatabase::open(const std::filesystem
   QUIRE_RETURN_IF_ERROR(
       sqlite.execute(fmt::format("PRAGMA max_page_count = {}", max_pages).c_str()));
   return std::unique_ptr<BatchDatabase>(
-      new BatchDatabase{.mutex = {}, .sqlite = std::move(sqlite), .limits = limits});
+      new BatchDatabase{.mutex = {},
+                        .sqlite = std::move(sqlite),
+                        .limits = limits,
+                        .reserve = DiskReserve(path.string() + "-reserve")});
 }
 
 std::string new_object_id(std::string_view prefix) {
@@ -122,7 +125,7 @@ Result<std::int64_t> insert_file(SqliteDatabase& sqlite, const FileInfo& file, b
       .bind(3, std::string_view(file.purpose))
       .bind(4, file.created_at)
       .bind(5, file.expires_at)
-      .bind(6, std::int64_t{published});
+      .bind(6, std::int64_t{published ? file_state::kPublished : file_state::kWriting});
   QUIRE_RETURN_IF_ERROR(insert.run());
   return sqlite.last_insert_id();
 }

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "serve/protocols/openai/batch/batch_types.h"
+#include "serve/protocols/openai/batch/disk_reserve.h"
 #include "serve/protocols/openai/batch/sqlite.h"
 
 namespace quire {
@@ -21,6 +22,7 @@ struct BatchDatabase {
   std::mutex mutex;
   SqliteDatabase sqlite;
   BatchLimits limits;
+  DiskReserve reserve;  // for deletions
 
   // kUnavailable where another process has it, kConfig where a later version has written it.
   static Result<std::unique_ptr<BatchDatabase>> open(const std::filesystem::path& path,
@@ -29,6 +31,13 @@ struct BatchDatabase {
 
 // `prefix` and 32 random hexadecimal digits.
 std::string new_object_id(std::string_view prefix);
+
+// What the column `published` of a file says.
+namespace file_state {
+inline constexpr int kWriting = 0;  // by a batch; no client sees it
+inline constexpr int kPublished = 1;
+inline constexpr int kDeleted = -1;  // no client sees it; its content goes piece by piece
+}  // namespace file_state
 
 // Inserts an empty file and returns its row. One that is not published is seen by no client.
 Result<std::int64_t> insert_file(SqliteDatabase& sqlite, const FileInfo& file, bool published);

@@ -144,14 +144,18 @@ void create_batch(const BatchRoutesContext& context, Exchange& exchange) {
                          to_api_error(batch.status(), field_of(batch.status().message())));
   }
   const auto file = context.files.get(batch->input_file_id);
-  if (!file.ok()) return respond_error(exchange, storage_error(file.status()));
+  if (!file.ok()) {
+    return respond_error(exchange, storage_error(file.status(), "input_file_id"));
+  }
   if (file->purpose != "batch") {
     return respond_error(
         exchange,
         bad_field("input_file_id", "input_file_id: the file's purpose has to be 'batch'"));
   }
   const auto created = context.batches.create(*batch, context.now());
-  if (!created.ok()) return respond_error(exchange, storage_error(created.status()));
+  if (!created.ok()) {
+    return respond_error(exchange, storage_error(created.status(), "input_file_id"));
+  }
   context.worker.wake();
   HttpResponse response{.body = json::serialize(batch_object(*created))};
   if (const std::string ignored = body.ignored_fields(); !ignored.empty()) {
@@ -167,7 +171,7 @@ void list_batches(const BatchRoutesContext& context, Exchange& exchange) {
   std::optional<std::string> after;
   if (const std::string* given = request.query_param("after")) after = *given;
   const auto page = context.batches.list(after, *limit);
-  if (!page.ok()) return respond_error(exchange, storage_error(page.status()));
+  if (!page.ok()) return respond_error(exchange, storage_error(page.status(), "after"));
   json::array data;
   for (const BatchInfo& batch : page->items) data.push_back(batch_object(batch));
   json::object list = {{"object", "list"}, {"data", std::move(data)}, {"has_more", page->has_more}};

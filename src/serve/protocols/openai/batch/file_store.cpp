@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
+
 namespace quire {
 namespace {
 
@@ -29,6 +31,11 @@ Result<FileInfo> find_file(SqliteDatabase& sqlite, std::string_view id) {
   QUIRE_ASSIGN_OR_RETURN(const bool found, select.bind(1, id).step());
   if (!found) return Status::not_found(fmt::format("No such File object: {}", id.substr(0, 100)));
   return file_of_row(select);
+}
+
+Status run_once(SqliteDatabase& sqlite, const char* sql, std::int64_t parameter) {
+  QUIRE_ASSIGN_OR_RETURN(SqliteStatement statement, sqlite.prepare(sql));
+  return statement.bind(1, parameter).run();
 }
 
 }  // namespace
@@ -111,19 +118,79 @@ Status FileStore::remove(std::string_view id) {
         "cancel the batch or wait for its end");
   }
   readers.reset();
-  QUIRE_ASSIGN_OR_RETURN(SqliteStatement erase, sqlite.prepare("DELETE FROM files WHERE row = ?"));
-  return erase.bind(1, file.row).run();
+  QUIRE_RETURN_IF_ERROR(write_on_full_disk(0, [&] {
+    return run_once(sqlite, "UPDATE files SET published = -1, bytes = 0 WHERE row = ?", file.row);
+  }));
+  // From here on it is deleted; what cannot be freed now is freed later.
+  if (const Status freed = free_deleted(); !freed.ok()) {
+    log_warning("files: the room of a deleted file is not free yet: {}", freed.to_string());
+  }
+  return {};
 }
 
 Status FileStore::remove_expired(std::int64_t now) {
   const std::lock_guard lock(database_.mutex);
+  SqliteDatabase& sqlite = database_.sqlite;
   QUIRE_ASSIGN_OR_RETURN(
-      SqliteStatement erase,
-      database_.sqlite.prepare(
-          "DELETE FROM files WHERE published = 1 AND expires_at <= ? AND id NOT IN (SELECT "
+      SqliteStatement expired,
+      sqlite.prepare(
+          "SELECT row FROM files WHERE published = 1 AND expires_at <= ? AND id NOT IN (SELECT "
           "input_file_id FROM batches WHERE status IN ('validating', 'in_progress', "
-          "'cancelling'))"));
-  return erase.bind(1, now).run();
+          "'cancelling')) LIMIT 1"));
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const bool found, expired.bind(1, now).step());
+    if (!found) break;
+    const std::int64_t row = expired.column_int(0);
+    expired.reset();
+    QUIRE_RETURN_IF_ERROR(write_on_full_disk(0, [&] {
+      return run_once(sqlite, "UPDATE files SET published = -1, bytes = 0 WHERE row = ?", row);
+    }));
+  }
+  expired.reset();
+  return free_deleted();
+}
+
+// In transactions of a few pages each, whatever a file's size, and with half of the reserve: the
+// other half is for deletions to come where the disk stays full all the same.
+Status FileStore::free_deleted() {
+  constexpr std::int64_t kKept = DiskReserve::kBytes / 2;
+  SqliteDatabase& sqlite = database_.sqlite;
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(
+        const std::int64_t row,
+        sqlite.query_int("SELECT coalesce(min(row), 0) FROM files WHERE published = -1"));
+    if (row == 0) break;
+    std::int64_t num_freed = 0;
+    QUIRE_RETURN_IF_ERROR(write_on_full_disk(kKept, [&] {
+      const Status status =
+          run_once(sqlite,
+                   "DELETE FROM file_pieces WHERE file = ?1 AND begin IN (SELECT begin FROM "
+                   "file_pieces WHERE file = ?1 ORDER BY begin DESC LIMIT 16)",
+                   row);
+      num_freed = sqlite.num_changes();
+      return status;
+    }));
+    // What the log holds goes into the database's own pages, so that the log begins anew.
+    if (reserve_used_) QUIRE_RETURN_IF_ERROR(sqlite.execute("PRAGMA wal_checkpoint"));
+    if (num_freed > 0) continue;
+    QUIRE_RETURN_IF_ERROR(write_on_full_disk(
+        kKept, [&] { return run_once(sqlite, "DELETE FROM files WHERE row = ?", row); }));
+  }
+  if (!reserve_used_) return {};
+  QUIRE_RETURN_IF_ERROR(sqlite.execute("PRAGMA wal_checkpoint(TRUNCATE)"));
+  database_.reserve.refill();
+  reserve_used_ = false;
+  return {};
+}
+
+Status FileStore::write_on_full_disk(std::int64_t keep, const std::function<Status()>& write) {
+  while (true) {
+    const Status status = write();
+    const bool no_room = status.code() == StatusCode::kResourceExhausted ||
+                         status.code() == StatusCode::kIoError;  // some quotas show as that
+    if (!no_room || !database_.reserve.release(keep)) return status;
+    reserve_used_ = true;
+  }
 }
 
 }  // namespace quire

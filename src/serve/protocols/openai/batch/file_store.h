@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,13 +33,20 @@ class FileStore {
   // kInvalidArgument for an `after` that is not there.
   Result<Page<FileInfo>> list(const FileListQuery& query);
   Result<std::string> read(const FileInfo& file, std::int64_t begin, std::int64_t size);
-  // kUnavailable while a batch that has not ended reads it.
+  // kUnavailable while a batch that has not ended reads it. A full disk is no obstacle.
   Status remove(std::string_view id);
-  // Deletes the files whose time has passed and that no batch reads.
+  // Deletes the files whose time has passed and that no batch reads, and frees what is left of
+  // others that were deleted.
   Status remove_expired(std::int64_t now);
 
  private:
+  // With the database's mutex held.
+  Status free_deleted();
+  // Runs `write`, where the disk is full with room of the reserve, of which `keep` bytes stay.
+  Status write_on_full_disk(std::int64_t keep, const std::function<Status()>& write);
+
   BatchDatabase& database_;
+  bool reserve_used_ = false;
 };
 
 }  // namespace quire

@@ -102,7 +102,7 @@ void create_file(FileStore& files, const BatchLimits& limits, std::int64_t now,
   const HttpRequest& request = exchange.request();
   const std::string* type = request.header("Content-Type");
   const auto parts = parse_multipart(type != nullptr ? *type : std::string(), request.body);
-  if (!parts.ok()) return respond_error(exchange, to_api_error(parts.status()));
+  if (!parts.ok()) return respond_error(exchange, to_api_error(parts.status(), "file"));
   const auto read = read_upload(*parts, limits);
   if (const auto* error = std::get_if<ApiError>(&read)) return respond_error(exchange, *error);
   const auto& upload = std::get<Upload>(read);
@@ -131,7 +131,7 @@ void list_files(FileStore& files, Exchange& exchange) {
     query.ascending = *order == "asc";
   }
   const auto page = files.list(query);
-  if (!page.ok()) return respond_error(exchange, storage_error(page.status()));
+  if (!page.ok()) return respond_error(exchange, storage_error(page.status(), "after"));
   json::array data;
   for (const FileInfo& file : page->items) data.push_back(file_object(file));
   respond_json(exchange, {{"object", "list"},
@@ -223,6 +223,7 @@ void send_content(FileStore& files, const BatchLimits& limits, Downloads& downlo
         "the file has {} bytes, at most {} come in one answer; ask for it in pieces "
         "with the header Range (\"bytes=0-{}\" and so on)",
         file->bytes, limits.max_download_bytes, limits.max_download_bytes - 1);
+    error.param = "Range";
     return respond_error(*exchange, error);
   }
   if (!downloads.take(exchange, static_cast<std::uint64_t>(size))) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "serve/protocols/openai/batch/batch_fixture.h"
+#include "serve/protocols/openai/batch/full_disk.h"
+#include "serve/protocols/openai/batch/sqlite.h"
 
 namespace quire {
 namespace {
@@ -85,6 +87,92 @@ TEST_F(FilesRoutesTest, KeepsNothingOfAnUploadThatTheDiskHasNoRoomFor) {
   EXPECT_EQ(client().get("/v1/files").at("data").as_array().size(), 1U);
   EXPECT_EQ(client().call("GET", "/v1/files/" + kept + "/content").body, std::string(100'000, 'k'));
   client().file(std::string(100'000, 'x'));
+}
+
+TEST_F(FilesRoutesTest, NamesTheFieldThatIsWrong) {
+  open(answer_at_once);
+  const auto param = [](const HttpResponse& response) {
+    EXPECT_GE(response.status, 400) << response.body;
+    return test::BatchClient::object_of(response).at("error").as_object().at("param");
+  };
+  const auto get = [&](const char* path, std::vector<std::pair<std::string, std::string>> query) {
+    return param(client().call("GET", path, {}, "", std::move(query)));
+  };
+  for (const char* path : {"/v1/files", "/v1/batches"}) {
+    EXPECT_EQ(get(path, {{"limit", "0"}}), "limit") << path;
+    EXPECT_EQ(get(path, {{"after", "none"}}), "after") << path;
+  }
+  EXPECT_EQ(get("/v1/files", {{"order", "up"}}), "order");
+  EXPECT_EQ(param(client().call("POST", "/v1/files", "x", "multipart/form-data; boundary=B")),
+            "file");
+  EXPECT_EQ(param(client().upload("x", "fine-tune")), "purpose");
+  const auto create = [&](const char* body) {
+    return param(client().call("POST", "/v1/batches", body));
+  };
+  EXPECT_EQ(create("{}"), "input_file_id");
+  EXPECT_EQ(create(R"({"input_file_id": "a"})"), "endpoint");
+  EXPECT_EQ(create(R"({"input_file_id": "a", "endpoint": "/v1/completions"})"),
+            "completion_window");
+  EXPECT_EQ(create(R"({"input_file_id": "a", "endpoint": "/v1/completions",)"
+                   R"("completion_window": "24h", "metadata": 5})"),
+            "metadata");
+  EXPECT_EQ(create(R"({"input_file_id": "a", "endpoint": "/v1/completions",)"
+                   R"("completion_window": "24h"})"),
+            "input_file_id");
+}
+
+// Nothing can be written any more, not even the log of a deletion.
+TEST_F(FilesRoutesTest, DeletesOnAFullDisk) {
+  const std::filesystem::path folder = folder_.database().parent_path();
+  const test::FullDisk disk(folder);
+  open(answer_at_once);
+  service_->stop();
+  std::vector<std::string> files;
+  for (int i = 0; i < 5; ++i) {
+    files.push_back(client().file(std::string(3'000'000, static_cast<char>('a' + i))));
+  }
+  // The log is emptied, so that it has to grow again.
+  service_.reset();
+  open(answer_at_once);
+  service_->stop();
+  test::FullDisk::set_capacity(test::FullDisk::used());
+  EXPECT_EQ(client().upload("x").status, 507);
+  for (const std::string& file : files) {
+    const HttpResponse deleted = client().call("DELETE", "/v1/files/" + file);
+    EXPECT_EQ(deleted.status, 200) << deleted.body;
+    EXPECT_EQ(client().call("GET", "/v1/files/" + file).status, 404);
+  }
+  // The room of those in the database is there for others, which need some of their own for the
+  // log, and so is the reserve for the next time.
+  const std::uint64_t before = test::FullDisk::used();
+  test::FullDisk::set_capacity(before + 3'000'000);
+  const std::string next = client().file(std::string(2'500'000, 'x'));
+  EXPECT_EQ(client().call("GET", "/v1/files/" + next + "/content").body.size(), 2'500'000U);
+  test::FullDisk::set_capacity(test::FullDisk::used());
+  EXPECT_EQ(client().call("DELETE", "/v1/files/" + next).status, 200);
+}
+
+TEST_F(FilesRoutesTest, AFileThatIsDeletedIsFreedAfterARestartToo) {
+  open(answer_at_once);
+  service_->stop();
+  const std::string file = client().file(std::string(1'000'000, 'x'));
+  service_.reset();
+  {
+    auto database = SqliteDatabase::open(folder_.database());
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE(database->execute("UPDATE files SET published = -1, bytes = 0").ok());
+  }
+  open(answer_at_once);  // its worker frees what is left
+  EXPECT_EQ(client().call("GET", "/v1/files/" + file).status, 404);
+  const auto pieces = [this] {
+    client_.reset();
+    service_.reset();
+    auto database = SqliteDatabase::open(folder_.database());
+    return database->query_int("SELECT count(*) FROM file_pieces").value();
+  };
+  const std::string batch = client().batch(input_lines(1));
+  client().wait_for(batch, "completed");
+  EXPECT_EQ(pieces(), 2);  // the batch's input and its output
 }
 
 TEST_F(FilesRoutesTest, ListsInPages) {

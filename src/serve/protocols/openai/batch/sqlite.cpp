@@ -143,6 +143,7 @@ Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path) {
       "PRAGMA journal_mode = WAL;"
       "PRAGMA synchronous = FULL;"
       "PRAGMA foreign_keys = ON;"
+      "PRAGMA temp_store = MEMORY;"
       "PRAGMA journal_size_limit = 67108864;"
       "BEGIN EXCLUSIVE;"
       "COMMIT;");

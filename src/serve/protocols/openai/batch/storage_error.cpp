@@ -9,8 +9,11 @@
 
 namespace quire {
 
-ApiError storage_error(const Status& status) {
+ApiError storage_error(const Status& status, std::string_view field) {
   ApiError error = to_api_error(status);
+  if (!field.empty() && (error.status == 400 || error.status == 404)) {
+    error.param = std::string(field);
+  }
   if (status.code() == StatusCode::kUnavailable) {
     error.status = 409;
     error.type = "invalid_request_error";

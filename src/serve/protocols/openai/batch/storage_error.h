@@ -14,7 +14,8 @@ namespace quire {
 
 // An error of FileStore or BatchStore: 404 not found, 409 in use or ended, 507 no room, 500 where
 // the database cannot be used (logged, without particulars for the client), else 400.
-ApiError storage_error(const Status& status);
+// `field`: of the request, that a 400 or 404 is about; empty where the path names it.
+ApiError storage_error(const Status& status, std::string_view field = {});
 
 ApiError bad_field(std::string_view field, std::string message);
 

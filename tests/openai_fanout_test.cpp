@@ -1,0 +1,189 @@
+// Requests of many prompts beside others: they are taken in whole or not at all, take turns, and
+// end together.
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "serve/protocols/openai/fanout.h"
+#include "support/openai_api.h"
+
+namespace quire::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Computes as another one does, once it is let go.
+class GatedExecutor final : public Executor {
+ public:
+  GatedExecutor(std::unique_ptr<Executor> executor, std::atomic<bool>& closed)
+      : executor_(std::move(executor)), closed_(closed) {}
+  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+    while (closed_) std::this_thread::sleep_for(milliseconds(1));
+    return executor_->execute(plan, result);
+  }
+  std::uint64_t progress() const override { return executor_->progress(); }
+
+ private:
+  std::unique_ptr<Executor> executor_;
+  std::atomic<bool>& closed_;
+};
+
+// An engine that computes nothing before open(): what is asked of it until then is all there.
+class Fanouts : public testing::Test {
+ protected:
+  void make(std::int32_t max_num_seqs, std::int32_t max_queued) {
+    SimulatedEngineArgs args;
+    args.engine.max_num_seqs = max_num_seqs;
+    args.engine.max_queued_requests = max_queued;
+    args.wrap = [this](std::unique_ptr<Executor> executor) {
+      return std::make_unique<GatedExecutor>(std::move(executor), closed_);
+    };
+    api_ = std::make_unique<Api>(args);
+  }
+  void open() { closed_ = false; }
+
+  static std::string completion(int num_prompts, int max_tokens) {
+    json::array prompts;
+    for (int i = 0; i < num_prompts; ++i) prompts.push_back(json::array{5 + i % 50, 6, 7});
+    return json::serialize(json::object{
+        {"prompt", prompts}, {"max_tokens", max_tokens}, {"temperature", 0}, {"ignore_eos", true}});
+  }
+  static std::string embedding(int num_inputs) {
+    json::array inputs;
+    for (int i = 0; i < num_inputs; ++i) inputs.push_back(json::array{5 + i % 50, 6, 7});
+    return json::serialize(json::object{{"input", inputs}});
+  }
+
+  std::atomic<bool> closed_ = true;
+  std::unique_ptr<Api> api_;  // after the gate, which its engine uses
+};
+
+std::vector<GenerateRequest> requests(int count, bool embed) {
+  std::vector<GenerateRequest> all(static_cast<std::size_t>(count));
+  for (GenerateRequest& each : all) {
+    each.prompt_token_ids = {5, 6, 7};
+    each.params.max_tokens = 4;
+    each.params.ignore_eos = true;
+    each.embed = embed;
+  }
+  return all;
+}
+
+TEST_F(Fanouts, AThousandPromptsAreOneTurn) {
+  for (const bool embed : {false, true}) {
+    closed_ = true;
+    make(/*max_num_seqs=*/4, /*max_queued=*/4096);
+    std::mutex mutex;
+    int many_ended = 0;
+    std::optional<int> ended_before;  // of the many, when the single one ended
+    const auto many = Fanout::submit(*api_->service, {.external_id = "many"}, requests(1000, embed),
+                                     [&](std::size_t, const RequestOutput& output) {
+                                       const std::lock_guard lock(mutex);
+                                       EXPECT_TRUE(output.error.ok());
+                                       many_ended += output.request_finished ? 1 : 0;
+                                     });
+    ASSERT_TRUE(many.ok()) << many.status().to_string();
+    (*many)->open();
+    const auto single =
+        Fanout::submit(*api_->service, {.external_id = "single"}, requests(1, embed),
+                       [&](std::size_t, const RequestOutput& output) {
+                         const std::lock_guard lock(mutex);
+                         if (output.request_finished) ended_before = many_ended;
+                       });
+    ASSERT_TRUE(single.ok());
+    (*single)->open();
+    open();
+    api_->settled();
+    while (true) {
+      const std::lock_guard lock(mutex);
+      if (many_ended == 1000) break;
+    }
+    ASSERT_TRUE(ended_before.has_value());
+    EXPECT_LE(*ended_before, 24) << (embed ? "inputs" : "prompts");  // the window and a batch
+  }
+}
+
+TEST_F(Fanouts, TakesAllPromptsOfARequestOrNone) {
+  make(/*max_num_seqs=*/1, /*max_queued=*/60);
+  const auto many = api_->start(kCompletions, completion(50, 3));
+  const HttpResponse refused = api_->post(kCompletions, completion(12, 3));
+  EXPECT_EQ(refused.status, 429) << refused.body;
+  EXPECT_EQ(api_->post("/v1/embeddings", embedding(12)).status, 429);
+  // The rest of the room, which the prompts that are not queued yet have no part in.
+  std::vector<std::shared_ptr<TestExchange>> others;
+  for (int i = 0; i < 11; ++i) others.push_back(api_->start(kCompletions, completion(1, 3)));
+  EXPECT_EQ(api_->post(kCompletions, completion(1, 3)).status, 429);
+  open();
+  const HttpResponse answer = many->wait();
+  ASSERT_EQ(answer.status, 200) << answer.body.substr(0, 300);
+  EXPECT_EQ(object_of(answer).at("choices").as_array().size(), 50U);
+  for (const auto& other : others) EXPECT_EQ(other->wait().status, 200);
+  EXPECT_EQ(api_->settled().num_finished, 61);
+  EXPECT_EQ(api_->post(kCompletions, completion(61, 1)).status, 200);  // all room is there again
+}
+
+TEST_F(Fanouts, AnswerAsThePromptsDoOneByOne) {
+  make(/*max_num_seqs=*/8, /*max_queued=*/4096);
+  open();
+  const json::object together = object_of(api_->post(kCompletions, completion(200, 5)));
+  for (std::size_t i = 0; i < 200; i += 37) {
+    const std::string alone =
+        json::serialize(json::object{{"prompt", json::array{5 + static_cast<int>(i) % 50, 6, 7}},
+                                     {"max_tokens", 5},
+                                     {"temperature", 0},
+                                     {"ignore_eos", true}});
+    EXPECT_EQ(choice(together, i).at("text"),
+              choice(object_of(api_->post(kCompletions, alone))).at("text"))
+        << i;
+  }
+}
+
+TEST_F(Fanouts, APromptThatFailsEndsItsSiblings) {
+  for (const bool embed : {false, true}) {
+    closed_ = true;
+    make(/*max_num_seqs=*/4, /*max_queued=*/4096);
+    const auto exchange = embed ? api_->start("/v1/embeddings", embedding(500))
+                                : api_->start(kCompletions, completion(500, 100));
+    api_->engine->abort(1);  // its first prompt
+    open();
+    EXPECT_EQ(exchange->wait().status, 503);
+    const SchedulerStats stats = api_->settled();
+    EXPECT_EQ(stats.num_added, stats.num_finished + stats.num_aborted);
+    EXPECT_LT(stats.num_finished, 100) << (embed ? "inputs" : "prompts");
+    EXPECT_EQ(stats.blocks_used, 0);
+    EXPECT_EQ(api_->post(kCompletions, completion(4, 1)).status, 200);
+  }
+}
+
+TEST_F(Fanouts, AClientThatGoesTakesItsPromptsAlong) {
+  make(/*max_num_seqs=*/2, /*max_queued=*/100);
+  const auto exchange = api_->start(kCompletions, completion(100, 1000));
+  exchange->disconnect();
+  open();
+  const SchedulerStats stats = api_->settled();
+  EXPECT_EQ(stats.num_finished, 0);
+  EXPECT_LE(stats.num_added, 16);
+  EXPECT_EQ(api_->post(kCompletions, completion(102, 1)).status, 200);  // nothing is held
+}
+
+TEST_F(Fanouts, APromptThatCannotRunRefusesAllOfThem) {
+  make(/*max_num_seqs=*/2, /*max_queued=*/100);
+  open();
+  json::array prompts;
+  for (int i = 0; i < 60; ++i) prompts.push_back(json::array{5, 6, 7});
+  json::array long_one;
+  for (int i = 0; i < 5000; ++i) long_one.push_back(5);
+  prompts.push_back(long_one);
+  const HttpResponse answer = api_->post(
+      kCompletions, json::serialize(json::object{{"prompt", prompts}, {"max_tokens", 1}}));
+  EXPECT_EQ(answer.status, 400) << answer.body.substr(0, 300);
+  EXPECT_EQ(api_->settled().num_added, 0);
+}
+
+}  // namespace
+}  // namespace quire::test
