@@ -12,9 +12,13 @@ TESTS ?= .
 LEVELS ?= $(shell grep -qs '^QUIRE_LEVELS:STRING=all' build/release/CMakeCache.txt && echo all || echo native)
 say = printf '\033[1m== %s\033[0m\n' "$(1)" >&2
 
+# The tests of a preset; what they reported is for scripts/test_table.py.
+ctest = mkdir -p build/$(1)/reports && \
+  ctest --preset $(1) -j $(JOBS) --no-tests=error -R '$(TESTS)' --output-junit $(CURDIR)/build/$(1)/reports/ctest.xml
+
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
 
-.PHONY: help run build package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-deploy check-package format format-check lint goldens clean
+.PHONY: help run build package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-clang check-deploy check-package format format-check lint goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -46,12 +50,12 @@ package:  ## a Debian package of the program and its services: build/package/qui
 test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
 	@cmake --preset release -DQUIRE_LEVELS=all >/dev/null
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
-	@ctest --preset release -j $(JOBS) --no-tests=error -R '$(TESTS)'
+	@$(call ctest,release)
 
 test-asan test-tsan: test-%: deps test-models test-clients  ## tests under address+undefined or thread sanitizers (TESTS=regex selects)
 	@cmake --preset $* -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
-	@ctest --preset $* -j $(JOBS) --no-tests=error -R '$(TESTS)'
+	@$(call ctest,$*)
 
 bench: deps model  ## microbenchmarks, then speed of the program on the bundled model
 	@cmake --preset release -DQUIRE_LEVELS=all >/dev/null
@@ -91,6 +95,11 @@ test-browser:
 
 check-edges:  ## includes stay within the declared edges between folders
 	@python3 scripts/check_edges.py
+
+check-clang:  ## every source parsed by clang, with its warnings (FILES=... names files)
+	@scripts/install_deps.sh build test clang
+	@cmake --preset release >/dev/null
+	@scripts/check_clang.py build/release $(FILES)
 
 check-deploy: build  ## what is in deploy/, by the linters of each format and against the program
 	@scripts/install_deps.sh deploy

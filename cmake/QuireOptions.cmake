@@ -31,6 +31,9 @@ add_compile_options(-ffp-contract=off)
 if(QUIRE_SANITIZE)
   add_compile_options(-fsanitize=${QUIRE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${QUIRE_SANITIZE})
+  # Assertions belong to it, whatever the build type says; base_test fails where they are not there.
+  add_compile_options(-UNDEBUG)
+  add_compile_definitions(QUIRE_SANITIZE="${QUIRE_SANITIZE}")
   if(QUIRE_SANITIZE MATCHES thread)
     # The thread sanitizer does not know fences (GCC warns). Asio's come on top of its own locks.
     add_compile_definitions(BOOST_ASIO_DISABLE_FENCED_BLOCK)

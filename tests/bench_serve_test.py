@@ -15,7 +15,6 @@ import socketserver
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 
 from cli_support import PROGRAM
@@ -155,16 +154,18 @@ class AgainstQuire(ServerTest, ReportTest):
 
     def test_an_interrupt_reports_what_there_is(self):
         process = subprocess.Popen(
-            command("--base-url", self.server.url, "--num-prompts", 1000, "--request-rate", 100,
+            command("--base-url", self.server.url, "--num-prompts", 3000, "--request-rate", 100,
                     "--input-len", 8, "--output-len", 40, "--ignore-eos", "--json"),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(2)
+        finished = 'quire_requests{state="finished"}'
+        before = self.server.metrics()[finished]
+        wait_until(lambda: self.server.metrics()[finished] > before + 50, "some requests are done")
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, errors)
         report = json.loads(output)
         self.assertTrue(report["interrupted"])
-        self.assertEqual(sum(report[each] for each in COUNTS), 1000)
+        self.assertEqual(sum(report[each] for each in COUNTS), 3000)
         for each in ("completed", "not_sent"):
             self.assertGreater(report[each], 0, each)
         self.assertEqual(report["failed"], 0)
@@ -295,8 +296,10 @@ class OddServers(ReportTest):
             handler.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
             return "close"
 
+        given_up = threading.Event()
+
         def slow(_, handler):
-            time.sleep(3)
+            given_up.wait(60)
             handler.events(TEXT, END, "[DONE]")
 
         full = {"error": {"message": "the queue is full", "type": "overloaded"}}
@@ -317,11 +320,12 @@ class OddServers(ReportTest):
                 (lambda _, handler: handler.wfile.write(b"what?\r\n\r\n"), "broken_stream",
                  "no HTTP")):
             with self.subTest(kind=kind, says=says):
-                report = self.run_on(answer, "--timeout", 0.5)
+                report = self.run_on(answer, "--timeout", 0.5 if answer is slow else 60)
                 self.assertEqual(report["failed"], 6)
                 self.assertEqual([each["kind"] for each in report["failures"]], [kind])
                 self.assertIn(says, report["failures"][0]["message"])
                 self.assertEqual(report["output_throughput"], 0)
+        given_up.set()
 
     def test_some_fail(self):
         def answer(number, handler):

@@ -49,8 +49,8 @@ class Load:
             thread.join(TIMEOUT)
 
 
-def live_events(server, count, hz=10, key=None):
-    """The first events of GET /engine/live."""
+def live_events(server, count=None, hz=10, key=None, until=None):
+    """The first events of GET /engine/live: so many, or up to the one of which `until` is true."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT)
     key = key or server.key
     with contextlib.closing(connection):
@@ -59,9 +59,11 @@ def live_events(server, count, hz=10, key=None):
         assert response.status == 200, response.read()
         assert response.headers["Content-Type"].startswith("text/event-stream")
         events = []
-        while len(events) < count:
+        while count is None or len(events) < count:
             line = response.readline()
             assert line, "the stream has ended"
             if line.startswith(b"data: "):
                 events.append(json.loads(line[6:]))
+                if until is not None and until(events[-1]):
+                    break
         return events

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <map>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,11 +81,15 @@ class LiveViewTest : public testing::Test {
 TEST_F(LiveViewTest, SendsEventsToAllViewers) {
   const auto first = get("/engine/live");
   const auto second = get("/engine/live", "5");
-  submit(100);
-  ASSERT_TRUE(eventually([&] { return events_of(*first).size() >= 6; }));
-  EXPECT_GE(events_of(*second).size(), 2U);
-  EXPECT_LT(events_of(*second).size(), events_of(*first).size());
-  EXPECT_THAT(first->body(), HasSubstr("\"id\":\"req-1\""));
+  // Half as often: so many looks are late at once on no machine that the second catches up.
+  EXPECT_TRUE(eventually([&] {
+    const std::size_t num_second = events_of(*second).size();
+    return num_second >= 2 && events_of(*first).size() > num_second + 2;
+  }));
+  EXPECT_TRUE(eventually([&] {
+    if (service_->num_in_flight() == 0) submit(100);
+    return first->body().find("\"id\":\"req-1\"") != std::string::npos;
+  }));
 }
 
 // A slow viewer is sent nothing until it has taken what there is; then it gets all steps.
@@ -139,11 +142,13 @@ TEST_F(LiveViewTest, KeepsNothingWhenTheLastViewerHasGone) {
   const auto viewer = get("/engine/live");
   ASSERT_TRUE(eventually([&] { return !events_of(*viewer).empty(); }));
   viewer->disconnect();
-  std::this_thread::sleep_for(milliseconds(300));
-  (void)recorder_->take();
-  submit(5);
-  ASSERT_TRUE(eventually([&] { return service_->num_in_flight() == 0; }));
-  EXPECT_TRUE(recorder_->take().steps.empty());
+  // It notices when the next look is due; then nobody takes what a recorder keeps.
+  EXPECT_TRUE(eventually([&] {
+    (void)recorder_->take();
+    submit(5);
+    const bool ended = eventually([&] { return service_->num_in_flight() == 0; });
+    return ended && recorder_->take().steps.empty();
+  }));
 }
 
 TEST_F(LiveViewTest, EndsItsStreamsWhenItStops) {

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/gate.h"
 #include "support/openai_api.h"
 
 namespace quire::test {
@@ -18,11 +19,13 @@ using testing::Not;
 
 // A client that goes away: queued, in the middle of its prompt, decoding.
 TEST(Requests, AreAbortedWhenTheClientGoes) {
+  Gate gate;
   SimulatedEngineArgs args;
   args.engine.max_num_seqs = 1;
   args.engine.max_num_batched_tokens = 4;
-  args.step_time = milliseconds(2);
+  args.wrap = [&](auto executor) { return gate.guard(std::move(executor)); };
   Api api(args);
+  const OpenAtEnd open(gate);
   json::array ids;
   for (int i = 0; i < 100; ++i) ids.push_back(5 + i % 7);
   const json::object request = {
@@ -30,34 +33,44 @@ TEST(Requests, AreAbortedWhenTheClientGoes) {
   std::vector<std::shared_ptr<TestExchange>> exchanges;
   for (int i = 0; i < 3; ++i)
     exchanges.push_back(api.start(kCompletions, json::serialize(request)));
-  std::this_thread::sleep_for(milliseconds(20));
+  ASSERT_TRUE(gate.step_until(*api.engine, [](const auto& s) { return s.num_waiting == 2; }));
+  EXPECT_EQ(api.engine->observe().output_tokens_sampled, 0);
   exchanges[2]->disconnect();
   exchanges[0]->disconnect();
-  std::this_thread::sleep_for(milliseconds(100));
+  ASSERT_TRUE(gate.step_until(*api.engine, [](const auto& s) { return s.num_aborted == 2; }));
+  EXPECT_EQ(api.engine->observe().output_tokens_sampled, 0);
+  ASSERT_TRUE(
+      gate.step_until(*api.engine, [](const auto& s) { return s.output_tokens_sampled == 3; }));
   exchanges[1]->disconnect();
+  gate.open();
   const SchedulerStats stats = api.settled();
   EXPECT_EQ(stats.blocks_used, 0);
   EXPECT_EQ(stats.num_aborted, 3);
 }
 
 TEST(Admission, AFullQueueGives429AndSaysWhenToComeBack) {
+  Gate gate;
   SimulatedEngineArgs args;
   args.engine.max_num_seqs = 1;
   args.engine.max_queued_requests = 2;
-  args.step_time = milliseconds(1);
+  args.wrap = [&](auto executor) { return gate.guard(std::move(executor)); };
   Api api(args);
+  const OpenAtEnd open(gate);
   const std::string body =
       R"({"prompt": "abc", "max_tokens": 200, "ignore_eos": true, "stream": true})";
   std::vector<std::shared_ptr<TestExchange>> running;
   for (int i = 0; i < 3; ++i) {
     running.push_back(api.start(kCompletions, body));
-    while (api.engine->observe().num_added <= i) std::this_thread::sleep_for(milliseconds(1));
+    ASSERT_TRUE(gate.step_until(*api.engine, [&](const auto& s) { return s.num_added > i; }));
   }
-  const auto refused = api.post(kCompletions, body);
-  EXPECT_EQ(refused.status, 429) << refused.body;
-  ASSERT_FALSE(refused.headers.empty());
-  EXPECT_EQ(refused.headers.front().name, "Retry-After");
-  EXPECT_GE(std::stoi(refused.headers.front().value), 1);
+  const auto refused = api.start(kCompletions, body);
+  ASSERT_TRUE(gate.step(*api.engine));
+  ASSERT_TRUE(gate.step(*api.engine));
+  EXPECT_EQ(refused->wait().status, 429) << refused->wait().body;
+  ASSERT_FALSE(refused->wait().headers.empty());
+  EXPECT_EQ(refused->wait().headers.front().name, "Retry-After");
+  EXPECT_GE(std::stoi(refused->wait().headers.front().value), 1);
+  gate.open();
   for (auto& exchange : running) chunks_of(exchange->wait());
   EXPECT_EQ(api.post(kCompletions, R"({"prompt": "abc", "max_tokens": 1})").status, 200);
 }
@@ -77,20 +90,25 @@ TEST(Admission, DrainingRefusesNewRequestsAndFinishesOld) {
   EXPECT_EQ(answer.at("usage").at("completion_tokens"), 50);
 }
 
-// Computes as another one does, but one step of its never ends until it is let go.
+// Computes as another one does, but one step of its never ends until it is let go. `progress` is
+// what it shows meanwhile, nothing where there is none.
 class HangingExecutor final : public Executor {
  public:
-  HangingExecutor(std::unique_ptr<Executor> executor, std::atomic<bool>& hang)
-      : executor_(std::move(executor)), hang_(hang) {}
+  HangingExecutor(std::unique_ptr<Executor> executor, std::atomic<bool>& hang,
+                  const std::atomic<std::uint64_t>* progress = nullptr)
+      : executor_(std::move(executor)), hang_(hang), progress_(progress) {}
   Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
     while (hang_) std::this_thread::sleep_for(milliseconds(1));
     return executor_->execute(plan, result);
   }
-  std::uint64_t progress() const override { return executor_->progress(); }
+  std::uint64_t progress() const override {
+    return executor_->progress() + (progress_ == nullptr ? 0 : progress_->load());
+  }
 
  private:
   std::unique_ptr<Executor> executor_;
   std::atomic<bool>& hang_;
+  const std::atomic<std::uint64_t>* progress_;
 };
 
 HttpResponse wait_for_status(Api& api, int status) {
@@ -117,15 +135,24 @@ TEST(Health, AnEngineThatHangsIsNotHealthy) {
   EXPECT_EQ(stuck->wait().status, 200);
 }
 
+// It takes several times the heartbeat's time, and shows progress all along.
 TEST(Health, ALongPromptIsHealthy) {
+  constexpr milliseconds kTimeout(50);
+  std::atomic<bool> hang = true;
+  std::atomic<std::uint64_t> progress = 0;
   SimulatedEngineArgs args;
-  args.step_time = milliseconds(700);  // shows progress every 100 ms
-  Api api(args, {.served_model_names = {}, .heartbeat_timeout = milliseconds(300)});
+  args.wrap = [&](std::unique_ptr<Executor> executor) {
+    return std::make_unique<HangingExecutor>(std::move(executor), hang, &progress);
+  };
+  Api api(args, {.served_model_names = {}, .heartbeat_timeout = kTimeout});
   auto slow = api.start(kCompletions, R"({"prompt": "abc", "max_tokens": 1})");
-  for (int i = 0; i < 60; ++i) {
+  const auto end = std::chrono::steady_clock::now() + 5 * kTimeout;
+  while (std::chrono::steady_clock::now() < end) {
+    ++progress;
     EXPECT_EQ(api.get("/health").status, 200);
-    std::this_thread::sleep_for(milliseconds(10));
+    std::this_thread::sleep_for(milliseconds(5));
   }
+  hang = false;
   EXPECT_EQ(slow->wait().status, 200);
 }
 

@@ -31,7 +31,7 @@ class Ending(unittest.TestCase):
         server = Server("--max-num-seqs", 4, simulate=20)
         with ThreadPoolExecutor(4) as threads:
             running = [threads.submit(server.post, COMPLETIONS,
-                                      {"prompt": f"{i}", "max_tokens": 100, "ignore_eos": True,
+                                      {"prompt": f"{i}", "max_tokens": 200, "ignore_eos": True,
                                        "stream": i % 2 == 0}) for i in range(4)]
             server.await_running(4)
             # Connections from before the signal: the listener may close at any time after it.
@@ -52,7 +52,7 @@ class Ending(unittest.TestCase):
             if i % 2 == 0:
                 self.assertEqual(answer.events[-1]["choices"][0]["finish_reason"], "length")
             else:
-                self.assertEqual(answer.json["usage"]["completion_tokens"], 100)
+                self.assertEqual(answer.json["usage"]["completion_tokens"], 200)
         self.assertEqual(server.wait(), 0)
         server.stop()
 

@@ -87,12 +87,20 @@ class Live(ServerTest):
 
     def test_prompt_chunks_are_told_from_output(self):
         seen = []
-        thread = threading.Thread(target=lambda: seen.extend(live_events(self.server, 6)))
+        watching, answered = threading.Event(), threading.Event()
+
+        def idle_again(event):
+            seen.append(event)
+            watching.set()
+            return answered.is_set() and not event["steps"] and any(each["steps"] for each in seen)
+
+        thread = threading.Thread(target=lambda: live_events(self.server, until=idle_again))
         thread.start()
-        time.sleep(0.2)
+        self.assertTrue(watching.wait(60))
         start = time.monotonic()
         self.server.post("/v1/completions", {"prompt": "word " * 300, "max_tokens": 4, "ignore_eos": True})
         elapsed = time.monotonic() - start
+        answered.set()
         thread.join()
         first = [event["state"]["latency"]["first_token"] for event in seen if "latency" in event["state"]]
         self.assertEqual(max(each["count"] for each in first), 1)

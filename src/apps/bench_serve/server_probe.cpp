@@ -52,8 +52,7 @@ Result<TokenIds> fetch_token_pool(ServerAddress& address, const std::string& api
     auto ids = read_token_ids(reader, "tokens");
     if (!ids.ok() || ids->empty()) continue;
     std::sort(ids->begin(), ids->end());
-    const auto repeated = std::ranges::unique(*ids);
-    ids->erase(repeated.begin(), repeated.end());
+    ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
     return ids;
   }
   return TokenIds();

@@ -208,7 +208,7 @@ TEST_F(SpanExporterTest, AFullQueueDropsWholeRequestsAndNeverBlocks) {
 }
 
 TEST_F(SpanExporterTest, GivesUpABatchAfterItsTime) {
-  config_.retry_time = milliseconds(30);
+  config_.retry_time = seconds(1);  // far longer than the wait before the second try
   for (int i = 0; i < 1000; ++i) collector_->answers.push_back(status(503));
   start();
   exporter_->add(spans(2));

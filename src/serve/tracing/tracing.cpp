@@ -83,13 +83,13 @@ SpanSource source_of(const OtlpSettings& settings, const std::string& version) {
                                     {"telemetry.sdk.version", version}},
                        .scope_name = "quire",
                        .scope_version = version};
-  for (const auto& [key, value] : settings.resource) {
-    const auto own =
-        std::ranges::find_if(source.resource, [&](const auto& pair) { return pair.first == key; });
+  for (const auto& given : settings.resource) {
+    const auto own = std::ranges::find_if(
+        source.resource, [&](const auto& pair) { return pair.first == given.first; });
     if (own == source.resource.end()) {
-      source.resource.emplace_back(key, value);
+      source.resource.push_back(given);
     } else {
-      own->second = value;
+      own->second = given.second;
     }
   }
   return source;

@@ -1,0 +1,83 @@
+// The attention block at every level against its formula in double precision, in steps of any size.
+#include "nn/attention_block.h"
+
+#include <gtest/gtest.h>
+
+#include "nn/nn_test_support.h"
+
+namespace quire {
+namespace {
+
+constexpr std::int64_t kHiddenSize = 40;
+
+class AttentionBlockTest : public testing::TestWithParam<IsaLevel> {
+ protected:
+  static AttentionShape shape(std::int32_t num_heads, std::int32_t num_kv_heads,
+                              std::int32_t head_dim, std::int32_t window = 0) {
+    return {.num_heads = num_heads,
+            .num_kv_heads = num_kv_heads,
+            .head_dim = head_dim,
+            .scale = 1.0F / std::sqrt(static_cast<float>(head_dim)),
+            .window = window};
+  }
+
+  // Against the formula, and the same bits however the tokens came.
+  static void check(const TestAttention& attention, bool apart = false) {
+    ThreadPool pool(1);
+    const AttentionBlock block = attention.block(pool, apart);
+    const RotaryTable rotary = attention.rotary.table(32);
+    std::vector<Floats> whole;
+    for (const std::int32_t chunk : {32, 5, 1}) {
+      TestSequences sequences(GetParam(), attention.shape, 2,
+                              random_sequences({13, 1, 22}, kHiddenSize), kHiddenSize);
+      const std::uint64_t arena =
+          AttentionBlock::arena_bytes(attention.shape, kHiddenSize, 3 * std::int64_t{chunk});
+      const auto outputs = sequences.run(
+          chunk, arena, chunk == 5 ? 2 : 1,
+          [&](ForwardContext& ctx, float* hidden) { block.forward(ctx, rotary, 1, hidden); });
+      if (chunk == 32) {
+        whole = outputs;
+        sequences.expect(outputs, [&](auto& hidden) { attention.apply(hidden); });
+      }
+      EXPECT_EQ(outputs, whole) << "in chunks of " << chunk;
+    }
+  }
+};
+
+TEST_P(AttentionBlockTest, MultiHeadGroupedAndMultiQuery) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int32_t num_kv_heads : {4, 2, 1}) {
+    check(TestAttention::random(shape(4, num_kv_heads, 16), {.rotary_dim = 16}, kHiddenSize, 1));
+  }
+}
+
+TEST_P(AttentionBlockTest, OddHeadsAndPartsThatTurn) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  check(TestAttention::random(shape(3, 3, 18), {.rotary_dim = 8, .theta = 100.0}, kHiddenSize, 2));
+  check(TestAttention::random(shape(4, 2, 20), {.rotary_dim = 20, .style = RopeStyle::kInterleaved},
+                              kHiddenSize, 3));
+}
+
+TEST_P(AttentionBlockTest, BiasesAndNormsWhereTheCheckpointHasThem) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  TestAttention attention =
+      TestAttention::random(shape(4, 2, 16), {.rotary_dim = 16}, kHiddenSize, 4);
+  attention.add_biases(10);
+  check(attention);
+  check(attention, true);
+  attention.add_norms(20);
+  check(attention);
+  check(attention, true);
+}
+
+TEST_P(AttentionBlockTest, AWindow) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int32_t window : {1, 4, 7}) {
+    check(TestAttention::random(shape(4, 2, 16, window), {.rotary_dim = 16}, kHiddenSize, 5));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, AttentionBlockTest, kAllLevels, level_test_name);
+
+}  // namespace
+}  // namespace quire

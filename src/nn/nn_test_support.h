@@ -1,0 +1,379 @@
+// What tests of building blocks share: random weights, the blocks' formulas in plain double
+// precision, and sequences that go through a block in steps, over paged memory.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/level_test_support.h"
+#include "kernels/row_ops_test_support.h"
+#include "kernels/sizing.h"
+#include "nn/attention_block.h"
+#include "nn/forward_context.h"
+#include "tensor/buffer.h"
+
+namespace quire {
+
+using Floats = std::vector<float>;
+using Numbers = std::vector<double>;
+
+// A matrix of a checkpoint: [outputs][inputs].
+struct TestWeights {
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+  Floats values;
+
+  static TestWeights random(std::int64_t outputs, std::int64_t inputs, unsigned seed) {
+    const float spread = 1.0F / std::sqrt(static_cast<float>(inputs));
+    return {outputs, inputs,
+            random_floats(static_cast<std::size_t>(outputs * inputs), spread, seed)};
+  }
+  EncodedMatrix view() const {
+    return {Encoding::kF32, outputs, inputs, reinterpret_cast<const std::uint8_t*>(values.data())};
+  }
+};
+
+// One packed matrix of the rows of all.
+inline PackedWeight pack(ThreadPool& pool, const std::vector<const TestWeights*>& parts) {
+  std::vector<EncodedMatrix> views;
+  for (const TestWeights* part : parts) views.push_back(part->view());
+  return std::move(PackedWeight::pack(pool, views.data(), static_cast<int>(views.size()))).value();
+}
+
+// W x (+ bias).
+inline Numbers product(const TestWeights& weights, const Numbers& x, const Floats& bias = {}) {
+  Numbers out;
+  for (std::int64_t n = 0; n < weights.outputs; ++n) {
+    double sum = bias.empty() ? 0.0 : static_cast<double>(bias[static_cast<std::size_t>(n)]);
+    for (std::int64_t k = 0; k < weights.inputs; ++k) {
+      sum += static_cast<double>(weights.values[static_cast<std::size_t>(n * weights.inputs + k)]) *
+             x[static_cast<std::size_t>(k)];
+    }
+    out.push_back(sum);
+  }
+  return out;
+}
+
+// The root-mean-square norm; x itself where there are no weights.
+inline Numbers normed(const Numbers& x, const Floats& weight, double epsilon) {
+  if (weight.empty()) return x;
+  const double squares = std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
+  const double scale = 1.0 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
+  Numbers out;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    out.push_back(x[i] * scale * static_cast<double>(weight[i]));
+  }
+  return out;
+}
+
+inline void add_to(Numbers& x, const Numbers& y) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+}
+
+// Takes sequences through a block, or several, in steps of a batch, over the KV memory of some
+// layers: in blocks of four tokens, in shuffled order. What nobody wrote there is NaN.
+class TestSequences {
+ public:
+  static constexpr std::int32_t kBlockSize = 4;
+
+  TestSequences(IsaLevel level, const AttentionShape& shape, std::size_t num_layers,
+                std::vector<Floats> inputs, std::int64_t hidden_size)
+      : level_(level),
+        shape_(shape),
+        layout_{DType::kF32, kBlockSize, shape.num_kv_heads, shape.head_dim},
+        hidden_size_(hidden_size),
+        inputs_(std::move(inputs)) {
+    std::size_t num_blocks = 0;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      tables_.emplace_back(static_cast<std::size_t>((length(i) + kBlockSize - 1) / kBlockSize));
+      num_blocks += tables_.back().size();
+    }
+    std::vector<BlockId> ids(num_blocks);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937(7));
+    for (auto& table : tables_) {
+      for (BlockId& id : table) {
+        id = ids.back();
+        ids.pop_back();
+      }
+    }
+    memory_.assign(num_layers,
+                   std::vector<std::byte>(num_blocks * layout_.block_bytes(), std::byte{0xFF}));
+  }
+
+  std::int32_t length(std::size_t i) const {
+    return static_cast<std::int32_t>(std::ssize(inputs_[i]) / hidden_size_);
+  }
+
+  // What forward(ctx, hidden) makes of all inputs, at most `chunk` tokens of each sequence a step.
+  // It may take `arena_bytes` of the arena, of which not a byte more is touched.
+  template <typename Forward>
+  std::vector<Floats> run(std::int32_t chunk, std::uint64_t arena_bytes, int num_threads,
+                          Forward forward) {
+    ThreadPool pool(num_threads);
+    std::int32_t longest = 0;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) longest = std::max(longest, length(i));
+    const AttentionHeads heads = {shape_.num_kv_heads, shape_.num_heads / shape_.num_kv_heads};
+    const std::int64_t max_rows = chunk * std::ssize(inputs_);
+    const Buffer workspace =
+        Buffer::allocate(workspace_bytes(max_rows, kMaxInputs,
+                                         {shape_.head_dim, heads.heads_per_kv_head, longest,
+                                          shape_.num_kv_heads, std::ssize(inputs_)},
+                                         num_threads))
+            .value();
+    constexpr std::uint64_t kGuard = 4096;
+    const Buffer memory = Buffer::allocate(arena_bytes + kGuard).value();
+    std::fill(memory.bytes().begin(), memory.bytes().end(), kUntouched);
+    OpContext ops{pool, op_table(level_), workspace.bytes()};
+    AttentionPlan plan;
+    std::vector<Floats> outputs(inputs_.size());
+    for (std::int32_t begin = 0; begin < longest; begin += chunk) {
+      Step step = step_of(begin, chunk);
+      plan.build({static_cast<std::int32_t>(step.seq_lens.size()), step.query_start_loc.data(),
+                  step.seq_lens.data(), step.tables.data(), kBlockSize},
+                 heads, num_threads);
+      std::vector<std::byte*> layers;
+      for (auto& layer : memory_) layers.push_back(layer.data());
+      Arena arena(memory.bytes().first(arena_bytes));
+      ForwardContext ctx{.ops = ops,
+                         .arena = arena,
+                         .tokens = {.num_tokens = std::ssize(step.positions),
+                                    .token_ids = nullptr,
+                                    .positions = step.positions.data(),
+                                    .slot_mapping = step.slots.data()},
+                         .attention_plan = plan,
+                         .kv_layout = layout_,
+                         .kv_layers = layers.data()};
+      forward(ctx, step.hidden.data());
+      auto row = step.hidden.begin();
+      for (std::size_t i = 0; i < step.active.size(); ++i) {
+        const auto count = (step.query_start_loc[i + 1] - step.query_start_loc[i]) * hidden_size_;
+        Floats& output = outputs[step.active[i]];
+        output.insert(output.end(), row, row + count);
+        row += count;
+      }
+    }
+    for (const std::byte byte : memory.bytes().subspan(arena_bytes)) {
+      EXPECT_EQ(byte, kUntouched) << "the arena was too small";
+      if (byte != kUntouched) break;
+    }
+    return outputs;
+  }
+
+  // What `reference` makes of each sequence, which it gets as its tokens' hidden states, is what
+  // `outputs` are.
+  template <typename Reference>
+  void expect(const std::vector<Floats>& outputs, Reference reference) const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      std::vector<Numbers> hidden;
+      for (auto at = inputs_[i].begin(); at < inputs_[i].end(); at += hidden_size_) {
+        hidden.emplace_back(at, at + hidden_size_);
+      }
+      reference(hidden);
+      ASSERT_EQ(outputs[i].size(), inputs_[i].size());
+      for (std::size_t k = 0; k < outputs[i].size(); ++k) {
+        const std::size_t position = k / static_cast<std::size_t>(hidden_size_);
+        const double expected = hidden[position][k % static_cast<std::size_t>(hidden_size_)];
+        ASSERT_NEAR(outputs[i][k], expected, kTolerance * (1.0 + std::abs(expected)))
+            << "sequence " << i << ", position " << position << ", number "
+            << k % static_cast<std::size_t>(hidden_size_);
+      }
+    }
+  }
+
+ private:
+  static constexpr double kTolerance = 2e-5;
+  static constexpr std::int64_t kMaxInputs = 256;
+  static constexpr std::byte kUntouched{0xA5};
+
+  struct Step {
+    std::vector<std::size_t> active;  // sequences
+    std::vector<std::int32_t> query_start_loc = {0};
+    std::vector<std::int32_t> seq_lens;
+    std::vector<const BlockId*> tables;
+    std::vector<std::int32_t> positions;
+    std::vector<std::int64_t> slots;
+    Floats hidden;
+  };
+  Step step_of(std::int32_t begin, std::int32_t chunk) const {
+    Step step;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const std::int32_t end = std::min(begin + chunk, length(i));
+      if (begin >= end) continue;
+      step.active.push_back(i);
+      step.query_start_loc.push_back(step.query_start_loc.back() + end - begin);
+      step.seq_lens.push_back(end);
+      step.tables.push_back(tables_[i].data());
+      for (std::int32_t position = begin; position < end; ++position) {
+        const BlockId block = tables_[i][static_cast<std::size_t>(position / kBlockSize)];
+        step.positions.push_back(position);
+        step.slots.push_back(std::int64_t{block} * kBlockSize + position % kBlockSize);
+      }
+      step.hidden.insert(step.hidden.end(), inputs_[i].begin() + begin * hidden_size_,
+                         inputs_[i].begin() + end * hidden_size_);
+    }
+    return step;
+  }
+
+  IsaLevel level_;
+  AttentionShape shape_;
+  KvLayout layout_;
+  std::int64_t hidden_size_;
+  std::vector<Floats> inputs_;
+  std::vector<std::vector<BlockId>> tables_;
+  std::vector<std::vector<std::byte>> memory_;
+};
+
+// Hidden states of sequences of these lengths.
+inline std::vector<Floats> random_sequences(const std::vector<std::int32_t>& lengths,
+                                            std::int64_t hidden_size) {
+  std::vector<Floats> sequences;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    sequences.push_back(random_floats(static_cast<std::size_t>(lengths[i] * hidden_size), 1.0F,
+                                      static_cast<unsigned>(100 + i)));
+  }
+  return sequences;
+}
+
+// Turns each pair of a head's first rotary_dim dimensions by its angle at a position.
+struct TestRotary {
+  std::int32_t rotary_dim = 0;
+  double theta = 10000.0;
+  RopeStyle style = RopeStyle::kHalves;
+
+  RotaryTable table(std::int64_t max_positions) const {
+    RopeSpec spec;
+    spec.theta = theta;
+    return {max_positions, rotary_dim, spec, style};
+  }
+  void turn(Numbers& head, std::size_t position) const {
+    const auto pairs = static_cast<std::size_t>(rotary_dim / 2);
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const double angle = static_cast<double>(position) *
+                           std::pow(theta, -2.0 * static_cast<double>(i) / rotary_dim);
+      double& a = head[style == RopeStyle::kHalves ? i : 2 * i];
+      double& b = head[style == RopeStyle::kHalves ? i + pairs : 2 * i + 1];
+      const double turned = a * std::cos(angle) - b * std::sin(angle);
+      b = b * std::cos(angle) + a * std::sin(angle);
+      a = turned;
+    }
+  }
+};
+
+// An attention block as numbers: what the checkpoint has, and what comes out of that.
+struct TestAttention {
+  static constexpr float kEpsilon = 1e-5F;
+
+  AttentionShape shape;
+  TestRotary rotary;
+  TestWeights q, k, v, output;
+  Floats norm, qkv_bias, q_norm, k_norm, output_bias, output_norm;
+
+  // Weights of everything that a block must have; the optional vectors stay empty.
+  static TestAttention random(const AttentionShape& shape, const TestRotary& rotary,
+                              std::int64_t hidden_size, unsigned seed) {
+    TestAttention attention;
+    attention.shape = shape;
+    attention.rotary = rotary;
+    const std::int64_t kv_width = std::int64_t{shape.num_kv_heads} * shape.head_dim;
+    attention.q = TestWeights::random(shape.out_width(), hidden_size, seed);
+    attention.k = TestWeights::random(kv_width, hidden_size, seed + 1);
+    attention.v = TestWeights::random(kv_width, hidden_size, seed + 2);
+    attention.output = TestWeights::random(hidden_size, shape.out_width(), seed + 3);
+    attention.norm = random_floats(static_cast<std::size_t>(hidden_size), 1.0F, seed + 4);
+    return attention;
+  }
+  void add_biases(unsigned seed) {
+    qkv_bias = random_floats(static_cast<std::size_t>(shape.qkv_width()), 1.0F, seed);
+    output_bias = random_floats(norm.size(), 1.0F, seed + 1);
+  }
+  void add_norms(unsigned seed) {
+    q_norm = random_floats(static_cast<std::size_t>(shape.head_dim), 1.0F, seed);
+    k_norm = random_floats(static_cast<std::size_t>(shape.head_dim), 1.0F, seed + 1);
+    output_norm = random_floats(norm.size(), 1.0F, seed + 2);
+  }
+
+  // `apart`: queries, keys and values as three matrices instead of one.
+  AttentionBlock block(ThreadPool& pool, bool apart) const {
+    AttentionWeights weights;
+    weights.norm = norm;
+    if (apart) {
+      for (const TestWeights* part : {&q, &k, &v}) weights.qkv.push_back(pack(pool, {part}));
+    } else {
+      weights.qkv.push_back(pack(pool, {&q, &k, &v}));
+    }
+    weights.qkv_bias = qkv_bias;
+    weights.q_norm = q_norm;
+    weights.k_norm = k_norm;
+    weights.output = pack(pool, {&output});
+    weights.output_bias = output_bias;
+    weights.output_norm = output_norm;
+    return {shape, kEpsilon, std::move(weights)};
+  }
+
+  // hidden: [position][hidden_size] of one sequence.
+  void apply(std::vector<Numbers>& hidden) const {
+    const auto heads = [&](const TestWeights& weights, std::int64_t first, const Numbers& x) {
+      Floats bias;
+      if (!qkv_bias.empty()) {
+        bias.assign(qkv_bias.begin() + first, qkv_bias.begin() + first + weights.outputs);
+      }
+      const Numbers all = product(weights, x, bias);
+      std::vector<Numbers> each;
+      for (auto at = all.begin(); at < all.end(); at += shape.head_dim) {
+        each.emplace_back(at, at + shape.head_dim);
+      }
+      return each;
+    };
+    const std::size_t per_kv_head = static_cast<std::size_t>(shape.num_heads / shape.num_kv_heads);
+    std::vector<std::vector<Numbers>> keys;    // [position][head]
+    std::vector<std::vector<Numbers>> values;  // the same
+    for (std::size_t position = 0; position < hidden.size(); ++position) {
+      const Numbers x = normed(hidden[position], norm, kEpsilon);
+      std::vector<Numbers> queries = heads(q, 0, x);
+      keys.push_back(heads(k, q.outputs, x));
+      values.push_back(heads(v, q.outputs + k.outputs, x));
+      for (Numbers& head : queries) {
+        head = normed(head, q_norm, kEpsilon);
+        rotary.turn(head, position);
+      }
+      for (Numbers& head : keys.back()) {
+        head = normed(head, k_norm, kEpsilon);
+        rotary.turn(head, position);
+      }
+      const auto window = static_cast<std::size_t>(shape.window);
+      const std::size_t first = window > 0 && position >= window ? position - window + 1 : 0;
+      Numbers attended;
+      for (std::size_t h = 0; h < queries.size(); ++h) {
+        Numbers shares;
+        for (std::size_t at = first; at <= position; ++at) {
+          const Numbers& key = keys[at][h / per_kv_head];
+          shares.push_back(
+              std::exp(static_cast<double>(shape.scale) *
+                       std::inner_product(key.begin(), key.end(), queries[h].begin(), 0.0)));
+        }
+        const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+        for (std::size_t d = 0; d < static_cast<std::size_t>(shape.head_dim); ++d) {
+          double value = 0.0;
+          for (std::size_t at = first; at <= position; ++at) {
+            value += shares[at - first] / sum * values[at][h / per_kv_head][d];
+          }
+          attended.push_back(value);
+        }
+      }
+      add_to(hidden[position],
+             normed(product(output, attended, output_bias), output_norm, kEpsilon));
+    }
+  }
+};
+
+}  // namespace quire
