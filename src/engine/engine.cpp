@@ -176,7 +176,8 @@ class Engine::Impl {
   }
 
   Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
-                                           bool add_special_tokens) const {
+                                           bool add_special_tokens,
+                                           const EncodeLimits& limits) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
                             "give a plain prompt");
@@ -185,7 +186,7 @@ class Engine::Impl {
     QUIRE_ASSIGN_OR_RETURN(
         const auto segments,
         render_conversation(*text_.chat_template, conversation, chat_input(tokenizer)));
-    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens);
+    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens, limits);
   }
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
@@ -363,8 +364,9 @@ Result<std::vector<TokenId>> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
 Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation,
-                                                 bool add_special_tokens) const {
-  return impl_->encode_chat(conversation, add_special_tokens);
+                                                 bool add_special_tokens,
+                                                 const EncodeLimits& limits) const {
+  return impl_->encode_chat(conversation, add_special_tokens, limits);
 }
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }
