@@ -129,7 +129,11 @@ class Engine::Impl {
         max_unfinished_(parts.scheduler.max_num_seqs + parts.scheduler.max_queued),
         outputs_(
             *text_.tokenizer, [this](RequestId id) { core_.abort(id); },
-            parts.profile == nullptr ? nullptr : &parts.profile->output),
+            parts.profile == nullptr ? nullptr : &parts.profile->output,
+            StepResultLimits{.max_num_seqs = parts.scheduler.max_num_seqs,
+                             .max_num_batched_tokens = parts.scheduler.max_num_batched_tokens,
+                             .max_logprobs = parts.max_logprobs,
+                             .hidden_size = info_.hidden_size}),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
               std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
               std::move(parts.listener), std::move(parts.pacer)) {}
