@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
@@ -35,20 +36,31 @@ FieldTable field_table() {
   return {.known = kKnown, .unsupported = kUnsupported};
 }
 
+struct PromptOptions {
+  bool add_special_tokens = true;
+  bool truncates = false;  // a prompt may be longer than what the model takes
+  ClientGone gone;
+};
+
 bool is_token_list(const json::value& value) {
   return value.is_array() && !value.get_array().empty() &&
          std::ranges::all_of(value.get_array(),
                              [](const json::value& item) { return item.is_number(); });
 }
 
-Result<AnsweredPrompt> read_prompt(const json::value& value, std::string_view name,
-                                   bool add_special_tokens, const Engine& engine) {
+Result<AnsweredPrompt> read_prompt(const json::value& value, const std::string& name,
+                                   const PromptOptions& options, const Engine& engine) {
   AnsweredPrompt prompt;
   if (value.is_string()) {
     const std::string_view text = value.get_string();
+    const EncodeLimits limits = options.truncates
+                                    ? text_limits(name, options.gone)
+                                    : prompt_limits(engine, /*room=*/1, name, options.gone);
     QUIRE_ASSIGN_OR_RETURN(
-        prompt.token_ids, engine.tokenizer().encode(text, {.add_special_tokens = add_special_tokens,
-                                                           .parse_special = true}));
+        prompt.token_ids,
+        engine.tokenizer().encode(
+            text, {.add_special_tokens = options.add_special_tokens, .parse_special = true},
+            limits));
     prompt.echo = text;
     return prompt;
   }
@@ -63,17 +75,17 @@ Result<AnsweredPrompt> read_prompt(const json::value& value, std::string_view na
   return prompt;
 }
 
-Result<std::vector<AnsweredPrompt>> read_prompts(const JsonReader& fields, const Engine& engine) {
+Result<std::vector<AnsweredPrompt>> read_prompts(const JsonReader& fields, PromptOptions options,
+                                                 const Engine& engine) {
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
-  const bool add_special_tokens = special.value_or(true);
+  options.add_special_tokens = special.value_or(true);
   const json::value* value = fields.find("prompt");
   if (value == nullptr) {
     return Status::invalid_argument("prompt: expected a string or a list, found nothing");
   }
   std::vector<AnsweredPrompt> prompts;
   if (!value->is_array() || is_token_list(*value)) {
-    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt,
-                           read_prompt(*value, "prompt", add_special_tokens, engine));
+    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt, read_prompt(*value, "prompt", options, engine));
     prompts.push_back(std::move(prompt));
     return prompts;
   }
@@ -83,8 +95,8 @@ Result<std::vector<AnsweredPrompt>> read_prompts(const JsonReader& fields, const
         fmt::format("prompt: expected 1 to {} prompts, found {}", kMaxPrompts, list.size()));
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
-    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt, read_prompt(list[i], fmt::format("prompt[{}]", i),
-                                                              add_special_tokens, engine));
+    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt,
+                           read_prompt(list[i], fmt::format("prompt[{}]", i), options, engine));
     prompts.push_back(std::move(prompt));
   }
   return prompts;
@@ -118,7 +130,7 @@ Status check_best_of(const JsonReader& fields, const SamplingParams& params) {
 }
 
 Result<GenerationJob> read_job(const RequestBody& body, const Service& service,
-                               const Engine& engine, bool& echo) {
+                               const Engine& engine, bool& echo, ClientGone gone) {
   const JsonReader fields = body.reader();
   GenerationJob job;
   QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
@@ -126,7 +138,9 @@ Result<GenerationJob> read_job(const RequestBody& body, const Service& service,
   QUIRE_RETURN_IF_ERROR(check_best_of(fields, job.options.params));
   QUIRE_RETURN_IF_ERROR(
       job.options.params.validate(engine.info().vocab_size, service.max_logprobs()));
-  QUIRE_ASSIGN_OR_RETURN(job.prompts, read_prompts(fields, engine));
+  const PromptOptions options = {.truncates = job.options.truncate_prompt_tokens.has_value(),
+                                 .gone = std::move(gone)};
+  QUIRE_ASSIGN_OR_RETURN(job.prompts, read_prompts(fields, options, engine));
   if (std::ssize(job.prompts) * job.options.params.n > kMaxOutputs) {
     return Status::invalid_argument(
         fmt::format("n: {} prompts with {} outputs each are more than {}", job.prompts.size(),
@@ -140,6 +154,8 @@ Result<GenerationJob> read_job(const RequestBody& body, const Service& service,
     }
     if (!echo) prompt.echo.clear();
   }
+  QUIRE_RETURN_IF_ERROR(
+      fit_answer(job, echo ? AnswerKind::kEchoedCompletion : AnswerKind::kCompletion, service));
   if (job.options.return_sampling_params) {
     job.sampling = sampling_report(body.object(), job.options.params, engine);
   }
@@ -159,26 +175,24 @@ class CompletionFormat final : public ChoiceFormat {
   std::string_view object() const override { return "text_completion"; }
   std::string_view chunk_object() const override { return "text_completion"; }
 
-  json::object choice(const AnsweredPrompt& prompt, std::int64_t index,
-                      const AnsweredOutput& output,
-                      const std::vector<PositionLogprobs>& prompt_logprobs) const override {
-    json::object choice = {{"index", index},
-                           {"text", prompt.echo + output.text},
-                           {"logprobs", nullptr},
-                           {"finish_reason", output.finish_reason},
-                           {"stop_reason", output.stop_reason}};
-    if (logprobs_ && echo_) {
-      std::vector<PositionLogprobs> all = prompt_logprobs;
-      all.insert(all.end(), output.logprobs.begin(), output.logprobs.end());
-      choice["logprobs"] = completion_logprobs(tokenizer_, all, 0, prompt.token_ids.data());
-    } else if (logprobs_) {
-      choice["logprobs"] = completion_logprobs(tokenizer_, output.logprobs, 0);
+  void append_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
+                     const AnsweredOutput& output,
+                     const std::vector<PositionLogprobs>& prompt_logprobs) const override {
+    fmt::format_to(std::back_inserter(out), R"({{"index":{},"text":{},"logprobs":)", index,
+                   json::serialize(json::string_view(prompt.echo + output.text)));
+    if (logprobs_) {
+      CompletionPositions positions = {.output = output.logprobs};
+      if (echo_) {
+        positions.first = prompt.token_ids.data();
+        positions.prompt = prompt_logprobs;
+      }
+      append_completion_logprobs(out, tokenizer_, positions, 0);
+    } else {
+      out += "null";
     }
-    if (token_ids_) {
-      choice["prompt_token_ids"] = json::array(prompt.token_ids.begin(), prompt.token_ids.end());
-      choice["token_ids"] = json::array(output.token_ids.begin(), output.token_ids.end());
-    }
-    return choice;
+    append_end_of_choice(out, output);
+    if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    out += '}';
   }
 
   void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
@@ -190,12 +204,13 @@ class CompletionFormat final : public ChoiceFormat {
       out += json::serialize(json::string_view(piece.text));
     }
     out += R"(,"logprobs":)";
-    out += logprobs_
-               ? json::serialize(completion_logprobs(tokenizer_, piece.logprobs, piece.text_offset))
-               : "null";
+    if (logprobs_) {
+      append_completion_logprobs(out, tokenizer_, {.output = piece.logprobs}, piece.text_offset);
+    } else {
+      out += "null";
+    }
     if (piece.finished) {
-      fmt::format_to(std::back_inserter(out), R"(,"finish_reason":"{}","stop_reason":{})",
-                     piece.finish_reason, json::serialize(piece.stop_reason));
+      append_end_of_choice(out, piece);
     } else {
       out += R"(,"finish_reason":null)";
     }
@@ -220,13 +235,14 @@ class CompletionFormat final : public ChoiceFormat {
 }  // namespace
 
 std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view body,
-                                                               const Service& service, bool& echo) {
+                                                               const Service& service, bool& echo,
+                                                               ClientGone gone) {
   auto parsed = RequestBody::parse(body, field_table(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_job(request, service, service.engine(), echo);
+  auto job = read_job(request, service, service.engine(), echo, std::move(gone));
   if (!job.ok()) return request_error(job.status(), service);
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);
@@ -235,7 +251,8 @@ std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view 
 std::vector<Route> completion_routes(Service& service) {
   const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
     bool echo = false;
-    auto job = parse_completion_request(exchange->request().body, service, echo);
+    auto job = parse_completion_request(exchange->request().body, service, echo,
+                                        [exchange = exchange.get()] { return exchange->gone(); });
     if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
     auto& parsed = std::get<GenerationJob>(job);
     auto format = std::make_unique<CompletionFormat>(service.engine(), parsed.options, echo);
