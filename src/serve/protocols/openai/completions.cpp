@@ -51,11 +51,11 @@ bool is_token_list(const json::value& value) {
 Result<AnsweredPrompt> read_prompt(const json::value& value, const std::string& name,
                                    const PromptOptions& options, const Engine& engine) {
   AnsweredPrompt prompt;
+  const EncodeLimits limits = options.truncates
+                                  ? text_limits(name, options.gone)
+                                  : prompt_limits(engine, /*room=*/1, name, options.gone);
   if (value.is_string()) {
     const std::string_view text = value.get_string();
-    const EncodeLimits limits = options.truncates
-                                    ? text_limits(name, options.gone)
-                                    : prompt_limits(engine, /*room=*/1, name, options.gone);
     QUIRE_ASSIGN_OR_RETURN(
         prompt.token_ids,
         engine.tokenizer().encode(
@@ -64,12 +64,17 @@ Result<AnsweredPrompt> read_prompt(const json::value& value, const std::string& 
     prompt.echo = text;
     return prompt;
   }
-  const json::object holder = {{"prompt", value}};
-  const JsonReader reader(holder, "request", StatusCode::kInvalidArgument);
   if (!is_token_list(value)) {
     return Status::invalid_argument(
         fmt::format("{}: expected a string or a list of token ids", name));
   }
+  if (value.get_array().size() > limits.max_tokens) {
+    return Status::invalid_argument(fmt::format("{}: it has {} tokens, more than {}", name,
+                                                value.get_array().size(), limits.max_tokens),
+                                    limits.remedy);
+  }
+  const json::object holder = {{"prompt", value}};
+  const JsonReader reader(holder, "request", StatusCode::kInvalidArgument);
   QUIRE_ASSIGN_OR_RETURN(prompt.token_ids, read_token_ids(reader, "prompt"));
   prompt.echo = engine.tokenizer().decode(prompt.token_ids, /*skip_special_tokens=*/false);
   return prompt;
