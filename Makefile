@@ -98,8 +98,8 @@ check-edges:  ## includes stay within the declared edges between folders
 
 check-clang:  ## every source parsed by clang, with its warnings (FILES=... names files)
 	@scripts/install_deps.sh build test clang
-	@cmake --preset release >/dev/null
-	@scripts/check_clang.py build/release $(FILES)
+	@cmake --preset dev >/dev/null
+	@scripts/check_clang.py build/dev $(FILES)
 
 check-deploy: build  ## what is in deploy/, by the linters of each format and against the program
 	@scripts/install_deps.sh deploy

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "serve/http/access.h"
 #include "serve/live/live_view.h"
+#include "serve/memory_return.h"
 #include "serve/operations.h"
 #include "serve/page/page.h"
 #include "serve/protocols/openai/batch/batch_service.h"
@@ -166,6 +167,7 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   QUIRE_RETURN_IF_ERROR(check_vllm_flags(vllm_flags, notes));
   for (const std::string& note : notes) log_info("{}", note);
   QUIRE_RETURN_IF_ERROR(complete_serve_flags(flags));
+  return_large_blocks();
   InterruptWatcher interrupt;  // before any other thread
   raise_descriptor_limit();
   QUIRE_ASSIGN_OR_RETURN(const auto server, HttpServer::listen(flags.http));
@@ -200,6 +202,9 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   server->every(kHeartbeatCheck, [&service, &manager] {
     if (service.check_heartbeat().ok()) warn_unless_ok(manager.alive());
   });
+  MemoryReturn memory;
+  constexpr std::chrono::milliseconds kMemoryLook(2000);
+  server->every(kMemoryLook, [&memory] { memory.look(); });
   announce(service, *server, flags.http, !flags.disable_page);
   warn_unless_ok(manager.ready());
   server->run(std::move(router));

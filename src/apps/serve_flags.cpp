@@ -84,6 +84,12 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
             "Memory of all request bodies at once; beyond it who sends slowly gives way", 1,
             1LL << 44)
       ->group(limits);
+  add_count(
+      app, "--max-response-bytes", flags.service.max_response_bytes,
+      "Largest answer that a request may ask for, streams aside: what it can at most weigh is "
+      "computed from its prompts, n, max_tokens and logprobs",
+      1 << 16, 1LL << 40)
+      ->group(limits);
   add_count(app, "--max-connections", http.max_connections, "Connections at once", 1, 1 << 20)
       ->group(limits);
   add_count(app, "--max-unsent-bytes", http.max_unsent_bytes,

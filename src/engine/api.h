@@ -123,7 +123,9 @@ struct RequestOutput {
   Status error;  // why the request ended without a finish reason
 };
 
-// Called on the engine's output thread, in order; must not block for long nor call submit().
+// Called on the engine's output thread, in order; must not block for long nor call submit(). While
+// one blocks, no request gets output, and the engine itself stops a few dozen steps later: results
+// that wait for their sinks are bounded.
 using OutputSink = std::function<void(const RequestOutput&)>;
 
 // Sizes and settings that an engine runs with, for people and reports.
@@ -232,10 +234,11 @@ class Engine {
   // A chat goes through the model's template, whose output gets no second BOS, and message text
   // never becomes a control token. kInvalidArgument for messages that the template refuses, kConfig
   // where the model has no template, kResourceExhausted where the text hits a limit of the
-  // tokenizer's pattern.
+  // tokenizer's pattern. `limits` as of Tokenizer::encode.
   Result<std::vector<TokenId>> encode_text(std::string_view text) const;
   Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
-                                           bool add_special_tokens = false) const;
+                                           bool add_special_tokens = false,
+                                           const EncodeLimits& limits = {}) const;
 
   const Tokenizer& tokenizer() const;
   const EngineInfo& info() const;

@@ -131,7 +131,11 @@ class Engine::Impl {
         max_unfinished_(parts.scheduler.max_num_seqs + parts.scheduler.max_queued),
         outputs_(
             *text_.tokenizer, [this](RequestId id) { core_.abort(id); },
-            parts.profile == nullptr ? nullptr : &parts.profile->output),
+            parts.profile == nullptr ? nullptr : &parts.profile->output,
+            StepResultLimits{.max_num_seqs = parts.scheduler.max_num_seqs,
+                             .max_num_batched_tokens = parts.scheduler.max_num_batched_tokens,
+                             .max_logprobs = parts.max_logprobs,
+                             .hidden_size = info_.hidden_size}),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
               std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
               std::move(parts.listener), std::move(parts.pacer)) {}
@@ -193,7 +197,8 @@ class Engine::Impl {
   }
 
   Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
-                                           bool add_special_tokens) const {
+                                           bool add_special_tokens,
+                                           const EncodeLimits& limits) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
                             "give a plain prompt");
@@ -202,7 +207,7 @@ class Engine::Impl {
     QUIRE_ASSIGN_OR_RETURN(
         const auto segments,
         render_conversation(*text_.chat_template, conversation, chat_input(tokenizer)));
-    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens);
+    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens, limits);
   }
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
@@ -396,8 +401,9 @@ Result<std::vector<TokenId>> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
 Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversation,
-                                                 bool add_special_tokens) const {
-  return impl_->encode_chat(conversation, add_special_tokens);
+                                                 bool add_special_tokens,
+                                                 const EncodeLimits& limits) const {
+  return impl_->encode_chat(conversation, add_special_tokens, limits);
 }
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }

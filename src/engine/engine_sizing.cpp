@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/kv_cache_manager.h"
+#include "engine/output_processor.h"
 #include "models/decoder_model.h"
 #include "tensor/thread_pool.h"
 
@@ -110,7 +111,11 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
       planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len, sizes.quantization);
   input.kv_block_bytes = ModelRunner::kv_block_bytes(spec, runner);
   const RunnerMemory memory = ModelRunner::memory_of(spec, runner, threads);
-  input.activation_bytes = memory.activations();
+  const StepResultLimits results = {.max_num_seqs = args.max_num_seqs,
+                                    .max_num_batched_tokens = args.max_num_batched_tokens,
+                                    .max_logprobs = args.max_logprobs,
+                                    .hidden_size = spec.hidden_size};
+  input.activation_bytes = memory.activations() + results.total_bytes();
   input.workspace_bytes = memory.workspace;
   input.table_bytes = table_bytes;
   input.block_table_bytes =

@@ -1,13 +1,20 @@
 #include "engine/output_processor.h"
 
+#include <algorithm>
 #include <pthread.h>
 #include <utility>
 
 namespace quire {
 namespace {
 
-// Steps whose results the output thread may be behind before the engine thread has to allocate.
-constexpr std::size_t kReservedSteps = 64;
+// Of results that wait, where a few of the largest steps would be more.
+constexpr std::size_t kMaxQueueBytes = std::size_t{32} << 20;
+constexpr std::size_t kQueuedLargestSteps = 4;
+
+template <typename T>
+std::size_t capacity_of(const std::vector<T>& list) {
+  return list.capacity() * sizeof(T);
+}
 
 constexpr Stage kHandOutStage = {StageKind::kBookkeeping, "hand out"};
 
@@ -27,6 +34,30 @@ std::span<const TokenLogprob> top_of(const ModelRunnerOutput& result, std::int32
 
 }  // namespace
 
+std::size_t StepResult::capacity_bytes() const {
+  return capacity_of(outputs) + capacity_of(result.sampled) + capacity_of(result.prompt_tokens) +
+         capacity_of(result.top_logprobs) + capacity_of(result.pooled) +
+         capacity_of(result.hidden_states);
+}
+
+std::size_t StepResultLimits::step_bytes() const {
+  const auto seqs = static_cast<std::size_t>(max_num_seqs);
+  const auto tokens = static_cast<std::size_t>(max_num_batched_tokens);
+  return seqs * (sizeof(RequestStepOutput) + sizeof(SampledToken) + sizeof(PooledState)) +
+         tokens * sizeof(PromptToken) +
+         (seqs + tokens) * static_cast<std::size_t>(max_logprobs) * sizeof(TokenLogprob) +
+         std::min(seqs, tokens) * static_cast<std::size_t>(hidden_size) * sizeof(float);
+}
+
+std::size_t StepResultLimits::queue_bytes() const {
+  return std::min(kMaxQueueBytes, kQueuedLargestSteps * step_bytes());
+}
+
+// Two queues' worth, and the step that the engine fills.
+std::size_t StepResultLimits::total_bytes() const {
+  return 2 * std::max(queue_bytes(), step_bytes()) + step_bytes();
+}
+
 OutputProcessor::State::State(const Tokenizer& tokenizer, std::span<const TokenId> prompt,
                               const SamplingParams& params, std::shared_ptr<Group> request,
                               std::int32_t output_index)
@@ -37,10 +68,13 @@ OutputProcessor::State::State(const Tokenizer& tokenizer, std::span<const TokenI
       min_tokens(params.min_tokens) {}
 
 OutputProcessor::OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort,
-                                 SpanRecorder* spans)
-    : tokenizer_(tokenizer), abort_(std::move(abort)), spans_(spans) {
-  queue_.reserve(kReservedSteps);
-  spare_.reserve(kReservedSteps);
+                                 SpanRecorder* spans, const StepResultLimits& limits)
+    : tokenizer_(tokenizer),
+      abort_(std::move(abort)),
+      spans_(spans),
+      queue_bytes_(limits.queue_bytes()) {
+  queue_.reserve(kMaxQueuedSteps);
+  spare_.reserve(kMaxQueuedSteps);
   thread_ = std::thread([this] { run(); });
   ::pthread_setname_np(thread_.native_handle(), "quire-output");
 }
@@ -99,13 +133,22 @@ std::int64_t OutputProcessor::num_unfinished() const {
 void OutputProcessor::push(StepResult& step) {
   if (step.outputs.empty() && step.result.prompt_tokens.empty()) return;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    const std::size_t bytes = step.capacity_bytes();
+    room_.wait(lock, [&] {
+      const bool fits =
+          num_queued_steps_ < kMaxQueuedSteps && queued_bytes_ + bytes <= queue_bytes_;
+      return fits || num_queued_steps_ == 0;
+    });
+    ++num_queued_steps_;
+    queued_bytes_ += bytes;
     queue_.emplace_back(std::move(step));
     if (spare_.empty()) {
       step = StepResult();
     } else {
       step = std::move(spare_.back());
       spare_.pop_back();
+      spare_bytes_ -= step.capacity_bytes();
     }
   }
   wake_.notify_one();
@@ -133,7 +176,7 @@ void OutputProcessor::enqueue(Item item) {
 
 void OutputProcessor::run() {
   std::vector<Item> items;
-  items.reserve(kReservedSteps);
+  items.reserve(kMaxQueuedSteps);
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
@@ -142,15 +185,29 @@ void OutputProcessor::run() {
     lock.unlock();
     for (Item& item : items) {
       std::visit([this](const auto& content) { process(content); }, item);
-      if (auto* step = std::get_if<StepResult>(&item)) step->outputs.clear();
-    }
-    lock.lock();
-    for (Item& item : items) {
-      auto* step = std::get_if<StepResult>(&item);
-      if (step != nullptr && spare_.size() < kReservedSteps) spare_.push_back(std::move(*step));
+      if (auto* step = std::get_if<StepResult>(&item)) recycle(std::move(*step));
     }
     items.clear();
+    lock.lock();
   }
+}
+
+// Lists beyond the bound are freed: those that a burst of long outputs has made large would stay
+// so.
+void OutputProcessor::recycle(StepResult step) {
+  step.outputs.clear();
+  const std::size_t bytes = step.capacity_bytes();
+  {
+    const std::lock_guard lock(mutex_);
+    --num_queued_steps_;
+    queued_bytes_ -= bytes;
+    if (spare_.size() < kMaxQueuedSteps &&
+        (spare_.empty() || spare_bytes_ + bytes <= queue_bytes_)) {
+      spare_bytes_ += bytes;
+      spare_.push_back(std::move(step));
+    }
+  }
+  room_.notify_one();
 }
 
 void OutputProcessor::process(const StepResult& step) {

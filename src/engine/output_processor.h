@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,14 +28,33 @@ namespace quire {
 struct StepResult {
   std::vector<RequestStepOutput> outputs;
   ModelRunnerOutput result;
+
+  std::size_t capacity_bytes() const;  // of its lists
+};
+
+// The most that a step's results can hold.
+struct StepResultLimits {
+  std::int64_t max_num_seqs = 256;
+  std::int64_t max_num_batched_tokens = 512;
+  std::int64_t max_logprobs = 20;
+  std::int64_t hidden_size = 0;
+
+  std::size_t step_bytes() const;
+  // Results that wait for their sinks, and as much again in lists to be filled again. A step that
+  // is larger waits alone.
+  std::size_t queue_bytes() const;
+  // Of an engine's step results all together, for its memory plan.
+  std::size_t total_bytes() const;
 };
 
 class OutputProcessor {
  public:
+  static constexpr std::size_t kMaxQueuedSteps = 64;
+
   // `abort` is called from the output thread when a stop string has matched: the same command as a
   // client's going away. The output thread records in `spans`, unless it is null.
   OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort,
-                  SpanRecorder* spans = nullptr);
+                  SpanRecorder* spans = nullptr, const StepResultLimits& limits = {});
   ~OutputProcessor() { stop(); }
 
   // Hands out everything queued, then joins the thread.
@@ -56,7 +76,10 @@ class OutputProcessor {
   std::int64_t num_unfinished() const;
 
   // Takes a step's results and leaves an earlier step's objects in their place, to be filled again.
-  // Engine thread.
+  // Waits while kMaxQueuedSteps steps, or limits.queue_bytes(), wait for their sinks: the engine
+  // then goes no faster than its outputs are taken. Sinks run in this process and must not block;
+  // one that does stops all requests, which shows as an engine without a sign of life. Engine
+  // thread.
   void push(StepResult& step);
   // An output that ended without a token (aborted), a request that was refused, or the end of all
   // of them. Engine thread.
@@ -97,6 +120,7 @@ class OutputProcessor {
 
   void enqueue(Item item);
   void run();
+  void recycle(StepResult step);
   void process(const StepResult& step);
   void process(const Aborted& request);
   void process(const Failed& failed);
@@ -116,8 +140,13 @@ class OutputProcessor {
   // Guards the queues, stopping_ and the map s (not what is in them: that is the output thread's).
   mutable std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable room_;  // a step has been handed out
   std::vector<Item> queue_;
   std::vector<StepResult> spare_;  // processed, to be filled again
+  std::size_t queue_bytes_;        // the bound of the next two
+  std::size_t queued_bytes_ = 0;   // of steps that are queued or being handed out
+  std::size_t spare_bytes_ = 0;
+  std::size_t num_queued_steps_ = 0;
   bool stopping_ = false;
   std::unordered_map<RequestId, std::unique_ptr<State>> states_;  // by the id of each output
   std::unordered_map<RequestId, std::shared_ptr<Group>> groups_;  // by the id of the first

@@ -32,6 +32,7 @@ struct Service::Account {
 Service::Service(std::unique_ptr<Engine> engine, ServiceConfig config,
                  std::shared_ptr<const StepMeter> steps)
     : config_(std::move(config)),
+      token_widths_(engine->tokenizer(), engine->info().vocab_size, config_.max_logprobs + 1),
       metrics_(*engine, config_.served_model_names.front(), std::move(steps)),
       last_change_(engine->now()),
       engine_(std::move(engine)) {}

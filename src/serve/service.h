@@ -19,6 +19,7 @@
 #include "serve/live/latency_window.h"
 #include "serve/metrics.h"
 #include "serve/request_observer.h"
+#include "serve/token_widths.h"
 #include "serve/why/request_directory.h"
 
 namespace quire {
@@ -29,6 +30,7 @@ struct ServiceConfig {
   bool trust_request_chat_template = false;     // requests may bring a chat template
   bool log_requests = true;
   std::int64_t max_logprobs = 20;
+  std::uint64_t max_response_bytes = 256ULL << 20;  // that an answer as a whole may have
   std::int64_t created = 0;  // Unix time of the model's start, for /v1/models
   std::chrono::milliseconds heartbeat_timeout{10'000};
 };
@@ -42,6 +44,7 @@ class Service {
 
   Engine& engine() const { return *engine_; }
   std::int64_t max_logprobs() const { return config_.max_logprobs; }
+  const TokenWidths& token_widths() const { return token_widths_; }
   const ServiceConfig& config() const { return config_; }
   const Metrics& metrics() const { return metrics_; }
   // The requests of late and their stories.
@@ -81,6 +84,7 @@ class Service {
   void take_account(Account& account, const RequestOutput& output);
 
   ServiceConfig config_;
+  TokenWidths token_widths_;
   Metrics metrics_;
   RequestDirectory directory_;
   DrainRate drain_rate_;

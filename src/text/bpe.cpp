@@ -11,7 +11,11 @@ namespace {
 // Up to here a scan over all ranks beats the heap.
 constexpr std::size_t kShortWord = 32;
 
-constexpr std::size_t kNone = SIZE_MAX;
+constexpr std::uint32_t kNone = UINT32_MAX;
+
+// Scratch memory beyond that is not kept for the next word.
+constexpr std::size_t kKeptSymbols = 64 * 1024;
+constexpr std::size_t kMergesBetweenLooks = 16 * 1024;
 
 std::uint64_t pair_key(TokenId left, TokenId right) {
   return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) |
@@ -53,13 +57,11 @@ MergeTable::Merge MergeTable::find(TokenId left, TokenId right) const {
   return slots_[slot_of(pair_key(left, right))].merge;
 }
 
-void BpeMerger::merge(std::vector<TokenId>& symbols) {
-  if (symbols.size() < 2) return;
-  if (symbols.size() <= kShortWord) {
-    merge_short(symbols);
-  } else {
-    merge_long(symbols);
-  }
+bool BpeMerger::merge(std::vector<TokenId>& symbols, const std::function<bool()>& cancelled) {
+  if (symbols.size() < 2) return true;
+  if (symbols.size() > kShortWord) return merge_long(symbols, cancelled);
+  merge_short(symbols);
+  return true;
 }
 
 void BpeMerger::merge_short(std::vector<TokenId>& symbols) {
@@ -85,8 +87,8 @@ void BpeMerger::merge_short(std::vector<TokenId>& symbols) {
   symbols.resize(count);
 }
 
-void BpeMerger::push_candidate(std::size_t left) {
-  const std::size_t right = nodes_[left].next;
+void BpeMerger::push_candidate(std::uint32_t left) {
+  const std::uint32_t right = nodes_[left].next;
   if (right == kNone) return;
   const std::uint32_t rank = table_->find(nodes_[left].id, nodes_[right].id).rank;
   if (rank != MergeTable::kNoRank) heap_.push_back({rank, left});
@@ -95,21 +97,24 @@ void BpeMerger::push_candidate(std::size_t left) {
 // A doubly linked list of symbols and a heap of the pairs that may merge. A candidate is not
 // removed when one of its parts changes; it is recognised when it comes up, because the pair that
 // stands there then has another rank (a pair of the same rank has an equal candidate of its own).
-void BpeMerger::merge_long(std::vector<TokenId>& symbols) {
+bool BpeMerger::merge_long(std::vector<TokenId>& symbols, const std::function<bool()>& cancelled) {
   constexpr TokenId kMergedAway = -1;
   const auto later = [](const Candidate& a, const Candidate& b) {
     return a.rank != b.rank ? a.rank > b.rank : a.left > b.left;
   };
 
+  const auto count = static_cast<std::uint32_t>(symbols.size());
   nodes_.clear();
   heap_.clear();
-  for (std::size_t i = 0; i < symbols.size(); ++i) {
-    nodes_.push_back({symbols[i], i == 0 ? kNone : i - 1, i + 1 == symbols.size() ? kNone : i + 1});
+  nodes_.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    nodes_.push_back({symbols[i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1});
   }
-  for (std::size_t i = 0; i < nodes_.size(); ++i) push_candidate(i);
+  for (std::uint32_t i = 0; i < count; ++i) push_candidate(i);
   std::make_heap(heap_.begin(), heap_.end(), later);
 
-  while (!heap_.empty()) {
+  for (std::size_t looks = 1; !heap_.empty(); ++looks) {
+    if (looks % kMergesBetweenLooks == 0 && cancelled && cancelled()) return false;
     std::pop_heap(heap_.begin(), heap_.end(), later);
     const Candidate candidate = heap_.back();
     heap_.pop_back();
@@ -125,7 +130,7 @@ void BpeMerger::merge_long(std::vector<TokenId>& symbols) {
     right.id = kMergedAway;
     if (left.next != kNone) nodes_[left.next].previous = candidate.left;
 
-    for (const std::size_t start : {left.previous, candidate.left}) {
+    for (const std::uint32_t start : {left.previous, candidate.left}) {
       if (start == kNone) continue;
       const std::size_t before = heap_.size();
       push_candidate(start);
@@ -134,7 +139,10 @@ void BpeMerger::merge_long(std::vector<TokenId>& symbols) {
   }
 
   symbols.clear();
-  for (std::size_t i = 0; i != kNone; i = nodes_[i].next) symbols.push_back(nodes_[i].id);
+  for (std::uint32_t i = 0; i != kNone; i = nodes_[i].next) symbols.push_back(nodes_[i].id);
+  if (nodes_.capacity() > kKeptSymbols) nodes_ = {};
+  if (heap_.capacity() > kKeptSymbols) heap_ = {};
+  return true;
 }
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,23 +48,26 @@ class BpeMerger {
  public:
   explicit BpeMerger(const MergeTable& table) : table_(&table) {}
 
-  // Merges in place; `symbols` shrinks. O(n log n).
-  void merge(std::vector<TokenId>& symbols);
+  // Merges in place; `symbols` shrinks. O(n log n). `cancelled` is asked every few thousand merges
+  // of a long word, unless it is empty; true: merging stops, and the result is false. A word must
+  // have less than 2^32 symbols.
+  bool merge(std::vector<TokenId>& symbols, const std::function<bool()>& cancelled = {});
 
  private:
+  // Of 32 bits each: the memory of a long word is mostly these.
   struct Node {
     TokenId id;
-    std::size_t previous;
-    std::size_t next;
+    std::uint32_t previous;
+    std::uint32_t next;
   };
   struct Candidate {
     std::uint32_t rank;
-    std::size_t left;  // node of the left part
+    std::uint32_t left;  // node of the left part
   };
 
   void merge_short(std::vector<TokenId>& symbols);
-  void merge_long(std::vector<TokenId>& symbols);
-  void push_candidate(std::size_t left);
+  bool merge_long(std::vector<TokenId>& symbols, const std::function<bool()>& cancelled);
+  void push_candidate(std::uint32_t left);
 
   const MergeTable* table_;
   std::vector<Node> nodes_;

@@ -122,9 +122,9 @@ class PreTokenizer::Run {
   Run(const std::vector<Step>& steps, WordSink& sink) : steps_(&steps), sink_(&sink) {}
 
   void step(std::size_t index, std::string_view text, bool at_start) {
-    if (text.empty() || !status_.ok()) return;
+    if (text.empty() || !status_.ok() || ended_) return;
     if (index == steps_->size()) {
-      sink_->word(text);
+      ended_ = !sink_->word(text);
       return;
     }
     const Step& step = (*steps_)[index];
@@ -175,7 +175,7 @@ class PreTokenizer::Run {
     Matches matches(*step.pattern, text);
     const bool invert = step.data.invert;
     std::size_t end = 0;
-    for (TextSpan match; matches.next(match, status_);) {
+    for (TextSpan match; !ended_ && matches.next(match, status_);) {
       if (match.begin != end) joiner.add(end, match.begin, invert);
       joiner.add(match.begin, match.end, !invert);
       end = match.end;
@@ -187,6 +187,7 @@ class PreTokenizer::Run {
   const std::vector<Step>* steps_;
   WordSink* sink_;
   Status status_;
+  bool ended_ = false;  // by the sink
 };
 
 Status PreTokenizer::run(std::string_view text, bool at_start, WordSink& sink) const {

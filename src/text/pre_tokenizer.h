@@ -11,10 +11,10 @@
 
 namespace quire {
 
-// Takes the words in order.
+// Takes the words in order; false: it wants no more.
 class WordSink {
  public:
-  virtual void word(std::string_view word) = 0;
+  virtual bool word(std::string_view word) = 0;
 
  protected:
   ~WordSink() = default;

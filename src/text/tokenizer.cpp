@@ -1,6 +1,9 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "text/detokenizer.h"
 #include "text/pre_tokenizer.h"
@@ -17,16 +20,29 @@ std::size_t space_word_end(std::string_view text, std::size_t begin) {
   return std::min(text.size(), text.find(kSpaceSymbol, at));
 }
 
+Status too_many_tokens(const EncodeLimits& limits) {
+  return Status::invalid_argument(
+      fmt::format("{} has more than {} tokens", limits.what, limits.max_tokens), limits.remedy);
+}
+
+Status cancelled() { return {StatusCode::kCancelled, "the text's tokens are not wanted any more"}; }
+
 }  // namespace
 
 // The encoding of one text: added tokens first, then the stretches between them.
 class TextEncoder final : private WordSink {
  public:
   TextEncoder(const Tokenizer::Model& model, std::string_view text, const SpecialRanges& ranges,
-              std::vector<TokenId>& out)
-      : model_(&model), text_(text), ranges_(&ranges), out_(&out), words_(model, out) {}
+              const EncodeLimits& limits, std::vector<TokenId>& out)
+      : model_(&model),
+        text_(text),
+        ranges_(&ranges),
+        limits_(&limits),
+        out_(&out),
+        words_(model, out) {}
 
   Status run() {
+    if (model_->keeps_all_text && !fits(text_.size())) return too_many_tokens(*limits_);
     split(model_->raw_matcher, text_, 0, text_.size(), *ranges_,
           [this](std::size_t begin, std::size_t end) { encode_stretch(begin, end); });
     return std::move(status_);
@@ -42,6 +58,7 @@ class TextEncoder final : private WordSink {
     std::size_t from = begin;
     while (const auto match = matcher.next(text, from, taken, ranges)) {
       if (taken < match->begin) stretch(taken, match->begin);
+      if (!goes_on()) return;
       out_->push_back(match->id);
       taken = match->end;
       from = match->next;
@@ -78,35 +95,73 @@ class TextEncoder final : private WordSink {
     if (model_->words_end_at_space) {
       for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = space_word_end(text, begin);
-        words_.encode(text.substr(begin, end - begin));
+        if (!word(text.substr(begin, end - begin))) return;
         begin = end;
       }
       return;
     }
-    status_ = model_->pre_tokenizer.run(text, at_start, *this);
+    Status status = model_->pre_tokenizer.run(text, at_start, *this);
+    if (status_.ok()) status_ = std::move(status);
   }
 
-  void word(std::string_view word) override { words_.encode(word); }
+  bool word(std::string_view word) override {
+    if (!goes_on()) return false;
+    const std::size_t most = std::min<std::size_t>(limits_->max_word_bytes, UINT32_MAX - 1);
+    if (word.size() > most) {
+      status_ = Status::invalid_argument(
+          fmt::format("{} has a word of {} bytes, more than {}", limits_->what, word.size(), most),
+          limits_->remedy);
+    } else if (!fits(word.size())) {
+      status_ = too_many_tokens(*limits_);
+    } else if (!words_.encode(word, limits_->cancelled)) {
+      status_ = cancelled();
+    }
+    return status_.ok();
+  }
+
+  // Whether the tokens so far, and the time that it took, leave room for more.
+  bool goes_on() {
+    if (!status_.ok()) return false;
+    if (out_->size() > limits_->max_tokens) {
+      status_ = too_many_tokens(*limits_);
+    } else if (++steps_ % kStepsBetweenLooks == 0 && limits_->cancelled && limits_->cancelled()) {
+      status_ = cancelled();
+    }
+    return status_.ok();
+  }
+
+  // Whether so many more bytes may become tokens that the limit has room for.
+  bool fits(std::size_t bytes) const {
+    if (model_->most_bytes_per_token == 0) return true;
+    const std::size_t room = limits_->max_tokens - std::min(limits_->max_tokens, out_->size());
+    return bytes / model_->most_bytes_per_token <= room;
+  }
+
+  static constexpr std::size_t kStepsBetweenLooks = 4096;
 
   const Tokenizer::Model* model_;
   std::string_view text_;
   const SpecialRanges* ranges_;
+  const EncodeLimits* limits_;
   std::vector<TokenId>* out_;
   WordEncoder words_;
   Status status_;
+  std::size_t steps_ = 0;  // words and added tokens
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<const Model> model) : model_(std::move(model)) {}
 Tokenizer::~Tokenizer() = default;
 
-Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOptions options,
+                                               const EncodeLimits& limits) const {
   return encode(text,
                 options.parse_special ? SpecialRanges::everywhere(text) : SpecialRanges::nowhere(),
-                options.add_special_tokens);
+                options.add_special_tokens, limits);
 }
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::span<const TextSegment> segments,
-                                               bool add_special_tokens) const {
+                                               bool add_special_tokens,
+                                               const EncodeLimits& limits) const {
   std::string text;
   SpecialRanges ranges;
   for (const TextSegment& segment : segments) {
@@ -114,20 +169,22 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::span<const TextSegment> segm
     text += segment.text;
     if (segment.is_template) ranges.add(begin, text.size());
   }
-  return encode(text, ranges, add_special_tokens);
+  return encode(text, ranges, add_special_tokens, limits);
 }
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const SpecialRanges& ranges,
-                                               bool add_special_tokens) const {
+                                               bool add_special_tokens,
+                                               const EncodeLimits& limits) const {
   const VocabData& data = model_->data;
   std::vector<TokenId> ids;
   if (add_special_tokens) ids = data.prefix_ids;
   const std::size_t prefix = ids.size();
-  QUIRE_RETURN_IF_ERROR(TextEncoder(*model_, text, ranges, ids).run());
+  QUIRE_RETURN_IF_ERROR(TextEncoder(*model_, text, ranges, limits, ids).run());
   const bool bos_twice = prefix != 0 && ids.size() > prefix && data.bos_id == ids[prefix - 1] &&
                          data.bos_id == ids[prefix];
   if (bos_twice) ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(prefix));
   if (add_special_tokens) ids.insert(ids.end(), data.suffix_ids.begin(), data.suffix_ids.end());
+  if (ids.size() > limits.max_tokens) return too_many_tokens(limits);
   return ids;
 }
 

@@ -12,6 +12,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +37,22 @@ struct EncodeOptions {
   bool parse_special = false;
 };
 
+// Where encoding ends although the text goes on. What is left of the text costs nothing then, so
+// that a text that is far too long is refused about as fast as one that just fits is encoded.
+struct EncodeLimits {
+  // More tokens than that, or a text that cannot have fewer by its length: kInvalidArgument.
+  std::size_t max_tokens = SIZE_MAX;
+  // A longer word, as pre-tokenization cuts them: kInvalidArgument. Merging one takes 24 bytes of
+  // memory for each of its bytes.
+  std::size_t max_word_bytes = SIZE_MAX;
+  // Asked every few thousand words or merges, may be empty. True: nobody wants the tokens any more,
+  // kCancelled.
+  std::function<bool()> cancelled = {};
+  // How the first two errors begin, and what they advise.
+  std::string what = "the text";
+  std::string remedy = "shorten it";
+};
+
 class SpecialRanges;
 class TokenDecoder;
 
@@ -52,13 +70,15 @@ class Tokenizer {
 
   // kResourceExhausted if the pre-tokenizer's pattern hits a limit on this text; never for the
   // patterns of text/scanners.h.
-  Result<std::vector<TokenId>> encode(std::string_view text, EncodeOptions options = {}) const;
+  Result<std::vector<TokenId>> encode(std::string_view text, EncodeOptions options = {},
+                                      const EncodeLimits& limits = {}) const;
 
   // Encodes the concatenation of `segments` as one text, in which special tokens are recognised
   // only where they lie wholly within template text. (Special tokens that are looked for in
   // normalized text are recognised in stretches that are wholly template text.)
   Result<std::vector<TokenId>> encode(std::span<const TextSegment> segments,
-                                      bool add_special_tokens = true) const;
+                                      bool add_special_tokens = true,
+                                      const EncodeLimits& limits = {}) const;
 
   // The text of `ids`, always valid UTF-8: U+FFFD stands for bytes that are not. Ids outside the
   // vocabulary add nothing. Equal to what a Detokenizer gives piece by piece.
@@ -91,7 +111,7 @@ class Tokenizer {
   explicit Tokenizer(std::unique_ptr<const Model> model);
 
   Result<std::vector<TokenId>> encode(std::string_view text, const SpecialRanges& special_ranges,
-                                      bool add_special_tokens) const;
+                                      bool add_special_tokens, const EncodeLimits& limits) const;
 
   std::unique_ptr<const Model> model_;
 };

@@ -40,6 +40,7 @@ class Builder {
       QUIRE_RETURN_IF_ERROR(add_merges_by_rank());
     }
     add_whole_words();
+    bound_bytes_per_token();
     return std::move(model_);
   }
 
@@ -63,6 +64,7 @@ class Builder {
   TokenId symbol_of_char(const std::string& symbol);
   TokenId part_of_token(std::string_view part);
   void add_whole_words();
+  void bound_bytes_per_token();
 
   std::unique_ptr<Tokenizer::Model> model_;
   std::unordered_map<TokenId, std::string>
@@ -115,7 +117,33 @@ Status Builder::check() {
   return {};
 }
 
+// Whether a text has at least as many bytes when it is cut into words as it has to begin with.
+bool keeps_all_text(const VocabData& data) {
+  const auto keeps = [](const NormalizerStep& step) {
+    switch (step.kind) {
+      case NormalizerStep::Kind::kPrepend:
+      case NormalizerStep::Kind::kByteSymbols:
+        return true;
+      case NormalizerStep::Kind::kReplace:
+        return !step.pattern.is_regex && step.content.size() >= step.pattern.text.size();
+      default:
+        return false;
+    }
+  };
+  const auto cuts = [](const PreTokenizerStep& step) {
+    return step.kind == PreTokenizerStep::Kind::kWhitespace ||
+           step.kind == PreTokenizerStep::Kind::kWhitespaceSplit ||
+           step.behavior == SplitBehavior::kRemoved;
+  };
+  // These take the white space beside them, however much it is.
+  const auto grows = [](const AddedToken& token) { return token.lstrip || token.rstrip; };
+  return std::ranges::all_of(data.normalizers, keeps) &&
+         std::ranges::none_of(data.pre_tokenizers, cuts) &&
+         std::ranges::none_of(data.added_tokens, grows);
+}
+
 Status Builder::add_steps() {
+  model_->keeps_all_text = keeps_all_text(data());
   QUIRE_ASSIGN_OR_RETURN(model_->normalizer,
                          Normalizer::create(std::exchange(data().normalizers, {})));
   QUIRE_ASSIGN_OR_RETURN(model_->pre_tokenizer,
@@ -307,12 +335,28 @@ void Builder::add_whole_words() {
     if (!may_be_merged(id)) continue;
     if (!data().ignore_merges) {
       ids.clear();
-      encoder.encode_by_merges(word);
+      encoder.encode_by_merges(word, {});
       if (ids.size() != 1 || ids.front() != id) continue;
     }
     m.longest_whole_word = std::max(m.longest_whole_word, word.size());
     m.whole_words.insert(word, id);
   }
+}
+
+// A token of a word stands for its own text, a byte token or the unknown token for one symbol.
+void Builder::bound_bytes_per_token() {
+  constexpr std::size_t kMaxSymbolBytes = 4;
+  Tokenizer::Model& m = *model_;
+  const bool spells_all_bytes = (byte_level() || data().byte_fallback) &&
+                                std::ranges::all_of(m.byte_ids, [](TokenId id) { return id >= 0; });
+  const bool one_unknown_each = data().unk_id && !data().fuse_unk;
+  if (!spells_all_bytes && !one_unknown_each) return;
+  std::size_t most = kMaxSymbolBytes;
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    most = std::max({most, data().tokens[i].size(), m.bytes[i].size()});
+  }
+  for (const auto& [id, content] : normalized_contents_) most = std::max(most, content.size());
+  m.most_bytes_per_token = most;
 }
 
 }  // namespace

@@ -64,6 +64,13 @@ struct Tokenizer::Model {
   // vocabulary names no pre-tokenizer.
   bool words_end_at_space = false;
 
+  // At most so many bytes of a word become one token; 0 where text may also become no token at all,
+  // or any number of characters one.
+  std::size_t most_bytes_per_token = 0;
+  // And neither normalization, pre-tokenization nor added tokens take any of a text away, so that
+  // it holds for a text as it is given, too.
+  bool keeps_all_text = false;
+
   std::size_t size() const { return data.tokens.size(); }
 };
 
@@ -73,11 +80,12 @@ class WordEncoder {
   WordEncoder(const Tokenizer::Model& model, std::vector<TokenId>& out)
       : model_(&model), merger_(model.merges), out_(&out) {}
 
-  // Appends the tokens of one word: bytes, or normalized text where SentencePiece-style.
-  void encode(std::string_view word);
+  // Appends the tokens of one word: bytes, or normalized text where SentencePiece-style. False: it
+  // was given up, for `cancelled` (EncodeLimits) said so.
+  bool encode(std::string_view word, const std::function<bool()>& cancelled);
 
   // The same by merges alone, without the table of whole words.
-  void encode_by_merges(std::string_view word);
+  bool encode_by_merges(std::string_view word, const std::function<bool()>& cancelled);
 
  private:
   void append_unknown(std::string_view symbol, std::vector<TokenId>& ids) const;

@@ -57,6 +57,116 @@ TEST(Tokenizer, ALongWordAndManyShortOnesAgree) {
   EXPECT_EQ(tokenizer->decode(ids), text);
 }
 
+TEST(Tokenizer, EncodingEndsWhereThereAreTooManyTokens) {
+  VocabData data = byte_vocabulary();
+  data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kDigits});
+  // Nothing can be said of a text by its length where spaces at its ends go.
+  data.normalizers.push_back({.kind = NormalizerStep::Kind::kStrip});
+  const auto tokenizer = create(std::move(data));
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "x1";
+  std::size_t looks = 0;
+  const auto count_looks = [&looks] {
+    ++looks;
+    return false;
+  };
+  EXPECT_EQ(tokenizer->encode(text, {}, {.max_tokens = 200'000, .cancelled = count_looks})->size(),
+            200'000U);
+  EXPECT_GT(looks, 0U);
+  looks = 0;
+  const auto ids = tokenizer->encode(text, {}, {.max_tokens = 100, .cancelled = count_looks});
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ids.status().message(), "the text has more than 100 tokens");
+  EXPECT_EQ(looks, 0U) << "the rest of the text was encoded for nothing";
+}
+
+TEST(Tokenizer, AWordThatCannotFitIsRefusedBeforeItIsMerged) {
+  const auto tokenizer = create(byte_vocabulary());
+  // The longest token has four bytes.
+  const EncodeLimits limits = {.max_tokens = 100};
+  EXPECT_EQ(tokenizer->encode(std::string(400, 'a'), {}, limits)->size(), 100U);
+  EXPECT_FALSE(tokenizer->encode(std::string(404, 'a'), {}, limits).ok());
+  const auto word = tokenizer->encode(std::string(1000, 'a'), {}, {.max_word_bytes = 999});
+  ASSERT_FALSE(word.ok());
+  EXPECT_EQ(word.status().message(), "the text has a word of 1000 bytes, more than 999");
+}
+
+// Whatever takes text away on its way to the words: a text that fits is never refused.
+TEST(Tokenizer, ALongTextThatFitsIsNeverRefused) {
+  const std::string spaces(100'000, ' ');
+  const auto fits = [](VocabData data, const std::string& text) {
+    const auto tokenizer = create(std::move(data));
+    const std::size_t count = tokenizer->encode(text)->size();
+    EXPECT_LE(count, 8U);
+    return tokenizer->encode(text, {}, {.max_tokens = count}).ok() &&
+           !tokenizer->encode(text, {}, {.max_tokens = count - 1}).ok();
+  };
+  VocabData data = byte_vocabulary();
+  data.normalizers.push_back({.kind = NormalizerStep::Kind::kStrip});
+  EXPECT_TRUE(fits(data, spaces + "ab" + spaces));
+
+  data = byte_vocabulary();
+  data.normalizers.push_back(
+      {.kind = NormalizerStep::Kind::kReplace, .pattern = {" +", true}, .content = " "});
+  EXPECT_TRUE(fits(data, "a" + spaces + "b"));
+
+  data = byte_vocabulary();
+  data.normalizers.push_back(
+      {.kind = NormalizerStep::Kind::kReplace, .pattern = {"  ", false}, .content = ""});
+  EXPECT_TRUE(fits(data, "a" + spaces + "b"));
+
+  data = byte_vocabulary();
+  data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kWhitespaceSplit});
+  EXPECT_TRUE(fits(data, "a" + spaces + "b"));
+
+  data = byte_vocabulary();
+  data.pre_tokenizers.push_back(
+      {.pattern = {" ", false}, .behavior = SplitBehavior::kRemoved, .content = ""});
+  EXPECT_TRUE(fits(data, "a" + spaces + "b"));
+
+  data = byte_vocabulary();
+  data.tokens.emplace_back("<mask>");
+  data.kinds.push_back(TokenKind::kControl);
+  data.added_tokens.push_back({.content = "<mask>",
+                               .id = static_cast<TokenId>(data.tokens.size() - 1),
+                               .special = true,
+                               .lstrip = true,
+                               .rstrip = true});
+  const auto tokenizer = create(std::move(data));
+  EXPECT_EQ(tokenizer->encode("a" + spaces + "<mask>", {.parse_special = true}, {.max_tokens = 2})
+                ->size(),
+            2U);
+
+  // Characters that nothing spells: none of them a token, or all of them one.
+  for (const bool fuse : {false, true}) {
+    VocabData characters;
+    characters.style = BpeStyle::kCharacters;
+    characters.tokens = {"<unk>", "a", "b"};
+    characters.kinds = {TokenKind::kUnknown, TokenKind::kNormal, TokenKind::kNormal};
+    if (fuse) characters.unk_id = 0;
+    characters.fuse_unk = fuse;
+    EXPECT_TRUE(fits(characters, "ab" + std::string(100'000, 'z')));
+  }
+}
+
+TEST(Tokenizer, EncodingEndsWhenNobodyWantsTheTokensAnyMore) {
+  VocabData data = byte_vocabulary();
+  data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kDigits});
+  const auto tokenizer = create(std::move(data));
+  std::string many_words;
+  for (int i = 0; i < 100'000; ++i) many_words += "x1";
+  // Of words, and of the merges of one word.
+  for (const std::string& text : {many_words, std::string(100'000, 'a')}) {
+    int looks = 0;
+    const EncodeLimits limits = {.cancelled = [&looks] { return ++looks == 3; }};
+    const auto ids = tokenizer->encode(text, {}, limits);
+    ASSERT_FALSE(ids.ok());
+    EXPECT_EQ(ids.status().code(), StatusCode::kCancelled);
+    EXPECT_EQ(looks, 3);
+  }
+}
+
 TEST(Tokenizer, RefusesAPatternThatIsNotSupported) {
   VocabData data = byte_vocabulary();
   data.pre_tokenizers.push_back({.pattern = {R"(\bword)", true}});

@@ -22,7 +22,7 @@ void WordEncoder::append_unknown(std::string_view symbol, std::vector<TokenId>& 
   ids.push_back(*data.unk_id);
 }
 
-void WordEncoder::encode_by_merges(std::string_view word) {
+bool WordEncoder::encode_by_merges(std::string_view word, const std::function<bool()>& cancelled) {
   symbols_.clear();
   if (model_->data.style == BpeStyle::kByteLevel) {
     for (const char byte : word) {
@@ -47,7 +47,7 @@ void WordEncoder::encode_by_merges(std::string_view word) {
       i += size;
     }
   }
-  merger_.merge(symbols_);
+  if (!merger_.merge(symbols_, cancelled)) return false;
 
   const auto vocab_size = static_cast<TokenId>(model_->size());
   for (const TokenId id : symbols_) {
@@ -57,25 +57,27 @@ void WordEncoder::encode_by_merges(std::string_view word) {
       append_unknown(model_->symbol_texts[static_cast<std::size_t>(id - vocab_size)], *out_);
     }
   }
+  return true;
 }
 
-void WordEncoder::encode(std::string_view word) {
+bool WordEncoder::encode(std::string_view word, const std::function<bool()>& cancelled) {
   const std::uint64_t hash = hash_word(word);
   if (word.size() <= model_->longest_whole_word) {
     if (const auto id = model_->whole_words.find(word, hash)) {
       out_->push_back(*id);
-      return;
+      return true;
     }
   }
   const auto cached = cache_.find(word, hash);
   if (!cached.empty()) {
     out_->insert(out_->end(), cached.begin(), cached.end());
-    return;
+    return true;
   }
   const std::size_t before = out_->size();
-  encode_by_merges(word);
+  if (!encode_by_merges(word, cancelled)) return false;
   // An unknown token may have joined the one before the word: then the word's ids are not its own.
   if (!model_->data.fuse_unk) cache_.insert(word, hash, std::span(*out_).subspan(before));
+  return true;
 }
 
 }  // namespace quire

@@ -45,6 +45,9 @@ class Exchange {
   // where that has happened already. On the I/O thread: it must not block. Set at most once.
   virtual void on_disconnect(std::function<void()> gone) = 0;
 
+  // Whether the client has gone, for work that takes long before it answers. Any thread.
+  virtual bool gone() const { return false; }
+
   // Who follows this request through the engine (serve/request_observer.h); null for nobody.
   virtual std::shared_ptr<RequestObserver> observer() const { return nullptr; }
 };

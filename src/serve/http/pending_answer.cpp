@@ -92,6 +92,11 @@ void PendingAnswer::on_disconnect(std::function<void()> gone) {
   gone();
 }
 
+bool PendingAnswer::gone() const {
+  const std::lock_guard lock(mutex_);
+  return disconnected_;
+}
+
 PendingAnswer::Unsent PendingAnswer::take_unsent() {
   const std::lock_guard lock(mutex_);
   notified_ = false;

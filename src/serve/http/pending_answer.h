@@ -44,6 +44,7 @@ class PendingAnswer final : public Exchange, public std::enable_shared_from_this
   void finish() override;
   std::size_t unsent_bytes() const override;
   void on_disconnect(std::function<void()> gone) override;
+  bool gone() const override;
 
   // The connection's side; I/O thread.
   struct Unsent {

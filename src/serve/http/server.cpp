@@ -1,6 +1,7 @@
 #include "serve/http/server.h"
 
 #include <atomic>
+#include <exception>
 #include <optional>
 #include <random>
 #include <sys/socket.h>
@@ -23,6 +24,7 @@
 
 #include "base/log.h"
 #include "serve/http/connection.h"
+#include "serve/http/http_error.h"
 
 namespace quire {
 
@@ -37,6 +39,8 @@ namespace {
 constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kTick{500};
 constexpr int kKernelSendBytes = 256 * 1024;
+// A request with as large a body is a long one: its text may take seconds to become tokens.
+constexpr std::size_t kLongBodyBytes = 256 * 1024;
 
 std::string random_prefix() {
   std::random_device device;
@@ -76,7 +80,9 @@ class HttpServer::Impl {
 
   ~Impl() {
     workers_.stop();
+    long_worker_.stop();
     workers_.join();
+    long_worker_.join();
     outbox_->close();
     if (!config().uds.empty() && unix_acceptor_.is_open()) ::unlink(config().uds.c_str());
   }
@@ -89,7 +95,10 @@ class HttpServer::Impl {
   }
 
   void run(Router router) {
-    shared_->router = std::move(router);
+    for (Route route : router.routes()) {
+      if (!route.inline_handler) route.handler = apart_if_long(std::move(route.handler));
+      shared_->router.add(std::move(route));
+    }
     if (tcp_acceptor_.is_open()) spawn([this] { return accept_loop(tcp_acceptor_); });
     if (unix_acceptor_.is_open()) spawn([this] { return accept_loop(unix_acceptor_); });
     every(kTick, [this] { tick(); });
@@ -246,6 +255,23 @@ class HttpServer::Impl {
     for (const auto& answer : outbox_->take()) answer->wake_connection();
   }
 
+  // Long texts take their turns on a thread of their own: a short request never waits for several
+  // of them, whatever the number of workers.
+  HttpHandler apart_if_long(HttpHandler handler) {
+    return [this, call = std::move(handler)](const std::shared_ptr<Exchange>& exchange) {
+      if (exchange->request().body.size() < kLongBodyBytes) return call(exchange);
+      asio::post(long_worker_, [&call, exchange] {
+        if (exchange->gone()) return;
+        try {
+          call(exchange);
+        } catch (const std::exception& exception) {
+          log_warning("{}: {}", exchange->request().path, exception.what());
+          exchange->respond(http_error(500, "internal error"));
+        }
+      });
+    };
+  }
+
   bool run_on_worker(std::function<void()> task) {
     if (num_queued_ >= config().max_queued_handlers) return false;
     ++num_queued_;
@@ -262,6 +288,7 @@ class HttpServer::Impl {
   std::atomic<std::uint32_t> num_queued_ = 0;
   asio::io_context io_{1};
   asio::thread_pool workers_;
+  asio::thread_pool long_worker_{1};
   tcp::acceptor tcp_acceptor_;
   Unix::acceptor unix_acceptor_;
   std::vector<std::weak_ptr<Connection>> connections_;

@@ -65,9 +65,11 @@ class TestExchange : public Exchange {
     const std::lock_guard lock(mutex_);
     return response_.body;
   }
+  bool gone() const override { return disconnected_; }
   void set_unsent_bytes(std::size_t bytes) { unsent_bytes_ = bytes; }
   // The client goes away.
   void disconnect() {
+    disconnected_ = true;
     std::function<void()> gone;
     {
       const std::lock_guard lock(mutex_);
@@ -91,6 +93,7 @@ class TestExchange : public Exchange {
   bool finished_ = false;
   std::atomic<std::size_t> unsent_bytes_ = 0;
   std::function<void()> gone_;
+  std::atomic<bool> disconnected_ = false;
 };
 
 }  // namespace quire

@@ -10,6 +10,7 @@
 
 #include "serve/protocols/openai/chat_completions.h"
 #include "serve/protocols/openai/request_body.h"
+#include "serve/protocols/openai/text_limits.h"
 #include "text/utf8.h"
 
 namespace quire {
@@ -24,7 +25,8 @@ constexpr std::array<std::string_view, 7> kFields = {"text",
                                                      "add_generation_prompt",
                                                      "continue_final_message"};
 
-Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engine) {
+Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engine,
+                                    ClientGone gone) {
   QUIRE_ASSIGN_OR_RETURN(const auto text, fields.find_string("text"));
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("parse_special"));
   if (text && fields.contains("messages")) {
@@ -32,13 +34,15 @@ Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engi
   }
   if (text) {
     return engine.tokenizer().encode(
-        *text, {.add_special_tokens = true, .parse_special = special.value_or(false)});
+        *text, {.add_special_tokens = true, .parse_special = special.value_or(false)},
+        text_limits("text", std::move(gone)));
   }
   if (!fields.contains("messages")) {
     return Status::invalid_argument("text: expected a string, found nothing");
   }
   QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
-  return engine.encode_chat(conversation);
+  return engine.encode_chat(conversation, /*add_special_tokens=*/false,
+                            text_limits("messages", std::move(gone)));
 }
 
 json::object describe(const Tokenizer& tokenizer, TokenId id, bool first) {
@@ -64,19 +68,20 @@ void respond_tokens(const Service& service, Exchange& exchange) {
   if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(exchange, *error);
   const Engine& engine = service.engine();
   const JsonReader fields = std::get<RequestBody>(body).reader();
-  const auto ids = encode(fields, engine);
+  const auto ids = encode(fields, engine, [&exchange] { return exchange.gone(); });
   if (!ids.ok()) {
     const std::string_view field = fields.contains("messages") ? "messages" : "text";
     return respond_error(exchange, request_error(ids.status(), service, field));
   }
-  json::array tokens;
+  HttpResponse response;
+  response.body = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":[)", ids->size(),
+                              engine.info().max_model_len);
   for (std::size_t i = 0; i < ids->size(); ++i) {
-    tokens.push_back(describe(engine.tokenizer(), (*ids)[i], i == 0));
+    if (i > 0) response.body += ',';
+    response.body += json::serialize(describe(engine.tokenizer(), (*ids)[i], i == 0));
   }
-  exchange.respond(
-      {.body = json::serialize(json::object{{"count", ids->size()},
-                                            {"max_model_len", engine.info().max_model_len},
-                                            {"tokens", std::move(tokens)}})});
+  response.body += "]}";
+  exchange.respond(std::move(response));
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ class TracedExchange final : public Exchange {
       gone();
     });
   }
+  bool gone() const override { return inner_->gone(); }
   std::shared_ptr<RequestObserver> observer() const override {
     return trace_->sampled() ? trace_ : nullptr;
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "serve/http/field_text.h"
+#include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
@@ -159,7 +160,7 @@ Result<json::object> as_sampling_fields(const JsonReader& fields, std::int64_t m
 }
 
 Result<GenerationJob> read_chat(const RequestBody& body, const Service& service,
-                                const Engine& engine, std::string& role) {
+                                const Engine& engine, std::string& role, ClientGone gone) {
   QUIRE_ASSIGN_OR_RETURN(const json::object sampling,
                          as_sampling_fields(body.reader(), service.max_logprobs()));
   const JsonReader fields(sampling, "request", StatusCode::kInvalidArgument);
@@ -170,8 +171,11 @@ Result<GenerationJob> read_chat(const RequestBody& body, const Service& service,
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
   QUIRE_ASSIGN_OR_RETURN(const auto echo, fields.find_bool("echo"));
   AnsweredPrompt prompt;
+  const EncodeLimits limits = job.options.truncate_prompt_tokens
+                                  ? text_limits("messages", std::move(gone))
+                                  : prompt_limits(engine, /*room=*/1, "messages", std::move(gone));
   QUIRE_ASSIGN_OR_RETURN(prompt.token_ids,
-                         engine.encode_chat(conversation, special.value_or(false)));
+                         engine.encode_chat(conversation, special.value_or(false), limits));
   QUIRE_RETURN_IF_ERROR(
       truncate_prompt(prompt.token_ids, job.options, engine.info().max_model_len));
   role = "assistant";
@@ -183,10 +187,12 @@ Result<GenerationJob> read_chat(const RequestBody& body, const Service& service,
   if (!job.options.max_tokens_given) {
     const std::int64_t room = engine.info().max_model_len - std::ssize(prompt.token_ids);
     job.options.params.max_tokens = std::max<std::int64_t>(1, room);
+    job.fits_max_tokens = true;
   }
   QUIRE_RETURN_IF_ERROR(
       job.options.params.validate(engine.info().vocab_size, service.max_logprobs()));
   job.prompts.push_back(std::move(prompt));
+  QUIRE_RETURN_IF_ERROR(fit_answer(job, AnswerKind::kChat, service));
   if (job.options.return_sampling_params) {
     job.sampling = sampling_report(sampling, job.options.params, engine);
   }
@@ -206,22 +212,22 @@ class ChatFormat final : public ChoiceFormat {
   std::string_view object() const override { return "chat.completion"; }
   std::string_view chunk_object() const override { return "chat.completion.chunk"; }
 
-  json::object choice(const AnsweredPrompt& prompt, std::int64_t index,
-                      const AnsweredOutput& output,
-                      const std::vector<PositionLogprobs>& /*prompt_logprobs*/) const override {
-    json::object choice = {
-        {"index", index},
-        {"message",
-         {{"role", role_}, {"content", prompt.echo + output.text}, {"refusal", nullptr}}},
-        {"logprobs", nullptr},
-        {"finish_reason", output.finish_reason},
-        {"stop_reason", output.stop_reason}};
-    if (logprobs_) choice["logprobs"] = chat_logprobs(tokenizer_, output.logprobs);
-    if (token_ids_) {
-      choice["prompt_token_ids"] = json::array(prompt.token_ids.begin(), prompt.token_ids.end());
-      choice["token_ids"] = json::array(output.token_ids.begin(), output.token_ids.end());
+  void append_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
+                     const AnsweredOutput& output,
+                     const std::vector<PositionLogprobs>& /*prompt_logprobs*/) const override {
+    fmt::format_to(
+        std::back_inserter(out),
+        R"({{"index":{},"message":{{"role":{},"content":{},"refusal":null}},"logprobs":)", index,
+        json::serialize(json::string_view(role_)),
+        json::serialize(json::string_view(prompt.echo + output.text)));
+    if (logprobs_) {
+      append_chat_logprobs(out, tokenizer_, output.logprobs);
+    } else {
+      out += "null";
     }
-    return choice;
+    append_end_of_choice(out, output);
+    if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    out += '}';
   }
 
   void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
@@ -236,10 +242,13 @@ class ChatFormat final : public ChoiceFormat {
                ? json::serialize(json::string_view(prompt.echo + piece.text))
                : json::serialize(json::string_view(piece.text));
     out += R"(},"logprobs":)";
-    out += logprobs_ ? json::serialize(chat_logprobs(tokenizer_, piece.logprobs)) : "null";
+    if (logprobs_) {
+      append_chat_logprobs(out, tokenizer_, piece.logprobs);
+    } else {
+      out += "null";
+    }
     if (piece.finished) {
-      fmt::format_to(std::back_inserter(out), R"(,"finish_reason":"{}","stop_reason":{})",
-                     piece.finish_reason, json::serialize(piece.stop_reason));
+      append_end_of_choice(out, piece);
     } else {
       out += R"(,"finish_reason":null)";
     }
@@ -300,14 +309,14 @@ Result<Conversation> read_conversation(const JsonReader& fields) {
 }
 
 std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
-                                                         const Service& service,
-                                                         std::string& role) {
+                                                         const Service& service, std::string& role,
+                                                         ClientGone gone) {
   auto parsed = RequestBody::parse(body, chat_fields(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_chat(request, service, service.engine(), role);
+  auto job = read_chat(request, service, service.engine(), role, std::move(gone));
   if (!job.ok()) return request_error(job.status(), service, "messages");
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);
@@ -316,7 +325,8 @@ std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
 std::vector<Route> chat_completion_routes(Service& service) {
   const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
     std::string role;
-    auto job = parse_chat_request(exchange->request().body, service, role);
+    auto job = parse_chat_request(exchange->request().body, service, role,
+                                  [exchange = exchange.get()] { return exchange->gone(); });
     if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
     auto& parsed = std::get<GenerationJob>(job);
     auto format = std::make_unique<ChatFormat>(service.engine(), parsed.options, std::move(role));

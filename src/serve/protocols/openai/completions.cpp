@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
@@ -36,39 +37,55 @@ FieldTable completion_fields() {
   return {.known = kKnown, .unsupported = kUnsupported};
 }
 
-Result<AnsweredPrompt> read_prompt(const json::value& value, std::string_view name,
-                                   bool add_special_tokens, const Engine& engine) {
+struct PromptOptions {
+  bool add_special_tokens = true;
+  bool truncates = false;  // a prompt may be longer than what the model takes
+  ClientGone gone;
+};
+
+Result<AnsweredPrompt> read_prompt(const json::value& value, const std::string& name,
+                                   const PromptOptions& options, const Engine& engine) {
   AnsweredPrompt prompt;
+  const EncodeLimits limits = options.truncates
+                                  ? text_limits(name, options.gone)
+                                  : prompt_limits(engine, /*room=*/1, name, options.gone);
   if (value.is_string()) {
     const std::string_view text = value.get_string();
     QUIRE_ASSIGN_OR_RETURN(
-        prompt.token_ids, engine.tokenizer().encode(text, {.add_special_tokens = add_special_tokens,
-                                                           .parse_special = true}));
+        prompt.token_ids,
+        engine.tokenizer().encode(
+            text, {.add_special_tokens = options.add_special_tokens, .parse_special = true},
+            limits));
     prompt.echo = text;
     return prompt;
   }
-  const json::object holder = {{"prompt", value}};
-  const JsonReader reader(holder, "request", StatusCode::kInvalidArgument);
   if (!is_token_list(value)) {
     return Status::invalid_argument(
         fmt::format("{}: expected a string or a list of token ids", name));
   }
+  if (value.get_array().size() > limits.max_tokens) {
+    return Status::invalid_argument(fmt::format("{}: it has {} tokens, more than {}", name,
+                                                value.get_array().size(), limits.max_tokens),
+                                    limits.remedy);
+  }
+  const json::object holder = {{"prompt", value}};
+  const JsonReader reader(holder, "request", StatusCode::kInvalidArgument);
   QUIRE_ASSIGN_OR_RETURN(prompt.token_ids, read_token_ids(reader, "prompt"));
   prompt.echo = engine.tokenizer().decode(prompt.token_ids, /*skip_special_tokens=*/false);
   return prompt;
 }
 
-Result<std::vector<AnsweredPrompt>> read_prompts(const JsonReader& fields, const Engine& engine) {
+Result<std::vector<AnsweredPrompt>> read_prompts(const JsonReader& fields, PromptOptions options,
+                                                 const Engine& engine) {
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
-  const bool add_special_tokens = special.value_or(true);
+  options.add_special_tokens = special.value_or(true);
   const json::value* value = fields.find("prompt");
   if (value == nullptr) {
     return Status::invalid_argument("prompt: expected a string or a list, found nothing");
   }
   std::vector<AnsweredPrompt> prompts;
   if (!value->is_array() || is_token_list(*value)) {
-    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt,
-                           read_prompt(*value, "prompt", add_special_tokens, engine));
+    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt, read_prompt(*value, "prompt", options, engine));
     prompts.push_back(std::move(prompt));
     return prompts;
   }
@@ -78,8 +95,8 @@ Result<std::vector<AnsweredPrompt>> read_prompts(const JsonReader& fields, const
         fmt::format("prompt: expected 1 to {} prompts, found {}", kMaxPrompts, list.size()));
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
-    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt, read_prompt(list[i], fmt::format("prompt[{}]", i),
-                                                              add_special_tokens, engine));
+    QUIRE_ASSIGN_OR_RETURN(AnsweredPrompt prompt,
+                           read_prompt(list[i], fmt::format("prompt[{}]", i), options, engine));
     prompts.push_back(std::move(prompt));
   }
   return prompts;
@@ -113,7 +130,7 @@ Status check_best_of(const JsonReader& fields, const SamplingParams& params) {
 }
 
 Result<GenerationJob> read_completion(const RequestBody& body, const Service& service,
-                                      const Engine& engine, bool& echo) {
+                                      const Engine& engine, bool& echo, ClientGone gone) {
   const JsonReader fields = body.reader();
   GenerationJob job;
   QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
@@ -121,7 +138,9 @@ Result<GenerationJob> read_completion(const RequestBody& body, const Service& se
   QUIRE_RETURN_IF_ERROR(check_best_of(fields, job.options.params));
   QUIRE_RETURN_IF_ERROR(
       job.options.params.validate(engine.info().vocab_size, service.max_logprobs()));
-  QUIRE_ASSIGN_OR_RETURN(job.prompts, read_prompts(fields, engine));
+  const PromptOptions options = {.truncates = job.options.truncate_prompt_tokens.has_value(),
+                                 .gone = std::move(gone)};
+  QUIRE_ASSIGN_OR_RETURN(job.prompts, read_prompts(fields, options, engine));
   if (std::ssize(job.prompts) * job.options.params.n > kMaxOutputs) {
     return Status::invalid_argument(
         fmt::format("n: {} prompts with {} outputs each are more than {}", job.prompts.size(),
@@ -135,6 +154,8 @@ Result<GenerationJob> read_completion(const RequestBody& body, const Service& se
     }
     if (!echo) prompt.echo.clear();
   }
+  QUIRE_RETURN_IF_ERROR(
+      fit_answer(job, echo ? AnswerKind::kEchoedCompletion : AnswerKind::kCompletion, service));
   if (job.options.return_sampling_params) {
     job.sampling = sampling_report(body.object(), job.options.params, engine);
   }
@@ -154,26 +175,24 @@ class CompletionFormat final : public ChoiceFormat {
   std::string_view object() const override { return "text_completion"; }
   std::string_view chunk_object() const override { return "text_completion"; }
 
-  json::object choice(const AnsweredPrompt& prompt, std::int64_t index,
-                      const AnsweredOutput& output,
-                      const std::vector<PositionLogprobs>& prompt_logprobs) const override {
-    json::object choice = {{"index", index},
-                           {"text", prompt.echo + output.text},
-                           {"logprobs", nullptr},
-                           {"finish_reason", output.finish_reason},
-                           {"stop_reason", output.stop_reason}};
-    if (logprobs_ && echo_) {
-      std::vector<PositionLogprobs> all = prompt_logprobs;
-      all.insert(all.end(), output.logprobs.begin(), output.logprobs.end());
-      choice["logprobs"] = completion_logprobs(tokenizer_, all, 0, prompt.token_ids.data());
-    } else if (logprobs_) {
-      choice["logprobs"] = completion_logprobs(tokenizer_, output.logprobs, 0);
+  void append_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
+                     const AnsweredOutput& output,
+                     const std::vector<PositionLogprobs>& prompt_logprobs) const override {
+    fmt::format_to(std::back_inserter(out), R"({{"index":{},"text":{},"logprobs":)", index,
+                   json::serialize(json::string_view(prompt.echo + output.text)));
+    if (logprobs_) {
+      CompletionPositions positions = {.output = output.logprobs};
+      if (echo_) {
+        positions.first = prompt.token_ids.data();
+        positions.prompt = prompt_logprobs;
+      }
+      append_completion_logprobs(out, tokenizer_, positions, 0);
+    } else {
+      out += "null";
     }
-    if (token_ids_) {
-      choice["prompt_token_ids"] = json::array(prompt.token_ids.begin(), prompt.token_ids.end());
-      choice["token_ids"] = json::array(output.token_ids.begin(), output.token_ids.end());
-    }
-    return choice;
+    append_end_of_choice(out, output);
+    if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    out += '}';
   }
 
   void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
@@ -185,12 +204,13 @@ class CompletionFormat final : public ChoiceFormat {
       out += json::serialize(json::string_view(piece.text));
     }
     out += R"(,"logprobs":)";
-    out += logprobs_
-               ? json::serialize(completion_logprobs(tokenizer_, piece.logprobs, piece.text_offset))
-               : "null";
+    if (logprobs_) {
+      append_completion_logprobs(out, tokenizer_, {.output = piece.logprobs}, piece.text_offset);
+    } else {
+      out += "null";
+    }
     if (piece.finished) {
-      fmt::format_to(std::back_inserter(out), R"(,"finish_reason":"{}","stop_reason":{})",
-                     piece.finish_reason, json::serialize(piece.stop_reason));
+      append_end_of_choice(out, piece);
     } else {
       out += R"(,"finish_reason":null)";
     }
@@ -215,13 +235,14 @@ class CompletionFormat final : public ChoiceFormat {
 }  // namespace
 
 std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view body,
-                                                               const Service& service, bool& echo) {
+                                                               const Service& service, bool& echo,
+                                                               ClientGone gone) {
   auto parsed = RequestBody::parse(body, completion_fields(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_completion(request, service, service.engine(), echo);
+  auto job = read_completion(request, service, service.engine(), echo, std::move(gone));
   if (!job.ok()) return request_error(job.status(), service, "prompt");
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);
@@ -230,7 +251,8 @@ std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view 
 std::vector<Route> completion_routes(Service& service) {
   const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
     bool echo = false;
-    auto job = parse_completion_request(exchange->request().body, service, echo);
+    auto job = parse_completion_request(exchange->request().body, service, echo,
+                                        [exchange = exchange.get()] { return exchange->gone(); });
     if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
     auto& parsed = std::get<GenerationJob>(job);
     auto format = std::make_unique<CompletionFormat>(service.engine(), parsed.options, echo);

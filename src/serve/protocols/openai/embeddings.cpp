@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "serve/http/gate.h"
+#include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/fanout.h"
 #include "serve/protocols/openai/request_body.h"
 #include "serve/request_origin.h"
@@ -48,6 +49,7 @@ constexpr std::array<UnsupportedField, 9> kUnsupportedEmbeddingFields = {
 struct InputOptions {
   bool add_special_tokens = true;
   std::optional<std::int64_t> truncate;
+  ClientGone gone;
 };
 
 Result<std::vector<TokenId>> read_token_list(const json::value& value, std::string_view name,
@@ -64,17 +66,21 @@ Result<std::vector<TokenId>> read_token_list(const json::value& value, std::stri
   return ids;
 }
 
-Result<std::vector<TokenId>> read_input(const json::value& value, std::string_view name,
+Result<std::vector<TokenId>> read_input(const json::value& value, const std::string& name,
                                         const InputOptions& options, const Engine& engine) {
   std::vector<TokenId> ids;
   if (value.is_string()) {
     if (value.get_string().empty()) {
       return Status::invalid_argument(fmt::format("{}: it is empty", name));
     }
+    const EncodeLimits limits = options.truncate
+                                    ? text_limits(name, options.gone)
+                                    : prompt_limits(engine, /*room=*/0, name, options.gone);
     QUIRE_ASSIGN_OR_RETURN(
-        ids, engine.tokenizer().encode(
-                 std::string_view(value.get_string()),
-                 {.add_special_tokens = options.add_special_tokens, .parse_special = false}));
+        ids,
+        engine.tokenizer().encode(
+            std::string_view(value.get_string()),
+            {.add_special_tokens = options.add_special_tokens, .parse_special = false}, limits));
   } else if (is_token_list(value)) {
     QUIRE_ASSIGN_OR_RETURN(ids, read_token_list(value, name, engine));
   } else {
@@ -93,9 +99,23 @@ Result<std::vector<TokenId>> read_input(const json::value& value, std::string_vi
   return ids;
 }
 
+// Before anything is tokenized: the answer is known to the byte but for digits.
+Status check_answer(std::size_t num_inputs, const EmbeddingJob& job, const Service& service) {
+  constexpr std::uint64_t kInputBytes = 64;   // {"object":"embedding","index":,"embedding":},
+  constexpr std::uint64_t kNumberBytes = 16;  // the longest float and a comma
+  const auto dimensions = static_cast<std::uint64_t>(job.dimensions);
+  const std::uint64_t vector_bytes =
+      job.base64 ? (dimensions * sizeof(float) + 2) / 3 * 4 : dimensions * kNumberBytes;
+  return check_answer_bytes(num_inputs * (kInputBytes + vector_bytes),
+                            fmt::format("input: {} vectors of {} numbers", num_inputs, dimensions),
+                            service);
+}
+
 Result<std::vector<std::vector<TokenId>>> read_inputs(const JsonReader& fields,
                                                       const InputOptions& options,
-                                                      const Engine& engine) {
+                                                      const EmbeddingJob& job,
+                                                      const Service& service) {
+  const Engine& engine = service.engine();
   const json::value* value = fields.find("input");
   if (value == nullptr) {
     return Status::invalid_argument("input: expected a string or a list, found nothing");
@@ -111,6 +131,7 @@ Result<std::vector<std::vector<TokenId>>> read_inputs(const JsonReader& fields,
     return Status::invalid_argument(
         fmt::format("input: expected 1 to {} inputs, found {}", kMaxInputs, list.size()));
   }
+  QUIRE_RETURN_IF_ERROR(check_answer(list.size(), job, service));
   for (std::size_t i = 0; i < list.size(); ++i) {
     QUIRE_ASSIGN_OR_RETURN(auto ids,
                            read_input(list[i], fmt::format("input[{}]", i), options, engine));
@@ -154,7 +175,7 @@ Status read_vector_options(const JsonReader& fields, std::int64_t hidden_size, E
 }
 
 Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view request_id,
-                                    const Service& service) {
+                                    const Service& service, ClientGone gone) {
   const JsonReader fields = body.reader();
   const Engine& engine = service.engine();
   EmbeddingJob job;
@@ -172,9 +193,10 @@ Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view re
   }
   job.request_id = own_id.value_or(std::string(request_id));
   QUIRE_RETURN_IF_ERROR(fields.find_string("user").status());
-  QUIRE_ASSIGN_OR_RETURN(const InputOptions options,
+  QUIRE_ASSIGN_OR_RETURN(InputOptions options,
                          read_input_options(fields, engine.info().max_model_len));
-  QUIRE_ASSIGN_OR_RETURN(job.inputs, read_inputs(fields, options, engine));
+  options.gone = std::move(gone);
+  QUIRE_ASSIGN_OR_RETURN(job.inputs, read_inputs(fields, options, job, service));
   job.ignored_fields = body.ignored_fields();
   return job;
 }
@@ -278,6 +300,7 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
       body +=
           fmt::format(R"({}{{"object":"embedding","index":{},"embedding":)", i == 0 ? "" : ",", i);
       append_vector(body, vectors_[i], job_.base64);
+      vectors_[i] = {};
       body += '}';
     }
     body += fmt::format(R"(],"model":{},"usage":{{"prompt_tokens":{},"total_tokens":{}}}}})",
@@ -301,14 +324,15 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
 
 std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view body,
                                                              std::string_view request_id,
-                                                             const Service& service) {
+                                                             const Service& service,
+                                                             ClientGone gone) {
   auto parsed = RequestBody::parse(body, {kEmbeddingFields, kUnsupportedEmbeddingFields},
                                    service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto model = read_model_name(request, service);
   if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_embedding(request, request_id, service);
+  auto job = read_embedding(request, request_id, service, std::move(gone));
   if (!job.ok()) return request_error(job.status(), service, "input");
   job->model = std::get<std::string>(std::move(model));
   return *std::move(job);
@@ -317,7 +341,8 @@ std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view bo
 std::vector<Route> embedding_routes(Service& service) {
   const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
     const HttpRequest& request = exchange->request();
-    auto job = parse_embedding_request(request.body, request.request_id, service);
+    auto job = parse_embedding_request(request.body, request.request_id, service,
+                                       [exchange = exchange.get()] { return exchange->gone(); });
     if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
     std::make_shared<EmbeddingAnswer>(service, std::move(exchange),
                                       std::get<EmbeddingJob>(std::move(job)))

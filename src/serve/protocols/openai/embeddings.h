@@ -13,6 +13,7 @@
 
 #include "serve/http/router.h"
 #include "serve/protocols/openai/api_error.h"
+#include "serve/protocols/openai/text_limits.h"
 #include "serve/service.h"
 
 namespace quire {
@@ -32,7 +33,8 @@ struct EmbeddingJob {
 // `request_id`: where the body gives none.
 std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view body,
                                                              std::string_view request_id,
-                                                             const Service& service);
+                                                             const Service& service,
+                                                             ClientGone gone = {});
 
 std::vector<Route> embedding_routes(Service& service);
 

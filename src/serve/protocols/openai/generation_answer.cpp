@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "serve/protocols/openai/token_report.h"
 #include "serve/request_origin.h"
@@ -140,10 +141,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
       text_ += R"("choices":[)";
       const auto index = static_cast<std::int64_t>(prompt * num_per_prompt() + index_of(output));
       format_->append_chunk_choice(text_, job_.prompts[prompt], index, piece);
-      if (!piece.why.is_null()) {
-        text_.pop_back();  // the choice's brace
-        text_ += fmt::format(R"(,"why":{}}})", json::serialize(piece.why));
-      }
+      append_why(text_, piece.why);
       text_ += ']';
       append_chunk_usage();
       text_ += "}\n\n";
@@ -162,6 +160,17 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     if (num_unfinished_ == 0) exchange_->finish();
   }
 
+  // Into the choice that `text` ends with.
+  static void append_why(std::string& text, const json::value& why) {
+    if (why.is_null()) return;
+    text.pop_back();  // the choice's brace
+    text += fmt::format(R"(,"why":{}}})", json::serialize(why));
+  }
+
+  bool reports_prompt_logprobs() const {
+    return job_.options.return_prompt_logprobs && job_.prompts.size() == 1;
+  }
+
   void append_chunk_usage() {
     if (job_.options.continuous_usage) {
       TokenUsage so_far = usage_;
@@ -175,24 +184,33 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     }
   }
 
+  // What it is made of goes as soon as it is text.
   void respond() {
-    json::array choices;
+    HttpResponse response;
+    std::string& body = response.body;
+    body = fmt::format(R"({{"id":{},"object":"{}","created":{},"model":{},"choices":[)",
+                       json::serialize(json::string_view(id_)), format_->object(), created_,
+                       json::serialize(json::string_view(job_.model)));
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       const std::size_t prompt = i / num_per_prompt();
-      choices.push_back(format_->choice(job_.prompts[prompt], static_cast<std::int64_t>(i),
-                                        outputs_[i], prompt_logprobs_[prompt]));
-      if (!outputs_[i].why.is_null()) choices.back().as_object()["why"] = outputs_[i].why;
+      if (i > 0) body += ',';
+      format_->append_choice(body, job_.prompts[prompt], static_cast<std::int64_t>(i), outputs_[i],
+                             prompt_logprobs_[prompt]);
+      append_why(body, outputs_[i].why);
+      outputs_[i] = {};
+      const bool last_of_prompt = (i + 1) % num_per_prompt() == 0;
+      if (last_of_prompt && !reports_prompt_logprobs()) prompt_logprobs_[prompt] = {};
     }
-    json::object body = {
-        {"id", id_},           {"object", format_->object()},   {"created", created_},
-        {"model", job_.model}, {"choices", std::move(choices)}, {"usage", usage_.to_json()}};
-    if (!job_.sampling.is_null()) body["sampling_params"] = job_.sampling;
-    if (job_.options.return_prompt_logprobs && job_.prompts.size() == 1) {
-      body["prompt_logprobs"] = prompt_logprob_report(
-          service_.engine().tokenizer(), job_.prompts[0].token_ids, prompt_logprobs_[0]);
+    body += fmt::format(R"(],"usage":{})", json::serialize(usage_.to_json()));
+    if (!job_.sampling.is_null()) {
+      body += fmt::format(R"(,"sampling_params":{})", json::serialize(job_.sampling));
     }
-    HttpResponse response;
-    response.body = json::serialize(body);
+    if (reports_prompt_logprobs()) {
+      body += R"(,"prompt_logprobs":)";
+      append_prompt_logprobs(body, service_.engine().tokenizer(), job_.prompts[0].token_ids,
+                             prompt_logprobs_[0]);
+    }
+    body += '}';
     add_ignored_fields(response);
     exchange_->respond(std::move(response));
   }
@@ -240,6 +258,17 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
 };
 
 }  // namespace
+
+void append_end_of_choice(std::string& out, const AnsweredOutput& output) {
+  fmt::format_to(std::back_inserter(out), R"(,"finish_reason":"{}","stop_reason":{})",
+                 output.finish_reason, json::serialize(output.stop_reason));
+}
+
+void append_token_ids(std::string& out, std::span<const TokenId> prompt,
+                      std::span<const TokenId> output) {
+  fmt::format_to(std::back_inserter(out), R"(,"prompt_token_ids":[{}],"token_ids":[{}])",
+                 fmt::join(prompt, ","), fmt::join(output, ","));
+}
 
 void answer_generation(Service& service, std::shared_ptr<Exchange> exchange, GenerationJob job,
                        std::unique_ptr<const ChoiceFormat> format) {

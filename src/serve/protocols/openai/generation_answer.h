@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,20 +44,27 @@ class ChoiceFormat {
   virtual std::string_view id_prefix() const = 0;     // "cmpl-"
   virtual std::string_view object() const = 0;        // "text_completion"
   virtual std::string_view chunk_object() const = 0;  // of a stream
-  // An element of "choices". `prompt_logprobs` are those of the whole answer's prompt.
-  virtual json::object choice(const AnsweredPrompt& prompt, std::int64_t index,
-                              const AnsweredOutput& output,
-                              const std::vector<PositionLogprobs>& prompt_logprobs) const = 0;
+  // Appends the JSON text of an element of "choices". `prompt_logprobs` are those of its prompt.
+  virtual void append_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
+                             const AnsweredOutput& output,
+                             const std::vector<PositionLogprobs>& prompt_logprobs) const = 0;
   // Appends the JSON text of an element of "choices" of a chunk.
   virtual void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt,
                                    std::int64_t index, const AnsweredOutput& piece) const = 0;
 };
+
+// Appends what a finished choice of any format says of its end, with a comma before it.
+void append_end_of_choice(std::string& out, const AnsweredOutput& output);
+// The same of the token ids of prompt and output.
+void append_token_ids(std::string& out, std::span<const TokenId> prompt,
+                      std::span<const TokenId> output);
 
 struct GenerationJob {
   GenerationOptions options;
   std::vector<AnsweredPrompt> prompts;
   std::string_view prompt_field = "prompt";  // that they came in
   bool drop_output = false;                  // only the prompt is wanted (echo with no tokens)
+  bool fits_max_tokens = false;              // max_tokens is not the request's: it may become less
   json::value sampling;                      // the report of sampling parameters, or null
   std::string ignored_fields;                // for the header; may be empty
   std::string model;                         // as the request names it

@@ -25,6 +25,15 @@ json::object usage_of(const RequestOutput& output) {
           {"total_tokens", output.num_prompt_tokens + output.num_output_tokens}};
 }
 
+// The JSON text of `object` and one member more, whose value is JSON text already.
+std::string with_member(const json::object& object, std::string_view name, std::string_view value) {
+  std::string text = json::serialize(object);
+  text.pop_back();  // its brace
+  fmt::format_to(std::back_inserter(text), R"({}"{}":{}}})", object.empty() ? "" : ",", name,
+                 value);
+  return text;
+}
+
 // Runs on the output thread but for its start; the fanout orders the calls.
 class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
  public:
@@ -72,25 +81,31 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     return "failed";
   }
 
-  // The Response object as it stands.
+  // The Response object as it stands, without its output.
   json::object response(Outcome outcome) const {
     json::object object = job_.echo;
     object["status"] = outcome_name(outcome);
     object["completed_at"] = nullptr;
     object["error"] = nullptr;
     object["incomplete_details"] = nullptr;
-    object["output"] = json::array();
     return object;
   }
 
-  json::object text_part() const { return output_text_part(text_, logprobs_); }
+  // What has the output's text is put together as text: log probabilities are most of an answer,
+  // and a tree of values takes several times their text.
+  std::string text_part() const {
+    json::object part = output_text_part(text_);
+    part.erase("logprobs");
+    return with_member(part, "logprobs", '[' + logprobs_ + ']');
+  }
 
-  json::object item(Outcome outcome, json::array content) const {
-    return {{"id", item_id_},
-            {"type", "message"},
-            {"role", "assistant"},
-            {"status", outcome_name(outcome)},
-            {"content", std::move(content)}};
+  // `content`: JSON text of what is in the list.
+  std::string item(Outcome outcome, std::string_view content) const {
+    const json::object item = {{"id", item_id_},
+                               {"type", "message"},
+                               {"role", "assistant"},
+                               {"status", outcome_name(outcome)}};
+    return with_member(item, "content", fmt::format("[{}]", content));
   }
 
   void begin_stream() {
@@ -99,11 +114,12 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     head.headers = {{"Cache-Control", "no-cache"}};
     add_ignored_fields(head);
     exchange_->start_stream(std::move(head));
-    add_event("response.created", {{"response", response(Outcome::kInProgress)}});
-    add_event("response.in_progress", {{"response", response(Outcome::kInProgress)}});
-    add_event("response.output_item.added",
-              {{"output_index", 0}, {"item", item(Outcome::kInProgress, {})}});
-    add_event("response.content_part.added", in_part({{"part", text_part()}}));
+    const std::string response = without_output(Outcome::kInProgress);
+    add_event("response.created", {}, "response", response);
+    add_event("response.in_progress", {}, "response", response);
+    add_event("response.output_item.added", {{"output_index", 0}}, "item",
+              item(Outcome::kInProgress, ""));
+    add_event("response.content_part.added", in_part({}), "part", text_part());
     send();
     delta_head_ = fmt::format(
         "event: response.output_text.delta\ndata: "
@@ -119,19 +135,24 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     return fields;
   }
 
-  void add_event(std::string_view type, json::object fields) {
+  // `value`: the JSON text of the member `name`.
+  void add_event(std::string_view type, json::object fields, std::string_view name,
+                 std::string_view value) {
     fields["type"] = type;
     fields["sequence_number"] = next_event_++;
     fmt::format_to(std::back_inserter(events_), "event: {}\ndata: {}\n\n", type,
-                   json::serialize(fields));
+                   with_member(fields, name, value));
   }
 
-  void add_delta(std::string_view text, const json::array& logprobs) {
+  void add_delta(std::string_view text, std::string_view logprobs) {
     fmt::format_to(std::back_inserter(events_),
-                   R"({},"delta":{},"logprobs":{},"sequence_number":{}}})", delta_head_,
-                   json::serialize(json::string_view(text)), json::serialize(logprobs),
-                   next_event_++);
+                   R"({},"delta":{},"logprobs":[{}],"sequence_number":{}}})", delta_head_,
+                   json::serialize(json::string_view(text)), logprobs, next_event_++);
     events_ += "\n\n";
+  }
+
+  std::string without_output(Outcome outcome) const {
+    return with_member(response(outcome), "output", "[]");
   }
 
   void send() {
@@ -145,17 +166,16 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     if (output.finished && aborted) {
       return fail(Status::unavailable("the request was ended before its answer was complete"));
     }
-    json::array logprobs;
+    std::string logprobs;
     if (job_.params.logprobs) {
-      json::object report = chat_logprobs(service_.engine().tokenizer(), output.logprobs);
-      logprobs = std::move(report["content"].as_array());
+      append_chat_tokens(logprobs, service_.engine().tokenizer(), output.logprobs);
     }
     text_ += output.text;
     if (job_.stream && (!output.text.empty() || !logprobs.empty())) {
       add_delta(output.text, logprobs);
     }
-    logprobs_.insert(logprobs_.end(), std::make_move_iterator(logprobs.begin()),
-                     std::make_move_iterator(logprobs.end()));
+    if (!logprobs_.empty() && !logprobs.empty()) logprobs_ += ',';
+    logprobs_ += logprobs;
     if (output.finished) {
       finish(output);
     } else if (!events_.empty()) {
@@ -172,11 +192,10 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     } else {
       object["completed_at"] = std::time(nullptr);
     }
-    object["output"].as_array().push_back(item(outcome, {text_part()}));
     object["usage"] = usage_of(output);
-    std::string text = json::serialize(object);
+    std::string text = with_member(object, "output", '[' + item(outcome, text_part()) + ']');
     if (job_.store) store(text);
-    if (job_.stream) return finish_stream(outcome, std::move(object));
+    if (job_.stream) return finish_stream(outcome, text);
     HttpResponse answer;
     answer.body = std::move(text);
     add_ignored_fields(answer);
@@ -190,13 +209,15 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
                           .messages = json::serialize(job_.messages)});
   }
 
-  void finish_stream(Outcome outcome, json::object object) {
-    add_event("response.output_text.done", in_part({{"text", text_}, {"logprobs", logprobs_}}));
-    add_event("response.content_part.done", in_part({{"part", text_part()}}));
-    add_event("response.output_item.done",
-              {{"output_index", 0}, {"item", item(outcome, {text_part()})}});
-    add_event(outcome == Outcome::kCompleted ? "response.completed" : "response.incomplete",
-              {{"response", std::move(object)}});
+  // `response`: the whole Response object.
+  void finish_stream(Outcome outcome, std::string_view response) {
+    add_event("response.output_text.done", in_part({{"text", text_}}), "logprobs",
+              '[' + logprobs_ + ']');
+    add_event("response.content_part.done", in_part({}), "part", text_part());
+    add_event("response.output_item.done", {{"output_index", 0}}, "item",
+              item(outcome, text_part()));
+    add_event(outcome == Outcome::kCompleted ? "response.completed" : "response.incomplete", {},
+              "response", response);
     send();
     exchange_->finish();
   }
@@ -207,7 +228,7 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     if (!job_.stream) return respond_error(*exchange_, error);
     json::object object = response(Outcome::kFailed);
     object["error"] = {{"code", "server_error"}, {"message", error.message}};
-    add_event("response.failed", {{"response", std::move(object)}});
+    add_event("response.failed", {}, "response", with_member(object, "output", "[]"));
     send();
     exchange_->finish();
   }
@@ -224,7 +245,7 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
   ResponseJob job_;
   std::string item_id_;
   std::string text_;
-  json::array logprobs_;
+  std::string logprobs_;  // JSON text of what is in their list
   std::int64_t next_event_ = 0;
   std::string delta_head_;  // of every event of text, up to its text
   std::string events_;      // to be sent; reused

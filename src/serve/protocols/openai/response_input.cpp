@@ -62,7 +62,7 @@ void add_message(std::string_view role, const std::vector<std::string>& texts,
   json::array parts;
   std::string whole;
   for (const std::string& text : texts) {
-    parts.push_back(output ? output_text_part(text, {})
+    parts.push_back(output ? output_text_part(text)
                            : json::object{{"type", "input_text"}, {"text", text}});
     whole += text;
   }
@@ -125,11 +125,11 @@ Result<ResponseInput> read_response_input(const JsonReader& fields) {
   return input;
 }
 
-json::object output_text_part(std::string_view text, json::array logprobs) {
+json::object output_text_part(std::string_view text) {
   return {{"type", "output_text"},
           {"text", text},
           {"annotations", json::array()},
-          {"logprobs", std::move(logprobs)}};
+          {"logprobs", json::array()}};
 }
 
 std::string new_id(std::string_view prefix) {

@@ -19,8 +19,8 @@ struct ResponseInput {
 // start with the name of the field: "input[0].content[1].type: ...".
 Result<ResponseInput> read_response_input(const JsonReader& fields);
 
-// {"type": "output_text", "text", "annotations", "logprobs"}
-json::object output_text_part(std::string_view text, json::array logprobs);
+// {"type": "output_text", "text", "annotations", "logprobs": []}
+json::object output_text_part(std::string_view text);
 
 // A new id that nobody can guess: "msg_" and 48 hexadecimal digits.
 std::string new_id(std::string_view prefix);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "serve/http/gate.h"
+#include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/request_body.h"
 #include "serve/protocols/openai/response_input.h"
 #include "serve/protocols/sampling_fields.h"
@@ -188,15 +189,18 @@ Status read_sampling(const JsonReader& fields, const Service& service, ResponseJ
   return {};
 }
 
-Status read_max_output_tokens(const JsonReader& fields, std::int64_t max_model_len,
-                              ResponseJob& job) {
+// The last events of a stream say all of it again, each in its way.
+constexpr int kCopiesInStream = 4;
+
+Status read_max_output_tokens(const JsonReader& fields, const Service& service, ResponseJob& job) {
   QUIRE_ASSIGN_OR_RETURN(const auto most, fields.find_int("max_output_tokens"));
   if (most && *most < 1) {
     return Status::invalid_argument(
         fmt::format("max_output_tokens: {} is not an integer >= 1", *most));
   }
-  const std::int64_t room = max_model_len - std::ssize(job.prompt_token_ids);
-  job.params.max_tokens = most.value_or(std::max<std::int64_t>(1, room));
+  QUIRE_ASSIGN_OR_RETURN(job.params.max_tokens,
+                         fit_response(job.params, std::ssize(job.prompt_token_ids), most,
+                                      job.stream ? kCopiesInStream : 1, service));
   job.echo["max_output_tokens"] = most ? json::value(*most) : json::value();
   return {};
 }
@@ -250,7 +254,7 @@ Status read_flags(const JsonReader& fields, ResponseJob& job) {
 // The conversation: what the previous response was, then the new input. Instructions go before it,
 // and hold for this response alone.
 Status read_conversation(const JsonReader& fields, const Engine& engine,
-                         const StoredResponse* previous, ResponseJob& job) {
+                         const StoredResponse* previous, ClientGone gone, ResponseJob& job) {
   if (previous != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(json::value messages, parse_json(previous->messages, "store"));
     job.messages = std::move(messages.get_array());
@@ -265,20 +269,24 @@ Status read_conversation(const JsonReader& fields, const Engine& engine,
   }
   conversation.messages.insert(conversation.messages.end(), job.messages.begin(),
                                job.messages.end());
-  QUIRE_ASSIGN_OR_RETURN(job.prompt_token_ids, engine.encode_chat(conversation));
+  QUIRE_ASSIGN_OR_RETURN(
+      job.prompt_token_ids,
+      engine.encode_chat(conversation, /*add_special_tokens=*/false,
+                         prompt_limits(engine, /*room=*/1, "input", std::move(gone))));
   job.echo["instructions"] = instructions ? json::value(*instructions) : json::value();
   return {};
 }
 
 Status read_response_job(const RequestBody& body, const Service& service,
-                         const StoredResponse* previous, ResponseJob& job) {
+                         const StoredResponse* previous, ClientGone gone, ResponseJob& job) {
   const JsonReader fields = body.reader();
   QUIRE_RETURN_IF_ERROR(read_flags(fields, job));
   QUIRE_RETURN_IF_ERROR(read_echoed(fields, job));
   QUIRE_RETURN_IF_ERROR(read_sampling(fields, service, job));
-  QUIRE_RETURN_IF_ERROR(read_conversation(fields, service.engine(), previous, job));
+  QUIRE_RETURN_IF_ERROR(
+      read_conversation(fields, service.engine(), previous, std::move(gone), job));
   const EngineInfo& info = service.engine().info();
-  QUIRE_RETURN_IF_ERROR(read_max_output_tokens(fields, info.max_model_len, job));
+  QUIRE_RETURN_IF_ERROR(read_max_output_tokens(fields, service, job));
   job.ignored_fields = body.ignored_fields();
   return job.params.validate(info.vocab_size, service.max_logprobs());
 }
@@ -287,7 +295,7 @@ Status read_response_job(const RequestBody& body, const Service& service,
 
 std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body,
                                                            const Service& service,
-                                                           ResponseStore& store) {
+                                                           ResponseStore& store, ClientGone gone) {
   auto parsed = RequestBody::parse(body, {kResponseFields, kUnsupportedResponseFields},
                                    service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
@@ -317,7 +325,7 @@ std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body
               {"created_at", std::time(nullptr)},
               {"model", std::get<std::string>(model)},
               {"previous_response_id", *previous_id ? json::value(**previous_id) : json::value()}};
-  const Status status = read_response_job(request, service, previous.get(), job);
+  const Status status = read_response_job(request, service, previous.get(), std::move(gone), job);
   if (!status.ok()) return request_error(status, service, "input");
   return job;
 }

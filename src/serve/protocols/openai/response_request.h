@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "serve/protocols/openai/api_error.h"
 #include "serve/protocols/openai/response_store.h"
+#include "serve/protocols/openai/text_limits.h"
 #include "serve/service.h"
 
 namespace quire {
@@ -36,6 +37,7 @@ struct ResponseJob {
 // just that.
 std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body,
                                                            const Service& service,
-                                                           ResponseStore& store);
+                                                           ResponseStore& store,
+                                                           ClientGone gone = {});
 
 }  // namespace quire

@@ -20,7 +20,8 @@ constexpr std::size_t kMaxListedItems = 100;
 
 void create_response(Service& service, const std::shared_ptr<ResponseStore>& store,
                      std::shared_ptr<Exchange> exchange) {
-  auto job = parse_response_request(exchange->request().body, service, *store);
+  auto job = parse_response_request(exchange->request().body, service, *store,
+                                    [exchange = exchange.get()] { return exchange->gone(); });
   if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
   answer_response(service, std::move(exchange), store, std::get<ResponseJob>(std::move(job)));
 }

@@ -1,6 +1,7 @@
 #include "serve/protocols/openai/token_report.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 namespace {
@@ -21,6 +22,38 @@ json::object ranked_token(const Tokenizer& tokenizer, const TokenLogprob& token)
   return {{"logprob", json_logprob(token.logprob)},
           {"rank", token.rank},
           {"decoded_token", token_string(tokenizer, token.token_id)}};
+}
+
+json::object completion_top(const Tokenizer& tokenizer, const PositionLogprobs& position) {
+  json::object top;
+  for (const TokenLogprob& each : position.top) {
+    top[token_string(tokenizer, each.token_id)] = json_logprob(each.logprob);
+  }
+  // vLLM's clients find the token itself among its alternatives.
+  top[token_string(tokenizer, position.token.token_id)] = json_logprob(position.token.logprob);
+  return top;
+}
+
+json::object prompt_top(const Tokenizer& tokenizer, const PositionLogprobs& position) {
+  json::object top;
+  top[std::to_string(position.token.token_id)] = ranked_token(tokenizer, position.token);
+  for (const TokenLogprob& each : position.top) {
+    top[std::to_string(each.token_id)] = ranked_token(tokenizer, each);
+  }
+  return top;
+}
+
+// Calls append(out, position), null for the first token, with commas between the calls.
+template <typename Append>
+void append_each(std::string& out, const CompletionPositions& positions, const Append& append) {
+  bool any = false;
+  const auto add = [&](const PositionLogprobs* position) {
+    if (std::exchange(any, true)) out += ',';
+    append(out, position);
+  };
+  if (positions.first != nullptr) add(nullptr);
+  for (const PositionLogprobs& position : positions.prompt) add(&position);
+  for (const PositionLogprobs& position : positions.output) add(&position);
 }
 
 }  // namespace
@@ -47,63 +80,59 @@ std::string token_string(const Tokenizer& tokenizer, TokenId id) {
 
 double json_logprob(float logprob) { return std::max(static_cast<double>(logprob), -9999.0); }
 
-json::object chat_logprobs(const Tokenizer& tokenizer,
-                           std::span<const PositionLogprobs> positions) {
-  json::array content;
+void append_chat_tokens(std::string& out, const Tokenizer& tokenizer,
+                        std::span<const PositionLogprobs> positions) {
   for (const PositionLogprobs& position : positions) {
     json::object entry = chat_token(tokenizer, position.token);
     json::array top;
     for (const TokenLogprob& each : position.top) top.push_back(chat_token(tokenizer, each));
     entry["top_logprobs"] = std::move(top);
-    content.push_back(std::move(entry));
+    if (out.ends_with('}')) out += ',';
+    out += json::serialize(entry);
   }
-  return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-json::object completion_logprobs(const Tokenizer& tokenizer,
-                                 std::span<const PositionLogprobs> positions, std::int64_t offset,
-                                 const TokenId* first) {
-  json::array tokens;
-  json::array logprobs;
-  json::array tops;
-  json::array offsets;
-  const auto add = [&](TokenId id, json::value logprob, json::value top) {
-    std::string text = token_string(tokenizer, id);
-    offsets.push_back(offset);
-    offset += count_characters(text);
-    tokens.push_back(json::value(std::move(text)));
-    logprobs.push_back(std::move(logprob));
-    tops.push_back(std::move(top));
-  };
-  if (first != nullptr) add(*first, nullptr, nullptr);
-  for (const PositionLogprobs& position : positions) {
-    json::object top;
-    for (const TokenLogprob& each : position.top) {
-      top[token_string(tokenizer, each.token_id)] = json_logprob(each.logprob);
-    }
-    // vLLM's clients find the token itself among its alternatives.
-    top[token_string(tokenizer, position.token.token_id)] = json_logprob(position.token.logprob);
-    add(position.token.token_id, json_logprob(position.token.logprob), std::move(top));
-  }
-  return {{"text_offset", std::move(offsets)},
-          {"token_logprobs", std::move(logprobs)},
-          {"tokens", std::move(tokens)},
-          {"top_logprobs", std::move(tops)}};
+void append_chat_logprobs(std::string& out, const Tokenizer& tokenizer,
+                          std::span<const PositionLogprobs> positions) {
+  out += R"({"content":[)";
+  append_chat_tokens(out, tokenizer, positions);
+  out += R"(],"refusal":null})";
 }
 
-json::array prompt_logprob_report(const Tokenizer& tokenizer, std::span<const TokenId> prompt,
-                                  std::span<const PositionLogprobs> positions) {
-  json::array report;
-  if (!prompt.empty()) report.push_back(nullptr);
-  for (const PositionLogprobs& position : positions) {
-    json::object entry;
-    entry[std::to_string(position.token.token_id)] = ranked_token(tokenizer, position.token);
-    for (const TokenLogprob& each : position.top) {
-      entry[std::to_string(each.token_id)] = ranked_token(tokenizer, each);
-    }
-    report.push_back(std::move(entry));
-  }
-  return report;
+void append_completion_logprobs(std::string& out, const Tokenizer& tokenizer,
+                                const CompletionPositions& positions, std::int64_t offset) {
+  const auto token_text = [&](TokenId id) { return token_string(tokenizer, id); };
+  out += R"({"text_offset":[)";
+  append_each(out, positions, [&](std::string& to, const PositionLogprobs* at) {
+    to += std::to_string(offset);
+    offset += count_characters(token_text(at == nullptr ? *positions.first : at->token.token_id));
+  });
+  out += R"(],"token_logprobs":[)";
+  append_each(out, positions, [&](std::string& to, const PositionLogprobs* at) {
+    to += at == nullptr ? "null" : json::serialize(json::value(json_logprob(at->token.logprob)));
+  });
+  out += R"(],"tokens":[)";
+  append_each(out, positions, [&](std::string& to, const PositionLogprobs* at) {
+    const TokenId id = at == nullptr ? *positions.first : at->token.token_id;
+    to += json::serialize(json::string_view(token_text(id)));
+  });
+  out += R"(],"top_logprobs":[)";
+  append_each(out, positions, [&](std::string& to, const PositionLogprobs* at) {
+    to += at == nullptr ? "null" : json::serialize(completion_top(tokenizer, *at));
+  });
+  out += "]}";
+}
+
+void append_prompt_logprobs(std::string& out, const Tokenizer& tokenizer,
+                            std::span<const TokenId> prompt,
+                            std::span<const PositionLogprobs> positions) {
+  const CompletionPositions all = {
+      .first = prompt.empty() ? nullptr : prompt.data(), .prompt = positions, .output = {}};
+  out += '[';
+  append_each(out, all, [&](std::string& to, const PositionLogprobs* at) {
+    to += at == nullptr ? "null" : json::serialize(prompt_top(tokenizer, *at));
+  });
+  out += ']';
 }
 
 }  // namespace quire

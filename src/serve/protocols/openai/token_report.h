@@ -29,18 +29,34 @@ std::string token_string(const Tokenizer& tokenizer, TokenId id);
 // A log probability as JSON can say it: at least -9999.
 double json_logprob(float logprob);
 
-// {"content": [{"token", "logprob", "bytes", "top_logprobs"}], "refusal": null}
-json::object chat_logprobs(const Tokenizer& tokenizer, std::span<const PositionLogprobs> positions);
+// What follows appends JSON text to `out`, position by position: as a tree of values a large answer
+// would take several times its text.
 
-// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; offsets count characters from
-// `offset`. An entry of `first` stands for a token that nothing precedes: its values are null.
-json::object completion_logprobs(const Tokenizer& tokenizer,
-                                 std::span<const PositionLogprobs> positions, std::int64_t offset,
-                                 const TokenId* first = nullptr);
+// {"token", "logprob", "bytes", "top_logprobs"} for each position, with a comma before each that
+// follows another.
+void append_chat_tokens(std::string& out, const Tokenizer& tokenizer,
+                        std::span<const PositionLogprobs> positions);
+
+// {"content": [...], "refusal": null}
+void append_chat_logprobs(std::string& out, const Tokenizer& tokenizer,
+                          std::span<const PositionLogprobs> positions);
+
+// The positions of a completion: its prompt's, where it is echoed, then its output's.
+struct CompletionPositions {
+  const TokenId* first = nullptr;  // a token that nothing precedes: its values are null
+  std::span<const PositionLogprobs> prompt = {};
+  std::span<const PositionLogprobs> output = {};
+};
+
+// {"text_offset", "token_logprobs", "tokens", "top_logprobs"}; offsets count characters from
+// `offset`.
+void append_completion_logprobs(std::string& out, const Tokenizer& tokenizer,
+                                const CompletionPositions& positions, std::int64_t offset);
 
 // vLLM's prompt_logprobs: null for the first token, then {"ID": {"logprob", "rank",
 // "decoded_token"}, ...} for each.
-json::array prompt_logprob_report(const Tokenizer& tokenizer, std::span<const TokenId> prompt,
-                                  std::span<const PositionLogprobs> positions);
+void append_prompt_logprobs(std::string& out, const Tokenizer& tokenizer,
+                            std::span<const TokenId> prompt,
+                            std::span<const PositionLogprobs> positions);
 
 }  // namespace quire

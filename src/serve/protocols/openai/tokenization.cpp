@@ -1,10 +1,16 @@
 #include "serve/protocols/openai/tokenization.h"
 
 #include <array>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/chat_completions.h"
 #include "serve/protocols/openai/token_report.h"
 
@@ -26,7 +32,8 @@ constexpr std::array<UnsupportedField, 3> kUnsupportedTokenize = {
      {"mm_processor_kwargs", says_nothing}}};
 constexpr std::array<std::string_view, 2> kDetokenizeFields = {"model", "tokens"};
 
-Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engine) {
+Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engine,
+                                    ClientGone gone) {
   QUIRE_ASSIGN_OR_RETURN(const auto prompt, fields.find_string("prompt"));
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
   if (prompt && fields.contains("messages")) {
@@ -34,41 +41,62 @@ Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engi
   }
   if (prompt) {
     return engine.tokenizer().encode(
-        *prompt, {.add_special_tokens = special.value_or(true), .parse_special = true});
+        *prompt, {.add_special_tokens = special.value_or(true), .parse_special = true},
+        text_limits("prompt", std::move(gone)));
   }
   if (!fields.contains("messages")) {
     return Status::invalid_argument("prompt: expected a string, found nothing");
   }
   QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
-  return engine.encode_chat(conversation, special.value_or(false));
+  return engine.encode_chat(conversation, special.value_or(false),
+                            text_limits("messages", std::move(gone)));
 }
 
-Result<json::object> tokenize(const JsonReader& fields, const Engine& engine) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, encode(fields, engine));
+// As JSON text, without the quotes.
+std::uint64_t text_bytes(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
+  std::uint64_t bytes = 0;
+  for (const TokenId id : ids) bytes += json_text_bytes(tokenizer.token_bytes(id));
+  return bytes;
+}
+
+Result<std::string> tokenize(const JsonReader& fields, const Service& service, ClientGone gone) {
+  const Engine& engine = service.engine();
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, encode(fields, engine, std::move(gone)));
   QUIRE_ASSIGN_OR_RETURN(const auto strings, fields.find_bool("return_token_strs"));
-  json::object answer = {{"count", ids.size()},
-                         {"max_model_len", engine.info().max_model_len},
-                         {"tokens", json::array(ids.begin(), ids.end())},
-                         {"token_strs", nullptr}};
-  if (strings.value_or(false)) {
-    json::array texts;
-    for (const TokenId id : ids) texts.push_back(json::value(token_string(engine.tokenizer(), id)));
-    answer["token_strs"] = std::move(texts);
+  std::uint64_t most = ids.size() * service.token_widths().id();
+  if (strings.value_or(false)) most += text_bytes(engine.tokenizer(), ids) + 3 * ids.size();
+  QUIRE_RETURN_IF_ERROR(
+      check_answer_bytes(most, fmt::format("prompt: {} tokens", ids.size()), service));
+  std::string answer = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":[{}],"token_strs":)",
+                                   ids.size(), engine.info().max_model_len, fmt::join(ids, ","));
+  if (!strings.value_or(false)) return answer + "null}";
+  char separator = '[';
+  for (const TokenId id : ids) {
+    answer += separator;
+    answer += json::serialize(json::string_view(token_string(engine.tokenizer(), id)));
+    separator = ',';
   }
-  return answer;
+  return answer + (ids.empty() ? "[]}" : "]}");
 }
 
-Result<json::object> detokenize(const JsonReader& fields, const Engine& engine) {
+Result<std::string> detokenize(const JsonReader& fields, const Service& service,
+                               ClientGone /*gone*/) {
+  const Engine& engine = service.engine();
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, read_token_ids(fields, "tokens"));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (engine.tokenizer().contains(ids[i])) continue;
     return Status::invalid_argument(fmt::format("tokens[{}]: {} is not a token id in [0, {})", i,
                                                 ids[i], engine.tokenizer().vocab_size()));
   }
-  return json::object{{"prompt", engine.tokenizer().decode(ids, /*skip_special_tokens=*/false)}};
+  QUIRE_RETURN_IF_ERROR(check_answer_bytes(text_bytes(engine.tokenizer(), ids),
+                                           fmt::format("tokens: {} tokens", ids.size()), service));
+  const std::string text = engine.tokenizer().decode(ids, /*skip_special_tokens=*/false);
+  return fmt::format(R"({{"prompt":{}}})", json::serialize(json::string_view(text)));
 }
 
-using Transform = Result<json::object> (*)(const JsonReader& fields, const Engine& engine);
+// To the JSON text of the answer.
+using Transform = Result<std::string> (*)(const JsonReader& fields, const Service& service,
+                                          ClientGone gone);
 
 // The second known field of `table` is what is transformed.
 HttpHandler handler(Service& service, FieldTable table, Transform transform) {
@@ -80,13 +108,13 @@ HttpHandler handler(Service& service, FieldTable table, Transform transform) {
     const auto model = read_model_name(request, service);
     if (const auto* error = std::get_if<ApiError>(&model)) return respond_error(*exchange, *error);
     const JsonReader fields = request.reader();
-    const auto answer = transform(fields, service.engine());
+    auto answer = transform(fields, service, [client = exchange.get()] { return client->gone(); });
     if (!answer.ok()) {
       const std::string_view field = fields.contains("messages") ? "messages" : table.known[1];
       return respond_error(*exchange, request_error(answer.status(), service, field));
     }
     HttpResponse response;
-    response.body = json::serialize(*answer);
+    response.body = std::move(answer).value();
     if (!request.ignored_fields().empty()) {
       response.headers.push_back({"X-Ignored-Fields", request.ignored_fields()});
     }
