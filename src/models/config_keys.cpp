@@ -8,33 +8,31 @@
 
 namespace quire {
 
-constexpr TensorNames kLlamaTensorNames = {{
-    "model.embed_tokens.weight",
-    "model.norm.weight",
-    "lm_head.weight",
-    "model.layers.{}.input_layernorm.weight",
-    "model.layers.{}.self_attn.q_proj.weight",
-    "model.layers.{}.self_attn.k_proj.weight",
-    "model.layers.{}.self_attn.v_proj.weight",
-    "model.layers.{}.self_attn.q_proj.bias",
-    "model.layers.{}.self_attn.k_proj.bias",
-    "model.layers.{}.self_attn.v_proj.bias",
-    "model.layers.{}.self_attn.q_norm.weight",
-    "model.layers.{}.self_attn.k_norm.weight",
-    "model.layers.{}.self_attn.o_proj.weight",
-    "model.layers.{}.self_attn.o_proj.bias",
-    "",
-    "model.layers.{}.post_attention_layernorm.weight",
-    "model.layers.{}.mlp.gate_proj.weight",
-    "model.layers.{}.mlp.up_proj.weight",
-    "model.layers.{}.mlp.down_proj.weight",
-    "model.layers.{}.mlp.gate_proj.bias",
-    "model.layers.{}.mlp.up_proj.bias",
-    "model.layers.{}.mlp.down_proj.bias",
-    "",
-}};
-
 namespace {
+
+constexpr TensorName kLlamaNames[] = {
+    {TensorRole::kEmbedding, "model.embed_tokens.weight"},
+    {TensorRole::kFinalNorm, "model.norm.weight"},
+    {TensorRole::kOutput, "lm_head.weight"},
+    {TensorRole::kInputNorm, "model.layers.{layer}.input_layernorm.weight"},
+    {TensorRole::kQuery, "model.layers.{layer}.self_attn.q_proj.weight"},
+    {TensorRole::kKey, "model.layers.{layer}.self_attn.k_proj.weight"},
+    {TensorRole::kValue, "model.layers.{layer}.self_attn.v_proj.weight"},
+    {TensorRole::kQueryBias, "model.layers.{layer}.self_attn.q_proj.bias"},
+    {TensorRole::kKeyBias, "model.layers.{layer}.self_attn.k_proj.bias"},
+    {TensorRole::kValueBias, "model.layers.{layer}.self_attn.v_proj.bias"},
+    {TensorRole::kQueryNorm, "model.layers.{layer}.self_attn.q_norm.weight"},
+    {TensorRole::kKeyNorm, "model.layers.{layer}.self_attn.k_norm.weight"},
+    {TensorRole::kAttentionOutput, "model.layers.{layer}.self_attn.o_proj.weight"},
+    {TensorRole::kAttentionBias, "model.layers.{layer}.self_attn.o_proj.bias"},
+    {TensorRole::kMlpNorm, "model.layers.{layer}.post_attention_layernorm.weight"},
+    {TensorRole::kGate, "model.layers.{layer}.mlp.gate_proj.weight"},
+    {TensorRole::kUp, "model.layers.{layer}.mlp.up_proj.weight"},
+    {TensorRole::kDown, "model.layers.{layer}.mlp.down_proj.weight"},
+    {TensorRole::kGateBias, "model.layers.{layer}.mlp.gate_proj.bias"},
+    {TensorRole::kUpBias, "model.layers.{layer}.mlp.up_proj.bias"},
+    {TensorRole::kDownBias, "model.layers.{layer}.mlp.down_proj.bias"},
+};
 
 Result<Activation> read_activation(const JsonReader& config, std::string_view key) {
   QUIRE_ASSIGN_OR_RETURN(const auto name, config.find_string(key));
@@ -60,6 +58,8 @@ Status refuse_common(const JsonReader& config) {
 }
 
 }  // namespace
+
+constexpr std::span<const TensorName> kLlamaTensorNames = kLlamaNames;
 
 Status unsupported(std::string_view where, std::string_view key, std::string_view value) {
   return Status::unimplemented(

@@ -12,7 +12,7 @@
 namespace quire {
 
 // The names of Hugging Face's Llama, which Mistral and Qwen share.
-extern const TensorNames kLlamaTensorNames;
+extern const std::span<const TensorName> kLlamaTensorNames;
 
 // "WHERE: KEY = VALUE changes results and is not supported".
 Status unsupported(std::string_view where, std::string_view key, std::string_view value);

@@ -12,31 +12,12 @@
 namespace quire {
 namespace {
 
-constexpr TensorNames kGemmaTensorNames = {{
-    "model.embed_tokens.weight",
-    "model.norm.weight",
-    "lm_head.weight",
-    "model.layers.{}.input_layernorm.weight",
-    "model.layers.{}.self_attn.q_proj.weight",
-    "model.layers.{}.self_attn.k_proj.weight",
-    "model.layers.{}.self_attn.v_proj.weight",
-    "model.layers.{}.self_attn.q_proj.bias",
-    "model.layers.{}.self_attn.k_proj.bias",
-    "model.layers.{}.self_attn.v_proj.bias",
-    "model.layers.{}.self_attn.q_norm.weight",
-    "model.layers.{}.self_attn.k_norm.weight",
-    "model.layers.{}.self_attn.o_proj.weight",
-    "model.layers.{}.self_attn.o_proj.bias",
-    "model.layers.{}.post_attention_layernorm.weight",
-    "model.layers.{}.pre_feedforward_layernorm.weight",
-    "model.layers.{}.mlp.gate_proj.weight",
-    "model.layers.{}.mlp.up_proj.weight",
-    "model.layers.{}.mlp.down_proj.weight",
-    "",
-    "",
-    "",
-    "model.layers.{}.post_feedforward_layernorm.weight",
-}};
+// The others are Llama's.
+constexpr TensorName kTensorNames[] = {
+    {TensorRole::kAttentionOutputNorm, "model.layers.{layer}.post_attention_layernorm.weight"},
+    {TensorRole::kMlpNorm, "model.layers.{layer}.pre_feedforward_layernorm.weight"},
+    {TensorRole::kMlpOutputNorm, "model.layers.{layer}.post_feedforward_layernorm.weight"},
+};
 
 constexpr std::int32_t kGlobalRope = 0;
 constexpr std::int32_t kLocalRope = 1;
@@ -109,7 +90,7 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   }
   set_common(spec);
   spec.architecture = "Gemma3ForCausalLM";
-  spec.names = &kGemmaTensorNames;
+  spec.names = {.own = kTensorNames, .shared = kLlamaTensorNames};
   spec.norm_weight_offset = 1.0;
   QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
   spec.query_key_value_bias = spec.attention_output_bias = bias.value_or(false);

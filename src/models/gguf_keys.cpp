@@ -10,18 +10,33 @@
 
 namespace quire {
 
-constexpr TensorNames kGgufTensorNames = {{
-    "token_embd.weight",         "output_norm.weight",          "output.weight",
-    "blk.{}.attn_norm.weight",   "blk.{}.attn_q.weight",        "blk.{}.attn_k.weight",
-    "blk.{}.attn_v.weight",      "blk.{}.attn_q.bias",          "blk.{}.attn_k.bias",
-    "blk.{}.attn_v.bias",        "blk.{}.attn_q_norm.weight",   "blk.{}.attn_k_norm.weight",
-    "blk.{}.attn_output.weight", "blk.{}.attn_output.bias",     "blk.{}.post_attention_norm.weight",
-    "blk.{}.ffn_norm.weight",    "blk.{}.ffn_gate.weight",      "blk.{}.ffn_up.weight",
-    "blk.{}.ffn_down.weight",    "blk.{}.ffn_gate.bias",        "blk.{}.ffn_up.bias",
-    "blk.{}.ffn_down.bias",      "blk.{}.post_ffw_norm.weight",
-}};
-
 namespace {
+
+constexpr TensorName kGgufNames[] = {
+    {TensorRole::kEmbedding, "token_embd.weight"},
+    {TensorRole::kFinalNorm, "output_norm.weight"},
+    {TensorRole::kOutput, "output.weight"},
+    {TensorRole::kInputNorm, "blk.{layer}.attn_norm.weight"},
+    {TensorRole::kQuery, "blk.{layer}.attn_q.weight"},
+    {TensorRole::kKey, "blk.{layer}.attn_k.weight"},
+    {TensorRole::kValue, "blk.{layer}.attn_v.weight"},
+    {TensorRole::kQueryBias, "blk.{layer}.attn_q.bias"},
+    {TensorRole::kKeyBias, "blk.{layer}.attn_k.bias"},
+    {TensorRole::kValueBias, "blk.{layer}.attn_v.bias"},
+    {TensorRole::kQueryNorm, "blk.{layer}.attn_q_norm.weight"},
+    {TensorRole::kKeyNorm, "blk.{layer}.attn_k_norm.weight"},
+    {TensorRole::kAttentionOutput, "blk.{layer}.attn_output.weight"},
+    {TensorRole::kAttentionBias, "blk.{layer}.attn_output.bias"},
+    {TensorRole::kAttentionOutputNorm, "blk.{layer}.post_attention_norm.weight"},
+    {TensorRole::kMlpNorm, "blk.{layer}.ffn_norm.weight"},
+    {TensorRole::kGate, "blk.{layer}.ffn_gate.weight"},
+    {TensorRole::kUp, "blk.{layer}.ffn_up.weight"},
+    {TensorRole::kDown, "blk.{layer}.ffn_down.weight"},
+    {TensorRole::kGateBias, "blk.{layer}.ffn_gate.bias"},
+    {TensorRole::kUpBias, "blk.{layer}.ffn_up.bias"},
+    {TensorRole::kDownBias, "blk.{layer}.ffn_down.bias"},
+    {TensorRole::kMlpOutputNorm, "blk.{layer}.post_ffw_norm.weight"},
+};
 
 // Numbers that change results where they are neither absent nor 0 (no experts, no softcap, no
 // scale of its own).
@@ -50,16 +65,14 @@ Status check_head_size(const GgufFile& file, const std::string& key, std::int64_
 }
 
 Status read_tensor_facts(const GgufFile& file, DecoderSpec& spec) {
-  const TensorInfo* embedding = file.find(spec.names->name(TensorRole::kEmbedding));
+  const TensorInfo* embedding = file.find(spec.names.name(TensorRole::kEmbedding));
   if (embedding == nullptr || embedding->shape.size() != 2) {
     return Status::bad_model(
         fmt::format("{}: no two-dimensional tensor token_embd.weight", file.name()),
         "convert the model again");
   }
   spec.vocab_size = embedding->shape[0];
-  const auto present = [&](TensorRole role) {
-    return file.find(spec.names->name(role)) != nullptr;
-  };
+  const auto present = [&](TensorRole role) { return file.find(spec.names.name(role)) != nullptr; };
   spec.tie_word_embeddings = !present(TensorRole::kOutput);
   spec.query_key_value_bias = present(TensorRole::kQueryBias);
   spec.attention_output_bias = present(TensorRole::kAttentionBias);
@@ -69,12 +82,14 @@ Status read_tensor_facts(const GgufFile& file, DecoderSpec& spec) {
 
 }  // namespace
 
+constexpr std::span<const TensorName> kGgufTensorNames = kGgufNames;
+
 Result<DecoderSpec> read_common_gguf(const GgufFile& file, const std::string& prefix) {
   QUIRE_RETURN_IF_ERROR(refuse_numbers(file, prefix));
   const auto key = [&](std::string_view name) { return fmt::format("{}.{}", prefix, name); };
   DecoderSpec spec;
   spec.architecture = prefix;
-  spec.names = &kGgufTensorNames;
+  spec.names = {.own = kGgufTensorNames};
   QUIRE_ASSIGN_OR_RETURN(spec.num_layers, file.get_int(key("block_count")));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, file.get_int(key("embedding_length")));
   QUIRE_ASSIGN_OR_RETURN(spec.intermediate_size, file.get_int(key("feed_forward_length")));

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-extern const TensorNames kGgufTensorNames;
+extern const std::span<const TensorName> kGgufTensorNames;
 
 // A spec with everything but layers, from keys that start with `prefix`. Biases and tied embeddings
 // are what the file's tensors show. Errors: kBadModel for a key that is missing or of the wrong

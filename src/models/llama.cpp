@@ -10,7 +10,7 @@ Result<DecoderSpec> llama_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_config(config, {}));
   spec.architecture = "LlamaForCausalLM";
-  spec.names = &kLlamaTensorNames;
+  spec.names = {.own = kLlamaTensorNames};
   QUIRE_ASSIGN_OR_RETURN(const auto attention_bias, config.find_bool("attention_bias"));
   spec.query_key_value_bias = spec.attention_output_bias = attention_bias.value_or(false);
   QUIRE_ASSIGN_OR_RETURN(const auto mlp_bias, config.find_bool("mlp_bias"));

@@ -69,7 +69,7 @@ std::vector<ExpectedTensor> expected_tensors(const DecoderSpec& spec) {
     if (!spec.has(role)) continue;
     const std::int64_t layers = role <= TensorRole::kOutput ? 1 : spec.num_layers;
     for (std::int64_t layer = 0; layer < layers; ++layer) {
-      expected.push_back({spec.names->name(role, layer), expected_shape(spec, role)});
+      expected.push_back({spec.names.name(role, layer), expected_shape(spec, role)});
     }
   }
   return expected;
@@ -80,7 +80,7 @@ bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
   if (name.ends_with(".rotary_emb.inv_freq")) return true;  // recomputed from rope_theta
   // Read with the configuration, into the spec.
   if (name == "rope_freqs.weight") return spec.ropes[0].scaling == RopeScaling::kFactors;
-  return spec.tie_word_embeddings && name == spec.names->name(TensorRole::kOutput);
+  return spec.tie_word_embeddings && name == spec.names.name(TensorRole::kOutput);
 }
 
 // Reads tensors by role and reports progress.
@@ -125,7 +125,7 @@ class Loader {
     std::vector<const TensorInfo*> tensors;
     std::vector<EncodedMatrix> parts;
     for (const TensorRole role : roles) {
-      const TensorInfo* tensor = source_.find(spec_.names->name(role, layer));
+      const TensorInfo* tensor = source_.find(spec_.names.name(role, layer));
       tensors.push_back(tensor);
       parts.push_back({tensor->encoding, tensor->shape[0], tensor->shape[1], tensor->data.data()});
     }
@@ -184,7 +184,7 @@ class Loader {
   }
 
   Status append(TensorRole role, std::int64_t layer, std::vector<float>& values) {
-    const TensorInfo& tensor = *source_.find(spec_.names->name(role, layer));
+    const TensorInfo& tensor = *source_.find(spec_.names.name(role, layer));
     const std::size_t begin = values.size();
     values.resize(begin + static_cast<std::size_t>(tensor.shape[0]));
     if (!encoded_row_bytes(tensor.encoding, tensor.shape[0])) {

@@ -9,7 +9,7 @@ Result<DecoderSpec> mistral_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias", "mlp_bias", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_config(config, {}));
   spec.architecture = "MistralForCausalLM";
-  spec.names = &kLlamaTensorNames;
+  spec.names = {.own = kLlamaTensorNames};
   QUIRE_RETURN_IF_ERROR(read_rope(config, spec));
   // Later models say null, which is none; the first left the key out.
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));

@@ -38,7 +38,7 @@ Result<std::vector<LayerSpec>> read_layers(const JsonReader& config, std::int64_
 Result<DecoderSpec> qwen_from_config(const JsonReader& config, const ConfigDefaults& defaults) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_config(config, defaults));
-  spec.names = &kLlamaTensorNames;
+  spec.names = {.own = kLlamaTensorNames};
   QUIRE_RETURN_IF_ERROR(read_rope(config, spec));
   QUIRE_ASSIGN_OR_RETURN(spec.layers, read_layers(config, spec.num_layers));
   return spec;

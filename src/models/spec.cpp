@@ -57,10 +57,6 @@ Status validate_rope(const RopeSpec& rope, std::int64_t head_dim, std::string_vi
 
 }  // namespace
 
-std::string TensorNames::name(TensorRole role, std::int64_t layer) const {
-  return fmt::format(fmt::runtime(patterns[static_cast<int>(role)]), layer);
-}
-
 bool DecoderSpec::has(TensorRole role) const {
   switch (role) {
     case TensorRole::kOutput:

@@ -8,45 +8,11 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "models/tensor_names.h"
 #include "nn/mlp_block.h"
 #include "nn/rope_scaling.h"
 
 namespace quire {
-
-// The tensors of a decoder. Roles after kOutput exist once a layer; which of them a model has,
-// DecoderSpec::has() says.
-enum class TensorRole : std::uint8_t {
-  kEmbedding,            // [vocab_size, hidden_size]
-  kFinalNorm,            // [hidden_size]
-  kOutput,               // [vocab_size, hidden_size]; absent where embeddings are tied
-  kInputNorm,            // [hidden_size], before attention
-  kQuery,                // [num_heads * head_dim, hidden_size]
-  kKey,                  // [num_kv_heads * head_dim, hidden_size]
-  kValue,                // as kKey
-  kQueryBias,            // [num_heads * head_dim]
-  kKeyBias,              // [num_kv_heads * head_dim]
-  kValueBias,            // as kKeyBias
-  kQueryNorm,            // [head_dim]
-  kKeyNorm,              // [head_dim]
-  kAttentionOutput,      // [hidden_size, num_heads * head_dim]
-  kAttentionBias,        // [hidden_size], of kAttentionOutput
-  kAttentionOutputNorm,  // [hidden_size], after attention, before its residual is added
-  kMlpNorm,              // [hidden_size], before the MLP
-  kGate,                 // [intermediate_size, hidden_size]
-  kUp,                   // as kGate
-  kDown,                 // [hidden_size, intermediate_size]
-  kGateBias,             // [intermediate_size]
-  kUpBias,               // as kGateBias
-  kDownBias,             // [hidden_size]
-  kMlpOutputNorm,        // [hidden_size], after the MLP, before its residual is added
-};
-inline constexpr int kNumTensorRoles = 23;
-
-// Tensor names by role; "{}" stands for the layer's number. Empty: the family has no such tensor.
-struct TensorNames {
-  std::string_view patterns[kNumTensorRoles];
-  std::string name(TensorRole role, std::int64_t layer = 0) const;
-};
 
 // What one layer does differently from others.
 struct LayerSpec {
@@ -78,9 +44,9 @@ struct DecoderSpec {
   bool sandwich_norm = false;   // RMS norm of what a block adds, too
   bool tie_word_embeddings = false;
   RopeStyle rope_style = RopeStyle::kHalves;
-  std::vector<RopeSpec> ropes;         // the kinds of rotary positions that layers use
-  std::vector<LayerSpec> layers;       // [num_layers]
-  const TensorNames* names = nullptr;  // static data of the family
+  std::vector<RopeSpec> ropes;    // the kinds of rotary positions that layers use
+  std::vector<LayerSpec> layers;  // [num_layers]
+  TensorNames names;
 
   std::int64_t q_width() const { return num_heads * head_dim; }
   std::int64_t kv_width() const { return num_kv_heads * head_dim; }

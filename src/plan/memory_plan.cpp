@@ -43,7 +43,7 @@ std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source
   std::int64_t outputs = 0;
   const TensorInfo* first = nullptr;
   for (const TensorRole role : {TensorRole::kQuery, TensorRole::kKey, TensorRole::kValue}) {
-    const TensorInfo* tensor = source.find(spec.names->name(role, layer));
+    const TensorInfo* tensor = source.find(spec.names.name(role, layer));
     if (tensor == nullptr || tensor->shape.size() != 2) return 0;
     if (first == nullptr) first = tensor;
     if (tensor->encoding != first->encoding || tensor->shape[1] != first->shape[1]) return 0;
@@ -126,8 +126,8 @@ json::object MemoryPlan::to_json() const {
 std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
                                    std::int64_t max_positions, LoadQuantization quantization) {
   std::uint64_t bytes = spec.rotary_bytes(max_positions);
-  const std::string embedding = spec.names->name(TensorRole::kEmbedding);
-  const std::string output = spec.names->name(TensorRole::kOutput);
+  const std::string embedding = spec.names.name(TensorRole::kEmbedding);
+  const std::string output = spec.names.name(TensorRole::kOutput);
   for (const TensorInfo& tensor : source.tensors()) {
     // Where embeddings are tied, some files repeat them; they are not loaded.
     if (spec.tie_word_embeddings && tensor.name == output) continue;
