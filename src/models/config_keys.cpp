@@ -76,33 +76,35 @@ Status refuse_keys(const JsonReader& config, std::initializer_list<std::string_v
   return {};
 }
 
-Result<DecoderSpec> read_common_config(const JsonReader& config, const ConfigDefaults& defaults) {
+Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDefaults& defaults) {
   QUIRE_RETURN_IF_ERROR(refuse_common(config));
-  DecoderSpec spec;
-  QUIRE_ASSIGN_OR_RETURN(spec.activation, read_activation(config, defaults.activation_key));
-  QUIRE_ASSIGN_OR_RETURN(spec.num_layers, config.get_int("num_hidden_layers"));
+  DecoderDraft draft;
+  DecoderSpec& spec = draft.spec;
+  AttentionSpec& attention = draft.attention;
+  QUIRE_ASSIGN_OR_RETURN(draft.mlp.activation, read_activation(config, defaults.activation_key));
+  QUIRE_ASSIGN_OR_RETURN(draft.num_layers, config.get_int("num_hidden_layers"));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, config.get_int("hidden_size"));
-  QUIRE_ASSIGN_OR_RETURN(spec.intermediate_size, config.get_int("intermediate_size"));
-  QUIRE_ASSIGN_OR_RETURN(spec.num_heads, config.get_int("num_attention_heads"));
+  QUIRE_ASSIGN_OR_RETURN(draft.mlp.intermediate_size, config.get_int("intermediate_size"));
+  QUIRE_ASSIGN_OR_RETURN(attention.num_heads, config.get_int("num_attention_heads"));
   QUIRE_ASSIGN_OR_RETURN(spec.vocab_size, config.get_int("vocab_size"));
   QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, config.get_int("max_position_embeddings"));
-  QUIRE_ASSIGN_OR_RETURN(spec.rms_norm_eps, config.get_double("rms_norm_eps"));
+  QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon, config.get_double("rms_norm_eps"));
   QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, config.find_int("num_key_value_heads"));
-  spec.num_kv_heads = kv_heads.value_or(spec.num_heads);
+  attention.num_kv_heads = kv_heads.value_or(attention.num_heads);
   QUIRE_ASSIGN_OR_RETURN(const auto head_dim, config.find_int("head_dim"));
   if (head_dim) {
-    spec.head_dim = *head_dim;
+    attention.head_dim = *head_dim;
   } else if (defaults.head_dim) {
-    spec.head_dim = *defaults.head_dim;
-  } else if (spec.num_heads > 0) {
-    spec.head_dim = spec.hidden_size / spec.num_heads;
+    attention.head_dim = *defaults.head_dim;
+  } else if (attention.num_heads > 0) {
+    attention.head_dim = spec.hidden_size / attention.num_heads;
   }
   QUIRE_ASSIGN_OR_RETURN(const auto tied, config.find_bool("tie_word_embeddings"));
   spec.tie_word_embeddings = tied.value_or(defaults.tie_word_embeddings);
   spec.rope_style = RopeStyle::kHalves;
-  QUIRE_RETURN_IF_ERROR(spec.validate_sizes(config.where()));
-  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
-  return spec;
+  QUIRE_RETURN_IF_ERROR(draft.validate_sizes(config.where()));
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
+  return draft;
 }
 
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
@@ -137,10 +139,6 @@ Result<std::int32_t> read_sliding_window(const JsonReader& config, std::int32_t 
         fmt::format("{}: sliding_window is {}; expected 1 or more", config.where(), *window));
   }
   return static_cast<std::int32_t>(*window);
-}
-
-std::vector<LayerSpec> uniform_layers(std::int64_t num_layers, std::int32_t window) {
-  return std::vector<LayerSpec>(static_cast<std::size_t>(num_layers), {.window = window});
 }
 
 }  // namespace quire

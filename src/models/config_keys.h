@@ -24,12 +24,12 @@ struct ConfigDefaults {
   std::string_view activation_key = "hidden_act";
 };
 
-// A spec with everything but biases, ropes and layers, from keys that all families share; the scale
-// of attention is the usual 1 / sqrt(head_dim). Errors: kBadModel for a key that is missing or of
+// A draft with everything but biases and ropes, from keys that all families share; the scale of
+// attention is the usual 1 / sqrt(head_dim). Errors: kBadModel for a key that is missing or of
 // the wrong kind, kUnimplemented by name for a value that would change results: another activation,
 // quantization_config, softcapping, bidirectional attention, partial rotary positions,
 // pretraining_tp.
-Result<DecoderSpec> read_common_config(const JsonReader& config, const ConfigDefaults& defaults);
+Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDefaults& defaults);
 
 // kUnimplemented where one of the boolean `keys` is true or one of the other `keys` is there at
 // all.
@@ -42,8 +42,5 @@ Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& conf
 // `sliding_window` as the number of keys that a query sees, or 0 where it is null;
 // `if_absent` where the key is not there.
 Result<std::int32_t> read_sliding_window(const JsonReader& config, std::int32_t if_absent);
-
-// All layers alike.
-std::vector<LayerSpec> uniform_layers(std::int64_t num_layers, std::int32_t window);
 
 }  // namespace quire

@@ -64,7 +64,8 @@ Status check_head_size(const GgufFile& file, const std::string& key, std::int64_
   return unsupported(file.name(), key, fmt::format("{} with heads of {}", *size, head_dim));
 }
 
-Status read_tensor_facts(const GgufFile& file, DecoderSpec& spec) {
+Status read_tensor_facts(const GgufFile& file, DecoderDraft& draft) {
+  DecoderSpec& spec = draft.spec;
   const TensorInfo* embedding = file.find(spec.names.name(TensorRole::kEmbedding));
   if (embedding == nullptr || embedding->shape.size() != 2) {
     return Status::bad_model(
@@ -74,9 +75,9 @@ Status read_tensor_facts(const GgufFile& file, DecoderSpec& spec) {
   spec.vocab_size = embedding->shape[0];
   const auto present = [&](TensorRole role) { return file.find(spec.names.name(role)) != nullptr; };
   spec.tie_word_embeddings = !present(TensorRole::kOutput);
-  spec.query_key_value_bias = present(TensorRole::kQueryBias);
-  spec.attention_output_bias = present(TensorRole::kAttentionBias);
-  spec.mlp_bias = present(TensorRole::kGateBias);
+  draft.attention.query_key_value_bias = present(TensorRole::kQueryBias);
+  draft.attention.output_bias = present(TensorRole::kAttentionBias);
+  draft.mlp.bias = present(TensorRole::kGateBias);
   return {};
 }
 
@@ -84,31 +85,34 @@ Status read_tensor_facts(const GgufFile& file, DecoderSpec& spec) {
 
 constexpr std::span<const TensorName> kGgufTensorNames = kGgufNames;
 
-Result<DecoderSpec> read_common_gguf(const GgufFile& file, const std::string& prefix) {
+Result<DecoderDraft> read_common_gguf(const GgufFile& file, const std::string& prefix) {
   QUIRE_RETURN_IF_ERROR(refuse_numbers(file, prefix));
   const auto key = [&](std::string_view name) { return fmt::format("{}.{}", prefix, name); };
-  DecoderSpec spec;
+  DecoderDraft draft;
+  DecoderSpec& spec = draft.spec;
+  AttentionSpec& attention = draft.attention;
   spec.architecture = prefix;
   spec.names = {.own = kGgufTensorNames};
-  QUIRE_ASSIGN_OR_RETURN(spec.num_layers, file.get_int(key("block_count")));
+  QUIRE_ASSIGN_OR_RETURN(draft.num_layers, file.get_int(key("block_count")));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, file.get_int(key("embedding_length")));
-  QUIRE_ASSIGN_OR_RETURN(spec.intermediate_size, file.get_int(key("feed_forward_length")));
-  QUIRE_ASSIGN_OR_RETURN(spec.num_heads, file.get_int(key("attention.head_count")));
+  QUIRE_ASSIGN_OR_RETURN(draft.mlp.intermediate_size, file.get_int(key("feed_forward_length")));
+  QUIRE_ASSIGN_OR_RETURN(attention.num_heads, file.get_int(key("attention.head_count")));
   QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, file.get_int(key("context_length")));
-  QUIRE_ASSIGN_OR_RETURN(spec.rms_norm_eps,
+  QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon,
                          file.get_double(key("attention.layer_norm_rms_epsilon")));
   QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, file.find_int(key("attention.head_count_kv")));
-  spec.num_kv_heads = kv_heads.value_or(spec.num_heads);
+  attention.num_kv_heads = kv_heads.value_or(attention.num_heads);
   QUIRE_ASSIGN_OR_RETURN(const auto key_length, file.find_int(key("attention.key_length")));
-  spec.head_dim = key_length.value_or(spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0);
-  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("attention.value_length"), spec.head_dim));
-  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("rope.dimension_count"), spec.head_dim));
-  QUIRE_RETURN_IF_ERROR(read_tensor_facts(file, spec));
-  QUIRE_RETURN_IF_ERROR(spec.validate_sizes(file.name()));
-  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
-  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_gguf(file, prefix, spec.head_dim));
+  attention.head_dim =
+      key_length.value_or(attention.num_heads > 0 ? spec.hidden_size / attention.num_heads : 0);
+  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("attention.value_length"), attention.head_dim));
+  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("rope.dimension_count"), attention.head_dim));
+  QUIRE_RETURN_IF_ERROR(read_tensor_facts(file, draft));
+  QUIRE_RETURN_IF_ERROR(draft.validate_sizes(file.name()));
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
+  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_gguf(file, prefix, attention.head_dim));
   spec.ropes.push_back(std::move(rope));
-  return spec;
+  return draft;
 }
 
 Result<std::int32_t> read_gguf_window(const GgufFile& file, const std::string& prefix) {

@@ -102,14 +102,14 @@ Status refuse_rope_keys(const GgufFile& file, const std::string& prefix) {
   return {};
 }
 
-Status read_factors_tensor(const GgufFile& file, std::int64_t head_dim, RopeSpec& rope) {
+Status read_factors_tensor(const GgufFile& file, RopeSpec& rope) {
   constexpr std::string_view kName = "rope_freqs.weight";
   const TensorInfo* tensor = file.find(kName);
   if (tensor == nullptr) return {};
   if (tensor->encoding != Encoding::kF32 || tensor->shape.size() != 1 ||
-      tensor->shape[0] != head_dim / 2) {
+      tensor->shape[0] != rope.rotary_dim / 2) {
     return Status::bad_model(fmt::format("{}: tensor {}: expected {} float32 numbers", file.name(),
-                                         kName, head_dim / 2));
+                                         kName, rope.rotary_dim / 2));
   }
   if (rope.scaling != RopeScaling::kNone) {
     return unsupported(file.name(), kName, "factors together with another rope scaling");
@@ -139,8 +139,9 @@ Status read_yarn_gguf(const GgufFile& file, const std::string& prefix, RopeSpec&
 }  // namespace
 
 Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& config,
-                                  double default_theta) {
+                                  std::int64_t rotary_dim, double default_theta) {
   RopeSpec spec;
+  spec.rotary_dim = static_cast<std::int32_t>(rotary_dim);
   QUIRE_ASSIGN_OR_RETURN(const auto theta, rope.find_double("rope_theta"));
   spec.theta = theta.value_or(default_theta);
   QUIRE_ASSIGN_OR_RETURN(const auto rotary, rope.find_double("partial_rotary_factor"));
@@ -172,10 +173,11 @@ Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& conf
   return spec;
 }
 
-Status read_rope(const JsonReader& config, DecoderSpec& spec) {
+Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec) {
   QUIRE_ASSIGN_OR_RETURN(const JsonReader object, rope_object(config));
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
-  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_object(object, config, theta.value_or(10000.0)));
+  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope,
+                         read_rope_object(object, config, rotary_dim, theta.value_or(10000.0)));
   double reach = static_cast<double>(spec.max_position_embeddings);
   if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kDynamic) {
     reach *= std::max(rope.factor, 1.0);
@@ -194,9 +196,10 @@ Status read_rope(const JsonReader& config, DecoderSpec& spec) {
 }
 
 Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
-                                std::int64_t head_dim) {
+                                std::int64_t rotary_dim) {
   QUIRE_RETURN_IF_ERROR(refuse_rope_keys(file, prefix));
   RopeSpec rope;
+  rope.rotary_dim = static_cast<std::int32_t>(rotary_dim);
   QUIRE_ASSIGN_OR_RETURN(const auto theta, file.find_double(prefix + ".rope.freq_base"));
   rope.theta = theta.value_or(10000.0);
   const std::string type_key = prefix + ".rope.scaling.type";
@@ -217,7 +220,7 @@ Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
   if (rope.scaling == RopeScaling::kYarn) {
     QUIRE_RETURN_IF_ERROR(read_yarn_gguf(file, prefix, rope));
   }
-  QUIRE_RETURN_IF_ERROR(read_factors_tensor(file, head_dim, rope));
+  QUIRE_RETURN_IF_ERROR(read_factors_tensor(file, rope));
   return rope;
 }
 

@@ -8,20 +8,21 @@
 
 namespace quire {
 
-// One object: its `rope_theta` (else `default_theta`), and scaling by `rope_type`, `type` in older
-// files. `config` is the whole configuration, which has the model's lengths. kUnimplemented by name
-// for a type or key that is not supported.
+// One object of heads whose first `rotary_dim` dimensions turn: its `rope_theta` (else
+// `default_theta`), and scaling by `rope_type`, `type` in older files. `config` is the whole
+// configuration, which has the model's lengths. kUnimplemented by name for a type or key that is
+// not supported.
 Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& config,
-                                  double default_theta);
+                                  std::int64_t rotary_dim, double default_theta);
 
 // For families with one kind of rotary positions, in either spelling. Also widens
 // spec.max_position_embeddings where the scaling reaches further than the key says (linear,
 // dynamic: times the factor; yarn: the original length times the factor).
-Status read_rope(const JsonReader& config, DecoderSpec& spec);
+Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec);
 
 // `PREFIX.rope.freq_base`, `PREFIX.rope.scaling.*`, and the tensor rope_freqs.weight, in which
 // Llama 3.1's converter puts the factor of each pair. GGUF's context length needs no widening.
 Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
-                                std::int64_t head_dim);
+                                std::int64_t rotary_dim);
 
 }  // namespace quire

@@ -5,37 +5,43 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace quire {
 
-// Roles after kOutput exist once a layer; which of them a model has, DecoderSpec says.
+// Those after kOutput exist once a layer; which of them a model has, and of which shape, its
+// specification says.
 enum class TensorRole : std::uint8_t {
-  kEmbedding,            // [vocab_size, hidden_size]
-  kFinalNorm,            // [hidden_size]
-  kOutput,               // [vocab_size, hidden_size]; absent where embeddings are tied
-  kInputNorm,            // [hidden_size], before attention
-  kQuery,                // [num_heads * head_dim, hidden_size]
-  kKey,                  // [num_kv_heads * head_dim, hidden_size]
-  kValue,                // as kKey
-  kQueryBias,            // [num_heads * head_dim]
-  kKeyBias,              // [num_kv_heads * head_dim]
-  kValueBias,            // as kKeyBias
-  kQueryNorm,            // [head_dim]
-  kKeyNorm,              // [head_dim]
-  kAttentionOutput,      // [hidden_size, num_heads * head_dim]
-  kAttentionBias,        // [hidden_size], of kAttentionOutput
-  kAttentionOutputNorm,  // [hidden_size], after attention, before its residual is added
-  kMlpNorm,              // [hidden_size], before the MLP
-  kGate,                 // [intermediate_size, hidden_size]
-  kUp,                   // as kGate
-  kDown,                 // [hidden_size, intermediate_size]
-  kGateBias,             // [intermediate_size]
-  kUpBias,               // as kGateBias
-  kDownBias,             // [hidden_size]
-  kMlpOutputNorm,        // [hidden_size], after the MLP, before its residual is added
+  kEmbedding,
+  kFinalNorm,
+  kOutput,
+  kInputNorm,  // before attention
+  kQuery,
+  kKey,
+  kValue,
+  kQueryBias,
+  kKeyBias,
+  kValueBias,
+  kQueryNorm,
+  kKeyNorm,
+  kAttentionOutput,
+  kAttentionBias,        // of kAttentionOutput
+  kAttentionOutputNorm,  // after attention, before its residual is added
+  kMlpNorm,              // before the MLP
+  kGate,
+  kUp,
+  kDown,
+  kGateBias,
+  kUpBias,
+  kDownBias,
+  kMlpOutputNorm,  // after the MLP, before its residual is added
 };
 
-inline constexpr int kNumTensorRoles = 23;
+// A tensor that a checkpoint must have.
+struct TensorShape {
+  TensorRole role;
+  std::vector<std::int64_t> sizes;
+};
 
 // "{layer}" in the pattern stands for the layer's number.
 struct TensorName {

@@ -3,8 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "nn/residual.h"
-
 namespace quire {
 namespace {
 
@@ -16,13 +14,12 @@ constexpr Stage kOutputStage = {StageKind::kKernel, "attention output projection
 AttentionBlock::AttentionBlock(AttentionShape shape, float epsilon, AttentionWeights weights)
     : shape_(shape), epsilon_(epsilon), weights_(std::move(weights)) {}
 
-std::uint64_t AttentionBlock::arena_bytes(const AttentionShape& shape, std::int64_t hidden_size,
-                                          std::int64_t rows) {
-  return Arena::float_bytes(rows * hidden_size) + Arena::float_bytes(rows * shape.qkv_width()) +
+std::uint64_t AttentionBlock::arena_bytes(const AttentionShape& shape, std::int64_t rows) {
+  return Arena::float_bytes(rows * shape.qkv_width()) +
          Arena::float_bytes(rows * shape.out_width());
 }
 
-void AttentionBlock::project_qkv(ForwardContext& ctx, const float* normed,
+void AttentionBlock::project_qkv(ForwardContext& ctx, const float* x,
                                  const RopeAndCacheArgs& heads) const {
   std::array<MatmulPart, 3> parts;
   std::int64_t column = 0;
@@ -33,23 +30,20 @@ void AttentionBlock::project_qkv(ForwardContext& ctx, const float* normed,
                 .bias = vector_or_null(weights_.qkv_bias, column)};
     column += weights_.qkv[i].outputs();
   }
-  qkv_matmul(ctx.ops, normed, ctx.activation_mode, std::span(parts.data(), weights_.qkv.size()),
-             heads, kQkvStage);
+  qkv_matmul(ctx.ops, x, ctx.activation_mode, std::span(parts.data(), weights_.qkv.size()), heads,
+             kQkvStage);
 }
 
 void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int layer,
-                             float* hidden) const {
+                             const float* x, const Residual& residual) const {
   const std::int64_t rows = ctx.tokens.num_tokens;
-  const auto hidden_size = static_cast<std::int64_t>(weights_.norm.size());
   const std::int64_t qkv_width = shape_.qkv_width();
   const Arena::Scope scope(ctx.arena);
-  float* normed = ctx.arena.floats(rows * hidden_size);
   float* qkv = ctx.arena.floats(rows * qkv_width);
   float* attended = ctx.arena.floats(rows * shape_.out_width());
 
-  rms_norm(ctx.ops, hidden, weights_.norm.data(), epsilon_, rows, hidden_size, normed);
   std::byte* kv = ctx.kv_layers[layer];
-  project_qkv(ctx, normed,
+  project_qkv(ctx, x,
               {.qkv = qkv,
                .num_tokens = rows,
                .num_heads = shape_.num_heads,
@@ -76,11 +70,9 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int
   add_to_residual(ctx, attended,
                   {.weight = &weights_.output,
                    .bias = &weights_.output_bias,
-                   .norm = &weights_.output_norm,
-                   .epsilon = epsilon_,
                    .mode = ctx.activation_mode,
                    .stage = &kOutputStage},
-                  normed, hidden);
+                  residual);
 }
 
 }  // namespace quire

@@ -1,7 +1,6 @@
-// Self-attention of one decoder layer, residual included: hidden +=
-// Wo(attend(rope(Wqkv(norm(x))))). Multi-head, grouped-query and multi-query attention differ only
-// in num_kv_heads. Biases, norms of query and key heads, a norm of the output (sandwich norms) and
-// a window are there where the weights and the shape say so.
+// Self-attention of one decoder layer, residual included: hidden += Wo(attend(rope(Wqkv(x)))).
+// Multi-head, grouped-query and multi-query attention differ only in num_kv_heads. Biases, norms of
+// query and key heads and a window are there where the weights and the shape say so.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,7 @@
 
 #include "kernels/packed_weight.h"
 #include "nn/forward_context.h"
+#include "nn/residual.h"
 #include "nn/rotary.h"
 
 namespace quire {
@@ -26,7 +26,6 @@ struct AttentionShape {
 
 // A vector that the checkpoint does not have is empty.
 struct AttentionWeights {
-  std::vector<float> norm;  // [hidden_size]
   // One or more matrices whose outputs, side by side, are q, k and v: one packed matrix, or three
   // where the checkpoint encodes them differently.
   std::vector<PackedWeight> qkv;
@@ -35,23 +34,23 @@ struct AttentionWeights {
   std::vector<float> k_norm;    // [head_dim]
   PackedWeight output;
   std::vector<float> output_bias;  // [hidden_size]
-  std::vector<float> output_norm;  // [hidden_size], before the residual is added
 };
 
 class AttentionBlock {
  public:
+  // `epsilon`: of the norms of query and key heads.
   AttentionBlock(AttentionShape shape, float epsilon, AttentionWeights weights);
 
   // Bytes of arena that forward() takes for `rows` rows.
-  static std::uint64_t arena_bytes(const AttentionShape& shape, std::int64_t hidden_size,
-                                   std::int64_t rows);
+  static std::uint64_t arena_bytes(const AttentionShape& shape, std::int64_t rows);
 
-  // hidden: [num_tokens][hidden_size], updated in place. Writes the step's keys and values.
-  void forward(ForwardContext& ctx, const RotaryTable& rotary, int layer, float* hidden) const;
+  // x: [num_tokens][hidden_size]. Writes the step's keys and values.
+  void forward(ForwardContext& ctx, const RotaryTable& rotary, int layer, const float* x,
+               const Residual& residual) const;
 
  private:
   // heads.qkv: queries, keys and values of the step, the keys and values in the cache, too.
-  void project_qkv(ForwardContext& ctx, const float* normed, const RopeAndCacheArgs& heads) const;
+  void project_qkv(ForwardContext& ctx, const float* x, const RopeAndCacheArgs& heads) const;
 
   AttentionShape shape_;
   float epsilon_;

@@ -138,7 +138,7 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) * sizeof(float);
     }
   }
-  for (std::int64_t layer = 0; layer < spec.num_layers; ++layer) {
+  for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
     bytes -= shared_padding(spec, source, quantization, layer);
   }
   return bytes;
