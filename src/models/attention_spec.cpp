@@ -9,17 +9,22 @@ namespace quire {
 void AttentionSpec::list_tensors(std::int64_t hidden_size,
                                  std::vector<TensorShape>& tensors) const {
   using enum TensorRole;
-  tensors.push_back({kQuery, {q_width(), hidden_size}});
-  tensors.push_back({kKey, {kv_width(), hidden_size}});
-  tensors.push_back({kValue, {kv_width(), hidden_size}});
+  if (fused_projections) {
+    tensors.push_back({kQueryKeyValue, {q_width() + 2 * kv_width(), hidden_size}});
+  } else {
+    tensors.push_back({kQuery, {q_width(), hidden_size}});
+    tensors.push_back({kKey, {kv_width(), hidden_size}});
+    tensors.push_back({kValue, {kv_width(), hidden_size}});
+  }
   if (query_key_value_bias) {
     tensors.push_back({kQueryBias, {q_width()}});
     tensors.push_back({kKeyBias, {kv_width()}});
     tensors.push_back({kValueBias, {kv_width()}});
   }
-  if (query_key_norm) {
-    tensors.push_back({kQueryNorm, {head_dim}});
-    tensors.push_back({kKeyNorm, {head_dim}});
+  if (query_key_norm != QueryKeyNorm::kNone) {
+    const bool whole = query_key_norm == QueryKeyNorm::kWhole;
+    tensors.push_back({kQueryNorm, {whole ? q_width() : head_dim}});
+    tensors.push_back({kKeyNorm, {whole ? kv_width() : head_dim}});
   }
   tensors.push_back({kAttentionOutput, {hidden_size, q_width()}});
   if (output_bias) tensors.push_back({kAttentionBias, {hidden_size}});

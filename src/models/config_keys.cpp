@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "models/rope_config.h"
+
 namespace quire {
 
 namespace {
@@ -46,10 +48,6 @@ Status refuse_common(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(
       refuse_keys(config, {"quantization_config", "attn_logit_softcapping",
                            "final_logit_softcapping", "use_bidirectional_attention"}));
-  QUIRE_ASSIGN_OR_RETURN(const auto rotary, config.find_double("partial_rotary_factor"));
-  if (rotary.value_or(1.0) != 1.0) {
-    return unsupported(config.where(), "partial_rotary_factor", fmt::format("{}", *rotary));
-  }
   QUIRE_ASSIGN_OR_RETURN(const auto slices, config.find_int("pretraining_tp"));
   if (slices.value_or(1) != 1) {
     return unsupported(config.where(), "pretraining_tp", fmt::format("{}", *slices));
@@ -88,7 +86,7 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
   QUIRE_ASSIGN_OR_RETURN(attention.num_heads, config.get_int("num_attention_heads"));
   QUIRE_ASSIGN_OR_RETURN(spec.vocab_size, config.get_int("vocab_size"));
   QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, config.get_int("max_position_embeddings"));
-  QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon, config.get_double("rms_norm_eps"));
+  QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon, config.get_double(defaults.norm_epsilon_key));
   QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, config.find_int("num_key_value_heads"));
   attention.num_kv_heads = kv_heads.value_or(attention.num_heads);
   QUIRE_ASSIGN_OR_RETURN(const auto head_dim, config.find_int("head_dim"));
@@ -103,6 +101,8 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
   spec.tie_word_embeddings = tied.value_or(defaults.tie_word_embeddings);
   spec.rope_style = RopeStyle::kHalves;
   QUIRE_RETURN_IF_ERROR(draft.validate_sizes(config.where()));
+  QUIRE_ASSIGN_OR_RETURN(draft.rotary_dim, read_rotary_dim(config, attention.head_dim,
+                                                           defaults.partial_rotary_factor));
   attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
   return draft;
 }

@@ -19,15 +19,18 @@ Status unsupported(std::string_view where, std::string_view key, std::string_vie
 
 // What a family's published configurations may leave out.
 struct ConfigDefaults {
-  std::optional<std::int64_t> head_dim;  // else hidden_size / num_attention_heads
+  std::optional<std::int64_t> head_dim = {};  // else hidden_size / num_attention_heads
   bool tie_word_embeddings = false;
   std::string_view activation_key = "hidden_act";
+  std::string_view norm_epsilon_key = "rms_norm_eps";
+  // nullopt: heads of this family turn whole, and a configuration that says otherwise is refused.
+  std::optional<double> partial_rotary_factor = {};
 };
 
 // A draft with everything but biases and ropes, from keys that all families share; the scale of
 // attention is the usual 1 / sqrt(head_dim). Errors: kBadModel for a key that is missing or of
 // the wrong kind, kUnimplemented by name for a value that would change results: another activation,
-// quantization_config, softcapping, bidirectional attention, partial rotary positions,
+// quantization_config, softcapping, bidirectional attention,
 // pretraining_tp.
 Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDefaults& defaults);
 

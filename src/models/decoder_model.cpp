@@ -47,7 +47,8 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
 
 float Model::embedding_scale(ActivationMode mode) const {
   const auto scale = static_cast<float>(spec_.embedding_scale);
-  const bool bf16 = mode != ActivationMode::kFloat32 && embedding_.layout() == WeightLayout::kBF16;
+  const bool bf16 = spec_.round_embedding_scale && mode != ActivationMode::kFloat32 &&
+                    embedding_.layout() == WeightLayout::kBF16;
   return bf16 ? bf16_to_float(float_to_bf16(scale)) : scale;
 }
 
@@ -66,6 +67,10 @@ void Model::final_states(ForwardContext& ctx, const float* hidden, const std::in
 void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                    std::int64_t num_rows, float* normed, float* logits, RowBest* best) const {
   final_states(ctx, hidden, rows, num_rows, normed);
+  if (spec_.logit_scale != 1.0) {
+    scale_in_place(ctx.ops, static_cast<float>(spec_.logit_scale), num_rows * spec_.hidden_size,
+                   normed);
+  }
   const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
                            .out = logits,
                            .out_stride = spec_.vocab_size};

@@ -42,8 +42,8 @@ class Model {
   void final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                     std::int64_t num_rows, float* states) const;
 
-  // logits[i] = output(final_norm(hidden[rows[i]])): [num_rows][vocab_size], and the largest of
-  // each row: best[num_rows]. `normed` is scratch of [num_rows][hidden_size].
+  // logits[i] = output(final_norm(hidden[rows[i]])), scaled: [num_rows][vocab_size], and the
+  // largest of each row: best[num_rows]. `normed` is scratch of [num_rows][hidden_size].
   void logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
               std::int64_t num_rows, float* normed, float* logits, RowBest* best) const;
 
@@ -51,8 +51,6 @@ class Model {
   Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, Norm final_norm,
         DecoderStack stack, std::uint64_t weight_bytes);
 
-  // The reference rounds the scale to the type that it computes in: bfloat16 for checkpoints of
-  // that type, unless float32 is asked for.
   float embedding_scale(ActivationMode mode) const;
 
   DecoderSpec spec_;

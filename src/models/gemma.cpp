@@ -26,7 +26,8 @@ constexpr std::int64_t kDefaultPattern = 6;  // every sixth layer sees all keys
 void set_common(DecoderDraft& draft) {
   draft.mlp.activation = Activation::kGeluTanh;
   draft.spec.embedding_scale = std::sqrt(static_cast<double>(draft.spec.hidden_size));
-  draft.attention.query_key_norm = true;
+  draft.spec.round_embedding_scale = true;
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
 }
 
 // Layers whose number is a multiple of `pattern`, counted from 1, see all keys; the others
@@ -56,7 +57,7 @@ Status set_layers(const std::vector<bool>& sliding, std::int32_t window, std::st
 
 // `rope_parameters` by kind of layer; older files have `rope_theta`, `rope_scaling` (of the layers
 // that see all keys) and `rope_local_base_freq`.
-Status read_ropes(const JsonReader& config, std::int64_t head_dim, DecoderSpec& spec) {
+Status read_ropes(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec) {
   static const json::object kNone;
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
   QUIRE_ASSIGN_OR_RETURN(const auto local_theta, config.find_double("rope_local_base_freq"));
@@ -70,10 +71,12 @@ Status read_ropes(const JsonReader& config, std::int64_t head_dim, DecoderSpec& 
   } else if (config.contains("rope_scaling")) {
     QUIRE_ASSIGN_OR_RETURN(global, config.get_object("rope_scaling"));
   }
+  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(global));
+  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(local));
   QUIRE_ASSIGN_OR_RETURN(auto global_rope,
-                         read_rope_object(global, config, head_dim, theta.value_or(1e6)));
-  QUIRE_ASSIGN_OR_RETURN(auto local_rope,
-                         read_rope_object(local, config, head_dim, local_theta.value_or(10000.0)));
+                         read_rope_object(global, config, rotary_dim, theta.value_or(1e6)));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto local_rope, read_rope_object(local, config, rotary_dim, local_theta.value_or(10000.0)));
   spec.ropes = {std::move(global_rope), std::move(local_rope)};
   return {};
 }
@@ -100,7 +103,7 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   draft.attention.output_bias = bias.value_or(false);
   QUIRE_ASSIGN_OR_RETURN(const auto scalar, config.find_double("query_pre_attn_scalar"));
   draft.attention.scale = 1.0 / std::sqrt(scalar.value_or(256.0));
-  QUIRE_RETURN_IF_ERROR(read_ropes(config, draft.attention.head_dim, spec));
+  QUIRE_RETURN_IF_ERROR(read_ropes(config, draft.rotary_dim, spec));
 
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));
   QUIRE_ASSIGN_OR_RETURN(auto sliding, read_layer_types(config, draft.num_layers));

@@ -19,7 +19,7 @@ Result<DecoderSpec> llama_from_config(const JsonReader& config) {
   draft.attention.output_bias = attention_bias.value_or(false);
   QUIRE_ASSIGN_OR_RETURN(const auto mlp_bias, config.find_bool("mlp_bias"));
   draft.mlp.bias = mlp_bias.value_or(false);
-  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.attention.head_dim, spec));
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
   QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);

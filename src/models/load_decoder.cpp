@@ -42,19 +42,33 @@ bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
   return spec.tie_word_embeddings && name == spec.names.name(TensorRole::kOutput);
 }
 
+// The block that the specification `spec`, a variant, holds.
+template <typename Block, typename Spec>
+Result<Block> load_any(const Spec& spec, TensorLoader& loader, std::int64_t index) {
+  const auto load = [&](const auto& options) -> Result<Block> {
+    QUIRE_ASSIGN_OR_RETURN(auto block, load_block(options, loader, index));
+    return Block(std::move(block));
+  };
+  return std::visit(load, spec);
+}
+
 Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, std::int64_t index) {
   const LayerSpec& layer = spec.layers[static_cast<std::size_t>(index)];
-  const auto load = [&](const auto& block) { return load_block(block, loader, index); };
   using enum TensorRole;
   LayerNorms norms;
-  QUIRE_ASSIGN_OR_RETURN(norms.mixer_input, loader.norm(kInputNorm, index));
-  QUIRE_ASSIGN_OR_RETURN(auto mixer, std::visit(load, layer.mixer));
-  QUIRE_ASSIGN_OR_RETURN(norms.mixer_output, loader.norm(kAttentionOutputNorm, index));
-  QUIRE_ASSIGN_OR_RETURN(norms.feed_forward_input, loader.norm(kMlpNorm, index));
-  QUIRE_ASSIGN_OR_RETURN(auto feed_forward, std::visit(load, layer.feed_forward));
-  QUIRE_ASSIGN_OR_RETURN(norms.feed_forward_output, loader.norm(kMlpOutputNorm, index));
-  return DecoderLayer(spec.hidden_size, std::move(norms), std::move(mixer), std::move(feed_forward),
-                      static_cast<std::size_t>(layer.attention().rope));
+  QUIRE_ASSIGN_OR_RETURN(norms.mixer_input, loader.norm(kInputNorm, {kInputNormBias}, index));
+  QUIRE_ASSIGN_OR_RETURN(auto mixer, load_any<DecoderLayer::Mixer>(layer.mixer, loader, index));
+  QUIRE_ASSIGN_OR_RETURN(norms.mixer_output, loader.norm(kAttentionOutputNorm, {}, index));
+  QUIRE_ASSIGN_OR_RETURN(norms.feed_forward_input, loader.norm(kMlpNorm, {kMlpNormBias}, index));
+  QUIRE_ASSIGN_OR_RETURN(auto feed_forward,
+                         load_any<DecoderLayer::FeedForward>(layer.feed_forward, loader, index));
+  QUIRE_ASSIGN_OR_RETURN(norms.feed_forward_output, loader.norm(kMlpOutputNorm, {}, index));
+  LayerShape shape = {.hidden_size = spec.hidden_size,
+                      .parallel = layer.parallel,
+                      .residual_scale = static_cast<float>(layer.residual_scale)};
+  const std::int32_t rope = layer.attention().rope;
+  if (rope != kNoRope) shape.rotary = static_cast<std::size_t>(rope);
+  return DecoderLayer(shape, std::move(norms), std::move(mixer), std::move(feed_forward));
 }
 
 }  // namespace
@@ -119,7 +133,8 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
   if (!spec.tie_word_embeddings) {
     QUIRE_ASSIGN_OR_RETURN(output, loader.vocabulary(TensorRole::kOutput));
   }
-  QUIRE_ASSIGN_OR_RETURN(auto final_norm, loader.norm(TensorRole::kFinalNorm));
+  QUIRE_ASSIGN_OR_RETURN(auto final_norm,
+                         loader.norm(TensorRole::kFinalNorm, {TensorRole::kFinalNormBias}));
   std::vector<DecoderLayer> layers;
   layers.reserve(spec.layers.size());
   for (std::int64_t i = 0; i < spec.num_layers(); ++i) {

@@ -13,7 +13,7 @@ Result<DecoderSpec> mistral_from_config(const JsonReader& config) {
   DecoderSpec& spec = draft.spec;
   spec.architecture = "MistralForCausalLM";
   spec.names = {.own = kLlamaTensorNames};
-  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.attention.head_dim, spec));
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   // Later models say null, which is none; the first left the key out.
   QUIRE_ASSIGN_OR_RETURN(draft.attention.window, read_sliding_window(config, 4096));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});

@@ -41,7 +41,7 @@ Result<DecoderDraft> draft_from_config(const JsonReader& config, const ConfigDef
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, defaults));
   draft.spec.names = {.own = kLlamaTensorNames};
-  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.attention.head_dim, draft.spec));
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, draft.spec));
   return draft;
 }
 
@@ -90,13 +90,13 @@ Result<DecoderSpec> qwen3_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
   draft.attention.query_key_value_bias = bias.value_or(false);
   draft.attention.output_bias = bias.value_or(false);
-  draft.attention.query_key_norm = true;
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   return finish(config, std::move(draft));
 }
 
 Result<DecoderSpec> qwen3_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_gguf(file, "qwen3"));
-  draft.attention.query_key_norm = true;
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   return finish(file, std::move(draft));
 }
 

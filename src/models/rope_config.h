@@ -2,6 +2,8 @@
 // config.json files, `rope_parameters` of newer ones, `ARCH.rope.*` keys of GGUF.
 #pragma once
 
+#include <optional>
+
 #include "base/json.h"
 #include "models/spec.h"
 #include "weights/gguf.h"
@@ -14,6 +16,15 @@ namespace quire {
 // not supported.
 Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& config,
                                   std::int64_t rotary_dim, double default_theta);
+
+// kUnimplemented where `partial_rotary_factor` says that only a part of each head turns.
+Status refuse_partial_rotary(const JsonReader& rope);
+
+// The first dimensions of heads of `head_dim` that turn: `partial_rotary_factor` of them, which
+// stands beside the object of rotary positions or in it; `if_absent` where it is in neither.
+// nullopt for families whose heads turn whole: another factor is refused.
+Result<std::int64_t> read_rotary_dim(const JsonReader& config, std::int64_t head_dim,
+                                     std::optional<double> if_absent);
 
 // For families with one kind of rotary positions, in either spelling. Also widens
 // spec.max_position_embeddings where the scaling reaches further than the key says (linear,

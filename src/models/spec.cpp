@@ -1,6 +1,7 @@
 #include "models/spec.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -57,6 +58,12 @@ Status validate_rope(const RopeSpec& rope, std::string_view where) {
   return check("original_max_position_embeddings", rope.original_max_positions, 1.0);
 }
 
+Status check_scale(std::string_view where, std::string_view what, double scale) {
+  if (scale > 0 && scale < 1e6) return {};
+  return Status::bad_model(
+      fmt::format("{}: the scale of {} is {}; expected above 0", where, what, scale));
+}
+
 }  // namespace
 
 std::int64_t LayerSpec::intermediate_size() const {
@@ -74,6 +81,7 @@ std::int64_t DecoderSpec::max_product_inputs() const {
 std::vector<TensorShape> DecoderSpec::tensors() const {
   std::vector<TensorShape> tensors = {{TensorRole::kEmbedding, {vocab_size, hidden_size}},
                                       {TensorRole::kFinalNorm, {hidden_size}}};
+  if (norm.bias) tensors.push_back({TensorRole::kFinalNormBias, {hidden_size}});
   if (!tie_word_embeddings) tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
   return tensors;
 }
@@ -82,11 +90,17 @@ std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
   const LayerSpec& layer = layers[static_cast<std::size_t>(index)];
   std::vector<TensorShape> tensors;
   const auto list = [&](const auto& block) { block.list_tensors(hidden_size, tensors); };
-  tensors.push_back({TensorRole::kInputNorm, {hidden_size}});
+  const auto list_norm = [&](TensorRole weight, TensorRole bias) {
+    tensors.push_back({weight, {hidden_size}});
+    if (norm.bias) tensors.push_back({bias, {hidden_size}});
+  };
   std::visit(list, layer.mixer);
-  tensors.push_back({TensorRole::kMlpNorm, {hidden_size}});
   std::visit(list, layer.feed_forward);
-  if (layer.norms == NormPlacement::kAround) {
+  if (layer.norms != NormPlacement::kAfter) {
+    list_norm(TensorRole::kInputNorm, TensorRole::kInputNormBias);
+    if (!layer.parallel) list_norm(TensorRole::kMlpNorm, TensorRole::kMlpNormBias);
+  }
+  if (layer.norms != NormPlacement::kBefore) {
     tensors.push_back({TensorRole::kAttentionOutputNorm, {hidden_size}});
     tensors.push_back({TensorRole::kMlpOutputNorm, {hidden_size}});
   }
@@ -106,18 +120,23 @@ std::uint64_t DecoderSpec::rotary_bytes(std::int64_t max_positions) const {
 }
 
 Status DecoderSpec::validate(std::string_view where) const {
+  QUIRE_RETURN_IF_ERROR(check_scale(where, "the embeddings", embedding_scale));
+  QUIRE_RETURN_IF_ERROR(check_scale(where, "the logits", logit_scale));
   for (const RopeSpec& rope : ropes) QUIRE_RETURN_IF_ERROR(validate_rope(rope, where));
   for (const LayerSpec& layer : layers) {
     const auto validate_block = [&](const auto& block) { return block.validate(where); };
     QUIRE_RETURN_IF_ERROR(std::visit(validate_block, layer.mixer));
     QUIRE_RETURN_IF_ERROR(std::visit(validate_block, layer.feed_forward));
-    const AttentionSpec& heads = layer.attention();
-    if (heads.num_heads != attention().num_heads || heads.head_dim != attention().head_dim ||
-        heads.num_kv_heads != attention().num_kv_heads) {
-      return Status::unimplemented(
-          fmt::format("{}: layers with different numbers or sizes of attention heads", where),
-          "use a model whose layers are alike");
-    }
+    QUIRE_RETURN_IF_ERROR(check_scale(where, "a layer's residuals", layer.residual_scale));
+    // What no family has together, and no block computes.
+    assert(layer.norms == NormPlacement::kBefore || norm.kind == NormKind::kRms);
+    assert(layer.norms == NormPlacement::kBefore ||
+           (!layer.parallel && layer.residual_scale == 1.0));
+    assert(!layer.parallel || layer.residual_scale == 1.0);
+    // The KV cache has one geometry.
+    assert(layer.attention().num_heads == attention().num_heads);
+    assert(layer.attention().num_kv_heads == attention().num_kv_heads);
+    assert(layer.attention().head_dim == attention().head_dim);
   }
   return {};
 }
@@ -134,8 +153,8 @@ Status DecoderDraft::validate_sizes(std::string_view where) const {
                                          num_layers, kMaxLayers));
   }
   if (!(spec.norm.epsilon > 0 && spec.norm.epsilon < 1)) {
-    return Status::bad_model(fmt::format(
-        "{}: the RMS norm's epsilon is {}; expected above 0, below 1", where, spec.norm.epsilon));
+    return Status::bad_model(fmt::format("{}: the norm's epsilon is {}; expected above 0, below 1",
+                                         where, spec.norm.epsilon));
   }
   return {};
 }

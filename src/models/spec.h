@@ -12,16 +12,19 @@
 #include "models/attention_spec.h"
 #include "models/mlp_spec.h"
 #include "models/tensor_names.h"
+#include "nn/norm.h"
 #include "nn/rope_scaling.h"
 
 namespace quire {
 
-// Where a layer norms: what goes into its two blocks, or what comes out of them, too, before it is
-// added to the residual stream ("sandwich norms").
-enum class NormPlacement : std::uint8_t { kBefore, kAround };
+// Where a layer norms: what goes into its two blocks, what comes out of them before it is added to
+// the residual stream, or both ("sandwich norms").
+enum class NormPlacement : std::uint8_t { kBefore, kAfter, kAround };
 
-// The RMS norms of a model are of one kind.
+// The norms of a model are of one kind, but for those of queries and keys.
 struct NormSpec {
+  NormKind kind = NormKind::kRms;
+  bool bias = false;  // of layer norms
   double epsilon = 0;
   double weight_offset = 0;  // added to the weights: 1 where they are stored around 0
 };
@@ -30,8 +33,10 @@ struct NormSpec {
 // kind of block is a structure of options; another kind is one more alternative.
 struct LayerSpec {
   std::variant<AttentionSpec> mixer;
-  std::variant<GatedMlpSpec> feed_forward;
+  std::variant<GatedMlpSpec, PlainMlpSpec> feed_forward;
   NormPlacement norms = NormPlacement::kBefore;
+  bool parallel = false;      // both blocks read the same normed input, of one norm
+  double residual_scale = 1;  // of what the blocks add to the residual stream
 
   AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }
   const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer); }
@@ -46,6 +51,10 @@ struct DecoderSpec {
   std::int64_t vocab_size = 0;
   std::int64_t max_position_embeddings = 0;  // tokens that a sequence may reach
   double embedding_scale = 1;                // of the embeddings that enter the first layer
+  // The reference rounds that scale to the type that it computes in: bfloat16 for checkpoints of
+  // that type, unless float32 is asked for.
+  bool round_embedding_scale = false;
+  double logit_scale = 1;
   bool tie_word_embeddings = false;
   NormSpec norm;
   RopeStyle rope_style = RopeStyle::kHalves;
@@ -55,7 +64,7 @@ struct DecoderSpec {
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
 
-  // Of the first layer. Numbers and sizes of heads are those of every layer (validate()).
+  // Of the first layer. Numbers and sizes of heads are those of every layer: families see to it.
   const AttentionSpec& attention() const { return layers.front().attention(); }
 
   // The most inputs that a product of any layer has.
@@ -80,6 +89,7 @@ struct DecoderDraft {
   DecoderSpec spec;
   std::int64_t num_layers = 0;
   AttentionSpec attention;
+  std::int64_t rotary_dim = 0;  // the first dimensions of a head, which turn
   GatedMlpSpec mlp;
 
   // What does not depend on ropes, scales and layers; before anything is made of the sizes.

@@ -7,6 +7,17 @@
 #include <fmt/format.h>
 
 namespace quire {
+namespace {
+
+std::uint64_t bit_of(TensorRole role) { return std::uint64_t{1} << static_cast<int>(role); }
+
+std::uint64_t bits_of(const std::vector<TensorShape>& tensors) {
+  std::uint64_t bits = 0;
+  for (const TensorShape& tensor : tensors) bits |= bit_of(tensor.role);
+  return bits;
+}
+
+}  // namespace
 
 TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, ThreadPool& pool,
                            const LoadProgress& progress, LoadQuantization quantization,
@@ -17,11 +28,15 @@ TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, 
     source.release({data, bytes});
   };
   for (const TensorInfo& tensor : source.tensors()) total_ += tensor.data.size();
+  const std::uint64_t outside = bits_of(spec.tensors());
+  for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
+    roles_.push_back(outside | bits_of(spec.layer_tensors(layer)));
+  }
 }
 
 const TensorInfo* TensorLoader::find(TensorRole role, std::int64_t layer) const {
-  const std::string name = spec_.names.name(role, layer);
-  return name.empty() ? nullptr : source_.find(name);
+  if ((roles_[static_cast<std::size_t>(layer)] & bit_of(role)) == 0) return nullptr;
+  return source_.find(spec_.names.name(role, layer));
 }
 
 Result<std::vector<float>> TensorLoader::vector(std::initializer_list<TensorRole> roles,
@@ -44,9 +59,12 @@ Result<std::vector<float>> TensorLoader::norm_weight(TensorRole role, std::int64
   return values;
 }
 
-Result<Norm> TensorLoader::norm(TensorRole role, std::int64_t layer) {
+Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRole> bias,
+                                std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(auto weight, norm_weight(role, layer));
-  return Norm(static_cast<float>(spec_.norm.epsilon), std::move(weight));
+  QUIRE_ASSIGN_OR_RETURN(auto biases, vector(bias, layer));
+  return Norm(spec_.norm.kind, static_cast<float>(spec_.norm.epsilon), std::move(weight),
+              std::move(biases));
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<TensorRole> roles,
@@ -64,16 +82,9 @@ Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<T
   std::vector<PackedWeight> packed;
   const std::size_t step = uniform ? parts.size() : 1;
   for (std::size_t i = 0; i < parts.size(); i += step) {
-    auto weight = packed_matrix(tensors[i]->name, std::span(&parts[i], step));
-    if (!weight.ok()) {
-      const Status status = weight.status();
-      return Status(
-          status.code(),
-          fmt::format("{}: tensor {}: {}", tensors[i]->file, tensors[i]->name, status.message()),
-          status.remedy());
-    }
-    bytes_ += weight->size_bytes();
-    packed.push_back(std::move(weight).value());
+    QUIRE_ASSIGN_OR_RETURN(
+        auto weight, packed_matrix(*tensors[i], tensors[i]->name, std::span(&parts[i], step)));
+    packed.push_back(std::move(weight));
   }
   for (const TensorInfo* tensor : tensors) report(*tensor);
   return packed;
@@ -84,6 +95,25 @@ Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer) {
   return std::move(packed[0]);
 }
 
+Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role,
+                                                                 std::int64_t count,
+                                                                 std::int64_t layer) {
+  const TensorInfo& tensor = *find(role, layer);
+  const std::int64_t rows = tensor.shape[0] / count;
+  std::vector<PackedWeight> packed;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(count);
+    const EncodedMatrix part = {tensor.encoding, rows, tensor.shape[1],
+                                tensor.data.data() + static_cast<std::size_t>(i) * bytes};
+    QUIRE_ASSIGN_OR_RETURN(
+        auto weight,
+        packed_matrix(tensor, fmt::format("{}, part {}", tensor.name, i), std::span(&part, 1)));
+    packed.push_back(std::move(weight));
+  }
+  report(tensor);
+  return packed;
+}
+
 Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
   options_.vocabulary = true;
   auto packed = matrix(role);
@@ -91,9 +121,22 @@ Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
   return packed;
 }
 
-// `parts` as one matrix, which the cache knows by the name of the first.
-Result<PackedWeight> TensorLoader::packed_matrix(const std::string& name,
+// `parts`, the first of `tensor`, as one matrix, which the cache knows by `name`.
+Result<PackedWeight> TensorLoader::packed_matrix(const TensorInfo& tensor, const std::string& name,
                                                  std::span<const EncodedMatrix> parts) {
+  auto weight = kept_or_packed(name, parts);
+  if (!weight.ok()) {
+    const Status status = weight.status();
+    return Status(status.code(),
+                  fmt::format("{}: tensor {}: {}", tensor.file, tensor.name, status.message()),
+                  status.remedy());
+  }
+  bytes_ += weight->size_bytes();
+  return weight;
+}
+
+Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,
+                                                  std::span<const EncodedMatrix> parts) {
   if (cache_ == nullptr) return pack(parts);
   std::int64_t outputs = 0;
   for (const EncodedMatrix& part : parts) outputs += part.rows;

@@ -20,7 +20,7 @@ namespace quire {
 // Called after each tensor that was loaded, with the bytes done and in all.
 using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-// Of a checkpoint that check_tensors() has accepted: what it has is what the specification says.
+// Of a checkpoint that check_tensors() has accepted: what the specification says is there.
 class TensorLoader {
  public:
   // Borrows everything; `cache` may be null.
@@ -37,21 +37,29 @@ class TensorLoader {
   // A norm's weights, as kernels multiply with them.
   Result<std::vector<float>> norm_weight(TensorRole role, std::int64_t layer = 0);
 
-  // Empty where the model has no such norm.
-  Result<Norm> norm(TensorRole role, std::int64_t layer = 0);
+  // Empty where the model has no such norm. `bias`: of a layer norm that may have one.
+  Result<Norm> norm(TensorRole role, std::initializer_list<TensorRole> bias,
+                    std::int64_t layer = 0);
 
   // The matrices of `roles`, packed as one where their encodings agree, else one each.
   Result<std::vector<PackedWeight>> matrices(std::initializer_list<TensorRole> roles,
                                              std::int64_t layer = 0);
   Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0);
 
+  // The matrices of `count` that one tensor has below each other, all of as many rows.
+  Result<std::vector<PackedWeight>> stacked_matrices(TensorRole role, std::int64_t count,
+                                                     std::int64_t layer);
+
   // `role` is the embedding's or the logits'.
   Result<PackedWeight> vocabulary(TensorRole role);
 
  private:
-  // nullptr where the model has none.
+  // nullptr where the model has none, even if the checkpoint uses the role's name for another.
   const TensorInfo* find(TensorRole role, std::int64_t layer) const;
-  Result<PackedWeight> packed_matrix(const std::string& name, std::span<const EncodedMatrix> parts);
+  Result<PackedWeight> packed_matrix(const TensorInfo& tensor, const std::string& name,
+                                     std::span<const EncodedMatrix> parts);
+  Result<PackedWeight> kept_or_packed(const std::string& name,
+                                      std::span<const EncodedMatrix> parts);
   Result<PackedWeight> pack(std::span<const EncodedMatrix> parts);
   Status append(const TensorInfo& tensor, std::vector<float>& values);
   void report(const TensorInfo& tensor);
@@ -62,6 +70,7 @@ class TensorLoader {
   const LoadProgress& progress_;
   PackedCache* cache_;
   PackOptions options_;
+  std::vector<std::uint64_t> roles_;  // that each layer has, and those outside, as bits
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
   std::uint64_t bytes_ = 0;

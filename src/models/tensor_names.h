@@ -14,8 +14,11 @@ namespace quire {
 enum class TensorRole : std::uint8_t {
   kEmbedding,
   kFinalNorm,
+  kFinalNormBias,
   kOutput,
   kInputNorm,  // before attention
+  kInputNormBias,
+  kQueryKeyValue,  // the three as one matrix, in this order
   kQuery,
   kKey,
   kValue,
@@ -28,6 +31,8 @@ enum class TensorRole : std::uint8_t {
   kAttentionBias,        // of kAttentionOutput
   kAttentionOutputNorm,  // after attention, before its residual is added
   kMlpNorm,              // before the MLP
+  kMlpNormBias,
+  kGateUp,  // both as one matrix, in this order
   kGate,
   kUp,
   kDown,

@@ -17,8 +17,9 @@ struct AttentionShape {
   std::int32_t num_heads = 0;
   std::int32_t num_kv_heads = 0;
   std::int32_t head_dim = 0;
-  float scale = 0.0F;       // of the scores
-  std::int32_t window = 0;  // keys that a query sees; 0: all up to its own
+  float scale = 0.0F;        // of the scores
+  std::int32_t window = 0;   // keys that a query sees; 0: all up to its own
+  bool whole_norms = false;  // norms are over all heads of a token, not over each
 
   std::int64_t qkv_width() const { return (num_heads + 2L * num_kv_heads) * head_dim; }
   std::int64_t out_width() const { return static_cast<std::int64_t>(num_heads) * head_dim; }
@@ -30,8 +31,8 @@ struct AttentionWeights {
   // where the checkpoint encodes them differently.
   std::vector<PackedWeight> qkv;
   std::vector<float> qkv_bias;  // [qkv_width]
-  std::vector<float> q_norm;    // [head_dim], before rotation
-  std::vector<float> k_norm;    // [head_dim]
+  std::vector<float> q_norm;    // [head_dim], or of all heads; before rotation
+  std::vector<float> k_norm;    // as q_norm
   PackedWeight output;
   std::vector<float> output_bias;  // [hidden_size]
 };
@@ -44,8 +45,9 @@ class AttentionBlock {
   // Bytes of arena that forward() takes for `rows` rows.
   static std::uint64_t arena_bytes(const AttentionShape& shape, std::int64_t rows);
 
-  // x: [num_tokens][hidden_size]. Writes the step's keys and values.
-  void forward(ForwardContext& ctx, const RotaryTable& rotary, int layer, const float* x,
+  // x: [num_tokens][hidden_size]. `rotary`: null where heads do not turn. Writes the step's keys
+  // and values.
+  void forward(ForwardContext& ctx, const RotaryTable* rotary, int layer, const float* x,
                const Residual& residual) const;
 
  private:

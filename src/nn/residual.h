@@ -14,8 +14,9 @@ namespace quire {
 // [hidden_size].
 struct Residual {
   float* hidden = nullptr;
-  const Norm* norm = nullptr;  // of what is added (sandwich norms); null or empty: none
-  float* scratch = nullptr;    // written where there is a norm; may be what the block read
+  const Norm* norm = nullptr;  // of what is added; null or empty: none
+  float scale = 1.0F;          // of what is added; 1 where there is a norm
+  float* scratch = nullptr;    // written where there is either; may be what the block read
 };
 
 struct ResidualProjection {
@@ -25,8 +26,8 @@ struct ResidualProjection {
   const Stage* stage = &kMatmulStage;  // of the product
 };
 
-// residual.hidden += norm(W x + bias). x: [num_tokens][weight inputs]. One stage where there is no
-// norm, else the product, and the norm with the addition.
+// residual.hidden += norm(W x + bias) * scale. x: [num_tokens][weight inputs]. One stage where
+// there is neither norm nor scale, else the product, and what follows it with the addition.
 void add_to_residual(ForwardContext& ctx, const float* x, const ResidualProjection& projection,
                      const Residual& residual);
 

@@ -53,6 +53,20 @@ std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source
   return apart - packed(*first, outputs);
 }
 
+// Gate and up projections that lie in the file as one are packed as two: the bytes of padding that
+// they then need.
+std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
+                            LoadQuantization quantization, std::int64_t layer) {
+  const std::string name = spec.names.name(TensorRole::kGateUp, layer);
+  const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
+  if (tensor == nullptr || tensor->shape.size() != 2) return 0;
+  const auto packed = [&](std::int64_t outputs) {
+    return packed_weight_bytes(tensor->encoding, outputs, tensor->shape[1], quantization,
+                               /*vocabulary=*/false);
+  };
+  return 2 * packed(tensor->shape[0] / 2) - packed(tensor->shape[0]);
+}
+
 std::string budget_text(const MemoryPlan& plan, double utilization) {
   const std::string_view whose =
       plan.limits.cgroup ? "the cgroup's limit" : "this machine's memory";
@@ -140,6 +154,7 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
   }
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
     bytes -= shared_padding(spec, source, quantization, layer);
+    bytes += split_padding(spec, source, quantization, layer);
   }
   return bytes;
 }
