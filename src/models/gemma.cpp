@@ -13,7 +13,7 @@ namespace quire {
 namespace {
 
 // The others are Llama's.
-constexpr TensorName kTensorNames[] = {
+constexpr TensorName kGemmaNames[] = {
     {TensorRole::kAttentionOutputNorm, "model.layers.{layer}.post_attention_layernorm.weight"},
     {TensorRole::kMlpNorm, "model.layers.{layer}.pre_feedforward_layernorm.weight"},
     {TensorRole::kMlpOutputNorm, "model.layers.{layer}.post_feedforward_layernorm.weight"},
@@ -96,7 +96,7 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   set_common(draft);
   DecoderSpec& spec = draft.spec;
   spec.architecture = "Gemma3ForCausalLM";
-  spec.names = {.own = kTensorNames, .shared = kLlamaTensorNames};
+  spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
   spec.norm.weight_offset = 1.0;
   QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
   draft.attention.query_key_value_bias = bias.value_or(false);
