@@ -1,6 +1,7 @@
-// One tiny checkpoint of each model family against the reference implementation, from both file
-// formats: logits in float32 and in bfloat16, greedy text, and variants of the configuration that
-// change rotary positions and windows. The goldens are made by scripts/make_goldens.sh families.
+// One tiny checkpoint of each model family against the reference implementation, from the file
+// formats that it comes in: logits in float32 and in bfloat16, greedy text, and variants of the
+// configuration that change rotary positions and windows. The goldens are made by
+// scripts/make_goldens.sh families.
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
@@ -121,7 +122,7 @@ class FamilyReference : public ::testing::TestWithParam<Case> {
 
 TEST_P(FamilyReference, LogitsInFloat32Within1e4) {
   const auto expected = read_floats(file("logits.bin"));
-  for (const std::string model : {"hf", "model.gguf"}) {
+  for (const std::string& model : family_files(GetParam().family)) {
     const auto logits = score(file(model), ActivationMode::kFloat32, DType::kF32);
     EXPECT_LE(largest_difference(logits, expected), 1e-4F) << model;
   }
@@ -154,7 +155,7 @@ TEST_P(FamilyReference, VariantsOfTheConfigurationWithin1e4) {
 TEST_P(FamilyReference, GreedyTokensAreTheReferences) {
   const auto expected = token_ids(goldens_.at("greedy"));
   const ForceIsa force(GetParam().level);
-  for (const std::string model : {"hf", "model.gguf"}) {
+  for (const std::string& model : family_files(GetParam().family)) {
     EngineArgs args;
     args.model = file(model);
     args.dtype = "float32";
@@ -190,7 +191,7 @@ TEST(FamilyMemory, WeightsTakeWhatThePlanSays) {
   constexpr std::int64_t kMaxPositions = 200;
   ThreadPool pool(1);
   for (const std::string_view family : kFamilies) {
-    for (const std::string name : {"hf", "model.gguf"}) {
+    for (const std::string& name : family_files(family)) {
       const auto bundle = open_model(family_model(family, name), "");
       ASSERT_TRUE(bundle.ok()) << bundle.status().to_string();
       const auto model = Model::load(bundle->spec, *bundle->weights, kMaxPositions, pool, nullptr);

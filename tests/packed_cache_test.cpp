@@ -86,7 +86,7 @@ class PackedCacheTest : public ::testing::Test {
 TEST_F(PackedCacheTest, TheNextStartMapsTheSameWeights) {
   std::vector<EngineArgs> cases;
   for (const std::string_view family : kFamilies) {
-    for (const std::string file : {"hf", "model.gguf"}) {
+    for (const std::string& file : family_files(family)) {
       cases.emplace_back().model = family_model(family, file);
     }
   }

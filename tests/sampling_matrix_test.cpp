@@ -163,8 +163,9 @@ std::string model_name(const testing::TestParamInfo<std::string>& info) {
 std::vector<std::string> models() {
   std::vector<std::string> models = {tiny_llama("hf"), tiny_llama("tiny_llama_q4_0.gguf")};
   for (const std::string_view family : kFamilies) {
-    models.push_back(family_model(family, "hf"));
-    models.push_back(family_model(family, "model.gguf"));
+    for (const std::string& file : family_files(family)) {
+      models.push_back(family_model(family, file));
+    }
   }
   return models;
 }

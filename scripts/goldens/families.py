@@ -1,7 +1,8 @@
 """tests/data/families: one tiny checkpoint with random weights for each family, and its goldens.
 
 FAMILY/hf/          Hugging Face layout: BF16 safetensors, SentencePiece-style BPE
-FAMILY/model.gguf   the same weights in F16 with the names, orders and keys of llama.cpp's converter
+FAMILY/model.gguf   the same weights in F16 with the names, orders and keys of llama.cpp's converter,
+                    of families that Quire reads from GGUF
 FAMILY/goldens.json token ids, a greedy continuation, and variants: the same weights under a changed
                     configuration (rope scaling, windows)
 FAMILY/*.bin        reference logits of the prompt, little-endian float32, [tokens, vocab]; of variants
@@ -96,6 +97,57 @@ FAMILIES = {
             "rope_theta": 100000.0, "rope_local_base_freq": 100.0, "query_pre_attn_scalar": 8,
             "rope_scaling": {"rope_type": "linear", "factor": 8.0}}},
     },
+    # Read from Hugging Face files alone. `scale`, `bias_scale` and `seed` make weights of which bfloat16
+    # arithmetic stays within the test's tolerance and a greedy continuation has many tokens.
+    "granite": {
+        "class": "Granite", "gguf": False, "seed": 1,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": True, "embedding_multiplier": 3.0,
+                   "attention_multiplier": 0.25, "residual_multiplier": 0.6, "logits_scaling": 0.5,
+                   "rope_parameters": PLAIN},
+        "variants": {"scales": {"embedding_multiplier": 1.5, "attention_multiplier": 0.125,
+                                "residual_multiplier": 1.0, "logits_scaling": 1.0}},
+    },
+    # An MLP whose gate and up do not end at a multiple of 16 rows.
+    "phi3": {
+        "class": "Phi3", "gguf": False, "scale": 0.2,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 40,
+                   "pad_token_id": UNK, "rope_parameters": PLAIN},
+        "variants": {"window": {"sliding_window": 20},
+                     "partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
+    },
+    "smollm3": {
+        "class": "SmolLM3", "gguf": False, "scale": 0.2, "seed": 4,
+        "config": {"num_hidden_layers": 3, "tie_word_embeddings": True, "pad_token_id": UNK,
+                   "no_rope_layers": [1, 0, 1],
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}},
+        "variants": {"first": {"no_rope_layers": [0, 1, 1]},
+                     "interval": {"no_rope_layers": None, "no_rope_layer_interval": 3}},
+    },
+    "olmo2": {
+        "class": "Olmo2", "gguf": False, "seed": 4,
+        "config": {"num_hidden_layers": 3, "tie_word_embeddings": False, "pad_token_id": UNK,
+                   "rope_parameters": PLAIN},
+        "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
+    "stablelm": {
+        "class": "StableLm", "gguf": False,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "use_qkv_bias": True,
+                   "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.25}},
+        "variants": {"half": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}}},
+    },
+    "starcoder2": {
+        "class": "Starcoder2", "gguf": False, "scale": 0.3, "bias_scale": 0.125,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "use_bias": True,
+                   "hidden_act": "gelu_pytorch_tanh", "sliding_window": None,
+                   "rope_parameters": PLAIN},
+        "variants": {"window": {"sliding_window": 20}},
+    },
+    "cohere": {
+        "class": "Cohere", "gguf": False,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": True, "pad_token_id": UNK,
+                   "logit_scale": 0.5, "rope_parameters": PLAIN},
+        "variants": {"scale": {"logit_scale": 2.0}},
+    },
 }
 
 
@@ -135,17 +187,17 @@ def make_tokenizer():
 
 
 def make_model(name, family):
-    torch.manual_seed(sum(map(ord, name)))
+    torch.manual_seed(sum(map(ord, name)) + 1000 * family.get("seed", 0))
     config_class = "Gemma3TextConfig" if name == "gemma3" else family["class"] + "Config"
     config = getattr(transformers, config_class)(**{**COMMON, **family["config"]})
     model = getattr(transformers, family["class"] + "ForCausalLM")(config).eval()
     with torch.no_grad():
         for key, weight in model.named_parameters():
             # Wide enough that heads attend and best tokens stand out.
-            scale, mean = 0.25, 0.0
+            scale, mean = family.get("scale", 0.25), 0.0
             if "bias" in key:
-                scale = 0.5
-            elif name == "gemma3" and "embed" in key:
+                scale = family.get("bias_scale", 0.5)
+            elif name in ("gemma3", "cohere") and "embed" in key:
                 scale = 0.125  # tied: else the last token's own embedding wins
             elif "norm" in key:
                 scale, mean = 0.1, 0.0 if name == "gemma3" else 1.0
@@ -313,8 +365,9 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         model = make_model(name, family)
         save_hugging_face(folder / "hf", model, tokenizer)
-        save_gguf(folder / "model.gguf", name, model, tokenizer)
-        check_gguf(folder / "model.gguf", name, model)
+        if family.get("gguf", True):
+            save_gguf(folder / "model.gguf", name, model, tokenizer)
+            check_gguf(folder / "model.gguf", name, model)
 
         reference = AutoModelForCausalLM.from_pretrained(folder / "hf", dtype=torch.float32).eval()
         prompt, continuation = pick_prompt(reference)

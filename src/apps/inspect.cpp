@@ -38,16 +38,16 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   json::object report;
   report["model"] = bundle.name;
   report["architecture"] = spec.architecture;
-  report["num_layers"] = spec.num_layers;
+  report["num_layers"] = spec.num_layers();
   report["hidden_size"] = spec.hidden_size;
-  report["intermediate_size"] = spec.intermediate_size;
-  report["num_attention_heads"] = spec.num_heads;
-  report["num_key_value_heads"] = spec.num_kv_heads;
-  report["head_dim"] = spec.head_dim;
+  report["intermediate_size"] = spec.layers[0].intermediate_size();
+  report["num_attention_heads"] = spec.attention().num_heads;
+  report["num_key_value_heads"] = spec.attention().num_kv_heads;
+  report["head_dim"] = spec.attention().head_dim;
   report["vocab_size"] = spec.vocab_size;
   report["max_position_embeddings"] = spec.max_position_embeddings;
   report["rope_theta"] = spec.ropes[0].theta;
-  report["rms_norm_eps"] = spec.rms_norm_eps;
+  report["rms_norm_eps"] = spec.norm.epsilon;
   report["tie_word_embeddings"] = spec.tie_word_embeddings;
   report["chat_template"] = bundle.text.chat_template.has_value();
   json::object token_bytes;
@@ -87,10 +87,12 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
   };
   line("model", bundle.name);
   line("architecture", spec.architecture);
-  line("layers", fmt::format("{}", spec.num_layers));
-  line("hidden size", fmt::format("{} (MLP {})", spec.hidden_size, spec.intermediate_size));
-  line("attention", fmt::format("{} heads over {} KV heads of {}", spec.num_heads,
-                                spec.num_kv_heads, spec.head_dim));
+  line("layers", fmt::format("{}", spec.num_layers()));
+  line("hidden size",
+       fmt::format("{} (MLP {})", spec.hidden_size, spec.layers[0].intermediate_size()));
+  const AttentionSpec& attention = spec.attention();
+  line("attention", fmt::format("{} heads over {} KV heads of {}", attention.num_heads,
+                                attention.num_kv_heads, attention.head_dim));
   line("positions",
        fmt::format("up to {}, rope base {}", spec.max_position_embeddings, spec.ropes[0].theta));
   line("vocabulary",

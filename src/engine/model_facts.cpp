@@ -32,11 +32,11 @@ std::vector<EncodingTotal> encoding_totals(const WeightSource& weights) {
 
 ModelFacts model_facts(const ModelBundle& bundle) {
   const DecoderSpec& spec = bundle.spec;
-  return {.num_layers = spec.num_layers,
-          .intermediate_size = spec.intermediate_size,
-          .num_heads = spec.num_heads,
-          .num_kv_heads = spec.num_kv_heads,
-          .head_dim = spec.head_dim,
+  return {.num_layers = spec.num_layers(),
+          .intermediate_size = spec.layers.front().intermediate_size(),
+          .num_heads = spec.attention().num_heads,
+          .num_kv_heads = spec.attention().num_kv_heads,
+          .head_dim = spec.attention().head_dim,
           .max_position_embeddings = spec.max_position_embeddings,
           .rope_theta = spec.ropes.front().theta,
           .tie_word_embeddings = spec.tie_word_embeddings,

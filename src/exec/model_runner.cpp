@@ -35,29 +35,28 @@ Status state_not_finite(RequestId request_id) {
 }
 
 AttentionHeads attention_heads(const DecoderSpec& spec) {
-  return {.num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
-          .heads_per_kv_head = static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads)};
+  const AttentionSpec& heads = spec.attention();
+  return {.num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
+          .heads_per_kv_head = static_cast<std::int32_t>(heads.num_heads / heads.num_kv_heads)};
 }
 
 KvLayout kv_layout(const DecoderSpec& spec, const ModelRunnerConfig& config) {
   return {.dtype = config.kv_cache_dtype,
           .block_size = config.block_size,
-          .num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
-          .head_dim = static_cast<std::int32_t>(spec.head_dim)};
+          .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
+          .head_dim = static_cast<std::int32_t>(spec.attention().head_dim)};
 }
 
 }  // namespace
 
 std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
                                           const ModelRunnerConfig& config) {
-  return kv_layout(spec, config).block_bytes() * static_cast<std::uint64_t>(spec.num_layers);
+  return kv_layout(spec, config).block_bytes() * static_cast<std::uint64_t>(spec.num_layers());
 }
 
 RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
                                     int num_threads) {
   const std::int64_t rows = config.max_num_batched_tokens;
-  const std::int64_t max_inputs =
-      std::max({spec.hidden_size, spec.intermediate_size, spec.q_width()});
   RunnerMemory memory;
   memory.hidden = Arena::float_bytes(rows * spec.hidden_size);
   memory.normed = Arena::float_bytes(config.max_num_seqs * spec.hidden_size);
@@ -66,13 +65,14 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
   memory.best = Arena::array_bytes<RowBest>(config.max_num_seqs);
   memory.arena = Model::arena_bytes(spec, rows);
-  memory.workspace = workspace_bytes(std::max(rows, config.max_num_seqs), max_inputs,
-                                     {.head_dim = static_cast<std::int32_t>(spec.head_dim),
-                                      .heads_per_kv_head = attention_heads(spec).heads_per_kv_head,
-                                      .max_seq_len = config.max_model_len,
-                                      .num_kv_heads = attention_heads(spec).num_kv_heads,
-                                      .max_num_seqs = config.max_num_seqs},
-                                     num_threads);
+  memory.workspace =
+      workspace_bytes(std::max(rows, config.max_num_seqs), spec.max_product_inputs(),
+                      {.head_dim = static_cast<std::int32_t>(spec.attention().head_dim),
+                       .heads_per_kv_head = attention_heads(spec).heads_per_kv_head,
+                       .max_seq_len = config.max_model_len,
+                       .num_kv_heads = attention_heads(spec).num_kv_heads,
+                       .max_num_seqs = config.max_num_seqs},
+                      num_threads);
   memory.workspace =
       (memory.workspace + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   memory.sampler = Sampler::bytes(spec.vocab_size, config.max_num_seqs, num_threads);
@@ -83,9 +83,9 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, ThreadPool& pool,
                                                          const OpTable& table,
                                                          const ModelRunnerConfig& config) {
-  QUIRE_ASSIGN_OR_RETURN(KvStorage kv,
-                         KvStorage::create(kv_layout(model.spec(), config), model.spec().num_layers,
-                                           config.num_blocks));
+  QUIRE_ASSIGN_OR_RETURN(
+      KvStorage kv, KvStorage::create(kv_layout(model.spec(), config), model.spec().num_layers(),
+                                      config.num_blocks));
   const RunnerMemory sizes = memory_of(model.spec(), config, pool.num_threads());
   QUIRE_ASSIGN_OR_RETURN(Buffer memory, Buffer::allocate(buffer_bytes(sizes)));
   return std::unique_ptr<ModelRunner>(

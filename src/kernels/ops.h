@@ -72,7 +72,7 @@ void matmul_and_best(OpContext& ctx, const float* x, std::int64_t x_stride, std:
                      ActivationMode mode, const MatmulPart& part, RowBest* best,
                      const Stage& stage = kMatmulStage);
 
-// What a gated MLP does to its gate.
+// What an MLP does to its gate, or to its only projection.
 enum class Activation : std::uint8_t {
   kSilu,
   // The tanh form of GELU (Hendrycks and Gimpel 2016): x / 2 * (1 + tanh(sqrt(2 / pi) * (x +
@@ -115,8 +115,26 @@ void rms_norm(OpContext& ctx, const float* x, const float* weight, float epsilon
 void rms_norm_and_add(OpContext& ctx, const float* x, const float* weight, float epsilon,
                       std::int64_t rows, std::int64_t cols, float* out);
 
+// Rows of `cols` that lie `stride` apart, each replaced by its rms_norm().
+void rms_norm_in_place(OpContext& ctx, const float* weight, float epsilon, std::int64_t rows,
+                       std::int64_t cols, std::int64_t stride, float* x);
+
+// out[r][c] = (x[r][c] - mean_c(x[r])) / sqrt(variance_c(x[r]) + eps) * weight[c] + bias[c] (Ba et
+// al. 2016). bias: [cols] or nullptr.
+void layer_norm(OpContext& ctx, const float* x, const float* weight, const float* bias,
+                float epsilon, std::int64_t rows, std::int64_t cols, float* out);
+
+// x[i] = gelu(x[i]), in the form of Activation::kGeluTanh.
+void gelu_tanh_in_place(OpContext& ctx, std::int64_t count, float* x);
+
 // x[i] *= factor.
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);
+
+// out[i] += factor * x[i].
+void scale_and_add(OpContext& ctx, const float* x, float factor, std::int64_t count, float* out);
+
+// The second half of qkv_matmul(), for heads whose projections needed something else first.
+void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& heads);
 
 // Causal attention over paged keys and values with online softmax (Dao 2023, FlashAttention-2;
 // Kwon et al. 2023, PagedAttention). Query t of sequence s sits at position

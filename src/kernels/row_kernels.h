@@ -47,10 +47,13 @@ struct RowKernels {
                    float* out) = nullptr;
   void (*rms_norm_and_add)(const float* x, const float* weight, float epsilon, std::int64_t cols,
                            float* out) = nullptr;
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon,
+                     std::int64_t cols, float* out) = nullptr;
   void (*silu_and_mul)(const float* gate, const float* up, std::int64_t width,
                        float* out) = nullptr;
   void (*gelu_tanh_and_mul)(const float* gate, const float* up, std::int64_t width,
                             float* out) = nullptr;
+  void (*gelu_tanh)(std::int64_t count, float* x) = nullptr;
   void (*rope_and_cache)(const RopeAndCacheArgs& args, const HeadTile& tile) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
   // Whether it rounds queries and weights to bfloat16 over a bfloat16 cache, as the dot product of

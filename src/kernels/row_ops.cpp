@@ -12,7 +12,11 @@ constexpr std::int64_t kGrainElements = 8192;
 
 constexpr Stage kRmsNormStage = {StageKind::kKernel, "rms_norm"};
 constexpr Stage kRmsNormAndAddStage = {StageKind::kKernel, "rms_norm_and_add"};
+constexpr Stage kLayerNormStage = {StageKind::kKernel, "layer_norm"};
+constexpr Stage kGeluTanhStage = {StageKind::kKernel, "gelu_tanh"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
+constexpr Stage kScaleAndAddStage = {StageKind::kKernel, "scale_and_add"};
+constexpr Stage kRopeAndCacheStage = {StageKind::kKernel, "rope, cache write"};
 constexpr Stage kLogSumExpStage = {StageKind::kSampling, "log_sum_exp"};
 
 std::int64_t rows_per_chunk(std::int64_t cols) {
@@ -41,11 +45,58 @@ void rms_norm_and_add(OpContext& ctx, const float* x, const float* weight, float
   });
 }
 
+void rms_norm_in_place(OpContext& ctx, const float* weight, float epsilon, std::int64_t rows,
+                       std::int64_t cols, std::int64_t stride, float* x) {
+  const OpSpan span(ctx, kRmsNormStage);
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* const values = x + row * stride;
+      ctx.table.rows.rms_norm(values, weight, epsilon, cols, values);
+    }
+  });
+}
+
+void layer_norm(OpContext& ctx, const float* x, const float* weight, const float* bias,
+                float epsilon, std::int64_t rows, std::int64_t cols, float* out) {
+  const OpSpan span(ctx, kLayerNormStage);
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      ctx.table.rows.layer_norm(x + row * cols, weight, bias, epsilon, cols, out + row * cols);
+    }
+  });
+}
+
+void gelu_tanh_in_place(OpContext& ctx, std::int64_t count, float* x) {
+  const OpSpan span(ctx, kGeluTanhStage);
+  ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
+    ctx.table.rows.gelu_tanh(end - begin, x + begin);
+  });
+}
+
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) {
   const OpSpan span(ctx, kScaleStage);
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
   });
+}
+
+void scale_and_add(OpContext& ctx, const float* x, float factor, std::int64_t count, float* out) {
+  const OpSpan span(ctx, kScaleAndAddStage);
+  ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) out[i] += factor * x[i];
+  });
+}
+
+void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& heads) {
+  const OpSpan span(ctx, kRopeAndCacheStage);
+  const std::int64_t width = std::int64_t{heads.all_heads()} * heads.layout.head_dim;
+  ctx.pool.parallel_for(heads.num_tokens, rows_per_chunk(width),
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          ctx.table.rows.rope_and_cache(heads, {.token_begin = begin,
+                                                                .token_end = end,
+                                                                .head_begin = 0,
+                                                                .head_end = heads.all_heads()});
+                        });
 }
 
 void log_sum_exp(OpContext& ctx, const float* logits, const RowBest* best, std::int64_t rows,

@@ -75,6 +75,75 @@ TEST_P(RowOps, RmsNormAndAdd) {
   }
 }
 
+TEST_P(RowOps, LayerNormWithAndWithoutBias) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int64_t cols : {1, 7, 8, 15, 16, 17, 63, 64, 100, 577, 2047, 8192}) {
+    for (const bool biased : {false, true}) {
+      const std::int64_t rows = 3;
+      const auto n = static_cast<std::size_t>(cols);
+      auto x = random_floats(static_cast<std::size_t>(rows) * n, 3.0F, 41);
+      for (float& value : x) value += 2.0F;  // a mean to take away
+      const auto weight = random_floats(n, 1.0F, 42);
+      const auto bias = random_floats(n, 1.0F, 43);
+      std::vector<float> out(x.size(), kNan);
+      layer_norm(ctx_, x.data(), weight.data(), biased ? bias.data() : nullptr, 1e-5F, rows, cols,
+                 out.data());
+      for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+        double mean = 0.0;
+        for (std::size_t c = 0; c < n; ++c) mean += x[r * n + c];
+        mean /= static_cast<double>(n);
+        double variance = 0.0;
+        for (std::size_t c = 0; c < n; ++c) variance += std::pow(x[r * n + c] - mean, 2);
+        const double scale = 1.0 / std::sqrt(variance / static_cast<double>(n) + 1e-5);
+        for (std::size_t c = 0; c < n; ++c) {
+          const double expected =
+              (x[r * n + c] - mean) * scale * weight[c] + (biased ? bias[c] : 0.0F);
+          ASSERT_NEAR(out[r * n + c], expected, 1e-5 * (1.0 + std::abs(expected))) << cols;
+        }
+      }
+    }
+  }
+}
+
+// As an op over contiguous rows gives it.
+TEST_P(RowOps, RmsNormInPlaceLeavesWhatLiesBetweenTheRows) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const auto before = random_floats(std::size_t{7} * 50, 1.0F, 44);
+  const auto weight = random_floats(33, 1.0F, 45);
+  auto x = before;
+  rms_norm_in_place(ctx_, weight.data(), 1e-6F, 7, 33, 50, x.data());
+  std::vector<float> one(33);
+  for (std::size_t row = 0; row < 7; ++row) {
+    rms_norm(ctx_, before.data() + row * 50, weight.data(), 1e-6F, 1, 33, one.data());
+    for (std::size_t c = 0; c < 50; ++c) {
+      ASSERT_EQ(x[row * 50 + c], c < 33 ? one[c] : before[row * 50 + c]) << row << ' ' << c;
+    }
+  }
+}
+
+TEST_P(RowOps, ScaleAndAdd) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const auto x = random_floats(20'003, 1.0F, 46);
+  const auto before = random_floats(x.size(), 1.0F, 47);
+  auto out = before;
+  scale_and_add(ctx_, x.data(), 0.22F, static_cast<std::int64_t>(x.size()), out.data());
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], before[i] + 0.22F * x[i]);
+}
+
+// The gated form with an `up` of ones.
+TEST_P(RowOps, GeluTanhInPlace) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int64_t count : {1, 8, 9, 16, 31, 20'003}) {
+    const auto before = random_floats(static_cast<std::size_t>(count), 3.0F, 48);
+    const std::vector<float> ones(before.size(), 1.0F);
+    std::vector<float> expected(before.size());
+    ctx_.table.rows.gelu_tanh_and_mul(before.data(), ones.data(), count, expected.data());
+    auto x = before;
+    gelu_tanh_in_place(ctx_, count, x.data());
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], expected[i]) << before[i];
+  }
+}
+
 TEST_P(RowOps, ScaleInPlace) {
   QUIRE_SKIP_ABSENT_LEVEL();
   const auto before = random_floats(20'003, 1.0F, 26);

@@ -6,35 +6,35 @@
 
 #include <fmt/format.h>
 
+#include "models/rope_config.h"
+
 namespace quire {
 
-constexpr TensorNames kLlamaTensorNames = {{
-    "model.embed_tokens.weight",
-    "model.norm.weight",
-    "lm_head.weight",
-    "model.layers.{}.input_layernorm.weight",
-    "model.layers.{}.self_attn.q_proj.weight",
-    "model.layers.{}.self_attn.k_proj.weight",
-    "model.layers.{}.self_attn.v_proj.weight",
-    "model.layers.{}.self_attn.q_proj.bias",
-    "model.layers.{}.self_attn.k_proj.bias",
-    "model.layers.{}.self_attn.v_proj.bias",
-    "model.layers.{}.self_attn.q_norm.weight",
-    "model.layers.{}.self_attn.k_norm.weight",
-    "model.layers.{}.self_attn.o_proj.weight",
-    "model.layers.{}.self_attn.o_proj.bias",
-    "",
-    "model.layers.{}.post_attention_layernorm.weight",
-    "model.layers.{}.mlp.gate_proj.weight",
-    "model.layers.{}.mlp.up_proj.weight",
-    "model.layers.{}.mlp.down_proj.weight",
-    "model.layers.{}.mlp.gate_proj.bias",
-    "model.layers.{}.mlp.up_proj.bias",
-    "model.layers.{}.mlp.down_proj.bias",
-    "",
-}};
-
 namespace {
+
+constexpr TensorName kLlamaNames[] = {
+    {TensorRole::kEmbedding, "model.embed_tokens.weight"},
+    {TensorRole::kFinalNorm, "model.norm.weight"},
+    {TensorRole::kOutput, "lm_head.weight"},
+    {TensorRole::kInputNorm, "model.layers.{layer}.input_layernorm.weight"},
+    {TensorRole::kQuery, "model.layers.{layer}.self_attn.q_proj.weight"},
+    {TensorRole::kKey, "model.layers.{layer}.self_attn.k_proj.weight"},
+    {TensorRole::kValue, "model.layers.{layer}.self_attn.v_proj.weight"},
+    {TensorRole::kQueryBias, "model.layers.{layer}.self_attn.q_proj.bias"},
+    {TensorRole::kKeyBias, "model.layers.{layer}.self_attn.k_proj.bias"},
+    {TensorRole::kValueBias, "model.layers.{layer}.self_attn.v_proj.bias"},
+    {TensorRole::kQueryNorm, "model.layers.{layer}.self_attn.q_norm.weight"},
+    {TensorRole::kKeyNorm, "model.layers.{layer}.self_attn.k_norm.weight"},
+    {TensorRole::kAttentionOutput, "model.layers.{layer}.self_attn.o_proj.weight"},
+    {TensorRole::kAttentionBias, "model.layers.{layer}.self_attn.o_proj.bias"},
+    {TensorRole::kMlpNorm, "model.layers.{layer}.post_attention_layernorm.weight"},
+    {TensorRole::kGate, "model.layers.{layer}.mlp.gate_proj.weight"},
+    {TensorRole::kUp, "model.layers.{layer}.mlp.up_proj.weight"},
+    {TensorRole::kDown, "model.layers.{layer}.mlp.down_proj.weight"},
+    {TensorRole::kGateBias, "model.layers.{layer}.mlp.gate_proj.bias"},
+    {TensorRole::kUpBias, "model.layers.{layer}.mlp.up_proj.bias"},
+    {TensorRole::kDownBias, "model.layers.{layer}.mlp.down_proj.bias"},
+};
 
 Result<Activation> read_activation(const JsonReader& config, std::string_view key) {
   QUIRE_ASSIGN_OR_RETURN(const auto name, config.find_string(key));
@@ -48,10 +48,6 @@ Status refuse_common(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(
       refuse_keys(config, {"quantization_config", "attn_logit_softcapping",
                            "final_logit_softcapping", "use_bidirectional_attention"}));
-  QUIRE_ASSIGN_OR_RETURN(const auto rotary, config.find_double("partial_rotary_factor"));
-  if (rotary.value_or(1.0) != 1.0) {
-    return unsupported(config.where(), "partial_rotary_factor", fmt::format("{}", *rotary));
-  }
   QUIRE_ASSIGN_OR_RETURN(const auto slices, config.find_int("pretraining_tp"));
   if (slices.value_or(1) != 1) {
     return unsupported(config.where(), "pretraining_tp", fmt::format("{}", *slices));
@@ -60,6 +56,8 @@ Status refuse_common(const JsonReader& config) {
 }
 
 }  // namespace
+
+constexpr std::span<const TensorName> kLlamaTensorNames = kLlamaNames;
 
 Status unsupported(std::string_view where, std::string_view key, std::string_view value) {
   return Status::unimplemented(
@@ -76,33 +74,37 @@ Status refuse_keys(const JsonReader& config, std::initializer_list<std::string_v
   return {};
 }
 
-Result<DecoderSpec> read_common_config(const JsonReader& config, const ConfigDefaults& defaults) {
+Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDefaults& defaults) {
   QUIRE_RETURN_IF_ERROR(refuse_common(config));
-  DecoderSpec spec;
-  QUIRE_ASSIGN_OR_RETURN(spec.activation, read_activation(config, defaults.activation_key));
-  QUIRE_ASSIGN_OR_RETURN(spec.num_layers, config.get_int("num_hidden_layers"));
+  DecoderDraft draft;
+  DecoderSpec& spec = draft.spec;
+  AttentionSpec& attention = draft.attention;
+  QUIRE_ASSIGN_OR_RETURN(draft.mlp.activation, read_activation(config, defaults.activation_key));
+  QUIRE_ASSIGN_OR_RETURN(draft.num_layers, config.get_int("num_hidden_layers"));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, config.get_int("hidden_size"));
-  QUIRE_ASSIGN_OR_RETURN(spec.intermediate_size, config.get_int("intermediate_size"));
-  QUIRE_ASSIGN_OR_RETURN(spec.num_heads, config.get_int("num_attention_heads"));
+  QUIRE_ASSIGN_OR_RETURN(draft.mlp.intermediate_size, config.get_int("intermediate_size"));
+  QUIRE_ASSIGN_OR_RETURN(attention.num_heads, config.get_int("num_attention_heads"));
   QUIRE_ASSIGN_OR_RETURN(spec.vocab_size, config.get_int("vocab_size"));
   QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, config.get_int("max_position_embeddings"));
-  QUIRE_ASSIGN_OR_RETURN(spec.rms_norm_eps, config.get_double("rms_norm_eps"));
+  QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon, config.get_double(defaults.norm_epsilon_key));
   QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, config.find_int("num_key_value_heads"));
-  spec.num_kv_heads = kv_heads.value_or(spec.num_heads);
+  attention.num_kv_heads = kv_heads.value_or(attention.num_heads);
   QUIRE_ASSIGN_OR_RETURN(const auto head_dim, config.find_int("head_dim"));
   if (head_dim) {
-    spec.head_dim = *head_dim;
+    attention.head_dim = *head_dim;
   } else if (defaults.head_dim) {
-    spec.head_dim = *defaults.head_dim;
-  } else if (spec.num_heads > 0) {
-    spec.head_dim = spec.hidden_size / spec.num_heads;
+    attention.head_dim = *defaults.head_dim;
+  } else if (attention.num_heads > 0) {
+    attention.head_dim = spec.hidden_size / attention.num_heads;
   }
   QUIRE_ASSIGN_OR_RETURN(const auto tied, config.find_bool("tie_word_embeddings"));
   spec.tie_word_embeddings = tied.value_or(defaults.tie_word_embeddings);
   spec.rope_style = RopeStyle::kHalves;
-  QUIRE_RETURN_IF_ERROR(spec.validate_sizes(config.where()));
-  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
-  return spec;
+  QUIRE_RETURN_IF_ERROR(draft.validate_sizes(config.where()));
+  QUIRE_ASSIGN_OR_RETURN(draft.rotary_dim, read_rotary_dim(config, attention.head_dim,
+                                                           defaults.partial_rotary_factor));
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
+  return draft;
 }
 
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
@@ -137,10 +139,6 @@ Result<std::int32_t> read_sliding_window(const JsonReader& config, std::int32_t 
         fmt::format("{}: sliding_window is {}; expected 1 or more", config.where(), *window));
   }
   return static_cast<std::int32_t>(*window);
-}
-
-std::vector<LayerSpec> uniform_layers(std::int64_t num_layers, std::int32_t window) {
-  return std::vector<LayerSpec>(static_cast<std::size_t>(num_layers), {.window = window});
 }
 
 }  // namespace quire

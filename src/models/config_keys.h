@@ -12,24 +12,27 @@
 namespace quire {
 
 // The names of Hugging Face's Llama, which Mistral and Qwen share.
-extern const TensorNames kLlamaTensorNames;
+extern const std::span<const TensorName> kLlamaTensorNames;
 
 // "WHERE: KEY = VALUE changes results and is not supported".
 Status unsupported(std::string_view where, std::string_view key, std::string_view value);
 
 // What a family's published configurations may leave out.
 struct ConfigDefaults {
-  std::optional<std::int64_t> head_dim;  // else hidden_size / num_attention_heads
+  std::optional<std::int64_t> head_dim = {};  // else hidden_size / num_attention_heads
   bool tie_word_embeddings = false;
   std::string_view activation_key = "hidden_act";
+  std::string_view norm_epsilon_key = "rms_norm_eps";
+  // nullopt: heads of this family turn whole, and a configuration that says otherwise is refused.
+  std::optional<double> partial_rotary_factor = {};
 };
 
-// A spec with everything but biases, ropes and layers, from keys that all families share; the scale
-// of attention is the usual 1 / sqrt(head_dim). Errors: kBadModel for a key that is missing or of
+// A draft with everything but biases and ropes, from keys that all families share; the scale of
+// attention is the usual 1 / sqrt(head_dim). Errors: kBadModel for a key that is missing or of
 // the wrong kind, kUnimplemented by name for a value that would change results: another activation,
-// quantization_config, softcapping, bidirectional attention, partial rotary positions,
+// quantization_config, softcapping, bidirectional attention,
 // pretraining_tp.
-Result<DecoderSpec> read_common_config(const JsonReader& config, const ConfigDefaults& defaults);
+Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDefaults& defaults);
 
 // kUnimplemented where one of the boolean `keys` is true or one of the other `keys` is there at
 // all.
@@ -42,8 +45,5 @@ Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& conf
 // `sliding_window` as the number of keys that a query sees, or 0 where it is null;
 // `if_absent` where the key is not there.
 Result<std::int32_t> read_sliding_window(const JsonReader& config, std::int32_t if_absent);
-
-// All layers alike.
-std::vector<LayerSpec> uniform_layers(std::int64_t num_layers, std::int32_t window);
 
 }  // namespace quire

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
+#include "models/load_blocks.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
@@ -14,8 +16,8 @@ constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
 
 }  // namespace
 
-Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
-             std::vector<float> final_norm, DecoderStack stack, std::uint64_t weight_bytes)
+Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, Norm final_norm,
+             DecoderStack stack, std::uint64_t weight_bytes)
     : spec_(std::move(spec)),
       embedding_(std::move(embedding)),
       output_(std::move(output)),
@@ -24,11 +26,13 @@ Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
       weight_bytes_(weight_bytes) {}
 
 std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
-  const AttentionShape shape = {.num_heads = static_cast<std::int32_t>(spec.num_heads),
-                                .num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
-                                .head_dim = static_cast<std::int32_t>(spec.head_dim)};
-  return std::max(AttentionBlock::arena_bytes(shape, spec.hidden_size, rows),
-                  MlpBlock::arena_bytes(spec.hidden_size, spec.intermediate_size, rows));
+  const auto bytes = [rows](const auto& block) { return block_arena_bytes(block, rows); };
+  std::uint64_t largest = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    largest =
+        std::max({largest, std::visit(bytes, layer.mixer), std::visit(bytes, layer.feed_forward)});
+  }
+  return DecoderLayer::arena_bytes(largest, spec.hidden_size, rows);
 }
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {
@@ -43,7 +47,8 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
 
 float Model::embedding_scale(ActivationMode mode) const {
   const auto scale = static_cast<float>(spec_.embedding_scale);
-  const bool bf16 = mode != ActivationMode::kFloat32 && embedding_.layout() == WeightLayout::kBF16;
+  const bool bf16 = spec_.round_embedding_scale && mode != ActivationMode::kFloat32 &&
+                    embedding_.layout() == WeightLayout::kBF16;
   return bf16 ? bf16_to_float(float_to_bf16(scale)) : scale;
 }
 
@@ -56,13 +61,16 @@ void Model::final_states(ForwardContext& ctx, const float* hidden, const std::in
                   states + i * spec_.hidden_size);
     }
   }
-  rms_norm(ctx.ops, states, final_norm_.data(), static_cast<float>(spec_.rms_norm_eps), num_rows,
-           spec_.hidden_size, states);
+  final_norm_.apply(ctx.ops, states, num_rows, states);
 }
 
 void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                    std::int64_t num_rows, float* normed, float* logits, RowBest* best) const {
   final_states(ctx, hidden, rows, num_rows, normed);
+  if (spec_.logit_scale != 1.0) {
+    scale_in_place(ctx.ops, static_cast<float>(spec_.logit_scale), num_rows * spec_.hidden_size,
+                   normed);
+  }
   const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
                            .out = logits,
                            .out_stride = spec_.vocab_size};

@@ -2,20 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "base/status.h"
 #include "models/packed_cache.h"
 #include "models/spec.h"
+#include "models/tensor_loader.h"
 #include "nn/decoder_stack.h"
+#include "nn/norm.h"
 #include "weights/weight_source.h"
 
 namespace quire {
-
-// Called after each tensor that was loaded, with the bytes done and in all.
-using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 class Model {
  public:
@@ -44,23 +42,21 @@ class Model {
   void final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                     std::int64_t num_rows, float* states) const;
 
-  // logits[i] = output(final_norm(hidden[rows[i]])): [num_rows][vocab_size], and the largest of
-  // each row: best[num_rows]. `normed` is scratch of [num_rows][hidden_size].
+  // logits[i] = output(final_norm(hidden[rows[i]])), scaled: [num_rows][vocab_size], and the
+  // largest of each row: best[num_rows]. `normed` is scratch of [num_rows][hidden_size].
   void logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
               std::int64_t num_rows, float* normed, float* logits, RowBest* best) const;
 
  private:
-  Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
-        std::vector<float> final_norm, DecoderStack stack, std::uint64_t weight_bytes);
+  Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, Norm final_norm,
+        DecoderStack stack, std::uint64_t weight_bytes);
 
-  // The reference rounds the scale to the type that it computes in: bfloat16 for checkpoints of
-  // that type, unless float32 is asked for.
   float embedding_scale(ActivationMode mode) const;
 
   DecoderSpec spec_;
   PackedWeight embedding_;
   PackedWeight output_;  // empty where tied: the embedding serves
-  std::vector<float> final_norm_;
+  Norm final_norm_;
   DecoderStack stack_;
   std::uint64_t weight_bytes_;
 };

@@ -12,41 +12,22 @@
 namespace quire {
 namespace {
 
-constexpr TensorNames kGemmaTensorNames = {{
-    "model.embed_tokens.weight",
-    "model.norm.weight",
-    "lm_head.weight",
-    "model.layers.{}.input_layernorm.weight",
-    "model.layers.{}.self_attn.q_proj.weight",
-    "model.layers.{}.self_attn.k_proj.weight",
-    "model.layers.{}.self_attn.v_proj.weight",
-    "model.layers.{}.self_attn.q_proj.bias",
-    "model.layers.{}.self_attn.k_proj.bias",
-    "model.layers.{}.self_attn.v_proj.bias",
-    "model.layers.{}.self_attn.q_norm.weight",
-    "model.layers.{}.self_attn.k_norm.weight",
-    "model.layers.{}.self_attn.o_proj.weight",
-    "model.layers.{}.self_attn.o_proj.bias",
-    "model.layers.{}.post_attention_layernorm.weight",
-    "model.layers.{}.pre_feedforward_layernorm.weight",
-    "model.layers.{}.mlp.gate_proj.weight",
-    "model.layers.{}.mlp.up_proj.weight",
-    "model.layers.{}.mlp.down_proj.weight",
-    "",
-    "",
-    "",
-    "model.layers.{}.post_feedforward_layernorm.weight",
-}};
+// The others are Llama's.
+constexpr TensorName kGemmaNames[] = {
+    {TensorRole::kAttentionOutputNorm, "model.layers.{layer}.post_attention_layernorm.weight"},
+    {TensorRole::kMlpNorm, "model.layers.{layer}.pre_feedforward_layernorm.weight"},
+    {TensorRole::kMlpOutputNorm, "model.layers.{layer}.post_feedforward_layernorm.weight"},
+};
 
 constexpr std::int32_t kGlobalRope = 0;
 constexpr std::int32_t kLocalRope = 1;
 constexpr std::int64_t kDefaultPattern = 6;  // every sixth layer sees all keys
 
-void set_common(DecoderSpec& spec) {
-  spec.activation = Activation::kGeluTanh;
-  spec.embedding_scale = std::sqrt(static_cast<double>(spec.hidden_size));
-  spec.query_key_norm = true;
-  spec.sandwich_norm = true;
+void set_common(DecoderDraft& draft) {
+  draft.mlp.activation = Activation::kGeluTanh;
+  draft.spec.embedding_scale = std::sqrt(static_cast<double>(draft.spec.hidden_size));
+  draft.spec.round_embedding_scale = true;
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
 }
 
 // Layers whose number is a multiple of `pattern`, counted from 1, see all keys; the others
@@ -59,22 +40,24 @@ std::vector<bool> sliding_by_pattern(std::int64_t num_layers, std::int64_t patte
 }
 
 Status set_layers(const std::vector<bool>& sliding, std::int32_t window, std::string_view where,
-                  DecoderSpec& spec) {
-  spec.layers.reserve(sliding.size());
-  for (const bool local : sliding) {
-    if (local && window == 0) {
+                  DecoderDraft& draft) {
+  draft.make_layers(
+      {.mixer = draft.attention, .feed_forward = draft.mlp, .norms = NormPlacement::kAround});
+  for (std::size_t i = 0; i < sliding.size(); ++i) {
+    if (sliding[i] && window == 0) {
       return Status::bad_model(
           fmt::format("{}: layers with a sliding window, but no sliding_window", where));
     }
-    spec.layers.push_back(local ? LayerSpec{.window = window, .rope = kLocalRope}
-                                : LayerSpec{.window = 0, .rope = kGlobalRope});
+    AttentionSpec& attention = draft.spec.layers[i].attention();
+    attention.window = sliding[i] ? window : 0;
+    attention.rope = sliding[i] ? kLocalRope : kGlobalRope;
   }
   return {};
 }
 
 // `rope_parameters` by kind of layer; older files have `rope_theta`, `rope_scaling` (of the layers
 // that see all keys) and `rope_local_base_freq`.
-Status read_ropes(const JsonReader& config, DecoderSpec& spec) {
+Status read_ropes(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec) {
   static const json::object kNone;
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
   QUIRE_ASSIGN_OR_RETURN(const auto local_theta, config.find_double("rope_local_base_freq"));
@@ -88,9 +71,12 @@ Status read_ropes(const JsonReader& config, DecoderSpec& spec) {
   } else if (config.contains("rope_scaling")) {
     QUIRE_ASSIGN_OR_RETURN(global, config.get_object("rope_scaling"));
   }
-  QUIRE_ASSIGN_OR_RETURN(auto global_rope, read_rope_object(global, config, theta.value_or(1e6)));
-  QUIRE_ASSIGN_OR_RETURN(auto local_rope,
-                         read_rope_object(local, config, local_theta.value_or(10000.0)));
+  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(global));
+  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(local));
+  QUIRE_ASSIGN_OR_RETURN(auto global_rope,
+                         read_rope_object(global, config, rotary_dim, theta.value_or(1e6)));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto local_rope, read_rope_object(local, config, rotary_dim, local_theta.value_or(10000.0)));
   spec.ropes = {std::move(global_rope), std::move(local_rope)};
   return {};
 }
@@ -99,50 +85,54 @@ Status read_ropes(const JsonReader& config, DecoderSpec& spec) {
 
 Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec,
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
                          read_common_config(config, {.head_dim = 256,
                                                      .tie_word_embeddings = true,
                                                      .activation_key = "hidden_activation"}));
   // Where the key is absent, the family's own holds; "silu" would be another model.
-  if (config.contains("hidden_activation") && spec.activation != Activation::kGeluTanh) {
+  if (config.contains("hidden_activation") && draft.mlp.activation != Activation::kGeluTanh) {
     return unsupported(config.where(), "hidden_activation", "silu");
   }
-  set_common(spec);
+  set_common(draft);
+  DecoderSpec& spec = draft.spec;
   spec.architecture = "Gemma3ForCausalLM";
-  spec.names = &kGemmaTensorNames;
-  spec.norm_weight_offset = 1.0;
+  spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
+  spec.norm.weight_offset = 1.0;
   QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
-  spec.query_key_value_bias = spec.attention_output_bias = bias.value_or(false);
+  draft.attention.query_key_value_bias = bias.value_or(false);
+  draft.attention.output_bias = bias.value_or(false);
   QUIRE_ASSIGN_OR_RETURN(const auto scalar, config.find_double("query_pre_attn_scalar"));
-  spec.attention_scale = 1.0 / std::sqrt(scalar.value_or(256.0));
-  QUIRE_RETURN_IF_ERROR(read_ropes(config, spec));
+  draft.attention.scale = 1.0 / std::sqrt(scalar.value_or(256.0));
+  QUIRE_RETURN_IF_ERROR(read_ropes(config, draft.rotary_dim, spec));
 
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));
-  QUIRE_ASSIGN_OR_RETURN(auto sliding, read_layer_types(config, spec.num_layers));
+  QUIRE_ASSIGN_OR_RETURN(auto sliding, read_layer_types(config, draft.num_layers));
   if (!sliding) {
     QUIRE_ASSIGN_OR_RETURN(const auto pattern, config.find_int("sliding_window_pattern"));
     if (pattern.value_or(kDefaultPattern) < 1) {
       return Status::bad_model(fmt::format("{}: sliding_window_pattern is {}; expected 1 or more",
                                            config.where(), *pattern));
     }
-    sliding = sliding_by_pattern(spec.num_layers, pattern.value_or(kDefaultPattern));
+    sliding = sliding_by_pattern(draft.num_layers, pattern.value_or(kDefaultPattern));
   }
-  QUIRE_RETURN_IF_ERROR(set_layers(*sliding, window, config.where(), spec));
+  QUIRE_RETURN_IF_ERROR(set_layers(*sliding, window, config.where(), draft));
   QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
-  return spec;
+  return std::move(spec);
 }
 
 Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_gguf(file, "gemma3"));
-  set_common(spec);  // the converter has added the norms' 1
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "gemma3"));
+  DecoderSpec& spec = draft.spec;
+  set_common(draft);  // the converter has added the norms' 1
   constexpr std::int64_t kLayersOf27B = 62;
-  if (spec.num_layers == kLayersOf27B) {
+  if (draft.num_layers == kLayersOf27B) {
     // The only published size whose scale is not the head's; GGUF has no key for it.
-    spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size) /
-                                           static_cast<double>(spec.num_heads));
+    draft.attention.scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size) /
+                                            static_cast<double>(draft.attention.num_heads));
   }
   QUIRE_ASSIGN_OR_RETURN(const auto local_theta, file.find_double("gemma3.rope.freq_base_swa"));
   RopeSpec local;  // its own base, and never scaled
+  local.rotary_dim = static_cast<std::int32_t>(draft.attention.head_dim);
   local.theta = local_theta.value_or(10000.0);
   spec.ropes.push_back(std::move(local));
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "gemma3"));
@@ -152,10 +142,10 @@ Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file) {
     return Status::bad_model(
         fmt::format("{}: {} is {}; expected 1 or more", file.name(), kPatternKey, *pattern));
   }
-  const auto sliding = sliding_by_pattern(spec.num_layers, pattern.value_or(kDefaultPattern));
-  QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, file.name(), spec));
+  const auto sliding = sliding_by_pattern(draft.num_layers, pattern.value_or(kDefaultPattern));
+  QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, file.name(), draft));
   QUIRE_RETURN_IF_ERROR(spec.validate(file.name()));
-  return spec;
+  return std::move(spec);
 }
 
 }  // namespace quire

@@ -10,18 +10,33 @@
 
 namespace quire {
 
-constexpr TensorNames kGgufTensorNames = {{
-    "token_embd.weight",         "output_norm.weight",          "output.weight",
-    "blk.{}.attn_norm.weight",   "blk.{}.attn_q.weight",        "blk.{}.attn_k.weight",
-    "blk.{}.attn_v.weight",      "blk.{}.attn_q.bias",          "blk.{}.attn_k.bias",
-    "blk.{}.attn_v.bias",        "blk.{}.attn_q_norm.weight",   "blk.{}.attn_k_norm.weight",
-    "blk.{}.attn_output.weight", "blk.{}.attn_output.bias",     "blk.{}.post_attention_norm.weight",
-    "blk.{}.ffn_norm.weight",    "blk.{}.ffn_gate.weight",      "blk.{}.ffn_up.weight",
-    "blk.{}.ffn_down.weight",    "blk.{}.ffn_gate.bias",        "blk.{}.ffn_up.bias",
-    "blk.{}.ffn_down.bias",      "blk.{}.post_ffw_norm.weight",
-}};
-
 namespace {
+
+constexpr TensorName kGgufNames[] = {
+    {TensorRole::kEmbedding, "token_embd.weight"},
+    {TensorRole::kFinalNorm, "output_norm.weight"},
+    {TensorRole::kOutput, "output.weight"},
+    {TensorRole::kInputNorm, "blk.{layer}.attn_norm.weight"},
+    {TensorRole::kQuery, "blk.{layer}.attn_q.weight"},
+    {TensorRole::kKey, "blk.{layer}.attn_k.weight"},
+    {TensorRole::kValue, "blk.{layer}.attn_v.weight"},
+    {TensorRole::kQueryBias, "blk.{layer}.attn_q.bias"},
+    {TensorRole::kKeyBias, "blk.{layer}.attn_k.bias"},
+    {TensorRole::kValueBias, "blk.{layer}.attn_v.bias"},
+    {TensorRole::kQueryNorm, "blk.{layer}.attn_q_norm.weight"},
+    {TensorRole::kKeyNorm, "blk.{layer}.attn_k_norm.weight"},
+    {TensorRole::kAttentionOutput, "blk.{layer}.attn_output.weight"},
+    {TensorRole::kAttentionBias, "blk.{layer}.attn_output.bias"},
+    {TensorRole::kAttentionOutputNorm, "blk.{layer}.post_attention_norm.weight"},
+    {TensorRole::kMlpNorm, "blk.{layer}.ffn_norm.weight"},
+    {TensorRole::kGate, "blk.{layer}.ffn_gate.weight"},
+    {TensorRole::kUp, "blk.{layer}.ffn_up.weight"},
+    {TensorRole::kDown, "blk.{layer}.ffn_down.weight"},
+    {TensorRole::kGateBias, "blk.{layer}.ffn_gate.bias"},
+    {TensorRole::kUpBias, "blk.{layer}.ffn_up.bias"},
+    {TensorRole::kDownBias, "blk.{layer}.ffn_down.bias"},
+    {TensorRole::kMlpOutputNorm, "blk.{layer}.post_ffw_norm.weight"},
+};
 
 // Numbers that change results where they are neither absent nor 0 (no experts, no softcap, no
 // scale of its own).
@@ -49,51 +64,55 @@ Status check_head_size(const GgufFile& file, const std::string& key, std::int64_
   return unsupported(file.name(), key, fmt::format("{} with heads of {}", *size, head_dim));
 }
 
-Status read_tensor_facts(const GgufFile& file, DecoderSpec& spec) {
-  const TensorInfo* embedding = file.find(spec.names->name(TensorRole::kEmbedding));
+Status read_tensor_facts(const GgufFile& file, DecoderDraft& draft) {
+  DecoderSpec& spec = draft.spec;
+  const TensorInfo* embedding = file.find(spec.names.name(TensorRole::kEmbedding));
   if (embedding == nullptr || embedding->shape.size() != 2) {
     return Status::bad_model(
         fmt::format("{}: no two-dimensional tensor token_embd.weight", file.name()),
         "convert the model again");
   }
   spec.vocab_size = embedding->shape[0];
-  const auto present = [&](TensorRole role) {
-    return file.find(spec.names->name(role)) != nullptr;
-  };
+  const auto present = [&](TensorRole role) { return file.find(spec.names.name(role)) != nullptr; };
   spec.tie_word_embeddings = !present(TensorRole::kOutput);
-  spec.query_key_value_bias = present(TensorRole::kQueryBias);
-  spec.attention_output_bias = present(TensorRole::kAttentionBias);
-  spec.mlp_bias = present(TensorRole::kGateBias);
+  draft.attention.query_key_value_bias = present(TensorRole::kQueryBias);
+  draft.attention.output_bias = present(TensorRole::kAttentionBias);
+  draft.mlp.bias = present(TensorRole::kGateBias);
   return {};
 }
 
 }  // namespace
 
-Result<DecoderSpec> read_common_gguf(const GgufFile& file, const std::string& prefix) {
+constexpr std::span<const TensorName> kGgufTensorNames = kGgufNames;
+
+Result<DecoderDraft> read_common_gguf(const GgufFile& file, const std::string& prefix) {
   QUIRE_RETURN_IF_ERROR(refuse_numbers(file, prefix));
   const auto key = [&](std::string_view name) { return fmt::format("{}.{}", prefix, name); };
-  DecoderSpec spec;
+  DecoderDraft draft;
+  DecoderSpec& spec = draft.spec;
+  AttentionSpec& attention = draft.attention;
   spec.architecture = prefix;
-  spec.names = &kGgufTensorNames;
-  QUIRE_ASSIGN_OR_RETURN(spec.num_layers, file.get_int(key("block_count")));
+  spec.names = {.own = kGgufTensorNames};
+  QUIRE_ASSIGN_OR_RETURN(draft.num_layers, file.get_int(key("block_count")));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, file.get_int(key("embedding_length")));
-  QUIRE_ASSIGN_OR_RETURN(spec.intermediate_size, file.get_int(key("feed_forward_length")));
-  QUIRE_ASSIGN_OR_RETURN(spec.num_heads, file.get_int(key("attention.head_count")));
+  QUIRE_ASSIGN_OR_RETURN(draft.mlp.intermediate_size, file.get_int(key("feed_forward_length")));
+  QUIRE_ASSIGN_OR_RETURN(attention.num_heads, file.get_int(key("attention.head_count")));
   QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, file.get_int(key("context_length")));
-  QUIRE_ASSIGN_OR_RETURN(spec.rms_norm_eps,
+  QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon,
                          file.get_double(key("attention.layer_norm_rms_epsilon")));
   QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, file.find_int(key("attention.head_count_kv")));
-  spec.num_kv_heads = kv_heads.value_or(spec.num_heads);
+  attention.num_kv_heads = kv_heads.value_or(attention.num_heads);
   QUIRE_ASSIGN_OR_RETURN(const auto key_length, file.find_int(key("attention.key_length")));
-  spec.head_dim = key_length.value_or(spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0);
-  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("attention.value_length"), spec.head_dim));
-  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("rope.dimension_count"), spec.head_dim));
-  QUIRE_RETURN_IF_ERROR(read_tensor_facts(file, spec));
-  QUIRE_RETURN_IF_ERROR(spec.validate_sizes(file.name()));
-  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
-  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_gguf(file, prefix, spec.head_dim));
+  attention.head_dim =
+      key_length.value_or(attention.num_heads > 0 ? spec.hidden_size / attention.num_heads : 0);
+  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("attention.value_length"), attention.head_dim));
+  QUIRE_RETURN_IF_ERROR(check_head_size(file, key("rope.dimension_count"), attention.head_dim));
+  QUIRE_RETURN_IF_ERROR(read_tensor_facts(file, draft));
+  QUIRE_RETURN_IF_ERROR(draft.validate_sizes(file.name()));
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
+  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_gguf(file, prefix, attention.head_dim));
   spec.ropes.push_back(std::move(rope));
-  return spec;
+  return draft;
 }
 
 Result<std::int32_t> read_gguf_window(const GgufFile& file, const std::string& prefix) {

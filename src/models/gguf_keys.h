@@ -9,13 +9,13 @@
 
 namespace quire {
 
-extern const TensorNames kGgufTensorNames;
+extern const std::span<const TensorName> kGgufTensorNames;
 
-// A spec with everything but layers, from keys that start with `prefix`. Biases and tied embeddings
-// are what the file's tensors show. Errors: kBadModel for a key that is missing or of the wrong
+// A draft, ropes included, from keys that start with `prefix`. Biases and tied embeddings are what
+// the file's tensors show. Errors: kBadModel for a key that is missing or of the wrong
 // kind; kUnimplemented by name for experts, partial rotary positions, keys and values of different
 // lengths, softcapping, scales of embeddings, residuals or logits.
-Result<DecoderSpec> read_common_gguf(const GgufFile& file, const std::string& prefix);
+Result<DecoderDraft> read_common_gguf(const GgufFile& file, const std::string& prefix);
 
 // `PREFIX.attention.sliding_window`: keys that a query sees, or 0 where the key is absent or 0.
 Result<std::int32_t> read_gguf_window(const GgufFile& file, const std::string& prefix);

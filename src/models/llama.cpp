@@ -1,5 +1,7 @@
 #include "models/llama.h"
 
+#include <utility>
+
 #include "models/config_keys.h"
 #include "models/gguf_keys.h"
 #include "models/rope_config.h"
@@ -8,27 +10,29 @@ namespace quire {
 
 Result<DecoderSpec> llama_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_config(config, {}));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
+  DecoderSpec& spec = draft.spec;
   spec.architecture = "LlamaForCausalLM";
-  spec.names = &kLlamaTensorNames;
+  spec.names = {.own = kLlamaTensorNames};
   QUIRE_ASSIGN_OR_RETURN(const auto attention_bias, config.find_bool("attention_bias"));
-  spec.query_key_value_bias = spec.attention_output_bias = attention_bias.value_or(false);
+  draft.attention.query_key_value_bias = attention_bias.value_or(false);
+  draft.attention.output_bias = attention_bias.value_or(false);
   QUIRE_ASSIGN_OR_RETURN(const auto mlp_bias, config.find_bool("mlp_bias"));
-  spec.mlp_bias = mlp_bias.value_or(false);
-  QUIRE_RETURN_IF_ERROR(read_rope(config, spec));
-  spec.layers = uniform_layers(spec.num_layers, 0);
+  draft.mlp.bias = mlp_bias.value_or(false);
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
+  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
   QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
-  return spec;
+  return std::move(spec);
 }
 
 Result<DecoderSpec> llama_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_gguf(file, "llama"));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "llama"));
   // GGUF's converter reorders the rows of q and k so that rotated pairs lie side by side.
-  spec.rope_style = RopeStyle::kInterleaved;
-  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "llama"));
-  spec.layers = uniform_layers(spec.num_layers, window);
-  QUIRE_RETURN_IF_ERROR(spec.validate(file.name()));
-  return spec;
+  draft.spec.rope_style = RopeStyle::kInterleaved;
+  QUIRE_ASSIGN_OR_RETURN(draft.attention.window, read_gguf_window(file, "llama"));
+  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
+  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
+  return std::move(draft.spec);
 }
 
 }  // namespace quire

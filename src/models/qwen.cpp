@@ -1,5 +1,8 @@
 #include "models/qwen.h"
 
+#include <iterator>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "models/config_keys.h"
@@ -11,15 +14,14 @@ namespace {
 
 // `use_sliding_window` turns windows on: in the layers that `layer_types` names, else in those from
 // `max_window_layers` on.
-Result<std::vector<LayerSpec>> read_layers(const JsonReader& config, std::int64_t num_layers) {
+Status read_windows(const JsonReader& config, std::vector<LayerSpec>& layers) {
   std::int32_t window = 0;
   QUIRE_ASSIGN_OR_RETURN(const auto use_window, config.find_bool("use_sliding_window"));
   if (use_window.value_or(false)) {
     QUIRE_ASSIGN_OR_RETURN(window, read_sliding_window(config, 4096));
   }
-  QUIRE_ASSIGN_OR_RETURN(const auto types, read_layer_types(config, num_layers));
+  QUIRE_ASSIGN_OR_RETURN(const auto types, read_layer_types(config, std::ssize(layers)));
   QUIRE_ASSIGN_OR_RETURN(const auto first, config.find_int("max_window_layers"));
-  std::vector<LayerSpec> layers = uniform_layers(num_layers, 0);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const bool sliding =
         types ? (*types)[i] : window != 0 && static_cast<std::int64_t>(i) >= first.value_or(28);
@@ -30,64 +32,72 @@ Result<std::vector<LayerSpec>> read_layers(const JsonReader& config, std::int64_
                       "sliding_window is null",
                       config.where()));
     }
-    layers[i].window = window;
+    layers[i].attention().window = window;
   }
-  return layers;
+  return {};
 }
 
-Result<DecoderSpec> qwen_from_config(const JsonReader& config, const ConfigDefaults& defaults) {
+Result<DecoderDraft> draft_from_config(const JsonReader& config, const ConfigDefaults& defaults) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_config(config, defaults));
-  spec.names = &kLlamaTensorNames;
-  QUIRE_RETURN_IF_ERROR(read_rope(config, spec));
-  QUIRE_ASSIGN_OR_RETURN(spec.layers, read_layers(config, spec.num_layers));
-  return spec;
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, defaults));
+  draft.spec.names = {.own = kLlamaTensorNames};
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, draft.spec));
+  return draft;
 }
 
-Result<DecoderSpec> qwen_from_gguf(const GgufFile& file, const std::string& prefix) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_common_gguf(file, prefix));
+Result<DecoderSpec> finish(const JsonReader& config, DecoderDraft draft) {
+  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
+  QUIRE_RETURN_IF_ERROR(read_windows(config, draft.spec.layers));
+  QUIRE_RETURN_IF_ERROR(draft.spec.validate(config.where()));
+  return std::move(draft.spec);
+}
+
+Result<DecoderDraft> draft_from_gguf(const GgufFile& file, const std::string& prefix) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, prefix));
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, prefix));
   if (window != 0) {  // which layers have it, the file does not say
     return unsupported(file.name(), prefix + ".attention.sliding_window",
                        fmt::format("{}", window));
   }
-  spec.layers = uniform_layers(spec.num_layers, 0);
-  return spec;
+  return draft;
+}
+
+Result<DecoderSpec> finish(const GgufFile& file, DecoderDraft draft) {
+  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
+  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
+  return std::move(draft.spec);
 }
 
 }  // namespace
 
 Result<DecoderSpec> qwen2_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias"}));
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, qwen_from_config(config, {}));
-  spec.architecture = "Qwen2ForCausalLM";
-  spec.query_key_value_bias = true;
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
-  return spec;
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_config(config, {}));
+  draft.spec.architecture = "Qwen2ForCausalLM";
+  draft.attention.query_key_value_bias = true;
+  return finish(config, std::move(draft));
 }
 
 Result<DecoderSpec> qwen2_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, qwen_from_gguf(file, "qwen2"));
-  spec.query_key_value_bias = true;
-  QUIRE_RETURN_IF_ERROR(spec.validate(file.name()));
-  return spec;
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_gguf(file, "qwen2"));
+  draft.attention.query_key_value_bias = true;
+  return finish(file, std::move(draft));
 }
 
 Result<DecoderSpec> qwen3_from_config(const JsonReader& config) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, qwen_from_config(config, {.head_dim = 128}));
-  spec.architecture = "Qwen3ForCausalLM";
-  spec.query_key_norm = true;
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_config(config, {.head_dim = 128}));
+  draft.spec.architecture = "Qwen3ForCausalLM";
   QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
-  spec.query_key_value_bias = spec.attention_output_bias = bias.value_or(false);
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
-  return spec;
+  draft.attention.query_key_value_bias = bias.value_or(false);
+  draft.attention.output_bias = bias.value_or(false);
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
+  return finish(config, std::move(draft));
 }
 
 Result<DecoderSpec> qwen3_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, qwen_from_gguf(file, "qwen3"));
-  spec.query_key_norm = true;
-  QUIRE_RETURN_IF_ERROR(spec.validate(file.name()));
-  return spec;
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_gguf(file, "qwen3"));
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
+  return finish(file, std::move(draft));
 }
 
 }  // namespace quire

@@ -5,17 +5,24 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "models/cohere.h"
 #include "models/gemma.h"
+#include "models/granite.h"
 #include "models/llama.h"
 #include "models/mistral.h"
+#include "models/olmo2.h"
+#include "models/phi3.h"
 #include "models/qwen.h"
+#include "models/smollm3.h"
+#include "models/stablelm.h"
+#include "models/starcoder2.h"
 
 namespace quire {
 namespace {
 
 struct ModelFamily {
   std::string_view hf_architecture;
-  std::string_view gguf_architecture;  // empty: GGUF files it under another family
+  std::string_view gguf_architecture;  // empty: GGUF has it under another name, or unread
   Result<DecoderSpec> (*from_config)(const JsonReader&);
   Result<DecoderSpec> (*from_gguf)(const GgufFile&);
 };
@@ -26,6 +33,13 @@ constexpr std::array kFamilies = {
     ModelFamily{"Qwen2ForCausalLM", "qwen2", qwen2_from_config, qwen2_from_gguf},
     ModelFamily{"Qwen3ForCausalLM", "qwen3", qwen3_from_config, qwen3_from_gguf},
     ModelFamily{"Gemma3ForCausalLM", "gemma3", gemma3_from_config, gemma3_from_gguf},
+    ModelFamily{"GraniteForCausalLM", "", granite_from_config, nullptr},
+    ModelFamily{"Phi3ForCausalLM", "", phi3_from_config, nullptr},
+    ModelFamily{"SmolLM3ForCausalLM", "", smollm3_from_config, nullptr},
+    ModelFamily{"Olmo2ForCausalLM", "", olmo2_from_config, nullptr},
+    ModelFamily{"StableLmForCausalLM", "", stablelm_from_config, nullptr},
+    ModelFamily{"Starcoder2ForCausalLM", "", starcoder2_from_config, nullptr},
+    ModelFamily{"CohereForCausalLM", "", cohere_from_config, nullptr},
 };
 
 Status unknown_architecture(std::string_view where, std::string_view name) {

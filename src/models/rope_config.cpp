@@ -68,16 +68,17 @@ Status read_yarn(const JsonReader& rope, const JsonReader& config, RopeSpec& spe
 }
 
 // The object that holds the scaling: `rope_scaling` goes before `rope_parameters`, as in the
-// reference. An empty object where there is neither.
-Result<JsonReader> rope_object(const JsonReader& config) {
+// reference. An empty object where there is neither. Objects by kind of layer inside of it are
+// refused unless `nested`.
+Result<JsonReader> rope_object(const JsonReader& config, bool nested = false) {
   static const json::object kNone;
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
     if (!config.contains(key)) continue;
     QUIRE_ASSIGN_OR_RETURN(JsonReader rope, config.get_object(key));
     if (rope.object().empty()) continue;
-    for (const std::string_view nested : {"full_attention", "sliding_attention"}) {
-      if (rope.contains(nested)) {
-        return unsupported(rope.where(), nested, "rotary positions of its own");
+    for (const std::string_view kind : {"full_attention", "sliding_attention"}) {
+      if (!nested && rope.contains(kind)) {
+        return unsupported(rope.where(), kind, "rotary positions of its own");
       }
     }
     return rope;
@@ -102,14 +103,14 @@ Status refuse_rope_keys(const GgufFile& file, const std::string& prefix) {
   return {};
 }
 
-Status read_factors_tensor(const GgufFile& file, std::int64_t head_dim, RopeSpec& rope) {
+Status read_factors_tensor(const GgufFile& file, RopeSpec& rope) {
   constexpr std::string_view kName = "rope_freqs.weight";
   const TensorInfo* tensor = file.find(kName);
   if (tensor == nullptr) return {};
   if (tensor->encoding != Encoding::kF32 || tensor->shape.size() != 1 ||
-      tensor->shape[0] != head_dim / 2) {
+      tensor->shape[0] != rope.rotary_dim / 2) {
     return Status::bad_model(fmt::format("{}: tensor {}: expected {} float32 numbers", file.name(),
-                                         kName, head_dim / 2));
+                                         kName, rope.rotary_dim / 2));
   }
   if (rope.scaling != RopeScaling::kNone) {
     return unsupported(file.name(), kName, "factors together with another rope scaling");
@@ -138,15 +139,44 @@ Status read_yarn_gguf(const GgufFile& file, const std::string& prefix, RopeSpec&
 
 }  // namespace
 
+Status refuse_partial_rotary(const JsonReader& rope) {
+  QUIRE_ASSIGN_OR_RETURN(const auto factor, rope.find_double("partial_rotary_factor"));
+  if (factor.value_or(1.0) == 1.0) return {};
+  return unsupported(rope.where(), "partial_rotary_factor", fmt::format("{}", *factor));
+}
+
+Result<std::int64_t> read_rotary_dim(const JsonReader& config, std::int64_t head_dim,
+                                     std::optional<double> if_absent) {
+  QUIRE_ASSIGN_OR_RETURN(const JsonReader rope, rope_object(config, /*nested=*/true));
+  if (!if_absent) {
+    QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(config));
+    QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(rope));
+    return head_dim;
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto factor, rope.find_double("partial_rotary_factor"));
+  if (!factor) {
+    QUIRE_ASSIGN_OR_RETURN(factor, config.find_double("partial_rotary_factor"));
+  }
+  const double share = factor.value_or(*if_absent);
+  if (!(share > 0 && share <= 1)) {
+    return Status::bad_model(fmt::format("{}: partial_rotary_factor is {}; expected above 0, to 1",
+                                         config.where(), share));
+  }
+  const auto rotary_dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  if (rotary_dim < 2 || rotary_dim % 2 != 0) {
+    return Status::bad_model(
+        fmt::format("{}: {} of {} dimensions of a head turn; expected an even number of them",
+                    config.where(), rotary_dim, head_dim));
+  }
+  return rotary_dim;
+}
+
 Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& config,
-                                  double default_theta) {
+                                  std::int64_t rotary_dim, double default_theta) {
   RopeSpec spec;
+  spec.rotary_dim = static_cast<std::int32_t>(rotary_dim);
   QUIRE_ASSIGN_OR_RETURN(const auto theta, rope.find_double("rope_theta"));
   spec.theta = theta.value_or(default_theta);
-  QUIRE_ASSIGN_OR_RETURN(const auto rotary, rope.find_double("partial_rotary_factor"));
-  if (rotary.value_or(1.0) != 1.0) {
-    return unsupported(rope.where(), "partial_rotary_factor", fmt::format("{}", *rotary));
-  }
   QUIRE_RETURN_IF_ERROR(refuse_keys(rope, {"mrope_section"}));
   QUIRE_ASSIGN_OR_RETURN(const auto kind, scaling_kind(rope));
   if (!kind && rope.contains("factor")) {
@@ -172,10 +202,11 @@ Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& conf
   return spec;
 }
 
-Status read_rope(const JsonReader& config, DecoderSpec& spec) {
+Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec) {
   QUIRE_ASSIGN_OR_RETURN(const JsonReader object, rope_object(config));
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
-  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_object(object, config, theta.value_or(10000.0)));
+  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope,
+                         read_rope_object(object, config, rotary_dim, theta.value_or(10000.0)));
   double reach = static_cast<double>(spec.max_position_embeddings);
   if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kDynamic) {
     reach *= std::max(rope.factor, 1.0);
@@ -194,9 +225,10 @@ Status read_rope(const JsonReader& config, DecoderSpec& spec) {
 }
 
 Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
-                                std::int64_t head_dim) {
+                                std::int64_t rotary_dim) {
   QUIRE_RETURN_IF_ERROR(refuse_rope_keys(file, prefix));
   RopeSpec rope;
+  rope.rotary_dim = static_cast<std::int32_t>(rotary_dim);
   QUIRE_ASSIGN_OR_RETURN(const auto theta, file.find_double(prefix + ".rope.freq_base"));
   rope.theta = theta.value_or(10000.0);
   const std::string type_key = prefix + ".rope.scaling.type";
@@ -217,7 +249,7 @@ Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
   if (rope.scaling == RopeScaling::kYarn) {
     QUIRE_RETURN_IF_ERROR(read_yarn_gguf(file, prefix, rope));
   }
-  QUIRE_RETURN_IF_ERROR(read_factors_tensor(file, head_dim, rope));
+  QUIRE_RETURN_IF_ERROR(read_factors_tensor(file, rope));
   return rope;
 }
 

@@ -2,26 +2,38 @@
 // config.json files, `rope_parameters` of newer ones, `ARCH.rope.*` keys of GGUF.
 #pragma once
 
+#include <optional>
+
 #include "base/json.h"
 #include "models/spec.h"
 #include "weights/gguf.h"
 
 namespace quire {
 
-// One object: its `rope_theta` (else `default_theta`), and scaling by `rope_type`, `type` in older
-// files. `config` is the whole configuration, which has the model's lengths. kUnimplemented by name
-// for a type or key that is not supported.
+// One object of heads whose first `rotary_dim` dimensions turn: its `rope_theta` (else
+// `default_theta`), and scaling by `rope_type`, `type` in older files. `config` is the whole
+// configuration, which has the model's lengths. kUnimplemented by name for a type or key that is
+// not supported.
 Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& config,
-                                  double default_theta);
+                                  std::int64_t rotary_dim, double default_theta);
+
+// kUnimplemented where `partial_rotary_factor` says that only a part of each head turns.
+Status refuse_partial_rotary(const JsonReader& rope);
+
+// The first dimensions of heads of `head_dim` that turn: `partial_rotary_factor` of them, which
+// stands beside the object of rotary positions or in it; `if_absent` where it is in neither.
+// nullopt for families whose heads turn whole: another factor is refused.
+Result<std::int64_t> read_rotary_dim(const JsonReader& config, std::int64_t head_dim,
+                                     std::optional<double> if_absent);
 
 // For families with one kind of rotary positions, in either spelling. Also widens
 // spec.max_position_embeddings where the scaling reaches further than the key says (linear,
 // dynamic: times the factor; yarn: the original length times the factor).
-Status read_rope(const JsonReader& config, DecoderSpec& spec);
+Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec);
 
 // `PREFIX.rope.freq_base`, `PREFIX.rope.scaling.*`, and the tensor rope_freqs.weight, in which
 // Llama 3.1's converter puts the factor of each pair. GGUF's context length needs no widening.
 Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
-                                std::int64_t head_dim);
+                                std::int64_t rotary_dim);
 
 }  // namespace quire

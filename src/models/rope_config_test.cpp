@@ -37,12 +37,11 @@ TEST(RopeConfig, FrequenciesAreTheReferences) {
                    {"rms_norm_eps", 1e-5}});
     const auto spec = spec_from_config(JsonReader(config, "config.json"));
     ASSERT_TRUE(spec.ok()) << spec.status().to_string();
-    ASSERT_EQ(spec->head_dim, head_dim);
+    ASSERT_EQ(spec->attention().head_dim, head_dim);
     const RopeSpec& rope = spec->ropes.at(0);
     EXPECT_NEAR(rope.attention_factor, golden.at("attention_factor").to_number<double>(), 1e-7)
         << name;
-    const auto frequencies =
-        rotary_frequencies(rope, static_cast<std::int32_t>(head_dim), max_positions);
+    const auto frequencies = rotary_frequencies(rope, max_positions);
     const json::array& expected = golden.at("frequencies").as_array();
     ASSERT_EQ(frequencies.size(), expected.size());
     for (std::size_t i = 0; i < frequencies.size(); ++i) {
@@ -56,9 +55,10 @@ TEST(RopeConfig, FrequenciesAreTheReferences) {
 
 TEST(RopeConfig, TableHasCosinesThenSinesTimesTheFactor) {
   RopeSpec rope;
+  rope.rotary_dim = 8;
   rope.theta = 100.0;
   rope.attention_factor = 1.5;
-  const RotaryTable table(50, 8, rope, RopeStyle::kHalves);
+  const RotaryTable table(50, rope, RopeStyle::kHalves);
   for (int p = 0; p < 50; ++p) {
     for (int i = 0; i < 4; ++i) {
       const double angle = p * std::pow(100.0, -2.0 * i / 8);
@@ -134,7 +134,7 @@ TEST(RopeGguf, YarnIsThatOfConfigJson) {
                                   .value();
   const json::value config = parse_json(R"({"max_position_embeddings": 4096})", "config").value();
   const auto expected = read_rope_object(JsonReader(scaling.get_object(), "rope"),
-                                         JsonReader(config.get_object(), "config"), 1e4);
+                                         JsonReader(config.get_object(), "config"), 16, 1e4);
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
   EXPECT_EQ(good(builder).ropes.at(0), *expected);
 }
@@ -154,7 +154,7 @@ TEST(RopeGguf, FactorsOfEachPair) {
   ASSERT_TRUE(spec.ok()) << spec.status().to_string();
   const RopeSpec& rope = spec->ropes.at(0);
   ASSERT_EQ(rope.scaling, RopeScaling::kFactors);
-  const auto frequencies = rotary_frequencies(rope, 16, 100);
+  const auto frequencies = rotary_frequencies(rope, 100);
   for (int i = 0; i < 8; ++i) {
     EXPECT_FLOAT_EQ(frequencies[static_cast<std::size_t>(i)],
                     static_cast<float>(std::pow(10000.0, -i / 8.0) / (1.0 + i)));
@@ -169,8 +169,8 @@ TEST(RopeGguf, FactorsOfEachPair) {
 TEST(GgufSpec, WindowsAndScales) {
   GgufBuilder mistral = small_gguf("llama");
   mistral.u32("llama.attention.sliding_window", 99);
-  EXPECT_EQ(good(mistral).layers.at(3).window, 99);
-  EXPECT_EQ(good(small_gguf("llama")).layers.at(3).window, 0);
+  EXPECT_EQ(good(mistral).layers.at(3).attention().window, 99);
+  EXPECT_EQ(good(small_gguf("llama")).layers.at(3).attention().window, 0);
   EXPECT_EQ(good(small_gguf("llama")).rope_style, RopeStyle::kInterleaved);
   EXPECT_EQ(good(small_gguf("qwen3")).rope_style, RopeStyle::kHalves);
 
@@ -178,13 +178,15 @@ TEST(GgufSpec, WindowsAndScales) {
   gemma.u32("gemma3.attention.sliding_window", 512).u32("gemma3.attention.key_length", 32);
   f32(gemma, "gemma3.rope.freq_base", 1e6F);
   const DecoderSpec spec = good(gemma);
-  EXPECT_EQ(spec.layers.at(4), (LayerSpec{.window = 512, .rope = 1}));
-  EXPECT_EQ(spec.layers.at(5), (LayerSpec{.window = 0, .rope = 0}));
+  EXPECT_EQ(spec.layers.at(4).attention().window, 512);
+  EXPECT_EQ(spec.layers.at(4).attention().rope, 1);
+  EXPECT_EQ(spec.layers.at(5).attention().window, 0);
+  EXPECT_EQ(spec.layers.at(5).attention().rope, 0);
   EXPECT_EQ(spec.ropes.at(0).theta, 1e6);
   EXPECT_EQ(spec.ropes.at(1).theta, 1e4);
-  EXPECT_DOUBLE_EQ(spec.attention_scale, 1.0 / std::sqrt(32.0));
+  EXPECT_DOUBLE_EQ(spec.attention().scale, 1.0 / std::sqrt(32.0));
   EXPECT_DOUBLE_EQ(spec.embedding_scale, 8.0);
-  EXPECT_EQ(spec.norm_weight_offset, 0.0);
+  EXPECT_EQ(spec.norm.weight_offset, 0.0);
 }
 
 TEST(GgufSpec, RefusedByName) {

@@ -1,17 +1,20 @@
 #include "models/spec.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "models/size_check.h"
 #include "nn/rotary.h"
 
 namespace quire {
 namespace {
 
-Status validate_rope(const RopeSpec& rope, std::int64_t head_dim, std::string_view where) {
+Status validate_rope(const RopeSpec& rope, std::string_view where) {
   if (!(rope.theta > 1 && rope.theta < 1e12)) {
     return Status::bad_model(
         fmt::format("{}: the rope base is {}; expected above 1, below 1e12", where, rope.theta));
@@ -27,7 +30,7 @@ Status validate_rope(const RopeSpec& rope, std::int64_t head_dim, std::string_vi
     case RopeScaling::kLinear:
       return check("factor", rope.factor, 1e-3);
     case RopeScaling::kDynamic:
-      QUIRE_RETURN_IF_ERROR(check("head_dim", static_cast<double>(head_dim), 4));
+      QUIRE_RETURN_IF_ERROR(check("head_dim", static_cast<double>(rope.rotary_dim), 4));
       break;
     case RopeScaling::kLlama3:
       QUIRE_RETURN_IF_ERROR(check("low_freq_factor", rope.low_freq_factor, 1e-3));
@@ -43,11 +46,11 @@ Status validate_rope(const RopeSpec& rope, std::int64_t head_dim, std::string_vi
       QUIRE_RETURN_IF_ERROR(check("attention_factor", rope.attention_factor, 1e-3));
       break;
     case RopeScaling::kFactors:
-      if (static_cast<std::int64_t>(rope.factors.size()) != head_dim / 2 ||
+      if (std::ssize(rope.factors) != rope.rotary_dim / 2 ||
           !std::all_of(rope.factors.begin(), rope.factors.end(),
                        [](float f) { return std::isfinite(f) && f > 0; })) {
-        return Status::bad_model(
-            fmt::format("{}: rope scaling: expected {} factors above 0", where, head_dim / 2));
+        return Status::bad_model(fmt::format("{}: rope scaling: expected {} factors above 0", where,
+                                             rope.rotary_dim / 2));
       }
       return {};
   }
@@ -55,96 +58,109 @@ Status validate_rope(const RopeSpec& rope, std::int64_t head_dim, std::string_vi
   return check("original_max_position_embeddings", rope.original_max_positions, 1.0);
 }
 
-}  // namespace
-
-std::string TensorNames::name(TensorRole role, std::int64_t layer) const {
-  return fmt::format(fmt::runtime(patterns[static_cast<int>(role)]), layer);
+Status check_scale(std::string_view where, std::string_view what, double scale) {
+  if (scale > 0 && scale < 1e6) return {};
+  return Status::bad_model(
+      fmt::format("{}: the scale of {} is {}; expected above 0", where, what, scale));
 }
 
-bool DecoderSpec::has(TensorRole role) const {
-  switch (role) {
-    case TensorRole::kOutput:
-      return !tie_word_embeddings;
-    case TensorRole::kQueryBias:
-    case TensorRole::kKeyBias:
-    case TensorRole::kValueBias:
-      return query_key_value_bias;
-    case TensorRole::kQueryNorm:
-    case TensorRole::kKeyNorm:
-      return query_key_norm;
-    case TensorRole::kAttentionBias:
-      return attention_output_bias;
-    case TensorRole::kAttentionOutputNorm:
-    case TensorRole::kMlpOutputNorm:
-      return sandwich_norm;
-    case TensorRole::kGateBias:
-    case TensorRole::kUpBias:
-    case TensorRole::kDownBias:
-      return mlp_bias;
-    default:
-      return true;
+}  // namespace
+
+std::int64_t LayerSpec::intermediate_size() const {
+  return std::visit([](const auto& block) { return block.intermediate_size; }, feed_forward);
+}
+
+std::int64_t DecoderSpec::max_product_inputs() const {
+  std::int64_t inputs = hidden_size;
+  for (const LayerSpec& layer : layers) {
+    inputs = std::max({inputs, layer.attention().q_width(), layer.intermediate_size()});
   }
+  return inputs;
+}
+
+std::vector<TensorShape> DecoderSpec::tensors() const {
+  std::vector<TensorShape> tensors = {{TensorRole::kEmbedding, {vocab_size, hidden_size}},
+                                      {TensorRole::kFinalNorm, {hidden_size}}};
+  if (norm.bias) tensors.push_back({TensorRole::kFinalNormBias, {hidden_size}});
+  if (!tie_word_embeddings) tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
+  return tensors;
+}
+
+std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
+  const LayerSpec& layer = layers[static_cast<std::size_t>(index)];
+  std::vector<TensorShape> tensors;
+  const auto list = [&](const auto& block) { block.list_tensors(hidden_size, tensors); };
+  const auto list_norm = [&](TensorRole weight, TensorRole bias) {
+    tensors.push_back({weight, {hidden_size}});
+    if (norm.bias) tensors.push_back({bias, {hidden_size}});
+  };
+  std::visit(list, layer.mixer);
+  std::visit(list, layer.feed_forward);
+  if (layer.norms != NormPlacement::kAfter) {
+    list_norm(TensorRole::kInputNorm, TensorRole::kInputNormBias);
+    if (!layer.parallel) list_norm(TensorRole::kMlpNorm, TensorRole::kMlpNormBias);
+  }
+  if (layer.norms != NormPlacement::kBefore) {
+    tensors.push_back({TensorRole::kAttentionOutputNorm, {hidden_size}});
+    tensors.push_back({TensorRole::kMlpOutputNorm, {hidden_size}});
+  }
+  return tensors;
+}
+
+std::int64_t DecoderSpec::kv_elements_per_token() const {
+  std::int64_t elements = 0;
+  for (const LayerSpec& layer : layers) elements += 2 * layer.attention().kv_width();
+  return elements;
 }
 
 std::uint64_t DecoderSpec::rotary_bytes(std::int64_t max_positions) const {
-  return ropes.size() * RotaryTable::bytes(max_positions, static_cast<std::int32_t>(head_dim));
+  std::uint64_t bytes = 0;
+  for (const RopeSpec& rope : ropes) bytes += RotaryTable::bytes(max_positions, rope.rotary_dim);
+  return bytes;
 }
 
-Status DecoderSpec::validate_sizes(std::string_view where) const {
-  // Far above any published model; they keep every product of sizes inside 64 bits.
-  constexpr std::int64_t kMaxSize = 1 << 24;
-  constexpr std::int64_t kMaxLayers = 1 << 14;
-  const std::pair<std::string_view, std::int64_t> sizes[] = {
-      {"hidden_size", hidden_size},
-      {"intermediate_size", intermediate_size},
-      {"the number of attention heads", num_heads},
-      {"the number of key-value heads", num_kv_heads},
-      {"head_dim", head_dim},
-      {"vocab_size", vocab_size},
-      {"the context length", max_position_embeddings},
-  };
-  for (const auto& [name, value] : sizes) {
-    if (value <= 0 || value > kMaxSize) {
-      return Status::bad_model(
-          fmt::format("{}: {} is {}; expected 1 to {}", where, name, value, kMaxSize));
-    }
+Status DecoderSpec::validate(std::string_view where) const {
+  QUIRE_RETURN_IF_ERROR(check_scale(where, "the embeddings", embedding_scale));
+  QUIRE_RETURN_IF_ERROR(check_scale(where, "the logits", logit_scale));
+  for (const RopeSpec& rope : ropes) QUIRE_RETURN_IF_ERROR(validate_rope(rope, where));
+  for (const LayerSpec& layer : layers) {
+    const auto validate_block = [&](const auto& block) { return block.validate(where); };
+    QUIRE_RETURN_IF_ERROR(std::visit(validate_block, layer.mixer));
+    QUIRE_RETURN_IF_ERROR(std::visit(validate_block, layer.feed_forward));
+    QUIRE_RETURN_IF_ERROR(check_scale(where, "a layer's residuals", layer.residual_scale));
+    // What no family has together, and no block computes.
+    assert(layer.norms == NormPlacement::kBefore || norm.kind == NormKind::kRms);
+    assert(layer.norms == NormPlacement::kBefore ||
+           (!layer.parallel && layer.residual_scale == 1.0));
+    assert(!layer.parallel || layer.residual_scale == 1.0);
+    // The KV cache has one geometry.
+    assert(layer.attention().num_heads == attention().num_heads);
+    assert(layer.attention().num_kv_heads == attention().num_kv_heads);
+    assert(layer.attention().head_dim == attention().head_dim);
   }
+  return {};
+}
+
+Status DecoderDraft::validate_sizes(std::string_view where) const {
+  QUIRE_RETURN_IF_ERROR(check_sizes(where, {{"hidden_size", spec.hidden_size}}));
+  QUIRE_RETURN_IF_ERROR(mlp.validate(where));
+  QUIRE_RETURN_IF_ERROR(attention.validate_sizes(where));
+  QUIRE_RETURN_IF_ERROR(check_sizes(where, {{"vocab_size", spec.vocab_size},
+                                            {"the context length", spec.max_position_embeddings}}));
+  constexpr std::int64_t kMaxLayers = 1 << 14;
   if (num_layers <= 0 || num_layers > kMaxLayers) {
     return Status::bad_model(fmt::format("{}: the number of layers is {}; expected 1 to {}", where,
                                          num_layers, kMaxLayers));
   }
-  if (num_heads % num_kv_heads != 0) {
-    return Status::bad_model(
-        fmt::format("{}: {} attention heads are not a multiple of {} key-value heads", where,
-                    num_heads, num_kv_heads));
-  }
-  if (head_dim % 2 != 0 || head_dim > 512) {
-    return Status::bad_model(
-        fmt::format("{}: head_dim is {}; expected an even number up to 512", where, head_dim));
-  }
-  if (!(rms_norm_eps > 0 && rms_norm_eps < 1)) {
-    return Status::bad_model(fmt::format(
-        "{}: the RMS norm's epsilon is {}; expected above 0, below 1", where, rms_norm_eps));
+  if (!(spec.norm.epsilon > 0 && spec.norm.epsilon < 1)) {
+    return Status::bad_model(fmt::format("{}: the norm's epsilon is {}; expected above 0, below 1",
+                                         where, spec.norm.epsilon));
   }
   return {};
 }
 
-Status DecoderSpec::validate(std::string_view where) const {
-  QUIRE_RETURN_IF_ERROR(validate_sizes(where));
-  if (!(attention_scale > 0 && attention_scale < 1e6)) {
-    return Status::bad_model(fmt::format(
-        "{}: the scale of attention scores is {}; expected above 0", where, attention_scale));
-  }
-  for (const RopeSpec& rope : ropes) {
-    QUIRE_RETURN_IF_ERROR(validate_rope(rope, head_dim, where));
-  }
-  for (const LayerSpec& layer : layers) {
-    if (layer.window < 0) {
-      return Status::bad_model(fmt::format("{}: a sliding window of {} tokens; expected 1 or more",
-                                           where, layer.window));
-    }
-  }
-  return {};
+void DecoderDraft::make_layers(const LayerSpec& layer) {
+  spec.layers.assign(static_cast<std::size_t>(num_layers), layer);
 }
 
 }  // namespace quire

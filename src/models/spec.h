@@ -5,99 +5,98 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "kernels/ops.h"
-#include "nn/mlp_block.h"
+#include "models/attention_spec.h"
+#include "models/mlp_spec.h"
+#include "models/tensor_names.h"
+#include "nn/norm.h"
 #include "nn/rope_scaling.h"
 
 namespace quire {
 
-// The tensors of a decoder. Roles after kOutput exist once a layer; which of them a model has,
-// DecoderSpec::has() says.
-enum class TensorRole : std::uint8_t {
-  kEmbedding,            // [vocab_size, hidden_size]
-  kFinalNorm,            // [hidden_size]
-  kOutput,               // [vocab_size, hidden_size]; absent where embeddings are tied
-  kInputNorm,            // [hidden_size], before attention
-  kQuery,                // [num_heads * head_dim, hidden_size]
-  kKey,                  // [num_kv_heads * head_dim, hidden_size]
-  kValue,                // as kKey
-  kQueryBias,            // [num_heads * head_dim]
-  kKeyBias,              // [num_kv_heads * head_dim]
-  kValueBias,            // as kKeyBias
-  kQueryNorm,            // [head_dim]
-  kKeyNorm,              // [head_dim]
-  kAttentionOutput,      // [hidden_size, num_heads * head_dim]
-  kAttentionBias,        // [hidden_size], of kAttentionOutput
-  kAttentionOutputNorm,  // [hidden_size], after attention, before its residual is added
-  kMlpNorm,              // [hidden_size], before the MLP
-  kGate,                 // [intermediate_size, hidden_size]
-  kUp,                   // as kGate
-  kDown,                 // [hidden_size, intermediate_size]
-  kGateBias,             // [intermediate_size]
-  kUpBias,               // as kGateBias
-  kDownBias,             // [hidden_size]
-  kMlpOutputNorm,        // [hidden_size], after the MLP, before its residual is added
-};
-inline constexpr int kNumTensorRoles = 23;
+// Where a layer norms: what goes into its two blocks, what comes out of them before it is added to
+// the residual stream, or both ("sandwich norms").
+enum class NormPlacement : std::uint8_t { kBefore, kAfter, kAround };
 
-// Tensor names by role; "{}" stands for the layer's number. Empty: the family has no such tensor.
-struct TensorNames {
-  std::string_view patterns[kNumTensorRoles];
-  std::string name(TensorRole role, std::int64_t layer = 0) const;
+// The norms of a model are of one kind, but for those of queries and keys.
+struct NormSpec {
+  NormKind kind = NormKind::kRms;
+  bool bias = false;  // of layer norms
+  double epsilon = 0;
+  double weight_offset = 0;  // added to the weights: 1 where they are stored around 0
 };
 
-// What one layer does differently from others.
+// A layer: a mixer, in which tokens see each other, and a feed-forward, in which they do not. Each
+// kind of block is a structure of options; another kind is one more alternative.
 struct LayerSpec {
-  std::int32_t window = 0;  // keys that a query sees, its own the last of them; 0: all
-  std::int32_t rope = 0;    // index into DecoderSpec::ropes
+  std::variant<AttentionSpec> mixer;
+  std::variant<GatedMlpSpec, PlainMlpSpec> feed_forward;
+  NormPlacement norms = NormPlacement::kBefore;
+  bool parallel = false;      // both blocks read the same normed input, of one norm
+  double residual_scale = 1;  // of what the blocks add to the residual stream
+
+  AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }
+  const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer); }
+  std::int64_t intermediate_size() const;
 
   bool operator==(const LayerSpec&) const = default;
 };
 
 struct DecoderSpec {
   std::string architecture;  // as the checkpoint calls it
-  std::int64_t num_layers = 0;
   std::int64_t hidden_size = 0;
-  std::int64_t intermediate_size = 0;
-  std::int64_t num_heads = 0;
-  std::int64_t num_kv_heads = 0;
-  std::int64_t head_dim = 0;
   std::int64_t vocab_size = 0;
   std::int64_t max_position_embeddings = 0;  // tokens that a sequence may reach
-  double rms_norm_eps = 0;
-  Activation activation = Activation::kSilu;
-  double attention_scale = 0;     // of the scores; 1 / sqrt(head_dim) in most families
-  double embedding_scale = 1;     // of the embeddings that enter the first layer
-  double norm_weight_offset = 0;  // added to the norms' weights: 1 where they are stored around 0
-  bool query_key_value_bias = false;
-  bool attention_output_bias = false;
-  bool mlp_bias = false;
-  bool query_key_norm = false;  // RMS norm of each query and key head, before rotation
-  bool sandwich_norm = false;   // RMS norm of what a block adds, too
+  double embedding_scale = 1;                // of the embeddings that enter the first layer
+  // The reference rounds that scale to the type that it computes in: bfloat16 for checkpoints of
+  // that type, unless float32 is asked for.
+  bool round_embedding_scale = false;
+  double logit_scale = 1;
   bool tie_word_embeddings = false;
+  NormSpec norm;
   RopeStyle rope_style = RopeStyle::kHalves;
-  std::vector<RopeSpec> ropes;         // the kinds of rotary positions that layers use
-  std::vector<LayerSpec> layers;       // [num_layers]
-  const TensorNames* names = nullptr;  // static data of the family
+  std::vector<RopeSpec> ropes;  // the kinds of rotary positions that layers use
+  std::vector<LayerSpec> layers;
+  TensorNames names;
 
-  std::int64_t q_width() const { return num_heads * head_dim; }
-  std::int64_t kv_width() const { return num_kv_heads * head_dim; }
+  std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
 
-  // Whether a checkpoint of this model has tensors of this role.
-  bool has(TensorRole role) const;
+  // Of the first layer. Numbers and sizes of heads are those of every layer: families see to it.
+  const AttentionSpec& attention() const { return layers.front().attention(); }
+
+  // The most inputs that a product of any layer has.
+  std::int64_t max_product_inputs() const;
+
+  // What a checkpoint must have: outside of the layers, and of one layer.
+  std::vector<TensorShape> tensors() const;
+  std::vector<TensorShape> layer_tensors(std::int64_t layer) const;
 
   // Elements of keys and values that one token leaves in the cache, over all layers.
-  std::int64_t kv_elements_per_token() const { return 2 * num_layers * kv_width(); }
+  std::int64_t kv_elements_per_token() const;
 
   // Bytes of the rotary tables for sequences of up to `max_positions` tokens.
   std::uint64_t rotary_bytes(std::int64_t max_positions) const;
 
   // All sizes positive, within limits and consistent with each other; `where` names the source.
-  // validate_sizes() leaves out what families add last: ropes and layers.
-  Status validate_sizes(std::string_view where) const;
   Status validate(std::string_view where) const;
+};
+
+// A decoder as families read it: all but the layers, and what most layers have in common.
+struct DecoderDraft {
+  DecoderSpec spec;
+  std::int64_t num_layers = 0;
+  AttentionSpec attention;
+  std::int64_t rotary_dim = 0;  // the first dimensions of a head, which turn
+  GatedMlpSpec mlp;
+
+  // What does not depend on ropes, scales and layers; before anything is made of the sizes.
+  Status validate_sizes(std::string_view where) const;
+
+  // spec.layers: num_layers of them like `layer`. Families then change what differs.
+  void make_layers(const LayerSpec& layer);
 };
 
 }  // namespace quire

@@ -1,5 +1,6 @@
 // What families read from config.json: sizes, layers and defaults; and what they refuse by name,
 // because ignoring it would change results.
+#include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -34,8 +35,20 @@ DecoderSpec good(std::string_view architecture, std::string_view changes = "{}")
 
 std::vector<std::int32_t> windows(const DecoderSpec& spec) {
   std::vector<std::int32_t> result;
-  for (const LayerSpec& layer : spec.layers) result.push_back(layer.window);
+  for (const LayerSpec& layer : spec.layers) result.push_back(layer.attention().window);
   return result;
+}
+
+// Whether a checkpoint of the model has tensors of this role.
+bool has(const DecoderSpec& spec, TensorRole role) {
+  const auto listed = [role](const std::vector<TensorShape>& tensors) {
+    return std::ranges::find(tensors, role, &TensorShape::role) != tensors.end();
+  };
+  return listed(spec.tensors()) || listed(spec.layer_tensors(0));
+}
+
+Activation activation(const DecoderSpec& spec) {
+  return std::get<GatedMlpSpec>(spec.layers.at(0).feed_forward).activation;
 }
 
 void expect_refused(std::string_view architecture, std::string_view changes, StatusCode code,
@@ -53,26 +66,27 @@ constexpr std::string_view kAll[] = {"LlamaForCausalLM", "MistralForCausalLM", "
 
 TEST(DecoderSpec, ReadsLlama) {
   const DecoderSpec spec = good("LlamaForCausalLM", R"({"attention_bias": true})");
-  EXPECT_EQ(spec.head_dim, 16);
-  EXPECT_EQ(spec.num_kv_heads, 2);
-  EXPECT_DOUBLE_EQ(spec.attention_scale, 0.25);
+  EXPECT_EQ(spec.attention().head_dim, 16);
+  EXPECT_EQ(spec.attention().num_kv_heads, 2);
+  EXPECT_DOUBLE_EQ(spec.attention().scale, 0.25);
   EXPECT_EQ(spec.ropes[0].theta, 10000.0);
   EXPECT_EQ(windows(spec), std::vector<std::int32_t>({0, 0, 0, 0}));
-  EXPECT_TRUE(spec.has(TensorRole::kQueryBias));
-  EXPECT_TRUE(spec.has(TensorRole::kAttentionBias));
-  EXPECT_FALSE(spec.has(TensorRole::kGateBias));
-  EXPECT_FALSE(spec.has(TensorRole::kQueryNorm));
-  EXPECT_TRUE(spec.has(TensorRole::kOutput));
+  EXPECT_TRUE(has(spec, TensorRole::kQueryBias));
+  EXPECT_TRUE(has(spec, TensorRole::kAttentionBias));
+  EXPECT_FALSE(has(spec, TensorRole::kGateBias));
+  EXPECT_FALSE(has(spec, TensorRole::kQueryNorm));
+  EXPECT_TRUE(has(spec, TensorRole::kOutput));
   EXPECT_EQ(spec.rotary_bytes(100), 100U * 16 * 4);
-  EXPECT_EQ(good("LlamaForCausalLM", R"({"hidden_act": "gelu_pytorch_tanh"})").activation,
+  EXPECT_EQ(activation(good("LlamaForCausalLM", R"({"hidden_act": "gelu_pytorch_tanh"})")),
             Activation::kGeluTanh);
 }
 
 TEST(DecoderSpec, ReadsMistralsWindow) {
-  EXPECT_EQ(good("MistralForCausalLM").layers[0].window, 4096);  // the first models left it out
-  EXPECT_EQ(good("MistralForCausalLM", R"({"sliding_window": null})").layers[0].window, 0);
-  EXPECT_EQ(good("MistralForCausalLM", R"({"sliding_window": 33})").layers[3].window, 33);
-  EXPECT_EQ(good("MistralForCausalLM", R"({"head_dim": 24})").head_dim, 24);
+  EXPECT_EQ(good("MistralForCausalLM").attention().window, 4096);  // the first models left it out
+  EXPECT_EQ(good("MistralForCausalLM", R"({"sliding_window": null})").attention().window, 0);
+  EXPECT_EQ(good("MistralForCausalLM", R"({"sliding_window": 33})").layers[3].attention().window,
+            33);
+  EXPECT_EQ(good("MistralForCausalLM", R"({"head_dim": 24})").attention().head_dim, 24);
 }
 
 TEST(DecoderSpec, ReadsQwensWindows) {
@@ -89,30 +103,30 @@ TEST(DecoderSpec, ReadsQwensWindows) {
 
 TEST(DecoderSpec, ReadsQwensBiasesAndNorms) {
   const DecoderSpec qwen2 = good("Qwen2ForCausalLM");
-  EXPECT_TRUE(qwen2.has(TensorRole::kValueBias));
-  EXPECT_FALSE(qwen2.has(TensorRole::kAttentionBias));
-  EXPECT_FALSE(qwen2.has(TensorRole::kKeyNorm));
+  EXPECT_TRUE(has(qwen2, TensorRole::kValueBias));
+  EXPECT_FALSE(has(qwen2, TensorRole::kAttentionBias));
+  EXPECT_FALSE(has(qwen2, TensorRole::kKeyNorm));
   const DecoderSpec qwen3 = good("Qwen3ForCausalLM");
-  EXPECT_FALSE(qwen3.has(TensorRole::kValueBias));
-  EXPECT_TRUE(qwen3.has(TensorRole::kKeyNorm));
-  EXPECT_EQ(qwen3.head_dim, 128);
+  EXPECT_FALSE(has(qwen3, TensorRole::kValueBias));
+  EXPECT_TRUE(has(qwen3, TensorRole::kKeyNorm));
+  EXPECT_EQ(qwen3.attention().head_dim, 128);
 }
 
 TEST(DecoderSpec, ReadsGemma) {
   const DecoderSpec spec = good("Gemma3ForCausalLM", R"({"num_hidden_layers": 7,
       "sliding_window": 8, "query_pre_attn_scalar": 64})");
   EXPECT_EQ(windows(spec), std::vector<std::int32_t>({8, 8, 8, 8, 8, 0, 8}));
-  EXPECT_EQ(spec.layers[0].rope, 1);
-  EXPECT_EQ(spec.layers[5].rope, 0);
+  EXPECT_EQ(spec.layers[0].attention().rope, 1);
+  EXPECT_EQ(spec.layers[5].attention().rope, 0);
   EXPECT_EQ(spec.ropes[0].theta, 1e6);
   EXPECT_EQ(spec.ropes[1].theta, 1e4);
-  EXPECT_DOUBLE_EQ(spec.attention_scale, 0.125);
+  EXPECT_DOUBLE_EQ(spec.attention().scale, 0.125);
   EXPECT_DOUBLE_EQ(spec.embedding_scale, 8.0);
-  EXPECT_EQ(spec.norm_weight_offset, 1.0);
-  EXPECT_EQ(spec.activation, Activation::kGeluTanh);
-  EXPECT_EQ(spec.head_dim, 256);
+  EXPECT_EQ(spec.norm.weight_offset, 1.0);
+  EXPECT_EQ(activation(spec), Activation::kGeluTanh);
+  EXPECT_EQ(spec.attention().head_dim, 256);
   EXPECT_TRUE(spec.tie_word_embeddings);
-  EXPECT_TRUE(spec.has(TensorRole::kMlpOutputNorm));
+  EXPECT_TRUE(has(spec, TensorRole::kMlpOutputNorm));
   EXPECT_EQ(spec.rotary_bytes(10), 2U * 10 * 256 * 4);
 }
 

@@ -3,12 +3,11 @@
 #include <array>
 #include <utility>
 
-#include "nn/residual.h"
-
 namespace quire {
 namespace {
 
 constexpr Stage kQkvStage = {StageKind::kKernel, "qkv projection, rope, cache write"};
+constexpr Stage kProductStage = {StageKind::kKernel, "qkv projection"};
 constexpr Stage kOutputStage = {StageKind::kKernel, "attention output projection"};
 
 }  // namespace
@@ -16,13 +15,12 @@ constexpr Stage kOutputStage = {StageKind::kKernel, "attention output projection
 AttentionBlock::AttentionBlock(AttentionShape shape, float epsilon, AttentionWeights weights)
     : shape_(shape), epsilon_(epsilon), weights_(std::move(weights)) {}
 
-std::uint64_t AttentionBlock::arena_bytes(const AttentionShape& shape, std::int64_t hidden_size,
-                                          std::int64_t rows) {
-  return Arena::float_bytes(rows * hidden_size) + Arena::float_bytes(rows * shape.qkv_width()) +
+std::uint64_t AttentionBlock::arena_bytes(const AttentionShape& shape, std::int64_t rows) {
+  return Arena::float_bytes(rows * shape.qkv_width()) +
          Arena::float_bytes(rows * shape.out_width());
 }
 
-void AttentionBlock::project_qkv(ForwardContext& ctx, const float* normed,
+void AttentionBlock::project_qkv(ForwardContext& ctx, const float* x,
                                  const RopeAndCacheArgs& heads) const {
   std::array<MatmulPart, 3> parts;
   std::int64_t column = 0;
@@ -33,33 +31,43 @@ void AttentionBlock::project_qkv(ForwardContext& ctx, const float* normed,
                 .bias = vector_or_null(weights_.qkv_bias, column)};
     column += weights_.qkv[i].outputs();
   }
-  qkv_matmul(ctx.ops, normed, ctx.activation_mode, std::span(parts.data(), weights_.qkv.size()),
-             heads, kQkvStage);
+  const std::span<const MatmulPart> products(parts.data(), weights_.qkv.size());
+  if (!shape_.whole_norms) {
+    qkv_matmul(ctx.ops, x, ctx.activation_mode, products, heads, kQkvStage);
+    return;
+  }
+  // A norm over all heads waits for all of them.
+  const std::int64_t rows = heads.num_tokens;
+  const std::int64_t q_width = shape_.out_width();
+  const std::int64_t k_width = std::int64_t{shape_.num_kv_heads} * shape_.head_dim;
+  matmul(ctx.ops, x, weights_.qkv[0].inputs(), rows, ctx.activation_mode, products, kProductStage);
+  rms_norm_in_place(ctx.ops, weights_.q_norm.data(), epsilon_, rows, q_width, shape_.qkv_width(),
+                    heads.qkv);
+  rms_norm_in_place(ctx.ops, weights_.k_norm.data(), epsilon_, rows, k_width, shape_.qkv_width(),
+                    heads.qkv + q_width);
+  rope_and_cache(ctx.ops, heads);
 }
 
-void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int layer,
-                             float* hidden) const {
+void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int layer,
+                             const float* x, const Residual& residual) const {
   const std::int64_t rows = ctx.tokens.num_tokens;
-  const auto hidden_size = static_cast<std::int64_t>(weights_.norm.size());
   const std::int64_t qkv_width = shape_.qkv_width();
   const Arena::Scope scope(ctx.arena);
-  float* normed = ctx.arena.floats(rows * hidden_size);
   float* qkv = ctx.arena.floats(rows * qkv_width);
   float* attended = ctx.arena.floats(rows * shape_.out_width());
 
-  rms_norm(ctx.ops, hidden, weights_.norm.data(), epsilon_, rows, hidden_size, normed);
   std::byte* kv = ctx.kv_layers[layer];
-  project_qkv(ctx, normed,
+  project_qkv(ctx, x,
               {.qkv = qkv,
                .num_tokens = rows,
                .num_heads = shape_.num_heads,
                .positions = ctx.tokens.positions,
                .slot_mapping = ctx.tokens.slot_mapping,
-               .rope_table = rotary.data(),
-               .rotary_dim = rotary.rotary_dim(),
-               .style = rotary.style(),
-               .q_norm = vector_or_null(weights_.q_norm),
-               .k_norm = vector_or_null(weights_.k_norm),
+               .rope_table = rotary == nullptr ? nullptr : rotary->data(),
+               .rotary_dim = rotary == nullptr ? 0 : rotary->rotary_dim(),
+               .style = rotary == nullptr ? RopeStyle::kHalves : rotary->style(),
+               .q_norm = shape_.whole_norms ? nullptr : vector_or_null(weights_.q_norm),
+               .k_norm = shape_.whole_norms ? nullptr : vector_or_null(weights_.k_norm),
                .norm_epsilon = epsilon_,
                .layout = ctx.kv_layout,
                .kv = kv});
@@ -76,11 +84,9 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable& rotary, int
   add_to_residual(ctx, attended,
                   {.weight = &weights_.output,
                    .bias = &weights_.output_bias,
-                   .norm = &weights_.output_norm,
-                   .epsilon = epsilon_,
                    .mode = ctx.activation_mode,
                    .stage = &kOutputStage},
-                  normed, hidden);
+                  residual);
 }
 
 }  // namespace quire

@@ -1,7 +1,6 @@
-// Self-attention of one decoder layer, residual included: hidden +=
-// Wo(attend(rope(Wqkv(norm(x))))). Multi-head, grouped-query and multi-query attention differ only
-// in num_kv_heads. Biases, norms of query and key heads, a norm of the output (sandwich norms) and
-// a window are there where the weights and the shape say so.
+// Self-attention of one decoder layer, residual included: hidden += Wo(attend(rope(Wqkv(x)))).
+// Multi-head, grouped-query and multi-query attention differ only in num_kv_heads. Biases, norms of
+// query and key heads and a window are there where the weights and the shape say so.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,7 @@
 
 #include "kernels/packed_weight.h"
 #include "nn/forward_context.h"
+#include "nn/residual.h"
 #include "nn/rotary.h"
 
 namespace quire {
@@ -17,8 +17,9 @@ struct AttentionShape {
   std::int32_t num_heads = 0;
   std::int32_t num_kv_heads = 0;
   std::int32_t head_dim = 0;
-  float scale = 0.0F;       // of the scores
-  std::int32_t window = 0;  // keys that a query sees; 0: all up to its own
+  float scale = 0.0F;        // of the scores
+  std::int32_t window = 0;   // keys that a query sees; 0: all up to its own
+  bool whole_norms = false;  // norms are over all heads of a token, not over each
 
   std::int64_t qkv_width() const { return (num_heads + 2L * num_kv_heads) * head_dim; }
   std::int64_t out_width() const { return static_cast<std::int64_t>(num_heads) * head_dim; }
@@ -26,32 +27,32 @@ struct AttentionShape {
 
 // A vector that the checkpoint does not have is empty.
 struct AttentionWeights {
-  std::vector<float> norm;  // [hidden_size]
   // One or more matrices whose outputs, side by side, are q, k and v: one packed matrix, or three
   // where the checkpoint encodes them differently.
   std::vector<PackedWeight> qkv;
   std::vector<float> qkv_bias;  // [qkv_width]
-  std::vector<float> q_norm;    // [head_dim], before rotation
-  std::vector<float> k_norm;    // [head_dim]
+  std::vector<float> q_norm;    // [head_dim], or of all heads; before rotation
+  std::vector<float> k_norm;    // as q_norm
   PackedWeight output;
   std::vector<float> output_bias;  // [hidden_size]
-  std::vector<float> output_norm;  // [hidden_size], before the residual is added
 };
 
 class AttentionBlock {
  public:
+  // `epsilon`: of the norms of query and key heads.
   AttentionBlock(AttentionShape shape, float epsilon, AttentionWeights weights);
 
   // Bytes of arena that forward() takes for `rows` rows.
-  static std::uint64_t arena_bytes(const AttentionShape& shape, std::int64_t hidden_size,
-                                   std::int64_t rows);
+  static std::uint64_t arena_bytes(const AttentionShape& shape, std::int64_t rows);
 
-  // hidden: [num_tokens][hidden_size], updated in place. Writes the step's keys and values.
-  void forward(ForwardContext& ctx, const RotaryTable& rotary, int layer, float* hidden) const;
+  // x: [num_tokens][hidden_size]. `rotary`: null where heads do not turn. Writes the step's keys
+  // and values.
+  void forward(ForwardContext& ctx, const RotaryTable* rotary, int layer, const float* x,
+               const Residual& residual) const;
 
  private:
   // heads.qkv: queries, keys and values of the step, the keys and values in the cache, too.
-  void project_qkv(ForwardContext& ctx, const float* normed, const RopeAndCacheArgs& heads) const;
+  void project_qkv(ForwardContext& ctx, const float* x, const RopeAndCacheArgs& heads) const;
 
   AttentionShape shape_;
   float epsilon_;

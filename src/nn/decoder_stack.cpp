@@ -10,8 +10,8 @@ DecoderStack::DecoderStack(std::vector<RotaryTable> rotaries, std::vector<Decode
 void DecoderStack::forward(ForwardContext& ctx, float* hidden) const {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
-    layer.attention.forward(ctx, rotaries_[layer.rotary], static_cast<int>(i), hidden);
-    layer.mlp.forward(ctx, hidden);
+    const RotaryTable* rotary = layer.rotary() ? &rotaries_[*layer.rotary()] : nullptr;
+    layer.forward(ctx, rotary, static_cast<int>(i), hidden);
   }
 }
 

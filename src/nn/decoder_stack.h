@@ -1,21 +1,13 @@
 // The layers of a decoder-only transformer, one after the other.
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
-#include "nn/attention_block.h"
+#include "nn/decoder_layer.h"
 #include "nn/forward_context.h"
-#include "nn/mlp_block.h"
 #include "nn/rotary.h"
 
 namespace quire {
-
-struct DecoderLayer {
-  AttentionBlock attention;
-  MlpBlock mlp;
-  std::size_t rotary = 0;  // which of the stack's tables
-};
 
 class DecoderStack {
  public:

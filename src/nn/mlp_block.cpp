@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "nn/residual.h"
-
 namespace quire {
 namespace {
 
@@ -12,25 +10,20 @@ constexpr Stage kDownStage = {StageKind::kKernel, "down projection"};
 
 }  // namespace
 
-MlpBlock::MlpBlock(Activation activation, float epsilon, MlpWeights weights)
-    : activation_(activation), epsilon_(epsilon), weights_(std::move(weights)) {}
+MlpBlock::MlpBlock(Activation activation, MlpWeights weights)
+    : activation_(activation), weights_(std::move(weights)) {}
 
-std::uint64_t MlpBlock::arena_bytes(std::int64_t hidden_size, std::int64_t intermediate_size,
-                                    std::int64_t rows) {
-  return Arena::float_bytes(rows * hidden_size) + Arena::float_bytes(rows * intermediate_size);
+std::uint64_t MlpBlock::arena_bytes(std::int64_t intermediate_size, std::int64_t rows) {
+  return Arena::float_bytes(rows * intermediate_size);
 }
 
-void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
+void MlpBlock::forward(ForwardContext& ctx, const float* x, const Residual& residual) const {
   const std::int64_t rows = ctx.tokens.num_tokens;
-  const auto hidden_size = static_cast<std::int64_t>(weights_.norm.size());
   const std::int64_t width = weights_.down.inputs();
   const Arena::Scope scope(ctx.arena);
-  float* normed = ctx.arena.floats(rows * hidden_size);
   float* gated = ctx.arena.floats(rows * width);
 
-  rms_norm(ctx.ops, hidden, weights_.norm.data(), epsilon_, rows, hidden_size, normed);
-
-  gated_matmul(ctx.ops, normed, rows, ctx.activation_mode,
+  gated_matmul(ctx.ops, x, rows, ctx.activation_mode,
                {.gate = &weights_.gate,
                 .up = &weights_.up,
                 .gate_bias = vector_or_null(weights_.gate_bias),
@@ -40,11 +33,9 @@ void MlpBlock::forward(ForwardContext& ctx, float* hidden) const {
   add_to_residual(ctx, gated,
                   {.weight = &weights_.down,
                    .bias = &weights_.down_bias,
-                   .norm = &weights_.output_norm,
-                   .epsilon = epsilon_,
                    .mode = ctx.last_product_mode(),
                    .stage = &kDownStage},
-                  normed, hidden);
+                  residual);
 }
 
 }  // namespace quire

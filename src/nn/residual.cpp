@@ -5,20 +5,22 @@
 namespace quire {
 
 void add_to_residual(ForwardContext& ctx, const float* x, const ResidualProjection& projection,
-                     float* scratch, float* hidden) {
+                     const Residual& residual) {
   const std::int64_t rows = ctx.tokens.num_tokens;
+  const bool normed = residual.norm != nullptr && !residual.norm->empty();
+  const bool direct = !normed && residual.scale == 1.0F;
   const std::int64_t hidden_size = projection.weight->outputs();
-  const bool normed = !projection.norm->empty();
   const MatmulPart part = {.weight = projection.weight,
-                           .out = normed ? scratch : hidden,
+                           .out = direct ? residual.hidden : residual.scratch,
                            .out_stride = hidden_size,
                            .bias = vector_or_null(*projection.bias),
-                           .accumulate = !normed};
+                           .accumulate = direct};
   matmul(ctx.ops, x, projection.weight->inputs(), rows, projection.mode, std::span(&part, 1),
          *projection.stage);
   if (normed) {
-    rms_norm_and_add(ctx.ops, scratch, projection.norm->data(), projection.epsilon, rows,
-                     hidden_size, hidden);
+    residual.norm->apply_and_add(ctx.ops, residual.scratch, rows, residual.hidden);
+  } else if (!direct) {
+    scale_and_add(ctx.ops, residual.scratch, residual.scale, rows * hidden_size, residual.hidden);
   }
 }
 

@@ -6,22 +6,30 @@
 
 #include "kernels/packed_weight.h"
 #include "nn/forward_context.h"
+#include "nn/norm.h"
 
 namespace quire {
+
+// Where a block's result goes, and what it goes through on its way. All of [num_tokens]
+// [hidden_size].
+struct Residual {
+  float* hidden = nullptr;
+  const Norm* norm = nullptr;  // of what is added; null or empty: none
+  float scale = 1.0F;          // of what is added; 1 where there is a norm
+  float* scratch = nullptr;    // written where there is either; may be what the block read
+};
 
 struct ResidualProjection {
   const PackedWeight* weight = nullptr;
   const std::vector<float>* bias = nullptr;  // [hidden_size], or empty
-  const std::vector<float>* norm = nullptr;  // [hidden_size], or empty; of what is added
-  float epsilon = 0.0F;
   ActivationMode mode = ActivationMode::kFloat32;
   const Stage* stage = &kMatmulStage;  // of the product
 };
 
-// hidden += norm(W x + bias). x: [num_tokens][weight inputs]; hidden and `scratch`:
-// [num_tokens][hidden_size], `scratch` is written where there is a norm.
+// residual.hidden += norm(W x + bias) * scale. x: [num_tokens][weight inputs]. One stage where
+// there is neither norm nor scale, else the product, and what follows it with the addition.
 void add_to_residual(ForwardContext& ctx, const float* x, const ResidualProjection& projection,
-                     float* scratch, float* hidden);
+                     const Residual& residual);
 
 // `values` from `first` on, or nullptr where it is empty.
 inline const float* vector_or_null(const std::vector<float>& values, std::int64_t first = 0) {

@@ -10,10 +10,10 @@ namespace {
 constexpr double kTurn = 2.0 * std::numbers::pi;
 
 // The base that reaches `length` positions as the plain one reaches the original ones.
-double dynamic_theta(const RopeSpec& rope, std::int32_t rotary_dim, std::int64_t max_positions) {
+double dynamic_theta(const RopeSpec& rope, std::int64_t max_positions) {
   const double length = std::max(static_cast<double>(max_positions), rope.original_max_positions);
   const double stretch = rope.factor * length / rope.original_max_positions - (rope.factor - 1.0);
-  return rope.theta * std::pow(stretch, rotary_dim / (rotary_dim - 2.0));
+  return rope.theta * std::pow(stretch, rope.rotary_dim / (rope.rotary_dim - 2.0));
 }
 
 double llama3_frequency(const RopeSpec& rope, double frequency) {
@@ -27,10 +27,10 @@ double llama3_frequency(const RopeSpec& rope, double frequency) {
 
 // Pairs that turn often within the original length stay as they are, those that turn seldom are
 // stretched, and between the two lies a ramp over pairs.
-void stretch_yarn(const RopeSpec& rope, std::int32_t rotary_dim, std::vector<double>& frequencies) {
+void stretch_yarn(const RopeSpec& rope, std::vector<double>& frequencies) {
   // The pair that makes `turns` turns within the original length.
   const auto pair = [&](double turns) {
-    return rotary_dim * std::log(rope.original_max_positions / (turns * kTurn)) /
+    return rope.rotary_dim * std::log(rope.original_max_positions / (turns * kTurn)) /
            (2.0 * std::log(rope.theta));
   };
   double begin = pair(rope.beta_fast);
@@ -40,7 +40,7 @@ void stretch_yarn(const RopeSpec& rope, std::int32_t rotary_dim, std::vector<dou
     end = std::ceil(end);
   }
   begin = std::max(begin, 0.0);
-  end = std::min(end, rotary_dim - 1.0);
+  end = std::min(end, rope.rotary_dim - 1.0);
   if (begin == end) end += 0.001;
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double stretched = std::clamp((static_cast<double>(i) - begin) / (end - begin), 0.0, 1.0);
@@ -50,14 +50,13 @@ void stretch_yarn(const RopeSpec& rope, std::int32_t rotary_dim, std::vector<dou
 
 }  // namespace
 
-std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int32_t rotary_dim,
-                                      std::int64_t max_positions) {
+std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int64_t max_positions) {
   const bool dynamic = rope.scaling == RopeScaling::kDynamic;
-  const double theta = dynamic ? dynamic_theta(rope, rotary_dim, max_positions) : rope.theta;
+  const double theta = dynamic ? dynamic_theta(rope, max_positions) : rope.theta;
   std::vector<double> frequencies;
-  frequencies.reserve(static_cast<std::size_t>(rotary_dim / 2));
-  for (std::int32_t i = 0; i < rotary_dim / 2; ++i) {
-    frequencies.push_back(1.0 / std::pow(theta, 2.0 * i / rotary_dim));
+  frequencies.reserve(static_cast<std::size_t>(rope.rotary_dim / 2));
+  for (std::int32_t i = 0; i < rope.rotary_dim / 2; ++i) {
+    frequencies.push_back(1.0 / std::pow(theta, 2.0 * i / rope.rotary_dim));
   }
   switch (rope.scaling) {
     case RopeScaling::kNone:
@@ -70,7 +69,7 @@ std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int32_t rotary_
       for (double& frequency : frequencies) frequency = llama3_frequency(rope, frequency);
       break;
     case RopeScaling::kYarn:
-      stretch_yarn(rope, rotary_dim, frequencies);
+      stretch_yarn(rope, frequencies);
       break;
     case RopeScaling::kFactors:
       for (std::size_t i = 0; i < frequencies.size(); ++i) {

@@ -18,7 +18,8 @@ enum class RopeScaling : std::uint8_t {
 
 // One kind of rotary positions, as a checkpoint describes it.
 struct RopeSpec {
-  double theta = 10000.0;  // pair i of d dimensions turns by theta^(-2i / d) a position
+  std::int32_t rotary_dim = 0;  // the first dimensions of a head, which turn; even
+  double theta = 10000.0;       // pair i of d dimensions turns by theta^(-2i / d) a position
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;
   double original_max_positions = 0.0;  // of pre-training: dynamic, llama3, yarn
@@ -35,7 +36,6 @@ struct RopeSpec {
 
 // Radians a position of each pair: [rotary_dim / 2], rounded to float32 as the references do.
 // `max_positions` matters to dynamic scaling alone.
-std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int32_t rotary_dim,
-                                      std::int64_t max_positions);
+std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int64_t max_positions);
 
 }  // namespace quire

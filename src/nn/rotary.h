@@ -12,9 +12,8 @@ namespace quire {
 
 class RotaryTable {
  public:
-  // Positions [0, max_positions) of heads whose first rotary_dim dimensions turn.
-  RotaryTable(std::int64_t max_positions, std::int32_t rotary_dim, const RopeSpec& rope,
-              RopeStyle style);
+  // Positions [0, max_positions).
+  RotaryTable(std::int64_t max_positions, const RopeSpec& rope, RopeStyle style);
 
   static std::uint64_t bytes(std::int64_t max_positions, std::int32_t rotary_dim) {
     return static_cast<std::uint64_t>(max_positions) * static_cast<std::uint64_t>(rotary_dim) *

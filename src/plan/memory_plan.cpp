@@ -43,7 +43,7 @@ std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source
   std::int64_t outputs = 0;
   const TensorInfo* first = nullptr;
   for (const TensorRole role : {TensorRole::kQuery, TensorRole::kKey, TensorRole::kValue}) {
-    const TensorInfo* tensor = source.find(spec.names->name(role, layer));
+    const TensorInfo* tensor = source.find(spec.names.name(role, layer));
     if (tensor == nullptr || tensor->shape.size() != 2) return 0;
     if (first == nullptr) first = tensor;
     if (tensor->encoding != first->encoding || tensor->shape[1] != first->shape[1]) return 0;
@@ -51,6 +51,20 @@ std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source
     outputs += tensor->shape[0];
   }
   return apart - packed(*first, outputs);
+}
+
+// Gate and up projections that lie in the file as one are packed as two: the bytes of padding that
+// they then need.
+std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
+                            LoadQuantization quantization, std::int64_t layer) {
+  const std::string name = spec.names.name(TensorRole::kGateUp, layer);
+  const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
+  if (tensor == nullptr || tensor->shape.size() != 2) return 0;
+  const auto packed = [&](std::int64_t outputs) {
+    return packed_weight_bytes(tensor->encoding, outputs, tensor->shape[1], quantization,
+                               /*vocabulary=*/false);
+  };
+  return 2 * packed(tensor->shape[0] / 2) - packed(tensor->shape[0]);
 }
 
 std::string budget_text(const MemoryPlan& plan, double utilization) {
@@ -126,8 +140,8 @@ json::object MemoryPlan::to_json() const {
 std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
                                    std::int64_t max_positions, LoadQuantization quantization) {
   std::uint64_t bytes = spec.rotary_bytes(max_positions);
-  const std::string embedding = spec.names->name(TensorRole::kEmbedding);
-  const std::string output = spec.names->name(TensorRole::kOutput);
+  const std::string embedding = spec.names.name(TensorRole::kEmbedding);
+  const std::string output = spec.names.name(TensorRole::kOutput);
   for (const TensorInfo& tensor : source.tensors()) {
     // Where embeddings are tied, some files repeat them; they are not loaded.
     if (spec.tie_word_embeddings && tensor.name == output) continue;
@@ -138,8 +152,9 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) * sizeof(float);
     }
   }
-  for (std::int64_t layer = 0; layer < spec.num_layers; ++layer) {
+  for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
     bytes -= shared_padding(spec, source, quantization, layer);
+    bytes += split_padding(spec, source, quantization, layer);
   }
   return bytes;
 }

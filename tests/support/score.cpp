@@ -22,20 +22,21 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
   scorer->mode_ = mode;
   scorer->layout_ = {.dtype = kv_dtype,
                      .block_size = 16,
-                     .num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
-                     .head_dim = static_cast<std::int32_t>(spec.head_dim)};
+                     .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
+                     .head_dim = static_cast<std::int32_t>(spec.attention().head_dim)};
   const auto blocks = static_cast<std::uint64_t>(ceil_div(max_tokens, 16));
   QUIRE_ASSIGN_OR_RETURN(scorer->kv_,
                          Buffer::allocate(scorer->layout_.block_bytes() * blocks *
-                                          static_cast<std::uint64_t>(spec.num_layers)));
+                                          static_cast<std::uint64_t>(spec.num_layers())));
   QUIRE_ASSIGN_OR_RETURN(
       scorer->workspace_,
       Buffer::allocate(workspace_bytes(
-          max_tokens, std::max({spec.hidden_size, spec.intermediate_size, spec.q_width()}),
-          {.head_dim = static_cast<std::int32_t>(spec.head_dim),
-           .heads_per_kv_head = static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads),
+          max_tokens, spec.max_product_inputs(),
+          {.head_dim = static_cast<std::int32_t>(spec.attention().head_dim),
+           .heads_per_kv_head = static_cast<std::int32_t>(spec.attention().num_heads /
+                                                          spec.attention().num_kv_heads),
            .max_seq_len = max_tokens,
-           .num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
+           .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
            .max_num_seqs = max_tokens},  // rows whose logits are computed at once
           2)));
   QUIRE_ASSIGN_OR_RETURN(scorer->activations_,
@@ -59,12 +60,13 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
   plan.build(
       {.num_seqs = 1, .query_start_loc = query_start, .seq_lens = seq_lens, .block_tables = tables},
       {.num_kv_heads = layout_.num_kv_heads,
-       .heads_per_kv_head = static_cast<std::int32_t>(spec.num_heads / spec.num_kv_heads)},
+       .heads_per_kv_head =
+           static_cast<std::int32_t>(spec.attention().num_heads / spec.attention().num_kv_heads)},
       pool_.num_threads());
 
   std::vector<std::byte*> layers;
-  const std::uint64_t layer_bytes = kv_.size() / static_cast<std::uint64_t>(spec.num_layers);
-  for (std::int64_t i = 0; i < spec.num_layers; ++i) {
+  const std::uint64_t layer_bytes = kv_.size() / static_cast<std::uint64_t>(spec.num_layers());
+  for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
     layers.push_back(kv_.data() + static_cast<std::uint64_t>(i) * layer_bytes);
   }
   OpContext ops = {.pool = pool_, .table = *table_, .workspace = workspace_.bytes()};

@@ -2,10 +2,13 @@
 // failure in CI, which has all of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -24,10 +27,19 @@ inline std::string tiny_llama(const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/tiny_llama/" + file;
 }
 
-// One tiny checkpoint of each family: "hf", "model.gguf", and its goldens.
-inline constexpr std::string_view kFamilies[] = {"llama", "mistral", "qwen2", "qwen3", "gemma3"};
+// One tiny checkpoint of each family with its goldens.
+inline constexpr std::string_view kFamilies[] = {"llama",  "mistral",  "qwen2",      "qwen3",
+                                                 "gemma3", "granite",  "phi3",       "smollm3",
+                                                 "olmo2",  "stablelm", "starcoder2", "cohere"};
 inline std::string family_model(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
+}
+
+// Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.
+inline std::vector<std::string> family_files(std::string_view family) {
+  constexpr std::string_view kGguf[] = {"llama", "mistral", "qwen2", "qwen3", "gemma3"};
+  if (std::ranges::find(kGguf, family) == std::end(kGguf)) return {"hf"};
+  return {"hf", "model.gguf"};
 }
 
 inline bool in_ci() { return std::getenv("CI") != nullptr; }

@@ -50,6 +50,55 @@ inline void vec_rms_norm(const float* x, const float* weight, float epsilon, std
   }
 }
 
+// The sum over a row of what `term` makes of its numbers.
+template <class V, class Term>
+inline float vec_sum(const float* x, std::int64_t cols, const Term& term) {
+  using F = typename V::F;
+  constexpr int kSums = 4;
+  F sums[kSums] = {V::zero(), V::zero(), V::zero(), V::zero()};
+  std::int64_t i = 0;
+  for (; i + kSums * V::kWidth <= cols; i += kSums * V::kWidth) {
+    QUIRE_UNROLL
+    for (int s = 0; s < kSums; ++s) {
+      sums[s] = V::add(sums[s], term(V::load(x + i + s * V::kWidth)));
+    }
+  }
+  for (; i + V::kWidth <= cols; i += V::kWidth) sums[0] = V::add(sums[0], term(V::load(x + i)));
+  const int rest = static_cast<int>(cols - i);
+  if (rest != 0) {
+    const F v = V::keep_first(term(V::load_first(x + i, rest)), rest, V::zero());
+    sums[1] = V::add(sums[1], v);
+  }
+  return V::sum(V::add(V::add(sums[0], sums[1]), V::add(sums[2], sums[3])));
+}
+
+// `out` may be `x`.
+template <class V>
+inline void vec_layer_norm(const float* x, const float* weight, const float* bias, float epsilon,
+                           std::int64_t cols, float* out) {
+  using F = typename V::F;
+  const auto count = static_cast<float>(cols);
+  const F mean = V::set1(vec_sum<V>(x, cols, [](F v) { return v; }) / count);
+  const float squares = vec_sum<V>(x, cols, [mean](F v) {
+    const F distance = V::sub(v, mean);
+    return V::mul(distance, distance);
+  });
+  const F scale = V::set1(1.0F / __builtin_sqrtf(squares / count + epsilon));
+  std::int64_t i = 0;
+  for (; i + V::kWidth <= cols; i += V::kWidth) {
+    F v = V::mul(V::mul(V::sub(V::load(x + i), mean), scale), V::load(weight + i));
+    if (bias != nullptr) v = V::add(v, V::load(bias + i));
+    V::store(out + i, v);
+  }
+  const int rest = static_cast<int>(cols - i);
+  if (rest != 0) {
+    F v = V::mul(V::mul(V::sub(V::load_first(x + i, rest), mean), scale),
+                 V::load_first(weight + i, rest));
+    if (bias != nullptr) v = V::add(v, V::load_first(bias + i, rest));
+    V::store_first(out + i, v, rest);
+  }
+}
+
 // x * sigmoid(t) * up. SiLU is t = x, and the tanh form of GELU t = 2 sqrt(2 / pi) (x + 0.044715
 // x^3), because (1 + tanh(u)) / 2 = sigmoid(2 u).
 template <class V>
@@ -84,6 +133,17 @@ inline void vec_activate_and_mul(const float* gate, const float* up, std::int64_
                    Activation::apply(V::load_first(gate + i, rest), V::load_first(up + i, rest)),
                    rest);
   }
+}
+
+template <class V, class Activation>
+inline void vec_activate(std::int64_t count, float* x) {
+  const typename V::F one = V::set1(1.0F);
+  std::int64_t i = 0;
+  for (; i + V::kWidth <= count; i += V::kWidth) {
+    V::store(x + i, Activation::apply(V::load(x + i), one));
+  }
+  const int rest = static_cast<int>(count - i);
+  if (rest != 0) V::store_first(x + i, Activation::apply(V::load_first(x + i, rest), one), rest);
 }
 
 template <class V>

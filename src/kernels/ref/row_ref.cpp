@@ -29,19 +29,40 @@ void rms_norm_and_add(const float* x, const float* weight, float epsilon, std::i
   }
 }
 
+void layer_norm(const float* x, const float* weight, const float* bias, float epsilon,
+                std::int64_t cols, float* out) {
+  double mean = 0.0;
+  for (std::int64_t i = 0; i < cols; ++i) mean += double{x[i]};
+  mean /= static_cast<double>(cols);
+  double variance = 0.0;
+  for (std::int64_t i = 0; i < cols; ++i) variance += (x[i] - mean) * (x[i] - mean);
+  variance /= static_cast<double>(cols);
+  const double scale = 1.0 / std::sqrt(variance + double{epsilon});
+  for (std::int64_t i = 0; i < cols; ++i) {
+    const double normed = (x[i] - mean) * scale * double{weight[i]};
+    out[i] = static_cast<float>(bias == nullptr ? normed : normed + double{bias[i]});
+  }
+}
+
 void silu_and_mul(const float* gate, const float* up, std::int64_t width, float* out) {
   for (std::int64_t i = 0; i < width; ++i) {
     out[i] = static_cast<float>(double{gate[i]} / (1.0 + std::exp(-double{gate[i]})) * up[i]);
   }
 }
 
-void gelu_tanh_and_mul(const float* gate, const float* up, std::int64_t width, float* out) {
+double gelu_tanh_of(double x) {
   constexpr double kTwiceSqrtTwoOverPi = 1.5957691216057307118;  // (1 + tanh u) / 2 = sigmoid(2 u)
+  return x / (1.0 + std::exp(-kTwiceSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
+}
+
+void gelu_tanh_and_mul(const float* gate, const float* up, std::int64_t width, float* out) {
   for (std::int64_t i = 0; i < width; ++i) {
-    const double x = gate[i];
-    const double gelu = x / (1.0 + std::exp(-kTwiceSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
-    out[i] = static_cast<float>(gelu * up[i]);
+    out[i] = static_cast<float>(gelu_tanh_of(gate[i]) * up[i]);
   }
+}
+
+void gelu_tanh(std::int64_t count, float* x) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = static_cast<float>(gelu_tanh_of(x[i]));
 }
 
 void rotate(float* head, const float* cosines, const float* sines, std::int32_t pairs,
@@ -103,8 +124,10 @@ RowKernels ref_row_kernels() {
   RowKernels kernels;
   kernels.rms_norm = rms_norm;
   kernels.rms_norm_and_add = rms_norm_and_add;
+  kernels.layer_norm = layer_norm;
   kernels.silu_and_mul = silu_and_mul;
   kernels.gelu_tanh_and_mul = gelu_tanh_and_mul;
+  kernels.gelu_tanh = gelu_tanh;
   kernels.rope_and_cache = rope_and_cache;
   kernels.attention = ref_attention;
   kernels.best_of_row = best_of_row;

@@ -9,8 +9,10 @@ namespace quire {
 void set_avx2_rows(RowKernels& kernels) {
   kernels.rms_norm = vec_rms_norm<Vec8, false>;
   kernels.rms_norm_and_add = vec_rms_norm<Vec8, true>;
+  kernels.layer_norm = vec_layer_norm<Vec8>;
   kernels.silu_and_mul = vec_activate_and_mul<Vec8, Silu<Vec8>>;
   kernels.gelu_tanh_and_mul = vec_activate_and_mul<Vec8, GeluTanh<Vec8>>;
+  kernels.gelu_tanh = vec_activate<Vec8, GeluTanh<Vec8>>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec8>;
   kernels.attention = vec_attention<Vec8>;
   kernels.merge_attention = vec_merge_attention<Vec8>;

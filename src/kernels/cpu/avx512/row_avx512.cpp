@@ -11,8 +11,10 @@ void avx512_attention(const AttentionTask& task) { vec_attention<Vec16>(task); }
 void set_avx512_rows(RowKernels& kernels) {
   kernels.rms_norm = vec_rms_norm<Vec16, false>;
   kernels.rms_norm_and_add = vec_rms_norm<Vec16, true>;
+  kernels.layer_norm = vec_layer_norm<Vec16>;
   kernels.silu_and_mul = vec_activate_and_mul<Vec16, Silu<Vec16>>;
   kernels.gelu_tanh_and_mul = vec_activate_and_mul<Vec16, GeluTanh<Vec16>>;
+  kernels.gelu_tanh = vec_activate<Vec16, GeluTanh<Vec16>>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec16>;
   kernels.attention = avx512_attention;
   kernels.merge_attention = vec_merge_attention<Vec16>;

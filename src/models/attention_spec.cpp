@@ -1,0 +1,62 @@
+#include "models/attention_spec.h"
+
+#include <fmt/format.h>
+
+#include "models/size_check.h"
+
+namespace quire {
+
+void AttentionSpec::list_tensors(std::int64_t hidden_size,
+                                 std::vector<TensorShape>& tensors) const {
+  using enum TensorRole;
+  if (fused_projections) {
+    tensors.push_back({kQueryKeyValue, {q_width() + 2 * kv_width(), hidden_size}});
+  } else {
+    tensors.push_back({kQuery, {q_width(), hidden_size}});
+    tensors.push_back({kKey, {kv_width(), hidden_size}});
+    tensors.push_back({kValue, {kv_width(), hidden_size}});
+  }
+  if (query_key_value_bias) {
+    tensors.push_back({kQueryBias, {q_width()}});
+    tensors.push_back({kKeyBias, {kv_width()}});
+    tensors.push_back({kValueBias, {kv_width()}});
+  }
+  if (query_key_norm != QueryKeyNorm::kNone) {
+    const bool whole = query_key_norm == QueryKeyNorm::kWhole;
+    tensors.push_back({kQueryNorm, {whole ? q_width() : head_dim}});
+    tensors.push_back({kKeyNorm, {whole ? kv_width() : head_dim}});
+  }
+  tensors.push_back({kAttentionOutput, {hidden_size, q_width()}});
+  if (output_bias) tensors.push_back({kAttentionBias, {hidden_size}});
+}
+
+Status AttentionSpec::validate_sizes(std::string_view where) const {
+  QUIRE_RETURN_IF_ERROR(check_sizes(where, {{"the number of attention heads", num_heads},
+                                            {"the number of key-value heads", num_kv_heads},
+                                            {"head_dim", head_dim}}));
+  if (num_heads % num_kv_heads != 0) {
+    return Status::bad_model(
+        fmt::format("{}: {} attention heads are not a multiple of {} key-value heads", where,
+                    num_heads, num_kv_heads));
+  }
+  if (head_dim % 2 != 0 || head_dim > 512) {
+    return Status::bad_model(
+        fmt::format("{}: head_dim is {}; expected an even number up to 512", where, head_dim));
+  }
+  return {};
+}
+
+Status AttentionSpec::validate(std::string_view where) const {
+  QUIRE_RETURN_IF_ERROR(validate_sizes(where));
+  if (!(scale > 0 && scale < 1e6)) {
+    return Status::bad_model(
+        fmt::format("{}: the scale of attention scores is {}; expected above 0", where, scale));
+  }
+  if (window < 0) {
+    return Status::bad_model(
+        fmt::format("{}: a sliding window of {} tokens; expected 1 or more", where, window));
+  }
+  return {};
+}
+
+}  // namespace quire

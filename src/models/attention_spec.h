@@ -1,0 +1,48 @@
+// Attention of one layer as data.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "models/tensor_names.h"
+
+namespace quire {
+
+// RMS norms of queries and keys, before rotation.
+enum class QueryKeyNorm : std::uint8_t {
+  kNone,
+  kHeads,  // of each head on its own
+  kWhole,  // of all heads of a token together
+};
+
+inline constexpr std::int32_t kNoRope = -1;
+
+// Multi-head, grouped-query and multi-query attention differ only in num_kv_heads.
+struct AttentionSpec {
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  double scale = 0;                // of the scores; 1 / sqrt(head_dim) in most families
+  std::int32_t window = 0;         // keys that a query sees, its own the last of them; 0: all
+  std::int32_t rope = 0;           // index into DecoderSpec::ropes, or kNoRope: heads do not turn
+  bool fused_projections = false;  // the checkpoint has queries, keys and values as one matrix
+  bool query_key_value_bias = false;
+  bool output_bias = false;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+
+  std::int64_t q_width() const { return num_heads * head_dim; }
+  std::int64_t kv_width() const { return num_kv_heads * head_dim; }
+
+  void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;
+
+  // Sizes positive, within limits and consistent with each other; `where` names the source.
+  // validate() looks at what families set last, too.
+  Status validate_sizes(std::string_view where) const;
+  Status validate(std::string_view where) const;
+
+  bool operator==(const AttentionSpec&) const = default;
+};
+
+}  // namespace quire

@@ -1,0 +1,12 @@
+// Command-R (Cohere 2024): layer norms without bias, attention and MLP side by side, heads whose
+// neighbouring dimensions turn together, scaled logits.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> cohere_from_config(const JsonReader& config);
+
+}  // namespace quire

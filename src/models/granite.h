@@ -1,0 +1,12 @@
+// Granite 3 (IBM 2024): Llama with scales of its own for embeddings, attention, what layers add,
+// and logits.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> granite_from_config(const JsonReader& config);
+
+}  // namespace quire

@@ -1,0 +1,79 @@
+#include "models/load_blocks.h"
+
+#include <utility>
+
+namespace quire {
+namespace {
+
+AttentionShape shape_of(const AttentionSpec& spec) {
+  return {.num_heads = static_cast<std::int32_t>(spec.num_heads),
+          .num_kv_heads = static_cast<std::int32_t>(spec.num_kv_heads),
+          .head_dim = static_cast<std::int32_t>(spec.head_dim),
+          .scale = static_cast<float>(spec.scale),
+          .window = spec.window,
+          .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole};
+}
+
+}  // namespace
+
+Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loader,
+                                  std::int64_t layer) {
+  using enum TensorRole;
+  AttentionWeights weights;
+  if (spec.fused_projections) {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQueryKeyValue}, layer));
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQuery, kKey, kValue}, layer));
+  }
+  QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
+                         loader.vector({kQueryBias, kKeyBias, kValueBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.norm_weight(kQueryNorm, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm_weight(kKeyNorm, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kAttentionOutput, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output_bias, loader.vector({kAttentionBias}, layer));
+  const auto epsilon = static_cast<float>(loader.spec().norm.epsilon);
+  return AttentionBlock(shape_of(spec), epsilon, std::move(weights));
+}
+
+std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t rows) {
+  return AttentionBlock::arena_bytes(shape_of(spec), rows);
+}
+
+Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std::int64_t layer) {
+  using enum TensorRole;
+  MlpWeights weights;
+  if (spec.fused_gate_up) {
+    QUIRE_ASSIGN_OR_RETURN(auto both, loader.stacked_matrices(kGateUp, 2, layer));
+    weights.gate = std::move(both[0]);
+    weights.up = std::move(both[1]);
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(weights.gate, loader.matrix(kGate, layer));
+    QUIRE_ASSIGN_OR_RETURN(weights.up, loader.matrix(kUp, layer));
+  }
+  QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.gate_bias, loader.vector({kGateBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
+  return MlpBlock(spec.activation, std::move(weights));
+}
+
+std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t rows) {
+  return MlpBlock::arena_bytes(spec.intermediate_size, rows);
+}
+
+Result<PlainMlpBlock> load_block(const PlainMlpSpec& /*spec*/, TensorLoader& loader,
+                                 std::int64_t layer) {
+  using enum TensorRole;
+  PlainMlpWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.up, loader.matrix(kUp, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
+  return PlainMlpBlock(std::move(weights));
+}
+
+std::uint64_t block_arena_bytes(const PlainMlpSpec& spec, std::int64_t rows) {
+  return PlainMlpBlock::arena_bytes(spec.intermediate_size, rows);
+}
+
+}  // namespace quire

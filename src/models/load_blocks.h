@@ -1,0 +1,27 @@
+// The blocks of a layer with their weights, one function for each kind.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "models/attention_spec.h"
+#include "models/mlp_spec.h"
+#include "models/tensor_loader.h"
+#include "nn/attention_block.h"
+#include "nn/mlp_block.h"
+#include "nn/plain_mlp_block.h"
+
+namespace quire {
+
+Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loader,
+                                  std::int64_t layer);
+Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std::int64_t layer);
+Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
+                                 std::int64_t layer);
+
+// Bytes of arena that such a block takes for a step of `rows` tokens.
+std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t rows);
+std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t rows);
+std::uint64_t block_arena_bytes(const PlainMlpSpec& spec, std::int64_t rows);
+
+}  // namespace quire

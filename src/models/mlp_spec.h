@@ -1,0 +1,38 @@
+// The feed-forward part of one layer as data.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/ops.h"
+#include "models/tensor_names.h"
+
+namespace quire {
+
+// down(activation(gate(x)) * up(x)).
+struct GatedMlpSpec {
+  std::int64_t intermediate_size = 0;
+  Activation activation = Activation::kSilu;
+  bool bias = false;           // of all three
+  bool fused_gate_up = false;  // the checkpoint has gate and up as one matrix
+
+  void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;
+  Status validate(std::string_view where) const;
+
+  bool operator==(const GatedMlpSpec&) const = default;
+};
+
+// down(gelu(up(x))), GELU in its tanh form.
+struct PlainMlpSpec {
+  std::int64_t intermediate_size = 0;
+  bool bias = false;  // of both
+
+  void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;
+  Status validate(std::string_view where) const;
+
+  bool operator==(const PlainMlpSpec&) const = default;
+};
+
+}  // namespace quire

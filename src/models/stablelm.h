@@ -1,0 +1,12 @@
+// StableLM (Bellagente et al. 2024): layer norms, and heads of which a quarter turns. Attention and
+// MLP follow each other or stand side by side.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> stablelm_from_config(const JsonReader& config);
+
+}  // namespace quire

@@ -1,0 +1,12 @@
+// StarCoder2 (Lozhkov et al. 2024): layer norms, an MLP without a gate, biases throughout, and a
+// window in every layer or none.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> starcoder2_from_config(const JsonReader& config);
+
+}  // namespace quire

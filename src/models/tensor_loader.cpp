@@ -1,0 +1,180 @@
+#include "models/tensor_loader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace quire {
+namespace {
+
+std::uint64_t bit_of(TensorRole role) { return std::uint64_t{1} << static_cast<int>(role); }
+
+std::uint64_t bits_of(const std::vector<TensorShape>& tensors) {
+  std::uint64_t bits = 0;
+  for (const TensorShape& tensor : tensors) bits |= bit_of(tensor.role);
+  return bits;
+}
+
+}  // namespace
+
+TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, ThreadPool& pool,
+                           const LoadProgress& progress, LoadQuantization quantization,
+                           PackedCache* cache)
+    : spec_(spec), source_(source), pool_(pool), progress_(progress), cache_(cache) {
+  options_.quantization = quantization;
+  options_.done = [&source](const std::uint8_t* data, std::uint64_t bytes) {
+    source.release({data, bytes});
+  };
+  for (const TensorInfo& tensor : source.tensors()) total_ += tensor.data.size();
+  const std::uint64_t outside = bits_of(spec.tensors());
+  for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
+    roles_.push_back(outside | bits_of(spec.layer_tensors(layer)));
+  }
+}
+
+const TensorInfo* TensorLoader::find(TensorRole role, std::int64_t layer) const {
+  if ((roles_[static_cast<std::size_t>(layer)] & bit_of(role)) == 0) return nullptr;
+  return source_.find(spec_.names.name(role, layer));
+}
+
+Result<std::vector<float>> TensorLoader::vector(std::initializer_list<TensorRole> roles,
+                                                std::int64_t layer) {
+  std::vector<float> values;
+  for (const TensorRole role : roles) {
+    const TensorInfo* tensor = find(role, layer);
+    if (tensor != nullptr) QUIRE_RETURN_IF_ERROR(append(*tensor, values));
+  }
+  bytes_ += values.size() * sizeof(float);
+  return values;
+}
+
+Result<std::vector<float>> TensorLoader::norm_weight(TensorRole role, std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(auto values, vector({role}, layer));
+  const auto offset = static_cast<float>(spec_.norm.weight_offset);
+  if (offset != 0.0F) {
+    for (float& value : values) value += offset;
+  }
+  return values;
+}
+
+Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRole> bias,
+                                std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(auto weight, norm_weight(role, layer));
+  QUIRE_ASSIGN_OR_RETURN(auto biases, vector(bias, layer));
+  return Norm(spec_.norm.kind, static_cast<float>(spec_.norm.epsilon), std::move(weight),
+              std::move(biases));
+}
+
+Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<TensorRole> roles,
+                                                         std::int64_t layer) {
+  std::vector<const TensorInfo*> tensors;
+  std::vector<EncodedMatrix> parts;
+  for (const TensorRole role : roles) {
+    const TensorInfo* tensor = find(role, layer);
+    tensors.push_back(tensor);
+    parts.push_back({tensor->encoding, tensor->shape[0], tensor->shape[1], tensor->data.data()});
+  }
+  const bool uniform = std::all_of(parts.begin(), parts.end(), [&](const EncodedMatrix& part) {
+    return part.encoding == parts[0].encoding;
+  });
+  std::vector<PackedWeight> packed;
+  const std::size_t step = uniform ? parts.size() : 1;
+  for (std::size_t i = 0; i < parts.size(); i += step) {
+    QUIRE_ASSIGN_OR_RETURN(
+        auto weight, packed_matrix(*tensors[i], tensors[i]->name, std::span(&parts[i], step)));
+    packed.push_back(std::move(weight));
+  }
+  for (const TensorInfo* tensor : tensors) report(*tensor);
+  return packed;
+}
+
+Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(auto packed, matrices({role}, layer));
+  return std::move(packed[0]);
+}
+
+Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role,
+                                                                 std::int64_t count,
+                                                                 std::int64_t layer) {
+  const TensorInfo& tensor = *find(role, layer);
+  const std::int64_t rows = tensor.shape[0] / count;
+  std::vector<PackedWeight> packed;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(count);
+    const EncodedMatrix part = {tensor.encoding, rows, tensor.shape[1],
+                                tensor.data.data() + static_cast<std::size_t>(i) * bytes};
+    QUIRE_ASSIGN_OR_RETURN(
+        auto weight,
+        packed_matrix(tensor, fmt::format("{}, part {}", tensor.name, i), std::span(&part, 1)));
+    packed.push_back(std::move(weight));
+  }
+  report(tensor);
+  return packed;
+}
+
+Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
+  options_.vocabulary = true;
+  auto packed = matrix(role);
+  options_.vocabulary = false;
+  return packed;
+}
+
+// `parts`, the first of `tensor`, as one matrix, which the cache knows by `name`.
+Result<PackedWeight> TensorLoader::packed_matrix(const TensorInfo& tensor, const std::string& name,
+                                                 std::span<const EncodedMatrix> parts) {
+  auto weight = kept_or_packed(name, parts);
+  if (!weight.ok()) {
+    const Status status = weight.status();
+    return Status(status.code(),
+                  fmt::format("{}: tensor {}: {}", tensor.file, tensor.name, status.message()),
+                  status.remedy());
+  }
+  bytes_ += weight->size_bytes();
+  return weight;
+}
+
+Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,
+                                                  std::span<const EncodedMatrix> parts) {
+  if (cache_ == nullptr) return pack(parts);
+  std::int64_t outputs = 0;
+  for (const EncodedMatrix& part : parts) outputs += part.rows;
+  const std::int64_t inputs = parts[0].cols;
+  const WeightLayout layout = layout_at_load(parts[0].encoding, inputs, options_);
+  QUIRE_ASSIGN_OR_RETURN(auto kept, cache_->find(name, layout, outputs, inputs));
+  if (kept) return *std::move(kept);
+  QUIRE_ASSIGN_OR_RETURN(auto packed, pack(parts));
+  cache_->add(name, packed, pool_);
+  return packed;
+}
+
+Result<PackedWeight> TensorLoader::pack(std::span<const EncodedMatrix> parts) {
+  return PackedWeight::pack(pool_, parts.data(), static_cast<int>(parts.size()), options_);
+}
+
+Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values) {
+  const std::size_t begin = values.size();
+  values.resize(begin + static_cast<std::size_t>(tensor.shape[0]));
+  if (!encoded_row_bytes(tensor.encoding, tensor.shape[0])) {
+    return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
+                                         tensor.file, tensor.name, tensor.shape[0],
+                                         encoding_traits(tensor.encoding).name));
+  }
+  decode_row(tensor.encoding, tensor.data.data(), tensor.shape[0], values.data() + begin);
+  if (!std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin), values.end(),
+                   [](float v) { return std::isfinite(v); })) {
+    return Status::bad_model(
+        fmt::format("{}: tensor {} has values that are not finite", tensor.file, tensor.name),
+        "fetch the file again");
+  }
+  report(tensor);
+  return {};
+}
+
+void TensorLoader::report(const TensorInfo& tensor) {
+  done_ += tensor.data.size();
+  if (progress_) progress_(done_, total_);
+}
+
+}  // namespace quire

@@ -1,0 +1,79 @@
+// Reads a checkpoint's tensors by role, as blocks take them, and counts what it has read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/packed_weight.h"
+#include "models/packed_cache.h"
+#include "models/spec.h"
+#include "nn/norm.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+
+// Called after each tensor that was loaded, with the bytes done and in all.
+using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+// Of a checkpoint that check_tensors() has accepted: what the specification says is there.
+class TensorLoader {
+ public:
+  // Borrows everything; `cache` may be null.
+  TensorLoader(const DecoderSpec& spec, const WeightSource& source, ThreadPool& pool,
+               const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache);
+
+  const DecoderSpec& spec() const { return spec_; }
+  std::uint64_t bytes() const { return bytes_; }  // in memory, of all that was loaded
+
+  // The vectors of `roles`, one after the other; empty where the model has none of them.
+  Result<std::vector<float>> vector(std::initializer_list<TensorRole> roles,
+                                    std::int64_t layer = 0);
+
+  // A norm's weights, as kernels multiply with them.
+  Result<std::vector<float>> norm_weight(TensorRole role, std::int64_t layer = 0);
+
+  // Empty where the model has no such norm. `bias`: of a layer norm that may have one.
+  Result<Norm> norm(TensorRole role, std::initializer_list<TensorRole> bias,
+                    std::int64_t layer = 0);
+
+  // The matrices of `roles`, packed as one where their encodings agree, else one each.
+  Result<std::vector<PackedWeight>> matrices(std::initializer_list<TensorRole> roles,
+                                             std::int64_t layer = 0);
+  Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0);
+
+  // The matrices of `count` that one tensor has below each other, all of as many rows.
+  Result<std::vector<PackedWeight>> stacked_matrices(TensorRole role, std::int64_t count,
+                                                     std::int64_t layer);
+
+  // `role` is the embedding's or the logits'.
+  Result<PackedWeight> vocabulary(TensorRole role);
+
+ private:
+  // nullptr where the model has none, even if the checkpoint uses the role's name for another.
+  const TensorInfo* find(TensorRole role, std::int64_t layer) const;
+  Result<PackedWeight> packed_matrix(const TensorInfo& tensor, const std::string& name,
+                                     std::span<const EncodedMatrix> parts);
+  Result<PackedWeight> kept_or_packed(const std::string& name,
+                                      std::span<const EncodedMatrix> parts);
+  Result<PackedWeight> pack(std::span<const EncodedMatrix> parts);
+  Status append(const TensorInfo& tensor, std::vector<float>& values);
+  void report(const TensorInfo& tensor);
+
+  const DecoderSpec& spec_;
+  const WeightSource& source_;
+  ThreadPool& pool_;
+  const LoadProgress& progress_;
+  PackedCache* cache_;
+  PackOptions options_;
+  std::vector<std::uint64_t> roles_;  // that each layer has, and those outside, as bits
+  std::uint64_t done_ = 0;
+  std::uint64_t total_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace quire

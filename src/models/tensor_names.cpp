@@ -1,0 +1,17 @@
+#include "models/tensor_names.h"
+
+#include <fmt/format.h>
+
+namespace quire {
+
+std::string TensorNames::name(TensorRole role, std::int64_t layer) const {
+  for (const std::span<const TensorName> names : {own, shared}) {
+    for (const TensorName& name : names) {
+      if (name.role != role) continue;
+      return fmt::format(fmt::runtime(name.pattern), fmt::arg("layer", layer));
+    }
+  }
+  return {};
+}
+
+}  // namespace quire

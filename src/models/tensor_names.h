@@ -1,0 +1,67 @@
+// What the tensors of a decoder are for, and what checkpoints call them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quire {
+
+// Those after kOutput exist once a layer; which of them a model has, and of which shape, its
+// specification says.
+enum class TensorRole : std::uint8_t {
+  kEmbedding,
+  kFinalNorm,
+  kFinalNormBias,
+  kOutput,
+  kInputNorm,  // before attention
+  kInputNormBias,
+  kQueryKeyValue,  // the three as one matrix, in this order
+  kQuery,
+  kKey,
+  kValue,
+  kQueryBias,
+  kKeyBias,
+  kValueBias,
+  kQueryNorm,
+  kKeyNorm,
+  kAttentionOutput,
+  kAttentionBias,        // of kAttentionOutput
+  kAttentionOutputNorm,  // after attention, before its residual is added
+  kMlpNorm,              // before the MLP
+  kMlpNormBias,
+  kGateUp,  // both as one matrix, in this order
+  kGate,
+  kUp,
+  kDown,
+  kGateBias,
+  kUpBias,
+  kDownBias,
+  kMlpOutputNorm,  // after the MLP, before its residual is added
+};
+
+// A tensor that a checkpoint must have.
+struct TensorShape {
+  TensorRole role;
+  std::vector<std::int64_t> sizes;
+};
+
+// "{layer}" in the pattern stands for the layer's number.
+struct TensorName {
+  TensorRole role;
+  std::string_view pattern;
+};
+
+// The names of one family's tensors: its own, and those that it shares with others, for the roles
+// that it does not name itself. Both are static data.
+struct TensorNames {
+  std::span<const TensorName> own;
+  std::span<const TensorName> shared = {};
+
+  // Empty where the family has no such tensor.
+  std::string name(TensorRole role, std::int64_t layer = 0) const;
+};
+
+}  // namespace quire

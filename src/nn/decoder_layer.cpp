@@ -1,0 +1,48 @@
+#include "nn/decoder_layer.h"
+
+#include <utility>
+
+namespace quire {
+namespace {
+
+// What a block reads: `hidden`, or what its norm makes of it in `normed`.
+const float* input_of(ForwardContext& ctx, const Norm& norm, const float* hidden, float* normed) {
+  if (norm.empty()) return hidden;
+  norm.apply(ctx.ops, hidden, ctx.tokens.num_tokens, normed);
+  return normed;
+}
+
+}  // namespace
+
+DecoderLayer::DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer,
+                           FeedForward feed_forward)
+    : shape_(shape),
+      norms_(std::move(norms)),
+      mixer_(std::move(mixer)),
+      feed_forward_(std::move(feed_forward)) {}
+
+std::uint64_t DecoderLayer::arena_bytes(std::uint64_t block_bytes, std::int64_t hidden_size,
+                                        std::int64_t rows) {
+  return Arena::float_bytes(rows * hidden_size) + block_bytes;
+}
+
+void DecoderLayer::forward(ForwardContext& ctx, const RotaryTable* rotary, int index,
+                           float* hidden) const {
+  const Arena::Scope scope(ctx.arena);
+  // Once a block has read its input, the place serves as scratch.
+  float* normed = ctx.arena.floats(ctx.tokens.num_tokens * shape_.hidden_size);
+  const auto residual = [&](const Norm& norm) {
+    return Residual{
+        .hidden = hidden, .norm = &norm, .scale = shape_.residual_scale, .scratch = normed};
+  };
+
+  const float* input = input_of(ctx, norms_.mixer_input, hidden, normed);
+  const Residual mixed = residual(norms_.mixer_output);
+  std::visit([&](const auto& block) { block.forward(ctx, rotary, index, input, mixed); }, mixer_);
+
+  if (!shape_.parallel) input = input_of(ctx, norms_.feed_forward_input, hidden, normed);
+  const Residual fed = residual(norms_.feed_forward_output);
+  std::visit([&](const auto& block) { block.forward(ctx, input, fed); }, feed_forward_);
+}
+
+}  // namespace quire

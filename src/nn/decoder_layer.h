@@ -1,0 +1,60 @@
+// One layer of a decoder-only transformer: a mixer and a feed-forward, each between norms, added to
+// the residual stream one after the other or side by side.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "nn/attention_block.h"
+#include "nn/forward_context.h"
+#include "nn/mlp_block.h"
+#include "nn/norm.h"
+#include "nn/plain_mlp_block.h"
+#include "nn/rotary.h"
+
+namespace quire {
+
+// Norms of what goes into a block, and of what comes out before it is added; each may be empty.
+struct LayerNorms {
+  Norm mixer_input;
+  Norm mixer_output;
+  Norm feed_forward_input;
+  Norm feed_forward_output;
+};
+
+struct LayerShape {
+  std::int64_t hidden_size = 0;
+  // Both blocks read what mixer_input makes of the residual stream before either is added to it,
+  // and there are no other norms.
+  bool parallel = false;
+  float residual_scale = 1.0F;             // of what the blocks add
+  std::optional<std::size_t> rotary = {};  // which of the stack's tables; none: no positions
+};
+
+class DecoderLayer {
+ public:
+  using Mixer = std::variant<AttentionBlock>;
+  using FeedForward = std::variant<MlpBlock, PlainMlpBlock>;
+
+  DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward);
+
+  // Bytes of arena that forward() takes for `rows` rows, where its blocks take `block_bytes` each
+  // at most.
+  static std::uint64_t arena_bytes(std::uint64_t block_bytes, std::int64_t hidden_size,
+                                   std::int64_t rows);
+
+  std::optional<std::size_t> rotary() const { return shape_.rotary; }
+
+  // hidden: [num_tokens][hidden_size], updated in place. `rotary`: the table, or null. `index`: of
+  // this layer.
+  void forward(ForwardContext& ctx, const RotaryTable* rotary, int index, float* hidden) const;
+
+ private:
+  LayerShape shape_;
+  LayerNorms norms_;
+  Mixer mixer_;
+  FeedForward feed_forward_;
+};
+
+}  // namespace quire

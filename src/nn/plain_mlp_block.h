@@ -1,0 +1,35 @@
+// The MLP of one decoder layer without a gate (Vaswani et al. 2017, with GELU), residual included:
+// hidden += Wdown(gelu(Wup(x))). Biases are there where the weights are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/packed_weight.h"
+#include "nn/forward_context.h"
+#include "nn/residual.h"
+
+namespace quire {
+
+// A vector that the checkpoint does not have is empty.
+struct PlainMlpWeights {
+  PackedWeight up;
+  PackedWeight down;
+  std::vector<float> up_bias;    // [intermediate_size]
+  std::vector<float> down_bias;  // [hidden_size]
+};
+
+class PlainMlpBlock {
+ public:
+  explicit PlainMlpBlock(PlainMlpWeights weights);
+
+  static std::uint64_t arena_bytes(std::int64_t intermediate_size, std::int64_t rows);
+
+  // x: [num_tokens][hidden_size].
+  void forward(ForwardContext& ctx, const float* x, const Residual& residual) const;
+
+ private:
+  PlainMlpWeights weights_;
+};
+
+}  // namespace quire
