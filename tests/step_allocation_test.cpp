@@ -102,7 +102,7 @@ void expect_no_allocation(EngineProfile* profile) {
     // there is enough of it, all of full size; then never far behind, however busy the machine is.
     held = !counting && quiet_before > 2 && quiet_before < 10;
     while (!held && received < produced) std::this_thread::yield();
-    for (const StepShare& share : step.shares) produced += share.samples ? 1 : 0;
+    for (const StepShare& share : step.shares) produced += share.use == RowUse::kTokens ? 1 : 0;
     at_last_step = num_allocations;
   };
   auto engine =

@@ -55,7 +55,8 @@ void StepTrace::record(const SchedulerOutput& plan, TimePoint end) {
   }
   for (const ScheduledRequest& scheduled : plan.scheduled) {
     const auto found = keys_.find(scheduled.request_id);
-    if (scheduled.samples && found != keys_.end()) tokens_[found->second].push_back(end);
+    if (scheduled.use == RowUse::kTokens && found != keys_.end())
+      tokens_[found->second].push_back(end);
   }
 }
 

@@ -71,7 +71,7 @@ TEST(Allocation, OnlyStepsThatEndRequestsAllocate) {
     result.clear();
     result.step_id = plan.step_id;
     for (const ScheduledRequest& each : plan.scheduled) {
-      if (!each.samples) continue;
+      if (each.use != RowUse::kTokens) continue;
       // Outputs of one prompt go different ways.
       const auto token = static_cast<TokenId>(each.request_id % 7 + plan.step_id % 5);
       result.sampled.push_back({.request_id = each.request_id, .token_id = token});

@@ -320,18 +320,17 @@ void Scheduler::plan_tokens(Request& request, std::int32_t num_tokens, std::int3
   const std::int32_t num_computed_tokens = request.num_computed_tokens();
   request.schedule(num_tokens, now);
   const bool ends = request.num_pending_tokens() == 0;
-  const bool samples = ends && !request.pooling();
-  const bool pools = ends && request.pooling();
+  const RowUse last_row = request.pooling() ? RowUse::kState : RowUse::kTokens;
+  const RowUse use = ends ? last_row : RowUse::kNothing;
   plan.scheduled.push_back(
       {.request_id = request.id(),
        .num_computed_tokens = num_computed_tokens,
        .num_scheduled_tokens = num_tokens,
-       .samples = samples,
-       .pools = pools,
+       .use = use,
        .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()) - num_new_blocks,
        .num_new_blocks = num_new_blocks});
   plan.total_num_scheduled_tokens += num_tokens;
-  in_flight_.push_back({&request, request.id(), num_tokens, samples, pools});
+  in_flight_.push_back({&request, request.id(), num_tokens, use});
 }
 
 // Rows of finished members go on, one token a step, as long as there is room; what they give is
@@ -347,11 +346,11 @@ std::int32_t Scheduler::plan_retained_rows(std::int32_t budget, SchedulerOutput&
         {.request_id = row.request_id,
          .num_computed_tokens = row.num_tokens - 1,
          .num_scheduled_tokens = 1,
-         .samples = true,
+         .use = RowUse::kTokens,
          .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()) - *num_new_blocks,
          .num_new_blocks = *num_new_blocks});
     ++plan.total_num_scheduled_tokens;
-    in_flight_.push_back({nullptr, row.request_id, 1, /*samples=*/true, /*pools=*/false});
+    in_flight_.push_back({nullptr, row.request_id, 1, RowUse::kTokens});
     ++row.num_tokens;
     ++num_planned;
     ++counters_.tokens_discarded;

@@ -199,8 +199,7 @@ class Scheduler {
     Request* request = nullptr;  // null: aborted meanwhile
     RequestId request_id = 0;
     std::int32_t num_scheduled_tokens = 0;
-    bool samples = false;
-    bool pools = false;
+    RowUse use = RowUse::kNothing;
   };
 
   struct Refusal {

@@ -13,8 +13,8 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
   std::int32_t next_pooled = 0;
   step_in_flight_ = 0;
   for (const InFlight& each : in_flight_) {
-    const std::int32_t sampled = each.samples ? next_sampled++ : -1;
-    const std::int32_t pooled = each.pools ? next_pooled++ : -1;
+    const std::int32_t sampled = each.use == RowUse::kTokens ? next_sampled++ : -1;
+    const std::int32_t pooled = each.use == RowUse::kState ? next_pooled++ : -1;
     if (each.request == nullptr) continue;
     Request& request = *each.request;
     const Request::Computed computed = request.complete(each.num_scheduled_tokens);
@@ -22,12 +22,12 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
     counters_.output_tokens_computed += computed.num_first_output;
     counters_.tokens_recomputed += computed.num_again;
     kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens());
-    if (!each.samples && !each.pools) continue;
+    if (each.use == RowUse::kNothing) continue;
     RequestStepOutput& given = outputs.emplace_back();
     given.request_id = request.id();
     given.sampled_index = sampled;
     given.pooled_index = pooled;
-    if (each.pools) {
+    if (each.use == RowUse::kState) {
       request.pool(now);
     } else {
       const SampledToken& token = output.sampled[static_cast<std::size_t>(sampled)];
@@ -57,7 +57,7 @@ Status Scheduler::check_result(const ModelRunnerOutput& output) const {
 Status Scheduler::check_sampled(const ModelRunnerOutput& output) const {
   std::size_t num_expected = 0;
   for (const InFlight& each : in_flight_) {
-    if (!each.samples) continue;
+    if (each.use != RowUse::kTokens) continue;
     if (num_expected == output.sampled.size()) {
       return Status::internal(fmt::format("step {} sampled {} tokens: request {} has none",
                                           output.step_id, num_expected, each.request_id));
@@ -79,7 +79,7 @@ Status Scheduler::check_sampled(const ModelRunnerOutput& output) const {
 Status Scheduler::check_pooled(const ModelRunnerOutput& output) const {
   auto pooled = output.pooled.begin();
   for (const InFlight& each : in_flight_) {
-    if (!each.pools) continue;
+    if (each.use != RowUse::kState) continue;
     if (pooled == output.pooled.end() || pooled->request_id != each.request_id ||
         pooled->size > output.hidden_states.size() ||
         pooled->first > output.hidden_states.size() - pooled->size) {

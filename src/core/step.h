@@ -9,12 +9,32 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
 #include "core/sampling_params.h"
 
 namespace quire {
+
+// What a step computes a request's rows for.
+enum class RowUse : std::uint8_t {
+  kNothing,  // their keys and values alone: more of its known tokens are to come
+  kTokens,  // the last row's logits: the executor samples the next token and appends it to its copy
+            // of the request's tokens
+  kState,   // the last row's final hidden state: the prompt ends there and is pooled
+};
+constexpr std::string_view row_use_name(RowUse use) {
+  switch (use) {
+    case RowUse::kNothing:
+      return "nothing";
+    case RowUse::kTokens:
+      return "tokens";
+    case RowUse::kState:
+      return "state";
+  }
+  return "unknown";
+}
 
 // A request that the executor does not know: new, or resumed after a preemption.
 struct NewRequestData {
@@ -37,12 +57,7 @@ struct ScheduledRequest {
   RequestId request_id = 0;
   std::int32_t num_computed_tokens = 0;   // before this step
   std::int32_t num_scheduled_tokens = 0;  // > 0
-  // True when the last scheduled token is the last known one: the executor then samples the next
-  // token and appends it to its copy of the request's tokens.
-  bool samples = false;
-  // True when the last scheduled token is the last one of a prompt to pool: the executor then hands
-  // out its final hidden state, and samples nothing.
-  bool pools = false;
+  RowUse use = RowUse::kNothing;  // kNothing unless the last scheduled token is the last known one
   // Blocks appended to the request's table, in SchedulerOutput::new_block_ids.
   std::int32_t first_new_block = 0;
   std::int32_t num_new_blocks = 0;
@@ -131,7 +146,8 @@ struct PromptToken {
   std::int32_t num_top_logprobs = 0;
 };
 
-// The final hidden state of a prompt's last token, which a scheduled request with `pools` gives.
+// The final hidden state of a prompt's last token, which a scheduled request of RowUse::kState
+// gives.
 struct PooledState {
   RequestId request_id = 0;
   std::size_t first = 0;  // in ModelRunnerOutput::hidden_states: [first, first + size)
@@ -140,11 +156,11 @@ struct PooledState {
 
 struct ModelRunnerOutput {
   StepId step_id = 0;
-  std::vector<SampledToken> sampled;  // one for each scheduled request with `samples`, in order
+  std::vector<SampledToken> sampled;  // one for each scheduled request of RowUse::kTokens, in order
   // For requests that ask for prompt_logprobs, by request and position.
   std::vector<PromptToken> prompt_tokens;
   std::vector<TokenLogprob> top_logprobs;
-  std::vector<PooledState> pooled;  // one for each scheduled request with `pools`, in order
+  std::vector<PooledState> pooled;  // one for each scheduled request of RowUse::kState, in order
   std::vector<float> hidden_states;
 
   void clear() {

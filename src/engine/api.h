@@ -149,7 +149,7 @@ struct EngineInfo {
 struct StepShare {
   RequestId output_id = 0;  // RequestOutput::request_id + index
   std::int32_t num_tokens = 0;
-  bool samples = false;
+  RowUse use = RowUse::kNothing;
   bool wanted = true;  // false: its output had ended, the row goes on (static batching)
 };
 struct StepRecord {

@@ -193,7 +193,7 @@ void EngineCore::observe_step(Instant start) {
     const Request* request = scheduler_.find(each.request_id);
     shares_.push_back({.output_id = each.request_id,
                        .num_tokens = each.num_scheduled_tokens,
-                       .samples = each.samples,
+                       .use = each.use,
                        .wanted = request != nullptr && !request->finished()});
   }
   stepped_({.step_id = plan_.step_id, .start = start, .end = clock_.now(), .shares = shares_});

@@ -103,11 +103,11 @@ Status InputBatch::lay_out(const ScheduledRequest& scheduled, const RequestState
   seq_lens_.push_back(end);
   block_tables_.push_back(state.block_ids.data());
   add_prompt_rows(scheduled, state);
-  if (scheduled.pools) {
+  if (scheduled.use == RowUse::kState) {
     pool_rows_.push_back({.request_id = scheduled.request_id,
                           .row = static_cast<std::int64_t>(token_ids_.size()) - 1});
   }
-  if (scheduled.samples) {
+  if (scheduled.use == RowUse::kTokens) {
     sample_rows_.push_back(
         {.request_id = scheduled.request_id,
          .row = static_cast<std::int64_t>(token_ids_.size()) - 1,

@@ -66,8 +66,8 @@ Status SimulatedExecutor::execute(const SchedulerOutput& plan, ModelRunnerOutput
     QUIRE_RETURN_IF_ERROR(check_scheduled(scheduled, request));
     QUIRE_RETURN_IF_ERROR(compute(scheduled, request));
     if (request.prompt_logprobs) report_prompt(scheduled, request, result);
-    if (scheduled.pools) pool(scheduled, request, result);
-    if (!scheduled.samples) continue;
+    if (scheduled.use == RowUse::kState) pool(scheduled, request, result);
+    if (scheduled.use != RowUse::kTokens) continue;
     const std::uint64_t history = request.history.back();
     const TokenId token = simulated_token(history, request.stream, config_.vocab_size);
     request.token_ids.push_back(token);
@@ -205,11 +205,11 @@ Status SimulatedExecutor::check_scheduled(const ScheduledRequest& scheduled,
     return broken("request {}: {} tokens are computed, the plan says {}", scheduled.request_id,
                   request.num_computed_tokens, scheduled.num_computed_tokens);
   }
-  if (scheduled.samples + scheduled.pools != (end == num_tokens ? 1 : 0)) {
-    return broken("request {}: {} of {} tokens will be computed, but samples is {}, pools is {}",
-                  scheduled.request_id, end, num_tokens, scheduled.samples, scheduled.pools);
+  if ((scheduled.use != RowUse::kNothing) != (end == num_tokens)) {
+    return broken("request {}: {} of {} tokens will be computed, for {}", scheduled.request_id, end,
+                  num_tokens, row_use_name(scheduled.use));
   }
-  if (scheduled.pools && num_tokens != request.num_prompt_tokens) {
+  if (scheduled.use == RowUse::kState && num_tokens != request.num_prompt_tokens) {
     return broken("request {}: pooled after {} output tokens", scheduled.request_id,
                   num_tokens - request.num_prompt_tokens);
   }

@@ -91,7 +91,7 @@ class StepWatch {
     const std::int64_t tokens = decode ? 1 : shape_.size;
     return std::ssize(shares) == sequences &&
            std::ranges::all_of(shares, [tokens](const StepShare& share) {
-             return share.num_tokens == tokens && share.samples && share.wanted;
+             return share.num_tokens == tokens && share.use == RowUse::kTokens && share.wanted;
            });
   }
 

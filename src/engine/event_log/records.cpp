@@ -110,10 +110,9 @@ void visit_changes(Archive& archive, Plan& plan) {
   });
 }
 
-// What follows a scheduled request's number of computed tokens: how many it computes and three
-// flags.
-constexpr std::uint64_t kSamples = 1;
-constexpr std::uint64_t kPools = 2;
+// What follows a scheduled request's number of computed tokens: how many it computes, what for, and
+// whether it gets blocks.
+constexpr std::uint64_t kUse = 3;
 constexpr std::uint64_t kNewBlocks = 4;
 constexpr unsigned kFlagBits = 3;
 
@@ -155,8 +154,8 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
     const std::uint64_t num_scheduled = number >> kFlagBits;
     if (num_scheduled == 0 || num_scheduled > std::numeric_limits<std::int32_t>::max()) r.fail();
     each.num_scheduled_tokens = static_cast<std::int32_t>(num_scheduled & 0x7FFF'FFFF);
-    each.samples = (number & kSamples) != 0;
-    each.pools = (number & kPools) != 0;
+    if ((number & kUse) > static_cast<std::uint64_t>(RowUse::kState)) r.fail();
+    each.use = static_cast<RowUse>(number & kUse);
     if ((number & kNewBlocks) != 0) {
       r(each.first_new_block);
       r(each.num_new_blocks);
@@ -189,8 +188,7 @@ void write_plan(const SchedulerOutput& plan, Duration since_previous, NumTokens 
     previous_id = each.request_id;
     w(each.num_computed_tokens);
     w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
-             (each.samples ? kSamples : 0) | (each.pools ? kPools : 0) |
-             (each.num_new_blocks > 0 ? kNewBlocks : 0));
+             static_cast<std::uint64_t>(each.use) | (each.num_new_blocks > 0 ? kNewBlocks : 0));
     if (each.num_new_blocks > 0) {
       w(each.first_new_block);
       w(each.num_new_blocks);

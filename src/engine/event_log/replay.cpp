@@ -8,7 +8,6 @@
 #include "engine/event_log/snapshot_codec.h"
 
 namespace quire {
-
 std::vector<std::string> describe_plan(const SchedulerOutput& plan,
                                        std::span<const std::int32_t> num_tokens) {
   std::vector<std::string> lines;
@@ -39,11 +38,9 @@ std::vector<std::string> describe_plan(const SchedulerOutput& plan,
     lines.push_back(fmt::format("block {} is copied to block {}", each.source, each.destination));
   }
   for (const ScheduledRequest& each : plan.scheduled) {
-    std::string line = fmt::format("request {} computes {} tokens after {}{}", each.request_id,
-                                   each.num_scheduled_tokens, each.num_computed_tokens,
-                                   each.samples ? ", samples"
-                                   : each.pools ? ", is pooled"
-                                                : "");
+    std::string line =
+        fmt::format("request {} computes {} tokens after {} for {}", each.request_id,
+                    each.num_scheduled_tokens, each.num_computed_tokens, row_use_name(each.use));
     if (each.num_new_blocks > 0) {
       line += fmt::format(", {} new blocks (entry {})", each.num_new_blocks, each.first_new_block);
     }
@@ -169,8 +166,8 @@ Status Replay::apply_record(const ResultRecord& record) {
   result_.step_id = plan_.step_id;
   std::size_t num_sampled = 0;
   for (const ScheduledRequest& each : plan_.scheduled) {
-    if (each.pools) result_.pooled.push_back({.request_id = each.request_id});
-    if (!each.samples) continue;
+    if (each.use == RowUse::kState) result_.pooled.push_back({.request_id = each.request_id});
+    if (each.use != RowUse::kTokens) continue;
     if (num_sampled == record.sampled.size()) {
       return Status::invalid_argument(fmt::format("the result of step {} lacks tokens", step_id_));
     }
