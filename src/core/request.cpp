@@ -18,13 +18,10 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "unknown";
 }
 
-Request::Request(const AddRequest& request, std::int32_t sample_index,
-                 std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
-                 std::uint64_t arrival_index, Instant now)
-    : id_(request.request_id + static_cast<RequestId>(sample_index)),
+Request::Request(const AddRequest& request, const OutputIdentity& identity,
+                 std::span<const TokenId> eos_token_ids, std::int32_t max_model_len, Instant now)
+    : identity_(identity),
       external_id_(request.external_id),
-      sample_index_(sample_index),
-      arrival_index_(arrival_index),
       sampling_params_(request.sampling_params),
       num_prompt_tokens_(static_cast<std::int32_t>(request.prompt_token_ids.size())),
       pooling_(request.pooling),

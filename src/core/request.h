@@ -53,6 +53,7 @@ struct RequestSnapshot {
   RequestId request_id = 0;
   std::string external_id;
   std::int32_t sample_index = 0;
+  GroupId group_id = 0;
   std::uint64_t arrival_index = 0;
   RequestState state = RequestState::kWaiting;  // not finished
   std::shared_ptr<const SamplingParams> sampling_params;
@@ -71,15 +72,21 @@ struct RequestSnapshot {
   RequestTimeline::Snapshot timeline;
 };
 
+// Which output a request is.
+struct OutputIdentity {
+  RequestId id = 0;
+  std::int32_t sample_index = 0;    // i of n
+  GroupId group_id = 0;             // the same of all n
+  std::uint64_t arrival_index = 0;  // counts requests in order of arrival
+};
+
 class Request {
  public:
-  // Output `sample_index` of `request`. `arrival_index` counts requests in order of arrival. The
-  // output ends at the latest when the sequence has max_model_len tokens; the prompt must be
-  // shorter, or not longer where it is pooled. `eos_token_ids` end the output unless the parameters
-  // say ignore_eos.
-  Request(const AddRequest& request, std::int32_t sample_index,
-          std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
-          std::uint64_t arrival_index, Instant now);
+  // The output of `request` that `identity` says. It ends at the latest when the sequence has
+  // max_model_len tokens; the prompt must be shorter, or not longer where it is pooled.
+  // `eos_token_ids` end the output unless the parameters say ignore_eos.
+  Request(const AddRequest& request, const OutputIdentity& identity,
+          std::span<const TokenId> eos_token_ids, std::int32_t max_model_len, Instant now);
 
   // Of a request that has not ended and has no token in flight.
   RequestSnapshot snapshot() const;
@@ -110,9 +117,9 @@ class Request {
   bool wait(WaitCause cause, Instant now);
   void wait_for(const Blockers& blockers) { timeline_.block(blockers); }
 
-  RequestId id() const { return id_; }
+  RequestId id() const { return identity_.id; }
   const std::string& external_id() const { return external_id_; }
-  std::uint64_t arrival_index() const { return arrival_index_; }
+  std::uint64_t arrival_index() const { return identity_.arrival_index; }
   RequestState state() const { return state_; }
   bool finished() const { return state_ == RequestState::kFinished; }
   std::optional<FinishReason> finish_reason() const { return finish_reason_; }
@@ -145,9 +152,8 @@ class Request {
   // Prompt tokens that were never computed yet, not even before a preemption.
   std::int32_t num_uncomputed_prompt_tokens() const;
 
-  std::int32_t sample_index() const { return sample_index_; }
-  // The request of the first of the n outputs.
-  RequestId group_id() const { return id_ - static_cast<RequestId>(sample_index_); }
+  std::int32_t sample_index() const { return identity_.sample_index; }
+  GroupId group_id() const { return identity_.group_id; }
   std::int32_t priority() const { return priority_; }
   // Prompt tokens that were there already when it first started: prefix cache or fork.
   std::int32_t num_cached_tokens() const { return num_cached_tokens_; }
@@ -164,10 +170,8 @@ class Request {
   // Of the tokens [begin, begin + num_tokens): those that were computed before a preemption.
   std::int32_t num_computed_before(std::int32_t begin, std::int32_t num_tokens) const;
 
-  RequestId id_;
+  OutputIdentity identity_;
   std::string external_id_;
-  std::int32_t sample_index_;
-  std::uint64_t arrival_index_;
   RequestState state_ = RequestState::kWaiting;
   std::optional<FinishReason> finish_reason_;
   std::optional<TokenId> stop_token_id_;

@@ -16,7 +16,7 @@ Request make_request(SamplingParams params, std::int32_t max_model_len = 100) {
   const std::vector<TokenId> eos = {kEndOfTurn, kEos};
   const AddRequest added = {
       1, {10, 11, 12}, std::make_shared<const SamplingParams>(std::move(params)), 0};
-  return Request(added, 0, eos, max_model_len, 0, 5ns);
+  return Request(added, {.id = 1}, eos, max_model_len, 5ns);
 }
 
 SamplingParams with_max_tokens(std::int64_t max_tokens) {
@@ -136,11 +136,13 @@ TEST(Request, ChunksCountEachPromptTokenOnce) {
   EXPECT_EQ(request.num_uncomputed_prompt_tokens(), 0);
 }
 
-TEST(Request, EachOutputOfAPromptHasAnIdOfItsOwn) {
+TEST(Request, EachOutputOfAPromptHasAnIdentityOfItsOwn) {
   const AddRequest added = {7, {10, 11}, std::make_shared<const SamplingParams>(), -3};
-  const Request third(added, 2, {}, 100, 40, 5ns);
+  const Request third(added, {.id = 9, .sample_index = 2, .group_id = 38, .arrival_index = 40}, {},
+                      100, 5ns);
   EXPECT_EQ(third.id(), 9U);
-  EXPECT_EQ(third.group_id(), 7U);
+  EXPECT_EQ(third.group_id(), 38U);
+  EXPECT_EQ(third.arrival_index(), 40U);
   EXPECT_EQ(third.sample_index(), 2);
   EXPECT_EQ(third.priority(), -3);
   EXPECT_THAT(third.token_ids(), ElementsAre(10, 11));

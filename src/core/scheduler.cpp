@@ -43,9 +43,14 @@ Status Scheduler::add(const AddRequest& request, Instant now) {
   }
   const auto num_outputs = static_cast<std::int32_t>(request.sampling_params->n);
   waiting_.reserve(running_.size() + waiting_.size() + static_cast<std::size_t>(num_outputs));
+  const GroupId group_id = num_arrivals_;
   for (std::int32_t i = 0; i < num_outputs; ++i) {
-    auto added = std::make_unique<Request>(request, i, config_.eos_token_ids, config_.max_model_len,
-                                           num_arrivals_++, now);
+    const OutputIdentity identity = {.id = request.request_id + static_cast<RequestId>(i),
+                                     .sample_index = i,
+                                     .group_id = group_id,
+                                     .arrival_index = num_arrivals_++};
+    auto added = std::make_unique<Request>(request, identity, config_.eos_token_ids,
+                                           config_.max_model_len, now);
     ++counters_.num_added;
     counters_.prompt_tokens_added += added->num_prompt_tokens();
     insert_sorted(waiting_, *added,
@@ -257,14 +262,9 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
 
 // A running request of the same prompt, for one that has not started yet; nullptr if there is none.
 const Request* Scheduler::find_fork_parent(const Request& request) const {
-  if (request.state() != RequestState::kWaiting) return nullptr;
-  for (RequestId id = request.group_id(); id < request.id(); ++id) {
-    const Request* other = find(id);
-    if (other == nullptr || other->state() != RequestState::kRunning) continue;
-    // It may be a later request, under the id of a sibling that ended.
-    if (other->arrival_index() - id == request.arrival_index() - request.id()) return other;
-  }
-  return nullptr;
+  if (request.state() != RequestState::kWaiting || request.sample_index() == 0) return nullptr;
+  const auto sibling = std::ranges::find(running_, request.group_id(), &Request::group_id);
+  return sibling == running_.end() ? nullptr : *sibling;
 }
 
 // The last token is always computed, for its logits. Where the prompt's log probabilities are

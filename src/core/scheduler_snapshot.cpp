@@ -96,10 +96,11 @@ Status KvCacheManager::restore_table(const Snapshot::Table& table) {
 }
 
 RequestSnapshot Request::snapshot() const {
-  return {.request_id = id_,
+  return {.request_id = identity_.id,
           .external_id = external_id_,
-          .sample_index = sample_index_,
-          .arrival_index = arrival_index_,
+          .sample_index = identity_.sample_index,
+          .group_id = identity_.group_id,
+          .arrival_index = identity_.arrival_index,
           .state = state_,
           .sampling_params = sampling_params_,
           .token_ids = token_ids_,
@@ -154,15 +155,18 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   auto timeline = RequestTimeline::restore(snapshot.timeline);
   if (!timeline.ok()) return broken(timeline.status().message());
   const auto prompt_end = snapshot.token_ids.begin() + snapshot.num_prompt_tokens;
-  const AddRequest added = {
-      .request_id = snapshot.request_id - static_cast<RequestId>(snapshot.sample_index),
-      .prompt_token_ids = {snapshot.token_ids.begin(), prompt_end},
-      .sampling_params = std::move(snapshot.sampling_params),
-      .priority = snapshot.priority,
-      .pooling = snapshot.pooling,
-      .external_id = std::move(snapshot.external_id)};
-  auto request = std::make_unique<Request>(added, snapshot.sample_index, eos_token_ids,
-                                           max_model_len, snapshot.arrival_index, snapshot.arrival);
+  const AddRequest added = {.request_id = snapshot.request_id,
+                            .prompt_token_ids = {snapshot.token_ids.begin(), prompt_end},
+                            .sampling_params = std::move(snapshot.sampling_params),
+                            .priority = snapshot.priority,
+                            .pooling = snapshot.pooling,
+                            .external_id = std::move(snapshot.external_id)};
+  const OutputIdentity identity = {.id = snapshot.request_id,
+                                   .sample_index = snapshot.sample_index,
+                                   .group_id = snapshot.group_id,
+                                   .arrival_index = snapshot.arrival_index};
+  auto request =
+      std::make_unique<Request>(added, identity, eos_token_ids, max_model_len, snapshot.arrival);
   if (num_tokens - num_prompt > 0 && num_tokens - num_prompt >= request->max_output_tokens_) {
     return broken("it has more output than it may have");
   }
@@ -236,7 +240,7 @@ Status Scheduler::restore_requests(std::vector<RequestSnapshot>& requests, Reque
                                    std::vector<Request*>& queue) {
   queue.reserve(std::max(requests.size(), static_cast<std::size_t>(config_.max_num_seqs)));
   for (RequestSnapshot& each : requests) {
-    if (each.arrival_index >= num_arrivals_ ||
+    if (each.arrival_index >= num_arrivals_ || each.group_id > each.arrival_index ||
         (each.state == RequestState::kRunning) != (state == RequestState::kRunning)) {
       return Status::invalid_argument(
           fmt::format("request {} cannot be in its queue", each.request_id));

@@ -268,6 +268,7 @@ TEST(SchedulerSnapshot, WhatCannotBeIsRefused) {
       {"waiting among the running",
        [](SchedulerSnapshot& s) { s.running[0].state = RequestState::kWaiting; }},
       {"finished", [](SchedulerSnapshot& s) { s.waiting[0].state = RequestState::kFinished; }},
+      {"a group to come", [](SchedulerSnapshot& s) { s.running[0].group_id = 1; }},
       {"an arrival to come", [](SchedulerSnapshot& s) { s.num_arrivals = 1; }},
       {"twice the same", [](SchedulerSnapshot& s) { s.waiting[0].request_id = 1; }},
       {"a time that overflows",

@@ -70,6 +70,7 @@ void visit_request(Archive& archive, Request& request) {
   archive(request.request_id);
   archive(request.external_id);
   archive(request.sample_index);
+  archive(request.group_id);
   archive(request.arrival_index);
   archive.enumeration(request.state, RequestState::kFinished);
   visit_params(archive, request.sampling_params);
