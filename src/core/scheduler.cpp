@@ -13,7 +13,8 @@ namespace quire {
 Scheduler::Scheduler(SchedulerConfig config)
     : config_(std::move(config)),
       kv_(config_.block_size, config_.num_blocks, config_.enable_prefix_caching),
-      batch_(config_.batching, config_.max_num_seqs, config_.max_batch_delay) {
+      batch_(config_.batching, config_.max_num_seqs, config_.max_batch_delay),
+      retained_(config_.max_model_len) {
   assert(config_.validate().ok());
   const auto num_seqs = static_cast<std::size_t>(config_.max_num_seqs);
   kv_.reserve(config_.max_num_seqs,
@@ -145,7 +146,7 @@ StepBudget Scheduler::budget_of_step() const {
     for (const Request* request : running_) {
       if (request->num_pending_tokens() == 1) rows.add_row(request->num_computed_tokens());
     }
-    for (const RetainedRow& row : retained_) rows.add_row(row.num_tokens - 1);
+    retained_.add_to(rows);
   }
   return {config_.max_num_batched_tokens, config_.enable_chunked_prefill, pace_, rows};
 }
@@ -234,7 +235,7 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
                                                        const StepBudget& budget,
                                                        Admission& admission) const {
   if (!batch_.admits()) return WaitCause::kBatch;
-  if (std::ssize(running_) + std::ssize(retained_) >= config_.max_num_seqs) {
+  if (std::ssize(running_) + static_cast<std::int64_t>(retained_.size()) >= config_.max_num_seqs) {
     return WaitCause::kMaxNumSeqs;
   }
   if (budget.full()) return budget.cause();
@@ -333,39 +334,15 @@ void Scheduler::plan_tokens(Request& request, std::int32_t num_tokens, std::int3
   in_flight_.push_back({&request, request.id(), num_tokens, use});
 }
 
-// Rows of finished members go on, one token a step, as long as there is room; what they give is
-// thrown away. Returns the tokens that they take of the budget.
-std::int32_t Scheduler::plan_retained_rows(std::int32_t budget, SchedulerOutput& plan) {
-  std::int32_t num_planned = 0;
-  for (std::size_t i = 0; i < retained_.size() && num_planned < budget; ++i) {
-    RetainedRow& row = retained_[i];
-    if (row.num_tokens >= config_.max_model_len) continue;
-    const auto num_new_blocks = kv_.allocate(row.request_id, row.num_tokens - 1, 1, plan);
-    if (!num_new_blocks) break;
-    plan.scheduled.push_back(
-        {.request_id = row.request_id,
-         .num_computed_tokens = row.num_tokens - 1,
-         .num_scheduled_tokens = 1,
-         .use = RowUse::kTokens,
-         .first_new_block = static_cast<std::int32_t>(plan.new_block_ids.size()) - *num_new_blocks,
-         .num_new_blocks = *num_new_blocks});
-    ++plan.total_num_scheduled_tokens;
-    in_flight_.push_back({nullptr, row.request_id, 1, RowUse::kTokens});
-    ++row.num_tokens;
-    ++num_planned;
-    ++counters_.tokens_discarded;
+// Returns how many there are. What they give is thrown away.
+std::int32_t Scheduler::plan_retained_rows(std::int32_t most, SchedulerOutput& plan) {
+  const std::int32_t num_planned = retained_.plan(most, kv_, plan);
+  for (const ScheduledRequest& row :
+       std::span(plan.scheduled).last(static_cast<std::size_t>(num_planned))) {
+    in_flight_.push_back({nullptr, row.request_id, row.num_scheduled_tokens, row.use});
   }
+  counters_.tokens_discarded += num_planned;
   return num_planned;
-}
-
-// Ends the last rows until so many are left.
-void Scheduler::drop_retained_rows(std::size_t num_left) {
-  while (retained_.size() > num_left) {
-    const RequestId id = retained_.back().request_id;
-    retained_.pop_back();
-    kv_.free(id);
-    removed_request_ids_.push_back(id);
-  }
 }
 
 // Lets go of a finished request: out of its queue, its blocks free, the executor to be told; unless
@@ -374,7 +351,7 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
   const bool runs = std::erase(running_, &request) > 0;
   if (!runs) std::erase(waiting_, &request);
   if (runs && retain_row) {
-    retained_.push_back({request.id(), request.num_tokens()});
+    retained_.add(request.id(), request.num_tokens());
   } else {
     if (runs) removed_request_ids_.push_back(request.id());
     kv_.free(request.id());

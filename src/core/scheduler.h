@@ -40,6 +40,7 @@
 #include "core/batch_former.h"
 #include "core/kv_cache_manager.h"
 #include "core/request.h"
+#include "core/retained_rows.h"
 #include "core/step.h"
 #include "core/step_budget.h"
 #include "core/step_pace.h"
@@ -129,12 +130,6 @@ struct RequestStepOutput {
   std::int32_t sampled_index = -1;          // in ModelRunnerOutput::sampled; -1: nothing sampled
   std::int32_t pooled_index = -1;           // in ModelRunnerOutput::pooled; -1: not pooled
   std::unique_ptr<const Request> finished;  // null while the request goes on
-};
-
-// The row of a finished member of a static batch. Its last known token is not computed yet.
-struct RetainedRow {
-  RequestId request_id = 0;
-  std::int32_t num_tokens = 0;
 };
 
 struct SchedulerSnapshot;  // core/scheduler_snapshot.h
@@ -233,8 +228,10 @@ class Scheduler {
   void start(Request& request, const Admission& admission, SchedulerOutput& plan, Instant now);
   void plan_tokens(Request& request, std::int32_t num_tokens, std::int32_t num_new_blocks,
                    SchedulerOutput& plan, Instant now);
-  std::int32_t plan_retained_rows(std::int32_t budget, SchedulerOutput& plan);
-  void drop_retained_rows(std::size_t num_left);
+  std::int32_t plan_retained_rows(std::int32_t most, SchedulerOutput& plan);
+  void drop_retained_rows(std::size_t num_left) {
+    retained_.drop(num_left, kv_, removed_request_ids_);
+  }
   Status check_result(const ModelRunnerOutput& output) const;
   Status check_sampled(const ModelRunnerOutput& output) const;
   Status check_pooled(const ModelRunnerOutput& output) const;
@@ -252,7 +249,7 @@ class Scheduler {
   StepPace pace_;
   std::vector<Request*> waiting_;  // the next one last, so that it leaves at no cost
   std::vector<Request*> running_;  // in order
-  std::vector<RetainedRow> retained_;
+  RetainedRows retained_;
   std::vector<RequestId> removed_request_ids_;  // to be told to the executor with the next plan
   std::vector<InFlight> in_flight_;
   StepId step_in_flight_ = 0;  // 0: none

@@ -29,7 +29,7 @@ Status Scheduler::check_queues() const {
     return broken("{} requests run and {} wait, but there are {}", running_.size(), waiting_.size(),
                   requests_.size());
   }
-  if (std::ssize(running_) + std::ssize(retained_) > config_.max_num_seqs) {
+  if (running_.size() + retained_.size() > static_cast<std::size_t>(config_.max_num_seqs)) {
     return broken("{} requests run and {} rows are retained, max_num_seqs is {}", running_.size(),
                   retained_.size(), config_.max_num_seqs);
   }
@@ -69,15 +69,12 @@ Status Scheduler::check_queues() const {
   if (!retained_.empty() && (!batch_.retains() || running_.empty())) {
     return broken("{} rows are retained without a batch", retained_.size());
   }
-  for (const RetainedRow& row : retained_) {
-    const BlockTable* table = kv_.find(row.request_id);
-    if (table == nullptr || requests_.contains(row.request_id) ||
-        table->size() != ceil_div(row.num_tokens - 1, config_.block_size)) {
-      return broken("the row of request {} does not hold the blocks of its {} tokens",
-                    row.request_id, row.num_tokens);
+  for (const RetainedRow& row : retained_.snapshot()) {
+    if (requests_.contains(row.request_id)) {
+      return broken("request {} has not ended, and its row is retained", row.request_id);
     }
   }
-  return {};
+  return retained_.check_invariants(kv_);
 }
 
 Status Scheduler::check_step_in_flight() const {

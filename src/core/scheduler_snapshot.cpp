@@ -195,7 +195,7 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   for (const Request* request : running_) snapshot.running.push_back(request->snapshot());
   for (const Request* request : waiting_) snapshot.waiting.push_back(request->snapshot());
   snapshot.num_vacancies = batch_.num_vacancies();
-  snapshot.retained = retained_;
+  snapshot.retained = retained_.snapshot();
   snapshot.removed_request_ids = removed_request_ids_;
   snapshot.num_arrivals = num_arrivals_;
   snapshot.counters = counters_;
@@ -220,13 +220,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
     return Status::invalid_argument("a batch has more vacancies than it can have");
   }
   scheduler->batch_.restore(snapshot.num_vacancies);
-  for (const RetainedRow& row : snapshot.retained) {
-    if (row.num_tokens < 2 || row.num_tokens > scheduler->config_.max_model_len) {
-      return Status::invalid_argument(
-          fmt::format("the row of request {} has {} tokens", row.request_id, row.num_tokens));
-    }
-  }
-  scheduler->retained_ = std::move(snapshot.retained);
+  QUIRE_RETURN_IF_ERROR(scheduler->retained_.restore(std::move(snapshot.retained)));
   scheduler->removed_request_ids_.assign(snapshot.removed_request_ids.begin(),
                                          snapshot.removed_request_ids.end());
   if (const Status status = scheduler->check_invariants(); !status.ok()) {
