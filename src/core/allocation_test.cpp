@@ -60,6 +60,7 @@ TEST(Allocation, OnlyStepsThatEndRequestsAllocate) {
   plan.replaced_blocks.reserve(16);
   plan.block_copies.reserve(16);
   plan.new_block_ids.reserve(1024);
+  plan.new_token_ids.reserve(8 * 256);
   result.sampled.reserve(8);
   outputs.reserve(8);
   std::int64_t num_quiet_steps = 0;

@@ -16,12 +16,14 @@ constexpr std::int64_t kMaxPoolTokens = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxTableEntries = std::int64_t{1} << 27;
 constexpr std::int32_t kMaxModelLen = 1 << 24;
 constexpr std::int32_t kMaxSeqs = 1 << 16;
+constexpr std::int32_t kMaxSteps = 16;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 56;
 
 Status check_size(const SchedulerConfig& config) {
   const std::int64_t table_blocks = ceil_div(config.max_model_len, config.block_size);
   if (std::int64_t{config.num_blocks} * config.block_size > kMaxPoolTokens ||
       config.max_model_len > kMaxModelLen || config.max_num_seqs > kMaxSeqs ||
+      config.max_steps_in_flight > kMaxSteps ||
       table_blocks * config.max_num_seqs > kMaxTableEntries) {
     return Status::resource_exhausted(fmt::format(
         "a scheduler of {} sequences of {} tokens with {} blocks of {} is larger than any real one",
@@ -67,6 +69,15 @@ Status KvCacheManager::restore(const Snapshot& snapshot) {
     QUIRE_RETURN_IF_ERROR(restore_table(table));
     for (const BlockId id : table.block_ids) ++references[static_cast<std::size_t>(id)];
   }
+  // A block that is to be written next may be found only where it stays others'.
+  for (const Snapshot::Table& table : snapshot.tables) {
+    if (table.nodes.size() == table.block_ids.size()) continue;
+    const BlockId next = table.block_ids[table.nodes.size()];
+    if (findable(next) && references[static_cast<std::size_t>(next)] == 1) {
+      return Status::invalid_argument(
+          fmt::format("the block table of request {}: an early cached block", table.request_id));
+    }
+  }
   QUIRE_ASSIGN_OR_RETURN(pool_, BlockPool::restore(references, snapshot.free_block_ids));
   for (const PrefixIndex::Snapshot::Node& each : snapshot.index.nodes) {
     num_cached_ += pool_.reference_count(each.block_id) == 0 ? 1 : 0;
@@ -86,7 +97,7 @@ Status KvCacheManager::restore_table(const Snapshot::Table& table) {
   for (std::size_t i = 0; i < table.block_ids.size(); ++i) {
     const BlockId id = table.block_ids[i];
     if (id < 0 || id >= pool_.num_blocks()) return broken("a block that does not exist");
-    if (i >= table.nodes.size() && findable(id)) return broken("an early cached block");
+    if (i > table.nodes.size() && findable(id)) return broken("an early cached block");
   }
   Table& restored = new_table(table.request_id);
   for (const BlockId id : table.block_ids) restored.blocks.append(id);
@@ -184,9 +195,9 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
 }
 
 Result<SchedulerSnapshot> Scheduler::snapshot() const {
-  if (step_in_flight_ != 0) {
+  if (!steps_.empty()) {
     return Status::internal(
-        fmt::format("a snapshot was asked for while step {} is in flight", step_in_flight_));
+        fmt::format("a snapshot was asked for while step {} is in flight", steps_[0].id));
   }
   SchedulerSnapshot snapshot;
   snapshot.config = config_;
@@ -197,6 +208,7 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   snapshot.num_vacancies = batch_.num_vacancies();
   snapshot.retained = retained_.snapshot();
   snapshot.removed_request_ids = removed_request_ids_;
+  snapshot.truncated_tables = truncated_tables_;
   snapshot.num_arrivals = num_arrivals_;
   snapshot.counters = counters_;
   return snapshot;
@@ -223,6 +235,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
   QUIRE_RETURN_IF_ERROR(scheduler->retained_.restore(std::move(snapshot.retained)));
   scheduler->removed_request_ids_.assign(snapshot.removed_request_ids.begin(),
                                          snapshot.removed_request_ids.end());
+  scheduler->truncated_tables_ = std::move(snapshot.truncated_tables);
   if (const Status status = scheduler->check_invariants(); !status.ok()) {
     return Status::invalid_argument("the snapshot is of no scheduler: " + status.message());
   }

@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "core/scheduler.h"
 #include "sim/account_law.h"
+#include "sim/order_law.h"
 #include "sim/pace_law.h"
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
@@ -43,6 +44,9 @@ struct Coverage {
   std::int64_t pooled = 0;
   std::int64_t pooled_preempted = 0;
   std::int64_t copied_blocks = 0;
+  std::int64_t drafts = 0;
+  std::int64_t drafts_right = 0;
+  std::int64_t truncated_tables = 0;
   std::array<std::int64_t, kNumRejectCauses> rejected{};
   std::array<std::int64_t, kNumWaitCauses> waited{};
   // Aborts by state of the request, outside a step and while one was in flight.
@@ -53,32 +57,33 @@ struct Coverage {
 // what went wrong.
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, Coverage& coverage)
+  Simulation(std::uint64_t seed, std::int32_t max_steps_in_flight, Coverage& coverage)
       : coverage_(coverage),
         trace_(random_trace(seed)),
         workload_(make_workload(trace_.workload)),
         random_(~seed),
         pace_random_(mix64(seed)),
         limited_(pace_random_.chance(0.5)),
-        scheduler_(trace_.scheduler),
+        draft_random_(mix64(~seed)),
+        drafts_(!limited_ && draft_random_.chance(0.5)),
+        scheduler_(with_steps_in_flight(trace_.scheduler, max_steps_in_flight)),
         executor_({trace_.scheduler.block_size, trace_.scheduler.num_blocks,
                    trace_.workload.vocab_size, 200us, 10us},
-                  clock_) {}
+                  clock_),
+        plans_(static_cast<std::size_t>(max_steps_in_flight)) {}
 
   std::string run() {
-    while (next_arrival_ < workload_.size() || scheduler_.has_work()) {
-      if (!scheduler_.has_work()) clock_.advance_to(workload_[next_arrival_].arrival);
-      if (auto error = deliver_commands(false); !error.empty()) return error;
+    while (next_arrival_ < workload_.size() || scheduler_.has_work() || num_in_flight() > 0) {
+      if (!scheduler_.has_work() && num_in_flight() == 0) {
+        clock_.advance_to(workload_[next_arrival_].arrival);
+      }
+      if (auto error = deliver_commands(num_in_flight() > 0); !error.empty()) return error;
       const std::optional<Instant> deadline = scheduler_.next_deadline();
-      if (limited_ && pace_random_.chance(0.1)) scheduler_.set_pace(random_pace());
-      if (auto error = check(scheduler_.schedule(clock_.now(), plan_)); !error.empty()) {
-        return error;
+      for (bool goes_on = true; goes_on && num_in_flight() < plans_.size();) {
+        if (auto error = begin_step(goes_on); !error.empty()) return error;
       }
-      if (plan_.empty() != (!deadline || *deadline > clock_.now())) {
-        return "a plan comes when its deadline does, and not before";
-      }
-      if (!plan_.empty()) {
-        if (auto error = execute_plan(); !error.empty()) return error;
+      if (num_in_flight() > 0) {
+        if (auto error = end_step(); !error.empty()) return error;
       } else if (scheduler_.has_work()) {
         pass_time(*deadline);
       }
@@ -99,6 +104,11 @@ class Simulation {
     bool pooling = false;
     std::int32_t num_prompt_logprobs = 0;  // that came so far
   };
+
+  static SchedulerConfig with_steps_in_flight(SchedulerConfig config, std::int32_t count) {
+    config.max_steps_in_flight = count;
+    return config;
+  }
 
   std::string check(const Status& status) const {
     return status.ok() ? scheduler_.check_invariants().message() : status.message();
@@ -122,14 +132,34 @@ class Simulation {
     return pace;
   }
 
-  std::string execute_plan() {
-    SchedulerOutput second;
-    if (scheduler_.schedule(clock_.now(), second).ok()) return "two steps are in flight";
-    if (auto error = check_plan(); !error.empty()) return error;
-    if (const Status status = executor_.execute(plan_, result_); !status.ok()) {
-      return status.message();
+  std::size_t num_in_flight() const { return scheduler_.num_steps_in_flight(); }
+
+  // `planned`: whether there was a step to begin.
+  std::string begin_step(bool& planned) {
+    const bool alone = num_in_flight() == 0;
+    const std::optional<Instant> deadline = scheduler_.next_deadline();
+    if (limited_ && pace_random_.chance(0.1)) scheduler_.set_pace(random_pace());
+    SchedulerOutput& plan = plans_[num_begun_ % plans_.size()];
+    if (auto error = check(scheduler_.schedule(clock_.now(), plan)); !error.empty()) return error;
+    planned = !plan.empty();
+    if (alone && planned != (deadline && *deadline <= clock_.now())) {
+      return "a plan comes when its deadline does, and not before";
     }
-    if (auto error = compare_tables(); !error.empty()) return error;
+    if (!planned) return {};
+    ++num_begun_;
+    SchedulerOutput more;
+    if (num_in_flight() == plans_.size() && scheduler_.schedule(clock_.now(), more).ok()) {
+      return "more steps are in flight than may be";
+    }
+    if (auto error = check_plan(plan); !error.empty()) return error;
+    if (const Status status = executor_.submit(plan); !status.ok()) return status.message();
+    return compare_tables(plan);
+  }
+
+  std::string end_step() {
+    Status status = executor_.sample({});
+    if (status.ok()) status = executor_.collect(result_);
+    if (!status.ok()) return status.message();
     // Sometimes the engine drains its commands while the step runs, sometimes not.
     if (random_.chance(0.5)) {
       if (auto error = deliver_commands(true); !error.empty()) return error;
@@ -145,7 +175,21 @@ class Simulation {
       if (output.finished == nullptr) continue;
       if (auto error = starvation_.check(output.request_id); !error.empty()) return error;
     }
+    if (drafts_) propose();
     return {};
+  }
+
+  // Guesses at what comes next, most of them right.
+  void propose() {
+    for (const auto& [id, live] : live_) {
+      if (draft_random_.chance(0.5)) continue;
+      const auto& expected = live.expected.output_token_ids;
+      std::vector<TokenId> drafts;
+      for (std::size_t i = live.received.size(); i < expected.size() && drafts.size() < 5; ++i) {
+        drafts.push_back(draft_random_.chance(0.8) ? expected[i] : 0);
+      }
+      scheduler_.propose(id, drafts);
+    }
   }
 
   std::string deliver_commands(bool in_flight) {
@@ -225,75 +269,32 @@ class Simulation {
     return check({});
   }
 
-  // The order of requests that are there.
-  bool goes_before(RequestId a, RequestId b) const {
-    const bool by_priority = scheduler_.config().policy == SchedulingPolicy::kPriority;
-    const std::int32_t priority_of_a = by_priority ? live_.at(a).priority : 0;
-    const std::int32_t priority_of_b = by_priority ? live_.at(b).priority : 0;
-    return priority_of_a != priority_of_b ? priority_of_a < priority_of_b : a < b;
-  }
-
-  std::string check_plan() {
+  std::string check_plan(const SchedulerOutput& plan) {
     ++coverage_.steps;
-    coverage_.copied_blocks += std::ssize(plan_.block_copies);
-    num_scheduled_tokens_ += plan_.total_num_scheduled_tokens;
+    coverage_.truncated_tables += std::ssize(plan.truncated_tables);
+    for (const ScheduledRequest& each : plan.scheduled) coverage_.drafts += each.num_drafts;
+    coverage_.copied_blocks += std::ssize(plan.block_copies);
+    num_scheduled_tokens_ += plan.total_num_scheduled_tokens;
     const auto note = [&](auto value) {
       plans_hash_ = mix64(plans_hash_ ^ static_cast<std::uint64_t>(value));
     };
-    for (const ScheduledRequest& each : plan_.scheduled) {
+    for (const ScheduledRequest& each : plan.scheduled) {
       note(each.request_id);
       note(each.num_computed_tokens);
       note(each.num_scheduled_tokens);
     }
-    for (const BlockId block_id : plan_.new_block_ids) note(block_id);
-    if (plan_.total_num_scheduled_tokens > scheduler_.config().max_num_batched_tokens ||
-        std::ssize(plan_.scheduled) > scheduler_.config().max_num_seqs) {
-      return fmt::format("step {} exceeds the budget", plan_.step_id);
+    for (const BlockId block_id : plan.new_block_ids) note(block_id);
+    if (plan.total_num_scheduled_tokens > scheduler_.config().max_num_batched_tokens ||
+        std::ssize(plan.scheduled) > scheduler_.config().max_num_seqs) {
+      return fmt::format("step {} exceeds the budget", plan.step_id);
     }
-    if (auto error = pace_error(scheduler_, plan_); !error.empty()) return error;
-    return check_order();
+    if (auto error = pace_error(scheduler_, plan); !error.empty()) return error;
+    std::map<RequestId, std::int32_t> priorities;
+    for (const auto& [id, live] : live_) priorities.emplace(id, live.priority);
+    return order_error(scheduler_, plan, priorities);
   }
 
-  // Those that run are computed in their order, the first of them in every step; nobody starts
-  // before one that waits and goes before it; and who is preempted goes after all that run.
-  std::string check_order() const {
-    std::optional<RequestId> first_running;
-    std::optional<RequestId> last_running;
-    std::optional<RequestId> first_waiting;
-    for (const auto& [id, live] : live_) {
-      if (scheduler_.find(id)->state() != RequestState::kRunning) {
-        if (!first_waiting || goes_before(id, *first_waiting)) first_waiting = id;
-        continue;
-      }
-      if (!first_running || goes_before(id, *first_running)) first_running = id;
-      if (!last_running || goes_before(*last_running, id)) last_running = id;
-    }
-    const auto scheduled = [&](RequestId id) {
-      return std::any_of(plan_.scheduled.begin(), plan_.scheduled.end(),
-                         [&](const ScheduledRequest& each) { return each.request_id == id; });
-    };
-    if (first_running && !scheduled(*first_running)) {
-      return fmt::format("step {} leaves out request {}, the first", plan_.step_id, *first_running);
-    }
-    if (!first_running && !live_.empty() && scheduler_.config().batching != Batching::kDynamic) {
-      return fmt::format("nothing runs in step {}", plan_.step_id);
-    }
-    for (const NewRequestData& each : plan_.new_requests) {
-      if (first_waiting && !goes_before(each.request_id, *first_waiting)) {
-        return fmt::format("request {} overtakes request {}", each.request_id, *first_waiting);
-      }
-    }
-    for (const RequestId id : plan_.removed_request_ids) {
-      // It may return at once, where others have the blocks that it gave up.
-      if (!live_.contains(id) || scheduler_.find(id)->state() == RequestState::kRunning) continue;
-      if (last_running && !goes_before(*last_running, id)) {
-        return fmt::format("request {} is preempted, and {} is not", id, *last_running);
-      }
-    }
-    return {};
-  }
-
-  std::string compare_tables() const {
+  std::string compare_tables(const SchedulerOutput& plan) const {
     const auto compare = [&](RequestId id) {
       const BlockTable* table = scheduler_.find_blocks(id);
       const std::vector<BlockId>* copy = executor_.find_block_ids(id);
@@ -305,7 +306,7 @@ class Simulation {
     for (const auto& [id, live] : live_) {
       if (!compare(id)) return differ(id);
     }
-    for (const ScheduledRequest& each : plan_.scheduled) {  // rows that nobody wants, too
+    for (const ScheduledRequest& each : plan.scheduled) {  // rows that nobody wants, too
       if (!compare(each.request_id)) return differ(each.request_id);
     }
     return {};
@@ -328,23 +329,27 @@ class Simulation {
     Live& live = found->second;
     if (live.pooling != (output.pooled_index >= 0)) return "the wrong request is pooled";
     if (live.pooling) return note_pooled(output, live);
-    const SampledToken& sampled = result_.sampled[static_cast<std::size_t>(output.sampled_index)];
-    if (sampled.request_id != output.request_id || sampled.token_id != output.token_id ||
-        sampled.logprob != output.logprob) {
+    const auto sampled = std::span(result_.sampled)
+                             .subspan(static_cast<std::size_t>(output.first_sampled),
+                                      static_cast<std::size_t>(output.num_sampled));
+    for (const SampledToken& token : sampled) {
+      if (token.request_id == output.request_id) continue;
       return fmt::format("request {} is given another's sampled token", output.request_id);
     }
+    if (sampled.empty()) return fmt::format("request {} is given nothing", output.request_id);
     if (live.prompt_logprobs && live.num_prompt_logprobs != live.num_prompt_tokens - 1) {
       return fmt::format("request {} has {} log probabilities for {} prompt tokens",
                          output.request_id, live.num_prompt_logprobs, live.num_prompt_tokens);
     }
     coverage_.prompt_logprobs += live.prompt_logprobs && live.received.empty() ? 1 : 0;
-    live.received.push_back(output.token_id);
+    for (const SampledToken& token : sampled) live.received.push_back(token.token_id);
+    coverage_.drafts_right += std::ssize(sampled) - 1;
     return output.finished == nullptr ? "" : note_end(*output.finished);
   }
 
   std::string note_pooled(const RequestStepOutput& output, const Live& live) {
     const PooledState& pooled = result_.pooled[static_cast<std::size_t>(output.pooled_index)];
-    if (output.sampled_index >= 0 || output.finished == nullptr ||
+    if (output.num_sampled > 0 || output.finished == nullptr ||
         pooled.request_id != output.request_id) {
       return fmt::format("request {} is not pooled as it should be", output.request_id);
     }
@@ -421,10 +426,13 @@ class Simulation {
   RandomStream random_;
   RandomStream pace_random_;
   const bool limited_;  // the pace changes now and then
+  RandomStream draft_random_;
+  const bool drafts_;  // guesses are made
   VirtualClock clock_;
   Scheduler scheduler_;
   SimulatedExecutor executor_;
-  SchedulerOutput plan_;  // these three are kept from step to step, as an engine does
+  std::vector<SchedulerOutput> plans_;  // these three are kept from step to step, as an engine does
+  std::size_t num_begun_ = 0;
   ModelRunnerOutput result_;
   std::vector<RequestStepOutput> outputs_;
   std::size_t next_arrival_ = 0;
@@ -435,26 +443,30 @@ class Simulation {
   std::uint64_t plans_hash_ = 0;
 };
 
-void expect_trace_passes(std::uint64_t seed, Coverage& coverage) {
-  const std::string error = Simulation(seed, coverage).run();
-  ASSERT_EQ(error, "") << "replay with QUIRE_SIM_SEED=" << seed;
+void expect_trace_passes(std::uint64_t seed, std::int32_t in_flight, Coverage& coverage) {
+  const std::string error = Simulation(seed, in_flight, coverage).run();
+  ASSERT_EQ(error, "") << "replay with QUIRE_SIM_SEED=" << seed << ", " << in_flight
+                       << " steps in flight";
 }
 
-class SchedulerSimulation : public testing::TestWithParam<std::uint64_t> {};
+// Which traces, with how many steps in flight.
+class SchedulerSimulation : public testing::TestWithParam<std::tuple<std::uint64_t, std::int32_t>> {
+};
 
 TEST_P(SchedulerSimulation, RandomTraces) {
   Coverage coverage;
-  const std::uint64_t first = GetParam() * kTracesPerShard + 1;
+  const auto [shard, in_flight] = GetParam();
+  const std::uint64_t first = shard * kTracesPerShard + 1;
   if (const char* seed = std::getenv("QUIRE_SIM_SEED")) {
-    if (GetParam() == 0) expect_trace_passes(std::strtoull(seed, nullptr, 10), coverage);
+    if (shard == 0) expect_trace_passes(std::strtoull(seed, nullptr, 10), in_flight, coverage);
     return;
   }
   for (std::uint64_t i = 0; i < kTracesPerShard && !HasFatalFailure(); ++i) {
-    expect_trace_passes(first + i, coverage);
+    expect_trace_passes(first + i, in_flight, coverage);
   }
   if (HasFatalFailure()) return;
   // About half of what the seeds gave when this was written.
-  EXPECT_GT(coverage.steps, 120'000);
+  EXPECT_GT(coverage.steps, 110'000);
   EXPECT_GT(coverage.preemptions, 2700);
   EXPECT_GT(coverage.recomputed, 26'000);
   EXPECT_GT(coverage.finished_stop, 2600);
@@ -466,20 +478,26 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.prompt_logprobs, 1200);
   EXPECT_GT(coverage.pooled, 1000);
   EXPECT_GT(coverage.pooled_preempted, 1);
+  EXPECT_GT(coverage.drafts, 2000);
+  EXPECT_GT(coverage.drafts_right, 1000);
+  EXPECT_GT(coverage.truncated_tables, 100);
   for (const std::int64_t count : coverage.rejected) EXPECT_GT(count, 20);
-  for (const std::int64_t count : coverage.waited) EXPECT_GT(count, 1700);
+  for (const std::int64_t count : coverage.waited) EXPECT_GT(count, 1500);
   for (const auto& state : coverage.aborted) {
     for (const std::int64_t count : state) EXPECT_GT(count, 65);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, SchedulerSimulation, testing::Range(std::uint64_t{0}, kNumShards));
+INSTANTIATE_TEST_SUITE_P(Shards, SchedulerSimulation,
+                         testing::Combine(testing::Range(std::uint64_t{0}, kNumShards),
+                                          testing::Values(1, 2)));
 
 TEST(SchedulerReplay, TheSameTraceGivesTheSamePlans) {
   Coverage coverage;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    Simulation first(seed, coverage);
-    Simulation second(seed, coverage);
+    const auto in_flight = static_cast<std::int32_t>(1 + seed % 2);
+    Simulation first(seed, in_flight, coverage);
+    Simulation second(seed, in_flight, coverage);
     ASSERT_EQ(first.run(), "");
     ASSERT_EQ(second.run(), "");
     ASSERT_EQ(first.plans_hash(), second.plans_hash()) << "seed " << seed;

@@ -40,12 +40,15 @@ struct Plan : SchedulerOutput {
       : requests(std::move(news)) {
     step_id = id;
     for (const New& each : requests) {
+      const auto num_tokens = static_cast<std::int32_t>(each.token_ids.size());
       new_requests.push_back(
           {.request_id = each.id,
-           .token_ids = each.token_ids,
-           .num_prompt_tokens = static_cast<std::int32_t>(each.token_ids.size()),
+           .first_token = static_cast<std::int32_t>(new_token_ids.size()),
+           .num_tokens = num_tokens,
+           .num_prompt_tokens = num_tokens,
            .sample_index = each.sample_index,
            .sampling_params = std::make_shared<const SamplingParams>(each.params)});
+      new_token_ids.insert(new_token_ids.end(), each.token_ids.begin(), each.token_ids.end());
       std::tie(new_requests.back().first_block, new_requests.back().num_blocks) =
           append(each.block_ids);
     }

@@ -98,6 +98,10 @@ ByteWriter start_record(Kind kind, Duration since_previous, std::vector<std::uin
 
 template <typename Archive, typename Plan>
 void visit_changes(Archive& archive, Plan& plan) {
+  archive.list(plan.truncated_tables, [](auto& a, auto& each) {
+    a(each.request_id);
+    a(each.num_blocks);
+  });
   archive(plan.removed_request_ids);
   archive.list(plan.replaced_blocks, [](auto& a, auto& each) {
     a(each.request_id);
@@ -139,7 +143,7 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
   visit_changes(reader, plan);
   reader.list(plan.new_requests, [&](ByteReader& r, NewRequestData& each) {
     r(each.request_id);
-    r(record.num_tokens.emplace_back());
+    r(each.num_tokens);
     r(each.num_prompt_tokens);
     r(each.sample_index);
     r(each.first_block);
@@ -164,37 +168,6 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
   });
   reader(plan.new_block_ids);
   return record;
-}
-
-// `num_tokens(i)` is how many tokens new request i has.
-template <typename NumTokens>
-void write_plan(const SchedulerOutput& plan, Duration since_previous, NumTokens num_tokens,
-                std::vector<std::uint8_t>& out) {
-  ByteWriter writer = start_record(Kind::kPlan, since_previous, out);
-  writer(plan.step_id);
-  visit_changes(writer, plan);
-  std::size_t index = 0;
-  writer.list(plan.new_requests, [&](ByteWriter& w, const NewRequestData& each) {
-    w(each.request_id);
-    w(num_tokens(index++));
-    w(each.num_prompt_tokens);
-    w(each.sample_index);
-    w(each.first_block);
-    w(each.num_blocks);
-  });
-  RequestId previous_id = 0;
-  writer.list(plan.scheduled, [&](ByteWriter& w, const ScheduledRequest& each) {
-    w.difference(static_cast<std::int64_t>(each.request_id - previous_id));
-    previous_id = each.request_id;
-    w(each.num_computed_tokens);
-    w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
-             static_cast<std::uint64_t>(each.use) | (each.num_new_blocks > 0 ? kNewBlocks : 0));
-    if (each.num_new_blocks > 0) {
-      w(each.first_new_block);
-      w(each.num_new_blocks);
-    }
-  });
-  writer(plan.new_block_ids);
 }
 
 }  // namespace
@@ -238,18 +211,30 @@ void encode_aborted(RequestId request_id, bool found, Duration since_previous,
 
 void encode_plan(const SchedulerOutput& plan, Duration since_previous,
                  std::vector<std::uint8_t>& out) {
-  write_plan(
-      plan, since_previous,
-      [&](std::size_t i) {
-        return static_cast<std::int32_t>(plan.new_requests[i].token_ids.size());
-      },
-      out);
-}
-
-void encode_plan(const PlanRecord& record, Duration since_previous,
-                 std::vector<std::uint8_t>& out) {
-  write_plan(
-      record.plan, since_previous, [&](std::size_t i) { return record.num_tokens[i]; }, out);
+  ByteWriter writer = start_record(Kind::kPlan, since_previous, out);
+  writer(plan.step_id);
+  visit_changes(writer, plan);
+  writer.list(plan.new_requests, [&](ByteWriter& w, const NewRequestData& each) {
+    w(each.request_id);
+    w(each.num_tokens);
+    w(each.num_prompt_tokens);
+    w(each.sample_index);
+    w(each.first_block);
+    w(each.num_blocks);
+  });
+  RequestId previous_id = 0;
+  writer.list(plan.scheduled, [&](ByteWriter& w, const ScheduledRequest& each) {
+    w.difference(static_cast<std::int64_t>(each.request_id - previous_id));
+    previous_id = each.request_id;
+    w(each.num_computed_tokens);
+    w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
+             static_cast<std::uint64_t>(each.use) | (each.num_new_blocks > 0 ? kNewBlocks : 0));
+    if (each.num_new_blocks > 0) {
+      w(each.first_new_block);
+      w(each.num_new_blocks);
+    }
+  });
+  writer(plan.new_block_ids);
 }
 
 void encode_result(const ModelRunnerOutput& result, Duration since_previous,
