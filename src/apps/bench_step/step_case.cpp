@@ -44,7 +44,8 @@ class StepWatch {
     last_id_ = fits ? step.step_id : 0;
     last_start_ = step.start;
     last_tokens_known_ = num_sampled_;
-    num_sampled_ += std::ranges::count_if(step.shares, &StepShare::samples);
+    num_sampled_ += std::ranges::count_if(
+        step.shares, [](const StepShare& share) { return share.use == RowUse::kTokens; });
     if (fits) ++num_seen_;
   }
 
