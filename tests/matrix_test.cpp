@@ -26,7 +26,8 @@ struct Setting {
   bool prefix_caching = true;
   double max_step_ms = 0;          // less than a row takes: prompts wait wherever they may
   std::int64_t shared_tokens = 0;  // that prompts find in the prefix cache at least
-  bool kept_weights = false;       // mapped as an engine before this one has packed them
+  std::int32_t max_steps_in_flight = 1;
+  bool kept_weights = false;  // mapped as an engine before this one has packed them
 };
 
 struct Corpus {
@@ -56,6 +57,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.max_model_len = corpus.max_model_len;
   args.enable_prefix_caching = setting.prefix_caching;
   args.max_step_ms = setting.max_step_ms;
+  args.max_steps_in_flight = setting.max_steps_in_flight;
   if (setting.preempt) {
     // Little more than one sequence of the greatest length.
     args.kv_cache_memory_bytes =
@@ -156,6 +158,12 @@ const std::vector<Setting>& all_settings() {
       {.name = "batch, no time for prompts", .max_step_ms = 1e-3},
       {.name = "batch, 5 ms a step", .max_step_ms = 5},
       {.name = "alone, 1 thread, chunk 16", .batch = false, .chunk = 16, .threads = 1},
+      {.name = "batch, 2 steps in flight", .chunk = 64, .max_steps_in_flight = 2},
+      {.name = "batch, preemption, 3 steps in flight",
+       .block_size = 4,
+       .chunk = 48,
+       .preempt = true,
+       .max_steps_in_flight = 3},
       {.name = "batch, kept weights", .kept_weights = true},
   };
   return settings;

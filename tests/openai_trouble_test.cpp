@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/wrapped_executor.h"
 #include "support/gate.h"
 #include "support/openai_api.h"
 
@@ -92,21 +93,20 @@ TEST(Admission, DrainingRefusesNewRequestsAndFinishesOld) {
 
 // Computes as another one does, but one step of its never ends until it is let go. `progress` is
 // what it shows meanwhile, nothing where there is none.
-class HangingExecutor final : public Executor {
+class HangingExecutor final : public WrappedExecutor {
  public:
   HangingExecutor(std::unique_ptr<Executor> executor, std::atomic<bool>& hang,
                   const std::atomic<std::uint64_t>* progress = nullptr)
-      : executor_(std::move(executor)), hang_(hang), progress_(progress) {}
-  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+      : WrappedExecutor(std::move(executor)), hang_(hang), progress_(progress) {}
+  Status collect(ModelRunnerOutput& result) override {
     while (hang_) std::this_thread::sleep_for(milliseconds(1));
-    return executor_->execute(plan, result);
+    return WrappedExecutor::collect(result);
   }
   std::uint64_t progress() const override {
-    return executor_->progress() + (progress_ == nullptr ? 0 : progress_->load());
+    return WrappedExecutor::progress() + (progress_ == nullptr ? 0 : progress_->load());
   }
 
  private:
-  std::unique_ptr<Executor> executor_;
   std::atomic<bool>& hang_;
   const std::atomic<std::uint64_t>* progress_;
 };
@@ -156,16 +156,19 @@ TEST(Health, ALongPromptIsHealthy) {
   EXPECT_EQ(slow->wait().status, 200);
 }
 
-class FailingExecutor final : public Executor {
+class FailingExecutor final : public WrappedExecutor {
  public:
-  Status execute(const SchedulerOutput& /*plan*/, ModelRunnerOutput& /*result*/) override {
+  using WrappedExecutor::WrappedExecutor;
+  Status collect(ModelRunnerOutput& /*result*/) override {
     return Status::internal("the device has fallen off /dev/secret");
   }
 };
 
 TEST(Health, ADeadEngineIsNeitherHealthyNorSilent) {
   SimulatedEngineArgs args;
-  args.wrap = [](std::unique_ptr<Executor>) { return std::make_unique<FailingExecutor>(); };
+  args.wrap = [](std::unique_ptr<Executor> executor) {
+    return std::make_unique<FailingExecutor>(std::move(executor));
+  };
   Api api(args);
   const auto whole = api.start(kCompletions, R"({"prompt": "abc"})")->wait();
   EXPECT_EQ(whole.status, 500);
@@ -177,17 +180,16 @@ TEST(Health, ADeadEngineIsNeitherHealthyNorSilent) {
 // The engine dies while answers stream: each gets an error in its stream, and an end.
 TEST(Streams, AnErrorInMidStreamIsAnEvent) {
   std::atomic<int> steps_left = 3;
-  class Dying final : public Executor {
+  class Dying final : public WrappedExecutor {
    public:
     Dying(std::unique_ptr<Executor> executor, std::atomic<int>& left)
-        : executor_(std::move(executor)), left_(left) {}
-    Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+        : WrappedExecutor(std::move(executor)), left_(left) {}
+    Status collect(ModelRunnerOutput& result) override {
       if (left_-- <= 0) return Status::internal("gone");
-      return executor_->execute(plan, result);
+      return WrappedExecutor::collect(result);
     }
 
    private:
-    std::unique_ptr<Executor> executor_;
     std::atomic<int>& left_;
   };
   SimulatedEngineArgs args;

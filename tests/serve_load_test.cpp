@@ -14,6 +14,7 @@
 #include "serve_load/requests.h"
 #include "serve_load/simulated_server.h"
 #include "sim/random_trace.h"
+#include "sim/wrapped_executor.h"
 #include "support/eventually.h"
 #include "support/gate.h"
 #include "support/test_models.h"

@@ -90,7 +90,8 @@ Burst run(std::optional<StepPacer> pacer, bool warm) {
           burst.gaps.push_back(clock.now() - before->second);
         }
         last_token[output.request_id] = clock.now();
-        burst.token_ids[output.request_id].push_back(output.token_id);
+        burst.token_ids[output.request_id].push_back(
+            result.sampled[static_cast<std::size_t>(output.first_sampled)].token_id);
       }
     }
   };

@@ -1,25 +1,32 @@
 #include "serve_load/step_trace.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
+
+#include "sim/wrapped_executor.h"
 
 namespace quire::load {
 
-class StepTrace::Watcher final : public Executor {
+class StepTrace::Watcher final : public WrappedExecutor {
  public:
   Watcher(StepTrace& trace, std::unique_ptr<Executor> inner)
-      : trace_(trace), inner_(std::move(inner)) {}
+      : WrappedExecutor(std::move(inner)), trace_(trace) {}
 
-  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
-    QUIRE_RETURN_IF_ERROR(inner_->execute(plan, result));
-    trace_.record(plan, std::chrono::steady_clock::now());
+  Status submit(const SchedulerOutput& plan) override {
+    plans_.push_back(&plan);
+    return WrappedExecutor::submit(plan);
+  }
+  Status collect(ModelRunnerOutput& result) override {
+    QUIRE_RETURN_IF_ERROR(WrappedExecutor::collect(result));
+    trace_.record(*plans_.front(), std::chrono::steady_clock::now());
+    plans_.pop_front();
     return {};
   }
-  std::uint64_t progress() const override { return inner_->progress(); }
 
  private:
   StepTrace& trace_;
-  std::unique_ptr<Executor> inner_;
+  std::deque<const SchedulerOutput*> plans_;  // of the steps in flight
 };
 
 std::vector<std::int32_t> StepTrace::prompt_of(std::int32_t key, std::size_t length) {
@@ -48,14 +55,16 @@ void StepTrace::record(const SchedulerOutput& plan, TimePoint end) {
   const std::lock_guard lock(mutex_);
   ++num_steps_;
   for (const NewRequestData& data : plan.new_requests) {
-    if (data.token_ids.size() < 2) continue;
-    const std::int32_t key = (data.token_ids[0] - kFirstId) * kBase + data.token_ids[1] - kFirstId;
+    const auto tokens = plan.tokens_of(data);
+    if (tokens.size() < 2) continue;
+    const std::int32_t key = (tokens[0] - kFirstId) * kBase + tokens[1] - kFirstId;
     // Known already: it resumes after a preemption.
     if (keys_.emplace(data.request_id, key).second) tokens_[key].clear();
   }
   for (const ScheduledRequest& scheduled : plan.scheduled) {
     const auto found = keys_.find(scheduled.request_id);
-    if (scheduled.samples && found != keys_.end()) tokens_[found->second].push_back(end);
+    if (scheduled.use == RowUse::kTokens && found != keys_.end())
+      tokens_[found->second].push_back(end);
   }
 }
 

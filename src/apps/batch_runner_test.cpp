@@ -18,6 +18,7 @@
 #include "engine/output_processor.h"
 #include "sim/simulated_executor.h"
 #include "sim/virtual_clock.h"
+#include "sim/wrapped_executor.h"
 
 namespace quire {
 namespace {
@@ -31,18 +32,19 @@ constexpr std::int32_t kNumBlocks = 512;
 // The engine's own threads and scheduler over an executor without a model. A token id is a byte of
 // the prompt.
 // Computes nothing before so many requests have come, so that their order of arrival is no race.
-class GatedExecutor final : public Executor {
+class GatedExecutor final : public WrappedExecutor {
  public:
   GatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock,
                 const std::atomic<RequestId>& next_id, const std::atomic<RequestId>& first_step_at)
-      : executor_(config, clock), next_id_(next_id), first_step_at_(first_step_at) {}
-  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+      : WrappedExecutor(std::make_unique<SimulatedExecutor>(config, clock)),
+        next_id_(next_id),
+        first_step_at_(first_step_at) {}
+  Status submit(const SchedulerOutput& plan) override {
     while (next_id_ < first_step_at_) std::this_thread::yield();
-    return executor_.execute(plan, result);
+    return WrappedExecutor::submit(plan);
   }
 
  private:
-  SimulatedExecutor executor_;
   const std::atomic<RequestId>& next_id_;
   const std::atomic<RequestId>& first_step_at_;
 };

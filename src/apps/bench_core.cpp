@@ -81,7 +81,7 @@ class Traffic {
     result_.clear();
     result_.step_id = plan_.step_id;
     for (const ScheduledRequest& each : plan_.scheduled) {
-      if (!each.samples) continue;
+      if (each.use != RowUse::kTokens) continue;
       result_.sampled.push_back({.request_id = each.request_id, .token_id = random_token()});
     }
     const auto executed = Clock::now();

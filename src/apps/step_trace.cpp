@@ -50,8 +50,8 @@ void StepTrace::add(const StepRecord& record) {
   const auto holders = slots_.assign(record.shares);
   for (std::size_t i = 0; i < holders.size(); ++i) {
     const StepShare& share = record.shares[i];
-    step.rows.push_back(
-        {holders[i].slot, holders[i].arrival, share.num_tokens, share.samples, share.wanted});
+    step.rows.push_back({holders[i].slot, holders[i].arrival, share.num_tokens,
+                         share.use == RowUse::kTokens, share.wanted});
   }
   steps_.push_back(std::move(step));
 }

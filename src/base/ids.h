@@ -8,6 +8,7 @@ namespace quire {
 using TokenId = std::int32_t;     // index into the vocabulary; never negative once validated
 using BlockId = std::int32_t;     // index of a KV block in the pool
 using RequestId = std::uint64_t;  // unique for the life of an engine; external names map to it
+using GroupId = std::uint64_t;    // the outputs of one prompt; never used twice
 using StepId = std::uint64_t;     // counts scheduler steps from 1
 
 }  // namespace quire

@@ -60,6 +60,7 @@ TEST(Allocation, OnlyStepsThatEndRequestsAllocate) {
   plan.replaced_blocks.reserve(16);
   plan.block_copies.reserve(16);
   plan.new_block_ids.reserve(1024);
+  plan.new_token_ids.reserve(8 * 256);
   result.sampled.reserve(8);
   outputs.reserve(8);
   std::int64_t num_quiet_steps = 0;
@@ -71,7 +72,7 @@ TEST(Allocation, OnlyStepsThatEndRequestsAllocate) {
     result.clear();
     result.step_id = plan.step_id;
     for (const ScheduledRequest& each : plan.scheduled) {
-      if (!each.samples) continue;
+      if (each.use != RowUse::kTokens) continue;
       // Outputs of one prompt go different ways.
       const auto token = static_cast<TokenId>(each.request_id % 7 + plan.step_id % 5);
       result.sampled.push_back({.request_id = each.request_id, .token_id = token});

@@ -187,6 +187,24 @@ void KvCacheManager::commit(RequestId request_id, std::span<const TokenId> token
   }
 }
 
+std::optional<std::int32_t> KvCacheManager::truncate(RequestId request_id,
+                                                     std::int32_t num_tokens) {
+  Table& table = *tables_.find(request_id);
+  const auto size = static_cast<std::int32_t>(ceil_div(num_tokens, block_size_));
+  const auto num_full = static_cast<std::size_t>(num_tokens / block_size_);
+  assert(size <= table.blocks.size());
+  if (table.nodes.size() > num_full) table.nodes.resize(num_full);
+  if (num_tokens % block_size_ != 0) {
+    const BlockId last = table.blocks[size - 1];
+    if (findable(last) && !pool_.shared(last)) index_.erase(last);
+  }
+  if (size == table.blocks.size()) return std::nullopt;
+  num_held_ -= table.blocks.size() - size;
+  for (std::int32_t i = table.blocks.size() - 1; i >= size; --i) release(table.blocks[i]);
+  table.blocks.truncate(size);
+  return size;
+}
+
 void KvCacheManager::free(RequestId request_id) {
   const Table* table = tables_.find(request_id);
   if (table == nullptr) return;

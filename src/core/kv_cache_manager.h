@@ -73,6 +73,12 @@ class KvCacheManager {
   void commit(RequestId request_id, std::span<const TokenId> tokens,
               std::int32_t num_computed_tokens);
 
+  // Takes the request's tokens from the `num_tokens`-th on back, which others may hold meanwhile:
+  // blocks with none before it are released. What is left of a block may be written to again, so
+  // its content is not found any more unless others use it. Returns how many blocks are left, where
+  // that is another number than before. The request has a table of at least that many tokens.
+  std::optional<std::int32_t> truncate(RequestId request_id, std::int32_t num_tokens);
+
   // Releases all blocks of the request, the last ones first, so that the start of a sequence, which
   // others are likeliest to share, stays longest. No effect if it has none.
   void free(RequestId request_id);

@@ -347,5 +347,51 @@ TEST(KvCacheManager, NoRequestSeesAnothersWrites) {
   EXPECT_GT(num_hits, 1000);
 }
 
+TEST(KvCacheManager, TruncateReturnsBlocksAtOnce) {
+  KvCacheManager kv(4, 8, true);
+  SchedulerOutput plan;
+  ASSERT_TRUE(kv.allocate(1, 0, 11, plan));
+  EXPECT_EQ(kv.truncate(1, 10), std::nullopt);  // its block is still used
+  EXPECT_EQ(kv.truncate(1, 8), 2);
+  EXPECT_EQ(kv.pool().num_free_blocks(), 6);
+  EXPECT_EQ(kv.truncate(1, 1), 1);
+  EXPECT_EQ(kv.blocks_leaked(), 0);
+  EXPECT_TRUE(kv.check_invariants().ok());
+  ASSERT_EQ(kv.allocate(1, 1, 7, plan), 1);
+  EXPECT_TRUE(kv.check_invariants().ok());
+}
+
+// What will be written again is not found; what others hold is.
+TEST(KvCacheManager, TruncateKeepsTheIndexConsistent) {
+  KvCacheManager kv(4, 8, true);
+  SchedulerOutput plan;
+  const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  ASSERT_TRUE(kv.allocate(1, 0, 8, plan));
+  kv.commit(1, tokens, 8);
+  const BlockId second = (*kv.find(1))[1];
+  kv.truncate(1, 6);
+  EXPECT_FALSE(kv.findable(second));
+  EXPECT_EQ(kv.match_prefix(tokens, 8).num_blocks, 1);
+  const std::vector<TokenId> others = {1, 2, 3, 4, 5, 6, 0, 0};
+  ASSERT_EQ(kv.allocate(1, 6, 2, plan), 0);
+  kv.commit(1, others, 8);
+  EXPECT_EQ(kv.match_prefix(others, 8).num_blocks, 2);
+
+  kv.share_prefix(2, others, kv.match_prefix(others, 8));
+  kv.truncate(1, 5);
+  EXPECT_TRUE(kv.findable(second));
+  EXPECT_EQ(kv.match_prefix(others, 8).num_blocks, 2);
+  EXPECT_TRUE(kv.check_invariants().ok());
+  KvCacheManager restored(4, 8, true);
+  EXPECT_TRUE(restored.restore(kv.snapshot()).ok());
+  plan.clear();
+  ASSERT_EQ(kv.allocate(1, 5, 3, plan), 0);
+  EXPECT_EQ(plan.block_copies.size(), 1U);  // the other one's stays as it is
+  kv.commit(1, tokens, 8);
+  EXPECT_EQ(kv.match_prefix(others, 8).num_blocks, 2);
+  EXPECT_EQ(kv.match_prefix(tokens, 8).num_blocks, 2);
+  EXPECT_TRUE(kv.check_invariants().ok());
+}
+
 }  // namespace
 }  // namespace quire

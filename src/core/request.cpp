@@ -18,13 +18,10 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "unknown";
 }
 
-Request::Request(const AddRequest& request, std::int32_t sample_index,
-                 std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
-                 std::uint64_t arrival_index, Instant now)
-    : id_(request.request_id + static_cast<RequestId>(sample_index)),
+Request::Request(const AddRequest& request, const OutputIdentity& identity,
+                 std::span<const TokenId> eos_token_ids, std::int32_t max_model_len, Instant now)
+    : identity_(identity),
       external_id_(request.external_id),
-      sample_index_(sample_index),
-      arrival_index_(arrival_index),
       sampling_params_(request.sampling_params),
       num_prompt_tokens_(static_cast<std::int32_t>(request.prompt_token_ids.size())),
       pooling_(request.pooling),
@@ -60,17 +57,24 @@ std::int32_t Request::start(std::int32_t num_computed_tokens, Instant now) {
   return num_new;
 }
 
-void Request::schedule(std::int32_t num_tokens, Instant now) {
+RowUse Request::schedule(std::int32_t num_tokens, std::int32_t num_drafts, Instant now) {
   assert(state_ == RequestState::kRunning && num_tokens > 0 && num_tokens <= num_pending_tokens());
-  const std::int32_t begin = num_computed_tokens_ + num_in_flight_tokens_;
+  const std::int32_t begin = num_scheduled_tokens();
   const std::int32_t num_again = num_computed_before(begin, num_tokens);
   const bool decodes = num_tokens == 1 && num_again == 0 && begin >= num_prompt_tokens_;
   num_in_flight_tokens_ += num_tokens;
   timeline_.compute({.kind = decodes ? SpanKind::kDecode : SpanKind::kPrefill,
-                     .num_tokens = num_tokens,
+                     .num_tokens = num_tokens + num_drafts,
                      .num_recomputed_tokens = num_again,
                      .num_cached_tokens = std::exchange(num_found_tokens_, 0)},
                     now);
+  if (num_pending_tokens() > 0) return RowUse::kNothing;
+  if (pooling_) return RowUse::kState;
+  ++num_placeholders_;
+  num_in_flight_tokens_ += num_drafts;
+  num_drafts_in_flight_ = num_drafts;
+  drafts_.clear();
+  return RowUse::kTokens;
 }
 
 std::int32_t Request::num_computed_before(std::int32_t begin, std::int32_t num_tokens) const {
@@ -91,7 +95,8 @@ Request::Computed Request::complete(std::int32_t num_tokens) {
 }
 
 void Request::append_output(TokenId token_id, Instant now) {
-  assert(state_ == RequestState::kRunning && num_pending_tokens() == 0 && !pooling_);
+  assert(state_ == RequestState::kRunning && num_placeholders_ > 0);
+  --num_placeholders_;
   token_ids_.push_back(token_id);
   if (!first_token_) first_token_ = now;
   if (std::binary_search(ending_token_ids_.begin(), ending_token_ids_.end(), token_id)) {
@@ -102,22 +107,33 @@ void Request::append_output(TokenId token_id, Instant now) {
   }
 }
 
+void Request::append_drafted(TokenId token_id, Instant now) {
+  assert(num_drafts_in_flight_ > 0);
+  --num_drafts_in_flight_;
+  ++num_placeholders_;
+  append_output(token_id, now);
+}
+
+void Request::drop_drafts_in_flight() {
+  num_in_flight_tokens_ -= std::exchange(num_drafts_in_flight_, 0);
+}
+
 void Request::pool(Instant now) {
   assert(state_ == RequestState::kRunning && num_computed_tokens_ == num_tokens() && pooling_);
   finish(FinishReason::kStop, now);
 }
 
 void Request::preempt(Instant now) {
-  assert(state_ == RequestState::kRunning && num_in_flight_tokens_ == 0);
+  assert(state_ == RequestState::kRunning);
   state_ = RequestState::kPreempted;
   num_computed_tokens_ = 0;
+  forget_in_flight();
   ++num_preemptions_;
   wait(WaitCause::kPreempted, now);
 }
 
 void Request::abort(Instant now) {
   assert(!finished());
-  num_in_flight_tokens_ = 0;
   finish(FinishReason::kAbort, now);
 }
 
@@ -137,8 +153,16 @@ std::int32_t Request::num_uncomputed_prompt_tokens() const {
   return std::max(num_prompt_tokens_ - max_computed_so_far_, 0);
 }
 
+void Request::forget_in_flight() {
+  num_in_flight_tokens_ = 0;
+  num_drafts_in_flight_ = 0;
+  num_placeholders_ = 0;
+  drafts_.clear();
+}
+
 void Request::finish(FinishReason reason, Instant now) {
   state_ = RequestState::kFinished;
+  forget_in_flight();
   finish_reason_ = reason;
   finish_time_ = now;
   timeline_.finish(now);

@@ -9,6 +9,7 @@
 //                   preempted ----------------------------------+   (waiting -> finished: abort)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "base/status.h"
 #include "core/request_timeline.h"
 #include "core/sampling_params.h"
+#include "core/step.h"
 
 namespace quire {
 
@@ -53,6 +55,7 @@ struct RequestSnapshot {
   RequestId request_id = 0;
   std::string external_id;
   std::int32_t sample_index = 0;
+  GroupId group_id = 0;
   std::uint64_t arrival_index = 0;
   RequestState state = RequestState::kWaiting;  // not finished
   std::shared_ptr<const SamplingParams> sampling_params;
@@ -71,17 +74,23 @@ struct RequestSnapshot {
   RequestTimeline::Snapshot timeline;
 };
 
+// Which output a request is.
+struct OutputIdentity {
+  RequestId id = 0;
+  std::int32_t sample_index = 0;    // i of n
+  GroupId group_id = 0;             // the same of all n
+  std::uint64_t arrival_index = 0;  // counts requests in order of arrival
+};
+
 class Request {
  public:
-  // Output `sample_index` of `request`. `arrival_index` counts requests in order of arrival. The
-  // output ends at the latest when the sequence has max_model_len tokens; the prompt must be
-  // shorter, or not longer where it is pooled. `eos_token_ids` end the output unless the parameters
-  // say ignore_eos.
-  Request(const AddRequest& request, std::int32_t sample_index,
-          std::span<const TokenId> eos_token_ids, std::int32_t max_model_len,
-          std::uint64_t arrival_index, Instant now);
+  // The output of `request` that `identity` says. It ends at the latest when the sequence has
+  // max_model_len tokens; the prompt must be shorter, or not longer where it is pooled.
+  // `eos_token_ids` end the output unless the parameters say ignore_eos.
+  Request(const AddRequest& request, const OutputIdentity& identity,
+          std::span<const TokenId> eos_token_ids, std::int32_t max_model_len, Instant now);
 
-  // Of a request that has not ended and has no token in flight.
+  // Of a request that has not ended and of which nothing is in flight.
   RequestSnapshot snapshot() const;
   // kInvalidArgument naming what no request could have; the rest is the constructor's.
   static Result<std::unique_ptr<Request>> restore(RequestSnapshot snapshot,
@@ -92,27 +101,38 @@ class Request {
   // Its first `num_computed_tokens` tokens are computed already. Returns how many prompt tokens of
   // them were never computed for this request before.
   std::int32_t start(std::int32_t num_computed_tokens, Instant now);
-  void schedule(std::int32_t num_tokens, Instant now);  // a step computes this many pending tokens
-  // That step is done. `num_first` of its tokens were computed for the first time, the others
-  // again, after a preemption.
+  // A step computes this many pending tokens; after the last one, as many of drafts(). Returns what
+  // for. Where that is for tokens, a placeholder stands for the one that comes at least, so that it
+  // may be scheduled before it is known.
+  RowUse schedule(std::int32_t num_tokens, std::int32_t num_drafts, Instant now);
+  // So many of these are computed, the earliest first. `num_first` were computed for the first
+  // time, the others again, after a preemption.
   struct Computed {
     std::int32_t num_first_prompt = 0;
     std::int32_t num_first_output = 0;
     std::int32_t num_again = 0;
   };
   Computed complete(std::int32_t num_tokens);
-  void append_output(TokenId token_id, Instant now);  // may finish the request
-  void pool(Instant now);                             // finishes a pooling request, all computed
-  void preempt(Instant now);  // its computed tokens are lost, the tokens themselves are not
+  // In place of the first placeholder. May finish the request.
+  void append_output(TokenId token_id, Instant now);
+  // The same for what a draft's row gave, after the token that the draft had guessed.
+  void append_drafted(TokenId token_id, Instant now);
+  void drop_drafts_in_flight();  // those that are left were wrong: they count as never scheduled
+  void pool(Instant now);        // finishes a pooling request, all computed
+  // Its computed tokens are lost, and what is in flight; the tokens that it knows are not.
+  void preempt(Instant now);
   void abort(Instant now);
   // It gets no tokens for this cause; a preempted request stays preempted until it starts again.
   // True: that wait is new, and wait_for() may say for whom.
   bool wait(WaitCause cause, Instant now);
   void wait_for(const Blockers& blockers) { timeline_.block(blockers); }
+  // Guesses at the tokens after those it knows, for its next step; in place of earlier ones.
+  void propose(std::span<const TokenId> drafts) { drafts_.assign(drafts.begin(), drafts.end()); }
+  std::span<const TokenId> drafts() const { return drafts_; }
 
-  RequestId id() const { return id_; }
+  RequestId id() const { return identity_.id; }
   const std::string& external_id() const { return external_id_; }
-  std::uint64_t arrival_index() const { return arrival_index_; }
+  std::uint64_t arrival_index() const { return identity_.arrival_index; }
   RequestState state() const { return state_; }
   bool finished() const { return state_ == RequestState::kFinished; }
   std::optional<FinishReason> finish_reason() const { return finish_reason_; }
@@ -133,21 +153,26 @@ class Request {
     return num_prompt_tokens_ + (pooling_ ? 0 : max_output_tokens_ - 1);
   }
 
-  // Tokens whose keys and values are in its blocks; and those that a step in flight computes.
+  // Tokens whose keys and values are in its blocks; those that steps in flight compute; and both.
   std::int32_t num_computed_tokens() const { return num_computed_tokens_; }
   std::int32_t num_in_flight_tokens() const { return num_in_flight_tokens_; }
-  // Tokens that a next step may compute.
+  std::int32_t num_scheduled_tokens() const { return num_computed_tokens_ + num_in_flight_tokens_; }
+  // Tokens that steps in flight will give it at least.
+  std::int32_t num_placeholders() const { return num_placeholders_; }
+  // Tokens that a next step may compute, placeholders included. None while drafts are in flight,
+  // for nobody knows then how many tokens there will be.
   std::int32_t num_pending_tokens() const {
-    return num_tokens() - num_computed_tokens_ - num_in_flight_tokens_;
+    if (num_drafts_in_flight_ > 0) return 0;
+    return std::min(num_tokens() + num_placeholders_, max_computed_tokens()) -
+           num_scheduled_tokens();
   }
   // Most tokens that were computed for it, or found computed, at any time.
   std::int32_t max_computed_so_far() const { return max_computed_so_far_; }
   // Prompt tokens that were never computed yet, not even before a preemption.
   std::int32_t num_uncomputed_prompt_tokens() const;
 
-  std::int32_t sample_index() const { return sample_index_; }
-  // The request of the first of the n outputs.
-  RequestId group_id() const { return id_ - static_cast<RequestId>(sample_index_); }
+  std::int32_t sample_index() const { return identity_.sample_index; }
+  GroupId group_id() const { return identity_.group_id; }
   std::int32_t priority() const { return priority_; }
   // Prompt tokens that were there already when it first started: prefix cache or fork.
   std::int32_t num_cached_tokens() const { return num_cached_tokens_; }
@@ -161,13 +186,12 @@ class Request {
 
  private:
   void finish(FinishReason reason, Instant now);
+  void forget_in_flight();
   // Of the tokens [begin, begin + num_tokens): those that were computed before a preemption.
   std::int32_t num_computed_before(std::int32_t begin, std::int32_t num_tokens) const;
 
-  RequestId id_;
+  OutputIdentity identity_;
   std::string external_id_;
-  std::int32_t sample_index_;
-  std::uint64_t arrival_index_;
   RequestState state_ = RequestState::kWaiting;
   std::optional<FinishReason> finish_reason_;
   std::optional<TokenId> stop_token_id_;
@@ -179,6 +203,9 @@ class Request {
   std::int32_t max_output_tokens_;
   std::int32_t num_computed_tokens_ = 0;
   std::int32_t num_in_flight_tokens_ = 0;
+  std::int32_t num_drafts_in_flight_ = 0;  // of these
+  std::int32_t num_placeholders_ = 0;
+  std::vector<TokenId> drafts_;
   std::int32_t max_computed_so_far_ = 0;  // high-water mark of num_computed_tokens_
   std::int32_t priority_;
   std::int32_t num_cached_tokens_ = 0;

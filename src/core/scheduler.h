@@ -5,9 +5,15 @@
 //   QUIRE_RETURN_IF_ERROR(scheduler.add({id, prompt, params}, now));
 //   while (scheduler.has_work()) {
 //     QUIRE_RETURN_IF_ERROR(scheduler.schedule(now, plan));
-//     QUIRE_RETURN_IF_ERROR(executor.execute(plan, result));
+//     QUIRE_RETURN_IF_ERROR(executor.submit(plan));
+//     QUIRE_RETURN_IF_ERROR(executor.sample({}));
+//     QUIRE_RETURN_IF_ERROR(executor.collect(result));
 //     QUIRE_RETURN_IF_ERROR(scheduler.update(result, now, outputs));
 //   }
+//
+// Up to max_steps_in_flight steps may be planned before the first one's result comes: a request is
+// then scheduled with a placeholder for the token that the step before gives it. Where that token
+// turns out to be its last, what later steps compute for it is thrown away.
 //
 // There is no prefill and no decode: a request has tokens that it knows and tokens that are
 // computed, and a step computes some of the difference. Requests go in an order: by arrival, or by
@@ -40,9 +46,11 @@
 #include "core/batch_former.h"
 #include "core/kv_cache_manager.h"
 #include "core/request.h"
+#include "core/retained_rows.h"
 #include "core/step.h"
 #include "core/step_budget.h"
 #include "core/step_pace.h"
+#include "core/steps_in_flight.h"
 
 namespace quire {
 
@@ -59,6 +67,7 @@ struct SchedulerConfig {
   std::int32_t block_size = 16;                // tokens of one KV block
   std::int32_t num_blocks = 0;                 // of the KV pool
   std::int32_t max_queued = 4096;              // requests that wait; preempted ones count too
+  std::int32_t max_steps_in_flight = 1;        // planned, their results not known yet
   bool enable_chunked_prefill = true;          // a prompt may be spread over several steps
   bool enable_prefix_caching = true;           // full blocks are found again by their content
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
@@ -111,7 +120,9 @@ struct SchedulerStats {
   std::int64_t output_tokens_sampled = 0;
   std::int64_t output_tokens_computed = 0;  // each once; an output's last token never is
   std::int64_t tokens_recomputed = 0;       // prompt and output, after preemptions
-  std::int64_t tokens_discarded = 0;        // sampled for outputs that had ended (static batching)
+  // For outputs that had ended (static batching, several steps in flight) or lost their blocks, and
+  // drafts that were wrong.
+  std::int64_t tokens_discarded = 0;
   // Tokens of requests that started, looked up in the prefix cache; and found.
   std::int64_t prefix_cache_queries = 0;
   std::int64_t prefix_cache_hits = 0;
@@ -119,22 +130,17 @@ struct SchedulerStats {
   bool operator==(const SchedulerStats&) const = default;
 };
 
-// What a step gave for a request: a sampled token, or the hidden state of a pooling request, which
+// What a step gave for a request: sampled tokens, or the hidden state of a pooling request, which
 // has no token. When it ended its request, the request itself is handed out: reason, all tokens,
 // times and waits.
 struct RequestStepOutput {
   RequestId request_id = 0;
-  TokenId token_id = 0;
-  float logprob = 0.0F;
-  std::int32_t sampled_index = -1;          // in ModelRunnerOutput::sampled; -1: nothing sampled
+  // Its tokens are [first_sampled, first_sampled + num_sampled) of ModelRunnerOutput::sampled; none
+  // comes after the one that ended it.
+  std::int32_t first_sampled = 0;
+  std::int32_t num_sampled = 0;
   std::int32_t pooled_index = -1;           // in ModelRunnerOutput::pooled; -1: not pooled
   std::unique_ptr<const Request> finished;  // null while the request goes on
-};
-
-// The row of a finished member of a static batch. Its last known token is not computed yet.
-struct RetainedRow {
-  RequestId request_id = 0;
-  std::int32_t num_tokens = 0;
 };
 
 struct SchedulerSnapshot;  // core/scheduler_snapshot.h
@@ -148,9 +154,14 @@ class Scheduler {
   Status add(const AddRequest& request, Instant now);
 
   // Ends a request (one of n outputs) in whatever state it is and hands it out; nullptr if there is
-  // none (it may just have finished). Its blocks are free at once: a step in flight may still write
+  // none (it may just have finished). Its blocks are free at once: steps in flight may still write
   // into them, but steps are executed in order, so before any later step.
   std::unique_ptr<const Request> abort(RequestId request_id, Instant now);
+
+  // Guesses at the next tokens of a request, which must be of the vocabulary; its next step that
+  // computes its last known token checks as many as there is room for. Drafts change no token. No
+  // effect on a request that does not run, and in static batches.
+  void propose(RequestId request_id, std::span<const TokenId> drafts);
 
   // How long the steps planned from now on may take; validate() must have passed. At first there is
   // no limit.
@@ -159,19 +170,21 @@ class Scheduler {
 
   // Plans the next step into `plan`, whatever it held. An empty plan (see SchedulerOutput::empty)
   // needs no execution and has no id; any other is in flight until update() is given its result.
-  // kInternal if a step is in flight.
+  // kInternal if max_steps_in_flight steps are.
   Status schedule(Instant now, SchedulerOutput& plan);
 
-  // Takes in the result of the step in flight; `outputs` gets what it gave in the order of the
-  // plan, without those of requests aborted meanwhile. kInternal, and nothing changed, if the
+  // Takes in the result of the oldest step in flight; `outputs` gets what it gave in the order of
+  // the plan, without those of requests aborted meanwhile. kInternal, and nothing changed, if the
   // result does not belong to the plan.
   Status update(const ModelRunnerOutput& output, Instant now,
                 std::vector<RequestStepOutput>& outputs);
 
-  // Whether schedule() would give anything but an empty plan, now or after the step in flight.
+  // Whether schedule() would give anything but an empty plan, now or after the steps in flight.
   bool has_work() const;
+  std::size_t num_steps_in_flight() const { return steps_.size(); }
   // When schedule() is to be called next if nothing else happens: Instant::zero(), which is at
-  // once, or nullopt, which is after the next add, abort or update.
+  // once, or nullopt, which is after the next add, abort or update. With steps in flight there may
+  // be nothing to plan even so.
   std::optional<Instant> next_deadline() const;
 
   const Request* find(RequestId request_id) const;  // waiting or running; nullptr otherwise
@@ -182,7 +195,7 @@ class Scheduler {
   const SchedulerConfig& config() const { return config_; }
   SchedulerStats stats() const;
 
-  // All of its state, between two steps: kInternal while one is in flight.
+  // All of its state but drafts, between two steps: kInternal while one is in flight.
   Result<SchedulerSnapshot> snapshot() const;
   // A scheduler that goes on exactly as the one that the snapshot was taken of. The snapshot may
   // come from anywhere: kInvalidArgument names what no scheduler could be in, kResourceExhausted
@@ -195,14 +208,6 @@ class Scheduler {
   Status check_invariants() const;
 
  private:
-  struct InFlight {              // one scheduled request of the step in flight
-    Request* request = nullptr;  // null: aborted meanwhile
-    RequestId request_id = 0;
-    std::int32_t num_scheduled_tokens = 0;
-    bool samples = false;
-    bool pools = false;
-  };
-
   struct Refusal {
     RejectCause cause;
     Status status;
@@ -216,12 +221,14 @@ class Scheduler {
     std::int32_t num_tokens = 0;
   };
   bool goes_before(const Request& a, const Request& b) const;
-  template <typename Less>
-  static void insert_sorted(std::vector<Request*>& queue, Request& request, Less less);
+  void enqueue(Request& request);
   std::optional<Refusal> admission_refusal(const AddRequest& request) const;
   void form_batch(Instant now);
   Instant oldest_arrival() const;
   StepBudget budget_of_step() const;
+  void plan_running(StepBudget& budget, SchedulerOutput& plan, Instant now);
+  void plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant now);
+  std::int32_t num_drafts_that_fit(const Request& request, const StepBudget& budget) const;
   std::optional<std::int32_t> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
                                                   SchedulerOutput& plan, Instant now);
   void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
@@ -232,18 +239,28 @@ class Scheduler {
   const Request* find_fork_parent(const Request& request) const;
   KvCacheManager::PrefixMatch match_prefix(const Request& request) const;
   void start(Request& request, const Admission& admission, SchedulerOutput& plan, Instant now);
-  void plan_tokens(Request& request, std::int32_t num_tokens, std::int32_t num_new_blocks,
-                   SchedulerOutput& plan, Instant now);
-  std::int32_t plan_retained_rows(std::int32_t budget, SchedulerOutput& plan);
-  void drop_retained_rows(std::size_t num_left);
+  // What the next step computes of a request, whose blocks are the last of the plan.
+  struct Share {
+    std::int32_t num_tokens = 0;
+    std::int32_t num_drafts = 0;
+    std::int32_t num_new_blocks = 0;
+  };
+  void plan_tokens(Request& request, const Share& share, SchedulerOutput& plan, Instant now);
+  std::int32_t plan_retained_rows(std::int32_t most, SchedulerOutput& plan);
+  void drop_retained_rows(std::size_t num_left) {
+    retained_.drop(num_left, kv_, removed_request_ids_);
+  }
   Status check_result(const ModelRunnerOutput& output) const;
   Status check_sampled(const ModelRunnerOutput& output) const;
   Status check_pooled(const ModelRunnerOutput& output) const;
+  void take_in(const StepsInFlight::Share& share, std::span<const SampledToken> tokens,
+               RequestStepOutput& given, Instant now);
+  void count(const Request::Computed& computed);
   std::unique_ptr<const Request> take(Request& request, bool retain_row);
   Status restore_requests(std::vector<RequestSnapshot>& requests, RequestState state,
                           std::vector<Request*>& queue);
   Status check_queues() const;
-  Status check_step_in_flight() const;
+  Status check_steps_in_flight() const;
   Status check_conservation() const;
 
   SchedulerConfig config_;
@@ -253,10 +270,11 @@ class Scheduler {
   StepPace pace_;
   std::vector<Request*> waiting_;  // the next one last, so that it leaves at no cost
   std::vector<Request*> running_;  // in order
-  std::vector<RetainedRow> retained_;
-  std::vector<RequestId> removed_request_ids_;  // to be told to the executor with the next plan
-  std::vector<InFlight> in_flight_;
-  StepId step_in_flight_ = 0;  // 0: none
+  RetainedRows retained_;
+  std::vector<RequestId> removed_request_ids_;     // to be told to the executor with the next plan
+  std::vector<BlockTruncation> truncated_tables_;  // likewise
+  StepsInFlight steps_;
+  std::vector<StepsInFlight::Share> landed_;  // of the step whose result is taken in
   std::uint64_t num_arrivals_ = 0;
   SchedulerStats counters_;  // the counters; stats() fills in the gauges
 };

@@ -44,7 +44,8 @@ struct Step {
     result.clear();
     result.step_id = plan.step_id;
     for (const ScheduledRequest& each : plan.scheduled) {
-      if (each.samples) result.sampled.push_back({.request_id = each.request_id, .token_id = 5});
+      if (each.use == RowUse::kTokens)
+        result.sampled.push_back({.request_id = each.request_id, .token_id = 5});
     }
     if (!scheduler.update(result, Instant{}, outputs).ok()) std::abort();
   }

@@ -60,12 +60,12 @@ class SchedulerTest : public testing::Test {
     ModelRunnerOutput result;
     result.step_id = plan.step_id;
     for (const ScheduledRequest& each : plan.scheduled) {
-      if (each.pools) {
+      if (each.use == RowUse::kState) {
         result.pooled.push_back(
             {.request_id = each.request_id, .first = result.hidden_states.size(), .size = 1});
         result.hidden_states.push_back(static_cast<float>(each.request_id));
       }
-      if (!each.samples) continue;
+      if (each.use != RowUse::kTokens) continue;
       result.sampled.push_back(
           {.request_id = each.request_id, .token_id = token, .logprob = -0.5F});
     }
@@ -95,9 +95,9 @@ inline std::vector<std::string> shares(const SchedulerOutput& plan) {
     result.push_back(std::to_string(each.request_id) + ":" +
                      std::to_string(each.num_computed_tokens) + "+" +
                      std::to_string(each.num_scheduled_tokens) +
-                     (each.samples ? "!"
-                      : each.pools ? "*"
-                                   : ""));
+                     (each.use == RowUse::kTokens  ? "!"
+                      : each.use == RowUse::kState ? "*"
+                                                   : ""));
   }
   return result;
 }

@@ -17,7 +17,7 @@ Status broken(fmt::format_string<Args...> format, Args&&... args) {
 Status Scheduler::check_invariants() const {
   QUIRE_RETURN_IF_ERROR(kv_.check_invariants());
   QUIRE_RETURN_IF_ERROR(check_queues());
-  QUIRE_RETURN_IF_ERROR(check_step_in_flight());
+  QUIRE_RETURN_IF_ERROR(check_steps_in_flight());
   return check_conservation();
 }
 
@@ -29,7 +29,7 @@ Status Scheduler::check_queues() const {
     return broken("{} requests run and {} wait, but there are {}", running_.size(), waiting_.size(),
                   requests_.size());
   }
-  if (std::ssize(running_) + std::ssize(retained_) > config_.max_num_seqs) {
+  if (running_.size() + retained_.size() > static_cast<std::size_t>(config_.max_num_seqs)) {
     return broken("{} requests run and {} rows are retained, max_num_seqs is {}", running_.size(),
                   retained_.size(), config_.max_num_seqs);
   }
@@ -44,7 +44,7 @@ Status Scheduler::check_queues() const {
     if (request.finished() || (request.state() == RequestState::kRunning) != running) {
       return broken("request {} is in the wrong queue for its state", request.id());
     }
-    const std::int32_t num_tokens = request.num_computed_tokens() + request.num_in_flight_tokens();
+    const std::int32_t num_tokens = request.num_scheduled_tokens();
     if (request.num_pending_tokens() < 0 || (num_tokens == 0) == running) {
       return broken("request {}: {} of {} tokens are computed or in flight", request.id(),
                     num_tokens, request.num_tokens());
@@ -69,36 +69,46 @@ Status Scheduler::check_queues() const {
   if (!retained_.empty() && (!batch_.retains() || running_.empty())) {
     return broken("{} rows are retained without a batch", retained_.size());
   }
-  for (const RetainedRow& row : retained_) {
-    const BlockTable* table = kv_.find(row.request_id);
-    if (table == nullptr || requests_.contains(row.request_id) ||
-        table->size() != ceil_div(row.num_tokens - 1, config_.block_size)) {
-      return broken("the row of request {} does not hold the blocks of its {} tokens",
-                    row.request_id, row.num_tokens);
+  for (const RetainedRow& row : retained_.snapshot()) {
+    if (requests_.contains(row.request_id)) {
+      return broken("request {} has not ended, and its row is retained", row.request_id);
     }
   }
-  return {};
+  return retained_.check_invariants(kv_);
 }
 
-Status Scheduler::check_step_in_flight() const {
-  if (step_in_flight_ == 0 && !in_flight_.empty()) return broken("requests in flight in no step");
-  std::int64_t num_planned_tokens = 0;
-  std::int64_t num_live_tokens = 0;
-  for (const InFlight& each : in_flight_) {
-    num_planned_tokens += each.num_scheduled_tokens;
-    if (each.request == nullptr) continue;
-    num_live_tokens += each.num_scheduled_tokens;
-    if (each.request->num_in_flight_tokens() != each.num_scheduled_tokens) {
-      return broken("request {} has {} tokens in flight, {} were scheduled", each.request_id,
-                    each.request->num_in_flight_tokens(), each.num_scheduled_tokens);
+// What steps in flight compute of a request is what it says; the rest is of nobody who is there.
+Status Scheduler::check_steps_in_flight() const {
+  for (const Request* request : running_) {
+    std::int64_t num_tokens = 0;
+    std::int32_t num_placeholders = 0;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      for (const StepsInFlight::Share& share : steps_[i].shares) {
+        if (share.request != request) continue;
+        num_tokens += share.num_tokens;
+        num_placeholders += share.use == RowUse::kTokens ? 1 : 0;
+      }
+    }
+    if (request->num_in_flight_tokens() != num_tokens ||
+        request->num_placeholders() != num_placeholders) {
+      return broken("request {} has {} tokens in flight and {} placeholders, {} and {} are planned",
+                    request->id(), request->num_in_flight_tokens(), request->num_placeholders(),
+                    num_tokens, num_placeholders);
     }
   }
-  if (num_planned_tokens > config_.max_num_batched_tokens) {
-    return broken("step {} computes {} tokens, max_num_batched_tokens is {}", step_in_flight_,
-                  num_planned_tokens, config_.max_num_batched_tokens);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    std::int64_t num_tokens = 0;
+    for (const StepsInFlight::Share& share : steps_[i].shares) {
+      num_tokens += share.num_tokens;
+      if (share.request != nullptr && find(share.request_id) != share.request) {
+        return broken("step {} computes request {}, which is gone", steps_[i].id, share.request_id);
+      }
+    }
+    if (num_tokens > config_.max_num_batched_tokens) {
+      return broken("step {} computes {} tokens, max_num_batched_tokens is {}", steps_[i].id,
+                    num_tokens, config_.max_num_batched_tokens);
+    }
   }
-  for (const Request* request : running_) num_live_tokens -= request->num_in_flight_tokens();
-  if (num_live_tokens != 0) return broken("requests not in the step have tokens in flight");
   return {};
 }
 

@@ -31,14 +31,15 @@ TEST_F(SchedulerPooling, EndsWhenItsPromptIsComputed) {
   ASSERT_EQ(outputs.size(), 2U);
   EXPECT_EQ(outputs[0].request_id, 1U);
   EXPECT_EQ(outputs[0].pooled_index, 0);
-  EXPECT_EQ(outputs[0].sampled_index, -1);
+  EXPECT_EQ(outputs[0].num_sampled, 0);
   ASSERT_NE(outputs[0].finished, nullptr);
   EXPECT_EQ(outputs[0].finished->finish_reason(), FinishReason::kStop);
   EXPECT_EQ(outputs[0].finished->num_output_tokens(), 0);
   EXPECT_EQ(outputs[0].finished->first_token(), std::nullopt);
   EXPECT_EQ(outputs[0].finished->finish_time(), 2ms);
   EXPECT_EQ(outputs[1].pooled_index, -1);
-  EXPECT_EQ(outputs[1].sampled_index, 0);
+  EXPECT_EQ(outputs[1].first_sampled, 0);
+  EXPECT_EQ(outputs[1].num_sampled, 1);
   const SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.num_finished, 2);
   EXPECT_EQ(stats.output_tokens_sampled, 1);

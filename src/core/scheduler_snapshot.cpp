@@ -16,12 +16,14 @@ constexpr std::int64_t kMaxPoolTokens = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxTableEntries = std::int64_t{1} << 27;
 constexpr std::int32_t kMaxModelLen = 1 << 24;
 constexpr std::int32_t kMaxSeqs = 1 << 16;
+constexpr std::int32_t kMaxSteps = 16;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 56;
 
 Status check_size(const SchedulerConfig& config) {
   const std::int64_t table_blocks = ceil_div(config.max_model_len, config.block_size);
   if (std::int64_t{config.num_blocks} * config.block_size > kMaxPoolTokens ||
       config.max_model_len > kMaxModelLen || config.max_num_seqs > kMaxSeqs ||
+      config.max_steps_in_flight > kMaxSteps ||
       table_blocks * config.max_num_seqs > kMaxTableEntries) {
     return Status::resource_exhausted(fmt::format(
         "a scheduler of {} sequences of {} tokens with {} blocks of {} is larger than any real one",
@@ -67,6 +69,15 @@ Status KvCacheManager::restore(const Snapshot& snapshot) {
     QUIRE_RETURN_IF_ERROR(restore_table(table));
     for (const BlockId id : table.block_ids) ++references[static_cast<std::size_t>(id)];
   }
+  // A block that is to be written next may be found only where it stays others'.
+  for (const Snapshot::Table& table : snapshot.tables) {
+    if (table.nodes.size() == table.block_ids.size()) continue;
+    const BlockId next = table.block_ids[table.nodes.size()];
+    if (findable(next) && references[static_cast<std::size_t>(next)] == 1) {
+      return Status::invalid_argument(
+          fmt::format("the block table of request {}: an early cached block", table.request_id));
+    }
+  }
   QUIRE_ASSIGN_OR_RETURN(pool_, BlockPool::restore(references, snapshot.free_block_ids));
   for (const PrefixIndex::Snapshot::Node& each : snapshot.index.nodes) {
     num_cached_ += pool_.reference_count(each.block_id) == 0 ? 1 : 0;
@@ -86,7 +97,7 @@ Status KvCacheManager::restore_table(const Snapshot::Table& table) {
   for (std::size_t i = 0; i < table.block_ids.size(); ++i) {
     const BlockId id = table.block_ids[i];
     if (id < 0 || id >= pool_.num_blocks()) return broken("a block that does not exist");
-    if (i >= table.nodes.size() && findable(id)) return broken("an early cached block");
+    if (i > table.nodes.size() && findable(id)) return broken("an early cached block");
   }
   Table& restored = new_table(table.request_id);
   for (const BlockId id : table.block_ids) restored.blocks.append(id);
@@ -96,10 +107,11 @@ Status KvCacheManager::restore_table(const Snapshot::Table& table) {
 }
 
 RequestSnapshot Request::snapshot() const {
-  return {.request_id = id_,
+  return {.request_id = identity_.id,
           .external_id = external_id_,
-          .sample_index = sample_index_,
-          .arrival_index = arrival_index_,
+          .sample_index = identity_.sample_index,
+          .group_id = identity_.group_id,
+          .arrival_index = identity_.arrival_index,
           .state = state_,
           .sampling_params = sampling_params_,
           .token_ids = token_ids_,
@@ -154,15 +166,18 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   auto timeline = RequestTimeline::restore(snapshot.timeline);
   if (!timeline.ok()) return broken(timeline.status().message());
   const auto prompt_end = snapshot.token_ids.begin() + snapshot.num_prompt_tokens;
-  const AddRequest added = {
-      .request_id = snapshot.request_id - static_cast<RequestId>(snapshot.sample_index),
-      .prompt_token_ids = {snapshot.token_ids.begin(), prompt_end},
-      .sampling_params = std::move(snapshot.sampling_params),
-      .priority = snapshot.priority,
-      .pooling = snapshot.pooling,
-      .external_id = std::move(snapshot.external_id)};
-  auto request = std::make_unique<Request>(added, snapshot.sample_index, eos_token_ids,
-                                           max_model_len, snapshot.arrival_index, snapshot.arrival);
+  const AddRequest added = {.request_id = snapshot.request_id,
+                            .prompt_token_ids = {snapshot.token_ids.begin(), prompt_end},
+                            .sampling_params = std::move(snapshot.sampling_params),
+                            .priority = snapshot.priority,
+                            .pooling = snapshot.pooling,
+                            .external_id = std::move(snapshot.external_id)};
+  const OutputIdentity identity = {.id = snapshot.request_id,
+                                   .sample_index = snapshot.sample_index,
+                                   .group_id = snapshot.group_id,
+                                   .arrival_index = snapshot.arrival_index};
+  auto request =
+      std::make_unique<Request>(added, identity, eos_token_ids, max_model_len, snapshot.arrival);
   if (num_tokens - num_prompt > 0 && num_tokens - num_prompt >= request->max_output_tokens_) {
     return broken("it has more output than it may have");
   }
@@ -180,9 +195,9 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
 }
 
 Result<SchedulerSnapshot> Scheduler::snapshot() const {
-  if (step_in_flight_ != 0) {
+  if (!steps_.empty()) {
     return Status::internal(
-        fmt::format("a snapshot was asked for while step {} is in flight", step_in_flight_));
+        fmt::format("a snapshot was asked for while step {} is in flight", steps_[0].id));
   }
   SchedulerSnapshot snapshot;
   snapshot.config = config_;
@@ -191,8 +206,9 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   for (const Request* request : running_) snapshot.running.push_back(request->snapshot());
   for (const Request* request : waiting_) snapshot.waiting.push_back(request->snapshot());
   snapshot.num_vacancies = batch_.num_vacancies();
-  snapshot.retained = retained_;
+  snapshot.retained = retained_.snapshot();
   snapshot.removed_request_ids = removed_request_ids_;
+  snapshot.truncated_tables = truncated_tables_;
   snapshot.num_arrivals = num_arrivals_;
   snapshot.counters = counters_;
   return snapshot;
@@ -216,15 +232,10 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
     return Status::invalid_argument("a batch has more vacancies than it can have");
   }
   scheduler->batch_.restore(snapshot.num_vacancies);
-  for (const RetainedRow& row : snapshot.retained) {
-    if (row.num_tokens < 2 || row.num_tokens > scheduler->config_.max_model_len) {
-      return Status::invalid_argument(
-          fmt::format("the row of request {} has {} tokens", row.request_id, row.num_tokens));
-    }
-  }
-  scheduler->retained_ = std::move(snapshot.retained);
+  QUIRE_RETURN_IF_ERROR(scheduler->retained_.restore(std::move(snapshot.retained)));
   scheduler->removed_request_ids_.assign(snapshot.removed_request_ids.begin(),
                                          snapshot.removed_request_ids.end());
+  scheduler->truncated_tables_ = std::move(snapshot.truncated_tables);
   if (const Status status = scheduler->check_invariants(); !status.ok()) {
     return Status::invalid_argument("the snapshot is of no scheduler: " + status.message());
   }
@@ -236,7 +247,7 @@ Status Scheduler::restore_requests(std::vector<RequestSnapshot>& requests, Reque
                                    std::vector<Request*>& queue) {
   queue.reserve(std::max(requests.size(), static_cast<std::size_t>(config_.max_num_seqs)));
   for (RequestSnapshot& each : requests) {
-    if (each.arrival_index >= num_arrivals_ ||
+    if (each.arrival_index >= num_arrivals_ || each.group_id > each.arrival_index ||
         (each.state == RequestState::kRunning) != (state == RequestState::kRunning)) {
       return Status::invalid_argument(
           fmt::format("request {} cannot be in its queue", each.request_id));

@@ -19,7 +19,8 @@ struct SchedulerSnapshot {
   std::vector<RequestSnapshot> waiting;  // in order: the next one last
   std::int64_t num_vacancies = 0;        // of the batch that forms
   std::vector<RetainedRow> retained;
-  std::vector<RequestId> removed_request_ids;  // that the executor has not been told of yet
+  std::vector<RequestId> removed_request_ids;     // that the executor has not been told of yet
+  std::vector<BlockTruncation> truncated_tables;  // likewise
   std::uint64_t num_arrivals = 0;
   SchedulerStats counters;  // its gauges are unused
 };

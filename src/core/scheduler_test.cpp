@@ -61,8 +61,8 @@ TEST_F(SchedulerTest, TheEndOfARequestHandsItOut) {
   add(request_of(1, 3, 2));
   std::vector<RequestStepOutput> outputs = step();
   ASSERT_EQ(outputs.size(), 1U);
-  EXPECT_EQ(outputs[0].token_id, 5);
-  EXPECT_EQ(outputs[0].logprob, -0.5F);
+  EXPECT_EQ(outputs[0].first_sampled, 0);
+  EXPECT_EQ(outputs[0].num_sampled, 1);
   EXPECT_EQ(outputs[0].finished, nullptr);
   outputs = step(6);
   ASSERT_NE(outputs[0].finished, nullptr);
@@ -134,7 +134,7 @@ TEST_F(SchedulerTest, TheLatestArrivalIsPreemptedAndResumesWithItsOutput) {
   const SchedulerOutput resumed = schedule();
   EXPECT_THAT(shares(resumed), ElementsAre("2:0+5!", "3:0+1!"));
   ASSERT_EQ(resumed.new_requests.size(), 2U);
-  EXPECT_THAT(resumed.new_requests[0].token_ids, ElementsAre(9, 9, 9, 9, 5));
+  EXPECT_THAT(resumed.tokens_of(resumed.new_requests[0]), ElementsAre(9, 9, 9, 9, 5));
   EXPECT_EQ(resumed.new_requests[0].num_prompt_tokens, 4);
   update(resumed);
   const SchedulerStats stats = scheduler_->stats();

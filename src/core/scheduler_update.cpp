@@ -4,87 +4,123 @@
 #include "core/scheduler.h"
 
 namespace quire {
+namespace {
+
+// The tokens at the front of `sampled` that are this request's.
+std::span<const SampledToken> tokens_of(RequestId request_id,
+                                        std::span<const SampledToken> sampled) {
+  std::size_t count = 0;
+  while (count < sampled.size() && sampled[count].request_id == request_id) ++count;
+  return sampled.first(count);
+}
+
+}  // namespace
 
 Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
                          std::vector<RequestStepOutput>& outputs) {
   QUIRE_RETURN_IF_ERROR(check_result(output));
   outputs.clear();
-  std::int32_t next_sampled = 0;
+  std::span<const SampledToken> sampled = output.sampled;
   std::int32_t next_pooled = 0;
-  step_in_flight_ = 0;
-  for (const InFlight& each : in_flight_) {
-    const std::int32_t sampled = each.samples ? next_sampled++ : -1;
-    const std::int32_t pooled = each.pools ? next_pooled++ : -1;
-    if (each.request == nullptr) continue;
-    Request& request = *each.request;
-    const Request::Computed computed = request.complete(each.num_scheduled_tokens);
-    counters_.prompt_tokens_computed += computed.num_first_prompt;
-    counters_.output_tokens_computed += computed.num_first_output;
-    counters_.tokens_recomputed += computed.num_again;
-    kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens());
-    if (!each.samples && !each.pools) continue;
-    RequestStepOutput& given = outputs.emplace_back();
-    given.request_id = request.id();
-    given.sampled_index = sampled;
-    given.pooled_index = pooled;
-    if (each.pools) {
-      request.pool(now);
-    } else {
-      const SampledToken& token = output.sampled[static_cast<std::size_t>(sampled)];
-      given.token_id = token.token_id;
-      given.logprob = token.logprob;
-      request.append_output(token.token_id, now);
-      ++counters_.output_tokens_sampled;
+  steps_.land(landed_);
+  for (const StepsInFlight::Share& share : landed_) {
+    RequestStepOutput given;
+    given.request_id = share.request_id;
+    given.first_sampled = static_cast<std::int32_t>(output.sampled.size() - sampled.size());
+    std::span<const SampledToken> tokens;
+    if (share.use == RowUse::kTokens) {
+      tokens = tokens_of(share.request_id, sampled);
+      sampled = sampled.subspan(tokens.size());
+    } else if (share.use == RowUse::kState) {
+      given.pooled_index = next_pooled++;
     }
-    if (!request.finished()) continue;
-    ++counters_.num_finished;
-    given.finished = take(request, batch_.retains() && !request.pooling());
+    if (share.request == nullptr) continue;
+    take_in(share, tokens, given, now);
+    if (share.use != RowUse::kNothing) outputs.push_back(std::move(given));
   }
-  in_flight_.clear();
   if (running_.empty()) drop_retained_rows(0);
   return {};
 }
 
+// What a request that goes on got of its share: `tokens`, where it is for tokens.
+void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const SampledToken> tokens,
+                        RequestStepOutput& given, Instant now) {
+  Request& request = *share.request;
+  count(request.complete(share.num_tokens - share.num_drafts));
+  if (share.use == RowUse::kState) request.pool(now);
+  for (const SampledToken& token : tokens) {
+    if (request.finished()) break;
+    if (given.num_sampled++ == 0) {
+      request.append_output(token.token_id, now);
+    } else {
+      count(request.complete(1));  // the row of a draft that was right
+      request.append_drafted(token.token_id, now);
+    }
+    ++counters_.output_tokens_sampled;
+  }
+  if (share.num_drafts > 0) {
+    counters_.tokens_discarded += share.num_drafts - (given.num_sampled - 1);
+    request.drop_drafts_in_flight();
+    const std::int32_t num_tokens = request.num_computed_tokens();
+    if (const auto num_blocks = kv_.truncate(request.id(), num_tokens)) {
+      truncated_tables_.push_back({request.id(), *num_blocks});
+    }
+  }
+  kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens());
+  if (!request.finished()) return;
+  ++counters_.num_finished;
+  given.finished = take(request, batch_.retains() && !request.pooling());
+}
+
+void Scheduler::count(const Request::Computed& computed) {
+  counters_.prompt_tokens_computed += computed.num_first_prompt;
+  counters_.output_tokens_computed += computed.num_first_output;
+  counters_.tokens_recomputed += computed.num_again;
+}
+
 Status Scheduler::check_result(const ModelRunnerOutput& output) const {
-  if (step_in_flight_ == 0 || output.step_id != step_in_flight_) {
-    return Status::internal(fmt::format("got the result of step {}, but the step in flight is {}",
-                                        output.step_id, step_in_flight_));
+  if (steps_.empty() || output.step_id != steps_[0].id) {
+    return Status::internal(fmt::format("got the result of step {}, but the oldest in flight is {}",
+                                        output.step_id, steps_.empty() ? 0 : steps_[0].id));
   }
   QUIRE_RETURN_IF_ERROR(check_sampled(output));
   return check_pooled(output);
 }
 
 Status Scheduler::check_sampled(const ModelRunnerOutput& output) const {
-  std::size_t num_expected = 0;
-  for (const InFlight& each : in_flight_) {
-    if (!each.samples) continue;
-    if (num_expected == output.sampled.size()) {
-      return Status::internal(fmt::format("step {} sampled {} tokens: request {} has none",
-                                          output.step_id, num_expected, each.request_id));
+  std::span<const SampledToken> sampled = output.sampled;
+  for (const StepsInFlight::Share& share : steps_[0].shares) {
+    if (share.use != RowUse::kTokens) continue;
+    const auto tokens = tokens_of(share.request_id, sampled);
+    if (tokens.empty() || std::ssize(tokens) > 1 + share.num_drafts) {
+      return Status::internal(fmt::format(
+          "step {} gives {} tokens where request {} was to get 1 to {}; the next one is {}",
+          output.step_id, tokens.size(), share.request_id, 1 + share.num_drafts,
+          sampled.empty() ? "missing" : fmt::format("of request {}", sampled[0].request_id)));
     }
-    const SampledToken& token = output.sampled[num_expected++];
-    if (token.request_id != each.request_id || token.token_id < 0) {
-      return Status::internal(
-          fmt::format("step {} sampled token {} for request {} where request {} was to come",
-                      output.step_id, token.token_id, token.request_id, each.request_id));
+    for (const SampledToken& token : tokens) {
+      if (token.token_id >= 0) continue;
+      return Status::internal(fmt::format("step {} gives request {} token {}", output.step_id,
+                                          share.request_id, token.token_id));
     }
+    sampled = sampled.subspan(tokens.size());
   }
-  if (num_expected != output.sampled.size()) {
-    return Status::internal(fmt::format("step {} sampled {} tokens, {} were planned",
-                                        output.step_id, output.sampled.size(), num_expected));
+  if (!sampled.empty()) {
+    return Status::internal(fmt::format("step {} gives {} tokens more than were planned",
+                                        output.step_id, sampled.size()));
   }
   return {};
 }
 
 Status Scheduler::check_pooled(const ModelRunnerOutput& output) const {
   auto pooled = output.pooled.begin();
-  for (const InFlight& each : in_flight_) {
-    if (!each.pools) continue;
-    if (pooled == output.pooled.end() || pooled->request_id != each.request_id ||
+  for (const StepsInFlight::Share& share : steps_[0].shares) {
+    if (share.use != RowUse::kState) continue;
+    if (pooled == output.pooled.end() || pooled->request_id != share.request_id ||
         pooled->size > output.hidden_states.size() ||
         pooled->first > output.hidden_states.size() - pooled->size) {
       return Status::internal(fmt::format("step {} gives no hidden state for request {}",
-                                          output.step_id, each.request_id));
+                                          output.step_id, share.request_id));
     }
     ++pooled;
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -16,12 +17,32 @@
 
 namespace quire {
 
+// What a step computes a request's rows for.
+enum class RowUse : std::uint8_t {
+  kNothing,  // their keys and values alone: more of its known tokens are to come
+  // The last row's logits, and those of the drafts' rows before it: the executor samples, and
+  // appends what it sampled to its copy of the request's tokens.
+  kTokens,
+  kState,  // the last row's final hidden state: the prompt ends there and is pooled
+};
+constexpr std::string_view row_use_name(RowUse use) {
+  switch (use) {
+    case RowUse::kNothing:
+      return "nothing";
+    case RowUse::kTokens:
+      return "tokens";
+    case RowUse::kState:
+      return "state";
+  }
+  return "unknown";
+}
+
 // A request that the executor does not know: new, or resumed after a preemption.
 struct NewRequestData {
   RequestId request_id = 0;
-  // Prompt, then the output so far (after a preemption). The scheduler's own, unchanged until it is
-  // given the step's result.
-  std::span<const TokenId> token_ids;
+  // Prompt, then the output so far (after a preemption), in SchedulerOutput::new_token_ids.
+  std::int32_t first_token = 0;
+  std::int32_t num_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
   std::int32_t sample_index = 0;  // i of n: its random stream has the seed of the parameters plus i
   std::shared_ptr<const SamplingParams> sampling_params;
@@ -31,18 +52,20 @@ struct NewRequestData {
   std::int32_t num_blocks = 0;
 };
 
-// One request's share of a step: its known tokens [num_computed_tokens, num_computed_tokens +
-// num_scheduled_tokens) are computed, and their keys and values written to its blocks.
+// One request's share of a step: its tokens [num_computed_tokens, num_computed_tokens +
+// num_scheduled_tokens) are computed, and their keys and values written to its blocks. What is
+// known of a request are also the tokens that earlier steps, which may still be in flight, give it:
+// the scheduler has a placeholder for each, the executor has the token when this step's turn comes.
 struct ScheduledRequest {
   RequestId request_id = 0;
   std::int32_t num_computed_tokens = 0;   // before this step
-  std::int32_t num_scheduled_tokens = 0;  // > 0
-  // True when the last scheduled token is the last known one: the executor then samples the next
-  // token and appends it to its copy of the request's tokens.
-  bool samples = false;
-  // True when the last scheduled token is the last one of a prompt to pool: the executor then hands
-  // out its final hidden state, and samples nothing.
-  bool pools = false;
+  std::int32_t num_scheduled_tokens = 0;  // > 0, drafts included
+  RowUse use = RowUse::kNothing;  // kNothing unless the last scheduled token is the last known one
+  // Guesses at the tokens after the last known one, which are the last rows; in
+  // SchedulerOutput::draft_token_ids. The executor samples at each position, and goes on for as
+  // long as what it sampled is what was guessed: so the tokens are those without drafts.
+  std::int32_t first_draft = 0;
+  std::int32_t num_drafts = 0;
   // Blocks appended to the request's table, in SchedulerOutput::new_block_ids.
   std::int32_t first_new_block = 0;
   std::int32_t num_new_blocks = 0;
@@ -67,18 +90,42 @@ struct BlockReplacement {
   bool operator==(const BlockReplacement&) const = default;
 };
 
+// The last blocks of a request's table were given back: their tokens were taken back.
+struct BlockTruncation {
+  RequestId request_id = 0;
+  std::int32_t num_blocks = 0;  // that are left
+
+  bool operator==(const BlockTruncation&) const = default;
+};
+
 // An executor applies the parts in the order in which they stand here.
 struct SchedulerOutput {
   StepId step_id = 0;
-  std::vector<RequestId> removed_request_ids;  // forget these first: finished, aborted, preempted
+  std::vector<BlockTruncation> truncated_tables;
+  std::vector<RequestId> removed_request_ids;  // forget these: finished, aborted, preempted
   std::vector<NewRequestData> new_requests;
   std::vector<BlockReplacement> replaced_blocks;
   std::vector<BlockCopy> block_copies;
   std::vector<ScheduledRequest> scheduled;
-  std::vector<BlockId> new_block_ids;           // the parts that the requests above name
+  // The parts that the requests above name.
+  std::vector<TokenId> new_token_ids;
+  std::vector<TokenId> draft_token_ids;
+  std::vector<BlockId> new_block_ids;
   std::int64_t total_num_scheduled_tokens = 0;  // sum over `scheduled`
 
-  bool empty() const { return scheduled.empty() && removed_request_ids.empty(); }
+  bool empty() const {
+    return scheduled.empty() && removed_request_ids.empty() && truncated_tables.empty();
+  }
+  std::span<const TokenId> tokens_of(const NewRequestData& request) const {
+    return std::span(new_token_ids)
+        .subspan(static_cast<std::size_t>(request.first_token),
+                 static_cast<std::size_t>(request.num_tokens));
+  }
+  std::span<const TokenId> drafts_of(const ScheduledRequest& request) const {
+    return std::span(draft_token_ids)
+        .subspan(static_cast<std::size_t>(request.first_draft),
+                 static_cast<std::size_t>(request.num_drafts));
+  }
   std::span<const BlockId> blocks_of(const NewRequestData& request) const {
     return std::span(new_block_ids)
         .subspan(static_cast<std::size_t>(request.first_block),
@@ -92,11 +139,14 @@ struct SchedulerOutput {
   // Empty again, capacity kept.
   void clear() {
     step_id = 0;
+    truncated_tables.clear();
     removed_request_ids.clear();
     new_requests.clear();
     replaced_blocks.clear();
     block_copies.clear();
     scheduled.clear();
+    new_token_ids.clear();
+    draft_token_ids.clear();
     new_block_ids.clear();
     total_num_scheduled_tokens = 0;
   }
@@ -131,7 +181,8 @@ struct PromptToken {
   std::int32_t num_top_logprobs = 0;
 };
 
-// The final hidden state of a prompt's last token, which a scheduled request with `pools` gives.
+// The final hidden state of a prompt's last token, which a scheduled request of RowUse::kState
+// gives.
 struct PooledState {
   RequestId request_id = 0;
   std::size_t first = 0;  // in ModelRunnerOutput::hidden_states: [first, first + size)
@@ -140,11 +191,13 @@ struct PooledState {
 
 struct ModelRunnerOutput {
   StepId step_id = 0;
-  std::vector<SampledToken> sampled;  // one for each scheduled request with `samples`, in order
+  // Of each scheduled request of RowUse::kTokens, in order: one token, and one more for each draft
+  // that was right, in the order of their positions.
+  std::vector<SampledToken> sampled;
   // For requests that ask for prompt_logprobs, by request and position.
   std::vector<PromptToken> prompt_tokens;
   std::vector<TokenLogprob> top_logprobs;
-  std::vector<PooledState> pooled;  // one for each scheduled request with `pools`, in order
+  std::vector<PooledState> pooled;  // one for each scheduled request of RowUse::kState, in order
   std::vector<float> hidden_states;
 
   void clear() {

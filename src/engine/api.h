@@ -42,6 +42,7 @@ struct EngineArgs {
   std::int32_t block_size = 16;
   std::int32_t max_num_seqs = 256;
   std::int32_t max_num_batched_tokens = 512;
+  std::int32_t max_steps_in_flight = 1;  // planned before the first one's result is known
   // How long prompts may make a step that also gives other requests their next token; 0: as long as
   // they like; nullopt: what engine/step_pacer.h says.
   std::optional<double> max_step_ms = 0;
@@ -157,7 +158,7 @@ struct EngineInfo {
 struct StepShare {
   RequestId output_id = 0;  // RequestOutput::request_id + index
   std::int32_t num_tokens = 0;
-  bool samples = false;
+  RowUse use = RowUse::kNothing;
   bool wanted = true;  // false: its output had ended, the row goes on (static batching)
 };
 struct StepRecord {
@@ -167,12 +168,14 @@ struct StepRecord {
   std::span<const StepShare> shares;  // valid during the call
 };
 
-// Where the time of an engine's two threads goes. On the engine's thread each round of its loop is
-// a span "step", on the output thread each step's results are a span "hand out", both with the
-// step's id.
+// Where the time of an engine's threads goes. On the engine's thread each round of its loop is a
+// span "step", on the executor's each step is a span "compute", on the output thread each step's
+// results are a span "hand out", all with the step's id.
 struct EngineProfile {
-  explicit EngineProfile(std::size_t capacity) : engine(capacity), output(capacity) {}
+  explicit EngineProfile(std::size_t capacity)
+      : engine(capacity), executor(capacity), output(capacity) {}
   SpanRecorder engine;
+  SpanRecorder executor;
   SpanRecorder output;
 };
 

@@ -16,7 +16,7 @@
 #include "engine/event_log/event_log.h"
 #include "engine/model_bundle.h"
 #include "engine/output_processor.h"
-#include "exec/model_runner.h"
+#include "exec/in_process_executor.h"
 #include "kernels/op_table.h"
 #include "models/decoder_model.h"
 #include "models/packed_cache.h"
@@ -57,24 +57,6 @@ Result<Batching> parse_batching(std::string_view name) {
                                   "use continuous, static or dynamic");
 }
 
-// Owns what a step needs besides the model runner: threads and weights.
-class InProcessExecutor final : public Executor {
- public:
-  InProcessExecutor(std::unique_ptr<ThreadPool> pool, std::unique_ptr<Model> model,
-                    std::unique_ptr<ModelRunner> runner)
-      : pool_(std::move(pool)), model_(std::move(model)), runner_(std::move(runner)) {}
-
-  Status execute(const SchedulerOutput& step, ModelRunnerOutput& result) override {
-    return runner_->execute(step, result);
-  }
-  std::uint64_t progress() const override { return pool_->num_regions(); }
-
- private:
-  std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<ModelRunner> runner_;
-};
-
 }  // namespace
 
 Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
@@ -86,6 +68,7 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   config.block_size = args.block_size;
   config.num_blocks = num_blocks;
   config.max_queued = args.max_queued_requests;
+  config.max_steps_in_flight = args.max_steps_in_flight;
   config.enable_chunked_prefill = args.enable_chunked_prefill;
   config.enable_prefix_caching = args.enable_prefix_caching;
   QUIRE_ASSIGN_OR_RETURN(config.policy, parse_policy(args.scheduling_policy));
@@ -329,7 +312,6 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(auto runner,
                          ModelRunner::create(*model, *pool, op_table(level), sizes.runner));
   if (args.prefault) runner->prefault();
-  if (observer.profile != nullptr) runner->record_spans(observer.profile->engine);
 
   const auto& runner_config = sizes.runner;
   EngineInfo info = {
@@ -361,6 +343,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
         "auto takes the model's generation_config.json, vllm none");
   }
   const bool use_defaults = args.generation_config == "auto";
+  SpanRecorder* const spans = observer.profile == nullptr ? nullptr : &observer.profile->executor;
+  auto executor = std::make_unique<InProcessExecutor>(
+      std::move(pool), std::move(model), std::move(runner), config.max_steps_in_flight, spans);
   return assemble_engine({.text = std::move(bundle.text),
                           .info = std::move(info),
                           .scheduler = config,
@@ -371,8 +356,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                           .seed = args.seed,
                           .stepped = observer.stepped,
                           .profile = observer.profile,
-                          .executor = std::make_unique<InProcessExecutor>(
-                              std::move(pool), std::move(model), std::move(runner)),
+                          .executor = std::move(executor),
                           .listener = std::move(event_log),
                           .pacer = std::move(pacer)});
 }

@@ -1,5 +1,6 @@
 #include "engine/engine_core.h"
 
+#include <algorithm>
 #include <pthread.h>
 #include <utility>
 
@@ -27,6 +28,7 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
                        std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer)
     : clock_(clock),
       outputs_(outputs),
+      steps_(static_cast<std::size_t>(config.max_steps_in_flight)),
       executor_(std::move(executor)),
       scheduler_(config),
       stepped_(std::move(stepped)),
@@ -102,10 +104,13 @@ void EngineCore::run() {
 Status EngineCore::run_round(std::deque<Command>& commands) {
   const ScopedSpan round(spans_, kStepStage);
   if (!take_commands(commands)) return {StatusCode::kCancelled, "the engine is shutting down"};
-  if (listener_) listener_->between_steps(scheduler_, clock_.now());
+  if (listener_ && num_begun_ == num_ended_) listener_->between_steps(scheduler_, clock_.now());
   apply_all(commands);
-  QUIRE_RETURN_IF_ERROR(step());
-  if (round.get() != nullptr) round.get()->id = plan_.step_id;
+  QUIRE_RETURN_IF_ERROR(begin_steps());
+  if (num_begun_ > num_ended_) {
+    if (round.get() != nullptr) round.get()->id = steps_[num_ended_ % steps_.size()].plan.step_id;
+    QUIRE_RETURN_IF_ERROR(end_step());
+  }
   publish_stats();
   return {};
 }
@@ -114,7 +119,8 @@ bool EngineCore::take_commands(std::deque<Command>& commands) {
   const ScopedSpan span(spans_, kTakeCommandsStage);
   std::unique_lock lock(mutex_);
   const auto woken = [&] { return stopping_ || !commands_.empty(); };
-  const auto deadline = scheduler_.next_deadline();
+  const bool in_flight = num_begun_ > num_ended_;
+  const auto deadline = in_flight ? Instant::zero() : scheduler_.next_deadline();
   ++num_rounds_;
   busy_ = false;
   if (!deadline) {
@@ -152,27 +158,41 @@ void EngineCore::apply(Command command) {
   if (!status.ok()) outputs_.push_failed(request.request_id, std::move(status));
 }
 
-Status EngineCore::step() {
-  const Instant start = clock_.now();
-  {
-    const ScopedSpan span(spans_, kScheduleStage);
-    set_pace(start);
-    QUIRE_RETURN_IF_ERROR(scheduler_.schedule(start, plan_));
+Status EngineCore::begin_steps() {
+  while (num_begun_ - num_ended_ < steps_.size()) {
+    if (num_begun_ > num_ended_ && listener_ && listener_->wants_pause()) return {};
+    StepInFlight& step = steps_[num_begun_ % steps_.size()];
+    step.start = clock_.now();
+    {
+      const ScopedSpan span(spans_, kScheduleStage);
+      set_pace(step.start);
+      QUIRE_RETURN_IF_ERROR(scheduler_.schedule(step.start, step.plan));
+    }
+    if (listener_) listener_->scheduled(step.plan, step.start);
+    if (step.plan.empty()) return {};
+    ++num_begun_;
+    QUIRE_RETURN_IF_ERROR(executor_->submit(step.plan));
+    QUIRE_RETURN_IF_ERROR(executor_->sample({}));
   }
-  if (listener_) listener_->scheduled(plan_, start);
-  if (plan_.empty()) return {};
+  return {};
+}
+
+// A step begins, as far as its time is concerned, when the one before it has ended.
+Status EngineCore::end_step() {
+  const StepInFlight& step = steps_[num_ended_++ % steps_.size()];
+  const Instant start = std::max(step.start, last_end_);
   {
     const ScopedSpan span(spans_, kExecuteStage);
-    QUIRE_RETURN_IF_ERROR(executor_->execute(plan_, step_.result));
+    QUIRE_RETURN_IF_ERROR(executor_->collect(step_.result));
   }
-  if (stepped_) observe_step(start);
-  const Instant end = clock_.now();
-  if (pacer_) pacer_->measured(work_of(plan_), end - start);
+  if (stepped_) observe_step(step.plan, start);
+  last_end_ = clock_.now();
+  if (pacer_) pacer_->measured(work_of(step.plan), last_end_ - start);
   {
     const ScopedSpan span(spans_, kUpdateStage);
-    QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, end, step_.outputs));
+    QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, last_end_, step_.outputs));
   }
-  if (listener_) listener_->updated(step_.result, end);
+  if (listener_) listener_->updated(step_.result, last_end_);
   const ScopedSpan span(spans_, kOutputStage);
   outputs_.push(step_);
   return {};
@@ -186,17 +206,17 @@ void EngineCore::set_pace(Instant now) {
   if (listener_) listener_->paced(pace, now);
 }
 
-void EngineCore::observe_step(Instant start) {
+void EngineCore::observe_step(const SchedulerOutput& plan, Instant start) {
   const ScopedSpan span(spans_, kObserveStage);
   shares_.clear();
-  for (const ScheduledRequest& each : plan_.scheduled) {
+  for (const ScheduledRequest& each : plan.scheduled) {
     const Request* request = scheduler_.find(each.request_id);
     shares_.push_back({.output_id = each.request_id,
                        .num_tokens = each.num_scheduled_tokens,
-                       .samples = each.samples,
+                       .use = each.use,
                        .wanted = request != nullptr && !request->finished()});
   }
-  stepped_({.step_id = plan_.step_id, .start = start, .end = clock_.now(), .shares = shares_});
+  stepped_({.step_id = plan.step_id, .start = start, .end = clock_.now(), .shares = shares_});
 }
 
 // A step that failed leaves the cache in an unknown state: every request ends with the reason, and

@@ -1,5 +1,5 @@
 // The engine's loop, on a thread of its own that owns all scheduling state: take commands,
-// schedule, execute, update, hand tokens on.
+// begin steps, take in the result of the oldest one, hand tokens on.
 #pragma once
 
 #include <condition_variable>
@@ -58,15 +58,23 @@ class EngineCore {
   bool take_commands(std::deque<Command>& commands);
   void apply_all(std::deque<Command>& commands);
   void apply(Command command);
-  Status step();
+  // Plans and submits steps for as long as there may be more in flight and there is one to plan.
+  Status begin_steps();
+  // Waits for the oldest step in flight and takes in its result.
+  Status end_step();
   void set_pace(Instant now);
-  // Tells the observer of the step planned in plan_, which is about to be taken in.
-  void observe_step(Instant start);
+  // Tells the observer of a step that is about to be taken in.
+  void observe_step(const SchedulerOutput& plan, Instant start);
   void fail(const Status& error);
   void publish_stats();
 
   const SteadyClock& clock_;
   OutputProcessor& outputs_;
+  struct StepInFlight {
+    SchedulerOutput plan;
+    Instant start{};
+  };
+  std::vector<StepInFlight> steps_;  // a ring; engine thread only, but the executor reads the plans
   std::unique_ptr<Executor> executor_;
   Scheduler scheduler_;  // engine thread only
   std::function<void(const StepRecord&)> stepped_;
@@ -82,8 +90,11 @@ class EngineCore {
   SchedulerStats stats_;
   bool busy_ = true;  // false: the thread waits for a command
   std::uint64_t num_rounds_ = 0;
-  // Reused from step to step. Engine thread only.
-  SchedulerOutput plan_;
+  // Engine thread only.
+  std::uint64_t num_begun_ = 0;  // steps that were submitted, and those that ended
+  std::uint64_t num_ended_ = 0;
+  Instant last_end_{};
+  // Reused from step to step.
   StepResult step_;
   std::vector<StepShare> shares_;
   std::thread thread_;

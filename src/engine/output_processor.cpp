@@ -220,7 +220,7 @@ void OutputProcessor::process(const StepResult& step) {
     if (step.outputs[i].pooled_index >= 0) {
       process_pooled(step.outputs[i], step.result);
     } else {
-      process_token(*step_states_[i], step.outputs[i], step.result);
+      process_tokens(*step_states_[i], step.outputs[i], step.result);
     }
   }
 }
@@ -294,25 +294,35 @@ void OutputProcessor::process_pooled(const RequestStepOutput& pooled,
   finish(pooled.request_id, pooled.finished.get(), std::move(output));
 }
 
-void OutputProcessor::process_token(State& state, const RequestStepOutput& token,
-                                    const ModelRunnerOutput& result) {
-  const Request* request = token.finished.get();
+// The request has ended with the last of its tokens, if it has.
+void OutputProcessor::process_tokens(State& state, const RequestStepOutput& given,
+                                     const ModelRunnerOutput& result) {
+  const auto tokens = std::span(result.sampled)
+                          .subspan(static_cast<std::size_t>(given.first_sampled),
+                                   static_cast<std::size_t>(given.num_sampled));
+  for (const SampledToken& token : tokens.first(tokens.size() - 1)) {
+    process_token(state, token, nullptr, result);
+  }
+  process_token(state, tokens.back(), given.finished.get(), result);
+}
+
+void OutputProcessor::process_token(State& state, const SampledToken& sampled,
+                                    const Request* request, const ModelRunnerOutput& result) {
   if (state.last) {
-    if (request != nullptr) finish(token.request_id, request, *std::move(state.last));
+    if (request != nullptr) finish(sampled.request_id, request, *std::move(state.last));
     return;
   }
-  const SampledToken& sampled = result.sampled[static_cast<std::size_t>(token.sampled_index)];
   ++state.num_output_tokens;
   state.cumulative_logprob += static_cast<double>(sampled.logprob);
   RequestOutput& output = start_output();
-  output.token_ids.push_back(token.token_id);
+  output.token_ids.push_back(sampled.token_id);
   output.logprobs.resize(1);
   output.logprobs[0].token = {sampled.token_id, sampled.logprob, sampled.rank};
   const auto top = top_of(result, sampled.first_top_logprob, sampled.num_top_logprobs);
   output.logprobs[0].top.assign(top.begin(), top.end());
   if (state.index == 0) output.prompt_logprobs = std::exchange(state.group->prompt_logprobs, {});
 
-  StopMatcher::Match match = match_text(state, token.token_id, request != nullptr);
+  StopMatcher::Match match = match_text(state, sampled.token_id, request != nullptr);
   output.text = std::move(match.text);
   if (match.stop) {
     output.finish_reason = FinishReason::kStop;
@@ -323,10 +333,10 @@ void OutputProcessor::process_token(State& state, const RequestStepOutput& token
   }
 
   if (request != nullptr) {
-    finish(token.request_id, request, std::move(output));
+    finish(sampled.request_id, request, std::move(output));
   } else if (output.stop_string) {
     state.last = std::move(output);
-    abort_(token.request_id);
+    abort_(sampled.request_id);
   } else {
     hand_out(state, output);
   }

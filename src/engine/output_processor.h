@@ -125,7 +125,11 @@ class OutputProcessor {
   void process(const Aborted& request);
   void process(const Failed& failed);
   void find_states(const StepResult& step);
-  void process_token(State& state, const RequestStepOutput& token, const ModelRunnerOutput& result);
+  void process_tokens(State& state, const RequestStepOutput& given,
+                      const ModelRunnerOutput& result);
+  // `request`: the one that ended with this token; null where it goes on.
+  void process_token(State& state, const SampledToken& sampled, const Request* request,
+                     const ModelRunnerOutput& result);
   void process_pooled(const RequestStepOutput& pooled, const ModelRunnerOutput& result);
   void add_prompt_token(const PromptToken& token, const ModelRunnerOutput& result);
   StopMatcher::Match match_text(State& state, TokenId token_id, bool ends) const;

@@ -38,9 +38,8 @@ void BM_OutputProcessor(benchmark::State& state) {
       token = (token + 7919) % vocab_size;
       step.result.sampled.push_back({.request_id = id, .token_id = token, .logprob = -1});
       step.outputs.push_back({.request_id = id,
-                              .token_id = token,
-                              .logprob = -1,
-                              .sampled_index = static_cast<std::int32_t>(id - 1),
+                              .first_sampled = static_cast<std::int32_t>(id - 1),
+                              .num_sampled = 1,
                               .finished = nullptr});
     }
     outputs.push(step);

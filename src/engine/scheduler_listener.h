@@ -12,6 +12,8 @@ class SchedulerListener {
  public:
   virtual ~SchedulerListener() = default;
 
+  // Whether between_steps() should come soon: no step begins then before those in flight are done.
+  virtual bool wants_pause() const { return false; }
   // No step is in flight; the calls that follow start from this state.
   virtual void between_steps(const Scheduler& scheduler, Instant now) = 0;
   // Each right after the call.

@@ -1,5 +1,7 @@
 #include "exec/input_batch.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/checked.h"
@@ -60,6 +62,11 @@ std::uint64_t InputBatch::bytes(const InputBatchLimits& limits) {
 }
 
 Status InputBatch::apply_diffs(const SchedulerOutput& step) {
+  for (const BlockTruncation& truncation : step.truncated_tables) {
+    RequestState* state = requests_.find(truncation.request_id);
+    if (state == nullptr) return unknown_request(truncation.request_id);
+    state->block_ids.resize(static_cast<std::size_t>(truncation.num_blocks));
+  }
   for (const RequestId id : step.removed_request_ids) {
     if (requests_.find(id) == nullptr) return unknown_request(id);
     requests_.erase(id);
@@ -69,7 +76,8 @@ Status InputBatch::apply_diffs(const SchedulerOutput& step) {
       return Status::internal(fmt::format("request {} is new twice", data.request_id));
     }
     RequestState& state = requests_.insert(data.request_id);
-    state.token_ids.assign(data.token_ids.begin(), data.token_ids.end());
+    const auto tokens = step.tokens_of(data);
+    state.token_ids.assign(tokens.begin(), tokens.end());
     const auto blocks = step.blocks_of(data);
     state.block_ids.assign(blocks.begin(), blocks.end());
     state.num_prompt_tokens = data.num_prompt_tokens;
@@ -84,7 +92,10 @@ Status InputBatch::apply_diffs(const SchedulerOutput& step) {
   return {};
 }
 
-Status InputBatch::lay_out(const ScheduledRequest& scheduled, const RequestState& state) {
+// Drafts count as known until accept() says which of them are.
+Status InputBatch::lay_out(const ScheduledRequest& scheduled, std::span<const TokenId> drafts,
+                           RequestState& state) {
+  state.token_ids.insert(state.token_ids.end(), drafts.begin(), drafts.end());
   const std::int32_t begin = scheduled.num_computed_tokens;
   const std::int32_t end = begin + scheduled.num_scheduled_tokens;
   if (end > static_cast<std::int32_t>(state.token_ids.size()) ||
@@ -103,20 +114,29 @@ Status InputBatch::lay_out(const ScheduledRequest& scheduled, const RequestState
   seq_lens_.push_back(end);
   block_tables_.push_back(state.block_ids.data());
   add_prompt_rows(scheduled, state);
-  if (scheduled.pools) {
+  if (scheduled.use == RowUse::kState) {
     pool_rows_.push_back({.request_id = scheduled.request_id,
                           .row = static_cast<std::int64_t>(token_ids_.size()) - 1});
   }
-  if (scheduled.samples) {
+  if (scheduled.use == RowUse::kTokens) add_sample_rows(scheduled, state);
+  return {};
+}
+
+void InputBatch::add_sample_rows(const ScheduledRequest& scheduled, const RequestState& state) {
+  const std::span<const TokenId> tokens = state.token_ids;
+  for (std::int32_t draft = 0; draft <= scheduled.num_drafts; ++draft) {
+    const std::int32_t num_left = scheduled.num_drafts - draft;
+    const std::size_t num_before = tokens.size() - static_cast<std::size_t>(num_left);
     sample_rows_.push_back(
         {.request_id = scheduled.request_id,
-         .row = static_cast<std::int64_t>(token_ids_.size()) - 1,
+         .row = static_cast<std::int64_t>(token_ids_.size()) - 1 - num_left,
+         .draft = draft,
+         .guess = num_left > 0 ? tokens[num_before] : -1,
          .context = {.params = state.params.get(),
-                     .token_ids = state.token_ids,
+                     .token_ids = tokens.first(num_before),
                      .num_prompt_tokens = state.num_prompt_tokens},
          .seed = state.params->seed.value_or(0) + static_cast<std::uint64_t>(state.sample_index)});
   }
-  return {};
 }
 
 // The first of the n outputs reports for all. A prompt that is computed again after a preemption is
@@ -153,14 +173,43 @@ Status InputBatch::prepare(const SchedulerOutput& step) {
     if (state == nullptr) return unknown_request(scheduled.request_id);
     const auto new_blocks = step.new_blocks_of(scheduled);
     state->block_ids.insert(state->block_ids.end(), new_blocks.begin(), new_blocks.end());
-    QUIRE_RETURN_IF_ERROR(lay_out(scheduled, *state));
+    QUIRE_RETURN_IF_ERROR(lay_out(scheduled, step.drafts_of(scheduled), *state));
   }
   return {};
 }
 
-void InputBatch::append_token(RequestId request_id, TokenId token) {
-  RequestState* state = requests_.find(request_id);
-  if (state != nullptr) state->token_ids.push_back(token);
+Status InputBatch::apply_masks(std::span<const TokenMask> masks) {
+  for (const TokenMask& mask : masks) {
+    const auto row = std::ranges::find_if(sample_rows_, [&](const SampleRow& each) {
+      return each.request_id == mask.request_id && each.draft == mask.draft;
+    });
+    if (row == sample_rows_.end()) {
+      return Status::internal(
+          fmt::format("there is a mask for request {} after {} drafts, where "
+                      "nothing is sampled",
+                      mask.request_id, mask.draft));
+    }
+    row->context.mask = mask.words;
+  }
+  return {};
+}
+
+void InputBatch::accept(std::vector<SampledToken>& sampled) {
+  auto kept = sampled.begin();
+  RequestState* state = nullptr;  // null: what was guessed was wrong
+  for (std::size_t i = 0; i < sampled.size(); ++i) {
+    const SampleRow& row = sample_rows_[i];
+    if (row.draft == 0) {
+      state = requests_.find(row.request_id);
+      state->token_ids.resize(row.context.token_ids.size());
+    }
+    if (state == nullptr) continue;
+    const SampledToken token = sampled[i];
+    state->token_ids.push_back(token.token_id);
+    *kept++ = token;
+    if (row.guess != token.token_id) state = nullptr;
+  }
+  sampled.erase(kept, sampled.end());
 }
 
 AttentionBatch InputBatch::attention_batch() const {

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/recycled_map.h"
 #include "base/status.h"
 #include "core/step.h"
+#include "exec/executor.h"
 #include "exec/logit_transforms.h"
 #include "kernels/attention_plan.h"
 
@@ -33,8 +35,12 @@ class InputBatch {
   // known here (an unknown request, a token without a block): a bug, never a user's error.
   Status prepare(const SchedulerOutput& step);
 
-  // A sampled token becomes known, so that the next step can schedule it.
-  void append_token(RequestId request_id, TokenId token);
+  // The masks of sample_rows(). kInternal for one of no row.
+  Status apply_masks(std::span<const TokenMask> masks);
+  // `sampled` has a token for each of sample_rows(). Keeps those that follow from one another,
+  // which are a request's tokens up to the first that is not what was guessed, and makes them
+  // known, so that the next step can schedule them.
+  void accept(std::vector<SampledToken>& sampled);
 
   std::int64_t num_tokens() const { return static_cast<std::int64_t>(token_ids_.size()); }
   const TokenId* token_ids() const { return token_ids_.data(); }
@@ -45,7 +51,9 @@ class InputBatch {
   // A row of the step whose logits are sampled from.
   struct SampleRow {
     RequestId request_id = 0;
-    std::int64_t row = 0;  // in the step
+    std::int64_t row = 0;    // in the step
+    std::int32_t draft = 0;  // so many of the request's drafts come before the position
+    TokenId guess = -1;      // the draft for the position; -1: none
     SampleContext context;
     std::uint64_t seed = 0;  // of its random stream
   };
@@ -78,7 +86,9 @@ class InputBatch {
   };
 
   Status apply_diffs(const SchedulerOutput& step);
-  Status lay_out(const ScheduledRequest& scheduled, const RequestState& state);
+  Status lay_out(const ScheduledRequest& scheduled, std::span<const TokenId> drafts,
+                 RequestState& state);
+  void add_sample_rows(const ScheduledRequest& scheduled, const RequestState& state);
   void add_prompt_rows(const ScheduledRequest& scheduled, const RequestState& state);
 
   std::int32_t block_size_;

@@ -47,20 +47,28 @@ std::uint64_t LogitTransforms::bytes(std::int64_t vocab_size) {
 
 bool LogitTransforms::needed(const SampleContext& context) {
   const SamplingParams& params = *context.params;
-  return !params.allowed_token_ids.empty() || !params.bad_words_token_ids.empty() ||
-         !params.logit_bias.empty() || std::ssize(context.output()) < params.min_tokens ||
-         has_penalties(params);
+  return !context.mask.empty() || !params.allowed_token_ids.empty() ||
+         !params.bad_words_token_ids.empty() || !params.logit_bias.empty() ||
+         std::ssize(context.output()) < params.min_tokens || has_penalties(params);
 }
 
 void LogitTransforms::apply(const SampleContext& context, std::span<const TokenId> eos_token_ids,
                             std::span<float> logits) {
   const SamplingParams& params = *context.params;
+  if (!context.mask.empty()) keep_masked(context.mask, logits);
   if (!params.allowed_token_ids.empty()) keep_allowed(params.allowed_token_ids, logits);
   for (const LogitBias& each : params.logit_bias) {
     logits[static_cast<std::size_t>(each.token_id)] += each.bias;
   }
   ban(context, eos_token_ids, logits);
   if (has_penalties(params)) penalize(context, logits);
+}
+
+void LogitTransforms::keep_masked(std::span<const std::uint32_t> mask, std::span<float> logits) {
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const bool allowed = i / 32 < mask.size() && (mask[i / 32] >> (i % 32) & 1) != 0;
+    if (!allowed) logits[i] = kBanned;
+  }
 }
 
 void LogitTransforms::keep_allowed(std::span<const TokenId> allowed, std::span<float> logits) {

@@ -60,8 +60,9 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   RunnerMemory memory;
   memory.hidden = Arena::float_bytes(rows * spec.hidden_size);
   memory.normed = Arena::float_bytes(config.max_num_seqs * spec.hidden_size);
-  // The output thread reads one step's while the next step fills another's.
-  memory.pooled = 2 * Arena::float_bytes(std::min(rows, config.max_num_seqs) * spec.hidden_size);
+  // The output thread has one result, the engine's another, and each step in flight fills one.
+  memory.pooled = static_cast<std::uint64_t>(2 + config.max_steps_in_flight) *
+                  Arena::float_bytes(std::min(rows, config.max_num_seqs) * spec.hidden_size);
   memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
   memory.best = Arena::array_bytes<RowBest>(config.max_num_seqs);
   memory.arena = Model::arena_bytes(spec, rows);
@@ -133,54 +134,55 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
   return {};
 }
 
-Status ModelRunner::execute(const SchedulerOutput& step, ModelRunnerOutput& result) {
+ForwardContext ModelRunner::context() {
+  return {.ops = ops_,
+          .arena = arena_,
+          .tokens = {.num_tokens = batch_.num_tokens(),
+                     .token_ids = batch_.token_ids(),
+                     .positions = batch_.positions(),
+                     .slot_mapping = batch_.slot_mapping()},
+          .attention_plan = attention_plan_,
+          .kv_layout = kv_.layout(),
+          .kv_layers = kv_.layers(),
+          .activation_mode = config_.activation_mode};
+}
+
+Status ModelRunner::forward(const SchedulerOutput& step, ModelRunnerOutput& result) {
   QUIRE_RETURN_IF_ERROR(prepare(step, result));
   if (batch_.num_tokens() == 0) return {};
-
-  ForwardContext ctx = {.ops = ops_,
-                        .arena = arena_,
-                        .tokens = {.num_tokens = batch_.num_tokens(),
-                                   .token_ids = batch_.token_ids(),
-                                   .positions = batch_.positions(),
-                                   .slot_mapping = batch_.slot_mapping()},
-                        .attention_plan = attention_plan_,
-                        .kv_layout = kv_.layout(),
-                        .kv_layers = kv_.layers(),
-                        .activation_mode = config_.activation_mode};
+  ForwardContext ctx = context();
   model_.forward(ctx, hidden_);
-
   QUIRE_RETURN_IF_ERROR(score_prompts(ctx, result));
   QUIRE_RETURN_IF_ERROR(pool_prompts(ctx, result));
-
-  const auto& sample_rows = batch_.sample_rows();
-  if (sample_rows.empty()) return {};
-  row_indices_.clear();
-  for (const InputBatch::SampleRow& row : sample_rows) row_indices_.push_back(row.row);
-  compute_logits(ctx);
-  QUIRE_RETURN_IF_ERROR(sampler_.sample(ops_, {logits_, best_}, sample_rows, result));
-  const ScopedSpan span(ops_.spans, kAppendStage);
-  for (const SampledToken& token : result.sampled) {
-    batch_.append_token(token.request_id, token.token_id);
-  }
+  compute_logits(ctx, rows_at_once<InputBatch::SampleRow>(batch_.sample_rows()));
   return {};
 }
 
-// Of the rows in row_indices_.
-void ModelRunner::compute_logits(ForwardContext& ctx) {
-  model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_,
-                best_);
+Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& result) {
+  QUIRE_RETURN_IF_ERROR(batch_.apply_masks(masks));
+  std::span<const InputBatch::SampleRow> rows = batch_.sample_rows();
+  if (rows.empty()) return {};
+  while (true) {
+    const auto part = rows_at_once(rows);
+    QUIRE_RETURN_IF_ERROR(sampler_.sample(ops_, {logits_, best_}, part, result));
+    rows = rows.subspan(part.size());
+    if (rows.empty()) break;
+    ForwardContext ctx = context();
+    compute_logits(ctx, rows_at_once(rows));
+  }
+  const ScopedSpan span(ops_.spans, kAppendStage);
+  batch_.accept(result.sampled);
+  return {};
 }
 
 // The log probabilities of prompts, max_num_seqs rows at a time, for which there is memory anyway.
 Status ModelRunner::score_prompts(ForwardContext& ctx, ModelRunnerOutput& result) {
   std::span<const InputBatch::PromptRow> rows = batch_.prompt_rows();
   while (!rows.empty()) {
-    const auto count = std::min(rows.size(), static_cast<std::size_t>(config_.max_num_seqs));
-    row_indices_.clear();
-    for (const auto& row : rows.first(count)) row_indices_.push_back(row.row);
-    compute_logits(ctx);
-    QUIRE_RETURN_IF_ERROR(sampler_.score(ops_, {logits_, best_}, rows.first(count), result));
-    rows = rows.subspan(count);
+    const auto part = rows_at_once(rows);
+    compute_logits(ctx, part);
+    QUIRE_RETURN_IF_ERROR(sampler_.score(ops_, {logits_, best_}, part, result));
+    rows = rows.subspan(part.size());
   }
   return {};
 }

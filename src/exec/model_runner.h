@@ -1,9 +1,11 @@
-// Runs steps on one model in this process: applies a plan to the batch, computes hidden states and
-// logits, samples. All memory is reserved at creation; a step allocates only its small results.
+// Runs steps on one model: applies a plan to the batch, computes hidden states and logits, samples.
+// All memory is reserved at creation; a step allocates only its small results.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "exec/executor.h"
@@ -22,6 +24,7 @@ struct ModelRunnerConfig {
   std::int64_t max_num_batched_tokens = 0;
   std::int64_t max_num_seqs = 0;
   std::int64_t max_model_len = 0;
+  std::int32_t max_steps_in_flight = 1;
   std::vector<TokenId> eos_token_ids;  // that min_tokens bans
   DType kv_cache_dtype = DType::kBF16;
   ActivationMode activation_mode = ActivationMode::kInt16;
@@ -31,7 +34,7 @@ struct ModelRunnerConfig {
 struct RunnerMemory {
   std::uint64_t hidden = 0;  // hidden states of a step
   std::uint64_t normed = 0;  // rows whose logits are computed, or that are pooled
-  std::uint64_t pooled = 0;  // final hidden states, of a step and of the one before it
+  std::uint64_t pooled = 0;  // final hidden states, of the results that there are at once
   std::uint64_t logits = 0;
   std::uint64_t best = 0;       // the largest logit of each row
   std::uint64_t arena = 0;      // a layer's activations
@@ -44,21 +47,21 @@ struct RunnerMemory {
   }
 };
 
-class ModelRunner final : public Executor {
+class ModelRunner {
  public:
   // Borrows model, pool and table for its life.
   static Result<std::unique_ptr<ModelRunner>> create(const Model& model, ThreadPool& pool,
                                                      const OpTable& table,
                                                      const ModelRunnerConfig& config);
 
-  Status execute(const SchedulerOutput& step, ModelRunnerOutput& result) override;
+  // A step in two parts, called one after the other by one thread. First all but the tokens; then
+  // the tokens, chosen among those of `masks` where a row has one.
+  Status forward(const SchedulerOutput& step, ModelRunnerOutput& result);
+  Status sample(std::span<const TokenMask> masks, ModelRunnerOutput& result);
 
-  // From the next step on its parts and ops are recorded in `spans`, by the thread that calls
-  // execute(). Borrows it for its life.
+  // From the next step on its parts and ops are recorded in `spans`, by the thread that runs it.
+  // Borrows it for its life.
   void record_spans(SpanRecorder& spans);
-
-  // Logits of the last executed step's sampled rows: [sampled][vocab_size]. For tests and tools.
-  const float* last_logits() const { return logits_; }
 
   std::uint64_t kv_cache_bytes() const { return kv_.size_bytes(); }
 
@@ -74,7 +77,20 @@ class ModelRunner final : public Executor {
 
  private:
   Status prepare(const SchedulerOutput& step, ModelRunnerOutput& result);
-  void compute_logits(ForwardContext& ctx);
+  ForwardContext context();
+  // The logits of at most max_num_seqs rows of the step, into logits_.
+  template <typename Row>
+  void compute_logits(ForwardContext& ctx, std::span<const Row> rows) {
+    if (rows.empty()) return;
+    row_indices_.clear();
+    for (const Row& row : rows) row_indices_.push_back(row.row);
+    model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_,
+                  best_);
+  }
+  template <typename Row>
+  std::span<const Row> rows_at_once(std::span<const Row> rows) const {
+    return rows.first(std::min(rows.size(), static_cast<std::size_t>(config_.max_num_seqs)));
+  }
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
   Status pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
 

@@ -41,6 +41,23 @@ TEST(LogitTransforms, LeaveLogitsAloneWithoutParameters) {
   EXPECT_EQ(transformed(c, logits), logits);
 }
 
+// Bans apply among the tokens that it leaves.
+TEST(LogitTransforms, AMaskLeavesOnlyItsTokens) {
+  SamplingParams params;
+  params.min_tokens = 1;
+  const std::vector<TokenId> prompt = {7};
+  const std::vector<std::uint32_t> mask = {1U << 2 | 1U << 31, 1U << 1};  // 2, 31, 33
+  const SampleContext context = {&params, prompt, 1, mask};
+  EXPECT_TRUE(LogitTransforms::needed(context));
+  std::vector<float> logits(70, 1.0F);
+  LogitTransforms transforms(70);
+  const std::vector<TokenId> eos = {31};
+  transforms.apply(context, eos, logits);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    EXPECT_EQ(std::isfinite(logits[i]), i == 2 || i == 33) << i;
+  }
+}
+
 TEST(LogitTransforms, NeverBanTheLastTokenThatIsLeft) {
   SamplingCase c;
   c.params.allowed_token_ids = {2, 3};

@@ -16,7 +16,8 @@ std::string pace_error(const Scheduler& scheduler, const SchedulerOutput& plan) 
                                [id](const NewRequestData& data) { return data.request_id == id; });
   };
   const bool has_rows = std::ranges::any_of(plan.scheduled, [&](const ScheduledRequest& each) {
-    return each.num_scheduled_tokens == 1 && each.samples && !starts(each.request_id);
+    return each.num_scheduled_tokens == 1 && each.use == RowUse::kTokens &&
+           !starts(each.request_id);
   });
   const StepWork work = work_of(plan);
   if (work.prompt_tokens > pace.max_prompt_tokens) {

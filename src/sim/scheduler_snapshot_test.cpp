@@ -23,9 +23,10 @@ namespace scheduler_snapshot_test {
 using namespace std::chrono_literals;
 
 bool same(const NewRequestData& a, const NewRequestData& b) {
-  return a.request_id == b.request_id && std::ranges::equal(a.token_ids, b.token_ids) &&
-         a.num_prompt_tokens == b.num_prompt_tokens && a.sample_index == b.sample_index &&
-         a.first_block == b.first_block && a.num_blocks == b.num_blocks;
+  return a.request_id == b.request_id && a.first_token == b.first_token &&
+         a.num_tokens == b.num_tokens && a.num_prompt_tokens == b.num_prompt_tokens &&
+         a.sample_index == b.sample_index && a.first_block == b.first_block &&
+         a.num_blocks == b.num_blocks;
 }
 
 // Empty, or the part of the two plans that differs.
@@ -33,6 +34,7 @@ std::string difference(const SchedulerOutput& a, const SchedulerOutput& b) {
   if (a.step_id != b.step_id) return "step ids";
   if (a.removed_request_ids != b.removed_request_ids) return "removed requests";
   if (a.new_block_ids != b.new_block_ids) return "new blocks";
+  if (a.new_token_ids != b.new_token_ids) return "tokens";
   if (a.total_num_scheduled_tokens != b.total_num_scheduled_tokens) return "totals";
   if (!std::ranges::equal(a.new_requests, b.new_requests, same)) return "new requests";
   if (a.replaced_blocks != b.replaced_blocks) return "replaced blocks";
@@ -138,7 +140,8 @@ class SideBySide {
     }
     for (std::size_t i = 0; i < a.size(); ++i) {
       ++coverage_.outputs;
-      if (a[i].request_id != b[i].request_id || a[i].token_id != b[i].token_id) {
+      if (a[i].request_id != b[i].request_id || a[i].first_sampled != b[i].first_sampled ||
+          a[i].num_sampled != b[i].num_sampled) {
         return "outputs differ";
       }
       if (auto error = compare(a[i].finished.get(), b[i].finished.get(), clock_.now());
@@ -268,6 +271,7 @@ TEST(SchedulerSnapshot, WhatCannotBeIsRefused) {
       {"waiting among the running",
        [](SchedulerSnapshot& s) { s.running[0].state = RequestState::kWaiting; }},
       {"finished", [](SchedulerSnapshot& s) { s.waiting[0].state = RequestState::kFinished; }},
+      {"a group to come", [](SchedulerSnapshot& s) { s.running[0].group_id = 1; }},
       {"an arrival to come", [](SchedulerSnapshot& s) { s.num_arrivals = 1; }},
       {"twice the same", [](SchedulerSnapshot& s) { s.waiting[0].request_id = 1; }},
       {"a time that overflows",

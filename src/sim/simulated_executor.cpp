@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -49,34 +50,92 @@ SimulatedExecutor::SimulatedExecutor(const SimulatedExecutorConfig& config, Virt
       num_holders_(static_cast<std::size_t>(config.num_blocks)) {}
 
 Status SimulatedExecutor::execute(const SchedulerOutput& plan, ModelRunnerOutput& result) {
+  QUIRE_RETURN_IF_ERROR(submit(plan));
+  QUIRE_RETURN_IF_ERROR(sample({}));
+  return collect(result);
+}
+
+Status SimulatedExecutor::submit(const SchedulerOutput& plan) {
   if (plan.step_id <= last_step_) {
     return broken("step {} comes after step {}", plan.step_id, last_step_);
   }
   last_step_ = plan.step_id;
+  QUIRE_RETURN_IF_ERROR(truncate(plan));
   QUIRE_RETURN_IF_ERROR(forget(plan));
   for (const NewRequestData& data : plan.new_requests) QUIRE_RETURN_IF_ERROR(learn(data, plan));
   QUIRE_RETURN_IF_ERROR(copy_blocks(plan));
   // All tables first: a block shared by two of this step's requests must not be written.
   QUIRE_RETURN_IF_ERROR(append_blocks(plan));
 
-  result.clear();
-  result.step_id = plan.step_id;
+  Step step;
+  step.result.step_id = plan.step_id;
+  step.time = config_.step_time + config_.token_time * plan.total_num_scheduled_tokens;
   for (const ScheduledRequest& scheduled : plan.scheduled) {
     RequestCopy& request = requests_.at(scheduled.request_id);
+    const auto drafts = plan.drafts_of(scheduled);
+    for (const TokenId token : drafts) append(token, request);
     QUIRE_RETURN_IF_ERROR(check_scheduled(scheduled, request));
     QUIRE_RETURN_IF_ERROR(compute(scheduled, request));
-    if (request.prompt_logprobs) report_prompt(scheduled, request, result);
-    if (scheduled.pools) pool(scheduled, request, result);
-    if (!scheduled.samples) continue;
+    if (request.prompt_logprobs) report_prompt(scheduled, request, step.result);
+    if (scheduled.use == RowUse::kState) pool(scheduled, request, step.result);
+    if (scheduled.use != RowUse::kTokens) continue;
+    sample_tokens(scheduled, drafts, request, step.result);
+  }
+  steps_.push_back(std::move(step));
+  return {};
+}
+
+Status SimulatedExecutor::sample(std::span<const TokenMask> masks) {
+  if (masks.empty()) return {};
+  return Status::unimplemented("the simulated executor knows no masks", "give none");
+}
+
+Status SimulatedExecutor::collect(ModelRunnerOutput& result) {
+  if (steps_.empty()) return broken("a result is collected where no step is in flight");
+  clock_.advance(steps_.front().time);
+  std::swap(result, steps_.front().result);
+  steps_.pop_front();
+  return {};
+}
+
+void SimulatedExecutor::append(TokenId token, RequestCopy& request) {
+  const std::uint64_t before = request.history.empty() ? 0 : request.history.back();
+  request.token_ids.push_back(token);
+  request.history.push_back(extend_history(before, token));
+}
+
+// At each position, as long as what was sampled is what was guessed.
+void SimulatedExecutor::sample_tokens(const ScheduledRequest& scheduled,
+                                      std::span<const TokenId> drafts, RequestCopy& request,
+                                      ModelRunnerOutput& result) const {
+  const std::size_t num_known = request.token_ids.size() - drafts.size();
+  request.token_ids.resize(num_known);
+  request.history.resize(num_known);
+  for (std::size_t i = 0; i <= drafts.size(); ++i) {
     const std::uint64_t history = request.history.back();
     const TokenId token = simulated_token(history, request.stream, config_.vocab_size);
-    request.token_ids.push_back(token);
-    request.history.push_back(extend_history(history, token));
+    append(token, request);
     result.sampled.push_back({.request_id = scheduled.request_id,
                               .token_id = token,
                               .logprob = simulated_logprob(history, token)});
+    if (i < drafts.size() && token != drafts[i]) break;
   }
-  clock_.advance(config_.step_time + config_.token_time * plan.total_num_scheduled_tokens);
+  request.num_computed_tokens = static_cast<std::int32_t>(request.token_ids.size()) - 1;
+}
+
+Status SimulatedExecutor::truncate(const SchedulerOutput& plan) {
+  for (const auto& [request_id, num_blocks] : plan.truncated_tables) {
+    const auto found = requests_.find(request_id);
+    if (found == requests_.end() || num_blocks < 0 ||
+        num_blocks >= std::ssize(found->second.block_ids)) {
+      return broken("{} blocks of request {} are to be left, which has no more", num_blocks,
+                    request_id);
+    }
+    std::vector<BlockId>& block_ids = found->second.block_ids;
+    for (; std::ssize(block_ids) > num_blocks; block_ids.pop_back()) {
+      --num_holders_[static_cast<std::size_t>(block_ids.back())];
+    }
+  }
   return {};
 }
 
@@ -95,10 +154,10 @@ Status SimulatedExecutor::forget(const SchedulerOutput& plan) {
 }
 
 Status SimulatedExecutor::learn(const NewRequestData& data, const SchedulerOutput& plan) {
-  if (data.token_ids.empty() || data.num_prompt_tokens < 1 ||
-      data.num_prompt_tokens > std::ssize(data.token_ids)) {
+  if (data.num_tokens < 1 || data.num_prompt_tokens < 1 ||
+      data.num_prompt_tokens > data.num_tokens) {
     return broken("new request {} has {} tokens, {} of them prompt", data.request_id,
-                  data.token_ids.size(), data.num_prompt_tokens);
+                  data.num_tokens, data.num_prompt_tokens);
   }
   if (data.sampling_params == nullptr) {
     return broken("new request {} has no sampling parameters", data.request_id);
@@ -106,15 +165,10 @@ Status SimulatedExecutor::learn(const NewRequestData& data, const SchedulerOutpu
   const auto [entry, is_new] = requests_.try_emplace(data.request_id);
   if (!is_new) return broken("request {} is new, but known", data.request_id);
   RequestCopy& request = entry->second;
-  request.token_ids.assign(data.token_ids.begin(), data.token_ids.end());
+  for (const TokenId token : plan.tokens_of(data)) append(token, request);
   request.stream = simulated_stream(*data.sampling_params, data.sample_index);
   request.prompt_logprobs = data.sampling_params->prompt_logprobs.has_value();
   request.num_prompt_tokens = data.num_prompt_tokens;
-  std::uint64_t history = 0;
-  for (const TokenId token_id : data.token_ids) {
-    history = extend_history(history, token_id);
-    request.history.push_back(history);
-  }
   return hold(data.request_id, request, plan, data.first_block, data.num_blocks);
 }
 
@@ -205,11 +259,17 @@ Status SimulatedExecutor::check_scheduled(const ScheduledRequest& scheduled,
     return broken("request {}: {} tokens are computed, the plan says {}", scheduled.request_id,
                   request.num_computed_tokens, scheduled.num_computed_tokens);
   }
-  if (scheduled.samples + scheduled.pools != (end == num_tokens ? 1 : 0)) {
-    return broken("request {}: {} of {} tokens will be computed, but samples is {}, pools is {}",
-                  scheduled.request_id, end, num_tokens, scheduled.samples, scheduled.pools);
+  if ((scheduled.use != RowUse::kNothing) != (end == num_tokens)) {
+    return broken("request {}: {} of {} tokens will be computed for {}", scheduled.request_id, end,
+                  num_tokens, row_use_name(scheduled.use));
   }
-  if (scheduled.pools && num_tokens != request.num_prompt_tokens) {
+  if (scheduled.num_drafts > 0 && (scheduled.use != RowUse::kTokens ||
+                                   scheduled.num_drafts >= scheduled.num_scheduled_tokens)) {
+    return broken("request {}: {} of {} tokens are drafts, for {}", scheduled.request_id,
+                  scheduled.num_drafts, scheduled.num_scheduled_tokens,
+                  row_use_name(scheduled.use));
+  }
+  if (scheduled.use == RowUse::kState && num_tokens != request.num_prompt_tokens) {
     return broken("request {}: pooled after {} output tokens", scheduled.request_id,
                   num_tokens - request.num_prompt_tokens);
   }

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -51,7 +53,12 @@ class SimulatedExecutor : public Executor {
   // kInternal naming the request and the rule for a plan that a real executor could not carry out.
   // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives. The
   // hidden state of a prompt to pool is a function of its tokens alone.
-  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override;
+  // Of masks it knows nothing: kUnimplemented where there are any.
+  Status submit(const SchedulerOutput& plan) override;
+  Status sample(std::span<const TokenMask> masks) override;
+  Status collect(ModelRunnerOutput& result) override;
+  // All three, for a step that is alone in flight.
+  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result);
 
   std::size_t num_requests() const { return requests_.size(); }
   // The executor's copy of a block table; nullptr if it does not know the request.
@@ -70,6 +77,14 @@ class SimulatedExecutor : public Executor {
     StepId last_step = 0;
   };
 
+  // A step that is not collected yet. It is computed when it is submitted, and takes its time when
+  // it is collected.
+  struct Step {
+    ModelRunnerOutput result;
+    Duration time{};
+  };
+
+  Status truncate(const SchedulerOutput& plan);
   Status forget(const SchedulerOutput& plan);
   Status learn(const NewRequestData& data, const SchedulerOutput& plan);
   Status copy_blocks(const SchedulerOutput& plan);
@@ -79,6 +94,9 @@ class SimulatedExecutor : public Executor {
               std::int32_t first, std::int32_t count);
   Status check_scheduled(const ScheduledRequest& scheduled, const RequestCopy& request) const;
   Status compute(const ScheduledRequest& scheduled, RequestCopy& request);
+  static void append(TokenId token, RequestCopy& request);
+  void sample_tokens(const ScheduledRequest& scheduled, std::span<const TokenId> drafts,
+                     RequestCopy& request, ModelRunnerOutput& result) const;
   void pool(const ScheduledRequest& scheduled, const RequestCopy& request,
             ModelRunnerOutput& result) const;
   static void report_prompt(const ScheduledRequest& scheduled, const RequestCopy& request,
@@ -92,6 +110,7 @@ class SimulatedExecutor : public Executor {
   std::vector<std::uint64_t> slots_;       // num_blocks x block_size
   std::vector<std::int32_t> num_holders_;  // of each block
   StepId last_step_ = 0;
+  std::deque<Step> steps_;  // the oldest first
 };
 
 }  // namespace quire

@@ -14,6 +14,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+using enum RowUse;
+
 constexpr std::int32_t kVocabSize = 50;
 
 struct New {
@@ -28,9 +30,8 @@ struct Share {
   RequestId id = 0;
   std::int32_t num_computed_tokens = 0;
   std::int32_t num_scheduled_tokens = 0;
-  bool samples = false;
+  RowUse use = RowUse::kNothing;
   std::vector<BlockId> new_block_ids = {};
-  bool pools = false;
 };
 
 // A plan and the tokens that it points to.
@@ -39,12 +40,15 @@ struct Plan : SchedulerOutput {
       : requests(std::move(news)) {
     step_id = id;
     for (const New& each : requests) {
+      const auto num_tokens = static_cast<std::int32_t>(each.token_ids.size());
       new_requests.push_back(
           {.request_id = each.id,
-           .token_ids = each.token_ids,
-           .num_prompt_tokens = static_cast<std::int32_t>(each.token_ids.size()),
+           .first_token = static_cast<std::int32_t>(new_token_ids.size()),
+           .num_tokens = num_tokens,
+           .num_prompt_tokens = num_tokens,
            .sample_index = each.sample_index,
            .sampling_params = std::make_shared<const SamplingParams>(each.params)});
+      new_token_ids.insert(new_token_ids.end(), each.token_ids.begin(), each.token_ids.end());
       std::tie(new_requests.back().first_block, new_requests.back().num_blocks) =
           append(each.block_ids);
     }
@@ -52,8 +56,7 @@ struct Plan : SchedulerOutput {
       scheduled.push_back({.request_id = each.id,
                            .num_computed_tokens = each.num_computed_tokens,
                            .num_scheduled_tokens = each.num_scheduled_tokens,
-                           .samples = each.samples,
-                           .pools = each.pools});
+                           .use = each.use});
       std::tie(scheduled.back().first_new_block, scheduled.back().num_new_blocks) =
           append(each.new_block_ids);
       total_num_scheduled_tokens += each.num_scheduled_tokens;
@@ -109,13 +112,13 @@ class SimulatedExecutorTest : public testing::Test {
 
 TEST_F(SimulatedExecutorTest, TheNextTokenDependsOnTheTokensAlone) {
   const TokenId expected = simulated_token(history_of({5, 6, 7}), 0, kVocabSize);
-  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0, 1}}});
   ASSERT_EQ(result_.sampled.size(), 1U);
   EXPECT_EQ(result_.sampled[0].token_id, expected);
   EXPECT_LT(result_.sampled[0].logprob, 0.0F);
-  run(2, {{2, {5, 6, 7}}}, {{2, 0, 1, false, {2}}});
+  run(2, {{2, {5, 6, 7}}}, {{2, 0, 1, kNothing, {2}}});
   EXPECT_THAT(result_.sampled, IsEmpty());
-  run(3, {}, {{2, 1, 2, true, {3}}});
+  run(3, {}, {{2, 1, 2, kTokens, {3}}});
   ASSERT_EQ(result_.sampled.size(), 1U);
   EXPECT_EQ(result_.sampled[0].token_id, expected);
 }
@@ -125,7 +128,7 @@ TEST_F(SimulatedExecutorTest, OutputsOfOnePromptDrawWithTheirOwnSeeds) {
   params.seed = 100;
   EXPECT_EQ(simulated_stream(params, 3), 103U);
   run(1, {{1, {5}, {}, params, 0}, {2, {5}, {}, params, 3}},
-      {{1, 0, 1, true, {0}}, {2, 0, 1, true, {1}}});
+      {{1, 0, 1, kTokens, {0}}, {2, 0, 1, kTokens, {1}}});
   EXPECT_EQ(result_.sampled.at(0).token_id, simulated_token(history_of({5}), 100, kVocabSize));
   EXPECT_EQ(result_.sampled.at(1).token_id, simulated_token(history_of({5}), 103, kVocabSize));
   params.temperature = 0;
@@ -143,26 +146,27 @@ TEST_F(SimulatedExecutorTest, TellsHowProbableThePromptWas) {
     EXPECT_EQ(reported.token.token_id, token);
     EXPECT_EQ(reported.token.logprob, simulated_logprob(history_of(before), token));
   };
-  run(1, {{1, {5, 6, 7}, {}, params}, {2, {5}}}, {{1, 0, 1, false, {0}}, {2, 0, 1, true, {2}}});
+  run(1, {{1, {5, 6, 7}, {}, params}, {2, {5}}},
+      {{1, 0, 1, kNothing, {0}}, {2, 0, 1, kTokens, {2}}});
   ASSERT_EQ(result_.prompt_tokens.size(), 1U);
   expect_reported(0, 1, 6, {5});
-  run(2, {}, {{1, 1, 2, true, {1}}});
+  run(2, {}, {{1, 1, 2, kTokens, {1}}});
   ASSERT_EQ(result_.prompt_tokens.size(), 1U);
   expect_reported(0, 2, 7, {5, 6});
-  run(3, {}, {{1, 3, 1, true}});
+  run(3, {}, {{1, 3, 1, kTokens}});
   EXPECT_THAT(result_.prompt_tokens, IsEmpty());
 }
 
 TEST_F(SimulatedExecutorTest, AStepTakesTimeByItsTokens) {
-  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0, 1}}});
   EXPECT_EQ(clock_.now(), 130us);
   clock_.advance_to(50us);  // time does not go back
   EXPECT_EQ(clock_.now(), 130us);
 }
 
 TEST_F(SimulatedExecutorTest, ForgetsRemovedRequests) {
-  run(1, {{1, {5}}}, {{1, 0, 1, true, {0}}});
-  Plan plan(2, {{2, {8}}}, {{2, 0, 1, true, {0}}});
+  run(1, {{1, {5}}}, {{1, 0, 1, kTokens, {0}}});
+  Plan plan(2, {{2, {8}}}, {{2, 0, 1, kTokens, {0}}});
   plan.removed_request_ids = {1};
   run(plan);  // block 0 belongs to request 2 now
   EXPECT_EQ(executor_.num_requests(), 1U);
@@ -170,41 +174,41 @@ TEST_F(SimulatedExecutorTest, ForgetsRemovedRequests) {
 }
 
 TEST_F(SimulatedExecutorTest, ANewRequestMaySharePartOfAnothersBlocks) {
-  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
-  run(2, {{2, {5, 6, 9}, {0}}}, {{2, 2, 1, true, {2}}});
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0, 1}}});
+  run(2, {{2, {5, 6, 9}, {0}}}, {{2, 2, 1, kTokens, {2}}});
   EXPECT_EQ(result_.sampled.at(0).token_id, simulated_token(history_of({5, 6, 9}), 0, kVocabSize));
   EXPECT_THAT(*executor_.find_block_ids(2), ElementsAre(0, 2));
 }
 
 TEST_F(SimulatedExecutorTest, ABlockKeepsItsContentWhenNobodyHoldsIt) {
-  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0, 1}}});
   Plan plan(2, {}, {});
   plan.removed_request_ids = {1};
   run(plan);
-  run(3, {{2, {5, 6, 9}, {0}}}, {{2, 2, 1, true, {2}}});
+  run(3, {{2, {5, 6, 9}, {0}}}, {{2, 2, 1, kTokens, {2}}});
 }
 
 // A fork: the child enters with its parent's blocks, and copies the one that it is about to write.
 TEST_F(SimulatedExecutorTest, FollowsAFork) {
-  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
-  Plan plan(2, {{2, {5, 6, 7, 4}, {0, 1}}}, {{1, 3, 1, true}, {2, 3, 1, true}});
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, kNothing, {0, 1}}});
+  Plan plan(2, {{2, {5, 6, 7, 4}, {0, 1}}}, {{1, 3, 1, kTokens}, {2, 3, 1, kTokens}});
   plan.replaced_blocks = {{2, 1, 2}};
   plan.block_copies = {{1, 2}};
   run(plan);
   EXPECT_THAT(*executor_.find_block_ids(1), ElementsAre(0, 1));
   EXPECT_THAT(*executor_.find_block_ids(2), ElementsAre(0, 2));
-  run(3, {}, {{1, 4, 1, true, {3}}});  // the child's write left the parent's block alone
+  run(3, {}, {{1, 4, 1, kTokens, {3}}});  // the child's write left the parent's block alone
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAForkWithoutItsCopy) {
-  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
-  expect_broken(2, {{2, {5, 6, 7, 4}, {0}}}, {{2, 3, 1, true, {2}}},
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, kNothing, {0, 1}}});
+  expect_broken(2, {{2, {5, 6, 7, 4}, {0}}}, {{2, 3, 1, kTokens, {2}}},
                 "request 2: block 2 does not hold the keys and values of token 2");
 }
 
 TEST_F(SimulatedExecutorTest, CopiesBlocksBeforeItComputes) {
-  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
-  Plan plan(2, {}, {{1, 3, 1, true}});
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, kNothing, {0, 1}}});
+  Plan plan(2, {}, {{1, 3, 1, kTokens}});
   plan.replaced_blocks = {{1, 1, 2}};
   plan.block_copies = {{1, 2}};
   run(plan);
@@ -212,27 +216,27 @@ TEST_F(SimulatedExecutorTest, CopiesBlocksBeforeItComputes) {
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAWriteIntoASharedBlock) {
-  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
-  expect_broken(2, {{2, {5, 6, 7, 9}, {0, 1}}}, {{2, 3, 1, true}},
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, kNothing, {0, 1}}});
+  expect_broken(2, {{2, {5, 6, 7, 9}, {0, 1}}}, {{2, 3, 1, kTokens}},
                 "request 2 writes token 3 into block 1, which 2 tables hold");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsBlocksWithOtherContent) {
-  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
-  expect_broken(2, {{2, {5, 4, 7}, {0}}}, {{2, 2, 1, true, {2}}},
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0, 1}}});
+  expect_broken(2, {{2, {5, 4, 7}, {0}}}, {{2, 2, 1, kTokens, {2}}},
                 "request 2: block 0 does not hold the keys and values of token 1");
 }
 
 // Tokens are not enough: keys and values depend on everything before them.
 TEST_F(SimulatedExecutorTest, RejectsTheSameTokensAfterOthers) {
-  run(1, {{1, {5, 6, 7, 8, 9}}}, {{1, 0, 5, true, {0, 1, 2}}});
-  expect_broken(2, {{2, {7, 8, 9}, {1}}}, {{2, 2, 1, true, {3}}},
+  run(1, {{1, {5, 6, 7, 8, 9}}}, {{1, 0, 5, kTokens, {0, 1, 2}}});
+  expect_broken(2, {{2, {7, 8, 9}, {1}}}, {{2, 2, 1, kTokens, {3}}},
                 "request 2: block 1 does not hold the keys and values of token 0");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsBlocksThatAreNotComputedYet) {
-  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, false, {0, 1}}});
-  expect_broken(2, {{2, {5, 6, 7, 8, 9}, {0, 1}}}, {{2, 4, 1, true, {2}}},
+  run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, kNothing, {0, 1}}});
+  expect_broken(2, {{2, {5, 6, 7, 8, 9}, {0, 1}}}, {{2, 4, 1, kTokens, {2}}},
                 "request 2: block 1 does not hold the keys and values of token 3");
 }
 
@@ -242,7 +246,7 @@ TEST_F(SimulatedExecutorTest, RejectsStepsOutOfOrder) {
 }
 
 TEST_F(SimulatedExecutorTest, RejectsUnknownRequests) {
-  expect_broken(1, {}, {{7, 0, 1, true, {0}}}, "request 7 is scheduled, but unknown");
+  expect_broken(1, {}, {{7, 0, 1, kTokens, {0}}}, "request 7 is scheduled, but unknown");
   Plan plan(2, {}, {});
   plan.removed_request_ids = {7};
   expect_broken(plan, "request 7 is removed, but unknown");
@@ -254,29 +258,31 @@ TEST_F(SimulatedExecutorTest, RejectsARequestThatIsNewTwice) {
 }
 
 TEST_F(SimulatedExecutorTest, RejectsARequestScheduledTwice) {
-  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, false, {0}}, {1, 1, 1, true}},
+  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, kNothing, {0}}, {1, 1, 1, kTokens}},
                 "request 1 is scheduled twice");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAWrongNumberOfComputedTokens) {
-  run(1, {{1, {5, 6, 7}}}, {{1, 0, 1, false, {0}}});
-  expect_broken(2, {}, {{1, 2, 1, true, {1}}}, "1 tokens are computed, the plan says 2");
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 1, kNothing, {0}}});
+  expect_broken(2, {}, {{1, 2, 1, kTokens, {1}}}, "1 tokens are computed, the plan says 2");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsSharesThatDoNotExist) {
-  expect_broken(1, {{1, {5}}}, {{1, 0, 2, true, {0}}}, "tokens [0, 2) of 1 are scheduled");
-  expect_broken(2, {{2, {5}}}, {{2, 0, 0, false, {1}}}, "tokens [0, 0) of 1 are scheduled");
+  expect_broken(1, {{1, {5}}}, {{1, 0, 2, kTokens, {0}}}, "tokens [0, 2) of 1 are scheduled");
+  expect_broken(2, {{2, {5}}}, {{2, 0, 0, kNothing, {1}}}, "tokens [0, 0) of 1 are scheduled");
 }
 
-TEST_F(SimulatedExecutorTest, RejectsAWrongSampleFlag) {
-  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, true, {0}}}, "samples is true");
-  expect_broken(2, {{2, {5, 6}}}, {{2, 0, 2, false, {1}}}, "samples is false");
+TEST_F(SimulatedExecutorTest, RejectsAWrongUseOfRows) {
+  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, kTokens, {0}}},
+                "1 of 2 tokens will be computed for tokens");
+  expect_broken(2, {{2, {5, 6}}}, {{2, 0, 2, kNothing, {1}}},
+                "2 of 2 tokens will be computed for nothing");
 }
 
 TEST_F(SimulatedExecutorTest, TheHiddenStateDependsOnThePromptAlone) {
-  run(1, {{1, {5, 6, 7}}}, {{1, 0, 2, false, {0}}});
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 2, kNothing, {0}}});
   EXPECT_THAT(result_.pooled, IsEmpty());
-  run(2, {{2, {8}}}, {{1, 2, 1, false, {1}, true}, {2, 0, 1, false, {2}, true}});
+  run(2, {{2, {8}}}, {{1, 2, 1, kState, {1}}, {2, 0, 1, kState, {2}}});
   EXPECT_THAT(result_.sampled, IsEmpty());
   ASSERT_EQ(result_.pooled.size(), 2U);
   EXPECT_EQ(result_.pooled[0].request_id, 1U);
@@ -290,34 +296,34 @@ TEST_F(SimulatedExecutorTest, TheHiddenStateDependsOnThePromptAlone) {
 }
 
 TEST_F(SimulatedExecutorTest, RejectsARequestThatIsPooledWhereItMayNotBe) {
-  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, false, {0}, true}}, "pools is true");
-  expect_broken(2, {{2, {5}}}, {{2, 0, 1, true, {1}, true}}, "pools is true");
-  run(3, {{3, {5}}}, {{3, 0, 1, true, {2}}});
-  expect_broken(4, {}, {{3, 1, 1, false, {}, true}}, "request 3: pooled after 1 output tokens");
+  expect_broken(1, {{1, {5, 6}}}, {{1, 0, 1, kState, {0}}},
+                "1 of 2 tokens will be computed for state");
+  run(3, {{3, {5}}}, {{3, 0, 1, kTokens, {2}}});
+  expect_broken(4, {}, {{3, 1, 1, kState}}, "request 3: pooled after 1 output tokens");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsMissingAndUnknownBlocks) {
-  expect_broken(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0}}}, "1 blocks do not hold 3 tokens");
-  expect_broken(2, {{2, {5}}}, {{2, 0, 1, true, {4}}}, "block 4, which does not exist");
-  expect_broken(3, {{3, {5, 6, 7}, {-1}}}, {{3, 2, 1, true, {0}}}, "block -1, which does not");
-  Plan plan(4, {{4, {5}}}, {{4, 0, 1, true, {0}}});
+  expect_broken(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0}}}, "1 blocks do not hold 3 tokens");
+  expect_broken(2, {{2, {5}}}, {{2, 0, 1, kTokens, {4}}}, "block 4, which does not exist");
+  expect_broken(3, {{3, {5, 6, 7}, {-1}}}, {{3, 2, 1, kTokens, {0}}}, "block -1, which does not");
+  Plan plan(4, {{4, {5}}}, {{4, 0, 1, kTokens, {0}}});
   plan.scheduled[0].num_new_blocks = 2;
   expect_broken(plan, "request 4 is given blocks [0, 2) of 1");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsABlockThatTwoRequestsWrite) {
-  expect_broken(1, {{1, {5}}, {2, {8}}}, {{1, 0, 1, true, {0}}, {2, 0, 1, true, {0}}},
+  expect_broken(1, {{1, {5}}, {2, {8}}}, {{1, 0, 1, kTokens, {0}}, {2, 0, 1, kTokens, {0}}},
                 "writes token 0 into block 0, which 2 tables hold");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsAWrongTotal) {
-  Plan plan(1, {{1, {5}}}, {{1, 0, 1, true, {0}}});
+  Plan plan(1, {{1, {5}}}, {{1, 0, 1, kTokens, {0}}});
   plan.total_num_scheduled_tokens = 2;
   expect_broken(plan, "announces 2 tokens and schedules 1");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsReplacementsThatAreNoCopies) {
-  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, true, {0, 1}}});
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0, 1}}});
   Plan plan(2, {}, {});
   plan.replaced_blocks = {{1, 1, 2}};
   expect_broken(plan, "request 1: block 2 at 1 is no copy of what was there");

@@ -21,11 +21,15 @@ void StarvationLaw::end(const Request& request) {
 
 // Steps that a request needs at most when it is the first: in each it computes
 // max_num_batched_tokens (one token at least, where steps are limited; all that it knows, where
-// prompts are not cut) or samples; and once more what it lost by each preemption.
+// prompts are not cut) or samples; and once more what it lost by each preemption, what was in
+// flight included. Of several steps in flight each may have to wait for the result of the one
+// before.
 std::int64_t StarvationLaw::steps_alone(const Request& request) const {
   const std::int64_t chunk = limited_ ? 1 : scheduler_.config().max_num_batched_tokens;
   const std::int64_t chunks = ceil_div(request.num_tokens(), chunk);
-  return (1 + request.num_preemptions()) * chunks + request.num_output_tokens();
+  const std::int64_t in_flight = scheduler_.config().max_steps_in_flight;
+  return in_flight * ((1 + request.num_preemptions()) * chunks + request.num_output_tokens() +
+                      (in_flight - 1) * request.num_preemptions());
 }
 
 std::string StarvationLaw::check(RequestId request_id) const {
@@ -43,9 +47,10 @@ std::string StarvationLaw::check(RequestId request_id) const {
       if (later->second.priority < seen.priority) add(later->first);
     }
   }
-  // The step in flight when it came cannot include it, and before a batch that is not full there
+  // The steps in flight when it came cannot include it, and before a batch that is not full there
   // may be steps that only end requests.
-  bound += 1 + (scheduler_.config().batching == Batching::kDynamic ? num_before : 0);
+  bound += scheduler_.config().max_steps_in_flight;
+  bound += scheduler_.config().batching == Batching::kDynamic ? num_before : 0;
   const std::int64_t steps = scheduler_.stats().num_steps - seen.num_steps_before;
   if (steps <= bound) return {};
   return fmt::format("request {} took {} steps, at most {} are explained", request_id, steps,

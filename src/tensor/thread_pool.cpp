@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "tensor/cpu_count.h"
+#include "tensor/spin.h"
 
 namespace quire {
 namespace {
@@ -25,18 +26,6 @@ static_assert(sizeof(Word) == 4 && Word::is_always_lock_free);
 // engine costs nothing.
 constexpr microseconds kHelperSpin{50};
 constexpr microseconds kCallerSpin{200};
-// Who spins for longer than this gives way between two looks: the thread that it waits for may be
-// waiting for this very CPU.
-constexpr microseconds kBusySpin{10};
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  sched_yield();
-#endif
-}
-
 // Sleeps while `word` is `value`; may wake early.
 void futex_wait(Word& word, std::uint32_t value) {
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr,
@@ -46,22 +35,6 @@ void futex_wait(Word& word, std::uint32_t value) {
 void futex_wake_all(Word& word) {
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr,
           nullptr, 0);
-}
-
-// True once `done()` is; false when `budget` has passed.
-template <typename Done>
-bool spin_until(Done done, microseconds budget) {
-  if (done()) return true;
-  const auto start = std::chrono::steady_clock::now();
-  while (true) {
-    for (int i = 0; i < 32; ++i) {
-      if (done()) return true;
-      pause_cpu();
-    }
-    const auto spent = std::chrono::steady_clock::now() - start;
-    if (spent >= budget) return false;
-    if (spent >= kBusySpin) sched_yield();
-  }
 }
 
 // Which region is current (the upper bits), and the first of its shares that nobody has taken.

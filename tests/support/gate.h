@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "engine/api.h"
-#include "exec/executor.h"
+#include "sim/wrapped_executor.h"
 #include "support/eventually.h"
 
 namespace quire::test {
@@ -47,22 +47,21 @@ class Gate {
   }
 
  private:
-  class Guarded final : public Executor {
+  class Guarded final : public WrappedExecutor {
    public:
-    Guarded(Gate& gate, std::unique_ptr<Executor> inner) : gate_(gate), inner_(std::move(inner)) {}
-    Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+    Guarded(Gate& gate, std::unique_ptr<Executor> inner)
+        : WrappedExecutor(std::move(inner)), gate_(gate) {}
+    Status submit(const SchedulerOutput& plan) override {
       {
         std::unique_lock lock(gate_.mutex_);
         gate_.changed_.wait(lock, [&] { return gate_.num_allowed_ > 0; });
         --gate_.num_allowed_;
       }
-      return inner_->execute(plan, result);
+      return WrappedExecutor::submit(plan);
     }
-    std::uint64_t progress() const override { return inner_->progress(); }
 
    private:
     Gate& gate_;
-    std::unique_ptr<Executor> inner_;
   };
 
   std::mutex mutex_;

@@ -104,6 +104,16 @@ std::int64_t Breakdown::typical_total_ns() const {
   return sum;
 }
 
+Breakdown join(Breakdown waiting, const Breakdown& working) {
+  if (working.num_steps == 0) return waiting;
+  waiting.unaccounted_ns += working.unaccounted_ns - working.total_ns;
+  const std::int64_t typical_work = working.typical_total_ns() / working.num_steps;
+  waiting.median_unaccounted_ns = std::max<std::int64_t>(
+      waiting.median_unaccounted_ns + working.median_unaccounted_ns - typical_work, 0);
+  waiting.stages.insert(waiting.stages.end(), working.stages.begin(), working.stages.end());
+  return waiting;
+}
+
 Breakdown break_down(const SpanRecorder& spans, std::span<const StepId> step_ids) {
   Adder adder(spans);
   for (std::uint64_t number = spans.oldest(); number < spans.num_ended(); ++number) {

@@ -50,6 +50,10 @@ struct Breakdown {
   std::int64_t typical_total_ns() const;
 };
 
+// The account of a thread that waits, in spans that only hold others, while another one works: with
+// what that one does in place of the waiting. Both are of the same steps, and times still add up.
+Breakdown join(Breakdown waiting, const Breakdown& working);
+
 // `step_ids` ascending.
 Breakdown break_down(const SpanRecorder& spans, std::span<const StepId> step_ids);
 

@@ -125,6 +125,26 @@ TEST(Breakdown, ADisturbedCallIsNotTypical) {
   EXPECT_LT(matmul.typical_ns(), matmul.own_ns);
 }
 
+TEST(Breakdown, WhatAnotherThreadDoesTakesThePlaceOfWaitingForIt) {
+  const Breakdown engine = {.num_steps = 2,
+                            .total_ns = 1000,
+                            .stages = {{.name = "schedule", .calls = 2, .own_ns = 100}},
+                            .unaccounted_ns = 900,
+                            .median_unaccounted_ns = 450};
+  const Breakdown executor = {
+      .num_steps = 2,
+      .total_ns = 800,
+      .stages = {{.name = "matmul", .calls = 2, .own_ns = 700, .median_call_ns = 350}},
+      .unaccounted_ns = 100,
+      .median_unaccounted_ns = 50};
+  const Breakdown sum = join(engine, executor);
+  EXPECT_EQ(sum.total_ns, 1000);
+  EXPECT_EQ(sum.unaccounted_ns, 200);
+  EXPECT_EQ(sum.median_unaccounted_ns, 100);
+  ASSERT_THAT(sum.stages, SizeIs(2));
+  EXPECT_EQ(sum.stages[1].name, "matmul");
+}
+
 TEST(Breakdown, NoStepNoTime) {
   SpanRecorder spans(20);
   record_step(spans, 1);

@@ -44,7 +44,8 @@ class StepWatch {
     last_id_ = fits ? step.step_id : 0;
     last_start_ = step.start;
     last_tokens_known_ = num_sampled_;
-    num_sampled_ += std::ranges::count_if(step.shares, &StepShare::samples);
+    num_sampled_ += std::ranges::count_if(
+        step.shares, [](const StepShare& share) { return share.use == RowUse::kTokens; });
     if (fits) ++num_seen_;
   }
 
@@ -91,7 +92,7 @@ class StepWatch {
     const std::int64_t tokens = decode ? 1 : shape_.size;
     return std::ssize(shares) == sequences &&
            std::ranges::all_of(shares, [tokens](const StepShare& share) {
-             return share.num_tokens == tokens && share.samples && share.wanted;
+             return share.num_tokens == tokens && share.use == RowUse::kTokens && share.wanted;
            });
   }
 

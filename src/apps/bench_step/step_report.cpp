@@ -132,7 +132,8 @@ Result<StepReport> make_report(StepCaseResult run) {
   StepReport report;
   if (run.profile != nullptr) {
     const std::vector<StepId> faster = faster_half(run);
-    report.faster = break_down(run.profile->engine, faster);
+    report.faster =
+        join(break_down(run.profile->engine, faster), break_down(run.profile->executor, faster));
     if (report.faster.num_steps == 0) {
       return Status::resource_exhausted(
           fmt::format("{}: a step has more spans than the {} that are kept", run.shape.name(),

@@ -54,6 +54,9 @@ class EventLog final : public SchedulerListener {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
+  bool wants_pause() const override {
+    return !recording_ || wants_snapshot_.load(std::memory_order_relaxed);
+  }
   void between_steps(const Scheduler& scheduler, Instant now) override;
   void added(const AddRequest& request, Instant now, const Status& status) override;
   void aborted(RequestId request_id, Instant now, bool found) override;

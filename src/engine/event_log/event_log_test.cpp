@@ -368,7 +368,7 @@ std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
     } else if (const auto* abort = std::get_if<AbortRecord>(&*record)) {
       encode_aborted(abort->request_id, abort->found, since(abort->time), records);
     } else if (const auto* plan = std::get_if<PlanRecord>(&*record)) {
-      encode_plan(*plan, since(plan->time), records);
+      encode_plan(plan->plan, since(plan->time), records);
     } else if (const auto* result = std::get_if<ResultRecord>(&*record)) {
       ModelRunnerOutput output;
       for (const TokenId token : result->sampled) output.sampled.push_back({.token_id = token});

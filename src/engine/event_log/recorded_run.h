@@ -94,8 +94,8 @@ class RecordedRun {
     result_.clear();
     result_.step_id = plan_.step_id;
     for (const ScheduledRequest& each : plan_.scheduled) {
-      if (each.pools) result_.pooled.push_back({.request_id = each.request_id});
-      if (!each.samples) continue;
+      if (each.use == RowUse::kState) result_.pooled.push_back({.request_id = each.request_id});
+      if (each.use != RowUse::kTokens) continue;
       result_.sampled.push_back(
           {.request_id = each.request_id, .token_id = static_cast<TokenId>(random(40))});
     }

@@ -98,6 +98,10 @@ ByteWriter start_record(Kind kind, Duration since_previous, std::vector<std::uin
 
 template <typename Archive, typename Plan>
 void visit_changes(Archive& archive, Plan& plan) {
+  archive.list(plan.truncated_tables, [](auto& a, auto& each) {
+    a(each.request_id);
+    a(each.num_blocks);
+  });
   archive(plan.removed_request_ids);
   archive.list(plan.replaced_blocks, [](auto& a, auto& each) {
     a(each.request_id);
@@ -110,10 +114,9 @@ void visit_changes(Archive& archive, Plan& plan) {
   });
 }
 
-// What follows a scheduled request's number of computed tokens: how many it computes and three
-// flags.
-constexpr std::uint64_t kSamples = 1;
-constexpr std::uint64_t kPools = 2;
+// What follows a scheduled request's number of computed tokens: how many it computes, what for, and
+// whether it gets blocks.
+constexpr std::uint64_t kUse = 3;
 constexpr std::uint64_t kNewBlocks = 4;
 constexpr unsigned kFlagBits = 3;
 
@@ -140,7 +143,7 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
   visit_changes(reader, plan);
   reader.list(plan.new_requests, [&](ByteReader& r, NewRequestData& each) {
     r(each.request_id);
-    r(record.num_tokens.emplace_back());
+    r(each.num_tokens);
     r(each.num_prompt_tokens);
     r(each.sample_index);
     r(each.first_block);
@@ -155,8 +158,8 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
     const std::uint64_t num_scheduled = number >> kFlagBits;
     if (num_scheduled == 0 || num_scheduled > std::numeric_limits<std::int32_t>::max()) r.fail();
     each.num_scheduled_tokens = static_cast<std::int32_t>(num_scheduled & 0x7FFF'FFFF);
-    each.samples = (number & kSamples) != 0;
-    each.pools = (number & kPools) != 0;
+    if ((number & kUse) > static_cast<std::uint64_t>(RowUse::kState)) r.fail();
+    each.use = static_cast<RowUse>(number & kUse);
     if ((number & kNewBlocks) != 0) {
       r(each.first_new_block);
       r(each.num_new_blocks);
@@ -165,38 +168,6 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
   });
   reader(plan.new_block_ids);
   return record;
-}
-
-// `num_tokens(i)` is how many tokens new request i has.
-template <typename NumTokens>
-void write_plan(const SchedulerOutput& plan, Duration since_previous, NumTokens num_tokens,
-                std::vector<std::uint8_t>& out) {
-  ByteWriter writer = start_record(Kind::kPlan, since_previous, out);
-  writer(plan.step_id);
-  visit_changes(writer, plan);
-  std::size_t index = 0;
-  writer.list(plan.new_requests, [&](ByteWriter& w, const NewRequestData& each) {
-    w(each.request_id);
-    w(num_tokens(index++));
-    w(each.num_prompt_tokens);
-    w(each.sample_index);
-    w(each.first_block);
-    w(each.num_blocks);
-  });
-  RequestId previous_id = 0;
-  writer.list(plan.scheduled, [&](ByteWriter& w, const ScheduledRequest& each) {
-    w.difference(static_cast<std::int64_t>(each.request_id - previous_id));
-    previous_id = each.request_id;
-    w(each.num_computed_tokens);
-    w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
-             (each.samples ? kSamples : 0) | (each.pools ? kPools : 0) |
-             (each.num_new_blocks > 0 ? kNewBlocks : 0));
-    if (each.num_new_blocks > 0) {
-      w(each.first_new_block);
-      w(each.num_new_blocks);
-    }
-  });
-  writer(plan.new_block_ids);
 }
 
 }  // namespace
@@ -240,18 +211,30 @@ void encode_aborted(RequestId request_id, bool found, Duration since_previous,
 
 void encode_plan(const SchedulerOutput& plan, Duration since_previous,
                  std::vector<std::uint8_t>& out) {
-  write_plan(
-      plan, since_previous,
-      [&](std::size_t i) {
-        return static_cast<std::int32_t>(plan.new_requests[i].token_ids.size());
-      },
-      out);
-}
-
-void encode_plan(const PlanRecord& record, Duration since_previous,
-                 std::vector<std::uint8_t>& out) {
-  write_plan(
-      record.plan, since_previous, [&](std::size_t i) { return record.num_tokens[i]; }, out);
+  ByteWriter writer = start_record(Kind::kPlan, since_previous, out);
+  writer(plan.step_id);
+  visit_changes(writer, plan);
+  writer.list(plan.new_requests, [&](ByteWriter& w, const NewRequestData& each) {
+    w(each.request_id);
+    w(each.num_tokens);
+    w(each.num_prompt_tokens);
+    w(each.sample_index);
+    w(each.first_block);
+    w(each.num_blocks);
+  });
+  RequestId previous_id = 0;
+  writer.list(plan.scheduled, [&](ByteWriter& w, const ScheduledRequest& each) {
+    w.difference(static_cast<std::int64_t>(each.request_id - previous_id));
+    previous_id = each.request_id;
+    w(each.num_computed_tokens);
+    w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
+             static_cast<std::uint64_t>(each.use) | (each.num_new_blocks > 0 ? kNewBlocks : 0));
+    if (each.num_new_blocks > 0) {
+      w(each.first_new_block);
+      w(each.num_new_blocks);
+    }
+  });
+  writer(plan.new_block_ids);
 }
 
 void encode_result(const ModelRunnerOutput& result, Duration since_previous,

@@ -26,11 +26,10 @@ struct AbortRecord {
   bool found = false;
 };
 // Also of an empty plan, for it may change why a request waits. The tokens of its new requests are
-// those of the requests; the plan itself has only how many there are.
+// those of the requests; the record has only how many there are.
 struct PlanRecord {
   Instant time{};
   SchedulerOutput plan;
-  std::vector<std::int32_t> num_tokens;  // of each new request
 };
 // The result of the plan before it, as far as a scheduler looks at it.
 struct ResultRecord {
@@ -58,8 +57,6 @@ void encode_aborted(RequestId request_id, bool found, Duration since_previous,
                     std::vector<std::uint8_t>& out);
 void encode_plan(const SchedulerOutput& plan, Duration since_previous,
                  std::vector<std::uint8_t>& out);
-// The same of a plan that was read.
-void encode_plan(const PlanRecord& record, Duration since_previous, std::vector<std::uint8_t>& out);
 void encode_result(const ModelRunnerOutput& result, Duration since_previous,
                    std::vector<std::uint8_t>& out);
 void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out);

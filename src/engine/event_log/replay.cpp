@@ -8,9 +8,7 @@
 #include "engine/event_log/snapshot_codec.h"
 
 namespace quire {
-
-std::vector<std::string> describe_plan(const SchedulerOutput& plan,
-                                       std::span<const std::int32_t> num_tokens) {
+std::vector<std::string> describe_plan(const SchedulerOutput& plan) {
   std::vector<std::string> lines;
   if (plan.step_id == 0) {
     lines.emplace_back("nothing to compute");
@@ -18,17 +16,17 @@ std::vector<std::string> describe_plan(const SchedulerOutput& plan,
   }
   lines.push_back(fmt::format("step {}: {} requests, {} tokens", plan.step_id,
                               plan.scheduled.size(), plan.total_num_scheduled_tokens));
+  for (const BlockTruncation& each : plan.truncated_tables) {
+    lines.push_back(fmt::format("request {} keeps {} blocks", each.request_id, each.num_blocks));
+  }
   for (const RequestId id : plan.removed_request_ids) {
     lines.push_back(fmt::format("request {} leaves", id));
   }
-  for (std::size_t i = 0; i < plan.new_requests.size(); ++i) {
-    const NewRequestData& each = plan.new_requests[i];
-    const std::size_t size =
-        i < num_tokens.size() ? static_cast<std::size_t>(num_tokens[i]) : each.token_ids.size();
+  for (const NewRequestData& each : plan.new_requests) {
     lines.push_back(
         fmt::format("request {} starts: {} tokens, {} of them prompt, sample {}, {} "
                     "blocks that are computed already (entry {})",
-                    each.request_id, size, each.num_prompt_tokens, each.sample_index,
+                    each.request_id, each.num_tokens, each.num_prompt_tokens, each.sample_index,
                     each.num_blocks, each.first_block));
   }
   for (const BlockReplacement& each : plan.replaced_blocks) {
@@ -39,11 +37,9 @@ std::vector<std::string> describe_plan(const SchedulerOutput& plan,
     lines.push_back(fmt::format("block {} is copied to block {}", each.source, each.destination));
   }
   for (const ScheduledRequest& each : plan.scheduled) {
-    std::string line = fmt::format("request {} computes {} tokens after {}{}", each.request_id,
-                                   each.num_scheduled_tokens, each.num_computed_tokens,
-                                   each.samples ? ", samples"
-                                   : each.pools ? ", is pooled"
-                                                : "");
+    std::string line =
+        fmt::format("request {} computes {} tokens after {} for {}", each.request_id,
+                    each.num_scheduled_tokens, each.num_computed_tokens, row_use_name(each.use));
     if (each.num_new_blocks > 0) {
       line += fmt::format(", {} new blocks (entry {})", each.num_new_blocks, each.first_new_block);
     }
@@ -57,7 +53,7 @@ Status Replay::begin_segment(const SegmentReader& segment) {
   if (difference_) return {};
   const SegmentHeader& next = segment.header();
   const bool follows = scheduler_ != nullptr && next.run_id == header_.run_id &&
-                       next.number == header_.number + 1 && next.num_lost == 0 && !in_flight_;
+                       next.number == header_.number + 1 && next.num_lost == 0 && plans_.empty();
   if (scheduler_ == nullptr || next.run_id != header_.run_id) ++summary_.num_runs;
   ++summary_.num_segments;
   summary_.num_lost += next.num_lost;
@@ -76,7 +72,7 @@ Status Replay::restore(const SegmentReader& segment) {
   if (!restored.ok()) return segment.damaged(restored.status().message());
   scheduler_ = std::move(*restored);
   preemptions_before_ = scheduler_->stats().num_preemptions;
-  in_flight_ = false;
+  plans_.clear();
   end_reason_.reset();
   return {};
 }
@@ -107,8 +103,16 @@ Status Replay::apply(const EventRecord& record) {
   return {};
 }
 
+// An engine calls its scheduler only where one step more may be in flight.
+Status Replay::check_free(std::string_view what) const {
+  const auto most = static_cast<std::size_t>(scheduler_->config().max_steps_in_flight);
+  if (scheduler_->num_steps_in_flight() < most) return {};
+  return Status::invalid_argument(
+      fmt::format("{} comes while {} steps are in flight, which is the most", what, most));
+}
+
 Status Replay::apply_record(const AddRecord& record) {
-  if (in_flight_) return Status::invalid_argument("a request comes while a step is in flight");
+  QUIRE_RETURN_IF_ERROR(check_free("a request"));
   step_id_ = 0;
   const Status status = scheduler_->add(record.request, record.time);
   if (status.code() != record.outcome) {
@@ -127,7 +131,7 @@ Status Replay::apply_record(const AddRecord& record) {
 }
 
 Status Replay::apply_record(const AbortRecord& record) {
-  if (in_flight_) return Status::invalid_argument("an abort comes while a step is in flight");
+  QUIRE_RETURN_IF_ERROR(check_free("an abort"));
   step_id_ = 0;
   const auto aborted = scheduler_->abort(record.request_id, record.time);
   if ((aborted != nullptr) != record.found) {
@@ -143,34 +147,37 @@ Status Replay::apply_record(const AbortRecord& record) {
 
 Status Replay::apply_record(const PlanRecord& record) {
   step_id_ = record.plan.step_id;
-  if (in_flight_) return Status::invalid_argument("two plans come without a result between them");
-  QUIRE_RETURN_IF_ERROR(scheduler_->schedule(record.time, plan_));
+  QUIRE_RETURN_IF_ERROR(check_free("a plan"));
+  SchedulerOutput& plan = plans_.emplace_back();
+  QUIRE_RETURN_IF_ERROR(scheduler_->schedule(record.time, plan));
   // The same bytes are the same plan.
   recorded_bytes_.clear();
   replayed_bytes_.clear();
-  encode_plan(record, {}, recorded_bytes_);
-  encode_plan(plan_, {}, replayed_bytes_);
+  encode_plan(record.plan, {}, recorded_bytes_);
+  encode_plan(plan, {}, replayed_bytes_);
   if (recorded_bytes_ != replayed_bytes_) {
     differ(step_id_ == 0 ? "a step was planned where none was"
                          : fmt::format("step {} was planned otherwise", step_id_));
-    difference_->recorded = describe_plan(record.plan, record.num_tokens);
-    difference_->replayed = describe_plan(plan_);
+    difference_->recorded = describe_plan(record.plan);
+    difference_->replayed = describe_plan(plan);
     return {};
   }
-  in_flight_ = !plan_.empty();
-  summary_.num_steps += in_flight_ ? 1 : 0;
-  summary_.num_scheduled_tokens += static_cast<std::uint64_t>(plan_.total_num_scheduled_tokens);
+  summary_.num_steps += plan.empty() ? 0 : 1;
+  summary_.num_scheduled_tokens += static_cast<std::uint64_t>(plan.total_num_scheduled_tokens);
+  if (plan.empty()) plans_.pop_back();
   return {};
 }
 
 Status Replay::apply_record(const ResultRecord& record) {
-  if (!in_flight_) return Status::invalid_argument("a result comes without a plan");
+  if (plans_.empty()) return Status::invalid_argument("a result comes without a plan");
+  const SchedulerOutput& plan = plans_.front();
+  step_id_ = plan.step_id;
   result_.clear();
-  result_.step_id = plan_.step_id;
+  result_.step_id = plan.step_id;
   std::size_t num_sampled = 0;
-  for (const ScheduledRequest& each : plan_.scheduled) {
-    if (each.pools) result_.pooled.push_back({.request_id = each.request_id});
-    if (!each.samples) continue;
+  for (const ScheduledRequest& each : plan.scheduled) {
+    if (each.use == RowUse::kState) result_.pooled.push_back({.request_id = each.request_id});
+    if (each.use != RowUse::kTokens) continue;
     if (num_sampled == record.sampled.size()) {
       return Status::invalid_argument(fmt::format("the result of step {} lacks tokens", step_id_));
     }
@@ -183,9 +190,9 @@ Status Replay::apply_record(const ResultRecord& record) {
   }
   const Status status = scheduler_->update(result_, record.time, outputs_);
   if (!status.ok()) return Status::invalid_argument(status.message());
-  in_flight_ = false;
+  plans_.pop_front();
   for (const RequestStepOutput& each : outputs_) {
-    summary_.num_output_tokens += each.sampled_index >= 0 ? 1 : 0;
+    summary_.num_output_tokens += static_cast<std::uint64_t>(each.num_sampled);
     if (each.finished == nullptr) continue;
     ++summary_.num_finished;
     if (on_end_) on_end_(*each.finished, record.time);
@@ -199,7 +206,7 @@ Status Replay::apply_record(const EndRecord& record) {
 }
 
 Status Replay::apply_record(const PaceRecord& record) {
-  if (in_flight_) return Status::invalid_argument("a pace comes while a step is in flight");
+  QUIRE_RETURN_IF_ERROR(check_free("a pace"));
   scheduler_->set_pace(record.pace);
   return {};
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -73,6 +75,7 @@ class Replay {
   Status apply_record(const ResultRecord& record);
   Status apply_record(const EndRecord& record);
   Status apply_record(const PaceRecord& record);
+  Status check_free(std::string_view what) const;
   Status restore(const SegmentReader& segment);
   void compare_state(const SegmentReader& segment);
   void differ(std::string what);
@@ -87,18 +90,15 @@ class Replay {
   Instant time_{};
   StepId step_id_ = 0;  // of the recorded plan
   std::int64_t preemptions_before_ = 0;
+  std::deque<SchedulerOutput> plans_;  // of the steps in flight, the oldest first
   // Kept from step to step.
-  SchedulerOutput plan_;
-  bool in_flight_ = false;
   ModelRunnerOutput result_;
   std::vector<RequestStepOutput> outputs_;
   std::vector<std::uint8_t> recorded_bytes_;
   std::vector<std::uint8_t> replayed_bytes_;
 };
 
-// A plan in lines for people: what it removes, starts, copies and computes. `num_tokens` are those
-// of its new requests, where the plan itself has not got them.
-std::vector<std::string> describe_plan(const SchedulerOutput& plan,
-                                       std::span<const std::int32_t> num_tokens = {});
+// A plan in lines for people: what it removes, starts, copies and computes.
+std::vector<std::string> describe_plan(const SchedulerOutput& plan);
 
 }  // namespace quire

@@ -21,6 +21,7 @@ void visit_config(Archive& archive, Config& config) {
   archive(config.block_size);
   archive(config.num_blocks);
   archive(config.max_queued);
+  archive(config.max_steps_in_flight);
   archive(config.enable_chunked_prefill);
   archive(config.enable_prefix_caching);
   archive.enumeration(config.policy, SchedulingPolicy::kPriority);
@@ -70,6 +71,7 @@ void visit_request(Archive& archive, Request& request) {
   archive(request.request_id);
   archive(request.external_id);
   archive(request.sample_index);
+  archive(request.group_id);
   archive(request.arrival_index);
   archive.enumeration(request.state, RequestState::kFinished);
   visit_params(archive, request.sampling_params);
@@ -126,7 +128,13 @@ void for_each_part(Part part) {
       inner(row.num_tokens);
     });
   });
-  part("removed requests", [](auto& a, auto& s) { a(s.removed_request_ids); });
+  part("removed requests", [](auto& a, auto& s) {
+    a(s.removed_request_ids);
+    a.list(s.truncated_tables, [](auto& inner, auto& each) {
+      inner(each.request_id);
+      inner(each.num_blocks);
+    });
+  });
   part("arrivals", [](auto& a, auto& s) { a(s.num_arrivals); });
   part("free blocks", [](auto& a, auto& s) { a(s.kv.free_block_ids); });
   part("block tables", [](auto& a, auto& s) { visit_tables(a, s.kv.tables); });

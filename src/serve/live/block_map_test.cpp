@@ -37,7 +37,8 @@ class Harness {
     result_.clear();
     result_.step_id = plan_.step_id;
     for (const ScheduledRequest& each : plan_.scheduled) {
-      if (each.samples) result_.sampled.push_back({.request_id = each.request_id, .token_id = 1});
+      if (each.use == RowUse::kTokens)
+        result_.sampled.push_back({.request_id = each.request_id, .token_id = 1});
     }
     ASSERT_TRUE(scheduler_.update(result_, now_, outputs_).ok());
   }

@@ -12,7 +12,7 @@ namespace {
 std::vector<StepShare> shares_of(const std::vector<RequestId>& ids) {
   std::vector<StepShare> shares;
   for (const RequestId id : ids) {
-    shares.push_back({.output_id = id, .num_tokens = 1, .samples = true, .wanted = true});
+    shares.push_back({.output_id = id, .num_tokens = 1, .use = RowUse::kTokens, .wanted = true});
   }
   return shares;
 }

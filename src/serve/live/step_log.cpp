@@ -23,7 +23,7 @@ std::string step_json(const StepRecorder::Step& step, std::span<const SlotMap::H
   for (std::size_t i = 0; i < holders.size(); ++i) {
     const StepShare& share = step.shares[i];
     const bool starts = newcomers_known && holders[i].first;
-    const bool decodes = share.samples && share.num_tokens == 1 && !starts;
+    const bool decodes = share.use == RowUse::kTokens && share.num_tokens == 1 && !starts;
     const std::int32_t tokens = !share.wanted ? -1 : decodes ? 0 : share.num_tokens;
     fmt::format_to(out, ",{},{},{}", holders[i].slot, share.output_id, tokens);
   }

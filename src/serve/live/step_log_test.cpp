@@ -17,7 +17,7 @@ StepRecord record_of(StepId id, const std::vector<StepShare>& shares) {
           .shares = shares};
 }
 
-const std::vector<StepShare> kOneRow = {{.output_id = 9, .num_tokens = 1, .samples = true}};
+const std::vector<StepShare> kOneRow = {{.output_id = 9, .num_tokens = 1, .use = RowUse::kTokens}};
 
 TEST(StepRecorder, KeepsNothingWhileNobodyLooks) {
   StepRecorder recorder;
@@ -57,12 +57,13 @@ TEST(StepJson, SaysSlotRequestAndTokensOfEachRow) {
   StepLog log;
   StepRecorder recorder;
   recorder.watch(true);
-  recorder.record(record_of(1, {{.output_id = 5, .num_tokens = 12, .samples = false},
-                                {.output_id = 6, .num_tokens = 1, .samples = true}}));
+  recorder.record(record_of(1, {{.output_id = 5, .num_tokens = 12, .use = RowUse::kNothing},
+                                {.output_id = 6, .num_tokens = 1, .use = RowUse::kTokens}}));
   // 7 starts with one token, the rest of its prompt was cached; 5 has ended, its row goes on.
-  recorder.record(record_of(2, {{.output_id = 5, .num_tokens = 1, .samples = true, .wanted = false},
-                                {.output_id = 6, .num_tokens = 1, .samples = true},
-                                {.output_id = 7, .num_tokens = 1, .samples = true}}));
+  recorder.record(
+      record_of(2, {{.output_id = 5, .num_tokens = 1, .use = RowUse::kTokens, .wanted = false},
+                    {.output_id = 6, .num_tokens = 1, .use = RowUse::kTokens},
+                    {.output_id = 7, .num_tokens = 1, .use = RowUse::kTokens}}));
   log.add(recorder.take());
   EXPECT_EQ(log.since(0).steps, "[1,10000,7000,0,5,12,1,6,0],[2,20000,7000,0,5,-1,1,6,0,2,7,1]");
 }

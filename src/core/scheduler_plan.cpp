@@ -1,0 +1,281 @@
+// What the next step computes: for those that run, in their order, and for those that may start.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "core/scheduler.h"
+
+namespace quire {
+
+Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
+  if (steps_.full()) {
+    return Status::internal(
+        fmt::format("schedule() was called while {} steps are in flight", steps_.size()));
+  }
+  plan.clear();
+  plan.truncated_tables.swap(truncated_tables_);
+  plan.removed_request_ids.swap(removed_request_ids_);
+  StepBudget budget = budget_of_step();
+  form_batch(now);
+  plan_running(budget, plan, now);
+  budget.take_rows(plan_retained_rows(budget.tokens_left(), plan));
+  plan_waiting(budget, plan, now);
+
+  // What was removed by dropping rows while planning.
+  plan.removed_request_ids.insert(plan.removed_request_ids.end(), removed_request_ids_.begin(),
+                                  removed_request_ids_.end());
+  removed_request_ids_.clear();
+  if (plan.empty()) return {};
+  plan.step_id = static_cast<StepId>(++counters_.num_steps);
+  steps_.launch(plan.step_id);
+  return {};
+}
+
+// Those that run, in their order; preemption takes from the end.
+void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant now) {
+  for (std::size_t next = 0; next < running_.size();) {
+    const bool first = next == 0;
+    Request& request = *running_[next++];
+    const std::int32_t num_before = request.num_scheduled_tokens();
+    const std::int32_t num_pending = request.num_pending_tokens();
+    if (num_pending == 0) continue;  // steps in flight compute all that there is
+    const bool row = num_pending == 1;
+    Share share;
+    share.num_tokens = row ? std::min(budget.tokens_left(), 1)
+                           : budget.tokens_for_prompt(num_before, num_pending, first);
+    if (share.num_tokens == 0) {
+      hold(request, budget.cause(), {}, now);
+      continue;
+    }
+    if (row) share.num_drafts = num_drafts_that_fit(request, budget);
+    const auto num_new_blocks =
+        allocate_or_preempt(request, share.num_tokens + share.num_drafts, plan, now);
+    if (!num_new_blocks) break;  // it was the last itself, and runs no more
+    share.num_new_blocks = *num_new_blocks;
+    plan_tokens(request, share, plan, now);
+    row ? budget.take_rows(1 + share.num_drafts) : budget.take_prompt(num_before, share.num_tokens);
+  }
+}
+
+void Scheduler::plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant now) {
+  while (!waiting_.empty()) {
+    Request& request = *waiting_.back();
+    Admission admission;
+    if (const auto cause = admission_obstacle(request, budget, admission)) {
+      hold(request, *cause, admission, now);
+      break;  // later requests do not overtake it
+    }
+    start(request, admission, plan, now);
+    budget.take_prompt(admission.num_computed_tokens, admission.num_tokens);
+  }
+}
+
+// Guesses are computed where nobody has to give way for them, and no further than the output may
+// go.
+std::int32_t Scheduler::num_drafts_that_fit(const Request& request,
+                                            const StepBudget& budget) const {
+  if (request.drafts().empty() || request.num_placeholders() > 0) return 0;
+  const std::int32_t room = request.max_computed_tokens() - request.num_tokens();
+  const std::int32_t num_drafts = std::min(
+      {static_cast<std::int32_t>(request.drafts().size()), budget.tokens_left() - 1, room});
+  if (num_drafts <= 0) return 0;
+  const std::int32_t num_blocks =
+      kv_.blocks_needed(request.id(), request.num_scheduled_tokens(), 1 + num_drafts);
+  return num_blocks <= kv_.pool().num_free_blocks() ? num_drafts : 0;
+}
+
+void Scheduler::form_batch(Instant now) {
+  if (!running_.empty() || waiting_.empty()) return;
+  batch_.form(std::ssize(waiting_), oldest_arrival(), now);
+}
+
+Instant Scheduler::oldest_arrival() const {
+  const auto oldest = std::min_element(
+      waiting_.begin(), waiting_.end(),
+      [](const Request* a, const Request* b) { return a->arrival_index() < b->arrival_index(); });
+  return (*oldest)->arrival();
+}
+
+// Those that run and know one token that is not computed are the step's rows, retained ones too.
+StepBudget Scheduler::budget_of_step() const {
+  StepWork rows;
+  if (pace_.limited()) {
+    for (const Request* request : running_) {
+      if (request->num_pending_tokens() == 1) rows.add_row(request->num_scheduled_tokens());
+    }
+    retained_.add_to(rows);
+  }
+  return {config_.max_num_batched_tokens, config_.enable_chunked_prefill, pace_, rows};
+}
+
+// Blocks for a running request's next tokens, taken from rows that nobody wants and then from the
+// last requests if need be; nullopt if it was itself the last and has been preempted.
+std::optional<std::int32_t> Scheduler::allocate_or_preempt(const Request& request,
+                                                           std::int32_t num_tokens,
+                                                           SchedulerOutput& plan, Instant now) {
+  while (true) {
+    const auto num_new_blocks =
+        kv_.allocate(request.id(), request.num_scheduled_tokens(), num_tokens, plan);
+    if (num_new_blocks) return num_new_blocks;
+    if (!retained_.empty()) {
+      drop_retained_rows(retained_.size() - 1);
+      continue;
+    }
+    Request& last = *running_.back();
+    preempt(last, request, plan, now);
+    if (&last == &request) return std::nullopt;
+  }
+}
+
+// `for_request` needs its blocks; it may be the request itself, which then goes before the others
+// would have to.
+void Scheduler::preempt(Request& request, const Request& for_request, SchedulerOutput& plan,
+                        Instant now) {
+  kv_.free(request.id());
+  counters_.tokens_discarded += steps_.forget(request);
+  request.preempt(now);
+  if (&for_request == &request) {
+    request.wait_for(others_running(request));
+  } else {
+    request.wait_for({.count = 1, .ids = {for_request.id()}});
+  }
+  running_.pop_back();
+  enqueue(request);
+  batch_.returned();
+  plan.removed_request_ids.push_back(request.id());
+  ++counters_.num_preemptions;
+}
+
+// Why the first waiting request cannot run yet, or how it would start. All its known tokens must
+// fit into the free blocks, not only those of its first step: a sequence that is started without
+// room for its prompt would soon be preempted, its work lost.
+std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
+                                                       const StepBudget& budget,
+                                                       Admission& admission) const {
+  if (!batch_.admits()) return WaitCause::kBatch;
+  if (std::ssize(running_) + static_cast<std::int64_t>(retained_.size()) >= config_.max_num_seqs) {
+    return WaitCause::kMaxNumSeqs;
+  }
+  if (budget.full()) return budget.cause();
+  // With room for the placeholders that a preempted request has lost: or it would come back at
+  // once, and have to leave again.
+  std::int64_t num_blocks =
+      ceil_div(std::min(request.num_tokens() + config_.max_steps_in_flight - 1,
+                        request.max_computed_tokens()),
+               config_.block_size);
+  admission.fork_parent = find_fork_parent(request);
+  if (admission.fork_parent != nullptr) {
+    if (admission.fork_parent->num_computed_tokens() < request.num_prompt_tokens()) {
+      return WaitCause::kForkParent;
+    }
+    // It computes the last prompt token itself, for its logits, in a copy of that token's block.
+    admission.num_computed_tokens = request.num_prompt_tokens() - 1;
+    num_blocks = 1;
+  } else {
+    admission.match = match_prefix(request);
+    admission.num_computed_tokens = admission.match.num_blocks * config_.block_size;
+    num_blocks -= admission.match.num_blocks - admission.match.num_free_blocks;
+  }
+  admission.num_tokens = budget.tokens_for_prompt(
+      admission.num_computed_tokens, request.num_tokens() - admission.num_computed_tokens,
+      /*urgent=*/running_.empty());
+  if (admission.num_tokens == 0) return budget.cause();
+  if (num_blocks > kv_.pool().num_free_blocks()) return WaitCause::kNoFreeBlocks;
+  return std::nullopt;
+}
+
+// A running request of the same prompt, for one that has not started yet; nullptr if there is none.
+const Request* Scheduler::find_fork_parent(const Request& request) const {
+  if (request.state() != RequestState::kWaiting || request.sample_index() == 0) return nullptr;
+  const auto sibling = std::ranges::find(running_, request.group_id(), &Request::group_id);
+  return sibling == running_.end() ? nullptr : *sibling;
+}
+
+// The last token is always computed, for its logits. Where the prompt's log probabilities are
+// wanted, and where the prompt is pooled, so is every token that was not computed for this request
+// before.
+KvCacheManager::PrefixMatch Scheduler::match_prefix(const Request& request) const {
+  const bool all = request.pooling() ||
+                   (request.sampling_params()->prompt_logprobs && request.sample_index() == 0);
+  const std::int32_t most = all ? request.max_computed_so_far() : request.num_tokens();
+  return kv_.match_prefix(request.token_ids(), std::min(most, request.num_tokens() - 1));
+}
+
+void Scheduler::start(Request& request, const Admission& admission, SchedulerOutput& plan,
+                      Instant now) {
+  const RequestId id = request.id();
+  if (admission.fork_parent != nullptr) {
+    kv_.fork(admission.fork_parent->id(), id, request.num_prompt_tokens());
+    ++counters_.num_forks;
+  } else if (admission.match.num_blocks > 0) {
+    kv_.share_prefix(id, request.token_ids(), admission.match);
+  }
+  if (config_.enable_prefix_caching && admission.fork_parent == nullptr) {
+    counters_.prefix_cache_queries += request.num_tokens();
+    counters_.prefix_cache_hits += admission.num_computed_tokens;
+  }
+  counters_.prompt_tokens_cached += request.start(admission.num_computed_tokens, now);
+
+  const BlockTable* shared = kv_.find(id);
+  const auto first_block = static_cast<std::int32_t>(plan.new_block_ids.size());
+  if (shared != nullptr) {
+    plan.new_block_ids.insert(plan.new_block_ids.end(), shared->block_ids().begin(),
+                              shared->block_ids().end());
+  }
+  const auto first_token = static_cast<std::int32_t>(plan.new_token_ids.size());
+  plan.new_token_ids.insert(plan.new_token_ids.end(), request.token_ids().begin(),
+                            request.token_ids().end());
+  plan.new_requests.push_back({.request_id = id,
+                               .first_token = first_token,
+                               .num_tokens = request.num_tokens(),
+                               .num_prompt_tokens = request.num_prompt_tokens(),
+                               .sample_index = request.sample_index(),
+                               .sampling_params = request.sampling_params(),
+                               .first_block = first_block,
+                               .num_blocks = shared == nullptr ? 0 : shared->size()});
+  waiting_.pop_back();
+  const auto earlier = [this](const Request* a, const Request* b) { return goes_before(*a, *b); };
+  running_.insert(std::lower_bound(running_.begin(), running_.end(), &request, earlier), &request);
+  batch_.joined();
+  const auto num_new_blocks =
+      kv_.allocate(id, admission.num_computed_tokens, admission.num_tokens, plan);
+  plan_tokens(request, {admission.num_tokens, 0, *num_new_blocks}, plan, now);
+}
+
+// Must follow the allocation, whose blocks are the last of the plan.
+void Scheduler::plan_tokens(Request& request, const Share& share, SchedulerOutput& plan,
+                            Instant now) {
+  const std::int32_t num_computed_tokens = request.num_scheduled_tokens();
+  const auto first_draft = static_cast<std::int32_t>(plan.draft_token_ids.size());
+  const auto drafts = request.drafts().first(static_cast<std::size_t>(share.num_drafts));
+  plan.draft_token_ids.insert(plan.draft_token_ids.end(), drafts.begin(), drafts.end());
+  const std::int32_t num_tokens = share.num_tokens + share.num_drafts;
+  const RowUse use = request.schedule(share.num_tokens, share.num_drafts, now);
+  const auto num_block_ids = static_cast<std::int32_t>(plan.new_block_ids.size());
+  plan.scheduled.push_back({.request_id = request.id(),
+                            .num_computed_tokens = num_computed_tokens,
+                            .num_scheduled_tokens = num_tokens,
+                            .use = use,
+                            .first_draft = share.num_drafts > 0 ? first_draft : 0,
+                            .num_drafts = share.num_drafts,
+                            .first_new_block = num_block_ids - share.num_new_blocks,
+                            .num_new_blocks = share.num_new_blocks});
+  plan.total_num_scheduled_tokens += num_tokens;
+  steps_.next().shares.push_back({&request, request.id(), num_tokens, share.num_drafts, use});
+}
+
+// Returns how many there are. What they give is thrown away.
+std::int32_t Scheduler::plan_retained_rows(std::int32_t most, SchedulerOutput& plan) {
+  const std::int32_t num_planned = retained_.plan(most, kv_, plan);
+  for (const ScheduledRequest& row :
+       std::span(plan.scheduled).last(static_cast<std::size_t>(num_planned))) {
+    steps_.next().shares.push_back(
+        {nullptr, row.request_id, row.num_scheduled_tokens, row.num_drafts, row.use});
+  }
+  counters_.tokens_discarded += num_planned;
+  return num_planned;
+}
+
+}  // namespace quire

@@ -1,0 +1,110 @@
+#include "exec/in_process_executor.h"
+
+#include <chrono>
+#include <pthread.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tensor/spin.h"
+
+namespace quire {
+namespace {
+
+// Long enough to bridge what happens between two steps, short enough that an idle engine costs
+// nothing.
+constexpr std::chrono::microseconds kStepSpin{200};
+
+constexpr Stage kComputeStage = {StageKind::kWhole, "compute"};
+constexpr Stage kMasksStage = {StageKind::kWait, "wait for masks"};
+
+}  // namespace
+
+InProcessExecutor::InProcessExecutor(std::unique_ptr<ThreadPool> pool, std::unique_ptr<Model> model,
+                                     std::unique_ptr<ModelRunner> runner,
+                                     std::int32_t max_steps_in_flight, SpanRecorder* spans)
+    : pool_(std::move(pool)),
+      model_(std::move(model)),
+      runner_(std::move(runner)),
+      spans_(spans),
+      steps_(static_cast<std::size_t>(max_steps_in_flight)),
+      thread_([this] { run(); }) {
+  if (spans_ != nullptr) runner_->record_spans(*spans_);
+  ::pthread_setname_np(thread_.native_handle(), "quire-executor");
+}
+
+InProcessExecutor::~InProcessExecutor() {
+  stopping_ = true;
+  // Whatever it waits for: there is nothing more to come.
+  num_submitted_.fetch_add(1);
+  num_submitted_.notify_one();
+  num_sampling_.fetch_add(1);
+  num_sampling_.notify_one();
+  thread_.join();
+}
+
+Status InProcessExecutor::submit(const SchedulerOutput& plan) {
+  const std::uint32_t number = num_submitted_.load(std::memory_order_relaxed);
+  if (number - num_collected_ == steps_.size()) {
+    return Status::internal(
+        fmt::format("step {} is submitted while {} are in flight", plan.step_id, steps_.size()));
+  }
+  step(number).plan = &plan;
+  num_submitted_.store(number + 1);
+  num_submitted_.notify_one();
+  return {};
+}
+
+Status InProcessExecutor::sample(std::span<const TokenMask> masks) {
+  const std::uint32_t number = num_sampling_.load(std::memory_order_relaxed);
+  if (number == num_submitted_.load(std::memory_order_relaxed)) {
+    return Status::internal("there is no step that may sample");
+  }
+  step(number).masks = masks;
+  num_sampling_.store(number + 1);
+  num_sampling_.notify_one();
+  return {};
+}
+
+// Sleeps at once: while a step is computed every CPU has better things to do than to look for its
+// end.
+Status InProcessExecutor::collect(ModelRunnerOutput& result) {
+  if (num_collected_ == num_sampling_.load(std::memory_order_relaxed)) {
+    return Status::internal("there is no step whose result could come");
+  }
+  for (std::uint32_t done = num_done_; done == num_collected_; done = num_done_) {
+    num_done_.wait(done);
+  }
+  Step& collected = step(num_collected_++);
+  std::swap(result, collected.result);
+  return std::move(collected.status);
+}
+
+// Until `count` is beyond `number`; false: there is nothing more to come.
+bool InProcessExecutor::wait_for(const std::atomic<std::uint32_t>& count, std::uint32_t number) {
+  const auto ready = [&] { return count.load() != number; };
+  if (!spin_until(ready, kStepSpin)) count.wait(number);
+  return !stopping_;
+}
+
+void InProcessExecutor::run() {
+  for (std::uint32_t number = 0; wait_for(num_submitted_, number); ++number) {
+    if (!compute(step(number), number)) return;
+    num_done_.store(number + 1);
+    num_done_.notify_one();
+  }
+}
+
+bool InProcessExecutor::compute(Step& step, std::uint32_t number) {
+  const ScopedSpan span(spans_, kComputeStage);
+  if (span.get() != nullptr) span.get()->id = step.plan->step_id;
+  step.status = runner_->forward(*step.plan, step.result);
+  {
+    const ScopedSpan wait(spans_, kMasksStage);
+    if (!wait_for(num_sampling_, number)) return false;
+  }
+  if (step.status.ok()) step.status = runner_->sample(step.masks, step.result);
+  return true;
+}
+
+}  // namespace quire

@@ -1,0 +1,129 @@
+#include "exec/input_batch.h"
+
+#include <span>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+using testing::ElementsAre;
+
+// A request with a prompt of three tokens, in blocks of two, that got token 8 in its first step.
+class InputBatchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SchedulerOutput plan;
+    plan.step_id = 1;
+    plan.new_token_ids = {5, 6, 7};
+    plan.new_requests.push_back({.request_id = 1,
+                                 .first_token = 0,
+                                 .num_tokens = 3,
+                                 .num_prompt_tokens = 3,
+                                 .sample_index = 0,
+                                 .sampling_params = std::make_shared<const SamplingParams>()});
+    plan.new_block_ids = {4, 2};
+    plan.scheduled.push_back(
+        {.request_id = 1, .num_scheduled_tokens = 3, .use = RowUse::kTokens, .num_new_blocks = 2});
+    ASSERT_TRUE(batch_.prepare(plan).ok());
+    std::vector<SampledToken> sampled = {{.request_id = 1, .token_id = 8}};
+    batch_.accept(sampled);
+    ASSERT_EQ(sampled.size(), 1U);
+  }
+
+  // The token that it knows last, and drafts 9 and 4.
+  SchedulerOutput plan_with_drafts() {
+    SchedulerOutput plan;
+    plan.step_id = 2;
+    plan.draft_token_ids = {9, 4};
+    plan.new_block_ids = {7};
+    plan.scheduled.push_back({.request_id = 1,
+                              .num_computed_tokens = 3,
+                              .num_scheduled_tokens = 3,
+                              .use = RowUse::kTokens,
+                              .num_drafts = 2,
+                              .num_new_blocks = 1});
+    return plan;
+  }
+  SchedulerOutput plan_of_row(std::int32_t num_computed_tokens) {
+    SchedulerOutput plan;
+    plan.step_id = 3;
+    plan.scheduled.push_back({.request_id = 1,
+                              .num_computed_tokens = num_computed_tokens,
+                              .num_scheduled_tokens = 1,
+                              .use = RowUse::kTokens});
+    return plan;
+  }
+  std::vector<TokenId> accept(const std::vector<TokenId>& tokens) {
+    std::vector<SampledToken> sampled;
+    for (const TokenId token : tokens) sampled.push_back({.request_id = 1, .token_id = token});
+    batch_.accept(sampled);
+    std::vector<TokenId> kept;
+    for (const SampledToken& token : sampled) kept.push_back(token.token_id);
+    return kept;
+  }
+  std::vector<TokenId> tokens() const {
+    return {batch_.token_ids(), batch_.token_ids() + batch_.num_tokens()};
+  }
+
+  InputBatch batch_{
+      {.block_size = 2, .max_num_batched_tokens = 16, .max_num_seqs = 2, .max_model_len = 16}};
+};
+
+TEST_F(InputBatchTest, EachDraftIsARowToSampleAt) {
+  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  EXPECT_THAT(tokens(), ElementsAre(8, 9, 4));
+  EXPECT_THAT(std::span(batch_.positions(), 3), ElementsAre(3, 4, 5));
+  EXPECT_THAT(std::span(batch_.slot_mapping(), 3), ElementsAre(2 * 2 + 1, 7 * 2, 7 * 2 + 1));
+  const auto& rows = batch_.sample_rows();
+  ASSERT_EQ(rows.size(), 3U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].row, static_cast<std::int64_t>(i));
+    EXPECT_EQ(rows[i].draft, static_cast<std::int32_t>(i));
+    EXPECT_EQ(rows[i].context.token_ids.size(), 4 + i);
+  }
+  EXPECT_THAT(rows[2].context.output(), ElementsAre(8, 9, 4));
+  EXPECT_EQ(rows[0].guess, 9);
+  EXPECT_EQ(rows[2].guess, -1);
+}
+
+TEST_F(InputBatchTest, TokensAreKeptUpToTheFirstWrongGuess) {
+  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  EXPECT_THAT(accept({9, 3, 1}), ElementsAre(9, 3));
+  ASSERT_TRUE(batch_.prepare(plan_of_row(5)).ok());
+  EXPECT_THAT(tokens(), ElementsAre(3));
+}
+
+TEST_F(InputBatchTest, AllGuessesMayBeRight) {
+  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  EXPECT_THAT(accept({9, 4, 1}), ElementsAre(9, 4, 1));
+}
+
+TEST_F(InputBatchTest, BlocksAreGivenBack) {
+  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  EXPECT_THAT(accept({3, 4, 1}), ElementsAre(3));
+  SchedulerOutput plan = plan_of_row(4);
+  plan.truncated_tables = {{1, 2}};
+  EXPECT_EQ(batch_.prepare(plan).code(), StatusCode::kInternal);  // its fifth token has no block
+  plan.truncated_tables.clear();
+  plan.new_block_ids = {3};
+  plan.scheduled[0].num_new_blocks = 1;
+  ASSERT_TRUE(batch_.prepare(plan).ok());
+  EXPECT_THAT(std::span(batch_.slot_mapping(), 1), ElementsAre(3 * 2));
+}
+
+TEST_F(InputBatchTest, AMaskIsOfARow) {
+  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  const std::vector<std::uint32_t> words = {5};
+  const std::vector<TokenMask> masks = {{.request_id = 1, .draft = 1, .words = words}};
+  ASSERT_TRUE(batch_.apply_masks(masks).ok());
+  EXPECT_TRUE(batch_.sample_rows()[0].context.mask.empty());
+  EXPECT_EQ(batch_.sample_rows()[1].context.mask.data(), words.data());
+  const std::vector<TokenMask> wrong = {{.request_id = 1, .draft = 3, .words = words}};
+  EXPECT_EQ(batch_.apply_masks(wrong).code(), StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace quire

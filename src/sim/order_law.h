@@ -1,0 +1,19 @@
+// The law of a scheduler's order: who goes first is computed first.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "core/scheduler.h"
+
+namespace quire {
+
+// Of a plan that the scheduler has just made, for the requests that are there, with their
+// priorities (ids count arrivals): those that run are computed in their order, the first of them in
+// every step unless one in flight computes it; nobody starts before one that waits and goes before
+// it; and who is preempted goes after all that run. An empty string, or what is wrong.
+std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
+                        const std::map<RequestId, std::int32_t>& priorities);
+
+}  // namespace quire
