@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/protocols/openai/fanout.h"
+#include "sim/wrapped_executor.h"
 #include "support/openai_api.h"
 
 namespace quire::test {
@@ -18,18 +19,16 @@ namespace {
 using std::chrono::milliseconds;
 
 // Computes as another one does, once it is let go.
-class GatedExecutor final : public Executor {
+class GatedExecutor final : public WrappedExecutor {
  public:
   GatedExecutor(std::unique_ptr<Executor> executor, std::atomic<bool>& closed)
-      : executor_(std::move(executor)), closed_(closed) {}
-  Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result) override {
+      : WrappedExecutor(std::move(executor)), closed_(closed) {}
+  Status collect(ModelRunnerOutput& result) override {
     while (closed_) std::this_thread::sleep_for(milliseconds(1));
-    return executor_->execute(plan, result);
+    return WrappedExecutor::collect(result);
   }
-  std::uint64_t progress() const override { return executor_->progress(); }
 
  private:
-  std::unique_ptr<Executor> executor_;
   std::atomic<bool>& closed_;
 };
 
