@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace quire {
 
 constexpr TensorNames kLlamaTensorNames = {{
@@ -63,7 +65,7 @@ Status refuse_common(const JsonReader& config) {
 
 Status unsupported(std::string_view where, std::string_view key, std::string_view value) {
   return Status::unimplemented(
-      fmt::format("{}: {} = {} changes results and is not supported", where, key, value),
+      fmt::format("{}: {} = {} changes results and is not supported", where, key, printable(value)),
       "use a checkpoint without it");
 }
 

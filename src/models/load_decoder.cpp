@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
 #include "models/decoder_model.h"
 
 namespace quire {
@@ -189,15 +190,15 @@ class Loader {
     values.resize(begin + static_cast<std::size_t>(tensor.shape[0]));
     if (!encoded_row_bytes(tensor.encoding, tensor.shape[0])) {
       return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
-                                           tensor.file, tensor.name, tensor.shape[0],
+                                           tensor.file, printable(tensor.name), tensor.shape[0],
                                            encoding_traits(tensor.encoding).name));
     }
     decode_row(tensor.encoding, tensor.data.data(), tensor.shape[0], values.data() + begin);
     if (!std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin), values.end(),
                      [](float v) { return std::isfinite(v); })) {
-      return Status::bad_model(
-          fmt::format("{}: tensor {} has values that are not finite", tensor.file, tensor.name),
-          "fetch the file again");
+      return Status::bad_model(fmt::format("{}: tensor {} has values that are not finite",
+                                           tensor.file, printable(tensor.name)),
+                               "fetch the file again");
     }
     report(tensor);
     return {};
@@ -275,7 +276,7 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
     if (tensor->shape != expected.shape) {
       return Status::bad_model(
           fmt::format("{}: tensor {} has shape [{}]; the configuration says [{}]", tensor->file,
-                      tensor->name, fmt::join(tensor->shape, ", "),
+                      printable(tensor->name), fmt::join(tensor->shape, ", "),
                       fmt::join(expected.shape, ", ")),
           "configuration and weights do not belong together");
     }
@@ -284,8 +285,8 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
   for (const TensorInfo& tensor : source.tensors()) {
     if (!known.contains(tensor.name) && !is_ignorable(spec, tensor.name)) {
       return Status::bad_model(
-          fmt::format("{}: tensor {} is not part of architecture {}", tensor.file, tensor.name,
-                      spec.architecture),
+          fmt::format("{}: tensor {} is not part of architecture {}", tensor.file,
+                      printable(tensor.name), spec.architecture),
           "ignoring it would change results; the model needs a family that Quire does not have");
     }
   }
