@@ -18,7 +18,7 @@ ctest = mkdir -p build/$(1)/reports && \
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
 
-.PHONY: help run build package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-clang check-deploy check-package format format-check lint goldens clean
+.PHONY: help run build package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-clang check-deploy check-package format format-check lint fuzz fuzz-minimize goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -123,6 +123,21 @@ lint: deps  ## clang-tidy over src/, only what changed since it last passed (FIL
 	@scripts/install_deps.sh lint
 	@cmake --preset dev >/dev/null
 	@scripts/lint.py build/dev $(FILES)
+
+# SECONDS is bash's own clock, so the shell gets it under another name.
+FUZZ_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
+FUZZ_BUILD = scripts/install_deps.sh build test fuzz && cmake -S . -B build/fuzz -G Ninja \
+  -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Release \
+  -DQUIRE_BUILD_FUZZERS=ON -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null && \
+  cmake --build build/fuzz -j $(JOBS) --target $(if $(TARGETS),$(addprefix fuzz_,$(TARGETS)),fuzzers)
+
+fuzz:  ## every parser under libFuzzer and sanitizers, one after the other (SECONDS=600 each, TARGETS="gguf http")
+	@$(FUZZ_BUILD)
+	@scripts/fuzz.sh run build/fuzz $(FUZZ_SECONDS) $(TARGETS)
+
+fuzz-minimize:  ## put what fuzzing found into tests/fuzz/corpus, no more than reaches new code
+	@$(FUZZ_BUILD)
+	@scripts/fuzz.sh minimize build/fuzz $(TARGETS)
 
 goldens:  ## make tests/data again from the reference implementations (needs about 6 GB for torch)
 	@scripts/make_goldens.sh

@@ -2,7 +2,7 @@
 # Installs the Debian 12 packages that Quire needs and that are missing.
 #
 #   scripts/install_deps.sh [group...]                build, test (these two by default), format,
-#                                                     lint, clang, browser, package, deploy
+#                                                     lint, clang, fuzz, browser, package, deploy
 #   scripts/install_deps.sh --list [group...]         only prints the packages of the groups
 #
 # Uses apt, with sudo when not root. Does nothing, and asks the network nothing, when every package
@@ -20,10 +20,11 @@ packages_of() {
     format) echo clang-format ;;
     lint)  echo clang-tidy ;;
     clang) echo clang-14 ;;
+    fuzz)  echo clang-19 libclang-rt-19-dev llvm-19 ;;
     browser) echo chromium ;;
     package) echo dpkg-dev ;;
     deploy) echo lintian mmdebstrap shellcheck systemd ;;
-    *)     echo "install_deps: unknown group '$1' (build, test, format, lint, clang, browser, package, deploy)" >&2
+    *)     echo "install_deps: unknown group '$1' (build, test, format, lint, clang, fuzz, browser, package, deploy)" >&2
            exit 64 ;;
   esac
 }

@@ -9,6 +9,7 @@
 
 #include "apps/commands.h"
 #include "apps/engine_flags.h"
+#include "base/printable.h"
 #include "engine/engine_sizing.h"
 #include "engine/model_bundle.h"
 #include "engine/model_facts.h"
@@ -83,7 +84,7 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
 void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bool list_tensors) {
   const DecoderSpec& spec = bundle.spec;
   const auto line = [](std::string_view name, const std::string& value) {
-    fmt::print("{:<20}{}\n", name, value);
+    fmt::print("{:<20}{}\n", name, printable(value, 1000));
   };
   line("model", bundle.name);
   line("architecture", spec.architecture);
@@ -119,7 +120,8 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
   if (!list_tensors) return;
   fmt::print("\n{:<48}{:<8}{:>20}{:>14}\n", "tensor", "", "shape", "bytes");
   for (const TensorInfo& tensor : bundle.weights->tensors()) {
-    fmt::print("{:<48}{:<8}{:>20}{:>14}\n", tensor.name, encoding_traits(tensor.encoding).name,
+    fmt::print("{:<48}{:<8}{:>20}{:>14}\n", printable(tensor.name),
+               encoding_traits(tensor.encoding).name,
                fmt::format("[{}]", fmt::join(tensor.shape, ", ")), tensor.data.size());
   }
 }

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "weights/printable.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/file.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {
@@ -27,7 +28,7 @@ std::optional<std::string> find_unbounded(const json::value& value) {
   } else if (const json::object* object = value.if_object()) {
     for (const auto& entry : *object) {
       if (const auto rest = find_unbounded(entry.value())) {
-        return fmt::format(".{}{}", std::string_view(entry.key()), *rest);
+        return fmt::format(".{}{}", printable(entry.key()), *rest);
       }
     }
   }

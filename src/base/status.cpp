@@ -1,5 +1,7 @@
 #include "base/status.h"
 
+#include "base/printable.h"
+
 namespace quire {
 
 std::string_view status_code_name(StatusCode code) {
@@ -55,5 +57,8 @@ int exit_code(StatusCode code) {
   }
   return 70;
 }
+
+Status::Status(StatusCode code, std::string_view message, std::string_view remedy)
+    : code_(code), message_(printable(message, kMaxBytes)), remedy_(printable(remedy, kMaxBytes)) {}
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 //   }
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,39 +36,43 @@ std::string_view status_code_name(StatusCode code);
 // The process exit code that stands for `code` (sysexits.h values).
 int exit_code(StatusCode code);
 
-// What went wrong and where (`message`), and what to do about it (`remedy`, may be empty).
+// What went wrong and where (`message`), and what to do about it (`remedy`, may be empty). Both go
+// to terminals and logs, so they are kept as printable() gives them and cut behind kMaxBytes,
+// whatever was put into them: no control character, no line feed, valid UTF-8. A message that
+// quotes text from outside wraps that in printable(), so that the quote cannot crowd out the rest.
 class [[nodiscard]] Status {
  public:
-  Status() = default;
-  Status(StatusCode code, std::string message, std::string remedy = {})
-      : code_(code), message_(std::move(message)), remedy_(std::move(remedy)) {}
+  static constexpr std::size_t kMaxBytes = 2000;
 
-  static Status invalid_argument(std::string message, std::string remedy = {}) {
-    return {StatusCode::kInvalidArgument, std::move(message), std::move(remedy)};
+  Status() = default;
+  Status(StatusCode code, std::string_view message, std::string_view remedy = {});
+
+  static Status invalid_argument(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kInvalidArgument, message, remedy};
   }
-  static Status bad_model(std::string message, std::string remedy = {}) {
-    return {StatusCode::kBadModel, std::move(message), std::move(remedy)};
+  static Status bad_model(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kBadModel, message, remedy};
   }
-  static Status not_found(std::string message, std::string remedy = {}) {
-    return {StatusCode::kNotFound, std::move(message), std::move(remedy)};
+  static Status not_found(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kNotFound, message, remedy};
   }
-  static Status unimplemented(std::string message, std::string remedy = {}) {
-    return {StatusCode::kUnimplemented, std::move(message), std::move(remedy)};
+  static Status unimplemented(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kUnimplemented, message, remedy};
   }
-  static Status resource_exhausted(std::string message, std::string remedy = {}) {
-    return {StatusCode::kResourceExhausted, std::move(message), std::move(remedy)};
+  static Status resource_exhausted(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kResourceExhausted, message, remedy};
   }
-  static Status io_error(std::string message, std::string remedy = {}) {
-    return {StatusCode::kIoError, std::move(message), std::move(remedy)};
+  static Status io_error(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kIoError, message, remedy};
   }
-  static Status config(std::string message, std::string remedy = {}) {
-    return {StatusCode::kConfig, std::move(message), std::move(remedy)};
+  static Status config(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kConfig, message, remedy};
   }
-  static Status unavailable(std::string message, std::string remedy = {}) {
-    return {StatusCode::kUnavailable, std::move(message), std::move(remedy)};
+  static Status unavailable(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kUnavailable, message, remedy};
   }
-  static Status internal(std::string message, std::string remedy = {}) {
-    return {StatusCode::kInternal, std::move(message), std::move(remedy)};
+  static Status internal(std::string_view message, std::string_view remedy = {}) {
+    return {StatusCode::kInternal, message, remedy};
   }
 
   bool ok() const { return code_ == StatusCode::kOk; }

@@ -35,27 +35,36 @@ Result<json::value> read_optional_object(const std::optional<std::filesystem::pa
   return read_object(*path, kMaxConfigBytes);
 }
 
+// A chat template and what names it in errors: its file, with the key that holds it.
+struct TemplateSource {
+  std::string text;
+  std::string where;
+};
+
 // The chat_template key of tokenizer_config.json: a template, or a list of named ones.
-Result<std::optional<std::string>> template_of_config(const json::value& config,
-                                                      const std::string& where) {
-  if (!config.is_object()) return std::optional<std::string>();
+Result<std::optional<TemplateSource>> template_of_config(const json::value& config,
+                                                         const std::string& where) {
+  if (!config.is_object()) return std::optional<TemplateSource>();
   const JsonReader reader(config.get_object(), where);
   const json::value* value = reader.find("chat_template");
-  if (value == nullptr) return std::optional<std::string>();
-  if (value->is_string()) return std::optional<std::string>(value->get_string().c_str());
+  if (value == nullptr) return std::optional<TemplateSource>();
+  const std::string key = where + ": chat_template";
+  if (value->is_string()) {
+    return std::optional(TemplateSource{std::string(value->get_string()), key});
+  }
   if (!value->is_array()) return reader.type_error("chat_template", "a string or a list");
   for (const json::value& item : value->get_array()) {
     if (!item.is_object()) return reader.type_error("chat_template", "a list of objects");
-    const JsonReader named(item.get_object(), where + ": chat_template");
+    const JsonReader named(item.get_object(), key);
     QUIRE_ASSIGN_OR_RETURN(const auto name, named.get_string("name"));
     if (name != "default") continue;
     QUIRE_ASSIGN_OR_RETURN(auto source, named.get_string("template"));
-    return std::optional<std::string>(std::move(source));
+    return std::optional(TemplateSource{std::move(source), key + " \"default\""});
   }
-  return std::optional<std::string>();
+  return std::optional<TemplateSource>();
 }
 
-Result<TextBundle> make_text_bundle(VocabData vocab, std::optional<std::string> template_source,
+Result<TextBundle> make_text_bundle(VocabData vocab, std::optional<TemplateSource> source,
                                     const std::string& where) {
   TextBundle text;
   auto tokenizer = Tokenizer::create(std::move(vocab));
@@ -64,9 +73,8 @@ Result<TextBundle> make_text_bundle(VocabData vocab, std::optional<std::string> 
     return Status(status.code(), fmt::format("{}: {}", where, status.message()), status.remedy());
   }
   text.tokenizer = std::move(*tokenizer);
-  if (template_source) {
-    QUIRE_ASSIGN_OR_RETURN(text.chat_template,
-                           ChatTemplate::parse(*std::move(template_source), where));
+  if (source) {
+    QUIRE_ASSIGN_OR_RETURN(text.chat_template, ChatTemplate::parse(source->text, source->where));
   }
   return text;
 }
@@ -84,9 +92,10 @@ Result<TextBundle> open_huggingface_text(const ModelFiles& files) {
       VocabData vocab,
       read_tokenizer_json(tokenizer, tokenizer_config.if_object(), generation.if_object(),
                           config.if_object(), files.tokenizer->string()));
-  std::optional<std::string> source;
+  std::optional<TemplateSource> source;
   if (files.chat_template) {
-    QUIRE_ASSIGN_OR_RETURN(source, read_file(*files.chat_template, kMaxTemplateBytes));
+    QUIRE_ASSIGN_OR_RETURN(auto text, read_file(*files.chat_template, kMaxTemplateBytes));
+    source = {std::move(text), files.chat_template->string()};
   } else if (files.tokenizer_config) {
     QUIRE_ASSIGN_OR_RETURN(source,
                            template_of_config(tokenizer_config, files.tokenizer_config->string()));
@@ -107,6 +116,17 @@ Status take(Result<std::optional<T>> found, std::optional<T>& target) {
   return {};
 }
 
+// Every tokenizer.ggml.*_token_id that the file has, also those that nothing reads.
+Status read_token_ids(const GgufFile& file, GgufTokenizerKeys& keys) {
+  constexpr std::string_view kPrefix = "tokenizer.ggml.";
+  for (const GgufEntry& entry : file.metadata().entries()) {
+    if (!entry.key.starts_with(kPrefix) || !entry.key.ends_with("_token_id")) continue;
+    QUIRE_ASSIGN_OR_RETURN(const auto id, file.find_int(std::string(entry.key)));
+    if (id) keys.token_ids.emplace_back(entry.key.substr(kPrefix.size()), *id);
+  }
+  return {};
+}
+
 Result<TextBundle> open_gguf_text(const GgufFile& file) {
   GgufTokenizerKeys keys;
   QUIRE_ASSIGN_OR_RETURN(keys.model, file.get_string("tokenizer.ggml.model"));
@@ -115,6 +135,7 @@ Result<TextBundle> open_gguf_text(const GgufFile& file) {
   QUIRE_RETURN_IF_ERROR(take(file.find_floats("tokenizer.ggml.scores"), keys.scores));
   QUIRE_RETURN_IF_ERROR(take(file.find_ints("tokenizer.ggml.token_type"), keys.token_type));
   QUIRE_RETURN_IF_ERROR(take(file.find_strings("tokenizer.ggml.merges"), keys.merges));
+  QUIRE_RETURN_IF_ERROR(read_token_ids(file, keys));
   QUIRE_RETURN_IF_ERROR(take(file.find_int("tokenizer.ggml.bos_token_id"), keys.bos));
   QUIRE_RETURN_IF_ERROR(take(file.find_int("tokenizer.ggml.eos_token_id"), keys.eos));
   QUIRE_RETURN_IF_ERROR(take(file.find_int("tokenizer.ggml.eot_token_id"), keys.eot));
@@ -123,8 +144,12 @@ Result<TextBundle> open_gguf_text(const GgufFile& file) {
   QUIRE_RETURN_IF_ERROR(take(file.find_bool("tokenizer.ggml.add_eos_token"), keys.add_eos));
   QUIRE_RETURN_IF_ERROR(
       take(file.find_bool("tokenizer.ggml.add_space_prefix"), keys.add_space_prefix));
-  QUIRE_ASSIGN_OR_RETURN(auto source, file.find_string("tokenizer.chat_template"));
+  QUIRE_ASSIGN_OR_RETURN(auto template_text, file.find_string("tokenizer.chat_template"));
   QUIRE_ASSIGN_OR_RETURN(VocabData vocab, read_tokenizer_gguf(std::move(keys), file.name()));
+  std::optional<TemplateSource> source;
+  if (template_text) {
+    source = {*std::move(template_text), file.name() + ": tokenizer.chat_template"};
+  }
   return make_text_bundle(std::move(vocab), std::move(source), file.name());
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
 #include "text/scanners.h"
 
 namespace quire {
@@ -18,9 +19,10 @@ Status bad(std::string_view where, std::string_view key, std::string what) {
 
 Status unsupported(std::string_view where, std::string_view key, std::string_view value,
                    std::string_view supported) {
-  return {StatusCode::kUnimplemented,
-          fmt::format("{}: tokenizer.ggml.{}: \"{}\" is not supported", where, key, value),
-          fmt::format("supported: {}", supported)};
+  return {
+      StatusCode::kUnimplemented,
+      fmt::format("{}: tokenizer.ggml.{}: \"{}\" is not supported", where, key, printable(value)),
+      fmt::format("supported: {}", supported)};
 }
 
 // The values of `tokenizer.ggml.token_type`.
@@ -106,6 +108,9 @@ void add_eos(VocabData& data, std::optional<TokenId> id) {
 
 Status read_ids(const GgufTokenizerKeys& keys, std::string_view where, VocabData& data) {
   const std::size_t size = data.tokens.size();
+  for (const auto& [key, id] : keys.token_ids) {
+    QUIRE_RETURN_IF_ERROR(token_id_of_key(id, where, printable(key), size).status());
+  }
   QUIRE_ASSIGN_OR_RETURN(data.bos_id, token_id_of_key(keys.bos, where, "bos_token_id", size));
   QUIRE_ASSIGN_OR_RETURN(const auto eos, token_id_of_key(keys.eos, where, "eos_token_id", size));
   QUIRE_ASSIGN_OR_RETURN(const auto eot, token_id_of_key(keys.eot, where, "eot_token_id", size));

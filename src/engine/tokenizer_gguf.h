@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -25,7 +26,9 @@ struct GgufTokenizerKeys {
   std::optional<std::int64_t> eos;
   std::optional<std::int64_t> eot;
   std::optional<std::int64_t> unk;  // unknown_token_id
-  std::optional<bool> add_bos;      // add_bos_token
+  // All keys that name a token, by name ("padding_token_id"), those above among them.
+  std::vector<std::pair<std::string, std::int64_t>> token_ids;
+  std::optional<bool> add_bos;  // add_bos_token
   std::optional<bool> add_eos;
   std::optional<bool> add_space_prefix;
 };
@@ -34,7 +37,8 @@ struct GgufTokenizerKeys {
 // pre-tokenizers of GPT-2, SmolLM and StarCoder, Llama 3, Qwen2, GPT-4o, tekken, Falcon and
 // DeepSeek (the error for any other lists them), and model "llama" (SentencePiece-style, with
 // scores; Gemma's too). Errors: kUnimplemented naming another model or `pre`, kBadModel for keys
-// that contradict each other. `where` names the file.
+// that contradict each other: a token id beyond the vocabulary (also one that nothing needs), types
+// or scores for another number of tokens, a merge of what are no tokens. `where` names the file.
 //
 // Every token that is known to end a turn (`eot`, and control tokens spelled <|im_end|>,
 // <|eot_id|>, <end_of_turn>, <|end|> or <|endoftext|>) counts as an end-of-sequence id beside

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "engine/tokenizer_json_pipeline.h"
 
 namespace quire {
@@ -63,7 +64,7 @@ Status JsonVocabReader::check_model(const JsonReader& model) const {
   QUIRE_ASSIGN_OR_RETURN(const auto type, model.find_string("type"));
   // Files older than the key have merges in a BPE model and in no other.
   if (type.value_or(model.contains("merges") ? "BPE" : "none") != "BPE") {
-    return unsupported(fmt::format("model: type {}", type.value_or("none")));
+    return unsupported(fmt::format("model: type {}", printable(type.value_or("none"))));
   }
   QUIRE_ASSIGN_OR_RETURN(const auto dropout, model.find_double("dropout"));
   if (dropout.value_or(0) != 0) return unsupported("model: dropout");
@@ -242,7 +243,7 @@ Result<std::optional<TokenId>> JsonVocabReader::named_token(const JsonReader& to
   const auto found = std::ranges::find(data_.tokens, text);
   if (text.empty() || found == data_.tokens.end()) {
     return Status::bad_model(
-        fmt::format("{}: {}: \"{}\" is no token", tokenizer_config.where(), key, text));
+        fmt::format("{}: {}: \"{}\" is no token", tokenizer_config.where(), key, printable(text)));
   }
   return std::optional<TokenId>(static_cast<TokenId>(found - data_.tokens.begin()));
 }

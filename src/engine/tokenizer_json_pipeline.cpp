@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "engine/tokenizer_json_steps.h"
 #include "text/scanners.h"
 #include "text/utf8.h"
@@ -44,7 +45,7 @@ Result<SplitBehavior> read_behavior(const JsonReader& step) {
   if (behavior == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (behavior == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (behavior == "Contiguous") return SplitBehavior::kContiguous;
-  return unsupported_json(step, fmt::format("behavior {}", behavior));
+  return unsupported_json(step, fmt::format("behavior {}", printable(behavior)));
 }
 
 // Metaspace's prepend_scheme, or the boolean that older files have in its place.
@@ -58,7 +59,7 @@ Result<PreTokenizerStep::Prefix> read_prepend_scheme(const JsonReader& metaspace
   if (*scheme == "always") return Prefix::kAlways;
   if (*scheme == "first") return Prefix::kFirst;
   if (*scheme == "never") return Prefix::kNever;
-  return unsupported_json(metaspace, fmt::format("prepend_scheme {}", *scheme));
+  return unsupported_json(metaspace, fmt::format("prepend_scheme {}", printable(*scheme)));
 }
 
 Result<NormalizerStep> read_normalizer_step(const JsonStep& step) {

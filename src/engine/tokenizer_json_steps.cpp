@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace quire {
 
 namespace {
@@ -40,7 +42,7 @@ Status unsupported_json(const JsonReader& where, std::string_view what) {
 }
 
 Status unsupported_json_type(const JsonStep& step) {
-  return unsupported_json(step.json, fmt::format("type {}", step.type));
+  return unsupported_json(step.json, fmt::format("type {}", printable(step.type)));
 }
 
 }  // namespace quire

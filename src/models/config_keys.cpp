@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "models/rope_config.h"
 
 namespace quire {
@@ -61,7 +62,7 @@ constexpr std::span<const TensorName> kLlamaTensorNames = kLlamaNames;
 
 Status unsupported(std::string_view where, std::string_view key, std::string_view value) {
   return Status::unimplemented(
-      fmt::format("{}: {} = {} changes results and is not supported", where, key, value),
+      fmt::format("{}: {} = {} changes results and is not supported", where, key, printable(value)),
       "use a checkpoint without it");
 }
 

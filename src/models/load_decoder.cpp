@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
 #include "models/decoder_model.h"
 #include "models/load_blocks.h"
 #include "models/tensor_loader.h"
@@ -86,7 +87,7 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
     if (tensor->shape != expected.shape) {
       return Status::bad_model(
           fmt::format("{}: tensor {} has shape [{}]; the configuration says [{}]", tensor->file,
-                      tensor->name, fmt::join(tensor->shape, ", "),
+                      printable(tensor->name), fmt::join(tensor->shape, ", "),
                       fmt::join(expected.shape, ", ")),
           "configuration and weights do not belong together");
     }
@@ -95,8 +96,8 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
   for (const TensorInfo& tensor : source.tensors()) {
     if (!known.contains(tensor.name) && !is_ignorable(spec, tensor.name)) {
       return Status::bad_model(
-          fmt::format("{}: tensor {} is not part of architecture {}", tensor.file, tensor.name,
-                      spec.architecture),
+          fmt::format("{}: tensor {} is not part of architecture {}", tensor.file,
+                      printable(tensor.name), spec.architecture),
           "ignoring it would change results; the model needs a family that Quire does not have");
     }
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
 #include "models/cohere.h"
 #include "models/gemma.h"
 #include "models/granite.h"
@@ -44,7 +45,7 @@ constexpr std::array kFamilies = {
 
 Status unknown_architecture(std::string_view where, std::string_view name) {
   return Status::bad_model(
-      fmt::format("{}: architecture \"{}\" is not supported", where, name),
+      fmt::format("{}: architecture \"{}\" is not supported", where, printable(name)),
       fmt::format("use a model of one of these: {}", fmt::join(known_architectures(), ", ")));
 }
 

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace quire {
 namespace {
 
@@ -127,9 +129,10 @@ Result<PackedWeight> TensorLoader::packed_matrix(const TensorInfo& tensor, const
   auto weight = kept_or_packed(name, parts);
   if (!weight.ok()) {
     const Status status = weight.status();
-    return Status(status.code(),
-                  fmt::format("{}: tensor {}: {}", tensor.file, tensor.name, status.message()),
-                  status.remedy());
+    return Status(
+        status.code(),
+        fmt::format("{}: tensor {}: {}", tensor.file, printable(tensor.name), status.message()),
+        status.remedy());
   }
   bytes_ += weight->size_bytes();
   return weight;
@@ -158,15 +161,15 @@ Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values
   values.resize(begin + static_cast<std::size_t>(tensor.shape[0]));
   if (!encoded_row_bytes(tensor.encoding, tensor.shape[0])) {
     return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
-                                         tensor.file, tensor.name, tensor.shape[0],
+                                         tensor.file, printable(tensor.name), tensor.shape[0],
                                          encoding_traits(tensor.encoding).name));
   }
   decode_row(tensor.encoding, tensor.data.data(), tensor.shape[0], values.data() + begin);
   if (!std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin), values.end(),
                    [](float v) { return std::isfinite(v); })) {
-    return Status::bad_model(
-        fmt::format("{}: tensor {} has values that are not finite", tensor.file, tensor.name),
-        "fetch the file again");
+    return Status::bad_model(fmt::format("{}: tensor {} has values that are not finite",
+                                         tensor.file, printable(tensor.name)),
+                             "fetch the file again");
   }
   report(tensor);
   return {};

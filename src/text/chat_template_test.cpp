@@ -190,7 +190,7 @@ TEST(ChatTemplateLimits, LoopOfABillionTurnsStops) {
 
 TEST(ChatTemplateLimits, StepsAreCounted) {
   ChatTemplateInput input = input_with("[]");
-  input.limits.max_steps = 100;
+  input.limits.max_steps = 200;
   EXPECT_TRUE(render("{% for a in range(20) %}{% endfor %}", input).ok());
   EXPECT_FALSE(render("{% for a in range(100) %}{% endfor %}", input).ok());
 }

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace quire {
 namespace {
 
@@ -79,7 +81,7 @@ Status check_chat_template_kwargs(const json::object& kwargs) {
       continue;
     }
     return Status::invalid_argument(
-        fmt::format("chat_template_kwargs: \"{}\" is reserved", std::string_view(entry.key())));
+        fmt::format("chat_template_kwargs: \"{}\" is reserved", printable(entry.key())));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "text/pcre2_pattern.h"
 
 namespace quire {
@@ -42,8 +43,8 @@ class Translator {
  private:
   Status refuse(std::string_view what) const {
     return Status::unimplemented(
-        fmt::format("the regular expression \"{}\" uses \"{}\", which is not supported", regex_,
-                    what),
+        fmt::format("the regular expression \"{}\" uses \"{}\", which is not supported",
+                    printable(regex_), what),
         "patterns with \\p{..}, \\s, \\d, \\w, classes, groups and look-around are");
   }
 
@@ -67,7 +68,8 @@ class Translator {
   Status translate_escape(bool in_class) {
     const std::string_view escape = regex_.substr(at_, 2);
     if (escape.size() < 2) {
-      return Status::bad_model(fmt::format("the regular expression \"{}\" ends in \\", regex_));
+      return Status::bad_model(
+          fmt::format("the regular expression \"{}\" ends in \\", printable(regex_)));
     }
     at_ += 2;
     switch (escape[1]) {
@@ -156,7 +158,8 @@ class Translator {
       }
     } while (depth > 0 && at_ < regex_.size());
     if (depth > 0) {
-      return Status::bad_model(fmt::format("the regular expression \"{}\" lacks a ]", regex_));
+      return Status::bad_model(
+          fmt::format("the regular expression \"{}\" lacks a ]", printable(regex_)));
     }
     return {};
   }

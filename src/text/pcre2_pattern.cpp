@@ -7,6 +7,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "base/printable.h"
+
 namespace quire {
 
 namespace {
@@ -60,8 +62,8 @@ Result<std::unique_ptr<const Pattern>> Pcre2Pattern::create(std::string_view reg
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C,
       &error, &offset, nullptr);
   if (compiled->code == nullptr) {
-    return Status::bad_model(
-        fmt::format("the regular expression \"{}\" is not valid: {}", regex, message_of(error)));
+    return Status::bad_model(fmt::format("the regular expression \"{}\" is not valid: {}",
+                                         printable(regex), message_of(error)));
   }
   compiled->context = pcre2_match_context_create(nullptr);
   if (compiled->context == nullptr) {
@@ -87,7 +89,7 @@ bool Pcre2Pattern::find(std::string_view text, std::size_t from, TextSpan& match
     status = Status::resource_exhausted(
         fmt::format("the tokenizer's regular expression \"{}\" gave up at byte {} of a text of {}: "
                     "{} ({} steps, {} KiB)",
-                    compiled_->regex, from, text.size(), message_of(result), kMatchLimit,
+                    printable(compiled_->regex), from, text.size(), message_of(result), kMatchLimit,
                     kHeapLimitKib),
         "shorten or break up the text");
     return false;

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/printable.h"
 #include "weights/byte_cursor.h"
 #include "weights/file_kind.h"
-#include "weights/printable.h"
 #include "weights/tensor_extent.h"
 
 namespace quire {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/printable.h"
 #include "weights/byte_cursor.h"
-#include "weights/printable.h"
 
 namespace quire {
 namespace {

@@ -140,7 +140,7 @@ TEST(GgufMetadata, ValuesAreShownToPeople) {
                         .text("s", "line\nüber")
                         .array("a", GgufType::kString, 1, GgufBuilder::string("x")));
   std::vector<std::string> shown;
-  for (const GgufEntry& entry : file.keys().entries()) shown.push_back(gguf_value_text(entry, 6));
+  for (const GgufEntry& entry : file.keys().entries()) shown.push_back(gguf_value_text(entry, 11));
   EXPECT_EQ(shown,
             (std::vector<std::string>{"32", "-1", "0.5", "true", "line\\x0a...", "[1 x string]"}));
 }

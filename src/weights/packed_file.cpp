@@ -17,7 +17,7 @@
 
 #include "base/checked.h"
 #include "base/json.h"
-#include "weights/printable.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {

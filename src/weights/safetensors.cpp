@@ -13,8 +13,8 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "weights/file_kind.h"
-#include "weights/printable.h"
 #include "weights/safetensors_header.h"
 #include "weights/tensor_extent.h"
 

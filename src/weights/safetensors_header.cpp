@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "weights/byte_cursor.h"
 #include "weights/file_kind.h"
-#include "weights/printable.h"
 #include "weights/safetensors.h"
 
 namespace quire {

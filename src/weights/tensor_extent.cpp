@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/checked.h"
-#include "weights/printable.h"
+#include "base/printable.h"
 
 namespace quire {
 

@@ -8,7 +8,7 @@
 
 #include "apps/error_message.h"
 #include "base/json.h"
-#include "weights/printable.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {

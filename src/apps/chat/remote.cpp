@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "apps/chat/sse_parser.h"
-#include "weights/printable.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "apps/error_message.h"
-#include "weights/printable.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "text/jinja/operators.h"
 
 namespace quire::jinja {
@@ -37,11 +38,11 @@ Result<Bound> Bound::bind(const Args& args, std::string what,
   for (const auto& [key, value] : args.keywords) {
     const auto it = std::find(out.names_.begin(), out.names_.end(), key);
     if (it == out.names_.end()) {
-      return Status::invalid_argument(out.what_ + " takes no argument '" + key + "'");
+      return Status::invalid_argument(out.what_ + " takes no argument '" + printable(key) + "'");
     }
     const auto i = static_cast<std::size_t>(it - out.names_.begin());
     if (out.values_[i] != nullptr) {
-      return Status::invalid_argument(out.what_ + " got two values for '" + key + "'");
+      return Status::invalid_argument(out.what_ + " got two values for '" + printable(key) + "'");
     }
     out.values_[i] = &value;
   }

@@ -12,6 +12,7 @@ namespace quire::jinja {
 __extension__ typedef __int128 Int;  // Python's int, as far as 128 bits go
 __extension__ typedef unsigned __int128 UnsignedInt;
 
+struct Object;
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
@@ -57,6 +58,7 @@ struct Expr {
   int line = 0;
   int depth = 1;  // of the tree below
   std::string name;
+  std::shared_ptr<Object> literal;  // of a string: its value, which all renders share
   bool boolean = false;
   Int integer = 0;
   double number = 0;

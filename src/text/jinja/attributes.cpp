@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/unicode.h"
@@ -12,9 +13,9 @@
 namespace quire::jinja {
 namespace {
 
-Value missing(const Value& value, const std::string& name) {
+Value missing(const Value& value, std::string_view name) {
   std::string owner = value.is_none() ? "None" : "'" + std::string(kind_name(value)) + " object'";
-  return Value::undefined(owner + " has no attribute '" + name + "'");
+  return Value::undefined(owner + " has no attribute '" + printable(name) + "'");
 }
 
 // What Python finds on the object itself: a method, or a field of an object of Jinja's.
@@ -60,7 +61,7 @@ Result<bool> find_item(const Value& value, const Value& key, Value& out, Budget&
   if (value.is_dict()) {
     const Value* found = nullptr;
     if (key.is_string()) {
-      QUIRE_RETURN_IF_ERROR(budget.bytes(key.view().size()));
+      QUIRE_RETURN_IF_ERROR(budget.scan(2 * key.view().size()));
       found = value.dict().find(key.view());
     } else {
       const Result<std::string> hash = hash_key(key, budget);
@@ -88,7 +89,7 @@ Result<bool> find_item(const Value& value, const Value& key, Value& out, Budget&
   }
   if (value.is_string()) {
     const std::string_view view = value.view();
-    QUIRE_RETURN_IF_ERROR(budget.bytes(view.size()));
+    QUIRE_RETURN_IF_ERROR(budget.scan(2 * view.size()));
     if (index < 0) index += static_cast<Int>(code_point_count(view));
     if (index < 0 || index >= static_cast<Int>(view.size())) return false;
     std::size_t begin = byte_offset(view, static_cast<std::size_t>(index));
@@ -123,13 +124,18 @@ Result<std::vector<std::size_t>> slice_positions(const Value& start, const Value
   };
   const Int first = clamp(start, by > 0 ? low : high);
   const Int last = clamp(stop, by > 0 ? high : low);
+  const Int span = by > 0 ? last - first : first - last;
+  const Int stride = by > 0 ? by : -by;
+  const auto selected = static_cast<std::uint64_t>(span <= 0 ? 0 : (span - 1) / stride + 1);
+  QUIRE_RETURN_IF_ERROR(budget.step(selected / 8));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(selected * sizeof(std::size_t)));
   std::vector<std::size_t> out;
+  out.reserve(selected);
   Int i = first;
   while (by > 0 ? i < last : i > last) {
     out.push_back(static_cast<std::size_t>(i));
     if (__builtin_add_overflow(i, by, &i)) break;
   }
-  QUIRE_RETURN_IF_ERROR(budget.bytes(out.size() * sizeof(std::size_t)));
   return out;
 }
 
@@ -141,7 +147,7 @@ Result<Value> get_attribute(const Value& value, std::string_view name, Budget& b
   if (find_own(value, name, out)) return out;
   const Value key = Value::string(std::string(name), true);
   QUIRE_ASSIGN_OR_RETURN(const bool found, find_item(value, key, out, budget));
-  return found ? out : missing(value, std::string(name));
+  return found ? out : missing(value, name);
 }
 
 Result<Value> get_item(const Value& value, const Value& key, Budget& budget) {
@@ -151,7 +157,7 @@ Result<Value> get_item(const Value& value, const Value& key, Budget& budget) {
   if (found) return out;
   if (key.is_string()) {
     if (find_own(value, key.view(), out)) return out;
-    return missing(value, std::string(key.view()));
+    return missing(value, key.view());
   }
   return Value::undefined("'" + std::string(kind_name(value)) + " object' has no such element");
 }
@@ -161,7 +167,8 @@ Result<Value> get_slice(const Value& value, const Value& start, const Value& sto
   if (value.is_undefined()) return undefined_error(value);
   if (value.is_string()) {
     const std::string_view view = value.view();
-    QUIRE_RETURN_IF_ERROR(budget.bytes(view.size()));
+    QUIRE_RETURN_IF_ERROR(budget.scan(2 * view.size()));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + value.text().weight()));
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::size_t> positions,
                            slice_positions(start, stop, step, code_point_count(view), budget));
     if (positions.empty()) return Value::string(Text(), value.is_markup());
@@ -170,13 +177,16 @@ Result<Value> get_slice(const Value& value, const Value& start, const Value& sto
       const std::size_t end = byte_offset(view, positions.size(), begin);
       return Value::string(value.text().substr(begin, end), value.is_markup());
     }
+    QUIRE_RETURN_IF_ERROR(budget.characters(view.size()));
+    QUIRE_RETURN_IF_ERROR(budget.step(positions.size() / 2));
+    QUIRE_ASSIGN_OR_RETURN(const Budget::Loan loan,
+                           budget.borrow(2 * view.size() * sizeof(std::size_t)));
     std::vector<std::size_t> offsets;
     for (std::size_t i = 0; i < view.size();) {
       offsets.push_back(i);
       next_code_point(view, i);
     }
     offsets.push_back(view.size());
-    QUIRE_RETURN_IF_ERROR(budget.bytes(offsets.size() * sizeof(std::size_t)));
     Text out;
     for (const std::size_t i : positions) {
       out.append_part(value.text(), offsets[i], offsets[i + 1]);
@@ -186,6 +196,7 @@ Result<Value> get_slice(const Value& value, const Value& start, const Value& sto
   if (value.is_sequence()) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::size_t> positions,
                            slice_positions(start, stop, step, value.items().size(), budget));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(positions.size() * sizeof(Value)));
     std::vector<Value> items;
     items.reserve(positions.size());
     for (const std::size_t i : positions) items.push_back(value.items()[i]);
@@ -201,7 +212,10 @@ Result<Value> get_slice(const Value& value, const Value& start, const Value& sto
     if (by > kMaxRangeBound || by < -kMaxRangeBound) {
       return Status::invalid_argument("slice step out of range");
     }
-    out->step = range.step * by;
+    out->step = range.step * by;  // of two numbers of 60 bits
+    if (out->step > kMaxRangeBound || out->step < -kMaxRangeBound) {
+      return Status::invalid_argument("slice step out of range");
+    }
     if (!positions.empty()) {
       out->start = range.start + static_cast<Int>(positions.front()) * range.step;
       out->stop = out->start + static_cast<Int>(positions.size()) * out->step;
@@ -214,6 +228,8 @@ Result<Value> get_slice(const Value& value, const Value& start, const Value& sto
 
 Result<Value> get_path(Value value, const Value& path, const Value* fallback, Budget& budget) {
   const auto follow = [&](const Value& key) -> Status {
+    QUIRE_RETURN_IF_ERROR(budget.step());
+    QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes));
     QUIRE_ASSIGN_OR_RETURN(value, get_item(value, key, budget));
     if (fallback != nullptr && value.is_undefined()) value = *fallback;
     return {};
@@ -224,6 +240,7 @@ Result<Value> get_path(Value value, const Value& path, const Value* fallback, Bu
     return value;
   }
   std::string_view rest = path.view();
+  QUIRE_RETURN_IF_ERROR(budget.scan(4 * rest.size()));
   while (true) {
     const std::size_t dot = rest.find('.');
     const std::string_view part = rest.substr(0, dot);

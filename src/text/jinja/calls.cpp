@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "base/printable.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr Int kMaxRangeLength = 100000;  // of Jinja's sandbox
 constexpr std::size_t kMaxTimeText = 4096;
+constexpr std::size_t kMaxRaisedBytes = 800;  // of a message that a template raises
 
 }  // namespace
 
@@ -58,6 +60,7 @@ Status Interpreter::bind_parameters(const MacroObject& macro, Args& args, const 
   const std::size_t count = signature.parameters.size();
   const std::size_t without_default = count - signature.defaults.size();
   for (std::size_t i = 0; i < count; ++i) {
+    QUIRE_RETURN_IF_ERROR(budget_.step(1 + args.keywords.size() / 4));
     const std::string& name = signature.parameters[i];
     Value value;
     if (i < args.positional.size()) {
@@ -94,7 +97,7 @@ Status Interpreter::bind_implicit_names(const MacroObject& macro, Args& args,
     scope->variables.insert_or_assign("kwargs", std::move(kwargs));
   } else if (!args.keywords.empty()) {
     return Status::invalid_argument("macro '" + macro.name + "' takes no keyword argument '" +
-                                    args.keywords[0].first + "'");
+                                    printable(args.keywords[0].first) + "'");
   }
   if (definition.uses_varargs) {
     std::vector<Value> rest;
@@ -146,9 +149,9 @@ Result<Value> Interpreter::call_loop_method(LoopObject& loop, std::string_view n
 }
 
 Result<bool> Interpreter::draw(LoopObject& loop, Value& item) {
-  while (loop.next < loop.items.size()) {
+  while (loop.next < loop.items.values.size()) {
     QUIRE_RETURN_IF_ERROR(budget_.step());
-    item = loop.items[loop.next++];
+    item = loop.items.values[loop.next++];
     if (!loop.is_filtered) return true;
     const auto scope = std::make_shared<Scope>(loop.outer);
     QUIRE_RETURN_IF_ERROR(assign(*loop.statement->target, item, scope));
@@ -174,10 +177,11 @@ Result<Int> Interpreter::loop_length(LoopObject& loop) {
     if (!has_item) break;
     rest.push_back(item);
   }
-  loop.items = std::move(rest);
+  loop.items.values = std::move(rest);
   loop.next = 0;
   loop.is_filtered = false;
-  loop.length = static_cast<Int>(loop.items.size()) + loop.index0 + 1 + (loop.has_after ? 1 : 0);
+  loop.length =
+      static_cast<Int>(loop.items.values.size()) + loop.index0 + 1 + (loop.has_after ? 1 : 0);
   return loop.length;
 }
 
@@ -208,7 +212,7 @@ Result<Value> Interpreter::loop_attribute(const Value& value, std::string_view n
     method->depth = value.depth() + 1;
     return Value::object(Kind::kMethod, std::move(method));
   }
-  return Value::undefined("'LoopContext object' has no attribute '" + std::string(name) + "'");
+  return Value::undefined("'LoopContext object' has no attribute '" + printable(name) + "'");
 }
 
 Result<Value> Interpreter::call_function(std::string_view name, const Args& args) {
@@ -219,14 +223,16 @@ Result<Value> Interpreter::call_function(std::string_view name, const Args& args
   if (name == "strftime_now") return strftime_now(args);
   if (name == "joiner") {
     QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "joiner", {"sep"}));
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(kObjectBytes));
     auto joiner = std::make_shared<JoinerObject>();
     QUIRE_ASSIGN_OR_RETURN(joiner->separator, bound.string(0, ", "));
     return Value::object(Kind::kJoiner, std::move(joiner));
   }
   QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "raise_exception", {"message"}));
   QUIRE_RETURN_IF_ERROR(bound.require(0));
+  if (bound.at(0).is_string()) QUIRE_RETURN_IF_ERROR(budget_.bytes(bound.at(0).text().weight()));
   QUIRE_ASSIGN_OR_RETURN(const Text message, to_text(bound.at(0), budget_));
-  return Status::invalid_argument(std::string(message.view()));
+  return Status::invalid_argument(printable(message.view(), kMaxRaisedBytes));
 }
 
 Result<Value> Interpreter::make_range(const Args& args) {
@@ -259,11 +265,15 @@ Result<Value> Interpreter::make_dict_from(const Args& args) {
     const Value& source = args.positional[0];
     if (source.is_undefined()) return undefined_error(source);
     if (source.is_dict()) {
+      QUIRE_RETURN_IF_ERROR(budget_.step(source.dict().entries.size()));
+      QUIRE_RETURN_IF_ERROR(budget_.bytes(source.dict().entries.size() * 2 * sizeof(Value)));
       entries = source.dict().entries;
     } else {
-      QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> pairs, iterate(source, budget_));
-      for (const Value& pair : pairs) {
-        QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> both, iterate(pair, budget_));
+      QUIRE_ASSIGN_OR_RETURN(const Items pairs, iterate(source, budget_));
+      for (const Value& pair : pairs.values) {
+        QUIRE_RETURN_IF_ERROR(budget_.step());
+        QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(pair, budget_));
+        const std::vector<Value>& both = walked.values;
         if (both.size() != 2) return Status::invalid_argument("dict needs pairs");
         entries.emplace_back(both[0], both[1]);
       }
@@ -277,7 +287,9 @@ Result<Value> Interpreter::make_dict_from(const Args& args) {
 
 Result<Value> Interpreter::make_namespace(const Args& args) {
   QUIRE_ASSIGN_OR_RETURN(const Value attributes, make_dict_from(args));
-  QUIRE_RETURN_IF_ERROR(budget_.bytes(sizeof(NamespaceObject)));
+  QUIRE_RETURN_IF_ERROR(budget_.step(attributes.dict().entries.size()));
+  QUIRE_RETURN_IF_ERROR(
+      budget_.bytes(kObjectBytes + attributes.dict().entries.size() * kEntryBytes));
   auto space = std::make_shared<NamespaceObject>();
   space->attributes = attributes.dict();
   namespaces_.push_back(space);
@@ -288,6 +300,7 @@ Result<Value> Interpreter::make_cycler(const Args& args) {
   if (args.positional.empty() || !args.keywords.empty()) {
     return Status::invalid_argument("cycler needs at least one item");
   }
+  QUIRE_RETURN_IF_ERROR(budget_.bytes(kObjectBytes + args.positional.size() * sizeof(Value)));
   auto cycler = std::make_shared<CyclerObject>();
   cycler->items = args.positional;
   for (const Value& item : cycler->items) cycler->depth = std::max(cycler->depth, item.depth() + 1);
@@ -302,6 +315,8 @@ Result<Value> Interpreter::strftime_now(const Args& args) {
   // Python's datetime without a time zone: %z and %Z are empty; the clock has whole seconds.
   std::string format;
   const std::string_view pattern = format_value.view();
+  QUIRE_RETURN_IF_ERROR(budget_.step(50 + pattern.size()));
+  QUIRE_RETURN_IF_ERROR(budget_.bytes(kMaxTimeText + 2 * pattern.size()));
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (pattern[i] == '\0') return Status::invalid_argument("strftime_now: format contains NUL");
     if (pattern[i] != '%' || i + 1 == pattern.size()) {

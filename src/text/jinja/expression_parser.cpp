@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "text/jinja/parser.h"
+#include "text/jinja/value.h"
 
 namespace quire::jinja {
 namespace {
@@ -235,6 +236,10 @@ Result<ExprPtr> ExpressionParser::parse_primary(bool with_namespace) {
   if (token.type == TokenType::kString) {
     ExprPtr expr = make(ExprKind::kString, token.line);
     while (stream_.is(TokenType::kString)) expr->name += stream_.take().text;
+    auto literal = std::make_shared<StringObject>();
+    literal->text = Text(expr->name, true);
+    literal->depth = 0;
+    expr->literal = std::move(literal);
     return expr;
   }
   if (token.type == TokenType::kInt) {

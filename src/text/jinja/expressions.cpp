@@ -1,6 +1,7 @@
 // Evaluation of expressions.
 #include <utility>
 
+#include "base/printable.h"
 #include "text/jinja/attributes.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/interpreter.h"
@@ -9,12 +10,13 @@
 
 namespace quire::jinja {
 
-Value Interpreter::lookup(std::string_view name, const ScopePtr& scope) const {
+Result<Value> Interpreter::lookup(std::string_view name, const ScopePtr& scope) {
   for (const Scope* at = scope.get(); at != nullptr; at = at->parent.get()) {
+    QUIRE_RETURN_IF_ERROR(budget_.step());
     const auto it = at->variables.find(name);
     if (it != at->variables.end()) return it->second;
   }
-  return Value::undefined("'" + std::string(name) + "' is undefined");
+  return Value::undefined("'" + printable(name) + "' is undefined");
 }
 
 Result<Value> Interpreter::evaluate(const Expr& expr, const ScopePtr& scope) {
@@ -82,8 +84,7 @@ Result<Value> Interpreter::evaluate_literal(const Expr& expr) {
     case ExprKind::kFloat:
       return Value::number(expr.number);
     case ExprKind::kString:
-      QUIRE_RETURN_IF_ERROR(budget_.bytes(expr.name.size()));
-      return Value::string(expr.name, true);
+      return Value::object(Kind::kString, expr.literal);
     default:
       return Value::none();
   }
@@ -173,7 +174,8 @@ Result<Value> Interpreter::evaluate_concat(const Expr& expr, const ScopePtr& sco
   for (const ExprPtr& child : expr.children) {
     QUIRE_ASSIGN_OR_RETURN(const Value value, evaluate(*child, scope));
     QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget_));
-    QUIRE_RETURN_IF_ERROR(budget_.bytes(text.size()));
+    QUIRE_RETURN_IF_ERROR(budget_.scan(2 * text.size()));
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(kObjectBytes + 2 * text.weight()));
     out.append(text);
   }
   return Value::string(std::move(out));
@@ -217,8 +219,9 @@ Status Interpreter::evaluate_into(const Expr& expr, const ScopePtr& scope, Value
 
 Status Interpreter::evaluate_spread(const Expr& expr, const ScopePtr& scope, Args& out) {
   QUIRE_ASSIGN_OR_RETURN(const Value spread, evaluate(expr, scope));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(spread, budget_));
-  out.positional.insert(out.positional.end(), items.begin(), items.end());
+  QUIRE_ASSIGN_OR_RETURN(Items items, iterate(spread, budget_));
+  QUIRE_RETURN_IF_ERROR(budget_.bytes(items.values.size() * sizeof(Value)));
+  out.positional.insert(out.positional.end(), items.values.begin(), items.values.end());
   return {};
 }
 
@@ -229,9 +232,10 @@ Status Interpreter::evaluate_keyword_spread(const Expr& expr, const ScopePtr& sc
     if (!key.is_string()) return Status::invalid_argument("keywords must be strings");
     if (out.keyword(key.view()) != nullptr) {
       return Status::invalid_argument("got two values for keyword argument '" +
-                                      std::string(key.view()) + "'");
+                                      printable(key.view()) + "'");
     }
-    QUIRE_RETURN_IF_ERROR(budget_.step(1 + out.keywords.size()));
+    QUIRE_RETURN_IF_ERROR(budget_.step(1 + out.keywords.size() / 8));
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(kObjectBytes + key.view().size()));
     out.keywords.emplace_back(std::string(key.view()), value);
   }
   return {};

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/printable.h"
+
 namespace quire::jinja {
 namespace {
 
@@ -16,12 +18,13 @@ bool is_filter(std::string_view name) { return find_filter(name) != nullptr; }
 
 Result<Value> apply_filter(std::string_view name, const Value& value, const Args& args,
                            Budget& budget) {
-  QUIRE_RETURN_IF_ERROR(budget.step());
+  QUIRE_RETURN_IF_ERROR(budget.step(4));  // looks the name up among many
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes));
   const FilterFunction function = find_filter(name);
   if (function == nullptr) {
-    return Status::unimplemented("unknown filter '" + std::string(name) + "'");
+    return Status::unimplemented("unknown filter '" + printable(name) + "'");
   }
-  if (value.is_string()) QUIRE_RETURN_IF_ERROR(budget.bytes(value.view().size()));
+  if (value.is_string()) QUIRE_RETURN_IF_ERROR(budget.scan(value.view().size()));
   return function(value, args, budget);
 }
 

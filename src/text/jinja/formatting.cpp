@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/printable.h"
 #include "text/jinja/attributes.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/printing.h"
@@ -95,6 +96,10 @@ void group_digits(std::string& digits, char separator) {
 
 Result<Text> format_number(const Value& value, const Spec& spec, Budget& budget) {
   if (spec.precision > kMaxPrecision) return bad_format("precision of more than 1000");
+  QUIRE_RETURN_IF_ERROR(budget.step(10));
+  if (spec.precision > 0) {  // a digit of a float's thousand is hard work
+    QUIRE_RETURN_IF_ERROR(budget.step(static_cast<std::uint64_t>(spec.precision) / 8));
+  }
   const bool as_float = std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos;
   const bool is_float = value.is(Kind::kFloat) || (as_float && spec.type != '\0');
   std::string digits;
@@ -126,6 +131,8 @@ Result<Text> format_number(const Value& value, const Spec& spec, Budget& budget)
 }
 
 Result<Text> format_text(const Text& text, const Spec& spec, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(budget.scan(2 * text.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(text.weight()));
   const std::size_t end = spec.precision < 0
                               ? text.size()
                               : byte_offset(text.view(), static_cast<std::size_t>(spec.precision));
@@ -164,7 +171,7 @@ Result<Spec> parse_spec(std::string_view text) {
   if (i < text.size() && (text[i] == ',' || text[i] == '_')) spec.grouping = text[i++];
   if (i < text.size() && text[i] == '.') spec.precision = read_number(text, ++i);
   if (i < text.size()) spec.type = text[i++];
-  if (i != text.size()) return bad_format("invalid format specifier '" + std::string(text) + "'");
+  if (i != text.size()) return bad_format("invalid format specifier '" + printable(text) + "'");
   return spec;
 }
 
@@ -201,6 +208,10 @@ Result<Text> apply_spec(const Value& value, std::string_view spec_text, Budget& 
 Result<Text> printf_value(const Value& value, Spec spec, Budget& budget) {
   if (spec.type == 's' || spec.type == 'r' || spec.type == 'a') {
     if (spec.type == 'a') return bad_format("%a is not supported");
+    if (spec.type == 's' && value.is_string()) {
+      QUIRE_RETURN_IF_ERROR(budget.scan(value.view().size()));
+      QUIRE_RETURN_IF_ERROR(budget.bytes(value.text().weight()));
+    }
     QUIRE_ASSIGN_OR_RETURN(const Text text,
                            spec.type == 's' ? to_text(value, budget) : to_repr(value, budget));
     if (spec.align != '<') spec.align = '>';
@@ -247,10 +258,13 @@ Result<Text> printf_value(const Value& value, Spec spec, Budget& budget) {
 Result<Text> pad(const Text& text, Int width, char align, std::string_view fill, Budget& budget) {
   const Int missing = width - static_cast<Int>(code_point_count(text.view()));
   if (missing <= 0) return text;
-  QUIRE_RETURN_IF_ERROR(budget.bytes(
-      static_cast<std::uint64_t>(std::min<Int>(missing, static_cast<Int>(1) << 40)) * fill.size()));
+  constexpr Int kMost = static_cast<Int>(1) << 40;
+  const auto count = static_cast<std::uint64_t>(std::min<Int>(missing, kMost));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(text.weight() + count * fill.size()));
+  QUIRE_RETURN_IF_ERROR(budget.step(count / 8));
   const Int left = align == '<' ? 0 : align == '>' ? missing : missing / 2;
   Text out;
+  out.reserve(text.size() + count * fill.size());
   for (Int i = 0; i < left; ++i) out.append(fill, false);
   out.append(text);
   for (Int i = left; i < missing; ++i) out.append(fill, false);
@@ -260,7 +274,8 @@ Result<Text> pad(const Text& text, Int width, char align, std::string_view fill,
 Result<Value> format_printf(const Value& pattern, const Value& values, Budget& budget) {
   const Text& text = pattern.text();
   const std::string_view view = text.view();
-  QUIRE_RETURN_IF_ERROR(budget.bytes(view.size()));
+  QUIRE_RETURN_IF_ERROR(budget.scan(view.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + 2 * text.weight()));
   const bool is_tuple = values.is(Kind::kTuple);
   const std::size_t count = is_tuple ? values.items().size() : 1;
   std::size_t used = 0;
@@ -272,6 +287,7 @@ Result<Value> format_printf(const Value& pattern, const Value& values, Budget& b
   Text out;
   std::size_t i = 0;
   while (i < view.size()) {
+    QUIRE_RETURN_IF_ERROR(budget.step(2));
     const std::size_t percent = std::min(view.find('%', i), view.size());
     out.append_part(text, i, percent);
     if (percent == view.size()) break;
@@ -285,7 +301,7 @@ Result<Value> format_printf(const Value& pattern, const Value& values, Budget& b
       if (!values.is_dict()) return bad_format("format requires a mapping");
       const Value* found = values.dict().find(view.substr(i + 1, close - i - 1));
       if (found == nullptr) {
-        return bad_format("no key '" + std::string(view.substr(i + 1, close - i - 1)) + "'");
+        return bad_format("no key '" + printable(view.substr(i + 1, close - i - 1)) + "'");
       }
       value = *found;
       has_value = used_mapping = true;
@@ -327,7 +343,7 @@ Result<Value> format_printf(const Value& pattern, const Value& values, Budget& b
       QUIRE_ASSIGN_OR_RETURN(value, next_value());
     }
     QUIRE_ASSIGN_OR_RETURN(const Text formatted, printf_value(value, spec, budget));
-    QUIRE_RETURN_IF_ERROR(budget.bytes(formatted.size()));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(2 * formatted.weight()));
     out.append(formatted);
   }
   const bool all_used =
@@ -340,10 +356,12 @@ Result<Value> format_printf(const Value& pattern, const Value& values, Budget& b
 Result<Value> format_braces(const Value& pattern, const Args& args, Budget& budget) {
   const Text& text = pattern.text();
   const std::string_view view = text.view();
-  QUIRE_RETURN_IF_ERROR(budget.bytes(view.size()));
+  QUIRE_RETURN_IF_ERROR(budget.scan(view.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + 2 * text.weight()));
   Text out;
   std::size_t automatic = 0;
   for (std::size_t i = 0; i < view.size();) {
+    QUIRE_RETURN_IF_ERROR(budget.step(2 + args.keywords.size() / 8));
     const std::size_t brace = std::min(view.find_first_of("{}", i), view.size());
     out.append_part(text, i, brace);
     if (brace == view.size()) break;
@@ -383,7 +401,7 @@ Result<Value> format_braces(const Value& pattern, const Args& args, Budget& budg
       value = args.positional[static_cast<std::size_t>(index)];
     } else {
       const Value* found = args.keyword(name);
-      if (found == nullptr) return bad_format("no argument '" + std::string(name) + "'");
+      if (found == nullptr) return bad_format("no argument '" + printable(name) + "'");
       value = *found;
     }
     while (end < field.size()) {
@@ -391,6 +409,7 @@ Result<Value> format_braces(const Value& pattern, const Args& args, Budget& budg
       const std::size_t begin = end + 1;
       end = std::min(is_item ? field.find(']', begin) : field.find_first_of(".[", begin),
                      field.size());
+      QUIRE_RETURN_IF_ERROR(budget.step());
       const std::string part(field.substr(begin, end - begin));
       if (is_item) {
         ++end;
@@ -413,7 +432,7 @@ Result<Value> format_braces(const Value& pattern, const Args& args, Budget& budg
       value = Value::string(std::move(converted));
     }
     QUIRE_ASSIGN_OR_RETURN(const Text formatted, apply_spec(value, spec, budget));
-    QUIRE_RETURN_IF_ERROR(budget.bytes(formatted.size()));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(2 * formatted.weight()));
     out.append(formatted);
   }
   return Value::string(std::move(out), pattern.is_markup());

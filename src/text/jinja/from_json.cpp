@@ -67,7 +67,7 @@ class Converter {
  private:
   Result<Value> text(std::string_view bytes) {
     if (!is_valid_utf8(bytes)) return Status::invalid_argument("text that is not valid UTF-8");
-    QUIRE_RETURN_IF_ERROR(budget_.bytes(bytes.size()));
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(kObjectBytes + bytes.size()));
     return Value::string(std::string(bytes), false);
   }
 

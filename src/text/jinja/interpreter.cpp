@@ -53,12 +53,14 @@ Status Interpreter::enter(int line) {
 }
 
 Status Interpreter::emit(const Text& text) {
+  QUIRE_RETURN_IF_ERROR(budget_.scan(text.size()));
   if (sink_->size() + text.size() > host_.max_output_bytes) {
     return Status::resource_exhausted("the output is longer than " +
                                       std::to_string(host_.max_output_bytes) + " bytes");
   }
+  QUIRE_RETURN_IF_ERROR(budget_.bytes(text.weight()));
   sink_->append(text);
-  return budget_.bytes(text.size());
+  return {};
 }
 
 Result<Interpreter::Flow> Interpreter::execute_block(const Block& block, const ScopePtr& scope) {
@@ -129,8 +131,8 @@ Result<Interpreter::Flow> Interpreter::execute_set(const Stmt& stmt, const Scope
 }
 
 Result<Interpreter::Flow> Interpreter::execute_macro(const Stmt& stmt, const ScopePtr& scope) {
-  QUIRE_RETURN_IF_ERROR(budget_.bytes(sizeof(Scope) + sizeof(MacroObject)));
-  scope->variables.insert_or_assign(stmt.text, make_macro(stmt, stmt.text, scope));
+  QUIRE_ASSIGN_OR_RETURN(Value macro, make_macro(stmt, stmt.text, scope));
+  QUIRE_RETURN_IF_ERROR(set_in(*scope, stmt.text, std::move(macro)));
   return Flow::kNormal;
 }
 
@@ -160,11 +162,12 @@ Result<Interpreter::Flow> Interpreter::execute_loop(const Stmt& stmt, const Valu
   loop->depth0 = depth0;
   loop->depth = iterable.depth() + 1;
   QUIRE_RETURN_IF_ERROR(check_value_depth(loop->depth));
-  if (!loop->is_filtered) loop->length = static_cast<Int>(loop->items.size());
+  if (!loop->is_filtered) loop->length = static_cast<Int>(loop->items.values.size());
 
   Result<Flow> flow = run_loop(stmt, *loop, Value::object(Kind::kLoop, loop), scope);
   loop->outer = nullptr;  // a loop that is kept in a namespace outlives its scope
-  loop->next = loop->items.size();
+  loop->items = Items();
+  loop->next = 0;
   return flow;
 }
 
@@ -172,7 +175,7 @@ Result<Interpreter::Flow> Interpreter::run_loop(const Stmt& stmt, LoopObject& lo
                                                 const Value& loop_value, const ScopePtr& scope) {
   bool completed_once = false;
   while (true) {
-    QUIRE_RETURN_IF_ERROR(budget_.step());
+    QUIRE_RETURN_IF_ERROR(budget_.step(4));  // makes a scope
     Value item;
     if (loop.has_after) {
       item = std::move(loop.after);
@@ -245,44 +248,56 @@ Result<Interpreter::Flow> Interpreter::execute_with(const Stmt& stmt, const Scop
   return execute_block(stmt.body, inner);
 }
 
-Value Interpreter::make_macro(const Stmt& stmt, std::string name, const ScopePtr& scope) {
+// The scope and those around it live on in the macro, with their variables.
+Result<Value> Interpreter::make_macro(const Stmt& stmt, std::string name, const ScopePtr& scope) {
+  QUIRE_RETURN_IF_ERROR(budget_.bytes(kObjectBytes + sizeof(MacroObject)));
+  for (ScopePtr at = scope; at != nullptr && !at->is_captured; at = at->parent) {
+    QUIRE_RETURN_IF_ERROR(budget_.step(1 + at->variables.size() / 4));
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(kObjectBytes + at->variables.size() * kObjectBytes));
+    at->is_captured = true;
+    captured_scopes_.push_back(at);
+  }
   auto macro = std::make_shared<MacroObject>();
   macro->definition = &stmt;
   macro->name = std::move(name);
   macro->closure = scope;
-  if (!std::exchange(scope->is_captured, true)) captured_scopes_.push_back(scope);
   return Value::object(Kind::kMacro, std::move(macro));
 }
 
 Result<Interpreter::Flow> Interpreter::execute_call_block(const Stmt& stmt, const ScopePtr& scope) {
-  QUIRE_RETURN_IF_ERROR(budget_.bytes(sizeof(Scope) + sizeof(MacroObject)));
   const Expr& expr = *stmt.expr;
   QUIRE_ASSIGN_OR_RETURN(const Value callee, evaluate(*expr.children[0], scope));
   QUIRE_ASSIGN_OR_RETURN(Args args, evaluate_args(expr.args, scope));
-  args.keywords.emplace_back("caller", make_macro(stmt, "caller", scope));
+  QUIRE_ASSIGN_OR_RETURN(Value caller, make_macro(stmt, "caller", scope));
+  args.keywords.emplace_back("caller", std::move(caller));
   QUIRE_ASSIGN_OR_RETURN(const Value value, call(callee, std::move(args)));
   QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget_));
   QUIRE_RETURN_IF_ERROR(emit(text));
   return Flow::kNormal;
 }
 
+Status Interpreter::set_in(Scope& scope, const std::string& name, Value value) {
+  const auto [variable, is_new] = scope.variables.insert_or_assign(name, std::move(value));
+  return is_new && scope.is_captured ? budget_.bytes(kObjectBytes) : Status();
+}
+
 Status Interpreter::assign(const Expr& target, Value value, const ScopePtr& scope) {
   if (target.kind == ExprKind::kName) {
-    scope->variables.insert_or_assign(target.name, std::move(value));
-    return {};
+    return set_in(*scope, target.name, std::move(value));
   }
   if (target.kind == ExprKind::kNamespaceRef) {
-    const Value space = lookup(target.name, scope);
+    QUIRE_ASSIGN_OR_RETURN(const Value space, lookup(target.name, scope));
     if (!space.is(Kind::kNamespace)) {
       return Status::invalid_argument("cannot assign attribute on non-namespace object '" +
                                       target.name + "'");
     }
-    QUIRE_RETURN_IF_ERROR(budget_.bytes(2 * sizeof(Value)));
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(kObjectBytes));
     space.as<NamespaceObject>().attributes.set(
         "s" + target.ops[0], Value::string(target.ops[0], true), std::move(value));
     return {};
   }
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Value> items, iterate(value, budget_));
+  QUIRE_ASSIGN_OR_RETURN(Items walked, iterate(value, budget_));
+  std::vector<Value>& items = walked.values;
   if (items.size() != target.children.size()) {
     return Status::invalid_argument("cannot unpack " + std::to_string(items.size()) +
                                     " values into " + std::to_string(target.children.size()) +

@@ -16,6 +16,7 @@
 #include "text/jinja/arguments.h"
 #include "text/jinja/ast.h"
 #include "text/jinja/budget.h"
+#include "text/jinja/operators.h"
 #include "text/jinja/text.h"
 #include "text/jinja/value.h"
 
@@ -30,7 +31,7 @@ struct Scope {
 
   std::shared_ptr<Scope> parent;
   std::map<std::string, Value, std::less<>> variables;
-  bool is_captured = false;  // by a macro
+  bool is_captured = false;  // by a macro: it stays until the end of the render
 };
 using ScopePtr = std::shared_ptr<Scope>;
 
@@ -38,7 +39,7 @@ using ScopePtr = std::shared_ptr<Scope>;
 // filter of a loop may depend on what the body has done so far.
 struct LoopObject : Object {
   const Stmt* statement = nullptr;
-  std::vector<Value> items;
+  Items items;
   std::size_t next = 0;
   bool is_filtered = false;  // items still have to pass the statement's test
   ScopePtr outer;            // while the loop runs
@@ -92,7 +93,8 @@ class Interpreter {
   Status emit(const Text& text);
   // Runs a block with its output collected into `captured`.
   Result<Flow> capture(const Block& block, const ScopePtr& scope, Text& captured);
-  Value make_macro(const Stmt& stmt, std::string name, const ScopePtr& scope);
+  Result<Value> make_macro(const Stmt& stmt, std::string name, const ScopePtr& scope);
+  Status set_in(Scope& scope, const std::string& name, Value value);
 
   // Expressions (expressions.cpp).
   Result<Value> evaluate(const Expr& expr, const ScopePtr& scope);
@@ -113,7 +115,7 @@ class Interpreter {
   Status evaluate_into(const Expr& expr, const ScopePtr& scope, Value& out);
   Status evaluate_spread(const Expr& expr, const ScopePtr& scope, Args& out);
   Status evaluate_keyword_spread(const Expr& expr, const ScopePtr& scope, Args& out);
-  Value lookup(std::string_view name, const ScopePtr& scope) const;
+  Result<Value> lookup(std::string_view name, const ScopePtr& scope);
 
   // Calls (calls.cpp).
   Result<Value> call(const Value& callee, Args args);

@@ -46,6 +46,8 @@ std::string label(std::string_view name) { return "method '" + std::string(name)
 std::size_t limit_of(Int count) { return count < 0 ? kNoLimit : static_cast<std::size_t>(count); }
 
 Result<Value> text_list(std::vector<Text> parts, bool is_markup, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(budget.step(parts.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(parts.size() * (kObjectBytes + sizeof(Value))));
   std::vector<Value> items;
   items.reserve(parts.size());
   for (Text& part : parts) items.push_back(Value::string(std::move(part), is_markup));
@@ -53,8 +55,14 @@ Result<Value> text_list(std::vector<Text> parts, bool is_markup, Budget& budget)
 }
 
 // Splits at runs of white space, from the left or from the right.
-std::vector<Text> split_words(const Text& text, std::size_t limit, bool from_right) {
+Result<std::vector<Text>> split_words(const Text& text, std::size_t limit, bool from_right,
+                                      Budget& budget) {
   const std::string_view view = text.view();
+  // Before it is known how many words there are: one for two characters at most.
+  QUIRE_RETURN_IF_ERROR(budget.step(view.size() / 2));
+  QUIRE_ASSIGN_OR_RETURN(
+      const Budget::Loan loan,
+      budget.borrow(std::min(view.size() / 2, limit) * (kObjectBytes / 2) + text.weight()));
   std::vector<Text> out;
   if (from_right) {
     const auto trim_end = [&](std::size_t end) {
@@ -115,15 +123,20 @@ Result<Value> split(const Value& receiver, const Args& args, bool from_right, Bu
   QUIRE_ASSIGN_OR_RETURN(const Int count, bound.integer(1, -1));
   const std::size_t limit = limit_of(count);
   const Text& text = receiver.text();
-  QUIRE_RETURN_IF_ERROR(budget.bytes(text.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(text.weight()));
   if (!bound.is_set(0)) {
-    return text_list(split_words(text, limit, from_right), receiver.is_markup(), budget);
+    QUIRE_ASSIGN_OR_RETURN(std::vector<Text> words, split_words(text, limit, from_right, budget));
+    return text_list(std::move(words), receiver.is_markup(), budget);
   }
   QUIRE_ASSIGN_OR_RETURN(const Value separator, bound.string(0, ""));
   if (separator.view().empty()) return Status::invalid_argument("split: empty separator");
   std::vector<Text> parts;
   std::size_t at = 0;
-  for (const std::size_t place : find_all(text.view(), separator.view(), limit, from_right)) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::size_t> places,
+                         find_all(text.view(), separator.view(), limit, from_right, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Budget::Loan loan,
+                         budget.borrow(places.size() * (kObjectBytes / 2) + text.weight()));
+  for (const std::size_t place : places) {
     parts.push_back(text.substr(at, place));
     at = place + separator.view().size();
   }
@@ -150,7 +163,8 @@ Result<bool> sub_range(const Bound& bound, std::string_view view, std::size_t& b
   return true;
 }
 
-Result<Value> starts_or_ends(const Value& receiver, const Args& args, bool at_start) {
+Result<Value> starts_or_ends(const Value& receiver, const Args& args, bool at_start,
+                             Budget& budget) {
   QUIRE_ASSIGN_OR_RETURN(
       const Bound bound,
       Bound::bind(args, label(at_start ? "startswith" : "endswith"), {"prefix", "start", "end"}));
@@ -159,9 +173,11 @@ Result<Value> starts_or_ends(const Value& receiver, const Args& args, bool at_st
   std::size_t end = 0;
   QUIRE_ASSIGN_OR_RETURN(const bool in_range, sub_range(bound, receiver.view(), begin, end));
   const std::string_view view = receiver.view().substr(begin, in_range ? end - begin : 0);
-  std::vector<Value> candidates = {bound.at(0)};
-  if (bound.at(0).is(Kind::kTuple)) candidates = bound.at(0).items();
-  for (const Value& candidate : candidates) {
+  const bool is_tuple = bound.at(0).is(Kind::kTuple);
+  const std::size_t count = is_tuple ? bound.at(0).items().size() : 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    QUIRE_RETURN_IF_ERROR(budget.step());
+    const Value& candidate = is_tuple ? bound.at(0).items()[i] : bound.at(0);
     if (candidate.is_undefined()) return undefined_error(candidate);
     if (!candidate.is_string()) {
       return Status::invalid_argument(label(at_start ? "startswith" : "endswith") +
@@ -169,6 +185,7 @@ Result<Value> starts_or_ends(const Value& receiver, const Args& args, bool at_st
                                       std::string(kind_name(candidate)));
     }
     if (!in_range) continue;
+    QUIRE_RETURN_IF_ERROR(budget.scan(std::min(view.size(), candidate.view().size())));
     if (at_start ? view.starts_with(candidate.view()) : view.ends_with(candidate.view())) {
       return Value::boolean(true);
     }
@@ -176,7 +193,7 @@ Result<Value> starts_or_ends(const Value& receiver, const Args& args, bool at_st
   return Value::boolean(false);
 }
 
-Result<Value> find(const Value& receiver, std::string_view name, const Args& args) {
+Result<Value> find(const Value& receiver, std::string_view name, const Args& args, Budget& budget) {
   QUIRE_ASSIGN_OR_RETURN(const Bound bound,
                          Bound::bind(args, label(name), {"sub", "start", "end"}));
   QUIRE_RETURN_IF_ERROR(bound.require(0));
@@ -188,12 +205,14 @@ Result<Value> find(const Value& receiver, std::string_view name, const Args& arg
   if (name == "count") {
     if (!in_range) return Value::integer(0);
     if (needle.view().empty()) return Value::integer(static_cast<Int>(code_point_count(view)) + 1);
-    return Value::integer(static_cast<Int>(find_all(view, needle.view(), kNoLimit).size()));
+    QUIRE_RETURN_IF_ERROR(budget.step(view.size() / needle.view().size() / 4));
+    return Value::integer(static_cast<Int>(count_all(view, needle.view())));
   }
   std::size_t found = std::string_view::npos;
   if (in_range) {
-    found = name.starts_with("r") ? rfind_bytes(view, needle.view(), view.size())
-                                  : find_bytes(view, needle.view(), 0);
+    QUIRE_ASSIGN_OR_RETURN(found, name.starts_with("r")
+                                      ? rfind_bytes(view, needle.view(), budget)
+                                      : Result<std::size_t>(find_bytes(view, needle.view(), 0)));
   }
   if (found != std::string_view::npos) {
     return Value::integer(
@@ -209,8 +228,11 @@ Result<Value> partition(const Value& receiver, const Args& args, bool from_right
   QUIRE_ASSIGN_OR_RETURN(const Value separator, bound.string(0, ""));
   if (separator.view().empty()) return Status::invalid_argument("partition: empty separator");
   const Text& text = receiver.text();
-  const std::size_t at = from_right ? rfind_bytes(text.view(), separator.view(), text.size())
-                                    : find_bytes(text.view(), separator.view(), 0);
+  QUIRE_RETURN_IF_ERROR(budget.bytes(3 * kObjectBytes + text.weight()));
+  QUIRE_ASSIGN_OR_RETURN(const std::size_t at,
+                         from_right
+                             ? rfind_bytes(text.view(), separator.view(), budget)
+                             : Result<std::size_t>(find_bytes(text.view(), separator.view(), 0)));
   const Value nothing = Value::string(Text());
   std::vector<Value> parts = {receiver, nothing, nothing};
   if (at != std::string_view::npos) {
@@ -232,6 +254,7 @@ Result<Value> justify(const Value& receiver, std::string_view name, const Args& 
     return Status::invalid_argument(label(name) + ": the fill character must be one character");
   }
   const Text& text = receiver.text();
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + text.weight()));
   if (name == "zfill") {
     const std::size_t sign =
         !text.empty() && (text.view()[0] == '-' || text.view()[0] == '+') ? 1 : 0;
@@ -290,14 +313,16 @@ Result<Value> call_string_method(const Value& receiver, std::string_view name, c
                                  Budget& budget) {
   const Text& text = receiver.text();
   const bool is_markup = receiver.is_markup();
-  QUIRE_RETURN_IF_ERROR(budget.bytes(text.size()));
+  QUIRE_RETURN_IF_ERROR(budget.step(4));  // looks the name up among many
+  QUIRE_RETURN_IF_ERROR(budget.scan(text.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes));
   if (name == "split" || name == "rsplit") return split(receiver, args, name == "rsplit", budget);
   if (name == "startswith" || name == "endswith") {
-    return starts_or_ends(receiver, args, name == "startswith");
+    return starts_or_ends(receiver, args, name == "startswith", budget);
   }
   if (name == "format") return format_braces(receiver, args, budget);
   if (name == "find" || name == "rfind" || name == "index" || name == "rindex" || name == "count") {
-    return find(receiver, name, args);
+    return find(receiver, name, args, budget);
   }
   if (name == "partition" || name == "rpartition") {
     return partition(receiver, args, name == "rpartition", budget);
@@ -309,7 +334,9 @@ Result<Value> call_string_method(const Value& receiver, std::string_view name, c
     QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, label(name), {"chars"}));
     QUIRE_ASSIGN_OR_RETURN(const Value chars, bound.is_set(0) ? bound.string(0, "") : Value());
     const Side side = name == "strip" ? Side::kBoth : name == "lstrip" ? Side::kLeft : Side::kRight;
-    return Value::string(strip(text, side, bound.is_set(0) ? &chars : nullptr), is_markup);
+    QUIRE_ASSIGN_OR_RETURN(Text stripped,
+                           strip(text, side, bound.is_set(0) ? &chars : nullptr, budget));
+    return Value::string(std::move(stripped), is_markup);
   }
   if (name == "replace") {
     QUIRE_ASSIGN_OR_RETURN(const Bound bound,
@@ -325,14 +352,15 @@ Result<Value> call_string_method(const Value& receiver, std::string_view name, c
   if (name == "join") {
     QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, label(name), {"iterable"}));
     QUIRE_RETURN_IF_ERROR(bound.require(0));
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(bound.at(0), budget));
-    QUIRE_ASSIGN_OR_RETURN(Text out, join(text, items, budget));
+    QUIRE_ASSIGN_OR_RETURN(const Items items, iterate(bound.at(0), budget));
+    QUIRE_ASSIGN_OR_RETURN(Text out, join(text, items.values, budget));
     return Value::string(std::move(out), is_markup);
   }
   if (name == "removeprefix" || name == "removesuffix") {
     QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, label(name), {"affix"}));
     QUIRE_RETURN_IF_ERROR(bound.require(0));
     QUIRE_ASSIGN_OR_RETURN(const Value affix, bound.string(0, ""));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(text.weight()));
     const std::size_t size = affix.view().size();
     if (name == "removeprefix" && text.view().starts_with(affix.view())) {
       return Value::string(text.substr(size, text.size()));
@@ -344,7 +372,9 @@ Result<Value> call_string_method(const Value& receiver, std::string_view name, c
   }
   if (name == "splitlines") {
     QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, label(name), {"keepends"}));
-    return text_list(split_lines(text, bound.truth(0, false)), is_markup, budget);
+    QUIRE_ASSIGN_OR_RETURN(std::vector<Text> lines,
+                           split_lines(text, bound.truth(0, false), budget));
+    return text_list(std::move(lines), is_markup, budget);
   }
   constexpr std::array<std::pair<std::string_view, Case>, 5> kCases = {
       {{"upper", Case::kUpper},
@@ -355,10 +385,12 @@ Result<Value> call_string_method(const Value& receiver, std::string_view name, c
   for (const auto& [method, mode] : kCases) {
     if (name != method) continue;
     QUIRE_RETURN_IF_ERROR(Bound::bind(args, label(name), {}).status());
-    return Value::string(change_case(text, mode), is_markup);
+    QUIRE_ASSIGN_OR_RETURN(Text changed, change_case(text, mode, budget));
+    return Value::string(std::move(changed), is_markup);
   }
   if (name.starts_with("is")) {
     QUIRE_RETURN_IF_ERROR(Bound::bind(args, label(name), {}).status());
+    QUIRE_RETURN_IF_ERROR(budget.step(text.size()));
     return classify(text.view(), name);
   }
   return Status::unimplemented("the string method '" + std::string(name) +
@@ -382,6 +414,8 @@ Result<Value> call_dict_method(const Value& receiver, std::string_view name, con
     return Status::unimplemented("the dict method '" + std::string(name) +
                                  "' is not supported in chat templates");
   }
+  QUIRE_RETURN_IF_ERROR(budget.step(entries.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(entries.size() * sizeof(Value)));
   std::vector<Value> items;
   items.reserve(entries.size());
   for (const auto& [key, value] : entries) {

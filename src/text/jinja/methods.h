@@ -20,15 +20,15 @@ Result<Value> call_method(const Value& receiver, std::string_view name, const Ar
 
 // Parts of str's behaviour that filters share.
 enum class Case { kUpper, kLower, kTitle, kCapitalize, kSwap };
-Text change_case(const Text& text, Case mode);
+Result<Text> change_case(const Text& text, Case mode, Budget& budget);
 enum class Side { kLeft, kRight, kBoth };
 // Strips white space, or the code points of `chars` when it is given.
-Text strip(const Text& text, Side side, const Value* chars);
+Result<Text> strip(const Text& text, Side side, const Value* chars, Budget& budget);
 // Replaces up to `limit` occurrences.
 Result<Text> replace(const Text& text, std::string_view from, const Text& to, std::size_t limit,
                      Budget& budget);
 Result<Text> join(const Text& separator, const std::vector<Value>& strings, Budget& budget);
-std::vector<Text> split_lines(const Text& text, bool keep_ends);
+Result<std::vector<Text>> split_lines(const Text& text, bool keep_ends, Budget& budget);
 bool is_case(std::string_view text, bool upper);  // str.isupper, str.islower
 
 }  // namespace quire::jinja

@@ -25,7 +25,7 @@ Status overflow() { return Status::invalid_argument("integer of more than 128 bi
 
 // Charges the cost of reading a value once without descending into it.
 Status charge(const Value& value, Budget& budget) {
-  return value.is_string() ? budget.bytes(value.view().size()) : Status();
+  return value.is_string() ? budget.scan(value.view().size()) : Status();
 }
 
 std::partial_ordering order_numbers(const Value& a, const Value& b) {
@@ -42,7 +42,7 @@ Result<std::partial_ordering> order(std::string_view op, const Value& a, const V
   QUIRE_RETURN_IF_ERROR(budget.step());
   if (a.is_numeric() && b.is_numeric()) return order_numbers(a, b);
   if (a.is_string() && b.is_string()) {
-    QUIRE_RETURN_IF_ERROR(budget.bytes(std::min(a.view().size(), b.view().size())));
+    QUIRE_RETURN_IF_ERROR(budget.scan(std::min(a.view().size(), b.view().size())));
     return std::partial_ordering(a.view() <=> b.view());
   }
   if (a.is_sequence() && a.kind() == b.kind()) {
@@ -75,15 +75,25 @@ Result<bool> equal_dicts(const DictObject& a, const DictObject& b, Budget& budge
 
 Result<Value> add(const Value& a, const Value& b, Budget& budget) {
   if (a.is_string() && b.is_string()) {
-    QUIRE_RETURN_IF_ERROR(budget.bytes(a.view().size() + b.view().size()));
     const bool is_markup = a.is_markup() || b.is_markup();
-    Text out = is_markup ? escape_html(a).text() : a.text();
-    out.append(is_markup ? escape_html(b).text() : b.text());
+    QUIRE_ASSIGN_OR_RETURN(const Value left, is_markup ? escape_html(a, budget) : Result<Value>(a));
+    QUIRE_ASSIGN_OR_RETURN(const Value right,
+                           is_markup ? escape_html(b, budget) : Result<Value>(b));
+    const std::size_t weight = left.text().weight() + right.text().weight();
+    QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + weight));
+    QUIRE_RETURN_IF_ERROR(budget.scan(weight));
+    Text out;
+    out.reserve(left.view().size() + right.view().size());
+    out.append(left.text());
+    out.append(right.text());
     return Value::string(std::move(out), is_markup);
   }
   if (a.is_sequence() && a.kind() == b.kind()) {
     QUIRE_RETURN_IF_ERROR(budget.bytes((a.items().size() + b.items().size()) * sizeof(Value)));
-    std::vector<Value> items = a.items();
+    QUIRE_RETURN_IF_ERROR(budget.step((a.items().size() + b.items().size()) / 8));
+    std::vector<Value> items;
+    items.reserve(a.items().size() + b.items().size());
+    items.insert(items.end(), a.items().begin(), a.items().end());
     items.insert(items.end(), b.items().begin(), b.items().end());
     return make_sequence(a.kind(), std::move(items), budget);
   }
@@ -93,18 +103,23 @@ Result<Value> add(const Value& a, const Value& b, Budget& budget) {
 Result<Value> repeat(const Value& what, Int count, Budget& budget) {
   count = std::max<Int>(count, 0);
   const std::size_t size =
-      what.is_string() ? what.view().size() : what.items().size() * sizeof(Value);
+      what.is_string() ? what.text().weight() : what.items().size() * sizeof(Value);
   constexpr Int kMax = static_cast<Int>(1) << 62;
   Int total = 0;
   if (__builtin_mul_overflow(count, static_cast<Int>(size), &total) || total > kMax) total = kMax;
   QUIRE_RETURN_IF_ERROR(budget.bytes(static_cast<std::uint64_t>(total)));
   if (size == 0) count = 0;
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes));
+  QUIRE_RETURN_IF_ERROR(
+      budget.step(static_cast<std::uint64_t>(count) / 4 + static_cast<std::uint64_t>(total) / 64));
   if (what.is_string()) {
     Text out;
+    out.reserve(static_cast<std::size_t>(count) * what.view().size());
     for (Int i = 0; i < count; ++i) out.append(what.text());
     return Value::string(std::move(out), what.is_markup());
   }
   std::vector<Value> items;
+  items.reserve(static_cast<std::size_t>(count) * what.items().size());
   for (Int i = 0; i < count; ++i) {
     items.insert(items.end(), what.items().begin(), what.items().end());
   }
@@ -282,8 +297,8 @@ Result<bool> contains(const Value& container, const Value& item, Budget& budget)
     }
     return false;
   }
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(container, budget));
-  for (const Value& element : items) {
+  QUIRE_ASSIGN_OR_RETURN(const Items items, iterate(container, budget));
+  for (const Value& element : items.values) {
     QUIRE_ASSIGN_OR_RETURN(const bool equal, is_equal(element, item, budget));
     if (equal) return true;
   }
@@ -314,11 +329,12 @@ Result<Value> negate(const Value& value) {
                                   std::string(kind_name(value)) + "'");
 }
 
-Result<Int> length(const Value& value) {
+Result<Int> length(const Value& value, Budget& budget) {
   switch (value.kind()) {
     case Kind::kUndefined:
       return Int{0};
     case Kind::kString:
+      QUIRE_RETURN_IF_ERROR(charge(value, budget));
       return static_cast<Int>(code_point_count(value.view()));
     case Kind::kList:
     case Kind::kTuple:
@@ -350,43 +366,55 @@ bool is_iterable(const Value& value) {
   }
 }
 
-Result<std::vector<Value>> iterate(const Value& value, Budget& budget) {
-  std::vector<Value> out;
+Result<Items> iterate(const Value& value, Budget& budget) {
+  Items out;
+  const auto borrow = [&](std::size_t count) -> Status {
+    QUIRE_RETURN_IF_ERROR(budget.scan(count * sizeof(Value)));
+    QUIRE_ASSIGN_OR_RETURN(out.loan, budget.borrow(count * sizeof(Value)));
+    out.values.reserve(count);
+    return {};
+  };
   switch (value.kind()) {
     case Kind::kUndefined:
       return out;
     case Kind::kString: {
       const Text& text = value.text();
-      QUIRE_RETURN_IF_ERROR(budget.bytes(text.size() * sizeof(Value)));
+      QUIRE_RETURN_IF_ERROR(budget.scan(text.size()));
+      const std::size_t count = code_point_count(text.view());
+      QUIRE_RETURN_IF_ERROR(budget.step(count));
+      QUIRE_RETURN_IF_ERROR(budget.bytes(count * kObjectBytes));
+      QUIRE_RETURN_IF_ERROR(borrow(count));
       for (std::size_t i = 0; i < text.size();) {
         const std::size_t begin = i;
         next_code_point(text.view(), i);
-        out.push_back(Value::string(text.substr(begin, i), value.is_markup()));
+        out.values.push_back(Value::string(text.substr(begin, i), value.is_markup()));
       }
       return out;
     }
     case Kind::kList:
     case Kind::kTuple:
     case Kind::kView:
-      QUIRE_RETURN_IF_ERROR(budget.bytes(value.items().size() * sizeof(Value)));
-      return value.items();
+      QUIRE_RETURN_IF_ERROR(borrow(value.items().size()));
+      out.values = value.items();
+      return out;
     case Kind::kDict:
-      QUIRE_RETURN_IF_ERROR(budget.bytes(value.dict().entries.size() * sizeof(Value)));
-      for (const auto& entry : value.dict().entries) out.push_back(entry.first);
+      QUIRE_RETURN_IF_ERROR(borrow(value.dict().entries.size()));
+      for (const auto& entry : value.dict().entries) out.values.push_back(entry.first);
       return out;
     case Kind::kRange: {
       const auto& range = value.as<RangeObject>();
       const Int count = range.length();
-      // Cheap, because nothing keeps the numbers: a loop over them costs steps anyway.
-      QUIRE_RETURN_IF_ERROR(budget.bytes(static_cast<std::uint64_t>(count) * sizeof(std::int64_t)));
-      for (Int i = 0; i < count; ++i) out.push_back(Value::integer(range.start + i * range.step));
+      QUIRE_RETURN_IF_ERROR(borrow(static_cast<std::size_t>(count)));
+      for (Int i = 0; i < count; ++i) {
+        out.values.push_back(Value::integer(range.start + i * range.step));
+      }
       return out;
     }
     case Kind::kIterator: {
       auto& iterator = value.as<SequenceObject>();
-      QUIRE_RETURN_IF_ERROR(budget.bytes(iterator.items.size() * sizeof(Value)));
-      out.assign(iterator.items.begin() + static_cast<std::ptrdiff_t>(iterator.next),
-                 iterator.items.end());
+      QUIRE_RETURN_IF_ERROR(borrow(iterator.items.size() - iterator.next));
+      out.values.assign(iterator.items.begin() + static_cast<std::ptrdiff_t>(iterator.next),
+                        iterator.items.end());
       iterator.next = iterator.items.size();
       return out;
     }
@@ -398,6 +426,9 @@ Result<std::vector<Value>> iterate(const Value& value, Budget& budget) {
 
 Result<std::vector<Value>> sort_by(std::vector<std::pair<Value, Value>> keyed, bool reverse,
                                    Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(budget.step(keyed.size()));
+  QUIRE_ASSIGN_OR_RETURN(const Budget::Loan loan,
+                         budget.borrow(keyed.size() * 2 * sizeof(keyed[0])));
   Status failure;
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     if (!failure.ok()) return false;
@@ -413,9 +444,15 @@ Result<std::vector<Value>> sort_by(std::vector<std::pair<Value, Value>> keyed, b
   return out;
 }
 
-Value escape_html(const Value& string) {
+Result<Value> escape_html(const Value& string, Budget& budget) {
   if (string.is_markup()) return string;
+  QUIRE_RETURN_IF_ERROR(budget.characters(string.view().size()));
+  std::size_t size = 0;
+  for (const char c : string.view())
+    size += c == '&' || c == '"' || c == '\'' ? 5 : c == '<' || c == '>' ? 4 : 1;
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + size + string.text().weight()));
   Text out;
+  out.reserve(size);
   string.text().for_each_run([&](std::string_view run, bool is_template) {
     for (const char c : run) {
       switch (c) {

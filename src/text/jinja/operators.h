@@ -22,9 +22,14 @@ Result<Value> arithmetic(std::string_view op, const Value& a, const Value& b, Bu
 Result<Value> negate(const Value& value);
 
 // len(value), an error for what has no length.
-Result<Int> length(const Value& value);
+Result<Int> length(const Value& value, Budget& budget);
+// What an iteration walks over, and the memory that holds it.
+struct Items {
+  std::vector<Value> values;
+  Budget::Loan loan;
+};
 // All that iteration gives; an iterator is used up by it.
-Result<std::vector<Value>> iterate(const Value& value, Budget& budget);
+Result<Items> iterate(const Value& value, Budget& budget);
 bool is_iterable(const Value& value);
 
 // Stable sort by keys, computed before; `reverse` keeps equal items in order, as Python does.
@@ -35,6 +40,6 @@ Result<std::vector<Value>> sort_by(std::vector<std::pair<Value, Value>> keyed, b
 Status undefined_error(const Value& value);
 
 // HTML-escapes what is not markup.
-Value escape_html(const Value& string);
+Result<Value> escape_html(const Value& string, Budget& budget);
 
 }  // namespace quire::jinja

@@ -23,17 +23,31 @@ class Printer {
   Text take() { return std::move(out_); }
   // Punctuation, digits, names: made here, so not template text.
   Status put(std::string_view bytes) {
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(2 * bytes.size()));
     out_.append(bytes, false);
-    return budget_.bytes(bytes.size());
+    return {};
   }
   Status put(const Text& text) {
+    QUIRE_RETURN_IF_ERROR(budget_.step());
+    QUIRE_RETURN_IF_ERROR(budget_.scan(text.size()));
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(2 * text.weight()));
     out_.append(text);
-    return budget_.bytes(text.size());
+    return {};
   }
   // Repeats f(code_point, bytes, provenance) over a text.
   template <typename F>
   Status each_code_point(const Text& text, F&& f) {
-    QUIRE_RETURN_IF_ERROR(budget_.bytes(text.size()));
+    QUIRE_RETURN_IF_ERROR(budget_.characters(2 * text.size()));
+    // Most characters stay as they are, some become up to six: the worst is charged, so that
+    // nothing is made before it is paid for.
+    std::size_t grown = text.weight();
+    for (const char c : text.view()) {
+      const auto byte = static_cast<unsigned char>(c);
+      grown += byte < 0x20 || byte >= 0x7f                   ? 5
+               : byte == '"' || byte == '\'' || byte == '\\' ? 1
+                                                             : 0;
+    }
+    QUIRE_RETURN_IF_ERROR(budget_.bytes(grown));
     text.for_each_run([&](std::string_view run, bool is_template) {
       for (std::size_t i = 0; i < run.size();) {
         const std::size_t begin = i;

@@ -1,4 +1,5 @@
 // Filters over lists, dicts and other iterables.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -6,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "text/jinja/attributes.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/methods.h"
@@ -15,8 +17,10 @@
 namespace quire::jinja {
 namespace {
 
-Value ignore_case(const Value& value) {
-  return value.is_string() ? Value::string(change_case(value.text(), Case::kLower)) : value;
+Result<Value> ignore_case(const Value& value, Budget& budget) {
+  if (!value.is_string()) return value;
+  QUIRE_ASSIGN_OR_RETURN(Text lower, change_case(value.text(), Case::kLower, budget));
+  return Value::string(std::move(lower));
 }
 
 // The key of each item: an attribute of it (or itself), in lower case unless case counts.
@@ -27,16 +31,16 @@ Result<Value> key_of(const Value& item, const Value* attribute, bool case_sensit
   if (attribute != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(key, get_path(item, *attribute, nullptr, budget));
   }
-  return case_sensitive ? key : ignore_case(key);
+  return case_sensitive ? Result<Value>(key) : ignore_case(key, budget);
 }
 
 const Value* attribute_of(const Bound& bound, std::size_t i) {
   return bound.is_set(i) ? &bound.at(i) : nullptr;
 }
 
-Result<Value> filter_length(const Value& value, const Args& args, Budget&) {
+Result<Value> filter_length(const Value& value, const Args& args, Budget& budget) {
   QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'length'", {}).status());
-  QUIRE_ASSIGN_OR_RETURN(const Int count, length(value));
+  QUIRE_ASSIGN_OR_RETURN(const Int count, length(value, budget));
   return Value::integer(count);
 }
 
@@ -53,11 +57,13 @@ Result<Value> filter_join(const Value& value, const Args& args, Budget& budget) 
   if (bound.has(0)) {
     QUIRE_ASSIGN_OR_RETURN(separator, to_text(bound.at(0), budget));
   }
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(Items walked, iterate(value, budget));
+  std::vector<Value>& items = walked.values;
   for (Value& item : items) {
     if (bound.is_set(1)) {
       QUIRE_ASSIGN_OR_RETURN(item, get_path(item, bound.at(1), nullptr, budget));
     }
+    if (item.is_string()) continue;
     QUIRE_ASSIGN_OR_RETURN(Text text, to_text(item, budget));
     item = Value::string(std::move(text));
   }
@@ -72,7 +78,9 @@ Result<Value> filter_first(const Value& value, const Args& args, Budget& budget)
     if (iterator.next < iterator.items.size()) return iterator.items[iterator.next++];
     return Value::undefined("No first item, sequence was empty.");
   }
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  if (value.is_sequence() && !value.items().empty()) return value.items().front();
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   if (items.empty()) return Value::undefined("No first item, sequence was empty.");
   return items.front();
 }
@@ -82,14 +90,17 @@ Result<Value> filter_last(const Value& value, const Args& args, Budget& budget) 
   if (value.is(Kind::kIterator)) {
     return Status::invalid_argument("filter 'last': a generator cannot be walked backwards");
   }
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  if (value.is_sequence() && !value.items().empty()) return value.items().back();
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   if (items.empty()) return Value::undefined("No last item, sequence was empty.");
   return items.back();
 }
 
 Result<Value> filter_list(const Value& value, const Args& args, Budget& budget) {
   QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'list'", {}).status());
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(Items walked, iterate(value, budget));
+  std::vector<Value>& items = walked.values;
   return make_sequence(Kind::kList, std::move(items), budget);
 }
 
@@ -98,7 +109,8 @@ Result<Value> filter_reverse(const Value& value, const Args& args, Budget& budge
   if (value.is_string()) {
     return get_slice(value, Value::none(), Value::none(), Value::integer(-1), budget);
   }
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(Items walked, iterate(value, budget));
+  std::vector<Value>& items = walked.values;
   std::vector<Value> reversed(items.rbegin(), items.rend());
   if (value.is(Kind::kIterator)) return make_sequence(Kind::kList, std::move(reversed), budget);
   return make_iterator("reverse iterator", std::move(reversed), budget);
@@ -109,7 +121,8 @@ Result<Value> filter_items(const Value& value, const Args& args, Budget& budget)
   if (value.is_undefined()) return make_iterator("generator", {}, budget);
   if (!value.is_dict()) return Status::invalid_argument("filter 'items' needs a mapping");
   QUIRE_ASSIGN_OR_RETURN(const Value view, call_method(value, "items", {}, budget));
-  return make_iterator("generator", view.items(), budget);
+  QUIRE_ASSIGN_OR_RETURN(Items walked, iterate(view, budget));
+  return make_iterator("generator", std::move(walked.values), budget);
 }
 
 Result<Value> filter_dictsort(const Value& value, const Args& args, Budget& budget) {
@@ -125,7 +138,10 @@ Result<Value> filter_dictsort(const Value& value, const Args& args, Budget& budg
   for (const auto& [key, item] : value.dict().entries) {
     const Value& by_value = by.view() == "key" ? key : item;
     QUIRE_ASSIGN_OR_RETURN(Value pair, make_sequence(Kind::kTuple, {key, item}, budget));
-    keyed.emplace_back(bound.truth(0, false) ? by_value : ignore_case(by_value), std::move(pair));
+    QUIRE_ASSIGN_OR_RETURN(Value sort_by_key, bound.truth(0, false)
+                                                  ? Result<Value>(by_value)
+                                                  : ignore_case(by_value, budget));
+    keyed.emplace_back(std::move(sort_by_key), std::move(pair));
   }
   QUIRE_ASSIGN_OR_RETURN(std::vector<Value> sorted,
                          sort_by(std::move(keyed), bound.truth(2, false), budget));
@@ -156,7 +172,8 @@ Result<Value> filter_sort(const Value& value, const Args& args, Budget& budget) 
   QUIRE_ASSIGN_OR_RETURN(
       const Bound bound,
       Bound::bind(args, "filter 'sort'", {"reverse", "case_sensitive", "attribute"}));
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(Items walked, iterate(value, budget));
+  std::vector<Value>& items = walked.values;
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) {
     QUIRE_ASSIGN_OR_RETURN(Value key,
@@ -171,13 +188,15 @@ Result<Value> filter_sort(const Value& value, const Args& args, Budget& budget) 
 Result<Value> filter_unique(const Value& value, const Args& args, Budget& budget) {
   QUIRE_ASSIGN_OR_RETURN(const Bound bound,
                          Bound::bind(args, "filter 'unique'", {"case_sensitive", "attribute"}));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   std::set<std::string> seen;
   std::vector<Value> out;
   for (const Value& item : items) {
     QUIRE_ASSIGN_OR_RETURN(const Value key,
                            key_of(item, attribute_of(bound, 1), bound.truth(0, false), budget));
     QUIRE_ASSIGN_OR_RETURN(std::string hash, hash_key(key, budget));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + hash.size()));
     if (seen.insert(std::move(hash)).second) out.push_back(item);
   }
   return make_iterator("generator", std::move(out), budget);
@@ -188,7 +207,8 @@ Result<Value> filter_extreme(const Value& value, const Args& args, Budget& budge
   QUIRE_ASSIGN_OR_RETURN(
       const Bound bound,
       Bound::bind(args, kMax ? "filter 'max'" : "filter 'min'", {"case_sensitive", "attribute"}));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   if (items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
   Value best;
   Value best_key;
@@ -209,7 +229,8 @@ Result<Value> filter_extreme(const Value& value, const Args& args, Budget& budge
 Result<Value> filter_sum(const Value& value, const Args& args, Budget& budget) {
   QUIRE_ASSIGN_OR_RETURN(const Bound bound,
                          Bound::bind(args, "filter 'sum'", {"attribute", "start"}));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   Value total = bound.has(1) ? bound.at(1) : Value::integer(0);
   if (total.is_string()) return Status::invalid_argument("filter 'sum' cannot sum strings");
   for (const Value& item : items) {
@@ -229,7 +250,8 @@ Result<Value> filter_map(const Value& value, const Args& args, Budget& budget) {
   if (args.positional.empty() && attribute != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(const Bound bound,
                            Bound::bind(args, "filter 'map'", {"attribute", "default"}));
-    QUIRE_ASSIGN_OR_RETURN(std::vector<Value> items, iterate(value, budget));
+    QUIRE_ASSIGN_OR_RETURN(Items walked, iterate(value, budget));
+    std::vector<Value>& items = walked.values;
     for (Value& item : items) {
       QUIRE_RETURN_IF_ERROR(budget.step());
       QUIRE_ASSIGN_OR_RETURN(item, get_path(item, *attribute, attribute_of(bound, 1), budget));
@@ -242,7 +264,8 @@ Result<Value> filter_map(const Value& value, const Args& args, Budget& budget) {
   Args rest;
   rest.positional.assign(args.positional.begin() + 1, args.positional.end());
   rest.keywords = args.keywords;
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(Items walked, iterate(value, budget));
+  std::vector<Value>& items = walked.values;
   for (Value& item : items) {
     QUIRE_ASSIGN_OR_RETURN(item, apply_filter(args.positional[0].view(), item, rest, budget));
   }
@@ -265,7 +288,8 @@ Result<Value> filter_select(const Value& value, const Args& args, Budget& budget
     rest.positional.assign(args.positional.begin() + kTest + 1, args.positional.end());
     rest.keywords = args.keywords;
   }
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   std::vector<Value> out;
   for (const Value& item : items) {
     QUIRE_RETURN_IF_ERROR(budget.step());
@@ -292,12 +316,15 @@ Result<Value> filter_groupby(const Value& value, const Args& args, Budget& budge
   const auto group_key = [&](const Value& item) -> Result<Value> {
     return get_path(item, bound.at(0), attribute_of(bound, 1), budget);
   };
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& item : items) {
     QUIRE_RETURN_IF_ERROR(budget.step());
     QUIRE_ASSIGN_OR_RETURN(const Value key, group_key(item));
-    keyed.emplace_back(case_sensitive ? key : ignore_case(key), item);
+    QUIRE_ASSIGN_OR_RETURN(Value sort_by_key,
+                           case_sensitive ? Result<Value>(key) : ignore_case(key, budget));
+    keyed.emplace_back(std::move(sort_by_key), item);
   }
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> sorted, sort_by(std::move(keyed), false, budget));
   std::vector<Value> groups;
@@ -316,10 +343,12 @@ Result<Value> filter_groupby(const Value& value, const Args& args, Budget& budge
   for (const Value& item : sorted) {
     QUIRE_ASSIGN_OR_RETURN(const Value key, group_key(item));
     if (!members.empty()) {
-      QUIRE_ASSIGN_OR_RETURN(const bool same,
-                             case_sensitive
-                                 ? is_equal(key, members_key, budget)
-                                 : is_equal(ignore_case(key), ignore_case(members_key), budget));
+      const auto folded = [&](const Value& each) {
+        return case_sensitive ? Result<Value>(each) : ignore_case(each, budget);
+      };
+      QUIRE_ASSIGN_OR_RETURN(const Value left, folded(key));
+      QUIRE_ASSIGN_OR_RETURN(const Value right, folded(members_key));
+      QUIRE_ASSIGN_OR_RETURN(const bool same, is_equal(left, right, budget));
       if (!same) QUIRE_RETURN_IF_ERROR(close_group());
     }
     if (members.empty()) members_key = key;
@@ -334,14 +363,22 @@ Result<Value> filter_batch(const Value& value, const Args& args, Budget& budget)
                          Bound::bind(args, "filter 'batch'", {"linecount", "fill_with"}));
   QUIRE_RETURN_IF_ERROR(bound.require(0));
   QUIRE_ASSIGN_OR_RETURN(const Int size, bound.integer(0, 0));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   if (size < 1) return Status::invalid_argument("filter 'batch': linecount must be positive");
   std::vector<Value> rows;
   for (std::size_t i = 0; i < items.size();) {
     std::vector<Value> row;
+    QUIRE_RETURN_IF_ERROR(budget.bytes(2 * sizeof(Value)));  // its place in a list that grows
+    if (bound.is_set(1)) {                                   // so many, whatever is left
+      constexpr Int kMost = static_cast<Int>(1) << 40;
+      const auto wanted = static_cast<std::uint64_t>(std::min(size, kMost));
+      QUIRE_RETURN_IF_ERROR(budget.bytes(wanted * sizeof(Value)));
+      QUIRE_RETURN_IF_ERROR(budget.scan(wanted * sizeof(Value)));
+      row.reserve(wanted);
+    }
     while (i < items.size() && static_cast<Int>(row.size()) < size) row.push_back(items[i++]);
     while (bound.is_set(1) && static_cast<Int>(row.size()) < size) {
-      QUIRE_RETURN_IF_ERROR(budget.bytes(sizeof(Value)));
       row.push_back(bound.at(1));
     }
     QUIRE_ASSIGN_OR_RETURN(Value list, make_sequence(Kind::kList, std::move(row), budget));
@@ -355,12 +392,15 @@ Result<Value> filter_slice(const Value& value, const Args& args, Budget& budget)
                          Bound::bind(args, "filter 'slice'", {"slices", "fill_with"}));
   QUIRE_RETURN_IF_ERROR(bound.require(0));
   QUIRE_ASSIGN_OR_RETURN(const Int slices, bound.integer(0, 0));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Items walked, iterate(value, budget));
+  const std::vector<Value>& items = walked.values;
   if (slices < 1) return Status::invalid_argument("filter 'slice': slices must be positive");
   const Int count = static_cast<Int>(items.size());
   std::vector<Value> out;
   auto at = items.begin();
   for (Int i = 0; i < slices; ++i) {
+    QUIRE_RETURN_IF_ERROR(budget.step());
+    QUIRE_RETURN_IF_ERROR(budget.bytes(2 * sizeof(Value)));  // its place in a list that grows
     const bool has_extra = i < count % slices;
     const auto end = at + static_cast<std::ptrdiff_t>(count / slices + (has_extra ? 1 : 0));
     std::vector<Value> part(at, end);
@@ -378,7 +418,7 @@ Result<Value> filter_attr(const Value& value, const Args& args, Budget& budget) 
   QUIRE_RETURN_IF_ERROR(bound.require(0));
   QUIRE_ASSIGN_OR_RETURN(const Value name, bound.string(0, ""));
   if (value.is_dict() && !has_method(value, name.view())) {
-    return Value::undefined("'dict object' has no attribute '" + std::string(name.view()) + "'");
+    return Value::undefined("'dict object' has no attribute '" + printable(name.view()) + "'");
   }
   return get_attribute(value, name.view(), budget);
 }

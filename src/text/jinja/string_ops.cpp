@@ -33,8 +33,12 @@ bool is_final_sigma(std::string_view text, std::size_t begin, std::size_t end) {
 
 }  // namespace
 
-Text change_case(const Text& text, Case mode) {
+Result<Text> change_case(const Text& text, Case mode, Budget& budget) {
+  // A character may become three times as long, in UTF-8.
+  QUIRE_RETURN_IF_ERROR(budget.characters(2 * text.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + text.weight() + text.size() / 2));
   Text out;
+  out.reserve(text.size());
   const std::string_view view = text.view();
   bool after_cased = false;
   std::string mapped;
@@ -63,10 +67,15 @@ Text change_case(const Text& text, Case mode) {
   return out;
 }
 
-Text strip(const Text& text, Side side, const Value* chars) {
+Result<Text> strip(const Text& text, Side side, const Value* chars, Budget& budget) {
   const std::string_view view = text.view();
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + text.weight()));
+  QUIRE_RETURN_IF_ERROR(chars == nullptr ? budget.step(view.size() / 16)
+                                         : budget.characters(view.size()));
   std::vector<char32_t> set;
   if (chars != nullptr) {
+    QUIRE_RETURN_IF_ERROR(budget.step(chars->view().size()));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(2 * sizeof(char32_t) * chars->view().size()));
     for (std::size_t i = 0; i < chars->view().size();) {
       set.push_back(next_code_point(chars->view(), i));
     }
@@ -94,19 +103,26 @@ Text strip(const Text& text, Side side, const Value* chars) {
 Result<Text> replace(const Text& text, std::string_view from, const Text& to, std::size_t limit,
                      Budget& budget) {
   const std::string_view view = text.view();
-  QUIRE_RETURN_IF_ERROR(budget.bytes(view.size()));
+  QUIRE_RETURN_IF_ERROR(budget.scan(view.size()));
   std::vector<std::size_t> places;
   if (from.empty()) {  // Python inserts before every code point and at the end
+    const std::size_t most = std::min(limit, view.size() + 1);
+    QUIRE_RETURN_IF_ERROR(budget.step(most / 2));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(most * 2 * sizeof(std::size_t)));
     for (std::size_t i = 0; places.size() < limit;) {
       places.push_back(i);
       if (i >= view.size()) break;
       next_code_point(view, i);
     }
   } else {
-    places = find_all(view, from, limit);
+    QUIRE_ASSIGN_OR_RETURN(places, find_all(view, from, limit, false, budget));
   }
-  QUIRE_RETURN_IF_ERROR(budget.bytes(places.size() * (to.size() + sizeof(std::size_t))));
+  QUIRE_RETURN_IF_ERROR(
+      budget.bytes(kObjectBytes + text.weight() + places.size() * (to.weight() + sizeof(Value))));
+  QUIRE_RETURN_IF_ERROR(
+      budget.step(places.size() + (view.size() + places.size() * to.size()) / 64));
   Text out;
+  out.reserve(view.size() + places.size() * to.size());
   std::size_t at = 0;
   for (const std::size_t place : places) {
     out.append_part(text, at, place);
@@ -119,19 +135,31 @@ Result<Text> replace(const Text& text, std::string_view from, const Text& to, st
 
 Result<Text> join(const Text& separator, const std::vector<Value>& strings, Budget& budget) {
   Text out;
+  std::size_t size = 0;
+  for (const Value& string : strings) {
+    QUIRE_RETURN_IF_ERROR(budget.step());
+    if (string.is_string()) size += separator.size() + string.view().size();
+    QUIRE_RETURN_IF_ERROR(budget.scan(string.is_string() ? string.view().size() : 0));
+  }
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + size));
+  QUIRE_RETURN_IF_ERROR(budget.scan(size));
+  out.reserve(size);
   for (std::size_t i = 0; i < strings.size(); ++i) {
     if (!strings[i].is_string()) {
       return Status::invalid_argument("join: item " + std::to_string(i) + " is a " +
                                       std::string(kind_name(strings[i])) + ", not a str");
     }
-    QUIRE_RETURN_IF_ERROR(budget.bytes(separator.size() + strings[i].view().size()));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(separator.weight() - separator.size() +
+                                       strings[i].text().weight() - strings[i].view().size()));
     if (i > 0) out.append(separator);
     out.append(strings[i].text());
   }
   return out;
 }
 
-std::vector<Text> split_lines(const Text& text, bool keep_ends) {
+Result<std::vector<Text>> split_lines(const Text& text, bool keep_ends, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(budget.characters(text.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(text.weight()));
   std::vector<Text> out;
   const std::string_view view = text.view();
   std::size_t begin = 0;
@@ -140,6 +168,8 @@ std::vector<Text> split_lines(const Text& text, bool keep_ends) {
     const char32_t c = next_code_point(view, i);
     if (!is_line_break(c)) continue;
     if (c == '\r' && i < view.size() && view[i] == '\n') ++i;
+    QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes));
+    QUIRE_RETURN_IF_ERROR(budget.step());
     out.push_back(text.substr(begin, keep_ends ? i : at));
     begin = i;
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/printable.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
@@ -100,8 +101,8 @@ bool is_test(std::string_view name) {
 
 Result<bool> apply_test(std::string_view name, const Value& value, const Args& args,
                         Budget& budget) {
-  QUIRE_RETURN_IF_ERROR(budget.step());
-  const std::string what = "test '" + std::string(name) + "'";
+  QUIRE_RETURN_IF_ERROR(budget.step(2));
+  const std::string what = "test '" + printable(name) + "'";
   for (const auto& [test, predicate] : kPredicates) {
     if (test != name) continue;
     QUIRE_RETURN_IF_ERROR(Bound::bind(args, what, {}).status());
@@ -109,14 +110,16 @@ Result<bool> apply_test(std::string_view name, const Value& value, const Args& a
   }
   if (name == "lower" || name == "upper") {
     QUIRE_RETURN_IF_ERROR(Bound::bind(args, what, {}).status());
+    if (value.is_string()) QUIRE_RETURN_IF_ERROR(budget.bytes(value.text().weight()));
     QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget));
+    QUIRE_RETURN_IF_ERROR(budget.characters(2 * text.size()));
     return is_case(text.view(), name == "upper");
   }
   if (name == "even" || name == "odd") {
     QUIRE_RETURN_IF_ERROR(Bound::bind(args, what, {}).status());
     return has_remainder(value, 2, name == "even" ? 0 : 1, budget);
   }
-  if (!is_test(name)) return Status::unimplemented("unknown test '" + std::string(name) + "'");
+  if (!is_test(name)) return Status::unimplemented("unknown test '" + printable(name) + "'");
   QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, what, {"other"}));
   QUIRE_RETURN_IF_ERROR(bound.require(0));
   if (name == "sameas") return is_same(value, bound.at(0));
@@ -127,7 +130,7 @@ Result<bool> apply_test(std::string_view name, const Value& value, const Args& a
   for (const auto& [test, op] : kComparisonTests) {
     if (test == name) return compare(op, value, bound.at(0), budget);
   }
-  return Status::unimplemented("unknown test '" + std::string(name) + "'");
+  return Status::unimplemented("unknown test '" + printable(name) + "'");
 }
 
 }  // namespace quire::jinja

@@ -20,6 +20,9 @@ class Text {
 
   std::string_view view() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
+  // Bytes of memory: of the text and of what it remembers about it.
+  std::size_t weight() const { return bytes_.size() + runs_.size() * sizeof(Run); }
+  void reserve(std::size_t size) { bytes_.reserve(size); }
   bool empty() const { return bytes_.empty(); }
 
   void append(std::string_view bytes, bool is_template);

@@ -27,7 +27,8 @@ template <Case kMode>
 Result<Value> filter_case(const Value& value, const Args& args, Budget& budget) {
   QUIRE_RETURN_IF_ERROR(Bound::bind(args, "a filter that changes case", {}).status());
   QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
-  return Value::string(change_case(string.text(), kMode), string.is_markup());
+  QUIRE_ASSIGN_OR_RETURN(Text changed, change_case(string.text(), kMode, budget));
+  return Value::string(std::move(changed), string.is_markup());
 }
 
 // Jinja's title: capitals after white space, hyphens and opening brackets only.
@@ -39,6 +40,8 @@ Result<Value> filter_title(const Value& value, const Args& args, Budget& budget)
   const auto begins_word = [](char32_t c) {
     return is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
   };
+  // A word costs more than its characters: two texts are made of it.
+  QUIRE_RETURN_IF_ERROR(budget.step(2 * view.size()));
   Text out;
   for (std::size_t i = 0; i < view.size();) {
     std::size_t end = i;
@@ -53,8 +56,12 @@ Result<Value> filter_title(const Value& value, const Args& args, Budget& budget)
       if (begins_word(next_code_point(view, next))) break;
       end = next;
     }
-    out.append(change_case(text.substr(i, rest), Case::kUpper));
-    out.append(change_case(text.substr(rest, end), Case::kLower));
+    QUIRE_ASSIGN_OR_RETURN(const Text first,
+                           change_case(text.substr(i, rest), Case::kUpper, budget));
+    QUIRE_ASSIGN_OR_RETURN(const Text others,
+                           change_case(text.substr(rest, end), Case::kLower, budget));
+    out.append(first);
+    out.append(others);
     i = end;
   }
   return Value::string(std::move(out), string.is_markup());
@@ -69,8 +76,9 @@ Result<Value> filter_trim(const Value& value, const Args& args, Budget& budget) 
   QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'trim'", {"chars"}));
   QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
   QUIRE_ASSIGN_OR_RETURN(const Value chars, bound.is_set(0) ? bound.string(0, "") : Value());
-  return Value::string(strip(string.text(), Side::kBoth, bound.is_set(0) ? &chars : nullptr),
-                       string.is_markup());
+  QUIRE_ASSIGN_OR_RETURN(
+      Text stripped, strip(string.text(), Side::kBoth, bound.is_set(0) ? &chars : nullptr, budget));
+  return Value::string(std::move(stripped), string.is_markup());
 }
 
 Result<Value> filter_replace(const Value& value, const Args& args, Budget& budget) {
@@ -78,13 +86,13 @@ Result<Value> filter_replace(const Value& value, const Args& args, Budget& budge
                          Bound::bind(args, "filter 'replace'", {"old", "new", "count"}));
   QUIRE_RETURN_IF_ERROR(bound.require(0));
   QUIRE_RETURN_IF_ERROR(bound.require(1));
-  QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget));
-  QUIRE_ASSIGN_OR_RETURN(const Text from, to_text(bound.at(0), budget));
-  QUIRE_ASSIGN_OR_RETURN(const Text to, to_text(bound.at(1), budget));
+  QUIRE_ASSIGN_OR_RETURN(const Value text, soft_string(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Value from, soft_string(bound.at(0), budget));
+  QUIRE_ASSIGN_OR_RETURN(const Value to, soft_string(bound.at(1), budget));
   QUIRE_ASSIGN_OR_RETURN(const Int count, bound.is_set(2) ? bound.integer(2, -1) : Result<Int>(-1));
   QUIRE_ASSIGN_OR_RETURN(
       Text out,
-      replace(text, from.view(), to,
+      replace(text.text(), from.view(), to.text(),
               count < 0 ? static_cast<std::size_t>(-1) : static_cast<std::size_t>(count), budget));
   return Value::string(std::move(out));
 }
@@ -102,10 +110,13 @@ Result<Value> filter_indent(const Value& value, const Args& args, Budget& budget
     QUIRE_ASSIGN_OR_RETURN(indention, pad(Text(), width, '<', " ", budget));
   }
   const bool blank = bound.truth(2, false);
+  QUIRE_RETURN_IF_ERROR(budget.bytes(value.text().weight()));
   Text padded = value.text();
   padded.append("\n", true);  // as Jinja does, so that a last line break counts
-  const std::vector<Text> lines = split_lines(padded, false);
-  QUIRE_RETURN_IF_ERROR(budget.bytes(lines.size() * (indention.size() + 1)));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Text> lines, split_lines(padded, false, budget));
+  const std::size_t added = lines.size() * (indention.weight() + 1);
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + padded.weight() + added));
+  QUIRE_RETURN_IF_ERROR(budget.scan(added));
   Text out;
   if (bound.truth(1, false)) out.append(indention);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -126,7 +137,7 @@ Result<Value> filter_center(const Value& value, const Args& args, Budget& budget
   return call_method(string, "center", width, budget);
 }
 
-Result<Value> filter_truncate(const Value& value, const Args& args, Budget&) {
+Result<Value> filter_truncate(const Value& value, const Args& args, Budget& budget) {
   QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'truncate'",
                                                         {"length", "killwords", "end", "leeway"}));
   QUIRE_ASSIGN_OR_RETURN(const Int length, bound.integer(0, 255));
@@ -139,6 +150,8 @@ Result<Value> filter_truncate(const Value& value, const Args& args, Budget&) {
     return Status::invalid_argument("filter 'truncate': length or leeway too small");
   }
   const Text& text = value.text();
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + text.weight() + end.text().weight()));
+  QUIRE_RETURN_IF_ERROR(budget.scan(2 * end.view().size()));
   if (static_cast<Int>(code_point_count(text.view())) - length <= leeway) return value;
   Text out = text.substr(0, byte_offset(text.view(), static_cast<std::size_t>(kept)));
   if (!bound.truth(1, false)) {
@@ -152,6 +165,7 @@ Result<Value> filter_truncate(const Value& value, const Args& args, Budget&) {
 Result<Value> filter_wordcount(const Value& value, const Args& args, Budget& budget) {
   QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'wordcount'", {}).status());
   QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  QUIRE_RETURN_IF_ERROR(budget.characters(2 * string.view().size()));
   Int words = 0;
   bool in_word = false;
   for (std::size_t i = 0; i < string.view().size();) {
@@ -213,15 +227,15 @@ Result<Value> filter_tojson(const Value& value, const Args& args, Budget& budget
 
 Result<Value> filter_safe(const Value& value, const Args& args, Budget& budget) {
   QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'safe'", {}).status());
-  QUIRE_ASSIGN_OR_RETURN(Text text, to_text(value, budget));
-  return Value::string(std::move(text), true);
+  QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + string.text().weight()));
+  return Value::string(string.text(), true);
 }
 
 Result<Value> filter_escape(const Value& value, const Args& args, Budget& budget) {
   QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'escape'", {}).status());
   QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
-  QUIRE_RETURN_IF_ERROR(budget.bytes(5 * string.view().size()));
-  return escape_html(string);
+  return escape_html(string, budget);
 }
 
 Result<Value> filter_urlencode(const Value& value, const Args& args, Budget& budget) {
@@ -229,11 +243,13 @@ Result<Value> filter_urlencode(const Value& value, const Args& args, Budget& bud
   if (value.is_dict() || value.is_sequence()) {
     return Status::unimplemented("filter 'urlencode' of a list or dict is not supported");
   }
-  QUIRE_ASSIGN_OR_RETURN(const Text text, to_text(value, budget));
+  QUIRE_ASSIGN_OR_RETURN(const Value string, soft_string(value, budget));
+  const Text& text = string.text();
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/";
   constexpr std::string_view kUpperHex = "0123456789ABCDEF";
-  QUIRE_RETURN_IF_ERROR(budget.bytes(3 * text.size()));
+  QUIRE_RETURN_IF_ERROR(budget.characters(2 * text.size()));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + text.weight() + 2 * text.size()));
   Text out;
   text.for_each_run([&](std::string_view run, bool is_template) {
     for (const char c : run) {
@@ -249,10 +265,32 @@ Result<Value> filter_urlencode(const Value& value, const Args& args, Budget& bud
   return Value::string(std::move(out));
 }
 
+// Without white space around.
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty()) {
+    std::size_t next = 0;
+    if (!is_space(next_code_point(text, next))) break;
+    text.remove_prefix(next);
+  }
+  while (!text.empty()) {
+    const std::size_t start = previous_start(text, text.size());
+    std::size_t at = start;
+    if (!is_space(next_code_point(text, at))) break;
+    text = text.substr(0, start);
+  }
+  return text;
+}
+
+// What reading a number out of a value costs.
+Status charge_number(const Value& value, Budget& budget) {
+  if (!value.is_string()) return {};
+  QUIRE_RETURN_IF_ERROR(budget.characters(2 * value.view().size()));
+  return budget.bytes(value.view().size());
+}
+
 // Python's float(text), or nothing: white space around and single underscores are allowed.
 bool parse_float(std::string_view text, double& out) {
-  const Text stripped = strip(Text(std::string(text), false), Side::kBoth, nullptr);
-  std::string digits(stripped.view());
+  std::string digits(trimmed(text));
   for (std::size_t i = 0; i < digits.size(); ++i) {
     const auto is_digit = [&](std::size_t at) {
       return at < digits.size() && digits[at] >= '0' && digits[at] <= '9';
@@ -274,8 +312,7 @@ bool parse_float(std::string_view text, double& out) {
 }
 
 bool parse_int(std::string_view text, Int base, Int& out) {
-  const Text stripped = strip(Text(std::string(text), false), Side::kBoth, nullptr);
-  std::string_view digits = stripped.view();
+  std::string_view digits = trimmed(text);
   const bool negative = digits.starts_with('-');
   if (negative || digits.starts_with('+')) digits.remove_prefix(1);
   if (digits.size() > 2 && digits[0] == '0') {
@@ -305,7 +342,8 @@ bool parse_int(std::string_view text, Int base, Int& out) {
   return true;
 }
 
-Result<Value> filter_int(const Value& value, const Args& args, Budget&) {
+Result<Value> filter_int(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(charge_number(value, budget));
   QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'int'", {"default", "base"}));
   QUIRE_ASSIGN_OR_RETURN(const Int base, bound.integer(1, 10));
   const Value fallback = bound.has(0) ? bound.at(0) : Value::integer(0);
@@ -327,7 +365,8 @@ Result<Value> filter_int(const Value& value, const Args& args, Budget&) {
   return Value::integer(static_cast<Int>(number));
 }
 
-Result<Value> filter_float(const Value& value, const Args& args, Budget&) {
+Result<Value> filter_float(const Value& value, const Args& args, Budget& budget) {
+  QUIRE_RETURN_IF_ERROR(charge_number(value, budget));
   QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bound::bind(args, "filter 'float'", {"default"}));
   if (value.is_undefined()) return undefined_error(value);
   if (value.is_numeric()) return Value::number(value.as_double());
@@ -360,7 +399,7 @@ double round_decimal(double value, int precision) {
   return out;
 }
 
-Result<Value> filter_round(const Value& value, const Args& args, Budget&) {
+Result<Value> filter_round(const Value& value, const Args& args, Budget& budget) {
   QUIRE_ASSIGN_OR_RETURN(const Bound bound,
                          Bound::bind(args, "filter 'round'", {"precision", "method"}));
   QUIRE_ASSIGN_OR_RETURN(const Int precision, bound.integer(0, 0));
@@ -370,6 +409,7 @@ Result<Value> filter_round(const Value& value, const Args& args, Budget&) {
   if (precision > 300 || precision < -300) {
     return Status::invalid_argument("filter 'round': precision out of range");
   }
+  QUIRE_RETURN_IF_ERROR(budget.step(100));  // hundreds of digits
   const int digits = static_cast<int>(precision);
   if (method.view() == "common") {
     if (value.is_integral() && digits >= 0) return Value::integer(value.as_int());

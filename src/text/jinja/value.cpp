@@ -108,7 +108,7 @@ Status check_value_depth(int depth) {
 }
 
 Result<Value> make_sequence(Kind kind, std::vector<Value> items, Budget& budget) {
-  QUIRE_RETURN_IF_ERROR(budget.bytes((items.size() + 1) * sizeof(Value)));
+  QUIRE_RETURN_IF_ERROR(budget.bytes(kObjectBytes + items.size() * sizeof(Value)));
   auto object = std::make_shared<SequenceObject>();
   for (const Value& item : items) object->depth = std::max(object->depth, item.depth() + 1);
   QUIRE_RETURN_IF_ERROR(check_value_depth(object->depth));
@@ -126,7 +126,7 @@ Result<Value> make_dict(std::vector<std::pair<Value, Value>> entries, Budget& bu
   auto object = std::make_shared<DictObject>();
   for (auto& entry : entries) {
     QUIRE_ASSIGN_OR_RETURN(std::string hash, hash_key(entry.first, budget));
-    QUIRE_RETURN_IF_ERROR(budget.bytes(3 * sizeof(Value) + hash.size()));
+    QUIRE_RETURN_IF_ERROR(budget.bytes(kEntryBytes + hash.size()));
     object->set(std::move(hash), std::move(entry.first), std::move(entry.second));
   }
   QUIRE_RETURN_IF_ERROR(check_value_depth(object->depth));
@@ -136,7 +136,7 @@ Result<Value> make_dict(std::vector<std::pair<Value, Value>> entries, Budget& bu
 Result<std::string> hash_key(const Value& key, Budget& budget) {
   switch (key.kind()) {
     case Kind::kString:
-      QUIRE_RETURN_IF_ERROR(budget.bytes(key.view().size()));
+      QUIRE_RETURN_IF_ERROR(budget.scan(key.view().size()));
       return "s" + std::string(key.view());
     case Kind::kUndefined:
       return std::string("u");
@@ -157,7 +157,7 @@ Result<std::string> hash_key(const Value& key, Budget& budget) {
       for (const Value& item : key.items()) {
         QUIRE_RETURN_IF_ERROR(budget.step());
         QUIRE_ASSIGN_OR_RETURN(const std::string part, hash_key(item, budget));
-        QUIRE_RETURN_IF_ERROR(budget.bytes(part.size()));
+        QUIRE_RETURN_IF_ERROR(budget.scan(part.size()));
         out += std::to_string(part.size()) + ":" + part;
       }
       return out;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -45,6 +46,11 @@ enum class Kind {
 
 // Containers nested deeper than this are refused: destroying and printing them recurses.
 inline constexpr int kMaxValueDepth = 200;
+
+// What a string, a container or an undefined value weighs besides its content, with its share of
+// the allocator's overhead; and an entry of a dict besides key and value.
+inline constexpr std::uint64_t kObjectBytes = 192;
+inline constexpr std::uint64_t kEntryBytes = 384;
 
 struct Object {
   virtual ~Object() = default;
