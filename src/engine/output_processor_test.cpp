@@ -51,7 +51,7 @@ void fill(StepResult& step, TokenId token, std::size_t num_top) {
                                  .num_top_logprobs = static_cast<std::int32_t>(num_top)});
   step.result.top_logprobs.resize(num_top);
   step.outputs.push_back(
-      {.request_id = kRequest, .token_id = token, .sampled_index = 0, .finished = nullptr});
+      {.request_id = kRequest, .first_sampled = 0, .num_sampled = 1, .finished = nullptr});
 }
 
 struct Outcome {

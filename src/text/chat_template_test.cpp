@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace quire {
-namespace {
+namespace chat_template_test {
 
 ChatTemplateInput input_with(std::string_view messages) {
   ChatTemplateInput input;
@@ -334,5 +334,5 @@ TEST(ChatTemplateLimits, NoHostObjects) {
   }
 }
 
-}  // namespace
+}  // namespace chat_template_test
 }  // namespace quire
