@@ -3,7 +3,7 @@
 #include "core/scheduler.h"
 
 namespace quire {
-namespace {
+namespace admission_test {
 
 SchedulerConfig tiny_config() {
   SchedulerConfig config;
@@ -106,5 +106,5 @@ TEST(SchedulerConfig, NamesTheSettingThatIsOutOfRange) {
       "chunks");
 }
 
-}  // namespace
+}  // namespace admission_test
 }  // namespace quire

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace quire {
-namespace {
+namespace satisfiable_test {
 
 constexpr std::int64_t kVocabSize = 100;
 const std::vector<TokenId> kEos = {2, 3};
@@ -44,5 +44,5 @@ TEST(Satisfiable, TheWholeVocabularyMayNotBeBanned) {
   EXPECT_EQ(check({}, words), StatusCode::kOk);
 }
 
-}  // namespace
+}  // namespace satisfiable_test
 }  // namespace quire
