@@ -8,8 +8,6 @@
 namespace quire {
 namespace {
 
-constexpr std::int64_t kHiddenSize = 40;
-
 class AttentionBlockTest : public testing::TestWithParam<IsaLevel> {
  protected:
   static AttentionShape shape(std::int32_t num_heads, std::int32_t num_kv_heads,
@@ -22,22 +20,32 @@ class AttentionBlockTest : public testing::TestWithParam<IsaLevel> {
   }
 
   // Against the formula, and the same bits however the tokens came.
-  static void check(const TestAttention& attention, bool apart = false) {
+  static void check(const TestAttention& attention, bool apart = false,
+                    const TestNorm& output_norm = {}) {
     ThreadPool pool(1);
     const AttentionBlock block = attention.block(pool, apart);
-    const RotaryTable rotary = attention.rotary.table(32);
+    const TestNorm input_norm = TestNorm::rms(kHiddenSize, 90);
+    const RotaryTable table = attention.rotary.table(32);
+    const RotaryTable* rotary = attention.rotary.rotary_dim > 0 ? &table : nullptr;
     std::vector<Floats> whole;
     for (const std::int32_t chunk : {32, 5, 1}) {
       TestSequences sequences(GetParam(), attention.shape, 2,
                               random_sequences({13, 1, 22}, kHiddenSize), kHiddenSize);
-      const std::uint64_t arena =
-          AttentionBlock::arena_bytes(attention.shape, kHiddenSize, 3 * std::int64_t{chunk});
-      const auto outputs = sequences.run(
-          chunk, arena, chunk == 5 ? 2 : 1,
-          [&](ForwardContext& ctx, float* hidden) { block.forward(ctx, rotary, 1, hidden); });
+      const std::int64_t rows = 3 * std::int64_t{chunk};
+      const std::uint64_t arena = DecoderLayer::arena_bytes(
+          AttentionBlock::arena_bytes(attention.shape, rows), kHiddenSize, rows);
+      const auto outputs =
+          sequences.run(chunk, arena, chunk == 5 ? 2 : 1, [&](ForwardContext& ctx, float* hidden) {
+            forward_between(ctx, input_norm, output_norm, hidden,
+                            [&](const float* x, const Residual& residual) {
+                              block.forward(ctx, rotary, 1, x, residual);
+                            });
+          });
       if (chunk == 32) {
         whole = outputs;
-        sequences.expect(outputs, [&](auto& hidden) { attention.apply(hidden); });
+        sequences.expect(outputs, [&](auto& hidden) {
+          add_to(hidden, output_norm.of(attention.of(input_norm.of(hidden))));
+        });
       }
       EXPECT_EQ(outputs, whole) << "in chunks of " << chunk;
     }
@@ -66,8 +74,25 @@ TEST_P(AttentionBlockTest, BiasesAndNormsWhereTheCheckpointHasThem) {
   check(attention);
   check(attention, true);
   attention.add_norms(20);
+  for (const bool apart : {false, true}) {
+    check(attention, apart);
+    check(attention, apart, TestNorm::rms(kHiddenSize, 30));
+  }
+}
+
+TEST_P(AttentionBlockTest, NormsOverAllHeadsOfAToken) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  AttentionShape whole = shape(4, 2, 16);
+  whole.whole_norms = true;
+  TestAttention attention = TestAttention::random(whole, {.rotary_dim = 16}, kHiddenSize, 6);
+  attention.add_norms(20);
   check(attention);
   check(attention, true);
+}
+
+TEST_P(AttentionBlockTest, WithoutPositions) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  check(TestAttention::random(shape(4, 2, 16), {.rotary_dim = 0}, kHiddenSize, 7));
 }
 
 TEST_P(AttentionBlockTest, AWindow) {

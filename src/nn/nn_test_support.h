@@ -18,13 +18,17 @@
 #include "kernels/row_ops_test_support.h"
 #include "kernels/sizing.h"
 #include "nn/attention_block.h"
+#include "nn/decoder_layer.h"
 #include "nn/forward_context.h"
+#include "nn/norm.h"
 #include "tensor/buffer.h"
 
 namespace quire {
 
 using Floats = std::vector<float>;
 using Numbers = std::vector<double>;
+
+inline constexpr std::int64_t kHiddenSize = 40;
 
 // A matrix of a checkpoint: [outputs][inputs].
 struct TestWeights {
@@ -63,20 +67,65 @@ inline Numbers product(const TestWeights& weights, const Numbers& x, const Float
   return out;
 }
 
-// The root-mean-square norm; x itself where there are no weights.
-inline Numbers normed(const Numbers& x, const Floats& weight, double epsilon) {
-  if (weight.empty()) return x;
-  const double squares = std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
-  const double scale = 1.0 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
-  Numbers out;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    out.push_back(x[i] * scale * static_cast<double>(weight[i]));
+// A norm as numbers; none where there are no weights.
+struct TestNorm {
+  static constexpr float kEpsilon = 1e-5F;
+
+  NormKind kind = NormKind::kRms;
+  Floats weight;
+  Floats bias;
+
+  static TestNorm rms(std::size_t size, unsigned seed) {
+    return {NormKind::kRms, random_floats(size, 1.0F, seed), {}};
   }
-  return out;
+  static TestNorm layer(std::size_t size, unsigned seed) {
+    return {NormKind::kLayer, random_floats(size, 1.0F, seed), random_floats(size, 1.0F, seed + 1)};
+  }
+
+  Norm norm() const { return {kind, kEpsilon, weight, bias}; }
+
+  Numbers of(const Numbers& x) const {
+    if (weight.empty()) return x;
+    const auto size = static_cast<double>(x.size());
+    Numbers out = x;
+    if (kind == NormKind::kLayer) {
+      const double mean = std::accumulate(x.begin(), x.end(), 0.0) / size;
+      for (double& value : out) value -= mean;
+    }
+    const double squares = std::inner_product(out.begin(), out.end(), out.begin(), 0.0);
+    const double scale = 1.0 / std::sqrt(squares / size + static_cast<double>(kEpsilon));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] *= scale * static_cast<double>(weight[i]);
+      if (!bias.empty()) out[i] += static_cast<double>(bias[i]);
+    }
+    return out;
+  }
+  std::vector<Numbers> of(const std::vector<Numbers>& rows) const {
+    std::vector<Numbers> out;
+    for (const Numbers& row : rows) out.push_back(of(row));
+    return out;
+  }
+};
+
+// hidden += added * scale
+inline void add_to(std::vector<Numbers>& hidden, const std::vector<Numbers>& added,
+                   float scale = 1.0F) {
+  for (std::size_t row = 0; row < hidden.size(); ++row) {
+    for (std::size_t i = 0; i < hidden[row].size(); ++i) {
+      hidden[row][i] += added[row][i] * static_cast<double>(scale);
+    }
+  }
 }
 
-inline void add_to(Numbers& x, const Numbers& y) {
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+// Runs block(x, residual) between norms, as a layer does.
+template <typename Block>
+void forward_between(ForwardContext& ctx, const TestNorm& input, const TestNorm& output,
+                     float* hidden, Block block) {
+  const Norm after = output.norm();
+  const Arena::Scope scope(ctx.arena);
+  float* x = ctx.arena.floats(ctx.tokens.num_tokens * kHiddenSize);
+  input.norm().apply(ctx.ops, hidden, ctx.tokens.num_tokens, x);
+  block(x, Residual{.hidden = hidden, .norm = &after, .scale = 1.0F, .scratch = x});
 }
 
 // Takes sequences through a block, or several, in steps of a batch, over the KV memory of some
@@ -252,8 +301,9 @@ struct TestRotary {
 
   RotaryTable table(std::int64_t max_positions) const {
     RopeSpec spec;
+    spec.rotary_dim = rotary_dim;
     spec.theta = theta;
-    return {max_positions, rotary_dim, spec, style};
+    return {max_positions, spec, style};
   }
   void turn(Numbers& head, std::size_t position) const {
     const auto pairs = static_cast<std::size_t>(rotary_dim / 2);
@@ -271,12 +321,11 @@ struct TestRotary {
 
 // An attention block as numbers: what the checkpoint has, and what comes out of that.
 struct TestAttention {
-  static constexpr float kEpsilon = 1e-5F;
-
   AttentionShape shape;
   TestRotary rotary;
   TestWeights q, k, v, output;
-  Floats norm, qkv_bias, q_norm, k_norm, output_bias, output_norm;
+  Floats qkv_bias, output_bias;
+  TestNorm q_norm, k_norm;  // of each head, or of all
 
   // Weights of everything that a block must have; the optional vectors stay empty.
   static TestAttention random(const AttentionShape& shape, const TestRotary& rotary,
@@ -289,67 +338,64 @@ struct TestAttention {
     attention.k = TestWeights::random(kv_width, hidden_size, seed + 1);
     attention.v = TestWeights::random(kv_width, hidden_size, seed + 2);
     attention.output = TestWeights::random(hidden_size, shape.out_width(), seed + 3);
-    attention.norm = random_floats(static_cast<std::size_t>(hidden_size), 1.0F, seed + 4);
     return attention;
   }
   void add_biases(unsigned seed) {
     qkv_bias = random_floats(static_cast<std::size_t>(shape.qkv_width()), 1.0F, seed);
-    output_bias = random_floats(norm.size(), 1.0F, seed + 1);
+    output_bias = random_floats(static_cast<std::size_t>(output.outputs), 1.0F, seed + 1);
   }
   void add_norms(unsigned seed) {
-    q_norm = random_floats(static_cast<std::size_t>(shape.head_dim), 1.0F, seed);
-    k_norm = random_floats(static_cast<std::size_t>(shape.head_dim), 1.0F, seed + 1);
-    output_norm = random_floats(norm.size(), 1.0F, seed + 2);
+    const auto head_dim = static_cast<std::size_t>(shape.head_dim);
+    const auto num_heads = static_cast<std::size_t>(shape.num_heads);
+    const auto num_kv_heads = static_cast<std::size_t>(shape.num_kv_heads);
+    q_norm = TestNorm::rms(shape.whole_norms ? num_heads * head_dim : head_dim, seed);
+    k_norm = TestNorm::rms(shape.whole_norms ? num_kv_heads * head_dim : head_dim, seed + 1);
   }
 
   // `apart`: queries, keys and values as three matrices instead of one.
   AttentionBlock block(ThreadPool& pool, bool apart) const {
     AttentionWeights weights;
-    weights.norm = norm;
     if (apart) {
       for (const TestWeights* part : {&q, &k, &v}) weights.qkv.push_back(pack(pool, {part}));
     } else {
       weights.qkv.push_back(pack(pool, {&q, &k, &v}));
     }
     weights.qkv_bias = qkv_bias;
-    weights.q_norm = q_norm;
-    weights.k_norm = k_norm;
+    weights.q_norm = q_norm.weight;
+    weights.k_norm = k_norm.weight;
     weights.output = pack(pool, {&output});
     weights.output_bias = output_bias;
-    weights.output_norm = output_norm;
-    return {shape, kEpsilon, std::move(weights)};
+    return {shape, TestNorm::kEpsilon, std::move(weights)};
   }
 
-  // hidden: [position][hidden_size] of one sequence.
-  void apply(std::vector<Numbers>& hidden) const {
-    const auto heads = [&](const TestWeights& weights, std::int64_t first, const Numbers& x) {
+  // inputs: [position][hidden_size] of one sequence, and so is what comes out.
+  std::vector<Numbers> of(const std::vector<Numbers>& inputs) const {
+    const auto heads = [&](const TestWeights& weights, std::int64_t first, const Numbers& x,
+                           const TestNorm& norm) {
       Floats bias;
       if (!qkv_bias.empty()) {
         bias.assign(qkv_bias.begin() + first, qkv_bias.begin() + first + weights.outputs);
       }
-      const Numbers all = product(weights, x, bias);
+      Numbers all = product(weights, x, bias);
+      if (shape.whole_norms) all = norm.of(all);
       std::vector<Numbers> each;
       for (auto at = all.begin(); at < all.end(); at += shape.head_dim) {
         each.emplace_back(at, at + shape.head_dim);
       }
+      if (!shape.whole_norms) each = norm.of(each);
       return each;
     };
     const std::size_t per_kv_head = static_cast<std::size_t>(shape.num_heads / shape.num_kv_heads);
     std::vector<std::vector<Numbers>> keys;    // [position][head]
     std::vector<std::vector<Numbers>> values;  // the same
-    for (std::size_t position = 0; position < hidden.size(); ++position) {
-      const Numbers x = normed(hidden[position], norm, kEpsilon);
-      std::vector<Numbers> queries = heads(q, 0, x);
-      keys.push_back(heads(k, q.outputs, x));
-      values.push_back(heads(v, q.outputs + k.outputs, x));
-      for (Numbers& head : queries) {
-        head = normed(head, q_norm, kEpsilon);
-        rotary.turn(head, position);
-      }
-      for (Numbers& head : keys.back()) {
-        head = normed(head, k_norm, kEpsilon);
-        rotary.turn(head, position);
-      }
+    std::vector<Numbers> outputs;
+    for (std::size_t position = 0; position < inputs.size(); ++position) {
+      const Numbers& x = inputs[position];
+      std::vector<Numbers> queries = heads(q, 0, x, q_norm);
+      keys.push_back(heads(k, q.outputs, x, k_norm));
+      values.push_back(heads(v, q.outputs + k.outputs, x, {}));
+      for (Numbers& head : queries) rotary.turn(head, position);
+      for (Numbers& head : keys.back()) rotary.turn(head, position);
       const auto window = static_cast<std::size_t>(shape.window);
       const std::size_t first = window > 0 && position >= window ? position - window + 1 : 0;
       Numbers attended;
@@ -370,9 +416,9 @@ struct TestAttention {
           attended.push_back(value);
         }
       }
-      add_to(hidden[position],
-             normed(product(output, attended, output_bias), output_norm, kEpsilon));
+      outputs.push_back(product(output, attended, output_bias));
     }
+    return outputs;
   }
 };
 

@@ -17,8 +17,9 @@ double plain(std::size_t pair, double theta = kTheta) {
   return std::pow(theta, -2.0 * static_cast<double>(pair) / kDim);
 }
 
-void expect_frequencies(const RopeSpec& rope, std::int64_t max_positions, auto expected) {
-  const auto frequencies = rotary_frequencies(rope, kDim, max_positions);
+void expect_frequencies(RopeSpec rope, std::int64_t max_positions, auto expected) {
+  rope.rotary_dim = kDim;
+  const auto frequencies = rotary_frequencies(rope, max_positions);
   ASSERT_EQ(frequencies.size(), std::size_t{kDim / 2});
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     EXPECT_NEAR(frequencies[i], expected(i), 1e-6 * expected(i)) << "pair " << i;
@@ -107,9 +108,10 @@ TEST(RotaryFrequencies, YarnStretchesOnARampOverPairs) {
 
 TEST(RotaryTable, HasEveryPosition) {
   RopeSpec rope;
+  rope.rotary_dim = kDim;
   rope.attention_factor = 1.25;
   constexpr std::int64_t kPositions = 300;
-  const RotaryTable table(kPositions, kDim, rope, RopeStyle::kInterleaved);
+  const RotaryTable table(kPositions, rope, RopeStyle::kInterleaved);
   EXPECT_EQ(table.rotary_dim(), kDim);
   EXPECT_EQ(table.style(), RopeStyle::kInterleaved);
   EXPECT_EQ(RotaryTable::bytes(kPositions, kDim), kPositions * kDim * sizeof(float));
