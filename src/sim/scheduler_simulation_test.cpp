@@ -48,13 +48,19 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.prompt_logprobs, 1200);
   EXPECT_GT(coverage.pooled, 1000);
   EXPECT_GT(coverage.pooled_preempted, 1);
-  EXPECT_GT(coverage.drafts, 2000);
-  EXPECT_GT(coverage.drafts_right, 1000);
-  EXPECT_GT(coverage.truncated_tables, 100);
+  // With another step in flight a request that has a token to come takes no drafts, and there is
+  // seldom a moment without a step.
+  const bool ahead = in_flight > 1;
+  EXPECT_GT(coverage.drafts, ahead ? 240 : 2000);
+  EXPECT_GT(coverage.drafts_right, ahead ? 110 : 1000);
+  EXPECT_GT(coverage.truncated_tables, ahead ? 18 : 100);
   for (const std::int64_t count : coverage.rejected) EXPECT_GT(count, 20);
   for (const std::int64_t count : coverage.waited) EXPECT_GT(count, 1500);
-  for (const auto& state : coverage.aborted) {
-    for (const std::int64_t count : state) EXPECT_GT(count, 65);
+  for (const auto& [between_steps, during_step] : coverage.aborted) {
+    EXPECT_GT(during_step, 65);
+    if (!ahead) {
+      EXPECT_GT(between_steps, 65);
+    }
   }
 }
 

@@ -24,7 +24,8 @@
 namespace quire {
 
 struct ChatTemplateLimits {
-  std::uint64_t max_steps = 4'000'000;    // of a tenth of a microsecond: expressions, loop turns, work
+  std::uint64_t max_steps =
+      4'000'000;  // of a tenth of a microsecond: expressions, loop turns, work
   std::uint64_t max_bytes = 64ULL << 20;  // of text and lists made on the way
   std::size_t max_output_bytes = std::size_t{8} << 20;
 };

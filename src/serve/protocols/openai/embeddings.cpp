@@ -101,7 +101,7 @@ Result<std::vector<TokenId>> read_input(const json::value& value, const std::str
 
 // Before anything is tokenized: the answer is known to the byte but for digits.
 Status check_answer(std::size_t num_inputs, const EmbeddingJob& job, const Service& service) {
-  constexpr std::uint64_t kInputBytes = 64;   // {"object":"embedding","index":,"embedding":},
+  constexpr std::uint64_t kInputBytes = 64;  // {"object":"embedding","index":,"embedding":},
   constexpr std::uint64_t kFloatBytes = 16;  // the longest float and a comma
   const auto dimensions = static_cast<std::uint64_t>(job.dimensions);
   const std::uint64_t vector_bytes =

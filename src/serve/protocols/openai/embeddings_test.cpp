@@ -142,9 +142,9 @@ TEST(Embeddings, TruncatesOnlyWhenAsked) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "cat ";
   const std::string field = R"({"input": ")" + text + '"';
-  expect_refused(field + "}", "input", "this model takes at most 64");
+  expect_refused(field + "}", "input", "the text has more than 64 tokens");
   expect_refused(R"({"input": ["a", ")" + text + R"("]})", "input[1]",
-                 "this model takes at most 64");
+                 "the text has more than 64 tokens");
   const json::value all = parse_body(answer(field + R"(, "truncate_prompt_tokens": -1})"));
   EXPECT_EQ(all.at("usage").at("prompt_tokens").as_int64(), 64);
   const auto ids = *tiny().engine().tokenizer().encode(text, {});

@@ -127,7 +127,7 @@ TEST_F(BatchServiceTest, RefusesBatches) {
             "400 \"output_expires_after\"");
   EXPECT_EQ(
       error_of(R"("input_file_id":"f","endpoint":"/v1/completions","completion_window":"24h")"),
-      "404 null");
+      "404 \"input_file_id\"");
   EXPECT_EQ(error_of(right), "507 null");  // too many
   EXPECT_EQ(client().call("GET", "/v1/batches/batch_x").status, 404);
   EXPECT_EQ(client().call("POST", "/v1/batches/batch_x/cancel").status, 404);
