@@ -37,6 +37,8 @@ void released(void* memory) {
 
 void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
+// What asks for a buffer that it can do without (std::stable_sort) gets none.
+void* operator new(std::size_t /*size*/, const std::nothrow_t& /*tag*/) noexcept { return nullptr; }
 void operator delete(void* memory) noexcept { released(memory); }
 void operator delete[](void* memory) noexcept { released(memory); }
 void operator delete(void* memory, std::size_t) noexcept { released(memory); }
