@@ -114,17 +114,22 @@ class BenchStep(unittest.TestCase):
         self.assertEqual(names["process_name", 1, 0], "decode 1")
         self.assertEqual(names["process_name", 2, 0], "decode 2")
         self.assertEqual(names["thread_name", 2, 1], "engine")
-        self.assertEqual(names["thread_name", 2, 2], "output")
+        self.assertEqual(names["thread_name", 2, 2], "executor")
+        self.assertEqual(names["thread_name", 2, 3], "output")
         for process in (1, 2):
             engine = spans[process, 1]
             steps = [event for event in engine if event["name"] == "step"]
             self.assertEqual(len(steps), 6)
             ids = [event["args"]["step_id"] for event in steps]
             self.assertEqual(ids, list(range(ids[0], ids[0] + 6)))
+            executor = spans[process, 2]
             self.check_nesting(engine)
+            self.check_nesting(executor)
+            self.assertEqual([event["args"]["step_id"] for event in executor
+                              if event["name"] == "compute"], ids)
             self.assertTrue(any(event["name"] == "attention" and event["args"]["bytes"] > 0
-                                for event in engine))
-            handed_out = {event["args"]["step_id"] for event in spans[process, 2]
+                                for event in executor))
+            handed_out = {event["args"]["step_id"] for event in spans[process, 3]
                           if event["name"] == "hand out"}
             self.assertLessEqual(set(ids), handed_out)  # the last one's, too
 
