@@ -305,7 +305,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
     answer_.reset();
     served_any_ = true;
-    co_return delivered&& keep_alive_ && !shared_.draining;
+    co_return delivered&& keep_alive_;
   }
 
   void dispatch(const Route& route, const std::shared_ptr<PendingAnswer>& pending) {

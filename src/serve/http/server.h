@@ -77,7 +77,7 @@ class HttpServer {
   // Serves `router`'s routes until stop(). The caller's thread becomes the I/O thread.
   void run(Router router);
 
-  // Any thread. Connections are closed as soon as they are idle, and answers say so.
+  // Any thread. Answers from now on say that they are their connection's last.
   void drain();
   // Any thread. Closes everything; run() returns.
   void stop();
