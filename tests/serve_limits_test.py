@@ -194,8 +194,9 @@ class Memory(ServerTest):
             client.sendall((f"POST {COMPLETIONS} HTTP/1.1\r\nHost: localhost\r\n"
                             f"Content-Type: application/json\r\nContent-Length: {len(request)}"
                             f"\r\n\r\n{request}").encode())
-            self.server.await_running()
-            self.server.await_idle()  # it has been dropped
+            wait_until(lambda: self.server.metrics()["quire_http_slow_readers_total"] == 1,
+                       "the client is dropped")
+            self.server.await_idle()
         self.assertLess(self.memory("VmHWM") - before, SLACK)
 
 

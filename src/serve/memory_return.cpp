@@ -10,19 +10,29 @@ namespace {
 
 constexpr int kMappedBlockBytes = 4 << 20;
 constexpr int kKeptTopBytes = 8 << 20;
-constexpr std::uint64_t kWorthwhileBytes = std::uint64_t{32} << 20;
+constexpr std::int64_t kWorthwhileBytes = std::int64_t{32} << 20;
 
-std::uint64_t free_bytes() { return ::mallinfo2().fordblks; }
-
-// 0 where the system does not say.
-std::uint64_t resident_bytes() {
+// What the program holds of memory that is no file's. Nothing where the system does not say.
+std::optional<std::int64_t> resident_bytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
-  unsigned long long size = 0;
-  unsigned long long resident = 0;
-  const int found = std::fscanf(file, "%llu %llu", &size, &resident);
+  if (file == nullptr) return std::nullopt;
+  long long size = 0;
+  long long resident = 0;
+  long long of_files = 0;
+  const int found = std::fscanf(file, "%lld %lld %lld", &size, &resident, &of_files);
   std::fclose(file);
-  return found == 2 ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+  if (found != 3) return std::nullopt;
+  return (resident - of_files) * ::sysconf(_SC_PAGESIZE);
+}
+
+// Resident beyond what the allocator has handed out, up to a constant. What is free in the
+// allocator says less: it counts what has been given back, too, and goes down where the heap gets
+// shorter.
+std::optional<std::int64_t> idle_bytes() {
+  const auto resident = resident_bytes();
+  if (!resident) return std::nullopt;
+  const struct mallinfo2 info = ::mallinfo2();
+  return *resident - static_cast<std::int64_t>(info.uordblks + info.hblkhd);
 }
 
 }  // namespace
@@ -33,20 +43,13 @@ void return_large_blocks() {
   ::mallopt(M_TRIM_THRESHOLD, kKeptTopBytes);
 }
 
-// What has been given back still counts as free, but is not resident: so either number may say that
-// there is something to give.
 void MemoryReturn::look() {
-  const std::uint64_t free = free_bytes();
-  const std::uint64_t resident = resident_bytes();
-  const bool first = least_resident_ == 0;
-  const bool grown = free > least_free_ + kWorthwhileBytes ||
-                     (!first && resident > least_resident_ + kWorthwhileBytes);
-  least_free_ = first ? free : std::min(least_free_, free);
-  least_resident_ = first ? resident : std::min(least_resident_, resident);
-  if (!grown || free < kWorthwhileBytes) return;
+  const auto idle = idle_bytes();
+  if (!idle) return;
+  least_idle_ = std::min(least_idle_.value_or(*idle), *idle);
+  if (*idle < *least_idle_ + kWorthwhileBytes) return;
   ::malloc_trim(0);
-  least_free_ = free_bytes();
-  least_resident_ = resident_bytes();
+  least_idle_ = idle_bytes();
 }
 
 }  // namespace quire

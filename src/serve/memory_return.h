@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace quire {
 
@@ -16,8 +17,8 @@ class MemoryReturn {
   void look();
 
  private:
-  std::uint64_t least_free_ = 0;      // bytes of the allocator, since it last gave back
-  std::uint64_t least_resident_ = 0;  // of the program
+  // Resident bytes that are not in use, at least, since it last gave back.
+  std::optional<std::int64_t> least_idle_;
 };
 
 }  // namespace quire
