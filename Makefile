@@ -48,7 +48,7 @@ package:  ## a Debian package of the program and its services: build/package/qui
 	  dpkg-deb --field $$deb Package Version Architecture Installed-Size Depends; done
 
 test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
-	@cmake --preset release -DQUIRE_LEVELS=all >/dev/null
+	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
 	@$(call ctest,release)
 
@@ -58,7 +58,7 @@ test-asan test-tsan: test-%: deps test-models test-clients  ## tests under addre
 	@$(call ctest,$*)
 
 bench: deps model  ## microbenchmarks, then speed of the program on the bundled model
-	@cmake --preset release -DQUIRE_LEVELS=all >/dev/null
+	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=ON >/dev/null
 	@cmake --build --preset release -j $(JOBS)
 	@for program in build/release/src/*/*_benchmark; do [[ -x $$program ]] || continue; echo "== $$program"; $$program $(ARGS); done
 	@build/release/quire bench limits
