@@ -3,7 +3,7 @@
 //   serve_load disconnects --clients 10000 --step-ms 2 --max-num-seqs 64
 //   serve_load slow --clients 100 --slow-clients 500 --step-ms 20
 //   serve_load saturation --clients 256
-//   serve_load soak --seconds 1800 --quire build/release/quire --model MODEL
+//   serve_load soak --seconds 1800 --quire build/release/quire --model MODEL -- --threads 2
 // The server is a simulated one in this process, or, with --quire, one of its own, or, with
 // --address, one that runs.
 #include <cstdio>
@@ -71,6 +71,7 @@ int run(int argc, char** argv) {
   app.add_option("--seed", shape.seed);
   auto* address = app.add_option("--address", target.address, "HOST:PORT of a server that runs");
   app.add_option("--pid", target.process, "its process, for memory, descriptors and CPU time");
+  app.add_option("flags", target.flags, "behind --: further flags of the serve that is started");
   auto* quire = app.add_option("--quire", target.program, "the program whose serve is started");
   app.add_option("--model", target.model, "simulated: whose tokenizer and limits");
   app.add_option("--max-num-seqs", target.max_num_seqs);

@@ -47,6 +47,7 @@ Result<std::unique_ptr<Target>> Target::open(const TargetConfig& config) {
     if (config.step_ms > 0) {
       arguments.insert(arguments.end(), {"--simulate-step-ms", fmt::to_string(config.step_ms)});
     }
+    arguments.insert(arguments.end(), config.flags.begin(), config.flags.end());
     QUIRE_ASSIGN_OR_RETURN(target->child_,
                            ServerProcess::start(config.program, config.model, arguments));
     target->port_ = target->child_->port();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "serve_load/process_stats.h"
@@ -15,9 +16,10 @@
 namespace quire::load {
 
 struct TargetConfig {
-  std::string address;  // "127.0.0.1:8000" of one that runs; empty: one is started
-  std::string process;  // the number of the running server's process; empty: unknown
-  std::string program;  // starts `program serve`; empty: a simulated one in this process
+  std::string address;             // "127.0.0.1:8000" of one that runs; empty: one is started
+  std::string process;             // the number of the running server's process; empty: unknown
+  std::string program;             // starts `program serve`; empty: a simulated one in this process
+  std::vector<std::string> flags;  // of that, besides those below
   // Of the one that is started.
   std::string model;
   std::int32_t max_num_seqs = 256;
