@@ -47,6 +47,7 @@ ProcessStats read_process_stats(const std::string& process) {
   }
   for (fs::directory_iterator at(root + "/task", error), end; !error && at != end;
        at.increment(error)) {
+    ++stats.num_threads;
     add_thread(at->path().string() + "/stat", stats.thread_cpu_s);
   }
   return stats;

@@ -10,6 +10,7 @@ namespace quire::load {
 struct ProcessStats {
   std::int64_t rss_bytes = 0;
   std::int64_t num_descriptors = 0;
+  std::int64_t num_threads = 0;
   std::map<std::string, double> thread_cpu_s;  // summed over the threads of a name
 };
 

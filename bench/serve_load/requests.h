@@ -31,6 +31,10 @@ inline std::string post_request(std::string_view path, std::string_view body) {
       path, body.size(), body);
 }
 
+inline std::string delete_request(std::string_view path) {
+  return fmt::format("DELETE {} HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+}
+
 inline std::string completion_body(const CompletionShape& shape) {
   return fmt::format(R"({{"prompt":[{}],"max_tokens":{},"temperature":0,"ignore_eos":true)"
                      R"(,"stream":{}{}{}}})",

@@ -11,7 +11,7 @@ struct LoadShape {
   int slow_clients = 500;
   std::int64_t max_tokens = 100;
   std::size_t prompt_tokens = 8;
-  double seconds = 10;  // of a saturation
+  double seconds = 10;  // of a saturation or a soak
   std::uint64_t seed = 0;
 };
 

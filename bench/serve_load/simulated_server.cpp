@@ -1,8 +1,9 @@
 #include "serve_load/simulated_server.h"
 
-#include <pthread.h>
 #include <utility>
 
+#include "base/exhaustion.h"
+#include "base/thread.h"
 #include "serve/operations.h"
 #include "serve/protocols/openai/routes.h"
 
@@ -26,8 +27,10 @@ Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerC
   Router router;
   router.add_all(operation_routes(service, "simulated", [&http] { return http.stats(); }));
   router.add_all(openai_routes(service));
-  server->io_thread_ = std::thread([&http, all = std::move(router)] { http.run(all); });
-  ::pthread_setname_np(server->io_thread_.native_handle(), "quire-io");
+  QUIRE_ASSIGN_OR_RETURN(server->io_thread_,
+                         start_thread("quire-io", [&http, all = std::move(router)] {
+                           until_memory([&] { http.run(all); });
+                         }));
   return server;
 }
 

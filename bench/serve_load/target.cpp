@@ -40,6 +40,20 @@ Result<std::unique_ptr<Target>> Target::open(const TargetConfig& config) {
     target->process_ = config.process;
     return target;
   }
+  if (!config.program.empty()) {
+    std::vector<std::string> arguments = {"--max-num-seqs", std::to_string(config.max_num_seqs),
+                                          "--max-num-batched-tokens",
+                                          std::to_string(config.max_num_batched_tokens)};
+    if (config.step_ms > 0) {
+      arguments.insert(arguments.end(), {"--simulate-step-ms", fmt::to_string(config.step_ms)});
+    }
+    arguments.insert(arguments.end(), config.flags.begin(), config.flags.end());
+    QUIRE_ASSIGN_OR_RETURN(target->child_,
+                           ServerProcess::start(config.program, config.model, arguments));
+    target->port_ = target->child_->port();
+    target->process_ = target->child_->id();
+    return target;
+  }
   SimulatedServerConfig server;
   EngineArgs& engine = server.engine.engine;
   engine.model = config.model;
@@ -55,16 +69,28 @@ Result<std::unique_ptr<Target>> Target::open(const TargetConfig& config) {
   return target;
 }
 
-Result<double> Target::metric(const std::string& name) const {
+Result<std::string> Target::ask(std::string request) const {
+  const std::string line = request.substr(0, request.find(" HTTP/"));
   LoadClient client(host_, port_, 1);
-  const std::size_t asked = client.add({.request = get_request("/metrics"), .keep_body = true});
-  QUIRE_RETURN_IF_ERROR(client.run(std::chrono::seconds(10)));
+  const std::size_t asked = client.add({.request = std::move(request), .keep_body = true});
+  QUIRE_RETURN_IF_ERROR(client.run(std::chrono::seconds(60)));
   const ClientResult& result = client.result(asked);
-  if (result.ending != Ending::kAnswered || result.status != 200) {
-    return Status::unavailable(
-        fmt::format("GET /metrics: status {} {}", result.status, result.error));
-  }
-  std::string_view rest = result.body;
+  if (result.ending == Ending::kAnswered && result.status == 200) return result.body;
+  return Status::unavailable(
+      fmt::format("{}: status {} {}{}", line, result.status, result.error, result.body));
+}
+
+Result<json::object> Target::ask_for_object(std::string request) const {
+  const std::string line = request.substr(0, request.find(" HTTP/"));
+  QUIRE_ASSIGN_OR_RETURN(const std::string body, ask(std::move(request)));
+  QUIRE_ASSIGN_OR_RETURN(json::value value, parse_json(body, line));
+  if (value.is_object()) return std::move(value.get_object());
+  return Status::unavailable(fmt::format("{}: the answer is {}", line, json_kind_name(value)));
+}
+
+Result<double> Target::metric(const std::string& name) const {
+  QUIRE_ASSIGN_OR_RETURN(const std::string body, ask(get_request("/metrics")));
+  std::string_view rest = body;
   while (!rest.empty()) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
@@ -72,5 +98,7 @@ Result<double> Target::metric(const std::string& name) const {
   }
   return Status::not_found(fmt::format("GET /metrics has no {}", name));
 }
+
+Status Target::stop() { return child_ == nullptr ? Status() : child_->stop(); }
 
 }  // namespace quire::load

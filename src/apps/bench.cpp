@@ -43,7 +43,7 @@ void print_header(const EngineInfo& info) {
 Result<std::vector<LoadResult>> run_levels(Engine& engine, const BenchFlags& flags,
                                            const std::vector<std::int64_t>& levels) {
   InterruptWatcher interrupt;
-  interrupt.watch([] {});
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
   LoadShape warm_up = flags.load;
   warm_up.num_prompts = 1;
   warm_up.concurrency = 1;

@@ -105,7 +105,7 @@ Status write_timeline(const std::string& path, const std::vector<Run>& runs) {
 
 Status run_batching_bench(const BatchingBench& bench) {
   InterruptWatcher interrupt;
-  interrupt.watch([] {});
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
   std::vector<std::int64_t> sizes = bench.batch_sizes;
   if (sizes.empty()) sizes.push_back(bench.engine.max_num_seqs);
   std::vector<std::string> policies = {bench.engine.batching};

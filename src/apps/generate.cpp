@@ -130,7 +130,7 @@ Status run_single(Engine& engine, const GenerateFlags& flags, OutputFile& output
   QUIRE_ASSIGN_OR_RETURN(const RequestId id,
                          engine.submit({.prompt_token_ids = std::move(prompt), .params = params},
                                        [&](const RequestOutput& piece) { run.add(piece); }));
-  interrupt.watch([&engine, id] { engine.abort(id); });
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([&engine, id] { engine.abort(id); }));
   const Generation generation = run.wait(engine, id);
   QUIRE_RETURN_IF_ERROR(run.write_status());
   QUIRE_RETURN_IF_ERROR(output.write(flags.json ? json_line(generation, params)
@@ -157,7 +157,7 @@ void print_summary(const BatchSummary& summary) {
 
 Status run_file(Engine& engine, const GenerateFlags& flags, std::istream& input, OutputFile& output,
                 DoneRecords* done, InterruptWatcher& interrupt) {
-  interrupt.watch([] {});
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
   constexpr std::int64_t kMostWaiting = 4096;  // what the scheduler queues
   BatchOptions options;
   QUIRE_ASSIGN_OR_RETURN(options.defaults, sampling_params(engine, flags));

@@ -6,7 +6,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "base/status.h"
+#include "base/exhaustion.h"
+#include "base/thread.h"
 
 namespace quire {
 namespace {
@@ -38,9 +39,10 @@ InterruptWatcher::~InterruptWatcher() {
   if (thread_.joinable()) thread_.join();
 }
 
-void InterruptWatcher::watch(std::function<void()> on_interrupt) {
+Status InterruptWatcher::watch(std::function<void()> on_interrupt) {
   on_interrupt_ = std::move(on_interrupt);
-  thread_ = std::thread([this] { run(); });
+  QUIRE_ASSIGN_OR_RETURN(thread_, start_thread("quire-signals", [this] { run(); }));
+  return {};
 }
 
 void InterruptWatcher::run() {
@@ -49,7 +51,7 @@ void InterruptWatcher::run() {
     const int signal = sigtimedwait(&signals_, nullptr, &poll);
     if (signal < 0) continue;
     if (!interrupted_.exchange(true)) {
-      on_interrupt_();
+      until_memory(on_interrupt_);
     } else if (signal !=
                SIGHUP) {  // a terminal that closes sends it twice, by the shell and itself
       _exit(exit_code(StatusCode::kCancelled));

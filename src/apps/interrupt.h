@@ -8,6 +8,8 @@
 #include <functional>
 #include <thread>
 
+#include "base/status.h"
+
 namespace quire {
 
 class InterruptWatcher {
@@ -18,8 +20,8 @@ class InterruptWatcher {
   InterruptWatcher& operator=(const InterruptWatcher&) = delete;
 
   // Starts watching: the first signal calls `on_interrupt` once; a second one, SIGHUP aside, ends
-  // the process.
-  void watch(std::function<void()> on_interrupt);
+  // the process. kUnavailable where the system has no thread for it.
+  Status watch(std::function<void()> on_interrupt);
   bool interrupted() const { return interrupted_; }
 
  private:

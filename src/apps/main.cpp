@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "apps/commands.h"
 #include "apps/suggest.h"
 #include "apps/vllm_flags.h"
+#include "base/exhaustion.h"
 #include "base/log.h"
 
 namespace quire {
@@ -60,13 +62,13 @@ Status usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 Status run_command(const Command& command) {
-  try {
-    QUIRE_RETURN_IF_ERROR(command());
-    if (std::fflush(stdout) == 0) return {};
-  } catch (const std::system_error& error) {
+  const Status status = or_status(command);
+  if (status.code() == StatusCode::kIoError && std::ferror(stdout) != 0) {
     // What fmt::print throws where standard output cannot be written.
-    return Status::io_error(fmt::format("cannot write to standard output: {}", error.what()));
+    return Status::io_error(fmt::format("cannot write to standard output: {}", status.message()));
   }
+  QUIRE_RETURN_IF_ERROR(status);
+  if (std::fflush(stdout) == 0) return {};
   return Status::io_error(
       fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
 }
@@ -149,5 +151,7 @@ int main(int argc, char** argv) {
     return quire::run(argc, argv);
   } catch (const std::system_error& error) {  // help into a pipe that was closed
     return quire::exit_code(quire::StatusCode::kIoError);
+  } catch (const std::bad_alloc&) {
+    return quire::exit_code(quire::StatusCode::kUnavailable);
   }
 }

@@ -188,14 +188,14 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   if (batches) router.add_all(batches->routes());
   LiveView live(service, recorder);
   router.add_all(live.routes());
-  if (batches) batches->start();
+  if (batches) QUIRE_RETURN_IF_ERROR(batches->start());
 
   Shutdown shutdown(service, *server, live, batches.get(), flags.shutdown_timeout_s);
   const ServiceManager manager = ServiceManager::from_environment();
-  interrupt.watch([&shutdown, &manager] {
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([&shutdown, &manager] {
     warn_unless_ok(manager.stopping());
     shutdown.begin();
-  });
+  }));
   constexpr std::chrono::milliseconds kShutdownCheck(20);
   constexpr std::chrono::milliseconds kHeartbeatCheck(1000);
   server->every(kShutdownCheck, [&shutdown] { shutdown.check(); });

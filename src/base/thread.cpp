@@ -1,24 +1,28 @@
 #include "base/thread.h"
 
-#include <exception>
 #include <pthread.h>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/exhaustion.h"
+
 namespace quire {
 
-Result<std::thread> start_thread(const char* name, std::function<void()> run) {
+std::thread new_thread(const char* name, std::function<void()> run) {
   try {
-    std::thread thread(std::move(run));
-    ::pthread_setname_np(thread.native_handle(), name);
-    return thread;
-  } catch (const std::exception& error) {  // system_error or bad_alloc
-    return Status::unavailable(
-        fmt::format("cannot start the thread {}: {}", name, error.what()),
-        "allow more threads (ulimit -u, the container's limit of pids, systemd's TasksMax) or "
-        "memory");
+    return std::thread([name, call = std::move(run)] {
+      ::pthread_setname_np(::pthread_self(), name);
+      call();
+    });
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(), fmt::format("cannot start the thread {}", name));
   }
+}
+
+Result<std::thread> start_thread(const char* name, std::function<void()> run) {
+  return or_status([&]() -> Result<std::thread> { return new_thread(name, std::move(run)); });
 }
 
 }  // namespace quire

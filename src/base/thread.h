@@ -13,4 +13,8 @@ namespace quire {
 // runs.
 Result<std::thread> start_thread(const char* name, std::function<void()> run);
 
+// The same for constructors: throws std::system_error or std::bad_alloc, which or_status() (see
+// base/exhaustion.h) makes the same error.
+std::thread new_thread(const char* name, std::function<void()> run);
+
 }  // namespace quire

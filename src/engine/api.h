@@ -254,7 +254,7 @@ class Engine {
   Instant now() const;  // the clock of RequestMetrics
 
  private:
-  friend std::unique_ptr<Engine> assemble_engine(struct EngineParts parts);
+  friend Result<std::unique_ptr<Engine>> assemble_engine(struct EngineParts parts);
   class Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

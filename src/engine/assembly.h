@@ -31,7 +31,7 @@ struct EngineParts {
   std::optional<StepPacer> pacer = std::nullopt;          // none: steps are not limited
 };
 
-std::unique_ptr<Engine> assemble_engine(EngineParts parts);
+Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts);
 
 // The scheduler's settings that follow from an engine's. kInvalidArgument for a value that there is
 // not, kConfig for settings that contradict each other.

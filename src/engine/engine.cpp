@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/exhaustion.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "core/satisfiable.h"
@@ -141,12 +142,14 @@ class Engine::Impl {
     if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
     outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink));
-    const Status status = core_.add({.request_id = id,
-                                     .prompt_token_ids = std::move(request.prompt_token_ids),
-                                     .sampling_params = std::move(shared),
-                                     .priority = request.priority,
-                                     .pooling = request.embed,
-                                     .external_id = std::move(request.external_id)});
+    const Status status = or_status([&] {
+      return core_.add({.request_id = id,
+                        .prompt_token_ids = std::move(request.prompt_token_ids),
+                        .sampling_params = std::move(shared),
+                        .priority = request.priority,
+                        .pooling = request.embed,
+                        .external_id = std::move(request.external_id)});
+    });
     if (!status.ok() && outputs_.remove(id)) {
       if (status.code() == StatusCode::kResourceExhausted) count_refusal();
       return status;
@@ -306,7 +309,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(auto event_log, open_event_log(args));
   if (observer.planned) observer.planned(sizes.plan);
   ModelFacts facts = model_facts(bundle);
-  auto pool = std::make_unique<ThreadPool>(args.threads > 0 ? args.threads : default_num_threads());
+  QUIRE_ASSIGN_OR_RETURN(auto pool, or_status([&]() -> Result<std::unique_ptr<ThreadPool>> {
+                           return std::make_unique<ThreadPool>(
+                               args.threads > 0 ? args.threads : default_num_threads());
+                         }));
   QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *pool, observer.loaded));
   bundle.weights.reset();  // packed: the mapping is not needed any more
   QUIRE_ASSIGN_OR_RETURN(auto runner,
@@ -344,8 +350,11 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   }
   const bool use_defaults = args.generation_config == "auto";
   SpanRecorder* const spans = observer.profile == nullptr ? nullptr : &observer.profile->executor;
-  auto executor = std::make_unique<InProcessExecutor>(
-      std::move(pool), std::move(model), std::move(runner), config.max_steps_in_flight, spans);
+  QUIRE_ASSIGN_OR_RETURN(auto executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
+                           return std::unique_ptr<Executor>(new InProcessExecutor(
+                               std::move(pool), std::move(model), std::move(runner),
+                               config.max_steps_in_flight, spans));
+                         }));
   return assemble_engine({.text = std::move(bundle.text),
                           .info = std::move(info),
                           .scheduler = config,
@@ -361,8 +370,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                           .pacer = std::move(pacer)});
 }
 
-std::unique_ptr<Engine> assemble_engine(EngineParts parts) {
-  return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::Impl>(std::move(parts))));
+Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts) {
+  return or_status([&]() -> Result<std::unique_ptr<Engine>> {
+    return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::Impl>(std::move(parts))));
+  });
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

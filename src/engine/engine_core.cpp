@@ -1,10 +1,12 @@
 #include "engine/engine_core.h"
 
 #include <algorithm>
-#include <pthread.h>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/exhaustion.h"
+#include "base/thread.h"
 
 namespace quire {
 namespace {
@@ -36,9 +38,7 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
       listener_(std::move(listener)),
       pacer_(std::move(pacer)),
       stats_(scheduler_.stats()),
-      thread_([this] { run(); }) {
-  ::pthread_setname_np(thread_.native_handle(), "quire-engine");
-}
+      thread_(new_thread("quire-engine", [this] { run(); })) {}
 
 void EngineCore::stop() {
   {
@@ -95,17 +95,16 @@ EngineHeartbeat EngineCore::heartbeat() const {
 }
 
 void EngineCore::run() {
-  std::deque<Command> commands;
   Status end;
-  while (end.ok()) end = run_round(commands);
+  while (end.ok()) end = or_status([this] { return run_round(); });
   fail(end);
 }
 
-Status EngineCore::run_round(std::deque<Command>& commands) {
+Status EngineCore::run_round() {
   const ScopedSpan round(spans_, kStepStage);
-  if (!take_commands(commands)) return {StatusCode::kCancelled, "the engine is shutting down"};
+  if (!take_commands()) return {StatusCode::kCancelled, "the engine is shutting down"};
   if (listener_ && num_begun_ == num_ended_) listener_->between_steps(scheduler_, clock_.now());
-  apply_all(commands);
+  apply_all();
   QUIRE_RETURN_IF_ERROR(begin_steps());
   if (num_begun_ > num_ended_) {
     if (round.get() != nullptr) round.get()->id = steps_[num_ended_ % steps_.size()].plan.step_id;
@@ -115,7 +114,7 @@ Status EngineCore::run_round(std::deque<Command>& commands) {
   return {};
 }
 
-bool EngineCore::take_commands(std::deque<Command>& commands) {
+bool EngineCore::take_commands() {
   const ScopedSpan span(spans_, kTakeCommandsStage);
   std::unique_lock lock(mutex_);
   const auto woken = [&] { return stopping_ || !commands_.empty(); };
@@ -132,14 +131,14 @@ bool EngineCore::take_commands(std::deque<Command>& commands) {
   }
   busy_ = true;
   if (stopping_) return false;  // whoever still waits for an answer is told by fail()
-  commands.swap(commands_);
+  taken_.swap(commands_);
   return true;
 }
 
-void EngineCore::apply_all(std::deque<Command>& commands) {
+void EngineCore::apply_all() {
   const ScopedSpan span(spans_, kApplyCommandsStage);
-  for (Command& command : commands) apply(std::move(command));
-  commands.clear();
+  for (Command& command : taken_) apply(std::move(command));
+  taken_.clear();
 }
 
 void EngineCore::apply(Command command) {
@@ -219,20 +218,30 @@ void EngineCore::observe_step(const SchedulerOutput& plan, Instant start) {
   stepped_({.step_id = plan.step_id, .start = start, .end = clock_.now(), .shares = shares_});
 }
 
-// A step that failed leaves the cache in an unknown state: every request ends with the reason, and
-// later ones are refused with it.
+// A step that failed, or lacked memory half-way, leaves the cache and the scheduler in an unknown
+// state: every request ends with the reason, and later ones are refused with it.
 void EngineCore::fail(const Status& error) {
-  if (listener_) listener_->ended(error, clock_.now());
-  std::deque<Command> commands;
-  {
+  if (listener_) until_memory([&] { listener_->ended(error, clock_.now()); });
+  until_memory([&] {
     const std::lock_guard lock(mutex_);
     failure_ = error;
-    commands.swap(commands_);
+  });
+  end_taken_inspections();
+  {
+    const std::lock_guard lock(mutex_);
+    taken_.swap(commands_);
   }
-  for (const Command& command : commands) {
-    if (const auto* inspect = std::get_if<Inspect>(&command)) inspect->look(nullptr);
+  end_taken_inspections();
+  until_memory([&] { outputs_.push_all_failed(error); });
+}
+
+// Those that were not made.
+void EngineCore::end_taken_inspections() {
+  for (const Command& command : taken_) {
+    const auto* inspect = std::get_if<Inspect>(&command);
+    if (inspect != nullptr && inspect->look) inspect->look(nullptr);
   }
-  outputs_.push_all_failed(error);
+  taken_.clear();
 }
 
 void EngineCore::publish_stats() {

@@ -52,11 +52,11 @@ class EngineCore {
   using Command = std::variant<AddRequest, Abort, Inspect>;
 
   void run();
-  Status run_round(std::deque<Command>& commands);
-  // Moves all queued commands out; waits for one where the scheduler has nothing to do yet. False:
-  // stop, and none was moved.
-  bool take_commands(std::deque<Command>& commands);
-  void apply_all(std::deque<Command>& commands);
+  Status run_round();
+  // Moves all queued commands to taken_; waits for one where the scheduler has nothing to do yet.
+  // False: stop, and none was moved.
+  bool take_commands();
+  void apply_all();
   void apply(Command command);
   // Plans and submits steps for as long as there may be more in flight and there is one to plan.
   Status begin_steps();
@@ -66,6 +66,7 @@ class EngineCore {
   // Tells the observer of a step that is about to be taken in.
   void observe_step(const SchedulerOutput& plan, Instant start);
   void fail(const Status& error);
+  void end_taken_inspections();
   void publish_stats();
 
   const SteadyClock& clock_;
@@ -91,6 +92,7 @@ class EngineCore {
   bool busy_ = true;  // false: the thread waits for a command
   std::uint64_t num_rounds_ = 0;
   // Engine thread only.
+  std::deque<Command> taken_;
   std::uint64_t num_begun_ = 0;  // steps that were submitted, and those that ended
   std::uint64_t num_ended_ = 0;
   Instant last_end_{};

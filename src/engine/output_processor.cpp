@@ -1,8 +1,11 @@
 #include "engine/output_processor.h"
 
 #include <algorithm>
-#include <pthread.h>
+#include <new>
 #include <utility>
+
+#include "base/exhaustion.h"
+#include "base/thread.h"
 
 namespace quire {
 namespace {
@@ -75,8 +78,7 @@ OutputProcessor::OutputProcessor(const Tokenizer& tokenizer, std::function<void(
       queue_bytes_(limits.queue_bytes()) {
   queue_.reserve(kMaxQueuedSteps);
   spare_.reserve(kMaxQueuedSteps);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_setname_np(thread_.native_handle(), "quire-output");
+  thread_ = new_thread("quire-output", [this] { run(); });
 }
 
 void OutputProcessor::stop() {
@@ -100,11 +102,16 @@ void OutputProcessor::add(RequestId request_id, std::span<const TokenId> prompt_
     states.push_back(std::make_unique<State>(tokenizer_, prompt_token_ids, params, group, i));
   }
   const std::lock_guard lock(mutex_);
-  for (auto& state : states) {
-    const RequestId output_id = request_id + static_cast<RequestId>(state->index);
-    states_.emplace(output_id, std::move(state));
+  try {
+    for (auto& state : states) {
+      const RequestId output_id = request_id + static_cast<RequestId>(state->index);
+      states_.emplace(output_id, std::move(state));
+    }
+    groups_.emplace(request_id, std::move(group));
+  } catch (const std::bad_alloc&) {  // all of it or nothing
+    for (std::size_t i = 0; i < states.size(); ++i) states_.erase(request_id + RequestId{i});
+    throw;
   }
-  groups_.emplace(request_id, std::move(group));
 }
 
 bool OutputProcessor::remove(RequestId request_id) {
@@ -176,7 +183,7 @@ void OutputProcessor::enqueue(Item item) {
 
 void OutputProcessor::run() {
   std::vector<Item> items;
-  items.reserve(kMaxQueuedSteps);
+  until_memory([&] { items.reserve(kMaxQueuedSteps); });
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
@@ -184,7 +191,7 @@ void OutputProcessor::run() {
     items.swap(queue_);
     lock.unlock();
     for (Item& item : items) {
-      std::visit([this](const auto& content) { process(content); }, item);
+      until_memory([&] { std::visit([this](const auto& content) { process(content); }, item); });
       if (auto* step = std::get_if<StepResult>(&item)) recycle(std::move(*step));
     }
     items.clear();
@@ -210,17 +217,42 @@ void OutputProcessor::recycle(StepResult step) {
   room_.notify_one();
 }
 
+// Outputs whose memory is refused end here, with an error, and in the engine; others go on.
 void OutputProcessor::process(const StepResult& step) {
+  try {
+    process_step(step);
+  } catch (const std::bad_alloc&) {
+    for (const PromptToken& token : step.result.prompt_tokens) give_up(token.request_id);
+    for (const RequestStepOutput& output : step.outputs) give_up(output.request_id);
+  }
+}
+
+void OutputProcessor::give_up(RequestId output_id) {
+  const State* state = find(output_id);
+  if (state == nullptr) return;
+  const std::shared_ptr<Group> group = state->group;
+  until_memory([&] { process(Failed{group->request_id, out_of_memory()}); });
+  for (std::int32_t i = 0; i < group->num_outputs; ++i) {
+    until_memory([&] { abort_(group->request_id + static_cast<RequestId>(i)); });
+  }
+}
+
+void OutputProcessor::process_step(const StepResult& step) {
   const ScopedSpan span(spans_, kHandOutStage);
   if (span.get() != nullptr) span.get()->id = step.result.step_id;
   for (const PromptToken& token : step.result.prompt_tokens) add_prompt_token(token, step.result);
   find_states(step);
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
     if (step_states_[i] == nullptr) continue;
-    if (step.outputs[i].pooled_index >= 0) {
-      process_pooled(step.outputs[i], step.result);
-    } else {
-      process_tokens(*step_states_[i], step.outputs[i], step.result);
+    try {
+      if (step.outputs[i].pooled_index >= 0) {
+        process_pooled(step.outputs[i], step.result);
+      } else {
+        process_tokens(*step_states_[i], step.outputs[i], step.result);
+      }
+    } catch (const std::bad_alloc&) {
+      give_up(step.outputs[i].request_id);
+      find_states(step);  // its other outputs have gone, too
     }
   }
 }
@@ -363,6 +395,11 @@ void OutputProcessor::hand_out(State& state, RequestOutput& output) {
 }
 
 void OutputProcessor::finish(RequestId output_id, const Request* request, RequestOutput output) {
+  if (request != nullptr) {
+    output.num_cached_tokens = request->num_cached_tokens();
+    output.metrics = metrics_of(*request);
+    output.timeline = std::make_shared<const RequestTimeline>(request->timeline());
+  }
   std::unique_ptr<State> state;
   {
     const std::lock_guard lock(mutex_);
@@ -374,12 +411,17 @@ void OutputProcessor::finish(RequestId output_id, const Request* request, Reques
     if (output.request_finished) groups_.erase(state->group->request_id);
   }
   output.finished = true;
-  if (request != nullptr) {
-    output.num_cached_tokens = request->num_cached_tokens();
-    output.metrics = metrics_of(*request);
-    output.timeline = std::make_shared<const RequestTimeline>(request->timeline());
+  try {
+    hand_out(*state, output);
+  } catch (const std::bad_alloc&) {
+    until_memory([&] {
+      RequestOutput failed;
+      failed.error = out_of_memory();
+      failed.finished = true;
+      failed.request_finished = output.request_finished;
+      hand_out(*state, failed);
+    });
   }
-  hand_out(*state, output);
 }
 
 OutputProcessor::State* OutputProcessor::find(RequestId output_id) const {

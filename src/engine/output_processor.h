@@ -122,6 +122,8 @@ class OutputProcessor {
   void run();
   void recycle(StepResult step);
   void process(const StepResult& step);
+  void process_step(const StepResult& step);
+  void give_up(RequestId output_id);
   void process(const Aborted& request);
   void process(const Failed& failed);
   void find_states(const StepResult& step);
@@ -135,6 +137,7 @@ class OutputProcessor {
   StopMatcher::Match match_text(State& state, TokenId token_id, bool ends) const;
   RequestOutput& start_output();
   static void hand_out(State& state, RequestOutput& output);
+  // Throws nothing for want of memory: then the sink is told that.
   void finish(RequestId output_id, const Request* request, RequestOutput output);
   State* find(RequestId output_id) const;
 

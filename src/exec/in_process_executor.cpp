@@ -1,11 +1,12 @@
 #include "exec/in_process_executor.h"
 
 #include <chrono>
-#include <pthread.h>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/exhaustion.h"
+#include "base/thread.h"
 #include "tensor/spin.h"
 
 namespace quire {
@@ -28,9 +29,8 @@ InProcessExecutor::InProcessExecutor(std::unique_ptr<ThreadPool> pool, std::uniq
       runner_(std::move(runner)),
       spans_(spans),
       steps_(static_cast<std::size_t>(max_steps_in_flight)),
-      thread_([this] { run(); }) {
+      thread_(new_thread("quire-executor", [this] { run(); })) {
   if (spans_ != nullptr) runner_->record_spans(*spans_);
-  ::pthread_setname_np(thread_.native_handle(), "quire-executor");
 }
 
 InProcessExecutor::~InProcessExecutor() {
@@ -98,12 +98,14 @@ void InProcessExecutor::run() {
 bool InProcessExecutor::compute(Step& step, std::uint32_t number) {
   const ScopedSpan span(spans_, kComputeStage);
   if (span.get() != nullptr) span.get()->id = step.plan->step_id;
-  step.status = runner_->forward(*step.plan, step.result);
+  step.status = or_status([&] { return runner_->forward(*step.plan, step.result); });
   {
     const ScopedSpan wait(spans_, kMasksStage);
     if (!wait_for(num_sampling_, number)) return false;
   }
-  if (step.status.ok()) step.status = runner_->sample(step.masks, step.result);
+  if (step.status.ok()) {
+    step.status = or_status([&] { return runner_->sample(step.masks, step.result); });
+  }
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/exhaustion.h"
 #include "base/log.h"
 #include "serve/request_origin.h"
 
@@ -62,27 +63,34 @@ Result<RequestId> Service::submit(RequestOrigin origin, GenerateRequest request,
   const Instant received = received_at(origin.received, *engine_);
   account->submitted = engine_->now();
   account->entry = directory_.begin(origin.external_id, request, received, account->submitted);
-  request.external_id = origin.external_id;
   account->origin = std::move(origin);
   account->embed = request.embed;
-  account->last_token.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
-  RequestObserver* observer = account->origin.observer.get();
-  if (observer != nullptr) account->observed_as = observer->submitting(account->origin, request);
+  RequestObserver* const observer = account->origin.observer.get();
+  bool observed = false;
   ++num_in_flight_;
-  auto observed = [this, account, forward = std::move(sink)](const RequestOutput& output) {
-    take_account(*account, output);
-    // Before its client has the last piece, and may ask.
-    if (output.finished) directory_.finished(account->entry, output, engine_->now());
-    forward(output);
-    if (output.request_finished) --num_in_flight_;
-  };
-  auto id = engine_->submit(std::move(request), std::move(observed));
+  auto id = or_status([&] {
+    request.external_id = account->origin.external_id;
+    account->last_token.resize(
+        static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
+    if (observer != nullptr) {
+      account->observed_as = observer->submitting(account->origin, request);
+      observed = true;
+    }
+    auto accounted = [this, account, forward = std::move(sink)](const RequestOutput& output) {
+      take_account(*account, output);
+      // Before its client has the last piece, and may ask.
+      if (output.finished) directory_.finished(account->entry, output, engine_->now());
+      forward(output);
+      if (output.request_finished) --num_in_flight_;
+    };
+    return engine_->submit(std::move(request), std::move(accounted));
+  });
   if (id.ok()) {
     directory_.submitted(account->entry, *id);
   } else {
     directory_.refused(account->entry);
     --num_in_flight_;
-    if (observer != nullptr) observer->refused(account->observed_as);
+    if (observed) observer->refused(account->observed_as);
   }
   return id;
 }

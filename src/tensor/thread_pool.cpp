@@ -12,6 +12,7 @@
 #include <climits>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "tensor/cpu_count.h"
 #include "tensor/spin.h"
 
@@ -166,12 +167,20 @@ ThreadPool::ThreadPool(int num_threads)
   static_assert(kMaxThreads < 1 << Ticket::kShareBits);
   const int num_helpers = std::min(num_threads_, granted_cpu_count()) - 1;
   state_->helpers.reserve(static_cast<std::size_t>(num_helpers));
-  for (int i = 0; i < num_helpers; ++i) {
-    state_->helpers.emplace_back([state = state_.get()] { state->work(); });
+  try {
+    for (int i = 0; i < num_helpers; ++i) {
+      state_->helpers.push_back(
+          new_thread("quire-helper", [state = state_.get()] { state->work(); }));
+    }
+  } catch (...) {
+    end_helpers();
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end_helpers(); }
+
+void ThreadPool::end_helpers() {
   state_->stopping.store(true, std::memory_order_relaxed);
   state_->publish();
   for (std::thread& helper : state_->helpers) helper.join();

@@ -23,6 +23,7 @@ class ThreadPool {
   static constexpr int kMaxThreads = 4096;
   // `num_threads` counts the caller. Helpers are started for no more CPUs than the calling thread
   // is granted now; shares beyond that are done one after the other.
+  // Throws std::system_error or std::bad_alloc where the system gives no thread; then none is left.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -70,6 +71,8 @@ class ThreadPool {
 
   // Only the caller's thread writes it.
   void count_region() { num_regions_.store(num_regions() + 1, std::memory_order_relaxed); }
+
+  void end_helpers();
 
   struct State;
   std::atomic<std::uint64_t> num_regions_{0};

@@ -123,7 +123,7 @@ Status run_bench_serve(Flags flags) {
     QUIRE_ASSIGN_OR_RETURN(html, OutputFile::create(flags.html));
   }
   InterruptWatcher interrupt;
-  interrupt.watch([] {});
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
   QUIRE_ASSIGN_OR_RETURN(const Report report, bench::measure(flags.plan, interrupt));
   if (flags.json) {
     fmt::print("{}\n", json::serialize(bench::to_json(report)));

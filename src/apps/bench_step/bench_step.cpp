@@ -64,7 +64,7 @@ Status run_step_bench(const StepFlags& flags) {
     return Status::invalid_argument("--trace -: standard output has the report", "name a file");
   }
   InterruptWatcher interrupt;
-  interrupt.watch([] {});
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
   const bool traced = !flags.trace.empty();
   std::optional<ChromeTrace> trace;  // opened first: a path that is wrong shows at once
   if (traced) {

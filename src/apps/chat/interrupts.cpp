@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/thread.h"
 
 namespace quire {
 namespace {
@@ -36,7 +37,7 @@ Interrupts::Interrupts() : prompt_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) 
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const sigset_t others = terminal_signals();
   pthread_sigmask(SIG_BLOCK, &others, nullptr);
-  thread_ = std::thread([this] { run(); });
+  thread_ = new_thread("quire-signals", [this] { run(); });
 }
 
 Interrupts::~Interrupts() {

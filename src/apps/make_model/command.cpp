@@ -28,7 +28,7 @@ Status run_make_model(const MakeModelFlags& flags) {
       .output = flags.output,
       .seed = flags.seed};
   InterruptWatcher interrupt;
-  interrupt.watch([] {});
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
   ThreadPool pool(default_num_threads());
   ProgressBar bar(fmt::format("{} {}", flags.shape, flags.encoding), "MB");
   double megabytes = 0;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/chat/sse_parser.h"
+#include "base/thread.h"
 
 namespace quire {
 
@@ -21,7 +22,12 @@ LiveFeed::LiveFeed(HttpClient client, double hz, std::function<void()> notify)
     : client_(std::move(client)),
       path_(live_path(hz)),
       notify_(std::move(notify)),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      thread_(new_thread("quire-feed", [this] { run(stop_.get_token()); })) {}
+
+LiveFeed::~LiveFeed() {
+  stop_.request_stop();
+  thread_.join();
+}
 
 LiveFeed::News LiveFeed::take() {
   const std::lock_guard lock(mutex_);

@@ -17,8 +17,9 @@ namespace quire {
 class LiveFeed {
  public:
   // Begins to receive `hz` events a second. `notify` is called, on the feed's thread, whenever
-  // take() has something new.
+  // take() has something new. Throws as new_thread() does.
   LiveFeed(HttpClient client, double hz, std::function<void()> notify);
+  ~LiveFeed();
 
   struct News {
     std::optional<std::string> event;  // the data of the latest one
@@ -36,7 +37,8 @@ class LiveFeed {
   std::function<void()> notify_;
   std::mutex mutex_;
   News news_;
-  std::jthread thread_;  // last: it uses all of the above
+  std::stop_source stop_;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 // The stream's address below the server's.

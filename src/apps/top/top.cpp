@@ -68,7 +68,7 @@ Status watch(const TopFlags& flags, HttpClient client) {
 
   QUIRE_ASSIGN_OR_RETURN(const auto screen, Screen::open());
   InterruptWatcher interrupt;  // before the feed's thread
-  interrupt.watch([&screen] { screen->wake(); });
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([&screen] { screen->wake(); }));
   LiveFeed feed(std::move(client), flags.hz, [&screen] { screen->wake(); });
   Status connection;
   while (!interrupt.interrupted()) {

@@ -1,7 +1,7 @@
 #include "engine/event_log/event_log.h"
 
 #include <algorithm>
-#include <pthread.h>
+#include <new>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -9,8 +9,10 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/exhaustion.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "engine/event_log/frame.h"
 #include "engine/event_log/records.h"
 #include "engine/event_log/segments.h"
@@ -20,6 +22,7 @@ namespace quire {
 namespace {
 
 constexpr std::size_t kWakeBytes = 256 << 10;  // buffered: the writer does not wait for more
+constexpr std::size_t kSpareBuffers = 2;
 constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{1} << 31;
 
 std::int64_t unix_now() {
@@ -43,18 +46,17 @@ Result<std::unique_ptr<EventLog>> EventLog::open(EventLogOptions options) {
                          SegmentWriter::create(segment_path(options.base, number)));
   const std::uint64_t run_id =
       random_bits(static_cast<std::uint64_t>(unix_now()), static_cast<std::uint64_t>(::getpid()));
-  return std::unique_ptr<EventLog>(
-      new EventLog(std::move(options), run_id, number, std::move(segment)));
+  return or_status([&]() -> Result<std::unique_ptr<EventLog>> {
+    return std::unique_ptr<EventLog>(
+        new EventLog(std::move(options), run_id, number, std::move(segment)));
+  });
 }
 
 EventLog::EventLog(EventLogOptions options, std::uint64_t run_id, std::uint64_t number,
                    SegmentWriter segment)
-    : options_(std::move(options)),
-      run_id_(run_id),
-      segment_(std::move(segment)),
-      number_(number),
-      thread_([this] { run(); }) {
-  ::pthread_setname_np(thread_.native_handle(), "quire-log");
+    : options_(std::move(options)), run_id_(run_id), segment_(std::move(segment)), number_(number) {
+  spare_.reserve(kSpareBuffers);
+  thread_ = new_thread("quire-log", [this] { run(); });
 }
 
 EventLog::~EventLog() {
@@ -125,7 +127,11 @@ void EventLog::ended(const Status& reason, Instant now) {
   append_scratch();
 }
 
-Duration EventLog::since_previous(Instant now) { return now - std::exchange(previous_, now); }
+// A record begins: what is left of one that there was no memory for is none.
+Duration EventLog::since_previous(Instant now) {
+  scratch_.clear();
+  return now - std::exchange(previous_, now);
+}
 
 // The record that was encoded into scratch_ goes to the buffer, or is lost.
 void EventLog::append_scratch() {
@@ -171,7 +177,7 @@ void EventLog::run() {
     std::unique_lock lock(mutex_);
     for (Piece& piece : pieces) {
       piece.records.clear();
-      if (spare_.size() < 2) spare_.push_back(std::move(piece.records));
+      if (spare_.size() < kSpareBuffers) spare_.push_back(std::move(piece.records));
     }
     pieces.clear();
     wake_.wait(lock, [&] { return stopping_ || !pieces_.empty(); });
@@ -192,6 +198,14 @@ void EventLog::run() {
 }
 
 void EventLog::write(const Piece& piece) {
+  try {
+    write_piece(piece);
+  } catch (const std::bad_alloc&) {
+    until_memory([&] { fail(out_of_memory(), piece); });
+  }
+}
+
+void EventLog::write_piece(const Piece& piece) {
   if (piece.snapshot != nullptr) {
     if (const Status status = start_segment(piece); !status.ok()) {
       num_dropped_ += piece.num_lost;
@@ -278,10 +292,11 @@ Status EventLog::remove_old_segments() {
 
 // A segment without a record is of no use; its number is used again.
 void EventLog::fail(const Status& status, const Piece& piece) {
-  retry_ =
+  const auto retry =
       retry_.count() == 0 ? options_.first_retry : std::min(2 * retry_, options_.longest_retry);
   log_warning("{}; nothing is recorded for at least {} ms, serving goes on", status.to_string(),
-              retry_.count());
+              retry.count());
+  retry_ = retry;
   num_dropped_ += piece.num_records;
   if (segment_.is_open() && record_bytes_ == 0) {
     if (segment_.size() > 0) {  // what its header tells goes with it: the next one has to

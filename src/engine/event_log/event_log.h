@@ -88,6 +88,7 @@ class EventLog final : public SchedulerListener {
   // Writer thread.
   void run();
   void write(const Piece& piece);
+  void write_piece(const Piece& piece);
   Status start_segment(const Piece& piece);
   Status write_records(const Piece& piece);
   Status remove_old_segments();

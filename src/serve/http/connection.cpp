@@ -15,6 +15,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
+#include "base/exhaustion.h"
 #include "base/log.h"
 #include "serve/http/body_pace.h"
 #include "serve/http/coroutine_event.h"
@@ -41,6 +42,20 @@ constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
 
 // An answer with one of these statuses ends with its header, which announces no length.
 bool has_content(int status) { return status != 204 && status != 304; }
+
+class CountedExchange {
+ public:
+  explicit CountedExchange(ConnectionShared& shared) : shared_(shared) {
+    ++shared_.exchanges;
+    ++shared_.exchanges_total;
+  }
+  ~CountedExchange() { --shared_.exchanges; }
+  CountedExchange(const CountedExchange&) = delete;
+  CountedExchange& operator=(const CountedExchange&) = delete;
+
+ private:
+  ConnectionShared& shared_;
+};
 
 // Stream is a socket or a TLS stream over one.
 template <typename Stream>
@@ -74,6 +89,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       phase_ = Phase::kClosing;
       return;
     }
+    if (answer_) event_.notify();  // a wake-up may have had no memory
     if (answer_ && now - last_write_ >= shared_.config.keep_alive_interval) {
       if (answer_->keep_alive()) last_write_ = now;
     }
@@ -98,17 +114,36 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   template <typename Coroutine>
   void spawn(Coroutine coroutine) {
-    asio::co_spawn(stream_.get_executor(), std::move(coroutine), [](std::exception_ptr error) {
+    const auto ended = [self = this->shared_from_this()](std::exception_ptr error) {
       if (!error) return;
+      self->close();
       try {
         std::rethrow_exception(error);
       } catch (const std::exception& exception) {
         log_warning("a connection was closed: {}", exception.what());
       }
-    });
+    };
+    asio::co_spawn(stream_.get_executor(), std::move(coroutine), ended);
   }
 
+  // Closes the connection when the coroutine in which it lies is gone. One that lacks memory for
+  // its next wait ends without an exception: its frame is destroyed.
+  class ClosesAtEnd {
+   public:
+    explicit ClosesAtEnd(Session& session) : session_(&session) {}
+    ~ClosesAtEnd() {
+      if (session_ != nullptr) session_->close();
+    }
+    ClosesAtEnd(const ClosesAtEnd&) = delete;
+    ClosesAtEnd& operator=(const ClosesAtEnd&) = delete;
+    void dismiss() { session_ = nullptr; }
+
+   private:
+    Session* session_;
+  };
+
   awaitable<void> run() {
+    const ClosesAtEnd closes(*this);
     if constexpr (!std::is_same_v<Stream, StreamSocket>) {
       const auto [error] = co_await stream_.async_handshake(ssl::stream_base::server, kUse);
       if (error) co_return;
@@ -117,25 +152,39 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     bool again = true;
     while (again) again = co_await serve_one();
     co_await linger();
-    close();
   }
 
   // Reads whatever the client sends, all the time: so its going away shows at once.
   awaitable<void> read_loop() {
+    ClosesAtEnd closes(*this);
     while (!eof_) {
       if (in_.size() >= kMaxReadAhead) {
         // Without reading on, its going away would not be noticed.
-        if (answer_) co_return close();
+        if (answer_) co_return;
         co_await room_.wait();
         continue;
       }
       const auto [error, count] = co_await stream_.async_read_some(asio::buffer(scratch_), kUse);
       if (error) {
         eof_ = true;
-      } else {
-        in_.append(scratch_.data(), count);
+      } else if (!take_in({scratch_.data(), count})) {
+        if (phase_ != Phase::kReading) co_return;
+        no_room_ = true;  // whoever reads the request answers, and closes
+        event_.notify();
+        break;
       }
       event_.notify();
+    }
+    closes.dismiss();  // what has come is still answered
+  }
+
+  // False: there is no memory for what has come.
+  bool take_in(std::string_view bytes) {
+    try {
+      in_ += bytes;
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
     }
   }
 
@@ -195,7 +244,11 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       room_.notify();
       if (parser.state() != state) co_return true;
       const std::size_t before = in_.size();
-      while (in_.size() == before && !eof_ && !timed_out_) co_await event_.wait();
+      while (in_.size() == before && !eof_ && !timed_out_ && !no_room_) co_await event_.wait();
+      if (no_room_) {
+        co_await refuse(parser, no_room());
+        co_return false;
+      }
       if (timed_out_) {
         const HttpResponse late = http_error(408, "the request did not come in time");
         co_await refuse(parser, late);
@@ -252,6 +305,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     event_.notify();
   }
 
+  static HttpResponse no_memory() {
+    HttpResponse response = http_error(503, "this server is out of memory; try again later");
+    response.headers.push_back({"Retry-After", "1"});
+    return response;
+  }
+
   static HttpResponse no_room() {
     HttpResponse response =
         http_error(503, "this server has no room for the request's body now; try again later");
@@ -290,11 +349,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     };
     answer_ = pending;
     last_write_ = std::chrono::steady_clock::now();
-    ++shared_.exchanges;
-    ++shared_.exchanges_total;
+    const CountedExchange counted(shared_);
     dispatch(route, pending);
     const bool delivered = co_await deliver(*pending);
-    --shared_.exchanges;
     if (!delivered) {
       ++shared_.disconnects;
       if (pending->overflowed()) {
@@ -310,16 +367,19 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void dispatch(const Route& route, const std::shared_ptr<PendingAnswer>& pending) {
     const auto call = [&handler = route.handler, pending] {
+      if (pending->gone()) return;  // while it waited for a worker
       try {
         handler(pending);
+      } catch (const std::bad_alloc&) {
+        until_memory([&] { pending->fail(no_memory()); });
       } catch (const std::exception& exception) {
         log_warning("{}: {}", pending->request().path, exception.what());
-        pending->respond(http_error(500, "internal error"));
+        pending->fail(http_error(500, "internal error"));
       }
     };
     if (route.inline_handler) {
       call();
-    } else if (!shared_.run_on_worker(call)) {
+    } else if (!shared_.run_on_worker(pending->request().body.size(), call)) {
       HttpResponse busy = http_error(503, "too many requests wait to be read; try again later");
       busy.headers.push_back({"Retry-After", "1"});
       pending->respond(std::move(busy));
@@ -346,7 +406,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     bool chunked = false;
     while (true) {
       PendingAnswer::Unsent unsent = pending.take_unsent();
-      if (unsent.overflow) co_return false;
+      if (unsent.overflow || unsent.cut_off) co_return false;
       if (eof_ && !unsent.finished) co_return false;
       std::string out;
       if (unsent.head) {
@@ -430,7 +490,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   bool eof_ = false;
   bool timed_out_ = false;
   std::string_view late_body_;  // what was too slow about the body that did not come in time
-  bool no_room_ = false;        // for the body that is being received
+  bool no_room_ = false;        // for the request that is being received
   bool served_any_ = false;
   Phase phase_ = Phase::kIdle;
   TimePoint deadline_;

@@ -25,8 +25,9 @@ struct ConnectionShared {
   Router router;
   AccessPolicy access;
   std::shared_ptr<Outbox> outbox;
-  // Runs a handler on a worker; false: too many wait already.
-  std::function<bool(std::function<void()>)> run_on_worker;
+  // Runs the handler of a request with a body of `body_bytes` on a worker; false: too many wait
+  // already.
+  std::function<bool(std::size_t body_bytes, std::function<void()>)> run_on_worker;
   BodyBudget bodies;
   bool draining = false;
   std::uint64_t next_request_number = 1;

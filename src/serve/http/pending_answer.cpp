@@ -1,14 +1,21 @@
 #include "serve/http/pending_answer.h"
 
+#include <new>
 #include <utility>
+
+#include "base/exhaustion.h"
 
 namespace quire {
 
 void Outbox::push(std::shared_ptr<PendingAnswer> answer) {
   const std::lock_guard lock(mutex_);
   if (!wake_) return;
-  ready_.push_back(std::move(answer));
-  if (ready_.size() == 1) wake_();
+  try {
+    ready_.push_back(std::move(answer));
+    if (ready_.size() == 1) wake_();
+  } catch (const std::bad_alloc&) {
+    // The I/O thread looks at all connections again within a second.
+  }
 }
 
 std::vector<std::shared_ptr<PendingAnswer>> Outbox::take() {
@@ -34,6 +41,17 @@ void PendingAnswer::respond(HttpResponse response) {
   answered_ = finished_ = true;
   body_ = std::exchange(response.body, {});
   head_ = std::move(response);
+  notify(lock);
+}
+
+void PendingAnswer::fail(HttpResponse response) {
+  std::unique_lock lock(mutex_);
+  if (!answered_) {
+    lock.unlock();
+    return respond(std::move(response));
+  }
+  if (finished_ || disconnected_) return;
+  finished_ = cut_off_ = true;
   notify(lock);
 }
 
@@ -104,7 +122,8 @@ PendingAnswer::Unsent PendingAnswer::take_unsent() {
           .streaming = streaming_,
           .body = std::exchange(body_, {}),
           .finished = finished_,
-          .overflow = overflow_};
+          .overflow = overflow_,
+          .cut_off = cut_off_};
 }
 
 bool PendingAnswer::overflowed() {
@@ -128,7 +147,7 @@ void PendingAnswer::disconnect() {
     disconnected_ = true;
     gone = std::exchange(gone_, nullptr);
   }
-  if (gone) gone();
+  if (gone) until_memory(gone);
 }
 
 }  // namespace quire

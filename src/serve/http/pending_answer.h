@@ -46,14 +46,17 @@ class PendingAnswer final : public Exchange, public std::enable_shared_from_this
   void on_disconnect(std::function<void()> gone) override;
   bool gone() const override;
 
-  // The connection's side; I/O thread.
+  // The connection's side; I/O thread, but fail().
   struct Unsent {
     std::optional<HttpResponse> head;  // the answer has begun; its body is in `body`
     bool streaming = false;            // then the length of the whole is not known
     std::string body;
     bool finished = false;  // there is no more
     bool overflow = false;  // the client has let its buffer overflow
+    bool cut_off = false;   // there is no more, and it is not whole
   };
+  // Answers in place of a handler that has failed; a stream that has begun ends without its end.
+  void fail(HttpResponse response);
   Unsent take_unsent();
   bool overflowed();
   // A comment into a silent event stream that waits for its next event; false if it is none.
@@ -78,6 +81,7 @@ class PendingAnswer final : public Exchange, public std::enable_shared_from_this
   bool finished_ = false;
   bool disconnected_ = false;
   bool overflow_ = false;
+  bool cut_off_ = false;
   bool notified_ = false;
   std::string body_;
   std::function<void()> gone_;

@@ -1,7 +1,10 @@
 #include "serve/http/server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
+#include <list>
+#include <new>
 #include <optional>
 #include <random>
 #include <sys/socket.h>
@@ -9,22 +12,17 @@
 #include <sys/un.h>
 #include <utility>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
+#include "base/exhaustion.h"
 #include "base/log.h"
 #include "serve/http/connection.h"
-#include "serve/http/http_error.h"
+#include "serve/http/workers.h"
 
 namespace quire {
 
@@ -36,7 +34,6 @@ using ErrorCode = boost::system::error_code;
 
 namespace {
 
-constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kTick{500};
 constexpr int kKernelSendBytes = 256 * 1024;
 // A request with as large a body is a long one: its text may take seconds to become tokens.
@@ -61,9 +58,7 @@ Status listen_error(const std::string& where, const ErrorCode& error) {
 class HttpServer::Impl {
  public:
   explicit Impl(HttpServerConfig config)
-      : workers_(static_cast<std::size_t>(std::max(1, config.num_workers))),
-        tcp_acceptor_(io_),
-        unix_acceptor_(io_) {
+      : workers_(std::max(1, config.num_workers)), tcp_acceptor_(io_), unix_acceptor_(io_) {
     outbox_ = std::make_shared<Outbox>([this] { asio::post(io_, [this] { wake_connections(); }); });
     const bool loopback = config.uds.empty() && is_loopback_host(config.host);
     shared_.reset(new ConnectionShared{
@@ -73,16 +68,17 @@ class HttpServer::Impl {
             AccessPolicy(loopback, config.allowed_hosts, config.allowed_origins, config.api_keys),
         .outbox = outbox_,
         .run_on_worker =
-            [this](std::function<void()> task) { return run_on_worker(std::move(task)); },
+            [this](std::size_t body_bytes, std::function<void()> task) {
+              return run_on_worker(body_bytes, std::move(task));
+            },
         .bodies = BodyBudget(config.max_total_body_bytes),
         .request_id_prefix = random_prefix()});
+    every(kTick, [this] { tick(); });
   }
 
   ~Impl() {
     workers_.stop();
     long_worker_.stop();
-    workers_.join();
-    long_worker_.join();
     outbox_->close();
     if (!config().uds.empty() && unix_acceptor_.is_open()) ::unlink(config().uds.c_str());
   }
@@ -95,21 +91,25 @@ class HttpServer::Impl {
   }
 
   void run(Router router) {
-    for (Route route : router.routes()) {
-      if (!route.inline_handler) route.handler = apart_if_long(std::move(route.handler));
-      shared_->router.add(std::move(route));
+    shared_->router = std::move(router);
+    for (Repeated& repeated : repeated_) wait_for_next(repeated);
+    until_memory([this] {
+      accept_next(tcp_acceptor_);
+      accept_next(unix_acceptor_);
+    });
+    // What there was no memory for is lost, and no more than that: tick() looks at everything
+    // again.
+    while (!io_.stopped()) {
+      try {
+        io_.run();
+      } catch (const std::exception& error) {
+        log_warning("the server's I/O thread: {}", error.what());
+      }
     }
-    if (tcp_acceptor_.is_open()) spawn([this] { return accept_loop(tcp_acceptor_); });
-    if (unix_acceptor_.is_open()) spawn([this] { return accept_loop(unix_acceptor_); });
-    every(kTick, [this] { tick(); });
-    for (auto& [interval, task] : timers_) {
-      spawn([this, each = interval, call = std::move(task)] { return repeat(each, call); });
-    }
-    io_.run();
   }
 
   void every(std::chrono::milliseconds interval, std::function<void()> task) {
-    timers_.emplace_back(interval, std::move(task));
+    repeated_.push_back({interval, std::move(task), asio::steady_timer(io_)});
   }
 
   void drain() {
@@ -130,10 +130,7 @@ class HttpServer::Impl {
   }
 
  private:
-  template <typename Coroutine>
-  void spawn(Coroutine coroutine) {
-    asio::co_spawn(io_, std::move(coroutine), asio::detached);
-  }
+  struct Asked {};
 
   Status load_certificate() {
     if (config().ssl_certfile.empty() && config().ssl_keyfile.empty()) return {};
@@ -202,47 +199,73 @@ class HttpServer::Impl {
     return {};
   }
 
-  // Without descriptors or memory for another connection, those that there are go on.
+  // Asks for the next connection, unless it is asked for already. Without descriptors or memory
+  // for another one, those that there are go on.
   template <typename Acceptor>
-  asio::awaitable<void> accept_loop(Acceptor& acceptor) {
-    asio::steady_timer pause(io_);
-    while (true) {
-      auto [error, socket] = co_await acceptor.async_accept(kAwaited);
-      if (error == asio::error::operation_aborted) co_return;
-      if (error) {
-        log_warning("cannot take a connection: {}", error.message());
-        pause.expires_after(std::chrono::milliseconds(100));
-        co_await pause.async_wait(kAwaited);
-        continue;
-      }
-      if (shared_->connections >= static_cast<std::int64_t>(config().max_connections)) {
-        ErrorCode ignored;
-        socket.close(ignored);
-        continue;
-      }
-      ErrorCode ignored;
-      // Else the kernel takes megabytes for a client that does not read.
-      socket.set_option(asio::socket_base::send_buffer_size(kKernelSendBytes), ignored);
-      if constexpr (std::is_same_v<Acceptor, tcp::acceptor>) {
-        socket.set_option(tcp::no_delay(true), ignored);
-      }
-      auto connection = tls_ ? make_tls_connection(StreamSocket(std::move(socket)), *tls_, *shared_)
-                             : make_connection(StreamSocket(std::move(socket)), *shared_);
-      connection->start();
-      connections_.push_back(connection);
-    }
+  void accept_next(Acceptor& acceptor) {
+    if (!acceptor.is_open() || !accepting_.expired()) return;
+    const auto asked = std::make_shared<Asked>();
+    accepting_ = asked;
+    acceptor.async_accept(
+        [this, &acceptor, held = asked](const ErrorCode& error,
+                                        typename Acceptor::protocol_type::socket socket) {
+          if (error == asio::error::operation_aborted) return;
+          accepting_.reset();
+          if (error) {
+            log_warning("cannot take a connection: {}", error.message());
+            return;  // the next tick asks again
+          }
+          take_connection<Acceptor>(std::move(socket));
+          accept_next(acceptor);
+        });
   }
 
-  asio::awaitable<void> repeat(std::chrono::milliseconds interval, std::function<void()> task) {
-    asio::steady_timer timer(io_);
-    while (true) {
-      timer.expires_after(interval);
-      co_await timer.async_wait(kAwaited);
-      task();
+  template <typename Acceptor, typename Socket>
+  void take_connection(Socket socket) {
+    ErrorCode ignored;
+    if (shared_->connections >= static_cast<std::int64_t>(config().max_connections)) {
+      socket.close(ignored);
+      return;
     }
+    // Else the kernel takes megabytes for a client that does not read.
+    socket.set_option(asio::socket_base::send_buffer_size(kKernelSendBytes), ignored);
+    if constexpr (std::is_same_v<Acceptor, tcp::acceptor>) {
+      socket.set_option(tcp::no_delay(true), ignored);
+    }
+    auto connection = tls_ ? make_tls_connection(StreamSocket(std::move(socket)), *tls_, *shared_)
+                           : make_connection(StreamSocket(std::move(socket)), *shared_);
+    connections_.push_back(connection);
+    connection->start();
   }
 
+  // What is done again and again; a callback and no coroutine, for a coroutine that lacks memory
+  // for its next wait is gone.
+  struct Repeated {
+    std::chrono::milliseconds interval;
+    std::function<void()> task;
+    asio::steady_timer timer;
+  };
+
+  void wait_for_next(Repeated& repeated) {
+    until_memory([&] {
+      repeated.timer.expires_after(repeated.interval);
+      repeated.timer.async_wait([this, &repeated](const ErrorCode& error) {
+        if (error) return;
+        try {
+          repeated.task();
+        } catch (const std::bad_alloc&) {
+          // It comes again.
+        }
+        wait_for_next(repeated);
+      });
+    });
+  }
+
+  // Also makes good what there was no memory for: a wake-up, the next connection.
   void tick() {
+    wake_connections();
+    accept_next(tcp_acceptor_);
+    accept_next(unix_acceptor_);
     const auto now = std::chrono::steady_clock::now();
     std::erase_if(connections_, [&](const std::weak_ptr<Connection>& weak) {
       const auto connection = weak.lock();
@@ -257,28 +280,19 @@ class HttpServer::Impl {
 
   // Long texts take their turns on a thread of their own: a short request never waits for several
   // of them, whatever the number of workers.
-  HttpHandler apart_if_long(HttpHandler handler) {
-    return [this, call = std::move(handler)](const std::shared_ptr<Exchange>& exchange) {
-      if (exchange->request().body.size() < kLongBodyBytes) return call(exchange);
-      asio::post(long_worker_, [&call, exchange] {
-        if (exchange->gone()) return;
-        try {
-          call(exchange);
-        } catch (const std::exception& exception) {
-          log_warning("{}: {}", exchange->request().path, exception.what());
-          exchange->respond(http_error(500, "internal error"));
-        }
-      });
-    };
-  }
-
-  bool run_on_worker(std::function<void()> task) {
+  bool run_on_worker(std::size_t body_bytes, std::function<void()> task) {
     if (num_queued_ >= config().max_queued_handlers) return false;
+    Workers& workers = body_bytes < kLongBodyBytes ? workers_ : long_worker_;
     ++num_queued_;
-    asio::post(workers_, [this, call = std::move(task)] {
+    try {
+      workers.post([this, call = std::move(task)] {
+        --num_queued_;
+        call();
+      });
+    } catch (const std::bad_alloc&) {
       --num_queued_;
-      call();
-    });
+      throw;
+    }
     return true;
   }
 
@@ -287,20 +301,23 @@ class HttpServer::Impl {
   std::optional<ssl::context> tls_;
   std::atomic<std::uint32_t> num_queued_ = 0;
   asio::io_context io_{1};
-  asio::thread_pool workers_;
-  asio::thread_pool long_worker_{1};
+  Workers workers_;
+  Workers long_worker_{1};
   tcp::acceptor tcp_acceptor_;
   Unix::acceptor unix_acceptor_;
   std::vector<std::weak_ptr<Connection>> connections_;
-  std::vector<std::pair<std::chrono::milliseconds, std::function<void()>>> timers_;
+  std::list<Repeated> repeated_;
+  std::weak_ptr<Asked> accepting_;  // held by who waits for the next connection
   std::string address_;
   std::uint16_t port_ = 0;
 };
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpServerConfig config) {
-  auto impl = std::make_unique<Impl>(std::move(config));
-  QUIRE_RETURN_IF_ERROR(impl->listen());
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+  return or_status([&]() -> Result<std::unique_ptr<HttpServer>> {
+    auto impl = std::make_unique<Impl>(std::move(config));
+    QUIRE_RETURN_IF_ERROR(impl->listen());
+    return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+  });
 }
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <pthread.h>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/exhaustion.h"
+#include "base/thread.h"
 #include "serve/http/http_error.h"
 
 namespace quire {
@@ -49,9 +51,9 @@ struct LiveView::Sighting {
 };
 
 LiveView::LiveView(Service& service, std::shared_ptr<StepRecorder> recorder)
-    : service_(service), recorder_(std::move(recorder)), thread_([this] { run(); }) {
-  ::pthread_setname_np(thread_.native_handle(), "quire-live");
-}
+    : service_(service),
+      recorder_(std::move(recorder)),
+      thread_(new_thread("quire-live", [this] { run(); })) {}
 
 void LiveView::stop() {
   {
@@ -116,6 +118,24 @@ void LiveView::ask(std::shared_ptr<Exchange> exchange) {
 }
 
 void LiveView::run() {
+  // What a look has no memory for is looked at again.
+  until_memory([this] { show(); });
+  until_memory([this] { watch(false); });
+  const std::lock_guard lock(mutex_);
+  until_memory([this] {
+    for (const auto& viewer : viewers_) {
+      viewer->exchange->write("data: " + unavailable(closed_).body + "\n\n");
+      viewer->exchange->finish();
+    }
+  });
+  viewers_.clear();
+  until_memory([this] {
+    for (const auto& exchange : asked_) exchange->respond(unavailable(closed_));
+  });
+  asked_.clear();
+}
+
+void LiveView::show() {
   std::unique_lock lock(mutex_);
   while (closed_ == nullptr) {
     std::erase_if(viewers_, [](const auto& viewer) { return viewer->gone.load(); });
@@ -130,14 +150,6 @@ void LiveView::run() {
       closed_ = kEnded;
     }
   }
-  watch(false);
-  for (const auto& viewer : viewers_) {
-    viewer->exchange->write("data: " + unavailable(closed_).body + "\n\n");
-    viewer->exchange->finish();
-  }
-  viewers_.clear();
-  for (const auto& exchange : asked_) exchange->respond(unavailable(closed_));
-  asked_.clear();
 }
 
 void LiveView::watch(bool on) {
@@ -172,11 +184,13 @@ bool LiveView::tick(std::unique_lock<std::mutex>& lock) {
       state_json(take_in(std::move(*sighting)), service_.engine().info(), service_.model_name()));
   steps_.add(recorder_->take());
   lock.lock();
-  const auto asked = std::exchange(asked_, {});
   const auto viewers = viewers_;
+  const auto asked = std::exchange(asked_, {});
   lock.unlock();
   for (const auto& exchange : asked) {
-    exchange->respond({.headers = {{"Cache-Control", "no-store"}}, .body = state});
+    until_memory([&] {
+      exchange->respond({.headers = {{"Cache-Control", "no-store"}}, .body = state});
+    });
   }
   send(viewers, state, now);
   lock.lock();
@@ -210,6 +224,7 @@ std::optional<LiveView::Sighting> LiveView::sight() {
     std::mutex mutex;
     std::condition_variable arrived;
     bool done = false;
+    bool no_memory = false;
     std::optional<Sighting> sighting;
   };
   const auto mailbox = std::make_shared<Mailbox>();
@@ -218,18 +233,24 @@ std::optional<LiveView::Sighting> LiveView::sight() {
   const bool with_blocks = !last_blocks_ || asked >= *last_blocks_ + kBlocksShare * blocks_cost_;
   engine.inspect([mailbox, with_blocks, &engine](const Scheduler* scheduler) {
     std::optional<Sighting> sighting;
-    if (scheduler != nullptr) {
-      const Instant start = engine.now();
-      sighting.emplace();
-      sighting->look = look_at(*scheduler, start);
-      if (with_blocks) {
-        const Instant before = engine.now();
-        read_block_uses(*scheduler, sighting->blocks);
-        sighting->blocks_cost = engine.now() - before;
+    bool no_memory = false;
+    try {
+      if (scheduler != nullptr) {
+        const Instant start = engine.now();
+        sighting.emplace();
+        sighting->look = look_at(*scheduler, start);
+        if (with_blocks) {
+          const Instant before = engine.now();
+          read_block_uses(*scheduler, sighting->blocks);
+          sighting->blocks_cost = engine.now() - before;
+        }
       }
+    } catch (const std::bad_alloc&) {  // the engine's thread goes on; who asked decides
+      no_memory = true;
     }
     const std::lock_guard lock(mailbox->mutex);
     mailbox->sighting = std::move(sighting);
+    mailbox->no_memory = no_memory;
     mailbox->done = true;
     mailbox->arrived.notify_one();
   });
@@ -240,6 +261,7 @@ std::optional<LiveView::Sighting> LiveView::sight() {
     const std::lock_guard stop_lock(mutex_);
     if (closed_ != nullptr) return std::nullopt;
   }
+  if (mailbox->no_memory) throw std::bad_alloc();
   return std::move(mailbox->sighting);
 }
 

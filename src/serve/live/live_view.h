@@ -37,7 +37,8 @@ class LiveView {
   // pool is read less often.
   static constexpr int kBlocksShare = 250;
 
-  // `recorder` is told of the engine's steps by whoever created the engine.
+  // Throws as new_thread() does. `recorder` is told of the engine's steps by whoever created the
+  // engine.
   LiveView(Service& service, std::shared_ptr<StepRecorder> recorder);
   ~LiveView();
 
@@ -56,6 +57,7 @@ class LiveView {
   void join(const std::shared_ptr<Exchange>& exchange);
   void ask(std::shared_ptr<Exchange> exchange);
   void run();
+  void show();
   void watch(bool on);
   std::optional<Instant> next_due() const;
   bool tick(std::unique_lock<std::mutex>& lock);

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <pthread.h>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/exhaustion.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "serve/http/field_text.h"
 
 namespace quire {
@@ -55,7 +57,7 @@ SpanExporter::SpanExporter(SpanExporterConfig config, std::unique_ptr<HttpPost> 
     : config_(std::move(config)),
       post_(std::move(post)),
       jitter_(std::random_device()()),
-      thread_([this] { run(); }) {}
+      thread_(new_thread("quire-otlp", [this] { run(); })) {}
 
 SpanExporter::~SpanExporter() {
   {
@@ -90,11 +92,15 @@ SpanExportStats SpanExporter::stats() const {
 }
 
 void SpanExporter::run() {
-  pthread_setname_np(pthread_self(), "quire-otlp");
   while (true) {
-    const std::vector<TraceSpan> batch = next_batch();
+    std::vector<TraceSpan> batch;
+    until_memory([&] { batch = next_batch(); });
     if (batch.empty()) return;
-    deliver(batch);
+    try {
+      deliver(batch);
+    } catch (const std::bad_alloc&) {
+      drop(&SpanExportStats::dropped_unreachable, std::ssize(batch));
+    }
   }
 }
 

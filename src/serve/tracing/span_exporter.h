@@ -35,13 +35,15 @@ struct SpanExporterConfig {
 // Each span ends in one of these; what is in neither is on its way.
 struct SpanExportStats {
   std::int64_t exported = 0;
-  std::int64_t dropped_queue_full = 0;   // they never left
-  std::int64_t dropped_rejected = 0;     // the collector will not have them
-  std::int64_t dropped_unreachable = 0;  // it did not answer, or was busy, for too long
+  std::int64_t dropped_queue_full = 0;  // they never left
+  std::int64_t dropped_rejected = 0;    // the collector will not have them
+  // It did not answer, or was busy, for too long; or there was no memory to ask it.
+  std::int64_t dropped_unreachable = 0;
 };
 
 class SpanExporter {
  public:
+  // Throws as new_thread() does.
   SpanExporter(SpanExporterConfig config, std::unique_ptr<HttpPost> post);
   ~SpanExporter();  // delivers what is there, in at most `flush_time`
 

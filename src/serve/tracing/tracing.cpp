@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/exhaustion.h"
 #include "serve/tracing/request_trace.h"
 
 namespace quire {
@@ -105,10 +106,12 @@ Result<std::unique_ptr<Tracing>> start_tracing(const OtlpSettings& settings,
                          make_http_post(settings.exporter.url, settings.headers, settings.timeout));
   SpanExporterConfig config = settings.exporter;
   config.source = source_of(settings, version);
-  return std::unique_ptr<Tracing>(
-      new Tracing{.sampler = settings.sampler,
-                  .server_attributes = std::move(server_attributes),
-                  .exporter = SpanExporter(std::move(config), std::move(post))});
+  return or_status([&]() -> Result<std::unique_ptr<Tracing>> {
+    return std::unique_ptr<Tracing>(
+        new Tracing{.sampler = settings.sampler,
+                    .server_attributes = std::move(server_attributes),
+                    .exporter = SpanExporter(std::move(config), std::move(post))});
+  });
 }
 
 std::vector<Route> traced_routes(std::vector<Route> routes, Service& service, Tracing& tracing) {

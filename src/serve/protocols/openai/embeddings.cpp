@@ -270,8 +270,7 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
     if (!fanout.ok()) {
       return respond_error(*exchange_, request_error(fanout.status(), service_, "input"));
     }
-    exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
-    (*fanout)->open();
+    (*fanout)->open([&] { exchange_->on_disconnect([abort = *fanout] { abort->abort(); }); });
   }
 
  private:
@@ -287,9 +286,9 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
   }
 
   void fail(const Status& status) {
+    respond_error(*exchange_, request_error(status, service_, "input"));
     failed_ = true;
     vectors_.clear();
-    respond_error(*exchange_, request_error(status, service_, "input"));
   }
 
   void respond() {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/exhaustion.h"
+
 namespace quire {
 namespace {
 
@@ -58,10 +60,13 @@ Result<std::shared_ptr<Fanout>> Fanout::submit(Service& service, const RequestOr
   if (status.ok()) return fanout;
   // The queue has taken some of them: it takes the others later.
   if (status.code() == StatusCode::kResourceExhausted && fanout->begun()) {
-    fanout->feed_later(kRetry);
-    return fanout;
+    const Status later = or_status([&] {
+      fanout->feed_later(kRetry);
+      return Status();
+    });
+    if (later.ok()) return fanout;
   }
-  fanout->abort();
+  until_memory([&] { fanout->abort(); });
   return status;
 }
 
@@ -75,19 +80,20 @@ Status Fanout::feed() {
     const std::size_t index = pending_.front();
     pending_.pop_front();
     Prompt& prompt = prompts_[index];
-    GenerateRequest request = prompts_.size() == 1 ? std::move(prompt.request) : prompt.request;
-    const std::int64_t reserved = request.reserved ? prompt.num_outputs : 0;
+    const std::int64_t reserved = prompt.request.reserved ? prompt.num_outputs : 0;
     num_reserved_ -= reserved;
     prompt.state = State::kWaiting;
     ++num_waiting_;
     waiting_tokens_ += prompt.num_tokens;
     lock.unlock();
 
-    const auto id =
-        service_.submit(origin_, std::move(request),
-                        [self = shared_from_this(), index](const RequestOutput& output) {
-                          self->take(index, output);
-                        });
+    const auto id = or_status([&] {
+      GenerateRequest request = prompts_.size() == 1 ? std::move(prompt.request) : prompt.request;
+      return service_.submit(origin_, std::move(request),
+                             [self = shared_from_this(), index](const RequestOutput& output) {
+                               self->take(index, output);
+                             });
+    });
     lock.lock();
     if (id.ok()) {
       prompt.id = *id;
@@ -161,11 +167,17 @@ void Fanout::take(std::size_t index, const RequestOutput& output) {
   if (more) feed_later(delay);
 }
 
-void Fanout::open() {
-  const std::lock_guard lock(mutex_);
-  open_ = true;
-  for (const auto& [prompt, output] : std::exchange(early_, {})) sink_(prompt, output);
-  if (over_ || num_ended_ == prompts_.size()) sink_ = nullptr;
+void Fanout::open(const std::function<void()>& begin) {
+  try {
+    begin();
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    for (const auto& [prompt, output] : std::exchange(early_, {})) sink_(prompt, output);
+    if (over_ || num_ended_ == prompts_.size()) sink_ = nullptr;
+  } catch (const std::bad_alloc&) {
+    until_memory([this] { abort(); });
+    throw;
+  }
 }
 
 void Fanout::abort() {
@@ -225,8 +237,8 @@ Fanout::End Fanout::end() {
 }
 
 void Fanout::carry_out(End end) {
-  for (const RequestId id : end.running) service_.engine().abort(id);
   if (end.unused_room > 0) service_.engine().release(end.unused_room);
+  for (const RequestId id : end.running) service_.engine().abort(id);
 }
 
 }  // namespace quire

@@ -31,7 +31,9 @@ class Fanout : public std::enable_shared_from_this<Fanout> {
   static Result<std::shared_ptr<Fanout>> submit(Service& service, const RequestOrigin& origin,
                                                 std::vector<GenerateRequest> requests, Sink sink);
 
-  void open();
+  // Calls `begin`, which begins the answer, and then hands on what has come. Without memory for
+  // that it aborts, and throws.
+  void open(const std::function<void()>& begin);
   // Ends what still runs. Any thread.
   void abort();
 

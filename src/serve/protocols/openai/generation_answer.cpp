@@ -60,9 +60,10 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
       return respond_error(*exchange_, request_error(fanout.status(), service_, job_.prompt_field));
     }
     fanout_ = *fanout;
-    exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
-    if (job_.options.stream) begin_stream();
-    (*fanout)->open();
+    fanout_->open([&] {
+      exchange_->on_disconnect([fanout = fanout_] { fanout->abort(); });
+      if (job_.options.stream) begin_stream();
+    });
   }
 
  private:
@@ -217,7 +218,6 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
 
   // The answer cannot be completed: an error in its place, or in the middle of the stream.
   void fail(const Status& status) {
-    failed_ = true;
     const ApiError error = request_error(status, service_, job_.prompt_field);
     if (job_.options.stream) {
       exchange_->write(
@@ -226,6 +226,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     } else {
       respond_error(*exchange_, error);
     }
+    failed_ = true;
     for (auto& each : outputs_) each = {};
   }
 

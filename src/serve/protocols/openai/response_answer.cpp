@@ -59,9 +59,10 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     if (!fanout.ok()) {
       return respond_error(*exchange_, request_error(fanout.status(), service_, "input"));
     }
-    exchange_->on_disconnect([fanout = *fanout] { fanout->abort(); });
-    if (job_.stream) begin_stream();
-    (*fanout)->open();
+    (*fanout)->open([&] {
+      exchange_->on_disconnect([abort = *fanout] { abort->abort(); });
+      if (job_.stream) begin_stream();
+    });
   }
 
  private:
@@ -140,8 +141,8 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
                  std::string_view value) {
     fields["type"] = type;
     fields["sequence_number"] = next_event_++;
-    fmt::format_to(std::back_inserter(events_), "event: {}\ndata: {}\n\n", type,
-                   with_member(fields, name, value));
+    // As one piece: without memory there is no half of an event.
+    events_ += fmt::format("event: {}\ndata: {}\n\n", type, with_member(fields, name, value));
   }
 
   void add_delta(std::string_view text, std::string_view logprobs) {

@@ -162,7 +162,7 @@ class BatchServiceTest : public testing::Test {
     ASSERT_TRUE(service.ok()) << service.status().to_string();
     service_ = std::move(*service);
     client_ = std::make_unique<BatchClient>(*service_);
-    service_->start();
+    ASSERT_TRUE(service_->start().ok());
   }
   Result<std::unique_ptr<BatchService>> open_service(BatchLimits limits = {}) {
     return BatchService::open(

@@ -80,7 +80,7 @@ TEST_F(BatchRecoveryTest, SurvivesKill) {
       };
       auto service = open_service();
       if (!service.ok()) _exit(1);
-      (*service)->start();
+      if (!(*service)->start().ok()) _exit(1);
       std::this_thread::sleep_for(std::chrono::seconds(60));
       _exit(0);
     }

@@ -51,7 +51,7 @@ std::vector<Route> BatchService::routes() {
   return routes;
 }
 
-void BatchService::start() { worker_.start(); }
+Status BatchService::start() { return worker_.start(); }
 
 void BatchService::stop() { worker_.stop(); }
 

@@ -2,7 +2,8 @@
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto batches, BatchService::open({.database = path}, handler_of));
 //   router.add_all(batches->routes());
-//   batches->start();  // ... and batches->stop() as soon as the server begins to shut down
+//   QUIRE_RETURN_IF_ERROR(batches->start());  // ... and batches->stop() as soon as the server
+//   begins to shut down
 //
 // where handler_of gives the handler of "/v1/chat/completions" and so on, or null. Of files,
 // nothing but an upload (64 MiB), a download (256 MiB, two at a time) and the lines in flight (32)
@@ -43,7 +44,8 @@ class BatchService {
   std::vector<Route> routes();
 
   // Goes on with the batches that have not ended. The handlers have to be able to answer.
-  void start();
+  // kUnavailable where the system has no thread for that.
+  Status start();
   // Takes no new line, aborts those in flight (they run again after the next start) and returns
   // when what was done is stored. The routes go on to answer.
   void stop();

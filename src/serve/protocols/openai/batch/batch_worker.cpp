@@ -4,9 +4,12 @@
 #include <charconv>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <utility>
 
+#include "base/exhaustion.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "serve/http/http_error.h"
 #include "serve/protocols/openai/api_error.h"
 #include "serve/protocols/openai/batch/batch_line.h"
@@ -115,9 +118,11 @@ BatchWorker::BatchWorker(FileStore& files, BatchStore& batches, const BatchLimit
 
 BatchWorker::~BatchWorker() { stop(); }
 
-void BatchWorker::start() {
+Status BatchWorker::start() {
   const std::lock_guard lock(thread_mutex_);
-  if (!thread_.joinable() && !stop_) thread_ = std::thread([this] { run(); });
+  if (thread_.joinable() || stop_) return {};
+  QUIRE_ASSIGN_OR_RETURN(thread_, start_thread("quire-batches", [this] { run(); }));
+  return {};
 }
 
 void BatchWorker::stop() {
@@ -131,7 +136,13 @@ void BatchWorker::wake() { inbox_->wake(); }
 
 void BatchWorker::run() {
   while (!stop_) {
-    if (run_once()) {
+    bool stored = false;
+    try {
+      stored = run_once();
+    } catch (const std::bad_alloc&) {
+      begin_anew();
+    }
+    if (stored) {
       inbox_->wait(idle_time());
     } else if (!stop_) {
       inbox_->wait_for_wake(kStorageRetry);
@@ -143,6 +154,16 @@ void BatchWorker::run() {
     log_warning("batches: the last results are not stored, their lines will run again: {}",
                 status.to_string());
   }
+}
+
+// Without memory half-way: as after a restart, the store says what is left to do.
+void BatchWorker::begin_anew() {
+  for (auto& [row, running] : running_) abort_lines(running);
+  running_.clear();
+  unsaved_.clear();
+  num_in_flight_ = 0;
+  until_memory([&] { storage_problem_ = out_of_memory().to_string(); });
+  until_memory([&] { log_warning("batches wait: {}", storage_problem_); });
 }
 
 milliseconds BatchWorker::idle_time() const {

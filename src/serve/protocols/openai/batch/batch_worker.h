@@ -41,7 +41,8 @@ class BatchWorker {
   BatchWorker(const BatchWorker&) = delete;
   BatchWorker& operator=(const BatchWorker&) = delete;
 
-  void start();
+  // kUnavailable where the system has no thread for it.
+  Status start();
   // Aborts the lines in flight, stores those that are done and ends the thread. The batches go on
   // when a worker starts on the same database. Any thread, also more than once.
   void stop();
@@ -54,6 +55,7 @@ class BatchWorker {
   using SteadyTime = std::chrono::steady_clock::time_point;
 
   void run();
+  void begin_anew();
   bool run_once();  // false: the storage failed
   void take_answers();
   Status store_results();
