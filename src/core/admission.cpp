@@ -26,6 +26,20 @@ Status SchedulerConfig::validate() const {
           fmt::format("{}: {} is not an integer >= {}", bound.name, bound.value, bound.least));
     }
   }
+  constexpr std::size_t kMaxGroups = 64;
+  constexpr std::int32_t kMaxPagesPerBlock = 4096;
+  if (kv_groups.empty() || kv_groups.size() > kMaxGroups) {
+    return Status::invalid_argument(
+        fmt::format("kv_groups: there are {}, expected 1 to {}", kv_groups.size(), kMaxGroups));
+  }
+  for (const KvGroup& group : kv_groups) {
+    if (group.window < 0 || group.pages_per_block < 1 ||
+        group.pages_per_block > kMaxPagesPerBlock) {
+      return Status::invalid_argument(fmt::format(
+          "kv_groups: a window of {} tokens and {} pages a block; expected at least 0 and 1 to {}",
+          group.window, group.pages_per_block, kMaxPagesPerBlock));
+    }
+  }
   if (!enable_chunked_prefill && max_num_batched_tokens < max_model_len) {
     return Status::config(
         fmt::format(
@@ -52,6 +66,20 @@ std::string_view reject_cause_name(RejectCause cause) {
   }
   return "unknown";
 }
+
+namespace {
+
+// What the pool holds, where that is a number of tokens; else its pages and those that are needed.
+std::string pool_text(const SchedulerConfig& config, std::int64_t num_pages) {
+  if (config.kv_groups == std::vector{KvGroup{}}) {
+    return fmt::format("holds {} tokens ({} blocks of {})",
+                       std::int64_t{config.num_blocks} * config.block_size, config.num_blocks,
+                       config.block_size);
+  }
+  return fmt::format("has {} pages where they need {}", config.num_blocks, num_pages);
+}
+
+}  // namespace
 
 std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest& request) const {
   const std::string who = fmt::format("request {}", request.request_id);
@@ -91,15 +119,15 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
   // The last output token is never computed.
   const std::int64_t num_computed_at_most =
       num_prompt_tokens + std::max<std::int64_t>(num_output_tokens - 1, 0);
-  if (!kv_.fits_ever(num_computed_at_most)) {
+  const std::int64_t num_pages =
+      kv_.max_pages(num_computed_at_most, config_.max_tokens_in_flight());
+  if (num_pages > config_.num_blocks) {
     return Refusal{
         RejectCause::kNeverFits,
         Status::resource_exhausted(
             fmt::format("{}: {} prompt tokens and up to {} output tokens do not fit into the KV "
-                        "cache, which holds {} tokens ({} blocks of {})",
-                        who, num_prompt_tokens, num_output_tokens,
-                        std::int64_t{config_.num_blocks} * config_.block_size, config_.num_blocks,
-                        config_.block_size),
+                        "cache, which {}",
+                        who, num_prompt_tokens, num_output_tokens, pool_text(config_, num_pages)),
             "lower max_tokens, shorten the prompt or give the KV cache more memory")};
   }
   if (std::ssize(waiting_) + num_outputs > config_.max_queued) {

@@ -40,6 +40,12 @@ void BlockPool::release(BlockId block_id, FreeListEnd end) {
   end == FreeListEnd::kBack ? append_free(block_id) : prepend_free(block_id);
 }
 
+void BlockPool::move_to_front(BlockId block_id) {
+  assert(block(block_id).reference_count == 0);
+  remove_free(block_id);
+  prepend_free(block_id);
+}
+
 std::int32_t BlockPool::reference_count(BlockId block_id) const {
   return blocks_[static_cast<std::size_t>(block_id)].reference_count;
 }

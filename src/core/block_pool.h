@@ -1,7 +1,8 @@
 // The KV blocks as names: which are free and how often each is used. The memory behind the names is
-// KvStorage's. Free blocks form a list through an array, so that taking one, giving one back and
-// taking one out of the middle (whose content a prefix cache has found) are O(1), and nothing is
-// allocated after construction.
+// KvStorage's. Where a block of a KV group takes several pages, these are its pages. Free blocks
+// form a list through an array, so that taking one, giving one back and taking one out of the
+// middle (whose content a prefix cache has found) are O(1), and nothing is allocated after
+// construction.
 //
 //   first_free -> b7 <-> b2 <-> b9 <- last_free     the first is taken first: those without content
 //                                                   of use, then the least recently freed
@@ -30,6 +31,9 @@ class BlockPool {
   void add_reference(BlockId block_id);  // of a used block
   // One reference of a used block; the last one frees it.
   void release(BlockId block_id, FreeListEnd end);
+
+  // This free block has nothing of use any more: it is the next to be taken.
+  void move_to_front(BlockId block_id);
 
   std::int32_t reference_count(BlockId block_id) const;  // 0: free
   bool shared(BlockId block_id) const { return reference_count(block_id) > 1; }

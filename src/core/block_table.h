@@ -1,10 +1,12 @@
-// Where the keys and values of one request lie, in one KV group: token i is in slot i % block_size
-// of block block_ids[i / block_size]. An executor keeps a copy and is told what is new, and what
-// was taken back.
+// Where what layers keep of one request lies. Each block of its tokens has an entry for every page
+// that a block takes, the pages of the first KV group first: token i is in slot i % block_size of
+// the pages of block i / block_size. A group that reads only a window has kNullBlock where the
+// window has passed. An executor keeps a copy and is told what is new, and what was taken back.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -13,22 +15,41 @@ namespace quire {
 
 class BlockTable {
  public:
-  void reserve(std::size_t count) { block_ids_.reserve(count); }
-  void clear() { block_ids_.clear(); }  // capacity stays
+  explicit BlockTable(std::int32_t pages_per_block = 1) : pages_per_block_(pages_per_block) {}
+
+  // An empty table for blocks of so many pages.
+  void reset(std::int32_t pages_per_block) {
+    pages_per_block_ = pages_per_block;
+    block_ids_.clear();  // capacity stays
+  }
+  void reserve(std::int32_t num_blocks) { block_ids_.reserve(begin_of(num_blocks)); }
+  // The next entry; a block is complete with its last page.
   void append(BlockId block_id) { block_ids_.push_back(block_id); }
-  void truncate(std::int32_t size) { block_ids_.resize(static_cast<std::size_t>(size)); }
-  // The block at `index` was shared and has been copied; the content stays the same.
-  void replace_with_copy(std::int32_t index, BlockId block_id) {
-    block_ids_[static_cast<std::size_t>(index)] = block_id;
+  // Blocks that have nothing yet.
+  void resize(std::int32_t num_blocks) { block_ids_.resize(begin_of(num_blocks), kNullBlock); }
+  void truncate(std::int32_t num_blocks) { block_ids_.resize(begin_of(num_blocks)); }
+  void set(std::int32_t block, std::int32_t page, BlockId block_id) {
+    block_ids_[begin_of(block) + static_cast<std::size_t>(page)] = block_id;
   }
 
-  std::int32_t size() const { return static_cast<std::int32_t>(block_ids_.size()); }
-  BlockId operator[](std::int32_t index) const {
-    return block_ids_[static_cast<std::size_t>(index)];
+  std::int32_t size() const {  // blocks
+    return static_cast<std::int32_t>(block_ids_.size()) / pages_per_block_;
   }
-  const std::vector<BlockId>& block_ids() const { return block_ids_; }
+  std::int32_t pages_per_block() const { return pages_per_block_; }
+  BlockId at(std::int32_t block, std::int32_t page = 0) const {
+    return block_ids_[begin_of(block) + static_cast<std::size_t>(page)];
+  }
+  std::span<const BlockId> block(std::int32_t block) const {
+    return std::span(block_ids_).subspan(begin_of(block), begin_of(1));
+  }
+  const std::vector<BlockId>& block_ids() const { return block_ids_; }  // all entries
 
  private:
+  std::size_t begin_of(std::int32_t block) const {
+    return static_cast<std::size_t>(block) * static_cast<std::size_t>(pages_per_block_);
+  }
+
+  std::int32_t pages_per_block_;
   std::vector<BlockId> block_ids_;
 };
 

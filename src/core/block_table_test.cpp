@@ -11,9 +11,9 @@ TEST(BlockTable, GrowsAndTakesCopies) {
   EXPECT_EQ(table.size(), 0);
   table.append(4);
   table.append(9);
-  table.replace_with_copy(1, 2);
+  table.set(1, 0, 2);
   EXPECT_EQ(table.size(), 2);
-  EXPECT_EQ(table[0], 4);
+  EXPECT_EQ(table.at(0), 4);
   EXPECT_THAT(table.block_ids(), testing::ElementsAre(4, 2));
 }
 

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
-
-#include <fmt/format.h>
+#include <utility>
 
 #include "base/checked.h"
 
@@ -17,26 +16,37 @@ std::int32_t first_written(std::int32_t num_computed_tokens, std::int32_t block_
 
 }  // namespace
 
-KvCacheManager::KvCacheManager(std::int32_t block_size, std::int32_t num_blocks,
-                               bool enable_prefix_caching)
+KvCacheManager::KvCacheManager(std::int32_t block_size, std::int32_t num_pages,
+                               bool enable_prefix_caching, std::vector<KvGroup> groups)
     : block_size_(block_size),
       enable_prefix_caching_(enable_prefix_caching),
-      pool_(num_blocks),
-      index_(enable_prefix_caching ? num_blocks : 0, block_size) {
-  assert(block_size > 0);
+      groups_(std::move(groups)),
+      pages_per_block_(quire::pages_per_block(groups_)),
+      pool_(num_pages),
+      index_(enable_prefix_caching ? num_pages : 0, block_size, groups_),
+      uses_(groups_.size()),
+      run_begin_(groups_.size()) {
+  assert(block_size > 0 && !groups_.empty());
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    first_page_.push_back(static_cast<std::int32_t>(group_of_page_.size()));
+    group_of_page_.insert(group_of_page_.end(),
+                          static_cast<std::size_t>(groups_[group].pages_per_block), group);
+  }
 }
 
 void KvCacheManager::reserve(std::int32_t max_tables, std::int32_t max_blocks) {
-  const auto count = static_cast<std::size_t>(max_blocks);
   tables_.reserve(static_cast<std::size_t>(max_tables), [&](Table& table) {
-    table.blocks.reserve(count);
-    if (enable_prefix_caching_) table.nodes.reserve(count);
+    table.blocks.reset(pages_per_block_);
+    table.blocks.reserve(max_blocks);
+    if (enable_prefix_caching_) table.nodes.reserve(static_cast<std::size_t>(max_blocks));
   });
 }
 
-std::uint64_t KvCacheManager::bytes_per_block(std::int32_t block_size, bool enable_prefix_caching) {
+std::uint64_t KvCacheManager::bytes_per_page(std::int32_t block_size,
+                                             std::span<const KvGroup> groups,
+                                             bool enable_prefix_caching) {
   return BlockPool::kBytesPerBlock +
-         (enable_prefix_caching ? PrefixIndex::bytes_per_block(block_size) : 0);
+         (enable_prefix_caching ? PrefixIndex::bytes_per_page(block_size, groups) : 0);
 }
 
 std::span<const TokenId> KvCacheManager::tokens_of(std::span<const TokenId> tokens,
@@ -45,38 +55,72 @@ std::span<const TokenId> KvCacheManager::tokens_of(std::span<const TokenId> toke
   return tokens.subspan(static_cast<std::size_t>(index) * size, size);
 }
 
+// Walks down as far as every group that keeps all has its blocks; a hit may end wherever the others
+// have those of their window.
 KvCacheManager::PrefixMatch KvCacheManager::match_prefix(std::span<const TokenId> tokens,
                                                          std::int32_t max_tokens) const {
   PrefixMatch match;
   if (!enable_prefix_caching_) return match;
-  PrefixIndex::NodeId node = PrefixIndex::kRoot;
-  for (const std::int32_t most = max_tokens / block_size_; match.num_blocks < most;
-       ++match.num_blocks) {
-    const auto found = index_.find(node, tokens_of(tokens, match.num_blocks));
+  std::ranges::fill(run_begin_, 0);  // since which block each group has all
+  PrefixIndex::Node node;
+  const std::int32_t most = max_tokens / block_size_;
+  for (std::int32_t end = 1; end <= most; ++end) {
+    const auto found = index_.find(node, tokens_of(tokens, end - 1));
     if (!found) break;
-    node = found->node;
-    match.num_free_blocks += pool_.reference_count(found->block_id) == 0 ? 1 : 0;
+    node = *found;
+    bool hit = true;
+    bool lost = false;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (!index_.has_block(node, group)) run_begin_[group] = end;
+      if (run_begin_[group] <= first_block(group, end * block_size_)) continue;
+      hit = false;
+      lost = lost || groups_[group].keeps_all();
+    }
+    if (lost) break;
+    if (!hit) continue;
+    match.num_blocks = end;
+    match.node = node;
+  }
+  node = match.node;
+  for (std::int32_t block = match.num_blocks - 1; block >= 0; --block) {
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (block < first_block(group, match.num_blocks * block_size_)) continue;
+      const bool used = pool_.reference_count(index_.block(node, group)[0]) > 0;
+      (used ? match.num_used_pages : match.num_free_pages) += groups_[group].pages_per_block;
+    }
+    node = index_.parent(node);
   }
   return match;
 }
 
-void KvCacheManager::share_prefix(RequestId request_id, std::span<const TokenId> tokens,
-                                  const PrefixMatch& match) {
+void KvCacheManager::share_prefix(RequestId request_id, const PrefixMatch& match) {
   Table& table = new_table(request_id);
-  PrefixIndex::NodeId node = PrefixIndex::kRoot;
-  for (std::int32_t i = 0; i < match.num_blocks; ++i) {
-    const PrefixIndex::Found found = *index_.find(node, tokens_of(tokens, i));
-    node = found.node;
-    if (pool_.reference_count(found.block_id) == 0) {
-      pool_.take(found.block_id);
-      --num_cached_;
-    } else {
-      pool_.add_reference(found.block_id);
+  table.num_passed_tokens = match.num_blocks * block_size_;
+  table.blocks.resize(match.num_blocks);
+  table.nodes.resize(static_cast<std::size_t>(match.num_blocks));
+  PrefixIndex::Node node = match.node;
+  for (std::int32_t block = match.num_blocks - 1; block >= 0; --block) {
+    table.nodes[static_cast<std::size_t>(block)] = node;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (block < first_block(group, table.num_passed_tokens)) continue;
+      std::int32_t page = first_page(group);
+      for (const BlockId block_id : index_.block(node, group)) {
+        share(block_id, page);
+        table.blocks.set(block, page++, block_id);
+      }
     }
-    table.blocks.append(found.block_id);
-    table.nodes.push_back(node);
+    node = index_.parent(node);
   }
-  num_held_ += match.num_blocks;
+}
+
+// The last token is computed again, so the child reads what that token reads.
+bool KvCacheManager::can_fork(RequestId parent_id, std::int32_t num_tokens) const {
+  const Table& parent = *tables_.find(parent_id);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const std::int32_t block = first_block(group, num_tokens - 1);
+    if (parent.blocks.at(block, first_page(group)) == kNullBlock) return false;
+  }
+  return true;
 }
 
 void KvCacheManager::fork(RequestId parent_id, RequestId child_id, std::int32_t num_tokens) {
@@ -84,40 +128,91 @@ void KvCacheManager::fork(RequestId parent_id, RequestId child_id, std::int32_t 
   const Table& parent = *tables_.find(parent_id);
   const auto size = static_cast<std::int32_t>(ceil_div(num_tokens, block_size_));
   assert(size <= parent.blocks.size());
-  for (std::int32_t i = 0; i < size; ++i) {
-    pool_.add_reference(parent.blocks[i]);
-    child.blocks.append(parent.blocks[i]);
+  child.num_passed_tokens = num_tokens - 1;
+  child.blocks.resize(size);
+  for (std::int32_t block = 0; block < size; ++block) {
+    for (std::int32_t page = 0; page < pages_per_block_; ++page) {
+      if (block < first_block(group_of(page), child.num_passed_tokens)) continue;
+      const BlockId block_id = parent.blocks.at(block, page);
+      share(block_id, page);
+      child.blocks.set(block, page, block_id);
+    }
   }
   const auto num_full = static_cast<std::size_t>(num_tokens / block_size_);
   const auto end =
       parent.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(num_full, parent.nodes.size()));
   child.nodes.assign(parent.nodes.begin(), end);
-  num_held_ += size;
 }
 
 KvCacheManager::Table& KvCacheManager::new_table(RequestId request_id) {
   assert(find(request_id) == nullptr);
   Table& table = tables_.insert(request_id);
-  table.blocks.clear();
+  table.blocks.reset(pages_per_block_);
   table.nodes.clear();
+  table.num_passed_tokens = 0;
   return table;
 }
 
-BlockId KvCacheManager::take_block() {
+// What it holds may be a part of a block, of which the others are free too: they are of no use
+// without it.
+BlockId KvCacheManager::take_page(std::int32_t page) {
   const BlockId block_id = *pool_.allocate();
   if (findable(block_id)) {
+    const auto block = index_.block_of(block_id);
+    for (const BlockId other : block) {
+      if (other != block_id) pool_.move_to_front(other);
+    }
+    uses_[index_.group_of(block_id)].num_cached -= static_cast<std::int32_t>(block.size());
     index_.erase(block_id);
-    --num_cached_;
   }
+  ++uses_[group_of(page)].num_used;
+  ++num_held_;
   return block_id;
 }
 
-// A block without content that may be used again is the next to be taken, the others in the order
+void KvCacheManager::share(BlockId block_id, std::int32_t page) {
+  ++num_held_;
+  if (pool_.reference_count(block_id) > 0) return pool_.add_reference(block_id);
+  pool_.take(block_id);
+  ++uses_[group_of(page)].num_used;
+  --uses_[group_of(page)].num_cached;
+}
+
+// A page without content that may be used again is the next to be taken, the others in the order
 // in which they were released.
-void KvCacheManager::release(BlockId block_id) {
+void KvCacheManager::release(BlockId block_id, std::int32_t page) {
   const bool cached = findable(block_id);
   pool_.release(block_id, cached ? FreeListEnd::kBack : FreeListEnd::kFront);
-  if (cached && pool_.reference_count(block_id) == 0) ++num_cached_;
+  --num_held_;
+  if (pool_.reference_count(block_id) > 0) return;
+  GroupUse& use = uses_[group_of(page)];
+  --use.num_used;
+  if (cached) ++use.num_cached;
+}
+
+void KvCacheManager::release_block(const Table& table, std::int32_t block) {
+  for (std::int32_t page = 0; page < pages_per_block_; ++page) {
+    const BlockId block_id = table.blocks.at(block, page);
+    if (block_id != kNullBlock) release(block_id, page);
+  }
+}
+
+// Copies what others share of a block; what they do not was found by its content until now, and is
+// about to change.
+void KvCacheManager::make_writable(RequestId request_id, BlockTable& table, std::int32_t block,
+                                   SchedulerOutput& plan) {
+  for (std::int32_t page = 0; page < pages_per_block_; ++page) {
+    const BlockId source = table.at(block, page);
+    if (!pool_.shared(source)) {
+      if (findable(source)) index_.erase(source);
+      continue;
+    }
+    const BlockId copy = take_page(page);
+    table.set(block, page, copy);
+    release(source, page);
+    plan.replaced_blocks.push_back({request_id, block * pages_per_block_ + page, copy});
+    plan.block_copies.push_back({source, copy});
+  }
 }
 
 std::optional<std::int32_t> KvCacheManager::allocate(RequestId request_id,
@@ -125,66 +220,82 @@ std::optional<std::int32_t> KvCacheManager::allocate(RequestId request_id,
                                                      std::int32_t num_new_tokens,
                                                      SchedulerOutput& plan) {
   assert(num_new_tokens > 0);
-  if (blocks_needed(request_id, num_computed_tokens, num_new_tokens) > pool_.num_free_blocks()) {
+  if (pages_needed(request_id, num_computed_tokens, num_new_tokens) > pool_.num_free_blocks()) {
     return std::nullopt;
   }
   Table* found = tables_.find(request_id);
   BlockTable& table = found == nullptr ? new_table(request_id).blocks : found->blocks;
   for (std::int32_t i = first_written(num_computed_tokens, block_size_); i < table.size(); ++i) {
-    const BlockId source = table[i];
-    if (!pool_.shared(source)) {
-      // What it holds was found by others until now, and is about to change.
-      if (findable(source)) index_.erase(source);
-      continue;
-    }
-    const BlockId copy = take_block();
-    table.replace_with_copy(i, copy);
-    release(source);
-    plan.replaced_blocks.push_back({request_id, i, copy});
-    plan.block_copies.push_back({source, copy});
+    make_writable(request_id, table, i, plan);
   }
   const std::int64_t size = ceil_div(num_computed_tokens + num_new_tokens, block_size_);
   std::int32_t num_appended = 0;
-  for (; table.size() < size; ++num_appended) {
-    const BlockId block_id = take_block();
-    table.append(block_id);
-    plan.new_block_ids.push_back(block_id);
+  while (table.size() < size) {
+    for (std::int32_t page = 0; page < pages_per_block_; ++page, ++num_appended) {
+      const BlockId block_id = take_page(page);
+      table.append(block_id);
+      plan.new_block_ids.push_back(block_id);
+    }
   }
-  num_held_ += num_appended;
   return num_appended;
 }
 
-std::int32_t KvCacheManager::blocks_needed(RequestId request_id, std::int32_t num_computed_tokens,
-                                           std::int32_t num_new_tokens) const {
+std::int32_t KvCacheManager::pages_needed(RequestId request_id, std::int32_t num_computed_tokens,
+                                          std::int32_t num_new_tokens) const {
   const auto size =
       static_cast<std::int32_t>(ceil_div(num_computed_tokens + num_new_tokens, block_size_));
   const BlockTable* table = find(request_id);
-  if (table == nullptr) return size;
-  std::int32_t needed = std::max(size - table->size(), 0);
+  if (table == nullptr) return size * pages_per_block_;
+  std::int32_t needed = std::max(size - table->size(), 0) * pages_per_block_;
   for (std::int32_t i = first_written(num_computed_tokens, block_size_); i < table->size(); ++i) {
-    needed += pool_.shared((*table)[i]) ? 1 : 0;
+    for (const BlockId block_id : table->block(i)) needed += pool_.shared(block_id) ? 1 : 0;
   }
   return needed;
 }
 
-bool KvCacheManager::fits_ever(std::int64_t num_tokens) const {
-  return ceil_div(num_tokens, block_size_) <= pool_.num_blocks();
+void KvCacheManager::drop_lost_nodes(Table& table) {
+  while (!table.nodes.empty() && !index_.alive(table.nodes.back())) table.nodes.pop_back();
 }
 
-// Where an equal node exists already (two requests computed the same block at the same time), that
-// one stays, and this request's next blocks become its children.
+// Where a node has a block of a group already (two requests computed the same block at the same
+// time), that one stays, and this request's next blocks belong to its children.
 void KvCacheManager::commit(RequestId request_id, std::span<const TokenId> tokens,
                             std::int32_t num_computed_tokens) {
   if (!enable_prefix_caching_) return;
   Table& table = *tables_.find(request_id);
+  drop_lost_nodes(table);
   for (auto i = static_cast<std::int32_t>(table.nodes.size());
        i < num_computed_tokens / block_size_; ++i) {
-    const PrefixIndex::NodeId parent =
-        table.nodes.empty() ? PrefixIndex::kRoot : table.nodes.back();
-    const auto found = index_.find(parent, tokens_of(tokens, i));
-    table.nodes.push_back(found ? found->node
-                                : index_.insert(table.blocks[i], parent, tokens_of(tokens, i)));
+    const PrefixIndex::Node parent = table.nodes.empty() ? PrefixIndex::Node{} : table.nodes.back();
+    auto node = index_.find(parent, tokens_of(tokens, i));
+    if (!node) node = index_.insert(parent, tokens_of(tokens, i));
+    if (!node) break;
+    table.nodes.push_back(*node);
+    const auto pages = table.blocks.block(i);
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      const auto block = pages.subspan(static_cast<std::size_t>(first_page(group)),
+                                       static_cast<std::size_t>(groups_[group].pages_per_block));
+      if (block[0] == kNullBlock || index_.contains(block[0])) continue;
+      if (!index_.has_block(*node, group)) index_.put(*node, group, block);
+    }
   }
+  if (table.nodes.empty()) return;
+  index_.prune(table.nodes.back());  // where nothing of it is held any more
+  drop_lost_nodes(table);
+}
+
+void KvCacheManager::release_passed(RequestId request_id, std::int32_t num_computed_tokens) {
+  Table& table = *tables_.find(request_id);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const std::int32_t end = first_block(group, num_computed_tokens);
+    for (std::int32_t i = first_block(group, table.num_passed_tokens); i < end; ++i) {
+      for (std::int32_t page = first_page(group); page < end_page(group); ++page) {
+        release(table.blocks.at(i, page), page);
+        table.blocks.set(i, page, kNullBlock);
+      }
+    }
+  }
+  table.num_passed_tokens = std::max(table.num_passed_tokens, num_computed_tokens);
 }
 
 std::optional<std::int32_t> KvCacheManager::truncate(RequestId request_id,
@@ -195,21 +306,20 @@ std::optional<std::int32_t> KvCacheManager::truncate(RequestId request_id,
   assert(size <= table.blocks.size());
   if (table.nodes.size() > num_full) table.nodes.resize(num_full);
   if (num_tokens % block_size_ != 0) {
-    const BlockId last = table.blocks[size - 1];
-    if (findable(last) && !pool_.shared(last)) index_.erase(last);
+    for (const BlockId block_id : table.blocks.block(size - 1)) {
+      if (findable(block_id) && !pool_.shared(block_id)) index_.erase(block_id);
+    }
   }
   if (size == table.blocks.size()) return std::nullopt;
-  num_held_ -= table.blocks.size() - size;
-  for (std::int32_t i = table.blocks.size() - 1; i >= size; --i) release(table.blocks[i]);
+  for (std::int32_t i = table.blocks.size() - 1; i >= size; --i) release_block(table, i);
   table.blocks.truncate(size);
-  return size;
+  return size * pages_per_block_;
 }
 
 void KvCacheManager::free(RequestId request_id) {
   const Table* table = tables_.find(request_id);
   if (table == nullptr) return;
-  for (std::int32_t i = table->blocks.size() - 1; i >= 0; --i) release(table->blocks[i]);
-  num_held_ -= table->blocks.size();
+  for (std::int32_t i = table->blocks.size() - 1; i >= 0; --i) release_block(*table, i);
   tables_.erase(request_id);
 }
 
@@ -218,43 +328,10 @@ const BlockTable* KvCacheManager::find(RequestId request_id) const {
   return table == nullptr ? nullptr : &table->blocks;
 }
 
-Status KvCacheManager::check_invariants() const {
-  QUIRE_RETURN_IF_ERROR(pool_.check_invariants());
-  QUIRE_RETURN_IF_ERROR(index_.check_invariants());
-  std::vector<std::int32_t> holders(static_cast<std::size_t>(pool_.num_blocks()), 0);
-  std::vector<RequestId> last_holder(holders.size(), 0);
-  for (const auto& [request_id, table] : tables_) {
-    for (const BlockId block_id : table.blocks.block_ids()) {
-      const auto i = static_cast<std::size_t>(block_id);
-      if (i >= holders.size()) {
-        return Status::internal(
-            fmt::format("request {} holds block {}, which does not exist", request_id, block_id));
-      }
-      if (holders[i] > 0 && last_holder[i] == request_id) {
-        return Status::internal(fmt::format("request {} holds block {} twice", request_id, i));
-      }
-      ++holders[i];
-      last_holder[i] = request_id;
-    }
-  }
+std::int32_t KvCacheManager::num_cached_blocks() const {
   std::int32_t num_cached = 0;
-  for (std::size_t i = 0; i < holders.size(); ++i) {
-    const auto id = static_cast<BlockId>(i);
-    const std::int32_t references = pool_.reference_count(id);
-    if (references != holders[i]) {
-      return Status::internal(fmt::format("block {} has {} references, but {} tables hold it", i,
-                                          references, holders[i]));
-    }
-    if (references == 0 && findable(id)) ++num_cached;
-  }
-  if (num_cached != num_cached_) {
-    return Status::internal(
-        fmt::format("{} free blocks are cached, {} are counted", num_cached, num_cached_));
-  }
-  if (blocks_leaked() != 0) {
-    return Status::internal(fmt::format("{} block references are leaked", blocks_leaked()));
-  }
-  return {};
+  for (const GroupUse& use : uses_) num_cached += use.num_cached;
+  return num_cached;
 }
 
 }  // namespace quire

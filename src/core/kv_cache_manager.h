@@ -9,9 +9,17 @@
 //   child   b0 b1 b2        child writes into b2: copy b2 -> b3
 //           b0 b1 b3        b2 has 1 reference again, so the parent writes into it without a copy
 //
+// KV groups: a block of a request's tokens has pages in every group (core/kv_group.h), all from one
+// pool. In a group that reads only a window, the pages of blocks behind it are released while the
+// request runs; the entries of its table are kNullBlock from then on:
+//
+//   everything   b0 b1 b4 b6
+//   a window      -  - b5 b7
+//
 // Prefix cache: full blocks whose keys and values are computed are found by their tokens
 // (PrefixIndex), while they are in use and after, until the pool needs them for something else,
-// the least recently used first.
+// the least recently used first. A prefix is found as far as every group has what it needs: all
+// blocks, or those of the window before the prefix's end.
 //
 // After reserve() nothing is allocated.
 #pragma once
@@ -26,6 +34,7 @@
 #include "base/status.h"
 #include "core/block_pool.h"
 #include "core/block_table.h"
+#include "core/kv_group.h"
 #include "core/prefix_index.h"
 #include "core/step.h"
 
@@ -33,50 +42,66 @@ namespace quire {
 
 class KvCacheManager {
  public:
-  // Both > 0. Without prefix caching, no block is found by its content.
-  KvCacheManager(std::int32_t block_size, std::int32_t num_blocks, bool enable_prefix_caching);
+  // All > 0: tokens of a block, pages of the pool. Without prefix caching, no block is found by its
+  // content.
+  KvCacheManager(std::int32_t block_size, std::int32_t num_pages, bool enable_prefix_caching,
+                 std::vector<KvGroup> groups = {KvGroup{}});
 
   // Room for so many requests, each of so many blocks.
   void reserve(std::int32_t max_tables, std::int32_t max_blocks);
 
-  // Bytes of bookkeeping for one block.
-  static std::uint64_t bytes_per_block(std::int32_t block_size, bool enable_prefix_caching);
+  // Bytes of bookkeeping for one page.
+  static std::uint64_t bytes_per_page(std::int32_t block_size, std::span<const KvGroup> groups,
+                                      bool enable_prefix_caching);
 
   // The cached blocks that a sequence begins with.
   struct PrefixMatch {
-    std::int32_t num_blocks = 0;
-    std::int32_t num_free_blocks = 0;  // of them: in no table now, so that using them takes them
+    std::int32_t num_blocks = 0;      // of its tokens
+    std::int32_t num_used_pages = 0;  // that it would share with others who use them now
+    std::int32_t num_free_pages = 0;  // in no table now, so that using them takes them
+    PrefixIndex::Node node;           // of the last block
   };
   // Blocks that hold the first of `tokens`, not more than max_tokens of them. O(max_tokens).
   PrefixMatch match_prefix(std::span<const TokenId> tokens, std::int32_t max_tokens) const;
-  // Gives a request, which has no table, one of these blocks. `match` must be of the same tokens
-  // and nothing may have changed since.
-  void share_prefix(RequestId request_id, std::span<const TokenId> tokens,
-                    const PrefixMatch& match);
-  // Gives the child, which has no table, the blocks of the parent's first `num_tokens` tokens.
+  // Gives a request, which has no table, these blocks, one at least. Nothing may have changed since
+  // they were found.
+  void share_prefix(RequestId request_id, const PrefixMatch& match);
+  // Whether the parent still has what a child needs that goes on after its first `num_tokens`
+  // tokens, the last of them computed again.
+  bool can_fork(RequestId parent_id, std::int32_t num_tokens) const;
+  // Gives the child, which has no table, the blocks of the parent's first `num_tokens` tokens;
+  // can_fork() of them.
   void fork(RequestId parent_id, RequestId child_id, std::int32_t num_tokens);
 
   // Makes the tokens [num_computed_tokens, num_computed_tokens + num_new_tokens) of a request
   // writable: appends blocks (to a new table, the first time) and copies shared ones, and adds all
-  // of that to `plan`; returns how many blocks were appended. All or nothing: nullopt, and nothing
-  // changed, if there are too few free blocks. num_new_tokens > 0.
+  // of that to `plan`; returns how many entries its table has more. All or nothing: nullopt, and
+  // nothing changed, if there are too few free pages. num_new_tokens > 0.
   std::optional<std::int32_t> allocate(RequestId request_id, std::int32_t num_computed_tokens,
                                        std::int32_t num_new_tokens, SchedulerOutput& plan);
-  // Free blocks that this allocation would take.
-  std::int32_t blocks_needed(RequestId request_id, std::int32_t num_computed_tokens,
-                             std::int32_t num_new_tokens) const;
-  // Whether a request of this many tokens fits into the pool when it is alone.
-  bool fits_ever(std::int64_t num_tokens) const;
+  // Free pages that this allocation would take.
+  std::int32_t pages_needed(RequestId request_id, std::int32_t num_computed_tokens,
+                            std::int32_t num_new_tokens) const;
+  // Pages that a request of this many tokens holds at most, where up to `num_new_tokens` of them
+  // are computed at once.
+  std::int64_t max_pages(std::int64_t num_tokens, std::int64_t num_new_tokens) const {
+    return quire::max_pages(groups_, num_tokens, num_new_tokens, block_size_);
+  }
 
   // The first num_computed_tokens of a request's tokens are computed: its full blocks may be found
   // from now on.
   void commit(RequestId request_id, std::span<const TokenId> tokens,
               std::int32_t num_computed_tokens);
 
+  // The first `num_computed_tokens` of a request's tokens are computed and stay so: releases what
+  // none of those after them reads. Behind a window it is found as long as nobody needs its pages.
+  void release_passed(RequestId request_id, std::int32_t num_computed_tokens);
+
   // Takes the request's tokens from the `num_tokens`-th on back, which others may hold meanwhile:
   // blocks with none before it are released. What is left of a block may be written to again, so
-  // its content is not found any more unless others use it. Returns how many blocks are left, where
-  // that is another number than before. The request has a table of at least that many tokens.
+  // its content is not found any more unless others use it. Returns how many entries are left of
+  // its table, where that is another number than before. The request has a table of at least that
+  // many tokens, and nothing that they read is released.
   std::optional<std::int32_t> truncate(RequestId request_id, std::int32_t num_tokens);
 
   // Releases all blocks of the request, the last ones first, so that the start of a sequence, which
@@ -86,22 +111,34 @@ class KvCacheManager {
   const BlockTable* find(RequestId request_id) const;  // nullptr if it has none
   const BlockPool& pool() const { return pool_; }
   std::int32_t block_size() const { return block_size_; }
+  std::span<const KvGroup> groups() const { return groups_; }
+  std::int32_t pages_per_block() const { return pages_per_block_; }
   std::size_t num_tables() const { return tables_.size(); }
-  // Whether a block's content may be found by later requests. O(1).
+  // Whether a page's content may be found by later requests. O(1).
   bool findable(BlockId block_id) const {
     return enable_prefix_caching_ && index_.contains(block_id);
   }
-  // Free blocks that still hold what may be used again.
-  std::int32_t num_cached_blocks() const { return num_cached_; }
-  // References to blocks that no table holds; anything but 0 is a bug.
+  // Free pages that still hold what may be used again.
+  std::int32_t num_cached_blocks() const;
+  // References to pages that no table holds; anything but 0 is a bug.
   std::int64_t blocks_leaked() const { return pool_.num_references() - num_held_; }
+
+  // The pages of a group: those in tables, each counted once, and those that are free and cached.
+  // Over all groups they are num_used_blocks() of the pool and num_cached_blocks().
+  struct GroupUse {
+    std::int32_t num_used = 0;
+    std::int32_t num_cached = 0;
+    bool operator==(const GroupUse&) const = default;
+  };
+  std::span<const GroupUse> group_uses() const { return uses_; }
 
   // All of its state; references of blocks are those of the tables.
   struct Snapshot {
     struct Table {
       RequestId request_id = 0;
-      std::vector<BlockId> block_ids;
-      std::vector<PrefixIndex::NodeId> nodes;  // of the first of them
+      std::vector<BlockId> block_ids;  // all entries
+      std::int32_t num_passed_tokens = 0;
+      std::vector<PrefixIndex::NodeId> nodes;  // of its first blocks
     };
     std::vector<BlockId> free_block_ids;  // the first to be taken first
     std::vector<Table> tables;            // in order of the requests' ids
@@ -111,31 +148,59 @@ class KvCacheManager {
   // Fills a manager that is new. kInvalidArgument naming what cannot be; then it is of no use.
   Status restore(const Snapshot& snapshot);
 
-  // kInternal unless every block has exactly as many references as tables that hold it, no table
-  // holds a block twice, and the pool's and the index's own laws hold. O(num_blocks + sum of the
-  // tables' sizes).
+  // kInternal unless every page has exactly as many references as tables that hold it, no table
+  // holds a page twice, the pages of a cached block are used alike, every group's pages are counted
+  // right, and the pool's and the index's own laws hold. O(num_pages + sum of the tables' sizes).
   Status check_invariants() const;
+  // kInternal unless the request holds what its tokens after the first `num_computed_tokens` read,
+  // and nothing behind that.
+  Status check_windows(RequestId request_id, std::int32_t num_computed_tokens) const;
 
  private:
   struct Table {
     BlockTable blocks;
-    // Of its first blocks, which are full and committed: their nodes in the index.
-    std::vector<PrefixIndex::NodeId> nodes;
+    // Of its first blocks, which are full and committed: their nodes in the index. The last of them
+    // may be gone: a block that was computed twice is found where it was first.
+    std::vector<PrefixIndex::Node> nodes;
+    std::int32_t num_passed_tokens = 0;  // of release_passed()
   };
 
   std::span<const TokenId> tokens_of(std::span<const TokenId> tokens, std::int32_t index) const;
-  BlockId take_block();  // a free one, its content given up; there must be one
-  void release(BlockId block_id);
+  // Page `page` of a block of the pages of all groups belongs to this group.
+  std::size_t group_of(std::int32_t page) const {
+    return group_of_page_[static_cast<std::size_t>(page)];
+  }
+  std::int32_t first_page(std::size_t group) const { return first_page_[group]; }
+  std::int32_t end_page(std::size_t group) const {
+    return first_page_[group] + groups_[group].pages_per_block;
+  }
+  std::int32_t first_block(std::size_t group, std::int32_t position) const {
+    return groups_[group].first_block(position, block_size_);
+  }
+  BlockId take_page(std::int32_t page);  // a free one, its content given up; there must be one
+  void share(BlockId block_id, std::int32_t page);
+  void release(BlockId block_id, std::int32_t page);
+  void release_block(const Table& table, std::int32_t block);
+  void make_writable(RequestId request_id, BlockTable& table, std::int32_t block,
+                     SchedulerOutput& plan);
+  void drop_lost_nodes(Table& table);
   Status restore_table(const Snapshot::Table& table);
+  void count_uses();
+  Status check_pages() const;
   Table& new_table(RequestId request_id);
 
   std::int32_t block_size_;
   bool enable_prefix_caching_;
+  std::vector<KvGroup> groups_;
+  std::int32_t pages_per_block_;
+  std::vector<std::int32_t> first_page_;    // [num_groups]: in a block of all groups
+  std::vector<std::size_t> group_of_page_;  // [pages_per_block_]
   BlockPool pool_;
   PrefixIndex index_;
   RecycledMap<Table> tables_;
-  std::int64_t num_held_ = 0;  // sum of the tables' sizes
-  std::int32_t num_cached_ = 0;
+  std::vector<GroupUse> uses_;                   // of each group
+  std::int64_t num_held_ = 0;                    // entries of all tables that are not null
+  mutable std::vector<std::int32_t> run_begin_;  // of match_prefix(), for each group
 };
 
 }  // namespace quire

@@ -43,7 +43,7 @@ TEST(KvCacheManager, AppendsOnlyWhatTheTokensNeed) {
 TEST(KvCacheManager, AllOrNothing) {
   KvCacheManager kv(4, 3, false);
   ASSERT_TRUE(allocate(kv, 1, 0, 8));
-  EXPECT_EQ(kv.blocks_needed(2, 0, 5), 2);
+  EXPECT_EQ(kv.pages_needed(2, 0, 5), 2);
   EXPECT_FALSE(allocate(kv, 2, 0, 5));
   EXPECT_EQ(kv.find(2), nullptr);
   EXPECT_EQ(kv.pool().num_free_blocks(), 1);
@@ -51,13 +51,6 @@ TEST(KvCacheManager, AllOrNothing) {
   EXPECT_EQ(kv.find(1)->size(), 2);
   EXPECT_TRUE(allocate(kv, 2, 0, 4));
   EXPECT_TRUE(kv.check_invariants().ok());
-}
-
-TEST(KvCacheManager, FitsEverCountsTheWholePool) {
-  const KvCacheManager kv(4, 3, true);
-  EXPECT_TRUE(kv.fits_ever(12));
-  EXPECT_FALSE(kv.fits_ever(13));
-  EXPECT_FALSE(kv.fits_ever(1LL << 40));
 }
 
 TEST(KvCacheManager, AForkSharesTheBlocksOfItsTokens) {
@@ -81,7 +74,7 @@ TEST(KvCacheManager, TheFirstWriterIntoASharedBlockGetsACopy) {
   KvCacheManager kv(4, 8, true);
   allocate(kv, 1, 0, 6);
   kv.fork(1, 2, 6);
-  EXPECT_EQ(kv.blocks_needed(2, 6, 1), 1);
+  EXPECT_EQ(kv.pages_needed(2, 6, 1), 1);
   const auto child = allocate(kv, 2, 6, 3);  // two tokens into the shared block, one into a new one
   ASSERT_TRUE(child);
   ASSERT_EQ(child->block_copies.size(), 1U);
@@ -128,13 +121,13 @@ TEST(KvCacheManager, FindsFullCommittedBlocksInUseAndAfter) {
   kv.commit(1, tokens, 5);
   EXPECT_EQ(kv.match_prefix(tokens, 7).num_blocks, 2);  // the third is not full
   EXPECT_EQ(kv.match_prefix(tokens, 3).num_blocks, 1);  // no more than was asked for
-  EXPECT_EQ(kv.match_prefix(tokens, 7).num_free_blocks, 0);
+  EXPECT_EQ(kv.match_prefix(tokens, 7).num_free_pages, 0);
   kv.free(1);
   EXPECT_EQ(kv.num_cached_blocks(), 2);
   const auto match = kv.match_prefix(tokens, 7);
   EXPECT_EQ(match.num_blocks, 2);
-  EXPECT_EQ(match.num_free_blocks, 2);
-  kv.share_prefix(2, tokens, match);
+  EXPECT_EQ(match.num_free_pages, 2);
+  kv.share_prefix(2, match);
   EXPECT_THAT(kv.find(2)->block_ids(), ElementsAre(0, 1));
   EXPECT_EQ(kv.num_cached_blocks(), 0);
   EXPECT_THAT(allocate(kv, 2, 4, 3)->block_copies, IsEmpty());
@@ -185,7 +178,7 @@ TEST(KvCacheManager, BeingUsedAgainMakesABlockRecent) {
   kv.free(1);
   kv.free(2);
   const std::vector<TokenId> first = {1, 9};
-  kv.share_prefix(3, first, kv.match_prefix(first, 1));
+  kv.share_prefix(3, kv.match_prefix(first, 1));
   kv.free(3);
   EXPECT_THAT(allocate(kv, 4, 0, 1)->new_block_ids, ElementsAre(1));
   EXPECT_EQ(kv.match_prefix(first, 2).num_blocks, 1);
@@ -202,7 +195,7 @@ TEST(KvCacheManager, TwoRequestsThatComputeTheSameBlockLeaveOneEntry) {
   EXPECT_EQ(kv.check_invariants().message(), "");
   const auto match = kv.match_prefix(tokens, 3);
   EXPECT_EQ(match.num_blocks, 3);
-  kv.share_prefix(3, tokens, match);
+  kv.share_prefix(3, match);
   EXPECT_THAT(kv.find(3)->block_ids(), ElementsAre(0, 1, 4));
   for (const RequestId id : {1, 2, 3}) kv.free(id);
   EXPECT_EQ(kv.num_cached_blocks(), 3);
@@ -263,7 +256,7 @@ class RandomUse {
                                            static_cast<std::uint64_t>(high - low + 1));
   }
   std::uint64_t& slot(RequestId id, std::int32_t position) {
-    return memory_[at((*kv_.find(id))[position / block_size_])][at(position % block_size_)];
+    return memory_[at(kv_.find(id)->at(position / block_size_))][at(position % block_size_)];
   }
 
   void start(RequestId id) {
@@ -273,7 +266,7 @@ class RandomUse {
     const auto size = static_cast<std::int32_t>(request.tokens.size());
     const auto match = kv_.match_prefix(request.tokens, size - 1);
     if (match.num_blocks == 0) return add(id, std::move(request));
-    kv_.share_prefix(id, request.tokens, match);
+    kv_.share_prefix(id, match);
     request.num_computed = match.num_blocks * block_size_;
     num_hits_ += match.num_blocks;
     requests_.emplace(id, std::move(request));
@@ -292,7 +285,7 @@ class RandomUse {
     while (std::ssize(request.tokens) < request.num_computed + num_new) {
       request.tokens.push_back(pick(0, 1));
     }
-    const std::int32_t needed = kv_.blocks_needed(id, request.num_computed, num_new);
+    const std::int32_t needed = kv_.pages_needed(id, request.num_computed, num_new);
     const std::int32_t num_free = kv_.pool().num_free_blocks();
     SchedulerOutput plan;
     const bool allocated = kv_.allocate(id, request.num_computed, num_new, plan).has_value();
@@ -368,7 +361,7 @@ TEST(KvCacheManager, TruncateKeepsTheIndexConsistent) {
   const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   ASSERT_TRUE(kv.allocate(1, 0, 8, plan));
   kv.commit(1, tokens, 8);
-  const BlockId second = (*kv.find(1))[1];
+  const BlockId second = kv.find(1)->at(1);
   kv.truncate(1, 6);
   EXPECT_FALSE(kv.findable(second));
   EXPECT_EQ(kv.match_prefix(tokens, 8).num_blocks, 1);
@@ -377,7 +370,7 @@ TEST(KvCacheManager, TruncateKeepsTheIndexConsistent) {
   kv.commit(1, others, 8);
   EXPECT_EQ(kv.match_prefix(others, 8).num_blocks, 2);
 
-  kv.share_prefix(2, others, kv.match_prefix(others, 8));
+  kv.share_prefix(2, kv.match_prefix(others, 8));
   kv.truncate(1, 5);
   EXPECT_TRUE(kv.findable(second));
   EXPECT_EQ(kv.match_prefix(others, 8).num_blocks, 2);

@@ -17,124 +17,275 @@ std::uint64_t hash_of(PrefixIndex::NodeId parent, std::span<const TokenId> token
   return hash;
 }
 
-std::size_t num_buckets(std::int32_t num_blocks) {
-  return std::bit_ceil(static_cast<std::size_t>(num_blocks));
+std::size_t num_buckets(std::int32_t num_nodes) {
+  return std::bit_ceil(static_cast<std::size_t>(num_nodes));
+}
+
+std::vector<std::int32_t> first_pages(std::span<const KvGroup> groups) {
+  std::vector<std::int32_t> first = {0};
+  for (const KvGroup& group : groups) first.push_back(first.back() + group.pages_per_block);
+  return first;
 }
 
 }  // namespace
 
-PrefixIndex::PrefixIndex(std::int32_t num_blocks, std::int32_t block_size)
+PrefixIndex::PrefixIndex(std::int32_t num_pages, std::int32_t block_size,
+                         std::span<const KvGroup> groups)
     : block_size_(block_size),
-      entries_(static_cast<std::size_t>(num_blocks)),
-      tokens_(static_cast<std::size_t>(num_blocks) * static_cast<std::size_t>(block_size)),
-      buckets_(num_buckets(num_blocks), kNone) {}
-
-std::uint64_t PrefixIndex::bytes_per_block(std::int32_t block_size) {
-  // Buckets: between one and two a block.
-  return sizeof(Entry) + static_cast<std::uint64_t>(block_size) * sizeof(TokenId) +
-         2 * sizeof(BlockId);
+      first_page_(first_pages(groups)),
+      pages_per_block_(first_page_.back()),
+      slots_(at(num_pages)),
+      tokens_(at(num_pages) * at(block_size)),
+      pages_(at(num_pages) * at(pages_per_block_), kNullBlock),
+      owners_(at(num_pages)),
+      buckets_(num_buckets(num_pages), kNone) {
+  for (std::int32_t slot = num_pages - 1; slot >= 0; --slot) {
+    slots_[at(slot)].next = first_unused_;
+    first_unused_ = slot;
+  }
 }
 
-std::span<const TokenId> PrefixIndex::tokens_of(BlockId block_id) const {
-  const auto size = static_cast<std::size_t>(block_size_);
-  return std::span(tokens_).subspan(static_cast<std::size_t>(block_id) * size, size);
+std::uint64_t PrefixIndex::bytes_per_page(std::int32_t block_size,
+                                          std::span<const KvGroup> groups) {
+  // Buckets: between one and two a node.
+  return sizeof(Slot) + static_cast<std::uint64_t>(block_size) * sizeof(TokenId) +
+         static_cast<std::uint64_t>(quire::pages_per_block(groups)) * sizeof(BlockId) +
+         sizeof(Owner) + 2 * sizeof(std::int32_t);
 }
 
-std::optional<PrefixIndex::Found> PrefixIndex::find(NodeId parent,
-                                                    std::span<const TokenId> tokens) const {
+std::span<const TokenId> PrefixIndex::tokens_of(std::int32_t slot) const {
+  return std::span(tokens_).subspan(at(slot) * at(block_size_), at(block_size_));
+}
+
+std::optional<PrefixIndex::Node> PrefixIndex::find(Node parent,
+                                                   std::span<const TokenId> tokens) const {
   assert(std::ssize(tokens) == block_size_);
-  const std::uint64_t hash = hash_of(parent, tokens);
-  for (BlockId id = bucket(hash); id != kNone; id = entry(id).next) {
-    const Entry& each = entry(id);
-    if (each.hash == hash && each.parent == parent && std::ranges::equal(tokens_of(id), tokens)) {
-      return Found{id, each.node};
+  const std::uint64_t hash = hash_of(parent.id, tokens);
+  for (std::int32_t slot = bucket(hash); slot != kNone; slot = slots_[at(slot)].next) {
+    const Slot& each = slots_[at(slot)];
+    if (each.hash == hash && id_of_parent(each) == parent.id &&
+        std::ranges::equal(tokens_of(slot), tokens)) {
+      return Node{each.id, slot};
     }
   }
   return std::nullopt;
 }
 
-PrefixIndex::NodeId PrefixIndex::insert(BlockId block_id, NodeId parent,
-                                        std::span<const TokenId> tokens) {
-  assert(!contains(block_id) && !find(parent, tokens));
-  const std::uint64_t hash = hash_of(parent, tokens);
-  entries_[static_cast<std::size_t>(block_id)] = {
-      .node = ++last_node_, .parent = parent, .hash = hash, .next = bucket(hash)};
-  bucket(hash) = block_id;
-  std::ranges::copy(tokens, tokens_.begin() + std::int64_t{block_id} * block_size_);
+std::optional<PrefixIndex::Node> PrefixIndex::insert(Node parent, std::span<const TokenId> tokens) {
+  assert(!find(parent, tokens));
+  if (first_unused_ == kNone) return std::nullopt;
+  const std::int32_t slot = first_unused_;
+  first_unused_ = slots_[at(slot)].next;
+  const std::uint64_t hash = hash_of(parent.id, tokens);
+  slots_[at(slot)] = {
+      .id = ++last_node_, .parent = parent.slot, .next = bucket(hash), .hash = hash};
+  bucket(hash) = slot;
+  if (parent.slot != kNone) ++slots_[at(parent.slot)].num_children;
+  std::ranges::copy(tokens, tokens_.begin() + std::int64_t{slot} * block_size_);
   ++size_;
-  return last_node_;
+  return Node{last_node_, slot};
 }
 
-void PrefixIndex::erase(BlockId block_id) {
-  assert(contains(block_id));
-  Entry& gone = entries_[static_cast<std::size_t>(block_id)];
-  BlockId* link = &bucket(gone.hash);
-  while (*link != block_id) link = &entries_[static_cast<std::size_t>(*link)].next;
+void PrefixIndex::prune(Node node) {
+  for (std::int32_t slot = node.slot; slot != kNone;) {
+    const Slot& each = slots_[at(slot)];
+    if (each.id == kRoot || each.num_children > 0 || each.num_blocks > 0) return;
+    const std::int32_t parent = each.parent;
+    remove(slot);
+    slot = parent;
+  }
+}
+
+void PrefixIndex::remove(std::int32_t slot) {
+  Slot& gone = slots_[at(slot)];
+  std::int32_t* link = &bucket(gone.hash);
+  while (*link != slot) link = &slots_[at(*link)].next;
   *link = gone.next;
-  gone = {};
+  if (gone.parent != kNone) --slots_[at(gone.parent)].num_children;
+  gone = {.next = first_unused_};
+  first_unused_ = slot;
   --size_;
+}
+
+PrefixIndex::Node PrefixIndex::parent(Node node) const {
+  const Slot& slot = slots_[at(node.slot)];
+  return {id_of_parent(slot), slot.parent};
+}
+
+std::span<const BlockId> PrefixIndex::block(Node node, std::size_t group) const {
+  if (!has_block(node, group)) return {};
+  return std::span(pages_).subspan(page_index(node.slot, group), num_pages_of(group));
+}
+
+void PrefixIndex::put(Node node, std::size_t group, std::span<const BlockId> pages) {
+  assert(!has_block(node, group) && pages.size() == num_pages_of(group));
+  std::ranges::copy(pages,
+                    pages_.begin() + static_cast<std::ptrdiff_t>(page_index(node.slot, group)));
+  for (const BlockId page : pages) {
+    assert(!contains(page));
+    owners_[at(page)] = {node.slot, static_cast<std::int32_t>(group)};
+  }
+  ++slots_[at(node.slot)].num_blocks;
+}
+
+std::span<const BlockId> PrefixIndex::block_of(BlockId page) const {
+  const Owner& owner = owners_[at(page)];
+  const auto group = static_cast<std::size_t>(owner.group);
+  return std::span(pages_).subspan(page_index(owner.slot, group), num_pages_of(group));
+}
+
+void PrefixIndex::erase(BlockId page) {
+  assert(contains(page));
+  const auto [slot, group] = owners_[at(page)];
+  const std::size_t first = page_index(slot, static_cast<std::size_t>(group));
+  for (BlockId& each :
+       std::span(pages_).subspan(first, num_pages_of(static_cast<std::size_t>(group)))) {
+    owners_[at(each)] = {};
+    each = kNullBlock;
+  }
+  --slots_[at(slot)].num_blocks;
+  prune({slots_[at(slot)].id, slot});
 }
 
 PrefixIndex::Snapshot PrefixIndex::snapshot() const {
   Snapshot snapshot;
   snapshot.last_node = last_node_;
-  snapshot.nodes.reserve(static_cast<std::size_t>(size_));
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].node == kRoot) continue;
-    snapshot.nodes.push_back({static_cast<BlockId>(i), entries_[i].node, entries_[i].parent});
+  std::vector<std::int32_t> used;
+  used.reserve(at(size_));
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].id != kRoot) used.push_back(static_cast<std::int32_t>(i));
   }
-  std::ranges::sort(snapshot.nodes, {}, &Snapshot::Node::node);
-  snapshot.tokens.reserve(snapshot.nodes.size() * static_cast<std::size_t>(block_size_));
-  for (const Snapshot::Node& each : snapshot.nodes) {
-    const auto tokens = tokens_of(each.block_id);
+  std::ranges::sort(used, {}, [&](std::int32_t slot) { return slots_[at(slot)].id; });
+  for (const std::int32_t slot : used) {
+    snapshot.nodes.push_back({slots_[at(slot)].id, id_of_parent(slots_[at(slot)])});
+    const auto tokens = tokens_of(slot);
     snapshot.tokens.insert(snapshot.tokens.end(), tokens.begin(), tokens.end());
+    const auto pages = std::span(pages_).subspan(page_index(slot, 0), at(pages_per_block_));
+    snapshot.pages.insert(snapshot.pages.end(), pages.begin(), pages.end());
   }
   return snapshot;
 }
 
+// Nodes get their slots in the order of their ids.
+std::optional<PrefixIndex::Node> PrefixIndex::restored_node(NodeId id) const {
+  const auto end = slots_.begin() + size_;
+  const auto found = std::ranges::lower_bound(slots_.begin(), end, id, {}, &Slot::id);
+  if (found == end || found->id != id) return std::nullopt;
+  return Node{id, static_cast<std::int32_t>(found - slots_.begin())};
+}
+
 Status PrefixIndex::restore(const Snapshot& snapshot) {
-  const auto block_size = static_cast<std::size_t>(block_size_);
-  if (snapshot.tokens.size() != snapshot.nodes.size() * block_size) {
-    return Status::invalid_argument(fmt::format("the prefix index has {} nodes and {} tokens",
-                                                snapshot.nodes.size(), snapshot.tokens.size()));
+  const std::size_t count = snapshot.nodes.size();
+  if (snapshot.tokens.size() != count * at(block_size_) ||
+      snapshot.pages.size() != count * at(pages_per_block_)) {
+    return Status::invalid_argument(
+        fmt::format("the prefix index has {} nodes, {} tokens and {} pages", count,
+                    snapshot.tokens.size(), snapshot.pages.size()));
   }
-  std::span<const TokenId> tokens = snapshot.tokens;
-  for (const Snapshot::Node& each : snapshot.nodes) {
-    const auto own = tokens.first(block_size);
-    tokens = tokens.subspan(block_size);
-    if (each.block_id < 0 || each.block_id >= std::ssize(entries_) || contains(each.block_id) ||
-        each.node <= last_node_ || each.node > snapshot.last_node || each.parent >= each.node ||
-        find(each.parent, own)) {
-      return Status::invalid_argument(
-          fmt::format("node {} of block {} below node {} cannot be in the prefix index", each.node,
-                      each.block_id, each.parent));
+  const auto usable = [&](BlockId page) {
+    return page >= 0 && page < std::ssize(owners_) && !contains(page);
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const Snapshot::Entry& each = snapshot.nodes[i];
+    const auto tokens = std::span(snapshot.tokens).subspan(i * at(block_size_), at(block_size_));
+    const auto pages =
+        std::span(snapshot.pages).subspan(i * at(pages_per_block_), at(pages_per_block_));
+    const auto broken = [&] {
+      return Status::invalid_argument(fmt::format(
+          "node {} below node {} cannot be in the prefix index", each.node, each.parent));
+    };
+    const std::optional<Node> parent = each.parent == kRoot ? Node{} : restored_node(each.parent);
+    if (each.node <= last_node_ || each.node > snapshot.last_node || !parent ||
+        find(*parent, tokens)) {
+      return broken();
     }
     last_node_ = each.node - 1;
-    insert(each.block_id, each.parent, own);
+    const std::optional<Node> node = insert(*parent, tokens);
+    if (!node) return broken();
+    for (std::size_t group = 0; group + 1 < first_page_.size(); ++group) {
+      const auto block = pages.subspan(at(first_page_[group]), num_pages_of(group));
+      if (std::ranges::all_of(block, [](BlockId page) { return page == kNullBlock; })) continue;
+      for (std::size_t page = 0; page < block.size(); ++page) {
+        const auto others = block.first(page);
+        if (!usable(block[page]) || std::ranges::find(others, block[page]) != others.end()) {
+          return broken();
+        }
+      }
+      put(*node, group, block);
+    }
   }
   last_node_ = snapshot.last_node;
+  for (std::int32_t slot = 0; slot < size_; ++slot) {
+    const Slot& each = slots_[at(slot)];
+    if (each.num_blocks > 0 || each.num_children > 0) continue;
+    return Status::invalid_argument(
+        fmt::format("node {} of the prefix index has neither blocks nor children", each.id));
+  }
   return {};
 }
 
 Status PrefixIndex::check_invariants() const {
   std::int32_t num_chained = 0;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    for (BlockId id = buckets_[i]; id != kNone; id = entry(id).next) {
-      const Entry& each = entry(id);
-      if (each.node == kRoot || (each.hash & (buckets_.size() - 1)) != i) {
-        return Status::internal(fmt::format("block {} is in the wrong chain of the index", id));
+    for (std::int32_t slot = buckets_[i]; slot != kNone; slot = slots_[at(slot)].next) {
+      const Slot& each = slots_[at(slot)];
+      if (each.id == kRoot || (each.hash & (buckets_.size() - 1)) != i) {
+        return Status::internal(fmt::format("node {} is in the wrong chain of the index", each.id));
       }
-      if (each.hash != hash_of(each.parent, tokens_of(id))) {
-        return Status::internal(fmt::format("block {}: the index has another hash", id));
+      if (each.hash != hash_of(id_of_parent(each), tokens_of(slot))) {
+        return Status::internal(fmt::format("node {}: the index has another hash", each.id));
       }
       if (++num_chained > size_) return Status::internal("a chain of the index has a cycle");
     }
   }
-  const auto num_nodes =
-      std::ranges::count_if(entries_, [](const Entry& each) { return each.node != kRoot; });
+  std::int32_t num_nodes = 0;
+  std::int64_t num_pages = 0;
+  std::vector<std::int32_t> num_children(slots_.size(), 0);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& each = slots_[i];
+    if (each.id == kRoot) continue;
+    ++num_nodes;
+    if (each.parent != kNone) {
+      if (slots_[at(each.parent)].id == kRoot || slots_[at(each.parent)].id >= each.id) {
+        return Status::internal(fmt::format("node {} has lost its parent", each.id));
+      }
+      ++num_children[at(each.parent)];
+    }
+    std::int32_t num_blocks = 0;
+    for (std::size_t group = 0; group + 1 < first_page_.size(); ++group) {
+      const auto pages = block({each.id, static_cast<std::int32_t>(i)}, group);
+      num_blocks += pages.empty() ? 0 : 1;
+      num_pages += std::ssize(pages);
+      for (const BlockId page : pages) {
+        if (page == kNullBlock || owners_[at(page)].slot != static_cast<std::int32_t>(i) ||
+            owners_[at(page)].group != static_cast<std::int32_t>(group)) {
+          return Status::internal(fmt::format("page {} does not know its node {}", page, each.id));
+        }
+      }
+    }
+    if (num_blocks != each.num_blocks) {
+      return Status::internal(
+          fmt::format("node {} counts {} blocks, it has {}", each.id, each.num_blocks, num_blocks));
+    }
+    if (num_blocks == 0 && each.num_children == 0) {
+      return Status::internal(fmt::format("node {} has neither blocks nor children", each.id));
+    }
+  }
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].num_children != num_children[i]) {
+      return Status::internal(fmt::format("node {} counts {} children, it has {}", slots_[i].id,
+                                          slots_[i].num_children, num_children[i]));
+    }
+  }
   if (num_chained != size_ || num_nodes != size_) {
     return Status::internal(fmt::format("the index counts {} nodes, {} are chained, {} exist",
                                         size_, num_chained, num_nodes));
+  }
+  const auto num_owned =
+      std::ranges::count_if(owners_, [](const Owner& each) { return each.slot != kNone; });
+  if (num_owned != num_pages) {
+    return Status::internal(
+        fmt::format("{} pages are in the index, its nodes have {}", num_owned, num_pages));
   }
   return {};
 }

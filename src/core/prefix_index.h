@@ -1,6 +1,10 @@
-// Finds KV blocks by what they hold. A block's keys and values depend on its own tokens and on all
-// tokens before it, so that full blocks form a tree: each is a node below the node of the block
-// before it, and a prompt is matched by walking down from the root.
+// Finds KV blocks by what they hold. What a block holds depends on its own tokens and on all tokens
+// before it, so that full blocks form a tree: a node stands for the tokens of one block below the
+// node of those before them, and a prompt is matched by walking down from the root.
+//
+// A node has at most one block of each KV group, in pages of the pool. Blocks come and go, and the
+// node stays as long as it has one or has descendants: a group that reads only a window needs no
+// blocks far back, but the way to the nearer ones leads through there.
 //
 // A hash only says where to look. A node is equal when its parent is the same node (node ids are
 // never used twice) and its tokens are the same, so that no collision, found or made, can give a
@@ -9,6 +13,7 @@
 // Allocates nothing after construction.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,6 +21,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/kv_group.h"
 
 namespace quire {
 
@@ -24,65 +30,112 @@ class PrefixIndex {
   using NodeId = std::uint64_t;
   static constexpr NodeId kRoot = 0;  // before the first token
 
-  PrefixIndex(std::int32_t num_blocks, std::int32_t block_size);
-
-  // Bytes that an index takes for each block.
-  static std::uint64_t bytes_per_block(std::int32_t block_size);
-
-  struct Found {
-    BlockId block_id = 0;
-    NodeId node = kRoot;
+  // A node that was there when this was made; alive() says whether it still is.
+  struct Node {
+    NodeId id = kRoot;
+    std::int32_t slot = -1;
+    bool operator==(const Node&) const = default;
   };
-  // The block that holds these `block_size` tokens after `parent`.
-  std::optional<Found> find(NodeId parent, std::span<const TokenId> tokens) const;
 
-  // `block_id`, which is in no node yet, holds these tokens after `parent`; no equal node may
-  // exist.
-  NodeId insert(BlockId block_id, NodeId parent, std::span<const TokenId> tokens);
-  // The block's content is given up. Nodes below can no longer be reached.
-  void erase(BlockId block_id);
+  // Of a pool of so many pages; for as many nodes.
+  PrefixIndex(std::int32_t num_pages, std::int32_t block_size, std::span<const KvGroup> groups);
 
-  bool contains(BlockId block_id) const { return entry(block_id).node != kRoot; }
-  std::int32_t size() const { return size_; }
+  // Bytes that an index takes for each page.
+  static std::uint64_t bytes_per_page(std::int32_t block_size, std::span<const KvGroup> groups);
+
+  // The node of these `block_size` tokens after `parent`, which is the root or alive.
+  std::optional<Node> find(Node parent, std::span<const TokenId> tokens) const;
+  // A new one without blocks, of which no equal may exist; nullopt where all nodes are in use. The
+  // caller gives it a block or a child, or prunes it.
+  std::optional<Node> insert(Node parent, std::span<const TokenId> tokens);
+  // It goes, unless it has a block or a child; then its parent does likewise, and so on.
+  void prune(Node node);
+  bool alive(Node node) const { return slots_[at(node.slot)].id == node.id; }
+  Node parent(Node node) const;
+
+  // The node's block in a group: its pages; empty where it has none.
+  std::span<const BlockId> block(Node node, std::size_t group) const;
+  bool has_block(Node node, std::size_t group) const {
+    return pages_[page_index(node.slot, group)] != kNullBlock;
+  }
+  // Gives the node, which has none in this group, a block: pages that are in no node yet.
+  void put(Node node, std::size_t group, std::span<const BlockId> pages);
+
+  // Whether a page belongs to a node's block.
+  bool contains(BlockId page) const { return owners_[at(page)].slot != kNone; }
+  // The block that a page belongs to, and its group; contains(page).
+  std::span<const BlockId> block_of(BlockId page) const;
+  std::size_t group_of(BlockId page) const {
+    return static_cast<std::size_t>(owners_[at(page)].group);
+  }
+  // That block's content is given up, in all its pages.
+  void erase(BlockId page);
+
+  std::int32_t size() const { return size_; }  // nodes
 
   // All of its state.
   struct Snapshot {
-    struct Node {
-      BlockId block_id = 0;
+    struct Entry {
       NodeId node = kRoot;
       NodeId parent = kRoot;
     };
     NodeId last_node = kRoot;     // the last id given; none is given twice
-    std::vector<Node> nodes;      // in order of their ids
+    std::vector<Entry> nodes;     // in order of their ids
     std::vector<TokenId> tokens;  // of each node, block_size
+    std::vector<BlockId> pages;   // of each node, of all groups; kNullBlock where it has no block
   };
   Snapshot snapshot() const;
   // Fills an index that is new. kInvalidArgument naming the node that cannot be.
   Status restore(const Snapshot& snapshot);
+  // The node of an id in an index that was restored just now; nullopt if there is none.
+  std::optional<Node> restored_node(NodeId id) const;
 
-  // kInternal unless every node is in the chain of its bucket exactly once. O(num_blocks).
+  // kInternal unless every node is in the chain of its bucket exactly once, has its parent, counts
+  // its children and has a block or a child, and every page knows its node. O(num_pages).
   Status check_invariants() const;
 
  private:
-  static constexpr BlockId kNone = -1;
-  struct Entry {  // of each block
-    NodeId node = kRoot;
-    NodeId parent = kRoot;
+  static constexpr std::int32_t kNone = -1;
+  struct Slot {
+    NodeId id = kRoot;  // kRoot: in no use
+    std::int32_t parent = kNone;
+    std::int32_t next = kNone;  // in its bucket, or among those in no use
     std::uint64_t hash = 0;
-    BlockId next = kNone;  // in its bucket
+    std::int32_t num_children = 0;
+    std::int32_t num_blocks = 0;
+  };
+  struct Owner {  // of a page
+    std::int32_t slot = kNone;
+    std::int32_t group = 0;
   };
 
-  const Entry& entry(BlockId block_id) const {
-    return entries_[static_cast<std::size_t>(block_id)];
+  static std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+  // Of a group's first page of a node, in pages_.
+  std::size_t page_index(std::int32_t slot, std::size_t group) const {
+    return at(slot) * at(pages_per_block_) + at(first_page_[group]);
   }
-  std::span<const TokenId> tokens_of(BlockId block_id) const;
-  const BlockId& bucket(std::uint64_t hash) const { return buckets_[hash & (buckets_.size() - 1)]; }
-  BlockId& bucket(std::uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
+  std::size_t num_pages_of(std::size_t group) const {
+    return at(first_page_[group + 1] - first_page_[group]);
+  }
+  NodeId id_of_parent(const Slot& slot) const {
+    return slot.parent == kNone ? kRoot : slots_[at(slot.parent)].id;
+  }
+  std::span<const TokenId> tokens_of(std::int32_t slot) const;
+  const std::int32_t& bucket(std::uint64_t hash) const {
+    return buckets_[hash & (buckets_.size() - 1)];
+  }
+  std::int32_t& bucket(std::uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
+  void remove(std::int32_t slot);
 
   std::int32_t block_size_;
-  std::vector<Entry> entries_;
-  std::vector<TokenId> tokens_;   // [num_blocks][block_size]
-  std::vector<BlockId> buckets_;  // a power of two of them
+  std::vector<std::int32_t> first_page_;  // [num_groups + 1]: of each group, in a block of all
+  std::int32_t pages_per_block_;
+  std::vector<Slot> slots_;
+  std::vector<TokenId> tokens_;        // [slots][block_size]
+  std::vector<BlockId> pages_;         // [slots][pages_per_block]
+  std::vector<Owner> owners_;          // of each page
+  std::vector<std::int32_t> buckets_;  // a power of two of them
+  std::int32_t first_unused_ = kNone;
   NodeId last_node_ = kRoot;
   std::int32_t size_ = 0;
 };

@@ -1,74 +1,157 @@
 #include "core/prefix_index.h"
 
+#include <array>
 #include <map>
 #include <utility>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/random.h"
 
 namespace quire {
-namespace {
+namespace prefix_index_test {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::array kOneGroup = {KvGroup{}};
+constexpr std::array kTwoGroups = {KvGroup{}, KvGroup{.window = 2, .pages_per_block = 2}};
+
+PrefixIndex::Node add(PrefixIndex& index, PrefixIndex::Node parent,
+                      const std::vector<TokenId>& tokens, BlockId page) {
+  const auto node = index.insert(parent, tokens);
+  EXPECT_TRUE(node);
+  index.put(*node, 0, std::array{page});
+  return *node;
+}
 
 TEST(PrefixIndex, FindsABlockByItsTokensAndTheNodeBefore) {
-  PrefixIndex index(4, 2);
+  PrefixIndex index(4, 2, kOneGroup);
   const std::vector<TokenId> tokens = {7, 8};
   const std::vector<TokenId> swapped = {8, 7};
-  EXPECT_FALSE(index.find(PrefixIndex::kRoot, tokens));
-  const auto first = index.insert(3, PrefixIndex::kRoot, tokens);
-  const auto second = index.insert(1, first, tokens);  // the same tokens, further on
-  EXPECT_EQ(index.find(PrefixIndex::kRoot, tokens)->block_id, 3);
-  EXPECT_EQ(index.find(first, tokens)->block_id, 1);
-  EXPECT_EQ(index.find(first, tokens)->node, second);
-  EXPECT_FALSE(index.find(PrefixIndex::kRoot, swapped));
+  EXPECT_FALSE(index.find({}, tokens));
+  const auto first = add(index, {}, tokens, 3);
+  const auto second = add(index, first, tokens, 1);  // the same tokens, further on
+  EXPECT_EQ(index.find({}, tokens), first);
+  EXPECT_THAT(index.block(first, 0), ElementsAre(3));
+  EXPECT_EQ(index.find(first, tokens), second);
+  EXPECT_THAT(index.block(second, 0), ElementsAre(1));
+  EXPECT_EQ(index.parent(second), first);
+  EXPECT_FALSE(index.find({}, swapped));
   EXPECT_FALSE(index.find(second, tokens));
   EXPECT_TRUE(index.contains(3));
   EXPECT_FALSE(index.contains(0));
   EXPECT_EQ(index.check_invariants().message(), "");
 }
 
-// A node is never used twice: what hung below the old one is not below the new one.
-TEST(PrefixIndex, WhatFollowedAnErasedBlockIsOutOfReach) {
-  PrefixIndex index(4, 1);
+// The way to what follows stays, and the block may be given again.
+TEST(PrefixIndex, ANodeOutlivesItsBlockWhileItHasDescendants) {
+  PrefixIndex index(4, 1, kOneGroup);
   const std::vector<TokenId> token = {5};
-  const auto old = index.insert(0, PrefixIndex::kRoot, token);
-  index.insert(1, old, token);
+  const auto first = add(index, {}, token, 0);
+  const auto second = add(index, first, token, 1);
   index.erase(0);
-  EXPECT_FALSE(index.find(PrefixIndex::kRoot, token));
-  const auto again = index.insert(2, PrefixIndex::kRoot, token);
-  EXPECT_NE(again, old);
-  EXPECT_FALSE(index.find(again, token));
-  EXPECT_EQ(index.size(), 2);
+  EXPECT_EQ(index.find({}, token), first);
+  EXPECT_THAT(index.block(first, 0), IsEmpty());
+  EXPECT_EQ(index.find(first, token), second);
+  index.put(first, 0, std::array<BlockId, 1>{2});
   EXPECT_EQ(index.check_invariants().message(), "");
+  index.erase(2);
+  index.erase(1);
+  EXPECT_EQ(index.size(), 0);
+  EXPECT_FALSE(index.alive(first));
+  EXPECT_FALSE(index.alive(second));
+  EXPECT_NE(add(index, {}, token, 0).id, first.id);  // no id is given twice
+}
+
+TEST(PrefixIndex, KeepsOneBlockOfEachGroup) {
+  PrefixIndex index(8, 1, kTwoGroups);
+  const std::vector<TokenId> token = {5};
+  const auto node = add(index, {}, token, 6);
+  EXPECT_FALSE(index.has_block(node, 1));
+  index.put(node, 1, std::array<BlockId, 2>{4, 2});
+  EXPECT_THAT(index.block(node, 1), ElementsAre(4, 2));
+  EXPECT_THAT(index.block_of(2), ElementsAre(4, 2));
+  EXPECT_EQ(index.group_of(2), 1U);
+  EXPECT_EQ(index.group_of(6), 0U);
+  index.erase(4);  // and with it the block's other page
+  EXPECT_FALSE(index.contains(2));
+  EXPECT_TRUE(index.alive(node));
+  EXPECT_EQ(index.check_invariants().message(), "");
+  index.erase(6);
+  EXPECT_FALSE(index.alive(node));
+}
+
+TEST(PrefixIndex, AFullIndexTakesNoMore) {
+  PrefixIndex index(2, 1, kOneGroup);
+  const auto first = add(index, {}, {1}, 0);
+  const auto second = *index.insert(first, std::array{2});
+  EXPECT_FALSE(index.insert(second, std::array{3}));
+  index.prune(second);  // it has nothing; the first has a block
+  EXPECT_TRUE(index.alive(first));
+  EXPECT_TRUE(index.insert(first, std::array{3}));
 }
 
 TEST(PrefixIndex, AgreesWithAMapOnRandomOperations) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    constexpr std::int32_t kNumBlocks = 32;
-    PrefixIndex index(kNumBlocks, 1);
-    std::map<std::pair<PrefixIndex::NodeId, TokenId>, BlockId> model;
-    std::vector<PrefixIndex::NodeId> nodes(kNumBlocks, PrefixIndex::kRoot);
+    constexpr std::int32_t kNumPages = 32;
+    PrefixIndex index(kNumPages, 1, kOneGroup);
+    struct Known {
+      PrefixIndex::Node node;
+      PrefixIndex::Node parent;
+      TokenId token = 0;
+      BlockId page = kNullBlock;
+    };
+    std::map<PrefixIndex::NodeId, Known> model;
+    const auto has_child = [&](PrefixIndex::NodeId id) {
+      return std::ranges::any_of(model,
+                                 [&](const auto& each) { return each.second.parent.id == id; });
+    };
     for (std::uint64_t i = 0; i < 2000; ++i) {
       const std::uint64_t bits = random_bits(seed, i);
-      const auto block_id = static_cast<BlockId>(bits % kNumBlocks);
-      const PrefixIndex::NodeId parent = nodes[(bits >> 8) % kNumBlocks];
-      const std::vector<TokenId> token = {static_cast<TokenId>((bits >> 16) % 3)};
-      const auto found = index.find(parent, token);
-      const auto expected = model.find({parent, token[0]});
-      ASSERT_EQ(found.has_value(), expected != model.end());
-      ASSERT_TRUE(!found || found->block_id == expected->second);
-      if (index.contains(block_id)) {
-        index.erase(block_id);
-        std::erase_if(model, [&](const auto& entry) { return entry.second == block_id; });
-        nodes[static_cast<std::size_t>(block_id)] = PrefixIndex::kRoot;
-      } else if (!found) {
-        nodes[static_cast<std::size_t>(block_id)] = index.insert(block_id, parent, token);
-        model[{parent, token[0]}] = block_id;
+      const auto page = static_cast<BlockId>(bits % kNumPages);
+      PrefixIndex::Node parent;
+      if (!model.empty()) {
+        const auto among = static_cast<std::ptrdiff_t>((bits >> 8) % (model.size() + 1));
+        if (among > 0) parent = std::next(model.begin(), among - 1)->second.node;
       }
+      const std::vector<TokenId> token = {static_cast<TokenId>((bits >> 16) % 3)};
+      const auto expected = std::ranges::find_if(model, [&](const auto& each) {
+        return each.second.parent == parent && each.second.token == token[0];
+      });
+      const auto found = index.find(parent, token);
+      ASSERT_EQ(found.has_value(), expected != model.end());
+      if (found) {
+        ASSERT_EQ(*found, expected->second.node);
+      }
+      if (index.contains(page)) {
+        index.erase(page);
+        auto gone =
+            std::ranges::find_if(model, [&](const auto& each) { return each.second.page == page; });
+        gone->second.page = kNullBlock;
+        for (PrefixIndex::NodeId id = gone->first; id != PrefixIndex::kRoot;) {
+          if (model.at(id).page != kNullBlock || has_child(id)) break;
+          const PrefixIndex::NodeId next = model.at(id).parent.id;
+          model.erase(id);
+          id = next;
+        }
+      } else if (found && expected->second.page == kNullBlock) {
+        index.put(*found, 0, std::array{page});
+        expected->second.page = page;
+      } else if (!found) {
+        if (const auto node = index.insert(parent, token)) {
+          index.put(*node, 0, std::array{page});
+          model[node->id] = {*node, parent, token[0], page};
+        } else {
+          ASSERT_EQ(model.size(), std::size_t{kNumPages});
+        }
+      }
+      ASSERT_EQ(index.size(), static_cast<std::int32_t>(model.size()));
       ASSERT_EQ(index.check_invariants().message(), "");
     }
   }
 }
 
-}  // namespace
+}  // namespace prefix_index_test
 }  // namespace quire

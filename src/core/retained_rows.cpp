@@ -17,6 +17,7 @@ std::int32_t RetainedRows::plan(std::int32_t most, KvCacheManager& kv, Scheduler
   for (RetainedRow& row : rows_) {
     if (num_planned == most) break;
     if (row.num_tokens >= max_model_len_) continue;
+    kv.release_passed(row.request_id, row.num_tokens - 1);
     const auto num_new_blocks = kv.allocate(row.request_id, row.num_tokens - 1, 1, plan);
     if (!num_new_blocks) break;
     plan.scheduled.push_back(

@@ -10,7 +10,7 @@ namespace quire {
 
 Scheduler::Scheduler(SchedulerConfig config)
     : config_(std::move(config)),
-      kv_(config_.block_size, config_.num_blocks, config_.enable_prefix_caching),
+      kv_(config_.block_size, config_.num_blocks, config_.enable_prefix_caching, config_.kv_groups),
       batch_(config_.batching, config_.max_num_seqs, config_.max_batch_delay),
       retained_(config_.max_model_len),
       steps_(config_.max_steps_in_flight, config_.max_num_seqs) {

@@ -65,16 +65,21 @@ struct SchedulerConfig {
   std::int32_t max_num_batched_tokens = 2048;  // tokens of one step
   std::int32_t max_model_len = 2048;           // tokens of one sequence, prompt and output
   std::int32_t block_size = 16;                // tokens of one KV block
-  std::int32_t num_blocks = 0;                 // of the KV pool
-  std::int32_t max_queued = 4096;              // requests that wait; preempted ones count too
-  std::int32_t max_steps_in_flight = 1;        // planned, their results not known yet
-  bool enable_chunked_prefill = true;          // a prompt may be spread over several steps
-  bool enable_prefix_caching = true;           // full blocks are found again by their content
+  std::int32_t num_blocks = 0;                 // of the KV pool: pages that all groups share
+  std::vector<KvGroup> kv_groups = {KvGroup{}};
+  std::int32_t max_queued = 4096;        // requests that wait; preempted ones count too
+  std::int32_t max_steps_in_flight = 1;  // planned, their results not known yet
+  bool enable_chunked_prefill = true;    // a prompt may be spread over several steps
+  bool enable_prefix_caching = true;     // full blocks are found again by their content
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   Batching batching = Batching::kContinuous;
   Duration max_batch_delay{};  // of dynamic batching, from the oldest waiting arrival
   std::vector<TokenId> eos_token_ids;
 
+  // Tokens that the steps in flight compute at most.
+  std::int64_t max_tokens_in_flight() const {
+    return std::int64_t{max_steps_in_flight} * max_num_batched_tokens;
+  }
   // kConfig naming the settings that contradict each other, kInvalidArgument for one out of range.
   Status validate() const;
 };
@@ -96,7 +101,7 @@ std::string_view reject_cause_name(RejectCause cause);  // "empty_prompt" and so
 struct SchedulerStats {
   std::int64_t num_waiting = 0;  // preempted ones included
   std::int64_t num_running = 0;
-  std::int64_t blocks_total = 0;  // = free + used
+  std::int64_t blocks_total = 0;  // = free + used; pages, where a block takes several
   std::int64_t blocks_free = 0;
   std::int64_t blocks_used = 0;
   std::int64_t blocks_leaked = 0;  // always 0

@@ -55,7 +55,7 @@ Status Scheduler::check_queues() const {
       return broken("request {} holds {} blocks for {} tokens", request.id(), num_blocks,
                     num_tokens);
     }
-    return Status();
+    return kv_.check_windows(request.id(), request.num_computed_tokens());
   };
   for (const Request* request : running_) QUIRE_RETURN_IF_ERROR(check(*request, true));
   if (config_.policy == SchedulingPolicy::kPriority) previous = nullptr;

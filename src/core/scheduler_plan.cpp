@@ -81,9 +81,9 @@ std::int32_t Scheduler::num_drafts_that_fit(const Request& request,
   const std::int32_t num_drafts = std::min(
       {static_cast<std::int32_t>(request.drafts().size()), budget.tokens_left() - 1, room});
   if (num_drafts <= 0) return 0;
-  const std::int32_t num_blocks =
-      kv_.blocks_needed(request.id(), request.num_scheduled_tokens(), 1 + num_drafts);
-  return num_blocks <= kv_.pool().num_free_blocks() ? num_drafts : 0;
+  const std::int32_t num_pages =
+      kv_.pages_needed(request.id(), request.num_scheduled_tokens(), 1 + num_drafts);
+  return num_pages <= kv_.pool().num_free_blocks() ? num_drafts : 0;
 }
 
 void Scheduler::form_batch(Instant now) {
@@ -161,10 +161,10 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
   if (budget.full()) return budget.cause();
   // With room for the placeholders that a preempted request has lost: or it would come back at
   // once, and have to leave again.
-  std::int64_t num_blocks =
-      ceil_div(std::min(request.num_tokens() + config_.max_steps_in_flight - 1,
-                        request.max_computed_tokens()),
-               config_.block_size);
+  std::int64_t num_pages =
+      kv_.max_pages(std::min(request.num_tokens() + config_.max_steps_in_flight - 1,
+                             request.max_computed_tokens()),
+                    config_.max_tokens_in_flight());
   admission.fork_parent = find_fork_parent(request);
   if (admission.fork_parent != nullptr) {
     if (admission.fork_parent->num_computed_tokens() < request.num_prompt_tokens()) {
@@ -172,24 +172,29 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
     }
     // It computes the last prompt token itself, for its logits, in a copy of that token's block.
     admission.num_computed_tokens = request.num_prompt_tokens() - 1;
-    num_blocks = 1;
+    num_pages = kv_.pages_per_block();
   } else {
     admission.match = match_prefix(request);
     admission.num_computed_tokens = admission.match.num_blocks * config_.block_size;
-    num_blocks -= admission.match.num_blocks - admission.match.num_free_blocks;
+    num_pages -= admission.match.num_used_pages;
   }
   admission.num_tokens = budget.tokens_for_prompt(
       admission.num_computed_tokens, request.num_tokens() - admission.num_computed_tokens,
       /*urgent=*/running_.empty());
   if (admission.num_tokens == 0) return budget.cause();
-  if (num_blocks > kv_.pool().num_free_blocks()) return WaitCause::kNoFreeBlocks;
+  if (num_pages > kv_.pool().num_free_blocks()) return WaitCause::kNoFreeBlocks;
   return std::nullopt;
 }
 
 // A running request of the same prompt, for one that has not started yet; nullptr if there is none.
+// One that has gone so far on that it has given back what the prompt's end reads is of no use.
 const Request* Scheduler::find_fork_parent(const Request& request) const {
   if (request.state() != RequestState::kWaiting || request.sample_index() == 0) return nullptr;
-  const auto sibling = std::ranges::find(running_, request.group_id(), &Request::group_id);
+  const std::int32_t num_tokens = request.num_prompt_tokens();
+  const auto sibling = std::ranges::find_if(running_, [&](const Request* other) {
+    return other->group_id() == request.group_id() &&
+           (other->num_computed_tokens() < num_tokens || kv_.can_fork(other->id(), num_tokens));
+  });
   return sibling == running_.end() ? nullptr : *sibling;
 }
 
@@ -210,7 +215,7 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
     kv_.fork(admission.fork_parent->id(), id, request.num_prompt_tokens());
     ++counters_.num_forks;
   } else if (admission.match.num_blocks > 0) {
-    kv_.share_prefix(id, request.token_ids(), admission.match);
+    kv_.share_prefix(id, admission.match);
   }
   if (config_.enable_prefix_caching && admission.fork_parent == nullptr) {
     counters_.prefix_cache_queries += request.num_tokens();
@@ -227,14 +232,15 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
   const auto first_token = static_cast<std::int32_t>(plan.new_token_ids.size());
   plan.new_token_ids.insert(plan.new_token_ids.end(), request.token_ids().begin(),
                             request.token_ids().end());
-  plan.new_requests.push_back({.request_id = id,
-                               .first_token = first_token,
-                               .num_tokens = request.num_tokens(),
-                               .num_prompt_tokens = request.num_prompt_tokens(),
-                               .sample_index = request.sample_index(),
-                               .sampling_params = request.sampling_params(),
-                               .first_block = first_block,
-                               .num_blocks = shared == nullptr ? 0 : shared->size()});
+  plan.new_requests.push_back(
+      {.request_id = id,
+       .first_token = first_token,
+       .num_tokens = request.num_tokens(),
+       .num_prompt_tokens = request.num_prompt_tokens(),
+       .sample_index = request.sample_index(),
+       .sampling_params = request.sampling_params(),
+       .first_block = first_block,
+       .num_blocks = static_cast<std::int32_t>(plan.new_block_ids.size()) - first_block});
   waiting_.pop_back();
   const auto earlier = [this](const Request* a, const Request* b) { return goes_before(*a, *b); };
   running_.insert(std::lower_bound(running_.begin(), running_.end(), &request, earlier), &request);

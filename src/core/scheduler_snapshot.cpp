@@ -20,8 +20,9 @@ constexpr std::int32_t kMaxSteps = 16;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 56;
 
 Status check_size(const SchedulerConfig& config) {
-  const std::int64_t table_blocks = ceil_div(config.max_model_len, config.block_size);
-  if (std::int64_t{config.num_blocks} * config.block_size > kMaxPoolTokens ||
+  const std::int64_t width = pages_per_block(config.kv_groups);
+  const std::int64_t table_blocks = width * ceil_div(config.max_model_len, config.block_size);
+  if (config.num_blocks * (config.block_size + width) > kMaxPoolTokens ||
       config.max_model_len > kMaxModelLen || config.max_num_seqs > kMaxSeqs ||
       config.max_steps_in_flight > kMaxSteps ||
       table_blocks * config.max_num_seqs > kMaxTableEntries) {
@@ -53,7 +54,14 @@ KvCacheManager::Snapshot KvCacheManager::snapshot() const {
   snapshot.index = index_.snapshot();
   snapshot.tables.reserve(tables_.size());
   for (const auto& [request_id, table] : tables_) {
-    snapshot.tables.push_back({request_id, table.blocks.block_ids(), table.nodes});
+    Snapshot::Table& each = snapshot.tables.emplace_back();
+    each.request_id = request_id;
+    each.block_ids = table.blocks.block_ids();
+    each.num_passed_tokens = table.num_passed_tokens;
+    for (const PrefixIndex::Node node : table.nodes) {
+      if (!index_.alive(node)) break;  // and so are those after it
+      each.nodes.push_back(node.id);
+    }
   }
   std::ranges::sort(snapshot.tables, {}, &Snapshot::Table::request_id);
   return snapshot;
@@ -67,21 +75,25 @@ Status KvCacheManager::restore(const Snapshot& snapshot) {
   std::vector<std::int32_t> references(static_cast<std::size_t>(pool_.num_blocks()), 0);
   for (const Snapshot::Table& table : snapshot.tables) {
     QUIRE_RETURN_IF_ERROR(restore_table(table));
-    for (const BlockId id : table.block_ids) ++references[static_cast<std::size_t>(id)];
+    for (const BlockId id : table.block_ids) {
+      if (id != kNullBlock) ++references[static_cast<std::size_t>(id)];
+    }
   }
-  // A block that is to be written next may be found only where it stays others'.
+  // What is to be written next may be found only where it stays others'.
   for (const Snapshot::Table& table : snapshot.tables) {
-    if (table.nodes.size() == table.block_ids.size()) continue;
-    const BlockId next = table.block_ids[table.nodes.size()];
-    if (findable(next) && references[static_cast<std::size_t>(next)] == 1) {
+    const auto blocks = std::span(table.block_ids);
+    const std::size_t next = table.nodes.size() * static_cast<std::size_t>(pages_per_block_);
+    if (next == blocks.size()) continue;
+    for (const BlockId id : blocks.subspan(next, static_cast<std::size_t>(pages_per_block_))) {
+      if (id == kNullBlock || !findable(id) || references[static_cast<std::size_t>(id)] > 1) {
+        continue;
+      }
       return Status::invalid_argument(
           fmt::format("the block table of request {}: an early cached block", table.request_id));
     }
   }
   QUIRE_ASSIGN_OR_RETURN(pool_, BlockPool::restore(references, snapshot.free_block_ids));
-  for (const PrefixIndex::Snapshot::Node& each : snapshot.index.nodes) {
-    num_cached_ += pool_.reference_count(each.block_id) == 0 ? 1 : 0;
-  }
+  count_uses();
   return {};
 }
 
@@ -90,20 +102,59 @@ Status KvCacheManager::restore_table(const Snapshot::Table& table) {
     return Status::invalid_argument(
         fmt::format("the block table of request {}: {}", table.request_id, why));
   };
+  const auto width = static_cast<std::size_t>(pages_per_block_);
   if (find(table.request_id) != nullptr) return broken("there are two");
-  if (table.nodes.size() > table.block_ids.size()) return broken("more nodes than blocks");
+  if (table.block_ids.size() % width != 0) return broken("a block without all of its pages");
+  const std::size_t num_blocks = table.block_ids.size() / width;
+  if (table.nodes.size() > num_blocks) return broken("more nodes than blocks");
   if (!enable_prefix_caching_ && !table.nodes.empty())
     return broken("nodes without a prefix cache");
+  if (table.num_passed_tokens < 0 ||
+      table.num_passed_tokens > static_cast<std::int64_t>(num_blocks) * block_size_) {
+    return broken("it has passed tokens that it never had");
+  }
   for (std::size_t i = 0; i < table.block_ids.size(); ++i) {
     const BlockId id = table.block_ids[i];
+    const auto block = static_cast<std::int32_t>(i / width);
+    const std::size_t group = group_of(static_cast<std::int32_t>(i % width));
+    if ((id == kNullBlock) != (block < first_block(group, table.num_passed_tokens))) {
+      return broken("it does not hold what lies within a window");
+    }
+    if (id == kNullBlock) continue;
     if (id < 0 || id >= pool_.num_blocks()) return broken("a block that does not exist");
-    if (i > table.nodes.size() && findable(id)) return broken("an early cached block");
+    if (i / width > table.nodes.size() && findable(id)) return broken("an early cached block");
   }
   Table& restored = new_table(table.request_id);
-  for (const BlockId id : table.block_ids) restored.blocks.append(id);
-  restored.nodes.assign(table.nodes.begin(), table.nodes.end());
-  num_held_ += std::ssize(table.block_ids);
+  restored.num_passed_tokens = table.num_passed_tokens;
+  for (const BlockId id : table.block_ids) {
+    restored.blocks.append(id);
+    num_held_ += id == kNullBlock ? 0 : 1;
+  }
+  PrefixIndex::Node parent;
+  for (const PrefixIndex::NodeId id : table.nodes) {
+    const auto node = index_.restored_node(id);
+    if (!node || index_.parent(*node) != parent) return broken("a node that is not its own");
+    restored.nodes.push_back(*node);
+    parent = *node;
+  }
   return {};
+}
+
+// From the tables, the pool and the index, which are restored.
+void KvCacheManager::count_uses() {
+  std::vector<bool> counted(static_cast<std::size_t>(pool_.num_blocks()), false);
+  for (const auto& [request_id, table] : tables_) {
+    const auto& entries = table.blocks.block_ids();
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i] == kNullBlock || counted[static_cast<std::size_t>(entries[i])]) continue;
+      counted[static_cast<std::size_t>(entries[i])] = true;
+      ++uses_[group_of(static_cast<std::int32_t>(i) % pages_per_block_)].num_used;
+    }
+  }
+  for (BlockId id = 0; id < pool_.num_blocks(); ++id) {
+    if (pool_.reference_count(id) > 0 || !findable(id)) continue;
+    ++uses_[index_.group_of(id)].num_cached;
+  }
 }
 
 RequestSnapshot Request::snapshot() const {

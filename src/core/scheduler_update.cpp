@@ -67,6 +67,7 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
     }
   }
   kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens());
+  kv_.release_passed(request.id(), request.num_computed_tokens());
   if (!request.finished()) return;
   ++counters_.num_finished;
   given.finished = take(request, batch_.retains() && !request.pooling());

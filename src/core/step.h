@@ -46,8 +46,9 @@ struct NewRequestData {
   std::int32_t num_prompt_tokens = 0;
   std::int32_t sample_index = 0;  // i of n: its random stream has the seed of the parameters plus i
   std::shared_ptr<const SamplingParams> sampling_params;
-  // Its block table so far, in SchedulerOutput::new_block_ids: blocks that hold its first
-  // ScheduledRequest::num_computed_tokens tokens already (prefix cache, fork). They may be shared.
+  // Its block table so far, in entries of SchedulerOutput::new_block_ids: what its first
+  // ScheduledRequest::num_computed_tokens tokens, which are computed already (prefix cache, fork),
+  // left for later ones; kNullBlock where none of these reads it. It may be shared.
   std::int32_t first_block = 0;
   std::int32_t num_blocks = 0;
 };
@@ -66,14 +67,14 @@ struct ScheduledRequest {
   // long as what it sampled is what was guessed: so the tokens are those without drafts.
   std::int32_t first_draft = 0;
   std::int32_t num_drafts = 0;
-  // Blocks appended to the request's table, in SchedulerOutput::new_block_ids.
+  // Entries appended to the request's table, in SchedulerOutput::new_block_ids.
   std::int32_t first_new_block = 0;
   std::int32_t num_new_blocks = 0;
 
   bool operator==(const ScheduledRequest&) const = default;
 };
 
-// Copy-on-write: the whole block `source` is copied to `destination` before anything is computed.
+// Copy-on-write: the whole page `source` is copied to `destination` before anything is computed.
 struct BlockCopy {
   BlockId source = 0;
   BlockId destination = 0;
@@ -81,7 +82,7 @@ struct BlockCopy {
   bool operator==(const BlockCopy&) const = default;
 };
 
-// A block of a request's table that was replaced by its private copy.
+// An entry of a request's table that was replaced by its private copy.
 struct BlockReplacement {
   RequestId request_id = 0;
   std::int32_t index = 0;  // position in the block table
@@ -90,15 +91,17 @@ struct BlockReplacement {
   bool operator==(const BlockReplacement&) const = default;
 };
 
-// The last blocks of a request's table were given back: their tokens were taken back.
+// The last entries of a request's table were given back: their tokens were taken back.
 struct BlockTruncation {
   RequestId request_id = 0;
-  std::int32_t num_blocks = 0;  // that are left
+  std::int32_t num_blocks = 0;  // entries that are left
 
   bool operator==(const BlockTruncation&) const = default;
 };
 
-// An executor applies the parts in the order in which they stand here.
+// An executor applies the parts in the order in which they stand here. Block tables are those of
+// core/block_table.h. That pages behind a window are released is not told: nobody reads them, and
+// others may write them from the next step on.
 struct SchedulerOutput {
   StepId step_id = 0;
   std::vector<BlockTruncation> truncated_tables;

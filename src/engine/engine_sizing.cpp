@@ -1,6 +1,7 @@
 #include "engine/engine_sizing.h"
 
 #include <algorithm>
+#include <array>
 #include <malloc.h>
 #include <string>
 
@@ -119,8 +120,8 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   input.activation_bytes = memory.activations() + results.total_bytes();
   input.workspace_bytes = memory.workspace;
   input.table_bytes = table_bytes;
-  input.block_table_bytes =
-      KvCacheManager::bytes_per_block(args.block_size, args.enable_prefix_caching);
+  input.block_table_bytes = KvCacheManager::bytes_per_page(args.block_size, std::array{KvGroup{}},
+                                                           args.enable_prefix_caching);
   input.block_size = args.block_size;
   input.max_model_len = sizes.max_model_len;
   input.max_num_seqs = args.max_num_seqs;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/random.h"
+#include "core/kv_group.h"
 #include "sim/simulated_executor.h"
 
 namespace quire {
@@ -66,6 +68,25 @@ TraceConfig random_trace(std::uint64_t seed) {
   for (std::int32_t i = pick(random, 0, 2); i > 0; --i) {
     trace.scheduler.eos_token_ids.push_back(pick(random, 0, w.vocab_size - 1));
   }
+  return trace;
+}
+
+TraceConfig random_trace_of_groups(std::uint64_t seed) {
+  TraceConfig trace = random_trace(seed);
+  SchedulerConfig& config = trace.scheduler;
+  RandomStream random(mix64(seed + 1));
+  config.kv_groups.assign(static_cast<std::size_t>(random.between(1, 4)), KvGroup{});
+  for (KvGroup& group : config.kv_groups) {
+    group.pages_per_block = random.chance(0.5) ? 1 : pick(random, 2, 4);
+    if (random.chance(0.3)) continue;  // keeps all
+    group.window = random.chance(0.5) ? pick(random, 1, std::int64_t{2} * config.block_size)
+                                      : pick(random, 1, config.max_model_len + 10);
+  }
+  const auto longest = static_cast<std::int32_t>(max_pages(
+      config.kv_groups, config.max_model_len, config.max_num_batched_tokens, config.block_size));
+  config.num_blocks = random.chance(0.1)
+                          ? pick(random, 1, longest)
+                          : pick(random, longest, random.between(1, 4) * std::int64_t{longest});
   return trace;
 }
 

@@ -18,6 +18,9 @@ struct TraceConfig {
 // From pools that refuse some requests to pools where nothing is ever preempted, all policies and
 // ways of batching, with and without chunks and prefix cache.
 TraceConfig random_trace(std::uint64_t seed);
+// The same traffic for a model of up to four KV groups, with windows from one token to more than a
+// sequence has, in a pool that strains it as much.
+TraceConfig random_trace_of_groups(std::uint64_t seed);
 
 struct SoloRun {
   std::vector<TokenId> output_token_ids;

@@ -44,6 +44,8 @@ struct Coverage {
   std::int64_t drafts = 0;
   std::int64_t drafts_right = 0;
   std::int64_t truncated_tables = 0;
+  std::int64_t passed_pages = 0;     // released behind a window while their request ran
+  std::int64_t chunks_over_end = 0;  // of more tokens than a window has
   std::array<std::int64_t, kNumRejectCauses> rejected{};
   std::array<std::int64_t, kNumWaitCauses> waited{};
   // Aborts by state of the request, outside a step and while one was in flight.
@@ -54,9 +56,9 @@ struct Coverage {
 // what went wrong.
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, std::int32_t max_steps_in_flight, Coverage& coverage)
+  Simulation(std::uint64_t seed, std::int32_t max_steps_in_flight, bool groups, Coverage& coverage)
       : coverage_(coverage),
-        trace_(random_trace(seed)),
+        trace_(groups ? random_trace_of_groups(seed) : random_trace(seed)),
         workload_(make_workload(trace_.workload)),
         random_(~seed),
         pace_random_(mix64(seed)),
@@ -64,10 +66,13 @@ class Simulation {
         draft_random_(mix64(~seed)),
         drafts_(!limited_ && draft_random_.chance(0.5)),
         scheduler_(with_steps_in_flight(trace_.scheduler, max_steps_in_flight)),
-        executor_(
-            {trace_.scheduler.block_size, trace_.scheduler.num_blocks, trace_.workload.vocab_size,
-             std::chrono::microseconds(200), std::chrono::microseconds(10)},
-            clock_),
+        executor_({.block_size = trace_.scheduler.block_size,
+                   .num_blocks = trace_.scheduler.num_blocks,
+                   .vocab_size = trace_.workload.vocab_size,
+                   .step_time = std::chrono::microseconds(200),
+                   .token_time = std::chrono::microseconds(10),
+                   .kv_groups = trace_.scheduler.kv_groups},
+                  clock_),
         plans_(static_cast<std::size_t>(max_steps_in_flight)) {}
 
   std::string run() {
@@ -223,7 +228,8 @@ class Simulation {
         request.pooling ? num_prompt
                         : std::min(num_prompt + request.sampling_params->max_tokens, most) - 1;
     return num_prompt > 0 && num_prompt < most + (request.pooling ? 1 : 0) &&
-           longest <= std::int64_t{config.num_blocks} * config.block_size &&
+           max_pages(config.kv_groups, longest, config.max_tokens_in_flight(), config.block_size) <=
+               config.num_blocks &&
            scheduler_.stats().num_waiting + request.sampling_params->n <= config.max_queued;
   }
 
@@ -287,17 +293,49 @@ class Simulation {
         std::ssize(plan.scheduled) > scheduler_.config().max_num_seqs) {
       return fmt::format("step {} exceeds the budget", plan.step_id);
     }
+    if (auto error = check_held_pages(plan); !error.empty()) return error;
     if (auto error = pace_error(scheduler_, plan); !error.empty()) return error;
     std::map<RequestId, std::int32_t> priorities;
     for (const auto& [id, live] : live_) priorities.emplace(id, live.priority);
     return order_error(scheduler_, plan, priorities);
   }
 
+  // No request holds more than admission counted on.
+  std::string check_held_pages(const SchedulerOutput& plan) {
+    const SchedulerConfig& config = scheduler_.config();
+    for (const ScheduledRequest& each : plan.scheduled) {
+      for (const KvGroup& group : config.kv_groups) {
+        if (!group.keeps_all() && each.num_scheduled_tokens > group.window) {
+          ++coverage_.chunks_over_end;
+        }
+      }
+      const auto& entries = scheduler_.find_blocks(each.request_id)->block_ids();
+      const std::int64_t num_null = std::ranges::count(entries, kNullBlock);
+      coverage_.passed_pages += num_null;
+      const std::int64_t num_held = std::ssize(entries) - num_null;
+      const std::int64_t most = max_pages(
+          config.kv_groups, std::int64_t{each.num_computed_tokens} + each.num_scheduled_tokens,
+          config.max_tokens_in_flight(), config.block_size);
+      if (num_held > most) {
+        return fmt::format("request {} holds {} pages, at most {} were to be expected",
+                           each.request_id, num_held, most);
+      }
+    }
+    return {};
+  }
+
+  // The executor lets go of what is behind a window when it has computed the step, the scheduler
+  // when it has taken in the result.
   std::string compare_tables(const SchedulerOutput& plan) const {
     const auto compare = [&](RequestId id) {
       const BlockTable* table = scheduler_.find_blocks(id);
       const std::vector<BlockId>* copy = executor_.find_block_ids(id);
-      return table == nullptr ? copy == nullptr : copy != nullptr && table->block_ids() == *copy;
+      return table == nullptr
+                 ? copy == nullptr
+                 : copy != nullptr &&
+                       std::ranges::equal(table->block_ids(), *copy, [](BlockId own, BlockId of) {
+                         return own == of || of == kNullBlock;
+                       });
     };
     const auto differ = [](RequestId id) {
       return fmt::format("request {}: scheduler and executor have different block tables", id);

@@ -13,27 +13,36 @@ namespace scheduler_simulation_test {
 constexpr std::uint64_t kNumShards = 4;  // tests that may run side by side
 constexpr std::uint64_t kTracesPerShard = 2500;
 
-void expect_trace_passes(std::uint64_t seed, std::int32_t in_flight, Coverage& coverage) {
-  const std::string error = Simulation(seed, in_flight, coverage).run();
+void expect_trace_passes(std::uint64_t seed, std::int32_t in_flight, bool groups,
+                         Coverage& coverage) {
+  const std::string error = Simulation(seed, in_flight, groups, coverage).run();
   ASSERT_EQ(error, "") << "replay with QUIRE_SIM_SEED=" << seed << ", " << in_flight
-                       << " steps in flight";
+                       << " steps in flight" << (groups ? ", several KV groups" : "");
 }
 
 // Which traces, with how many steps in flight.
 class SchedulerSimulation : public testing::TestWithParam<std::tuple<std::uint64_t, std::int32_t>> {
+ protected:
+  void run_traces(bool groups, Coverage& coverage) {
+    const auto [shard, in_flight] = GetParam();
+    const std::uint64_t first = shard * kTracesPerShard + 1;
+    if (const char* seed = std::getenv("QUIRE_SIM_SEED")) {
+      if (shard == 0) {
+        expect_trace_passes(std::strtoull(seed, nullptr, 10), in_flight, groups, coverage);
+      }
+      GTEST_SKIP() << "one trace alone covers nothing";
+    }
+    for (std::uint64_t i = 0; i < kTracesPerShard && !HasFatalFailure(); ++i) {
+      expect_trace_passes(first + i, in_flight, groups, coverage);
+    }
+  }
 };
 
 TEST_P(SchedulerSimulation, RandomTraces) {
   Coverage coverage;
-  const auto [shard, in_flight] = GetParam();
-  const std::uint64_t first = shard * kTracesPerShard + 1;
-  if (const char* seed = std::getenv("QUIRE_SIM_SEED")) {
-    if (shard == 0) expect_trace_passes(std::strtoull(seed, nullptr, 10), in_flight, coverage);
-    return;
-  }
-  for (std::uint64_t i = 0; i < kTracesPerShard && !HasFatalFailure(); ++i) {
-    expect_trace_passes(first + i, in_flight, coverage);
-  }
+  const bool ahead = std::get<1>(GetParam()) > 1;
+  run_traces(/*groups=*/false, coverage);
+  if (IsSkipped()) return;
   if (HasFatalFailure()) return;
   // About half of what the seeds gave when this was written.
   EXPECT_GT(coverage.steps, 110'000);
@@ -50,7 +59,6 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.pooled_preempted, 1);
   // With another step in flight a request that has a token to come takes no drafts, and there is
   // seldom a moment without a step.
-  const bool ahead = in_flight > 1;
   EXPECT_GT(coverage.drafts, ahead ? 240 : 2000);
   EXPECT_GT(coverage.drafts_right, ahead ? 110 : 1000);
   EXPECT_GT(coverage.truncated_tables, ahead ? 18 : 100);
@@ -64,6 +72,24 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   }
 }
 
+TEST_P(SchedulerSimulation, RandomTracesOfSeveralKvGroups) {
+  Coverage coverage;
+  run_traces(/*groups=*/true, coverage);
+  if (IsSkipped() || HasFatalFailure()) return;
+  // About half of what the seeds gave when this was written.
+  const bool ahead = std::get<1>(GetParam()) > 1;
+  EXPECT_GT(coverage.steps, 100'000);
+  EXPECT_GT(coverage.preemptions, 1100);
+  EXPECT_GT(coverage.forks, 2600);
+  EXPECT_GT(coverage.copied_blocks, 12'000);
+  EXPECT_GT(coverage.cached, 72'000);
+  EXPECT_GT(coverage.discarded, 17'000);
+  EXPECT_GT(coverage.drafts_right, ahead ? 70 : 12'000);
+  EXPECT_GT(coverage.truncated_tables, ahead ? 12 : 1400);
+  EXPECT_GT(coverage.passed_pages, 2'500'000);
+  EXPECT_GT(coverage.chunks_over_end, 9000);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, SchedulerSimulation,
                          testing::Combine(testing::Range(std::uint64_t{0}, kNumShards),
                                           testing::Values(1, 2)));
@@ -72,8 +98,9 @@ TEST(SchedulerReplay, TheSameTraceGivesTheSamePlans) {
   Coverage coverage;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     const auto in_flight = static_cast<std::int32_t>(1 + seed % 2);
-    Simulation first(seed, in_flight, coverage);
-    Simulation second(seed, in_flight, coverage);
+    const bool groups = seed % 4 < 2;
+    Simulation first(seed, in_flight, groups, coverage);
+    Simulation second(seed, in_flight, groups, coverage);
     ASSERT_EQ(first.run(), "");
     ASSERT_EQ(second.run(), "");
     ASSERT_EQ(first.plans_hash(), second.plans_hash()) << "seed " << seed;

@@ -55,15 +55,19 @@ struct Coverage {
 
 class SideBySide {
  public:
-  SideBySide(std::uint64_t seed, Coverage& coverage)
+  SideBySide(std::uint64_t seed, bool groups, Coverage& coverage)
       : coverage_(coverage),
-        trace_(random_trace(seed)),
+        trace_(groups ? random_trace_of_groups(seed) : random_trace(seed)),
         workload_(make_workload(trace_.workload)),
         random_(~seed),
         first_(std::make_unique<Scheduler>(trace_.scheduler)),
         second_(std::make_unique<Scheduler>(trace_.scheduler)),
-        executor_({trace_.scheduler.block_size, trace_.scheduler.num_blocks,
-                   trace_.workload.vocab_size, 200us, 10us},
+        executor_({.block_size = trace_.scheduler.block_size,
+                   .num_blocks = trace_.scheduler.num_blocks,
+                   .vocab_size = trace_.workload.vocab_size,
+                   .step_time = 200us,
+                   .token_time = 10us,
+                   .kv_groups = trace_.scheduler.kv_groups},
                   clock_) {}
 
   // Empty, or what went wrong.
@@ -191,7 +195,7 @@ class SideBySide {
 TEST(SchedulerSnapshot, ARestoredSchedulerGoesOnTheSame) {
   Coverage coverage;
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
-    ASSERT_EQ(SideBySide(seed, coverage).run(), "") << "seed " << seed;
+    ASSERT_EQ(SideBySide(seed, false, coverage).run(), "") << "seed " << seed;
   }
   EXPECT_GT(coverage.snapshots, 5000);
   EXPECT_GT(coverage.running, 10'000);
@@ -199,6 +203,16 @@ TEST(SchedulerSnapshot, ARestoredSchedulerGoesOnTheSame) {
   EXPECT_GT(coverage.cached_blocks, 10'000);
   EXPECT_GT(coverage.retained_rows, 500);
   EXPECT_GT(coverage.outputs, 50'000);
+}
+
+TEST(SchedulerSnapshot, ARestoredSchedulerOfSeveralKvGroupsGoesOnTheSame) {
+  Coverage coverage;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    ASSERT_EQ(SideBySide(seed, true, coverage).run(), "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.snapshots, 3000);
+  EXPECT_GT(coverage.running, 5000);
+  EXPECT_GT(coverage.cached_blocks, 5000);
 }
 
 // A request that runs, one that waits, and a prefix cache with something in it.
@@ -256,7 +270,16 @@ TEST(SchedulerSnapshot, WhatCannotBeIsRefused) {
       {"a cached block that is to be written",
        [](SchedulerSnapshot& s) { s.kv.tables[0].nodes.pop_back(); }},
       {"a table of nobody", [](SchedulerSnapshot& s) { s.kv.tables[0].request_id = 2; }},
-      {"a node of no block", [](SchedulerSnapshot& s) { s.kv.index.nodes[0].block_id = 16; }},
+      {"a node of no page", [](SchedulerSnapshot& s) { s.kv.index.pages[0] = 16; }},
+      {"two nodes of one page",
+       [](SchedulerSnapshot& s) { s.kv.index.pages[0] = s.kv.index.pages[1]; }},
+      {"a last node without a block", [](SchedulerSnapshot& s) { s.kv.index.pages[1] = -1; }},
+      {"a table of another's nodes",
+       [](SchedulerSnapshot& s) { std::swap(s.kv.tables[0].nodes[0], s.kv.tables[0].nodes[1]); }},
+      {"no KV groups", [](SchedulerSnapshot& s) { s.config.kv_groups.clear(); }},
+      {"half a block", [](SchedulerSnapshot& s) { s.config.kv_groups[0].pages_per_block = 2; }},
+      {"passed tokens without a window",
+       [](SchedulerSnapshot& s) { s.kv.tables[0].num_passed_tokens = 99; }},
       {"nodes out of order",
        [](SchedulerSnapshot& s) { std::swap(s.kv.index.nodes[0], s.kv.index.nodes[1]); }},
       {"a node below itself", [](SchedulerSnapshot& s) { s.kv.index.nodes[1].parent = 2; }},

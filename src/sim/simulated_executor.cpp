@@ -47,7 +47,12 @@ SimulatedExecutor::SimulatedExecutor(const SimulatedExecutorConfig& config, Virt
       clock_(clock),
       slots_(static_cast<std::size_t>(config.num_blocks) *
              static_cast<std::size_t>(config.block_size)),
-      num_holders_(static_cast<std::size_t>(config.num_blocks)) {}
+      num_holders_(static_cast<std::size_t>(config.num_blocks)) {
+  for (const KvGroup& group : config.kv_groups) {
+    group_of_page_.insert(group_of_page_.end(), static_cast<std::size_t>(group.pages_per_block),
+                          group);
+  }
+}
 
 Status SimulatedExecutor::execute(const SchedulerOutput& plan, ModelRunnerOutput& result) {
   QUIRE_RETURN_IF_ERROR(submit(plan));
@@ -80,6 +85,9 @@ Status SimulatedExecutor::submit(const SchedulerOutput& plan) {
     if (scheduled.use == RowUse::kState) pool(scheduled, request, step.result);
     if (scheduled.use != RowUse::kTokens) continue;
     sample_tokens(scheduled, drafts, request, step.result);
+  }
+  for (const ScheduledRequest& scheduled : plan.scheduled) {
+    let_go_behind_windows(requests_.at(scheduled.request_id));
   }
   steps_.push_back(std::move(step));
   return {};
@@ -132,9 +140,7 @@ Status SimulatedExecutor::truncate(const SchedulerOutput& plan) {
                     request_id);
     }
     std::vector<BlockId>& block_ids = found->second.block_ids;
-    for (; std::ssize(block_ids) > num_blocks; block_ids.pop_back()) {
-      --num_holders_[static_cast<std::size_t>(block_ids.back())];
-    }
+    for (; std::ssize(block_ids) > num_blocks; block_ids.pop_back()) let_go(block_ids.back());
   }
   return {};
 }
@@ -145,9 +151,7 @@ Status SimulatedExecutor::forget(const SchedulerOutput& plan) {
     if (found == requests_.end()) {
       return broken("request {} is removed, but unknown", request_id);
     }
-    for (const BlockId block_id : found->second.block_ids) {
-      --num_holders_[static_cast<std::size_t>(block_id)];
-    }
+    for (const BlockId block_id : found->second.block_ids) let_go(block_id);
     requests_.erase(found);
   }
   return {};
@@ -181,6 +185,11 @@ Status SimulatedExecutor::hold(RequestId request_id, RequestCopy& request,
   }
   for (std::int32_t i = first; i < first + count; ++i) {
     const BlockId block_id = plan.new_block_ids[static_cast<std::size_t>(i)];
+    const KvGroup& group = group_of_page_[request.block_ids.size() % group_of_page_.size()];
+    if (block_id == kNullBlock && !group.keeps_all()) {
+      request.block_ids.push_back(block_id);
+      continue;
+    }
     if (!valid(block_id)) {
       return broken("request {} is given block {}, which does not exist", request_id, block_id);
     }
@@ -273,7 +282,7 @@ Status SimulatedExecutor::check_scheduled(const ScheduledRequest& scheduled,
     return broken("request {}: pooled after {} output tokens", scheduled.request_id,
                   num_tokens - request.num_prompt_tokens);
   }
-  if (std::ssize(request.block_ids) * config_.block_size < end) {
+  if (std::ssize(request.block_ids) * config_.block_size < end * std::ssize(group_of_page_)) {
     return broken("request {}: {} blocks do not hold {} tokens", scheduled.request_id,
                   request.block_ids.size(), end);
   }
@@ -282,27 +291,58 @@ Status SimulatedExecutor::check_scheduled(const ScheduledRequest& scheduled,
 
 // Writes the scheduled slots, having read all earlier ones as attention would.
 Status SimulatedExecutor::compute(const ScheduledRequest& scheduled, RequestCopy& request) {
-  const auto begin = static_cast<std::size_t>(scheduled.num_computed_tokens);
-  const auto end = begin + static_cast<std::size_t>(scheduled.num_scheduled_tokens);
-  const auto block_size = static_cast<std::size_t>(config_.block_size);
-  for (std::size_t i = 0; i < begin; ++i) {
-    if (slot(request, i) != request.history[i]) {
+  for (std::size_t page = 0; page < group_of_page_.size(); ++page) {
+    QUIRE_RETURN_IF_ERROR(read(scheduled, request, page));
+    QUIRE_RETURN_IF_ERROR(write(scheduled, request, page));
+  }
+  request.num_computed_tokens = scheduled.num_computed_tokens + scheduled.num_scheduled_tokens;
+  request.computed_before = true;
+  return {};
+}
+
+Status SimulatedExecutor::read(const ScheduledRequest& scheduled, const RequestCopy& request,
+                               std::size_t page) {
+  const auto end = static_cast<std::size_t>(scheduled.num_computed_tokens);
+  const auto window = static_cast<std::size_t>(group_of_page_[page].window);
+  // The first scheduled token is itself the last that it reads.
+  for (std::size_t i = window > 0 && end >= window ? end - window + 1 : 0; i < end; ++i) {
+    const BlockId block_id = page_of(request, i, page);
+    if (block_id == kNullBlock || slot(block_id, i) != request.history[i]) {
       return broken("request {}: block {} does not hold the keys and values of token {}",
-                    scheduled.request_id, request.block_ids[i / block_size], i);
+                    scheduled.request_id, block_id, i);
     }
   }
+  return {};
+}
+
+Status SimulatedExecutor::write(const ScheduledRequest& scheduled, const RequestCopy& request,
+                                std::size_t page) {
+  const auto begin = static_cast<std::size_t>(scheduled.num_computed_tokens);
+  const auto end = begin + static_cast<std::size_t>(scheduled.num_scheduled_tokens);
   for (std::size_t i = begin; i < end; ++i) {
-    const BlockId block_id = request.block_ids[i / block_size];
+    const BlockId block_id = page_of(request, i, page);
+    if (block_id == kNullBlock) {
+      return broken("request {} has no block for token {}", scheduled.request_id, i);
+    }
     if (num_holders_[static_cast<std::size_t>(block_id)] != 1) {
       return broken("request {} writes token {} into block {}, which {} tables hold",
                     scheduled.request_id, i, block_id,
                     num_holders_[static_cast<std::size_t>(block_id)]);
     }
-    slot(request, i) = request.history[i];
+    slot(block_id, i) = request.history[i];
   }
-  request.num_computed_tokens = static_cast<std::int32_t>(end);
-  request.computed_before = true;
   return {};
+}
+
+// No later token reads it.
+void SimulatedExecutor::let_go_behind_windows(RequestCopy& request) {
+  for (std::size_t entry = 0; entry < request.block_ids.size(); ++entry) {
+    const KvGroup& group = group_of_page_[entry % group_of_page_.size()];
+    const auto block = static_cast<std::int32_t>(entry / group_of_page_.size());
+    if (block >= group.first_block(request.num_computed_tokens, config_.block_size)) continue;
+    let_go(request.block_ids[entry]);
+    request.block_ids[entry] = kNullBlock;
+  }
 }
 
 void SimulatedExecutor::pool(const ScheduledRequest& scheduled, const RequestCopy& request,
@@ -329,12 +369,6 @@ void SimulatedExecutor::report_prompt(const ScheduledRequest& scheduled, const R
     reported.token.token_id = token;
     reported.token.logprob = simulated_logprob(request.history[i - 1], token);
   }
-}
-
-std::uint64_t& SimulatedExecutor::slot(const RequestCopy& request, std::size_t position) {
-  const auto block_size = static_cast<std::size_t>(config_.block_size);
-  const auto block = static_cast<std::size_t>(request.block_ids[position / block_size]);
-  return slots_[block * block_size + position % block_size];
 }
 
 const std::vector<BlockId>* SimulatedExecutor::find_block_ids(RequestId request_id) const {

@@ -2,7 +2,8 @@
 // request's tokens and block table from the same diffs, and distrusts all of them: its KV memory
 // holds, for each slot, a hash of the tokens up to that position, so that a block that was freed
 // too early, given to two requests, copied too late or not computed at all is found at the next
-// read.
+// read. That is so in every KV group; behind a group's window nothing is read, and what lies there
+// may become others'.
 //
 // A sampled token is a function of the tokens before it and of the request's random stream alone. A
 // request therefore has one right output, whatever else ran, however its prompt was cut, whoever
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/kv_group.h"
 #include "core/step.h"
 #include "exec/executor.h"
 #include "sim/virtual_clock.h"
@@ -38,11 +40,12 @@ float simulated_state(std::uint64_t history, std::size_t index);
 
 struct SimulatedExecutorConfig {
   std::int32_t block_size = 16;
-  std::int32_t num_blocks = 0;
+  std::int32_t num_blocks = 0;  // pages
   std::int32_t vocab_size = 0;
   Duration step_time{};          // of every step
   Duration token_time{};         // of every scheduled token, on top
   std::int32_t hidden_size = 8;  // values of a hidden state
+  std::vector<KvGroup> kv_groups = {KvGroup{}};
 };
 
 class SimulatedExecutor : public Executor {
@@ -61,7 +64,8 @@ class SimulatedExecutor : public Executor {
   Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result);
 
   std::size_t num_requests() const { return requests_.size(); }
-  // The executor's copy of a block table; nullptr if it does not know the request.
+  // The executor's copy of a block table, all entries, without those behind a window that its next
+  // token reads; nullptr if it does not know the request.
   const std::vector<BlockId>* find_block_ids(RequestId request_id) const;
 
  private:
@@ -102,13 +106,28 @@ class SimulatedExecutor : public Executor {
   static void report_prompt(const ScheduledRequest& scheduled, const RequestCopy& request,
                             ModelRunnerOutput& result);
   bool valid(BlockId block_id) const { return block_id >= 0 && block_id < config_.num_blocks; }
-  std::uint64_t& slot(const RequestCopy& request, std::size_t position);
+  std::uint64_t& slot(BlockId page, std::size_t position) {
+    const auto block_size = static_cast<std::size_t>(config_.block_size);
+    return slots_[static_cast<std::size_t>(page) * block_size + position % block_size];
+  }
+  // The page of a token, in the request's table: `page` among those of its block.
+  BlockId page_of(const RequestCopy& request, std::size_t position, std::size_t page) const {
+    const auto block = position / static_cast<std::size_t>(config_.block_size);
+    return request.block_ids[block * group_of_page_.size() + page];
+  }
+  Status read(const ScheduledRequest& scheduled, const RequestCopy& request, std::size_t page);
+  Status write(const ScheduledRequest& scheduled, const RequestCopy& request, std::size_t page);
+  void let_go(BlockId page) {
+    if (page != kNullBlock) --num_holders_[static_cast<std::size_t>(page)];
+  }
+  void let_go_behind_windows(RequestCopy& request);
 
   SimulatedExecutorConfig config_;
   VirtualClock& clock_;
+  std::vector<KvGroup> group_of_page_;  // of each page of a block of all groups
   std::unordered_map<RequestId, RequestCopy> requests_;
   std::vector<std::uint64_t> slots_;       // num_blocks x block_size
-  std::vector<std::int32_t> num_holders_;  // of each block
+  std::vector<std::int32_t> num_holders_;  // of each page
   StepId last_step_ = 0;
   std::deque<Step> steps_;  // the oldest first
 };

@@ -20,6 +20,10 @@ void visit_config(Archive& archive, Config& config) {
   archive(config.max_model_len);
   archive(config.block_size);
   archive(config.num_blocks);
+  archive.list(config.kv_groups, [](auto& a, auto& group) {
+    a(group.window);
+    a(group.pages_per_block);
+  });
   archive(config.max_queued);
   archive(config.max_steps_in_flight);
   archive(config.enable_chunked_prefill);
@@ -94,11 +98,11 @@ template <typename Archive, typename Index>
 void visit_index(Archive& archive, Index& index) {
   archive(index.last_node);
   archive.list(index.nodes, [](auto& a, auto& node) {
-    a(node.block_id);
     a(node.node);
     a(node.parent);
   });
   archive(index.tokens);
+  archive(index.pages);
 }
 
 template <typename Archive, typename Tables>
@@ -106,6 +110,7 @@ void visit_tables(Archive& archive, Tables& tables) {
   archive.list(tables, [](auto& a, auto& table) {
     a(table.request_id);
     a(table.block_ids);
+    a(table.num_passed_tokens);
     a(table.nodes);
   });
 }

@@ -39,6 +39,7 @@ void read_block_uses(const Scheduler& scheduler, std::vector<BlockUse>& uses) {
     const BlockTable* table = kv.find(request->id());
     if (table == nullptr) continue;
     for (const BlockId id : table->block_ids()) {
+      if (id == kNullBlock) continue;  // behind a window
       BlockUse& use = uses[static_cast<std::size_t>(id)];
       if (use == kBlockRetained) use = block_held(request->id(), pool.shared(id));
     }

@@ -1,4 +1,5 @@
-// The KV blocks as a picture: what each block holds, and the same in few cells.
+// The KV blocks as a picture: what each block holds, and the same in few cells. Where a model has
+// several KV groups these are the pages that they share.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,13 @@
 namespace quire {
 namespace {
 
+// Those behind a window are held no more.
+std::int32_t num_held(const BlockTable* table) {
+  if (table == nullptr) return 0;
+  const auto& entries = table->block_ids();
+  return static_cast<std::int32_t>(std::ssize(entries) - std::ranges::count(entries, kNullBlock));
+}
+
 SequenceLook look_at_request(const Request& request, const KvCacheManager& kv, Instant now) {
   const BlockTable* table = kv.find(request.id());
   const std::optional<WaitCause> wait = request.timeline().current();
@@ -18,7 +25,7 @@ SequenceLook look_at_request(const Request& request, const KvCacheManager& kv, I
           .num_tokens = request.num_tokens(),
           .max_num_tokens = request.num_prompt_tokens() + request.max_output_tokens(),
           .num_preemptions = request.num_preemptions(),
-          .num_blocks = table == nullptr ? 0 : table->size(),
+          .num_blocks = num_held(table),
           .age = now - request.arrival(),
           .wait = wait,
           .waited = wait ? request.timeline().total(*wait, now) : Duration{}};

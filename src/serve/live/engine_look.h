@@ -23,7 +23,7 @@ struct SequenceLook {
   std::int32_t num_tokens = 0;      // prompt and output so far
   std::int32_t max_num_tokens = 0;  // at its longest
   std::int32_t num_preemptions = 0;
-  std::int32_t num_blocks = 0;
+  std::int32_t num_blocks = 0;    // that it holds; pages, where a block takes several
   Duration age{};                 // since it arrived
   std::optional<WaitCause> wait;  // what it waits for now; a running one may wait, too
   Duration waited{};              // for this cause, in all
