@@ -8,7 +8,8 @@ the DEPS that each src/<folder>/CMakeLists.txt declares, which is what the folde
 include has to be allowed by the first and covered by the second, and no folder may declare a
 dependency that the first does not allow. Headers need `#pragma once`, and files compiled with the
 flags of one instruction set may not use the standard library's containers and algorithms: the linker
-could pick such a file's copy of an inline function for a machine that cannot run it.
+could pick such a file's copy of an inline function for a machine that cannot run it. Folders that run
+on any device include nothing that is the CPU's alone.
 """
 
 import pathlib
@@ -40,6 +41,14 @@ LEVEL_FORBIDDEN = set("""
     algorithm any array deque execution forward_list functional iostream list map memory mutex
     numeric optional queue ranges regex set sstream stack stdexcept string string_view thread tuple
     unordered_map unordered_set utility variant vector""".split())
+
+# Folders whose code runs on whatever device it is given, and what they may see of kernels/ and not of
+# tensor/. Their tests, benchmarks and test support make a device of their own.
+ANY_DEVICE = {"nn", "models", "exec"}
+OF_ANY_DEVICE = {"attention_plan.h", "device.h", "kv_layout.h", "op_args.h", "packed_weight.h",
+                 "row_args.h", "sampling_args.h", "sizing.h", "weight_layout.h"}
+OF_THE_CPU = {"thread_pool.h", "cpu_count.h"}
+MAKES_A_DEVICE = re.compile(r"(_test|_benchmark|_test_support)\.(cpp|h)$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
@@ -113,6 +122,7 @@ def check_includes(root, path, folder, linked):
     parts = relative.parts
     level_file = (parts[1:3] == ("kernels", "cpu") and len(parts) > 4
                   and not re.search(r"_(test|benchmark)\.cpp$", path.name))
+    any_device = folder in ANY_DEVICE and not MAKES_A_DEVICE.search(path.name)
     reach = allowed_by_edges(folder)
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         match = INCLUDE.match(line)
@@ -136,6 +146,10 @@ def check_includes(root, path, folder, linked):
         elif reach[target] is not None and header not in reach[target]:
             yield (f"{where}: {folder} may not include {name}: of {target} it may include only "
                    f"{' and '.join(sorted(reach[target]))}")
+        elif any_device and ((target == "kernels" and header not in OF_ANY_DEVICE)
+                             or (target == "tensor" and header in OF_THE_CPU)):
+            yield (f"{where}: {folder} may not include {name}: it is the CPU's, and {folder} runs on "
+                   "any device (kernels/device.h)")
         elif target not in linked:
             yield (f"{where}: {folder} includes {name}, but src/{folder}/CMakeLists.txt does not "
                    f"declare {target} among its DEPS")

@@ -55,6 +55,16 @@ class CheckEdgesTest(unittest.TestCase):
         self.assertTrue(problems[0].startswith(f"src/{folder}/x.cpp:2: "), problems)
         self.assertIn(saying, problems[0])
 
+    def test_what_runs_on_any_device_knows_nothing_of_the_cpu(self):
+        for folder in ("nn", "models", "exec"):
+            self.assert_allowed(folder, "kernels/device.h", "kernels/packed_weight.h", "tensor/arena.h")
+            for header in ("kernels/ops.h", "kernels/op_table.h", "kernels/cpu_device.h",
+                           "tensor/thread_pool.h"):
+                self.assert_rejected(folder, header, "runs on any device")
+        self.assert_allowed("engine", "kernels/cpu_device.h", "tensor/thread_pool.h")
+        self.write("src/nn/x_test_support.h", '#pragma once\n#include "kernels/cpu_device.h"\n')
+        self.assert_allowed("nn")
+
     def test_an_empty_tree_is_clean(self):
         self.assertEqual(check_edges.check(self.root), [])
 
@@ -67,7 +77,7 @@ class CheckEdgesTest(unittest.TestCase):
     def test_edges_carry_through(self):
         self.assert_allowed("engine", "exec/executor.h", "models/spec.h", "weights/gguf.h",
                             "tensor/buffer.h", "core/scheduler.h", "text/tokenizer.h")
-        self.assert_allowed("models", "nn/linear.h", "kernels/ops.h", "quant/encoding.h")
+        self.assert_allowed("models", "nn/linear.h", "kernels/op_args.h", "quant/encoding.h")
         self.assert_allowed("apps", "engine/api.h", "sim/workload.h", "core/step.h", "nn/linear.h")
 
     def test_rejects_a_missing_edge(self):

@@ -189,12 +189,13 @@ TEST_P(FamilyReference, GreedyTokensAreTheReferences) {
 // The plan is made from headers; what is loaded takes exactly that.
 TEST(FamilyMemory, WeightsTakeWhatThePlanSays) {
   constexpr std::int64_t kMaxPositions = 200;
-  ThreadPool pool(1);
+  CpuDevice device(1, op_table(IsaLevel::kRef));
   for (const std::string_view family : kFamilies) {
     for (const std::string& name : family_files(family)) {
       const auto bundle = open_model(family_model(family, name), "");
       ASSERT_TRUE(bundle.ok()) << bundle.status().to_string();
-      const auto model = Model::load(bundle->spec, *bundle->weights, kMaxPositions, pool, nullptr);
+      const auto model =
+          Model::load(bundle->spec, *bundle->weights, kMaxPositions, device, nullptr);
       ASSERT_TRUE(model.ok()) << model.status().to_string();
       // Factors of rope_freqs.weight are kept with the specification.
       const std::uint64_t factors = bundle->spec.ropes[0].factors.size() * sizeof(float);

@@ -14,6 +14,7 @@
 
 #include "engine/api.h"
 #include "engine/model_bundle.h"
+#include "kernels/cpu_device.h"
 #include "models/decoder_model.h"
 #include "support/collector.h"
 #include "support/test_models.h"
@@ -69,9 +70,9 @@ class PackedCacheTest : public ::testing::Test {
     QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(model, ""));
     QUIRE_ASSIGN_OR_RETURN(
         const auto kept,
-        PackedCache::open(cache(), bundle.files.path, *bundle.weights, quantization, pool_));
+        PackedCache::open(cache(), bundle.files.path, *bundle.weights, quantization, device_));
     QUIRE_RETURN_IF_ERROR(
-        Model::load(bundle.spec, *bundle.weights, 64, pool_, nullptr, quantization, kept.get())
+        Model::load(bundle.spec, *bundle.weights, 64, device_, nullptr, quantization, kept.get())
             .status());
     return kept->finish();
   }
@@ -79,7 +80,7 @@ class PackedCacheTest : public ::testing::Test {
   fs::path cache() const { return folder_.path() / "cache"; }
 
   testing::TempFolder folder_;
-  ThreadPool pool_{2};
+  CpuDevice device_{2, op_table(available_levels().back())};
   std::uint64_t weight_bytes_ = 0;
 };
 
@@ -156,7 +157,7 @@ TEST_F(PackedCacheTest, AFileWithOtherMatricesIsRefused) {
   const std::string model = family_model("llama", "hf");
   ASSERT_TRUE(load(model).ok());
   const fs::path file = files().begin()->first;
-  const std::string key = PackedFile::open(file, pool_)->key();
+  const std::string key = PackedFile::open(file, device_.host_threads())->key();
   auto writer = PackedFileWriter::create(file, key);
   ASSERT_TRUE(writer->commit().ok());
   const auto loaded = load(model);

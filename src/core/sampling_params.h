@@ -9,14 +9,9 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "base/token_scores.h"
 
 namespace quire {
-
-// Added to one token's logit before anything else looks at it.
-struct LogitBias {
-  TokenId token_id = 0;
-  float bias = 0.0F;  // in [-100, 100]
-};
 
 // Names, defaults and rules are vLLM's SamplingParams. Transforms apply in this order: allowed ids,
 // bad words, logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/token_scores.h"
 #include "core/sampling_params.h"
 
 namespace quire {
@@ -153,14 +154,6 @@ struct SchedulerOutput {
     new_block_ids.clear();
     total_num_scheduled_tokens = 0;
   }
-};
-
-// A token and its place in the model's own distribution (before temperature and every other
-// transform).
-struct TokenLogprob {
-  TokenId token_id = 0;
-  float logprob = 0.0F;   // natural log
-  std::int32_t rank = 0;  // 1: the most probable; 0: was not asked for
 };
 
 struct SampledToken {

@@ -14,6 +14,7 @@
 #include "engine/scheduler_listener.h"
 #include "engine/step_pacer.h"
 #include "exec/executor.h"
+#include "kernels/device.h"
 
 namespace quire {
 
@@ -32,6 +33,14 @@ struct EngineParts {
 };
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts);
+
+// Makes the device that an engine computes on, with so many threads of the host's for it.
+using MakeDevice = std::function<Result<std::unique_ptr<Device>>(int num_threads)>;
+
+// Engine::create() on a device of the caller's.
+Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
+                                              const EngineObserver& observer,
+                                              const MakeDevice& make_device);
 
 // The scheduler's settings that follow from an engine's. kInvalidArgument for a value that there is
 // not, kConfig for settings that contradict each other.

@@ -18,7 +18,7 @@
 #include "engine/model_bundle.h"
 #include "engine/output_processor.h"
 #include "exec/in_process_executor.h"
-#include "kernels/op_table.h"
+#include "kernels/cpu_device.h"
 #include "models/decoder_model.h"
 #include "models/packed_cache.h"
 
@@ -260,15 +260,16 @@ namespace {
 
 // Packs the weights, or maps them where they were packed before and kept.
 Result<std::unique_ptr<Model>> load_model(const EngineArgs& args, const ModelBundle& bundle,
-                                          const EngineSizes& sizes, ThreadPool& pool,
+                                          const EngineSizes& sizes, Device& device,
                                           const LoadProgress& progress) {
   std::unique_ptr<PackedCache> cache;
   if (!args.packed_weights_cache.empty()) {
     QUIRE_ASSIGN_OR_RETURN(cache, PackedCache::open(args.packed_weights_cache, bundle.files.path,
-                                                    *bundle.weights, sizes.quantization, pool));
+                                                    *bundle.weights, sizes.quantization, device));
   }
-  QUIRE_ASSIGN_OR_RETURN(auto model, Model::load(bundle.spec, *bundle.weights, sizes.max_model_len,
-                                                 pool, progress, sizes.quantization, cache.get()));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto model, Model::load(bundle.spec, *bundle.weights, sizes.max_model_len, device, progress,
+                              sizes.quantization, cache.get()));
   if (cache) {
     const auto outcome = cache->finish();
     if (outcome.ok()) {
@@ -284,6 +285,15 @@ Result<std::unique_ptr<Model>> load_model(const EngineArgs& args, const ModelBun
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                                                const EngineObserver& observer) {
+  QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
+  return create_engine(args, observer, [level](int num_threads) -> Result<std::unique_ptr<Device>> {
+    return std::unique_ptr<Device>(std::make_unique<CpuDevice>(num_threads, op_table(level)));
+  });
+}
+
+Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
+                                              const EngineObserver& observer,
+                                              const MakeDevice& make_device) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
@@ -309,14 +319,11 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(auto event_log, open_event_log(args));
   if (observer.planned) observer.planned(sizes.plan);
   ModelFacts facts = model_facts(bundle);
-  QUIRE_ASSIGN_OR_RETURN(auto pool, or_status([&]() -> Result<std::unique_ptr<ThreadPool>> {
-                           return std::make_unique<ThreadPool>(
-                               args.threads > 0 ? args.threads : default_num_threads());
-                         }));
-  QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *pool, observer.loaded));
+  const int threads = args.threads > 0 ? args.threads : default_num_threads();
+  QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(threads); }));
+  QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
   bundle.weights.reset();  // packed: the mapping is not needed any more
-  QUIRE_ASSIGN_OR_RETURN(auto runner,
-                         ModelRunner::create(*model, *pool, op_table(level), sizes.runner));
+  QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, *device, sizes.runner));
   if (args.prefault) runner->prefault();
 
   const auto& runner_config = sizes.runner;
@@ -327,7 +334,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
       .activation = runner_config.activation_mode == ActivationMode::kInt16 ? "rounded" : "float32",
       .kv_cache_dtype = std::string(dtype_name(runner_config.kv_cache_dtype)),
       .quantization = std::string(load_quantization_name(sizes.quantization)),
-      .threads = pool->num_threads(),
+      .threads = threads,
       .vocab_size = spec.vocab_size,
       .hidden_size = spec.hidden_size,
       .max_model_len = sizes.max_model_len,
@@ -352,7 +359,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
   SpanRecorder* const spans = observer.profile == nullptr ? nullptr : &observer.profile->executor;
   QUIRE_ASSIGN_OR_RETURN(auto executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
                            return std::unique_ptr<Executor>(new InProcessExecutor(
-                               std::move(pool), std::move(model), std::move(runner),
+                               std::move(device), std::move(model), std::move(runner),
                                config.max_steps_in_flight, spans));
                          }));
   return assemble_engine({.text = std::move(bundle.text),

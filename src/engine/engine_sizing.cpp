@@ -112,7 +112,8 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   input.weight_bytes =
       planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len, sizes.quantization);
   input.kv_block_bytes = ModelRunner::kv_block_bytes(spec, runner);
-  const RunnerMemory memory = ModelRunner::memory_of(spec, runner, threads);
+  const RunnerMemory memory = ModelRunner::memory_of(
+      spec, runner, cpu_stream_memory(ModelRunner::stream_limits(spec, runner), threads));
   const StepResultLimits results = {.max_num_seqs = args.max_num_seqs,
                                     .max_num_batched_tokens = args.max_num_batched_tokens,
                                     .max_logprobs = args.max_logprobs,

@@ -21,10 +21,10 @@ constexpr Stage kMasksStage = {StageKind::kWait, "wait for masks"};
 
 }  // namespace
 
-InProcessExecutor::InProcessExecutor(std::unique_ptr<ThreadPool> pool, std::unique_ptr<Model> model,
+InProcessExecutor::InProcessExecutor(std::unique_ptr<Device> device, std::unique_ptr<Model> model,
                                      std::unique_ptr<ModelRunner> runner,
                                      std::int32_t max_steps_in_flight, SpanRecorder* spans)
-    : pool_(std::move(pool)),
+    : device_(std::move(device)),
       model_(std::move(model)),
       runner_(std::move(runner)),
       spans_(spans),

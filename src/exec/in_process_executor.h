@@ -1,5 +1,5 @@
-// Runs steps in this process, on a thread of its own: the one that drives the kernels' pool, so
-// that whoever plans is free while the model computes.
+// Runs steps in this process, on a thread of its own: the one that drives the device, so that
+// whoever plans is free while the model computes.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,17 @@
 #include "base/span_recorder.h"
 #include "exec/executor.h"
 #include "exec/model_runner.h"
+#include "kernels/device.h"
 #include "models/decoder_model.h"
-#include "tensor/thread_pool.h"
 
 namespace quire {
 
 class InProcessExecutor final : public Executor {
  public:
-  // Owns what a step needs: threads, weights and the runner, which refers to both. At most
+  // Owns what a step needs: the device, weights and the runner, which refers to both. At most
   // `max_steps_in_flight` (>= 1) steps between submit() and collect(). The executor's thread
   // records each step, with all that the runner records inside it, in `spans`, unless it is null.
-  InProcessExecutor(std::unique_ptr<ThreadPool> pool, std::unique_ptr<Model> model,
+  InProcessExecutor(std::unique_ptr<Device> device, std::unique_ptr<Model> model,
                     std::unique_ptr<ModelRunner> runner, std::int32_t max_steps_in_flight,
                     SpanRecorder* spans);
   // Ends without the steps that have not been collected.
@@ -30,7 +30,7 @@ class InProcessExecutor final : public Executor {
   Status submit(const SchedulerOutput& step) override;
   Status sample(std::span<const TokenMask> masks) override;
   Status collect(ModelRunnerOutput& result) override;
-  std::uint64_t progress() const override { return pool_->num_regions(); }
+  std::uint64_t progress() const override { return device_->progress(); }
 
  private:
   struct Step {
@@ -44,7 +44,7 @@ class InProcessExecutor final : public Executor {
   bool compute(Step& step, std::uint32_t number);
   bool wait_for(const std::atomic<std::uint32_t>& count, std::uint32_t number);
 
-  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ModelRunner> runner_;
   SpanRecorder* spans_;

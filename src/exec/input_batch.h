@@ -43,9 +43,10 @@ class InputBatch {
   void accept(std::vector<SampledToken>& sampled);
 
   std::int64_t num_tokens() const { return static_cast<std::int64_t>(token_ids_.size()); }
-  const TokenId* token_ids() const { return token_ids_.data(); }
-  const std::int32_t* positions() const { return positions_.data(); }
-  const std::int64_t* slot_mapping() const { return slot_mapping_.data(); }
+  // Of each token of the step.
+  std::span<const TokenId> token_ids() const { return token_ids_; }
+  std::span<const std::int32_t> positions() const { return positions_; }
+  std::span<const std::int64_t> slot_mapping() const { return slot_mapping_; }
   AttentionBatch attention_batch() const;
 
   // A row of the step whose logits are sampled from.

@@ -1,12 +1,10 @@
 #include "exec/kv_storage.h"
 
-#include <cstring>
-
 #include "base/checked.h"
 
 namespace quire {
 
-Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_layers,
+Result<KvStorage> KvStorage::create(Device& device, const KvLayout& layout, std::int64_t num_layers,
                                     std::int64_t num_blocks) {
   const auto layer_bytes =
       checked_mul(layout.block_bytes(), static_cast<std::uint64_t>(num_blocks));
@@ -15,7 +13,7 @@ Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_lay
   if (!bytes) return Status::resource_exhausted("the KV cache's size does not fit in 64 bits");
   KvStorage storage;
   storage.layout_ = layout;
-  QUIRE_ASSIGN_OR_RETURN(storage.buffer_, Buffer::allocate(*bytes));
+  QUIRE_ASSIGN_OR_RETURN(storage.buffer_, device.allocate(*bytes));
   for (std::int64_t i = 0; i < num_layers; ++i) {
     storage.layers_.push_back(storage.buffer_.data() +
                               static_cast<std::uint64_t>(i) * *layer_bytes);
@@ -23,13 +21,11 @@ Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_lay
   return storage;
 }
 
-void KvStorage::prefault(ThreadPool& pool) { quire::prefault(buffer_.bytes(), pool); }
-
-void KvStorage::copy_block(BlockId source, BlockId destination) {
+void KvStorage::copy_block(OpStream& ops, BlockId source, BlockId destination) const {
   const std::uint64_t bytes = layout_.block_bytes();
   for (std::byte* layer : layers_) {
-    std::memcpy(layer + static_cast<std::uint64_t>(destination) * bytes,
-                layer + static_cast<std::uint64_t>(source) * bytes, bytes);
+    ops.copy(layer + static_cast<std::uint64_t>(source) * bytes, bytes,
+             layer + static_cast<std::uint64_t>(destination) * bytes);
   }
 }
 

@@ -1,5 +1,4 @@
-// What a request's mask and parameters do to its logits before a token is chosen: bans, biases,
-// penalties.
+// What a request's mask and parameters ask for, as a device takes it when it chooses a token.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +7,7 @@
 
 #include "base/ids.h"
 #include "core/sampling_params.h"
+#include "kernels/sampling_args.h"
 
 namespace quire {
 
@@ -23,31 +23,14 @@ struct SampleContext {
   }
 };
 
-// Scratch of one worker.
-class LogitTransforms {
- public:
-  explicit LogitTransforms(std::int64_t vocab_size);
-  static std::uint64_t bytes(std::int64_t vocab_size);
+// Appends the tokens that bad words and min_tokens ban at this position.
+void append_bans(const SampleContext& context, std::span<const TokenId> eos_token_ids,
+                 std::vector<TokenId>& bans);
 
-  // Whether `apply` would change any logit at this position.
-  static bool needed(const SampleContext& context);
+// `bans`: those of append_bans(). Borrows the context's lists and `bans`.
+LogitEdits edits_of(const SampleContext& context, std::span<const TokenId> bans);
 
-  // Changes `logits` ([vocab_size]): first the mask, then in the order that SamplingParams names. A
-  // banned token's logit becomes minus infinity. Bad words and min_tokens never ban the last token
-  // that is left: where they would, they do not apply (an output must go on with some token).
-  void apply(const SampleContext& context, std::span<const TokenId> eos_token_ids,
-             std::span<float> logits);
-
- private:
-  static void keep_masked(std::span<const std::uint32_t> mask, std::span<float> logits);
-  void keep_allowed(std::span<const TokenId> allowed, std::span<float> logits);
-  void ban(const SampleContext& context, std::span<const TokenId> eos_token_ids,
-           std::span<float> logits);
-  void penalize(const SampleContext& context, std::span<float> logits);
-
-  std::vector<std::uint32_t> counts_;  // [vocab_size], zero between calls
-  std::vector<TokenId> banned_;
-  std::vector<float> saved_;
-};
+// With `uniform` as the random number.
+TokenDraw draw_of(const SamplingParams& params, double uniform);
 
 }  // namespace quire

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/sizing.h"
-
 namespace quire {
 namespace {
 
@@ -24,8 +22,7 @@ InputBatchLimits batch_limits(const ModelRunnerConfig& config) {
 
 // Of `memory`, what is cut from one buffer.
 std::uint64_t buffer_bytes(const RunnerMemory& memory) {
-  return memory.hidden + memory.normed + memory.logits + memory.best + memory.arena +
-         memory.workspace;
+  return memory.hidden + memory.normed + memory.logits + memory.best + memory.arena;
 }
 
 Status state_not_finite(RequestId request_id) {
@@ -54,8 +51,20 @@ std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
   return kv_layout(spec, config).block_bytes() * static_cast<std::uint64_t>(spec.num_layers());
 }
 
+StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+  return {.max_rows = std::max(config.max_num_batched_tokens, config.max_num_seqs),
+          .max_inputs = spec.max_product_inputs(),
+          .attention = {.head_dim = static_cast<std::int32_t>(spec.attention().head_dim),
+                        .heads_per_kv_head = attention_heads(spec).heads_per_kv_head,
+                        .max_seq_len = config.max_model_len,
+                        .num_kv_heads = attention_heads(spec).num_kv_heads,
+                        .max_num_seqs = config.max_num_seqs},
+          .vocab_size = spec.vocab_size,
+          .max_sampled_rows = config.max_num_seqs};
+}
+
 RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
-                                    int num_threads) {
+                                    const StreamMemory& stream) {
   const std::int64_t rows = config.max_num_batched_tokens;
   RunnerMemory memory;
   memory.hidden = Arena::float_bytes(rows * spec.hidden_size);
@@ -66,45 +75,37 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
   memory.best = Arena::array_bytes<RowBest>(config.max_num_seqs);
   memory.arena = Model::arena_bytes(spec, rows);
-  memory.workspace =
-      workspace_bytes(std::max(rows, config.max_num_seqs), spec.max_product_inputs(),
-                      {.head_dim = static_cast<std::int32_t>(spec.attention().head_dim),
-                       .heads_per_kv_head = attention_heads(spec).heads_per_kv_head,
-                       .max_seq_len = config.max_model_len,
-                       .num_kv_heads = attention_heads(spec).num_kv_heads,
-                       .max_num_seqs = config.max_num_seqs},
-                      num_threads);
-  memory.workspace =
-      (memory.workspace + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
-  memory.sampler = Sampler::bytes(spec.vocab_size, config.max_num_seqs, num_threads);
+  memory.workspace = stream.workspace;
+  memory.sampler = stream.sampling + Sampler::bytes(config.max_num_seqs);
   memory.batch = InputBatch::bytes(batch_limits(config));
   return memory;
 }
 
-Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, ThreadPool& pool,
-                                                         const OpTable& table,
+Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, Device& device,
                                                          const ModelRunnerConfig& config) {
-  QUIRE_ASSIGN_OR_RETURN(
-      KvStorage kv, KvStorage::create(kv_layout(model.spec(), config), model.spec().num_layers(),
-                                      config.num_blocks));
-  const RunnerMemory sizes = memory_of(model.spec(), config, pool.num_threads());
-  QUIRE_ASSIGN_OR_RETURN(Buffer memory, Buffer::allocate(buffer_bytes(sizes)));
+  const DecoderSpec& spec = model.spec();
+  QUIRE_ASSIGN_OR_RETURN(KvStorage kv, KvStorage::create(device, kv_layout(spec, config),
+                                                         spec.num_layers(), config.num_blocks));
+  QUIRE_ASSIGN_OR_RETURN(Buffer memory, device.allocate(buffer_bytes(memory_of(spec, config, {}))));
+  QUIRE_ASSIGN_OR_RETURN(auto ops, device.make_stream(stream_limits(spec, config)));
   return std::unique_ptr<ModelRunner>(
-      new ModelRunner(model, pool, table, config, std::move(kv), std::move(memory)));
+      new ModelRunner(model, device, config, std::move(kv), std::move(memory), std::move(ops)));
 }
 
-ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& table,
-                         const ModelRunnerConfig& config, KvStorage kv, Buffer memory)
+ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerConfig& config,
+                         KvStorage kv, Buffer memory, std::unique_ptr<OpStream> ops)
     : model_(model),
+      device_(device),
       config_(config),
       kv_(std::move(kv)),
       memory_(std::move(memory)),
       batch_(batch_limits(config)),
-      sampler_(model.spec().vocab_size, config.max_num_seqs, pool.num_threads(),
-               config.eos_token_ids),
-      ops_{.pool = pool, .table = table, .workspace = {}},
+      ops_(std::move(ops)),
+      attention_plan_(
+          ops_->plan_attention(config.max_num_batched_tokens, attention_heads(model.spec()))),
+      sampler_(model.spec().vocab_size, config.max_num_seqs, config.eos_token_ids),
       arena_({}) {
-  const RunnerMemory parts = memory_of(model.spec(), config, pool.num_threads());
+  const RunnerMemory parts = memory_of(model.spec(), config, {});
   std::byte* next = memory_.data();
   const auto take = [&](std::uint64_t bytes) { return std::exchange(next, next + bytes); };
   hidden_ = reinterpret_cast<float*>(take(parts.hidden));
@@ -112,36 +113,33 @@ ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& ta
   logits_ = reinterpret_cast<float*>(take(parts.logits));
   best_ = reinterpret_cast<RowBest*>(take(parts.best));
   arena_ = Arena({take(parts.arena), parts.arena});
-  ops_.workspace = {take(parts.workspace), parts.workspace};
   row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
-  attention_plan_.reserve(static_cast<std::int32_t>(config.max_num_batched_tokens),
-                          attention_heads(model.spec()), pool.num_threads());
 }
 
-void ModelRunner::record_spans(SpanRecorder& spans) {
-  ops_.spans = &spans;
-  ops_.pool.set_timing(true);
-}
+void ModelRunner::record_spans(SpanRecorder& spans) { ops_->record_spans(spans); }
 
 Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& result) {
-  const ScopedSpan span(ops_.spans, kPrepareStage);
+  const ScopedSpan span(ops_->spans(), kPrepareStage);
   QUIRE_RETURN_IF_ERROR(batch_.prepare(step));
   result.clear();
   result.step_id = step.step_id;
-  for (const BlockCopy& copy : step.block_copies) kv_.copy_block(copy.source, copy.destination);
-  attention_plan_.build(batch_.attention_batch(), attention_heads(model_.spec()),
-                        ops_.pool.num_threads());
+  ops_->begin_step();
+  for (const BlockCopy& copy : step.block_copies) {
+    kv_.copy_block(*ops_, copy.source, copy.destination);
+  }
+  attention_plan_->build(batch_.attention_batch());
+  tokens_ = {.num_tokens = batch_.num_tokens(),
+             .token_ids = ops_->stage(batch_.token_ids()),
+             .positions = ops_->stage(batch_.positions()),
+             .slot_mapping = ops_->stage(batch_.slot_mapping())};
   return {};
 }
 
 ForwardContext ModelRunner::context() {
-  return {.ops = ops_,
+  return {.ops = *ops_,
           .arena = arena_,
-          .tokens = {.num_tokens = batch_.num_tokens(),
-                     .token_ids = batch_.token_ids(),
-                     .positions = batch_.positions(),
-                     .slot_mapping = batch_.slot_mapping()},
-          .attention_plan = attention_plan_,
+          .tokens = tokens_,
+          .attention_plan = *attention_plan_,
           .kv_layout = kv_.layout(),
           .kv_layers = kv_.layers(),
           .activation_mode = config_.activation_mode};
@@ -161,16 +159,17 @@ Status ModelRunner::forward(const SchedulerOutput& step, ModelRunnerOutput& resu
 Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& result) {
   QUIRE_RETURN_IF_ERROR(batch_.apply_masks(masks));
   std::span<const InputBatch::SampleRow> rows = batch_.sample_rows();
-  if (rows.empty()) return {};
+  // What the step was made of may change after it.
+  if (rows.empty()) return ops_->synchronize();
   while (true) {
     const auto part = rows_at_once(rows);
-    QUIRE_RETURN_IF_ERROR(sampler_.sample(ops_, {logits_, best_}, part, result));
+    QUIRE_RETURN_IF_ERROR(sampler_.sample(*ops_, {logits_, best_}, part, result));
     rows = rows.subspan(part.size());
     if (rows.empty()) break;
     ForwardContext ctx = context();
     compute_logits(ctx, rows_at_once(rows));
   }
-  const ScopedSpan span(ops_.spans, kAppendStage);
+  const ScopedSpan span(ops_->spans(), kAppendStage);
   batch_.accept(result.sampled);
   return {};
 }
@@ -181,7 +180,7 @@ Status ModelRunner::score_prompts(ForwardContext& ctx, ModelRunnerOutput& result
   while (!rows.empty()) {
     const auto part = rows_at_once(rows);
     compute_logits(ctx, part);
-    QUIRE_RETURN_IF_ERROR(sampler_.score(ops_, {logits_, best_}, part, result));
+    QUIRE_RETURN_IF_ERROR(sampler_.score(*ops_, {logits_, best_}, part, result));
     rows = rows.subspan(part.size());
   }
   return {};
@@ -193,9 +192,11 @@ Status ModelRunner::pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result)
   if (rows.empty()) return {};
   row_indices_.clear();
   for (const InputBatch::PoolRow& row : rows) row_indices_.push_back(row.row);
-  model_.final_states(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_);
+  model_.final_states(ctx, hidden_, staged_row_indices(), std::ssize(row_indices_), normed_);
   const auto size = static_cast<std::size_t>(model_.spec().hidden_size);
-  result.hidden_states.assign(normed_, normed_ + rows.size() * size);
+  result.hidden_states.resize(rows.size() * size);
+  ops_->download(normed_, std::ssize(result.hidden_states), result.hidden_states.data());
+  QUIRE_RETURN_IF_ERROR(ops_->synchronize());
   for (const InputBatch::PoolRow& row : rows) {
     const std::size_t first = result.pooled.size() * size;
     for (const float value : std::span(result.hidden_states).subspan(first, size)) {
@@ -207,8 +208,9 @@ Status ModelRunner::pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result)
 }
 
 void ModelRunner::prefault() {
-  kv_.prefault(ops_.pool);
-  quire::prefault(memory_.bytes(), ops_.pool);
+  device_.prefault(kv_.buffer());
+  device_.prefault(memory_);
+  ops_->prefault();
   batch_.prefault();
 }
 

@@ -1,5 +1,7 @@
 // Runs steps on one model: applies a plan to the batch, computes hidden states and logits, samples.
-// All memory is reserved at creation; a step allocates only its small results.
+// All memory is reserved at creation; a step allocates only its small results. Everything that a
+// step computes with lies in the device's memory: what the host knows is staged, results are
+// downloaded.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +14,7 @@
 #include "exec/input_batch.h"
 #include "exec/kv_storage.h"
 #include "exec/sampler.h"
-#include "kernels/op_table.h"
+#include "kernels/device.h"
 #include "models/decoder_model.h"
 #include "tensor/arena.h"
 
@@ -49,9 +51,8 @@ struct RunnerMemory {
 
 class ModelRunner {
  public:
-  // Borrows model, pool and table for its life.
-  static Result<std::unique_ptr<ModelRunner>> create(const Model& model, ThreadPool& pool,
-                                                     const OpTable& table,
+  // Borrows the model and the device that it was loaded to for its life. kResourceExhausted.
+  static Result<std::unique_ptr<ModelRunner>> create(const Model& model, Device& device,
                                                      const ModelRunnerConfig& config);
 
   // A step in two parts, called one after the other by one thread. First all but the tokens; then
@@ -71,9 +72,11 @@ class ModelRunner {
   // Bytes of one block of the KV cache, in all layers.
   static std::uint64_t kv_block_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
 
-  // For a model and its limits.
+  // What its steps are at most.
+  static StreamLimits stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config);
+  // For a model and its limits; `stream`: what a stream for stream_limits() takes.
   static RunnerMemory memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
-                                int num_threads);
+                                const StreamMemory& stream);
 
  private:
   Status prepare(const SchedulerOutput& step, ModelRunnerOutput& result);
@@ -84,7 +87,7 @@ class ModelRunner {
     if (rows.empty()) return;
     row_indices_.clear();
     for (const Row& row : rows) row_indices_.push_back(row.row);
-    model_.logits(ctx, hidden_, row_indices_.data(), std::ssize(row_indices_), normed_, logits_,
+    model_.logits(ctx, hidden_, staged_row_indices(), std::ssize(row_indices_), normed_, logits_,
                   best_);
   }
   template <typename Row>
@@ -94,16 +97,23 @@ class ModelRunner {
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
   Status pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
 
-  ModelRunner(const Model& model, ThreadPool& pool, const OpTable& table,
-              const ModelRunnerConfig& config, KvStorage kv, Buffer memory);
+  const std::int64_t* staged_row_indices() {
+    return ops_->stage(std::span<const std::int64_t>(row_indices_));
+  }
+
+  ModelRunner(const Model& model, Device& device, const ModelRunnerConfig& config, KvStorage kv,
+              Buffer memory, std::unique_ptr<OpStream> ops);
 
   const Model& model_;
+  Device& device_;
   ModelRunnerConfig config_;
   KvStorage kv_;
   Buffer memory_;
   InputBatch batch_;
-  AttentionPlan attention_plan_;
+  std::unique_ptr<OpStream> ops_;
+  std::unique_ptr<PlannedAttention> attention_plan_;
   Sampler sampler_;
+  StepTokens tokens_;                      // of the step, staged
   std::vector<std::int64_t> row_indices_;  // whose logits or final states are computed
 
   // Parts of `memory_`.
@@ -111,7 +121,6 @@ class ModelRunner {
   float* normed_ = nullptr;  // [max_num_seqs][hidden_size]
   float* logits_ = nullptr;  // [max_num_seqs][vocab_size]
   RowBest* best_ = nullptr;  // [max_num_seqs]
-  OpContext ops_;
   Arena arena_;
 };
 

@@ -1,49 +1,62 @@
 #include "exec/sampler.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/random.h"
-#include "exec/logprobs.h"
-#include "kernels/op_span.h"
-#include "kernels/op_table.h"
 
 namespace quire {
 namespace {
 
-constexpr Stage kSampleStage = {StageKind::kSampling, "choose tokens"};
-constexpr Stage kScoreStage = {StageKind::kSampling, "score prompt tokens"};
+// Tokens that the rows of a step may have banned at once, without an allocation.
+constexpr std::size_t kReservedBans = 4096;
 
 Status logits_not_finite(RequestId request_id) {
   return Status::bad_model(fmt::format("request {}: the model's logits are not finite", request_id),
                            "the weights may be damaged; fetch the model again");
 }
 
+std::span<TokenLogprob> part_of(std::vector<TokenLogprob>& all, std::int32_t first,
+                                std::int32_t count) {
+  return std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+}
+
+double uniform_of(const InputBatch::SampleRow& row) {
+  if (row.context.params->greedy()) return 0;
+  return random_uniform(row.seed, static_cast<std::uint64_t>(row.context.output().size()));
+}
+
 }  // namespace
 
-Sampler::Sampler(std::int64_t vocab_size, std::int64_t max_rows, int num_threads,
-                 std::vector<TokenId> eos_token_ids)
-    : vocab_size_(vocab_size),
-      eos_token_ids_(std::move(eos_token_ids)),
-      log_sum_exp_(static_cast<std::size_t>(max_rows)),
-      finite_(static_cast<std::size_t>(max_rows)) {
-  for (int i = 0; i < num_threads; ++i) scratch_.emplace_back(vocab_size);
+Sampler::Sampler(std::int64_t vocab_size, std::int64_t max_rows, std::vector<TokenId> eos_token_ids)
+    : vocab_size_(vocab_size), eos_token_ids_(std::move(eos_token_ids)) {
+  const auto rows = static_cast<std::size_t>(max_rows);
+  bans_.reserve(kReservedBans);
+  bans_end_.reserve(rows);
+  sample_args_.reserve(rows);
+  score_args_.reserve(rows);
+  samples_.reserve(rows);
 }
 
-std::uint64_t Sampler::bytes(std::int64_t vocab_size, std::int64_t max_rows, int num_threads) {
-  const std::uint64_t worker = static_cast<std::uint64_t>(vocab_size) * sizeof(float) +
-                               LogitTransforms::bytes(vocab_size) +
-                               TokenSelection::bytes(vocab_size);
-  return static_cast<std::uint64_t>(num_threads) * worker +
-         static_cast<std::uint64_t>(max_rows) * (sizeof(float) + 1);
+std::uint64_t Sampler::bytes(std::int64_t max_rows) {
+  return kReservedBans * sizeof(TokenId) +
+         static_cast<std::uint64_t>(max_rows) *
+             (sizeof(std::size_t) + sizeof(SampleArgs) + sizeof(ScoreArgs) + sizeof(RowSample));
 }
 
-Status Sampler::sample(OpContext& ctx, const SampledLogits& logits,
+void Sampler::collect_bans(std::span<const InputBatch::SampleRow> rows) {
+  bans_.clear();
+  bans_end_.clear();
+  for (const InputBatch::SampleRow& row : rows) {
+    append_bans(row.context, eos_token_ids_, bans_);
+    bans_end_.push_back(bans_.size());
+  }
+}
+
+Status Sampler::sample(OpStream& ops, const SampledLogits& logits,
                        std::span<const InputBatch::SampleRow> rows, ModelRunnerOutput& result) {
-  const OpSpan span(ctx, kSampleStage);
   const std::size_t first = result.sampled.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
   for (const InputBatch::SampleRow& row : rows) {
@@ -55,78 +68,61 @@ Status Sampler::sample(OpContext& ctx, const SampledLogits& logits,
   }
   result.top_logprobs.resize(static_cast<std::size_t>(next_top));
 
-  const auto num_rows = static_cast<std::int64_t>(rows.size());
-  ctx.pool.parallel_for(num_rows, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const std::span<const float> values = row(logits, i);
-      const RowBest best = logits.best[i];
-      finite_[i] = std::isfinite(best.value) ? 1 : 0;
-      if (finite_[i] == 0) continue;
-      SampledToken& token = result.sampled[first + i];
-      token.token_id =
-          choose(ctx.table.rows, values, best, rows[i], scratch_[static_cast<std::size_t>(worker)]);
-      if (!rows[i].context.params->logprobs) continue;
-      const float log_sum_exp = ctx.table.rows.log_sum_exp(values.data(), vocab_size_, best.value);
-      token.logprob = values[static_cast<std::size_t>(token.token_id)] - log_sum_exp;
-      token.rank = rank_of(values, token.token_id);
-      top_logprobs(values, log_sum_exp,
-                   std::span(result.top_logprobs)
-                       .subspan(static_cast<std::size_t>(token.first_top_logprob),
-                                static_cast<std::size_t>(token.num_top_logprobs)));
-    }
-  });
+  collect_bans(rows);
+  sample_args_.clear();
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < rows.size(); begin = bans_end_[i++]) {
+    const SampleContext& context = rows[i].context;
+    const SampledToken& token = result.sampled[first + i];
+    sample_args_.push_back(
+        {.edits = edits_of(context, std::span(bans_).subspan(begin, bans_end_[i] - begin)),
+         .draw = draw_of(*context.params, uniform_of(rows[i])),
+         .wants_logprob = context.params->logprobs.has_value(),
+         .top = part_of(result.top_logprobs, token.first_top_logprob, token.num_top_logprobs)});
+  }
+  samples_.resize(rows.size());
+  ops.sample(logits.values, logits.best, sample_args_, samples_);
+  QUIRE_RETURN_IF_ERROR(ops.synchronize());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (finite_[i] == 0) return logits_not_finite(rows[i].request_id);
+    if (!samples_[i].finite) return logits_not_finite(rows[i].request_id);
+    SampledToken& token = result.sampled[first + i];
+    token.token_id = samples_[i].token.token_id;
+    token.logprob = samples_[i].token.logprob;
+    token.rank = samples_[i].token.rank;
   }
   return {};
 }
 
-TokenId Sampler::choose(const RowKernels& kernels, std::span<const float> logits, RowBest best,
-                        const InputBatch::SampleRow& row, Scratch& scratch) const {
-  const SamplingParams& params = *row.context.params;
-  if (LogitTransforms::needed(row.context)) {
-    std::ranges::copy(logits, scratch.logits.begin());
-    scratch.transforms.apply(row.context, eos_token_ids_, scratch.logits);
-    logits = scratch.logits;
-    best = kernels.best_of_row(logits.data(), vocab_size_);
-  }
-  if (params.greedy()) return best.index;
-  const auto position = static_cast<std::uint64_t>(row.context.output().size());
-  return scratch.selection.draw(params, logits, best.value, random_uniform(row.seed, position));
-}
-
-Status Sampler::score(OpContext& ctx, const SampledLogits& logits,
+Status Sampler::score(OpStream& ops, const SampledLogits& logits,
                       std::span<const InputBatch::PromptRow> rows, ModelRunnerOutput& result) {
-  const OpSpan span(ctx, kScoreStage);
-  const auto num_rows = static_cast<std::int64_t>(rows.size());
-  log_sum_exp(ctx, logits.values, logits.best, num_rows, vocab_size_, log_sum_exp_.data());
   const std::size_t first = result.prompt_tokens.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!std::isfinite(log_sum_exp_[i])) return logits_not_finite(rows[i].request_id);
+  for (const InputBatch::PromptRow& row : rows) {
     const auto count =
-        static_cast<std::int32_t>(std::min<std::int64_t>(rows[i].num_top_logprobs, vocab_size_));
-    result.prompt_tokens.push_back({.request_id = rows[i].request_id,
-                                    .position = rows[i].position,
-                                    .token = {.token_id = rows[i].token_id},
+        static_cast<std::int32_t>(std::min<std::int64_t>(row.num_top_logprobs, vocab_size_));
+    result.prompt_tokens.push_back({.request_id = row.request_id,
+                                    .position = row.position,
+                                    .token = {.token_id = row.token_id},
                                     .first_top_logprob = next_top,
                                     .num_top_logprobs = count});
     next_top += count;
   }
   result.top_logprobs.resize(static_cast<std::size_t>(next_top));
-  ctx.pool.parallel_for(num_rows, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const std::span<const float> values = row(logits, i);
-      PromptToken& prompt = result.prompt_tokens[first + i];
-      const TokenId id = prompt.token.token_id;
-      prompt.token.logprob = values[static_cast<std::size_t>(id)] - log_sum_exp_[i];
-      prompt.token.rank = rank_of(values, id);
-      top_logprobs(values, log_sum_exp_[i],
-                   std::span(result.top_logprobs)
-                       .subspan(static_cast<std::size_t>(prompt.first_top_logprob),
-                                static_cast<std::size_t>(prompt.num_top_logprobs)));
-    }
-  });
+
+  score_args_.clear();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const PromptToken& prompt = result.prompt_tokens[first + i];
+    score_args_.push_back(
+        {.token_id = rows[i].token_id,
+         .top = part_of(result.top_logprobs, prompt.first_top_logprob, prompt.num_top_logprobs)});
+  }
+  samples_.resize(rows.size());
+  ops.score(logits.values, logits.best, score_args_, samples_);
+  QUIRE_RETURN_IF_ERROR(ops.synchronize());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!samples_[i].finite) return logits_not_finite(rows[i].request_id);
+    result.prompt_tokens[first + i].token = samples_[i].token;
+  }
   return {};
 }
 

@@ -1,5 +1,6 @@
 // Logits to tokens. A request's token depends on its own logits, its own parameters and its own
-// random stream (seed, output position), never on its neighbours; so rows are sampled in parallel.
+// random stream (seed, output position), never on its neighbours. What touches a whole vocabulary
+// is the device's work; here is what a request has asked for, and where the results go.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +10,11 @@
 #include "base/status.h"
 #include "core/step.h"
 #include "exec/input_batch.h"
-#include "exec/logit_transforms.h"
-#include "exec/token_selection.h"
-#include "kernels/ops.h"
-#include "kernels/row_kernels.h"
+#include "kernels/device.h"
 
 namespace quire {
 
-// What a step's rows are sampled from.
+// What a step's rows are sampled from, in the device's memory.
 struct SampledLogits {
   const float* values = nullptr;  // [rows][vocab_size]
   const RowBest* best = nullptr;  // [rows]: the largest of each
@@ -24,47 +22,31 @@ struct SampledLogits {
 
 class Sampler {
  public:
-  // At most `max_rows` rows at once, by `num_threads` workers. eos_token_ids are banned by
-  // min_tokens.
-  Sampler(std::int64_t vocab_size, std::int64_t max_rows, int num_threads,
-          std::vector<TokenId> eos_token_ids);
-  static std::uint64_t bytes(std::int64_t vocab_size, std::int64_t max_rows, int num_threads);
+  // At most `max_rows` rows at once. eos_token_ids are banned by min_tokens.
+  Sampler(std::int64_t vocab_size, std::int64_t max_rows, std::vector<TokenId> eos_token_ids);
+  static std::uint64_t bytes(std::int64_t max_rows);
 
   // logits: row i for rows[i]; left as they are. Adds one token each, in order, and its log
   // probability and the alternatives where they are asked for; they are of the model's own
-  // distribution. kBadModel if a row's logits are not finite.
-  Status sample(OpContext& ctx, const SampledLogits& logits,
+  // distribution. Synchronizes `ops`. kBadModel if a row's logits are not finite.
+  Status sample(OpStream& ops, const SampledLogits& logits,
                 std::span<const InputBatch::SampleRow> rows, ModelRunnerOutput& result);
 
   // The same rows' log probabilities of given tokens: row i is of rows[i].
-  Status score(OpContext& ctx, const SampledLogits& logits,
+  Status score(OpStream& ops, const SampledLogits& logits,
                std::span<const InputBatch::PromptRow> rows, ModelRunnerOutput& result);
 
  private:
-  // Of one worker.
-  struct Scratch {
-    explicit Scratch(std::int64_t vocab_size)
-        : logits(static_cast<std::size_t>(vocab_size)),
-          transforms(vocab_size),
-          selection(vocab_size) {}
-    std::vector<float> logits;
-    LogitTransforms transforms;
-    TokenSelection selection;
-  };
-
-  std::span<const float> row(const SampledLogits& logits, std::size_t index) const {
-    const auto size = static_cast<std::size_t>(vocab_size_);
-    return {logits.values + index * size, size};
-  }
-  // best: of `logits`, which has no NaN.
-  TokenId choose(const RowKernels& kernels, std::span<const float> logits, RowBest best,
-                 const InputBatch::SampleRow& row, Scratch& scratch) const;
+  void collect_bans(std::span<const InputBatch::SampleRow> rows);
 
   std::int64_t vocab_size_;
   std::vector<TokenId> eos_token_ids_;
-  std::vector<float> log_sum_exp_;    // of rows to score
-  std::vector<std::uint8_t> finite_;  // of rows to sample: 1 where the logits are
-  std::vector<Scratch> scratch_;
+  // Of the rows of a call.
+  std::vector<TokenId> bans_;
+  std::vector<std::size_t> bans_end_;  // of each row, in bans_
+  std::vector<SampleArgs> sample_args_;
+  std::vector<ScoreArgs> score_args_;
+  std::vector<RowSample> samples_;
 };
 
 }  // namespace quire

@@ -14,14 +14,6 @@ using ::testing::ElementsAre;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::vector<float> transformed(const SamplingCase& c, std::vector<float> logits) {
-  const std::vector<TokenId> token_ids = c.token_ids();
-  LogitTransforms transforms(std::ssize(logits));
-  transforms.apply({&c.params, token_ids, static_cast<std::int32_t>(c.prompt.size())},
-                   c.eos_token_ids, logits);
-  return logits;
-}
-
 TokenId sampled(const SamplingCase& c, const std::vector<float>& logits) {
   SamplerUnderTest sampler(std::ssize(logits), 1, 1, c.eos_token_ids);
   const std::vector<TokenId> token_ids = c.token_ids();
@@ -33,72 +25,78 @@ TokenId sampled(const SamplingCase& c, const std::vector<float>& logits) {
   return output.sampled.at(0).token_id;
 }
 
-TEST(LogitTransforms, LeaveLogitsAloneWithoutParameters) {
+TEST(LogitEdits, LeaveLogitsAloneWithoutParameters) {
   const std::vector<float> logits = random_logits(50, 2, 1);
   SamplingCase c;
   c.prompt = {1, 2};
   c.output = {3, 4};
-  EXPECT_EQ(transformed(c, logits), logits);
+  EXPECT_EQ(edited(c, logits), logits);
 }
 
 // Bans apply among the tokens that it leaves.
-TEST(LogitTransforms, AMaskLeavesOnlyItsTokens) {
+TEST(LogitEdits, AMaskLeavesOnlyItsTokens) {
   SamplingParams params;
   params.min_tokens = 1;
   const std::vector<TokenId> prompt = {7};
   const std::vector<std::uint32_t> mask = {1U << 2 | 1U << 31, 1U << 1};  // 2, 31, 33
   const SampleContext context = {&params, prompt, 1, mask};
-  EXPECT_TRUE(LogitTransforms::needed(context));
-  std::vector<float> logits(70, 1.0F);
-  LogitTransforms transforms(70);
   const std::vector<TokenId> eos = {31};
-  transforms.apply(context, eos, logits);
+  const std::vector<float> logits = edited(context, eos, std::vector<float>(70, 1.0F));
   for (std::size_t i = 0; i < logits.size(); ++i) {
     EXPECT_EQ(std::isfinite(logits[i]), i == 2 || i == 33) << i;
   }
 }
 
-TEST(LogitTransforms, NeverBanTheLastTokenThatIsLeft) {
+TEST(LogitEdits, NeverBanTheLastTokenThatIsLeft) {
   SamplingCase c;
   c.params.allowed_token_ids = {2, 3};
   c.params.bad_words_token_ids = {{2}, {3}};
-  EXPECT_THAT(transformed(c, {9, 8, 1, 2}), ElementsAre(-kInfinity, -kInfinity, 1, 2));
+  EXPECT_THAT(edited(c, {9, 8, 1, 2}), ElementsAre(-kInfinity, -kInfinity, 1, 2));
   c.params.bad_words_token_ids = {{2}};
-  EXPECT_THAT(transformed(c, {9, 8, 1, 2}), ElementsAre(-kInfinity, -kInfinity, -kInfinity, 2));
+  EXPECT_THAT(edited(c, {9, 8, 1, 2}), ElementsAre(-kInfinity, -kInfinity, -kInfinity, 2));
 
   SamplingCase only_end;
   only_end.params.allowed_token_ids = {1};
   only_end.params.min_tokens = 4;
   only_end.params.stop_token_ids = {1};  // banned twice
   only_end.eos_token_ids = {1};
-  EXPECT_THAT(transformed(only_end, {5, 4, 3}), ElementsAre(-kInfinity, 4, -kInfinity));
+  EXPECT_THAT(edited(only_end, {5, 4, 3}), ElementsAre(-kInfinity, 4, -kInfinity));
 }
 
-TEST(LogitTransforms, ForgetTheRequestBefore) {
-  LogitTransforms transforms(4);
+TEST(LogitEdits, ForgetTheRequestBefore) {
+  LogitEditor editor(4);
   SamplingParams params;
   params.repetition_penalty = 2;
   params.frequency_penalty = 1;
   const std::vector<TokenId> first = {0, 1, 1};
   const std::vector<TokenId> second = {2, 3};
   std::vector<float> logits = {4, 4, 4, 4};
-  transforms.apply({&params, first, 1}, {}, logits);
+  editor.apply(edits_of({&params, first, 1}, {}), logits);
   EXPECT_THAT(logits, ElementsAre(2, 0, 4, 4));
   logits = {4, 4, 4, 4};
-  transforms.apply({&params, second, 1}, {}, logits);
+  editor.apply(edits_of({&params, second, 1}, {}), logits);
   EXPECT_THAT(logits, ElementsAre(4, 4, 2, 1));
 }
 
-TEST(LogitTransforms, TellWhetherTheyAreNeeded) {
+TEST(LogitEdits, TellWhetherTheyAreNeeded) {
   SamplingCase c;
   c.output = {1};
-  c.prompt = {};
   const SampleContext context = {&c.params, c.output, 0};
-  EXPECT_FALSE(LogitTransforms::needed(context));
+  const std::vector<TokenId> eos = {3};
+  const auto needed = [&] {
+    std::vector<TokenId> bans;
+    append_bans(context, eos, bans);
+    return !edits_of(context, bans).empty();
+  };
+  EXPECT_FALSE(needed());
   c.params.min_tokens = 1;
-  EXPECT_FALSE(LogitTransforms::needed(context));
+  EXPECT_FALSE(needed());
   c.params.min_tokens = 2;
-  EXPECT_TRUE(LogitTransforms::needed(context));
+  EXPECT_TRUE(needed());
+  c.params.ignore_eos = true;
+  EXPECT_FALSE(needed());
+  c.params.frequency_penalty = 0.5;
+  EXPECT_TRUE(needed());
 }
 
 // Every value that validation lets through gives a token that may be drawn.
@@ -319,9 +317,15 @@ TEST(Sampler, ATokenDependsOnItsOwnRowAlone) {
 }
 
 TEST(Sampler, CountsItsMemory) {
-  EXPECT_GE(Sampler::bytes(1000, 8, 2), std::uint64_t{2} * 1000 * sizeof(float));
-  EXPECT_GT(Sampler::bytes(1000, 8, 3), Sampler::bytes(1000, 8, 2));
-  EXPECT_GT(Sampler::bytes(1000, 9, 2), Sampler::bytes(1000, 8, 2));
+  EXPECT_GE(Sampler::bytes(8), 8 * sizeof(SampleArgs));
+  EXPECT_GT(Sampler::bytes(9), Sampler::bytes(8));
+  const auto on_device = [](std::int64_t vocab_size, std::int64_t rows, int threads) {
+    return cpu_stream_memory({.vocab_size = vocab_size, .max_sampled_rows = rows}, threads)
+        .sampling;
+  };
+  EXPECT_GE(on_device(1000, 8, 2), std::uint64_t{2} * 1000 * sizeof(float));
+  EXPECT_GT(on_device(1000, 8, 3), on_device(1000, 8, 2));
+  EXPECT_GT(on_device(1000, 9, 2), on_device(1000, 8, 2));
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "exec/sampler.h"
-#include "kernels/op_table.h"
+#include "kernels/cpu_device.h"
+#include "kernels/sampling/logit_editor.h"
+#include "kernels/sampling/token_selection.h"
 
 namespace quire {
 
@@ -113,27 +115,38 @@ inline std::vector<double> distribution(const SamplingCase& c, std::span<const f
 
 }  // namespace reference
 
-// The distribution that the transforms and the selection make, read off exactly: a token is drawn
+// What becomes of the logits where a case samples next.
+inline std::vector<float> edited(const SampleContext& context,
+                                 std::span<const TokenId> eos_token_ids,
+                                 std::vector<float> logits) {
+  std::vector<TokenId> bans;
+  append_bans(context, eos_token_ids, bans);
+  LogitEditor(std::ssize(logits)).apply(edits_of(context, bans), logits);
+  return logits;
+}
+inline std::vector<float> edited(const SamplingCase& c, std::vector<float> logits) {
+  const std::vector<TokenId> token_ids = c.token_ids();
+  return edited({&c.params, token_ids, static_cast<std::int32_t>(c.prompt.size())}, c.eos_token_ids,
+                std::move(logits));
+}
+
+// The distribution that the edits and the selection make, read off exactly: a token is drawn
 // for an interval of the uniform number, tokens in order of id, so bisection finds each border.
 inline std::vector<double> measured_distribution(const SamplingCase& c,
                                                  std::span<const float> logits) {
   const auto vocab_size = static_cast<std::int64_t>(logits.size());
-  const std::vector<TokenId> token_ids = c.token_ids();
-  std::vector<float> values(logits.begin(), logits.end());
-  LogitTransforms transforms(vocab_size);
-  transforms.apply({&c.params, token_ids, static_cast<std::int32_t>(c.prompt.size())},
-                   c.eos_token_ids, values);
+  const std::vector<float> values = edited(c, {logits.begin(), logits.end()});
   const float max = *std::max_element(values.begin(), values.end());
   TokenSelection selection(vocab_size);
   std::vector<double> probabilities(logits.size());
   double begin = 0;
   while (begin < 1) {
-    const TokenId token = selection.draw(c.params, values, max, begin);
+    const TokenId token = selection.draw(draw_of(c.params, begin), values, max);
     double low = begin;
     double high = 1;
     while (high - low > 1e-12) {
       const double middle = (low + high) / 2;
-      (selection.draw(c.params, values, max, middle) == token ? low : high) = middle;
+      (selection.draw(draw_of(c.params, middle), values, max) == token ? low : high) = middle;
     }
     probabilities[static_cast<std::size_t>(token)] += high - begin;
     begin = high;
@@ -141,26 +154,26 @@ inline std::vector<double> measured_distribution(const SamplingCase& c,
   return probabilities;
 }
 
-// A sampler on its own pool.
+// A sampler on its own device.
 class SamplerUnderTest {
  public:
   SamplerUnderTest(std::int64_t vocab_size, std::int64_t max_rows, int threads,
                    std::vector<TokenId> eos_token_ids = {})
       : vocab_size_(vocab_size),
-        pool_(threads),
-        ctx_{.pool = pool_, .table = op_table(available_levels().back()), .workspace = {}},
-        sampler_(vocab_size, max_rows, threads, std::move(eos_token_ids)) {}
+        device_(threads, op_table(available_levels().back())),
+        ops_(device_.make_stream({.vocab_size = vocab_size, .max_sampled_rows = max_rows}).value()),
+        sampler_(vocab_size, max_rows, std::move(eos_token_ids)) {}
 
   // One row for each of `rows`.
   Status sample(std::span<const float> logits, std::span<const InputBatch::SampleRow> rows,
                 ModelRunnerOutput& output) {
     const std::vector<RowBest> best = best_of_rows(logits, rows.size());
-    return sampler_.sample(ctx_, {logits.data(), best.data()}, rows, output);
+    return sampler_.sample(*ops_, {logits.data(), best.data()}, rows, output);
   }
   Status score(std::span<const float> logits, std::span<const InputBatch::PromptRow> rows,
                ModelRunnerOutput& output) {
     const std::vector<RowBest> best = best_of_rows(logits, rows.size());
-    return sampler_.score(ctx_, {logits.data(), best.data()}, rows, output);
+    return sampler_.score(*ops_, {logits.data(), best.data()}, rows, output);
   }
 
  private:
@@ -168,14 +181,14 @@ class SamplerUnderTest {
     std::vector<RowBest> best(count);
     for (std::size_t i = 0; i < count; ++i) {
       const float* const row = logits.data() + i * static_cast<std::size_t>(vocab_size_);
-      best[i] = ctx_.table.rows.best_of_row(row, vocab_size_);
+      best[i] = op_table(available_levels().back()).rows.best_of_row(row, vocab_size_);
     }
     return best;
   }
 
   std::int64_t vocab_size_;
-  ThreadPool pool_;
-  OpContext ctx_;
+  CpuDevice device_;
+  std::unique_ptr<OpStream> ops_;
   Sampler sampler_;
 };
 

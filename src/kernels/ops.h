@@ -1,5 +1,6 @@
-// The operations that models are made of. Each takes an OpContext first, plain views, and no memory
-// of its own: what it needs beyond its arguments comes from the context's workspace, whose size
+// The operations that models are made of, as the CPU computes them: what is behind a CpuDevice
+// (kernels/cpu_device.h). Each takes an OpContext first, plain views, and no memory of its own:
+// what it needs beyond its arguments comes from the context's workspace, whose size
 // kernels/sizing.h gives. All activations are float32, row-major.
 //
 // Reduction order is part of the contract: the sum over K of one output and the sum over keys of
@@ -13,14 +14,12 @@
 #include "base/ids.h"
 #include "base/span_recorder.h"
 #include "kernels/attention_plan.h"
-#include "kernels/packed_weight.h"
-#include "kernels/row_args.h"
+#include "kernels/op_args.h"
 #include "tensor/thread_pool.h"
 
 namespace quire {
 
 struct OpTable;  // kernels/op_table.h: the kernels of one instruction-set level
-struct RowBest;  // kernels/row_kernels.h: the largest number of a row, and where it is
 
 struct OpContext {
   ThreadPool& pool;
@@ -28,35 +27,6 @@ struct OpContext {
   std::span<std::byte> workspace;  // 64-byte aligned
   // Where each op records its time; null: nowhere. The pool's timing is on where this is set.
   SpanRecorder* spans = nullptr;
-};
-
-// How weights of a quantized layout see the activations. Unless the mode is kFloat32, those of
-// bfloat16 see them rounded to bfloat16 at levels where that is the fastest way, if no part of the
-// call is float32 or float16; these always see float32.
-enum class ActivationMode : std::uint8_t {
-  kFloat32,  // weights are expanded in registers; exact up to float32 rounding
-  // Each group of 32 inputs of a row is rounded to int8 with a float32 scale (amax / 127, nearest
-  // even), as the encodings' own reference does. Everywhere, it moved the best token of
-  // SmolLM2-135M at 55 of 2,560 positions, across gaps of up to 0.67 between the logits
-  // (docs/performance.md). Where that saves nothing (8-bit weights at a level without a dot product
-  // of bytes) it is kInt16.
-  kInt8,
-  // The same with 16 bits (amax / 32639); products and their sums are integers as well. Weights of
-  // eight bits are no finer than inputs of eight, and have those at levels with a dot product of
-  // bytes.
-  kInt16
-};
-
-// The stage of a product that nobody named.
-inline constexpr Stage kMatmulStage = {StageKind::kKernel, "matmul"};
-
-// One product that shares its input with others: out[r][n] (+)= sum_k x[r][k] w[n][k] (+ bias[n]).
-struct MatmulPart {
-  const PackedWeight* weight = nullptr;
-  float* out = nullptr;         // [rows][out_stride]
-  std::int64_t out_stride = 0;  // in floats, >= weight->outputs()
-  const float* bias = nullptr;  // [outputs] or nullptr
-  bool accumulate = false;      // add to what `out` holds (residual connections)
 };
 
 // x: [rows][x_stride], K = parts[i].weight->inputs() floats of each row are read. `stage`: what the
@@ -71,23 +41,6 @@ void matmul(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t 
 void matmul_and_best(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
                      ActivationMode mode, const MatmulPart& part, RowBest* best,
                      const Stage& stage = kMatmulStage);
-
-// What an MLP does to its gate, or to its only projection.
-enum class Activation : std::uint8_t {
-  kSilu,
-  // The tanh form of GELU (Hendrycks and Gimpel 2016): x / 2 * (1 + tanh(sqrt(2 / pi) * (x +
-  // 0.044715 x^3))).
-  kGeluTanh
-};
-
-// The two products of a gated MLP (Shazeer 2020), of the same inputs and outputs.
-struct GatedProducts {
-  const PackedWeight* gate = nullptr;
-  const PackedWeight* up = nullptr;
-  const float* gate_bias = nullptr;  // [outputs] or nullptr
-  const float* up_bias = nullptr;    // [outputs] or nullptr
-  Activation activation = Activation::kSilu;
-};
 
 // out[r][n] = activation(sum_k x[r][k] gate[n][k] + gate_bias[n]) * (the same with `up`), as one
 // stage: what a worker has computed goes through the activation while it is in its cache. x:
@@ -126,6 +79,10 @@ void layer_norm(OpContext& ctx, const float* x, const float* weight, const float
 
 // x[i] = gelu(x[i]), in the form of Activation::kGeluTanh.
 void gelu_tanh_in_place(OpContext& ctx, std::int64_t count, float* x);
+
+// out[i] = x[rows[i]]. x: [...][cols]; out: [num_rows][cols].
+void gather_rows(OpContext& ctx, const float* x, const std::int64_t* rows, std::int64_t num_rows,
+                 std::int64_t cols, float* out);
 
 // x[i] *= factor.
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);

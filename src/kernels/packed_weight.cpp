@@ -13,6 +13,7 @@
 #include "kernels/pack_panel.h"
 #include "kernels/packed_group.h"
 #include "tensor/float_convert.h"
+#include "tensor/thread_pool.h"
 
 namespace quire {
 namespace {

@@ -26,9 +26,10 @@
 #include "quant/encoding.h"
 #include "quant/load_quantization.h"
 #include "tensor/buffer.h"
-#include "tensor/thread_pool.h"
 
 namespace quire {
+
+class ThreadPool;
 
 // Changes whenever the packed bytes of some checkpoint do, or which of its matrices are packed as
 // one: what was packed before and kept is not read again then.
@@ -59,11 +60,11 @@ class PackedWeight {
  public:
   PackedWeight() = default;
 
-  // Packs the rows of `parts`, stacked in order (query, key and value projections become one
-  // matrix), from their encodings; all parts share one encoding and one number of columns. Reads
-  // the mapping once, in parallel, 1 MiB a worker at a time. Errors: kBadModel for shapes or
-  // encodings that do not fit (K not a whole number of the encoding's blocks, non-finite scales or
-  // weights), kResourceExhausted.
+  // In the host's memory. Packs the rows of `parts`, stacked in order (query, key and value
+  // projections become one matrix), from their encodings; all parts share one encoding and one
+  // number of columns. Reads the mapping once, in parallel, 1 MiB a worker at a time. Errors:
+  // kBadModel for shapes or encodings that do not fit (K not a whole number of the encoding's
+  // blocks, non-finite scales or weights), kResourceExhausted.
   static Result<PackedWeight> pack(ThreadPool& pool, const EncodedMatrix* parts, int num_parts,
                                    const PackOptions& options = {});
 

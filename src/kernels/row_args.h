@@ -61,6 +61,12 @@ struct AttentionArgs {
   float* out = nullptr;           // [num_tokens][num_heads * head_dim]
 };
 
+// The largest number of a row.
+struct RowBest {
+  float value = 0.0F;
+  std::int32_t index = 0;  // the lowest among equals
+};
+
 // The first key that a query at `position` sees. Always inlined: see kv_layout.h.
 [[gnu::always_inline]] inline std::int32_t first_visible_key(std::int32_t window,
                                                              std::int32_t position) {

@@ -36,12 +36,6 @@ struct AttentionTask {
   float* scratch = nullptr;
 };
 
-// The largest number of a row.
-struct RowBest {
-  float value = 0.0F;
-  std::int32_t index = 0;  // the lowest among equals
-};
-
 struct RowKernels {
   void (*rms_norm)(const float* x, const float* weight, float epsilon, std::int64_t cols,
                    float* out) = nullptr;

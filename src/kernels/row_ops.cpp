@@ -14,6 +14,7 @@ constexpr Stage kRmsNormStage = {StageKind::kKernel, "rms_norm"};
 constexpr Stage kRmsNormAndAddStage = {StageKind::kKernel, "rms_norm_and_add"};
 constexpr Stage kLayerNormStage = {StageKind::kKernel, "layer_norm"};
 constexpr Stage kGeluTanhStage = {StageKind::kKernel, "gelu_tanh"};
+constexpr Stage kGatherStage = {StageKind::kKernel, "gather rows"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
 constexpr Stage kScaleAndAddStage = {StageKind::kKernel, "scale_and_add"};
 constexpr Stage kRopeAndCacheStage = {StageKind::kKernel, "rope, cache write"};
@@ -71,6 +72,14 @@ void gelu_tanh_in_place(OpContext& ctx, std::int64_t count, float* x) {
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
     ctx.table.rows.gelu_tanh(end - begin, x + begin);
   });
+}
+
+void gather_rows(OpContext& ctx, const float* x, const std::int64_t* rows, std::int64_t num_rows,
+                 std::int64_t cols, float* out) {
+  const OpSpan span(ctx, kGatherStage);
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    std::copy_n(x + rows[i] * cols, cols, out + i * cols);
+  }
 }
 
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) {

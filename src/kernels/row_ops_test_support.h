@@ -10,6 +10,7 @@
 
 #include "kernels/level_test_support.h"
 #include "kernels/op_table.h"
+#include "kernels/ops.h"
 
 namespace quire {
 

@@ -7,6 +7,7 @@
 #include "kernels/attention_scratch.h"
 #include "kernels/matmul_kernel.h"
 #include "kernels/packed_weight.h"
+#include "kernels/sampling/sample_rows.h"
 
 namespace quire {
 
@@ -45,6 +46,13 @@ std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
                 gated_scratch_bytes(num_threads), qkv_scratch_bytes(max_rows, num_heads)});
   return std::max(matmul_workspace_bytes(max_rows, max_inputs) + beside_products,
                   attention_workspace_bytes(attention, num_threads));
+}
+
+StreamMemory cpu_stream_memory(const StreamLimits& limits, int num_threads) {
+  return {
+      .workspace =
+          workspace_bytes(limits.max_rows, limits.max_inputs, limits.attention, num_threads),
+      .sampling = SamplingScratch::bytes(limits.vocab_size, limits.max_sampled_rows, num_threads)};
 }
 
 }  // namespace quire

@@ -35,4 +35,22 @@ std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num
 std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
                               const AttentionSizes& attention, int num_threads);
 
+// What the steps of a stream (kernels/device.h) are at most.
+struct StreamLimits {
+  std::int64_t max_rows = 0;    // of an op
+  std::int64_t max_inputs = 0;  // of a product
+  AttentionSizes attention = {};
+  std::int64_t vocab_size = 0;
+  std::int64_t max_sampled_rows = 0;  // whose tokens are chosen or scored at once
+};
+
+// Bytes that a stream takes for itself.
+struct StreamMemory {
+  std::uint64_t workspace = 0;  // scratch of the kernels
+  std::uint64_t sampling = 0;   // scratch for choosing tokens
+};
+
+// Of the CPU's with `num_threads` threads.
+StreamMemory cpu_stream_memory(const StreamLimits& limits, int num_threads);
+
 }  // namespace quire

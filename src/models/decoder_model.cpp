@@ -11,7 +11,6 @@ namespace quire {
 namespace {
 
 constexpr Stage kForwardStage = {StageKind::kWhole, "forward"};
-constexpr Stage kGatherStage = {StageKind::kKernel, "gather rows"};
 constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
 
 }  // namespace
@@ -36,11 +35,11 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
 }
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {
-  const ScopedSpan span(ctx.ops.spans, kForwardStage);
-  embedding(ctx.ops, embedding_, ctx.tokens.token_ids, ctx.tokens.num_tokens, hidden);
+  const ScopedSpan span(ctx.ops.spans(), kForwardStage);
+  ctx.ops.embedding(embedding_, ctx.tokens.token_ids, ctx.tokens.num_tokens, hidden);
   if (spec_.embedding_scale != 1.0) {
-    scale_in_place(ctx.ops, embedding_scale(ctx.activation_mode),
-                   ctx.tokens.num_tokens * spec_.hidden_size, hidden);
+    ctx.ops.scale_in_place(embedding_scale(ctx.activation_mode),
+                           ctx.tokens.num_tokens * spec_.hidden_size, hidden);
   }
   stack_.forward(ctx, hidden);
 }
@@ -54,13 +53,7 @@ float Model::embedding_scale(ActivationMode mode) const {
 
 void Model::final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                          std::int64_t num_rows, float* states) const {
-  {
-    const ScopedSpan span(ctx.ops.spans, kGatherStage);
-    for (std::int64_t i = 0; i < num_rows; ++i) {
-      std::copy_n(hidden + rows[i] * spec_.hidden_size, spec_.hidden_size,
-                  states + i * spec_.hidden_size);
-    }
-  }
+  ctx.ops.gather_rows(hidden, rows, num_rows, spec_.hidden_size, states);
   final_norm_.apply(ctx.ops, states, num_rows, states);
 }
 
@@ -68,14 +61,14 @@ void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t*
                    std::int64_t num_rows, float* normed, float* logits, RowBest* best) const {
   final_states(ctx, hidden, rows, num_rows, normed);
   if (spec_.logit_scale != 1.0) {
-    scale_in_place(ctx.ops, static_cast<float>(spec_.logit_scale), num_rows * spec_.hidden_size,
-                   normed);
+    ctx.ops.scale_in_place(static_cast<float>(spec_.logit_scale), num_rows * spec_.hidden_size,
+                           normed);
   }
   const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
                            .out = logits,
                            .out_stride = spec_.vocab_size};
-  matmul_and_best(ctx.ops, normed, spec_.hidden_size, num_rows, ctx.last_product_mode(), part, best,
-                  kLogitsStage);
+  ctx.ops.matmul_and_best(normed, spec_.hidden_size, num_rows, ctx.last_product_mode(), part, best,
+                          kLogitsStage);
 }
 
 }  // namespace quire

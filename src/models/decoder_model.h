@@ -22,10 +22,11 @@ class Model {
   // (a bias that would silently be ignored). `max_positions` sizes the rotary table. What has been
   // read is given back to the system as it goes (WeightSource::release), so that the checkpoint and
   // the packed weights are never both in memory as a whole. Matrices come from `cache` where it has
-  // them, else it gets them; borrowed during the call, may be null.
+  // them, else it gets them; borrowed during the call, may be null. Weights lie in the memory of
+  // `device`, which must outlive the model.
   static Result<std::unique_ptr<Model>> load(
       const DecoderSpec& spec, const WeightSource& source, std::int64_t max_positions,
-      ThreadPool& pool, const LoadProgress& progress,
+      Device& device, const LoadProgress& progress,
       LoadQuantization quantization = LoadQuantization::kNone, PackedCache* cache = nullptr);
 
   const DecoderSpec& spec() const { return spec_; }
@@ -38,7 +39,8 @@ class Model {
   // hidden: [num_tokens][hidden_size], the last layer's output before the final norm.
   void forward(ForwardContext& ctx, float* hidden) const;
 
-  // states[i] = final_norm(hidden[rows[i]]): [num_rows][hidden_size].
+  // states[i] = final_norm(hidden[rows[i]]): [num_rows][hidden_size]. All of it, rows too, is in
+  // the device's memory.
   void final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                     std::int64_t num_rows, float* states) const;
 

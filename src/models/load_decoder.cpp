@@ -123,12 +123,12 @@ Status check_quantization(const DecoderSpec& spec, const WeightSource& source,
 }
 
 Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const WeightSource& source,
-                                           std::int64_t max_positions, ThreadPool& pool,
+                                           std::int64_t max_positions, Device& device,
                                            const LoadProgress& progress,
                                            LoadQuantization quantization, PackedCache* cache) {
   QUIRE_RETURN_IF_ERROR(check_tensors(spec, source));
   QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
-  TensorLoader loader(spec, source, pool, progress, quantization, cache);
+  TensorLoader loader(spec, source, device, progress, quantization, cache);
   QUIRE_ASSIGN_OR_RETURN(auto embedding, loader.vocabulary(TensorRole::kEmbedding));
   PackedWeight output;
   if (!spec.tie_word_embeddings) {
@@ -145,7 +145,8 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
   std::vector<RotaryTable> rotaries;
   rotaries.reserve(spec.ropes.size());
   for (const RopeSpec& rope : spec.ropes) {
-    rotaries.emplace_back(max_positions, rope, spec.rope_style);
+    QUIRE_ASSIGN_OR_RETURN(auto values, device.upload(rotary_values(max_positions, rope)));
+    rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
   }
   const std::uint64_t bytes = loader.bytes() + spec.rotary_bytes(max_positions);
   return std::unique_ptr<Model>(

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/ops.h"
+#include "kernels/op_args.h"
 #include "models/tensor_names.h"
 
 namespace quire {

@@ -41,13 +41,13 @@ Result<std::unique_ptr<PackedCache>> PackedCache::open(const fs::path& folder,
                                                        const fs::path& model,
                                                        const WeightSource& source,
                                                        LoadQuantization quantization,
-                                                       ThreadPool& pool) {
+                                                       Device& device) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return unusable(folder, error.message());
   std::unique_ptr<PackedCache> cache(new PackedCache(path_of(folder, model, quantization)));
   std::string key = key_of(source, quantization);
-  auto file = PackedFile::open(cache->path_, pool);
+  auto file = PackedFile::open(cache->path_, device.host_threads());
   if (file.ok() && file->key() == key) {
     cache->file_ = std::make_shared<const PackedFile>(*std::move(file));
     return cache;
@@ -83,14 +83,14 @@ Result<std::optional<PackedWeight>> PackedCache::find(const std::string& name, W
   return std::optional(PackedWeight::view(layout, outputs, inputs, found->data, file_));
 }
 
-void PackedCache::add(const std::string& name, const PackedWeight& weight, ThreadPool& pool) {
+void PackedCache::add(const std::string& name, const PackedWeight& weight, Device& device) {
   if (!writer_) return;
   failure_ = writer_->add({.name = name,
                            .layout = std::string(weight_layout_name(weight.layout())),
                            .outputs = weight.outputs(),
                            .inputs = weight.inputs(),
                            .data = weight.bytes()},
-                          pool);
+                          device.host_threads());
   if (!failure_.ok()) writer_.reset();
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "kernels/device.h"
 #include "kernels/packed_weight.h"
 #include "weights/packed_file.h"
 #include "weights/weight_source.h"
@@ -25,16 +26,16 @@ class PackedCache {
   static Result<std::unique_ptr<PackedCache>> open(const std::filesystem::path& folder,
                                                    const std::filesystem::path& model,
                                                    const WeightSource& source,
-                                                   LoadQuantization quantization, ThreadPool& pool);
+                                                   LoadQuantization quantization, Device& device);
 
   // The matrix as it was kept, mapped; nullopt where the file is not read. kBadModel for a file
   // with another matrix in its place.
   Result<std::optional<PackedWeight>> find(const std::string& name, WeightLayout layout,
                                            std::int64_t outputs, std::int64_t inputs) const;
 
-  // Keeps a matrix for the next start; no effect where the file is read. After a first failure the
-  // rest is not kept either.
-  void add(const std::string& name, const PackedWeight& weight, ThreadPool& pool);
+  // Keeps a matrix for the next start, as Device::pack() has made it; no effect where the file is
+  // read. After a first failure the rest is not kept either.
+  void add(const std::string& name, const PackedWeight& weight, Device& device);
 
   // Once all matrices are loaded: where they came from or went to, in words. An error says why they
   // were not kept; the weights that were loaded are as good.

@@ -58,7 +58,7 @@ TEST(RopeConfig, TableHasCosinesThenSinesTimesTheFactor) {
   rope.rotary_dim = 8;
   rope.theta = 100.0;
   rope.attention_factor = 1.5;
-  const RotaryTable table(50, rope, RopeStyle::kHalves);
+  const std::vector<float> table = rotary_values(50, rope);
   for (int p = 0; p < 50; ++p) {
     for (int i = 0; i < 4; ++i) {
       const double angle = p * std::pow(100.0, -2.0 * i / 8);

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/op_args.h"
 #include "models/attention_spec.h"
 #include "models/mlp_spec.h"
 #include "models/tensor_names.h"

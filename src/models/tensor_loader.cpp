@@ -21,10 +21,10 @@ std::uint64_t bits_of(const std::vector<TensorShape>& tensors) {
 
 }  // namespace
 
-TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, ThreadPool& pool,
+TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
                            const LoadProgress& progress, LoadQuantization quantization,
                            PackedCache* cache)
-    : spec_(spec), source_(source), pool_(pool), progress_(progress), cache_(cache) {
+    : spec_(spec), source_(source), device_(device), progress_(progress), cache_(cache) {
   options_.quantization = quantization;
   options_.done = [&source](const std::uint8_t* data, std::uint64_t bytes) {
     source.release({data, bytes});
@@ -41,7 +41,7 @@ const TensorInfo* TensorLoader::find(TensorRole role, std::int64_t layer) const 
   return source_.find(spec_.names.name(role, layer));
 }
 
-Result<std::vector<float>> TensorLoader::vector(std::initializer_list<TensorRole> roles,
+Result<std::vector<float>> TensorLoader::values(std::initializer_list<TensorRole> roles,
                                                 std::int64_t layer) {
   std::vector<float> values;
   for (const TensorRole role : roles) {
@@ -52,13 +52,19 @@ Result<std::vector<float>> TensorLoader::vector(std::initializer_list<TensorRole
   return values;
 }
 
-Result<std::vector<float>> TensorLoader::norm_weight(TensorRole role, std::int64_t layer) {
-  QUIRE_ASSIGN_OR_RETURN(auto values, vector({role}, layer));
+Result<DeviceFloats> TensorLoader::vector(std::initializer_list<TensorRole> roles,
+                                          std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(auto numbers, values(roles, layer));
+  return device_.upload(std::move(numbers));
+}
+
+Result<DeviceFloats> TensorLoader::norm_weight(TensorRole role, std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(auto weight, values({role}, layer));
   const auto offset = static_cast<float>(spec_.norm.weight_offset);
   if (offset != 0.0F) {
-    for (float& value : values) value += offset;
+    for (float& value : weight) value += offset;
   }
-  return values;
+  return device_.upload(std::move(weight));
 }
 
 Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRole> bias,
@@ -140,20 +146,19 @@ Result<PackedWeight> TensorLoader::packed_matrix(const TensorInfo& tensor, const
 
 Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,
                                                   std::span<const EncodedMatrix> parts) {
-  if (cache_ == nullptr) return pack(parts);
+  if (cache_ == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(auto packed, device_.pack(parts, options_));
+    return device_.adopt(std::move(packed));
+  }
   std::int64_t outputs = 0;
   for (const EncodedMatrix& part : parts) outputs += part.rows;
   const std::int64_t inputs = parts[0].cols;
   const WeightLayout layout = layout_at_load(parts[0].encoding, inputs, options_);
   QUIRE_ASSIGN_OR_RETURN(auto kept, cache_->find(name, layout, outputs, inputs));
-  if (kept) return *std::move(kept);
-  QUIRE_ASSIGN_OR_RETURN(auto packed, pack(parts));
-  cache_->add(name, packed, pool_);
-  return packed;
-}
-
-Result<PackedWeight> TensorLoader::pack(std::span<const EncodedMatrix> parts) {
-  return PackedWeight::pack(pool_, parts.data(), static_cast<int>(parts.size()), options_);
+  if (kept) return device_.adopt(*std::move(kept));
+  QUIRE_ASSIGN_OR_RETURN(auto packed, device_.pack(parts, options_));
+  cache_->add(name, packed, device_);
+  return device_.adopt(std::move(packed));
 }
 
 Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values) {

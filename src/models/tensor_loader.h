@@ -1,4 +1,5 @@
-// Reads a checkpoint's tensors by role, as blocks take them, and counts what it has read.
+// Reads a checkpoint's tensors by role into a device's memory, as blocks take them, and counts what
+// it has read.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/device.h"
 #include "kernels/packed_weight.h"
 #include "models/packed_cache.h"
 #include "models/spec.h"
@@ -24,18 +26,17 @@ using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)
 class TensorLoader {
  public:
   // Borrows everything; `cache` may be null.
-  TensorLoader(const DecoderSpec& spec, const WeightSource& source, ThreadPool& pool,
+  TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
                const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache);
 
   const DecoderSpec& spec() const { return spec_; }
   std::uint64_t bytes() const { return bytes_; }  // in memory, of all that was loaded
 
   // The vectors of `roles`, one after the other; empty where the model has none of them.
-  Result<std::vector<float>> vector(std::initializer_list<TensorRole> roles,
-                                    std::int64_t layer = 0);
+  Result<DeviceFloats> vector(std::initializer_list<TensorRole> roles, std::int64_t layer = 0);
 
   // A norm's weights, as kernels multiply with them.
-  Result<std::vector<float>> norm_weight(TensorRole role, std::int64_t layer = 0);
+  Result<DeviceFloats> norm_weight(TensorRole role, std::int64_t layer = 0);
 
   // Empty where the model has no such norm. `bias`: of a layer norm that may have one.
   Result<Norm> norm(TensorRole role, std::initializer_list<TensorRole> bias,
@@ -60,13 +61,13 @@ class TensorLoader {
                                      std::span<const EncodedMatrix> parts);
   Result<PackedWeight> kept_or_packed(const std::string& name,
                                       std::span<const EncodedMatrix> parts);
-  Result<PackedWeight> pack(std::span<const EncodedMatrix> parts);
+  Result<std::vector<float>> values(std::initializer_list<TensorRole> roles, std::int64_t layer);
   Status append(const TensorInfo& tensor, std::vector<float>& values);
   void report(const TensorInfo& tensor);
 
   const DecoderSpec& spec_;
   const WeightSource& source_;
-  ThreadPool& pool_;
+  Device& device_;
   const LoadProgress& progress_;
   PackedCache* cache_;
   PackOptions options_;

@@ -28,24 +28,24 @@ void AttentionBlock::project_qkv(ForwardContext& ctx, const float* x,
     parts[i] = {.weight = &weights_.qkv[i],
                 .out = heads.qkv + column,
                 .out_stride = shape_.qkv_width(),
-                .bias = vector_or_null(weights_.qkv_bias, column)};
+                .bias = weights_.qkv_bias.data_or_null(column)};
     column += weights_.qkv[i].outputs();
   }
   const std::span<const MatmulPart> products(parts.data(), weights_.qkv.size());
   if (!shape_.whole_norms) {
-    qkv_matmul(ctx.ops, x, ctx.activation_mode, products, heads, kQkvStage);
+    ctx.ops.qkv_matmul(x, ctx.activation_mode, products, heads, kQkvStage);
     return;
   }
   // A norm over all heads waits for all of them.
   const std::int64_t rows = heads.num_tokens;
   const std::int64_t q_width = shape_.out_width();
   const std::int64_t k_width = std::int64_t{shape_.num_kv_heads} * shape_.head_dim;
-  matmul(ctx.ops, x, weights_.qkv[0].inputs(), rows, ctx.activation_mode, products, kProductStage);
-  rms_norm_in_place(ctx.ops, weights_.q_norm.data(), epsilon_, rows, q_width, shape_.qkv_width(),
-                    heads.qkv);
-  rms_norm_in_place(ctx.ops, weights_.k_norm.data(), epsilon_, rows, k_width, shape_.qkv_width(),
-                    heads.qkv + q_width);
-  rope_and_cache(ctx.ops, heads);
+  ctx.ops.matmul(x, weights_.qkv[0].inputs(), rows, ctx.activation_mode, products, kProductStage);
+  ctx.ops.rms_norm_in_place(weights_.q_norm.data(), epsilon_, rows, q_width, shape_.qkv_width(),
+                            heads.qkv);
+  ctx.ops.rms_norm_in_place(weights_.k_norm.data(), epsilon_, rows, k_width, shape_.qkv_width(),
+                            heads.qkv + q_width);
+  ctx.ops.rope_and_cache(heads);
 }
 
 void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int layer,
@@ -66,20 +66,19 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
                .rope_table = rotary == nullptr ? nullptr : rotary->data(),
                .rotary_dim = rotary == nullptr ? 0 : rotary->rotary_dim(),
                .style = rotary == nullptr ? RopeStyle::kHalves : rotary->style(),
-               .q_norm = shape_.whole_norms ? nullptr : vector_or_null(weights_.q_norm),
-               .k_norm = shape_.whole_norms ? nullptr : vector_or_null(weights_.k_norm),
+               .q_norm = shape_.whole_norms ? nullptr : weights_.q_norm.data_or_null(),
+               .k_norm = shape_.whole_norms ? nullptr : weights_.k_norm.data_or_null(),
                .norm_epsilon = epsilon_,
                .layout = ctx.kv_layout,
                .kv = kv});
-  attention(ctx.ops, ctx.attention_plan,
-            {.q = qkv,
-             .q_stride = qkv_width,
-             .num_heads = shape_.num_heads,
-             .scale = shape_.scale,
-             .window = shape_.window,
-             .layout = ctx.kv_layout,
-             .kv = kv,
-             .out = attended});
+  ctx.ops.attention(ctx.attention_plan, {.q = qkv,
+                                         .q_stride = qkv_width,
+                                         .num_heads = shape_.num_heads,
+                                         .scale = shape_.scale,
+                                         .window = shape_.window,
+                                         .layout = ctx.kv_layout,
+                                         .kv = kv,
+                                         .out = attended});
 
   add_to_residual(ctx, attended,
                   {.weight = &weights_.output,

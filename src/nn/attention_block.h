@@ -30,11 +30,11 @@ struct AttentionWeights {
   // One or more matrices whose outputs, side by side, are q, k and v: one packed matrix, or three
   // where the checkpoint encodes them differently.
   std::vector<PackedWeight> qkv;
-  std::vector<float> qkv_bias;  // [qkv_width]
-  std::vector<float> q_norm;    // [head_dim], or of all heads; before rotation
-  std::vector<float> k_norm;    // as q_norm
+  DeviceFloats qkv_bias;  // [qkv_width]
+  DeviceFloats q_norm;    // [head_dim], or of all heads; before rotation
+  DeviceFloats k_norm;    // as q_norm
   PackedWeight output;
-  std::vector<float> output_bias;  // [hidden_size]
+  DeviceFloats output_bias;  // [hidden_size]
 };
 
 class AttentionBlock {

@@ -22,8 +22,8 @@ class AttentionBlockTest : public testing::TestWithParam<IsaLevel> {
   // Against the formula, and the same bits however the tokens came.
   static void check(const TestAttention& attention, bool apart = false,
                     const TestNorm& output_norm = {}) {
-    ThreadPool pool(1);
-    const AttentionBlock block = attention.block(pool, apart);
+    CpuDevice device(1, op_table(GetParam()));
+    const AttentionBlock block = attention.block(device, apart);
     const TestNorm input_norm = TestNorm::rms(kHiddenSize, 90);
     const RotaryTable table = attention.rotary.table(32);
     const RotaryTable* rotary = attention.rotary.rotary_dim > 0 ? &table : nullptr;

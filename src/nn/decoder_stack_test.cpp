@@ -43,19 +43,19 @@ struct TestMlp {
     down_bias = random_floats(kHiddenSize, 1.0F, seed + 2);
   }
 
-  DecoderLayer::FeedForward block(ThreadPool& pool) const {
+  DecoderLayer::FeedForward block(Device& device) const {
     if (!gated) {
-      return PlainMlpBlock({.up = pack(pool, {&up}),
-                            .down = pack(pool, {&down}),
-                            .up_bias = up_bias,
-                            .down_bias = down_bias});
+      return PlainMlpBlock({.up = pack(device, {&up}),
+                            .down = pack(device, {&down}),
+                            .up_bias = DeviceFloats::of_host(up_bias),
+                            .down_bias = DeviceFloats::of_host(down_bias)});
     }
-    return MlpBlock(activation, {.gate = pack(pool, {&gate}),
-                                 .up = pack(pool, {&up}),
-                                 .down = pack(pool, {&down}),
-                                 .gate_bias = gate_bias,
-                                 .up_bias = up_bias,
-                                 .down_bias = down_bias});
+    return MlpBlock(activation, {.gate = pack(device, {&gate}),
+                                 .up = pack(device, {&up}),
+                                 .down = pack(device, {&down}),
+                                 .gate_bias = DeviceFloats::of_host(gate_bias),
+                                 .up_bias = DeviceFloats::of_host(up_bias),
+                                 .down_bias = DeviceFloats::of_host(down_bias)});
   }
   std::uint64_t arena_bytes(std::int64_t rows) const {
     return gated ? MlpBlock::arena_bytes(kWidth, rows) : PlainMlpBlock::arena_bytes(kWidth, rows);
@@ -101,14 +101,14 @@ struct TestLayer {
     return layer;
   }
 
-  DecoderLayer layer(ThreadPool& pool) const {
+  DecoderLayer layer(Device& device) const {
     return {shape,
             {.mixer_input = mixer_input.norm(),
              .mixer_output = mixer_output.norm(),
              .feed_forward_input = feed_forward_input.norm(),
              .feed_forward_output = feed_forward_output.norm()},
-            attention.block(pool, false),
-            mlp.block(pool)};
+            attention.block(device, false),
+            mlp.block(device)};
   }
   std::uint64_t arena_bytes(std::int64_t rows) const {
     const std::uint64_t block_bytes =
@@ -134,8 +134,8 @@ class Blocks : public testing::TestWithParam<IsaLevel> {
   }
 
   static void check(const TestMlp& mlp, const TestNorm& output_norm = {}) {
-    ThreadPool pool(2);
-    const DecoderLayer::FeedForward block = mlp.block(pool);
+    CpuDevice device(2, op_table(GetParam()));
+    const DecoderLayer::FeedForward block = mlp.block(device);
     const TestNorm input_norm = TestNorm::rms(kHiddenSize, 90);
     TestSequences all = sequences(0);
     const std::uint64_t arena =
@@ -154,9 +154,9 @@ class Blocks : public testing::TestWithParam<IsaLevel> {
   // Against the formulas, and the same bits however the tokens came.
   static void check(const std::vector<TestLayer>& test_layers,
                     const std::vector<TestRotary>& test_rotaries) {
-    ThreadPool pool(1);
+    CpuDevice device(1, op_table(GetParam()));
     std::vector<DecoderLayer> layers;
-    for (const TestLayer& layer : test_layers) layers.push_back(layer.layer(pool));
+    for (const TestLayer& layer : test_layers) layers.push_back(layer.layer(device));
     std::vector<RotaryTable> rotaries;
     for (const TestRotary& rotary : test_rotaries) rotaries.push_back(rotary.table(32));
     const DecoderStack stack(std::move(rotaries), std::move(layers));
@@ -258,12 +258,12 @@ INSTANTIATE_TEST_SUITE_P(Levels, Blocks, kAllLevels, level_test_name);
 
 // Only the last product of a chain may be coarser, and only than 16 bits.
 TEST(ForwardContext, TheLastProductTakesEightBits) {
-  ThreadPool pool(1);
-  OpContext ops{pool, op_table(IsaLevel::kRef), {}};
+  CpuDevice device(1, op_table(IsaLevel::kRef));
+  const auto ops = device.make_stream({}).value();
   Arena arena({});
-  const AttentionPlan plan;
+  const auto plan = ops->plan_attention(1, {});
   ForwardContext ctx{
-      .ops = ops, .arena = arena, .tokens = {}, .attention_plan = plan, .kv_layout = {}};
+      .ops = *ops, .arena = arena, .tokens = {}, .attention_plan = *plan, .kv_layout = {}};
   EXPECT_EQ(ctx.last_product_mode(), ActivationMode::kFloat32);
   ctx.activation_mode = ActivationMode::kInt16;
   EXPECT_EQ(ctx.last_product_mode(), ActivationMode::kInt8);

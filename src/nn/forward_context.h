@@ -1,13 +1,14 @@
 // Everything a building block needs besides its weights: the step's flat arrays, the KV memory, the
-// rotary table and scratch memory. Assembled by the model runner once a step.
+// rotary table and scratch memory. Assembled by the model runner once a step. All pointers but that
+// to kv_layers are into the memory of the device whose ops they go to: blocks compute with them and
+// never look at what is there.
 #pragma once
 
 #include <cstdint>
 
 #include "base/ids.h"
-#include "kernels/attention_plan.h"
+#include "kernels/device.h"
 #include "kernels/kv_layout.h"
-#include "kernels/ops.h"
 #include "tensor/arena.h"
 
 namespace quire {
@@ -21,10 +22,10 @@ struct StepTokens {
 };
 
 struct ForwardContext {
-  OpContext& ops;
+  OpStream& ops;
   Arena& arena;
   StepTokens tokens;
-  const AttentionPlan& attention_plan;
+  const PlannedAttention& attention_plan;
   KvLayout kv_layout;
   std::byte* const* kv_layers = nullptr;  // [num_layers]: KV memory of each layer
   ActivationMode activation_mode = ActivationMode::kFloat32;

@@ -23,13 +23,13 @@ void MlpBlock::forward(ForwardContext& ctx, const float* x, const Residual& resi
   const Arena::Scope scope(ctx.arena);
   float* gated = ctx.arena.floats(rows * width);
 
-  gated_matmul(ctx.ops, x, rows, ctx.activation_mode,
-               {.gate = &weights_.gate,
-                .up = &weights_.up,
-                .gate_bias = vector_or_null(weights_.gate_bias),
-                .up_bias = vector_or_null(weights_.up_bias),
-                .activation = activation_},
-               gated, kGateUpStage);
+  ctx.ops.gated_matmul(x, rows, ctx.activation_mode,
+                       {.gate = &weights_.gate,
+                        .up = &weights_.up,
+                        .gate_bias = weights_.gate_bias.data_or_null(),
+                        .up_bias = weights_.up_bias.data_or_null(),
+                        .activation = activation_},
+                       gated, kGateUpStage);
   add_to_residual(ctx, gated,
                   {.weight = &weights_.down,
                    .bias = &weights_.down_bias,

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/packed_weight.h"
 #include "nn/forward_context.h"
@@ -16,9 +15,9 @@ struct MlpWeights {
   PackedWeight gate;
   PackedWeight up;
   PackedWeight down;
-  std::vector<float> gate_bias;  // [intermediate_size]
-  std::vector<float> up_bias;    // [intermediate_size]
-  std::vector<float> down_bias;  // [hidden_size]
+  DeviceFloats gate_bias;  // [intermediate_size]
+  DeviceFloats up_bias;    // [intermediate_size]
+  DeviceFloats down_bias;  // [hidden_size]
 };
 
 class MlpBlock {

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu_device.h"
 #include "kernels/level_test_support.h"
 #include "kernels/row_ops_test_support.h"
 #include "kernels/sizing.h"
@@ -47,10 +48,10 @@ struct TestWeights {
 };
 
 // One packed matrix of the rows of all.
-inline PackedWeight pack(ThreadPool& pool, const std::vector<const TestWeights*>& parts) {
+inline PackedWeight pack(Device& device, const std::vector<const TestWeights*>& parts) {
   std::vector<EncodedMatrix> views;
   for (const TestWeights* part : parts) views.push_back(part->view());
-  return std::move(PackedWeight::pack(pool, views.data(), static_cast<int>(views.size()))).value();
+  return std::move(device.pack(views, {})).value();
 }
 
 // W x (+ bias).
@@ -82,7 +83,9 @@ struct TestNorm {
     return {NormKind::kLayer, random_floats(size, 1.0F, seed), random_floats(size, 1.0F, seed + 1)};
   }
 
-  Norm norm() const { return {kind, kEpsilon, weight, bias}; }
+  Norm norm() const {
+    return {kind, kEpsilon, DeviceFloats::of_host(weight), DeviceFloats::of_host(bias)};
+  }
 
   Numbers of(const Numbers& x) const {
     if (weight.empty()) return x;
@@ -168,38 +171,37 @@ class TestSequences {
   template <typename Forward>
   std::vector<Floats> run(std::int32_t chunk, std::uint64_t arena_bytes, int num_threads,
                           Forward forward) {
-    ThreadPool pool(num_threads);
+    CpuDevice device(num_threads, op_table(level_));
     std::int32_t longest = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i) longest = std::max(longest, length(i));
     const AttentionHeads heads = {shape_.num_kv_heads, shape_.num_heads / shape_.num_kv_heads};
     const std::int64_t max_rows = chunk * std::ssize(inputs_);
-    const Buffer workspace =
-        Buffer::allocate(workspace_bytes(max_rows, kMaxInputs,
-                                         {shape_.head_dim, heads.heads_per_kv_head, longest,
-                                          shape_.num_kv_heads, std::ssize(inputs_)},
-                                         num_threads))
+    const std::unique_ptr<OpStream> ops =
+        device
+            .make_stream({.max_rows = max_rows,
+                          .max_inputs = kMaxInputs,
+                          .attention = {shape_.head_dim, heads.heads_per_kv_head, longest,
+                                        shape_.num_kv_heads, std::ssize(inputs_)}})
             .value();
     constexpr std::uint64_t kGuard = 4096;
     const Buffer memory = Buffer::allocate(arena_bytes + kGuard).value();
     std::fill(memory.bytes().begin(), memory.bytes().end(), kUntouched);
-    OpContext ops{pool, op_table(level_), workspace.bytes()};
-    AttentionPlan plan;
+    const auto plan = ops->plan_attention(max_rows, heads);
     std::vector<Floats> outputs(inputs_.size());
     for (std::int32_t begin = 0; begin < longest; begin += chunk) {
       Step step = step_of(begin, chunk);
-      plan.build({static_cast<std::int32_t>(step.seq_lens.size()), step.query_start_loc.data(),
-                  step.seq_lens.data(), step.tables.data(), kBlockSize},
-                 heads, num_threads);
+      plan->build({static_cast<std::int32_t>(step.seq_lens.size()), step.query_start_loc.data(),
+                   step.seq_lens.data(), step.tables.data(), kBlockSize});
       std::vector<std::byte*> layers;
       for (auto& layer : memory_) layers.push_back(layer.data());
       Arena arena(memory.bytes().first(arena_bytes));
-      ForwardContext ctx{.ops = ops,
+      ForwardContext ctx{.ops = *ops,
                          .arena = arena,
                          .tokens = {.num_tokens = std::ssize(step.positions),
                                     .token_ids = nullptr,
                                     .positions = step.positions.data(),
                                     .slot_mapping = step.slots.data()},
-                         .attention_plan = plan,
+                         .attention_plan = *plan,
                          .kv_layout = layout_,
                          .kv_layers = layers.data()};
       forward(ctx, step.hidden.data());
@@ -303,7 +305,7 @@ struct TestRotary {
     RopeSpec spec;
     spec.rotary_dim = rotary_dim;
     spec.theta = theta;
-    return {max_positions, spec, style};
+    return {rotary_dim, style, DeviceFloats::of_host(rotary_values(max_positions, spec))};
   }
   void turn(Numbers& head, std::size_t position) const {
     const auto pairs = static_cast<std::size_t>(rotary_dim / 2);
@@ -353,18 +355,18 @@ struct TestAttention {
   }
 
   // `apart`: queries, keys and values as three matrices instead of one.
-  AttentionBlock block(ThreadPool& pool, bool apart) const {
+  AttentionBlock block(Device& device, bool apart) const {
     AttentionWeights weights;
     if (apart) {
-      for (const TestWeights* part : {&q, &k, &v}) weights.qkv.push_back(pack(pool, {part}));
+      for (const TestWeights* part : {&q, &k, &v}) weights.qkv.push_back(pack(device, {part}));
     } else {
-      weights.qkv.push_back(pack(pool, {&q, &k, &v}));
+      weights.qkv.push_back(pack(device, {&q, &k, &v}));
     }
-    weights.qkv_bias = qkv_bias;
-    weights.q_norm = q_norm.weight;
-    weights.k_norm = k_norm.weight;
-    weights.output = pack(pool, {&output});
-    weights.output_bias = output_bias;
+    weights.qkv_bias = DeviceFloats::of_host(qkv_bias);
+    weights.q_norm = DeviceFloats::of_host(q_norm.weight);
+    weights.k_norm = DeviceFloats::of_host(k_norm.weight);
+    weights.output = pack(device, {&output});
+    weights.output_bias = DeviceFloats::of_host(output_bias);
     return {shape, TestNorm::kEpsilon, std::move(weights)};
   }
 

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/device.h"
 
 namespace quire {
 
@@ -18,21 +17,21 @@ class Norm {
  public:
   Norm() = default;
   // weight: [cols] of the rows that it takes; empty: none. bias: [cols], or empty; of a layer norm.
-  Norm(NormKind kind, float epsilon, std::vector<float> weight, std::vector<float> bias = {});
+  Norm(NormKind kind, float epsilon, DeviceFloats weight, DeviceFloats bias = {});
 
   bool empty() const { return weight_.empty(); }
 
   // out = norm(x), where this is one. x, out: [rows][cols]; they may be the same.
-  void apply(OpContext& ops, const float* x, std::int64_t rows, float* out) const;
+  void apply(OpStream& ops, const float* x, std::int64_t rows, float* out) const;
 
   // out += norm(x), where this is an RMS norm.
-  void apply_and_add(OpContext& ops, const float* x, std::int64_t rows, float* out) const;
+  void apply_and_add(OpStream& ops, const float* x, std::int64_t rows, float* out) const;
 
  private:
   NormKind kind_ = NormKind::kRms;
   float epsilon_ = 0.0F;
-  std::vector<float> weight_;
-  std::vector<float> bias_;
+  DeviceFloats weight_;
+  DeviceFloats bias_;
 };
 
 }  // namespace quire

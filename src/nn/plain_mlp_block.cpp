@@ -25,10 +25,10 @@ void PlainMlpBlock::forward(ForwardContext& ctx, const float* x, const Residual&
   const MatmulPart up = {.weight = &weights_.up,
                          .out = inner,
                          .out_stride = width,
-                         .bias = vector_or_null(weights_.up_bias)};
-  matmul(ctx.ops, x, weights_.up.inputs(), rows, ctx.activation_mode, std::span(&up, 1),
-         kPlainUpStage);
-  gelu_tanh_in_place(ctx.ops, rows * width, inner);
+                         .bias = weights_.up_bias.data_or_null()};
+  ctx.ops.matmul(x, weights_.up.inputs(), rows, ctx.activation_mode, std::span(&up, 1),
+                 kPlainUpStage);
+  ctx.ops.gelu_tanh_in_place(rows * width, inner);
   add_to_residual(ctx, inner,
                   {.weight = &weights_.down,
                    .bias = &weights_.down_bias,

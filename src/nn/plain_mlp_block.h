@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/packed_weight.h"
 #include "nn/forward_context.h"
@@ -15,8 +14,8 @@ namespace quire {
 struct PlainMlpWeights {
   PackedWeight up;
   PackedWeight down;
-  std::vector<float> up_bias;    // [intermediate_size]
-  std::vector<float> down_bias;  // [hidden_size]
+  DeviceFloats up_bias;    // [intermediate_size]
+  DeviceFloats down_bias;  // [hidden_size]
 };
 
 class PlainMlpBlock {

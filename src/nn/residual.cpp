@@ -13,14 +13,14 @@ void add_to_residual(ForwardContext& ctx, const float* x, const ResidualProjecti
   const MatmulPart part = {.weight = projection.weight,
                            .out = direct ? residual.hidden : residual.scratch,
                            .out_stride = hidden_size,
-                           .bias = vector_or_null(*projection.bias),
+                           .bias = projection.bias->data_or_null(),
                            .accumulate = direct};
-  matmul(ctx.ops, x, projection.weight->inputs(), rows, projection.mode, std::span(&part, 1),
-         *projection.stage);
+  ctx.ops.matmul(x, projection.weight->inputs(), rows, projection.mode, std::span(&part, 1),
+                 *projection.stage);
   if (normed) {
     residual.norm->apply_and_add(ctx.ops, residual.scratch, rows, residual.hidden);
   } else if (!direct) {
-    scale_and_add(ctx.ops, residual.scratch, residual.scale, rows * hidden_size, residual.hidden);
+    ctx.ops.scale_and_add(residual.scratch, residual.scale, rows * hidden_size, residual.hidden);
   }
 }
 

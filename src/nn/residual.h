@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/packed_weight.h"
 #include "nn/forward_context.h"
@@ -21,7 +20,7 @@ struct Residual {
 
 struct ResidualProjection {
   const PackedWeight* weight = nullptr;
-  const std::vector<float>* bias = nullptr;  // [hidden_size], or empty
+  const DeviceFloats* bias = nullptr;  // [hidden_size], or empty
   ActivationMode mode = ActivationMode::kFloat32;
   const Stage* stage = &kMatmulStage;  // of the product
 };
@@ -30,10 +29,5 @@ struct ResidualProjection {
 // there is neither norm nor scale, else the product, and what follows it with the addition.
 void add_to_residual(ForwardContext& ctx, const float* x, const ResidualProjection& projection,
                      const Residual& residual);
-
-// `values` from `first` on, or nullptr where it is empty.
-inline const float* vector_or_null(const std::vector<float>& values, std::int64_t first = 0) {
-  return values.empty() ? nullptr : values.data() + first;
-}
 
 }  // namespace quire

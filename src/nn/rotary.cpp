@@ -4,13 +4,12 @@
 
 namespace quire {
 
-RotaryTable::RotaryTable(std::int64_t max_positions, const RopeSpec& rope, RopeStyle style)
-    : rotary_dim_(rope.rotary_dim), style_(style) {
+std::vector<float> rotary_values(std::int64_t max_positions, const RopeSpec& rope) {
   const std::vector<float> frequencies = rotary_frequencies(rope, max_positions);
-  const std::int32_t half = rotary_dim_ / 2;
-  table_.resize(static_cast<std::size_t>(max_positions * rotary_dim_));
+  const std::int32_t half = rope.rotary_dim / 2;
+  std::vector<float> table(static_cast<std::size_t>(max_positions * rope.rotary_dim));
   for (std::int64_t p = 0; p < max_positions; ++p) {
-    float* row = table_.data() + p * rotary_dim_;
+    float* row = table.data() + p * rope.rotary_dim;
     for (std::int32_t i = 0; i < half; ++i) {
       // The reference rounds the frequency and the angle to float32; so do we, to agree with it.
       const double angle =
@@ -19,6 +18,7 @@ RotaryTable::RotaryTable(std::int64_t max_positions, const RopeSpec& rope, RopeS
       row[half + i] = static_cast<float>(std::sin(angle) * rope.attention_factor);
     }
   }
+  return table;
 }
 
 }  // namespace quire

@@ -3,31 +3,37 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/row_args.h"
 #include "nn/rope_scaling.h"
+#include "tensor/device_floats.h"
 
 namespace quire {
 
+// Of positions [0, max_positions), in the layout of RopeAndCacheArgs::rope_table.
+std::vector<float> rotary_values(std::int64_t max_positions, const RopeSpec& rope);
+
 class RotaryTable {
  public:
-  // Positions [0, max_positions).
-  RotaryTable(std::int64_t max_positions, const RopeSpec& rope, RopeStyle style);
+  // values: rotary_values() of such positions.
+  RotaryTable(std::int32_t rotary_dim, RopeStyle style, DeviceFloats values)
+      : rotary_dim_(rotary_dim), style_(style), values_(std::move(values)) {}
 
   static std::uint64_t bytes(std::int64_t max_positions, std::int32_t rotary_dim) {
     return static_cast<std::uint64_t>(max_positions) * static_cast<std::uint64_t>(rotary_dim) *
            sizeof(float);
   }
 
-  const float* data() const { return table_.data(); }  // the layout of RopeAndCacheArgs::rope_table
+  const float* data() const { return values_.data(); }
   std::int32_t rotary_dim() const { return rotary_dim_; }
   RopeStyle style() const { return style_; }
 
  private:
   std::int32_t rotary_dim_;
   RopeStyle style_;
-  std::vector<float> table_;
+  DeviceFloats values_;
 };
 
 }  // namespace quire

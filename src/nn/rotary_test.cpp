@@ -111,7 +111,8 @@ TEST(RotaryTable, HasEveryPosition) {
   rope.rotary_dim = kDim;
   rope.attention_factor = 1.25;
   constexpr std::int64_t kPositions = 300;
-  const RotaryTable table(kPositions, rope, RopeStyle::kInterleaved);
+  const RotaryTable table(kDim, RopeStyle::kInterleaved,
+                          DeviceFloats::of_host(rotary_values(kPositions, rope)));
   EXPECT_EQ(table.rotary_dim(), kDim);
   EXPECT_EQ(table.style(), RopeStyle::kInterleaved);
   EXPECT_EQ(RotaryTable::bytes(kPositions, kDim), kPositions * kDim * sizeof(float));

@@ -48,11 +48,13 @@ Result<Buffer> Buffer::allocate(std::uint64_t bytes) {
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
+    : device_(std::exchange(other.device_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       mapped_(std::exchange(other.mapped_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(device_, other.device_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(mapped_, other.mapped_);
@@ -60,7 +62,12 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 }
 
 Buffer::~Buffer() {
-  if (data_ != nullptr) ::munmap(data_, mapped_);
+  if (data_ == nullptr) return;
+  if (device_ != nullptr) {
+    device_->release(data_, size_);
+  } else {
+    ::munmap(data_, mapped_);
+  }
 }
 
 }  // namespace quire

@@ -5,7 +5,6 @@
 
 #include "base/checked.h"
 #include "engine/model_bundle.h"
-#include "kernels/sizing.h"
 
 namespace quire::test {
 
@@ -14,11 +13,10 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
                                              std::int64_t max_tokens,
                                              LoadQuantization quantization) {
   QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(path, ""));
-  auto scorer = std::unique_ptr<Scorer>(new Scorer());
+  auto scorer = std::unique_ptr<Scorer>(new Scorer(level));
   QUIRE_ASSIGN_OR_RETURN(scorer->model_, Model::load(bundle.spec, *bundle.weights, max_tokens,
-                                                     scorer->pool_, nullptr, quantization));
+                                                     scorer->device_, nullptr, quantization));
   const DecoderSpec& spec = scorer->model_->spec();
-  scorer->table_ = &op_table(level);
   scorer->mode_ = mode;
   scorer->layout_ = {.dtype = kv_dtype,
                      .block_size = 16,
@@ -29,16 +27,16 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
                          Buffer::allocate(scorer->layout_.block_bytes() * blocks *
                                           static_cast<std::uint64_t>(spec.num_layers())));
   QUIRE_ASSIGN_OR_RETURN(
-      scorer->workspace_,
-      Buffer::allocate(workspace_bytes(
-          max_tokens, spec.max_product_inputs(),
-          {.head_dim = static_cast<std::int32_t>(spec.attention().head_dim),
-           .heads_per_kv_head = static_cast<std::int32_t>(spec.attention().num_heads /
-                                                          spec.attention().num_kv_heads),
-           .max_seq_len = max_tokens,
-           .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
-           .max_num_seqs = max_tokens},  // rows whose logits are computed at once
-          2)));
+      scorer->ops_,
+      scorer->device_.make_stream(
+          {.max_rows = max_tokens,
+           .max_inputs = spec.max_product_inputs(),
+           .attention = {.head_dim = static_cast<std::int32_t>(spec.attention().head_dim),
+                         .heads_per_kv_head = static_cast<std::int32_t>(
+                             spec.attention().num_heads / spec.attention().num_kv_heads),
+                         .max_seq_len = max_tokens,
+                         .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
+                         .max_num_seqs = max_tokens}}));  // rows whose logits are computed at once
   QUIRE_ASSIGN_OR_RETURN(scorer->activations_,
                          Buffer::allocate(Model::arena_bytes(spec, max_tokens)));
   scorer->arena_ = Arena(scorer->activations_.bytes());
@@ -56,27 +54,27 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
   const BlockId* tables[] = {table.data()};
   const std::int32_t query_start[] = {0, static_cast<std::int32_t>(count)};
   const std::int32_t seq_lens[] = {static_cast<std::int32_t>(count)};
-  AttentionPlan plan;
-  plan.build(
-      {.num_seqs = 1, .query_start_loc = query_start, .seq_lens = seq_lens, .block_tables = tables},
-      {.num_kv_heads = layout_.num_kv_heads,
-       .heads_per_kv_head =
-           static_cast<std::int32_t>(spec.attention().num_heads / spec.attention().num_kv_heads)},
-      pool_.num_threads());
+  const auto plan = ops_->plan_attention(
+      count, {.num_kv_heads = layout_.num_kv_heads,
+              .heads_per_kv_head = static_cast<std::int32_t>(spec.attention().num_heads /
+                                                             spec.attention().num_kv_heads)});
+  plan->build({.num_seqs = 1,
+               .query_start_loc = query_start,
+               .seq_lens = seq_lens,
+               .block_tables = tables});
 
   std::vector<std::byte*> layers;
   const std::uint64_t layer_bytes = kv_.size() / static_cast<std::uint64_t>(spec.num_layers());
   for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
     layers.push_back(kv_.data() + static_cast<std::uint64_t>(i) * layer_bytes);
   }
-  OpContext ops = {.pool = pool_, .table = *table_, .workspace = workspace_.bytes()};
-  ForwardContext ctx = {.ops = ops,
+  ForwardContext ctx = {.ops = *ops_,
                         .arena = arena_,
                         .tokens = {.num_tokens = count,
                                    .token_ids = tokens.data(),
                                    .positions = positions.data(),
                                    .slot_mapping = slots.data()},
-                        .attention_plan = plan,
+                        .attention_plan = *plan,
                         .kv_layout = layout_,
                         .kv_layers = layers.data(),
                         .activation_mode = mode_};

@@ -7,8 +7,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "kernels/op_table.h"
-#include "kernels/ops.h"
+#include "kernels/cpu_device.h"
 #include "models/decoder_model.h"
 
 namespace quire::test {
@@ -25,15 +24,14 @@ class Scorer {
   std::int64_t vocab_size() const { return model_->spec().vocab_size; }
 
  private:
-  Scorer() : pool_(2), arena_({}) {}
+  explicit Scorer(IsaLevel level) : device_(2, op_table(level)), arena_({}) {}
 
-  ThreadPool pool_;
+  CpuDevice device_;
   std::unique_ptr<Model> model_;
-  const OpTable* table_ = nullptr;
+  std::unique_ptr<OpStream> ops_;
   ActivationMode mode_ = ActivationMode::kFloat32;
   KvLayout layout_;
   Buffer kv_;
-  Buffer workspace_;
   Buffer activations_;
   Arena arena_;
 };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "core/sampling_params.h"
+#include "kernels/sampling_args.h"
 
 namespace quire {
 
@@ -18,11 +18,10 @@ class TokenSelection {
   explicit TokenSelection(std::int64_t vocab_size);
   static std::uint64_t bytes(std::int64_t vocab_size);
 
-  // The token at `uniform` (in [0, 1)) of the distribution that `params` (not greedy) make of
-  // `logits`, tokens in order of id. At least one logit must be finite; max_logit is the largest.
-  // Ties at a border go to the lower id.
-  TokenId draw(const SamplingParams& params, std::span<const float> logits, float max_logit,
-               double uniform);
+  // The token at draw.uniform of the distribution that `draw` (not greedy) makes of `logits`,
+  // tokens in order of id. At least one logit must be finite; max_logit is the largest. Ties at a
+  // border go to the lower id.
+  TokenId draw(const TokenDraw& draw, std::span<const float> logits, float max_logit);
 
  private:
   struct Candidate {

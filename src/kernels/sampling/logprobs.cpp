@@ -1,4 +1,4 @@
-#include "exec/logprobs.h"
+#include "kernels/sampling/logprobs.h"
 
 #include <algorithm>
 

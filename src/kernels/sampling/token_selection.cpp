@@ -1,4 +1,4 @@
-#include "exec/token_selection.h"
+#include "kernels/sampling/token_selection.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "exec/token_weights.h"
+#include "kernels/sampling/token_weights.h"
 
 namespace quire {
 namespace {
@@ -34,23 +34,23 @@ std::uint64_t TokenSelection::bytes(std::int64_t vocab_size) {
   return static_cast<std::uint64_t>(vocab_size) * (sizeof(float) + 2 * sizeof(Candidate));
 }
 
-TokenId TokenSelection::draw(const SamplingParams& params, std::span<const float> logits,
-                             float max_logit, double uniform) {
+TokenId TokenSelection::draw(const TokenDraw& draw, std::span<const float> logits,
+                             float max_logit) {
   // Above 0 at any temperature, so that banned tokens keep a weight of 0.
   const float inverse_temperature =
-      std::max(static_cast<float>(1.0 / params.temperature), std::numeric_limits<float>::min());
+      std::max(static_cast<float>(1.0 / draw.temperature), std::numeric_limits<float>::min());
   token_weights(logits.data(), logits.size(), max_logit, inverse_temperature, weights_.data());
-  const bool cuts_k = params.top_k > 0 && params.top_k < std::ssize(weights_);
-  const bool cuts_p = params.top_p < 1;
-  if (!cuts_k && !cuts_p && params.min_p <= 0) return draw_from_all(uniform);
+  const bool cuts_k = draw.top_k > 0 && draw.top_k < std::ssize(weights_);
+  const bool cuts_p = draw.top_p < 1;
+  if (!cuts_k && !cuts_p && draw.min_p <= 0) return draw_from_all(draw.uniform);
 
-  float min_weight = static_cast<float>(params.min_p);
+  float min_weight = static_cast<float>(draw.min_p);
   // Whoever may be among the k best; the exact border is drawn below.
-  if (cuts_k) min_weight = std::max(min_weight, weight_of_rank(params.top_k));
+  if (cuts_k) min_weight = std::max(min_weight, weight_of_rank(draw.top_k));
   gather(logits, min_weight);
-  if (cuts_k) keep_top_k(params.top_k);
-  if (cuts_p) keep_top_p(params.top_p);
-  return draw_from_candidates(uniform);
+  if (cuts_k) keep_top_k(draw.top_k);
+  if (cuts_p) keep_top_p(draw.top_p);
+  return draw_from_candidates(draw.uniform);
 }
 
 TokenId TokenSelection::draw_from_all(double uniform) const {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "core/step.h"
+#include "base/token_scores.h"
 
 namespace quire {
 

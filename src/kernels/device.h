@@ -1,0 +1,196 @@
+// What a device is to everything above: memory, and the ops that run on it. A device has one class
+// of each below: its table of ops. That of the CPU is in cpu_device.h, with the kernels of its
+// instruction-set levels behind it (op_table.h).
+//
+// Pointers in arguments are into the device's memory, unless they are said to be the host's; the
+// structs and lists of arguments themselves are read during the call.
+//
+// Reduction order is part of the contract: the sum over K of one output and the sum over keys of
+// one query happen in an order that depends on neither the number of rows nor how work is split nor
+// the block size, so a token's numbers are the same in every batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/span_recorder.h"
+#include "base/status.h"
+#include "kernels/attention_plan.h"
+#include "kernels/op_args.h"
+#include "kernels/packed_weight.h"
+#include "kernels/sampling_args.h"
+#include "kernels/sizing.h"
+#include "tensor/buffer.h"
+#include "tensor/device_floats.h"
+#include "tensor/device_memory.h"
+
+namespace quire {
+
+class ThreadPool;
+
+// One step's attention as a device splits it, used by every layer of a model.
+class PlannedAttention {
+ public:
+  virtual ~PlannedAttention() = default;
+  // Splits `batch`, whose arrays are the host's and stay as they are until the stream is
+  // synchronized. How a step is split changes no bit of its results.
+  virtual void build(const AttentionBatch& batch) = 0;
+};
+
+// Ops that run one after the other, in the order of the calls, maybe long after them. Called by one
+// thread. All activations are float32, row-major.
+class OpStream {
+ public:
+  virtual ~OpStream() = default;
+
+  // From here on ops are recorded in `spans`, which is borrowed, where the device can.
+  virtual void record_spans(SpanRecorder& spans) { spans_ = &spans; }
+  // Null: nothing is recorded.
+  SpanRecorder* spans() const { return spans_; }
+
+  // Touches all scratch memory, so that no op pays for a first use.
+  virtual void prefault() = 0;
+
+  // Once a step, before anything else: what was staged before is staged no more.
+  virtual void begin_step() = 0;
+  // Values of the host as ops after this one read them: staged. They stay as they are until the
+  // stream is synchronized.
+  template <typename T>
+  const T* stage(std::span<const T> values) {
+    return reinterpret_cast<const T*>(stage_bytes(std::as_bytes(values)));
+  }
+  // Copies `count` values to the host; they are there when the stream is synchronized.
+  template <typename T>
+  void download(const T* from, std::int64_t count, T* to) {
+    download_bytes(reinterpret_cast<const std::byte*>(from),
+                   std::as_writable_bytes(std::span(to, static_cast<std::size_t>(count))));
+  }
+  // From one place of the device to another, which do not overlap.
+  virtual void copy(const std::byte* from, std::uint64_t bytes, std::byte* to) = 0;
+  // Waits until all ops are done. An error of one of them comes here, and nothing that they should
+  // have written can be counted on then.
+  virtual Status synchronize() = 0;
+
+  // A place for plans of steps of at most `max_tokens` tokens.
+  virtual std::unique_ptr<PlannedAttention> plan_attention(std::int64_t max_tokens,
+                                                           const AttentionHeads& heads) = 0;
+
+  // x: [rows][x_stride], K = parts[i].weight->inputs() floats of each row are read. `stage`: what
+  // the product is for, as its time is recorded.
+  virtual void matmul(const float* x, std::int64_t x_stride, std::int64_t rows, ActivationMode mode,
+                      std::span<const MatmulPart> parts, const Stage& stage) = 0;
+
+  // matmul() of one part, and the largest output of each row in best[r], the first among equals;
+  // NaN, wherever, where the row has one. best: [rows].
+  virtual void matmul_and_best(const float* x, std::int64_t x_stride, std::int64_t rows,
+                               ActivationMode mode, const MatmulPart& part, RowBest* best,
+                               const Stage& stage) = 0;
+
+  // out[r][n] = activation(sum_k x[r][k] gate[n][k] + gate_bias[n]) * (the same with `up`), as one
+  // stage. x: [rows][inputs]; out: [rows][outputs].
+  virtual void gated_matmul(const float* x, std::int64_t rows, ActivationMode mode,
+                            const GatedProducts& products, float* out, const Stage& stage) = 0;
+
+  // The projections of queries, keys and values, norms of query and key heads where `heads` has
+  // them, rotary position embedding (Su et al. 2021) and the write of keys and values into the
+  // cache, as one stage. x: [heads.num_tokens][inputs]. `parts`: their outputs, side by side, make
+  // up heads.qkv.
+  virtual void qkv_matmul(const float* x, ActivationMode mode, std::span<const MatmulPart> parts,
+                          const RopeAndCacheArgs& heads, const Stage& stage) = 0;
+
+  // The second half of qkv_matmul(), for heads whose projections needed something else first.
+  virtual void rope_and_cache(const RopeAndCacheArgs& heads) = 0;
+
+  // Causal attention over paged keys and values with online softmax (Dao 2023, FlashAttention-2;
+  // Kwon et al. 2023, PagedAttention). Query t of sequence s sits at position seq_lens[s] -
+  // num_queries(s) + t and sees the keys at positions up to its own, at most args.window of them
+  // (Beltagy et al. 2020, Longformer), read from the cache as rounded there. `plan`: of this
+  // stream's plan_attention().
+  virtual void attention(const PlannedAttention& plan, const AttentionArgs& args) = 0;
+
+  // out[i] = row token_ids[i] of the table, as floats: [num_tokens][table.inputs()].
+  virtual void embedding(const PackedWeight& table, const TokenId* token_ids,
+                         std::int64_t num_tokens, float* out) = 0;
+
+  // out[i] = x[rows[i]]. x: [...][cols]; out: [num_rows][cols].
+  virtual void gather_rows(const float* x, const std::int64_t* rows, std::int64_t num_rows,
+                           std::int64_t cols, float* out) = 0;
+
+  // out[r][c] = x[r][c] / sqrt(mean_c(x[r]^2) + eps) * weight[c] (Zhang and Sennrich 2019).
+  virtual void rms_norm(const float* x, const float* weight, float epsilon, std::int64_t rows,
+                        std::int64_t cols, float* out) = 0;
+
+  // out[r][c] += the same: the norm of a block's output, added to what came in (sandwich norms).
+  virtual void rms_norm_and_add(const float* x, const float* weight, float epsilon,
+                                std::int64_t rows, std::int64_t cols, float* out) = 0;
+
+  // Rows of `cols` that lie `stride` apart, each replaced by its rms_norm().
+  virtual void rms_norm_in_place(const float* weight, float epsilon, std::int64_t rows,
+                                 std::int64_t cols, std::int64_t stride, float* x) = 0;
+
+  // out[r][c] = (x[r][c] - mean_c(x[r])) / sqrt(variance_c(x[r]) + eps) * weight[c] + bias[c] (Ba
+  // et al. 2016). bias: [cols] or nullptr.
+  virtual void layer_norm(const float* x, const float* weight, const float* bias, float epsilon,
+                          std::int64_t rows, std::int64_t cols, float* out) = 0;
+
+  // x[i] = gelu(x[i]), in the form of Activation::kGeluTanh.
+  virtual void gelu_tanh_in_place(std::int64_t count, float* x) = 0;
+
+  // x[i] *= factor.
+  virtual void scale_in_place(float factor, std::int64_t count, float* x) = 0;
+
+  // out[i] += factor * x[i].
+  virtual void scale_and_add(const float* x, float factor, std::int64_t count, float* out) = 0;
+
+  // Chooses a token for each of `rows`, from logits[i] for rows[i], which are left as they are:
+  // [rows][vocab_size]. best: the largest of each row, as matmul_and_best() gives it. A token
+  // depends on its own row alone. `rows` and `samples` are the host's; the results are there when
+  // the stream is synchronized.
+  virtual void sample(const float* logits, const RowBest* best, std::span<const SampleArgs> rows,
+                      std::span<RowSample> samples) = 0;
+
+  // The log probabilities of given tokens, in the same way.
+  virtual void score(const float* logits, const RowBest* best, std::span<const ScoreArgs> rows,
+                     std::span<RowSample> scores) = 0;
+
+ protected:
+  virtual const std::byte* stage_bytes(std::span<const std::byte> values) = 0;
+  virtual void download_bytes(const std::byte* from, std::span<std::byte> to) = 0;
+
+ private:
+  SpanRecorder* spans_ = nullptr;
+};
+
+class Device : public DeviceMemory {
+ public:
+  // What a stream for such steps takes of memory.
+  virtual StreamMemory stream_memory(const StreamLimits& limits) const = 0;
+  // A stream for steps within `limits`, which borrows the device. kResourceExhausted.
+  virtual Result<std::unique_ptr<OpStream>> make_stream(const StreamLimits& limits) = 0;
+
+  // A matrix packed as this device's kernels read it, still in the host's memory, where it can be
+  // kept for another start; `parts` and errors as PackedWeight::pack().
+  virtual Result<PackedWeight> pack(std::span<const EncodedMatrix> parts,
+                                    const PackOptions& options) = 0;
+  // A matrix that was packed, in this device's memory. kResourceExhausted.
+  virtual Result<PackedWeight> adopt(PackedWeight packed) = 0;
+  // Numbers in this device's memory. kResourceExhausted.
+  virtual Result<DeviceFloats> upload(std::vector<float> values) = 0;
+
+  // Touches all pages of what allocate() gave.
+  virtual void prefault(const Buffer& buffer) = 0;
+
+  // The host's threads that prepare what the device gets, for whoever reads files while none of its
+  // ops run.
+  virtual ThreadPool& host_threads() = 0;
+
+  // A number that goes on changing while ops run. Any thread.
+  virtual std::uint64_t progress() const = 0;
+};
+
+}  // namespace quire

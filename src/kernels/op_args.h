@@ -1,0 +1,61 @@
+// What the ops of every device take: plain data. Where a pointer is not said to be the host's, it
+// is into the memory of the device that the op runs on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+#include "base/span_recorder.h"
+#include "kernels/packed_weight.h"
+#include "kernels/row_args.h"
+
+namespace quire {
+
+// How weights of a quantized layout see the activations. Unless the mode is kFloat32, those of
+// bfloat16 see them rounded to bfloat16 at levels where that is the fastest way, if no part of the
+// call is float32 or float16; these always see float32.
+enum class ActivationMode : std::uint8_t {
+  kFloat32,  // weights are expanded in registers; exact up to float32 rounding
+  // Each group of 32 inputs of a row is rounded to int8 with a float32 scale (amax / 127, nearest
+  // even), as the encodings' own reference does. Everywhere, it moved the best token of
+  // SmolLM2-135M at 55 of 2,560 positions, across gaps of up to 0.67 between the logits
+  // (docs/performance.md). Where that saves nothing (8-bit weights at a level without a dot product
+  // of bytes) it is kInt16.
+  kInt8,
+  // The same with 16 bits (amax / 32639); products and their sums are integers as well. Weights of
+  // eight bits are no finer than inputs of eight, and have those at levels with a dot product of
+  // bytes.
+  kInt16
+};
+
+// The stage of a product that nobody named.
+inline constexpr Stage kMatmulStage = {StageKind::kKernel, "matmul"};
+
+// One product that shares its input with others: out[r][n] (+)= sum_k x[r][k] w[n][k] (+ bias[n]).
+struct MatmulPart {
+  const PackedWeight* weight = nullptr;
+  float* out = nullptr;         // [rows][out_stride]
+  std::int64_t out_stride = 0;  // in floats, >= weight->outputs()
+  const float* bias = nullptr;  // [outputs] or nullptr
+  bool accumulate = false;      // add to what `out` holds (residual connections)
+};
+
+// What an MLP does to its gate, or to its only projection.
+enum class Activation : std::uint8_t {
+  kSilu,
+  // The tanh form of GELU (Hendrycks and Gimpel 2016): x / 2 * (1 + tanh(sqrt(2 / pi) * (x +
+  // 0.044715 x^3))).
+  kGeluTanh
+};
+
+// The two products of a gated MLP (Shazeer 2020), of the same inputs and outputs.
+struct GatedProducts {
+  const PackedWeight* gate = nullptr;
+  const PackedWeight* up = nullptr;
+  const float* gate_bias = nullptr;  // [outputs] or nullptr
+  const float* up_bias = nullptr;    // [outputs] or nullptr
+  Activation activation = Activation::kSilu;
+};
+
+}  // namespace quire
