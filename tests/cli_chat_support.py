@@ -34,9 +34,11 @@ def chat(*args, lines=()):
 class Terminal:
     """A command in a pseudo-terminal, its controlling one, so that Ctrl-C is a signal."""
 
-    def __init__(self, *args, command="chat"):
+    def __init__(self, *args, command="chat", program=None):
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
+            if program is not None:
+                os.execve(program, [program, *map(str, args)], ENVIRONMENT)
             os.execve(PROGRAM, ["quire", command, *map(str, args)], ENVIRONMENT)
         self.text = b""  # since the last expect()
 

@@ -7,6 +7,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,48 @@ import unittest
 
 from cli_chat_support import MODEL, FakeServer, Terminal, WithFolder, chat, chunk
 from cli_support import PROGRAM, SMOLLM2, TINY, needs, run
+
+
+class ForeignText(unittest.TestCase):
+    """A model whose only words are an escape sequence: the tokens of ESC, [, 3, 1, m."""
+
+    def commands(self):
+        ids = run("tokenize", "--model", TINY / "hf", "--text", "\x1b", "--json",
+                  "--no-special-tokens").stdout
+        escape = json.loads(ids)["token_ids"]
+        self.assertEqual(len(escape), 1)
+        return escape[0], ["--model", TINY / "hf", "--prompt", "abc", "--max-tokens", 3,
+                           "--ignore-eos", "--allowed-token-ids", escape[0]]
+
+    def test_generate_shows_a_terminal_no_control_characters(self):
+        _, arguments = self.commands()
+        terminal = Terminal(*arguments, command="generate")
+        self.addCleanup(terminal.close)
+        shown = terminal.expect(None)
+        self.assertIn("\\x1b\\x1b\\x1b", shown)
+        self.assertNotIn("\x1b\x1b", shown)  # the log has colours
+
+    def test_generate_gives_a_pipe_the_text_as_it_is(self):
+        _, arguments = self.commands()
+        self.assertEqual(run("generate", *arguments).stdout, "\x1b\x1b\x1b\n")
+
+    def test_detokenize_shows_a_terminal_no_control_characters(self):
+        escape, _ = self.commands()
+        arguments = ["--model", TINY / "hf", "--ids", str(escape)]
+        terminal = Terminal(*arguments, command="detokenize")
+        self.addCleanup(terminal.close)
+        self.assertEqual(terminal.expect(None).strip(), "\\x1b")
+        self.assertEqual(run("detokenize", *arguments).stdout, "\x1b\n")
+
+    def test_chat_shows_a_terminal_no_control_characters_though_its_input_is_a_pipe(self):
+        escape, _ = self.commands()
+        terminal = Terminal("-c", f"echo hi | {shlex.quote(str(PROGRAM))} chat --model "
+                            f"{shlex.quote(str(TINY / 'hf'))} --max-tokens 2 --ignore-eos "
+                            f"--allowed-token-ids {escape}", program="/bin/sh")
+        self.addCleanup(terminal.close)
+        shown = terminal.expect(None)
+        self.assertIn("\\x1b\\x1b", shown)
+        self.assertNotIn("\x1b\x1b", shown)  # the log has colours
 
 
 class Piped(WithFolder):

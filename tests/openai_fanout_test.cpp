@@ -87,7 +87,7 @@ TEST_F(Fanouts, AThousandPromptsAreOneTurn) {
                                        many_ended += output.request_finished ? 1 : 0;
                                      });
     ASSERT_TRUE(many.ok()) << many.status().to_string();
-    (*many)->open();
+    (*many)->open([] {});
     const auto single =
         Fanout::submit(*api_->service, {.external_id = "single"}, requests(1, embed),
                        [&](std::size_t, const RequestOutput& output) {
@@ -95,7 +95,7 @@ TEST_F(Fanouts, AThousandPromptsAreOneTurn) {
                          if (output.request_finished) ended_before = many_ended;
                        });
     ASSERT_TRUE(single.ok());
-    (*single)->open();
+    (*single)->open([] {});
     open();
     api_->settled();
     while (true) {

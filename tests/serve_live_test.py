@@ -120,7 +120,9 @@ class Live(ServerTest):
 
     def test_the_rate_is_bounded(self):
         for hz in ("0.5", "11", "nan", "inf", "x", ""):
-            self.assert_error(self.server.get(f"/engine/live?hz={hz}"), 400, message="hz: expected a number from 1 to 10")
+            reply = self.server.get(f"/engine/live?hz={hz}")
+            self.assert_error(reply, 400, message="hz: expected a number from 1 to 10")
+            self.assertEqual(reply.error["param"], "hz")
         start = time.monotonic()
         live_events(self.server, 5, hz=2)
         # The first two events come at once, the others after half a second each.

@@ -176,7 +176,7 @@ class BatchRun {
     } else {
       record = error_record(slot.id, slot.line, slot.error);
     }
-    QUIRE_RETURN_IF_ERROR(output_.write(json::serialize(record) + "\n"));
+    QUIRE_RETURN_IF_ERROR(output_.write_text(json::serialize(record) + "\n"));
     ++summary_.num_requests;
     if (slot.error.ok()) {
       summary_.prompt_tokens += slot.generation.last.num_prompt_tokens;

@@ -52,7 +52,7 @@ class SingleRun {
     const std::lock_guard lock(mutex_);
     generation_.add(piece);
     if (output_ != nullptr && write_status_.ok() && !piece.text.empty()) {
-      write_status_ = output_->write(piece.text);
+      write_status_ = output_->write_text(piece.text);
     }
     if (piece.request_finished) done_ = true;
     changed_.notify_one();
@@ -133,9 +133,9 @@ Status run_single(Engine& engine, const GenerateFlags& flags, OutputFile& output
   QUIRE_RETURN_IF_ERROR(interrupt.watch([&engine, id] { engine.abort(id); }));
   const Generation generation = run.wait(engine, id);
   QUIRE_RETURN_IF_ERROR(run.write_status());
-  QUIRE_RETURN_IF_ERROR(output.write(flags.json ? json_line(generation, params)
-                                     : stream   ? "\n"
-                                                : numbered_texts(generation)));
+  QUIRE_RETURN_IF_ERROR(output.write_text(flags.json ? json_line(generation, params)
+                                          : stream   ? "\n"
+                                                     : numbered_texts(generation)));
   QUIRE_RETURN_IF_ERROR(output.close());
   if (!flags.json && ::isatty(STDERR_FILENO) != 0) print_summary(generation);
   QUIRE_RETURN_IF_ERROR(generation.error);

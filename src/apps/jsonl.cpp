@@ -131,7 +131,7 @@ Result<LineCounts> transform_lines(
     }
     ++counts.lines;
     counts.errors += record.contains("error") ? 1 : 0;
-    QUIRE_RETURN_IF_ERROR(output.write(json::serialize(record) + "\n"));
+    QUIRE_RETURN_IF_ERROR(output.write_text(json::serialize(record) + "\n"));
   }
   return counts;
 }

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "apps/terminal.h"
+
 namespace quire {
 namespace {
 
@@ -76,6 +78,10 @@ Status OutputFile::write(std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
   return {};
+}
+
+Status OutputFile::write_text(std::string_view text) {
+  return ::isatty(descriptor_) != 0 ? write(without_control_characters(text)) : write(text);
 }
 
 Status OutputFile::close() {

@@ -25,6 +25,10 @@ class OutputFile {
 
   // Writes all of `bytes`; kIoError naming the file and the reason. Not for two threads at once.
   Status write(std::string_view bytes);
+  // The same for text that a model, a file or a server gives: whole characters. A terminal gets
+  // their control characters as \xNN (newlines and tabs aside), for they could steer it; anything
+  // else gets the text as it is.
+  Status write_text(std::string_view text);
   // Closes the file; some file systems report only here what they could not store.
   Status close();
 

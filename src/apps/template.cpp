@@ -98,7 +98,7 @@ Status run_template(TemplateFlags flags) {
     const json::object record = {{"prompt", join(segments)},
                                  {"token_ids", json::value_from(ids)},
                                  {"control_token_positions", std::move(control)}};
-    return output.write(json::serialize(record) + "\n");
+    return output.write_text(json::serialize(record) + "\n");
   }
   const bool color = use_color(flags.color);
   QUIRE_ASSIGN_OR_RETURN(const std::string shown, shown_prompt(tokenizer, segments, color));

@@ -6,7 +6,18 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
+#include "text/utf8.h"
+
 namespace quire {
+namespace {
+
+bool is_control(char32_t code) {
+  return (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7F && code < 0xA0);
+}
+
+}  // namespace
 
 void add_color_option(CLI::App& app, ColorMode& mode) {
   static const std::map<std::string, ColorMode> kModes = {
@@ -35,6 +46,20 @@ int terminal_height() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return 24;
   return std::max<int>(size.ws_row, 5);
+}
+
+std::string without_control_characters(std::string_view text) {
+  std::string shown;
+  for (std::size_t i = 0; i < text.size();) {
+    const Utf8Char c = decode_utf8(text, i);
+    if (is_control(c.code)) {
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned>(c.code));
+    } else {
+      shown += text.substr(i, c.size);
+    }
+    i += c.size;
+  }
+  return shown;
 }
 
 }  // namespace quire

@@ -1,7 +1,8 @@
-// Colour on terminals: when to use it, and how wide a line may be.
+// Terminals: when to use colour, how wide a line may be, and what text may not do there.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -20,5 +21,8 @@ bool use_color(ColorMode mode);
 int terminal_width();
 // Its lines, 24 elsewhere.
 int terminal_height();
+
+// `text` with control characters other than newlines and tabs written as \xNN. It must be UTF-8.
+std::string without_control_characters(std::string_view text);
 
 }  // namespace quire

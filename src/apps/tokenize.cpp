@@ -132,9 +132,9 @@ Status run_detokenize(const DetokenizeFlags& flags) {
   QUIRE_RETURN_IF_ERROR(check_ids(*tokenizer, ids, "--ids"));
   const std::string text = tokenizer->decode(ids, skip);
   QUIRE_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create("-"));
-  if (!flags.json) return output.write(text + "\n");
+  if (!flags.json) return output.write_text(text + "\n");
   const json::object record = {{"text", text}};
-  return output.write(json::serialize(record) + "\n");
+  return output.write_text(json::serialize(record) + "\n");
 }
 
 void add_model_option(CLI::App& app, std::string& model) {

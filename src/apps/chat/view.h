@@ -16,8 +16,7 @@ class ChatView {
 
   bool interactive() const { return interactive_; }
 
-  // A piece of an answer. Control characters do not reach a terminal: a model or a server could
-  // steer it with them.
+  // A piece of an answer: whole characters.
   Status answer(std::string_view piece);
   Status end_answer();  // ends its line
   Status note(std::string_view text);
@@ -31,8 +30,5 @@ class ChatView {
   bool interactive_;
   bool color_;
 };
-
-// `text` with control characters other than newlines and tabs written as \xNN. It must be UTF-8.
-std::string without_control_characters(std::string_view text);
 
 }  // namespace quire

@@ -4,15 +4,19 @@
 
 namespace quire {
 
-HttpResponse http_error(int status, std::string_view message, std::string_view code) {
+HttpResponse http_error(int status, std::string_view message, std::string_view code,
+                        std::string_view param) {
   const std::string_view type = status == 401   ? "authentication_error"
                                 : status == 403 ? "permission_error"
                                 : status == 404 ? "not_found_error"
                                 : status >= 500 ? "server_error"
                                                 : "invalid_request_error";
-  const json::value code_value = code.empty() ? json::value() : json::value(code);
+  const auto or_null = [](std::string_view text) {
+    return text.empty() ? json::value() : json::value(text);
+  };
   const json::value body = {
-      {"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", code_value}}}};
+      {"error",
+       {{"message", message}, {"type", type}, {"param", or_null(param)}, {"code", or_null(code)}}}};
   return {.status = status,
           .content_type = "application/json",
           .headers = {},

@@ -8,6 +8,8 @@
 
 namespace quire {
 
-HttpResponse http_error(int status, std::string_view message, std::string_view code = {});
+// `param` is what of the request is wrong, where it is one thing.
+HttpResponse http_error(int status, std::string_view message, std::string_view code = {},
+                        std::string_view param = {});
 
 }  // namespace quire

@@ -87,8 +87,8 @@ void LiveView::join(const std::shared_ptr<Exchange>& exchange) {
   if (exchange->request().method == "HEAD") return exchange->respond(head);
   const auto hz = hz_of(exchange->request());
   if (!hz) {
-    return exchange->respond(
-        http_error(400, fmt::format("hz: expected a number from {} to {}", kMinHz, kMaxHz)));
+    return exchange->respond(http_error(
+        400, fmt::format("hz: expected a number from {} to {}", kMinHz, kMaxHz), {}, "hz"));
   }
   auto viewer = std::make_shared<Viewer>();
   viewer->exchange = exchange;

@@ -1,4 +1,4 @@
-#include "apps/chat/view.h"
+#include "apps/terminal.h"
 
 #include <gtest/gtest.h>
 
