@@ -86,7 +86,7 @@ def declared_deps(cmake_text):
         words = call.split()
         if "DEPS" in words:
             for word in words[words.index("DEPS") + 1:]:
-                if word in ("EXTERNAL", "WITHOUT"):
+                if word in ("EXTERNAL", "WITHOUT", "TESTS_COMPUTE"):
                     break
                 deps.add(word)
     for call in re.findall(r"\btarget_link_libraries\s*\(([^)]*)\)", text):
