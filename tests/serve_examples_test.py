@@ -75,8 +75,16 @@ class Examples(ExamplesTest):
 
     def test_openai_embeddings(self):
         out = self.run_example("openai_embeddings.py")
-        self.assertRegex(out, r"^576 dimensions, \d+ tokens\n")
-        self.assertEqual(out.count("similarity "), 3)
+        self.assertTrue(out.startswith("576 dimensions, 8 sentences\n"), out)
+        self.assertEqual(len(re.findall(r"^  [+-]\d\.\d\d  ", out, re.M)), 12)
+
+    def test_text_to_sql(self):
+        out = self.run_example("text_to_sql.py")
+        self.assertEqual(len(re.findall(r"^question: .*\nquery: SELECT", out, re.M)), 5)
+
+    def test_rag(self):
+        out = self.run_example("rag.py")
+        self.assertEqual(len(re.findall(r"^question: .*\npassage: .+\nanswer: ", out, re.M)), 3)
 
     def test_openai_responses(self):
         out = self.run_example("openai_responses.py", "--max-tokens", 16)
@@ -101,6 +109,31 @@ class Examples(ExamplesTest):
         self.assertRegex(out, r"TTFT: mean [\d.]+ s")
         tokens = int(re.search(r"throughput: (\d+) tokens", out).group(1))
         self.assertTrue(100 < tokens <= 800, tokens)
+
+
+class WithTheModel(ExamplesTest):
+    """What examples/README.md says that one should see."""
+    simulate = None
+
+    # What the best sentence of each question is about, in a word of it.
+    RANKED = ("pasta", "striker", "antibiotics", "inflation", "galaxy", "violinist")
+
+    def test_embeddings_rank_the_right_sentence_first(self):
+        out = self.run_example("openai_embeddings.py")
+        for block, word in zip(out.split("\n\n")[1:], self.RANKED, strict=True):
+            (best, sentence), (second, _) = re.findall(r"^  ([+-]\d\.\d\d)  (.*)$", block, re.M)
+            self.assertIn(word, sentence)
+            self.assertGreater(float(best), float(second) + 0.1, block)
+
+    def test_text_to_sql(self):
+        out = self.run_example("text_to_sql.py")
+        self.assertIn("query: SELECT title FROM books WHERE price < 10\nrows: Emma, Persuasion\n", out)
+        self.assertIn("rows: Ulysses, Dubliners\n", out)
+
+    def test_rag(self):
+        out = self.run_example("rag.py")
+        self.assertIn("answer: The pool is closed in July.", out)
+        self.assertEqual(re.findall(r"^passage: (\w+ \w+)", out, re.M), ["The swimming", "Glass and", "Parking costs"])
 
 
 class InTheBackground(unittest.TestCase):
