@@ -30,7 +30,9 @@ EDGES = {
     "plan": {"models": {"spec.h"}, "weights": None, "kernels": {"sizing.h"}},
     "exec": {"models": None, "core": {"step.h", "sampling_params.h"}},
     "sim": {"core": None, "plan": None, "exec": {"executor.h"}},
-    "engine": {"exec": None, "core": None, "plan": None, "text": None},
+    "load": {"models": None, "weights": None, "text": None,
+             "core": {"sampling_params.h", "sampling_table.h"}},
+    "engine": {"load": None, "exec": None, "core": None, "plan": None, "text": None},
     "serve": {"engine": {"api.h"}, "text": None},
 }
 EDGES["apps"] = {folder: None for folder in EDGES}

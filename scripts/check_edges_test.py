@@ -14,7 +14,8 @@ DEPS = {
     "base": "", "tensor": "base", "quant": "tensor base", "kernels": "quant tensor base",
     "nn": "kernels", "weights": "quant", "models": "nn weights", "text": "base", "core": "base",
     "plan": "models weights kernels", "exec": "models core", "sim": "core plan exec",
-    "engine": "exec core plan text", "serve": "engine text",
+    "load": "models weights text core", "engine": "load exec core plan text",
+    "serve": "engine text",
 }
 
 
@@ -87,6 +88,13 @@ class CheckEdgesTest(unittest.TestCase):
         self.assert_allowed("exec", "core/step.h", "core/sampling_params.h")
         self.assert_rejected("exec", "core/scheduler.h",
                              "of core it may include only sampling_params.h and step.h")
+
+    def test_load_sees_of_core_what_a_request_may_ask_for(self):
+        self.assert_allowed("load", "core/sampling_params.h", "core/sampling_table.h",
+                            "models/registry.h", "text/tokenizer.h")
+        self.assert_rejected("load", "core/scheduler.h",
+                             "of core it may include only sampling_params.h and sampling_table.h")
+        self.assert_rejected("load", "engine/api.h", "load -> engine is no edge")
 
     def test_sim_sees_only_the_executor_and_nothing_through_it(self):
         self.assert_allowed("sim", "exec/executor.h", "core/scheduler.h")

@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "engine/assembly.h"
 #include "engine/engine_sizing.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 #include "sim/paced_executor.h"
 
 namespace quire {

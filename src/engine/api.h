@@ -22,7 +22,7 @@
 #include "base/status.h"
 #include "core/sampling_params.h"
 #include "core/scheduler.h"
-#include "engine/model_facts.h"
+#include "load/model_facts.h"
 #include "plan/memory_plan.h"
 #include "text/conversation.h"
 #include "text/tokenizer.h"

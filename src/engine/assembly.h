@@ -9,11 +9,11 @@
 
 #include "core/scheduler.h"
 #include "engine/api.h"
-#include "engine/generation_defaults.h"
-#include "engine/model_bundle.h"
 #include "engine/scheduler_listener.h"
 #include "engine/step_pacer.h"
 #include "exec/executor.h"
+#include "load/generation_defaults.h"
+#include "load/model_bundle.h"
 
 namespace quire {
 

@@ -14,10 +14,10 @@
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
 #include "engine/event_log/event_log.h"
-#include "engine/model_bundle.h"
 #include "engine/output_processor.h"
 #include "exec/in_process_executor.h"
 #include "kernels/op_table.h"
+#include "load/model_bundle.h"
 #include "models/decoder_model.h"
 #include "models/packed_cache.h"
 

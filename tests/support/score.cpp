@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "base/checked.h"
-#include "engine/model_bundle.h"
 #include "kernels/sizing.h"
+#include "load/model_bundle.h"
 
 namespace quire::test {
 

@@ -1,4 +1,4 @@
-#include "engine/generation_defaults.h"
+#include "load/generation_defaults.h"
 
 #include <limits>
 
