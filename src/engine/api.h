@@ -21,6 +21,7 @@
 #include "base/span_recorder.h"
 #include "base/status.h"
 #include "core/sampling_params.h"
+#include "core/sampling_table.h"
 #include "core/scheduler.h"
 #include "load/model_facts.h"
 #include "plan/memory_plan.h"

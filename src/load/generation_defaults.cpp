@@ -1,19 +1,39 @@
 #include "load/generation_defaults.h"
 
 #include <limits>
+#include <optional>
+#include <type_traits>
 
 #include <fmt/format.h>
+
+#include "core/sampling_table.h"
 
 namespace quire {
 namespace {
 
+Status take(const JsonReader& config, const SamplingParameter<double>& row,
+            std::optional<double>& value) {
+  QUIRE_ASSIGN_OR_RETURN(value, config.find_double(row.generation_config_key));
+  return {};
+}
+Status take(const JsonReader& config, const SamplingParameter<std::int64_t>& row,
+            std::optional<std::int64_t>& value) {
+  QUIRE_ASSIGN_OR_RETURN(value, config.find_int(row.generation_config_key));
+  return {};
+}
+
+// A parameter's value, where the file has its key.
 template <typename T>
-Status take(Result<std::optional<T>> found, const char* field, T& target,
-            std::vector<std::string>& fields) {
-  QUIRE_ASSIGN_OR_RETURN(const auto value, std::move(found));
-  if (!value) return {};
-  target = *value;
-  fields.emplace_back(field);
+Status take(const JsonReader& config, const SamplingParameter<T>& row,
+            GenerationDefaults& defaults) {
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::int64_t>) {
+    if (row.generation_config_key.empty()) return {};
+    std::optional<T> value;
+    QUIRE_RETURN_IF_ERROR(take(config, row, value));
+    if (!value) return {};
+    defaults.params.*row.member = *value;
+    defaults.fields.emplace_back(row.name);
+  }
   return {};
 }
 
@@ -21,25 +41,18 @@ Status take(Result<std::optional<T>> found, const char* field, T& target,
 
 Result<GenerationDefaults> read_generation_defaults(const JsonReader& generation_config) {
   GenerationDefaults defaults;
-  SamplingParams& params = defaults.params;
-  const auto take_double = [&](const char* field, double& target) {
-    return take(generation_config.find_double(field), field, target, defaults.fields);
-  };
-  QUIRE_RETURN_IF_ERROR(take_double("repetition_penalty", params.repetition_penalty));
-  QUIRE_RETURN_IF_ERROR(take_double("temperature", params.temperature));
-  QUIRE_RETURN_IF_ERROR(
-      take(generation_config.find_int("top_k"), "top_k", params.top_k, defaults.fields));
-  QUIRE_RETURN_IF_ERROR(take_double("top_p", params.top_p));
-  QUIRE_RETURN_IF_ERROR(take_double("min_p", params.min_p));
-  QUIRE_RETURN_IF_ERROR(take(generation_config.find_int("max_new_tokens"), "max_tokens",
-                             params.max_tokens, defaults.fields));
+  Status status;
+  for_each_sampling_parameter([&](const auto& row) {
+    if (status.ok()) status = take(generation_config, row, defaults);
+  });
+  QUIRE_RETURN_IF_ERROR(status);
   QUIRE_ASSIGN_OR_RETURN(const auto do_sample, generation_config.find_bool("do_sample"));
   if (do_sample && !*do_sample) {
-    params.temperature = 0;
+    defaults.params.temperature = 0;
     if (!generation_config.contains("temperature")) defaults.fields.emplace_back("temperature");
   }
   // No token id is among them, so that the size of the vocabulary does not matter.
-  const Status valid = params.validate(std::numeric_limits<std::int32_t>::max());
+  const Status valid = defaults.params.validate(std::numeric_limits<std::int32_t>::max());
   if (!valid.ok()) {
     return Status::bad_model(fmt::format("{}: {}", generation_config.where(), valid.message()),
                              "correct the file, or start with --generation-config vllm");

@@ -42,7 +42,7 @@ bool is_none(const json::value& value) { return value.is_string() && value.get_s
 
 FieldTable chat_fields() {
   static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names(kGenerationFields.begin(), kGenerationFields.end());
+    std::vector<std::string_view> names = generation_field_names();
     names.insert(names.end(), kChatFields.begin(), kChatFields.end());
     return names;
   }();

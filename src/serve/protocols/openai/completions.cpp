@@ -23,7 +23,7 @@ bool is_no_suffix(const json::value& value) { return says_nothing(value); }
 
 FieldTable completion_fields() {
   static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names(kGenerationFields.begin(), kGenerationFields.end());
+    std::vector<std::string_view> names = generation_field_names();
     names.insert(names.end(), kCompletionFields.begin(), kCompletionFields.end());
     names.emplace_back("best_of");
     return names;

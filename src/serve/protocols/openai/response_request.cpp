@@ -23,22 +23,27 @@ constexpr std::size_t kMaxMetadataKey = 64;
 constexpr std::size_t kMaxMetadataValue = 512;
 constexpr std::string_view kWithLogprobs = "message.output_text.logprobs";
 
-constexpr std::array<std::string_view, 14> kSamplingFields = {
-    "temperature",        "top_p",          "top_k",      "min_p",
-    "presence_penalty",   "seed",           "stop",       "frequency_penalty",
-    "repetition_penalty", "stop_token_ids", "min_tokens", "ignore_eos",
-    "logit_bias",         "bad_words"};
+// Sampling fields that Responses have under another name, or not at all.
+constexpr std::array<std::string_view, 7> kNotOfResponses = {
+    "n",        "include_stop_str_in_output", "max_tokens",       "prompt_logprobs",
+    "logprobs", "skip_special_tokens",        "allowed_token_ids"};
 
-constexpr std::array<std::string_view, 34> kResponseFields = {
+constexpr std::array<std::string_view, 20> kOwnResponseFields = {
     "model", "input", "instructions", "previous_response_id", "max_output_tokens", "top_logprobs",
     "include", "stream", "store", "metadata", "text", "tool_choice", "parallel_tool_calls",
     "max_tool_calls", "priority", "request_id",
     // Without effect on the answer, by their definition.
-    "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-    // Sampling.
-    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "seed", "stop",
-    "frequency_penalty", "repetition_penalty", "stop_token_ids", "min_tokens", "ignore_eos",
-    "logit_bias", "bad_words"};
+    "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"};
+
+std::vector<std::string_view> response_sampling_names() {
+  std::vector<std::string_view> names;
+  for (const SamplingField& field : sampling_fields()) {
+    if (std::ranges::find(kNotOfResponses, field.name) == kNotOfResponses.end()) {
+      names.push_back(field.name);
+    }
+  }
+  return names;
+}
 
 bool is_text(const json::value& value, std::string_view text) {
   return value.is_string() && value.get_string() == text;
@@ -85,6 +90,15 @@ constexpr std::array<UnsupportedField, 24> kUnsupportedResponseFields = {{
     {"reasoning_effort", says_nothing},
     {"modalities", says_nothing},
 }};
+
+FieldTable response_fields() {
+  static const std::vector<std::string_view> kKnown = [] {
+    std::vector<std::string_view> names = response_sampling_names();
+    names.insert(names.end(), kOwnResponseFields.begin(), kOwnResponseFields.end());
+    return names;
+  }();
+  return {.known = kKnown, .unsupported = kUnsupportedResponseFields};
+}
 
 Result<json::object> read_metadata(const JsonReader& fields) {
   const json::value* value = fields.find("metadata");
@@ -165,7 +179,7 @@ Result<std::string> read_tool_choice(const JsonReader& fields) {
 Status read_sampling(const JsonReader& fields, const Service& service, ResponseJob& job) {
   const Engine& engine = service.engine();
   json::object given;
-  for (const std::string_view name : kSamplingFields) {
+  for (const std::string_view name : response_sampling_names()) {
     if (const json::value* value = fields.find(name)) given[name] = *value;
   }
   job.params = engine.default_sampling_params();
@@ -296,8 +310,7 @@ Status read_response_job(const RequestBody& body, const Service& service,
 std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body,
                                                            const Service& service,
                                                            ResponseStore& store, ClientGone gone) {
-  auto parsed = RequestBody::parse(body, {kResponseFields, kUnsupportedResponseFields},
-                                   service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, response_fields(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   const auto model = read_model_name(request, service);
