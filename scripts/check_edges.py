@@ -9,6 +9,9 @@ include has to be allowed by the first and covered by the second, and no folder 
 dependency that the first does not allow. Headers need `#pragma once`, and files compiled with the
 flags of one instruction set may not use the standard library's containers and algorithms: the linker
 could pick such a file's copy of an inline function for a machine that cannot run it.
+
+Within a folder of LAYERED its own subfolders (the files beside them count as one more) may not
+depend on each other in a circle; tests and what only they include may look anywhere.
 """
 
 import pathlib
@@ -42,6 +45,9 @@ LEVEL_FORBIDDEN = set("""
     algorithm any array deque execution forward_list functional iostream list map memory mutex
     numeric optional queue ranges regex set sstream stack stdexcept string string_view thread tuple
     unordered_map unordered_set utility variant vector""".split())
+
+# Folders whose subfolders form no circle.
+LAYERED = {"serve"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
@@ -143,6 +149,63 @@ def check_includes(root, path, folder, linked):
                    f"declare {target} among its DEPS")
 
 
+def is_test(path):
+    return bool(re.search(r"_(test|benchmark)\.cpp$|(^|/)test_[a-z_]+\.h$|_(fixture|support)\.h$",
+                          path.as_posix()))
+
+
+def subfolder_edges(root, folder):
+    """{subfolder: {other: "file:line" of the first include of it}}, of paths below src/."""
+    edges = {}
+    base = root / "src" / folder
+    for path in sorted(base.rglob("*")):
+        if path.suffix not in (".h", ".cpp") or is_test(path):
+            continue
+        own = path.parent.relative_to(root / "src").as_posix()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match or not match.group(2).startswith(folder + "/"):
+                continue
+            other = match.group(2).rpartition("/")[0]
+            if other != own:
+                edges.setdefault(own, {}).setdefault(
+                    other, f"{path.relative_to(root)}:{number}")
+    return edges
+
+
+def find_circle(edges):
+    """Subfolders of a circle in the order of their includes, the first again at its end; or None."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return path[path.index(node):] + [node]
+        if node in done:
+            return None
+        path.append(node)
+        for other in sorted(edges.get(node, {})):
+            circle = visit(other)
+            if circle:
+                return circle
+        done.add(path.pop())
+        return None
+
+    for node in sorted(edges):
+        circle = visit(node)
+        if circle:
+            return circle
+    return None
+
+
+def check_circles(root):
+    for folder in sorted(LAYERED):
+        edges = subfolder_edges(root, folder)
+        circle = find_circle(edges)
+        if circle:
+            where = edges[circle[0]][circle[1]]
+            yield f"{where}: folders of {folder} depend on each other: {' -> '.join(circle)}"
+
+
 def check(root):
     """All violations below `root`, each one line starting with file:line."""
     root = pathlib.Path(root)
@@ -165,6 +228,7 @@ def check(root):
         for path in sorted((root / top).rglob("*.h")):
             if not re.search(r"^\s*#\s*pragma\s+once\b", path.read_text(encoding="utf-8"), re.M):
                 problems.append(f"{path.relative_to(root)}:1: a header needs #pragma once")
+    problems += check_circles(root)
     return problems
 
 

@@ -165,6 +165,26 @@ class CheckEdgesTest(unittest.TestCase):
             self.write(path, "#include <vector>\n")
         self.assertEqual(check_edges.check(self.root), [])
 
+    def test_subfolders_of_serve_form_no_circle(self):
+        self.write("src/serve/http/a.h", "#pragma once\n")
+        self.write("src/serve/models/m.h", '#pragma once\n#include "serve/http/a.h"\n')
+        self.write("src/serve/service.h", '#pragma once\n#include "serve/models/m.h"\n')
+        self.write("src/serve/protocols/x/y.h", '#pragma once\n#include "serve/service.h"\n')
+        self.assertEqual(check_edges.check(self.root), [])
+        self.write("src/serve/http/b.cpp", '\n#include "serve/protocols/x/y.h"\n')
+        problems = check_edges.check(self.root)
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn("folders of serve depend on each other", problems[0])
+        for folder in ("serve", "serve/http", "serve/models", "serve/protocols/x"):
+            self.assertIn(folder, problems[0])
+
+    def test_tests_and_what_helps_them_may_look_up(self):
+        self.write("src/serve/service.h", '#pragma once\n#include "serve/http/a.h"\n')
+        self.write("src/serve/http/a.h", "#pragma once\n")
+        for name in ("a_test.cpp", "test_exchange.h", "a_fixture.h", "a_support.h"):
+            self.write(f"src/serve/http/{name}", '#pragma once\n#include "serve/service.h"\n')
+        self.assertEqual(check_edges.check(self.root), [])
+
     def test_headers_need_pragma_once(self):
         self.write("src/core/a.h", "// a\n#pragma once\n")
         self.write("src/core/b.h", "#ifndef B\n#define B\n#endif\n")
