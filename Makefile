@@ -93,8 +93,9 @@ test-clients:  ## install the clients that the server is tested with (openai, ai
 test-browser:
 	@if [[ "$${CI:-}" == true ]]; then scripts/install_deps.sh browser; fi
 
-check-edges:  ## includes stay within the declared edges between folders
+check-edges:  ## includes stay within the declared edges between folders, sources within their length
 	@python3 scripts/check_edges.py
+	@python3 scripts/check_lengths.py
 
 check-clang:  ## every source parsed by clang, with its warnings (FILES=... names files)
 	@scripts/install_deps.sh build test clang
