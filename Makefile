@@ -93,8 +93,9 @@ test-clients:  ## install the clients that the server is tested with (openai, ai
 test-browser:
 	@if [[ "$${CI:-}" == true ]]; then scripts/install_deps.sh browser; fi
 
-check-edges:  ## includes stay within the declared edges between folders
+check-edges:  ## includes stay within the declared edges between folders, sources within their length
 	@python3 scripts/check_edges.py
+	@python3 scripts/check_lengths.py
 
 check-links:  ## links of the documentation name files and headings that are there
 	@python3 scripts/check_links.py

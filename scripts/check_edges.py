@@ -10,6 +10,9 @@ dependency that the first does not allow. Headers need `#pragma once`, and files
 flags of one instruction set may not use the standard library's containers and algorithms: the linker
 could pick such a file's copy of an inline function for a machine that cannot run it. Folders that run
 on any device include nothing that is the CPU's alone.
+
+Within a folder of LAYERED its own subfolders (the files beside them count as one more) may not
+depend on each other in a circle; tests and what only they include may look anywhere.
 """
 
 import pathlib
@@ -31,7 +34,9 @@ EDGES = {
     "plan": {"models": {"spec.h"}, "weights": None, "kernels": {"sizing.h"}},
     "exec": {"models": None, "core": {"step.h", "sampling_params.h"}},
     "sim": {"core": None, "plan": None, "exec": {"executor.h"}},
-    "engine": {"exec": None, "core": None, "plan": None, "text": None},
+    "load": {"models": None, "weights": None, "text": None,
+             "core": {"sampling_params.h", "sampling_table.h"}},
+    "engine": {"load": None, "exec": None, "core": None, "plan": None, "text": None},
     "serve": {"engine": {"api.h"}, "text": None},
 }
 EDGES["apps"] = {folder: None for folder in EDGES}
@@ -49,6 +54,9 @@ OF_ANY_DEVICE = {"attention_plan.h", "device.h", "kv_layout.h", "op_args.h", "pa
                  "row_args.h", "sampling_args.h", "sizing.h", "weight_layout.h"}
 OF_THE_CPU = {"thread_pool.h", "cpu_count.h"}
 MAKES_A_DEVICE = re.compile(r"(_test|_benchmark|_test_support)\.(cpp|h)$")
+
+# Folders whose subfolders form no circle.
+LAYERED = {"serve"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
@@ -155,6 +163,63 @@ def check_includes(root, path, folder, linked):
                    f"declare {target} among its DEPS")
 
 
+def is_test(path):
+    return bool(re.search(r"_(test|benchmark)\.cpp$|(^|/)test_[a-z_]+\.h$|_(fixture|support)\.h$",
+                          path.as_posix()))
+
+
+def subfolder_edges(root, folder):
+    """{subfolder: {other: "file:line" of the first include of it}}, of paths below src/."""
+    edges = {}
+    base = root / "src" / folder
+    for path in sorted(base.rglob("*")):
+        if path.suffix not in (".h", ".cpp") or is_test(path):
+            continue
+        own = path.parent.relative_to(root / "src").as_posix()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match or not match.group(2).startswith(folder + "/"):
+                continue
+            other = match.group(2).rpartition("/")[0]
+            if other != own:
+                edges.setdefault(own, {}).setdefault(
+                    other, f"{path.relative_to(root)}:{number}")
+    return edges
+
+
+def find_circle(edges):
+    """Subfolders of a circle in the order of their includes, the first again at its end; or None."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return path[path.index(node):] + [node]
+        if node in done:
+            return None
+        path.append(node)
+        for other in sorted(edges.get(node, {})):
+            circle = visit(other)
+            if circle:
+                return circle
+        done.add(path.pop())
+        return None
+
+    for node in sorted(edges):
+        circle = visit(node)
+        if circle:
+            return circle
+    return None
+
+
+def check_circles(root):
+    for folder in sorted(LAYERED):
+        edges = subfolder_edges(root, folder)
+        circle = find_circle(edges)
+        if circle:
+            where = edges[circle[0]][circle[1]]
+            yield f"{where}: folders of {folder} depend on each other: {' -> '.join(circle)}"
+
+
 def check(root):
     """All violations below `root`, each one line starting with file:line."""
     root = pathlib.Path(root)
@@ -177,6 +242,7 @@ def check(root):
         for path in sorted((root / top).rglob("*.h")):
             if not re.search(r"^\s*#\s*pragma\s+once\b", path.read_text(encoding="utf-8"), re.M):
                 problems.append(f"{path.relative_to(root)}:1: a header needs #pragma once")
+    problems += check_circles(root)
     return problems
 
 

@@ -14,7 +14,8 @@ DEPS = {
     "base": "", "tensor": "base", "quant": "tensor base", "kernels": "quant tensor base",
     "nn": "kernels", "weights": "quant", "models": "nn weights", "text": "base", "core": "base",
     "plan": "models weights kernels", "exec": "models core", "sim": "core plan exec",
-    "engine": "exec core plan text", "serve": "engine text",
+    "load": "models weights text core", "engine": "load exec core plan text",
+    "serve": "engine text",
 }
 
 
@@ -98,6 +99,13 @@ class CheckEdgesTest(unittest.TestCase):
         self.assert_rejected("exec", "core/scheduler.h",
                              "of core it may include only sampling_params.h and step.h")
 
+    def test_load_sees_of_core_what_a_request_may_ask_for(self):
+        self.assert_allowed("load", "core/sampling_params.h", "core/sampling_table.h",
+                            "models/registry.h", "text/tokenizer.h")
+        self.assert_rejected("load", "core/scheduler.h",
+                             "of core it may include only sampling_params.h and sampling_table.h")
+        self.assert_rejected("load", "engine/api.h", "load -> engine is no edge")
+
     def test_sim_sees_only_the_executor_and_nothing_through_it(self):
         self.assert_allowed("sim", "exec/executor.h", "core/scheduler.h")
         self.assert_rejected("sim", "exec/kv_storage.h", "of exec it may include only executor.h")
@@ -165,6 +173,26 @@ class CheckEdgesTest(unittest.TestCase):
         for path in ("src/kernels/ref/matmul.cpp", "src/kernels/cpu/features.cpp",
                      "src/kernels/cpu/avx512/matmul_test.cpp"):
             self.write(path, "#include <vector>\n")
+        self.assertEqual(check_edges.check(self.root), [])
+
+    def test_subfolders_of_serve_form_no_circle(self):
+        self.write("src/serve/http/a.h", "#pragma once\n")
+        self.write("src/serve/models/m.h", '#pragma once\n#include "serve/http/a.h"\n')
+        self.write("src/serve/service.h", '#pragma once\n#include "serve/models/m.h"\n')
+        self.write("src/serve/protocols/x/y.h", '#pragma once\n#include "serve/service.h"\n')
+        self.assertEqual(check_edges.check(self.root), [])
+        self.write("src/serve/http/b.cpp", '\n#include "serve/protocols/x/y.h"\n')
+        problems = check_edges.check(self.root)
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn("folders of serve depend on each other", problems[0])
+        for folder in ("serve", "serve/http", "serve/models", "serve/protocols/x"):
+            self.assertIn(folder, problems[0])
+
+    def test_tests_and_what_helps_them_may_look_up(self):
+        self.write("src/serve/service.h", '#pragma once\n#include "serve/http/a.h"\n')
+        self.write("src/serve/http/a.h", "#pragma once\n")
+        for name in ("a_test.cpp", "test_exchange.h", "a_fixture.h", "a_support.h"):
+            self.write(f"src/serve/http/{name}", '#pragma once\n#include "serve/service.h"\n')
         self.assertEqual(check_edges.check(self.root), [])
 
     def test_headers_need_pragma_once(self):

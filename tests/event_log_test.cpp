@@ -18,7 +18,7 @@
 #include "apps/simulated_engine.h"
 #include "base/random.h"
 #include "engine/event_log/replay.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 #include "support/test_models.h"
 
 namespace quire::test {

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "engine/api.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 #include "plan/memory_plan.h"
 #include "support/score.h"
 #include "support/test_models.h"

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "engine/chat_input.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 #include "weights/test_support.h"
 
 namespace quire {

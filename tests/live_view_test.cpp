@@ -1,6 +1,4 @@
 // Viewers of the engine, without a network: slow ones, ones that go, and the engine's end.
-#include "serve/live/live_view.h"
-
 #include <chrono>
 #include <map>
 
@@ -9,6 +7,7 @@
 
 #include "apps/simulated_engine.h"
 #include "serve/http/test_exchange.h"
+#include "serve/service.h"
 #include "support/eventually.h"
 #include "support/test_models.h"
 
@@ -27,13 +26,12 @@ class LiveViewTest : public testing::Test {
     args.engine.max_num_seqs = 4;
     args.step_time = milliseconds(2);
     auto engine = create_simulated_engine(
-        args, [recorder = recorder_](const StepRecord& step) { recorder->record(step); });
+        args, [steps = steps_](const StepRecord& step) { steps->record(step); });
     ASSERT_TRUE(engine.ok()) << engine.status().to_string();
     service_ = std::make_unique<Service>(
         *std::move(engine), ServiceConfig{.served_model_names = {"tiny"}, .log_requests = false},
-        std::make_shared<StepMeter>());
-    live_ = std::make_unique<LiveView>(*service_, recorder_);
-    for (const Route& route : live_->routes()) routes_[route.pattern] = route.handler;
+        steps_);
+    for (const Route& route : live().routes()) routes_[route.pattern] = route.handler;
   }
 
   std::shared_ptr<TestExchange> get(const std::string& path, const std::string& hz = "10") {
@@ -51,7 +49,8 @@ class LiveViewTest : public testing::Test {
     request.params.max_tokens = max_tokens;
     request.params.ignore_eos = true;
     ASSERT_TRUE(
-        service_->submit({.external_id = "req-1"}, std::move(request), [](const RequestOutput&) {})
+        service_->model()
+            .submit({.external_id = "req-1"}, std::move(request), [](const RequestOutput&) {})
             .ok());
   }
 
@@ -72,9 +71,10 @@ class LiveViewTest : public testing::Test {
     return events;
   }
 
-  std::shared_ptr<StepRecorder> recorder_ = std::make_shared<StepRecorder>();
+  LiveView& live() { return service_->model().live(); }
+
+  std::shared_ptr<StepWatch> steps_ = std::make_shared<StepWatch>();
   std::unique_ptr<Service> service_;
-  std::unique_ptr<LiveView> live_;
   std::map<std::string, HttpHandler> routes_;
 };
 
@@ -115,7 +115,7 @@ TEST_F(LiveViewTest, WaitsForASlowViewerWithoutLosingSteps) {
     }
     return ids;
   };
-  const auto num_steps = static_cast<std::size_t>(service_->engine().observe().num_steps);
+  const auto num_steps = static_cast<std::size_t>(service_->model().engine().observe().num_steps);
   ASSERT_TRUE(eventually([&] { return steps(*slow).size() >= num_steps; }));
   ASSERT_TRUE(eventually([&] { return steps(*fast).size() >= num_steps; }));
   EXPECT_EQ(steps(*slow), steps(*fast));
@@ -125,7 +125,7 @@ TEST_F(LiveViewTest, WaitsForASlowViewerWithoutLosingSteps) {
 TEST_F(LiveViewTest, TellsANewcomerOfNoStepsMissed) {
   const auto first = get("/engine/live");
   const auto num_steps = [&] {
-    return static_cast<std::size_t>(service_->engine().observe().num_steps);
+    return static_cast<std::size_t>(service_->model().engine().observe().num_steps);
   };
   while (num_steps() < StepLog::kMaxSteps + 50) {
     submit(100);
@@ -144,17 +144,17 @@ TEST_F(LiveViewTest, KeepsNothingWhenTheLastViewerHasGone) {
   viewer->disconnect();
   // It notices when the next look is due; then nobody takes what a recorder keeps.
   EXPECT_TRUE(eventually([&] {
-    (void)recorder_->take();
+    (void)steps_->recorder.take();
     submit(5);
     const bool ended = eventually([&] { return service_->num_in_flight() == 0; });
-    return ended && recorder_->take().steps.empty();
+    return ended && steps_->recorder.take().steps.empty();
   }));
 }
 
 TEST_F(LiveViewTest, EndsItsStreamsWhenItStops) {
   const auto viewer = get("/engine/live");
   ASSERT_TRUE(eventually([&] { return !events_of(*viewer).empty(); }));
-  live_->stop();
+  live().stop();
   EXPECT_THAT(viewer->wait().body, HasSubstr("the server is shutting down"));
   EXPECT_EQ(get("/engine/live")->wait().status, 503);
   EXPECT_EQ(get("/engine/state")->wait().status, 503);

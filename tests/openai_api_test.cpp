@@ -165,6 +165,16 @@ TEST(Access, EveryRouteButThreeNeedsTheKey) {
   }
 }
 
+// Its settings are read where an engine's are.
+TEST(SimulatedEngine, RefusesWhatAnEngineRefuses) {
+  SimulatedEngineArgs args;
+  args.engine.model = QUIRE_SOURCE_DIR "/tests/data/tiny_llama/hf";
+  args.engine.generation_config = "none";
+  const auto engine = create_simulated_engine(args, {});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.status().message(), "--generation-config none: expected auto or vllm");
+}
+
 TEST(Models, AreListed) {
   Api api;
   const json::object list = object_of(api.get("/v1/models"));

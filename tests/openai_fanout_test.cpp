@@ -2,6 +2,7 @@
 // end together.
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -9,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "serve/protocols/openai/fanout.h"
+#include "serve/generation/generation.h"
 #include "sim/wrapped_executor.h"
 #include "support/openai_api.h"
 
@@ -73,6 +74,23 @@ std::vector<GenerateRequest> requests(int count, bool embed) {
   return all;
 }
 
+// Counts the requests that have ended.
+class CountedAnswer final : public GenerationAnswer {
+ public:
+  explicit CountedAnswer(std::function<void()> one_ended) : one_ended_(std::move(one_ended)) {}
+  void refused(const Status& error) override { ADD_FAILURE() << error.to_string(); }
+  void failed(const Status& error) override { ADD_FAILURE() << error.to_string(); }
+  void piece(std::size_t /*prompt*/, const RequestOutput& output, bool last) override {
+    EXPECT_FALSE(has_ended_) << "a piece after the last one";
+    has_ended_ = last;
+    if (output.request_finished) one_ended_();
+  }
+
+ private:
+  std::function<void()> one_ended_;
+  bool has_ended_ = false;
+};
+
 TEST_F(Fanouts, AThousandPromptsAreOneTurn) {
   for (const bool embed : {false, true}) {
     closed_ = true;
@@ -80,20 +98,19 @@ TEST_F(Fanouts, AThousandPromptsAreOneTurn) {
     std::mutex mutex;
     int many_ended = 0;
     std::optional<int> ended_before;  // of the many, when the single one ended
-    const auto many = Fanout::submit(*api_->service, {.external_id = "many"}, requests(1000, embed),
-                                     [&](std::size_t, const RequestOutput& output) {
-                                       const std::lock_guard lock(mutex);
-                                       EXPECT_TRUE(output.error.ok());
-                                       many_ended += output.request_finished ? 1 : 0;
-                                     });
+    ServedModel& model = api_->service->model();
+    const auto many = Generation::submit(model, {.external_id = "many"}, requests(1000, embed),
+                                         std::make_shared<CountedAnswer>([&] {
+                                           const std::lock_guard lock(mutex);
+                                           ++many_ended;
+                                         }));
     ASSERT_TRUE(many.ok()) << many.status().to_string();
     (*many)->open([] {});
-    const auto single =
-        Fanout::submit(*api_->service, {.external_id = "single"}, requests(1, embed),
-                       [&](std::size_t, const RequestOutput& output) {
-                         const std::lock_guard lock(mutex);
-                         if (output.request_finished) ended_before = many_ended;
-                       });
+    const auto single = Generation::submit(model, {.external_id = "single"}, requests(1, embed),
+                                           std::make_shared<CountedAnswer>([&] {
+                                             const std::lock_guard lock(mutex);
+                                             ended_before = many_ended;
+                                           }));
     ASSERT_TRUE(single.ok());
     (*single)->open([] {});
     open();

@@ -43,7 +43,7 @@ TEST(TokenWidths, NoTokenIsWiderThanTheyAre) {
     EXPECT_EQ(json_text_bytes(text), bytes) << id;
     widest = std::max(widest, bytes);
   }
-  const TokenWidths& widths = api.service->token_widths();
+  const TokenWidths& widths = api.service->model().token_widths();
   EXPECT_GE(widths.texts(1), widest);
   EXPECT_LE(widths.texts(1), 3 * widest);
   EXPECT_GT(widths.texts(2), widths.texts(1));

@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/api.h"
-#include "engine/model_bundle.h"
 #include "kernels/cpu_device.h"
+#include "load/model_bundle.h"
 #include "models/decoder_model.h"
 #include "support/collector.h"
 #include "support/test_models.h"

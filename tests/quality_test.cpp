@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 #include "support/score.h"
 #include "support/test_models.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "engine/model_bundle.h"
-#include "engine/tokenizer_json.h"
+#include "load/model_bundle.h"
+#include "load/tokenizer_json.h"
 #include "support/test_models.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"

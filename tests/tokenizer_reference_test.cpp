@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 #include "support/test_models.h"
 #include "text/detokenizer.h"
 

@@ -30,9 +30,9 @@ class Api {
     config.served_model_names = {"tiny"};
     config.log_requests = false;
     service_ = std::make_unique<Service>(std::move(created).value(), config,
-                                         std::make_shared<StepMeter>());
+                                         std::make_shared<StepWatch>());
     router_.add_all(openai_routes(*service_));
-    router_.add_all(why_routes(*service_));
+    router_.add_all(why_routes(service_->model().engine(), service_->model().directory()));
   }
 
   // The exchange of a completion; it notes when it is answered.
@@ -56,9 +56,9 @@ class Api {
     json::object body = {{"prompt", "a b c"}, {"request_id", id}, {"ignore_eos", true}};
     for (const auto& [key, value] : fields) body[key] = value;
     HttpRequest request = TestExchange::post("/v1/completions", json::serialize(body))->request();
-    const Instant begin = service_->engine().now();
+    const Instant begin = service_->model().engine().now();
     request.received = std::chrono::steady_clock::now();
-    auto exchange = std::make_shared<Timed>(std::move(request), service_->engine(), begin);
+    auto exchange = std::make_shared<Timed>(std::move(request), service_->model().engine(), begin);
     router_.match("POST", "/v1/completions").route->handler(exchange);
     return exchange;
   }
@@ -183,7 +183,7 @@ TEST(Why, ARequestThatRunsIsExplainedToo) {
   Api api(args);
   const auto running = api.complete("runs", {{"max_tokens", 200}});
   const auto waiting = api.complete("waits", {{"max_tokens", 2}});
-  while (api.service().engine().observe().num_waiting == 0) {
+  while (api.service().model().engine().observe().num_waiting == 0) {
     std::this_thread::sleep_for(milliseconds(1));
   }
   const json::object told = api.why("waits").second.at("outputs").as_array()[0].as_object();
@@ -224,7 +224,7 @@ TEST(Why, ARequestThatEndsWhileItIsAskedForIsToldAsEnded) {
 TEST(Why, OutputsThatAreTooManyToLookAtAreNotToldWrong) {
   Api api(crowded());
   const auto exchange = api.complete("many", {{"max_tokens", 30}, {"n", 80}});
-  while (api.service().engine().observe().num_waiting < 70) {
+  while (api.service().model().engine().observe().num_waiting < 70) {
     std::this_thread::sleep_for(milliseconds(1));
   }
   const json::object told = api.why("many").second;

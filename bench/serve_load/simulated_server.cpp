@@ -11,7 +11,7 @@ namespace quire::load {
 
 Result<std::unique_ptr<SimulatedServer>> SimulatedServer::start(SimulatedServerConfig config) {
   std::unique_ptr<SimulatedServer> server(new SimulatedServer());
-  auto meter = std::make_shared<StepMeter>();
+  auto meter = std::make_shared<StepWatch>();
   const auto stepped = [meter, told = std::move(config.stepped)](const StepRecord& step) {
     meter->record(step);
     if (told) told(step);

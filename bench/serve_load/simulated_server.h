@@ -24,7 +24,7 @@ class SimulatedServer {
   static Result<std::unique_ptr<SimulatedServer>> start(SimulatedServerConfig config);
   ~SimulatedServer();  // ends what runs
 
-  Engine& engine() { return service_->engine(); }
+  Engine& engine() { return service_->model().engine(); }
   Service& service() { return *service_; }
   HttpServer& http() { return *http_; }
   std::uint16_t port() const { return http_->port(); }

@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine_core.h"
-#include "engine/model_bundle.h"
 #include "engine/output_processor.h"
+#include "load/model_bundle.h"
 #include "sim/simulated_executor.h"
 #include "sim/virtual_clock.h"
 #include "sim/wrapped_executor.h"

@@ -11,9 +11,9 @@
 #include "apps/engine_flags.h"
 #include "base/printable.h"
 #include "engine/engine_sizing.h"
-#include "engine/model_bundle.h"
-#include "engine/model_facts.h"
 #include "kernels/packed_weight.h"
+#include "load/model_bundle.h"
+#include "load/model_facts.h"
 #include "models/decoder_model.h"
 
 namespace quire {

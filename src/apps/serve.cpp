@@ -15,12 +15,12 @@
 #include "apps/vllm_flags.h"
 #include "base/log.h"
 #include "serve/http/access.h"
-#include "serve/live/live_view.h"
 #include "serve/memory_return.h"
 #include "serve/operations.h"
 #include "serve/page/page.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
+#include "serve/service.h"
 #include "serve/tracing/tracing.h"
 #include "serve/why/why_routes.h"
 
@@ -28,12 +28,8 @@ namespace quire {
 namespace {
 
 Result<std::unique_ptr<Engine>> create_engine(const ServeFlags& flags,
-                                              const std::shared_ptr<StepMeter>& steps,
-                                              const std::shared_ptr<StepRecorder>& recorder) {
-  const auto stepped = [steps, recorder](const StepRecord& step) {
-    steps->record(step);
-    recorder->record(step);
-  };
+                                              const std::shared_ptr<StepWatch>& steps) {
+  const auto stepped = [steps](const StepRecord& step) { steps->record(step); };
   if (!flags.simulate_step_ms) return start_engine(flags.engine, stepped);
   log_warning("simulated: no weights are loaded, and the tokens are made up");
   const SimulatedEngineArgs args = {
@@ -77,9 +73,14 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
       service, QUIRE_VERSION, [&server] { return server.stats(); },
       tracing == nullptr ? nullptr : &tracing->exporter));
   std::vector<Route> routes = openai_routes(service);
-  if (tracing != nullptr) routes = traced_routes(std::move(routes), service, *tracing);
+  ServedModel& model = service.model();
+  if (tracing != nullptr) {
+    const TracedModel traced = {
+        .engine = model.engine(), .directory = model.directory(), .name = model.name()};
+    routes = traced_routes(std::move(routes), traced, *tracing);
+  }
   router.add_all(std::move(routes));
-  router.add_all(why_routes(service));
+  router.add_all(why_routes(model.engine(), model.directory()));
   if (with_page) router.add_all(page_routes(service));
   return router;
 }
@@ -103,7 +104,7 @@ Result<std::unique_ptr<BatchService>> open_batches(const ServeFlags& flags, cons
 void announce(const Service& service, const HttpServer& server, const HttpServerConfig& http,
               bool with_page) {
   const std::string& address = server.address();
-  log_info("serving {} on {}", service.model_name(), address);
+  log_info("serving {} on {}", service.model().name(), address);
   if (with_page && http.uds.empty()) log_info("open {}/ in a browser", address);
   const std::string url =
       http.uds.empty() ? address + "/v1/chat/completions"
@@ -126,13 +127,14 @@ void warn_unless_ok(const Status& told) {
 class Shutdown {
  public:
   // `batches` may be null.
-  Shutdown(Service& service, HttpServer& server, LiveView& live, BatchService* batches,
-           double timeout_s)
-      : service_(service), server_(server), live_(live), batches_(batches), timeout_s_(timeout_s) {}
+  Shutdown(Service& service, HttpServer& server, BatchService* batches, double timeout_s)
+      : service_(service), server_(server), batches_(batches), timeout_s_(timeout_s) {}
 
   // Any thread.
   void begin() {
-    live_.stop();  // its streams would go on for ever; before check() lets everything end
+    service_.model()
+        .live()
+        .stop();  // its streams would go on for ever; before check() lets everything end
     service_.drain();
     server_.drain();
     if (batches_ != nullptr) batches_->stop();
@@ -155,7 +157,6 @@ class Shutdown {
  private:
   Service& service_;
   HttpServer& server_;
-  LiveView& live_;
   BatchService* batches_;
   double timeout_s_;
   std::optional<std::chrono::steady_clock::time_point> since_;
@@ -174,9 +175,8 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   warn_of_open_door(flags.http);
   QUIRE_ASSIGN_OR_RETURN(const auto tracing, open_tracing(flags, *server));
 
-  const auto steps = std::make_shared<StepMeter>();
-  const auto recorder = std::make_shared<StepRecorder>();
-  QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps, recorder));
+  const auto steps = std::make_shared<StepWatch>();
+  QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps));
   if (flags.service.served_model_names.empty()) {
     flags.service.served_model_names.push_back(engine->info().model_name);
   }
@@ -186,11 +186,10 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   QUIRE_ASSIGN_OR_RETURN(const auto batches, open_batches(flags, endpoints));
   Router router = endpoints;
   if (batches) router.add_all(batches->routes());
-  LiveView live(service, recorder);
-  router.add_all(live.routes());
+  router.add_all(service.model().live().routes());
   if (batches) QUIRE_RETURN_IF_ERROR(batches->start());
 
-  Shutdown shutdown(service, *server, live, batches.get(), flags.shutdown_timeout_s);
+  Shutdown shutdown(service, *server, batches.get(), flags.shutdown_timeout_s);
   const ServiceManager manager = ServiceManager::from_environment();
   QUIRE_RETURN_IF_ERROR(interrupt.watch([&shutdown, &manager] {
     warn_unless_ok(manager.stopping());
@@ -200,7 +199,7 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   constexpr std::chrono::milliseconds kHeartbeatCheck(1000);
   server->every(kShutdownCheck, [&shutdown] { shutdown.check(); });
   server->every(kHeartbeatCheck, [&service, &manager] {
-    if (service.check_heartbeat().ok()) warn_unless_ok(manager.alive());
+    if (service.model().check_heartbeat().ok()) warn_unless_ok(manager.alive());
   });
   MemoryReturn memory;
   constexpr std::chrono::milliseconds kMemoryLook(2000);

@@ -13,7 +13,7 @@
 #include "apps/token_view.h"
 #include "base/file.h"
 #include "engine/chat_input.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 
 namespace quire {
 namespace {

@@ -10,7 +10,7 @@
 #include "apps/output_file.h"
 #include "apps/terminal.h"
 #include "apps/token_view.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 
 namespace quire {
 namespace {

@@ -13,8 +13,9 @@
 
 namespace quire {
 
-// Names, defaults and rules are vLLM's SamplingParams. Transforms apply in this order: allowed ids,
-// bad words, logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p.
+// Names, defaults and rules are vLLM's SamplingParams; core/sampling_table.h has them as data.
+// Transforms apply in this order: allowed ids, bad words, logit bias, min_tokens, penalties,
+// temperature, min_p, top_k, top_p.
 struct SamplingParams {
   std::int64_t n = 1;        // outputs for the prompt; number i draws with seed + i
   double temperature = 1.0;  // in [0, 1000]; below kGreedyTemperature the best token is taken
@@ -50,6 +51,7 @@ struct SamplingParams {
   static constexpr std::int64_t kMaxBadWords = 1024;
   static constexpr std::int64_t kMaxLogitBiases = 1024;
   static constexpr std::int64_t kMaxStopTokenIds = 1024;
+  static constexpr float kMaxLogitBias = 100;         // and its negative
   static constexpr std::size_t kMaxStopBytes = 4096;  // of one stop string or bad word
 
   bool greedy() const { return temperature < kGreedyTemperature; }

@@ -9,12 +9,13 @@
 
 #include "core/scheduler.h"
 #include "engine/api.h"
-#include "engine/generation_defaults.h"
-#include "engine/model_bundle.h"
 #include "engine/scheduler_listener.h"
 #include "engine/step_pacer.h"
 #include "exec/executor.h"
 #include "kernels/device.h"
+#include "load/generation_defaults.h"
+#include "load/model_bundle.h"
+#include "tensor/dtype.h"
 
 namespace quire {
 
@@ -42,16 +43,12 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                                               const EngineObserver& observer,
                                               const MakeDevice& make_device);
 
-// The scheduler's settings that follow from an engine's. kInvalidArgument for a value that there is
-// not, kConfig for settings that contradict each other.
-Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
-                                         std::int32_t num_blocks, const Tokenizer& tokenizer);
-
-// What holds the time of a step to EngineArgs::max_step_ms; none where that is zero.
-// kInvalidArgument where it is out of range.
-Result<std::optional<StepPacer>> step_pacer(const EngineArgs& args);
-
-// The event log that EngineArgs ask for; null where they ask for none. Errors as EventLog::open.
-Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args);
+// All parts that follow from the settings, the model and two sizes; those of `bundle` that are
+// about text move there. What is left to fill in: the executor, and of the info what depends on it.
+// Begins the event log. kInvalidArgument for a setting that has no such value or is out of range,
+// kConfig for settings that contradict each other, and the errors of EventLog::open.
+Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
+                                 std::int32_t max_model_len, std::int32_t num_blocks,
+                                 DType kv_cache_dtype);
 
 }  // namespace quire

@@ -15,10 +15,10 @@
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
 #include "engine/event_log/event_log.h"
-#include "engine/model_bundle.h"
 #include "engine/output_processor.h"
 #include "exec/in_process_executor.h"
 #include "kernels/cpu_device.h"
+#include "load/model_bundle.h"
 #include "models/decoder_model.h"
 #include "models/packed_cache.h"
 
@@ -58,8 +58,7 @@ Result<Batching> parse_batching(std::string_view name) {
                                   "use continuous, static or dynamic");
 }
 
-}  // namespace
-
+// The scheduler's settings that follow from an engine's.
 Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
                                          std::int32_t num_blocks, const Tokenizer& tokenizer) {
   SchedulerConfig config;
@@ -84,6 +83,7 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   return config;
 }
 
+// What holds the time of a step to EngineArgs::max_step_ms; none where that is zero.
 Result<std::optional<StepPacer>> step_pacer(const EngineArgs& args) {
   if (!args.max_step_ms) return std::optional(StepPacer(std::nullopt));
   if (!(*args.max_step_ms >= 0 && *args.max_step_ms <= 3.6e6)) {
@@ -94,6 +94,7 @@ Result<std::optional<StepPacer>> step_pacer(const EngineArgs& args) {
   return std::optional(StepPacer(Duration(static_cast<std::int64_t>(*args.max_step_ms * 1e6))));
 }
 
+// The event log that EngineArgs ask for; null where they ask for none.
 Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args) {
   if (args.event_log.empty()) return std::unique_ptr<SchedulerListener>();
   EventLogOptions options;
@@ -102,6 +103,46 @@ Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args
   options.max_segments = args.event_log_segments;
   QUIRE_ASSIGN_OR_RETURN(auto log, EventLog::open(std::move(options)));
   return std::unique_ptr<SchedulerListener>(std::move(log));
+}
+
+}  // namespace
+
+Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
+                                 std::int32_t max_model_len, std::int32_t num_blocks,
+                                 DType kv_cache_dtype) {
+  if (args.generation_config != "auto" && args.generation_config != "vllm") {
+    return Status::invalid_argument(
+        fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
+        "auto takes the model's generation_config.json, vllm none");
+  }
+  EngineParts parts;
+  QUIRE_ASSIGN_OR_RETURN(parts.scheduler,
+                         scheduler_config(args, max_model_len, num_blocks, *bundle.text.tokenizer));
+  QUIRE_ASSIGN_OR_RETURN(parts.pacer, step_pacer(args));
+  QUIRE_ASSIGN_OR_RETURN(parts.listener, open_event_log(args));
+  parts.info = {.model_name = bundle.name,
+                .architecture = bundle.spec.architecture,
+                .isa_level = {},
+                .activation = {},
+                .kv_cache_dtype = std::string(dtype_name(kv_cache_dtype)),
+                .quantization = {},
+                .vocab_size = bundle.spec.vocab_size,
+                .hidden_size = bundle.spec.hidden_size,
+                .max_model_len = max_model_len,
+                .block_size = args.block_size,
+                .num_blocks = num_blocks,
+                .max_num_seqs = args.max_num_seqs,
+                .max_num_batched_tokens = args.max_num_batched_tokens,
+                .continuous_batching = parts.scheduler.batching == Batching::kContinuous,
+                .model = model_facts(bundle),
+                .plan = {}};
+  parts.text = std::move(bundle.text);
+  if (args.generation_config == "auto") {
+    parts.generation_defaults = std::move(bundle.generation_defaults);
+  }
+  parts.max_logprobs = args.max_logprobs;
+  parts.seed = args.seed;
+  return parts;
 }
 
 class Engine::Impl {
@@ -309,16 +350,13 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
       const EngineSizes sizes,
       size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits()));
 
-  QUIRE_ASSIGN_OR_RETURN(
-      const SchedulerConfig config,
-      scheduler_config(args, sizes.max_model_len, static_cast<std::int32_t>(sizes.plan.num_blocks),
-                       *bundle.text.tokenizer));
-
-  QUIRE_ASSIGN_OR_RETURN(std::optional<StepPacer> pacer, step_pacer(args));
+  const auto& runner_config = sizes.runner;
   // Before anything is loaded, so that a path that cannot be written shows at once.
-  QUIRE_ASSIGN_OR_RETURN(auto event_log, open_event_log(args));
+  QUIRE_ASSIGN_OR_RETURN(
+      EngineParts parts,
+      engine_parts(args, bundle, sizes.max_model_len,
+                   static_cast<std::int32_t>(sizes.plan.num_blocks), runner_config.kv_cache_dtype));
   if (observer.planned) observer.planned(sizes.plan);
-  ModelFacts facts = model_facts(bundle);
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
   QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(threads); }));
   QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
@@ -326,55 +364,25 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, *device, sizes.runner));
   if (args.prefault) runner->prefault();
 
-  const auto& runner_config = sizes.runner;
-  EngineInfo info = {
-      .model_name = bundle.name,
-      .architecture = spec.architecture,
-      .isa_level = std::string(isa_level_name(level)),
-      .activation = runner_config.activation_mode == ActivationMode::kInt16 ? "rounded" : "float32",
-      .kv_cache_dtype = std::string(dtype_name(runner_config.kv_cache_dtype)),
-      .quantization = std::string(load_quantization_name(sizes.quantization)),
-      .threads = threads,
-      .vocab_size = spec.vocab_size,
-      .hidden_size = spec.hidden_size,
-      .max_model_len = sizes.max_model_len,
-      .block_size = runner_config.block_size,
-      .num_blocks = static_cast<std::int32_t>(runner_config.num_blocks),
-      .max_num_seqs = config.max_num_seqs,
-      .max_num_batched_tokens = config.max_num_batched_tokens,
-      .continuous_batching = config.batching == Batching::kContinuous,
-      .weight_bytes = model->weight_bytes(),
-      .kv_cache_bytes = runner->kv_cache_bytes(),
-      .kv_bytes_per_token = ModelRunner::kv_block_bytes(spec, runner_config) /
-                            static_cast<std::uint64_t>(runner_config.block_size),
-      .model = std::move(facts),
-      .plan = sizes.plan,
-  };
-  if (args.generation_config != "auto" && args.generation_config != "vllm") {
-    return Status::invalid_argument(
-        fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
-        "auto takes the model's generation_config.json, vllm none");
-  }
-  const bool use_defaults = args.generation_config == "auto";
+  EngineInfo& info = parts.info;
+  info.isa_level = isa_level_name(level);
+  info.activation = runner_config.activation_mode == ActivationMode::kInt16 ? "rounded" : "float32";
+  info.quantization = load_quantization_name(sizes.quantization);
+  info.threads = threads;
+  info.weight_bytes = model->weight_bytes();
+  info.kv_cache_bytes = runner->kv_cache_bytes();
+  info.kv_bytes_per_token = ModelRunner::kv_block_bytes(spec, runner_config) /
+                            static_cast<std::uint64_t>(runner_config.block_size);
+  info.plan = sizes.plan;
   SpanRecorder* const spans = observer.profile == nullptr ? nullptr : &observer.profile->executor;
-  QUIRE_ASSIGN_OR_RETURN(auto executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
+  QUIRE_ASSIGN_OR_RETURN(parts.executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
                            return std::unique_ptr<Executor>(new InProcessExecutor(
                                std::move(device), std::move(model), std::move(runner),
-                               config.max_steps_in_flight, spans));
+                               args.max_steps_in_flight, spans));
                          }));
-  return assemble_engine({.text = std::move(bundle.text),
-                          .info = std::move(info),
-                          .scheduler = config,
-                          .generation_defaults = use_defaults
-                                                     ? std::move(bundle.generation_defaults)
-                                                     : GenerationDefaults(),
-                          .max_logprobs = args.max_logprobs,
-                          .seed = args.seed,
-                          .stepped = observer.stepped,
-                          .profile = observer.profile,
-                          .executor = std::move(executor),
-                          .listener = std::move(event_log),
-                          .pacer = std::move(pacer)});
+  parts.stepped = observer.stepped;
+  parts.profile = observer.profile;
+  return assemble_engine(std::move(parts));
 }
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts) {

@@ -6,8 +6,8 @@
 
 #include "base/status.h"
 #include "engine/api.h"
-#include "engine/model_bundle.h"
 #include "exec/model_runner.h"
+#include "load/model_bundle.h"
 #include "plan/memory_plan.h"
 #include "quant/load_quantization.h"
 

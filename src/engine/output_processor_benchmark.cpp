@@ -6,8 +6,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "engine/model_bundle.h"
 #include "engine/output_processor.h"
+#include "load/model_bundle.h"
 
 namespace quire {
 namespace {

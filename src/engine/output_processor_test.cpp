@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 
 namespace quire {
 namespace {

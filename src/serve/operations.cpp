@@ -29,12 +29,12 @@ std::vector<Route> operation_routes(Service& service, std::string version,
                                     const SpanExporter* spans) {
   std::vector<Route> routes;
   routes.push_back(get("/health", RouteAccess::kOpen, [&service](const auto& exchange) {
-    const Status alive = service.check_heartbeat();
+    const Status alive = service.model().check_heartbeat();
     if (!alive.ok()) return exchange->respond(http_error(503, alive.message(), "engine_dead"));
     answer(*exchange, {{"status", "ok"}});
   }));
   routes.push_back(get("/ready", RouteAccess::kOpen, [&service](const auto& exchange) {
-    const Status alive = service.check_heartbeat();
+    const Status alive = service.model().check_heartbeat();
     if (!alive.ok()) return exchange->respond(http_error(503, alive.message(), "engine_dead"));
     if (service.draining()) {
       return exchange->respond(http_error(503, "the server is shutting down", "draining"));
@@ -46,20 +46,20 @@ std::vector<Route> operation_routes(Service& service, std::string version,
         answer(*exchange, {{"version", text}});
       }));
   routes.push_back(get("/load", RouteAccess::kKey, [&service](const auto& exchange) {
-    const SchedulerStats stats = service.engine().observe();
+    const SchedulerStats stats = service.model().engine().observe();
     answer(*exchange, {{"server_load", service.num_in_flight()},
                        {"num_requests_running", stats.num_running},
                        {"num_requests_waiting", stats.num_waiting}});
   }));
-  routes.push_back(
-      get("/metrics", RouteAccess::kKey,
-          [&service, spans, stats = std::move(http_stats)](const auto& exchange) {
-            std::optional<SpanExportStats> exported;
-            if (spans != nullptr) exported = spans->stats();
-            exchange->respond(
-                {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                 .body = service.metrics().expose(stats(), exported ? &*exported : nullptr)});
-          }));
+  routes.push_back(get(
+      "/metrics", RouteAccess::kKey,
+      [&service, spans, stats = std::move(http_stats)](const auto& exchange) {
+        std::optional<SpanExportStats> exported;
+        if (spans != nullptr) exported = spans->stats();
+        exchange->respond(
+            {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+             .body = service.model().metrics().expose(stats(), exported ? &*exported : nullptr)});
+      }));
   return routes;
 }
 

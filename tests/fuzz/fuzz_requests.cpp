@@ -43,7 +43,7 @@ Service& service() {
     }
     static Service kService(*std::move(engine),
                             {.served_model_names = {"tiny"}, .log_requests = false},
-                            std::make_shared<const quire::StepMeter>());
+                            std::make_shared<quire::StepWatch>());
     return kService;
   }();
   return made;
@@ -68,8 +68,8 @@ void check_header(std::string_view value) {
 }
 
 void check_params(const quire::SamplingParams& params) {
-  const auto vocab_size = service().engine().info().vocab_size;
-  check(params.validate(vocab_size, service().max_logprobs()).ok());
+  const auto vocab_size = service().model().engine().info().vocab_size;
+  check(params.validate(vocab_size, service().model().max_logprobs()).ok());
 }
 
 void check_job(const std::variant<GenerationJob, ApiError>& parsed) {
@@ -99,7 +99,7 @@ void check_embedding_job(std::string_view body) {
   const auto& job = std::get<quire::EmbeddingJob>(parsed);
   check(!job.inputs.empty());
   for (const auto& input : job.inputs) check(!input.empty());
-  check(job.dimensions >= 1 && job.dimensions <= service().engine().info().hidden_size);
+  check(job.dimensions >= 1 && job.dimensions <= service().model().engine().info().hidden_size);
   check_header(job.ignored_fields);
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "engine/tokenizer_json.h"
+#include "load/tokenizer_json.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 

@@ -26,7 +26,7 @@ class Api {
  public:
   explicit Api(SimulatedEngineArgs args = {}, ServiceConfig config = {}) {
     args.engine.model = QUIRE_SOURCE_DIR "/tests/data/tiny_llama/hf";
-    auto steps = std::make_shared<StepMeter>();
+    auto steps = std::make_shared<StepWatch>();
     auto created =
         create_simulated_engine(args, [steps](const StepRecord& step) { steps->record(step); });
     EXPECT_TRUE(created.ok()) << created.status().to_string();

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/checked.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 
 namespace quire::test {
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/make_model/synthetic_vocab.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 #include "quant/encoding.h"
 #include "weights/gguf.h"
 #include "weights/safetensors.h"

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/sampling_table.h"
 #include "engine/event_log/bytes.h"
 
 namespace quire {
@@ -12,33 +13,12 @@ namespace {
 
 enum class Kind : std::uint8_t { kAdd = 1, kAbort, kPlan, kResult, kEnd, kPace };
 
-// Calls visit(field, default) for each field, always in this order.
+// Calls visit(field, default) for each field, in the order of their bits.
 template <typename Visit, typename Params>
 void visit_params(Visit& visit, Params& params) {
   static const SamplingParams defaults;
-  const SamplingParams& d = defaults;
-  visit(params.n, d.n);
-  visit(params.temperature, d.temperature);
-  visit(params.top_k, d.top_k);
-  visit(params.top_p, d.top_p);
-  visit(params.min_p, d.min_p);
-  visit(params.repetition_penalty, d.repetition_penalty);
-  visit(params.presence_penalty, d.presence_penalty);
-  visit(params.frequency_penalty, d.frequency_penalty);
-  visit(params.seed, d.seed);
-  visit(params.max_tokens, d.max_tokens);
-  visit(params.min_tokens, d.min_tokens);
-  visit(params.ignore_eos, d.ignore_eos);
-  visit(params.stop, d.stop);
-  visit(params.include_stop_str_in_output, d.include_stop_str_in_output);
-  visit(params.stop_token_ids, d.stop_token_ids);
-  visit(params.logit_bias, d.logit_bias);
-  visit(params.bad_words, d.bad_words);
-  visit(params.bad_words_token_ids, d.bad_words_token_ids);
-  visit(params.allowed_token_ids, d.allowed_token_ids);
-  visit(params.logprobs, d.logprobs);
-  visit(params.prompt_logprobs, d.prompt_logprobs);
-  visit(params.skip_special_tokens, d.skip_special_tokens);
+  for_each_sampling_parameter_by_log_bit(
+      [&](const auto& row) { visit(params.*row.member, defaults.*row.member); });
 }
 
 template <typename Archive, typename Field>

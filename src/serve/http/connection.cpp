@@ -421,24 +421,11 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         }
         out = response_head(*unsent.head, framing, extra_headers_);
       }
-      if (!head_only_) append_body(out, unsent, chunked);
+      if (!head_only_) append_content(out, unsent.body, unsent.finished, chunked);
       if (!out.empty() && !co_await write_all(out)) co_return false;
       if (unsent.finished) co_return true;
       if (out.empty()) co_await event_.wait();
     }
-  }
-
-  static void append_body(std::string& out, const PendingAnswer::Unsent& unsent, bool chunked) {
-    if (!chunked) {
-      out += unsent.body;
-      return;
-    }
-    if (!unsent.body.empty()) {
-      fmt::format_to(std::back_inserter(out), "{:x}\r\n", unsent.body.size());
-      out += unsent.body;
-      out += "\r\n";
-    }
-    if (unsent.finished) out += "0\r\n\r\n";
   }
 
   awaitable<bool> write_all(std::string_view text) {

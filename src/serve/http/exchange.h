@@ -48,7 +48,8 @@ class Exchange {
   // Whether the client has gone, for work that takes long before it answers. Any thread.
   virtual bool gone() const { return false; }
 
-  // Who follows this request through the engine (serve/request_observer.h); null for nobody.
+  // Who follows this request through the engine (serve/requests/request_observer.h); null for
+  // nobody.
   virtual std::shared_ptr<RequestObserver> observer() const { return nullptr; }
 };
 

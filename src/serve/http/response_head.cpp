@@ -52,4 +52,17 @@ std::string response_head(const HttpResponse& response, const ResponseFraming& f
   return text;
 }
 
+void append_content(std::string& out, std::string_view piece, bool finished, bool chunked) {
+  if (!chunked) {
+    out += piece;
+    return;
+  }
+  if (!piece.empty()) {
+    fmt::format_to(std::back_inserter(out), "{:x}\r\n", piece.size());
+    out += piece;
+    out += "\r\n";
+  }
+  if (finished) out += "0\r\n\r\n";
+}
+
 }  // namespace quire

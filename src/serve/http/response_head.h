@@ -1,10 +1,11 @@
-// The status line and headers of an answer, as bytes.
+// An answer as bytes: its status line and headers, its content.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "serve/http/message.h"
 
@@ -20,5 +21,9 @@ struct ResponseFraming {
 // Control characters in header values, which could end a header early, are left out.
 std::string response_head(const HttpResponse& response, const ResponseFraming& framing,
                           std::span<const HttpHeader> more_headers);
+
+// Appends a piece of the content, as a chunk where it comes in chunks; with the last chunk too,
+// where it is `finished`.
+void append_content(std::string& out, std::string_view piece, bool finished, bool chunked);
 
 }  // namespace quire

@@ -50,9 +50,12 @@ struct LiveView::Sighting {
   Duration blocks_cost{};
 };
 
-LiveView::LiveView(Service& service, std::shared_ptr<StepRecorder> recorder)
-    : service_(service),
-      recorder_(std::move(recorder)),
+LiveView::LiveView(Engine& engine, LatencyWindow& latencies, std::string model_name,
+                   StepRecorder& recorder)
+    : engine_(engine),
+      latencies_(latencies),
+      model_name_(std::move(model_name)),
+      recorder_(recorder),
       thread_(new_thread("quire-live", [this] { run(); })) {}
 
 void LiveView::stop() {
@@ -141,7 +144,7 @@ void LiveView::show() {
     std::erase_if(viewers_, [](const auto& viewer) { return viewer->gone.load(); });
     watch(!viewers_.empty());
     const auto due = next_due();
-    const Instant now = service_.engine().now();
+    const Instant now = engine_.now();
     if (!due) {
       wake_.wait(lock);
     } else if (*due > now) {
@@ -157,8 +160,8 @@ void LiveView::watch(bool on) {
   watching_ = on;
   history_.clear();
   steps_ = {};
-  recorder_->watch(on);
-  service_.latencies().watch(on);
+  recorder_.watch(on);
+  latencies_.watch(on);
 }
 
 // When somebody wants to see something; never sooner than kMaxHz allows.
@@ -180,9 +183,9 @@ bool LiveView::tick(std::unique_lock<std::mutex>& lock) {
     return false;
   }
   const Instant now = sighting->look.time;
-  const std::string state = json::serialize(
-      state_json(take_in(std::move(*sighting)), service_.engine().info(), service_.model_name()));
-  steps_.add(recorder_->take());
+  const std::string state =
+      json::serialize(state_json(take_in(std::move(*sighting)), engine_.info(), model_name_));
+  steps_.add(recorder_.take());
   lock.lock();
   const auto viewers = viewers_;
   const auto asked = std::exchange(asked_, {});
@@ -228,7 +231,7 @@ std::optional<LiveView::Sighting> LiveView::sight() {
     std::optional<Sighting> sighting;
   };
   const auto mailbox = std::make_shared<Mailbox>();
-  Engine& engine = service_.engine();
+  Engine& engine = engine_;
   const Instant asked = engine.now();
   const bool with_blocks = !last_blocks_ || asked >= *last_blocks_ + kBlocksShare * blocks_cost_;
   engine.inspect([mailbox, with_blocks, &engine](const Scheduler* scheduler) {
@@ -280,7 +283,7 @@ LiveState LiveView::take_in(Sighting sighting) {
   history_.push_back({.time = now, .stats = state.look.stats});
   while (history_.size() > 2 && history_[1].time <= now - kRateWindow) history_.pop_front();
   state.rates = rates_between(history_.front(), history_.back());
-  const LatencyWindow& latencies = service_.latencies();
+  const LatencyWindow& latencies = latencies_;
   state.latencies = LiveLatencies{.first_token = latencies.summary(LatencyKind::kFirstToken, now),
                                   .inter_token = latencies.summary(LatencyKind::kInterToken, now)};
   return state;

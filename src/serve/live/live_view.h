@@ -18,10 +18,12 @@
 #include <thread>
 #include <vector>
 
+#include "engine/api.h"
 #include "serve/http/router.h"
+#include "serve/live/latency_window.h"
 #include "serve/live/live_json.h"
 #include "serve/live/step_log.h"
-#include "serve/service.h"
+#include "serve/live/step_recorder.h"
 
 namespace quire {
 
@@ -38,8 +40,9 @@ class LiveView {
   static constexpr int kBlocksShare = 250;
 
   // Throws as new_thread() does. `recorder` is told of the engine's steps by whoever created the
-  // engine.
-  LiveView(Service& service, std::shared_ptr<StepRecorder> recorder);
+  // engine, `latencies` of its tokens; all three outlive this.
+  LiveView(Engine& engine, LatencyWindow& latencies, std::string model_name,
+           StepRecorder& recorder);
   ~LiveView();
 
   // GET /engine/live?hz=4: events {"state", "steps", "steps_missed"} until the client goes.
@@ -66,8 +69,10 @@ class LiveView {
   std::optional<Sighting> sight();
   LiveState take_in(Sighting sighting);
 
-  Service& service_;
-  std::shared_ptr<StepRecorder> recorder_;
+  Engine& engine_;
+  LatencyWindow& latencies_;
+  std::string model_name_;
+  StepRecorder& recorder_;
 
   std::mutex mutex_;
   std::condition_variable wake_;

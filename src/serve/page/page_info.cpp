@@ -46,8 +46,8 @@ json::array sampling_parameters(const Engine& engine) {
   return list;
 }
 
-json::object model_facts_json(const Service& service) {
-  const EngineInfo& info = service.engine().info();
+json::object model_facts_json(const ServedModel& served) {
+  const EngineInfo& info = served.engine().info();
   const ModelFacts& model = info.model;
   json::array encodings;
   for (const EncodingTotal& each : model.encodings) {
@@ -56,8 +56,8 @@ json::object model_facts_json(const Service& service) {
                          {"elements", each.elements},
                          {"bytes", each.bytes}});
   }
-  const json::array names(service.config().served_model_names.begin(),
-                          service.config().served_model_names.end());
+  const json::array names(served.config().served_model_names.begin(),
+                          served.config().served_model_names.end());
   return {{"name", info.model_name},
           {"served_names", names},
           {"architecture", info.architecture},
@@ -85,14 +85,14 @@ json::object engine_json(const EngineInfo& info) {
 
 }  // namespace
 
-json::object page_info(const Service& service) {
-  const EngineInfo& info = service.engine().info();
+json::object page_info(const ServedModel& served) {
+  const EngineInfo& info = served.engine().info();
   const bool planned = info.plan.total() > 0;  // a simulated engine has none
-  return {{"model", model_facts_json(service)},
+  return {{"model", model_facts_json(served)},
           {"engine", engine_json(info)},
           {"memory_plan", planned ? json::value(info.plan.to_json()) : json::value()},
-          {"sampling", sampling_parameters(service.engine())},
-          {"max_logprobs", service.max_logprobs()}};
+          {"sampling", sampling_parameters(served.engine())},
+          {"max_logprobs", served.max_logprobs()}};
 }
 
 Route page_info_route(Service& service) {
@@ -101,7 +101,7 @@ Route page_info_route(Service& service) {
           .handler =
               [&service](const auto& exchange) {
                 exchange->respond({.headers = {{"Cache-Control", "no-store"}},
-                                   .body = json::serialize(page_info(service))});
+                                   .body = json::serialize(page_info(service.model()))});
               },
           .inline_handler = true};
 }

@@ -9,7 +9,7 @@
 namespace quire {
 
 // {"model": {...}, "engine": {...}, "memory_plan": {...} or null, "sampling": [...], ...}
-json::object page_info(const Service& service);
+json::object page_info(const ServedModel& served);
 
 // GET /page/info
 Route page_info_route(Service& service);

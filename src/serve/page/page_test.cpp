@@ -111,7 +111,7 @@ class PageData : public testing::Test {
 };
 
 TEST_F(PageData, InfoTellsEverySamplingParameterWithItsDefault) {
-  const json::object info = page_info(service_.service());
+  const json::object info = page_info(service_.model());
   const json::array& sampling = info.at("sampling").as_array();
   ASSERT_EQ(sampling.size(), sampling_fields().size());
   for (std::size_t i = 0; i < sampling.size(); ++i) {
@@ -124,7 +124,7 @@ TEST_F(PageData, InfoTellsEverySamplingParameterWithItsDefault) {
 }
 
 TEST_F(PageData, InfoTellsSizesAndThePlan) {
-  const json::object info = page_info(service_.service());
+  const json::object info = page_info(service_.model());
   const json::object& model = info.at("model").as_object();
   EXPECT_EQ(model.at("served_names"), json::array({"tiny"}));
   EXPECT_GT(model.at("num_layers").as_int64(), 0);

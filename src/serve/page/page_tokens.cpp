@@ -66,12 +66,12 @@ json::object describe(const Tokenizer& tokenizer, TokenId id, bool first) {
 void respond_tokens(const Service& service, Exchange& exchange) {
   const auto body = RequestBody::parse(exchange.request().body, {kFields, {}}, /*strict=*/true);
   if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(exchange, *error);
-  const Engine& engine = service.engine();
+  const Engine& engine = service.model().engine();
   const JsonReader fields = std::get<RequestBody>(body).reader();
   const auto ids = encode(fields, engine, [&exchange] { return exchange.gone(); });
   if (!ids.ok()) {
     const std::string_view field = fields.contains("messages") ? "messages" : "text";
-    return respond_error(exchange, request_error(ids.status(), service, field));
+    return respond_error(exchange, request_error(ids.status(), service.model(), field));
   }
   HttpResponse response;
   response.body = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":[)", ids->size(),

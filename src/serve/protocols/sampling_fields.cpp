@@ -1,9 +1,13 @@
 #include "serve/protocols/sampling_fields.h"
 
-#include <array>
 #include <charconv>
-#include <limits>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,68 +16,87 @@ namespace {
 
 using Kind = SamplingFieldKind;
 
-template <auto Member>
-Status read_number(const JsonReader& object, std::string_view name, SamplingParams& params) {
-  using T = std::remove_reference_t<decltype(params.*Member)>;
+template <typename T>
+constexpr Kind kind_of() {
   if constexpr (std::is_same_v<T, bool>) {
-    QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_bool(name));
-    if (value) params.*Member = *value;
+    return Kind::kBoolean;
   } else if constexpr (std::is_same_v<T, double>) {
-    QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_double(name));
-    if (value) params.*Member = *value;
+    return Kind::kNumber;
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    return Kind::kStrings;
+  } else if constexpr (std::is_same_v<T, std::vector<TokenId>>) {
+    return Kind::kTokenIds;
+  } else if constexpr (std::is_same_v<T, std::vector<LogitBias>>) {
+    return Kind::kBiases;
   } else {
-    QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_int(name));
-    if (value) params.*Member = *value;
+    return Kind::kInteger;
   }
+}
+
+// For each type of a parameter: sets `target` where the object has the field.
+Status read_field(const JsonReader& object, const SamplingParameter<bool>& row, bool& target) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_bool(row.name));
+  if (value) target = *value;
   return {};
 }
 
-Status read_seed(const JsonReader& object, std::string_view name, SamplingParams& params) {
-  QUIRE_ASSIGN_OR_RETURN(const auto seed, object.find_int(name));
-  if (!seed) return {};
-  if (*seed < 0) {
+Status read_field(const JsonReader& object, const SamplingParameter<double>& row, double& target) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_double(row.name));
+  if (value) target = *value;
+  return {};
+}
+
+template <typename T>  // std::int64_t, or an optional of it
+Status read_field(const JsonReader& object, const SamplingParameter<T>& row, T& target) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_int(row.name));
+  if (value) target = *value;
+  return {};
+}
+
+Status read_field(const JsonReader& object,
+                  const SamplingParameter<std::optional<std::uint64_t>>& row,
+                  std::optional<std::uint64_t>& target) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_int(row.name));
+  if (!value) return {};
+  if (*value < 0) {
     return Status::invalid_argument(
-        fmt::format("{}: {}: {} is not an integer >= 0", object.where(), name, *seed));
+        fmt::format("{}: {}: {} is not an integer >= 0", object.where(), row.name, *value));
   }
-  params.seed = static_cast<std::uint64_t>(*seed);
+  target = static_cast<std::uint64_t>(*value);
   return {};
 }
 
-template <auto Member>
-Status read_strings(const JsonReader& object, std::string_view name, SamplingParams& params) {
-  const json::value* value = object.find(name);
+Status read_field(const JsonReader& object, const SamplingParameter<std::vector<std::string>>& row,
+                  std::vector<std::string>& target) {
+  const json::value* value = object.find(row.name);
   if (value == nullptr) return {};
   std::vector<std::string> strings;
   if (value->is_string()) {
     strings.emplace_back(value->get_string());
   } else if (value->is_array()) {
     for (const json::value& item : value->get_array()) {
-      if (!item.is_string()) return object.type_error(name, "a string or an array of strings");
+      if (!item.is_string()) return object.type_error(row.name, "a string or an array of strings");
       strings.emplace_back(item.get_string());
     }
   } else {
-    return object.type_error(name, "a string or an array of strings");
+    return object.type_error(row.name, "a string or an array of strings");
   }
-  params.*Member = std::move(strings);
+  target = std::move(strings);
   return {};
 }
 
-template <auto Member>
-Status read_ids(const JsonReader& object, std::string_view name, SamplingParams& params) {
-  if (!object.contains(name)) return {};
-  QUIRE_ASSIGN_OR_RETURN(params.*Member, read_token_ids(object, name));
-  return {};
-}
-
-// An empty list would leave nothing to choose.
-Status read_allowed_ids(const JsonReader& object, std::string_view name, SamplingParams& params) {
-  QUIRE_RETURN_IF_ERROR(read_ids<&SamplingParams::allowed_token_ids>(object, name, params));
-  if (!object.contains(name) || !params.allowed_token_ids.empty()) return {};
+Status read_field(const JsonReader& object, const SamplingParameter<std::vector<TokenId>>& row,
+                  std::vector<TokenId>& target) {
+  if (!object.contains(row.name)) return {};
+  QUIRE_ASSIGN_OR_RETURN(target, read_token_ids(object, row.name));
+  if (static_cast<double>(target.size()) >= row.least) return {};
   return Status::invalid_argument(
-      fmt::format("{}: {}: expected at least one token id", object.where(), name));
+      fmt::format("{}: {}: expected at least one token id", object.where(), row.name));
 }
 
-Status read_biases(const JsonReader& object, std::string_view name, SamplingParams& params) {
+Status read_field(const JsonReader& object, const SamplingParameter<std::vector<LogitBias>>& row,
+                  std::vector<LogitBias>& target) {
+  const std::string_view name = row.name;
   const json::value* value = object.find(name);
   if (value == nullptr) return {};
   if (!value->is_object()) return object.type_error(name, "an object of token ids and numbers");
@@ -93,14 +116,12 @@ Status read_biases(const JsonReader& object, std::string_view name, SamplingPara
     }
     biases.push_back({id, static_cast<float>(entry.value().to_number<double>())});
   }
-  params.logit_bias = std::move(biases);
+  target = std::move(biases);
   return {};
 }
 
-template <auto Member>
-json::value show(const SamplingParams& params) {
-  const auto& value = params.*Member;
-  using T = std::remove_cvref_t<decltype(value)>;
+template <typename T>
+json::value show_field(const T& value) {
   if constexpr (std::is_same_v<T, std::optional<std::int64_t>> ||
                 std::is_same_v<T, std::optional<std::uint64_t>>) {
     return value ? json::value(*value) : json::value();
@@ -115,6 +136,64 @@ json::value show(const SamplingParams& params) {
   } else {
     return value;
   }
+}
+
+// A whole number without a fraction: 1, not 1.0.
+json::value plain_number(double value) {
+  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+template <typename T>
+json::object rules_of(const SamplingParameter<T>& row) {
+  json::object rules;
+  const T standard = SamplingParams().*row.member;
+  if constexpr (std::is_same_v<T, bool>) {
+    rules["default"] = standard;
+  } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::int64_t>) {
+    if (!row.default_varies) rules["default"] = plain_number(static_cast<double>(standard));
+  }
+  if constexpr (kind_of<T>() == Kind::kNumber || kind_of<T>() == Kind::kInteger) {
+    if (std::isfinite(row.least)) {
+      rules[row.above ? "exclusiveMinimum" : "minimum"] = plain_number(row.least);
+    }
+    if (std::isfinite(row.most)) rules["maximum"] = plain_number(row.most);
+  }
+  return rules;
+}
+
+// The field of a row of the table; nothing where it is not for users.
+template <std::size_t kRow>
+std::optional<SamplingField> make_field() {
+  constexpr const auto& row = std::get<kRow>(kSamplingTable);
+  if constexpr (row.description.empty()) {
+    return std::nullopt;
+  } else {
+    using T = typename std::remove_cvref_t<decltype(row)>::Value;
+    return SamplingField{.name = row.name,
+                         .kind = kind_of<T>(),
+                         .description = row.description,
+                         .rules = rules_of(row),
+                         .read =
+                             [](const JsonReader& object, SamplingParams& params) {
+                               const auto& field = std::get<kRow>(kSamplingTable);
+                               return read_field(object, field, params.*field.member);
+                             },
+                         .show =
+                             [](const SamplingParams& params) {
+                               return show_field(params.*std::get<kRow>(kSamplingTable).member);
+                             }};
+  }
+}
+
+std::vector<SamplingField> make_fields() {
+  std::vector<SamplingField> fields;
+  const auto add = [&](std::optional<SamplingField> field) {
+    if (field) fields.push_back(*std::move(field));
+  };
+  [&]<std::size_t... kRow>(std::index_sequence<kRow...>) { (add(make_field<kRow>()), ...); }
+  (std::make_index_sequence<kNumSamplingParameters>());
+  return fields;
 }
 
 // The members of a value's type in JSON Schema.
@@ -134,7 +213,10 @@ json::object type_of(Kind kind) {
     case Kind::kBiases:
       return {{"type", "object"},
               {"propertyNames", {{"pattern", "^[0-9]+$"}}},
-              {"additionalProperties", {{"type", "number"}, {"minimum", -100}, {"maximum", 100}}}};
+              {"additionalProperties",
+               {{"type", "number"},
+                {"minimum", plain_number(-SamplingParams::kMaxLogitBias)},
+                {"maximum", plain_number(SamplingParams::kMaxLogitBias)}}}};
   }
   return {};
 }
@@ -142,121 +224,13 @@ json::object type_of(Kind kind) {
 }  // namespace
 
 std::span<const SamplingField> sampling_fields() {
-  using P = SamplingParams;
-  static const std::array<SamplingField, 21> kFields = {{
-      {"n",
-       Kind::kInteger,
-       "Outputs for the prompt; number i draws with seed + i",
-       {{"default", 1}, {"minimum", 1}, {"maximum", 128}},
-       read_number<&P::n>,
-       show<&P::n>},
-      {"presence_penalty",
-       Kind::kNumber,
-       "Taken from each token that the output holds",
-       {{"default", 0}, {"minimum", -2}, {"maximum", 2}},
-       read_number<&P::presence_penalty>,
-       show<&P::presence_penalty>},
-      {"frequency_penalty",
-       Kind::kNumber,
-       "Taken from each token, for each time that the output holds it",
-       {{"default", 0}, {"minimum", -2}, {"maximum", 2}},
-       read_number<&P::frequency_penalty>,
-       show<&P::frequency_penalty>},
-      {"repetition_penalty",
-       Kind::kNumber,
-       "Divides the logits of tokens in prompt or output; above 1 discourages them",
-       {{"default", 1}, {"exclusiveMinimum", 0}},
-       read_number<&P::repetition_penalty>,
-       show<&P::repetition_penalty>},
-      {"temperature",
-       Kind::kNumber,
-       "0 takes the best token",
-       {{"default", 1}, {"minimum", 0}, {"maximum", 1000}},
-       read_number<&P::temperature>,
-       show<&P::temperature>},
-      {"top_p",
-       Kind::kNumber,
-       "Sample among the best tokens that make up this probability",
-       {{"default", 1}, {"exclusiveMinimum", 0}, {"maximum", 1}},
-       read_number<&P::top_p>,
-       show<&P::top_p>},
-      {"top_k",
-       Kind::kInteger,
-       "Sample among the k best tokens; 0 or -1: all",
-       {{"default", 0}, {"minimum", -1}},
-       read_number<&P::top_k>,
-       show<&P::top_k>},
-      {"min_p",
-       Kind::kNumber,
-       "Drop tokens below this share of the best one's probability",
-       {{"default", 0}, {"minimum", 0}, {"maximum", 1}},
-       read_number<&P::min_p>,
-       show<&P::min_p>},
-      {"seed",
-       Kind::kInteger,
-       "Of the request's own random stream (default: from --seed)",
-       {{"minimum", 0}},
-       read_seed,
-       show<&P::seed>},
-      {"stop", Kind::kStrings, "Texts that end the output", json::object(), read_strings<&P::stop>,
-       show<&P::stop>},
-      {"stop_token_ids", Kind::kTokenIds, "Token ids that end the output", json::object(),
-       read_ids<&P::stop_token_ids>, show<&P::stop_token_ids>},
-      {"bad_words", Kind::kStrings, "Words that the output must not hold", json::object(),
-       read_strings<&P::bad_words>, show<&P::bad_words>},
-      {"include_stop_str_in_output",
-       Kind::kBoolean,
-       "Keep the stop text at the output's end",
-       {{"default", false}},
-       read_number<&P::include_stop_str_in_output>,
-       show<&P::include_stop_str_in_output>},
-      {"ignore_eos",
-       Kind::kBoolean,
-       "Do not end at an end-of-sequence token",
-       {{"default", false}},
-       read_number<&P::ignore_eos>,
-       show<&P::ignore_eos>},
-      {"max_tokens",
-       Kind::kInteger,
-       "Output tokens at most (default: up to --max-model-len)",
-       {{"minimum", 1}},
-       read_number<&P::max_tokens>,
-       show<&P::max_tokens>},
-      {"min_tokens",
-       Kind::kInteger,
-       "Output tokens before one may end it; at most max_tokens",
-       {{"default", 0}, {"minimum", 0}},
-       read_number<&P::min_tokens>,
-       show<&P::min_tokens>},
-      {"logprobs",
-       Kind::kInteger,
-       "Log probabilities of output tokens, and of that many alternatives (see --max-logprobs)",
-       {{"minimum", 0}},
-       read_number<&P::logprobs>,
-       show<&P::logprobs>},
-      {"prompt_logprobs",
-       Kind::kInteger,
-       "Log probabilities of prompt tokens, and of that many alternatives",
-       {{"minimum", 0}},
-       read_number<&P::prompt_logprobs>,
-       show<&P::prompt_logprobs>},
-      {"skip_special_tokens",
-       Kind::kBoolean,
-       "Leave special tokens out of the text",
-       {{"default", true}},
-       read_number<&P::skip_special_tokens>,
-       show<&P::skip_special_tokens>},
-      {"logit_bias", Kind::kBiases, "Added to the logits of tokens: {\"ID\": BIAS, ...}",
-       json::object(), read_biases, show<&P::logit_bias>},
-      {"allowed_token_ids", Kind::kTokenIds, "Sample only these tokens", json::object(),
-       read_allowed_ids, show<&P::allowed_token_ids>},
-  }};
+  static const std::vector<SamplingField> kFields = make_fields();
   return kFields;
 }
 
 Status read_sampling_fields(const JsonReader& object, SamplingParams& params) {
   for (const SamplingField& field : sampling_fields()) {
-    QUIRE_RETURN_IF_ERROR(field.read(object, field.name, params));
+    QUIRE_RETURN_IF_ERROR(field.read(object, params));
   }
   return {};
 }

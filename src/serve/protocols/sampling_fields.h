@@ -1,5 +1,6 @@
-// The sampling parameters as users write them: one table from which the fields of a batch line, the
-// flags of `quire generate` and the printed schema all come, so that they cannot drift apart.
+// The sampling parameters as users write them, in JSON: made from core's table of them, and what
+// the fields of requests and batch lines, the flags of `quire generate`, the page and the printed
+// schema are made from.
 #pragma once
 
 #include <span>
@@ -25,11 +26,12 @@ struct SamplingField {
   SamplingFieldKind kind;
   std::string_view description;
   json::object rules;  // default, minimum, exclusiveMinimum, maximum: JSON Schema's words
-  Status (*read)(const JsonReader& object, std::string_view name, SamplingParams& params);
+  // Sets the parameter where `object` has the field.
+  Status (*read)(const JsonReader& object, SamplingParams& params);
   json::value (*show)(const SamplingParams& params);  // null where it is not set
 };
 
-// In the order of vLLM's SamplingParams.
+// In the order of vLLM's SamplingParams, those that users set.
 std::span<const SamplingField> sampling_fields();
 
 // Sets what `object` gives; a field that is absent or null changes nothing, keys that are no

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "serve/http/field_text.h"
-#include "serve/request_origin.h"
+#include "serve/requests/request_origin.h"
 
 namespace quire {
 namespace {
@@ -30,9 +30,10 @@ bool is_sampling(const GenerateRequest& request) { return !request.embed; }
 
 }  // namespace
 
-RequestTrace::RequestTrace(Service& service, Tracing& tracing, std::string_view operation,
-                           std::string_view route, const HttpRequest& request)
-    : service_(service), tracing_(tracing), operation_(operation), name_(operation) {
+RequestTrace::RequestTrace(std::shared_ptr<const TracedModel> model, Tracing& tracing,
+                           std::string_view operation, std::string_view route,
+                           const HttpRequest& request)
+    : model_(std::move(model)), tracing_(tracing), operation_(operation), name_(operation) {
   const auto parent = incoming_context(request.headers);
   if (parent) {
     context_ = *parent;
@@ -46,10 +47,10 @@ RequestTrace::RequestTrace(Service& service, Tracing& tracing, std::string_view 
   if (!tracing.sampler.sample(parent, context_.trace_id)) return;
   context_.flags |= TraceContext::kSampled;
 
-  const Instant now = service.engine().now();
+  const Instant now = model_->engine.now();
   const auto unix_now = std::chrono::system_clock::now().time_since_epoch();
   unix_offset_ = (std::chrono::duration_cast<std::chrono::nanoseconds>(unix_now) - now).count();
-  begin_ = received_at(request.received, service.engine());
+  begin_ = received_at(request.received, model_->engine);
   attributes_ = tracing.server_attributes;
   attributes_.push_back({"gen_ai.operation.name", std::string(operation)});
   attributes_.push_back({"gen_ai.provider.name", std::string("quire")});
@@ -74,7 +75,7 @@ void RequestTrace::disconnected() {
 
 void RequestTrace::end_locked(std::unique_lock<std::mutex> lock) {
   if (std::exchange(ended_, true)) return;
-  end_ = service_.engine().now();
+  end_ = model_->engine.now();
   emit_if_done(std::move(lock));
 }
 
@@ -84,7 +85,7 @@ std::size_t RequestTrace::submitting(const RequestOrigin& origin, const Generate
   Prompt& prompt = prompts_.emplace_back();
   prompt.embed = request.embed;
   prompt.input_tokens = std::ssize(request.prompt_token_ids);
-  prompt.submitted = service_.engine().now();
+  prompt.submitted = model_->engine.now();
   ++num_open_;
   return prompts_.size() - 1;
 }
@@ -96,7 +97,7 @@ void RequestTrace::describe(const RequestOrigin& origin, const GenerateRequest& 
     attributes_.push_back({key, std::move(value)});
   };
   add("gen_ai.request.model", clipped(origin.model, kMaxTextBytes));
-  add("gen_ai.response.model", service_.model_name());
+  add("gen_ai.response.model", model_->name);
   add("gen_ai.response.id", origin.external_id);
   if (!is_sampling(request)) return;
   const SamplingParams& params = request.params;
@@ -281,7 +282,7 @@ void RequestTrace::add_waits(std::span<TraceSpan> phases, const RequestTimeline&
     if (wait.blockers.count > 0) {
       std::vector<std::string> names;
       for (std::int32_t i = 0; i < wait.blockers.num_ids(); ++i) {
-        names.push_back(service_.directory().name(wait.blockers.ids[static_cast<std::size_t>(i)]));
+        names.push_back(model_->directory.name(wait.blockers.ids[static_cast<std::size_t>(i)]));
       }
       event.attributes.push_back({"quire.wait.for_count", std::int64_t{wait.blockers.count}});
       event.attributes.push_back({"quire.wait.for", std::move(names)});

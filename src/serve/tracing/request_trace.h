@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "serve/http/message.h"
-#include "serve/request_observer.h"
-#include "serve/service.h"
+#include "serve/requests/request_observer.h"
 #include "serve/tracing/tracing.h"
 
 namespace quire {
@@ -21,9 +20,9 @@ namespace quire {
 class RequestTrace final : public RequestObserver {
  public:
   // `operation` is OpenTelemetry's ("chat"), `route` the route's pattern; both are literals or
-  // outlive this. `service` and `tracing` outlive it, too.
-  RequestTrace(Service& service, Tracing& tracing, std::string_view operation,
-               std::string_view route, const HttpRequest& request);
+  // outlive this. `tracing` outlives it, too.
+  RequestTrace(std::shared_ptr<const TracedModel> model, Tracing& tracing,
+               std::string_view operation, std::string_view route, const HttpRequest& request);
 
   // Whether spans are recorded; the engine's side is called only then.
   bool sampled() const { return context_.sampled(); }
@@ -67,7 +66,7 @@ class RequestTrace final : public RequestObserver {
   Prompt whole() const;
   std::int64_t unix_nanos(Instant instant) const;
 
-  Service& service_;
+  std::shared_ptr<const TracedModel> model_;
   Tracing& tracing_;
   std::string_view operation_;
   IdSource ids_;

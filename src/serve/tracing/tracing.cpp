@@ -114,13 +114,15 @@ Result<std::unique_ptr<Tracing>> start_tracing(const OtlpSettings& settings,
   });
 }
 
-std::vector<Route> traced_routes(std::vector<Route> routes, Service& service, Tracing& tracing) {
+std::vector<Route> traced_routes(std::vector<Route> routes, const TracedModel& model,
+                                 Tracing& tracing) {
+  const auto shared = std::make_shared<const TracedModel>(model);
   for (Route& route : routes) {
     const auto traced = std::ranges::find(kTraced, route.pattern, &TracedPattern::pattern);
     if (traced == kTraced.end() || route.method != "POST") continue;
-    route.handler = [&service, &tracing, kind = *traced,
+    route.handler = [shared, &tracing, kind = *traced,
                      handler = std::move(route.handler)](std::shared_ptr<Exchange> exchange) {
-      auto trace = std::make_shared<RequestTrace>(service, tracing, kind.operation, kind.pattern,
+      auto trace = std::make_shared<RequestTrace>(shared, tracing, kind.operation, kind.pattern,
                                                   exchange->request());
       handler(std::make_shared<TracedExchange>(std::move(exchange), std::move(trace)));
     };

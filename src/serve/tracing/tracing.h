@@ -9,13 +9,13 @@
 
 #include "base/status.h"
 #include "serve/http/router.h"
-#include "serve/service.h"
 #include "serve/tracing/otlp_settings.h"
 #include "serve/tracing/span_exporter.h"
+#include "serve/why/request_directory.h"
 
 namespace quire {
 
-// Outlives the service whose requests are traced.
+// Outlives the server whose requests are traced.
 struct Tracing {
   TraceSampler sampler;
   std::vector<SpanAttribute> server_attributes;  // of each request's span: where this server is
@@ -27,8 +27,16 @@ Result<std::unique_ptr<Tracing>> start_tracing(const OtlpSettings& settings,
                                                const std::string& version,
                                                std::vector<SpanAttribute> server_attributes);
 
+// What spans say of the model whose requests they are; outlives the routes.
+struct TracedModel {
+  const Engine& engine;  // its clock
+  const RequestDirectory& directory;
+  std::string name;
+};
+
 // `routes` with those of /v1/completions, /v1/chat/completions, /v1/responses and /v1/embeddings
 // traced. Their answers carry the header "traceresponse".
-std::vector<Route> traced_routes(std::vector<Route> routes, Service& service, Tracing& tracing);
+std::vector<Route> traced_routes(std::vector<Route> routes, const TracedModel& model,
+                                 Tracing& tracing);
 
 }  // namespace quire

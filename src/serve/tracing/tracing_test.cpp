@@ -79,7 +79,10 @@ class TracingTest : public testing::Test {
         .sampler = sampler,
         .server_attributes = {{"server.port", std::int64_t{8000}}},
         .exporter = SpanExporter(std::move(config), std::make_unique<KeepingPost>(kept_))});
-    routes_ = traced_routes(openai_routes(service_.service()), service_.service(), *tracing_);
+    const TracedModel model = {.engine = service_.engine(),
+                               .directory = service_.model().directory(),
+                               .name = service_.model().name()};
+    routes_ = traced_routes(openai_routes(service_.service()), model, *tracing_);
   }
 
   std::shared_ptr<TestExchange> begin(std::string path, const json::object& body,
@@ -265,7 +268,7 @@ TEST_F(TracingTest, AClientThatGoesAway) {
     request.params.ignore_eos = true;
     request.params.max_tokens = 200;
     ASSERT_TRUE(
-        service_.service().submit({.external_id = "other"}, request, [](const auto&) {}).ok());
+        service_.model().submit({.external_id = "other"}, request, [](const auto&) {}).ok());
   }
   const auto exchange =
       begin("/v1/completions",

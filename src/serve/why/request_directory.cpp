@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "serve/request_origin.h"
+#include "serve/requests/request_origin.h"
 
 namespace quire {
 

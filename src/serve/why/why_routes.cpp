@@ -18,15 +18,17 @@ constexpr std::size_t kMaxLooks = 64;  // outputs of one request that are looked
 // first) as soon as their end has been told.
 class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
  public:
-  WhyAnswer(Service& service, std::shared_ptr<Exchange> exchange, std::string id)
-      : service_(service),
+  WhyAnswer(Engine& engine, RequestDirectory& directory, std::shared_ptr<Exchange> exchange,
+            std::string id)
+      : engine_(engine),
+        directory_(directory),
         exchange_(std::move(exchange)),
         id_(std::move(id)),
-        stories_(service.directory().find(id_)),
+        stories_(directory.find(id_)),
         outputs_(stories_.size()) {}
 
   void give() {
-    const Instant now = service_.engine().now();
+    const Instant now = engine_.now();
     for (std::size_t i = 0; i < stories_.size(); ++i) {
       const OutputStory& story = stories_[i];
       if (!story.finish_reason.empty() || story.output_id == 0) {
@@ -39,14 +41,14 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
       }
     }
     if (looks_.empty()) return respond();
-    service_.engine().inspect(
+    engine_.inspect(
         [self = shared_from_this()](const Scheduler* scheduler) { self->look(scheduler); });
   }
 
  private:
   // What the scheduler knows of outputs that go on.
   void look(const Scheduler* scheduler) {
-    const Instant now = service_.engine().now();
+    const Instant now = engine_.now();
     std::vector<std::size_t> ended;
     for (const std::size_t i : looks_) {
       OutputStory& story = stories_[i];
@@ -64,17 +66,16 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
     if (ended.empty()) return respond();
     num_awaited_ = ended.size();
     for (const std::size_t i : ended) {
-      service_.directory().when_ended(
-          stories_[i].output_id,
-          [self = shared_from_this(), i, now](const std::optional<OutputStory>& story) {
-            if (story) self->write(i, *story, now);
-            if (--self->num_awaited_ == 0) self->respond();
-          });
+      directory_.when_ended(stories_[i].output_id, [self = shared_from_this(), i,
+                                                    now](const std::optional<OutputStory>& story) {
+        if (story) self->write(i, *story, now);
+        if (--self->num_awaited_ == 0) self->respond();
+      });
     }
   }
 
   void write(std::size_t i, const OutputStory& story, Instant now) {
-    const auto names = [this](RequestId output) { return service_.directory().name(output); };
+    const auto names = [this](RequestId output) { return directory_.name(output); };
     outputs_[i] = story_json(story, names, now);
   }
 
@@ -95,7 +96,8 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
              json::object{{"id", id_}, {"object", "request.why"}, {"outputs", std::move(known)}})});
   }
 
-  Service& service_;
+  Engine& engine_;
+  RequestDirectory& directory_;
   std::shared_ptr<Exchange> exchange_;
   std::string id_;
   std::vector<OutputStory> stories_;
@@ -106,10 +108,10 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
 
 }  // namespace
 
-std::vector<Route> why_routes(Service& service) {
-  const auto handle = [&service](std::shared_ptr<Exchange> exchange) {
+std::vector<Route> why_routes(Engine& engine, RequestDirectory& directory) {
+  const auto handle = [&engine, &directory](std::shared_ptr<Exchange> exchange) {
     std::string id(exchange->request().path_param("id"));
-    std::make_shared<WhyAnswer>(service, std::move(exchange), std::move(id))->give();
+    std::make_shared<WhyAnswer>(engine, directory, std::move(exchange), std::move(id))->give();
   };
   std::vector<Route> routes;
   routes.push_back({.method = "GET", .pattern = "/requests/{id}/why", .handler = handle});

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "serve/http/router.h"
-#include "serve/service.h"
+#include "serve/why/request_directory.h"
 
 namespace quire {
 
 // {"id", "object": "request.why", "outputs": [story_json()...]}, with an output for each prompt and
 // each of its n, of requests that run and of the last ones that RequestDirectory keeps. 404 for
 // others.
-std::vector<Route> why_routes(Service& service);
+std::vector<Route> why_routes(Engine& engine, RequestDirectory& directory);
 
 }  // namespace quire

@@ -8,7 +8,9 @@ namespace quire::jinja {
 namespace {
 
 FilterFunction find_filter(std::string_view name) {
-  if (const FilterFunction function = find_text_filter(name)) return function;
+  for (const auto find : {find_text_filter, find_number_filter, find_slice_filter}) {
+    if (const FilterFunction function = find(name)) return function;
+  }
   return find_sequence_filter(name);
 }
 

@@ -27,6 +27,8 @@ struct FilterEntry {
 };
 // nullptr for a name that the group does not have.
 FilterFunction find_text_filter(std::string_view name);      // upper, trim, replace, tojson, ...
+FilterFunction find_number_filter(std::string_view name);    // int, float, abs, round
+FilterFunction find_slice_filter(std::string_view name);     // batch, slice
 FilterFunction find_sequence_filter(std::string_view name);  // join, map, sort, first, ...
 
 }  // namespace quire::jinja

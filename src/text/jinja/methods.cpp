@@ -14,36 +14,11 @@
 namespace quire::jinja {
 namespace {
 
-constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
-
-constexpr std::array<std::string_view, 47> kStringMethods = {
-    "capitalize",   "casefold",    "center",    "count",      "encode",       "endswith",
-    "expandtabs",   "find",        "format",    "format_map", "index",        "isalnum",
-    "isalpha",      "isascii",     "isdecimal", "isdigit",    "isidentifier", "islower",
-    "isnumeric",    "isprintable", "isspace",   "istitle",    "isupper",      "join",
-    "ljust",        "lower",       "lstrip",    "maketrans",  "partition",    "removeprefix",
-    "removesuffix", "replace",     "rfind",     "rindex",     "rjust",        "rpartition",
-    "rsplit",       "rstrip",      "split",     "splitlines", "startswith",   "strip",
-    "swapcase",     "title",       "translate", "upper",      "zfill"};
-constexpr std::array<std::string_view, 11> kDictMethods = {
-    "clear", "copy",    "fromkeys",   "get",    "items", "keys",
-    "pop",   "popitem", "setdefault", "update", "values"};
-constexpr std::array<std::string_view, 5> kDictMutating = {"clear", "pop", "popitem", "setdefault",
-                                                           "update"};
-constexpr std::array<std::string_view, 11> kListMethods = {"append", "clear",   "copy",   "count",
-                                                           "extend", "index",   "insert", "pop",
-                                                           "remove", "reverse", "sort"};
-constexpr std::array<std::string_view, 8> kListMutating = {"append", "clear",  "extend",  "insert",
-                                                           "pop",    "remove", "reverse", "sort"};
-
-template <std::size_t N>
-bool is_in(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 std::string label(std::string_view name) { return "method '" + std::string(name) + "'"; }
 
-std::size_t limit_of(Int count) { return count < 0 ? kNoLimit : static_cast<std::size_t>(count); }
+std::size_t limit_of(Int count) {
+  return count < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(count);
+}
 
 Result<Value> text_list(std::vector<Text> parts, bool is_markup, Budget& budget) {
   QUIRE_RETURN_IF_ERROR(budget.step(parts.size()));
@@ -279,36 +254,6 @@ Result<Value> justify(const Value& receiver, std::string_view name, const Args& 
   return Value::string(std::move(out));
 }
 
-Result<Value> classify(std::string_view view, std::string_view name) {
-  if (name == "isupper" || name == "islower")
-    return Value::boolean(is_case(view, name == "isupper"));
-  const bool allow_empty = name == "isascii" || name == "isprintable";
-  if (view.empty()) return Value::boolean(allow_empty);
-  bool after_cased = false;
-  bool any_cased = false;
-  for (std::size_t i = 0; i < view.size();) {
-    const std::size_t begin = i;
-    const char32_t c = next_code_point(view, i);
-    bool ok = true;
-    if (name == "isspace") ok = is_space(c);
-    if (name == "isalpha") ok = is_alpha(c);
-    if (name == "isalnum") ok = c != '_' && is_word(c);
-    if (name == "isdecimal" || name == "isdigit" || name == "isnumeric") {
-      ok = is_decimal(c) || (name == "isnumeric" && is_word(c) && !is_alpha(c) && c != '_');
-    }
-    if (name == "isascii") ok = c < 0x80;
-    if (name == "isprintable") ok = is_printable(c);
-    if (name == "isidentifier") ok = begin == 0 ? is_identifier_start(c) : is_word(c);
-    if (name == "istitle") {
-      ok = is_lower(c) ? after_cased : !((is_upper(c) || is_title(c)) && after_cased);
-      any_cased |= is_cased(c);
-      after_cased = is_cased(c);
-    }
-    if (!ok) return Value::boolean(false);
-  }
-  return Value::boolean(name != "istitle" || any_cased);
-}
-
 Result<Value> call_string_method(const Value& receiver, std::string_view name, const Args& args,
                                  Budget& budget) {
   const Text& text = receiver.text();
@@ -391,7 +336,7 @@ Result<Value> call_string_method(const Value& receiver, std::string_view name, c
   if (name.starts_with("is")) {
     QUIRE_RETURN_IF_ERROR(Bound::bind(args, label(name), {}).status());
     QUIRE_RETURN_IF_ERROR(budget.step(text.size()));
-    return classify(text.view(), name);
+    return Value::boolean(is_all(text.view(), name));
   }
   return Status::unimplemented("the string method '" + std::string(name) +
                                "' is not supported in chat templates");
@@ -449,28 +394,6 @@ Result<Value> call_list_method(const Value& receiver, std::string_view name, con
 }
 
 }  // namespace
-
-bool has_method(const Value& value, std::string_view name) {
-  switch (value.kind()) {
-    case Kind::kString:
-      return is_in(kStringMethods, name);
-    case Kind::kDict:
-      return is_in(kDictMethods, name);
-    case Kind::kList:
-      return is_in(kListMethods, name);
-    case Kind::kTuple:
-      return name == "count" || name == "index";
-    case Kind::kCycler:
-      return name == "next" || name == "reset";
-    default:
-      return false;
-  }
-}
-
-bool is_mutating_method(const Value& value, std::string_view name) {
-  return (value.is_dict() && is_in(kDictMutating, name)) ||
-         (value.is(Kind::kList) && is_in(kListMutating, name));
-}
 
 Result<Value> call_method(const Value& receiver, std::string_view name, const Args& args,
                           Budget& budget) {

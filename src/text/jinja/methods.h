@@ -30,5 +30,7 @@ Result<Text> replace(const Text& text, std::string_view from, const Text& to, st
 Result<Text> join(const Text& separator, const std::vector<Value>& strings, Budget& budget);
 Result<std::vector<Text>> split_lines(const Text& text, bool keep_ends, Budget& budget);
 bool is_case(std::string_view text, bool upper);  // str.isupper, str.islower
+// What the method of this name says of a text: "isalpha", "istitle" and all others of the kind.
+bool is_all(std::string_view text, std::string_view name);
 
 }  // namespace quire::jinja

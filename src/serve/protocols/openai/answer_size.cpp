@@ -113,10 +113,10 @@ Status check_held_bytes(const GenerationJob& job) {
 }
 
 Status too_large(std::uint64_t bytes, std::string_view what, std::string_view remedy,
-                 const Service& service) {
+                 const ServedModel& served) {
   return Status::invalid_argument(
       fmt::format("{}: an answer of up to {} bytes, more than --max-response-bytes {}", what, bytes,
-                  service.config().max_response_bytes),
+                  served.config().max_response_bytes),
       std::string(remedy));
 }
 
@@ -127,14 +127,14 @@ std::string_view fault_of(const SamplingParams& params) {
 
 }  // namespace
 
-Status fit_answer(GenerationJob& job, AnswerKind kind, const Service& service) {
+Status fit_answer(GenerationJob& job, AnswerKind kind, const ServedModel& served) {
   QUIRE_RETURN_IF_ERROR(check_held_bytes(job));
   if (job.options.stream) return {};
   SamplingParams& params = job.options.params;
-  const TokenWidths& widths = service.token_widths();
-  const std::uint64_t limit = service.config().max_response_bytes;
+  const TokenWidths& widths = served.token_widths();
+  const std::uint64_t limit = served.config().max_response_bytes;
   const std::uint64_t n = unsigned_of(params.n);
-  const std::int64_t max_model_len = service.engine().info().max_model_len;
+  const std::int64_t max_model_len = served.engine().info().max_model_len;
   std::uint64_t fixed = kAnswerBytes;
   if (job.options.return_sampling_params) {
     fixed += kAnswerBytes + kWidestEscape * (params_bytes(params) + stop_bytes(params));
@@ -167,20 +167,20 @@ Status fit_answer(GenerationJob& job, AnswerKind kind, const Service& service) {
                   fault_of(params), job.prompts.size(), most_prompt_tokens, n,
                   job.drop_output ? 0 : params.max_tokens,
                   std::max(params.logprobs.value_or(0), params.prompt_logprobs.value_or(0))),
-      "lower the number of prompts, n, max_tokens or logprobs", service);
+      "lower the number of prompts, n, max_tokens or logprobs", served);
 }
 
 Result<std::int64_t> fit_response(const SamplingParams& params, std::int64_t num_prompt_tokens,
                                   std::optional<std::int64_t> max_tokens, int copies,
-                                  const Service& service) {
-  const TokenWidths& widths = service.token_widths();
-  const std::uint64_t limit = service.config().max_response_bytes;
+                                  const ServedModel& served) {
+  const TokenWidths& widths = served.token_widths();
+  const std::uint64_t limit = served.config().max_response_bytes;
   const auto num_copies = static_cast<std::uint64_t>(copies);
   std::uint64_t per_token = std::max<std::uint64_t>(1, widths.texts(1));
   if (params.logprobs) per_token += chat_position(*params.logprobs, widths);
   per_token *= num_copies;
   const std::int64_t room =
-      std::max<std::int64_t>(1, service.engine().info().max_model_len - num_prompt_tokens);
+      std::max<std::int64_t>(1, served.engine().info().max_model_len - num_prompt_tokens);
   const std::uint64_t fixed = num_copies * kAnswerBytes;
   const std::uint64_t fitting = fixed < limit ? (limit - fixed) / per_token : 0;
   const std::int64_t wanted =
@@ -190,13 +190,13 @@ Result<std::int64_t> fit_response(const SamplingParams& params, std::int64_t num
   return too_large(fixed + most * per_token,
                    fmt::format("max_output_tokens: {} tokens with {} alternatives", most,
                                params.logprobs.value_or(0)),
-                   "lower max_output_tokens or top_logprobs", service);
+                   "lower max_output_tokens or top_logprobs", served);
 }
 
-Status check_answer_bytes(std::uint64_t bytes, std::string_view what, const Service& service) {
+Status check_answer_bytes(std::uint64_t bytes, std::string_view what, const ServedModel& served) {
   bytes += kAnswerBytes;
-  if (bytes <= service.config().max_response_bytes) return {};
-  return too_large(bytes, what, "ask for less at once", service);
+  if (bytes <= served.config().max_response_bytes) return {};
+  return too_large(bytes, what, "ask for less at once", served);
 }
 
 }  // namespace quire

@@ -42,7 +42,7 @@ bool is_none(const json::value& value) { return value.is_string() && value.get_s
 
 FieldTable chat_fields() {
   static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names(kGenerationFields.begin(), kGenerationFields.end());
+    std::vector<std::string_view> names = generation_field_names();
     names.insert(names.end(), kChatFields.begin(), kChatFields.end());
     return names;
   }();
@@ -159,10 +159,10 @@ Result<json::object> as_sampling_fields(const JsonReader& fields, std::int64_t m
   return object;
 }
 
-Result<GenerationJob> read_chat(const RequestBody& body, const Service& service,
+Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& served,
                                 const Engine& engine, std::string& role, ClientGone gone) {
   QUIRE_ASSIGN_OR_RETURN(const json::object sampling,
-                         as_sampling_fields(body.reader(), service.max_logprobs()));
+                         as_sampling_fields(body.reader(), served.max_logprobs()));
   const JsonReader fields(sampling, "request", StatusCode::kInvalidArgument);
   GenerationJob job;
   job.prompt_field = "messages";
@@ -190,9 +190,9 @@ Result<GenerationJob> read_chat(const RequestBody& body, const Service& service,
     job.fits_max_tokens = true;
   }
   QUIRE_RETURN_IF_ERROR(
-      job.options.params.validate(engine.info().vocab_size, service.max_logprobs()));
+      job.options.params.validate(engine.info().vocab_size, served.max_logprobs()));
   job.prompts.push_back(std::move(prompt));
-  QUIRE_RETURN_IF_ERROR(fit_answer(job, AnswerKind::kChat, service));
+  QUIRE_RETURN_IF_ERROR(fit_answer(job, AnswerKind::kChat, served));
   if (job.options.return_sampling_params) {
     job.sampling = sampling_report(sampling, job.options.params, engine);
   }
@@ -314,11 +314,14 @@ std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
   auto parsed = RequestBody::parse(body, chat_fields(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
-  auto model = read_model_name(request, service);
-  if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_chat(request, service, service.engine(), role, std::move(gone));
-  if (!job.ok()) return request_error(job.status(), service, "messages");
-  job->model = std::get<std::string>(std::move(model));
+  auto named = read_model(request, service);
+  if (auto* error = std::get_if<ApiError>(&named)) return std::move(*error);
+  auto& model = std::get<RequestedModel>(named);
+  const ServedModel& served = *model.served;
+  auto job = read_chat(request, served, served.engine(), role, std::move(gone));
+  if (!job.ok()) return request_error(job.status(), served, "messages");
+  job->model = std::move(model.name);
+  job->served = model.served;
   return *std::move(job);
 }
 
@@ -329,8 +332,9 @@ std::vector<Route> chat_completion_routes(Service& service) {
                                   [exchange = exchange.get()] { return exchange->gone(); });
     if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
     auto& parsed = std::get<GenerationJob>(job);
-    auto format = std::make_unique<ChatFormat>(service.engine(), parsed.options, std::move(role));
-    answer_generation(service, std::move(exchange), std::move(parsed), std::move(format));
+    auto format =
+        std::make_unique<ChatFormat>(parsed.served->engine(), parsed.options, std::move(role));
+    answer_generation(std::move(exchange), std::move(parsed), std::move(format));
   };
   std::vector<Route> routes;
   routes.push_back({.method = "POST", .pattern = "/v1/chat/completions", .handler = handle});

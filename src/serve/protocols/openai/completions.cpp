@@ -23,7 +23,7 @@ bool is_no_suffix(const json::value& value) { return says_nothing(value); }
 
 FieldTable completion_fields() {
   static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names(kGenerationFields.begin(), kGenerationFields.end());
+    std::vector<std::string_view> names = generation_field_names();
     names.insert(names.end(), kCompletionFields.begin(), kCompletionFields.end());
     names.emplace_back("best_of");
     return names;
@@ -129,7 +129,7 @@ Status check_best_of(const JsonReader& fields, const SamplingParams& params) {
       "best_of: {} is not supported, only the value of n, which is {}", *best_of, params.n));
 }
 
-Result<GenerationJob> read_completion(const RequestBody& body, const Service& service,
+Result<GenerationJob> read_completion(const RequestBody& body, const ServedModel& served,
                                       const Engine& engine, bool& echo, ClientGone gone) {
   const JsonReader fields = body.reader();
   GenerationJob job;
@@ -137,7 +137,7 @@ Result<GenerationJob> read_completion(const RequestBody& body, const Service& se
   QUIRE_RETURN_IF_ERROR(read_echo(body.object(), job, echo));
   QUIRE_RETURN_IF_ERROR(check_best_of(fields, job.options.params));
   QUIRE_RETURN_IF_ERROR(
-      job.options.params.validate(engine.info().vocab_size, service.max_logprobs()));
+      job.options.params.validate(engine.info().vocab_size, served.max_logprobs()));
   const PromptOptions options = {.truncates = job.options.truncate_prompt_tokens.has_value(),
                                  .gone = std::move(gone)};
   QUIRE_ASSIGN_OR_RETURN(job.prompts, read_prompts(fields, options, engine));
@@ -155,7 +155,7 @@ Result<GenerationJob> read_completion(const RequestBody& body, const Service& se
     if (!echo) prompt.echo.clear();
   }
   QUIRE_RETURN_IF_ERROR(
-      fit_answer(job, echo ? AnswerKind::kEchoedCompletion : AnswerKind::kCompletion, service));
+      fit_answer(job, echo ? AnswerKind::kEchoedCompletion : AnswerKind::kCompletion, served));
   if (job.options.return_sampling_params) {
     job.sampling = sampling_report(body.object(), job.options.params, engine);
   }
@@ -240,11 +240,14 @@ std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view 
   auto parsed = RequestBody::parse(body, completion_fields(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
-  auto model = read_model_name(request, service);
-  if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_completion(request, service, service.engine(), echo, std::move(gone));
-  if (!job.ok()) return request_error(job.status(), service, "prompt");
-  job->model = std::get<std::string>(std::move(model));
+  auto named = read_model(request, service);
+  if (auto* error = std::get_if<ApiError>(&named)) return std::move(*error);
+  auto& model = std::get<RequestedModel>(named);
+  const ServedModel& served = *model.served;
+  auto job = read_completion(request, served, served.engine(), echo, std::move(gone));
+  if (!job.ok()) return request_error(job.status(), served, "prompt");
+  job->model = std::move(model.name);
+  job->served = model.served;
   return *std::move(job);
 }
 
@@ -255,8 +258,8 @@ std::vector<Route> completion_routes(Service& service) {
                                         [exchange = exchange.get()] { return exchange->gone(); });
     if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
     auto& parsed = std::get<GenerationJob>(job);
-    auto format = std::make_unique<CompletionFormat>(service.engine(), parsed.options, echo);
-    answer_generation(service, std::move(exchange), std::move(parsed), std::move(format));
+    auto format = std::make_unique<CompletionFormat>(parsed.served->engine(), parsed.options, echo);
+    answer_generation(std::move(exchange), std::move(parsed), std::move(format));
   };
   std::vector<Route> routes;
   routes.push_back({.method = "POST", .pattern = "/v1/completions", .handler = handle});

@@ -13,11 +13,11 @@
 
 #include <fmt/format.h>
 
+#include "serve/generation/generation.h"
 #include "serve/http/gate.h"
 #include "serve/protocols/openai/answer_size.h"
-#include "serve/protocols/openai/fanout.h"
 #include "serve/protocols/openai/request_body.h"
-#include "serve/request_origin.h"
+#include "serve/requests/request_origin.h"
 
 namespace quire {
 namespace {
@@ -100,7 +100,7 @@ Result<std::vector<TokenId>> read_input(const json::value& value, const std::str
 }
 
 // Before anything is tokenized: the answer is known to the byte but for digits.
-Status check_answer(std::size_t num_inputs, const EmbeddingJob& job, const Service& service) {
+Status check_answer(std::size_t num_inputs, const EmbeddingJob& job, const ServedModel& served) {
   constexpr std::uint64_t kInputBytes = 64;  // {"object":"embedding","index":,"embedding":},
   constexpr std::uint64_t kFloatBytes = 16;  // the longest float and a comma
   const auto dimensions = static_cast<std::uint64_t>(job.dimensions);
@@ -108,14 +108,14 @@ Status check_answer(std::size_t num_inputs, const EmbeddingJob& job, const Servi
       job.base64 ? (dimensions * sizeof(float) + 2) / 3 * 4 : dimensions * kFloatBytes;
   return check_answer_bytes(num_inputs * (kInputBytes + vector_bytes),
                             fmt::format("input: {} vectors of {} numbers", num_inputs, dimensions),
-                            service);
+                            served);
 }
 
 Result<std::vector<std::vector<TokenId>>> read_inputs(const JsonReader& fields,
                                                       const InputOptions& options,
                                                       const EmbeddingJob& job,
-                                                      const Service& service) {
-  const Engine& engine = service.engine();
+                                                      const ServedModel& served) {
+  const Engine& engine = served.engine();
   const json::value* value = fields.find("input");
   if (value == nullptr) {
     return Status::invalid_argument("input: expected a string or a list, found nothing");
@@ -131,7 +131,7 @@ Result<std::vector<std::vector<TokenId>>> read_inputs(const JsonReader& fields,
     return Status::invalid_argument(
         fmt::format("input: expected 1 to {} inputs, found {}", kMaxInputs, list.size()));
   }
-  QUIRE_RETURN_IF_ERROR(check_answer(list.size(), job, service));
+  QUIRE_RETURN_IF_ERROR(check_answer(list.size(), job, served));
   for (std::size_t i = 0; i < list.size(); ++i) {
     QUIRE_ASSIGN_OR_RETURN(auto ids,
                            read_input(list[i], fmt::format("input[{}]", i), options, engine));
@@ -175,9 +175,9 @@ Status read_vector_options(const JsonReader& fields, std::int64_t hidden_size, E
 }
 
 Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view request_id,
-                                    const Service& service, ClientGone gone) {
+                                    const ServedModel& served, ClientGone gone) {
   const JsonReader fields = body.reader();
-  const Engine& engine = service.engine();
+  const Engine& engine = served.engine();
   EmbeddingJob job;
   QUIRE_RETURN_IF_ERROR(read_vector_options(fields, engine.info().hidden_size, job));
   QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
@@ -196,7 +196,7 @@ Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view re
   QUIRE_ASSIGN_OR_RETURN(InputOptions options,
                          read_input_options(fields, engine.info().max_model_len));
   options.gone = std::move(gone);
-  QUIRE_ASSIGN_OR_RETURN(job.inputs, read_inputs(fields, options, job, service));
+  QUIRE_ASSIGN_OR_RETURN(job.inputs, read_inputs(fields, options, job, served));
   job.ignored_fields = body.ignored_fields();
   return job;
 }
@@ -242,55 +242,26 @@ void append_vector(std::string& out, std::span<const float> vector, bool base64)
   out += ']';
 }
 
-// Gathers the vectors of all inputs. Runs on the output thread but for its start; the fanout orders
-// the calls.
-class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
+// Gathers the vectors of all inputs.
+class EmbeddingAnswer final : public GenerationAnswer {
  public:
-  EmbeddingAnswer(Service& service, std::shared_ptr<Exchange> exchange, EmbeddingJob job)
-      : service_(service),
-        exchange_(std::move(exchange)),
-        job_(std::move(job)),
-        vectors_(job_.inputs.size()),
-        num_unfinished_(job_.inputs.size()) {}
+  EmbeddingAnswer(std::shared_ptr<Exchange> exchange, EmbeddingJob job)
+      : exchange_(std::move(exchange)), job_(std::move(job)), vectors_(job_.inputs.size()) {}
 
-  void start() {
-    std::vector<GenerateRequest> requests;
-    for (std::vector<TokenId>& input : job_.inputs) {
-      GenerateRequest& request = requests.emplace_back();
-      request.prompt_token_ids = std::move(input);
-      request.priority = job_.priority;
-      request.embed = true;
-    }
-    auto self = shared_from_this();
-    const auto origin =
-        origin_of(*exchange_, "embd-" + job_.request_id, job_.model, /*stream=*/false);
-    auto fanout = Fanout::submit(
-        service_, origin, std::move(requests),
-        [self](std::size_t input, const RequestOutput& output) { self->take(input, output); });
-    if (!fanout.ok()) {
-      return respond_error(*exchange_, request_error(fanout.status(), service_, "input"));
-    }
-    (*fanout)->open([&] { exchange_->on_disconnect([abort = *fanout] { abort->abort(); }); });
+  void refused(const Status& error) override {
+    respond_error(*exchange_, request_error(error, *job_.served, "input"));
   }
 
- private:
-  void take(std::size_t input, const RequestOutput& output) {
-    if (failed_ || !output.request_finished) return;
-    if (!output.error.ok()) return fail(output.error);
-    if (output.finish_reason == FinishReason::kAbort) {
-      return fail(Status::unavailable("the request was ended before its answer was complete"));
-    }
+  void piece(std::size_t input, const RequestOutput& output, bool last) override {
+    if (!output.request_finished) return;
     vectors_[input] = shaped(output.embedding, job_);
     num_tokens_ += output.num_prompt_tokens;
-    if (--num_unfinished_ == 0) respond();
+    if (last) respond();
   }
 
-  void fail(const Status& status) {
-    respond_error(*exchange_, request_error(status, service_, "input"));
-    failed_ = true;
-    vectors_.clear();
-  }
+  void failed(const Status& error) override { refused(error); }
 
+ private:
   void respond() {
     HttpResponse response;
     std::string& body = response.body;
@@ -310,14 +281,26 @@ class EmbeddingAnswer : public std::enable_shared_from_this<EmbeddingAnswer> {
     exchange_->respond(std::move(response));
   }
 
-  Service& service_;
   std::shared_ptr<Exchange> exchange_;
   EmbeddingJob job_;
   std::vector<std::vector<float>> vectors_;  // in the order of the inputs
-  std::size_t num_unfinished_;
   std::int64_t num_tokens_ = 0;
-  bool failed_ = false;
 };
+
+void answer_embedding(std::shared_ptr<Exchange> exchange, EmbeddingJob job) {
+  std::vector<GenerateRequest> requests;
+  for (std::vector<TokenId>& input : job.inputs) {
+    GenerateRequest& request = requests.emplace_back();
+    request.prompt_token_ids = std::move(input);
+    request.priority = job.priority;
+    request.embed = true;
+  }
+  ServedModel& served = *job.served;
+  const RequestOrigin origin =
+      origin_of(*exchange, "embd-" + job.request_id, job.model, /*stream=*/false);
+  generate(served, *exchange, origin, std::move(requests),
+           std::make_shared<EmbeddingAnswer>(exchange, std::move(job)));
+}
 
 }  // namespace
 
@@ -329,11 +312,14 @@ std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view bo
                                    service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
-  auto model = read_model_name(request, service);
-  if (auto* error = std::get_if<ApiError>(&model)) return std::move(*error);
-  auto job = read_embedding(request, request_id, service, std::move(gone));
-  if (!job.ok()) return request_error(job.status(), service, "input");
-  job->model = std::get<std::string>(std::move(model));
+  auto named = read_model(request, service);
+  if (auto* error = std::get_if<ApiError>(&named)) return std::move(*error);
+  auto& model = std::get<RequestedModel>(named);
+  const ServedModel& served = *model.served;
+  auto job = read_embedding(request, request_id, served, std::move(gone));
+  if (!job.ok()) return request_error(job.status(), served, "input");
+  job->model = std::move(model.name);
+  job->served = model.served;
   return *std::move(job);
 }
 
@@ -343,9 +329,7 @@ std::vector<Route> embedding_routes(Service& service) {
     auto job = parse_embedding_request(request.body, request.request_id, service,
                                        [exchange = exchange.get()] { return exchange->gone(); });
     if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
-    std::make_shared<EmbeddingAnswer>(service, std::move(exchange),
-                                      std::get<EmbeddingJob>(std::move(job)))
-        ->start();
+    answer_embedding(std::move(exchange), std::get<EmbeddingJob>(std::move(job)));
   };
   std::vector<Route> routes;
   routes.push_back({.method = "POST", .pattern = "/v1/embeddings", .handler = handle});

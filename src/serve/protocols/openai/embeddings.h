@@ -25,8 +25,9 @@ struct EmbeddingJob {
   bool base64 = false;  // of little-endian float32; else a list of numbers
   std::int32_t priority = 0;
   std::string request_id;
-  std::string model;           // as the request names it
-  std::string ignored_fields;  // for the header; may be empty
+  std::string model;              // as the request names it
+  ServedModel* served = nullptr;  // the model that it means
+  std::string ignored_fields;     // for the header; may be empty
 };
 
 // A request's body to what the engine is given. For fuzzing and tests; the route does just that.

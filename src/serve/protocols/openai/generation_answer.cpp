@@ -7,8 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "serve/generation/generation.h"
 #include "serve/protocols/openai/token_report.h"
-#include "serve/request_origin.h"
+#include "serve/requests/request_origin.h"
 #include "serve/why/request_story.h"
 
 namespace quire {
@@ -20,18 +21,12 @@ json::value stop_reason(const RequestOutput& output) {
   return nullptr;
 }
 
-Status ended_early(const RequestOutput& output) {
-  if (!output.error.ok()) return output.error;
-  return Status::unavailable("the request was ended before its answer was complete");
-}
-
-// Runs on the output thread but for its start; the fanout orders the calls.
-class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
+// The choices of all outputs of all prompts.
+class ChoicesAnswer final : public GenerationAnswer {
  public:
-  GenerationAnswer(Service& service, std::shared_ptr<Exchange> exchange, GenerationJob job,
-                   std::unique_ptr<const ChoiceFormat> format)
-      : service_(service),
-        exchange_(std::move(exchange)),
+  ChoicesAnswer(std::shared_ptr<Exchange> exchange, GenerationJob job,
+                std::unique_ptr<const ChoiceFormat> format)
+      : exchange_(std::move(exchange)),
         job_(std::move(job)),
         format_(std::move(format)),
         created_(std::time(nullptr)) {
@@ -41,33 +36,18 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     const auto n = static_cast<std::size_t>(job_.options.params.n);
     outputs_.resize(job_.prompts.size() * n);
     prompt_logprobs_.resize(job_.prompts.size());
-    num_unfinished_ = outputs_.size();
   }
 
-  void start() {
-    std::vector<GenerateRequest> requests;
-    for (const AnsweredPrompt& prompt : job_.prompts) {
-      requests.push_back({.prompt_token_ids = prompt.token_ids,
-                          .params = job_.options.params,
-                          .priority = job_.options.priority});
-    }
-    auto self = shared_from_this();
-    const auto origin = origin_of(*exchange_, id_, job_.model, job_.options.stream);
-    auto fanout = Fanout::submit(
-        service_, origin, std::move(requests),
-        [self](std::size_t prompt, const RequestOutput& output) { self->take(prompt, output); });
-    if (!fanout.ok()) {
-      return respond_error(*exchange_, request_error(fanout.status(), service_, job_.prompt_field));
-    }
-    fanout_ = *fanout;
-    fanout_->open([&] {
-      exchange_->on_disconnect([fanout = fanout_] { fanout->abort(); });
-      if (job_.options.stream) begin_stream();
-    });
+  RequestOrigin origin() const {
+    return origin_of(*exchange_, id_, job_.model, job_.options.stream);
   }
 
- private:
-  void begin_stream() {
+  void refused(const Status& error) override {
+    respond_error(*exchange_, request_error(error, *job_.served, job_.prompt_field));
+  }
+
+  void begun() override {
+    if (!job_.options.stream) return;
     HttpResponse head;
     head.content_type = "text/event-stream; charset=utf-8";
     head.headers = {{"Cache-Control", "no-cache"}};
@@ -81,27 +61,36 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     }
   }
 
-  void take(std::size_t prompt, const RequestOutput& output) {
-    if (failed_) return;
-    const bool aborted = output.finish_reason == FinishReason::kAbort;
-    if (output.finished && (!output.error.ok() || aborted)) return fail(ended_early(output));
+  void piece(std::size_t prompt, const RequestOutput& output, bool last) override {
     AnsweredOutput& target = outputs_[prompt * num_per_prompt() + index_of(output)];
-    AnsweredOutput piece = read(output, target);
+    AnsweredOutput read_piece = read(output, target);
     if (!output.prompt_logprobs.empty()) prompt_logprobs_[prompt] = output.prompt_logprobs;
     usage_.completion_tokens += job_.drop_output ? 0 : std::ssize(output.token_ids);
     if (output.request_finished) {
       usage_.prompt_tokens += output.num_prompt_tokens;
       usage_.cached_tokens += output.num_cached_tokens;
     }
-    if (output.finished) --num_unfinished_;
     if (job_.options.stream) {
-      stream(prompt, output, piece, target);
+      stream(prompt, output, read_piece, target, last);
     } else {
-      collect(target, std::move(piece));
-      if (num_unfinished_ == 0) respond();
+      collect(target, std::move(read_piece));
+      if (last) respond();
     }
   }
 
+  // An error in the answer's place, or in the middle of the stream.
+  void failed(const Status& status) override {
+    const ApiError error = request_error(status, *job_.served, job_.prompt_field);
+    if (job_.options.stream) {
+      exchange_->write(
+          fmt::format("data: {}\n\ndata: [DONE]\n\n", json::serialize(error_body(error))));
+      exchange_->finish();
+    } else {
+      respond_error(*exchange_, error);
+    }
+  }
+
+ private:
   AnsweredOutput read(const RequestOutput& output, const AnsweredOutput& before) const {
     AnsweredOutput piece;
     piece.first = before.first;
@@ -132,7 +121,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
   // A piece without text waits for its character to be complete, unless something else is to be
   // told of it.
   void stream(std::size_t prompt, const RequestOutput& output, const AnsweredOutput& piece,
-              AnsweredOutput& state) {
+              AnsweredOutput& state, bool last) {
     const bool tells = !piece.text.empty() || piece.finished || !piece.logprobs.empty() ||
                        (job_.options.return_token_ids && !piece.token_ids.empty());
     if (tells) {
@@ -149,7 +138,7 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
       state.first = false;
       if (job_.options.params.logprobs) state.text_offset += count_characters(piece.text);
     }
-    if (num_unfinished_ == 0) {
+    if (last) {
       if (job_.options.include_usage) {
         text_ += fmt::format(R"({}"choices":[],"usage":{}}})", chunk_head_,
                              json::serialize(usage_.to_json()));
@@ -157,8 +146,8 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
       }
       text_ += "data: [DONE]\n\n";
     }
-    if (tells || num_unfinished_ == 0) exchange_->write(text_);
-    if (num_unfinished_ == 0) exchange_->finish();
+    if (tells || last) exchange_->write(text_);
+    if (last) exchange_->finish();
   }
 
   // Into the choice that `text` ends with.
@@ -208,26 +197,12 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     }
     if (reports_prompt_logprobs()) {
       body += R"(,"prompt_logprobs":)";
-      append_prompt_logprobs(body, service_.engine().tokenizer(), job_.prompts[0].token_ids,
+      append_prompt_logprobs(body, job_.served->engine().tokenizer(), job_.prompts[0].token_ids,
                              prompt_logprobs_[0]);
     }
     body += '}';
     add_ignored_fields(response);
     exchange_->respond(std::move(response));
-  }
-
-  // The answer cannot be completed: an error in its place, or in the middle of the stream.
-  void fail(const Status& status) {
-    const ApiError error = request_error(status, service_, job_.prompt_field);
-    if (job_.options.stream) {
-      exchange_->write(
-          fmt::format("data: {}\n\ndata: [DONE]\n\n", json::serialize(error_body(error))));
-      exchange_->finish();
-    } else {
-      respond_error(*exchange_, error);
-    }
-    failed_ = true;
-    for (auto& each : outputs_) each = {};
   }
 
   void add_ignored_fields(HttpResponse& response) const {
@@ -241,18 +216,14 @@ class GenerationAnswer : public std::enable_shared_from_this<GenerationAnswer> {
     return static_cast<std::size_t>(output.index);
   }
 
-  Service& service_;
   std::shared_ptr<Exchange> exchange_;
   GenerationJob job_;
   std::unique_ptr<const ChoiceFormat> format_;
   std::int64_t created_;
   std::string id_;
-  std::shared_ptr<Fanout> fanout_;
   std::vector<AnsweredOutput> outputs_;  // of prompt 0, then of prompt 1, ...
   std::vector<std::vector<PositionLogprobs>> prompt_logprobs_;
-  std::size_t num_unfinished_ = 0;
   TokenUsage usage_;
-  bool failed_ = false;
   std::string chunk_head_;     // of every chunk of a stream, up to "choices"
   std::string sampling_text_;  // goes with the first chunk
   std::string text_;           // reused from chunk to chunk
@@ -271,11 +242,18 @@ void append_token_ids(std::string& out, std::span<const TokenId> prompt,
                  fmt::join(prompt, ","), fmt::join(output, ","));
 }
 
-void answer_generation(Service& service, std::shared_ptr<Exchange> exchange, GenerationJob job,
+void answer_generation(std::shared_ptr<Exchange> exchange, GenerationJob job,
                        std::unique_ptr<const ChoiceFormat> format) {
-  std::make_shared<GenerationAnswer>(service, std::move(exchange), std::move(job),
-                                     std::move(format))
-      ->start();
+  std::vector<GenerateRequest> requests;
+  for (const AnsweredPrompt& prompt : job.prompts) {
+    requests.push_back({.prompt_token_ids = prompt.token_ids,
+                        .params = job.options.params,
+                        .priority = job.options.priority});
+  }
+  ServedModel& served = *job.served;
+  auto answer = std::make_shared<ChoicesAnswer>(exchange, std::move(job), std::move(format));
+  const RequestOrigin origin = answer->origin();
+  generate(served, *exchange, origin, std::move(requests), std::move(answer));
 }
 
 }  // namespace quire

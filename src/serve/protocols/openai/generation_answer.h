@@ -12,9 +12,8 @@
 
 #include "base/json.h"
 #include "serve/http/exchange.h"
-#include "serve/protocols/openai/fanout.h"
+#include "serve/models/served_model.h"
 #include "serve/protocols/openai/generation_options.h"
-#include "serve/service.h"
 
 namespace quire {
 
@@ -68,10 +67,11 @@ struct GenerationJob {
   json::value sampling;                      // the report of sampling parameters, or null
   std::string ignored_fields;                // for the header; may be empty
   std::string model;                         // as the request names it
+  ServedModel* served = nullptr;             // the model that it means
 };
 
 // Submits the job and answers on `exchange`, now and as its outputs come.
-void answer_generation(Service& service, std::shared_ptr<Exchange> exchange, GenerationJob job,
+void answer_generation(std::shared_ptr<Exchange> exchange, GenerationJob job,
                        std::unique_ptr<const ChoiceFormat> format);
 
 }  // namespace quire

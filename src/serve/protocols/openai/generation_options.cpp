@@ -11,6 +11,12 @@
 namespace quire {
 namespace {
 
+constexpr std::array<std::string_view, 14> kOwnFields = {
+    "model", "stream", "stream_options", "return_token_ids", "return_sampling_params", "return_why",
+    "priority", "truncate_prompt_tokens", "request_id",
+    // Without effect on the answer, by their definition.
+    "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"};
+
 bool is_text_format(const json::value& value) {
   if (says_nothing(value)) return true;
   if (!value.is_object()) return false;
@@ -59,6 +65,12 @@ const std::array<UnsupportedField, 16> kUnsupportedGenerationFields = {{
     {"service_tier", is_default_tier},
     {"mm_processor_kwargs", says_nothing},
 }};
+
+std::vector<std::string_view> generation_field_names() {
+  std::vector<std::string_view> names(kOwnFields.begin(), kOwnFields.end());
+  for (const SamplingField& field : sampling_fields()) names.push_back(field.name);
+  return names;
+}
 
 Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine) {
   GenerationOptions options;

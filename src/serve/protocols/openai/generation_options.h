@@ -30,17 +30,8 @@ struct GenerationOptions {
   std::optional<std::string> request_id;
 };
 
-// The names that read_generation_options takes, sampling fields included.
-inline constexpr std::array<std::string_view, 35> kGenerationFields = {
-    "model", "stream", "stream_options", "return_token_ids", "return_sampling_params", "return_why",
-    "priority", "truncate_prompt_tokens", "request_id",
-    // Sampling.
-    "n", "presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p",
-    "top_k", "min_p", "seed", "stop", "stop_token_ids", "bad_words", "include_stop_str_in_output",
-    "ignore_eos", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs", "skip_special_tokens",
-    "logit_bias", "allowed_token_ids",
-    // Without effect on the answer, by their definition.
-    "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"};
+// The names that read_generation_options takes, those of sampling fields included.
+std::vector<std::string_view> generation_field_names();
 
 // Known to vLLM or OpenAI for both kinds of request, and not supported.
 extern const std::array<UnsupportedField, 16> kUnsupportedGenerationFields;

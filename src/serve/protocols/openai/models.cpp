@@ -5,20 +5,20 @@
 namespace quire {
 namespace {
 
-json::object model_object(const std::string& name, const Service& service) {
+json::object model_object(const std::string& name, const ServedModel& served) {
   return {{"id", name},
           {"object", "model"},
-          {"created", service.config().created},
+          {"created", served.config().created},
           {"owned_by", "quire"},
-          {"root", service.engine().info().model_name},
+          {"root", served.engine().info().model_name},
           {"parent", nullptr},
-          {"max_model_len", service.engine().info().max_model_len}};
+          {"max_model_len", served.engine().info().max_model_len}};
 }
 
-void list_models(const Service& service, Exchange& exchange) {
+void list_models(const ServedModel& served, Exchange& exchange) {
   json::array models;
-  for (const std::string& name : service.config().served_model_names) {
-    models.push_back(model_object(name, service));
+  for (const std::string& name : served.config().served_model_names) {
+    models.push_back(model_object(name, served));
   }
   exchange.respond(
       {.body = json::serialize(json::object{{"object", "list"}, {"data", std::move(models)}})});
@@ -26,7 +26,8 @@ void list_models(const Service& service, Exchange& exchange) {
 
 void show_model(const Service& service, Exchange& exchange) {
   const std::string_view name = exchange.request().path_param("model");
-  if (name.empty() || !service.serves(name)) {
+  const ServedModel* served = name.empty() ? nullptr : service.find(name);
+  if (served == nullptr) {
     ApiError error;
     error.status = 404;
     error.type = "not_found_error";
@@ -35,7 +36,7 @@ void show_model(const Service& service, Exchange& exchange) {
     error.message = "there is no such model; GET /v1/models lists what there is";
     return respond_error(exchange, error);
   }
-  exchange.respond({.body = json::serialize(model_object(std::string(name), service))});
+  exchange.respond({.body = json::serialize(model_object(std::string(name), *served))});
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ std::vector<Route> model_routes(Service& service) {
   routes.push_back(
       {.method = "GET",
        .pattern = "/v1/models",
-       .handler = [&service](const auto& exchange) { list_models(service, *exchange); },
+       .handler = [&service](const auto& exchange) { list_models(service.model(), *exchange); },
        .inline_handler = true});
   routes.push_back({.method = "GET",
                     .pattern = "/v1/models/{model}",

@@ -95,26 +95,26 @@ std::string RequestBody::ignored_fields() const {
   return text;
 }
 
-ApiError request_error(const Status& status, const Service& service, std::string_view field) {
+ApiError request_error(const Status& status, const ServedModel& served, std::string_view field) {
   ApiError error = to_api_error(status, named_field(status.message()));
   if (error.status == 400 && !error.param && !field.empty()) error.param = std::string(field);
   if (error.status == 429) {
-    error.headers.push_back({"Retry-After", std::to_string(service.retry_after_seconds())});
+    error.headers.push_back({"Retry-After", std::to_string(served.retry_after_seconds())});
   }
   return error;
 }
 
-std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
-                                                    const Service& service) {
-  auto name = body.reader().find_string("model");
-  if (!name.ok()) return request_error(name.status(), service, "model");
-  const std::string model = name->value_or("");
-  if (model.empty()) return service.model_name();
-  if (service.serves(model)) return model;
+std::variant<RequestedModel, ApiError> read_model(const RequestBody& body, const Service& service) {
+  auto field = body.reader().find_string("model");
+  if (!field.ok()) return request_error(field.status(), service.model(), "model");
+  const std::string name = field->value_or("");
+  if (ServedModel* served = service.find(name)) {
+    return RequestedModel{name.empty() ? served->name() : name, served};
+  }
   ApiError error;
   error.status = 404;
   error.message =
-      fmt::format("The model `{}` does not exist; this server has {}", clipped(model, 200),
+      fmt::format("The model `{}` does not exist; this server has {}", clipped(name, 200),
                   fmt::join(service.config().served_model_names, ", "));
   error.type = "not_found_error";
   error.param = "model";

@@ -47,11 +47,15 @@ class RequestBody {
 
 // The error for a status, with the field that its message starts with ("request: top_p: ...") as
 // its param, `field` where it starts with none, and Retry-After where the queue is full.
-ApiError request_error(const Status& status, const Service& service, std::string_view field);
+ApiError request_error(const Status& status, const ServedModel& served, std::string_view field);
 
-// The model that a request names, or where it names none the server's. 404 for another one.
-std::variant<std::string, ApiError> read_model_name(const RequestBody& body,
-                                                    const Service& service);
+// The model that a request means, and what the request calls it.
+struct RequestedModel {
+  std::string name;
+  ServedModel* served = nullptr;
+};
+// The one that it names, or where it names none the server's own. 404 for another one.
+std::variant<RequestedModel, ApiError> read_model(const RequestBody& body, const Service& service);
 
 // Answers with the error.
 void respond_error(Exchange& exchange, const ApiError& error);

@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "serve/protocols/openai/fanout.h"
+#include "serve/generation/generation.h"
 #include "serve/protocols/openai/request_body.h"
 #include "serve/protocols/openai/response_input.h"
 #include "serve/protocols/openai/token_report.h"
-#include "serve/request_origin.h"
+#include "serve/requests/request_origin.h"
 
 namespace quire {
 namespace {
@@ -34,35 +34,50 @@ std::string with_member(const json::object& object, std::string_view name, std::
   return text;
 }
 
-// Runs on the output thread but for its start; the fanout orders the calls.
-class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
+class ResponseAnswer final : public GenerationAnswer {
  public:
-  ResponseAnswer(Service& service, std::shared_ptr<Exchange> exchange,
-                 std::shared_ptr<ResponseStore> store, ResponseJob job)
-      : service_(service),
-        exchange_(std::move(exchange)),
+  ResponseAnswer(std::shared_ptr<Exchange> exchange, std::shared_ptr<ResponseStore> store,
+                 ResponseJob job)
+      : exchange_(std::move(exchange)),
         store_(std::move(store)),
         job_(std::move(job)),
         item_id_(new_id("msg_")) {}
 
-  void start() {
-    std::vector<GenerateRequest> requests(1);
-    requests[0].prompt_token_ids = std::move(job_.prompt_token_ids);
-    requests[0].params = job_.params;
-    requests[0].priority = job_.priority;
-    auto self = shared_from_this();
-    const auto origin = origin_of(*exchange_, job_.log_id,
-                                  std::string(job_.echo.at("model").as_string()), job_.stream);
-    auto fanout =
-        Fanout::submit(service_, origin, std::move(requests),
-                       [self](std::size_t, const RequestOutput& output) { self->take(output); });
-    if (!fanout.ok()) {
-      return respond_error(*exchange_, request_error(fanout.status(), service_, "input"));
+  void refused(const Status& error) override {
+    respond_error(*exchange_, request_error(error, *job_.served, "input"));
+  }
+
+  void begun() override {
+    if (job_.stream) begin_stream();
+  }
+
+  void piece(std::size_t /*prompt*/, const RequestOutput& output, bool /*last*/) override {
+    std::string logprobs;
+    if (job_.params.logprobs) {
+      append_chat_tokens(logprobs, job_.served->engine().tokenizer(), output.logprobs);
     }
-    (*fanout)->open([&] {
-      exchange_->on_disconnect([abort = *fanout] { abort->abort(); });
-      if (job_.stream) begin_stream();
-    });
+    text_ += output.text;
+    if (job_.stream && (!output.text.empty() || !logprobs.empty())) {
+      add_delta(output.text, logprobs);
+    }
+    if (!logprobs_.empty() && !logprobs.empty()) logprobs_ += ',';
+    logprobs_ += logprobs;
+    if (output.finished) {
+      finish(output);
+    } else if (!events_.empty()) {
+      send();
+    }
+  }
+
+  // An error in the answer's place, or as the stream's last event.
+  void failed(const Status& status) override {
+    if (!job_.stream) return refused(status);
+    json::object object = response(Outcome::kFailed);
+    object["error"] = {{"code", "server_error"},
+                       {"message", request_error(status, *job_.served, "input").message}};
+    add_event("response.failed", {}, "response", with_member(object, "output", "[]"));
+    send();
+    exchange_->finish();
   }
 
  private:
@@ -161,29 +176,6 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     events_.clear();
   }
 
-  void take(const RequestOutput& output) {
-    const bool aborted = output.finish_reason == FinishReason::kAbort;
-    if (output.finished && !output.error.ok()) return fail(output.error);
-    if (output.finished && aborted) {
-      return fail(Status::unavailable("the request was ended before its answer was complete"));
-    }
-    std::string logprobs;
-    if (job_.params.logprobs) {
-      append_chat_tokens(logprobs, service_.engine().tokenizer(), output.logprobs);
-    }
-    text_ += output.text;
-    if (job_.stream && (!output.text.empty() || !logprobs.empty())) {
-      add_delta(output.text, logprobs);
-    }
-    if (!logprobs_.empty() && !logprobs.empty()) logprobs_ += ',';
-    logprobs_ += logprobs;
-    if (output.finished) {
-      finish(output);
-    } else if (!events_.empty()) {
-      send();
-    }
-  }
-
   void finish(const RequestOutput& output) {
     const Outcome outcome =
         output.finish_reason == FinishReason::kLength ? Outcome::kIncomplete : Outcome::kCompleted;
@@ -223,24 +215,12 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
     exchange_->finish();
   }
 
-  // The answer cannot be completed: an error in its place, or as the stream's last event.
-  void fail(const Status& status) {
-    const ApiError error = request_error(status, service_, "input");
-    if (!job_.stream) return respond_error(*exchange_, error);
-    json::object object = response(Outcome::kFailed);
-    object["error"] = {{"code", "server_error"}, {"message", error.message}};
-    add_event("response.failed", {}, "response", with_member(object, "output", "[]"));
-    send();
-    exchange_->finish();
-  }
-
   void add_ignored_fields(HttpResponse& response) const {
     if (!job_.ignored_fields.empty()) {
       response.headers.push_back({"X-Ignored-Fields", job_.ignored_fields});
     }
   }
 
-  Service& service_;
   std::shared_ptr<Exchange> exchange_;
   std::shared_ptr<ResponseStore> store_;
   ResponseJob job_;
@@ -254,10 +234,17 @@ class ResponseAnswer : public std::enable_shared_from_this<ResponseAnswer> {
 
 }  // namespace
 
-void answer_response(Service& service, std::shared_ptr<Exchange> exchange,
-                     std::shared_ptr<ResponseStore> store, ResponseJob job) {
-  std::make_shared<ResponseAnswer>(service, std::move(exchange), std::move(store), std::move(job))
-      ->start();
+void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<ResponseStore> store,
+                     ResponseJob job) {
+  std::vector<GenerateRequest> requests(1);
+  requests[0].prompt_token_ids = std::move(job.prompt_token_ids);
+  requests[0].params = job.params;
+  requests[0].priority = job.priority;
+  ServedModel& served = *job.served;
+  const RequestOrigin origin =
+      origin_of(*exchange, job.log_id, std::string(job.echo.at("model").as_string()), job.stream);
+  generate(served, *exchange, origin, std::move(requests),
+           std::make_shared<ResponseAnswer>(exchange, std::move(store), std::move(job)));
 }
 
 }  // namespace quire

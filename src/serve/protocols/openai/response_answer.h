@@ -6,13 +6,12 @@
 #include "serve/http/exchange.h"
 #include "serve/protocols/openai/response_request.h"
 #include "serve/protocols/openai/response_store.h"
-#include "serve/service.h"
 
 namespace quire {
 
 // Submits the job and answers on `exchange`, now and as its output comes. Stores the response when
 // it is complete, where the job says so.
-void answer_response(Service& service, std::shared_ptr<Exchange> exchange,
-                     std::shared_ptr<ResponseStore> store, ResponseJob job);
+void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<ResponseStore> store,
+                     ResponseJob job);
 
 }  // namespace quire

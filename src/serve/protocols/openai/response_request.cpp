@@ -23,22 +23,27 @@ constexpr std::size_t kMaxMetadataKey = 64;
 constexpr std::size_t kMaxMetadataValue = 512;
 constexpr std::string_view kWithLogprobs = "message.output_text.logprobs";
 
-constexpr std::array<std::string_view, 14> kSamplingFields = {
-    "temperature",        "top_p",          "top_k",      "min_p",
-    "presence_penalty",   "seed",           "stop",       "frequency_penalty",
-    "repetition_penalty", "stop_token_ids", "min_tokens", "ignore_eos",
-    "logit_bias",         "bad_words"};
+// Sampling fields that Responses have under another name, or not at all.
+constexpr std::array<std::string_view, 7> kNotOfResponses = {
+    "n",        "include_stop_str_in_output", "max_tokens",       "prompt_logprobs",
+    "logprobs", "skip_special_tokens",        "allowed_token_ids"};
 
-constexpr std::array<std::string_view, 34> kResponseFields = {
+constexpr std::array<std::string_view, 20> kOwnResponseFields = {
     "model", "input", "instructions", "previous_response_id", "max_output_tokens", "top_logprobs",
     "include", "stream", "store", "metadata", "text", "tool_choice", "parallel_tool_calls",
     "max_tool_calls", "priority", "request_id",
     // Without effect on the answer, by their definition.
-    "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-    // Sampling.
-    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "seed", "stop",
-    "frequency_penalty", "repetition_penalty", "stop_token_ids", "min_tokens", "ignore_eos",
-    "logit_bias", "bad_words"};
+    "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"};
+
+std::vector<std::string_view> response_sampling_names() {
+  std::vector<std::string_view> names;
+  for (const SamplingField& field : sampling_fields()) {
+    if (std::ranges::find(kNotOfResponses, field.name) == kNotOfResponses.end()) {
+      names.push_back(field.name);
+    }
+  }
+  return names;
+}
 
 bool is_text(const json::value& value, std::string_view text) {
   return value.is_string() && value.get_string() == text;
@@ -85,6 +90,15 @@ constexpr std::array<UnsupportedField, 24> kUnsupportedResponseFields = {{
     {"reasoning_effort", says_nothing},
     {"modalities", says_nothing},
 }};
+
+FieldTable response_fields() {
+  static const std::vector<std::string_view> kKnown = [] {
+    std::vector<std::string_view> names = response_sampling_names();
+    names.insert(names.end(), kOwnResponseFields.begin(), kOwnResponseFields.end());
+    return names;
+  }();
+  return {.known = kKnown, .unsupported = kUnsupportedResponseFields};
+}
 
 Result<json::object> read_metadata(const JsonReader& fields) {
   const json::value* value = fields.find("metadata");
@@ -162,10 +176,10 @@ Result<std::string> read_tool_choice(const JsonReader& fields) {
   return std::string(value->get_string());
 }
 
-Status read_sampling(const JsonReader& fields, const Service& service, ResponseJob& job) {
-  const Engine& engine = service.engine();
+Status read_sampling(const JsonReader& fields, const ServedModel& served, ResponseJob& job) {
+  const Engine& engine = served.engine();
   json::object given;
-  for (const std::string_view name : kSamplingFields) {
+  for (const std::string_view name : response_sampling_names()) {
     if (const json::value* value = fields.find(name)) given[name] = *value;
   }
   job.params = engine.default_sampling_params();
@@ -177,9 +191,9 @@ Status read_sampling(const JsonReader& fields, const Service& service, ResponseJ
         fmt::format("temperature: {} is not a number from 0 to 2", job.params.temperature));
   }
   QUIRE_ASSIGN_OR_RETURN(const auto top, fields.find_int("top_logprobs"));
-  if (top && (*top < 0 || *top > service.max_logprobs())) {
+  if (top && (*top < 0 || *top > served.max_logprobs())) {
     return Status::invalid_argument(fmt::format("top_logprobs: {} is not an integer from 0 to {}",
-                                                *top, service.max_logprobs()));
+                                                *top, served.max_logprobs()));
   }
   QUIRE_ASSIGN_OR_RETURN(const bool logprobs, read_include(fields));
   if (logprobs) job.params.logprobs = top.value_or(0);
@@ -192,7 +206,8 @@ Status read_sampling(const JsonReader& fields, const Service& service, ResponseJ
 // The last events of a stream say all of it again, each in its way.
 constexpr int kCopiesInStream = 4;
 
-Status read_max_output_tokens(const JsonReader& fields, const Service& service, ResponseJob& job) {
+Status read_max_output_tokens(const JsonReader& fields, const ServedModel& served,
+                              ResponseJob& job) {
   QUIRE_ASSIGN_OR_RETURN(const auto most, fields.find_int("max_output_tokens"));
   if (most && *most < 1) {
     return Status::invalid_argument(
@@ -200,7 +215,7 @@ Status read_max_output_tokens(const JsonReader& fields, const Service& service, 
   }
   QUIRE_ASSIGN_OR_RETURN(job.params.max_tokens,
                          fit_response(job.params, std::ssize(job.prompt_token_ids), most,
-                                      job.stream ? kCopiesInStream : 1, service));
+                                      job.stream ? kCopiesInStream : 1, served));
   job.echo["max_output_tokens"] = most ? json::value(*most) : json::value();
   return {};
 }
@@ -277,18 +292,17 @@ Status read_conversation(const JsonReader& fields, const Engine& engine,
   return {};
 }
 
-Status read_response_job(const RequestBody& body, const Service& service,
+Status read_response_job(const RequestBody& body, const ServedModel& served,
                          const StoredResponse* previous, ClientGone gone, ResponseJob& job) {
   const JsonReader fields = body.reader();
   QUIRE_RETURN_IF_ERROR(read_flags(fields, job));
   QUIRE_RETURN_IF_ERROR(read_echoed(fields, job));
-  QUIRE_RETURN_IF_ERROR(read_sampling(fields, service, job));
-  QUIRE_RETURN_IF_ERROR(
-      read_conversation(fields, service.engine(), previous, std::move(gone), job));
-  const EngineInfo& info = service.engine().info();
-  QUIRE_RETURN_IF_ERROR(read_max_output_tokens(fields, service, job));
+  QUIRE_RETURN_IF_ERROR(read_sampling(fields, served, job));
+  QUIRE_RETURN_IF_ERROR(read_conversation(fields, served.engine(), previous, std::move(gone), job));
+  const EngineInfo& info = served.engine().info();
+  QUIRE_RETURN_IF_ERROR(read_max_output_tokens(fields, served, job));
   job.ignored_fields = body.ignored_fields();
-  return job.params.validate(info.vocab_size, service.max_logprobs());
+  return job.params.validate(info.vocab_size, served.max_logprobs());
 }
 
 }  // namespace
@@ -296,15 +310,16 @@ Status read_response_job(const RequestBody& body, const Service& service,
 std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body,
                                                            const Service& service,
                                                            ResponseStore& store, ClientGone gone) {
-  auto parsed = RequestBody::parse(body, {kResponseFields, kUnsupportedResponseFields},
-                                   service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, response_fields(), service.config().strict_fields);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
-  const auto model = read_model_name(request, service);
-  if (const auto* error = std::get_if<ApiError>(&model)) return *error;
+  const auto named = read_model(request, service);
+  if (const auto* error = std::get_if<ApiError>(&named)) return *error;
+  const auto& model = std::get<RequestedModel>(named);
+  const ServedModel& served = *model.served;
   const auto previous_id = request.reader().find_string("previous_response_id");
   if (!previous_id.ok()) {
-    return request_error(previous_id.status(), service, "previous_response_id");
+    return request_error(previous_id.status(), served, "previous_response_id");
   }
   std::shared_ptr<const StoredResponse> previous;
   if (*previous_id) {
@@ -320,13 +335,14 @@ std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body
   }
   ResponseJob job;
   job.id = new_id("resp_");
+  job.served = model.served;
   job.echo = {{"id", job.id},
               {"object", "response"},
               {"created_at", std::time(nullptr)},
-              {"model", std::get<std::string>(model)},
+              {"model", model.name},
               {"previous_response_id", *previous_id ? json::value(**previous_id) : json::value()}};
-  const Status status = read_response_job(request, service, previous.get(), std::move(gone), job);
-  if (!status.ok()) return request_error(status, service, "input");
+  const Status status = read_response_job(request, served, previous.get(), std::move(gone), job);
+  if (!status.ok()) return request_error(status, served, "input");
   return job;
 }
 

@@ -26,11 +26,12 @@ struct ResponseJob {
   std::int32_t priority = 0;
   bool stream = false;
   bool store = true;
-  json::object echo;           // the fields of the Response object that the request settles
-  json::array input_items;     // for input_items
-  json::array messages;        // the conversation so far, without instructions
-  std::string log_id;          // under which the request is logged: request_id, else `id`
-  std::string ignored_fields;  // for the header; may be empty
+  json::object echo;              // the fields of the Response object that the request settles
+  json::array input_items;        // for input_items
+  json::array messages;           // the conversation so far, without instructions
+  std::string log_id;             // under which the request is logged: request_id, else `id`
+  std::string ignored_fields;     // for the header; may be empty
+  ServedModel* served = nullptr;  // the model that is meant
 };
 
 // `store` has the response that previous_response_id names. For fuzzing and tests; the route does

@@ -23,7 +23,7 @@ void create_response(Service& service, const std::shared_ptr<ResponseStore>& sto
   auto job = parse_response_request(exchange->request().body, service, *store,
                                     [exchange = exchange.get()] { return exchange->gone(); });
   if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(*exchange, *error);
-  answer_response(service, std::move(exchange), store, std::get<ResponseJob>(std::move(job)));
+  answer_response(std::move(exchange), store, std::get<ResponseJob>(std::move(job)));
 }
 
 ApiError wrong_parameter(std::string message, std::string param) {

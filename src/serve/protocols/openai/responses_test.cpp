@@ -407,9 +407,8 @@ TEST_F(ResponsesTest, AClientThatGoesAwayAbortsItsResponse) {
     request.prompt_token_ids = {5, 6, 7};
     request.params.ignore_eos = true;
     request.params.max_tokens = 200;
-    ASSERT_TRUE(busy.service()
-                    .submit({.external_id = "other"}, std::move(request), [](const auto&) {})
-                    .ok());
+    ASSERT_TRUE(
+        busy.model().submit({.external_id = "other"}, std::move(request), [](const auto&) {}).ok());
   }
   const auto exchange =
       begin_exchange(response_routes(busy.service(), store_),

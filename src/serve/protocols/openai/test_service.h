@@ -27,12 +27,12 @@ class TestService {
     if (!engine.ok()) std::abort();
     config.served_model_names = {"tiny"};
     config.log_requests = false;
-    service_ =
-        std::make_unique<Service>(*std::move(engine), config, std::make_shared<const StepMeter>());
+    service_ = std::make_unique<Service>(*std::move(engine), config, nullptr);
   }
 
   Service& service() { return *service_; }
-  Engine& engine() { return service_->engine(); }
+  ServedModel& model() { return service_->model(); }
+  Engine& engine() { return model().engine(); }
 
  private:
   std::unique_ptr<Service> service_;

@@ -59,14 +59,14 @@ std::uint64_t text_bytes(const Tokenizer& tokenizer, std::span<const TokenId> id
   return bytes;
 }
 
-Result<std::string> tokenize(const JsonReader& fields, const Service& service, ClientGone gone) {
-  const Engine& engine = service.engine();
+Result<std::string> tokenize(const JsonReader& fields, const ServedModel& served, ClientGone gone) {
+  const Engine& engine = served.engine();
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, encode(fields, engine, std::move(gone)));
   QUIRE_ASSIGN_OR_RETURN(const auto strings, fields.find_bool("return_token_strs"));
-  std::uint64_t most = ids.size() * service.token_widths().id();
+  std::uint64_t most = ids.size() * served.token_widths().id();
   if (strings.value_or(false)) most += text_bytes(engine.tokenizer(), ids) + 3 * ids.size();
   QUIRE_RETURN_IF_ERROR(
-      check_answer_bytes(most, fmt::format("prompt: {} tokens", ids.size()), service));
+      check_answer_bytes(most, fmt::format("prompt: {} tokens", ids.size()), served));
   std::string answer = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":[{}],"token_strs":)",
                                    ids.size(), engine.info().max_model_len, fmt::join(ids, ","));
   if (!strings.value_or(false)) return answer + "null}";
@@ -79,9 +79,9 @@ Result<std::string> tokenize(const JsonReader& fields, const Service& service, C
   return answer + (ids.empty() ? "[]}" : "]}");
 }
 
-Result<std::string> detokenize(const JsonReader& fields, const Service& service,
+Result<std::string> detokenize(const JsonReader& fields, const ServedModel& served,
                                ClientGone /*gone*/) {
-  const Engine& engine = service.engine();
+  const Engine& engine = served.engine();
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, read_token_ids(fields, "tokens"));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (engine.tokenizer().contains(ids[i])) continue;
@@ -89,13 +89,13 @@ Result<std::string> detokenize(const JsonReader& fields, const Service& service,
                                                 ids[i], engine.tokenizer().vocab_size()));
   }
   QUIRE_RETURN_IF_ERROR(check_answer_bytes(text_bytes(engine.tokenizer(), ids),
-                                           fmt::format("tokens: {} tokens", ids.size()), service));
+                                           fmt::format("tokens: {} tokens", ids.size()), served));
   const std::string text = engine.tokenizer().decode(ids, /*skip_special_tokens=*/false);
   return fmt::format(R"({{"prompt":{}}})", json::serialize(json::string_view(text)));
 }
 
 // To the JSON text of the answer.
-using Transform = Result<std::string> (*)(const JsonReader& fields, const Service& service,
+using Transform = Result<std::string> (*)(const JsonReader& fields, const ServedModel& served,
                                           ClientGone gone);
 
 // The second known field of `table` is what is transformed.
@@ -105,13 +105,14 @@ HttpHandler handler(Service& service, FieldTable table, Transform transform) {
         RequestBody::parse(exchange->request().body, table, service.config().strict_fields);
     if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(*exchange, *error);
     const auto& request = std::get<RequestBody>(body);
-    const auto model = read_model_name(request, service);
+    const auto model = read_model(request, service);
     if (const auto* error = std::get_if<ApiError>(&model)) return respond_error(*exchange, *error);
+    const ServedModel& served = *std::get<RequestedModel>(model).served;
     const JsonReader fields = request.reader();
-    auto answer = transform(fields, service, [client = exchange.get()] { return client->gone(); });
+    auto answer = transform(fields, served, [client = exchange.get()] { return client->gone(); });
     if (!answer.ok()) {
       const std::string_view field = fields.contains("messages") ? "messages" : table.known[1];
-      return respond_error(*exchange, request_error(answer.status(), service, field));
+      return respond_error(*exchange, request_error(answer.status(), served, field));
     }
     HttpResponse response;
     response.body = std::move(answer).value();

@@ -1,6 +1,7 @@
-#include "serve/protocols/openai/fanout.h"
+#include "serve/generation/generation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/exhaustion.h"
 
@@ -26,11 +27,28 @@ bool is_failure(const RequestOutput& output) {
   return output.finished && (!output.error.ok() || output.finish_reason == FinishReason::kAbort);
 }
 
+Status reason_of(const RequestOutput& failure) {
+  if (!failure.error.ok()) return failure.error;
+  return Status::unavailable("the request was ended before its answer was complete");
+}
+
 }  // namespace
 
-Fanout::Fanout(Service& service, RequestOrigin origin, std::vector<GenerateRequest> requests,
-               Sink sink)
-    : service_(service), origin_(std::move(origin)), sink_(std::move(sink)) {
+void generate(ServedModel& model, Exchange& exchange, const RequestOrigin& origin,
+              std::vector<GenerateRequest> prompts, std::shared_ptr<GenerationAnswer> answer) {
+  const auto generation = Generation::submit(model, origin, std::move(prompts), answer);
+  if (!generation.ok()) return answer->refused(generation.status());
+  const std::shared_ptr<Generation>& running = *generation;
+  running->open([&] {
+    exchange.on_disconnect([running] { running->abort(); });
+    answer->begun();
+  });
+}
+
+Generation::Generation(ServedModel& model, RequestOrigin origin,
+                       std::vector<GenerateRequest> requests,
+                       std::shared_ptr<GenerationAnswer> answer)
+    : model_(model), origin_(std::move(origin)), answer_(std::move(answer)) {
   prompts_.reserve(requests.size());
   for (GenerateRequest& request : requests) {
     leaves_at_once_ = leaves_at_once_ && ends_at_once(request);
@@ -42,35 +60,38 @@ Fanout::Fanout(Service& service, RequestOrigin origin, std::vector<GenerateReque
   }
 }
 
-Result<std::shared_ptr<Fanout>> Fanout::submit(Service& service, const RequestOrigin& origin,
-                                               std::vector<GenerateRequest> requests, Sink sink) {
+Result<std::shared_ptr<Generation>> Generation::submit(ServedModel& model,
+                                                       const RequestOrigin& origin,
+                                                       std::vector<GenerateRequest> requests,
+                                                       std::shared_ptr<GenerationAnswer> answer) {
   for (const GenerateRequest& request : requests) {
-    QUIRE_RETURN_IF_ERROR(service.engine().check(request));
+    QUIRE_RETURN_IF_ERROR(model.engine().check(request));
   }
-  std::shared_ptr<Fanout> fanout(new Fanout(service, origin, std::move(requests), std::move(sink)));
-  if (fanout->prompts_.size() > 1) {
+  std::shared_ptr<Generation> generation(
+      new Generation(model, origin, std::move(requests), std::move(answer)));
+  if (generation->prompts_.size() > 1) {
     std::int64_t total = 0;
-    for (const Prompt& prompt : fanout->prompts_) total += prompt.num_outputs;
-    QUIRE_RETURN_IF_ERROR(service.reserve(total));
-    fanout->num_reserved_ = total;
-    for (Prompt& prompt : fanout->prompts_) prompt.request.reserved = true;
+    for (const Prompt& prompt : generation->prompts_) total += prompt.num_outputs;
+    QUIRE_RETURN_IF_ERROR(model.reserve(total));
+    generation->num_reserved_ = total;
+    for (Prompt& prompt : generation->prompts_) prompt.request.reserved = true;
   }
-  fanout->feeding_ = true;
-  const Status status = fanout->feed();
-  if (status.ok()) return fanout;
+  generation->feeding_ = true;
+  const Status status = generation->feed();
+  if (status.ok()) return generation;
   // The queue has taken some of them: it takes the others later.
-  if (status.code() == StatusCode::kResourceExhausted && fanout->begun()) {
+  if (status.code() == StatusCode::kResourceExhausted && generation->begun()) {
     const Status later = or_status([&] {
-      fanout->feed_later(kRetry);
+      generation->feed_later(kRetry);
       return Status();
     });
-    if (later.ok()) return fanout;
+    if (later.ok()) return generation;
   }
-  until_memory([&] { fanout->abort(); });
+  until_memory([&] { generation->abort(); });
   return status;
 }
 
-Status Fanout::feed() {
+Status Generation::feed() {
   while (true) {
     std::unique_lock lock(mutex_);
     if (over_ || pending_.empty() || !room_in_window()) {
@@ -89,17 +110,17 @@ Status Fanout::feed() {
 
     const auto id = or_status([&] {
       GenerateRequest request = prompts_.size() == 1 ? std::move(prompt.request) : prompt.request;
-      return service_.submit(origin_, std::move(request),
-                             [self = shared_from_this(), index](const RequestOutput& output) {
-                               self->take(index, output);
-                             });
+      return model_.submit(origin_, std::move(request),
+                           [self = shared_from_this(), index](const RequestOutput& output) {
+                             self->take(index, output);
+                           });
     });
     lock.lock();
     if (id.ok()) {
       prompt.id = *id;
       const bool too_late = over_ && prompt.state != State::kEnded;
       lock.unlock();
-      if (too_late) service_.engine().abort(*id);
+      if (too_late) model_.engine().abort(*id);
       continue;
     }
     put_back(index);
@@ -112,18 +133,18 @@ Status Fanout::feed() {
   }
 }
 
-void Fanout::feed_later(DeferredCalls::Clock::duration delay) {
+void Generation::feed_later(DeferredCalls::Clock::duration delay) {
   const auto call = [self = shared_from_this()] {
     const Status status = self->feed();
     if (status.ok()) return;
     if (status.code() == StatusCode::kResourceExhausted) return self->feed_later(kRetry);
     self->fail(status);
   };
-  service_.deferred().post(call, DeferredCalls::Clock::now() + delay);
+  model_.deferred().post(call, DeferredCalls::Clock::now() + delay);
 }
 
 // What cannot be submitted ends the whole as a prompt that failed.
-void Fanout::fail(const Status& error) {
+void Generation::fail(const Status& error) {
   RequestOutput output;
   output.finished = output.request_finished = true;
   output.error = error;
@@ -135,7 +156,7 @@ void Fanout::fail(const Status& error) {
   carry_out(std::move(ended));
 }
 
-void Fanout::take(std::size_t index, const RequestOutput& output) {
+void Generation::take(std::size_t index, const RequestOutput& output) {
   std::unique_lock lock(mutex_);
   Prompt& prompt = prompts_[index];
   // The scheduler's queue was full after all: the prompt comes again.
@@ -167,64 +188,70 @@ void Fanout::take(std::size_t index, const RequestOutput& output) {
   if (more) feed_later(delay);
 }
 
-void Fanout::open(const std::function<void()>& begin) {
+void Generation::open(const std::function<void()>& begin) {
   try {
     begin();
     const std::lock_guard lock(mutex_);
     open_ = true;
-    for (const auto& [prompt, output] : std::exchange(early_, {})) sink_(prompt, output);
-    if (over_ || num_ended_ == prompts_.size()) sink_ = nullptr;
+    for (const Early& each : std::exchange(early_, {})) tell(each.prompt, each.output, each.last);
+    if (over_ || num_ended_ == prompts_.size()) answer_ = nullptr;
   } catch (const std::bad_alloc&) {
     until_memory([this] { abort(); });
     throw;
   }
 }
 
-void Fanout::abort() {
+void Generation::abort() {
   std::unique_lock lock(mutex_);
   End ended = end();
   early_ = {};
-  ended.sink.swap(sink_);
+  ended.answer.swap(answer_);
   lock.unlock();
   carry_out(std::move(ended));
 }
 
-bool Fanout::begun() {
+bool Generation::begun() {
   const std::lock_guard lock(mutex_);
   return pending_.size() < prompts_.size();
 }
 
-bool Fanout::room_in_window() const {
-  const EngineInfo& info = service_.engine().info();
+bool Generation::room_in_window() const {
+  const EngineInfo& info = model_.engine().info();
   if (num_waiting_ < kWindowPrompts) return true;
   if (!info.continuous_batching) return num_waiting_ < info.max_num_seqs;
   return leaves_at_once_ && num_waiting_ < info.max_num_seqs &&
          waiting_tokens_ < kWindowSteps * info.max_num_batched_tokens;
 }
 
-void Fanout::leave_window(Prompt& prompt, State state) {
+void Generation::leave_window(Prompt& prompt, State state) {
   prompt.state = state;
   --num_waiting_;
   waiting_tokens_ -= prompt.num_tokens;
   if (state != State::kPending) prompt.request = {};
 }
 
-void Fanout::put_back(std::size_t index) {
+void Generation::put_back(std::size_t index) {
   leave_window(prompts_[index], State::kPending);
   prompts_[index].id = 0;
   pending_.push_front(index);
 }
 
-void Fanout::hand_on(std::size_t index, const RequestOutput& output) {
+void Generation::hand_on(std::size_t index, const RequestOutput& output) {
+  const bool last = num_ended_ == prompts_.size();
   if (!open_) {
-    early_.emplace_back(index, output);
+    early_.push_back({.prompt = index, .output = output, .last = last});
     return;
   }
-  sink_(index, output);
-  if (num_ended_ == prompts_.size() || is_failure(output)) sink_ = nullptr;  // and what it holds
+  tell(index, output, last);
+  if (last || is_failure(output)) answer_ = nullptr;  // and what it holds
 }
 
-Fanout::End Fanout::end() {
+void Generation::tell(std::size_t index, const RequestOutput& output, bool last) {
+  if (is_failure(output)) return answer_->failed(reason_of(output));
+  answer_->piece(index, output, last);
+}
+
+Generation::End Generation::end() {
   over_ = true;
   End ended;
   for (const Prompt& prompt : prompts_) {
@@ -236,9 +263,9 @@ Fanout::End Fanout::end() {
   return ended;
 }
 
-void Fanout::carry_out(End end) {
-  if (end.unused_room > 0) service_.engine().release(end.unused_room);
-  for (const RequestId id : end.running) service_.engine().abort(id);
+void Generation::carry_out(End end) {
+  if (end.unused_room > 0) model_.engine().release(end.unused_room);
+  for (const RequestId id : end.running) model_.engine().abort(id);
 }
 
 }  // namespace quire

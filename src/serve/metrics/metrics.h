@@ -35,8 +35,7 @@ class StepMeter {
 
 class Metrics {
  public:
-  Metrics(const Engine& engine, const std::string& model_name,
-          std::shared_ptr<const StepMeter> steps);
+  Metrics(const Engine& engine, const std::string& model_name, const StepMeter& steps);
   ~Metrics();
 
   // One of a request's outputs has ended ("stop", "length", "abort", "error").

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/tokenizer_json_pipeline.h"
-#include "engine/tokenizer_json_steps.h"
+#include "load/tokenizer_json_pipeline.h"
+#include "load/tokenizer_json_steps.h"
 
 namespace quire {
 

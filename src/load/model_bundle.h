@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "engine/generation_defaults.h"
+#include "load/generation_defaults.h"
 #include "models/spec.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"

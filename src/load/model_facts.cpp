@@ -1,8 +1,8 @@
-#include "engine/model_facts.h"
+#include "load/model_facts.h"
 
 #include <map>
 
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 
 #include <utility>
 
@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "engine/tokenizer_gguf.h"
-#include "engine/tokenizer_json.h"
+#include "load/tokenizer_gguf.h"
+#include "load/tokenizer_json.h"
 #include "models/registry.h"
 #include "weights/safetensors.h"
 

@@ -1,4 +1,4 @@
-#include "engine/tokenizer_json_steps.h"
+#include "load/tokenizer_json_steps.h"
 
 #include <fmt/format.h>
 

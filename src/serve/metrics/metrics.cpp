@@ -1,4 +1,4 @@
-#include "serve/metrics.h"
+#include "serve/metrics/metrics.h"
 
 #include <algorithm>
 #include <limits>
@@ -211,9 +211,9 @@ std::array<std::int64_t, StepMeter::kBounds.size() + 1> StepMeter::counts() cons
 
 class Metrics::Impl {
  public:
-  Impl(const Engine& engine, const std::string& model_name, std::shared_ptr<const StepMeter> steps)
+  Impl(const Engine& engine, const std::string& model_name, const StepMeter& steps)
       : engine_(engine),
-        steps_(std::move(steps)),
+        steps_(steps),
         labels_{{"model_name", model_name}, {"engine", "0"}},
         finished_(prometheus::BuildCounter()
                       .Name("vllm:request_success_total")
@@ -264,7 +264,7 @@ class Metrics::Impl {
     Snapshot snapshot(labels_);
     const SchedulerStats stats = engine_.observe();
     add_vllm(snapshot, stats);
-    snapshot.histogram("vllm:iteration_tokens_total", "Tokens that a step computed", *steps_);
+    snapshot.histogram("vllm:iteration_tokens_total", "Tokens that a step computed", steps_);
     add_conservation(snapshot, stats);
     add_http(snapshot, http);
     if (spans != nullptr) add_spans(snapshot, *spans);
@@ -281,7 +281,7 @@ class Metrics::Impl {
   }
 
   const Engine& engine_;
-  std::shared_ptr<const StepMeter> steps_;
+  const StepMeter& steps_;
   Labels labels_;
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& finished_;
@@ -295,9 +295,8 @@ class Metrics::Impl {
   prometheus::Histogram& generation_tokens_;
 };
 
-Metrics::Metrics(const Engine& engine, const std::string& model_name,
-                 std::shared_ptr<const StepMeter> steps)
-    : impl_(std::make_unique<Impl>(engine, model_name, std::move(steps))) {}
+Metrics::Metrics(const Engine& engine, const std::string& model_name, const StepMeter& steps)
+    : impl_(std::make_unique<Impl>(engine, model_name, steps)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::record_output(std::string_view finish_reason, std::int64_t num_tokens) {

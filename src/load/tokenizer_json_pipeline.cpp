@@ -1,4 +1,4 @@
-#include "engine/tokenizer_json_pipeline.h"
+#include "load/tokenizer_json_pipeline.h"
 
 #include <limits>
 #include <string>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
-#include "engine/tokenizer_json_steps.h"
+#include "load/tokenizer_json_steps.h"
 #include "text/scanners.h"
 #include "text/utf8.h"
 

@@ -8,7 +8,7 @@
 
 #include "engine/api.h"
 #include "serve/http/exchange.h"
-#include "serve/request_observer.h"
+#include "serve/requests/request_observer.h"
 
 namespace quire {
 

@@ -1,4 +1,4 @@
-#include "serve/drain_rate.h"
+#include "serve/models/drain_rate.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "serve/request_origin.h"
+#include "serve/requests/request_origin.h"
 
 #include <utility>
 

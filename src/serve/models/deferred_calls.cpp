@@ -1,4 +1,4 @@
-#include "serve/deferred_calls.h"
+#include "serve/models/deferred_calls.h"
 
 #include <exception>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/tokenizer_json.h"
+#include "load/tokenizer_json.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
-#include "engine/tokenizer_json_pipeline.h"
+#include "load/tokenizer_json_pipeline.h"
 
 namespace quire {
 

@@ -1,4 +1,4 @@
-#include "engine/tokenizer_gguf.h"
+#include "load/tokenizer_gguf.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "serve/token_widths.h"
+#include "serve/models/token_widths.h"
 
 #include <algorithm>
 #include <functional>

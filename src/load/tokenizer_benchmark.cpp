@@ -7,7 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "base/file.h"
-#include "engine/model_bundle.h"
+#include "load/model_bundle.h"
 #include "text/tokenizer.h"
 
 namespace quire {

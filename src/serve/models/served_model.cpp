@@ -1,0 +1,94 @@
+#include "serve/models/served_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/exhaustion.h"
+#include "serve/requests/request_origin.h"
+
+namespace quire {
+
+ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
+                         std::shared_ptr<StepWatch> steps, Drain& drain)
+    : config_(std::move(config)),
+      steps_(steps == nullptr ? std::make_shared<StepWatch>() : std::move(steps)),
+      token_widths_(engine->tokenizer(), engine->info().vocab_size, config_.max_logprobs + 1),
+      metrics_(*engine, name(), steps_->meter),
+      drain_(drain),
+      listeners_(MetricsListener(metrics_), LatencyListener(latencies_),
+                 DirectoryListener(directory_), TraceListener(), DrainListener(drain),
+                 DrainRateListener(drain_rate_), LogListener(config_.log_requests)),
+      last_change_(engine->now()),
+      engine_(std::move(engine)),
+      live_(*engine_, latencies_, name(), steps_->recorder) {}
+
+// Its calls submit to the engine, and the sinks that the engine calls while it ends post to it.
+ServedModel::~ServedModel() { deferred_.stop(); }
+
+bool ServedModel::has_name(std::string_view name) const {
+  return std::ranges::find(config_.served_model_names, name) != config_.served_model_names.end();
+}
+
+Status ServedModel::reserve(std::int64_t num_outputs) {
+  QUIRE_RETURN_IF_ERROR(drain_.check_open());
+  QUIRE_RETURN_IF_ERROR(deferred_.start());
+  return engine_->reserve(num_outputs);
+}
+
+Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest request,
+                                      OutputSink sink) {
+  if (!request.reserved) QUIRE_RETURN_IF_ERROR(drain_.check_open());
+  auto followed = std::make_shared<FollowedRequest>();
+  followed->received = received_at(origin.received, *engine_);
+  followed->submitted = engine_->now();
+  followed->embed = request.embed;
+  followed->last_token.resize(
+      static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
+  request.external_id = origin.external_id;
+  followed->origin = std::move(origin);
+  listeners_.begun(*followed, request);
+  auto id = or_status([&] {
+    auto told = [this, followed, forward = std::move(sink)](const RequestOutput& output) {
+      // Before its client has the last piece, and may ask.
+      listeners_.piece(*followed, output, engine_->now());
+      forward(output);
+      if (output.request_finished) listeners_.answered();
+    };
+    return engine_->submit(std::move(request), std::move(told));
+  });
+  if (id.ok()) {
+    listeners_.taken(*followed, *id);
+  } else {
+    listeners_.refused(*followed);
+  }
+  return id;
+}
+
+std::int64_t ServedModel::retry_after_seconds() const {
+  constexpr std::int64_t kMaxSeconds = 3600;
+  const auto rate = drain_rate_.per_second(engine_->now());
+  if (!rate || *rate <= 0) return 1;
+  const auto waiting = static_cast<double>(engine_->observe().num_waiting + 1);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(waiting / *rate)), 1,
+                                  kMaxSeconds);
+}
+
+Status ServedModel::check_heartbeat() {
+  const EngineHeartbeat beat = engine_->heartbeat();
+  if (!beat.failure.ok()) return beat.failure;
+  const Instant now = engine_->now();
+  const std::lock_guard lock(heartbeat_mutex_);
+  if (!beat.busy || beat.progress != last_progress_) {
+    last_progress_ = beat.progress;
+    last_change_ = now;
+    return {};
+  }
+  if (now - last_change_ < config_.heartbeat_timeout) return {};
+  return Status::unavailable(fmt::format("the engine has shown no sign of life for {:.0f} s",
+                                         to_seconds(now - last_change_)));
+}
+
+}  // namespace quire

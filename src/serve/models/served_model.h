@@ -1,0 +1,86 @@
+// One model as the server sees it: its engine, tokenizer and chat template, the way into it, and
+// what is known of it and of its requests. A protocol turns a wire request into GenerateRequests
+// and submits them here; metrics, the directory, the drain, the log and traces follow from that
+// alone (request_listeners.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "engine/api.h"
+#include "serve/live/latency_window.h"
+#include "serve/live/live_view.h"
+#include "serve/metrics/metrics.h"
+#include "serve/models/deferred_calls.h"
+#include "serve/models/drain_rate.h"
+#include "serve/models/request_listeners.h"
+#include "serve/models/service_config.h"
+#include "serve/models/step_watch.h"
+#include "serve/models/token_widths.h"
+#include "serve/requests/drain.h"
+#include "serve/why/request_directory.h"
+
+namespace quire {
+
+class ServedModel {
+ public:
+  // `config` names the model at least once. `steps` is told of the engine's steps by whoever
+  // created the engine; null: nobody is. `drain` is the server's and outlives this.
+  ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
+              std::shared_ptr<StepWatch> steps, Drain& drain);
+  ~ServedModel();
+
+  Engine& engine() const { return *engine_; }
+  std::int64_t max_logprobs() const { return config_.max_logprobs; }
+  const TokenWidths& token_widths() const { return token_widths_; }
+  const ServiceConfig& config() const { return config_; }
+  const Metrics& metrics() const { return metrics_; }
+  // The requests of late and their stories.
+  RequestDirectory& directory() { return directory_; }
+  LiveView& live() { return live_; }
+
+  const std::string& name() const { return config_.served_model_names.front(); }
+  // Whether requests may name this model so.
+  bool has_name(std::string_view name) const;
+
+  // As Engine::submit, and its listeners are told. kUnavailable while draining, unless it was
+  // reserved before, or after the engine's end; kResourceExhausted where the queue is full.
+  Result<RequestId> submit(RequestOrigin origin, GenerateRequest request, OutputSink sink);
+  // As Engine::reserve, for requests that are submitted bit by bit by deferred(), which runs after
+  // this. kUnavailable while draining.
+  Status reserve(std::int64_t num_outputs);
+  DeferredCalls& deferred() { return deferred_; }
+
+  // Seconds after which a request that the full queue refused should find room, by the rate at
+  // which requests ended lately: at least 1.
+  std::int64_t retry_after_seconds() const;
+
+  // Looks at the engine's heartbeat; ok, or why it is dead. Call it at least every second.
+  Status check_heartbeat();
+
+ private:
+  using Listeners = RequestListeners<MetricsListener, LatencyListener, DirectoryListener,
+                                     TraceListener, DrainListener, DrainRateListener, LogListener>;
+
+  ServiceConfig config_;
+  std::shared_ptr<StepWatch> steps_;
+  TokenWidths token_widths_;
+  Metrics metrics_;
+  RequestDirectory directory_;
+  DrainRate drain_rate_;
+  LatencyWindow latencies_;
+  Drain& drain_;
+  Listeners listeners_;
+  DeferredCalls deferred_;
+  std::mutex heartbeat_mutex_;
+  std::uint64_t last_progress_ = 0;
+  Instant last_change_{};
+  std::unique_ptr<Engine> engine_;  // while it ends it calls sinks, which use all of the above
+  LiveView live_;                   // last: it looks at the engine
+};
+
+}  // namespace quire

@@ -1,0 +1,22 @@
+// Settings of a server that are not about its connections.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quire {
+
+struct ServiceConfig {
+  std::vector<std::string> served_model_names;  // at least one; the first is shown
+  bool strict_fields = false;                   // unknown request fields are refused
+  bool trust_request_chat_template = false;     // requests may bring a chat template
+  bool log_requests = true;
+  std::int64_t max_logprobs = 20;
+  std::uint64_t max_response_bytes = 256ULL << 20;  // that an answer as a whole may have
+  std::int64_t created = 0;  // Unix time of the model's start, for /v1/models
+  std::chrono::milliseconds heartbeat_timeout{10'000};
+};
+
+}  // namespace quire
