@@ -187,7 +187,7 @@ class Engine::Impl {
                                            const EncodeLimits& limits) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
-                            "give a plain prompt");
+                            "give a plain prompt, or start with --chat-template FILE");
     }
     const Tokenizer& tokenizer = *text_.tokenizer;
     QUIRE_ASSIGN_OR_RETURN(
@@ -295,6 +295,11 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                                               const EngineObserver& observer,
                                               const MakeDevice& make_device) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
+  if (args.generation_config != "auto" && args.generation_config != "vllm") {
+    return Status::invalid_argument(
+        fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
+        "auto takes the model's generation_config.json, vllm none");
+  }
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
   QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));
@@ -350,11 +355,6 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
       .model = std::move(facts),
       .plan = sizes.plan,
   };
-  if (args.generation_config != "auto" && args.generation_config != "vllm") {
-    return Status::invalid_argument(
-        fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
-        "auto takes the model's generation_config.json, vllm none");
-  }
   const bool use_defaults = args.generation_config == "auto";
   SpanRecorder* const spans = observer.profile == nullptr ? nullptr : &observer.profile->executor;
   QUIRE_ASSIGN_OR_RETURN(auto executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
