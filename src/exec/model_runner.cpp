@@ -15,8 +15,9 @@ namespace {
 constexpr Stage kPrepareStage = {StageKind::kBookkeeping, "prepare"};
 constexpr Stage kAppendStage = {StageKind::kBookkeeping, "append tokens"};
 
-InputBatchLimits batch_limits(const ModelRunnerConfig& config) {
+InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& paging) {
   return {.block_size = config.block_size,
+          .pages_per_block = paging.pages_per_block(),
           .max_num_batched_tokens = config.max_num_batched_tokens,
           .max_num_seqs = config.max_num_seqs,
           .max_model_len = config.max_model_len};
@@ -54,6 +55,11 @@ std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
   return kv_layout(spec, config).block_bytes() * static_cast<std::uint64_t>(spec.num_layers());
 }
 
+std::uint64_t ModelRunner::kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+  return kv_layout(spec, config).block_bytes() *
+         static_cast<std::uint64_t>(kv_paging(spec, config.max_model_len).layers_per_page);
+}
+
 RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
                                     int num_threads) {
   const std::int64_t rows = config.max_num_batched_tokens;
@@ -77,29 +83,32 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.workspace =
       (memory.workspace + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   memory.sampler = Sampler::bytes(spec.vocab_size, config.max_num_seqs, num_threads);
-  memory.batch = InputBatch::bytes(batch_limits(config));
+  memory.batch = InputBatch::bytes(batch_limits(config, kv_paging(spec, config.max_model_len)));
   return memory;
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, ThreadPool& pool,
                                                          const OpTable& table,
                                                          const ModelRunnerConfig& config) {
-  QUIRE_ASSIGN_OR_RETURN(
-      KvStorage kv, KvStorage::create(kv_layout(model.spec(), config), model.spec().num_layers(),
-                                      config.num_blocks));
+  const KvPaging paging = kv_paging(model.spec(), config.max_model_len);
+  QUIRE_ASSIGN_OR_RETURN(KvStorage kv,
+                         KvStorage::create(kv_layout(model.spec(), config), paging.layers_per_page,
+                                           config.num_blocks));
   const RunnerMemory sizes = memory_of(model.spec(), config, pool.num_threads());
   QUIRE_ASSIGN_OR_RETURN(Buffer memory, Buffer::allocate(buffer_bytes(sizes)));
   return std::unique_ptr<ModelRunner>(
-      new ModelRunner(model, pool, table, config, std::move(kv), std::move(memory)));
+      new ModelRunner(model, pool, table, config, paging, std::move(kv), std::move(memory)));
 }
 
 ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& table,
-                         const ModelRunnerConfig& config, KvStorage kv, Buffer memory)
+                         const ModelRunnerConfig& config, const KvPaging& paging, KvStorage kv,
+                         Buffer memory)
     : model_(model),
       config_(config),
+      places_(paging.places),
       kv_(std::move(kv)),
       memory_(std::move(memory)),
-      batch_(batch_limits(config)),
+      batch_(batch_limits(config, paging)),
       sampler_(model.spec().vocab_size, config.max_num_seqs, pool.num_threads(),
                config.eos_token_ids),
       ops_{.pool = pool, .table = table, .workspace = {}},
@@ -113,6 +122,8 @@ ModelRunner::ModelRunner(const Model& model, ThreadPool& pool, const OpTable& ta
   best_ = reinterpret_cast<RowBest*>(take(parts.best));
   arena_ = Arena({take(parts.arena), parts.arena});
   ops_.workspace = {take(parts.workspace), parts.workspace};
+  for (const KvPaging::Place& place : places_) kv_layers_.push_back(kv_.layers()[place.slot]);
+  if (paging.pages_per_block() > 1) layer_tables_.resize(places_.size());
   row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
   attention_plan_.reserve(static_cast<std::int32_t>(config.max_num_batched_tokens),
                           attention_heads(model.spec()), pool.num_threads());
@@ -128,7 +139,11 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
   QUIRE_RETURN_IF_ERROR(batch_.prepare(step));
   result.clear();
   result.step_id = step.step_id;
-  for (const BlockCopy& copy : step.block_copies) kv_.copy_block(copy.source, copy.destination);
+  for (const BlockCopy& copy : step.block_copies) kv_.copy_page(copy.source, copy.destination);
+  for (std::size_t layer = 0; layer < layer_tables_.size(); ++layer) {
+    const auto page = static_cast<std::size_t>(places_[layer].page);
+    layer_tables_[layer] = {batch_.slot_mapping(page), batch_.block_tables(page)};
+  }
   attention_plan_.build(batch_.attention_batch(), attention_heads(model_.spec()),
                         ops_.pool.num_threads());
   return {};
@@ -143,7 +158,8 @@ ForwardContext ModelRunner::context() {
                      .slot_mapping = batch_.slot_mapping()},
           .attention_plan = attention_plan_,
           .kv_layout = kv_.layout(),
-          .kv_layers = kv_.layers(),
+          .kv_layers = kv_layers_.data(),
+          .layer_tables = layer_tables_.empty() ? nullptr : layer_tables_.data(),
           .activation_mode = config_.activation_mode};
 }
 

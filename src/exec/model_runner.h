@@ -14,13 +14,14 @@
 #include "exec/sampler.h"
 #include "kernels/op_table.h"
 #include "models/decoder_model.h"
+#include "models/kv_groups.h"
 #include "tensor/arena.h"
 
 namespace quire {
 
 struct ModelRunnerConfig {
   std::int32_t block_size = 16;
-  std::int64_t num_blocks = 0;
+  std::int64_t num_blocks = 0;  // of the KV cache: pages (KvPaging)
   std::int64_t max_num_batched_tokens = 0;
   std::int64_t max_num_seqs = 0;
   std::int64_t max_model_len = 0;
@@ -68,8 +69,9 @@ class ModelRunner {
   // Touches all memory, so that no step pays for a first use.
   void prefault();
 
-  // Bytes of one block of the KV cache, in all layers.
+  // Bytes of one block of the KV cache, in all layers; and of one page.
   static std::uint64_t kv_block_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
+  static std::uint64_t kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
 
   // For a model and its limits.
   static RunnerMemory memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
@@ -95,11 +97,14 @@ class ModelRunner {
   Status pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
 
   ModelRunner(const Model& model, ThreadPool& pool, const OpTable& table,
-              const ModelRunnerConfig& config, KvStorage kv, Buffer memory);
+              const ModelRunnerConfig& config, const KvPaging& paging, KvStorage kv, Buffer memory);
 
   const Model& model_;
   ModelRunnerConfig config_;
+  std::vector<KvPaging::Place> places_;  // of each layer
   KvStorage kv_;
+  std::vector<std::byte*> kv_layers_;      // of each layer
+  std::vector<LayerTables> layer_tables_;  // of each layer, where they are not the same of all
   Buffer memory_;
   InputBatch batch_;
   AttentionPlan attention_plan_;
