@@ -45,7 +45,8 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
 // The scheduler's settings that follow from an engine's. kInvalidArgument for a value that there is
 // not, kConfig for settings that contradict each other.
 Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
-                                         std::int32_t num_blocks, const Tokenizer& tokenizer);
+                                         std::int32_t num_blocks, std::vector<KvGroup> kv_groups,
+                                         const Tokenizer& tokenizer);
 
 // What holds the time of a step to EngineArgs::max_step_ms; none where that is zero.
 // kInvalidArgument where it is out of range.

@@ -63,13 +63,15 @@ Result<Batching> parse_batching(std::string_view name) {
 }  // namespace
 
 Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
-                                         std::int32_t num_blocks, const Tokenizer& tokenizer) {
+                                         std::int32_t num_blocks, std::vector<KvGroup> kv_groups,
+                                         const Tokenizer& tokenizer) {
   SchedulerConfig config;
   config.max_num_seqs = args.max_num_seqs;
   config.max_num_batched_tokens = args.max_num_batched_tokens;
   config.max_model_len = max_model_len;
   config.block_size = args.block_size;
   config.num_blocks = num_blocks;
+  config.kv_groups = std::move(kv_groups);
   config.max_queued = args.max_queued_requests;
   config.max_steps_in_flight = args.max_steps_in_flight;
   config.enable_chunked_prefill = args.enable_chunked_prefill;
@@ -327,7 +329,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(
       const SchedulerConfig config,
       scheduler_config(args, sizes.max_model_len, static_cast<std::int32_t>(sizes.plan.num_blocks),
-                       *bundle.text.tokenizer));
+                       sizes.kv_groups, *bundle.text.tokenizer));
 
   QUIRE_ASSIGN_OR_RETURN(std::optional<StepPacer> pacer, step_pacer(args));
   // Before anything is loaded, so that a path that cannot be written shows at once.

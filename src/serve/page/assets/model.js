@@ -69,9 +69,22 @@ function memoryPlan({memory_plan: plan, engine}) {
     sharesBar({label: 'Memory plan', parts, write: bytes, total}),
     h('p', {class: 'muted small'},
       `${bytes(plan.total_bytes)} planned, of a budget of ${bytes(plan.budget_bytes)}; ${where} has ${bytes(plan.memory_total_bytes)}. ` +
-      `The KV cache holds ${count(plan.kv_tokens)} tokens in ${count(plan.num_blocks)} blocks of ${plan.block_size} ` +
+      `The KV cache holds ${count(plan.kv_tokens)} tokens in ${count(plan.num_blocks)} ${blockText(plan)} ` +
       `(${engine.kv_cache_dtype}, ${bytes(engine.kv_bytes_per_token)} a token): ` +
-      `${significant(plan.full_sequences)} sequences of ${count(plan.max_model_len)} tokens at once.`));
+      `${significant(plan.full_sequences)} sequences of ${count(plan.max_model_len)} tokens at once.${groupText(plan)}`));
+}
+
+// Where a block takes several pages, the pool is counted in these.
+function blockText(plan) {
+  const pages = plan.kv_groups.reduce((sum, group) => sum + group.pages_per_block, 0);
+  return pages === 1 ? `blocks of ${plan.block_size}` : `pages, ${pages} for a block of ${plan.block_size}`;
+}
+
+function groupText(plan) {
+  if (plan.kv_groups.every((group) => group.window === 0)) return '';
+  const texts = plan.kv_groups.map((group) =>
+    `${count(group.num_layers)} layers keep ${group.window === 0 ? 'all tokens' : `the last ${count(group.window)}`}`);
+  return ` Of a sequence ${texts.join(', ')}.`;
 }
 
 export function mount(root, api) {
