@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -97,6 +99,14 @@ Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args
   if (args.event_log.empty()) return std::unique_ptr<SchedulerListener>();
   EventLogOptions options;
   options.base = args.event_log;
+  const std::filesystem::path folder = std::filesystem::path(args.event_log).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Status::io_error(
+        fmt::format("--event-log: cannot make {}: {}", folder.string(), error.message()),
+        "give a path in a folder that can be written");
+  }
   options.segment_bytes = args.event_log_segment_bytes;
   options.max_segments = args.event_log_segments;
   QUIRE_ASSIGN_OR_RETURN(auto log, EventLog::open(std::move(options)));
