@@ -18,7 +18,7 @@ ctest = mkdir -p build/$(1)/reports && \
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
 
-.PHONY: help run build package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package format format-check lint fuzz fuzz-minimize goldens clean
+.PHONY: help docs run build package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package format format-check lint fuzz fuzz-minimize goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -99,6 +99,9 @@ check-edges:  ## includes stay within the declared edges between folders, source
 
 check-links:  ## links of the documentation name files and headings that are there
 	@python3 scripts/check_links.py
+
+docs:  ## the documentation as a site: build/docs/index.html
+	@scripts/make_docs.py
 
 check-clang:  ## every source parsed by clang, with its warnings (FILES=... names files)
 	@scripts/install_deps.sh build test clang

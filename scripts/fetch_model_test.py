@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import http.server
 import io
+import json
 import os
 import pathlib
 import subprocess
@@ -124,6 +125,17 @@ class FetchModelTest(unittest.TestCase):
         code, err = self.run_main()
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(len(self.server.ranges), 1)
+
+    def test_brings_how_to_sample_and_leaves_the_users_own_alone(self):
+        bundle = dataclasses.replace(self.bundle, generation_config={"temperature": 0.2})
+        path = bundle.target.with_name("generation_config.json")
+        for prepare, wanted in [(lambda: None, {"temperature": 0.2}),
+                                (path.unlink, {"temperature": 0.2}),  # the model is there already
+                                (lambda: path.write_text("{}"), {})]:
+            prepare()
+            code, err = self.run_main(bundle)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(json.loads(path.read_text()), wanted)
 
     def test_goes_on_after_a_broken_connection(self):
         self.server.cuts = 2

@@ -15,6 +15,7 @@ packages_of() {
     build) echo g++ make cmake ninja-build pkg-config libboost1.81-dev libboost-json1.81-dev \
                 libfmt-dev libspdlog-dev libcli11-dev libutf8proc-dev libpcre2-dev prometheus-cpp-dev \
                 libsqlite3-dev libssl-dev libcurl4-openssl-dev libedit-dev libxxhash-dev \
+                libjs-marked libjs-highlight.js libjs-katex fonts-katex fonts-inter-variable libharfbuzz-bin woff2 \
                 python3 python3-venv curl ca-certificates git ccache ;;
     test)  echo libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev openssl ;;
     format) echo clang-format ;;

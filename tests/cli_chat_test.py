@@ -229,11 +229,36 @@ class InTerminal(WithFolder):
         terminal.type("\x04")
         self.assertEqual(terminal.end(), 0)
 
-    def test_interrupt_at_an_empty_prompt_ends(self):
-        terminal = self.terminal(*MODEL)
+    def leave(self, terminal):
+        """Ctrl-C at an empty prompt asks for a second one."""
+        terminal.type("\x03")
+        terminal.expect("Ctrl-C once more")
         terminal.expect("> ")
         terminal.type("\x03")
         self.assertEqual(terminal.end(), 130)
+
+    def test_two_interrupts_at_an_empty_prompt_end_it(self):
+        terminal = self.terminal(*MODEL)
+        terminal.expect("> ")
+        self.leave(terminal)
+
+    def test_interrupts_that_do_not_follow_each_other_end_nothing(self):
+        terminal = self.terminal(*MODEL)
+        terminal.expect("> ")
+        terminal.type("\x03")
+        terminal.expect("Ctrl-C once more")
+        terminal.expect("> ")
+        terminal.type("/set\r")
+        terminal.expect("(sampling: temperature 0")
+        terminal.expect("> ")
+        terminal.type("\x03")
+        terminal.expect("Ctrl-C once more")
+        terminal.expect("> ")
+        terminal.type("half")
+        terminal.expect("half")
+        terminal.type("\x03")  # drops the line
+        terminal.expect("> ")
+        self.leave(terminal)
 
     def test_interrupt_drops_what_was_typed(self):
         terminal = self.terminal(*MODEL)
@@ -249,8 +274,7 @@ class InTerminal(WithFolder):
         terminal.type(f"/save {self.file}\r")
         terminal.expect("(0 messages written")
         terminal.expect("> ")
-        terminal.type("\x03")
-        self.assertEqual(terminal.end(), 130)
+        self.leave(terminal)
 
     def test_termination_at_the_prompt(self):
         terminal = self.terminal(*MODEL)
@@ -303,8 +327,7 @@ class InTerminal(WithFolder):
         terminal.type(f"/save {self.file}\r")
         terminal.expect("(2 messages written")
         terminal.expect("> ")
-        terminal.type("\x03")
-        self.assertEqual(terminal.end(), 130)
+        self.leave(terminal)
         answer = json.loads(self.file.read_text())["messages"][1]
         self.assertEqual(answer["role"], "assistant")
         self.assertIn(" the", answer["content"])

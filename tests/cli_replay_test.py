@@ -200,7 +200,8 @@ class EventLogTest(unittest.TestCase):
         result = run("explain", "cmpl-none", "--event-log", self.log)
         self.assertEqual(result.returncode, 66)
         self.assertIn("no request cmpl-none", result.stderr)
-        result = run("generate", *FLAGS, "--prompt", "x", "--event-log", "/nonexistent/log")
+        self.log.write_text("a file, where a folder would have to be")
+        result = run("generate", *FLAGS, "--prompt", "x", "--event-log", self.log / "log")
         self.assertEqual(result.returncode, 74)
 
 

@@ -6,9 +6,11 @@
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from cli_support import PROGRAM, SMOLLM2, STORIES, STORIES_TEXT, TINY, needs, run
@@ -82,6 +84,38 @@ class CommandLine(unittest.TestCase):
                      "max-num-batched-tokens", "kv-cache-memory-bytes", "kv-cache-dtype",
                      "max-model-len", "seed"):
             self.assertIn(f"--{flag} ", text)
+
+    def test_the_name_alone_says_what_to_do_first(self):
+        result = run()
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for command in ("quire chat", "quire serve MODEL", "quire generate", "quire --help"):
+            self.assertIn(command, result.stdout)
+
+    def test_version(self):
+        self.assertEqual(run("-v").stdout, run("--version").stdout)
+        self.assertRegex(run("-v").stdout, r"^\d+\.\d+")
+
+    def test_event_log_makes_its_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "a" / "b" / "events"
+            result = run("generate", "--model", TINY / "hf", "--prompt", "x", "--max-tokens", 2,
+                         "--event-log", log)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(run("replay", log).returncode, 0)
+            (pathlib.Path(folder) / "file").write_text("")
+            result = run("generate", "--model", TINY / "hf", "--prompt", "x", "--event-log",
+                         pathlib.Path(folder) / "file" / "events")
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("cannot make", result.stderr)
+
+    def test_wrong_values_are_refused_before_a_model_is_loaded(self):
+        for args, word in [(["--top-p", 2], "top_p"), (["--temperature", -1], "temperature"),
+                           (["--n", 0], "n")]:
+            result = run("generate", "--model", "/nowhere", "--prompt", "x", *args)
+            self.assertEqual(result.returncode, 64, args)
+            self.assertIn(word, result.stderr)
+        result = run("generate", "--model", "/nowhere", "--prompt", "x", "--generation-config", "x")
+        self.assertIn("--generation-config", result.stderr)
 
     def test_counts_with_suffixes(self):
         result = run("generate", "--model", TINY / "hf", "--prompt", "x", "--max-tokens", 1,

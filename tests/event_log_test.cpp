@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -161,7 +162,8 @@ TEST_F(EventLogEngineTest, EveryWayOfBatchingReplaysIdentically) {
 }
 
 TEST_F(EventLogEngineTest, ALogThatCannotBeWrittenIsAnErrorAtTheStart) {
-  args_.engine.event_log = (folder_ / "missing" / "log").string();
+  std::ofstream(folder_ / "file") << "where a folder would have to be";
+  args_.engine.event_log = (folder_ / "file" / "log").string();
   const auto engine = create_simulated_engine(args_, {});
   ASSERT_FALSE(engine.ok());
   EXPECT_EQ(engine.status().code(), StatusCode::kIoError);

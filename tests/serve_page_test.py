@@ -11,8 +11,9 @@ import re
 import subprocess
 import threading
 
+from live_support import Load
 from page_support import NARROW, PageTest, expect
-from serve_support import PYTHON, ServerTest, main
+from serve_support import PYTHON, ServerTest, main, wait_until
 
 
 class PlaygroundTest(PageTest):
@@ -67,6 +68,15 @@ class RealModel(PlaygroundTest):
         self.assertEqual(bodies[2], bodies[1])
         expect(self.page.locator("article.answer")).to_have_count(2)
         self.assertEqual(again.locator(".error").count(), 0)
+
+    def test_the_page_recommends_where_the_model_does_not(self):
+        sampling = {each["name"]: each for each in self.server.get("/page/info").json["sampling"]}
+        expected = {"temperature": "0.7", "top_p": "0.95", "min_p": "0.05"}
+        silent = all(sampling[name]["source"] == "default" for name in expected)
+        self.open()
+        for name, value in expected.items():
+            self.assertEqual(self.page.locator(f"#parameter-{name}").input_value(), value if silent else "")
+        expect(self.page.locator("#served-model")).not_to_contain_text("/")
 
     def test_completion_with_alternatives(self):
         self.open()
@@ -135,14 +145,17 @@ class RealModel(PlaygroundTest):
         environment = {**os.environ, "no_proxy": "*"}
         printed = subprocess.run([PYTHON, "-c", python], env=environment, capture_output=True,
                                  text=True, timeout=60, check=True).stdout
-        self.assertEqual(printed.strip(), text.strip())
+        plain = printed.strip().replace("\\'", "'")  # as Markdown reads an escape
+        self.assertEqual(plain, text.strip())
         stream = subprocess.run(["bash", "-c", curl], env=environment, capture_output=True,
                                 text=True, timeout=60, check=True).stdout
         events = [json.loads(line[6:]) for line in stream.splitlines()
                   if line.startswith("data: {")]
         streamed = "".join(event["choices"][0]["delta"].get("content") or ""
                            for event in events if event["choices"])
-        self.assertEqual(streamed.strip(), text.strip())
+        self.assertEqual(streamed.strip(), printed.strip())
+        for never_set in ("logprobs", "stream_options"):
+            self.assertNotIn(never_set, curl + python)
 
     def test_why(self):
         self.open()
@@ -218,7 +231,7 @@ class Simulated(PlaygroundTest):
         self.await_piece()
         self.page.get_by_role("button", name="Stop").click()
         answer = self.await_answer()
-        self.assertIn("stopped", self.stats(answer))
+        self.assertRegex(self.stats(answer), r"tokens/s · [\d,]+ tokens?, \d+ in.* · stopped")
         self.server.await_idle()
         self.set_parameter("max_tokens", 5)
         answer.get_by_role("button", name="Regenerate").click()
@@ -294,6 +307,16 @@ class Simulated(PlaygroundTest):
         press("Tab")
         press("Enter")  # the colour scheme
         expect(self.page.locator("html")).to_have_attribute("data-theme", "light")
+
+    def test_first_paint_is_small(self):
+        """All that the page loads before anybody writes, not even compressed."""
+        sizes = {}
+        self.page.on("response", lambda response: sizes.__setitem__(response.url, len(response.body())))
+        self.open()
+        expect(self.page.locator("#prompt")).to_be_focused()
+        self.page.wait_for_load_state("load")
+        self.assertGreater(len(sizes), 20)
+        self.assertLess(sum(sizes.values()), 400_000, sizes)
 
     def test_colour_schemes(self):
         self.open()
@@ -374,6 +397,47 @@ class Simulated(PlaygroundTest):
             for thread in threads:
                 thread.join()
         self.server.await_idle()
+
+
+class Queue(PlaygroundTest):
+    flags = ("--max-model-len", 2048, "--max-num-seqs", 2, "--max-num-batched-tokens", 64)
+    simulate = 50
+
+    def test_who_waits_is_told_for_what(self):
+        self.open()
+        self.set_parameter("max_tokens", 3)
+        with Load(self.server, 5):
+            wait_until(lambda: self.server.metrics()['quire_requests{state="waiting"}'] == 3, "three wait", 30)
+            self.send("Hello")
+            expect(self.answer().locator(".stats")).to_have_text(re.compile("^queued, 3 ahead"))
+        self.await_answer()
+
+    def test_a_long_prompt_is_told_as_it_is_read(self):
+        self.open()
+        self.set_parameter("max_tokens", 2)
+        self.send("word " * 1500)
+        expect(self.answer().locator(".stats")).to_have_text(re.compile(r"^reading the prompt [1-9]\d?(\.\d)?%$"))
+        self.assertIn("2 tokens", self.stats(self.await_answer()))
+
+    def test_the_time_is_told_from_how_fast_requests_end(self):
+        self.open()
+        texts = self.page.evaluate("""async () => {
+          const {waitingText} = await import('./page/waiting.js');
+          const state = (time_s, requests_ended, waiting, num_waiting, running = []) =>
+            ({time_s, totals: {requests_ended}, waiting: waiting.map((id) => ({id})), num_waiting, running});
+          const ids = [...Array(96).keys()].map((i) => `chatcmpl-${i}`);
+          const first = state(10, 100, [], 0);
+          const mine = {id: 'chatcmpl-me', computed_tokens: 38, prompt_tokens: 100};
+          return [
+            waitingText(state(30, 125, [...ids, 'chatcmpl-me'], 97), 'me', first),
+            waitingText(state(30, 100, ['chatcmpl-me'], 1), 'me', first),
+            waitingText(state(30, 100, ids, 500), 'me', first),
+            waitingText(state(30, 100, [], 0, [mine]), 'me', first),
+            waitingText(state(30, 100, [], 0), 'me', first),
+          ];
+        }""")
+        self.assertEqual(texts, ["queued, 96 ahead, about 1 min 18 s", "queued, 0 ahead",
+                                 "queued, more than 96 ahead", "reading the prompt 38%", None])
 
 
 class Phone(PlaygroundTest):

@@ -44,7 +44,7 @@ Status check_chat_flags(const ChatFlags& flags) {
     return Status::invalid_argument("--model-name names a model of a server",
                                     "give --base-url, or the model's path with --model");
   }
-  return {};
+  return check_sampling_fields(flags.sampling);
 }
 
 Status run_session(ChatBackend& backend, const ChatFlags& flags, ChatView& view,

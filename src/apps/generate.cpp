@@ -15,6 +15,7 @@
 #include "apps/jsonl.h"
 #include "apps/output_file.h"
 #include "apps/sampling_flags.h"
+#include "serve/protocols/conversation_defaults.h"
 #include "serve/protocols/sampling_fields.h"
 
 namespace quire {
@@ -34,9 +35,10 @@ struct GenerateFlags {
   json::object sampling;  // the fields that flags gave
 };
 
-// The engine's defaults with what the flags say.
+// The defaults with what the flags say: --chat samples as `quire chat` does.
 Result<SamplingParams> sampling_params(const Engine& engine, const GenerateFlags& flags) {
-  SamplingParams params = engine.default_sampling_params();
+  SamplingParams params =
+      flags.chat ? conversation_defaults(engine).params : engine.default_sampling_params();
   QUIRE_RETURN_IF_ERROR(read_sampling_fields(
       JsonReader(flags.sampling, "command line", StatusCode::kInvalidArgument), params));
   return params;
@@ -197,7 +199,7 @@ Status check_generate_flags(const GenerateFlags& flags) {
     return Status::invalid_argument("--resume needs the file that an earlier run has written",
                                     "give --output FILE");
   }
-  return {};
+  return check_sampling_fields(flags.sampling);
 }
 
 Status run_generate(const GenerateFlags& flags) {

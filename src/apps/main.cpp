@@ -91,9 +91,23 @@ int report(const Status& status) {
   return exit_code(status.code());
 }
 
+// For a person who has typed the program's name alone.
+void print_first_steps() {
+  fmt::print(
+      "Quire serves large language models. To begin:\n\n"
+      "  quire chat                      talk with the bundled model (--model PATH: another)\n"
+      "  quire serve MODEL               serve it: a page and an OpenAI-compatible API\n"
+      "  quire generate --prompt TEXT    continue a text\n\n"
+      "A model is a folder in Hugging Face layout or a .gguf file. All commands: quire --help\n");
+}
+
 int run(int argc, char** argv) {
+  if (argc <= 1) {
+    print_first_steps();
+    return 0;
+  }
   CLI::App app("Quire serves large language models: the same tokens, always.", "quire");
-  app.set_version_flag("--version", QUIRE_VERSION);
+  app.set_version_flag("-v,--version", QUIRE_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(40);
 

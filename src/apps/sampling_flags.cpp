@@ -1,10 +1,12 @@
 #include "apps/sampling_flags.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "apps/count_option.h"
+#include "apps/suggest.h"
 #include "serve/protocols/sampling_fields.h"
 
 namespace quire {
@@ -12,20 +14,26 @@ namespace {
 
 using Kind = SamplingFieldKind;
 
-// A flag's text as the JSON value that the field's reader takes.
+// A text as the JSON value that the field's reader takes; `shown` names the field in errors.
+Result<json::value> value_of(const SamplingField& field, const std::string& shown,
+                             const std::string& text) {
+  if (field.kind == Kind::kStrings) return json::value(json::array{text});
+  if (field.kind == Kind::kInteger) {
+    QUIRE_ASSIGN_OR_RETURN(const std::int64_t count, parse_count(text));
+    return json::value(count);
+  }
+  auto parsed = parse_json(field.kind == Kind::kTokenIds ? "[" + text + "]" : text, shown);
+  if (parsed.ok()) return parsed;
+  return Status::invalid_argument(fmt::format("\"{}\" is not what {} takes", text, shown));
+}
+
+// The same of a flag, which may be given several times.
 json::value flag_value(const SamplingField& field, const std::string& flag,
                        const std::vector<std::string>& texts) {
-  const auto refuse = [&](const std::string& reason) { throw CLI::ValidationError(flag, reason); };
   if (field.kind == Kind::kStrings) return json::array(texts.begin(), texts.end());
-  const std::string& text = texts.back();
-  if (field.kind == Kind::kInteger) {
-    const auto count = parse_count(text);
-    if (!count.ok()) refuse(count.status().to_string());
-    return *count;
-  }
-  const auto parsed = parse_json(field.kind == Kind::kTokenIds ? "[" + text + "]" : text, flag);
-  if (!parsed.ok()) refuse(fmt::format("\"{}\" is not what {} takes", text, flag));
-  return *parsed;
+  auto value = value_of(field, flag, texts.back());
+  if (!value.ok()) throw CLI::ValidationError(flag, value.status().to_string());
+  return *std::move(value);
 }
 
 std::string flag_name(std::string_view name) {
@@ -53,6 +61,29 @@ std::string_view value_name(Kind kind) {
 }
 
 }  // namespace
+
+Result<json::value> parse_sampling_value(const std::string& name, const std::string& text) {
+  std::vector<std::string> names;
+  for (const SamplingField& field : sampling_fields()) {
+    if (field.name == name) return value_of(field, name, text);
+    names.emplace_back(field.name);
+  }
+  const auto suggestion = nearest(name, names);
+  return Status::invalid_argument(
+      fmt::format("there is no sampling parameter {}", name),
+      suggestion ? fmt::format("did you mean {}?", *suggestion) : "quire chat --help lists them");
+}
+
+Status check_sampling_fields(const json::object& given) {
+  SamplingParams params;
+  params.max_tokens = std::numeric_limits<std::int32_t>::max();  // left out: what the model allows
+  QUIRE_RETURN_IF_ERROR(read_sampling_fields(
+      JsonReader(given, "command line", StatusCode::kInvalidArgument), params));
+  // How many log probabilities there may be, and which tokens there are, the engine knows.
+  params.logprobs.reset();
+  params.prompt_logprobs.reset();
+  return params.validate(std::numeric_limits<std::int32_t>::max());
+}
 
 void add_sampling_flags(CLI::App& app, json::object& given, const std::string& group) {
   for (const SamplingField& field : sampling_fields()) {

@@ -6,8 +6,17 @@
 #include <CLI/CLI.hpp>
 
 #include "base/json.h"
+#include "base/status.h"
 
 namespace quire {
+
+// What a person writes for the field `name` ("0.7", "[1, 2]", "true", a stop text) as the JSON
+// value that the field's reader takes. kInvalidArgument for an unknown name, naming the nearest, or
+// a text that is no such value.
+Result<json::value> parse_sampling_value(const std::string& name, const std::string& text);
+
+// Whether these fields can hold for some model: ranges and combinations, before one is loaded.
+Status check_sampling_fields(const json::object& given);
 
 // Adds a flag for every field but the seed (an engine flag); parsing writes into `given`, which
 // read_sampling_fields takes.

@@ -106,15 +106,18 @@ void announce(const Service& service, const HttpServer& server, const HttpServer
   const std::string& address = server.address();
   log_info("serving {} on {}", service.model().name(), address);
   if (with_page && http.uds.empty()) log_info("open {}/ in a browser", address);
-  const std::string url =
-      http.uds.empty() ? address + "/v1/chat/completions"
-                       : "--unix-socket " + http.uds + " http://localhost/v1/chat/completions";
+  // A first call that works: without a chat template there are no chats.
+  const bool chats = service.engine().info().model.chat_template;
+  const std::string route = chats ? "/v1/chat/completions" : "/v1/completions";
+  const std::string body =
+      chats ? R"({"messages": [{"role": "user", "content": "What is the capital of Japan?"}]})"
+            : R"({"prompt": "Once upon a time", "max_tokens": 32})";
+  const std::string url = http.uds.empty()
+                              ? address + route
+                              : "--unix-socket " + http.uds + " http://localhost" + route;
   const std::string key =
       http.api_keys.empty() ? "" : " -H 'Authorization: Bearer '\"$QUIRE_API_KEY\"";
-  log_info(
-      "try: curl {}{} -H 'Content-Type: application/json' -d '{{\"messages\": [{{\"role\": "
-      "\"user\", \"content\": \"What is the capital of Japan?\"}}]}}'",
-      url, key);
+  log_info("try: curl {}{} -H 'Content-Type: application/json' -d '{}'", url, key, body);
 }
 
 // A service manager that cannot be told is no reason to stop serving: it will show it itself.

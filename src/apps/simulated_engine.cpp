@@ -24,12 +24,14 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
       args.engine.max_model_len.value_or(bundle.spec.max_position_embeddings));
   const std::int64_t pool_tokens =
       std::min(kMaxPoolTokens, std::int64_t{max_model_len} * args.engine.max_num_seqs);
-  std::int64_t num_blocks = ceil_div(pool_tokens, args.engine.block_size);
+  const std::vector<KvGroup> groups = kv_groups(bundle.spec, max_model_len);
+  const std::int64_t block_pages = pages_per_block(groups);
+  std::int64_t num_blocks = block_pages * ceil_div(pool_tokens, args.engine.block_size);
   QUIRE_ASSIGN_OR_RETURN(const DType kv_dtype, kv_cache_dtype(args.engine, bundle));
   if (args.engine.kv_cache_memory_bytes) {
-    num_blocks =
-        static_cast<std::int64_t>(*args.engine.kv_cache_memory_bytes /
-                                  kv_block_bytes(bundle, kv_dtype, args.engine.block_size));
+    const std::uint64_t page_bytes = kv_block_bytes(bundle, kv_dtype, args.engine.block_size) /
+                                     static_cast<std::uint64_t>(block_pages);
+    num_blocks = static_cast<std::int64_t>(*args.engine.kv_cache_memory_bytes / page_bytes);
   }
   QUIRE_ASSIGN_OR_RETURN(EngineParts parts,
                          engine_parts(args.engine, bundle, max_model_len,
@@ -43,7 +45,8 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
       .vocab_size = static_cast<std::int32_t>(parts.text.tokenizer->vocab_size()),
       .step_time = args.step_time,
       .token_time = args.token_time,
-      .hidden_size = static_cast<std::int32_t>(bundle.spec.hidden_size)});
+      .hidden_size = static_cast<std::int32_t>(bundle.spec.hidden_size),
+      .kv_groups = groups});
   if (args.wrap) executor = args.wrap(std::move(executor));
   parts.executor = std::move(executor);
   parts.stepped = std::move(stepped);

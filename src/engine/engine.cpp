@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -60,13 +62,15 @@ Result<Batching> parse_batching(std::string_view name) {
 
 // The scheduler's settings that follow from an engine's.
 Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
-                                         std::int32_t num_blocks, const Tokenizer& tokenizer) {
+                                         std::int32_t num_blocks, std::vector<KvGroup> kv_groups,
+                                         const Tokenizer& tokenizer) {
   SchedulerConfig config;
   config.max_num_seqs = args.max_num_seqs;
   config.max_num_batched_tokens = args.max_num_batched_tokens;
   config.max_model_len = max_model_len;
   config.block_size = args.block_size;
   config.num_blocks = num_blocks;
+  config.kv_groups = std::move(kv_groups);
   config.max_queued = args.max_queued_requests;
   config.max_steps_in_flight = args.max_steps_in_flight;
   config.enable_chunked_prefill = args.enable_chunked_prefill;
@@ -94,11 +98,26 @@ Result<std::optional<StepPacer>> step_pacer(const EngineArgs& args) {
   return std::optional(StepPacer(Duration(static_cast<std::int64_t>(*args.max_step_ms * 1e6))));
 }
 
+Status check_generation_config(const EngineArgs& args) {
+  if (args.generation_config == "auto" || args.generation_config == "vllm") return {};
+  return Status::invalid_argument(
+      fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
+      "auto takes the model's generation_config.json, vllm none");
+}
+
 // The event log that EngineArgs ask for; null where they ask for none.
 Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args) {
   if (args.event_log.empty()) return std::unique_ptr<SchedulerListener>();
   EventLogOptions options;
   options.base = args.event_log;
+  const std::filesystem::path folder = std::filesystem::path(args.event_log).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Status::io_error(
+        fmt::format("--event-log: cannot make {}: {}", folder.string(), error.message()),
+        "give a path in a folder that can be written");
+  }
   options.segment_bytes = args.event_log_segment_bytes;
   options.max_segments = args.event_log_segments;
   QUIRE_ASSIGN_OR_RETURN(auto log, EventLog::open(std::move(options)));
@@ -110,14 +129,11 @@ Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args
 Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
                                  std::int32_t max_model_len, std::int32_t num_blocks,
                                  DType kv_cache_dtype) {
-  if (args.generation_config != "auto" && args.generation_config != "vllm") {
-    return Status::invalid_argument(
-        fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
-        "auto takes the model's generation_config.json, vllm none");
-  }
+  QUIRE_RETURN_IF_ERROR(check_generation_config(args));
   EngineParts parts;
-  QUIRE_ASSIGN_OR_RETURN(parts.scheduler,
-                         scheduler_config(args, max_model_len, num_blocks, *bundle.text.tokenizer));
+  QUIRE_ASSIGN_OR_RETURN(parts.scheduler, scheduler_config(args, max_model_len, num_blocks,
+                                                           kv_groups(bundle.spec, max_model_len),
+                                                           *bundle.text.tokenizer));
   QUIRE_ASSIGN_OR_RETURN(parts.pacer, step_pacer(args));
   QUIRE_ASSIGN_OR_RETURN(parts.listener, open_event_log(args));
   parts.info = {.model_name = bundle.name,
@@ -228,7 +244,7 @@ class Engine::Impl {
                                            const EncodeLimits& limits) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
-                            "give a plain prompt");
+                            "give a plain prompt, or start with --chat-template FILE");
     }
     const Tokenizer& tokenizer = *text_.tokenizer;
     QUIRE_ASSIGN_OR_RETURN(
@@ -336,6 +352,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                                               const EngineObserver& observer,
                                               const MakeDevice& make_device) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
+  QUIRE_RETURN_IF_ERROR(check_generation_config(args));
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
   QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));

@@ -1,7 +1,6 @@
 #include "engine/engine_sizing.h"
 
 #include <algorithm>
-#include <array>
 #include <malloc.h>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include "core/kv_cache_manager.h"
 #include "engine/output_processor.h"
 #include "models/decoder_model.h"
+#include "models/kv_groups.h"
 #include "tensor/thread_pool.h"
 
 namespace quire {
@@ -87,7 +87,34 @@ Result<std::int32_t> resolve_max_model_len(const EngineArgs& args, const Decoder
   return *args.max_model_len;
 }
 
+// What sequences need of the pool: of those that compute prompts, all tokens of the steps in flight
+// may be of one.
+void size_kv_groups(const EngineArgs& args, const KvPaging& paging, const EngineSizes& sizes,
+                    MemoryPlanInput& input) {
+  for (const KvGroupSpec& group : paging.groups) {
+    input.kv_groups.push_back({.window = group.window,
+                               .num_layers = std::ssize(group.layers),
+                               .pages_per_block = paging.pages_per_block(group)});
+  }
+  const std::int64_t in_flight =
+      std::int64_t{args.max_steps_in_flight} * args.max_num_batched_tokens;
+  input.prompt_pages = max_pages(sizes.kv_groups, sizes.max_model_len, in_flight, args.block_size);
+  input.sequence_pages = max_pages(sizes.kv_groups, sizes.max_model_len, 1, args.block_size);
+  input.all_pages = std::max(
+      input.prompt_pages, max_pages_of_all(sizes.kv_groups, args.max_num_seqs, sizes.max_model_len,
+                                           in_flight, args.block_size));
+}
+
 }  // namespace
+
+std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_len) {
+  const KvPaging paging = kv_paging(spec, max_model_len);
+  std::vector<KvGroup> groups;
+  for (const KvGroupSpec& group : paging.groups) {
+    groups.push_back({.window = group.window, .pages_per_block = paging.pages_per_block(group)});
+  }
+  return groups;
+}
 
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
                                 std::uint64_t table_bytes, const MemoryLimits& limits) {
@@ -106,12 +133,13 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   runner.max_model_len = sizes.max_model_len;
   const auto eos_ids = bundle.text.tokenizer->eos_ids();
   runner.eos_token_ids.assign(eos_ids.begin(), eos_ids.end());
+  sizes.kv_groups = kv_groups(spec, sizes.max_model_len);
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
 
   MemoryPlanInput input;
   input.weight_bytes =
       planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len, sizes.quantization);
-  input.kv_block_bytes = ModelRunner::kv_block_bytes(spec, runner);
+  input.kv_page_bytes = ModelRunner::kv_page_bytes(spec, runner);
   const RunnerMemory memory = ModelRunner::memory_of(
       spec, runner, cpu_stream_memory(ModelRunner::stream_limits(spec, runner), threads));
   const StepResultLimits results = {.max_num_seqs = args.max_num_seqs,
@@ -121,11 +149,11 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   input.activation_bytes = memory.activations() + results.total_bytes();
   input.workspace_bytes = memory.workspace;
   input.table_bytes = table_bytes;
-  input.block_table_bytes = KvCacheManager::bytes_per_page(args.block_size, std::array{KvGroup{}},
-                                                           args.enable_prefix_caching);
+  input.block_table_bytes =
+      KvCacheManager::bytes_per_page(args.block_size, sizes.kv_groups, args.enable_prefix_caching);
+  size_kv_groups(args, kv_paging(spec, sizes.max_model_len), sizes, input);
   input.block_size = args.block_size;
   input.max_model_len = sizes.max_model_len;
-  input.max_num_seqs = args.max_num_seqs;
   input.kv_cache_memory_bytes = args.kv_cache_memory_bytes;
   input.gpu_memory_utilization = args.gpu_memory_utilization;
   QUIRE_ASSIGN_OR_RETURN(sizes.plan, make_memory_plan(input, limits));

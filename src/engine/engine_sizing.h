@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/status.h"
+#include "core/kv_group.h"
 #include "engine/api.h"
 #include "exec/model_runner.h"
 #include "load/model_bundle.h"
@@ -17,6 +19,7 @@ struct EngineSizes {
   std::int32_t max_model_len = 0;
   LoadQuantization quantization = LoadQuantization::kNone;
   ModelRunnerConfig runner;
+  std::vector<KvGroup> kv_groups;
   MemoryPlan plan;
 };
 
@@ -28,6 +31,9 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
 
 // The KV cache's type that `args` ask for, as size_engine() chooses it, and its errors.
 Result<DType> kv_cache_dtype(const EngineArgs& args, const ModelBundle& bundle);
+
+// The KV groups of a model whose sequences have up to `max_model_len` tokens, for the scheduler.
+std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_len);
 
 // Bytes of one KV block of all layers in a cache of that type.
 std::uint64_t kv_block_bytes(const ModelBundle& bundle, DType dtype, std::int32_t block_size);

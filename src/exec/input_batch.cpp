@@ -16,20 +16,27 @@ Status unknown_request(RequestId id) {
 }  // namespace
 
 InputBatch::InputBatch(const InputBatchLimits& limits)
-    : block_size_(limits.block_size), max_num_seqs_(limits.max_num_seqs) {
+    : block_size_(limits.block_size),
+      max_num_seqs_(limits.max_num_seqs),
+      pages_(static_cast<std::size_t>(limits.pages_per_block)) {
   const auto tokens = static_cast<std::size_t>(limits.max_num_batched_tokens);
   const auto sequences = static_cast<std::size_t>(limits.max_num_seqs);
   const auto length = static_cast<std::size_t>(limits.max_model_len);
   requests_.reserve(sequences, [&](RequestState& state) {
     state.token_ids.reserve(length);
-    state.block_ids.reserve(static_cast<std::size_t>(ceil_div(limits.max_model_len, block_size_)));
+    state.block_ids.resize(pages_.size());
+    for (std::vector<BlockId>& table : state.block_ids) {
+      table.reserve(static_cast<std::size_t>(ceil_div(limits.max_model_len, block_size_)));
+    }
   });
   token_ids_.reserve(tokens);
   positions_.reserve(tokens);
-  slot_mapping_.reserve(tokens);
+  for (PageArrays& page : pages_) {
+    page.slot_mapping.reserve(tokens);
+    page.block_tables.reserve(sequences);
+  }
   query_start_loc_.reserve(sequences + 1);
   seq_lens_.reserve(sequences);
-  block_tables_.reserve(sequences);
   sample_rows_.reserve(sequences);
   pool_rows_.reserve(sequences);
   prompt_rows_.reserve(tokens);
@@ -42,7 +49,7 @@ void InputBatch::prefault() {
   };
   requests_.reserve(static_cast<std::size_t>(max_num_seqs_), [&](RequestState& state) {
     touch(state.token_ids);
-    touch(state.block_ids);
+    for (std::vector<BlockId>& table : state.block_ids) touch(table);
   });
 }
 
@@ -50,14 +57,16 @@ std::uint64_t InputBatch::bytes(const InputBatchLimits& limits) {
   const auto tokens = static_cast<std::uint64_t>(limits.max_num_batched_tokens);
   const auto sequences = static_cast<std::uint64_t>(limits.max_num_seqs);
   const auto length = static_cast<std::uint64_t>(limits.max_model_len);
-  const std::uint64_t per_sequence =
-      length * sizeof(TokenId) +
+  const auto pages = static_cast<std::uint64_t>(limits.pages_per_block);
+  const std::uint64_t per_page_of_sequence =
       static_cast<std::uint64_t>(ceil_div(limits.max_model_len, limits.block_size)) *
           sizeof(BlockId) +
-      sizeof(RequestState) + sizeof(SampleRow) + sizeof(PoolRow) + 2 * sizeof(std::int32_t) +
-      sizeof(void*);
+      sizeof(std::vector<BlockId>) + sizeof(void*);
+  const std::uint64_t per_sequence = length * sizeof(TokenId) + pages * per_page_of_sequence +
+                                     sizeof(RequestState) + sizeof(SampleRow) + sizeof(PoolRow) +
+                                     2 * sizeof(std::int32_t);
   const std::uint64_t per_token =
-      sizeof(TokenId) + sizeof(std::int32_t) + sizeof(std::int64_t) + sizeof(PromptRow);
+      sizeof(TokenId) + sizeof(std::int32_t) + pages * sizeof(std::int64_t) + sizeof(PromptRow);
   return sequences * per_sequence + tokens * per_token;
 }
 
@@ -65,7 +74,9 @@ Status InputBatch::apply_diffs(const SchedulerOutput& step) {
   for (const BlockTruncation& truncation : step.truncated_tables) {
     RequestState* state = requests_.find(truncation.request_id);
     if (state == nullptr) return unknown_request(truncation.request_id);
-    state->block_ids.resize(static_cast<std::size_t>(truncation.num_blocks));
+    for (std::vector<BlockId>& table : state->block_ids) {
+      table.resize(static_cast<std::size_t>(truncation.num_blocks) / pages_.size());
+    }
   }
   for (const RequestId id : step.removed_request_ids) {
     if (requests_.find(id) == nullptr) return unknown_request(id);
@@ -78,8 +89,8 @@ Status InputBatch::apply_diffs(const SchedulerOutput& step) {
     RequestState& state = requests_.insert(data.request_id);
     const auto tokens = step.tokens_of(data);
     state.token_ids.assign(tokens.begin(), tokens.end());
-    const auto blocks = step.blocks_of(data);
-    state.block_ids.assign(blocks.begin(), blocks.end());
+    for (std::vector<BlockId>& table : state.block_ids) table.clear();
+    append_blocks(step.blocks_of(data), state);
     state.num_prompt_tokens = data.num_prompt_tokens;
     state.sample_index = data.sample_index;
     state.params = data.sampling_params;
@@ -87,9 +98,17 @@ Status InputBatch::apply_diffs(const SchedulerOutput& step) {
   for (const BlockReplacement& replacement : step.replaced_blocks) {
     RequestState* state = requests_.find(replacement.request_id);
     if (state == nullptr) return unknown_request(replacement.request_id);
-    state->block_ids.at(static_cast<std::size_t>(replacement.index)) = replacement.block_id;
+    const auto index = static_cast<std::size_t>(replacement.index);
+    state->block_ids[index % pages_.size()].at(index / pages_.size()) = replacement.block_id;
   }
   return {};
+}
+
+// Entries behind a window are never read; any page stands for them.
+void InputBatch::append_blocks(std::span<const BlockId> entries, RequestState& state) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    state.block_ids[i % state.block_ids.size()].push_back(std::max(entries[i], 0));
+  }
 }
 
 // Drafts count as known until accept() says which of them are.
@@ -99,20 +118,18 @@ Status InputBatch::lay_out(const ScheduledRequest& scheduled, std::span<const To
   const std::int32_t begin = scheduled.num_computed_tokens;
   const std::int32_t end = begin + scheduled.num_scheduled_tokens;
   if (end > static_cast<std::int32_t>(state.token_ids.size()) ||
-      end > static_cast<std::int32_t>(state.block_ids.size()) * block_size_) {
-    return Status::internal(
-        fmt::format("request {}: tokens up to {} are scheduled; {} are known, {} blocks held",
-                    scheduled.request_id, end, state.token_ids.size(), state.block_ids.size()));
+      end > static_cast<std::int32_t>(state.block_ids.back().size()) * block_size_) {
+    return Status::internal(fmt::format(
+        "request {}: tokens up to {} are scheduled; {} are known, {} blocks held",
+        scheduled.request_id, end, state.token_ids.size(), state.block_ids.back().size()));
   }
   for (std::int32_t i = begin; i < end; ++i) {
     token_ids_.push_back(state.token_ids[static_cast<std::size_t>(i)]);
     positions_.push_back(i);
-    const BlockId block = state.block_ids[static_cast<std::size_t>(i / block_size_)];
-    slot_mapping_.push_back(static_cast<std::int64_t>(block) * block_size_ + i % block_size_);
   }
+  for (std::size_t page = 0; page < pages_.size(); ++page) lay_out_page(page, begin, end, state);
   query_start_loc_.push_back(static_cast<std::int32_t>(token_ids_.size()));
   seq_lens_.push_back(end);
-  block_tables_.push_back(state.block_ids.data());
   add_prompt_rows(scheduled, state);
   if (scheduled.use == RowUse::kState) {
     pool_rows_.push_back({.request_id = scheduled.request_id,
@@ -120,6 +137,17 @@ Status InputBatch::lay_out(const ScheduledRequest& scheduled, std::span<const To
   }
   if (scheduled.use == RowUse::kTokens) add_sample_rows(scheduled, state);
   return {};
+}
+
+void InputBatch::lay_out_page(std::size_t page, std::int32_t begin, std::int32_t end,
+                              const RequestState& state) {
+  const std::vector<BlockId>& table = state.block_ids[page];
+  PageArrays& arrays = pages_[page];
+  for (std::int32_t i = begin; i < end; ++i) {
+    const BlockId block = table[static_cast<std::size_t>(i / block_size_)];
+    arrays.slot_mapping.push_back(std::int64_t{block} * block_size_ + i % block_size_);
+  }
+  arrays.block_tables.push_back(table.data());
 }
 
 void InputBatch::add_sample_rows(const ScheduledRequest& scheduled, const RequestState& state) {
@@ -161,18 +189,19 @@ Status InputBatch::prepare(const SchedulerOutput& step) {
   QUIRE_RETURN_IF_ERROR(apply_diffs(step));
   token_ids_.clear();
   positions_.clear();
-  slot_mapping_.clear();
+  for (PageArrays& page : pages_) {
+    page.slot_mapping.clear();
+    page.block_tables.clear();
+  }
   query_start_loc_.assign(1, 0);
   seq_lens_.clear();
-  block_tables_.clear();
   sample_rows_.clear();
   pool_rows_.clear();
   prompt_rows_.clear();
   for (const ScheduledRequest& scheduled : step.scheduled) {
     RequestState* state = requests_.find(scheduled.request_id);
     if (state == nullptr) return unknown_request(scheduled.request_id);
-    const auto new_blocks = step.new_blocks_of(scheduled);
-    state->block_ids.insert(state->block_ids.end(), new_blocks.begin(), new_blocks.end());
+    append_blocks(step.new_blocks_of(scheduled), *state);
     QUIRE_RETURN_IF_ERROR(lay_out(scheduled, step.drafts_of(scheduled), *state));
   }
   return {};
@@ -216,7 +245,7 @@ AttentionBatch InputBatch::attention_batch() const {
   return {.num_seqs = static_cast<std::int32_t>(seq_lens_.size()),
           .query_start_loc = query_start_loc_.data(),
           .seq_lens = seq_lens_.data(),
-          .block_tables = block_tables_.data(),
+          .block_tables = block_tables(),
           .block_size = block_size_};
 }
 

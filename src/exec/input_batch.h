@@ -20,6 +20,7 @@ namespace quire {
 
 struct InputBatchLimits {
   std::int32_t block_size = 0;
+  std::int32_t pages_per_block = 1;  // entries that a block has in a request's table
   std::int64_t max_num_batched_tokens = 0;
   std::int64_t max_num_seqs = 0;
   std::int64_t max_model_len = 0;
@@ -46,8 +47,14 @@ class InputBatch {
   // Of each token of the step.
   std::span<const TokenId> token_ids() const { return token_ids_; }
   std::span<const std::int32_t> positions() const { return positions_; }
-  std::span<const std::int64_t> slot_mapping() const { return slot_mapping_; }
-  AttentionBatch attention_batch() const;
+  // Of the layers whose blocks are the page `page` of each block.
+  std::span<const std::int64_t> slot_mapping(std::size_t page = 0) const {
+    return pages_[page].slot_mapping;
+  }
+  const BlockId* const* block_tables(std::size_t page = 0) const {
+    return pages_[page].block_tables.data();
+  }
+  AttentionBatch attention_batch() const;  // with the tables of the first page
 
   // A row of the step whose logits are sampled from.
   struct SampleRow {
@@ -83,10 +90,19 @@ class InputBatch {
     std::int32_t num_prompt_tokens = 0;
     std::int32_t sample_index = 0;
     std::shared_ptr<const SamplingParams> params;
-    std::vector<BlockId> block_ids;
+    // [pages_per_block]: what each layer reads as its own table.
+    std::vector<std::vector<BlockId>> block_ids;
+  };
+  // What the step has once for each page of a block.
+  struct PageArrays {
+    std::vector<std::int64_t> slot_mapping;
+    std::vector<const BlockId*> block_tables;
   };
 
   Status apply_diffs(const SchedulerOutput& step);
+  static void append_blocks(std::span<const BlockId> entries, RequestState& state);
+  void lay_out_page(std::size_t page, std::int32_t begin, std::int32_t end,
+                    const RequestState& state);
   Status lay_out(const ScheduledRequest& scheduled, std::span<const TokenId> drafts,
                  RequestState& state);
   void add_sample_rows(const ScheduledRequest& scheduled, const RequestState& state);
@@ -98,10 +114,9 @@ class InputBatch {
 
   std::vector<TokenId> token_ids_;
   std::vector<std::int32_t> positions_;
-  std::vector<std::int64_t> slot_mapping_;
   std::vector<std::int32_t> query_start_loc_;
   std::vector<std::int32_t> seq_lens_;
-  std::vector<const BlockId*> block_tables_;
+  std::vector<PageArrays> pages_;  // [pages_per_block]
   std::vector<SampleRow> sample_rows_;
   std::vector<PoolRow> pool_rows_;
   std::vector<PromptRow> prompt_rows_;

@@ -125,5 +125,52 @@ TEST_F(InputBatchTest, AMaskIsOfARow) {
   EXPECT_EQ(batch_.apply_masks(wrong).code(), StatusCode::kInternal);
 }
 
+// Blocks of two pages, the second of layers with a window that has passed the first block.
+TEST(InputBatchPages, EachPageHasTablesOfItsOwn) {
+  InputBatch batch({.block_size = 2,
+                    .pages_per_block = 2,
+                    .max_num_batched_tokens = 16,
+                    .max_num_seqs = 2,
+                    .max_model_len = 16});
+  SchedulerOutput plan;
+  plan.step_id = 1;
+  plan.new_token_ids = {5, 6, 7, 8, 9};
+  plan.new_block_ids = {4, kNullBlock, 2, 3, 6, 1};
+  plan.new_requests.push_back({.request_id = 1,
+                               .num_tokens = 5,
+                               .num_prompt_tokens = 5,
+                               .sampling_params = std::make_shared<const SamplingParams>(),
+                               .first_block = 0,
+                               .num_blocks = 4});
+  plan.scheduled.push_back({.request_id = 1,
+                            .num_computed_tokens = 4,
+                            .num_scheduled_tokens = 1,
+                            .use = RowUse::kTokens,
+                            .first_new_block = 4,
+                            .num_new_blocks = 2});
+  ASSERT_TRUE(batch.prepare(plan).ok());
+  EXPECT_EQ(batch.slot_mapping(0)[0], 6 * 2);
+  EXPECT_EQ(batch.slot_mapping(1)[0], 1 * 2);
+  EXPECT_THAT(std::span(batch.block_tables(0)[0], 3), ElementsAre(4, 2, 6));
+  EXPECT_THAT(std::span(batch.block_tables(1)[0] + 1, 2), ElementsAre(3, 1));
+  std::vector<SampledToken> sampled = {{.request_id = 1, .token_id = 8}};
+  batch.accept(sampled);
+
+  SchedulerOutput next;
+  next.step_id = 2;
+  next.truncated_tables = {{1, 4}};
+  next.replaced_blocks = {{1, 3, 7}};
+  next.new_block_ids = {9, 8};
+  next.scheduled.push_back({.request_id = 1,
+                            .num_computed_tokens = 5,
+                            .num_scheduled_tokens = 1,
+                            .use = RowUse::kTokens,
+                            .num_new_blocks = 2});
+  ASSERT_TRUE(batch.prepare(next).ok());
+  EXPECT_THAT(std::span(batch.block_tables(0)[0], 3), ElementsAre(4, 2, 9));
+  EXPECT_THAT(std::span(batch.block_tables(1)[0] + 1, 2), ElementsAre(7, 8));
+  EXPECT_EQ(batch.slot_mapping(1)[0], 8 * 2 + 1);
+}
+
 }  // namespace
 }  // namespace quire

@@ -13,8 +13,9 @@ namespace {
 constexpr Stage kPrepareStage = {StageKind::kBookkeeping, "prepare"};
 constexpr Stage kAppendStage = {StageKind::kBookkeeping, "append tokens"};
 
-InputBatchLimits batch_limits(const ModelRunnerConfig& config) {
+InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& paging) {
   return {.block_size = config.block_size,
+          .pages_per_block = paging.pages_per_block(),
           .max_num_batched_tokens = config.max_num_batched_tokens,
           .max_num_seqs = config.max_num_seqs,
           .max_model_len = config.max_model_len};
@@ -63,6 +64,11 @@ StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunn
           .max_sampled_rows = config.max_num_seqs};
 }
 
+std::uint64_t ModelRunner::kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+  return kv_layout(spec, config).block_bytes() *
+         static_cast<std::uint64_t>(kv_paging(spec, config.max_model_len).layers_per_page);
+}
+
 RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
                                     const StreamMemory& stream) {
   const std::int64_t rows = config.max_num_batched_tokens;
@@ -77,29 +83,33 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.arena = Model::arena_bytes(spec, rows);
   memory.workspace = stream.workspace;
   memory.sampler = stream.sampling + Sampler::bytes(config.max_num_seqs);
-  memory.batch = InputBatch::bytes(batch_limits(config));
+  memory.batch = InputBatch::bytes(batch_limits(config, kv_paging(spec, config.max_model_len)));
   return memory;
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, Device& device,
                                                          const ModelRunnerConfig& config) {
   const DecoderSpec& spec = model.spec();
-  QUIRE_ASSIGN_OR_RETURN(KvStorage kv, KvStorage::create(device, kv_layout(spec, config),
-                                                         spec.num_layers(), config.num_blocks));
+  const KvPaging paging = kv_paging(spec, config.max_model_len);
+  QUIRE_ASSIGN_OR_RETURN(KvStorage kv,
+                         KvStorage::create(device, kv_layout(spec, config), paging.layers_per_page,
+                                           config.num_blocks));
   QUIRE_ASSIGN_OR_RETURN(Buffer memory, device.allocate(buffer_bytes(memory_of(spec, config, {}))));
   QUIRE_ASSIGN_OR_RETURN(auto ops, device.make_stream(stream_limits(spec, config)));
-  return std::unique_ptr<ModelRunner>(
-      new ModelRunner(model, device, config, std::move(kv), std::move(memory), std::move(ops)));
+  return std::unique_ptr<ModelRunner>(new ModelRunner(model, device, config, paging, std::move(kv),
+                                                      std::move(memory), std::move(ops)));
 }
 
 ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerConfig& config,
-                         KvStorage kv, Buffer memory, std::unique_ptr<OpStream> ops)
+                         const KvPaging& paging, KvStorage kv, Buffer memory,
+                         std::unique_ptr<OpStream> ops)
     : model_(model),
       device_(device),
       config_(config),
+      places_(paging.places),
       kv_(std::move(kv)),
       memory_(std::move(memory)),
-      batch_(batch_limits(config)),
+      batch_(batch_limits(config, paging)),
       ops_(std::move(ops)),
       attention_plan_(
           ops_->plan_attention(config.max_num_batched_tokens, attention_heads(model.spec()))),
@@ -113,10 +123,27 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
   logits_ = reinterpret_cast<float*>(take(parts.logits));
   best_ = reinterpret_cast<RowBest*>(take(parts.best));
   arena_ = Arena({take(parts.arena), parts.arena});
+  for (const KvPaging::Place& place : places_) kv_layers_.push_back(kv_.layers()[place.slot]);
+  if (paging.pages_per_block() > 1) {
+    page_tables_.resize(static_cast<std::size_t>(paging.pages_per_block()));
+    layer_tables_.resize(places_.size());
+  }
   row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
 }
 
 void ModelRunner::record_spans(SpanRecorder& spans) { ops_->record_spans(spans); }
+
+// What is staged of a page serves all layers of the page.
+void ModelRunner::stage_layer_tables() {
+  if (layer_tables_.empty()) return;
+  for (std::size_t page = 0; page < page_tables_.size(); ++page) {
+    page_tables_[page] = {page == 0 ? tokens_.slot_mapping : ops_->stage(batch_.slot_mapping(page)),
+                          batch_.block_tables(page)};
+  }
+  for (std::size_t layer = 0; layer < layer_tables_.size(); ++layer) {
+    layer_tables_[layer] = page_tables_[static_cast<std::size_t>(places_[layer].page)];
+  }
+}
 
 Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& result) {
   const ScopedSpan span(ops_->spans(), kPrepareStage);
@@ -125,13 +152,14 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
   result.step_id = step.step_id;
   ops_->begin_step();
   for (const BlockCopy& copy : step.block_copies) {
-    kv_.copy_block(*ops_, copy.source, copy.destination);
+    kv_.copy_page(*ops_, copy.source, copy.destination);
   }
   attention_plan_->build(batch_.attention_batch());
   tokens_ = {.num_tokens = batch_.num_tokens(),
              .token_ids = ops_->stage(batch_.token_ids()),
              .positions = ops_->stage(batch_.positions()),
              .slot_mapping = ops_->stage(batch_.slot_mapping())};
+  stage_layer_tables();
   return {};
 }
 
@@ -141,7 +169,8 @@ ForwardContext ModelRunner::context() {
           .tokens = tokens_,
           .attention_plan = *attention_plan_,
           .kv_layout = kv_.layout(),
-          .kv_layers = kv_.layers(),
+          .kv_layers = kv_layers_.data(),
+          .layer_tables = layer_tables_.empty() ? nullptr : layer_tables_.data(),
           .activation_mode = config_.activation_mode};
 }
 

@@ -16,13 +16,14 @@
 #include "exec/sampler.h"
 #include "kernels/device.h"
 #include "models/decoder_model.h"
+#include "models/kv_groups.h"
 #include "tensor/arena.h"
 
 namespace quire {
 
 struct ModelRunnerConfig {
   std::int32_t block_size = 16;
-  std::int64_t num_blocks = 0;
+  std::int64_t num_blocks = 0;  // of the KV cache: pages (KvPaging)
   std::int64_t max_num_batched_tokens = 0;
   std::int64_t max_num_seqs = 0;
   std::int64_t max_model_len = 0;
@@ -69,8 +70,9 @@ class ModelRunner {
   // Touches all memory, so that no step pays for a first use.
   void prefault();
 
-  // Bytes of one block of the KV cache, in all layers.
+  // Bytes of one block of the KV cache, in all layers; and of one page.
   static std::uint64_t kv_block_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
+  static std::uint64_t kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
 
   // What its steps are at most.
   static StreamLimits stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config);
@@ -80,6 +82,7 @@ class ModelRunner {
 
  private:
   Status prepare(const SchedulerOutput& step, ModelRunnerOutput& result);
+  void stage_layer_tables();
   ForwardContext context();
   // The logits of at most max_num_seqs rows of the step, into logits_.
   template <typename Row>
@@ -101,13 +104,18 @@ class ModelRunner {
     return ops_->stage(std::span<const std::int64_t>(row_indices_));
   }
 
-  ModelRunner(const Model& model, Device& device, const ModelRunnerConfig& config, KvStorage kv,
-              Buffer memory, std::unique_ptr<OpStream> ops);
+  ModelRunner(const Model& model, Device& device, const ModelRunnerConfig& config,
+              const KvPaging& paging, KvStorage kv, Buffer memory, std::unique_ptr<OpStream> ops);
 
   const Model& model_;
   Device& device_;
   ModelRunnerConfig config_;
+  std::vector<KvPaging::Place> places_;  // of each layer
   KvStorage kv_;
+  std::vector<std::byte*> kv_layers_;  // of each layer
+  // Of each page of a block and of each layer, where they are not the same of all; staged.
+  std::vector<LayerTables> page_tables_;
+  std::vector<LayerTables> layer_tables_;
   Buffer memory_;
   InputBatch batch_;
   std::unique_ptr<OpStream> ops_;

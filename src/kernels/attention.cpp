@@ -34,12 +34,16 @@ SpanCost cost_of(const AttentionPlan& plan, const AttentionArgs& args, bool uses
               static_cast<std::uint64_t>(keys_seen * 4 * args.num_heads * args.layout.head_dim)};
 }
 
+const BlockId* const* tables_of(const AttentionBatch& batch, const AttentionArgs& args) {
+  return args.block_tables != nullptr ? args.block_tables : batch.block_tables;
+}
+
 // The ranges of keys that queries from `first_position` on see in [key_begin, key_end).
 AttentionTask task_of(const AttentionBatch& batch, const AttentionArgs& args,
                       const AttentionWork& work, bool uses_shared) {
   AttentionTask task;
   task.args = &args;
-  task.block_table = batch.block_tables[work.sequence];
+  task.block_table = tables_of(batch, args)[work.sequence];
   task.kv_head = work.kv_head;
   task.query_begin = work.query_begin;
   task.query_end = work.query_end;
@@ -59,7 +63,7 @@ AttentionTask task_of(const AttentionPlan& plan, const AttentionArgs& args,
   const auto first = static_cast<std::size_t>(work.member_begin);
   AttentionTask task;
   task.args = &args;
-  task.block_table = plan.batch().block_tables[plan.members()[first]];
+  task.block_table = tables_of(plan.batch(), args)[plan.members()[first]];
   task.kv_head = work.kv_head;
   task.query_end = work.member_end - work.member_begin;
   task.shared_queries = plan.member_queries().data() + first;

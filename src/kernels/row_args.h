@@ -58,7 +58,11 @@ struct AttentionArgs {
       0;  // keys that a query sees, its own the last of them; 0: all up to its own
   KvLayout layout;
   const std::byte* kv = nullptr;  // KV memory of this layer
-  float* out = nullptr;           // [num_tokens][num_heads * head_dim]
+  // [num_seqs]: block ids of each sequence in this layer, the host's, which stay as they are until
+  // the stream is synchronized; null: those of the step's batch. Sequences that share blocks there
+  // share them here.
+  const BlockId* const* block_tables = nullptr;
+  float* out = nullptr;  // [num_tokens][num_heads * head_dim]
 };
 
 // The largest number of a row.

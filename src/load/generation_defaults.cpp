@@ -1,12 +1,16 @@
 #include "load/generation_defaults.h"
 
+#include <array>
 #include <limits>
 #include <optional>
+#include <string>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "core/sampling_table.h"
+#include "weights/gguf.h"
 
 namespace quire {
 namespace {
@@ -37,6 +41,17 @@ Status take(const JsonReader& config, const SamplingParameter<T>& row,
   return {};
 }
 
+// No token id is among the defaults, so that the size of the vocabulary does not matter.
+Status check_defaults(const SamplingParams& params, const std::string& where) {
+  const Status valid = params.validate(std::numeric_limits<std::int32_t>::max());
+  if (valid.ok()) return {};
+  return Status::bad_model(fmt::format("{}: {}", where, valid.message()),
+                           "correct the file, or start with --generation-config vllm");
+}
+
+// GGUF files hold single precision: what its author wrote is the shortest text that gives it.
+double as_written(double value) { return std::stod(fmt::format("{}", static_cast<float>(value))); }
+
 }  // namespace
 
 Result<GenerationDefaults> read_generation_defaults(const JsonReader& generation_config) {
@@ -51,12 +66,29 @@ Result<GenerationDefaults> read_generation_defaults(const JsonReader& generation
     defaults.params.temperature = 0;
     if (!generation_config.contains("temperature")) defaults.fields.emplace_back("temperature");
   }
-  // No token id is among them, so that the size of the vocabulary does not matter.
-  const Status valid = defaults.params.validate(std::numeric_limits<std::int32_t>::max());
-  if (!valid.ok()) {
-    return Status::bad_model(fmt::format("{}: {}", generation_config.where(), valid.message()),
-                             "correct the file, or start with --generation-config vllm");
+  QUIRE_RETURN_IF_ERROR(check_defaults(defaults.params, generation_config.where()));
+  return defaults;
+}
+
+Result<GenerationDefaults> read_generation_defaults(const GgufFile& file) {
+  const std::string prefix = "general.sampling.";
+  GenerationDefaults defaults;
+  SamplingParams& params = defaults.params;
+  const auto targets = std::to_array<std::pair<std::string, double*>>(
+      {{"temperature", &params.temperature}, {"top_p", &params.top_p}, {"min_p", &params.min_p}});
+  for (const auto& [field, target] : targets) {
+    const std::string key = prefix + (field == "temperature" ? "temp" : field);
+    QUIRE_ASSIGN_OR_RETURN(const auto value, file.find_double(key));
+    if (!value) continue;
+    *target = as_written(*value);
+    defaults.fields.push_back(field);
   }
+  QUIRE_ASSIGN_OR_RETURN(const auto top_k, file.find_int(prefix + "top_k"));
+  if (top_k) {
+    params.top_k = *top_k;
+    defaults.fields.emplace_back("top_k");
+  }
+  QUIRE_RETURN_IF_ERROR(check_defaults(params, fmt::format("{}: {}*", file.name(), prefix)));
   return defaults;
 }
 

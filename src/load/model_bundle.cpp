@@ -186,23 +186,23 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
     if (tokenizer_path.empty()) {
       QUIRE_ASSIGN_OR_RETURN(bundle.text, open_gguf_text(*file));
     }
+    QUIRE_ASSIGN_OR_RETURN(bundle.generation_defaults, read_generation_defaults(*file));
     bundle.weights = std::move(file);
   } else {
     QUIRE_ASSIGN_OR_RETURN(const auto config, read_object(*bundle.files.config, kMaxConfigBytes));
     QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_config(JsonReader(
                                             config.get_object(), bundle.files.config->string())));
     QUIRE_ASSIGN_OR_RETURN(bundle.weights, open_safetensors(bundle.files.path));
-    QUIRE_ASSIGN_OR_RETURN(const auto generation,
-                           read_optional_object(bundle.files.generation_config));
-    if (generation.is_object()) {
-      QUIRE_ASSIGN_OR_RETURN(
-          bundle.generation_defaults,
-          read_generation_defaults(
-              JsonReader(generation.get_object(), bundle.files.generation_config->string())));
-    }
     if (tokenizer_path.empty()) {
       QUIRE_ASSIGN_OR_RETURN(bundle.text, open_huggingface_text(bundle.files));
     }
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto generation,
+                         read_optional_object(bundle.files.generation_config));
+  if (generation.is_object()) {  // one beside a GGUF file goes before the file's own keys
+    QUIRE_ASSIGN_OR_RETURN(bundle.generation_defaults,
+                           read_generation_defaults(JsonReader(
+                               generation.get_object(), bundle.files.generation_config->string())));
   }
   if (!tokenizer_path.empty()) {
     QUIRE_ASSIGN_OR_RETURN(bundle.text, open_text(tokenizer_path));

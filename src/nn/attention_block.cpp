@@ -57,12 +57,14 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
   float* attended = ctx.arena.floats(rows * shape_.out_width());
 
   std::byte* kv = ctx.kv_layers[layer];
+  LayerTables tables = {.slot_mapping = ctx.tokens.slot_mapping};
+  if (ctx.layer_tables != nullptr) tables = ctx.layer_tables[layer];
   project_qkv(ctx, x,
               {.qkv = qkv,
                .num_tokens = rows,
                .num_heads = shape_.num_heads,
                .positions = ctx.tokens.positions,
-               .slot_mapping = ctx.tokens.slot_mapping,
+               .slot_mapping = tables.slot_mapping,
                .rope_table = rotary == nullptr ? nullptr : rotary->data(),
                .rotary_dim = rotary == nullptr ? 0 : rotary->rotary_dim(),
                .style = rotary == nullptr ? RopeStyle::kHalves : rotary->style(),
@@ -78,6 +80,7 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
                                          .window = shape_.window,
                                          .layout = ctx.kv_layout,
                                          .kv = kv,
+                                         .block_tables = tables.block_tables,
                                          .out = attended});
 
   add_to_residual(ctx, attended,

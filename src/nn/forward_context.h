@@ -21,6 +21,12 @@ struct StepTokens {
   const std::int64_t* slot_mapping = nullptr;  // [num_tokens]: block_id * block_size + offset
 };
 
+// Where a layer's keys and values of the step lie, in a model whose layers keep different tokens.
+struct LayerTables {
+  const std::int64_t* slot_mapping = nullptr;    // as in StepTokens
+  const BlockId* const* block_tables = nullptr;  // as in AttentionBatch
+};
+
 struct ForwardContext {
   OpStream& ops;
   Arena& arena;
@@ -28,6 +34,8 @@ struct ForwardContext {
   const PlannedAttention& attention_plan;
   KvLayout kv_layout;
   std::byte* const* kv_layers = nullptr;  // [num_layers]: KV memory of each layer
+  // [num_layers]; null: those of the step and of the plan's batch, for all layers.
+  const LayerTables* layer_tables = nullptr;
   ActivationMode activation_mode = ActivationMode::kFloat32;
 
   // For products at the end of a chain (the MLP's last one, the logits), where one int8 rounding

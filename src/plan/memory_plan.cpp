@@ -17,7 +17,7 @@ std::string mebibytes(std::uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1U << 20));
 }
 
-// Blocks of the pool, and what held them down.
+// Pages of the pool, and what held them down.
 struct PoolSize {
   std::int64_t blocks = 0;
   std::uint64_t bytes = 0;  // that the pool may take
@@ -25,10 +25,9 @@ struct PoolSize {
 
 PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
   const std::uint64_t bytes = input.kv_cache_memory_bytes.value_or(memory_left / 4);
-  const std::int64_t wanted = ceil_div(input.max_model_len, input.block_size) * input.max_num_seqs;
   const auto affordable = static_cast<std::int64_t>(std::min<std::uint64_t>(
-      bytes / input.kv_block_bytes, std::numeric_limits<std::int32_t>::max()));
-  return {.blocks = std::min(wanted, affordable), .bytes = bytes};
+      bytes / input.kv_page_bytes, std::numeric_limits<std::int32_t>::max()));
+  return {.blocks = std::min(input.all_pages, affordable), .bytes = bytes};
 }
 
 // Query, key and value projections are packed as one where their encodings agree: the bytes of
@@ -67,6 +66,14 @@ std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
   return 2 * packed(tensor->shape[0] / 2) - packed(tensor->shape[0]);
 }
 
+std::string blocks_text(const MemoryPlan& plan) {
+  if (plan.pages_per_block() == 1) {
+    return fmt::format("{} blocks of {} tokens", plan.num_blocks, plan.block_size);
+  }
+  return fmt::format("{} pages, {} for each block of {} tokens", plan.num_blocks,
+                     plan.pages_per_block(), plan.block_size);
+}
+
 std::string budget_text(const MemoryPlan& plan, double utilization) {
   const std::string_view whose =
       plan.limits.cgroup ? "the cgroup's limit" : "this machine's memory";
@@ -76,6 +83,19 @@ std::string budget_text(const MemoryPlan& plan, double utilization) {
 }
 
 }  // namespace
+
+std::int64_t MemoryPlan::pages_per_block() const {
+  std::int64_t pages = 0;
+  for (const PlannedKvGroup& group : kv_groups) pages += group.pages_per_block;
+  return pages;
+}
+
+std::int64_t MemoryPlan::kv_tokens() const {
+  if (kv_groups.size() == 1 && kv_groups[0].window == 0) {
+    return num_blocks / kv_groups[0].pages_per_block * block_size;
+  }
+  return num_blocks * max_model_len / sequence_pages;
+}
 
 double MemoryPlan::full_sequences() const {
   return static_cast<double>(kv_tokens()) / max_model_len;
@@ -89,8 +109,14 @@ std::string MemoryPlan::to_text() const {
   };
   line("weights", weight_bytes, "");
   line("KV cache", kv_cache_bytes,
-       fmt::format("{} blocks of {} tokens: {} tokens, {:.1f} sequences of {}", num_blocks,
-                   block_size, kv_tokens(), full_sequences(), max_model_len));
+       fmt::format("{}: {} tokens, {:.1f} sequences of {}", blocks_text(*this), kv_tokens(),
+                   full_sequences(), max_model_len));
+  for (const PlannedKvGroup& group : kv_groups) {
+    if (group.window == 0 && kv_groups.size() == 1) break;
+    text += fmt::format(
+        "{:28}{} layers keep {}\n", "", group.num_layers,
+        group.window == 0 ? "all tokens" : fmt::format("the last {} tokens", group.window));
+  }
   line("activations", activation_bytes, "");
   line("workspace", workspace_bytes, "");
   line("tables", table_bytes, "");
@@ -114,6 +140,12 @@ std::string MemoryPlan::to_line() const {
 }
 
 json::object MemoryPlan::to_json() const {
+  json::array groups;
+  for (const PlannedKvGroup& group : kv_groups) {
+    groups.push_back(json::object{{"window", group.window},
+                                  {"num_layers", group.num_layers},
+                                  {"pages_per_block", group.pages_per_block}});
+  }
   json::array nodes;
   for (const NumaNode& node : limits.numa_nodes) {
     nodes.push_back(
@@ -126,6 +158,8 @@ json::object MemoryPlan::to_json() const {
           {"table_bytes", table_bytes},
           {"total_bytes", total()},
           {"num_blocks", num_blocks},
+          {"sequence_pages", sequence_pages},
+          {"kv_groups", std::move(groups)},
           {"block_size", block_size},
           {"kv_tokens", kv_tokens()},
           {"max_model_len", max_model_len},
@@ -171,6 +205,8 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
   plan.workspace_bytes = input.workspace_bytes;
   plan.table_bytes = input.table_bytes;
   plan.block_size = input.block_size;
+  plan.kv_groups = input.kv_groups;
+  plan.sequence_pages = input.sequence_pages;
   plan.max_model_len = input.max_model_len;
   plan.limits = limits;
   const double share = utilization * static_cast<double>(limits.total);
@@ -191,19 +227,18 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
                       : "lower --max-num-batched-tokens or --max-num-seqs");
   }
   const PoolSize pool = pool_size(input, plan.budget - fixed);
-  const std::int64_t per_sequence = ceil_div(input.max_model_len, input.block_size);
-  if (pool.blocks < per_sequence) {
+  plan.num_blocks = pool.blocks;
+  if (pool.blocks < input.prompt_pages) {
     return Status::resource_exhausted(
-        fmt::format("a KV cache of {} holds {} blocks of {} tokens; one sequence of "
-                    "--max-model-len {} needs {} blocks, {}",
-                    mebibytes(pool.bytes), pool.blocks, input.block_size, input.max_model_len,
-                    per_sequence,
-                    mebibytes(static_cast<std::uint64_t>(per_sequence) * input.kv_block_bytes)),
+        fmt::format(
+            "a KV cache of {} holds {}; one sequence of --max-model-len {} needs {} {}, {}",
+            mebibytes(pool.bytes), blocks_text(plan), input.max_model_len, input.prompt_pages,
+            plan.pages_per_block() == 1 ? "blocks" : "pages",
+            mebibytes(static_cast<std::uint64_t>(input.prompt_pages) * input.kv_page_bytes)),
         input.kv_cache_memory_bytes ? "raise --kv-cache-memory-bytes or lower --max-model-len"
                                     : "lower --max-model-len, or set --kv-cache-memory-bytes");
   }
-  plan.num_blocks = pool.blocks;
-  plan.kv_cache_bytes = static_cast<std::uint64_t>(pool.blocks) * input.kv_block_bytes;
+  plan.kv_cache_bytes = static_cast<std::uint64_t>(pool.blocks) * input.kv_page_bytes;
   plan.table_bytes += static_cast<std::uint64_t>(pool.blocks) * input.block_table_bytes;
   if (plan.total() > plan.budget) {
     return Status::resource_exhausted(

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "base/status.h"
@@ -16,19 +17,33 @@
 
 namespace quire {
 
+// Layers that keep the same tokens' keys and values. A block of the group takes so many pages of
+// the pool that all groups share.
+struct PlannedKvGroup {
+  std::int32_t window = 0;  // tokens that are kept; 0: all
+  std::int64_t num_layers = 0;
+  std::int64_t pages_per_block = 1;
+};
+
 // Everything that the plan is made from. Sizes that belong to the executor come from its own static
 // functions; the rest is computed here.
 struct MemoryPlanInput {
   std::uint64_t weight_bytes = 0;       // planned_weight_bytes()
-  std::uint64_t kv_block_bytes = 0;     // one block, all layers
+  std::uint64_t kv_page_bytes = 0;      // one page of the KV cache
   std::uint64_t activation_bytes = 0;   // of a step: hidden states, logits, sampling, batch arrays
   std::uint64_t workspace_bytes = 0;    // scratch of the kernels
   std::uint64_t table_bytes = 0;        // tokenizer, configuration: already in memory
-  std::uint64_t block_table_bytes = 0;  // bookkeeping of one block
+  std::uint64_t block_table_bytes = 0;  // bookkeeping of one page
+
+  // What one sequence of max_model_len tokens holds at most of the pool while it computes its
+  // prompt, and while it gets its output; what max_num_seqs of them hold at most.
+  std::vector<PlannedKvGroup> kv_groups;
+  std::int64_t prompt_pages = 0;
+  std::int64_t sequence_pages = 0;
+  std::int64_t all_pages = 0;
 
   std::int32_t block_size = 0;
   std::int32_t max_model_len = 0;
-  std::int32_t max_num_seqs = 0;
   std::optional<std::uint64_t> kv_cache_memory_bytes;  // --kv-cache-memory-bytes
   double gpu_memory_utilization = 0.9;                 // --gpu-memory-utilization, in (0, 1]
 };
@@ -39,7 +54,9 @@ struct MemoryPlan {
   std::uint64_t activation_bytes = 0;
   std::uint64_t workspace_bytes = 0;
   std::uint64_t table_bytes = 0;
-  std::int64_t num_blocks = 0;
+  std::int64_t num_blocks = 0;  // pages, where a block takes several
+  std::vector<PlannedKvGroup> kv_groups;
+  std::int64_t sequence_pages = 0;  // of a sequence of max_model_len tokens
   std::int32_t block_size = 0;
   std::int32_t max_model_len = 0;
   std::uint64_t budget = 0;  // what the plan may take at most
@@ -48,7 +65,9 @@ struct MemoryPlan {
   std::uint64_t total() const {
     return weight_bytes + kv_cache_bytes + activation_bytes + workspace_bytes + table_bytes;
   }
-  std::int64_t kv_tokens() const { return num_blocks * block_size; }
+  std::int64_t pages_per_block() const;  // of all groups
+  // Tokens that the KV cache holds; where windows let go of some, in sequences of max_model_len.
+  std::int64_t kv_tokens() const;
   // Sequences of max_model_len tokens that the KV cache holds at once.
   double full_sequences() const;
 

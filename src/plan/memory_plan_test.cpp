@@ -13,14 +13,17 @@ constexpr std::uint64_t kMiB = 1U << 20;
 MemoryPlanInput small_input() {
   MemoryPlanInput input;
   input.weight_bytes = 100 * kMiB;
-  input.kv_block_bytes = 64 * 1024;
+  input.kv_page_bytes = 64 * 1024;
   input.activation_bytes = 10 * kMiB;
   input.workspace_bytes = 2 * kMiB;
   input.table_bytes = 3 * kMiB;
   input.block_table_bytes = 100;
+  input.kv_groups = {{.window = 0, .num_layers = 2, .pages_per_block = 1}};
+  input.prompt_pages = 1024 / 16;
+  input.sequence_pages = 1024 / 16;
+  input.all_pages = 8 * 1024 / 16;
   input.block_size = 16;
   input.max_model_len = 1024;
-  input.max_num_seqs = 8;
   return input;
 }
 
@@ -57,11 +60,34 @@ TEST(MemoryPlan, NamesTheNumaNodesAndTheCgroup) {
 
 TEST(MemoryPlan, ThePoolTakesAtMostAQuarterOfWhatIsLeft) {
   MemoryPlanInput input = small_input();
-  input.max_num_seqs = 256;
+  input.all_pages = 256 * 1024 / 16;
   // 1000 MiB at 90%, less 115 MiB, over four.
   const auto plan = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   EXPECT_EQ(plan->num_blocks, static_cast<std::int64_t>((900 - 115) * kMiB / 4 / (64 * 1024)));
+}
+
+// Two layers that keep all tokens and four that keep 64 of them.
+TEST(MemoryPlan, WindowsTakeThePagesThatTheyNeed) {
+  MemoryPlanInput input = small_input();
+  input.kv_groups.push_back({.window = 64, .num_layers = 4, .pages_per_block = 2});
+  input.prompt_pages = 64 + 2 * 37;
+  input.sequence_pages = 64 + 2 * 5;
+  input.all_pages = 8 * (64 + 2 * 6) + 2 * 32;
+  const auto plan = make_memory_plan(input, limits_of(4096 * kMiB, 4000 * kMiB));
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->num_blocks, input.all_pages);
+  EXPECT_EQ(plan->kv_cache_bytes, 672U * 64 * 1024);
+  EXPECT_EQ(plan->kv_tokens(), 672 * 1024 / 74);
+  EXPECT_THAT(plan->to_text(), HasSubstr("672 pages, 3 for each block of 16 tokens"));
+  EXPECT_THAT(plan->to_text(), HasSubstr("2 layers keep all tokens\n"));
+  EXPECT_THAT(plan->to_text(), HasSubstr("4 layers keep the last 64 tokens\n"));
+  EXPECT_EQ(plan->to_json().at("kv_groups").as_array().size(), 2U);
+
+  input.kv_cache_memory_bytes = 137 * 64 * 1024;
+  const auto small = make_memory_plan(input, limits_of(4096 * kMiB, 4000 * kMiB));
+  ASSERT_FALSE(small.ok());
+  EXPECT_THAT(small.status().message(), HasSubstr("needs 138 pages, 8.6 MiB"));
 }
 
 TEST(MemoryPlan, TheFlagSetsThePool) {
@@ -100,7 +126,7 @@ TEST(MemoryPlan, APoolTooSmallForOneSequenceIsRefused) {
 
 TEST(MemoryPlan, APoolOverTheBudgetIsRefused) {
   MemoryPlanInput input = small_input();
-  input.max_num_seqs = 4096;
+  input.all_pages = 4096 * 64;
   input.kv_cache_memory_bytes = 2000 * kMiB;
   const auto plan = make_memory_plan(input, limits_of(1000 * kMiB, 1000 * kMiB));
   ASSERT_FALSE(plan.ok());

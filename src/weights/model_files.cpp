@@ -64,6 +64,7 @@ Result<ModelFiles> single_file(const fs::path& path) {
   ModelFiles found;
   found.kind = ModelFiles::Kind::kGguf;
   found.path = path;
+  found.generation_config = if_present(path.parent_path() / "generation_config.json");
   return found;
 }
 

@@ -17,12 +17,14 @@ struct ModelFiles {
   Kind kind = Kind::kHuggingFace;
   std::filesystem::path path;  // the folder, or the .gguf file
 
-  // Of a kHuggingFace folder; `config` is always there, the others where the folder has them.
-  std::optional<std::filesystem::path> config;             // config.json
+  // In the folder, or beside the .gguf file.
   std::optional<std::filesystem::path> generation_config;  // generation_config.json
-  std::optional<std::filesystem::path> tokenizer;          // tokenizer.json
-  std::optional<std::filesystem::path> tokenizer_config;   // tokenizer_config.json
-  std::optional<std::filesystem::path> chat_template;      // chat_template.jinja
+
+  // Of a kHuggingFace folder; `config` is always there, the others where the folder has them.
+  std::optional<std::filesystem::path> config;            // config.json
+  std::optional<std::filesystem::path> tokenizer;         // tokenizer.json
+  std::optional<std::filesystem::path> tokenizer_config;  // tokenizer_config.json
+  std::optional<std::filesystem::path> chat_template;     // chat_template.jinja
 };
 
 // `path` is a folder in Hugging Face layout, a .gguf file, or a folder with exactly one .gguf file

@@ -12,6 +12,7 @@
 #include "apps/engine_flags.h"
 #include "apps/progress.h"
 #include "base/checked.h"
+#include "core/kv_group.h"
 
 namespace quire {
 namespace {
@@ -144,9 +145,14 @@ Status check_fits(const StepCase& shape, const Requests& requests, const EngineA
         "measure fewer --steps or a shorter --context-len or --prefill-len");
   }
   const std::int64_t sequences = shape.kind == StepCase::Kind::kDecode ? shape.size : 1;
-  const std::int64_t blocks = sequences * ceil_div(tokens, std::int64_t{info.block_size});
+  std::vector<KvGroup> groups;
+  for (const PlannedKvGroup& group : info.plan.kv_groups) {
+    groups.push_back({group.window, static_cast<std::int32_t>(group.pages_per_block)});
+  }
+  const std::int64_t blocks =
+      max_pages_of_all(groups, sequences, tokens, args.max_num_batched_tokens, info.block_size);
   if (blocks > info.num_blocks) {
-    return Status::config(fmt::format("{}: needs up to {} KV blocks, the pool has {}", shape.name(),
+    return Status::config(fmt::format("{}: needs up to {} KV pages, the pool has {}", shape.name(),
                                       blocks, info.num_blocks),
                           "raise --kv-cache-memory-bytes, or measure fewer tokens");
   }

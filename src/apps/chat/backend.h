@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "text/conversation.h"
 
@@ -37,6 +38,12 @@ class ChatBackend {
 
   virtual std::string_view model_name() const = 0;
   virtual std::optional<std::int64_t> max_model_len() const = 0;
+
+  // How answers are sampled: "temperature 0.7, top_p 0.95 (...)".
+  virtual std::string sampling() const = 0;
+  // Samples the next answers with this field as a request writes it. kInvalidArgument for a value
+  // that cannot be.
+  virtual Status set_sampling(const std::string& name, const json::value& value) = 0;
 
   // Answers the conversation's last message; calls `on_text` on this thread. A stop that is
   // requested (from any thread) ends the answer soon, with what came so far. kResourceExhausted

@@ -55,11 +55,42 @@ ChatAnswer to_answer(std::string text, const RequestOutput& last, bool stop_requ
 
 Result<std::unique_ptr<InProcessChat>> InProcessChat::create(Engine& engine,
                                                              const json::object& sampling) {
-  SamplingParams params = engine.default_sampling_params();
-  QUIRE_RETURN_IF_ERROR(read_sampling_fields(
-      JsonReader(sampling, "command line", StatusCode::kInvalidArgument), params));
-  return std::unique_ptr<InProcessChat>(
-      new InProcessChat(engine, std::move(params), sampling.contains("max_tokens")));
+  std::unique_ptr<InProcessChat> chat(new InProcessChat(engine));
+  QUIRE_RETURN_IF_ERROR(chat->take_sampling(sampling));
+  return chat;
+}
+
+Status InProcessChat::take_sampling(const json::object& fields) {
+  SamplingParams params = params_;
+  QUIRE_RETURN_IF_ERROR(
+      read_sampling_fields(JsonReader(fields, "sampling", StatusCode::kInvalidArgument), params));
+  params_ = std::move(params);
+  for (const char* name : {"temperature", "top_k", "top_p", "min_p"}) {
+    sampling_given_ = sampling_given_ || fields.contains(name);
+  }
+  max_tokens_given_ = max_tokens_given_ || fields.contains("max_tokens");
+  return {};
+}
+
+Status InProcessChat::set_sampling(const std::string& name, const json::value& value) {
+  return take_sampling({{name, value}});
+}
+
+std::string InProcessChat::sampling() const {
+  const SamplingParams neutral;
+  std::string text;
+  for (const SamplingField& field : sampling_fields()) {
+    if (field.name == "max_tokens" && !max_tokens_given_) continue;
+    const json::value value = field.show(params_);
+    if (field.name != "temperature" && value == field.show(neutral)) continue;
+    // JSON's own way is 7E-1.
+    const std::string shown =
+        value.is_double() ? fmt::format("{}", value.get_double()) : json::serialize(value);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", field.name, shown);
+  }
+  if (sampling_given_) return text;
+  return text +
+         (defaults_.recommended ? " (as the model recommends)" : " (the model recommends nothing)");
 }
 
 Result<ChatAnswer> InProcessChat::answer(const Conversation& conversation, const OnText& on_text,

@@ -161,6 +161,20 @@ Status RemoteChat::find_model() {
   return Status::not_found(client_.base_url() + " lists no model", "name one with --model-name");
 }
 
+std::string RemoteChat::sampling() const {
+  std::string text;
+  for (const auto& [name, value] : args_.sampling) {
+    text += fmt::format("{} {}, ", std::string(name), json::serialize(value));
+  }
+  return text +
+         (text.empty() ? "as the server does by itself" : "else as the server does by itself");
+}
+
+Status RemoteChat::set_sampling(const std::string& name, const json::value& value) {
+  args_.sampling[name] = value;
+  return {};
+}
+
 std::string RemoteChat::request_body(const Conversation& conversation) {
   json::object body = args_.sampling;
   body["model"] = args_.model_name;

@@ -25,6 +25,8 @@ class RemoteChat final : public ChatBackend {
 
   std::string_view model_name() const override { return args_.model_name; }
   std::optional<std::int64_t> max_model_len() const override { return max_model_len_; }
+  std::string sampling() const override;
+  Status set_sampling(const std::string& name, const json::value& value) override;
   Result<ChatAnswer> answer(const Conversation& conversation, const OnText& on_text,
                             std::stop_token stop) override;
 

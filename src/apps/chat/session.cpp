@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/sampling_flags.h"
 #include "apps/suggest.h"
 
 namespace quire {
@@ -28,6 +29,8 @@ std::span<const ChatSession::CommandEntry> ChatSession::commands() {
       {"/undo", "", "take back the last question and its answer", &ChatSession::undo},
       {"/save", "FILE", "write the conversation to a file", &ChatSession::save},
       {"/load", "FILE", "go on with the conversation of a file", &ChatSession::load},
+      {"/set", "NAME VALUE", "sample with it: /set temperature 0.2; alone it shows what holds",
+       &ChatSession::set},
       {"/stats", "", "the last answer's speed, and how full the context is", &ChatSession::stats},
       {"/exit", "", "end the chat; so does Ctrl-D", &ChatSession::exit},
   });
@@ -43,8 +46,11 @@ Status ChatSession::run() {
     } else if (input->kind == InputLine::Kind::kEnd) {
       return {};
     } else if (input->kind == InputLine::Kind::kInterrupted) {
-      if (!input->typed || interrupts_.terminated()) return cancelled();
+      if (interrupts_.terminated() || (!input->typed && asked_to_leave_)) return cancelled();
+      asked_to_leave_ = !input->typed;
+      if (asked_to_leave_) status = view_.note("(Ctrl-C once more, or Ctrl-D, ends the chat)");
     } else {
+      asked_to_leave_ = false;
       status = handle(*input);
     }
     if (status.ok()) continue;
@@ -59,8 +65,10 @@ Status ChatSession::run() {
 Status ChatSession::greet() {
   const auto length = backend_.max_model_len();
   return view_.note(fmt::format(
-      "{}{}. Ctrl-C stops an answer, Ctrl-D ends the chat, /help shows more.",
-      backend_.model_name(), length ? fmt::format(", {} tokens of context", *length) : ""));
+      "{}{}. Sampling: {}; /set changes it.\n"
+      "Ctrl-C stops an answer, Ctrl-D ends the chat, /help shows more.",
+      backend_.model_name(), length ? fmt::format(", {} tokens of context", *length) : "",
+      backend_.sampling()));
 }
 
 Status ChatSession::handle(const UserInput& input) {
@@ -195,6 +203,25 @@ Status ChatSession::load(const std::string& path) {
   last_is_current_ = false;
   return view_.note(
       fmt::format("({} messages read from {})", history_.conversation().messages.size(), path));
+}
+
+Status ChatSession::set(const std::string& text) {
+  if (text.empty()) return view_.note(fmt::format("(sampling: {})", backend_.sampling()));
+  const std::size_t space = text.find_first_of(" \t");
+  if (space == std::string::npos) {
+    return Status::invalid_argument("/set needs a name and a value", "as in /set temperature 0.2");
+  }
+  const std::string name = text.substr(0, space);
+  const std::string written = text.substr(text.find_first_not_of(" \t", space));
+  QUIRE_ASSIGN_OR_RETURN(const json::value value, parse_sampling_value(name, written));
+  for (const std::string_view unfit : {"n", "logprobs", "prompt_logprobs"}) {
+    if (name == unfit) {
+      return Status::invalid_argument(fmt::format("{} has no place in a chat", name));
+    }
+  }
+  QUIRE_RETURN_IF_ERROR(check_sampling_fields({{name, value}}));
+  QUIRE_RETURN_IF_ERROR(backend_.set_sampling(name, value));
+  return view_.note(fmt::format("(sampling: {})", backend_.sampling()));
 }
 
 Status ChatSession::stats(const std::string&) {

@@ -23,7 +23,7 @@ class ChatSession {
 
   void set_system(const std::string& text) { history_.set_system(text); }
 
-  // Until the input's end or /exit. kCancelled after Ctrl-C at an empty prompt, or after an
+  // Until the input's end or /exit. kCancelled after Ctrl-C twice at an empty prompt, or after an
   // interrupt where no person is there. With a person, errors are shown and the chat goes on;
   // without, the first one ends it. What cannot be written always does.
   Status run();
@@ -50,6 +50,7 @@ class ChatSession {
   Status undo(const std::string&);
   Status save(const std::string& path);
   Status load(const std::string& path);
+  Status set(const std::string& text);
   Status stats(const std::string&);
   Status exit(const std::string&);
 
@@ -60,6 +61,7 @@ class ChatSession {
   ChatHistory history_;
   std::optional<ChatAnswer> last_;  // without its text
   bool last_is_current_ = false;    // the conversation has not changed since
+  bool asked_to_leave_ = false;     // the latest input was a Ctrl-C at an empty prompt
   bool ended_ = false;
 };
 

@@ -16,15 +16,18 @@ namespace {
 constexpr std::string_view kIndex = "index.html";
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    "font-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors "
+    "'none'";
 
-// Of the kinds that quire_embed() takes.
+// Of the kinds that quire_embed() takes, and its script makes.
 std::string_view content_type_of(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kTypes = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTypes = {
       {{".html", "text/html; charset=utf-8"},
        {".css", "text/css; charset=utf-8"},
        {".js", "text/javascript; charset=utf-8"},
-       {".svg", "image/svg+xml"}}};
+       {".svg", "image/svg+xml"},
+       {".txt", "text/plain; charset=utf-8"},
+       {".woff2", "font/woff2"}}};
   const auto* type =
       std::ranges::find_if(kTypes, [&](const auto& each) { return name.ends_with(each.first); });
   return type == kTypes.end() ? "application/octet-stream" : type->second;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "serve/protocols/conversation_defaults.h"
 #include "serve/protocols/sampling_fields.h"
 
 namespace quire {
@@ -29,18 +30,22 @@ std::string_view kind_name(SamplingFieldKind kind) {
 
 // Every sampling parameter with what holds where a request leaves it out. The limit on output
 // tokens is the request's kind's own affair unless generation_config.json has one: null then.
+// `start` is what the page's controls begin with and send.
 json::array sampling_parameters(const Engine& engine) {
   const auto configured = engine.generation_config_fields();
+  const ConversationDefaults start = conversation_defaults(engine);
   json::array list;
   for (const SamplingField& field : sampling_fields()) {
     const bool from_config = std::ranges::find(configured, field.name) != configured.end();
     json::value value = field.show(engine.default_sampling_params());
-    if (field.name == "max_tokens" && !from_config) value = nullptr;
+    json::value started = field.show(start.params);
+    if (field.name == "max_tokens" && !from_config) value = started = nullptr;
     list.push_back({{"name", field.name},
                     {"kind", kind_name(field.kind)},
                     {"description", field.description},
                     {"rules", field.rules},
                     {"default", std::move(value)},
+                    {"start", std::move(started)},
                     {"source", from_config ? "generation_config" : "default"}});
   }
   return list;

@@ -2,10 +2,11 @@
 // with it.
 import {hideAlternatives, showAlternatives} from './alternatives.js';
 import {showCode} from './code_dialog.js';
-import {h, notify} from './dom.js';
+import {copyText} from './clipboard.js';
+import {h} from './dom.js';
 import {errorView} from './error_view.js';
 import {count, duration, percent, plural, significant} from './format.js';
-import {RichText} from './rich_text.js';
+import {Markdown} from './markdown.js';
 import {TokenStrip} from './token_strip.js';
 import {showWhy} from './why.js';
 
@@ -26,7 +27,7 @@ function shadeOf({logprob}) {
 class ChoiceBody {
   constructor(prompt) {
     this.prompt = prompt;  // that stands before a completion; null in a chat
-    this.rich = prompt === null ? new RichText() : null;
+    this.rich = prompt === null ? new Markdown() : null;
     this.continuation = h('span', {class: 'continuation'});
     this.element = h('div', {class: 'body'});
     this.asTokens = null;
@@ -36,7 +37,7 @@ class ChoiceBody {
   update(answer, choice, asTokens) {
     if (this.asTokens !== asTokens) this.#choose(answer, choice, asTokens);
     if (asTokens) this.strip.append(choice.tokens.slice(this.strip.tokens.length));
-    else if (this.rich) this.rich.show(choice.text);
+    else if (this.rich) this.rich.show(choice.text, answer.status !== 'running');
     else this.continuation.textContent = choice.text;
   }
 
@@ -144,7 +145,8 @@ export class AnswerView {
   }
 
   #statistics(choice, asTokens) {
-    const {status, ttft, seconds, usage} = this.answer;
+    const {status, ttft, seconds, usage, waiting} = this.answer;
+    if (waiting) return [waiting];
     const list = [];
     if (ttft !== null) list.push(`TTFT ${duration(ttft)}`);
     const tokens = usage?.completion_tokens ?? 0;
@@ -197,14 +199,7 @@ export class AnswerView {
       this.update();
       this.callbacks.onChange();
     }, 'Token by token, with probabilities');
-    this.copy = button('Copy', async () => {
-      try {
-        await navigator.clipboard.writeText(this.answer.choices[this.answer.shown].text);
-        notify('Copied');
-      } catch {
-        notify('The browser does not let this page copy; select the text instead');
-      }
-    });
+    this.copy = button('Copy', () => copyText(this.answer.choices[this.answer.shown].text, this.copy));
     this.why = button('Why', () => showWhy(this.api, this.answer.id), 'Where its time went');
     this.code = button('Code', () => showCode(this.api, this.answer.request), 'This request as curl or Python');
     this.regenerate = button('Regenerate', () => this.callbacks.onRegenerate());

@@ -50,10 +50,11 @@ export class Api {
 
   // As fetch(), with the key; throws ServerError unless the answer is a success. `path` has no slash
   // at its beginning.
-  async request(path, {method = 'GET', body, signal} = {}) {
+  async request(path, {method = 'GET', body, signal, requestId} = {}) {
     const headers = {};
     if (this.key !== '') headers.Authorization = `Bearer ${this.key}`;
     if (body !== undefined) headers['Content-Type'] = 'application/json';
+    if (requestId !== undefined) headers['X-Request-Id'] = requestId;
     let response;
     try {
       response = await fetch(this.url(path), {

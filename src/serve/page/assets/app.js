@@ -102,7 +102,9 @@ async function start() {
   keyButton.hidden = api.key === '';
   api.onKeyNeeded = () => askForKey(true);
   const model = document.getElementById('served-model');
-  model.textContent = api.info.model.name;
+  // Of a path its end says which it is.
+  model.textContent = api.info.model.name.split('/').filter(Boolean).at(-1) ?? api.info.model.name;
+  model.title = `The model that is served: ${api.info.model.name}`;
   startTabs(api);
 }
 

@@ -54,7 +54,8 @@ function asPython(api, {path, body}) {
   ].join('\n');
 }
 
-export function showCode(api, request) {
+export function showCode(api, {path, body, code: shown = body}) {
+  const request = {path, body: shown};
   const ways = [['curl', asCurl], ['Python', asPython]];
   const code = h('code');
   const block = h('pre', {class: 'fenced', tabIndex: 0, 'aria-label': 'Code'}, code);

@@ -1,23 +1,36 @@
 // One request to the server and what has come of it: plain data, which can be saved and shown again.
 //
-// An answer: {request: {path, body}, status, error, id, choices: [{text, tokens, finish}], shown,
+// An answer: {request: {path, body, code}, status, error, id, choices: [{text, tokens, finish}], shown,
 // promptTokens, ttft, seconds, usage}. `status` is running, done, stopped (by the user), interrupted
-// (the page went away) or failed. Times are in seconds, as this browser saw them.
+// (the page went away) or failed. `request.code` is the body without what only this page needs. Times are in seconds, as this browser saw them.
+import {watchWaiting} from './waiting.js';
 import {fromBytes} from './token_strip.js';
 
 // `mode`: chat or completion. `messages` or `prompt` says what to go on from, `values` are the
-// sampling parameters that were set.
-export function makeRequest(mode, model, {messages, prompt}, values) {
+// sampling parameters; those whose names are in `own` the page has set by itself.
+export function makeRequest(mode, model, {messages, prompt}, values, own = []) {
   const {logprobs, ...others} = values;
   // The server gives a prompt's log probabilities only with the whole answer.
   const stream = others.prompt_logprobs === undefined;
-  const streaming = stream ? {stream: true, stream_options: {include_usage: true}} : {return_token_ids: true};
+  const streaming = stream ? {stream: true, stream_options: {include_usage: true, continuous_usage_stats: true}} : {return_token_ids: true};
   if (mode === 'chat') {
     const asked = logprobs === undefined ? {} : {logprobs: true, top_logprobs: logprobs};
-    return {path: 'v1/chat/completions', body: {model, messages, ...others, ...asked, ...streaming}};
+    return withCode('v1/chat/completions', {model, messages, ...others}, asked, streaming, own);
   }
   const asked = logprobs === undefined ? {} : {logprobs};
-  return {path: 'v1/completions', body: {model, prompt, ...others, ...asked, ...streaming}};
+  return withCode('v1/completions', {model, prompt, ...others}, asked, streaming, own);
+}
+
+function withCode(path, body, asked, streaming, own) {
+  return {
+    path, body: {...body, ...asked, ...streaming},
+    code: {...body, ...(own.includes('logprobs') ? {} : asked), ...(streaming.stream ? {stream: true} : {})},
+  };
+}
+
+// Letters that name a request among all others.
+function newRequestId() {
+  return [...crypto.getRandomValues(new Uint8Array(12))].map((each) => each.toString(16).padStart(2, '0')).join('');
 }
 
 const newChoice = () => ({text: '', tokens: [], finish: null});
@@ -25,7 +38,7 @@ const newChoice = () => ({text: '', tokens: [], finish: null});
 export function newAnswer(request) {
   return {
     request, status: 'running', error: null, id: null, choices: [newChoice()], shown: 0,
-    promptTokens: null, ttft: null, seconds: null, usage: null,
+    promptTokens: null, ttft: null, seconds: null, usage: null, waiting: null,
   };
 }
 
@@ -76,21 +89,31 @@ export async function run(api, answer, {signal, onChange}) {
   const start = performance.now();
   const now = () => (performance.now() - start) / 1000;
   const {path, body} = answer.request;
+  const requestId = newRequestId();
+  const arrived = watchWaiting(api, requestId, (text) => {
+    answer.waiting = text;
+    onChange();
+  });
+  let complete = false;
   try {
     if (body.stream) {
-      for await (const event of api.events(path, {method: 'POST', body, signal})) {
+      for await (const event of api.events(path, {method: 'POST', body, signal, requestId})) {
+        arrived();
+        answer.waiting = null;
+        complete = event.choices?.length === 0 && Boolean(event.usage);
         take(answer, event);
         if (event.choices?.length > 0) answer.ttft ??= now();
         answer.seconds = now();
         onChange();
       }
     } else {
-      take(answer, await api.json(path, {method: 'POST', body, signal}));
+      take(answer, await api.json(path, {method: 'POST', body, signal, requestId}));
+      complete = true;
       answer.seconds = now();
     }
-    // A stream that breaks off has no usage at its end.
-    answer.status = answer.usage ? 'done' : 'failed';
-    if (!answer.usage) answer.error = {status: 0, message: 'The connection broke off in mid-answer.', param: null, code: null};
+    // A stream that breaks off has no event with nothing but the usage at its end.
+    answer.status = complete ? 'done' : 'failed';
+    if (!complete) answer.error = {status: 0, message: 'The connection broke off in mid-answer.', param: null, code: null};
   } catch (error) {
     if (error.name === 'AbortError' || signal.aborted) {
       answer.status = 'stopped';
@@ -99,6 +122,9 @@ export async function run(api, answer, {signal, onChange}) {
       const {status = 0, message, param = null, code = null} = error;
       answer.error = {status, message, param, code};
     }
+  } finally {
+    arrived();
+    answer.waiting = null;
   }
   onChange();
 }

@@ -29,7 +29,7 @@ function architecture({model, engine}) {
       fact('Context', `${count(engine.max_model_len)} of ${count(model.max_position_embeddings)} tokens`),
       fact('Chat template', model.chat_template ? 'yes' : 'none'),
       fact('Computes with', engine.isa_level === 'simulated' ? 'nothing: simulated'
-        : `${engine.isa_level}, ${engine.threads} threads, activations in ${engine.activation}`),
+        : `${engine.isa_level}, ${engine.threads} threads, ${engine.activation === 'rounded' ? 'activations rounded to the weights’ precision' : 'activations in float32'}`),
       fact('Names in requests', model.served_names.join(', '))));
 }
 
@@ -69,9 +69,22 @@ function memoryPlan({memory_plan: plan, engine}) {
     sharesBar({label: 'Memory plan', parts, write: bytes, total}),
     h('p', {class: 'muted small'},
       `${bytes(plan.total_bytes)} planned, of a budget of ${bytes(plan.budget_bytes)}; ${where} has ${bytes(plan.memory_total_bytes)}. ` +
-      `The KV cache holds ${count(plan.kv_tokens)} tokens in ${count(plan.num_blocks)} blocks of ${plan.block_size} ` +
+      `The KV cache holds ${count(plan.kv_tokens)} tokens in ${count(plan.num_blocks)} ${blockText(plan)} ` +
       `(${engine.kv_cache_dtype}, ${bytes(engine.kv_bytes_per_token)} a token): ` +
-      `${significant(plan.full_sequences)} sequences of ${count(plan.max_model_len)} tokens at once.`));
+      `${significant(plan.full_sequences)} sequences of ${count(plan.max_model_len)} tokens at once.${groupText(plan)}`));
+}
+
+// Where a block takes several pages, the pool is counted in these.
+function blockText(plan) {
+  const pages = plan.kv_groups.reduce((sum, group) => sum + group.pages_per_block, 0);
+  return pages === 1 ? `blocks of ${plan.block_size}` : `pages, ${pages} for a block of ${plan.block_size}`;
+}
+
+function groupText(plan) {
+  if (plan.kv_groups.every((group) => group.window === 0)) return '';
+  const texts = plan.kv_groups.map((group) =>
+    `${count(group.num_layers)} layers keep ${group.window === 0 ? 'all tokens' : `the last ${count(group.window)}`}`);
+  return ` Of a sequence ${texts.join(', ')}.`;
 }
 
 export function mount(root, api) {

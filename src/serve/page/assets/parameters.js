@@ -11,6 +11,7 @@ const GROUPS = [
 ];
 // Where a slider helps, and what it reaches; the field beside it takes any value.
 const SLIDERS = {temperature: {max: 2, step: 0.05}, top_p: {max: 1, step: 0.01}, min_p: {max: 1, step: 0.01}};
+const EXPECTED = {temperature: '0.7', top_p: '0.95', min_p: '0.05'};
 const HINTS = {
   strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
 };
@@ -53,6 +54,8 @@ export class Parameters {
     // What the page asks for without being told: alternatives for the view of tokens.
     this.preset = {logprobs: String(Math.min(5, info.max_logprobs))};
     const known = new Map(info.sampling.map((each) => [each.name, each]));
+    // Where the model recommends nothing: what people expect of an answer.
+    if (!Object.keys(EXPECTED).some((name) => known.get(name)?.source === 'generation_config')) Object.assign(this.preset, EXPECTED);
     const named = new Set(GROUPS.flatMap(({names}) => names));
     const groups = [...GROUPS, {title: 'Further', names: [...known.keys()].filter((name) => !named.has(name))}];
     this.summary = h('span', {class: 'muted small'});
@@ -81,6 +84,11 @@ export class Parameters {
       values[name] = parameter.kind === 'boolean' ? text === 'true' : PARSERS[parameter.kind](read(), name);
     }
     return values;
+  }
+
+  // The names of those that the page sets by itself and nobody changed.
+  own() {
+    return Object.keys(this.preset).filter((name) => this.texts()[name] === this.preset[name]);
   }
 
   // Where the default is the kind of request's own.

@@ -135,7 +135,7 @@ class Playground {
     const {mode} = this.state;
     return h('div', {class: 'welcome'},
       h('h1', {}, TEXTS[mode].heading),
-      h('p', {class: 'muted'}, `${this.api.info.model.name} answers. What you write goes to this server and nowhere else.`),
+      h('p', {class: 'muted'}, `${this.api.info.model.name.split('/').filter(Boolean).at(-1)} answers. What you write goes to this server and nowhere else.`),
       h('div', {class: 'examples'}, EXAMPLES[mode].map((text) => h('button', {
         type: 'button', class: 'plain',
         onclick: () => {
@@ -200,7 +200,7 @@ class Playground {
     const {mode, system} = this.state;
     const input = mode === 'chat' ? {messages: messagesOf(system, before, turn.prompt)} : {prompt: turn.prompt};
     const asTokens = turn.answer?.asTokens ?? before.at(-1)?.answer.asTokens ?? false;
-    turn.answer = {...newAnswer(makeRequest(mode, this.model, input, values)), asTokens};
+    turn.answer = {...newAnswer(makeRequest(mode, this.model, input, values, this.parameters.own())), asTokens};
     return turn.answer;
   }
 

@@ -42,7 +42,7 @@ export class SlotChart {
         h('ul', {class: 'legend'},
           h('li', {}, h('span', {class: 'swatch use-held'}), 'output tokens'),
           h('li', {}, h('span', {class: 'swatch use-prompt'}), 'prompt tokens'),
-          h('li', {}, h('span', {class: 'swatch use-unwanted'}), 'thrown away'),
+          h('li', {}, h('span', {class: 'swatch use-unwanted'}), 'row that nobody wants (static batching)'),
           h('li', {}, h('span', {class: 'swatch use-free'}), 'empty'),
           h('li', {}, h('span', {class: 'swatch use-queue'}), 'requests waiting')),
         h('div', {class: 'segments', role: 'group', 'aria-label': 'What a column is'}, this.buttons)),

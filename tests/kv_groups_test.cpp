@@ -1,0 +1,116 @@
+// Models whose layers keep different tokens, through the engine: the tokens are those of a forward
+// pass over the whole sequence at once, which has one block table and keeps everything.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/api.h"
+#include "support/collector.h"
+#include "support/score.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+constexpr std::int32_t kPromptLen = 90;  // several windows, which are 16 and 20 tokens
+constexpr std::int32_t kOutputLen = 40;
+
+std::vector<TokenId> prompt_of(std::int32_t seed) {
+  std::vector<TokenId> prompt;
+  for (std::int32_t i = 0; i < kPromptLen; ++i) prompt.push_back((i * i * 7 + i * 3 + seed) % 120);
+  return prompt;
+}
+
+class KvGroups : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  EngineArgs args() const {
+    EngineArgs args;
+    args.model = family_model(GetParam(), "hf");
+    args.dtype = "float32";
+    args.threads = 2;
+    args.max_num_seqs = 4;
+    args.max_num_batched_tokens = 24;  // chunks that begin and end anywhere in a window
+    return args;
+  }
+
+  // One after the other, so that later ones find what earlier ones left.
+  std::vector<std::vector<TokenId>> generate(Engine& engine,
+                                             const std::vector<std::vector<TokenId>>& prompts) {
+    std::vector<std::vector<TokenId>> sequences;
+    for (const std::vector<TokenId>& prompt : prompts) {
+      Collector collector(1);
+      GenerateRequest request;
+      request.prompt_token_ids = prompt;
+      request.params.temperature = 0;
+      request.params.max_tokens = kOutputLen;
+      request.params.ignore_eos = true;
+      request.params.logprobs = 0;
+      EXPECT_TRUE(engine.submit(std::move(request), collector.sink(0)).ok());
+      collector.wait_for(1);
+      sequences.push_back(prompt);
+      const auto outputs = collector.take();
+      const auto& output = outputs.at(0).at(0).token_ids;
+      sequences.back().insert(sequences.back().end(), output.begin(), output.end());
+    }
+    return sequences;
+  }
+
+  void expect_greedy(const std::vector<TokenId>& sequence) {
+    auto scorer = Scorer::open(family_model(GetParam(), "hf"), best_level(),
+                               ActivationMode::kFloat32, DType::kF32, 256);
+    ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
+    const auto logits = (*scorer)->score(sequence, kPromptLen - 1);
+    const auto vocab = (*scorer)->vocab_size();
+    for (std::int32_t i = 0; i < kOutputLen; ++i) {
+      const auto row = logits.begin() + i * vocab;
+      const auto best = std::max_element(row, row + vocab) - row;
+      ASSERT_EQ(sequence[static_cast<std::size_t>(kPromptLen + i)], best) << "output token " << i;
+    }
+  }
+
+  static IsaLevel best_level() { return available_levels().back(); }
+};
+
+TEST_P(KvGroups, TokensAreThoseOfOneForwardPass) {
+  for (const bool prefix_caching : {true, false}) {
+    for (const std::int32_t block_size : {1, 4, 16}) {
+      EngineArgs small = args();
+      small.block_size = block_size;
+      small.enable_prefix_caching = prefix_caching;
+      auto engine = Engine::create(small, {});
+      ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+      auto longer = prompt_of(1);
+      std::fill(longer.begin() + 70, longer.end(), 5);  // a prefix of the first one's
+      const auto sequences = generate(**engine, {prompt_of(1), prompt_of(1), longer});
+      EXPECT_EQ(sequences[0], sequences[1]);
+      expect_greedy(sequences[0]);
+      expect_greedy(sequences[2]);
+      const SchedulerStats stats = (*engine)->observe();
+      EXPECT_EQ(stats.blocks_used, 0);
+      EXPECT_EQ(stats.blocks_leaked, 0);
+      if (prefix_caching) {
+        // With blocks of one token the smaller pool has let go of the third one's window.
+        EXPECT_GE(stats.prefix_cache_hits, block_size == 1 ? 89 : 80 + 64);
+      }
+    }
+  }
+}
+
+// What the pool holds while a long sequence is computed is what its windows need.
+TEST_P(KvGroups, ThePoolIsSmallerThanAllTokens) {
+  auto engine = Engine::create(args(), {});
+  ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+  const EngineInfo& info = (*engine)->info();
+  EXPECT_GT(info.plan.kv_groups.back().window, 0);
+  EXPECT_LT(info.kv_cache_bytes, info.kv_bytes_per_token *
+                                     static_cast<std::uint64_t>(info.max_num_seqs) *
+                                     static_cast<std::uint64_t>(info.max_model_len));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, KvGroups, ::testing::Values("gemma3", "mistral"),
+                         [](const auto& param) { return std::string(param.param); });
+
+}  // namespace
+}  // namespace quire::test
