@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -17,6 +16,8 @@
 #include "base/checked.h"
 #include "core/scheduler.h"
 #include "sim/account_law.h"
+#include "sim/coverage.h"
+#include "sim/held_pages_law.h"
 #include "sim/order_law.h"
 #include "sim/pace_law.h"
 #include "sim/random_trace.h"
@@ -26,31 +27,6 @@
 #include "sim/workload.h"
 
 namespace quire {
-
-// What happened over all traces: shows that the traffic reaches the states it is meant to.
-struct Coverage {
-  std::int64_t steps = 0;
-  std::int64_t preemptions = 0;
-  std::int64_t recomputed = 0;
-  std::int64_t finished_stop = 0;
-  std::int64_t finished_length = 0;
-  std::int64_t forks = 0;
-  std::int64_t cached = 0;     // prompt tokens
-  std::int64_t discarded = 0;  // tokens of static batches
-  std::int64_t prompt_logprobs = 0;
-  std::int64_t pooled = 0;
-  std::int64_t pooled_preempted = 0;
-  std::int64_t copied_blocks = 0;
-  std::int64_t drafts = 0;
-  std::int64_t drafts_right = 0;
-  std::int64_t truncated_tables = 0;
-  std::int64_t passed_pages = 0;     // released behind a window while their request ran
-  std::int64_t chunks_over_end = 0;  // of more tokens than a window has
-  std::array<std::int64_t, kNumRejectCauses> rejected{};
-  std::array<std::int64_t, kNumWaitCauses> waited{};
-  // Aborts by state of the request, outside a step and while one was in flight.
-  std::array<std::array<std::int64_t, 2>, 3> aborted{};
-};
 
 // One trace, from the first arrival to an empty scheduler. Functions return an empty string, or
 // what went wrong.
@@ -293,35 +269,11 @@ class Simulation {
         std::ssize(plan.scheduled) > scheduler_.config().max_num_seqs) {
       return fmt::format("step {} exceeds the budget", plan.step_id);
     }
-    if (auto error = check_held_pages(plan); !error.empty()) return error;
+    if (auto error = held_pages_error(scheduler_, plan, coverage_); !error.empty()) return error;
     if (auto error = pace_error(scheduler_, plan); !error.empty()) return error;
     std::map<RequestId, std::int32_t> priorities;
     for (const auto& [id, live] : live_) priorities.emplace(id, live.priority);
     return order_error(scheduler_, plan, priorities);
-  }
-
-  // No request holds more than admission counted on.
-  std::string check_held_pages(const SchedulerOutput& plan) {
-    const SchedulerConfig& config = scheduler_.config();
-    for (const ScheduledRequest& each : plan.scheduled) {
-      for (const KvGroup& group : config.kv_groups) {
-        if (!group.keeps_all() && each.num_scheduled_tokens > group.window) {
-          ++coverage_.chunks_over_end;
-        }
-      }
-      const auto& entries = scheduler_.find_blocks(each.request_id)->block_ids();
-      const std::int64_t num_null = std::ranges::count(entries, kNullBlock);
-      coverage_.passed_pages += num_null;
-      const std::int64_t num_held = std::ssize(entries) - num_null;
-      const std::int64_t most = max_pages(
-          config.kv_groups, std::int64_t{each.num_computed_tokens} + each.num_scheduled_tokens,
-          config.max_tokens_in_flight(), config.block_size);
-      if (num_held > most) {
-        return fmt::format("request {} holds {} pages, at most {} were to be expected",
-                           each.request_id, num_held, most);
-      }
-    }
-    return {};
   }
 
   // The executor lets go of what is behind a window when it has computed the step, the scheduler

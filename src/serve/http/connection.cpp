@@ -15,10 +15,11 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
-#include "base/exhaustion.h"
 #include "base/log.h"
 #include "serve/http/body_pace.h"
+#include "serve/http/closes_at_end.h"
 #include "serve/http/coroutine_event.h"
+#include "serve/http/dispatch.h"
 #include "serve/http/gate.h"
 #include "serve/http/http_error.h"
 #include "serve/http/request_parser.h"
@@ -40,22 +41,11 @@ constexpr std::chrono::seconds kLinger{2};
 
 constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
 
+constexpr std::string_view kNoRoom =
+    "this server has no room for the request's body now; try again later";
+
 // An answer with one of these statuses ends with its header, which announces no length.
 bool has_content(int status) { return status != 204 && status != 304; }
-
-class CountedExchange {
- public:
-  explicit CountedExchange(ConnectionShared& shared) : shared_(shared) {
-    ++shared_.exchanges;
-    ++shared_.exchanges_total;
-  }
-  ~CountedExchange() { --shared_.exchanges; }
-  CountedExchange(const CountedExchange&) = delete;
-  CountedExchange& operator=(const CountedExchange&) = delete;
-
- private:
-  ConnectionShared& shared_;
-};
 
 // Stream is a socket or a TLS stream over one.
 template <typename Stream>
@@ -125,22 +115,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     };
     asio::co_spawn(stream_.get_executor(), std::move(coroutine), ended);
   }
-
-  // Closes the connection when the coroutine in which it lies is gone. One that lacks memory for
-  // its next wait ends without an exception: its frame is destroyed.
-  class ClosesAtEnd {
-   public:
-    explicit ClosesAtEnd(Session& session) : session_(&session) {}
-    ~ClosesAtEnd() {
-      if (session_ != nullptr) session_->close();
-    }
-    ClosesAtEnd(const ClosesAtEnd&) = delete;
-    ClosesAtEnd& operator=(const ClosesAtEnd&) = delete;
-    void dismiss() { session_ = nullptr; }
-
-   private:
-    Session* session_;
-  };
 
   awaitable<void> run() {
     const ClosesAtEnd closes(*this);
@@ -222,7 +196,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       body.release();
       parser.drop_body();
       if (!late_body_.empty()) co_return co_await refuse(parser, http_error(408, late_body_));
-      if (no_room_) co_return co_await refuse(parser, no_room());
+      if (no_room_) co_return co_await refuse(parser, busy(kNoRoom));
       if (parser.state() != RequestParser::State::kError) co_return false;
       co_return co_await refuse(parser, http_error(parser.error_status(), parser.error_message()));
     }
@@ -246,7 +220,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       const std::size_t before = in_.size();
       while (in_.size() == before && !eof_ && !timed_out_ && !no_room_) co_await event_.wait();
       if (no_room_) {
-        co_await refuse(parser, no_room());
+        co_await refuse(parser, busy(kNoRoom));
         co_return false;
       }
       if (timed_out_) {
@@ -305,19 +279,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     event_.notify();
   }
 
-  static HttpResponse no_memory() {
-    HttpResponse response = http_error(503, "this server is out of memory; try again later");
-    response.headers.push_back({"Retry-After", "1"});
-    return response;
-  }
-
-  static HttpResponse no_room() {
-    HttpResponse response =
-        http_error(503, "this server has no room for the request's body now; try again later");
-    response.headers.push_back({"Retry-After", "1"});
-    return response;
-  }
-
   // An answer to a request that no handler sees. The connection goes on only where the request has
   // no body that would have to be read first.
   awaitable<bool> refuse(const RequestParser& parser, HttpResponse response) {
@@ -350,7 +311,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     answer_ = pending;
     last_write_ = std::chrono::steady_clock::now();
     const CountedExchange counted(shared_);
-    dispatch(route, pending);
+    dispatch(shared_, route, pending);
     const bool delivered = co_await deliver(*pending);
     if (!delivered) {
       ++shared_.disconnects;
@@ -363,27 +324,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     answer_.reset();
     served_any_ = true;
     co_return delivered&& keep_alive_;
-  }
-
-  void dispatch(const Route& route, const std::shared_ptr<PendingAnswer>& pending) {
-    const auto call = [&handler = route.handler, pending] {
-      if (pending->gone()) return;  // while it waited for a worker
-      try {
-        handler(pending);
-      } catch (const std::bad_alloc&) {
-        until_memory([&] { pending->fail(no_memory()); });
-      } catch (const std::exception& exception) {
-        log_warning("{}: {}", pending->request().path, exception.what());
-        pending->fail(http_error(500, "internal error"));
-      }
-    };
-    if (route.inline_handler) {
-      call();
-    } else if (!shared_.run_on_worker(pending->request().body.size(), call)) {
-      HttpResponse busy = http_error(503, "too many requests wait to be read; try again later");
-      busy.headers.push_back({"Retry-After", "1"});
-      pending->respond(std::move(busy));
-    }
   }
 
   // The answer has gone on. A client that has let its buffer overflow is dropped at once: a write

@@ -23,4 +23,10 @@ HttpResponse http_error(int status, std::string_view message, std::string_view c
           .body = json::serialize(body)};
 }
 
+HttpResponse busy(std::string_view message) {
+  HttpResponse response = http_error(503, message);
+  response.headers.push_back({"Retry-After", "1"});
+  return response;
+}
+
 }  // namespace quire

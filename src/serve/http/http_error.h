@@ -12,4 +12,7 @@ namespace quire {
 HttpResponse http_error(int status, std::string_view message, std::string_view code = {},
                         std::string_view param = {});
 
+// 503 for now: clients may try again in a second.
+HttpResponse busy(std::string_view message);
+
 }  // namespace quire

@@ -1,0 +1,36 @@
+// What random traces have met. For the tests of this folder.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/scheduler.h"
+
+namespace quire {
+
+// Over all traces: shows that the traffic reaches the states it is meant to.
+struct Coverage {
+  std::int64_t steps = 0;
+  std::int64_t preemptions = 0;
+  std::int64_t recomputed = 0;
+  std::int64_t finished_stop = 0;
+  std::int64_t finished_length = 0;
+  std::int64_t forks = 0;
+  std::int64_t cached = 0;     // prompt tokens
+  std::int64_t discarded = 0;  // tokens of static batches
+  std::int64_t prompt_logprobs = 0;
+  std::int64_t pooled = 0;
+  std::int64_t pooled_preempted = 0;
+  std::int64_t copied_blocks = 0;
+  std::int64_t drafts = 0;
+  std::int64_t drafts_right = 0;
+  std::int64_t truncated_tables = 0;
+  std::int64_t passed_pages = 0;     // released behind a window while their request ran
+  std::int64_t chunks_over_end = 0;  // of more tokens than a window has
+  std::array<std::int64_t, kNumRejectCauses> rejected{};
+  std::array<std::int64_t, kNumWaitCauses> waited{};
+  // Aborts by state of the request, outside a step and while one was in flight.
+  std::array<std::array<std::int64_t, 2>, 3> aborted{};
+};
+
+}  // namespace quire
