@@ -160,8 +160,8 @@ class BenchStep(unittest.TestCase):
                             "32"))
         self.assertIn("at most",
                       fails(64, "--model", MODEL, "--batch-size", "1", "--context-len", "100k"))
-        self.assertIn("KV blocks", fails(78, "--model", MODEL, "--batch-size", "8", "--context-len",
-                                         "64", "--kv-cache-memory-bytes", "80k"))
+        self.assertIn("KV pages", fails(78, "--model", MODEL, "--batch-size", "8", "--context-len",
+                                        "64", "--kv-cache-memory-bytes", "80k"))
         self.assertIn("name a file", fails(64, "--model", MODEL, "--trace", "-"))
         self.assertIn("cannot write",
                       fails(74, "--model", MODEL, "--trace", "/no/such/folder/trace.json"))

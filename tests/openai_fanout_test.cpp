@@ -37,6 +37,8 @@ class GatedExecutor final : public WrappedExecutor {
 class Fanouts : public testing::Test {
  protected:
   void make(std::int32_t max_num_seqs, std::int32_t max_queued) {
+    api_.reset();  // its last step may still run
+    closed_ = true;
     SimulatedEngineArgs args;
     args.engine.max_num_seqs = max_num_seqs;
     args.engine.max_queued_requests = max_queued;
@@ -93,7 +95,6 @@ class CountedAnswer final : public GenerationAnswer {
 
 TEST_F(Fanouts, AThousandPromptsAreOneTurn) {
   for (const bool embed : {false, true}) {
-    closed_ = true;
     make(/*max_num_seqs=*/4, /*max_queued=*/4096);
     std::mutex mutex;
     int many_ended = 0;
@@ -161,11 +162,11 @@ TEST_F(Fanouts, AnswerAsThePromptsDoOneByOne) {
 
 TEST_F(Fanouts, APromptThatFailsEndsItsSiblings) {
   for (const bool embed : {false, true}) {
-    closed_ = true;
     make(/*max_num_seqs=*/4, /*max_queued=*/4096);
     const auto exchange = embed ? api_->start("/v1/embeddings", embedding(500))
                                 : api_->start(kCompletions, completion(500, 100));
-    api_->engine->abort(1);  // its first prompt
+    // One that waits: those of the first step may be done before the engine hears of it.
+    api_->engine->abort(8);
     open();
     EXPECT_EQ(exchange->wait().status, 503);
     const SchedulerStats stats = api_->settled();

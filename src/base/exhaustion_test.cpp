@@ -44,8 +44,9 @@ TEST(Exhaustion, WhatIsNotRefusedPassesThrough) {
   EXPECT_EQ(*or_status([]() -> Result<int> { return 7; }), 7);
   const Status wrong = or_status([] { return Status::config("wrong"); });
   EXPECT_EQ(wrong.code(), StatusCode::kConfig);
-  EXPECT_THROW(or_status([]() -> Status { throw std::logic_error("a mistake"); }),
-               std::logic_error);
+  EXPECT_THROW(
+      static_cast<void>(or_status([]() -> Status { throw std::logic_error("a mistake"); })),
+      std::logic_error);
 }
 
 TEST(Exhaustion, OnlyRefusedThreadsAreUnavailable) {

@@ -18,8 +18,7 @@ Status check_satisfiable(const SamplingParams& params,
     if (!params.ignore_eos) banned.insert(banned.end(), eos_token_ids.begin(), eos_token_ids.end());
   }
   std::ranges::sort(banned);
-  const auto [first, last] = std::ranges::unique(banned);
-  banned.erase(first, last);
+  banned.erase(std::unique(banned.begin(), banned.end()), banned.end());
   const char* const reason =
       params.min_tokens > 0 ? "min_tokens rules out tokens that end the output, bad_words its own"
                             : "bad_words rules them out";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -43,13 +44,16 @@ void return_large_blocks() {
   ::mallopt(M_TRIM_THRESHOLD, kKeptTopBytes);
 }
 
+// Other threads go on freeing meanwhile, so what is left counts as needed only where giving back
+// has changed next to nothing.
 void MemoryReturn::look() {
   const auto idle = idle_bytes();
   if (!idle) return;
   least_idle_ = std::min(least_idle_.value_or(*idle), *idle);
   if (*idle < *least_idle_ + kWorthwhileBytes) return;
   ::malloc_trim(0);
-  least_idle_ = idle_bytes();
+  const auto left = idle_bytes();
+  if (left && std::abs(*idle - *left) < kWorthwhileBytes / 8) least_idle_ = left;
 }
 
 }  // namespace quire
