@@ -107,7 +107,7 @@ void announce(const Service& service, const HttpServer& server, const HttpServer
   log_info("serving {} on {}", service.model().name(), address);
   if (with_page && http.uds.empty()) log_info("open {}/ in a browser", address);
   // A first call that works: without a chat template there are no chats.
-  const bool chats = service.engine().info().model.chat_template;
+  const bool chats = service.model().engine().info().model.chat_template;
   const std::string route = chats ? "/v1/chat/completions" : "/v1/completions";
   const std::string body =
       chats ? R"({"messages": [{"role": "user", "content": "What is the capital of Japan?"}]})"
