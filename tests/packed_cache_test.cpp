@@ -2,6 +2,7 @@
 // anew where the checkpoint or the file has changed.
 #include "models/packed_cache.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "load/model_bundle.h"
 #include "models/decoder_model.h"
 #include "support/collector.h"
+#include "support/remote_device.h"
 #include "support/test_models.h"
 #include "weights/temp_folder.h"
 
@@ -67,12 +69,16 @@ class PackedCacheTest : public ::testing::Test {
   // How loading `model` goes: where its weights came from.
   Result<std::string> load(const std::string& model,
                            LoadQuantization quantization = LoadQuantization::kNone) {
+    return load(model, quantization, device_);
+  }
+  Result<std::string> load(const std::string& model, LoadQuantization quantization,
+                           Device& device) {
     QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(model, ""));
     QUIRE_ASSIGN_OR_RETURN(
         const auto kept,
-        PackedCache::open(cache(), bundle.files.path, *bundle.weights, quantization, device_));
+        PackedCache::open(cache(), bundle.files.path, *bundle.weights, quantization, device));
     QUIRE_RETURN_IF_ERROR(
-        Model::load(bundle.spec, *bundle.weights, 64, device_, nullptr, quantization, kept.get())
+        Model::load(bundle.spec, *bundle.weights, 64, device, nullptr, quantization, kept.get())
             .status());
     return kept->finish();
   }
@@ -123,6 +129,28 @@ TEST_F(PackedCacheTest, EachQuantizationHasItsFile) {
   }
   EXPECT_EQ(files().size(), 3U);
   EXPECT_THAT(load(model, LoadQuantization::kInt8).value(), HasSubstr("int8"));
+}
+
+// Another kind may pack otherwise: it maps nothing that was not packed for it.
+TEST_F(PackedCacheTest, EachKindOfDeviceHasItsFile) {
+  const std::string model = family_model("llama", "hf");
+  EXPECT_THAT(load(model).value(), HasSubstr("written to"));
+  const auto remote = RemoteDevice::create(2, op_table(available_levels().back()));
+  ASSERT_TRUE(remote.ok()) << remote.status().to_string();
+  const auto load_there = [&] { return load(model, LoadQuantization::kNone, **remote); };
+  EXPECT_THAT(load_there().value(), HasSubstr("written to"));
+  EXPECT_EQ(files().size(), 2U);
+  EXPECT_THAT(load_there().value(), HasSubstr("mapped from"));
+  EXPECT_THAT(load(model).value(), HasSubstr("mapped from"));
+  // Nor a file of that name that another kind has written.
+  const auto written = files();
+  const fs::path there = std::find_if(written.begin(), written.end(), [](const auto& file) {
+                           return file.first.string().find("remote") != std::string::npos;
+                         })->first;
+  const fs::path here =
+      written.begin()->first == there ? written.rbegin()->first : written.begin()->first;
+  fs::copy_file(here, there, fs::copy_options::overwrite_existing);
+  EXPECT_THAT(load_there().value(), HasSubstr("written to"));
 }
 
 TEST_F(PackedCacheTest, ACheckpointThatWasWrittenAgainIsPackedAgain) {

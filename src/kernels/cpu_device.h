@@ -18,6 +18,7 @@ class CpuDevice final : public Device {
   // `num_threads` as ThreadPool has it.
   CpuDevice(int num_threads, const OpTable& table) : pool_(num_threads), table_(table) {}
 
+  std::string_view kind() const override { return "cpu"; }
   Result<Buffer> allocate(std::uint64_t bytes) override { return Buffer::allocate(bytes); }
   StreamMemory stream_memory(const StreamLimits& limits) const override {
     return cpu_stream_memory(limits, pool_.num_threads());

@@ -168,6 +168,9 @@ class OpStream {
 
 class Device : public DeviceMemory {
  public:
+  // "cpu" and so on: what one device has packed, any other of its kind adopts.
+  virtual std::string_view kind() const = 0;
+
   // What a stream for such steps takes of memory.
   virtual StreamMemory stream_memory(const StreamLimits& limits) const = 0;
   // A stream for steps within `limits`, which borrows the device. kResourceExhausted.

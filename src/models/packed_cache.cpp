@@ -10,9 +10,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of all that the packed bytes depend on. How they are packed does not depend on the level.
-std::string key_of(const WeightSource& source, LoadQuantization quantization) {
-  std::string key = fmt::format("packing {}, quantization {}", kPackedWeightVersion,
-                                load_quantization_name(quantization));
+std::string key_of(const WeightSource& source, LoadQuantization quantization,
+                   const Device& device) {
+  std::string key = fmt::format("packing {} of device {}, quantization {}", kPackedWeightVersion,
+                                device.kind(), load_quantization_name(quantization));
   for (const MappedFile* file : source.files()) {
     key += fmt::format(", {} of {} bytes written at {} ns", file->path().filename().string(),
                        file->bytes().size(), file->modified_ns());
@@ -20,14 +21,17 @@ std::string key_of(const WeightSource& source, LoadQuantization quantization) {
   return key;
 }
 
-// One file for a model and a quantization: what an older checkpoint left goes with the next write.
-fs::path path_of(const fs::path& folder, const fs::path& model, LoadQuantization quantization) {
+// One file for a model, a quantization and a kind of device: what an older checkpoint left goes
+// with the next write.
+fs::path path_of(const fs::path& folder, const fs::path& model, LoadQuantization quantization,
+                 const Device& device) {
   std::error_code error;
   fs::path place = fs::canonical(model, error);
   if (error) place = model;
   const std::string_view form = load_quantization_name(quantization);
   return folder /
-         packed_file_name(fmt::format("{}-{}", place.filename().string(), form), place.string());
+         packed_file_name(fmt::format("{}-{}-{}", place.filename().string(), form, device.kind()),
+                          place.string());
 }
 
 Status unusable(const fs::path& folder, std::string_view why) {
@@ -45,8 +49,8 @@ Result<std::unique_ptr<PackedCache>> PackedCache::open(const fs::path& folder,
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return unusable(folder, error.message());
-  std::unique_ptr<PackedCache> cache(new PackedCache(path_of(folder, model, quantization)));
-  std::string key = key_of(source, quantization);
+  std::unique_ptr<PackedCache> cache(new PackedCache(path_of(folder, model, quantization, device)));
+  std::string key = key_of(source, quantization, device);
   auto file = PackedFile::open(cache->path_, device.host_threads());
   if (file.ok() && file->key() == key) {
     cache->file_ = std::make_shared<const PackedFile>(*std::move(file));

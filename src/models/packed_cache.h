@@ -20,9 +20,9 @@ class PackedCache {
  public:
   // The cache in `folder`, which is made if it is not there, of the checkpoint at `model`. Its file
   // is read where it was written from the checkpoint's files as they are now (names, sizes, times
-  // of writing), quantized and packed the same way; else it is written anew, or left alone where
-  // another process does just that. Errors: kIoError for a folder that cannot be made or written
-  // to.
+  // of writing), quantized the same way and packed for the same kind of device; else it is written
+  // anew, or left alone where another process does just that. Errors: kIoError for a folder that
+  // cannot be made or written to.
   static Result<std::unique_ptr<PackedCache>> open(const std::filesystem::path& folder,
                                                    const std::filesystem::path& model,
                                                    const WeightSource& source,

@@ -56,6 +56,7 @@ class RemoteDevice final : public Device {
   // `num_threads` and `table` of the CPU that computes.
   static Result<std::unique_ptr<Device>> create(int num_threads, const OpTable& table);
 
+  std::string_view kind() const override { return "remote"; }
   Result<Buffer> allocate(std::uint64_t bytes) override;
   StreamMemory stream_memory(const StreamLimits& limits) const override {
     return home_.stream_memory(limits);
