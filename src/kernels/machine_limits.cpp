@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "kernels/limit_table.h"
 #include "tensor/buffer.h"
 #include "tensor/thread_pool.h"
 
@@ -125,7 +126,7 @@ Result<MachineLimits> measure_machine_limits(int max_threads) {
   MachineLimits limits;
   limits.processor = processor_name();
   QUIRE_ASSIGN_OR_RETURN(limits.level, choose_level());
-  const LimitKernels& kernels = op_table(limits.level).limits;
+  const LimitKernels& kernels = limit_kernels(limits.level);
   QUIRE_ASSIGN_OR_RETURN(Buffer buffer, Buffer::allocate(kReadFloats * sizeof(float)));
   auto* const data = reinterpret_cast<float*>(buffer.data());
   {  // Memory that nobody wrote is one shared page of zeros.

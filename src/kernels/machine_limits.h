@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/limit_kernels.h"
 #include "kernels/op_table.h"
 
 namespace quire {

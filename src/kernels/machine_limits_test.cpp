@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/level_test_support.h"
+#include "kernels/limit_table.h"
 
 namespace quire {
 namespace {
@@ -13,7 +14,7 @@ class Limits : public ::testing::TestWithParam<IsaLevel> {};
 
 TEST_P(Limits, KernelsComputeWhatTheySay) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const LimitKernels& kernels = op_table(GetParam()).limits;
+  const LimitKernels& kernels = limit_kernels(GetParam());
   std::vector<float> data(std::size_t{64} * 37);
   double sum = 0.0;
   for (std::size_t i = 0; i < data.size(); ++i) sum += data[i] = static_cast<float>(i % 13);
@@ -31,7 +32,7 @@ TEST_P(Limits, KernelsComputeWhatTheySay) {
 
 TEST_P(Limits, LevelsHaveTheirInstructionsAndNoOthers) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const LimitKernels& kernels = op_table(GetParam()).limits;
+  const LimitKernels& kernels = limit_kernels(GetParam());
   const auto has = [&](PeakKind kind) { return kernels.peak(kind).run != nullptr; };
   EXPECT_TRUE(has(PeakKind::kF32));
   EXPECT_EQ(has(PeakKind::kInt16Dot), GetParam() >= IsaLevel::kAvx2);
@@ -64,7 +65,7 @@ TEST(MachineLimits, MeasuresPlausibleNumbers) {
     EXPECT_LT(entry.best_read_bandwidth, 1e13);
     for (int kind = 0; kind < kNumPeakKinds; ++kind) {
       ASSERT_EQ(entry.peaks[kind].has_value(),
-                op_table(limits.level).limits.peaks[kind].run != nullptr);
+                limit_kernels(limits.level).peaks[kind].run != nullptr);
       if (!entry.peaks[kind]) continue;
       EXPECT_GT(*entry.peaks[kind], 1e7);
       EXPECT_LT(*entry.peaks[kind], 1e15);

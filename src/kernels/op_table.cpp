@@ -1,74 +1,25 @@
 #include "kernels/op_table.h"
 
-#include <array>
 #include <cstdlib>
-#include <iterator>
-#include <optional>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "kernels/built_levels.h"
 #include "kernels/cpu/amx/attention_amx.h"
-#include "kernels/cpu/amx/limits_amx.h"
 #include "kernels/cpu/amx/matmul_amx.h"
-#include "kernels/cpu/avx2/limits_avx2.h"
 #include "kernels/cpu/avx2/matmul_avx2.h"
 #include "kernels/cpu/avx2/row_avx2.h"
-#include "kernels/cpu/avx512/limits_avx512.h"
 #include "kernels/cpu/avx512/matmul_avx512.h"
 #include "kernels/cpu/avx512/row_avx512.h"
 #include "kernels/cpu/avx512_vnni_bf16/attention_avx512_vnni_bf16.h"
-#include "kernels/cpu/avx512_vnni_bf16/limits_avx512_vnni_bf16.h"
 #include "kernels/cpu/avx512_vnni_bf16/matmul_avx512_vnni_bf16.h"
 #include "kernels/processor.h"
-#include "kernels/ref/limits_ref.h"
 #include "kernels/ref/matmul_ref.h"
 #include "kernels/ref/row_ref.h"
 
 namespace quire {
 namespace {
-
-using Tables = std::array<OpTable, std::size(kIsaLevels)>;
-
-// Of the levels above ref, the only one of this build (CMake's QUIRE_LEVELS=native), if not all.
-#if defined(QUIRE_ONLY_LEVEL)
-constexpr std::optional<IsaLevel> kOnlyLevel = IsaLevel::QUIRE_ONLY_LEVEL;
-#else
-constexpr std::optional<IsaLevel> kOnlyLevel = std::nullopt;
-#endif
-
-constexpr bool is_built(IsaLevel level) {
-  return level == IsaLevel::kRef || !kOnlyLevel || level == *kOnlyLevel;
-}
-
-// Whether a level of the build takes over something of `level`, or of what `replaced_by` replaces.
-constexpr bool is_used(IsaLevel level) { return !kOnlyLevel || *kOnlyLevel >= level; }
-constexpr bool is_used_below(IsaLevel replaced_by) {
-  return !kOnlyLevel || *kOnlyLevel < replaced_by;
-}
-
-// In a build that emulates wide vectors and tiles, their levels run wherever avx2 does.
-bool processor_has(IsaLevel level) {
-#if defined(QUIRE_EMULATE_WIDE_VECTORS)
-  return level == IsaLevel::kRef || processor_has_avx2();
-#else
-  switch (level) {
-    case IsaLevel::kRef:
-      return true;
-    case IsaLevel::kAvx2:
-      return processor_has_avx2();
-    case IsaLevel::kAvx512:
-      return processor_has_avx512();
-    case IsaLevel::kAvx512VnniBf16:
-      return processor_has_avx512_vnni_bf16();
-    case IsaLevel::kAmx:
-      return processor_has_amx();
-  }
-  return false;
-#endif
-}
-
-bool is_available(IsaLevel level) { return is_built(level) && processor_has(level); }
 
 // Whether vdpbf16ps computes more than float32 FMA does. Measured with two threads (`quire bench
 // limits`): 427 against 226 GFLOP/s on an AMD Zen 4, 214 against 417 on an Intel processor with
@@ -87,7 +38,6 @@ bool bf16_dots_are_fast() {
     set_avx2_matmul(table.matmul);
     set_avx2_int_matmul(table.matmul);
     set_avx2_rows(table.rows);
-    set_avx2_limits(table.limits);
   }
 }
 
@@ -95,48 +45,41 @@ bool bf16_dots_are_fast() {
   if constexpr (is_used_below(IsaLevel::kAvx512VnniBf16)) set_avx512_int_matmul(table.matmul);
   set_avx512_matmul(table.matmul);
   set_avx512_rows(table.rows);
-  set_avx512_limits(table.limits);
 }
 
 [[maybe_unused]] void set_avx512_vnni_bf16(OpTable& table) {
   set_avx512_vnni_bf16_matmul(table.matmul, bf16_dots_are_fast());
   if (bf16_dots_are_fast()) set_avx512_vnni_bf16_attention(table.rows);
-  set_avx512_vnni_bf16_limits(table.limits);
 }
 
 [[maybe_unused]] void set_amx(OpTable& table) {
   set_amx_matmul(table.matmul);
   set_amx_attention(table.rows);
-  set_amx_limits(table.limits);
 }
 
-// Even a function that only sets pointers may use a level's instructions, so it runs only where
-// they are; elsewhere the table is that of the level below and nobody asks for it.
-Tables make_tables() {
-  Tables tables;
-  tables[0] = {IsaLevel::kRef, ref_matmul_kernels(), ref_row_kernels(), ref_limit_kernels()};
-  for (std::size_t i = 1; i < tables.size(); ++i) {
-    OpTable& table = tables[i];
-    table = tables[i - 1];
-    table.level = kIsaLevels[i];
-    if (!processor_has(table.level)) continue;
-    switch (table.level) {
-      case IsaLevel::kRef:
-        break;
-      case IsaLevel::kAvx2:
-        if constexpr (is_used(IsaLevel::kAvx2)) set_avx2(table);
-        break;
-      case IsaLevel::kAvx512:
-        if constexpr (is_used(IsaLevel::kAvx512)) set_avx512(table);
-        break;
-      case IsaLevel::kAvx512VnniBf16:
-        if constexpr (is_used(IsaLevel::kAvx512VnniBf16)) set_avx512_vnni_bf16(table);
-        break;
-      case IsaLevel::kAmx:
-        if constexpr (is_used(IsaLevel::kAmx)) set_amx(table);
-        break;
-    }
+void set_level(IsaLevel level, OpTable& table) {
+  switch (level) {
+    case IsaLevel::kRef:
+      break;
+    case IsaLevel::kAvx2:
+      if constexpr (is_used(IsaLevel::kAvx2)) set_avx2(table);
+      break;
+    case IsaLevel::kAvx512:
+      if constexpr (is_used(IsaLevel::kAvx512)) set_avx512(table);
+      break;
+    case IsaLevel::kAvx512VnniBf16:
+      if constexpr (is_used(IsaLevel::kAvx512VnniBf16)) set_avx512_vnni_bf16(table);
+      break;
+    case IsaLevel::kAmx:
+      if constexpr (is_used(IsaLevel::kAmx)) set_amx(table);
+      break;
   }
+}
+
+TableOfLevels<OpTable> make_tables() {
+  auto tables = make_table_of_levels(
+      OpTable{IsaLevel::kRef, ref_matmul_kernels(), ref_row_kernels()}, set_level);
+  for (const IsaLevel level : kIsaLevels) tables[static_cast<std::size_t>(level)].level = level;
   return tables;
 }
 
@@ -167,7 +110,7 @@ std::vector<IsaLevel> available_levels() {
 }
 
 const OpTable& op_table(IsaLevel level) {
-  static const Tables tables = make_tables();
+  static const TableOfLevels<OpTable> tables = make_tables();
   return tables[static_cast<std::size_t>(level)];
 }
 

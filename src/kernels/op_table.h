@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/limit_kernels.h"
 #include "kernels/matmul_kernel.h"
 #include "kernels/row_kernels.h"
 
@@ -33,7 +32,6 @@ struct OpTable {
   IsaLevel level = IsaLevel::kRef;
   MatmulKernels matmul;
   RowKernels rows;
-  LimitKernels limits;
 };
 
 // The levels that this processor has (kernels/processor.h), lowest first.

@@ -1,0 +1,73 @@
+// Which instruction-set levels this program has and this processor runs, and how a table for each
+// of them is made. For op_table.cpp and limit_table.cpp alone, which are compiled with the build's
+// choice of levels.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <optional>
+
+#include "kernels/op_table.h"
+#include "kernels/processor.h"
+
+namespace quire {
+
+// Of the levels above ref, the only one of this build (CMake's QUIRE_LEVELS=native), if not all.
+#if defined(QUIRE_ONLY_LEVEL)
+inline constexpr std::optional<IsaLevel> kOnlyLevel = IsaLevel::QUIRE_ONLY_LEVEL;
+#else
+inline constexpr std::optional<IsaLevel> kOnlyLevel = std::nullopt;
+#endif
+
+constexpr bool is_built(IsaLevel level) {
+  return level == IsaLevel::kRef || !kOnlyLevel || level == *kOnlyLevel;
+}
+
+// Whether a level of the build takes over something of `level`, or of what `replaced_by` replaces.
+constexpr bool is_used(IsaLevel level) { return !kOnlyLevel || *kOnlyLevel >= level; }
+constexpr bool is_used_below(IsaLevel replaced_by) {
+  return !kOnlyLevel || *kOnlyLevel < replaced_by;
+}
+
+// In a build that emulates wide vectors and tiles, their levels run wherever avx2 does.
+inline bool processor_has(IsaLevel level) {
+#if defined(QUIRE_EMULATE_WIDE_VECTORS)
+  return level == IsaLevel::kRef || processor_has_avx2();
+#else
+  switch (level) {
+    case IsaLevel::kRef:
+      return true;
+    case IsaLevel::kAvx2:
+      return processor_has_avx2();
+    case IsaLevel::kAvx512:
+      return processor_has_avx512();
+    case IsaLevel::kAvx512VnniBf16:
+      return processor_has_avx512_vnni_bf16();
+    case IsaLevel::kAmx:
+      return processor_has_amx();
+  }
+  return false;
+#endif
+}
+
+inline bool is_available(IsaLevel level) { return is_built(level) && processor_has(level); }
+
+template <class Table>
+using TableOfLevels = std::array<Table, std::size(kIsaLevels)>;
+
+// A level starts as a copy of the one below; set(level, table) overrides what it does better. Even
+// a function that only sets pointers may use a level's instructions, so it runs only where they
+// are; elsewhere the table is that of the level below and nobody asks for it.
+template <class Table, class Set>
+TableOfLevels<Table> make_table_of_levels(const Table& ref, const Set& set) {
+  TableOfLevels<Table> tables;
+  tables[0] = ref;
+  for (std::size_t i = 1; i < tables.size(); ++i) {
+    tables[i] = tables[i - 1];
+    if (processor_has(kIsaLevels[i])) set(kIsaLevels[i], tables[i]);
+  }
+  return tables;
+}
+
+}  // namespace quire
