@@ -62,8 +62,7 @@ struct Results {
 
 Results run(const EngineArgs& args, bool remote, bool preempts = false) {
   auto made = remote ? create_engine(args, {},
-                                     [](int threads) {
-                                       const IsaLevel level = choose_level().value();
+                                     [](IsaLevel level, int threads) {
                                        return RemoteDevice::create(threads, op_table(level));
                                      })
                      : Engine::create(args, {});

@@ -13,6 +13,7 @@
 #include "engine/step_pacer.h"
 #include "exec/executor.h"
 #include "kernels/device.h"
+#include "kernels/op_table.h"
 #include "load/generation_defaults.h"
 #include "load/model_bundle.h"
 #include "tensor/dtype.h"
@@ -35,8 +36,9 @@ struct EngineParts {
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts);
 
-// Makes the device that an engine computes on, with so many threads of the host's for it.
-using MakeDevice = std::function<Result<std::unique_ptr<Device>>(int num_threads)>;
+// Makes the device that an engine computes on, with kernels of this level where they are the
+// host's, and so many threads of the host's for it.
+using MakeDevice = std::function<Result<std::unique_ptr<Device>>(IsaLevel level, int num_threads)>;
 
 // Engine::create() on a device of the caller's.
 Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,

@@ -342,10 +342,11 @@ Result<std::unique_ptr<Model>> load_model(const EngineArgs& args, const ModelBun
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                                                const EngineObserver& observer) {
-  QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
-  return create_engine(args, observer, [level](int num_threads) -> Result<std::unique_ptr<Device>> {
+  const MakeDevice make_device = [](IsaLevel level,
+                                    int num_threads) -> Result<std::unique_ptr<Device>> {
     return std::unique_ptr<Device>(std::make_unique<CpuDevice>(num_threads, op_table(level)));
-  });
+  };
+  return create_engine(args, observer, make_device);
 }
 
 Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
@@ -375,7 +376,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                    static_cast<std::int32_t>(sizes.plan.num_blocks), runner_config.kv_cache_dtype));
   if (observer.planned) observer.planned(sizes.plan);
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
-  QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(threads); }));
+  QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(level, threads); }));
   QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
   bundle.weights.reset();  // packed: the mapping is not needed any more
   QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, *device, sizes.runner));
