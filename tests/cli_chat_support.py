@@ -168,17 +168,21 @@ class WithFolder(unittest.TestCase):
 
     def serve(self, *args):
         """Starts a server for the length of the test; its address."""
+        return self.serve_until(r"serving .* on (http://\S+)", *args)
+
+    def serve_until(self, pattern, *args):
+        """Starts a server for the length of the test; what the pattern finds in its log."""
         process = subprocess.Popen([PROGRAM, "serve", *map(str, args), "--port", "0"],
                                    stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                    env=ENVIRONMENT)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
-        self.log = ""  # up to the address
+        self.log = ""  # up to what was found
         for line in process.stderr:
             self.log += line
-            address = re.search(r"serving .* on (http://\S+)", line)
-            if address:
+            found = re.search(pattern, line)
+            if found:
                 threading.Thread(target=process.stderr.read, daemon=True).start()
-                return address.group(1)
-        self.fail("the server has not started")
+                return found[1]
+        self.fail(f"the end of the server's log before {pattern!r}: {self.log}")

@@ -6,7 +6,6 @@
 
 import dataclasses
 import json
-import re
 import shutil
 import struct
 import subprocess
@@ -14,8 +13,8 @@ import sys
 import unittest
 import urllib.request
 
-from cli_chat_support import ENVIRONMENT, Terminal, WithFolder, chat
-from cli_support import PROGRAM, SMOLLM2, SOURCE, TINY, needs, run
+from cli_chat_support import Terminal, WithFolder, chat
+from cli_support import SMOLLM2, SOURCE, TINY, needs, run
 
 sys.path.insert(0, str(SOURCE / "scripts"))
 import fetch_model  # noqa: E402
@@ -142,18 +141,9 @@ class FirstCall(WithFolder):
     """What `quire serve` suggests to try works for the model that it serves."""
 
     def try_it(self, *args):
-        process = subprocess.Popen([PROGRAM, "serve", *map(str, args), "--port", "0"],
-                                   stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   env=ENVIRONMENT)
-        self.addCleanup(process.stderr.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.terminate)
-        for line in process.stderr:
-            found = re.search(r"try: (curl .*)$", line)
-            if found:
-                return found[1], subprocess.run(["sh", "-c", found[1] + " -sf --noproxy '*'"],
-                                                stdout=subprocess.PIPE, text=True, timeout=120)
-        self.fail("nothing to try")
+        command = self.serve_until(r"try: (curl .*)$", *args)
+        return command, subprocess.run(["sh", "-c", command + " -sf --noproxy '*'"],
+                                       stdout=subprocess.PIPE, text=True, timeout=120)
 
     def test_with_and_without_a_chat_template(self):
         command, result = self.try_it("--model", TINY / "hf")
