@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
@@ -19,7 +21,9 @@
 
 #include "base/exhaustion.h"
 #include "base/log.h"
+#include "serve/generation/generation.h"
 #include "serve_load/simulated_server.h"
+#include "support/eventually.h"
 #include "support/failing_new.h"
 
 namespace quire::test {
@@ -148,7 +152,7 @@ std::vector<std::string> right_answers(std::uint16_t port) {
 }
 
 void expect_settled(SimulatedServer& server) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   const auto busy = [&] {
     const SchedulerStats stats = server.engine().observe();
     const bool ended = !server.engine().heartbeat().failure.ok();
@@ -241,6 +245,80 @@ TEST(AllocationFailure, WhileABodyIsReadIs503AndTheConnectionIsClosed) {
   EXPECT_NE(refused.head.find("Connection: close"), std::string::npos) << refused.head;
   EXPECT_EQ(ask(port, "POST /v1/completions", long_body).status, 200);
   expect_settled(**server);
+}
+
+// The engine may have taken the request, and its story must have an end.
+TEST(AllocationFailure, TheDirectoryNeedsNoMemoryForARequestThatHasBegun) {
+  RequestDirectory directory;
+  GenerateRequest request;
+  request.prompt_token_ids = {5, 6};
+  request.params.n = 3;
+  const auto entry = directory.begin("cmpl-1", request, Instant(1), Instant(2));
+  int num_told = 0;
+  RequestOutput last;
+  last.request_id = 7;
+  last.finish_reason = FinishReason::kLength;
+  fail_on_this_thread();
+  directory.submitted(entry, 7);
+  stop_failing();
+  for (const RequestId id : {7, 9, 9}) {
+    directory.when_ended(id, [&](const auto& story) { num_told += story ? 1 : 0; });
+  }
+  fail_on_this_thread();
+  for (const std::int32_t index : {0, 1, 2, 2}) {  // the last one again, as when somebody threw
+    last.index = index;
+    directory.finished(entry, last, Instant(9));
+  }
+  EXPECT_FALSE(stop_failing());
+  EXPECT_EQ(num_told, 3);
+  EXPECT_EQ(directory.name(9), "cmpl-1#2");
+  const auto stories = directory.find("cmpl-1");
+  ASSERT_EQ(stories.size(), 3U);
+  for (const OutputStory& story : stories) EXPECT_EQ(story.finish_reason, "length");
+}
+
+// As soon as one of its prompts has failed, its thread lacks memory.
+class LacksMemoryOnceFailed final : public GenerationAnswer {
+ public:
+  void refused(const Status& /*error*/) override {}
+  void piece(std::size_t prompt, const RequestOutput& output, bool /*last*/) override {
+    if (prompt == 0) first_id = output.request_id;
+  }
+  void failed(const Status& /*error*/) override {
+    fail_on_this_thread();
+    has_failed = true;
+  }
+
+  std::atomic<RequestId> first_id = 0;
+  std::atomic<bool> has_failed = false;
+};
+
+TEST(AllocationFailure, AFailedPromptEndsItsSiblingsOnceThereIsMemory) {
+  exempt_this_thread(true);
+  load::SimulatedServerConfig config;
+  config.engine.engine.model = QUIRE_SOURCE_DIR "/tests/data/tiny_llama/hf";
+  config.engine.step_time = std::chrono::milliseconds(50);
+  const auto server = SimulatedServer::start(std::move(config));
+  ASSERT_TRUE(server.ok()) << server.status().to_string();
+  std::vector<GenerateRequest> prompts(4);
+  for (GenerateRequest& prompt : prompts) {
+    prompt.prompt_token_ids = {5, 6, 7};
+    prompt.params.ignore_eos = true;
+    prompt.params.max_tokens = 200;
+  }
+  const auto answer = std::make_shared<LacksMemoryOnceFailed>();
+  const auto generation =
+      Generation::submit((*server)->service().model(), {.external_id = "cmpl-1"}, prompts, answer);
+  ASSERT_TRUE(generation.ok()) << generation.status().to_string();
+  (*generation)->open([] {});
+  EXPECT_TRUE(eventually(
+      [&] { return answer->first_id != 0 && (*server)->engine().observe().num_running == 4; }));
+  (*server)->engine().abort(answer->first_id);
+  EXPECT_TRUE(eventually([&] { return answer->has_failed.load(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that it tries in vain
+  EXPECT_TRUE(stop_failing());
+  expect_settled(**server);
+  EXPECT_EQ((*server)->engine().observe().num_aborted, 4);
 }
 
 // Starts a server and ends it, on a thread of its own: so that the call stacks are the same ones

@@ -7,11 +7,12 @@
 #include <execinfo.h>
 #include <mutex>
 #include <new>
+#include <thread>
 
 namespace quire::test {
 namespace {
 
-enum class Mode { kOff, kRecord, kFail, kFailLarge };
+enum class Mode { kOff, kRecord, kFail, kFailLarge, kFailThread };
 
 constexpr int kMaxFrames = 48;
 constexpr std::size_t kMaxStacks = 1 << 16;
@@ -25,6 +26,7 @@ std::mutex mutex;
 std::array<StackHash, kMaxStacks> table;  // open addressing; 0: free
 std::array<StackHash, kMaxStacks> in_order;
 std::size_t num_stacks = 0;
+std::atomic<std::thread::id> failing_thread;
 thread_local bool is_exempt = false;
 thread_local bool inside = false;  // backtrace() may allocate
 
@@ -51,6 +53,11 @@ void record(StackHash hash) {
 
 bool is_to_fail(std::size_t size) {
   const Mode now = mode.load(std::memory_order_relaxed);
+  if (now == Mode::kFailThread) {
+    const bool fails = failing_thread.load() == std::this_thread::get_id();
+    if (fails) failed = true;
+    return fails;
+  }
   if (now == Mode::kOff || is_exempt || inside) return false;
   if (now == Mode::kFailLarge) {
     if (size < smallest) return false;
@@ -110,6 +117,12 @@ void fail_from(std::size_t bytes) {
   smallest = bytes;
   failed = false;
   mode = Mode::kFailLarge;
+}
+
+void fail_on_this_thread() {
+  failing_thread = std::this_thread::get_id();
+  failed = false;
+  mode = Mode::kFailThread;
 }
 
 bool stop_failing() {

@@ -22,7 +22,9 @@ std::vector<StackHash> stop_recording();
 void fail_once(StackHash stack);
 // Every allocation of at least `bytes` by a thread that is not exempt throws std::bad_alloc.
 void fail_from(std::size_t bytes);
-// Ends either; true where one has failed.
+// Every allocation by this thread throws std::bad_alloc, exempt or not; any thread may end it.
+void fail_on_this_thread();
+// Ends all of these; true where one has failed.
 bool stop_failing();
 
 // What operator new gave and operator delete has not got back, of all threads.

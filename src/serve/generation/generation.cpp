@@ -173,7 +173,8 @@ void Generation::take(std::size_t index, const RequestOutput& output) {
     more = !std::exchange(feeding_, true);
   } else {
     if (prompt.state == State::kWaiting) leave_window(prompt, State::kBegun);
-    if (output.request_finished) {
+    // An end comes again, as an error, where somebody lacked memory for it.
+    if (output.request_finished && prompt.state != State::kEnded) {
       prompt.state = State::kEnded;
       ++num_ended_;
     }
@@ -253,19 +254,22 @@ void Generation::tell(std::size_t index, const RequestOutput& output, bool last)
 
 Generation::End Generation::end() {
   over_ = true;
-  End ended;
-  for (const Prompt& prompt : prompts_) {
-    const bool runs = prompt.state == State::kWaiting || prompt.state == State::kBegun;
-    if (runs && prompt.id != 0) ended.running.push_back(prompt.id);
-  }
   pending_.clear();
-  ended.unused_room = std::exchange(num_reserved_, 0);
-  return ended;
+  return {.over = true, .unused_room = std::exchange(num_reserved_, 0), .answer = nullptr};
 }
 
 void Generation::carry_out(End end) {
   if (end.unused_room > 0) model_.engine().release(end.unused_room);
-  for (const RequestId id : end.running) model_.engine().abort(id);
+  if (!end.over) return;
+  std::unique_lock lock(mutex_);
+  for (Prompt& prompt : prompts_) {
+    const bool runs = prompt.state == State::kWaiting || prompt.state == State::kBegun;
+    if (!runs || prompt.id == 0) continue;
+    const RequestId id = std::exchange(prompt.id, 0);
+    lock.unlock();
+    until_memory([&] { model_.engine().abort(id); });
+    lock.lock();
+  }
 }
 
 }  // namespace quire

@@ -69,13 +69,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
     GenerateRequest request;  // until it has begun: the queue may refuse it, and it comes again
     std::int64_t num_tokens = 0;
     std::int64_t num_outputs = 1;
-    RequestId id = 0;  // 0: not known
+    RequestId id = 0;  // 0: not known, or aborted
     State state = State::kPending;
   };
 
-  // What is to be done once the mutex is free.
+  // What is to be done once the mutex is free. No memory is needed for it: what ends may lack it.
   struct End {
-    std::vector<RequestId> running;
+    bool over = false;  // prompts that still run are aborted
     std::int64_t unused_room = 0;
     std::shared_ptr<GenerationAnswer> answer;
   };

@@ -1,6 +1,7 @@
 #include "serve/why/request_directory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,6 +25,10 @@ std::shared_ptr<RequestDirectory::Entry> RequestDirectory::begin(std::string ext
   }
   entry->num_unfinished_ = entry->outputs_.size();
   entry->external_id_ = std::move(external_id);
+  ById by_id;
+  by_id.emplace(0, nullptr);
+  entry->place_by_id_ = by_id.extract(by_id.begin());
+  entry->place_among_ended_.emplace_back();
   const std::lock_guard lock(mutex_);
   by_external_id_.emplace(entry->external_id_, entry);
   return entry;
@@ -39,8 +44,10 @@ void RequestDirectory::set_id(const std::shared_ptr<Entry>& entry, RequestId req
   entry->request_id_ = request_id;
   for (OutputStory& output : entry->outputs_) {
     output.output_id = request_id + static_cast<RequestId>(output.index);
-    by_output_id_[output.output_id] = entry;
   }
+  entry->place_by_id_.key() = request_id;
+  entry->place_by_id_.mapped() = entry;
+  by_id_.insert(std::move(entry->place_by_id_));
 }
 
 void RequestDirectory::refused(const std::shared_ptr<Entry>& entry) {
@@ -50,22 +57,23 @@ void RequestDirectory::refused(const std::shared_ptr<Entry>& entry) {
 
 void RequestDirectory::finished(const std::shared_ptr<Entry>& entry, const RequestOutput& output,
                                 Instant told) {
-  std::vector<EndSink> waiting;
+  EndSinks waiting;
   {
     const std::lock_guard lock(mutex_);
     waiting = end(entry, output, told);
   }
   if (waiting.empty()) return;
   const auto& story = entry->outputs_[static_cast<std::size_t>(output.index)];  // as it stays
-  for (const EndSink& tell : waiting) tell(story);
+  for (const auto& [index, tell] : waiting) tell(story);
 }
 
 // Who waits for this end.
-std::vector<RequestDirectory::EndSink> RequestDirectory::end(const std::shared_ptr<Entry>& entry,
-                                                             const RequestOutput& output,
-                                                             Instant told) {
+RequestDirectory::EndSinks RequestDirectory::end(const std::shared_ptr<Entry>& entry,
+                                                 const RequestOutput& output, Instant told) {
   set_id(entry, output.request_id);
   OutputStory& story = entry->outputs_.at(static_cast<std::size_t>(output.index));
+  // Its last piece comes again, as an error, where somebody lacked memory for it.
+  const bool again = !story.finish_reason.empty();
   story.finish_reason = finish_name(output);
   story.num_output_tokens = output.num_output_tokens;
   story.num_preemptions = output.metrics.num_preemptions;
@@ -75,12 +83,11 @@ std::vector<RequestDirectory::EndSink> RequestDirectory::end(const std::shared_p
     story.arrival = output.metrics.arrival;
     story.end = output.metrics.finished;
   }
-  std::vector<EndSink> waiting;
-  const auto [first, last] = entry->waiting_.equal_range(output.index);
-  for (auto it = first; it != last; ++it) waiting.push_back(std::move(it->second));
-  entry->waiting_.erase(first, last);
-  if (--entry->num_unfinished_ > 0) return waiting;
-  ended_.push_back(entry);
+  EndSinks waiting;
+  while (auto each = entry->waiting_.extract(output.index)) waiting.insert(std::move(each));
+  if (again || --entry->num_unfinished_ > 0) return waiting;
+  entry->place_among_ended_.front() = entry;
+  ended_.splice(ended_.end(), entry->place_among_ended_);
   num_ended_outputs_ += entry->outputs_.size();
   while (ended_.size() > 1 &&
          (ended_.size() > kMaxFinished || num_ended_outputs_ > kMaxFinishedOutputs)) {
@@ -103,7 +110,14 @@ void RequestDirectory::forget(const std::shared_ptr<Entry>& entry) {
     by_external_id_.erase(it);
     break;
   }
-  for (const OutputStory& output : entry->outputs_) by_output_id_.erase(output.output_id);
+  by_id_.erase(entry->request_id_);
+}
+
+RequestDirectory::Entry* RequestDirectory::find_output(RequestId output_id) const {
+  const auto after = by_id_.upper_bound(output_id);
+  if (after == by_id_.begin()) return nullptr;
+  const auto& [request_id, entry] = *std::prev(after);
+  return output_id - request_id < entry->outputs_.size() ? entry.get() : nullptr;
 }
 
 std::vector<OutputStory> RequestDirectory::find(std::string_view external_id) const {
@@ -123,12 +137,10 @@ void RequestDirectory::when_ended(RequestId output_id, EndSink tell) {
   std::optional<OutputStory> story;
   {
     const std::lock_guard lock(mutex_);
-    const auto it = by_output_id_.find(output_id);
-    if (it != by_output_id_.end()) {
-      Entry& entry = *it->second;
-      story = entry.outputs_[static_cast<std::size_t>(output_id - entry.request_id_)];
+    if (Entry* const entry = find_output(output_id)) {
+      story = entry->outputs_[static_cast<std::size_t>(output_id - entry->request_id_)];
       if (story->finish_reason.empty()) {
-        entry.waiting_.emplace(story->index, std::move(tell));
+        entry->waiting_.emplace(story->index, std::move(tell));
         return;
       }
     }
@@ -138,11 +150,10 @@ void RequestDirectory::when_ended(RequestId output_id, EndSink tell) {
 
 std::string RequestDirectory::name(RequestId output_id) const {
   const std::lock_guard lock(mutex_);
-  const auto it = by_output_id_.find(output_id);
-  if (it == by_output_id_.end()) return fmt::format("{}", output_id);
-  const Entry& entry = *it->second;
-  return output_name(entry.external_id_, std::ssize(entry.outputs_),
-                     static_cast<std::int32_t>(output_id - entry.request_id_));
+  const Entry* const entry = find_output(output_id);
+  if (entry == nullptr) return fmt::format("{}", output_id);
+  return output_name(entry->external_id_, std::ssize(entry->outputs_),
+                     static_cast<std::int32_t>(output_id - entry->request_id_));
 }
 
 }  // namespace quire

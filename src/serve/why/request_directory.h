@@ -1,12 +1,16 @@
 // Who is who among the requests of late: those that run and the last ones that ended, by the id
 // under which their clients know them, with what is known of their stories. Bounded by what the
 // engine takes at once, and by the two numbers below for those that ended. Any thread.
+//
+// Once a request has begun no memory is needed for it: the engine may have taken it, and its story
+// has an end whatever happens.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,17 +55,22 @@ class RequestDirectory {
   std::string name(RequestId output_id) const;
 
  private:
+  using Entries = std::list<std::shared_ptr<Entry>>;
+  // By the engine's id of the request, whose outputs have the ids that follow.
+  using ById = std::map<RequestId, std::shared_ptr<Entry>>;
+  using EndSinks = std::multimap<std::int32_t, EndSink>;  // by the output's index
+
   void set_id(const std::shared_ptr<Entry>& entry, RequestId request_id);
-  std::vector<EndSink> end(const std::shared_ptr<Entry>& entry, const RequestOutput& output,
-                           Instant told);
+  EndSinks end(const std::shared_ptr<Entry>& entry, const RequestOutput& output, Instant told);
+  Entry* find_output(RequestId output_id) const;  // null: forgotten
   void forget_oldest();
   void forget(const std::shared_ptr<Entry>& entry);
 
   mutable std::mutex mutex_;
   std::unordered_multimap<std::string, std::shared_ptr<Entry>> by_external_id_;
-  std::unordered_map<RequestId, std::shared_ptr<Entry>> by_output_id_;
-  std::deque<std::shared_ptr<Entry>> ended_;  // the oldest first
-  std::size_t num_ended_outputs_ = 0;         // theirs
+  ById by_id_;
+  Entries ended_;                      // the oldest first
+  std::size_t num_ended_outputs_ = 0;  // theirs
 };
 
 class RequestDirectory::Entry {
@@ -71,7 +80,10 @@ class RequestDirectory::Entry {
   RequestId request_id_ = 0;  // 0: not known yet
   std::size_t num_unfinished_ = 0;
   std::vector<OutputStory> outputs_;
-  std::unordered_multimap<std::int32_t, EndSink> waiting_;  // for the end of an output, by index
+  EndSinks waiting_;  // for the end of an output
+  // Its places in the directory's lists, until it takes them.
+  ById::node_type place_by_id_;
+  Entries place_among_ended_;
 };
 
 }  // namespace quire
