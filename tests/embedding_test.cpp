@@ -32,7 +32,7 @@ class Results {
   const RequestOutput& wait_for(std::size_t index) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(
-        changed_.wait_for(lock, std::chrono::minutes(1), [&] { return last_.contains(index); }))
+        changed_.wait_for(lock, std::chrono::minutes(5), [&] { return last_.contains(index); }))
         << "request " << index << " has not ended";
     return last_[index];
   }

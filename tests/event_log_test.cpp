@@ -78,7 +78,7 @@ class EventLogEngineTest : public testing::Test {
       if (random(20) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     std::unique_lock lock(mutex);
-    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(60),
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::minutes(5),
                                  [&] { return num_ended == static_cast<int>(ids.size()); }));
     lock.unlock();
     // Not observe(), which tells of the last step only after its outputs.

@@ -15,7 +15,7 @@ import time
 from cli_chat_support import ENVIRONMENT, Terminal
 from cli_support import PROGRAM
 from live_support import Load, live_events
-from serve_support import Server, ServerTest, free_port, main, wait_until
+from serve_support import TIMEOUT, Server, ServerTest, free_port, main, wait_until
 
 CAUSES = {"queue_order", "max_num_seqs", "token_budget", "no_free_blocks", "preempted", "batch",
           "fork_parent", "step_time"}
@@ -96,7 +96,7 @@ class Live(ServerTest):
 
         thread = threading.Thread(target=lambda: live_events(self.server, until=idle_again))
         thread.start()
-        self.assertTrue(watching.wait(60))
+        self.assertTrue(watching.wait(TIMEOUT))
         start = time.monotonic()
         self.server.post("/v1/completions", {"prompt": "word " * 300, "max_tokens": 4, "ignore_eos": True})
         elapsed = time.monotonic() - start
@@ -193,18 +193,16 @@ class Key(ServerTest):
 
 class Lifecycle(ServerTest):
     def test_a_viewer_does_not_hold_up_the_end(self):
-        with Server(simulate=5) as server:
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        with Server("--shutdown-timeout", 3600, simulate=5) as server:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT)
             with contextlib.closing(connection):
                 connection.request("GET", "/engine/live")
                 response = connection.getresponse()
                 response.readline()
-                start = time.monotonic()
                 server.terminate()
                 rest = response.read().decode()
                 self.assertIn("the server is shutting down", rest.rsplit("data: ", 1)[1])
                 self.assertEqual(server.wait(), 0)
-                self.assertLess(time.monotonic() - start, 10)
 
     def test_large_pools_are_shown_in_few_cells(self):
         with Server("--block-size", 1, simulate=5) as server:

@@ -180,6 +180,7 @@ TEST(Why, AWaitForTheTimeOfAStepIsOne) {
 TEST(Why, ARequestThatRunsIsExplainedToo) {
   SimulatedEngineArgs args = crowded();
   args.engine.max_num_seqs = 1;
+  args.step_time = milliseconds(100);  // so that it still runs when it is asked for
   Api api(args);
   const auto running = api.complete("runs", {{"max_tokens", 200}});
   const auto waiting = api.complete("waits", {{"max_tokens", 2}});
@@ -222,7 +223,9 @@ TEST(Why, ARequestThatEndsWhileItIsAskedForIsToldAsEnded) {
 }
 
 TEST(Why, OutputsThatAreTooManyToLookAtAreNotToldWrong) {
-  Api api(crowded());
+  SimulatedEngineArgs args = crowded();
+  args.step_time = milliseconds(50);  // so that they still run when they are asked for
+  Api api(args);
   const auto exchange = api.complete("many", {{"max_tokens", 30}, {"n", 80}});
   while (api.service().model().engine().observe().num_waiting < 70) {
     std::this_thread::sleep_for(milliseconds(1));

@@ -415,10 +415,10 @@ TEST_F(ResponsesTest, AClientThatGoesAwayAbortsItsResponse) {
                      post_request("/v1/responses", R"({"input": "a", "stream": true})"));
   EXPECT_TRUE(exchange->streaming());
   exchange->disconnect();
-  for (int i = 0; i < 6000 && busy.service().num_in_flight() > 0; ++i) {
+  // What hangs meets the time limit of the whole test.
+  while (busy.service().num_in_flight() > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  EXPECT_EQ(busy.service().num_in_flight(), 0);
   EXPECT_EQ(busy.engine().observe().num_aborted, 1);
   EXPECT_EQ(busy.engine().observe().blocks_leaked, 0);
   EXPECT_EQ(store_->size(), 0U);
