@@ -154,7 +154,7 @@ std::vector<std::string> right_answers(std::uint16_t port) {
 void expect_settled(SimulatedServer& server) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   const auto busy = [&] {
-    const SchedulerStats stats = server.engine().observe();
+    const EngineStats stats = server.engine().observe();
     const bool ended = !server.engine().heartbeat().failure.ok();
     return server.service().num_in_flight() != 0 || server.http().stats().exchanges != 0 ||
            (!ended && stats.num_running + stats.num_waiting != 0);

@@ -164,7 +164,7 @@ std::vector<std::vector<std::uint32_t>> run(const std::string& model, const Sett
       EXPECT_EQ(others.wait_for(i).num_output_tokens, 60);
     }
   }
-  const SchedulerStats stats = engine->observe();
+  const EngineStats stats = engine->observe();
   if (setting.preempt) {
     EXPECT_GT(stats.num_preemptions, 0);
   }

@@ -314,7 +314,7 @@ TEST_F(EngineTest, PlansMemoryAndRefusesWhatDoesNotFit) {
   EXPECT_THAT(refused.status().to_string(), HasSubstr("--kv-cache-memory-bytes"));
 }
 
-TEST_F(EngineTest, ShowsItsSchedulerBetweenSteps) {
+TEST_F(EngineTest, ShowsItsStateBetweenSteps) {
   start();
   GenerateRequest named = request(200);
   named.external_id = "req-1";
@@ -322,12 +322,20 @@ TEST_F(EngineTest, ShowsItsSchedulerBetweenSteps) {
   const auto id = engine_->submit(std::move(named), collector.sink(0));
   ASSERT_TRUE(id.ok());
   std::promise<std::string> seen;
-  engine_->inspect([&](const Scheduler* scheduler) {
-    const Request* request = scheduler == nullptr ? nullptr : scheduler->find(*id);
-    if (request == nullptr) return seen.set_value("none");
-    EXPECT_EQ(scheduler->running().size() + scheduler->waiting().size(), 1U);
-    EXPECT_TRUE(scheduler->check_invariants().ok());
-    seen.set_value(request->external_id());
+  engine_->inspect([&](const EngineState* state) {
+    const Instant now = engine_->now();
+    const auto output = state == nullptr ? std::nullopt : state->find(*id, now);
+    if (!output) return seen.set_value("none");
+    EXPECT_EQ(state->running(9, now).size() + state->waiting(9, now).size(), 1U);
+    const EngineStats stats = state->stats();
+    EXPECT_EQ(stats.num_running + stats.num_waiting, 1);
+    EXPECT_EQ(stats.blocks_used, output->num_blocks);
+    std::vector<BlockUse> uses;
+    state->read_block_uses(uses);
+    EXPECT_EQ(std::ranges::count(uses, block_held(*id, false)), output->num_blocks);
+    EXPECT_NE(state->timeline(*id), nullptr);
+    EXPECT_EQ(state->timeline(*id + 1), nullptr);
+    seen.set_value(output->external_id);
   });
   EXPECT_EQ(seen.get_future().get(), "req-1");
   collector.wait_for(1);
@@ -339,7 +347,7 @@ TEST_F(EngineTest, AnswersEveryLookOnceThoughItEnds) {
   constexpr int kLooks = 1000;
   std::atomic<int> num_calls = 0;
   for (int i = 0; i < kLooks; ++i) {
-    engine_->inspect([&](const Scheduler*) { ++num_calls; });
+    engine_->inspect([&](const EngineState*) { ++num_calls; });
   }
   engine_.reset();
   EXPECT_EQ(num_calls, kLooks);

@@ -44,7 +44,7 @@ class EventLogEngineTest : public testing::Test {
 
   // Sends requests of random lengths from a thread of its own, aborts some of them in mid-answer,
   // and waits for the end of all.
-  SchedulerStats run() {
+  EngineStats run() {
     auto engine = create_simulated_engine(args_, {});
     EXPECT_TRUE(engine.ok()) << engine.status().to_string();
     if (!engine.ok()) return {};
@@ -82,8 +82,8 @@ class EventLogEngineTest : public testing::Test {
                                  [&] { return num_ended == static_cast<int>(ids.size()); }));
     lock.unlock();
     // Not observe(), which tells of the last step only after its outputs.
-    std::promise<SchedulerStats> stats;
-    (*engine)->inspect([&](const Scheduler* scheduler) { stats.set_value(scheduler->stats()); });
+    std::promise<EngineStats> stats;
+    (*engine)->inspect([&](const EngineState* state) { stats.set_value(state->stats()); });
     return stats.get_future().get();
   }
 
@@ -106,7 +106,7 @@ TEST_F(EventLogEngineTest, AThousandRequestsWithAbortsAndPreemptionsReplayIdenti
   args_.engine.kv_cache_memory_bytes =
       kPoolTokens * sizeof(std::uint16_t) *
       static_cast<std::uint64_t>(bundle->spec.kv_elements_per_token());
-  const SchedulerStats stats = run();
+  const EngineStats stats = run();
   Replay replayed;
   ReplayNotes notes;
   const Status status = replay(replayed, notes);

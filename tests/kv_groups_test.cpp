@@ -87,7 +87,7 @@ TEST_P(KvGroups, TokensAreThoseOfOneForwardPass) {
       EXPECT_EQ(sequences[0], sequences[1]);
       expect_greedy(sequences[0]);
       expect_greedy(sequences[2]);
-      const SchedulerStats stats = (*engine)->observe();
+      const EngineStats stats = (*engine)->observe();
       EXPECT_EQ(stats.blocks_used, 0);
       EXPECT_EQ(stats.blocks_leaked, 0);
       if (prefix_caching) {

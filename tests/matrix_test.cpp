@@ -85,7 +85,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
     if (!setting.batch) collector.wait_for(i + 1);
   }
   collector.wait_for(corpus.prompts.size());
-  const SchedulerStats stats = (*engine)->observe();
+  const EngineStats stats = (*engine)->observe();
   if (setting.preempt) {
     EXPECT_GT(stats.num_preemptions, 0);
   }

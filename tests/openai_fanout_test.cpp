@@ -169,7 +169,7 @@ TEST_F(Fanouts, APromptThatFailsEndsItsSiblings) {
     api_->engine->abort(8);
     open();
     EXPECT_EQ(exchange->wait().status, 503);
-    const SchedulerStats stats = api_->settled();
+    const EngineStats stats = api_->settled();
     EXPECT_EQ(stats.num_added, stats.num_finished + stats.num_aborted);
     EXPECT_LT(stats.num_finished, 100) << (embed ? "inputs" : "prompts");
     EXPECT_EQ(stats.blocks_used, 0);
@@ -182,7 +182,7 @@ TEST_F(Fanouts, AClientThatGoesTakesItsPromptsAlong) {
   const auto exchange = api_->start(kCompletions, completion(100, 1000));
   exchange->disconnect();
   open();
-  const SchedulerStats stats = api_->settled();
+  const EngineStats stats = api_->settled();
   EXPECT_EQ(stats.num_finished, 0);
   EXPECT_LE(stats.num_added, 16);
   EXPECT_EQ(api_->post(kCompletions, completion(102, 1)).status, 200);  // nothing is held

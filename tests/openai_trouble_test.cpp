@@ -44,7 +44,7 @@ TEST(Requests, AreAbortedWhenTheClientGoes) {
       gate.step_until(*api.engine, [](const auto& s) { return s.output_tokens_sampled == 3; }));
   exchanges[1]->disconnect();
   gate.open();
-  const SchedulerStats stats = api.settled();
+  const EngineStats stats = api.settled();
   EXPECT_EQ(stats.blocks_used, 0);
   EXPECT_EQ(stats.num_aborted, 3);
 }

@@ -78,7 +78,7 @@ Results run(const EngineArgs& args, bool remote, bool preempts = false) {
     if (!id.ok()) return {};
   }
   collector.wait_for(kNumRequests + kNumEmbeddings);
-  const SchedulerStats stats = engine.observe();
+  const EngineStats stats = engine.observe();
   EXPECT_EQ(stats.num_preemptions > 0, preempts);
   EXPECT_EQ(stats.blocks_leaked, 0);
   Results results = {.outputs = collector.take(), .numbers = {}};

@@ -104,7 +104,7 @@ std::vector<std::vector<Output>> run(const std::string& model, const Setting& se
     if (!setting.batch) collector.wait_for(i + 1);
   }
   collector.wait_for(kNumRequests);
-  const SchedulerStats stats = (*engine)->observe();
+  const EngineStats stats = (*engine)->observe();
   EXPECT_EQ(stats.blocks_leaked, 0);
   if (setting.preempt) {
     EXPECT_GT(stats.num_preemptions, 0);

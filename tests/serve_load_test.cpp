@@ -54,13 +54,13 @@ class ServeLoadTest : public testing::Test {
   // No request, block or connection is left, and each request is accounted for.
   void expect_nothing_left() {
     EXPECT_TRUE(eventually([&] {
-      const SchedulerStats stats = server_->engine().observe();
+      const EngineStats stats = server_->engine().observe();
       const HttpServerStats http = server_->http().stats();
       return stats.num_running == 0 && stats.num_waiting == 0 && stats.blocks_used == 0 &&
              server_->service().num_in_flight() == 0 && http.exchanges == 0 &&
              http.connections == 0;
     }));
-    const SchedulerStats stats = server_->engine().observe();
+    const EngineStats stats = server_->engine().observe();
     EXPECT_EQ(stats.num_running + stats.num_waiting, 0);
     EXPECT_EQ(stats.blocks_used, 0);
     EXPECT_EQ(stats.blocks_leaked, 0);
@@ -260,7 +260,7 @@ class DisconnectTest : public ServeLoadTest {
     server_.reset();
   }
 
-  SchedulerStats stats() const { return server_->engine().observe(); }
+  EngineStats stats() const { return server_->engine().observe(); }
 
   // Lets the engine do one step after the other while the clients read. No step stays allowed that
   // has not happened: there is always the keeper to compute for.

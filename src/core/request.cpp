@@ -6,18 +6,6 @@
 
 namespace quire {
 
-std::string_view finish_reason_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kAbort:
-      return "abort";
-  }
-  return "unknown";
-}
-
 Request::Request(const AddRequest& request, const OutputIdentity& identity,
                  std::span<const TokenId> eos_token_ids, std::int32_t max_model_len, Instant now)
     : identity_(identity),

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/finish_reason.h"
 #include "core/request_timeline.h"
 #include "core/sampling_params.h"
 #include "core/step.h"
@@ -28,13 +29,6 @@
 namespace quire {
 
 enum class RequestState : std::uint8_t { kWaiting, kRunning, kPreempted, kFinished };
-
-enum class FinishReason : std::uint8_t {
-  kStop,    // an end-of-sequence or stop token id; a pooling request's prompt is computed
-  kLength,  // max_tokens or max_model_len
-  kAbort,   // the client went away, or a stop string matched
-};
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "abort"
 
 // What a caller gives to the scheduler. `sampling_params` are validated and not null; its n outputs
 // become requests of their own, with the ids request_id .. request_id + n - 1.

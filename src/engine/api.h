@@ -20,9 +20,11 @@
 #include "base/json.h"
 #include "base/span_recorder.h"
 #include "base/status.h"
+#include "core/finish_reason.h"
 #include "core/sampling_params.h"
 #include "core/sampling_table.h"
-#include "core/scheduler.h"
+#include "core/step.h"
+#include "engine/engine_state.h"
 #include "load/model_facts.h"
 #include "plan/memory_plan.h"
 #include "text/conversation.h"
@@ -246,12 +248,12 @@ class Engine {
 
   const Tokenizer& tokenizer() const;
   const EngineInfo& info() const;
-  SchedulerStats observe() const;  // after the last step
+  EngineStats observe() const;  // after the last step
   EngineHeartbeat heartbeat() const;
-  // Calls `look` once on the engine's thread, between two steps, with the scheduler as it then is:
-  // it must be quick and keep no pointer. Null where the engine has ended. Any thread; returns at
+  // Calls `look` once on the engine's thread, between two steps, with the engine as it then is: it
+  // must be quick and keep no pointer. Null where the engine has ended. Any thread; returns at
   // once.
-  void inspect(std::function<void(const Scheduler*)> look);
+  void inspect(std::function<void(const EngineState*)> look);
   Instant now() const;  // the clock of RequestMetrics
 
  private:

@@ -257,13 +257,13 @@ class Engine::Impl {
   const EngineInfo& info() const { return info_; }
   const GenerationDefaults& defaults() const { return defaults_; }
   EngineHeartbeat heartbeat() const { return core_.heartbeat(); }
-  SchedulerStats observe() const {
-    SchedulerStats stats = core_.stats();
-    stats.num_rejected[static_cast<std::size_t>(RejectCause::kQueueFull)] +=
+  EngineStats observe() const {
+    EngineStats stats = core_.stats();
+    stats.rejections[static_cast<std::size_t>(RejectCause::kQueueFull)].count +=
         num_refused_.load(std::memory_order_relaxed);
     return stats;
   }
-  void inspect(std::function<void(const Scheduler*)> look) { core_.inspect(std::move(look)); }
+  void inspect(std::function<void(const EngineState*)> look) { core_.inspect(std::move(look)); }
   Instant now() const { return clock_.now(); }
 
  private:
@@ -436,9 +436,9 @@ Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversatio
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }
 const EngineInfo& Engine::info() const { return impl_->info(); }
-SchedulerStats Engine::observe() const { return impl_->observe(); }
+EngineStats Engine::observe() const { return impl_->observe(); }
 EngineHeartbeat Engine::heartbeat() const { return impl_->heartbeat(); }
-void Engine::inspect(std::function<void(const Scheduler*)> look) {
+void Engine::inspect(std::function<void(const EngineState*)> look) {
   impl_->inspect(std::move(look));
 }
 Instant Engine::now() const { return impl_->now(); }

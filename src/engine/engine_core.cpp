@@ -7,6 +7,7 @@
 
 #include "base/exhaustion.h"
 #include "base/thread.h"
+#include "engine/engine_stats.h"
 
 namespace quire {
 namespace {
@@ -38,6 +39,8 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
       listener_(std::move(listener)),
       pacer_(std::move(pacer)),
       stats_(scheduler_.stats()),
+      group_uses_(scheduler_.kv_cache().group_uses().begin(),
+                  scheduler_.kv_cache().group_uses().end()),
       thread_(new_thread("quire-engine", [this] { run(); })) {}
 
 void EngineCore::stop() {
@@ -71,7 +74,7 @@ void EngineCore::abort(RequestId request_id) {
   wake_.notify_one();
 }
 
-void EngineCore::inspect(std::function<void(const Scheduler*)> look) {
+void EngineCore::inspect(std::function<void(const EngineState*)> look) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_.ok()) {
@@ -83,9 +86,9 @@ void EngineCore::inspect(std::function<void(const Scheduler*)> look) {
   wake_.notify_one();
 }
 
-SchedulerStats EngineCore::stats() const {
+EngineStats EngineCore::stats() const {
   const std::lock_guard lock(mutex_);
-  return stats_;
+  return engine_stats(stats_, scheduler_.config(), group_uses_);
 }
 
 EngineHeartbeat EngineCore::heartbeat() const {
@@ -149,7 +152,10 @@ void EngineCore::apply(Command command) {
     if (request != nullptr) outputs_.push_aborted(std::move(request));
     return;
   }
-  if (const auto* inspect = std::get_if<Inspect>(&command)) return inspect->look(&scheduler_);
+  if (const auto* inspect = std::get_if<Inspect>(&command)) {
+    const EngineState state(scheduler_);
+    return inspect->look(&state);
+  }
   const auto& request = std::get<AddRequest>(command);
   const Instant now = clock_.now();
   Status status = scheduler_.add(request, now);
@@ -249,6 +255,7 @@ void EngineCore::publish_stats() {
   const SchedulerStats stats = scheduler_.stats();
   const std::lock_guard lock(mutex_);
   stats_ = stats;
+  std::ranges::copy(scheduler_.kv_cache().group_uses(), group_uses_.begin());
 }
 
 }  // namespace quire

@@ -37,9 +37,9 @@ class EngineCore {
   void abort(RequestId request_id);
   // Calls `look` on the engine's thread between two steps; with null, from any thread, once the
   // engine has ended.
-  void inspect(std::function<void(const Scheduler*)> look);
+  void inspect(std::function<void(const EngineState*)> look);
 
-  SchedulerStats stats() const;  // after the last step
+  EngineStats stats() const;  // after the last step
   EngineHeartbeat heartbeat() const;
 
  private:
@@ -47,7 +47,7 @@ class EngineCore {
     RequestId request_id = 0;
   };
   struct Inspect {
-    std::function<void(const Scheduler*)> look;
+    std::function<void(const EngineState*)> look;
   };
   using Command = std::variant<AddRequest, Abort, Inspect>;
 
@@ -89,6 +89,7 @@ class EngineCore {
   bool stopping_ = false;
   Status failure_;  // why the engine has stopped; adds are refused with it
   SchedulerStats stats_;
+  std::vector<KvCacheManager::GroupUse> group_uses_;
   bool busy_ = true;  // false: the thread waits for a command
   std::uint64_t num_rounds_ = 0;
   // Engine thread only.

@@ -46,7 +46,7 @@ std::vector<Route> operation_routes(Service& service, std::string version,
         answer(*exchange, {{"version", text}});
       }));
   routes.push_back(get("/load", RouteAccess::kKey, [&service](const auto& exchange) {
-    const SchedulerStats stats = service.model().engine().observe();
+    const EngineStats stats = service.model().engine().observe();
     answer(*exchange, {{"server_load", service.num_in_flight()},
                        {"num_requests_running", stats.num_running},
                        {"num_requests_waiting", stats.num_waiting}});

@@ -38,7 +38,7 @@ class Gate {
     return eventually([&] { return engine.observe().num_steps > before; });
   }
   // Steps, at most `max_steps`, until `holds` comes true of what observe() tells.
-  bool step_until(const Engine& engine, const std::function<bool(const SchedulerStats&)>& holds,
+  bool step_until(const Engine& engine, const std::function<bool(const EngineStats&)>& holds,
                   int max_steps = 200) {
     for (int i = 0; i < max_steps && !holds(engine.observe()); ++i) {
       if (!step(engine)) return false;

@@ -57,9 +57,9 @@ class Api {
     return exchange->wait();
   }
   // Waits until no request runs or waits.
-  SchedulerStats settled() {
+  EngineStats settled() {
     while (true) {
-      const SchedulerStats stats = engine->observe();
+      const EngineStats stats = engine->observe();
       if (stats.num_running + stats.num_waiting == 0 && service->num_in_flight() == 0) {
         return stats;
       }

@@ -164,7 +164,7 @@ Status check_fits(const StepCase& shape, const Requests& requests, const EngineA
 Status submit_all(Engine& engine, const Requests& requests, StepWatch& watch) {
   std::promise<void> submitted;  // its end, too, lets the engine go on
   engine.inspect(
-      [all = submitted.get_future().share()](const Scheduler* /*scheduler*/) { all.wait(); });
+      [all = submitted.get_future().share()](const EngineState* /*state*/) { all.wait(); });
   for (std::int64_t i = 0; i < requests.count; ++i) {
     GenerateRequest request;
     request.prompt_token_ids =

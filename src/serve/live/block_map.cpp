@@ -23,29 +23,6 @@ BlockUse most_common(std::span<BlockUse> uses) {
 
 }  // namespace
 
-void read_block_uses(const Scheduler& scheduler, std::vector<BlockUse>& uses) {
-  const KvCacheManager& kv = scheduler.kv_cache();
-  const BlockPool& pool = kv.pool();
-  uses.resize(static_cast<std::size_t>(pool.num_blocks()));
-  for (BlockId id = 0; id < pool.num_blocks(); ++id) {
-    BlockUse& use = uses[static_cast<std::size_t>(id)];
-    if (pool.reference_count(id) > 0) {
-      use = kBlockRetained;  // unless a request is found below
-    } else {
-      use = kv.findable(id) ? kBlockCached : kBlockFree;
-    }
-  }
-  for (const Request* request : scheduler.running()) {
-    const BlockTable* table = kv.find(request->id());
-    if (table == nullptr) continue;
-    for (const BlockId id : table->block_ids()) {
-      if (id == kNullBlock) continue;  // behind a window
-      BlockUse& use = uses[static_cast<std::size_t>(id)];
-      if (use == kBlockRetained) use = block_held(request->id(), pool.shared(id));
-    }
-  }
-}
-
 BlockCells gather_blocks(std::span<const BlockUse> uses, std::int64_t max_cells) {
   BlockCells result;
   const std::int64_t num_blocks = std::ssize(uses);

@@ -1,5 +1,5 @@
-// The KV blocks as a picture: what each block holds, and the same in few cells. Where a model has
-// several KV groups these are the pages that they share.
+// The KV blocks as a picture of few cells. Where a model has several KV groups these are the pages
+// that they share.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,6 @@
 #include "engine/api.h"
 
 namespace quire {
-
-// What a block holds: one of these, or a holder.
-using BlockUse = std::uint64_t;
-inline constexpr BlockUse kBlockFree = 0;    // nothing of use
-inline constexpr BlockUse kBlockCached = 1;  // free, but its content may be found and used again
-// Held for an output that has ended: a row of a static batch.
-inline constexpr BlockUse kBlockRetained = 2;
-
-// Held by a request, and by others too where it is shared: then the first of them in the order in
-// which they run.
-constexpr BlockUse block_held(RequestId request_id, bool shared) {
-  return 4 + 2 * request_id + (shared ? 1 : 0);
-}
-
-// One entry a block. O(blocks + blocks held). Engine thread, through Engine::inspect.
-void read_block_uses(const Scheduler& scheduler, std::vector<BlockUse>& uses);
 
 struct BlockCells {
   std::int64_t blocks_per_cell = 1;

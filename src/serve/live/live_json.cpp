@@ -9,7 +9,7 @@ double rounded(double value) { return std::round(value * 1000) / 1000; }
 double seconds(Duration duration) { return rounded(to_seconds(duration)); }
 double milliseconds(Duration duration) { return rounded(to_seconds(duration) * 1e3); }
 
-json::object sequence_json(const SequenceLook& each) {
+json::object sequence_json(const OutputState& each, Instant now) {
   json::object sequence = {{"request", each.id},
                            {"id", each.external_id},
                            {"index", each.index},
@@ -19,7 +19,7 @@ json::object sequence_json(const SequenceLook& each) {
                            {"known_tokens", each.num_tokens},
                            {"max_tokens", each.max_num_tokens},
                            {"blocks", each.num_blocks},
-                           {"age_s", seconds(each.age)}};
+                           {"age_s", seconds(now - each.arrival)}};
   if (each.priority != 0) sequence["priority"] = each.priority;
   if (each.num_preemptions != 0) sequence["preemptions"] = each.num_preemptions;
   if (each.wait) {
@@ -29,10 +29,10 @@ json::object sequence_json(const SequenceLook& each) {
   return sequence;
 }
 
-json::array sequences_json(const std::vector<SequenceLook>& sequences) {
+json::array sequences_json(const std::vector<OutputState>& sequences, Instant now) {
   json::array list;
   list.reserve(sequences.size());
-  for (const SequenceLook& each : sequences) list.push_back(sequence_json(each));
+  for (const OutputState& each : sequences) list.push_back(sequence_json(each, now));
   return list;
 }
 
@@ -49,7 +49,7 @@ json::array runs_json(const std::vector<BlockUse>& cells) {
   return runs;
 }
 
-json::object blocks_json(const SchedulerStats& stats, const BlockCells& cells) {
+json::object blocks_json(const EngineStats& stats, const BlockCells& cells) {
   return {{"total", stats.blocks_total},    {"free", stats.blocks_free - stats.blocks_cached},
           {"cached", stats.blocks_cached},  {"used", stats.blocks_used},
           {"shared", stats.blocks_shared},  {"per_cell", cells.blocks_per_cell},
@@ -65,11 +65,10 @@ json::object latency_json(const LatencySummary& latency) {
           {"max_ms", milliseconds(latency.max)}};
 }
 
-json::object engine_json(const EngineInfo& info, const EngineLook& look,
-                         std::string_view model_name) {
+json::object engine_json(const EngineInfo& info, std::string_view model_name) {
   return {{"model", model_name},
-          {"max_num_seqs", look.max_num_seqs},
-          {"max_num_batched_tokens", look.max_num_batched_tokens},
+          {"max_num_seqs", info.max_num_seqs},
+          {"max_num_batched_tokens", info.max_num_batched_tokens},
           {"max_model_len", info.max_model_len},
           {"block_size", info.block_size}};
 }
@@ -79,26 +78,25 @@ json::object engine_json(const EngineInfo& info, const EngineLook& look,
 std::optional<LiveRates> rates_between(const StatsAt& earlier, const StatsAt& later) {
   const double time = to_seconds(later.time - earlier.time);
   if (time <= 0) return std::nullopt;
-  const auto rate = [&](std::int64_t SchedulerStats::*counter) {
+  const auto rate = [&](std::int64_t EngineStats::*counter) {
     return rounded(static_cast<double>(later.stats.*counter - earlier.stats.*counter) / time);
   };
-  return LiveRates{
-      .prompt_tokens = rate(&SchedulerStats::prompt_tokens_computed),
-      .cached_tokens = rate(&SchedulerStats::prompt_tokens_cached),
-      .output_tokens = rate(&SchedulerStats::output_tokens_sampled),
-      .requests = rate(&SchedulerStats::num_finished) + rate(&SchedulerStats::num_aborted),
-      .steps = rate(&SchedulerStats::num_steps)};
+  return LiveRates{.prompt_tokens = rate(&EngineStats::prompt_tokens_computed),
+                   .cached_tokens = rate(&EngineStats::prompt_tokens_cached),
+                   .output_tokens = rate(&EngineStats::output_tokens_sampled),
+                   .requests = rate(&EngineStats::num_finished) + rate(&EngineStats::num_aborted),
+                   .steps = rate(&EngineStats::num_steps)};
 }
 
 json::object state_json(const LiveState& state, const EngineInfo& info,
                         std::string_view model_name) {
-  const SchedulerStats& stats = state.look.stats;
+  const EngineStats& stats = state.look.stats;
   json::object result = {{"time_s", seconds(state.look.time)},
-                         {"engine", engine_json(info, state.look, model_name)},
+                         {"engine", engine_json(info, model_name)},
                          {"num_running", stats.num_running},
                          {"num_waiting", stats.num_waiting},
-                         {"running", sequences_json(state.look.running)},
-                         {"waiting", sequences_json(state.look.waiting)},
+                         {"running", sequences_json(state.look.running, state.look.time)},
+                         {"waiting", sequences_json(state.look.waiting, state.look.time)},
                          {"blocks", blocks_json(stats, *state.blocks)},
                          {"totals",
                           {{"steps", stats.num_steps},

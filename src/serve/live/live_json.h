@@ -22,7 +22,7 @@ struct LiveRates {
 };
 struct StatsAt {
   Instant time{};
-  SchedulerStats stats;
+  EngineStats stats;
 };
 // nullopt where no time has passed.
 std::optional<LiveRates> rates_between(const StatsAt& earlier, const StatsAt& later);

@@ -234,17 +234,17 @@ std::optional<LiveView::Sighting> LiveView::sight() {
   Engine& engine = engine_;
   const Instant asked = engine.now();
   const bool with_blocks = !last_blocks_ || asked >= *last_blocks_ + kBlocksShare * blocks_cost_;
-  engine.inspect([mailbox, with_blocks, &engine](const Scheduler* scheduler) {
+  engine.inspect([mailbox, with_blocks, &engine](const EngineState* state) {
     std::optional<Sighting> sighting;
     bool no_memory = false;
     try {
-      if (scheduler != nullptr) {
+      if (state != nullptr) {
         const Instant start = engine.now();
         sighting.emplace();
-        sighting->look = look_at(*scheduler, start);
+        sighting->look = EngineLook(*state, start);
         if (with_blocks) {
           const Instant before = engine.now();
-          read_block_uses(*scheduler, sighting->blocks);
+          state->read_block_uses(sighting->blocks);
           sighting->blocks_cost = engine.now() - before;
         }
       }

@@ -7,6 +7,7 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -96,7 +97,7 @@ class Snapshot {
 };
 
 // vLLM's gauges and counters of the scheduler.
-void add_vllm(Snapshot& out, const SchedulerStats& stats) {
+void add_vllm(Snapshot& out, const EngineStats& stats) {
   out.gauge("vllm:num_requests_running", "Sequences that run",
             static_cast<double>(stats.num_running));
   out.gauge("vllm:num_requests_waiting", "Sequences that wait",
@@ -117,7 +118,7 @@ void add_vllm(Snapshot& out, const SchedulerStats& stats) {
 
 // Sums that must hold: prompt tokens added = computed + cached + dropped + pending; blocks total =
 // free + used; leaked = 0; requests added = finished + aborted + waiting + running.
-void add_conservation(Snapshot& out, const SchedulerStats& stats) {
+void add_conservation(Snapshot& out, const EngineStats& stats) {
   const std::string tokens = "quire_prompt_tokens";
   const std::string tokens_help = "Prompt tokens by outcome; added is the sum of the others";
   const auto token_gauge = [&](const char* outcome, std::int64_t value) {
@@ -161,10 +162,9 @@ void add_conservation(Snapshot& out, const SchedulerStats& stats) {
   requests("waiting", stats.num_waiting);
   requests("running", stats.num_running);
   out.counter("quire_steps_total", "Steps of the engine", stats.num_steps);
-  for (std::size_t i = 0; i < kNumRejectCauses; ++i) {
-    const auto cause = static_cast<RejectCause>(i);
-    out.counter("quire_requests_rejected_total", "Requests refused at admission",
-                stats.num_rejected[i], {{"cause", std::string(reject_cause_name(cause))}});
+  for (const RejectionCount& each : stats.rejections) {
+    out.counter("quire_requests_rejected_total", "Requests refused at admission", each.count,
+                {{"cause", std::string(each.cause)}});
   }
 }
 
@@ -262,7 +262,7 @@ class Metrics::Impl {
 
   std::string expose(const HttpServerStats& http, const SpanExportStats* spans) const {
     Snapshot snapshot(labels_);
-    const SchedulerStats stats = engine_.observe();
+    const EngineStats stats = engine_.observe();
     add_vllm(snapshot, stats);
     snapshot.histogram("vllm:iteration_tokens_total", "Tokens that a step computed", steps_);
     add_conservation(snapshot, stats);

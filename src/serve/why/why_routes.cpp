@@ -41,26 +41,25 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
       }
     }
     if (looks_.empty()) return respond();
-    engine_.inspect(
-        [self = shared_from_this()](const Scheduler* scheduler) { self->look(scheduler); });
+    engine_.inspect([self = shared_from_this()](const EngineState* state) { self->look(state); });
   }
 
  private:
-  // What the scheduler knows of outputs that go on.
-  void look(const Scheduler* scheduler) {
+  // What the engine knows of outputs that go on.
+  void look(const EngineState* state) {
     const Instant now = engine_.now();
     std::vector<std::size_t> ended;
     for (const std::size_t i : looks_) {
       OutputStory& story = stories_[i];
-      const Request* request = scheduler == nullptr ? nullptr : scheduler->find(story.output_id);
-      if (request == nullptr) {
+      const auto output = state == nullptr ? std::nullopt : state->find(story.output_id, now);
+      if (!output) {
         ended.push_back(i);
         continue;
       }
-      story.arrival = request->arrival();
-      story.num_output_tokens = request->num_output_tokens();
-      story.num_preemptions = request->num_preemptions();
-      story.timeline = std::make_shared<const RequestTimeline>(request->timeline());
+      story.arrival = output->arrival;
+      story.num_output_tokens = output->num_tokens - output->num_prompt_tokens;
+      story.num_preemptions = output->num_preemptions;
+      story.timeline = state->timeline(story.output_id);
       write(i, story, now);
     }
     if (ended.empty()) return respond();

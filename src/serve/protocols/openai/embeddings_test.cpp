@@ -218,7 +218,7 @@ TEST(Embeddings, AClientThatGoesAwayAbortsItsInputs) {
   json::array inputs;
   for (int i = 0; i < 500; ++i) inputs.push_back(json::array(60, 5 + i % 50));
   const std::string body = json::serialize(json::object{{"input", inputs}});
-  SchedulerStats stats;
+  EngineStats stats;
   for (int i = 0; i < 100 && stats.num_aborted == 0; ++i) {
     const auto exchange =
         begin_exchange(embedding_routes(tiny().service()), post_request("/v1/embeddings", body));
