@@ -1,12 +1,15 @@
 // Models whose layers keep different tokens, through the engine: the tokens are those of a forward
 // pass over the whole sequence at once, which has one block table and keeps everything.
 #include <algorithm>
+#include <future>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "engine/api.h"
+#include "serve/http/server.h"
+#include "serve/metrics/metrics.h"
 #include "support/collector.h"
 #include "support/score.h"
 #include "support/test_models.h"
@@ -107,6 +110,62 @@ TEST_P(KvGroups, ThePoolIsSmallerThanAllTokens) {
   EXPECT_LT(info.kv_cache_bytes, info.kv_bytes_per_token *
                                      static_cast<std::uint64_t>(info.max_num_seqs) *
                                      static_cast<std::uint64_t>(info.max_model_len));
+}
+
+// Each page that is used, or free and cached, is one of a group: at every moment, and as scraped.
+TEST_P(KvGroups, PagesOfTheGroupsAddUp) {
+  EngineArgs settings = args();
+  settings.block_size = 4;
+  auto engine = Engine::create(settings, {});
+  ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+  Collector collector(4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    GenerateRequest request;
+    request.prompt_token_ids = prompt_of(static_cast<std::int32_t>(i / 2));
+    request.params.temperature = 0;
+    request.params.max_tokens = kOutputLen;
+    request.params.ignore_eos = true;
+    ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
+  }
+  std::vector<std::int64_t> most_used((*engine)->info().plan.kv_groups.size());
+  bool all_ended = false;
+  while (!all_ended) {
+    std::promise<EngineStats> seen;
+    (*engine)->inspect([&](const EngineState* state) { seen.set_value(state->stats()); });
+    const EngineStats stats = seen.get_future().get();
+    ASSERT_EQ(stats.kv_groups.size(), most_used.size());
+    std::int64_t used = 0;
+    std::int64_t cached = 0;
+    for (std::size_t i = 0; i < most_used.size(); ++i) {
+      EXPECT_EQ(stats.kv_groups[i].window, (*engine)->info().plan.kv_groups[i].window);
+      used += stats.kv_groups[i].pages_used;
+      cached += stats.kv_groups[i].pages_cached;
+      most_used[i] = std::max(most_used[i], stats.kv_groups[i].pages_used);
+    }
+    EXPECT_EQ(used, stats.blocks_used);
+    EXPECT_EQ(cached, stats.blocks_cached);
+    all_ended = stats.num_finished == 4;
+  }
+  for (const std::int64_t used : most_used) EXPECT_GT(used, 0);
+  collector.wait_for(4);
+
+  const StepMeter meter;
+  const std::string text = Metrics(**engine, "m", meter).expose({}, nullptr);
+  const auto sum = [&](const std::string& name, const std::string& state) {
+    double total = 0;
+    int num_found = 0;
+    for (std::size_t at = 0; (at = text.find("\n" + name + "{", at)) != std::string::npos; ++at) {
+      const std::string line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+      if (line.find("state=\"" + state + "\"") == std::string::npos) continue;
+      total += std::stod(line.substr(line.rfind(' ')));
+      ++num_found;
+    }
+    EXPECT_GT(num_found, 0) << name;
+    return total;
+  };
+  EXPECT_EQ(sum("quire_kv_group_pages", "used"), sum("quire_blocks", "used"));
+  EXPECT_EQ(sum("quire_kv_group_pages", "cached"), sum("quire_blocks", "cached"));
+  EXPECT_GT(sum("quire_kv_group_pages", "cached"), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, KvGroups, ::testing::Values("gemma3", "mistral"),

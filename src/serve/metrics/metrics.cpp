@@ -168,6 +168,24 @@ void add_conservation(Snapshot& out, const EngineStats& stats) {
   }
 }
 
+// Over all groups used and cached pages are those of quire_blocks.
+void add_kv_groups(Snapshot& out, const EngineStats& stats) {
+  for (std::size_t i = 0; i < stats.kv_groups.size(); ++i) {
+    const KvGroupStats& group = stats.kv_groups[i];
+    const auto pages = [&](const char* state, std::int64_t value) {
+      out.gauge("quire_kv_group_pages",
+                "KV pages by group of layers, with the tokens that these read (0: all), and state; "
+                "the groups add up to quire_blocks",
+                static_cast<double>(value),
+                {{"group", std::to_string(i)},
+                 {"window", std::to_string(group.window)},
+                 {"state", state}});
+    };
+    pages("used", group.pages_used);
+    pages("cached", group.pages_cached);
+  }
+}
+
 void add_http(Snapshot& out, const HttpServerStats& http) {
   out.gauge("quire_http_connections", "Open connections", static_cast<double>(http.connections));
   out.gauge("quire_http_requests_running", "HTTP requests being answered",
@@ -266,6 +284,7 @@ class Metrics::Impl {
     add_vllm(snapshot, stats);
     snapshot.histogram("vllm:iteration_tokens_total", "Tokens that a step computed", steps_);
     add_conservation(snapshot, stats);
+    add_kv_groups(snapshot, stats);
     add_http(snapshot, http);
     if (spans != nullptr) add_spans(snapshot, *spans);
     std::vector<Family> families = snapshot.take();
