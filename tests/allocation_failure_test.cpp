@@ -261,7 +261,7 @@ TEST(AllocationFailure, TheDirectoryNeedsNoMemoryForARequestThatHasBegun) {
   fail_on_this_thread();
   directory.submitted(entry, 7);
   stop_failing();
-  for (const RequestId id : {7, 9, 9}) {
+  for (const RequestId id : {RequestId{7}, RequestId{9}, RequestId{9}}) {
     directory.when_ended(id, [&](const auto& story) { num_told += story ? 1 : 0; });
   }
   fail_on_this_thread();
