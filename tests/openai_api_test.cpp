@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@ namespace quire::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kChat = R"("messages": [{"role": "user", "content": "Hello there"}])";
 
@@ -181,6 +183,43 @@ TEST(Models, AreListed) {
   EXPECT_EQ(list.at("data").as_array().size(), 2U);
   EXPECT_EQ(object_of(api.get("/v1/models/alias")).at("id"), "alias");
   EXPECT_EQ(api.get("/v1/models/other").status, 404);
+}
+
+TEST(Models, AreFoundByTheirHubIdAndPathWithoutDisclosingIt) {
+  ServiceConfig config;
+  config.accepted_model_names = {"/srv/models/tiny"};
+  config.accept_hub_ids = true;
+  Api api({}, config);
+  EXPECT_THAT(api.get("/v1/models").body, Not(HasSubstr("/srv")));
+  EXPECT_EQ(object_of(api.get("/v1/models")).at("data").at(0).at("id"), "tiny");
+  for (const char* id : {"someone/tiny", "srv/models/tiny", "/srv/models/tiny"}) {
+    EXPECT_EQ(api.get(std::string("/v1/models/") + id).status, 200) << id;
+  }
+  for (const char* id : {"someone/tin", "someone/tiny/more", "srv/models", "someone/"}) {
+    EXPECT_EQ(api.get(std::string("/v1/models/") + id).status, 404) << id;
+  }
+  const auto answer = [&](const char* model) {
+    return api.post(kCompletions,
+                    fmt::format(R"({{"prompt": "a", "max_tokens": 1, "model": "{}"}})", model));
+  };
+  EXPECT_EQ(answer("someone/tiny").status, 200);
+  EXPECT_EQ(answer("/srv/models/tiny").status, 200);
+  EXPECT_EQ(answer("other").status, 404);
+  EXPECT_THAT(answer("other").body, Not(HasSubstr("/srv")));
+}
+
+TEST(Routes, AreFoundAsClientsWriteThem) {
+  Api api;
+  for (const char* path :
+       {"/v1/models", "/models", "/v1/models/", "//v1//models", "/models/tiny"}) {
+    EXPECT_EQ(api.get(path).status, 200) << path;
+  }
+  for (const char* path :
+       {"/v1/completions", "/completions", "/completions/", "/v1//completions"}) {
+    EXPECT_EQ(api.post(path, R"({"prompt": "a", "max_tokens": 1})").status, 200) << path;
+  }
+  EXPECT_EQ(api.post("/chat/completions", fmt::format("{{{}}}", kChat)).status, 200);
+  EXPECT_EQ(api.post("/embeddings", R"({"input": "a"})").status, 200);
 }
 
 }  // namespace

@@ -182,12 +182,15 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps));
   if (flags.service.served_model_names.empty()) {
     flags.service.served_model_names.push_back(engine->info().model_name);
+    flags.service.accepted_model_names.push_back(flags.engine.model);
+    flags.service.accept_hub_ids = true;
   }
   Service service(std::move(engine), flags.service, steps);
 
   const Router endpoints = make_router(service, *server, !flags.disable_page, tracing.get());
   QUIRE_ASSIGN_OR_RETURN(const auto batches, open_batches(flags, endpoints));
   Router router = endpoints;
+  router.set_root_path(flags.root_path);
   if (batches) router.add_all(batches->routes());
   router.add_all(service.model().live().routes());
   if (batches) QUIRE_RETURN_IF_ERROR(batches->start());

@@ -296,7 +296,6 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--enable-flash-late-interaction", "", kNone, kFine, "true", kPoolingUnused},
     {"--disable-fastapi-docs", "", kNone, kFine, "false", "there are no such pages"},
     {"--enable-offline-docs", "", kNone, kMissing, "false", "pages of documentation"},
-    {"--root-path", "", kOne, kMissing, "", "a prefix of its routes"},
     {"--middleware", "", kMany, kMissing, "", kPlugins},
     {"--grpc", "", kNone, kMissing, "false", "gRPC"},
     {"--allow-credentials", "", kNone, kMissing, "false", "credentials of browsers (CORS)"},
