@@ -64,7 +64,8 @@ json::object describe(const Tokenizer& tokenizer, TokenId id, bool first) {
 }
 
 void respond_tokens(const Service& service, Exchange& exchange) {
-  const auto body = RequestBody::parse(exchange.request().body, {kFields, {}}, /*strict=*/true);
+  const auto body = RequestBody::parse(exchange.request().body,
+                                       plain_fields("POST /page/tokens", kFields), /*strict=*/true);
   if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(exchange, *error);
   const Engine& engine = service.model().engine();
   const JsonReader fields = std::get<RequestBody>(body).reader();

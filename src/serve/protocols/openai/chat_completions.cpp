@@ -1,7 +1,6 @@
 #include "serve/protocols/openai/chat_completions.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,55 +13,6 @@ namespace quire {
 namespace {
 
 constexpr std::size_t kMaxMessages = 4096;
-
-constexpr std::array<std::string_view, 10> kChatFields = {"messages",
-                                                          "max_completion_tokens",
-                                                          "top_logprobs",
-                                                          "documents",
-                                                          "chat_template_kwargs",
-                                                          "add_generation_prompt",
-                                                          "echo",
-                                                          "continue_final_message",
-                                                          "add_special_tokens",
-                                                          "parallel_tool_calls"};
-
-bool is_no_tool_choice(const json::value& value) {
-  return value.is_string() && (value.get_string() == "none" || value.get_string() == "auto");
-}
-bool is_text_only(const json::value& value) {
-  if (!value.is_array()) return false;
-  return std::ranges::all_of(value.get_array(), [](const json::value& item) {
-    return item.is_string() && item.get_string() == "text";
-  });
-}
-bool is_medium(const json::value& value) {
-  return value.is_string() && value.get_string() == "medium";
-}
-bool is_none(const json::value& value) { return value.is_string() && value.get_string() == "none"; }
-
-FieldTable chat_fields() {
-  static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names = generation_field_names();
-    names.insert(names.end(), kChatFields.begin(), kChatFields.end());
-    return names;
-  }();
-  static const std::vector<UnsupportedField> kUnsupported = [] {
-    std::vector<UnsupportedField> fields(kUnsupportedGenerationFields.begin(),
-                                         kUnsupportedGenerationFields.end());
-    const std::vector<UnsupportedField> own = {
-        {"tools", says_nothing},          {"tool_choice", is_no_tool_choice},
-        {"functions", says_nothing},      {"function_call", is_no_tool_choice},
-        {"modalities", is_text_only},     {"audio", says_nothing},
-        {"prediction", says_nothing},     {"web_search_options", says_nothing},
-        {"verbosity", is_medium},         {"reasoning_effort", is_none},
-        {"store", says_nothing},          {"moderation", says_nothing},
-        {"chat_template", says_nothing},  {"include_reasoning", says_nothing},
-        {"media_io_kwargs", says_nothing}};
-    fields.insert(fields.end(), own.begin(), own.end());
-    return fields;
-  }();
-  return {.known = kKnown, .unsupported = kUnsupported};
-}
 
 // A list of parts as one text; kUnimplemented for an image or a sound.
 Result<json::value> join_parts(const json::array& parts, std::size_t message) {
@@ -183,6 +133,12 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
     const json::value& last = conversation.messages.back();
     role = last.at("role").get_string();
     if (echo.value_or(false)) prompt.echo = last.at("content").get_string();
+  }
+  if (job.options.max_tokens_requested) {
+    const bool newer = body.reader().contains("max_completion_tokens");
+    QUIRE_RETURN_IF_ERROR(check_room(job.options.params.max_tokens,
+                                     newer ? "max_completion_tokens" : "max_tokens",
+                                     std::ssize(prompt.token_ids), engine));
   }
   if (!job.options.max_tokens_given) {
     const std::int64_t room = engine.info().max_model_len - std::ssize(prompt.token_ids);
@@ -311,7 +267,7 @@ Result<Conversation> read_conversation(const JsonReader& fields) {
 std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
                                                          const Service& service, std::string& role,
                                                          ClientGone gone) {
-  auto parsed = RequestBody::parse(body, chat_fields(), service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, chat_fields(), service);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto named = read_model(request, service);

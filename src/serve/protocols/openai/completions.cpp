@@ -1,7 +1,6 @@
 #include "serve/protocols/openai/completions.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,28 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxPrompts = 1024;
 constexpr std::int64_t kMaxOutputs = 4096;
-
-constexpr std::array<std::string_view, 3> kCompletionFields = {"prompt", "echo",
-                                                               "add_special_tokens"};
-
-// best_of is not among the unsupported: it is checked against n.
-bool is_no_suffix(const json::value& value) { return says_nothing(value); }
-
-FieldTable completion_fields() {
-  static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names = generation_field_names();
-    names.insert(names.end(), kCompletionFields.begin(), kCompletionFields.end());
-    names.emplace_back("best_of");
-    return names;
-  }();
-  static const std::vector<UnsupportedField> kUnsupported = [] {
-    std::vector<UnsupportedField> fields(kUnsupportedGenerationFields.begin(),
-                                         kUnsupportedGenerationFields.end());
-    fields.push_back({"suffix", is_no_suffix});
-    return fields;
-  }();
-  return {.known = kKnown, .unsupported = kUnsupported};
-}
 
 struct PromptOptions {
   bool add_special_tokens = true;
@@ -152,6 +129,10 @@ Result<GenerationJob> read_completion(const RequestBody& body, const ServedModel
     if (prompt.token_ids.empty()) {
       return Status::invalid_argument("prompt: it has no tokens", "give a prompt of some text");
     }
+    if (job.options.max_tokens_requested) {
+      QUIRE_RETURN_IF_ERROR(check_room(job.options.params.max_tokens, "max_tokens",
+                                       std::ssize(prompt.token_ids), engine));
+    }
     if (!echo) prompt.echo.clear();
   }
   QUIRE_RETURN_IF_ERROR(
@@ -237,7 +218,7 @@ class CompletionFormat final : public ChoiceFormat {
 std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view body,
                                                                const Service& service, bool& echo,
                                                                ClientGone gone) {
-  auto parsed = RequestBody::parse(body, completion_fields(), service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, completion_fields(), service);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto named = read_model(request, service);

@@ -1,6 +1,5 @@
 #include "serve/protocols/openai/tokenization.h"
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,21 +15,6 @@
 
 namespace quire {
 namespace {
-
-constexpr std::array<std::string_view, 9> kTokenizeFields = {"model",
-                                                             "prompt",
-                                                             "add_special_tokens",
-                                                             "return_token_strs",
-                                                             "messages",
-                                                             "documents",
-                                                             "chat_template_kwargs",
-                                                             "add_generation_prompt",
-                                                             "continue_final_message"};
-constexpr std::array<UnsupportedField, 3> kUnsupportedTokenize = {
-    {{"tools", says_nothing},
-     {"chat_template", says_nothing},
-     {"mm_processor_kwargs", says_nothing}}};
-constexpr std::array<std::string_view, 2> kDetokenizeFields = {"model", "tokens"};
 
 Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engine,
                                     ClientGone gone) {
@@ -98,11 +82,10 @@ Result<std::string> detokenize(const JsonReader& fields, const ServedModel& serv
 using Transform = Result<std::string> (*)(const JsonReader& fields, const ServedModel& served,
                                           ClientGone gone);
 
-// The second known field of `table` is what is transformed.
-HttpHandler handler(Service& service, FieldTable table, Transform transform) {
-  return [&service, table, transform](const std::shared_ptr<Exchange>& exchange) {
-    const auto body =
-        RequestBody::parse(exchange->request().body, table, service.config().strict_fields);
+// The first field of `table` is what is transformed.
+HttpHandler handler(Service& service, const FieldTable& table, Transform transform) {
+  return [&service, &table, transform](const std::shared_ptr<Exchange>& exchange) {
+    const auto body = RequestBody::parse(exchange->request().body, table, service);
     if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(*exchange, *error);
     const auto& request = std::get<RequestBody>(body);
     const auto model = read_model(request, service);
@@ -111,7 +94,8 @@ HttpHandler handler(Service& service, FieldTable table, Transform transform) {
     const JsonReader fields = request.reader();
     auto answer = transform(fields, served, [client = exchange.get()] { return client->gone(); });
     if (!answer.ok()) {
-      const std::string_view field = fields.contains("messages") ? "messages" : table.known[1];
+      const std::string_view field =
+          fields.contains("messages") ? "messages" : table.fields.front().name;
       return respond_error(*exchange, request_error(answer.status(), served, field));
     }
     HttpResponse response;
@@ -127,13 +111,12 @@ HttpHandler handler(Service& service, FieldTable table, Transform transform) {
 
 std::vector<Route> tokenization_routes(Service& service) {
   std::vector<Route> routes;
-  routes.push_back(
-      {.method = "POST",
-       .pattern = "/tokenize",
-       .handler = handler(service, {kTokenizeFields, kUnsupportedTokenize}, tokenize)});
+  routes.push_back({.method = "POST",
+                    .pattern = "/tokenize",
+                    .handler = handler(service, tokenize_fields(), tokenize)});
   routes.push_back({.method = "POST",
                     .pattern = "/detokenize",
-                    .handler = handler(service, {kDetokenizeFields, {}}, detokenize)});
+                    .handler = handler(service, detokenize_fields(), detokenize)});
   return routes;
 }
 
