@@ -3,13 +3,17 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "serve/protocols/llamacpp/llamacpp_request.h"
 #include "serve/protocols/openai/request_fields.h"
 
 int main() {
   using quire::FieldEffect;
   namespace json = quire::json;
   json::array routes;
-  for (const quire::FieldTable* table : quire::request_field_tables()) {
+  auto tables = quire::request_field_tables();
+  tables.push_back(&quire::llama_completion_fields());
+  tables.push_back(&quire::apply_template_fields());
+  for (const quire::FieldTable* table : tables) {
     json::array fields;
     for (const quire::RequestField& field : table->fields) {
       const char* effect = field.effect == FieldEffect::kWorks  ? "works"

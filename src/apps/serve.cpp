@@ -18,6 +18,7 @@
 #include "serve/memory_return.h"
 #include "serve/operations.h"
 #include "serve/page/page.h"
+#include "serve/protocols/llamacpp/llamacpp_routes.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
 #include "serve/service.h"
@@ -80,6 +81,7 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
     routes = traced_routes(std::move(routes), traced, *tracing);
   }
   router.add_all(std::move(routes));
+  router.add_all(llamacpp_routes(service));
   router.add_all(why_routes(model.engine(), model.directory()));
   if (with_page) router.add_all(page_routes(service));
   return router;

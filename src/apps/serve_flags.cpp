@@ -211,6 +211,7 @@ Status complete_serve_flags(ServeFlags& flags) {
     flags.http.api_keys.emplace_back(key);
   }
   flags.service.max_logprobs = flags.engine.max_logprobs;
+  flags.service.max_unsent_bytes = flags.http.max_unsent_bytes;
   flags.service.created = std::time(nullptr);
   return {};
 }

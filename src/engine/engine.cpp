@@ -239,18 +239,24 @@ class Engine::Impl {
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
   }
 
-  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
-                                           bool add_special_tokens,
-                                           const EncodeLimits& limits) const {
+  Result<std::vector<TextSegment>> render_chat(const Conversation& conversation) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
                             "give a plain prompt, or start with --chat-template FILE");
     }
-    const Tokenizer& tokenizer = *text_.tokenizer;
-    QUIRE_ASSIGN_OR_RETURN(
-        const auto segments,
-        render_conversation(*text_.chat_template, conversation, chat_input(tokenizer)));
-    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens, limits);
+    return render_conversation(*text_.chat_template, conversation, chat_input(*text_.tokenizer));
+  }
+
+  Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
+                                           bool add_special_tokens,
+                                           const EncodeLimits& limits) const {
+    QUIRE_ASSIGN_OR_RETURN(const auto segments, render_chat(conversation));
+    return text_.tokenizer->encode(std::span<const TextSegment>(segments), add_special_tokens,
+                                   limits);
+  }
+
+  std::string_view chat_template() const {
+    return text_.chat_template ? std::string_view(text_.chat_template->source()) : "";
   }
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
@@ -432,6 +438,12 @@ Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversatio
                                                  const EncodeLimits& limits) const {
   return impl_->encode_chat(conversation, add_special_tokens, limits);
 }
+
+Result<std::string> Engine::render_chat(const Conversation& conversation) const {
+  QUIRE_ASSIGN_OR_RETURN(const auto segments, impl_->render_chat(conversation));
+  return join(segments);
+}
+std::string_view Engine::chat_template() const { return impl_->chat_template(); }
 
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }
 const EngineInfo& Engine::info() const { return impl_->info(); }

@@ -60,7 +60,8 @@ Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest requ
   auto followed = std::make_shared<FollowedRequest>();
   followed->received = received_at(origin.received, *engine_);
   followed->submitted = engine_->now();
-  followed->embed = request.embed;
+  followed->shape = {
+      .generates = !request.embed, .n = request.params.n, .max_tokens = request.params.max_tokens};
   followed->last_token.resize(
       static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
   request.external_id = origin.external_id;

@@ -19,6 +19,7 @@ struct ServiceConfig {
   bool log_requests = true;
   std::int64_t max_logprobs = 20;
   std::uint64_t max_response_bytes = 256ULL << 20;  // that an answer as a whole may have
+  std::uint64_t max_unsent_bytes = 1ULL << 20;      // of a stream, as its connection has it
   std::int64_t created = 0;  // Unix time of the model's start, for /v1/models
   std::chrono::milliseconds heartbeat_timeout{10'000};
 };

@@ -5,77 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "serve/http/field_text.h"
 #include "serve/protocols/openai/answer_size.h"
+#include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
 namespace {
-
-constexpr std::size_t kMaxMessages = 4096;
-
-// A list of parts as one text; kUnimplemented for an image or a sound.
-Result<json::value> join_parts(const json::array& parts, std::size_t message) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::string where = fmt::format("messages[{}].content[{}]", message, i);
-    if (!parts[i].is_object()) {
-      return Status::invalid_argument(
-          fmt::format("{}: expected an object, found {}", where, json_kind_name(parts[i])));
-    }
-    const JsonReader part(parts[i].get_object(), where, StatusCode::kInvalidArgument);
-    QUIRE_ASSIGN_OR_RETURN(const auto type, part.find_string("type"));
-    if (!type) return Status::invalid_argument(fmt::format("{}.type: it is missing", where));
-    if (*type != "text") {
-      return Status::unimplemented(fmt::format(
-          "{}.type: \"{}\" is not supported; this model reads text", where, clipped(*type, 40)));
-    }
-    QUIRE_ASSIGN_OR_RETURN(const auto piece, part.find_string("text"));
-    if (!piece) return Status::invalid_argument(fmt::format("{}.text: it is missing", where));
-    text += *piece;
-  }
-  return json::value(std::move(text));
-}
-
-Status check_no_calls(const JsonReader& message, std::size_t index) {
-  for (const char* name : {"tool_calls", "function_call"}) {
-    const json::value* calls = message.find(name);
-    if (calls == nullptr || says_nothing(*calls)) continue;
-    return Status::unimplemented(
-        fmt::format("messages[{}].{}: tool calls are not supported", index, name));
-  }
-  return {};
-}
-
-Result<json::value> read_message(const json::value& value, std::size_t index) {
-  const std::string where = fmt::format("messages[{}]", index);
-  if (!value.is_object()) {
-    return Status::invalid_argument(
-        fmt::format("{}: expected an object, found {}", where, json_kind_name(value)));
-  }
-  json::object message = value.get_object();
-  const JsonReader reader(message, where, StatusCode::kInvalidArgument);
-  const json::value* role = reader.find("role");
-  if (role == nullptr || !role->is_string() || role->get_string().empty()) {
-    return Status::invalid_argument(fmt::format("{}.role: expected a string", where));
-  }
-  QUIRE_RETURN_IF_ERROR(check_no_calls(reader, index));
-  const json::value* content = reader.find("content");
-  if (content == nullptr) {
-    if (role->get_string() != "assistant") {
-      return Status::invalid_argument(fmt::format("{}.content: it is missing", where));
-    }
-    message["content"] = "";
-  } else if (content->is_array()) {
-    QUIRE_ASSIGN_OR_RETURN(json::value joined, join_parts(content->get_array(), index));
-    message["content"] = std::move(joined);
-  } else if (!content->is_string()) {
-    return Status::invalid_argument(
-        fmt::format("{}.content: expected a string or a list of parts, found {}", where,
-                    json_kind_name(*content)));
-  }
-  return json::value(std::move(message));
-}
 
 // "logprobs" is a switch here and "top_logprobs" the number; a completion's "logprobs" is both.
 Result<json::object> as_sampling_fields(const JsonReader& fields, std::int64_t max_logprobs) {
@@ -117,7 +52,7 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
   GenerationJob job;
   job.prompt_field = "messages";
   QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
-  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
+  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields, engine));
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
   QUIRE_ASSIGN_OR_RETURN(const auto echo, fields.find_bool("echo"));
   AnsweredPrompt prompt;
@@ -164,6 +99,7 @@ class ChatFormat final : public ChoiceFormat {
         token_ids_(options.return_token_ids),
         role_(std::move(role)) {}
 
+  bool choices_have_prompt_logprobs() const override { return false; }
   std::string_view id_prefix() const override { return "chatcmpl-"; }
   std::string_view object() const override { return "chat.completion"; }
   std::string_view chunk_object() const override { return "chat.completion.chunk"; }
@@ -186,8 +122,10 @@ class ChatFormat final : public ChoiceFormat {
     out += '}';
   }
 
-  void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
-                           const AnsweredOutput& piece) const override {
+  void append_chunk_choice(
+      std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
+      const AnsweredOutput& piece,
+      const std::vector<PositionLogprobs>& /*prompt_logprobs*/) const override {
     fmt::format_to(std::back_inserter(out), R"({{"index":{},"delta":{{)", index);
     if (piece.first) {
       fmt::format_to(std::back_inserter(out), R"("role":{},)",
@@ -223,46 +161,6 @@ class ChatFormat final : public ChoiceFormat {
 };
 
 }  // namespace
-
-Result<json::array> read_chat_messages(const JsonReader& fields) {
-  const json::value* value = fields.find("messages");
-  if (value == nullptr || !value->is_array()) return fields.type_error("messages", "an array");
-  const json::array& list = value->get_array();
-  if (list.empty() || list.size() > kMaxMessages) {
-    return Status::invalid_argument(
-        fmt::format("messages: expected 1 to {} messages, found {}", kMaxMessages, list.size()));
-  }
-  json::array messages;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    QUIRE_ASSIGN_OR_RETURN(json::value message, read_message(list[i], i));
-    messages.push_back(std::move(message));
-  }
-  return messages;
-}
-
-Result<Conversation> read_conversation(const JsonReader& fields) {
-  Conversation conversation;
-  QUIRE_ASSIGN_OR_RETURN(conversation.messages, read_chat_messages(fields));
-  if (const json::value* documents = fields.find("documents")) {
-    if (!documents->is_array()) return fields.type_error("documents", "an array");
-    conversation.documents = *documents;
-  }
-  if (const json::value* kwargs = fields.find("chat_template_kwargs")) {
-    if (!kwargs->is_object()) return fields.type_error("chat_template_kwargs", "an object");
-    QUIRE_RETURN_IF_ERROR(check_chat_template_kwargs(kwargs->get_object()));
-    conversation.chat_template_kwargs = kwargs->get_object();
-  }
-  QUIRE_ASSIGN_OR_RETURN(const auto continues, fields.find_bool("continue_final_message"));
-  QUIRE_ASSIGN_OR_RETURN(const auto prompts, fields.find_bool("add_generation_prompt"));
-  conversation.continue_final_message = continues.value_or(false);
-  conversation.add_generation_prompt = prompts.value_or(!conversation.continue_final_message);
-  if (conversation.continue_final_message && conversation.add_generation_prompt) {
-    return Status::invalid_argument(
-        "continue_final_message: it excludes add_generation_prompt",
-        "a prompt ends either within the last message or where a new one begins");
-  }
-  return conversation;
-}
 
 std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
                                                          const Service& service, std::string& role,

@@ -91,8 +91,11 @@ Status read_echo(const json::object& given, GenerationJob& job, bool& echo) {
     job.drop_output = true;
   }
   if (params.logprobs) {
-    if (job.options.stream) {
-      return Status::unimplemented("echo: with logprobs it is not available in a stream");
+    if (params.prompt_logprobs.value_or(*params.logprobs) != *params.logprobs) {
+      return Status::invalid_argument(
+          fmt::format("prompt_logprobs: {} contradicts logprobs, which is {} and with echo counts "
+                      "for the prompt, too",
+                      *params.prompt_logprobs, *params.logprobs));
     }
     params.prompt_logprobs = params.logprobs;
   }
@@ -150,8 +153,10 @@ class CompletionFormat final : public ChoiceFormat {
       : tokenizer_(engine.tokenizer()),
         logprobs_(options.params.logprobs.has_value()),
         token_ids_(options.return_token_ids),
+        prompt_logprobs_(options.return_prompt_logprobs),
         echo_(echo) {}
 
+  bool choices_have_prompt_logprobs() const override { return true; }
   std::string_view id_prefix() const override { return "cmpl-"; }
   std::string_view object() const override { return "text_completion"; }
   std::string_view chunk_object() const override { return "text_completion"; }
@@ -173,11 +178,16 @@ class CompletionFormat final : public ChoiceFormat {
     }
     append_end_of_choice(out, output);
     if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    if (prompt_logprobs_) {
+      out += R"(,"prompt_logprobs":)";
+      append_prompt_logprobs(out, tokenizer_, prompt.token_ids, prompt_logprobs);
+    }
     out += '}';
   }
 
   void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
-                           const AnsweredOutput& piece) const override {
+                           const AnsweredOutput& piece,
+                           const std::vector<PositionLogprobs>& prompt_logprobs) const override {
     fmt::format_to(std::back_inserter(out), R"({{"index":{},"text":)", index);
     if (piece.first && !prompt.echo.empty()) {
       out += json::serialize(json::string_view(prompt.echo + piece.text));
@@ -186,7 +196,12 @@ class CompletionFormat final : public ChoiceFormat {
     }
     out += R"(,"logprobs":)";
     if (logprobs_) {
-      append_completion_logprobs(out, tokenizer_, {.output = piece.logprobs}, piece.text_offset);
+      CompletionPositions positions = {.output = piece.logprobs};
+      if (echo_ && piece.first) {
+        positions.first = prompt.token_ids.data();
+        positions.prompt = prompt_logprobs;
+      }
+      append_completion_logprobs(out, tokenizer_, positions, piece.text_offset);
     } else {
       out += "null";
     }
@@ -210,6 +225,7 @@ class CompletionFormat final : public ChoiceFormat {
   const Tokenizer& tokenizer_;
   bool logprobs_;
   bool token_ids_;
+  bool prompt_logprobs_;
   bool echo_;
 };
 

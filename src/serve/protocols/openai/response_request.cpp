@@ -127,6 +127,8 @@ Status read_sampling(const JsonReader& fields, const ServedModel& served, Respon
   if (logprobs) job.params.logprobs = top.value_or(0);
   job.echo["temperature"] = job.params.temperature;
   job.echo["top_p"] = job.params.top_p;
+  job.echo["presence_penalty"] = job.params.presence_penalty;
+  job.echo["frequency_penalty"] = job.params.frequency_penalty;
   job.echo["top_logprobs"] = top.value_or(0);
   return {};
 }
@@ -171,7 +173,7 @@ Status read_echoed(const JsonReader& fields, ResponseJob& job) {
   echo["service_tier"] = "default";
   for (const std::string_view name : {"user", "safety_identifier", "prompt_cache_key"}) {
     QUIRE_ASSIGN_OR_RETURN(const auto text, fields.find_string(name));
-    if (text) echo[name] = json::string(*text);
+    echo[name] = text ? json::value(*text) : json::value();
   }
   QUIRE_RETURN_IF_ERROR(fields.find_string("prompt_cache_retention").status());
   return {};

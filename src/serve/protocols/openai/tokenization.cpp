@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "serve/protocols/openai/answer_size.h"
-#include "serve/protocols/openai/chat_completions.h"
+#include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
@@ -31,7 +31,7 @@ Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engi
   if (!fields.contains("messages")) {
     return Status::invalid_argument("prompt: expected a string, found nothing");
   }
-  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
+  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields, engine));
   return engine.encode_chat(conversation, special.value_or(false),
                             text_limits("messages", std::move(gone)));
 }
@@ -78,6 +78,31 @@ Result<std::string> detokenize(const JsonReader& fields, const ServedModel& serv
   return fmt::format(R"({{"prompt":{}}})", json::serialize(json::string_view(text)));
 }
 
+json::value token_or_null(const Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? json::value(tokenizer.token_text(*id)) : json::value();
+}
+
+// What a tokenizer_config.json says, as clients that render templates themselves read it.
+json::object tokenizer_info(const Engine& engine) {
+  const Tokenizer& tokenizer = engine.tokenizer();
+  const auto ends = tokenizer.eos_ids();
+  const std::optional<TokenId> end = ends.empty() ? std::nullopt : std::optional(ends.front());
+  json::array special;
+  for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    if (tokenizer.is_special(token)) special.push_back(json::string(tokenizer.token_text(token)));
+  }
+  const std::string_view chat_template = engine.chat_template();
+  return {{"bos_token", token_or_null(tokenizer, tokenizer.bos_id())},
+          {"eos_token", token_or_null(tokenizer, end)},
+          {"pad_token", nullptr},
+          {"add_bos_token", tokenizer.adds_bos()},
+          {"chat_template", chat_template.empty() ? json::value() : json::value(chat_template)},
+          {"all_special_tokens", std::move(special)},
+          {"vocab_size", tokenizer.vocab_size()},
+          {"model_max_length", engine.info().max_model_len}};
+}
+
 // To the JSON text of the answer.
 using Transform = Result<std::string> (*)(const JsonReader& fields, const ServedModel& served,
                                           ClientGone gone);
@@ -117,6 +142,12 @@ std::vector<Route> tokenization_routes(Service& service) {
   routes.push_back({.method = "POST",
                     .pattern = "/detokenize",
                     .handler = handler(service, detokenize_fields(), detokenize)});
+  routes.push_back({.method = "GET",
+                    .pattern = "/tokenizer_info",
+                    .handler = [&service](const std::shared_ptr<Exchange>& exchange) {
+                      exchange->respond(
+                          {.body = json::serialize(tokenizer_info(service.model().engine()))});
+                    }});
   return routes;
 }
 
