@@ -1,4 +1,5 @@
 // What clients written for OpenAI, vLLM and llama.cpp rely on, over a simulated engine.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 

@@ -173,7 +173,7 @@ Status read_echoed(const JsonReader& fields, ResponseJob& job) {
   echo["service_tier"] = "default";
   for (const std::string_view name : {"user", "safety_identifier", "prompt_cache_key"}) {
     QUIRE_ASSIGN_OR_RETURN(const auto text, fields.find_string(name));
-    echo[name] = text ? json::value(*text) : json::value();
+    if (text || name != "user") echo[name] = text ? json::value(*text) : json::value();
   }
   QUIRE_RETURN_IF_ERROR(fields.find_string("prompt_cache_retention").status());
   return {};
