@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@ namespace quire::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kChat = R"("messages": [{"role": "user", "content": "Hello there"}])";
 
@@ -146,6 +148,50 @@ TEST(Metrics, ObeyTheirLaws) {
   EXPECT_EQ(value("vllm:request_generation_tokens_count"), 3);
 }
 
+// Names and meanings are vLLM's (docs/server.md).
+TEST(Metrics, HaveVllmsNames) {
+  Api api;
+  api.post(kCompletions, R"({"prompt": [5, 6, 7], "max_tokens": 5, "ignore_eos": true})");
+  api.post("/v1/embeddings", R"({"input": [5, 6]})");
+  // An answer may be there before the statistics of its last step.
+  while (api.settled().num_finished < 2) std::this_thread::yield();
+  const std::string text = api.get("/metrics").body;
+  const auto value = [&](const std::string& series) {
+    const std::size_t at = text.find("\n" + series);
+    EXPECT_NE(at, std::string::npos) << series;
+    if (at == std::string::npos) return -1.0;
+    const std::size_t line_end = text.find('\n', at + 1);
+    const std::size_t space = text.rfind(' ', line_end);
+    return std::stod(text.substr(space + 1));
+  };
+  const std::string labels = R"({model_name="tiny",engine="0")";
+  const EngineInfo& info = api.engine->info();
+  EXPECT_EQ(value("vllm:cache_config_info" + labels +
+                  fmt::format(R"(,block_size="{}",cache_dtype="{}",num_gpu_blocks="{}",)",
+                              info.block_size, info.kv_cache_dtype, info.num_blocks)),
+            1);
+  EXPECT_EQ(value("vllm:num_requests_waiting_by_reason" + labels + R"(,reason="capacity"})"), 0);
+  EXPECT_EQ(value("vllm:engine_sleep_state" + labels + R"(,sleep_state="awake"})"), 1);
+  EXPECT_EQ(value("vllm:request_inference_time_seconds_count{"), 2);
+  EXPECT_EQ(value("vllm:request_num_preemptions_sum{"), 0);
+  EXPECT_EQ(value("vllm:request_num_preemptions_count{"), 2);
+  // Of requests that generate alone.
+  EXPECT_EQ(value("vllm:request_params_n_sum{"), 1);
+  EXPECT_EQ(value("vllm:request_params_max_tokens_sum{"), 5);
+  EXPECT_EQ(value("vllm:request_max_num_generation_tokens_sum{"), 5);
+  EXPECT_EQ(value("vllm:request_time_per_output_token_seconds_count{"), 1);
+  EXPECT_EQ(value("vllm:request_prefill_kv_computed_tokens_sum{"), 5);
+  EXPECT_EQ(value("vllm:prompt_tokens_by_source_total" + labels + R"(,source="local_compute"})"),
+            value("quire_tokens_computed_total" + labels + R"(,source="prompt"})"));
+  // A token counts in the step that computed it, once.
+  double computed = 0;
+  for (const char* source : {"prompt", "output", "recomputed", "discarded"}) {
+    computed +=
+        value("quire_tokens_computed_total" + labels + fmt::format(R"(,source="{}"}})", source));
+  }
+  EXPECT_EQ(value("vllm:iteration_tokens_total_sum" + labels + "}"), computed) << text;
+}
+
 // Deny by default: a route that is open has to be named here.
 TEST(Access, EveryRouteButThreeNeedsTheKey) {
   Api api;
@@ -181,6 +227,43 @@ TEST(Models, AreListed) {
   EXPECT_EQ(list.at("data").as_array().size(), 2U);
   EXPECT_EQ(object_of(api.get("/v1/models/alias")).at("id"), "alias");
   EXPECT_EQ(api.get("/v1/models/other").status, 404);
+}
+
+TEST(Models, AreFoundByTheirHubIdAndPathWithoutDisclosingIt) {
+  ServiceConfig config;
+  config.accepted_model_names = {"/srv/models/tiny"};
+  config.accept_hub_ids = true;
+  Api api({}, config);
+  EXPECT_THAT(api.get("/v1/models").body, Not(HasSubstr("/srv")));
+  EXPECT_EQ(object_of(api.get("/v1/models")).at("data").at(0).at("id"), "tiny");
+  for (const char* id : {"someone/tiny", "srv/models/tiny", "/srv/models/tiny"}) {
+    EXPECT_EQ(api.get(std::string("/v1/models/") + id).status, 200) << id;
+  }
+  for (const char* id : {"someone/tin", "someone/tiny/more", "srv/models", "someone/"}) {
+    EXPECT_EQ(api.get(std::string("/v1/models/") + id).status, 404) << id;
+  }
+  const auto answer = [&](const char* model) {
+    return api.post(kCompletions,
+                    fmt::format(R"({{"prompt": "a", "max_tokens": 1, "model": "{}"}})", model));
+  };
+  EXPECT_EQ(answer("someone/tiny").status, 200);
+  EXPECT_EQ(answer("/srv/models/tiny").status, 200);
+  EXPECT_EQ(answer("other").status, 404);
+  EXPECT_THAT(answer("other").body, Not(HasSubstr("/srv")));
+}
+
+TEST(Routes, AreFoundAsClientsWriteThem) {
+  Api api;
+  for (const char* path :
+       {"/v1/models", "/models", "/v1/models/", "//v1//models", "/models/tiny"}) {
+    EXPECT_EQ(api.get(path).status, 200) << path;
+  }
+  for (const char* path :
+       {"/v1/completions", "/completions", "/completions/", "/v1//completions"}) {
+    EXPECT_EQ(api.post(path, R"({"prompt": "a", "max_tokens": 1})").status, 200) << path;
+  }
+  EXPECT_EQ(api.post("/chat/completions", fmt::format("{{{}}}", kChat)).status, 200);
+  EXPECT_EQ(api.post("/embeddings", R"({"input": "a"})").status, 200);
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // What the OpenAI-compatible routes refuse, and how.
+#include <set>
+#include <utility>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "serve/protocols/openai/request_fields.h"
 #include "support/openai_api.h"
 
 namespace quire::test {
@@ -151,8 +155,9 @@ INSTANTIATE_TEST_SUITE_P(
                       "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a",
                       "a", "a", "a", "a", "a"], "n": 128})",
                    400, "n"},
-        BadRequest{"EchoOfLogprobsStreamed", kCompletions,
-                   R"({"prompt": "a", "echo": true, "logprobs": 1, "stream": true})", 400, "echo"},
+        BadRequest{"EchoOfOtherLogprobs", kCompletions,
+                   R"({"prompt": "a", "echo": true, "logprobs": 1, "prompt_logprobs": 2})", 400,
+                   "prompt_logprobs"},
         BadRequest{"PromptLogprobsStreamed", kCompletions,
                    R"({"prompt": "a", "prompt_logprobs": 1, "stream": true})", 400,
                    "prompt_logprobs"},
@@ -281,6 +286,59 @@ TEST(Requests, AChatThatIsTooLongNamesItsMessages) {
             "input");
 }
 
+// LangChain's, LiteLLM's and agents' fallbacks look for the code or OpenAI's sentence.
+TEST(Requests, AContextOverflowIsTold) {
+  SimulatedEngineArgs args;
+  args.engine.max_model_len = 16;
+  Api api(args);
+  const auto expect = [&](const char* path, const std::string& body, const char* param) {
+    const HttpResponse response = api.post(path, body);
+    EXPECT_EQ(response.status, 400) << response.body;
+    const json::object error = object_of(response).at("error").as_object();
+    EXPECT_EQ(error.at("code"), "context_length_exceeded") << response.body;
+    EXPECT_EQ(error.at("param"), param);
+    EXPECT_THAT(std::string(error.at("message").as_string()),
+                HasSubstr("This model's maximum context length is 16 tokens"));
+  };
+  const std::string words = "one two three four five six seven eight nine ten eleven twelve";
+  expect(kCompletions, fmt::format(R"({{"prompt": "{0} {0}"}})", words), "prompt");
+  expect(kCompletions, R"({"prompt": [5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5]})", "prompt");
+  expect(kChatCompletions,
+         fmt::format(R"({{"messages": [{{"role": "user", "content": "{0} {0}"}}]}})", words),
+         "messages");
+  expect("/v1/responses", fmt::format(R"({{"input": "{0} {0}"}})", words), "input");
+  expect("/v1/embeddings", fmt::format(R"({{"input": "{0} {0}"}})", words), "input");
+}
+
+TEST(Requests, MaxTokensBeyondWhatFitsAreRefusedNotCut) {
+  Api api;
+  const std::int64_t most = api.engine->info().max_model_len;
+  const auto answer = [&](const char* path, const std::string& body) {
+    return api.post(path, body);
+  };
+  const auto expect = [&](const char* path, const std::string& body, const char* param) {
+    const HttpResponse response = answer(path, body);
+    EXPECT_EQ(response.status, 400) << response.body;
+    const json::object error = object_of(response).at("error").as_object();
+    EXPECT_EQ(error.at("code"), "context_length_exceeded") << response.body;
+    EXPECT_EQ(error.at("param"), param) << response.body;
+  };
+  expect(kCompletions, fmt::format(R"({{"prompt": [5, 5], "max_tokens": {}}})", most - 1),
+         "max_tokens");
+  EXPECT_EQ(answer(kCompletions, fmt::format(R"({{"prompt": [5, 5], "max_tokens": {}}})", most - 2))
+                .status,
+            200);
+  // What the request leaves open becomes what fits.
+  const json::object prompt = {{"prompt", json::array(static_cast<std::size_t>(most - 3), 5)}};
+  EXPECT_EQ(answer(kCompletions, json::serialize(prompt)).status, 200);
+  const std::string chat = R"("messages": [{"role": "user", "content": "a"}])";
+  expect(kChatCompletions, fmt::format(R"({{{}, "max_tokens": {}}})", chat, most), "max_tokens");
+  expect(kChatCompletions, fmt::format(R"({{{}, "max_completion_tokens": {}}})", chat, most),
+         "max_completion_tokens");
+  expect("/v1/responses", fmt::format(R"({{"input": "a", "max_output_tokens": {}}})", most),
+         "max_output_tokens");
+}
+
 TEST(Requests, APromptLongerThanTheModelIsRefusedNotTruncated) {
   Api api;
   json::array ids;
@@ -298,11 +356,76 @@ TEST(Requests, UnknownFieldsAreListedOrRefused) {
   ASSERT_EQ(response.status, 200);
   const auto& header = response.headers.back();
   EXPECT_EQ(header.name, "X-Ignored-Fields");
-  EXPECT_THAT(header.value, AllOf(HasSubstr("tempratur"), Not(HasSubstr("\r"))));
+  EXPECT_THAT(header.value,
+              AllOf(HasSubstr("tempratur (did you mean temperature?)"), Not(HasSubstr("\r"))));
   Api strict({}, {.served_model_names = {}, .strict_fields = true});
   const auto refused = strict.post(kCompletions, R"({"prompt": "a", "tempratur": 1})");
   EXPECT_EQ(refused.status, 400);
-  EXPECT_THAT(refused.body, HasSubstr("tempratur"));
+  EXPECT_THAT(refused.body,
+              HasSubstr("tempratur: there is no such field (did you mean temperature?)"));
+}
+
+// What would change what an answer means is never passed over.
+TEST(Requests, FieldsThatChangeAnAnswerAreRefusedByName) {
+  Api api;
+  const auto refuse = [&](const char* path, const std::string& common, const std::string& name,
+                          const std::string& value, const char* why) {
+    const HttpResponse response =
+        api.post(path, fmt::format(R"({{{}, "{}": {}}})", common, name, value));
+    EXPECT_EQ(response.status, 400) << name;
+    const json::object error = object_of(response).at("error").as_object();
+    EXPECT_EQ(error.at("param").as_string(), name);
+    EXPECT_EQ(error.at("code"), "unsupported_parameter") << name;
+    EXPECT_THAT(std::string(error.at("message").as_string()), HasSubstr(why)) << name;
+  };
+  const std::string chat = R"("messages": [{"role": "user", "content": "a"}])";
+  const std::pair<const char*, std::string> routes[] = {{kCompletions, R"("prompt": "a")"},
+                                                        {kChatCompletions, chat},
+                                                        {"/v1/responses", R"("input": "a")"}};
+  for (const auto& [path, common] : routes) {
+    for (const char* name :
+         {"json_schema", "grammar", "regex", "return_tokens_as_token_ids", "logprob_token_ids",
+          "structured_outputs", "guided_json", "mirostat"}) {
+      refuse(path, common, name, "1", "this feature is not supported");
+    }
+    refuse(path, common, "truncation_side", R"("right")", "this value is not supported");
+    refuse(path, common, "repeat_penalty", "1.1", "repetition_penalty");
+  }
+  refuse("/v1/embeddings", R"("input": "a")", "truncation_side", R"("right")", "only \"left\"");
+  refuse(kChatCompletions, chat, "response_format", R"({"type": "json_object"})",
+         R"(only {"type": "text"})");
+  refuse(kChatCompletions, chat, "tools", R"([{"type": "function"}])", "this value");
+}
+
+// Clients send these unasked.
+TEST(Requests, HarmlessFieldsAreTaken) {
+  Api api;
+  const auto take = [&](const char* path, const std::string& body) {
+    const HttpResponse response = api.post(path, body);
+    EXPECT_EQ(response.status, 200) << response.body;
+    for (const HttpHeader& header : response.headers) EXPECT_NE(header.name, "X-Ignored-Fields");
+  };
+  take(kChatCompletions, R"({"messages": [{"role": "user", "content": "a"}], "max_tokens": 1,
+       "reasoning_effort": "high", "store": true, "metadata": {"a": "b"}, "user": "u",
+       "prediction": {"type": "content", "content": "a"}, "tool_choice": "none",
+       "tools": [{"type": "function", "function": {"name": "f"}}], "service_tier": "auto"})");
+  take(kCompletions, R"({"prompt": "a", "max_tokens": 1, "n": 2, "best_of": 2, "user": "u",
+       "truncation_side": "left", "repeat_penalty": 1.0, "typical_p": 1, "grammar": ""})");
+  take("/v1/responses", R"({"input": "a", "max_output_tokens": 2, "truncation": "auto",
+       "reasoning": {"effort": "low"}, "store": false, "metadata": {}, "user": "u"})");
+}
+
+// A field has one row, and what is refused says when it is not.
+TEST(Requests, FieldTablesAreConsistent) {
+  for (const FieldTable* table : request_field_tables()) {
+    std::set<std::string_view> names;
+    for (const RequestField& field : table->fields) {
+      EXPECT_TRUE(names.insert(field.name).second) << table->route << " " << field.name;
+      EXPECT_EQ(field.harmless != nullptr, field.effect == FieldEffect::kRefused) << field.name;
+      if (field.harmless == nullptr) continue;
+      EXPECT_FALSE(field.harmless("x y", {})) << field.name;
+    }
+  }
 }
 
 }  // namespace

@@ -193,13 +193,23 @@ class Access(HttpTest):
 
     def test_pages_of_other_origins(self):  # CVE-2024-3135
         for origin in (b"http://evil.example", b"null", b"https://localhost.evil.example",
-                       b"http://localhost:1", b"file://"):
+                       b"http://localhost.evil.example:1", b"file://", b"http://10.0.0.1"):
             with self.subTest(origin):
                 headers = self.assert_status(
                     POST + b"Origin: " + origin + b"\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY,
                     403)
                 self.assertIsNone(headers["Access-Control-Allow-Origin"])
         self.assert_status(GET + b"Origin: http://localhost\r\n\r\n", 200)
+
+    def test_pages_of_this_machine_may_call(self):
+        for origin in (b"http://localhost:3000", b"https://127.0.0.1:1", b"http://[::1]:5173"):
+            headers = self.assert_status(GET + b"Origin: " + origin + b"\r\n\r\n", 200)
+            self.assertEqual(headers["Access-Control-Allow-Origin"], origin.decode())
+        preflight = (b"OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                     b"Origin: http://localhost:3000\r\n"
+                     b"Access-Control-Request-Headers: authorization,x-stainless-os\r\n\r\n")
+        headers = self.assert_status(preflight, 204)
+        self.assertEqual(headers["Access-Control-Allow-Headers"], "authorization,x-stainless-os")
 
     def test_bodies_that_any_page_can_send(self):
         for kind in (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data",

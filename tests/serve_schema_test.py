@@ -46,6 +46,17 @@ def validator(name):
     return jsonschema.Draft202012Validator(schema, registry=registry())
 
 
+def without_nulls(value):
+    """A Response object, or an event about one, without the nulls that the Open Responses specification requires and
+    OpenAI's description of its own answers does not know."""
+    response = value.get("response", value)
+    if response.get("object") != "response":
+        return value
+    required = ("safety_identifier", "prompt_cache_key", "usage")
+    plain = {key: item for key, item in response.items() if item is not None or key not in required}
+    return {**value, "response": plain} if "response" in value else plain
+
+
 class SchemaTest(ServerTest):
     flags = ("--max-model-len", 512, "--served-model-name", "a-model")
 
@@ -56,6 +67,7 @@ class SchemaTest(ServerTest):
         super().setUpClass()
 
     def assert_valid(self, value, name):
+        value = without_nulls(value)
         errors = sorted(validator(name).iter_errors(value), key=lambda error: error.path)
         if errors:
             error = jsonschema.exceptions.best_match(errors)

@@ -5,6 +5,7 @@
 
 import subprocess
 import unittest
+import urllib.parse
 
 import openai
 
@@ -27,7 +28,7 @@ class CommandLines(unittest.TestCase):
             self.assertEqual(server.port, port)
             with openai.OpenAI(base_url=f"http://localhost:{port}/v1", api_key="EMPTY") as client:
                 model = client.models.list().data[0]
-                self.assertEqual(model.id, str(SMOLLM2))
+                self.assertEqual(model.id, SMOLLM2.name)
                 self.assertEqual(model.max_model_len, 256)
                 answer = client.completions.create(model=str(SMOLLM2), prompt="San Francisco is a",
                                                    max_tokens=8, temperature=0)
@@ -39,7 +40,19 @@ class CommandLines(unittest.TestCase):
 
     def test_the_model_as_argument(self):
         with self.serve(SMOLLM2, "--port", free_port(), *SIMULATE) as server:
-            self.assertEqual(server.get("/v1/models").json["data"][0]["id"], str(SMOLLM2))
+            models = server.get("/v1/models")
+            self.assertEqual([model["id"] for model in models.json["data"]], [SMOLLM2.name])
+            self.assertNotIn(str(SMOLLM2.parent).encode(), models.body)
+            path = urllib.parse.quote(str(SMOLLM2), safe="")
+            for name in (SMOLLM2.name, path, "HuggingFaceTB/SmolLM2-135M-Instruct",
+                         "HuggingFaceTB%2FSmolLM2-135M-Instruct"):
+                self.assertEqual(server.get(f"/v1/models/{name}").status, 200, name)
+
+    def test_the_root_path(self):
+        with self.serve(SMOLLM2, "--port", free_port(), "--root-path", "/quire", *SIMULATE) as server:
+            for path in ("/quire/v1/models", "/v1/models", "/quire/health"):
+                self.assertEqual(server.get(path).status, 200, path)
+            self.assertEqual(server.get("/quirk/v1/models").status, 404)
 
     def test_flags_with_a_job(self):
         with self.serve(SMOLLM2, "--port", free_port(), "--served-model-name", "one", "two",

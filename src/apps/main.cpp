@@ -13,10 +13,10 @@
 #include <fmt/format.h>
 
 #include "apps/commands.h"
-#include "apps/suggest.h"
 #include "apps/vllm_flags.h"
 #include "base/exhaustion.h"
 #include "base/log.h"
+#include "base/nearest.h"
 
 namespace quire {
 namespace {

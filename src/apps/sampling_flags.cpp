@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/count_option.h"
-#include "apps/suggest.h"
+#include "base/nearest.h"
 #include "serve/protocols/sampling_fields.h"
 
 namespace quire {

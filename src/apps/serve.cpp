@@ -18,6 +18,7 @@
 #include "serve/memory_return.h"
 #include "serve/operations.h"
 #include "serve/page/page.h"
+#include "serve/protocols/llamacpp/llamacpp_routes.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
 #include "serve/service.h"
@@ -80,6 +81,7 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
     routes = traced_routes(std::move(routes), traced, *tracing);
   }
   router.add_all(std::move(routes));
+  router.add_all(llamacpp_routes(service));
   router.add_all(why_routes(model.engine(), model.directory()));
   if (with_page) router.add_all(page_routes(service));
   return router;
@@ -182,12 +184,15 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps));
   if (flags.service.served_model_names.empty()) {
     flags.service.served_model_names.push_back(engine->info().model_name);
+    flags.service.accepted_model_names.push_back(flags.engine.model);
+    flags.service.accept_hub_ids = true;
   }
   Service service(std::move(engine), flags.service, steps);
 
   const Router endpoints = make_router(service, *server, !flags.disable_page, tracing.get());
   QUIRE_ASSIGN_OR_RETURN(const auto batches, open_batches(flags, endpoints));
   Router router = endpoints;
+  router.set_root_path(flags.root_path);
   if (batches) router.add_all(batches->routes());
   router.add_all(service.model().live().routes());
   if (batches) QUIRE_RETURN_IF_ERROR(batches->start());

@@ -73,6 +73,11 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
             "Host headers to accept besides this machine's own while bound to loopback", group);
   add_names(app, "--allowed-origins", http.allowed_origins,
             "Origins of web pages that may call (CORS); \"*\" for any", group);
+  app.add_option("--root-path", flags.root_path,
+                 "Prefix under which the routes are found, too, like /quire: for a proxy that "
+                 "leaves it in place")
+      ->type_name("PATH")
+      ->group(group);
   app.add_option("--ssl-certfile", http.ssl_certfile, "Certificate chain (PEM) for TLS")
       ->group(group);
   app.add_option("--ssl-keyfile", http.ssl_keyfile, "Its private key (PEM)")->group(group);
@@ -120,11 +125,11 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
 void add_service_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Service";
   ServiceConfig& service = flags.service;
-  add_names(
-      app, "--served-model-name,--model-name", service.served_model_names,
-      "Names of the model in requests (default: the model's own, and as it was given); KServe "
-      "writes --model_name",
-      group);
+  add_names(app, "--served-model-name,--model-name", service.served_model_names,
+            "Names of the model in requests (default: the model's own; its id on the Hugging Face "
+            "hub and "
+            "its path are taken, too); KServe writes --model_name",
+            group);
   app.add_flag("--strict-fields", service.strict_fields,
                "Refuse request fields that are not known, instead of listing them in "
                "X-Ignored-Fields")
@@ -194,13 +199,19 @@ Status complete_serve_flags(ServeFlags& flags) {
   }
   if (flags.engine.model.empty()) {
     QUIRE_ASSIGN_OR_RETURN(flags.engine.model, bundled_model());
-  } else if (flags.service.served_model_names.empty()) {
-    flags.service.served_model_names.push_back(flags.engine.model);  // as it was given
+  }
+  if (!flags.root_path.empty() &&
+      (!flags.root_path.starts_with('/') || flags.root_path.ends_with('/'))) {
+    return Status::invalid_argument(
+        fmt::format("--root-path {}: it does not begin with a slash, or ends with one",
+                    flags.root_path),
+        "write it like /quire");
   }
   if (const char* key = std::getenv("QUIRE_API_KEY"); key != nullptr && *key != '\0') {
     flags.http.api_keys.emplace_back(key);
   }
   flags.service.max_logprobs = flags.engine.max_logprobs;
+  flags.service.max_unsent_bytes = flags.http.max_unsent_bytes;
   flags.service.created = std::time(nullptr);
   return {};
 }

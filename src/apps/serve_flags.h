@@ -24,6 +24,7 @@ struct ServeFlags {
   std::string log_format = "text";
   bool disable_page = false;
   std::string otlp_traces_endpoint;  // empty: as the environment says
+  std::string root_path;             // a prefix that routes may have; empty: none
   std::string batch_database;        // empty: default_batch_database()
   // Made-up tokens at a known speed, without weights.
   std::optional<double> simulate_step_ms;

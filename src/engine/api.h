@@ -246,6 +246,11 @@ class Engine {
                                            bool add_special_tokens = false,
                                            const EncodeLimits& limits = {}) const;
 
+  // The text that encode_chat() encodes. Errors as there.
+  Result<std::string> render_chat(const Conversation& conversation) const;
+  // The template's source; empty where the model has none.
+  std::string_view chat_template() const;
+
   const Tokenizer& tokenizer() const;
   const EngineInfo& info() const;
   EngineStats observe() const;  // after the last step

@@ -233,26 +233,29 @@ class Engine::Impl {
     return {};
   }
   void release(std::int64_t num_outputs) { num_reserved_ -= num_outputs; }
-
   void abort(RequestId id) {
     const std::int32_t count = outputs_.num_outputs(id);
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
+  }
+  Result<std::vector<TextSegment>> render_chat(const Conversation& conversation) const {
+    if (!text_.chat_template) {
+      return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
+                            "give a plain prompt, or start with --chat-template FILE");
+    }
+    return render_conversation(*text_.chat_template, conversation, chat_input(*text_.tokenizer));
   }
 
   Result<std::vector<TokenId>> encode_chat(const Conversation& conversation,
                                            bool add_special_tokens,
                                            const EncodeLimits& limits) const {
-    if (!text_.chat_template) {
-      return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
-                            "give a plain prompt, or start with --chat-template FILE");
-    }
-    const Tokenizer& tokenizer = *text_.tokenizer;
-    QUIRE_ASSIGN_OR_RETURN(
-        const auto segments,
-        render_conversation(*text_.chat_template, conversation, chat_input(tokenizer)));
-    return tokenizer.encode(std::span<const TextSegment>(segments), add_special_tokens, limits);
+    QUIRE_ASSIGN_OR_RETURN(const auto segments, render_chat(conversation));
+    return text_.tokenizer->encode(std::span<const TextSegment>(segments), add_special_tokens,
+                                   limits);
   }
 
+  std::string_view chat_template() const {
+    return text_.chat_template ? std::string_view(text_.chat_template->source()) : "";
+  }
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
   const EngineInfo& info() const { return info_; }
   const GenerationDefaults& defaults() const { return defaults_; }
@@ -419,12 +422,10 @@ Status Engine::check(const GenerateRequest& request) const { return impl_->check
 Status Engine::reserve(std::int64_t num_outputs) { return impl_->reserve(num_outputs); }
 void Engine::release(std::int64_t num_outputs) { impl_->release(num_outputs); }
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
-
 const SamplingParams& Engine::default_sampling_params() const { return impl_->defaults().params; }
 std::span<const std::string> Engine::generation_config_fields() const {
   return impl_->defaults().fields;
 }
-
 Result<std::vector<TokenId>> Engine::encode_text(std::string_view text) const {
   return impl_->tokenizer().encode(text, {.add_special_tokens = true, .parse_special = true});
 }
@@ -433,7 +434,11 @@ Result<std::vector<TokenId>> Engine::encode_chat(const Conversation& conversatio
                                                  const EncodeLimits& limits) const {
   return impl_->encode_chat(conversation, add_special_tokens, limits);
 }
-
+Result<std::string> Engine::render_chat(const Conversation& conversation) const {
+  QUIRE_ASSIGN_OR_RETURN(const auto segments, impl_->render_chat(conversation));
+  return join(segments);
+}
+std::string_view Engine::chat_template() const { return impl_->chat_template(); }
 const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer(); }
 const EngineInfo& Engine::info() const { return impl_->info(); }
 EngineStats Engine::observe() const { return impl_->observe(); }

@@ -12,6 +12,7 @@
 #include "serve/models/service_config.h"
 #include "serve/models/step_watch.h"
 #include "serve/requests/drain.h"
+#include "serve/requests/rare_warning.h"
 
 namespace quire {
 
@@ -29,6 +30,9 @@ class Service {
   // model().
   ServedModel* find(std::string_view name) const;
 
+  // Of fields of requests that are passed over.
+  RareWarning& ignored_fields() const { return ignored_fields_; }
+
   // No request is taken any more; those in flight go on.
   void drain() { drain_.begin(); }
   bool draining() const { return drain_.begun(); }
@@ -37,6 +41,7 @@ class Service {
  private:
   ServiceConfig config_;
   Drain drain_;
+  mutable RareWarning ignored_fields_;
   std::unique_ptr<ServedModel> model_;
 };
 

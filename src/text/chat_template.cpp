@@ -22,7 +22,10 @@ Status located(const std::string& where, int line, const Status& status) {
 
 struct ChatTemplate::Parsed {
   jinja::Block body;
+  std::string source;
 };
+
+const std::string& ChatTemplate::source() const { return parsed_->source; }
 
 Result<ChatTemplate> ChatTemplate::parse(const std::string& source, std::string where) {
   Result<jinja::Block> body = jinja::parse_template(source);
@@ -34,6 +37,7 @@ Result<ChatTemplate> ChatTemplate::parse(const std::string& source, std::string 
   }
   auto parsed = std::make_shared<Parsed>();
   parsed->body = std::move(body).value();
+  parsed->source = source;
   return ChatTemplate(std::move(parsed), std::move(where));
 }
 

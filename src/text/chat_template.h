@@ -50,6 +50,8 @@ class ChatTemplate {
   // are kInvalidArgument, or kUnimplemented for a construct of Jinja that is not supported.
   static Result<ChatTemplate> parse(const std::string& source, std::string where);
 
+  const std::string& source() const;
+
   // The prompt in order; neighbouring segments differ in origin, none is empty. Errors name the
   // line: kInvalidArgument (also raise_exception, whose message they carry), kUnimplemented,
   // kResourceExhausted. Safe to call from several threads at once.

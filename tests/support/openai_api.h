@@ -14,6 +14,7 @@
 #include "apps/simulated_engine.h"
 #include "serve/http/test_exchange.h"
 #include "serve/operations.h"
+#include "serve/protocols/llamacpp/llamacpp_routes.h"
 #include "serve/protocols/openai/routes.h"
 
 namespace quire::test {
@@ -36,6 +37,7 @@ class Api {
     service = std::make_unique<Service>(std::move(created).value(), config, steps);
     router.add_all(operation_routes(*service, "0", [] { return HttpServerStats(); }));
     router.add_all(openai_routes(*service));
+    router.add_all(llamacpp_routes(*service));
   }
 
   std::shared_ptr<TestExchange> start(const std::string& path, const std::string& body) {

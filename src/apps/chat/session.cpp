@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/sampling_flags.h"
-#include "apps/suggest.h"
+#include "base/nearest.h"
 
 namespace quire {
 namespace {

@@ -36,6 +36,15 @@ bool is_loopback_host(std::string_view host) {
   return !error && address.is_loopback();
 }
 
+bool is_loopback_origin(std::string_view origin) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (origin.starts_with(scheme)) {
+      return is_loopback_host(host_without_port(origin.substr(scheme.size())));
+    }
+  }
+  return false;
+}
+
 AccessPolicy::AccessPolicy(bool loopback, std::vector<std::string> allowed_hosts,
                            std::vector<std::string> allowed_origins,
                            const std::vector<std::string>& api_keys)
@@ -66,6 +75,7 @@ AccessPolicy::Origin AccessPolicy::classify_origin(const HttpRequest& request) c
       (name == "http://" + lower_case(*host) || name == "https://" + lower_case(*host))) {
     return Origin::kSame;
   }
+  if (loopback_ && allowed_origins_.empty() && is_loopback_origin(name)) return Origin::kAllowed;
   const bool allowed = std::ranges::any_of(allowed_origins_, [&](const std::string& each) {
     return each == "*" || lower_case(each) == name;
   });
@@ -80,10 +90,17 @@ bool AccessPolicy::key_accepted(const HttpRequest& request) const {
   const std::string_view scheme = "Bearer ";
   key = lower_case(key.substr(0, scheme.size())) == "bearer " ? key.substr(scheme.size())
                                                               : std::string_view();
+  const std::string* other = request.header("X-Api-Key");
+  const bool by_bearer = known(key);
+  const bool by_own_header = known(other == nullptr ? std::string_view() : *other);
+  return by_bearer || by_own_header;
+}
+
+bool AccessPolicy::known(std::string_view key) const {
   const Digest given = digest(key);
   bool accepted = false;
-  for (const Digest& known : key_digests_) {
-    const bool equal = CRYPTO_memcmp(known.data(), given.data(), known.size()) == 0;
+  for (const Digest& each : key_digests_) {
+    const bool equal = CRYPTO_memcmp(each.data(), given.data(), each.size()) == 0;
     accepted = accepted || equal;
   }
   return accepted;

@@ -2,7 +2,8 @@
 //
 // A server bound to loopback is open to every page that the machine's browser shows: by a name that
 // resolves to 127.0.0.1 (DNS rebinding) or by a cross-site request. So the host has to be one of
-// the machine's own names, and an origin the server's own, unless named by a flag.
+// the machine's own names, and an origin the server's own or another one of this machine, unless
+// named by a flag.
 #pragma once
 
 #include <array>
@@ -26,13 +27,14 @@ class AccessPolicy {
   enum class Origin { kNone, kSame, kAllowed, kForeign };
   Origin classify_origin(const HttpRequest& request) const;
 
-  // Whether the request brings a key ("Authorization: Bearer KEY"), where keys are needed. Takes
-  // the same time whichever key is wrong, and wherever.
+  // Whether the request brings a key ("Authorization: Bearer KEY" or "X-Api-Key: KEY"), where keys
+  // are needed. Takes the same time whichever key is wrong, and wherever.
   bool key_accepted(const HttpRequest& request) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;
   static Digest digest(std::string_view key);
+  bool known(std::string_view key) const;
 
   bool loopback_;
   std::vector<std::string> allowed_hosts_;
@@ -44,5 +46,7 @@ class AccessPolicy {
 std::string_view host_without_port(std::string_view host);
 // localhost, *.localhost, 127.0.0.0/8, ::1.
 bool is_loopback_host(std::string_view host);
+// A page of http or https from one of those: "http://localhost:3000".
+bool is_loopback_origin(std::string_view origin);
 
 }  // namespace quire

@@ -19,12 +19,35 @@ Admission refuse(HttpResponse response, std::vector<HttpHeader> cors_headers = {
   return admission;
 }
 
-HttpResponse preflight_answer(const std::vector<std::string>& methods) {
+// The headers that a page's client asks to send (OpenAI's sends a dozen x-stainless-... ones) are
+// granted as they are: whether the page may call was decided by its origin.
+std::string granted_headers(const HttpRequest& request) {
+  constexpr std::size_t kMaxBytes = 2048;
+  const std::string* asked = request.header("Access-Control-Request-Headers");
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == ',' || c == ' ';
+  };
+  if (asked != nullptr && !asked->empty() && asked->size() <= kMaxBytes &&
+      std::ranges::all_of(*asked, plain)) {
+    return *asked;
+  }
+  return "Authorization, Content-Type, X-Api-Key, X-Request-Id, traceparent, tracestate";
+}
+
+HttpResponse unknown_route(const HttpRequest& request, const Router& router) {
+  std::string message = fmt::format("there is no {} on this server", shown(request.path));
+  if (const auto near = router.nearest_to(request.path)) {
+    message += fmt::format("; did you mean {}?", *near);
+  }
+  return http_error(404, message, "unknown_url");
+}
+
+HttpResponse preflight_answer(const HttpRequest& request, const std::vector<std::string>& methods) {
   return {.status = 204,
           .content_type = "",
           .headers = {{"Access-Control-Allow-Methods", fmt::format("{}", fmt::join(methods, ", "))},
-                      {"Access-Control-Allow-Headers",
-                       "Authorization, Content-Type, X-Request-Id, traceparent, tracestate"},
+                      {"Access-Control-Allow-Headers", granted_headers(request)},
                       {"Access-Control-Max-Age", "600"}},
           .body = ""};
 }
@@ -76,13 +99,11 @@ Admission admit(const HttpRequest& request, bool has_body, const Router& router,
   }
   Router::Match match = router.match(request.method, request.path);
   if (match.route == nullptr && match.allowed_methods.empty()) {
-    return refuse(http_error(404, fmt::format("there is no {} on this server", shown(request.path)),
-                             "unknown_url"),
-                  std::move(cors));
+    return refuse(unknown_route(request, router), std::move(cors));
   }
   if (match.route == nullptr) {
     if (request.method == "OPTIONS" && origin == AccessPolicy::Origin::kAllowed) {
-      return refuse(preflight_answer(match.allowed_methods), std::move(cors));
+      return refuse(preflight_answer(request, match.allowed_methods), std::move(cors));
     }
     HttpResponse response =
         http_error(405, fmt::format("{} does not take this method", shown(request.path)));
@@ -92,7 +113,9 @@ Admission admit(const HttpRequest& request, bool has_body, const Router& router,
   }
   if (match.route->access == RouteAccess::kKey && !access.key_accepted(request)) {
     HttpResponse response =
-        http_error(401, "this server needs an API key: send it as \"Authorization: Bearer KEY\"",
+        http_error(401,
+                   "this server needs an API key: send it as \"Authorization: Bearer KEY\" or "
+                   "\"X-Api-Key: KEY\"",
                    "invalid_api_key");
     response.headers.push_back({"WWW-Authenticate", "Bearer"});
     return refuse(std::move(response), std::move(cors));

@@ -114,6 +114,67 @@ TEST(Access, CrossSiteRequestsAreRefused) {
   EXPECT_EQ(from("null"), 403);
 }
 
+TEST(Access, PagesOfThisMachineMayCallUnlessOriginsAreNamed) {
+  const AccessPolicy access(true, {}, {}, {});
+  const auto from = [](const AccessPolicy& policy, const char* origin) {
+    return refusal(request("GET", "/health", {{"Host", "localhost:8000"}, {"Origin", origin}}),
+                   policy);
+  };
+  for (const char* origin :
+       {"http://localhost:3000", "https://127.0.0.1", "http://[::1]:1", "http://app.localhost"}) {
+    EXPECT_EQ(from(access, origin), 0) << origin;
+  }
+  for (const char* origin : {"http://localhost.evil.example", "null", "file://", "ftp://localhost",
+                             "http://10.0.0.1", "http://"}) {
+    EXPECT_EQ(from(access, origin), 403) << origin;
+  }
+  const AccessPolicy open(/*loopback=*/false, {}, {}, {});
+  EXPECT_EQ(from(open, "http://localhost:3000"), 403);
+}
+
+TEST(Access, TheKeyMayComeInItsOwnHeader) {
+  const AccessPolicy access(true, {}, {}, {"secret"});
+  const auto with = [&](std::vector<HttpHeader> headers) {
+    headers.push_back({"Host", "localhost"});
+    return refusal(request("GET", "/v1/files/x", std::move(headers)), access);
+  };
+  EXPECT_EQ(with({{"X-Api-Key", "secret"}}), 0);
+  EXPECT_EQ(with({{"x-api-key", "secret"}, {"Authorization", "Bearer EMPTY"}}), 0);
+  EXPECT_EQ(with({{"X-Api-Key", "secrets"}}), 401);
+  EXPECT_EQ(with({{"X-Api-Key", ""}}), 401);
+  EXPECT_EQ(with({{"X-Api-Key", "Bearer secret"}}), 401);
+}
+
+TEST(Router, SlashesRootPathAndVersionMayVary) {
+  Router router = some_routes();
+  router.add({.method = "GET", .pattern = "/v1/models/{model...}", .handler = {}});
+  router.set_root_path("/quire");
+  for (const char* path : {"/v1/files/x", "/files/x", "/v1/files/x/", "//v1///files/x",
+                           "/quire/v1/files/x", "/quire/files/x/"}) {
+    EXPECT_NE(router.match("GET", path).route, nullptr) << path;
+  }
+  for (const char* path : {"/quirev1/files/x", "/quire", "/v2/files/x", "v1/files/x"}) {
+    EXPECT_EQ(router.match("GET", path).route, nullptr) << path;
+  }
+  const auto match = router.match("GET", "/v1/models/org/name");
+  ASSERT_NE(match.route, nullptr);
+  EXPECT_EQ(match.path_params.front().second, "org/name");
+  EXPECT_EQ(router.match("GET", "/v1/models/").route, nullptr);
+}
+
+TEST(Router, AnUnknownPathNamesTheNearest) {
+  Router router = some_routes();
+  router.add({.method = "POST", .pattern = "/v1/chat/completions", .handler = {}});
+  EXPECT_EQ(router.nearest_to("/v1/chat/completion"), "/v1/chat/completions");
+  EXPECT_EQ(router.nearest_to("/chat/completion"), "/v1/chat/completions");
+  EXPECT_EQ(router.nearest_to("/heath"), "/health");
+  EXPECT_EQ(router.nearest_to("/something/else"), std::nullopt);
+  const auto refused = admit(request("GET", "/heath", {{"Host", "localhost"}}), false, router,
+                             AccessPolicy(true, {}, {}, {}));
+  ASSERT_TRUE(refused.refusal.has_value());
+  EXPECT_NE(refused.refusal->body.find("did you mean /health?"), std::string::npos);
+}
+
 TEST(Access, OnlyAJsonContentTypeIsTaken) {
   const AccessPolicy access(true, {}, {}, {});
   const auto with = [&](std::vector<HttpHeader> headers) {

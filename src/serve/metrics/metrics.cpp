@@ -30,6 +30,9 @@ const Buckets kInterTokenSeconds = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.
 const Buckets kRequestSeconds = {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                  30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
 
+const Buckets kOutputs = {1, 2, 5, 10, 20};
+const Buckets kPreemptions = {0, 1, 2, 5, 10, 20, 50};
+
 // 1, 2, 5, 10, ... up to the longest sequence.
 Buckets token_buckets(std::int64_t most) {
   Buckets bounds;
@@ -102,11 +105,28 @@ void add_vllm(Snapshot& out, const EngineStats& stats) {
             static_cast<double>(stats.num_running));
   out.gauge("vllm:num_requests_waiting", "Sequences that wait",
             static_cast<double>(stats.num_waiting));
+  const std::string by_reason = "Sequences that wait, by reason: all of them for room in a step";
+  out.gauge("vllm:num_requests_waiting_by_reason", by_reason,
+            static_cast<double>(stats.num_waiting), {{"reason", "capacity"}});
+  out.gauge("vllm:num_requests_waiting_by_reason", by_reason, 0, {{"reason", "deferred"}});
+  for (const char* state : {"awake", "weights_offloaded", "discard_all"}) {
+    out.gauge("vllm:engine_sleep_state", "1 at the state that the engine is in",
+              state == std::string_view("awake") ? 1 : 0, {{"sleep_state", state}});
+  }
   const double total = std::max<double>(1, static_cast<double>(stats.blocks_total));
   out.gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 0 to 1",
             static_cast<double>(stats.blocks_used) / total);
   out.counter("vllm:prompt_tokens_total", "Prompt tokens that were computed or found in the cache",
               stats.prompt_tokens_computed + stats.prompt_tokens_cached);
+  const std::string sources = "Prompt tokens by where their keys and values come from";
+  const auto from = [&](const char* source, std::int64_t count) {
+    out.counter("vllm:prompt_tokens_by_source_total", sources, count, {{"source", source}});
+  };
+  from("local_compute", stats.prompt_tokens_computed);
+  from("local_cache_hit", stats.prompt_tokens_cached);
+  from("external_kv_transfer", 0);
+  out.counter("vllm:prompt_tokens_cached_total", "Prompt tokens found in the cache",
+              stats.prompt_tokens_cached);
   out.counter("vllm:generation_tokens_total", "Tokens that were sampled",
               stats.output_tokens_sampled);
   out.counter("vllm:prefix_cache_queries_total", "Tokens looked up in the prefix cache",
@@ -114,6 +134,15 @@ void add_vllm(Snapshot& out, const EngineStats& stats) {
   out.counter("vllm:prefix_cache_hits_total", "Tokens found in the prefix cache",
               stats.prefix_cache_hits);
   out.counter("vllm:num_preemptions_total", "Preemptions", stats.num_preemptions);
+}
+
+// What dashboards compute the cache's size from: num_gpu_blocks x block_size tokens.
+void add_cache_config(Snapshot& out, const EngineInfo& info) {
+  out.gauge("vllm:cache_config_info", "The KV cache; its blocks lie where the model runs", 1,
+            {{"block_size", std::to_string(info.block_size)},
+             {"cache_dtype", info.kv_cache_dtype},
+             {"num_gpu_blocks", std::to_string(info.num_blocks)},
+             {"num_cpu_blocks", "0"}});
 }
 
 // Sums that must hold: prompt tokens added = computed + cached + dropped + pending; blocks total =
@@ -252,7 +281,24 @@ class Metrics::Impl {
         prompt_tokens_(histogram("vllm:request_prompt_tokens", "Prompt tokens of a request",
                                  token_buckets(engine.info().max_model_len))),
         generation_tokens_(histogram("vllm:request_generation_tokens", "Tokens of an output",
-                                     token_buckets(engine.info().max_model_len))) {}
+                                     token_buckets(engine.info().max_model_len))),
+        inference_(histogram("vllm:request_inference_time_seconds",
+                             "From the first step to the last token", kRequestSeconds)),
+        mean_inter_token_(histogram("vllm:request_time_per_output_token_seconds",
+                                    "Mean time of a request's tokens after the first",
+                                    kInterTokenSeconds)),
+        preemptions_(
+            histogram("vllm:request_num_preemptions", "Preemptions of a request", kPreemptions)),
+        params_n_(histogram("vllm:request_params_n", "Outputs that a request asks for", kOutputs)),
+        params_max_tokens_(histogram("vllm:request_params_max_tokens",
+                                     "Tokens of an output that a request allows",
+                                     token_buckets(engine.info().max_model_len))),
+        most_tokens_(histogram("vllm:request_max_num_generation_tokens",
+                               "Tokens of a request's longest output",
+                               token_buckets(engine.info().max_model_len))),
+        prefill_computed_(histogram("vllm:request_prefill_kv_computed_tokens",
+                                    "Prompt tokens of a request that were not cached",
+                                    token_buckets(engine.info().max_model_len))) {}
 
   void record_output(std::string_view reason, std::int64_t num_tokens) {
     finished_
@@ -263,17 +309,29 @@ class Metrics::Impl {
     generation_tokens_.Observe(static_cast<double>(num_tokens));
   }
 
-  void record_request(const RequestOutput& last) {
+  void record_request(const RequestOutput& last, const RequestShape& shape) {
     const RequestMetrics& times = last.metrics;
     prompt_tokens_.Observe(static_cast<double>(last.num_prompt_tokens));
+    preemptions_.Observe(times.num_preemptions);
+    if (shape.generates) {
+      params_n_.Observe(static_cast<double>(shape.n));
+      params_max_tokens_.Observe(static_cast<double>(shape.max_tokens));
+      most_tokens_.Observe(static_cast<double>(shape.most_output_tokens));
+    }
     if (!times.finished) return;
     end_to_end_.Observe(to_seconds(*times.finished - times.arrival));
     if (!times.first_scheduled) return;
     queue_.Observe(to_seconds(*times.first_scheduled - times.arrival));
+    inference_.Observe(to_seconds(*times.finished - *times.first_scheduled));
+    prefill_computed_.Observe(static_cast<double>(last.num_prompt_tokens - last.num_cached_tokens));
     if (!times.first_token) return;
     first_token_.Observe(to_seconds(*times.first_token - times.arrival));
     prefill_.Observe(to_seconds(*times.first_token - *times.first_scheduled));
     decode_.Observe(to_seconds(*times.finished - *times.first_token));
+    if (last.num_output_tokens > 1) {
+      mean_inter_token_.Observe(to_seconds(*times.finished - *times.first_token) /
+                                static_cast<double>(last.num_output_tokens - 1));
+    }
   }
 
   void record_inter_token(Duration gap) { inter_token_.Observe(to_seconds(gap)); }
@@ -282,7 +340,9 @@ class Metrics::Impl {
     Snapshot snapshot(labels_);
     const EngineStats stats = engine_.observe();
     add_vllm(snapshot, stats);
-    snapshot.histogram("vllm:iteration_tokens_total", "Tokens that a step computed", steps_);
+    add_cache_config(snapshot, engine_.info());
+    snapshot.histogram("vllm:iteration_tokens_total", "Tokens that a step computed, each once",
+                       steps_);
     add_conservation(snapshot, stats);
     add_kv_groups(snapshot, stats);
     add_http(snapshot, http);
@@ -312,6 +372,13 @@ class Metrics::Impl {
   prometheus::Histogram& decode_;
   prometheus::Histogram& prompt_tokens_;
   prometheus::Histogram& generation_tokens_;
+  prometheus::Histogram& inference_;
+  prometheus::Histogram& mean_inter_token_;
+  prometheus::Histogram& preemptions_;
+  prometheus::Histogram& params_n_;
+  prometheus::Histogram& params_max_tokens_;
+  prometheus::Histogram& most_tokens_;
+  prometheus::Histogram& prefill_computed_;
 };
 
 Metrics::Metrics(const Engine& engine, const std::string& model_name, const StepMeter& steps)
@@ -321,7 +388,9 @@ Metrics::~Metrics() = default;
 void Metrics::record_output(std::string_view finish_reason, std::int64_t num_tokens) {
   impl_->record_output(finish_reason, num_tokens);
 }
-void Metrics::record_request(const RequestOutput& last) { impl_->record_request(last); }
+void Metrics::record_request(const RequestOutput& last, const RequestShape& shape) {
+  impl_->record_request(last, shape);
+}
 void Metrics::record_inter_token(Duration gap) { impl_->record_inter_token(gap); }
 std::string Metrics::expose(const HttpServerStats& http, const SpanExportStats* spans) const {
   return impl_->expose(http, spans);

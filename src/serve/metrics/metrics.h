@@ -33,6 +33,14 @@ class StepMeter {
   std::atomic<std::int64_t> sum_ = 0;
 };
 
+// What was asked for, and the most that one of its outputs came to.
+struct RequestShape {
+  bool generates = true;  // false: it is to be embedded, and has no outputs
+  std::int64_t n = 1;
+  std::int64_t max_tokens = 0;
+  std::int64_t most_output_tokens = 0;
+};
+
 class Metrics {
  public:
   Metrics(const Engine& engine, const std::string& model_name, const StepMeter& steps);
@@ -41,7 +49,7 @@ class Metrics {
   // One of a request's outputs has ended ("stop", "length", "abort", "error").
   void record_output(std::string_view finish_reason, std::int64_t num_tokens);
   // A request has ended with all its outputs; `last` is the last piece of it.
-  void record_request(const RequestOutput& last);
+  void record_request(const RequestOutput& last, const RequestShape& shape);
   // A token came, `gap` after the one before it.
   void record_inter_token(Duration gap);
 

@@ -1,5 +1,6 @@
 #include "serve/models/request_listeners.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/json.h"
@@ -15,8 +16,10 @@ double milliseconds(Duration duration) {
 
 }  // namespace
 
-void MetricsListener::output_ended(FollowedRequest& /*request*/, const RequestOutput& output,
+void MetricsListener::output_ended(FollowedRequest& request, const RequestOutput& output,
                                    Instant /*now*/) {
+  request.shape.most_output_tokens =
+      std::max(request.shape.most_output_tokens, output.num_output_tokens);
   metrics.record_output(finish_name(output), output.num_output_tokens);
 }
 
@@ -54,7 +57,7 @@ void LogListener::request_ended(const FollowedRequest& request, const RequestOut
   if (times.num_preemptions > 0) fields["preemptions"] = times.num_preemptions;
   fields["finish"] = finish_name(last);
   if (!last.error.ok()) fields["error"] = last.error.message();
-  log_event(request.embed ? "embedding" : "request", fields);
+  log_event(request.shape.generates ? "request" : "embedding", fields);
 }
 
 }  // namespace quire

@@ -25,7 +25,7 @@ namespace quire {
 // One request (of one prompt) as its listeners see it, until it ends.
 struct FollowedRequest {
   RequestOrigin origin;
-  bool embed = false;
+  RequestShape shape;
   Instant received{};
   Instant submitted{};
   std::int64_t num_output_tokens = 0;  // of all outputs so far
@@ -63,9 +63,8 @@ struct MetricsListener : RequestListener {
     if (kind == LatencyKind::kInterToken) metrics.record_inter_token(gap);
   }
   void output_ended(FollowedRequest& request, const RequestOutput& output, Instant now);
-  void request_ended(const FollowedRequest& /*request*/, const RequestOutput& last,
-                     Instant /*now*/) {
-    metrics.record_request(last);
+  void request_ended(const FollowedRequest& request, const RequestOutput& last, Instant /*now*/) {
+    metrics.record_request(last, request.shape);
   }
   Metrics& metrics;
 };

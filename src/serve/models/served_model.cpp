@@ -10,6 +10,18 @@
 #include "serve/requests/request_origin.h"
 
 namespace quire {
+namespace {
+
+// "ORGANIZATION/NAME", where the model, a folder or a file, is called NAME or NAME.SOMETHING.
+bool is_hub_id(std::string_view id, std::string_view model) {
+  const std::size_t slash = id.find('/');
+  if (slash == 0 || slash == std::string_view::npos) return false;
+  const std::string_view last = id.substr(slash + 1);
+  if (last.empty() || !model.starts_with(last)) return false;
+  return model.size() == last.size() || model[last.size()] == '.';
+}
+
+}  // namespace
 
 ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
                          std::shared_ptr<StepWatch> steps, Drain& drain)
@@ -29,7 +41,11 @@ ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
 ServedModel::~ServedModel() { deferred_.stop(); }
 
 bool ServedModel::has_name(std::string_view name) const {
-  return std::ranges::find(config_.served_model_names, name) != config_.served_model_names.end();
+  const auto among = [name](const std::vector<std::string>& names) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  if (among(config_.served_model_names) || among(config_.accepted_model_names)) return true;
+  return config_.accept_hub_ids && is_hub_id(name, this->name());
 }
 
 Status ServedModel::reserve(std::int64_t num_outputs) {
@@ -44,7 +60,8 @@ Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest requ
   auto followed = std::make_shared<FollowedRequest>();
   followed->received = received_at(origin.received, *engine_);
   followed->submitted = engine_->now();
-  followed->embed = request.embed;
+  followed->shape = {
+      .generates = !request.embed, .n = request.params.n, .max_tokens = request.params.max_tokens};
   followed->last_token.resize(
       static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
   request.external_id = origin.external_id;

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "serve/protocols/openai/chat_completions.h"
+#include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/openai/request_body.h"
 #include "serve/protocols/openai/text_limits.h"
 #include "text/utf8.h"
@@ -40,7 +40,7 @@ Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engi
   if (!fields.contains("messages")) {
     return Status::invalid_argument("text: expected a string, found nothing");
   }
-  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
+  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields, engine));
   return engine.encode_chat(conversation, /*add_special_tokens=*/false,
                             text_limits("messages", std::move(gone)));
 }
@@ -64,7 +64,8 @@ json::object describe(const Tokenizer& tokenizer, TokenId id, bool first) {
 }
 
 void respond_tokens(const Service& service, Exchange& exchange) {
-  const auto body = RequestBody::parse(exchange.request().body, {kFields, {}}, /*strict=*/true);
+  const auto body = RequestBody::parse(exchange.request().body,
+                                       plain_fields("POST /page/tokens", kFields), /*strict=*/true);
   if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(exchange, *error);
   const Engine& engine = service.model().engine();
   const JsonReader fields = std::get<RequestBody>(body).reader();

@@ -120,6 +120,23 @@ Status too_large(std::uint64_t bytes, std::string_view what, std::string_view re
       std::string(remedy));
 }
 
+// The log probabilities of an echoed prompt come at once, with the first piece of each output.
+Status check_echo(const GenerationJob& job, const TokenWidths& widths, const ServedModel& served) {
+  if (!job.options.params.logprobs) return {};
+  std::uint64_t bytes = 0;
+  for (const AnsweredPrompt& prompt : job.prompts) {
+    bytes += unsigned_of(job.options.params.n) *
+             (json_text_bytes(prompt.echo) +
+              prompt.token_ids.size() * completion_position(*job.options.params.logprobs, widths));
+  }
+  if (bytes <= served.config().max_unsent_bytes) return {};
+  return Status::invalid_argument(
+      fmt::format("echo: with logprobs up to {} bytes of the prompts come at once, more than "
+                  "--max-unsent-bytes {}",
+                  bytes, served.config().max_unsent_bytes),
+      "send fewer or shorter prompts, lower n or logprobs, or do without a stream");
+}
+
 std::string_view fault_of(const SamplingParams& params) {
   if (params.logprobs) return "logprobs";
   return params.prompt_logprobs ? "prompt_logprobs" : "max_tokens";
@@ -129,9 +146,11 @@ std::string_view fault_of(const SamplingParams& params) {
 
 Status fit_answer(GenerationJob& job, AnswerKind kind, const ServedModel& served) {
   QUIRE_RETURN_IF_ERROR(check_held_bytes(job));
-  if (job.options.stream) return {};
   SamplingParams& params = job.options.params;
   const TokenWidths& widths = served.token_widths();
+  if (job.options.stream) {
+    return kind == AnswerKind::kEchoedCompletion ? check_echo(job, widths, served) : Status();
+  }
   const std::uint64_t limit = served.config().max_response_bytes;
   const std::uint64_t n = unsigned_of(params.n);
   const std::int64_t max_model_len = served.engine().info().max_model_len;
@@ -144,10 +163,11 @@ Status fit_answer(GenerationJob& job, AnswerKind kind, const ServedModel& served
   for (const AnsweredPrompt& prompt : job.prompts) {
     const std::int64_t num_prompt_tokens = std::ssize(prompt.token_ids);
     most_prompt_tokens = std::max(most_prompt_tokens, num_prompt_tokens);
-    // Where a prompt is echoed its choices have them, and the report only where it is asked for.
-    const bool report = kind != AnswerKind::kEchoedCompletion || job.options.return_prompt_logprobs;
-    if (params.prompt_logprobs && report) {
-      fixed += unsigned_of(num_prompt_tokens) * prompt_position(*params.prompt_logprobs, widths);
+    // Each choice of a completion has them, of a chat the whole answer.
+    if (params.prompt_logprobs && job.options.return_prompt_logprobs) {
+      const std::uint64_t copies = kind == AnswerKind::kChat ? 1 : n;
+      fixed += copies * unsigned_of(num_prompt_tokens) *
+               prompt_position(*params.prompt_logprobs, widths);
     }
     const OutputSize size = output_size(job, prompt, kind, widths);
     fixed += n * size.fixed;

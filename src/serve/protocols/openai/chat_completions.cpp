@@ -1,131 +1,16 @@
 #include "serve/protocols/openai/chat_completions.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "serve/http/field_text.h"
 #include "serve/protocols/openai/answer_size.h"
+#include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
 namespace {
-
-constexpr std::size_t kMaxMessages = 4096;
-
-constexpr std::array<std::string_view, 10> kChatFields = {"messages",
-                                                          "max_completion_tokens",
-                                                          "top_logprobs",
-                                                          "documents",
-                                                          "chat_template_kwargs",
-                                                          "add_generation_prompt",
-                                                          "echo",
-                                                          "continue_final_message",
-                                                          "add_special_tokens",
-                                                          "parallel_tool_calls"};
-
-bool is_no_tool_choice(const json::value& value) {
-  return value.is_string() && (value.get_string() == "none" || value.get_string() == "auto");
-}
-bool is_text_only(const json::value& value) {
-  if (!value.is_array()) return false;
-  return std::ranges::all_of(value.get_array(), [](const json::value& item) {
-    return item.is_string() && item.get_string() == "text";
-  });
-}
-bool is_medium(const json::value& value) {
-  return value.is_string() && value.get_string() == "medium";
-}
-bool is_none(const json::value& value) { return value.is_string() && value.get_string() == "none"; }
-
-FieldTable chat_fields() {
-  static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names = generation_field_names();
-    names.insert(names.end(), kChatFields.begin(), kChatFields.end());
-    return names;
-  }();
-  static const std::vector<UnsupportedField> kUnsupported = [] {
-    std::vector<UnsupportedField> fields(kUnsupportedGenerationFields.begin(),
-                                         kUnsupportedGenerationFields.end());
-    const std::vector<UnsupportedField> own = {
-        {"tools", says_nothing},          {"tool_choice", is_no_tool_choice},
-        {"functions", says_nothing},      {"function_call", is_no_tool_choice},
-        {"modalities", is_text_only},     {"audio", says_nothing},
-        {"prediction", says_nothing},     {"web_search_options", says_nothing},
-        {"verbosity", is_medium},         {"reasoning_effort", is_none},
-        {"store", says_nothing},          {"moderation", says_nothing},
-        {"chat_template", says_nothing},  {"include_reasoning", says_nothing},
-        {"media_io_kwargs", says_nothing}};
-    fields.insert(fields.end(), own.begin(), own.end());
-    return fields;
-  }();
-  return {.known = kKnown, .unsupported = kUnsupported};
-}
-
-// A list of parts as one text; kUnimplemented for an image or a sound.
-Result<json::value> join_parts(const json::array& parts, std::size_t message) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::string where = fmt::format("messages[{}].content[{}]", message, i);
-    if (!parts[i].is_object()) {
-      return Status::invalid_argument(
-          fmt::format("{}: expected an object, found {}", where, json_kind_name(parts[i])));
-    }
-    const JsonReader part(parts[i].get_object(), where, StatusCode::kInvalidArgument);
-    QUIRE_ASSIGN_OR_RETURN(const auto type, part.find_string("type"));
-    if (!type) return Status::invalid_argument(fmt::format("{}.type: it is missing", where));
-    if (*type != "text") {
-      return Status::unimplemented(fmt::format(
-          "{}.type: \"{}\" is not supported; this model reads text", where, clipped(*type, 40)));
-    }
-    QUIRE_ASSIGN_OR_RETURN(const auto piece, part.find_string("text"));
-    if (!piece) return Status::invalid_argument(fmt::format("{}.text: it is missing", where));
-    text += *piece;
-  }
-  return json::value(std::move(text));
-}
-
-Status check_no_calls(const JsonReader& message, std::size_t index) {
-  for (const char* name : {"tool_calls", "function_call"}) {
-    const json::value* calls = message.find(name);
-    if (calls == nullptr || says_nothing(*calls)) continue;
-    return Status::unimplemented(
-        fmt::format("messages[{}].{}: tool calls are not supported", index, name));
-  }
-  return {};
-}
-
-Result<json::value> read_message(const json::value& value, std::size_t index) {
-  const std::string where = fmt::format("messages[{}]", index);
-  if (!value.is_object()) {
-    return Status::invalid_argument(
-        fmt::format("{}: expected an object, found {}", where, json_kind_name(value)));
-  }
-  json::object message = value.get_object();
-  const JsonReader reader(message, where, StatusCode::kInvalidArgument);
-  const json::value* role = reader.find("role");
-  if (role == nullptr || !role->is_string() || role->get_string().empty()) {
-    return Status::invalid_argument(fmt::format("{}.role: expected a string", where));
-  }
-  QUIRE_RETURN_IF_ERROR(check_no_calls(reader, index));
-  const json::value* content = reader.find("content");
-  if (content == nullptr) {
-    if (role->get_string() != "assistant") {
-      return Status::invalid_argument(fmt::format("{}.content: it is missing", where));
-    }
-    message["content"] = "";
-  } else if (content->is_array()) {
-    QUIRE_ASSIGN_OR_RETURN(json::value joined, join_parts(content->get_array(), index));
-    message["content"] = std::move(joined);
-  } else if (!content->is_string()) {
-    return Status::invalid_argument(
-        fmt::format("{}.content: expected a string or a list of parts, found {}", where,
-                    json_kind_name(*content)));
-  }
-  return json::value(std::move(message));
-}
 
 // "logprobs" is a switch here and "top_logprobs" the number; a completion's "logprobs" is both.
 Result<json::object> as_sampling_fields(const JsonReader& fields, std::int64_t max_logprobs) {
@@ -167,7 +52,7 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
   GenerationJob job;
   job.prompt_field = "messages";
   QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
-  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
+  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields, engine));
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
   QUIRE_ASSIGN_OR_RETURN(const auto echo, fields.find_bool("echo"));
   AnsweredPrompt prompt;
@@ -183,6 +68,12 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
     const json::value& last = conversation.messages.back();
     role = last.at("role").get_string();
     if (echo.value_or(false)) prompt.echo = last.at("content").get_string();
+  }
+  if (job.options.max_tokens_requested) {
+    const bool newer = body.reader().contains("max_completion_tokens");
+    QUIRE_RETURN_IF_ERROR(check_room(job.options.params.max_tokens,
+                                     newer ? "max_completion_tokens" : "max_tokens",
+                                     std::ssize(prompt.token_ids), engine));
   }
   if (!job.options.max_tokens_given) {
     const std::int64_t room = engine.info().max_model_len - std::ssize(prompt.token_ids);
@@ -208,6 +99,7 @@ class ChatFormat final : public ChoiceFormat {
         token_ids_(options.return_token_ids),
         role_(std::move(role)) {}
 
+  bool choices_have_prompt_logprobs() const override { return false; }
   std::string_view id_prefix() const override { return "chatcmpl-"; }
   std::string_view object() const override { return "chat.completion"; }
   std::string_view chunk_object() const override { return "chat.completion.chunk"; }
@@ -230,8 +122,10 @@ class ChatFormat final : public ChoiceFormat {
     out += '}';
   }
 
-  void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
-                           const AnsweredOutput& piece) const override {
+  void append_chunk_choice(
+      std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
+      const AnsweredOutput& piece,
+      const std::vector<PositionLogprobs>& /*prompt_logprobs*/) const override {
     fmt::format_to(std::back_inserter(out), R"({{"index":{},"delta":{{)", index);
     if (piece.first) {
       fmt::format_to(std::back_inserter(out), R"("role":{},)",
@@ -268,50 +162,10 @@ class ChatFormat final : public ChoiceFormat {
 
 }  // namespace
 
-Result<json::array> read_chat_messages(const JsonReader& fields) {
-  const json::value* value = fields.find("messages");
-  if (value == nullptr || !value->is_array()) return fields.type_error("messages", "an array");
-  const json::array& list = value->get_array();
-  if (list.empty() || list.size() > kMaxMessages) {
-    return Status::invalid_argument(
-        fmt::format("messages: expected 1 to {} messages, found {}", kMaxMessages, list.size()));
-  }
-  json::array messages;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    QUIRE_ASSIGN_OR_RETURN(json::value message, read_message(list[i], i));
-    messages.push_back(std::move(message));
-  }
-  return messages;
-}
-
-Result<Conversation> read_conversation(const JsonReader& fields) {
-  Conversation conversation;
-  QUIRE_ASSIGN_OR_RETURN(conversation.messages, read_chat_messages(fields));
-  if (const json::value* documents = fields.find("documents")) {
-    if (!documents->is_array()) return fields.type_error("documents", "an array");
-    conversation.documents = *documents;
-  }
-  if (const json::value* kwargs = fields.find("chat_template_kwargs")) {
-    if (!kwargs->is_object()) return fields.type_error("chat_template_kwargs", "an object");
-    QUIRE_RETURN_IF_ERROR(check_chat_template_kwargs(kwargs->get_object()));
-    conversation.chat_template_kwargs = kwargs->get_object();
-  }
-  QUIRE_ASSIGN_OR_RETURN(const auto continues, fields.find_bool("continue_final_message"));
-  QUIRE_ASSIGN_OR_RETURN(const auto prompts, fields.find_bool("add_generation_prompt"));
-  conversation.continue_final_message = continues.value_or(false);
-  conversation.add_generation_prompt = prompts.value_or(!conversation.continue_final_message);
-  if (conversation.continue_final_message && conversation.add_generation_prompt) {
-    return Status::invalid_argument(
-        "continue_final_message: it excludes add_generation_prompt",
-        "a prompt ends either within the last message or where a new one begins");
-  }
-  return conversation;
-}
-
 std::variant<GenerationJob, ApiError> parse_chat_request(std::string_view body,
                                                          const Service& service, std::string& role,
                                                          ClientGone gone) {
-  auto parsed = RequestBody::parse(body, chat_fields(), service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, chat_fields(), service);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto named = read_model(request, service);

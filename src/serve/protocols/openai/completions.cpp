@@ -1,7 +1,6 @@
 #include "serve/protocols/openai/completions.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,28 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxPrompts = 1024;
 constexpr std::int64_t kMaxOutputs = 4096;
-
-constexpr std::array<std::string_view, 3> kCompletionFields = {"prompt", "echo",
-                                                               "add_special_tokens"};
-
-// best_of is not among the unsupported: it is checked against n.
-bool is_no_suffix(const json::value& value) { return says_nothing(value); }
-
-FieldTable completion_fields() {
-  static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names = generation_field_names();
-    names.insert(names.end(), kCompletionFields.begin(), kCompletionFields.end());
-    names.emplace_back("best_of");
-    return names;
-  }();
-  static const std::vector<UnsupportedField> kUnsupported = [] {
-    std::vector<UnsupportedField> fields(kUnsupportedGenerationFields.begin(),
-                                         kUnsupportedGenerationFields.end());
-    fields.push_back({"suffix", is_no_suffix});
-    return fields;
-  }();
-  return {.known = kKnown, .unsupported = kUnsupported};
-}
 
 struct PromptOptions {
   bool add_special_tokens = true;
@@ -114,8 +91,11 @@ Status read_echo(const json::object& given, GenerationJob& job, bool& echo) {
     job.drop_output = true;
   }
   if (params.logprobs) {
-    if (job.options.stream) {
-      return Status::unimplemented("echo: with logprobs it is not available in a stream");
+    if (params.prompt_logprobs.value_or(*params.logprobs) != *params.logprobs) {
+      return Status::invalid_argument(
+          fmt::format("prompt_logprobs: {} contradicts logprobs, which is {} and with echo counts "
+                      "for the prompt, too",
+                      *params.prompt_logprobs, *params.logprobs));
     }
     params.prompt_logprobs = params.logprobs;
   }
@@ -152,6 +132,10 @@ Result<GenerationJob> read_completion(const RequestBody& body, const ServedModel
     if (prompt.token_ids.empty()) {
       return Status::invalid_argument("prompt: it has no tokens", "give a prompt of some text");
     }
+    if (job.options.max_tokens_requested) {
+      QUIRE_RETURN_IF_ERROR(check_room(job.options.params.max_tokens, "max_tokens",
+                                       std::ssize(prompt.token_ids), engine));
+    }
     if (!echo) prompt.echo.clear();
   }
   QUIRE_RETURN_IF_ERROR(
@@ -169,8 +153,10 @@ class CompletionFormat final : public ChoiceFormat {
       : tokenizer_(engine.tokenizer()),
         logprobs_(options.params.logprobs.has_value()),
         token_ids_(options.return_token_ids),
+        prompt_logprobs_(options.return_prompt_logprobs),
         echo_(echo) {}
 
+  bool choices_have_prompt_logprobs() const override { return true; }
   std::string_view id_prefix() const override { return "cmpl-"; }
   std::string_view object() const override { return "text_completion"; }
   std::string_view chunk_object() const override { return "text_completion"; }
@@ -192,11 +178,16 @@ class CompletionFormat final : public ChoiceFormat {
     }
     append_end_of_choice(out, output);
     if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    if (prompt_logprobs_) {
+      out += R"(,"prompt_logprobs":)";
+      append_prompt_logprobs(out, tokenizer_, prompt.token_ids, prompt_logprobs);
+    }
     out += '}';
   }
 
   void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
-                           const AnsweredOutput& piece) const override {
+                           const AnsweredOutput& piece,
+                           const std::vector<PositionLogprobs>& prompt_logprobs) const override {
     fmt::format_to(std::back_inserter(out), R"({{"index":{},"text":)", index);
     if (piece.first && !prompt.echo.empty()) {
       out += json::serialize(json::string_view(prompt.echo + piece.text));
@@ -205,7 +196,12 @@ class CompletionFormat final : public ChoiceFormat {
     }
     out += R"(,"logprobs":)";
     if (logprobs_) {
-      append_completion_logprobs(out, tokenizer_, {.output = piece.logprobs}, piece.text_offset);
+      CompletionPositions positions = {.output = piece.logprobs};
+      if (echo_ && piece.first) {
+        positions.first = prompt.token_ids.data();
+        positions.prompt = prompt_logprobs;
+      }
+      append_completion_logprobs(out, tokenizer_, positions, piece.text_offset);
     } else {
       out += "null";
     }
@@ -229,6 +225,7 @@ class CompletionFormat final : public ChoiceFormat {
   const Tokenizer& tokenizer_;
   bool logprobs_;
   bool token_ids_;
+  bool prompt_logprobs_;
   bool echo_;
 };
 
@@ -237,7 +234,7 @@ class CompletionFormat final : public ChoiceFormat {
 std::variant<GenerationJob, ApiError> parse_completion_request(std::string_view body,
                                                                const Service& service, bool& echo,
                                                                ClientGone gone) {
-  auto parsed = RequestBody::parse(body, completion_fields(), service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, completion_fields(), service);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto named = read_model(request, service);

@@ -1,7 +1,6 @@
 #include "serve/protocols/openai/embeddings.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <iterator>
@@ -23,28 +22,6 @@ namespace quire {
 namespace {
 
 constexpr std::size_t kMaxInputs = 2048;
-
-constexpr std::array<std::string_view, 10> kEmbeddingFields = {
-    "input",    "model",     "encoding_format",        "dimensions",
-    "user",     "normalize", "truncate_prompt_tokens", "add_special_tokens",
-    "priority", "request_id"};
-bool is_float32(const json::value& value) {
-  return value.is_string() && value.get_string() == "float32";
-}
-bool is_little(const json::value& value) {
-  return value.is_string() && (value.get_string() == "little" || value.get_string() == "native");
-}
-// vLLM's; also messages in place of an input.
-constexpr std::array<UnsupportedField, 9> kUnsupportedEmbeddingFields = {
-    {{"messages", says_nothing},
-     {"chat_template", says_nothing},
-     {"chat_template_kwargs", says_nothing},
-     {"mm_processor_kwargs", says_nothing},
-     {"cache_salt", says_nothing},
-     {"truncation_side", says_nothing},
-     {"use_activation", says_nothing},
-     {"embed_dtype", is_float32},
-     {"endianness", is_little}}};
 
 struct InputOptions {
   bool add_special_tokens = true;
@@ -93,8 +70,8 @@ Result<std::vector<TokenId>> read_input(const json::value& value, const std::str
   if (options.truncate && std::ssize(ids) > keep) ids.erase(ids.begin(), ids.end() - keep);
   if (std::ssize(ids) > most) {
     return Status::invalid_argument(
-        fmt::format("{}: it has {} tokens; this model takes at most {}", name, ids.size(), most),
-        "shorten it, or set truncate_prompt_tokens");
+        fmt::format("{}: it has {} tokens", name, ids.size()),
+        context_remedy(engine, "Shorten it, or set truncate_prompt_tokens"));
   }
   return ids;
 }
@@ -308,8 +285,7 @@ std::variant<EmbeddingJob, ApiError> parse_embedding_request(std::string_view bo
                                                              std::string_view request_id,
                                                              const Service& service,
                                                              ClientGone gone) {
-  auto parsed = RequestBody::parse(body, {kEmbeddingFields, kUnsupportedEmbeddingFields},
-                                   service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, embedding_fields(), service);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   auto named = read_model(request, service);

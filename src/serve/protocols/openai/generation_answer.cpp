@@ -15,9 +15,13 @@
 namespace quire {
 namespace {
 
-json::value stop_reason(const RequestOutput& output) {
+// The stop string or token of the request that matched; null at an ordinary end.
+json::value stop_reason(const RequestOutput& output, const SamplingParams& params) {
   if (output.stop_string) return json::value(*output.stop_string);
-  if (output.stop_token_id) return json::value(*output.stop_token_id);
+  const auto& ids = params.stop_token_ids;
+  if (output.stop_token_id && std::ranges::find(ids, *output.stop_token_id) != ids.end()) {
+    return json::value(*output.stop_token_id);
+  }
   return nullptr;
 }
 
@@ -98,7 +102,7 @@ class ChoicesAnswer final : public GenerationAnswer {
     piece.finished = output.finished;
     if (output.finished) {
       piece.finish_reason = job_.drop_output ? "length" : finish_reason_name(*output.finish_reason);
-      piece.stop_reason = job_.drop_output ? nullptr : stop_reason(output);
+      piece.stop_reason = job_.drop_output ? nullptr : stop_reason(output, job_.options.params);
       if (job_.options.return_why) piece.why = short_story(output);
     }
     if (job_.drop_output) return piece;
@@ -130,13 +134,19 @@ class ChoicesAnswer final : public GenerationAnswer {
       text_ += std::exchange(sampling_text_, {});
       text_ += R"("choices":[)";
       const auto index = static_cast<std::int64_t>(prompt * num_per_prompt() + index_of(output));
-      format_->append_chunk_choice(text_, job_.prompts[prompt], index, piece);
+      format_->append_chunk_choice(text_, job_.prompts[prompt], index, piece,
+                                   prompt_logprobs_[prompt]);
       append_why(text_, piece.why);
       text_ += ']';
       append_chunk_usage();
       text_ += "}\n\n";
+      if (job_.options.params.logprobs) {
+        if (state.first && !job_.prompts[prompt].echo.empty()) {
+          state.text_offset += characters_of(job_.prompts[prompt].token_ids);
+        }
+        state.text_offset += count_characters(piece.text);
+      }
       state.first = false;
-      if (job_.options.params.logprobs) state.text_offset += count_characters(piece.text);
     }
     if (last) {
       if (job_.options.include_usage) {
@@ -150,6 +160,14 @@ class ChoicesAnswer final : public GenerationAnswer {
     if (last) exchange_->finish();
   }
 
+  // Of a prompt that is echoed, as its tokens' offsets count them.
+  std::int64_t characters_of(const std::vector<TokenId>& token_ids) const {
+    const Tokenizer& tokenizer = job_.served->engine().tokenizer();
+    std::int64_t count = 0;
+    for (const TokenId id : token_ids) count += count_characters(token_string(tokenizer, id));
+    return count;
+  }
+
   // Into the choice that `text` ends with.
   static void append_why(std::string& text, const json::value& why) {
     if (why.is_null()) return;
@@ -158,7 +176,7 @@ class ChoicesAnswer final : public GenerationAnswer {
   }
 
   bool reports_prompt_logprobs() const {
-    return job_.options.return_prompt_logprobs && job_.prompts.size() == 1;
+    return job_.options.return_prompt_logprobs && !format_->choices_have_prompt_logprobs();
   }
 
   void append_chunk_usage() {

@@ -49,7 +49,10 @@ class ChoiceFormat {
                              const std::vector<PositionLogprobs>& prompt_logprobs) const = 0;
   // Appends the JSON text of an element of "choices" of a chunk.
   virtual void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt,
-                                   std::int64_t index, const AnsweredOutput& piece) const = 0;
+                                   std::int64_t index, const AnsweredOutput& piece,
+                                   const std::vector<PositionLogprobs>& prompt_logprobs) const = 0;
+  // Whether each choice has `prompt_logprobs`, where they are asked for, or the whole answer.
+  virtual bool choices_have_prompt_logprobs() const = 0;
 };
 
 // Appends what a finished choice of any format says of its end, with a comma before it.

@@ -11,19 +11,6 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 14> kOwnFields = {
-    "model", "stream", "stream_options", "return_token_ids", "return_sampling_params", "return_why",
-    "priority", "truncate_prompt_tokens", "request_id",
-    // Without effect on the answer, by their definition.
-    "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"};
-
-bool is_text_format(const json::value& value) {
-  if (says_nothing(value)) return true;
-  if (!value.is_object()) return false;
-  const json::value* type = value.get_object().if_contains("type");
-  return type != nullptr && type->is_string() && type->get_string() == "text";
-}
-
 template <typename T>
 Status take(Result<std::optional<T>> found, T& target) {
   QUIRE_ASSIGN_OR_RETURN(const auto value, std::move(found));
@@ -46,37 +33,12 @@ Status read_stream_options(const JsonReader& fields, GenerationOptions& options)
 
 }  // namespace
 
-const std::array<UnsupportedField, 16> kUnsupportedGenerationFields = {{
-    {"response_format", is_text_format},
-    {"structured_outputs", says_nothing},
-    {"guided_json", says_nothing},
-    {"guided_regex", says_nothing},
-    {"guided_choice", says_nothing},
-    {"guided_grammar", says_nothing},
-    {"use_beam_search", says_nothing},
-    {"length_penalty", is_one},
-    {"cache_salt", says_nothing},
-    {"logits_processors", says_nothing},
-    {"prompt_embeds", says_nothing},
-    {"kv_transfer_params", says_nothing},
-    {"spaces_between_special_tokens",
-     [](const json::value& value) { return value.is_bool() && value.get_bool(); }},
-    {"early_stopping", says_nothing},
-    {"service_tier", is_default_tier},
-    {"mm_processor_kwargs", says_nothing},
-}};
-
-std::vector<std::string_view> generation_field_names() {
-  std::vector<std::string_view> names(kOwnFields.begin(), kOwnFields.end());
-  for (const SamplingField& field : sampling_fields()) names.push_back(field.name);
-  return names;
-}
-
 Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine) {
   GenerationOptions options;
   options.params = engine.default_sampling_params();
   QUIRE_RETURN_IF_ERROR(read_sampling_fields(fields, options.params));
-  options.max_tokens_given = fields.contains("max_tokens") ||
+  options.max_tokens_requested = fields.contains("max_tokens");
+  options.max_tokens_given = options.max_tokens_requested ||
                              std::ranges::find(engine.generation_config_fields(), "max_tokens") !=
                                  engine.generation_config_fields().end();
   options.return_prompt_logprobs = fields.contains("prompt_logprobs");

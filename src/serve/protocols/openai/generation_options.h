@@ -1,7 +1,6 @@
 // What completions and chat completions have in common: how to sample, how to answer.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,7 +16,8 @@ namespace quire {
 
 struct GenerationOptions {
   SamplingParams params;
-  bool max_tokens_given = false;  // by the request or generation_config.json
+  bool max_tokens_given = false;      // by the request or generation_config.json
+  bool max_tokens_requested = false;  // by the request: all of them have to fit
   bool stream = false;
   bool include_usage = false;           // a last chunk with the usage
   bool continuous_usage = false;        // and the usage so far in every chunk
@@ -30,14 +30,8 @@ struct GenerationOptions {
   std::optional<std::string> request_id;
 };
 
-// The names that read_generation_options takes, those of sampling fields included.
-std::vector<std::string_view> generation_field_names();
-
-// Known to vLLM or OpenAI for both kinds of request, and not supported.
-extern const std::array<UnsupportedField, 16> kUnsupportedGenerationFields;
-
-// Reads the fields above from `fields`. Sampling values start from the engine's defaults. Errors
-// (kInvalidArgument, kUnimplemented) start with the name of the field.
+// Reads what completions and chat completions share from `fields`. Sampling values start from the
+// engine's defaults. Errors (kInvalidArgument, kUnimplemented) start with the name of the field.
 Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine);
 
 // {"temperature": {"value": 0.2, "source": "request"}, ...} for every sampling parameter; sources

@@ -25,8 +25,12 @@ void list_models(const ServedModel& served, Exchange& exchange) {
 }
 
 void show_model(const Service& service, Exchange& exchange) {
-  const std::string_view name = exchange.request().path_param("model");
-  const ServedModel* served = name.empty() ? nullptr : service.find(name);
+  std::string name(exchange.request().path_param("model"));
+  const ServedModel* served = service.find(name);
+  if (served == nullptr) {  // a path on this machine, whose first slash follows that of the route
+    name.insert(0, 1, '/');
+    served = service.find(name);
+  }
   if (served == nullptr) {
     ApiError error;
     error.status = 404;
@@ -36,7 +40,7 @@ void show_model(const Service& service, Exchange& exchange) {
     error.message = "there is no such model; GET /v1/models lists what there is";
     return respond_error(exchange, error);
   }
-  exchange.respond({.body = json::serialize(model_object(std::string(name), *served))});
+  exchange.respond({.body = json::serialize(model_object(name, *served))});
 }
 
 }  // namespace
@@ -49,7 +53,7 @@ std::vector<Route> model_routes(Service& service) {
        .handler = [&service](const auto& exchange) { list_models(service.model(), *exchange); },
        .inline_handler = true});
   routes.push_back({.method = "GET",
-                    .pattern = "/v1/models/{model}",
+                    .pattern = "/v1/models/{model...}",
                     .handler = [&service](const auto& exchange) { show_model(service, *exchange); },
                     .inline_handler = true});
   return routes;

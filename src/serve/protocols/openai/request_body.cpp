@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/nearest.h"
 #include "serve/http/field_text.h"
+#include "serve/protocols/openai/text_limits.h"
 #include "serve/protocols/unique_keys.h"
 
 namespace quire {
@@ -50,6 +52,26 @@ std::optional<std::string> named_field(std::string_view message) {
   return std::string(name);
 }
 
+// " (did you mean temperature?)" where a known field is spelt nearly so.
+std::string spelling_hint(std::string_view name, const FieldTable& table) {
+  constexpr std::size_t kMostEdits = 2;
+  constexpr std::size_t kShortest = 4;
+  if (name.size() < kShortest) return {};
+  std::vector<std::string> candidates;
+  for (const RequestField& field : table.fields) candidates.emplace_back(field.name);
+  const auto meant = nearest(name, candidates, kMostEdits);
+  return meant ? fmt::format(" (did you mean {}?)", *meant) : std::string();
+}
+
+std::string refusal(const RequestField& field) {
+  if (field.note.empty()) {
+    return fmt::format("{}: this feature is not supported by this server; leave the field out",
+                       field.name);
+  }
+  return fmt::format("{}: this value is not supported by this server, only {}", field.name,
+                     field.note);
+}
+
 }  // namespace
 
 std::variant<RequestBody, ApiError> RequestBody::parse(std::string_view text,
@@ -69,19 +91,32 @@ std::variant<RequestBody, ApiError> RequestBody::parse(std::string_view text,
   body.object_ = std::move(value->get_object());
   for (const auto& field : body.object_) {
     const std::string_view name = field.key();
-    if (std::ranges::find(table.known, name) != table.known.end()) continue;
-    const auto unsupported = std::ranges::find(table.unsupported, name, &UnsupportedField::name);
-    if (unsupported == table.unsupported.end()) {
-      body.ignored_.push_back(shown_name(name));
-    } else if (!field.value().is_null() && !unsupported->harmless(field.value())) {
-      return bad_request(
-          fmt::format("{}: this value is not supported by this server; leave the field out", name),
-          std::string(name), "unsupported_parameter");
+    const RequestField* known = table.find(name);
+    if (known == nullptr) {
+      const std::string hint = spelling_hint(name, table);
+      if (strict) {
+        return bad_request(fmt::format("{}: there is no such field{}", shown_name(name), hint),
+                           shown_name(name), "unknown_parameter");
+      }
+      body.ignored_.push_back(shown_name(name) + hint);
+    } else if (known->effect == FieldEffect::kRefused && !field.value().is_null() &&
+               !known->harmless(field.value(), body.object_)) {
+      return bad_request(refusal(*known), std::string(name), "unsupported_parameter");
     }
   }
-  if (strict && !body.ignored_.empty()) {
-    const std::string name = body.ignored_.front();
-    return bad_request(fmt::format("{}: there is no such field", name), name, "unknown_parameter");
+  return body;
+}
+
+std::variant<RequestBody, ApiError> RequestBody::parse(std::string_view text,
+                                                       const FieldTable& table,
+                                                       const Service& service) {
+  auto body = parse(text, table, service.config().strict_fields);
+  if (const auto* parsed = std::get_if<RequestBody>(&body);
+      parsed != nullptr && !parsed->ignored_.empty()) {
+    service.ignored_fields().warn(
+        fmt::format("{}: fields that are not known are passed over: {} (--strict-fields refuses "
+                    "them; this is said once a minute)",
+                    table.route, parsed->ignored_fields()));
   }
   return body;
 }
@@ -98,6 +133,7 @@ std::string RequestBody::ignored_fields() const {
 ApiError request_error(const Status& status, const ServedModel& served, std::string_view field) {
   ApiError error = to_api_error(status, named_field(status.message()));
   if (error.status == 400 && !error.param && !field.empty()) error.param = std::string(field);
+  if (is_context_overflow(status)) error.code = "context_length_exceeded";
   if (error.status == 429) {
     error.headers.push_back({"Retry-After", std::to_string(served.retry_after_seconds())});
   }
@@ -124,21 +160,6 @@ std::variant<RequestedModel, ApiError> read_model(const RequestBody& body, const
 
 void respond_error(Exchange& exchange, const ApiError& error) {
   exchange.respond(error_response(error));
-}
-
-bool says_nothing(const json::value& value) {
-  return value.is_null() || (value.is_bool() && !value.get_bool()) ||
-         (value.is_string() && value.get_string().empty()) ||
-         (value.is_array() && value.get_array().empty()) ||
-         (value.is_object() && value.get_object().empty());
-}
-
-bool is_one(const json::value& value) {
-  return value.is_number() && value.to_number<double>() == 1.0;
-}
-
-bool is_default_tier(const json::value& value) {
-  return value.is_string() && (value.get_string() == "auto" || value.get_string() == "default");
 }
 
 bool is_token_list(const json::value& value) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -12,32 +11,25 @@
 #include "base/status.h"
 #include "serve/http/exchange.h"
 #include "serve/protocols/openai/api_error.h"
+#include "serve/protocols/openai/request_fields.h"
 #include "serve/service.h"
 
 namespace quire {
 
-// A field of OpenAI's or vLLM's that has no effect here. A value that would have none there either
-// (an empty list of tools) is accepted.
-struct UnsupportedField {
-  std::string_view name;
-  bool (*harmless)(const json::value& value);
-};
-
-struct FieldTable {
-  std::span<const std::string_view> known;
-  std::span<const UnsupportedField> unsupported;
-};
-
 class RequestBody {
  public:
   // Parses and checks the names. An error for invalid JSON (also duplicate keys and invalid UTF-8),
-  // no object, an unsupported field, and with `strict` an unknown one.
+  // no object, a field that the table refuses, and with `strict` an unknown one.
   static std::variant<RequestBody, ApiError> parse(std::string_view text, const FieldTable& table,
                                                    bool strict);
+  // With what the service says of unknown fields; those that are passed over are in its log.
+  static std::variant<RequestBody, ApiError> parse(std::string_view text, const FieldTable& table,
+                                                   const Service& service);
 
   JsonReader reader() const { return JsonReader(object_, "request", StatusCode::kInvalidArgument); }
   const json::object& object() const { return object_; }
-  // Unknown fields, for the header X-Ignored-Fields; empty where there are none.
+  // Unknown fields, misspelt ones with what may be meant, for the header X-Ignored-Fields; empty
+  // where there are none.
   std::string ignored_fields() const;
 
  private:
@@ -60,11 +52,6 @@ std::variant<RequestedModel, ApiError> read_model(const RequestBody& body, const
 // Answers with the error.
 void respond_error(Exchange& exchange, const ApiError& error);
 
-// Whether a value says nothing: null, false, "", [], {}.
-bool says_nothing(const json::value& value);
-bool is_one(const json::value& value);
-// "auto" or "default", as `service_tier` has it.
-bool is_default_tier(const json::value& value);
 // A list that is not empty and has only numbers: one prompt, not a list of prompts.
 bool is_token_list(const json::value& value);
 

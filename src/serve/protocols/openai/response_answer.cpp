@@ -104,6 +104,7 @@ class ResponseAnswer final : public GenerationAnswer {
     object["completed_at"] = nullptr;
     object["error"] = nullptr;
     object["incomplete_details"] = nullptr;
+    object["usage"] = nullptr;  // until it is complete
     return object;
   }
 

@@ -23,83 +23,9 @@ constexpr std::size_t kMaxMetadataKey = 64;
 constexpr std::size_t kMaxMetadataValue = 512;
 constexpr std::string_view kWithLogprobs = "message.output_text.logprobs";
 
-// Sampling fields that Responses have under another name, or not at all.
-constexpr std::array<std::string_view, 7> kNotOfResponses = {
-    "n",        "include_stop_str_in_output", "max_tokens",       "prompt_logprobs",
-    "logprobs", "skip_special_tokens",        "allowed_token_ids"};
-
-constexpr std::array<std::string_view, 20> kOwnResponseFields = {
-    "model", "input", "instructions", "previous_response_id", "max_output_tokens", "top_logprobs",
-    "include", "stream", "store", "metadata", "text", "tool_choice", "parallel_tool_calls",
-    "max_tool_calls", "priority", "request_id",
-    // Without effect on the answer, by their definition.
-    "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"};
-
-std::vector<std::string_view> response_sampling_names() {
-  std::vector<std::string_view> names;
-  for (const SamplingField& field : sampling_fields()) {
-    if (std::ranges::find(kNotOfResponses, field.name) == kNotOfResponses.end()) {
-      names.push_back(field.name);
-    }
-  }
-  return names;
-}
-
 bool is_text(const json::value& value, std::string_view text) {
   return value.is_string() && value.get_string() == text;
 }
-bool is_disabled(const json::value& value) { return is_text(value, "disabled"); }
-// {"effort": "none", "summary": null} asks for nothing.
-bool is_no_reasoning(const json::value& value) {
-  if (!value.is_object()) return false;
-  return std::ranges::all_of(value.get_object(), [](const auto& field) {
-    return says_nothing(field.value()) || is_text(field.value(), "none");
-  });
-}
-// {"include_obfuscation": false} asks for nothing.
-bool is_no_option(const json::value& value) {
-  if (!value.is_object()) return false;
-  return std::ranges::all_of(value.get_object(),
-                             [](const auto& field) { return says_nothing(field.value()); });
-}
-
-constexpr std::array<UnsupportedField, 24> kUnsupportedResponseFields = {{
-    {"background", says_nothing},
-    {"conversation", says_nothing},
-    {"context_management", says_nothing},
-    {"moderation", says_nothing},
-    {"prompt", says_nothing},
-    {"prompt_cache_options", says_nothing},
-    {"reasoning", is_no_reasoning},
-    {"service_tier", is_default_tier},
-    {"stream_options", is_no_option},
-    {"tools", says_nothing},
-    {"truncation", is_disabled},
-    {"cache_salt", says_nothing},
-    {"mm_processor_kwargs", says_nothing},
-    {"structured_outputs", says_nothing},
-    // Of chat completions; here they have other names or none.
-    {"messages", says_nothing},
-    {"max_tokens", says_nothing},
-    {"max_completion_tokens", says_nothing},
-    {"n", is_one},
-    {"logprobs", says_nothing},
-    {"response_format", says_nothing},
-    {"functions", says_nothing},
-    {"function_call", says_nothing},
-    {"reasoning_effort", says_nothing},
-    {"modalities", says_nothing},
-}};
-
-FieldTable response_fields() {
-  static const std::vector<std::string_view> kKnown = [] {
-    std::vector<std::string_view> names = response_sampling_names();
-    names.insert(names.end(), kOwnResponseFields.begin(), kOwnResponseFields.end());
-    return names;
-  }();
-  return {.known = kKnown, .unsupported = kUnsupportedResponseFields};
-}
-
 Result<json::object> read_metadata(const JsonReader& fields) {
   const json::value* value = fields.find("metadata");
   if (value == nullptr) return json::object();
@@ -179,8 +105,10 @@ Result<std::string> read_tool_choice(const JsonReader& fields) {
 Status read_sampling(const JsonReader& fields, const ServedModel& served, ResponseJob& job) {
   const Engine& engine = served.engine();
   json::object given;
-  for (const std::string_view name : response_sampling_names()) {
-    if (const json::value* value = fields.find(name)) given[name] = *value;
+  for (const SamplingField& field : sampling_fields()) {
+    const RequestField* taken = response_fields().find(field.name);
+    if (taken == nullptr || taken->effect != FieldEffect::kWorks) continue;
+    if (const json::value* value = fields.find(field.name)) given[field.name] = *value;
   }
   job.params = engine.default_sampling_params();
   QUIRE_RETURN_IF_ERROR(
@@ -199,6 +127,8 @@ Status read_sampling(const JsonReader& fields, const ServedModel& served, Respon
   if (logprobs) job.params.logprobs = top.value_or(0);
   job.echo["temperature"] = job.params.temperature;
   job.echo["top_p"] = job.params.top_p;
+  job.echo["presence_penalty"] = job.params.presence_penalty;
+  job.echo["frequency_penalty"] = job.params.frequency_penalty;
   job.echo["top_logprobs"] = top.value_or(0);
   return {};
 }
@@ -212,6 +142,10 @@ Status read_max_output_tokens(const JsonReader& fields, const ServedModel& serve
   if (most && *most < 1) {
     return Status::invalid_argument(
         fmt::format("max_output_tokens: {} is not an integer >= 1", *most));
+  }
+  if (most) {
+    QUIRE_RETURN_IF_ERROR(
+        check_room(*most, "max_output_tokens", std::ssize(job.prompt_token_ids), served.engine()));
   }
   QUIRE_ASSIGN_OR_RETURN(job.params.max_tokens,
                          fit_response(job.params, std::ssize(job.prompt_token_ids), most,
@@ -239,7 +173,7 @@ Status read_echoed(const JsonReader& fields, ResponseJob& job) {
   echo["service_tier"] = "default";
   for (const std::string_view name : {"user", "safety_identifier", "prompt_cache_key"}) {
     QUIRE_ASSIGN_OR_RETURN(const auto text, fields.find_string(name));
-    if (text) echo[name] = json::string(*text);
+    if (text || name != "user") echo[name] = text ? json::value(*text) : json::value();
   }
   QUIRE_RETURN_IF_ERROR(fields.find_string("prompt_cache_retention").status());
   return {};
@@ -310,7 +244,7 @@ Status read_response_job(const RequestBody& body, const ServedModel& served,
 std::variant<ResponseJob, ApiError> parse_response_request(std::string_view body,
                                                            const Service& service,
                                                            ResponseStore& store, ClientGone gone) {
-  auto parsed = RequestBody::parse(body, response_fields(), service.config().strict_fields);
+  auto parsed = RequestBody::parse(body, response_fields(), service);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const auto& request = std::get<RequestBody>(parsed);
   const auto named = read_model(request, service);

@@ -10,6 +10,7 @@
 
 #include "serve/protocols/openai/request_body.h"
 #include "serve/protocols/openai/response_answer.h"
+#include "serve/protocols/openai/response_replay.h"
 #include "serve/protocols/openai/response_request.h"
 
 namespace quire {
@@ -49,15 +50,51 @@ std::shared_ptr<const StoredResponse> find_or_answer(ResponseStore& store, Excha
   return found;
 }
 
-void show_response(ResponseStore& store, Exchange& exchange) {
-  const std::string* stream = exchange.request().query_param("stream");
-  if (stream != nullptr && *stream != "false") {
-    ApiError error = wrong_parameter("stream: a stored response comes as a whole only", "stream");
+void stream_response(const StoredResponse& stored, std::uint64_t max_bytes, Exchange& exchange) {
+  if (exchange.request().query_param("starting_after") != nullptr) {
+    ApiError error = wrong_parameter(
+        "starting_after: this feature is not supported by this server; a stored response streams "
+        "from its start",
+        "starting_after");
     error.code = "unsupported_parameter";
     return respond_error(exchange, error);
   }
+  const auto response = parse_json(stored.response, "store");
+  if (!response.ok()) return respond_error(exchange, to_api_error(response.status()));
+  const std::string events = replay_events(response->get_object());
+  if (events.size() > max_bytes) {
+    return respond_error(
+        exchange, wrong_parameter(fmt::format("stream: the events of this response are {} bytes, "
+                                              "more than --max-unsent-bytes {}; ask for it whole",
+                                              events.size(), max_bytes),
+                                  "stream"));
+  }
+  exchange.start_stream({.content_type = "text/event-stream; charset=utf-8",
+                         .headers = {{"Cache-Control", "no-cache"}},
+                         .body = ""});
+  exchange.write(events);
+  exchange.finish();
+}
+
+void show_response(const Service& service, ResponseStore& store, Exchange& exchange) {
   const auto found = find_or_answer(store, exchange);
-  if (found != nullptr) exchange.respond({.headers = {}, .body = found->response});
+  if (found == nullptr) return;
+  const std::string* stream = exchange.request().query_param("stream");
+  if (stream != nullptr && *stream != "false") {
+    return stream_response(*found, service.config().max_unsent_bytes, exchange);
+  }
+  exchange.respond({.headers = {}, .body = found->response});
+}
+
+// What a request's input comes to, without running it.
+void count_input_tokens(const Service& service, ResponseStore& store, Exchange& exchange) {
+  const auto job = parse_response_request(exchange.request().body, service, store,
+                                          [&exchange] { return exchange.gone(); });
+  if (const auto* error = std::get_if<ApiError>(&job)) return respond_error(exchange, *error);
+  const json::object answer = {
+      {"object", "response.input_tokens"},
+      {"input_tokens", std::get<ResponseJob>(job).prompt_token_ids.size()}};
+  exchange.respond({.headers = {}, .body = json::serialize(answer)});
 }
 
 void delete_response(ResponseStore& store, Exchange& exchange) {
@@ -144,8 +181,16 @@ std::vector<Route> response_routes(Service& service, std::shared_ptr<ResponseSto
                     .handler = [&service, store](std::shared_ptr<Exchange> exchange) {
                       create_response(service, store, std::move(exchange));
                     }});
-  routes.push_back(
-      {.method = "GET", .pattern = "/v1/responses/{id}", .handler = stored(show_response)});
+  routes.push_back({.method = "POST",
+                    .pattern = "/v1/responses/input_tokens",
+                    .handler = [&service, store](const std::shared_ptr<Exchange>& exchange) {
+                      count_input_tokens(service, *store, *exchange);
+                    }});
+  routes.push_back({.method = "GET",
+                    .pattern = "/v1/responses/{id}",
+                    .handler = [&service, store](const std::shared_ptr<Exchange>& exchange) {
+                      show_response(service, *store, *exchange);
+                    }});
   routes.push_back(
       {.method = "DELETE", .pattern = "/v1/responses/{id}", .handler = stored(delete_response)});
   routes.push_back({.method = "POST",

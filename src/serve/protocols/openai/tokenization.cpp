@@ -1,6 +1,5 @@
 #include "serve/protocols/openai/tokenization.h"
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,26 +10,11 @@
 #include <fmt/ranges.h>
 
 #include "serve/protocols/openai/answer_size.h"
-#include "serve/protocols/openai/chat_completions.h"
+#include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
 namespace {
-
-constexpr std::array<std::string_view, 9> kTokenizeFields = {"model",
-                                                             "prompt",
-                                                             "add_special_tokens",
-                                                             "return_token_strs",
-                                                             "messages",
-                                                             "documents",
-                                                             "chat_template_kwargs",
-                                                             "add_generation_prompt",
-                                                             "continue_final_message"};
-constexpr std::array<UnsupportedField, 3> kUnsupportedTokenize = {
-    {{"tools", says_nothing},
-     {"chat_template", says_nothing},
-     {"mm_processor_kwargs", says_nothing}}};
-constexpr std::array<std::string_view, 2> kDetokenizeFields = {"model", "tokens"};
 
 Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engine,
                                     ClientGone gone) {
@@ -47,7 +31,7 @@ Result<std::vector<TokenId>> encode(const JsonReader& fields, const Engine& engi
   if (!fields.contains("messages")) {
     return Status::invalid_argument("prompt: expected a string, found nothing");
   }
-  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields));
+  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields, engine));
   return engine.encode_chat(conversation, special.value_or(false),
                             text_limits("messages", std::move(gone)));
 }
@@ -94,15 +78,39 @@ Result<std::string> detokenize(const JsonReader& fields, const ServedModel& serv
   return fmt::format(R"({{"prompt":{}}})", json::serialize(json::string_view(text)));
 }
 
+json::value token_or_null(const Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? json::value(tokenizer.token_text(*id)) : json::value();
+}
+
+// What a tokenizer_config.json says, as clients that render templates themselves read it.
+json::object tokenizer_info(const Engine& engine) {
+  const Tokenizer& tokenizer = engine.tokenizer();
+  const auto ends = tokenizer.eos_ids();
+  const std::optional<TokenId> end = ends.empty() ? std::nullopt : std::optional(ends.front());
+  json::array special;
+  for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    if (tokenizer.is_special(token)) special.push_back(json::string(tokenizer.token_text(token)));
+  }
+  const std::string_view chat_template = engine.chat_template();
+  return {{"bos_token", token_or_null(tokenizer, tokenizer.bos_id())},
+          {"eos_token", token_or_null(tokenizer, end)},
+          {"pad_token", nullptr},
+          {"add_bos_token", tokenizer.adds_bos()},
+          {"chat_template", chat_template.empty() ? json::value() : json::value(chat_template)},
+          {"all_special_tokens", std::move(special)},
+          {"vocab_size", tokenizer.vocab_size()},
+          {"model_max_length", engine.info().max_model_len}};
+}
+
 // To the JSON text of the answer.
 using Transform = Result<std::string> (*)(const JsonReader& fields, const ServedModel& served,
                                           ClientGone gone);
 
-// The second known field of `table` is what is transformed.
-HttpHandler handler(Service& service, FieldTable table, Transform transform) {
-  return [&service, table, transform](const std::shared_ptr<Exchange>& exchange) {
-    const auto body =
-        RequestBody::parse(exchange->request().body, table, service.config().strict_fields);
+// The first field of `table` is what is transformed.
+HttpHandler handler(Service& service, const FieldTable& table, Transform transform) {
+  return [&service, &table, transform](const std::shared_ptr<Exchange>& exchange) {
+    const auto body = RequestBody::parse(exchange->request().body, table, service);
     if (const auto* error = std::get_if<ApiError>(&body)) return respond_error(*exchange, *error);
     const auto& request = std::get<RequestBody>(body);
     const auto model = read_model(request, service);
@@ -111,7 +119,8 @@ HttpHandler handler(Service& service, FieldTable table, Transform transform) {
     const JsonReader fields = request.reader();
     auto answer = transform(fields, served, [client = exchange.get()] { return client->gone(); });
     if (!answer.ok()) {
-      const std::string_view field = fields.contains("messages") ? "messages" : table.known[1];
+      const std::string_view field =
+          fields.contains("messages") ? "messages" : table.fields.front().name;
       return respond_error(*exchange, request_error(answer.status(), served, field));
     }
     HttpResponse response;
@@ -127,13 +136,18 @@ HttpHandler handler(Service& service, FieldTable table, Transform transform) {
 
 std::vector<Route> tokenization_routes(Service& service) {
   std::vector<Route> routes;
-  routes.push_back(
-      {.method = "POST",
-       .pattern = "/tokenize",
-       .handler = handler(service, {kTokenizeFields, kUnsupportedTokenize}, tokenize)});
+  routes.push_back({.method = "POST",
+                    .pattern = "/tokenize",
+                    .handler = handler(service, tokenize_fields(), tokenize)});
   routes.push_back({.method = "POST",
                     .pattern = "/detokenize",
-                    .handler = handler(service, {kDetokenizeFields, {}}, detokenize)});
+                    .handler = handler(service, detokenize_fields(), detokenize)});
+  routes.push_back({.method = "GET",
+                    .pattern = "/tokenizer_info",
+                    .handler = [&service](const std::shared_ptr<Exchange>& exchange) {
+                      exchange->respond(
+                          {.body = json::serialize(tokenizer_info(service.model().engine()))});
+                    }});
   return routes;
 }
 

@@ -134,8 +134,8 @@ std::optional<std::string> field_of(std::string_view message) {
 }
 
 void create_batch(const BatchRoutesContext& context, Exchange& exchange) {
-  auto parsed = RequestBody::parse(exchange.request().body, {.known = kFields, .unsupported = {}},
-                                   context.strict_fields);
+  auto parsed = RequestBody::parse(
+      exchange.request().body, plain_fields("POST /v1/batches", kFields), context.strict_fields);
   if (const auto* error = std::get_if<ApiError>(&parsed)) return respond_error(exchange, *error);
   const auto& body = std::get<RequestBody>(parsed);
   const auto batch = read_batch(body.reader(), context.handlers);
