@@ -22,11 +22,6 @@ std::size_t columns(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-struct HelpRow {
-  std::string name;
-  std::string text;
-};
-
 struct HelpSection {
   std::string title;
   std::vector<HelpRow> rows;
@@ -99,6 +94,26 @@ std::vector<HelpSection> sections_of(const CommandFacts& command) {
   return sections;
 }
 
+// One line of a text, as wrap_words() says.
+void add_wrapped(std::vector<std::string>& lines, std::string_view text, std::size_t width) {
+  if (columns(text) <= width) {
+    lines.emplace_back(text);
+    return;
+  }
+  std::string line;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (!line.empty() && columns(line) + 1 + columns(word) > width) {
+      lines.push_back(std::exchange(line, std::string(word)));
+    } else {
+      line += fmt::format("{}{}", line.empty() ? "" : " ", word);
+    }
+    begin = end + 1;
+  }
+  lines.push_back(std::move(line));
+}
+
 // Rows in two columns, the second from `column` on.
 void add_rows(std::string& out, const std::vector<HelpRow>& rows, std::size_t column,
               std::size_t width) {
@@ -115,6 +130,19 @@ void add_rows(std::string& out, const std::vector<HelpRow>& rows, std::size_t co
     }
     out += '\n';
   }
+}
+
+// Where the second column begins: behind the longest name that leaves it at `most`.
+std::size_t column_of(const std::vector<HelpSection>& sections, std::size_t width,
+                      std::size_t most) {
+  std::size_t column = std::min<std::size_t>(8, width / 4);
+  for (const HelpSection& section : sections) {
+    for (const HelpRow& row : section.rows) {
+      const std::size_t end = columns(row.name) + 4;
+      if (end <= most) column = std::max(column, end);
+    }
+  }
+  return column;
 }
 
 class HelpFormatter final : public CLI::FormatterBase {
@@ -143,19 +171,6 @@ class HelpFormatter final : public CLI::FormatterBase {
   }
 
  private:
-  // Where the second column begins: behind the longest name that leaves it at `most`.
-  static std::size_t column_of(const std::vector<HelpSection>& sections, std::size_t width,
-                               std::size_t most) {
-    std::size_t column = std::min<std::size_t>(8, width / 4);
-    for (const HelpSection& section : sections) {
-      for (const HelpRow& row : section.rows) {
-        const std::size_t end = columns(row.name) + 4;
-        if (end <= most) column = std::max(column, end);
-      }
-    }
-    return column;
-  }
-
   static void add_text(std::string& out, const std::string& text, std::size_t width) {
     for (const std::string& line : wrap_words(text, width)) out += line + '\n';
   }
@@ -169,19 +184,17 @@ void set_help(CLI::App& app, std::array<CommandExample, 2> examples) {
   app.formatter(std::make_shared<HelpFormatter>(std::move(examples)));
 }
 
+std::string help_rows(const std::vector<HelpRow>& rows, std::size_t width) {
+  std::string out;
+  add_rows(out, rows, column_of({{"", rows}}, width, width * 2 / 5), width);
+  return out;
+}
+
 std::vector<std::string> wrap_words(const std::string& text, std::size_t width) {
-  std::vector<std::string> lines(1);
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find_first_of(" \n", begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    std::string& line = lines.back();
-    if (!line.empty() && columns(line) + 1 + columns(word) > width) {
-      lines.push_back(word);
-    } else {
-      line += (line.empty() ? "" : " ") + word;
-    }
-    if (end < text.size() && text[end] == '\n') lines.emplace_back();
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    add_wrapped(lines, std::string_view(text).substr(begin, end - begin), width);
     begin = end + 1;
   }
   return lines;
