@@ -16,6 +16,7 @@
 #include "apps/jsonl.h"
 #include "apps/output_file.h"
 #include "apps/sampling_flags.h"
+#include "engine/engine_args.h"
 #include "serve/protocols/conversation_defaults.h"
 #include "serve/protocols/sampling_fields.h"
 
@@ -183,6 +184,7 @@ Status run_file(Engine& engine, const GenerateFlags& flags, std::istream& input,
 }
 
 Status check_generate_flags(const GenerateFlags& flags) {
+  QUIRE_RETURN_IF_ERROR(check_engine_args(flags.engine));
   const int sources = static_cast<int>(flags.prompt.has_value()) +
                       static_cast<int>(flags.chat.has_value()) +
                       static_cast<int>(!flags.input.empty());

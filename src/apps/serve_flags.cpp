@@ -9,6 +9,7 @@
 #include "apps/count_option.h"
 #include "apps/engine_flags.h"
 #include "apps/flag_values.h"
+#include "engine/engine_args.h"
 
 namespace quire {
 namespace {
@@ -201,6 +202,7 @@ std::string default_batch_database(const HttpServerConfig& http) {
 }
 
 Status complete_serve_flags(ServeFlags& flags) {
+  QUIRE_RETURN_IF_ERROR(check_engine_args(flags.engine));
   if (flags.engine.model.empty()) {
     QUIRE_ASSIGN_OR_RETURN(flags.engine.model, bundled_model());
   } else if (flags.service.served_model_names.empty()) {

@@ -36,8 +36,8 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags);
 // same after every start.
 std::string default_batch_database(const HttpServerConfig& http);
 
-// Fills in what follows from other flags and from the environment. kInvalidArgument for flags that
-// contradict each other.
+// Fills in what follows from other flags and from the environment. kInvalidArgument for an engine's
+// settings that cannot be.
 Status complete_serve_flags(ServeFlags& flags);
 
 }  // namespace quire
