@@ -3,11 +3,15 @@
     cli_docs_test.py PROGRAM SOURCE_DIR
 """
 
+import json
 import re
 import sys
 import unittest
 
 from cli_support import SOURCE, facts
+
+sys.path.insert(0, str(SOURCE / "scripts"))
+import page_answers  # noqa: E402
 
 PAGES = [SOURCE / "README.md", *(SOURCE / "docs" / f"{name}.md" for name in ("commands", "operators", "python"))]
 
@@ -44,6 +48,18 @@ class Docs(unittest.TestCase):
         for page in PAGES:
             for flag in re.findall(r"`(--[a-z][a-z-]*)", page.read_text()):
                 self.assertIn(flag, known, page.name)
+
+    def test_the_pages_suggestions_are_those_whose_answers_were_read(self):
+        """A new suggestion needs a new run of scripts/page_answers.py, and someone who reads it."""
+        answers = json.loads((SOURCE / "tests/data/page_answers.json").read_text())
+        self.assertEqual({mode: list(texts) for mode, texts in answers.items()}, page_answers.suggestions())
+        for mode, texts in answers.items():
+            for text, given in texts.items():
+                self.assertEqual([each["seed"] for each in given], list(page_answers.SEEDS))
+                for each in given:
+                    self.assertTrue(each["answer"].strip(), text)
+                    if mode == "chat":  # one that goes on for ever says the same again and again
+                        self.assertEqual(each["finish_reason"], "stop", text)
 
     def test_families(self):
         registry = (SOURCE / "src/models/registry.cpp").read_text()
