@@ -182,7 +182,7 @@ class WrongValues(unittest.TestCase):
             return "no-such-name"
         if flag["range"]:
             return "-5"  # no range of the program's holds it
-        return "x" if flag["value"] in ("N", "NUMBER", "MS", "SECONDS", "SHARE", "PORT", "ID,ID,...", "JSON") else None
+        return "x" if flag["value"] in ("N", "NUMBER", "MS", "US", "SECONDS", "SHARE", "PORT", "ID,ID,...", "JSON") else None
 
     def test_those_that_no_range_says(self):
         for args, said in ((["generate", "--prompt", "x", "--logprobs", 21], "logprobs: 21"),
@@ -312,6 +312,29 @@ class Completion(unittest.TestCase):
             long = [name for line in lines for name in re.findall(r" -l ([a-z-]+)", line.partition(" -d ")[0])]
             self.assertEqual(sorted(long), sorted(name[2:] for name in names_of(command) if name.startswith("--")),
                              command["name"])
+
+    def test_fish_completes(self):
+        program = shutil.which("fish")
+        if program is None:
+            self.skipTest("fish is not installed, which Quire does not need")
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "quire.fish")
+            script.write_text(self.scripts["fish"])
+
+            def complete(line):
+                done = subprocess.run([program, "--no-config", "-c", f"source {script}; complete -C '{line}'"], text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                                      env={**os.environ, "HOME": folder})
+                self.assertEqual(done.stderr, "")
+                return sorted(each.partition("\t")[0] for each in done.stdout.splitlines())
+
+            self.assertEqual(complete("quire serve --log-format "), ["json", "text"])
+            self.assertEqual(complete("quire completion b"), ["bash"])
+            self.assertEqual(complete("quire bench "), sorted(
+                words_of(each)[1] for each in facts("bench")["commands"]))
+            for words in (["serve"], ["bench", "serve"], []):
+                offered = [each for each in complete(f"quire {' '.join(words)} --".replace("  ", " ")) if each.startswith("--")]
+                self.assertEqual(offered, sorted(each for each in names_of(facts(*words)) if each.startswith("--")))
 
     def test_zsh_and_fish_take_the_scripts(self):
         for shell in ("zsh", "fish"):

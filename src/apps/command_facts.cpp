@@ -94,8 +94,10 @@ CommandFacts command_facts(const CLI::App& app) {
     if (option->get_group().empty()) continue;  // hidden
     (option->get_positional() ? facts.arguments : facts.flags).push_back(flag_facts(*option));
   }
-  std::ranges::stable_partition(
-      facts.flags, [](const FlagFacts& flag) { return !flag.group.starts_with(kRarelyNeeded); });
+  // The ranges' form does not compile with clang 14.
+  std::stable_partition(facts.flags.begin(), facts.flags.end(), [](const FlagFacts& flag) {
+    return !flag.group.starts_with(kRarelyNeeded);
+  });
   for (const CLI::App* command : app.get_subcommands({})) {
     facts.commands.push_back(command_facts(*command));
   }

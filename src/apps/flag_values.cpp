@@ -19,6 +19,7 @@ std::string number_range(double low, double high, bool above) {
   const std::string from = fmt::format("{:.12g}", low);
   const std::string to = fmt::format("{:.12g}", high);
   if (std::abs(high) >= kBeyondNumbers) {
+    if (low == 0 && !above) return {};
     return fmt::format("{} {}", above ? "above" : "at least", from);
   }
   return above ? fmt::format("above {}, at most {}", from, to) : fmt::format("{} to {}", from, to);
