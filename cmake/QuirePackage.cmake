@@ -20,10 +20,26 @@ add_custom_command(
   OUTPUT ${installed}/changelog.gz
   COMMAND gzip -9nc ${deploy}/debian/changelog > ${installed}/changelog.gz
   DEPENDS ${deploy}/debian/changelog)
-add_custom_target(quire_manual ALL DEPENDS ${installed}/quire.1.gz ${installed}/changelog.gz)
+# Completion of the command line, by the program itself, under the names that shells look for.
+set(completions "")
+foreach(shell IN ITEMS bash zsh fish)
+  add_custom_command(
+    OUTPUT ${installed}/completion.${shell}
+    COMMAND $<TARGET_FILE:quire> completion ${shell} > ${installed}/completion.${shell}
+    DEPENDS quire)
+  list(APPEND completions ${installed}/completion.${shell})
+endforeach()
+add_custom_target(quire_manual ALL DEPENDS ${installed}/quire.1.gz ${installed}/changelog.gz
+                                           ${completions})
 
 install(TARGETS quire RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${installed}/quire.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${installed}/completion.bash RENAME quire
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${installed}/completion.zsh RENAME _quire
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install(FILES ${installed}/completion.fish RENAME quire.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(FILES ${deploy}/debian/copyright ${PROJECT_SOURCE_DIR}/README.md
               ${PROJECT_SOURCE_DIR}/docs/server.md ${PROJECT_SOURCE_DIR}/docs/deployment.md
               ${installed}/changelog.gz

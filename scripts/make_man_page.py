@@ -4,14 +4,14 @@
     scripts/make_man_page.py PROGRAM TEMPLATE OUTPUT
 """
 
+import json
 import pathlib
-import re
 import subprocess
 import sys
 
 
-def ask(program, flag):
-    return subprocess.run([program, flag], stdout=subprocess.PIPE, text=True, check=True).stdout
+def ask(program, *arguments):
+    return subprocess.run([program, *arguments], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def escaped(text):
@@ -19,11 +19,8 @@ def escaped(text):
 
 
 def main(program, template, output):
-    listed = ask(program, "--help").partition("Subcommands:\n")[2]
-    commands = re.findall(r"^  ([a-z]+) +(.+)$", listed, re.MULTILINE)
-    if not commands:
-        sys.exit(f"make_man_page: {program} --help lists no commands")
-    entries = [f".TP\n.B {name}\n{escaped(text)}." for name, text in commands]
+    commands = json.loads(ask(program, "completion", "json"))["commands"]
+    entries = [f".TP\n.B {each['name'].partition(' ')[2]}\n{escaped(each['description'])}." for each in commands]
     page = pathlib.Path(template).read_text(encoding="utf-8")
     page = page.replace("@COMMANDS@", "\n".join(entries))
     page = page.replace("@VERSION@", ask(program, "--version").strip())

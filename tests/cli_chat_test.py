@@ -4,13 +4,17 @@
     cli_chat_test.py PROGRAM SOURCE_DIR
 """
 
+import fcntl
 import json
 import os
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import threading
 import unittest
 
 from cli_chat_support import MODEL, FakeServer, Terminal, WithFolder, chat, chunk
@@ -313,6 +317,52 @@ class InTerminal(WithFolder):
         terminal.expect("(2 messages written")
         self.assertEqual(json.loads(self.file.read_text())["messages"][0]["content"],
                          "Größe \u65e5\u672c")
+
+    def test_a_message_of_several_lines_comes_back_whole(self):
+        terminal = self.terminal(*MODEL)
+        for keys in ('"""one\r', "two\r", 'three"""\r', "/undo\r", "\x1b[A\x1b[A\r"):
+            terminal.expect("... " if keys in ("two\r", 'three"""\r') else "> ")
+            terminal.type(keys)
+        terminal.expect("\r\n> ")
+        terminal.type(f"/save {self.file}\r")
+        terminal.expect("(2 messages written")
+        self.assertEqual(json.loads(self.file.read_text())["messages"][0]["content"], "one\ntwo\nthree")
+
+    def test_a_terminal_shows_that_the_first_token_is_waited_for(self):
+        wanted = threading.Event()
+
+        def answer(handler, _):
+            self.assertTrue(wanted.wait(60))
+            handler.stream(chunk("an answer"), chunk(None, "stop"), "[DONE]")
+        with FakeServer(answer) as server:
+            terminal = self.terminal("--base-url", server.url)
+            terminal.expect("> ")
+            terminal.type("x\r")
+            terminal.expect("waiting for an answer, 1 s")
+            wanted.set()
+            before = terminal.expect("an answer")
+            self.assertTrue(before.endswith("\r\x1b[K"), before[-80:])  # it is gone
+            terminal.expect("> ")
+            terminal.type("\x04")
+            self.assertEqual(terminal.end(), 0)
+        wanted.set()
+        with FakeServer(answer) as server:
+            self.assertNotIn("waiting", chat("--base-url", server.url, lines=["x"]).stdout)
+
+    def test_notes_wrap_at_words(self):
+        terminal = self.terminal(*MODEL)
+        fcntl.ioctl(terminal.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 48, 0, 0))
+        terminal.expect("> ")
+        terminal.type("/help\r")
+        shown = terminal.expect(" //.")
+        lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown[shown.index("/help  "):]).splitlines()
+        self.assertGreater(len(lines), 12)
+        for line in lines:
+            self.assertLessEqual(len(line), 48, line)
+        words = " ".join(" ".join(lines).split())
+        self.assertIn('set the system message; "" takes it away, no TEXT shows it', words)
+        terminal.expect("> ")
+        self.leave(terminal)
 
     @needs(SMOLLM2)
     def test_interrupt_stops_an_answer_and_keeps_it(self):

@@ -3,31 +3,30 @@
     cli_docs_test.py PROGRAM SOURCE_DIR
 """
 
-import pathlib
+import json
 import re
-import subprocess
 import sys
 import unittest
 
-PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+from cli_support import SOURCE, facts
+
+sys.path.insert(0, str(SOURCE / "scripts"))
+import page_answers  # noqa: E402
+
 PAGES = [SOURCE / "README.md", *(SOURCE / "docs" / f"{name}.md" for name in ("commands", "operators", "python"))]
 
 
-def help_of(*command):
-    return subprocess.run([PROGRAM, *command, "--help"], check=True, text=True, stdout=subprocess.PIPE).stdout
-
-
-def commands_of(text):
-    return re.findall(r"^  ([a-z][a-z-]*) {2,}", text.partition("Subcommands:")[2], re.M)
+def flags_of(command):
+    return {name for flag in command["flags"] for name in flag["names"] + flag["negated"]}
 
 
 class Docs(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.commands = commands_of(help_of())
-        cls.bench = commands_of(help_of("bench"))
-        cls.helps = {(name,): help_of(name) for name in cls.commands}
-        cls.helps |= {("bench", name): help_of("bench", name) for name in cls.bench}
+        cls.flags = {}  # of each command, ("bench", "core") and the like
+        for command in facts()["commands"]:
+            for each in [command, *command["commands"]]:
+                cls.flags[tuple(each["name"].split()[1:])] = flags_of(each)
 
     def test_commands_and_their_flags(self):
         seen = 0
@@ -37,18 +36,30 @@ class Docs(unittest.TestCase):
                     r"`quire ([a-z][^`]*)`", page.read_text()):
                 words = line.split()
                 command = tuple(words[:2]) if words[0] == "bench" and len(words) > 1 else (words[0],)
-                self.assertIn(command, [*self.helps, ("bench",)], f"{page.name}: quire {line}")
+                self.assertIn(command, self.flags, f"{page.name}: quire {line}")
                 for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", line):
                     if flag != "--help":
-                        self.assertRegex(self.helps[command], rf"{flag}(?![a-z-])", f"{page.name}: quire {line}")
+                        self.assertIn(flag, self.flags[command], f"{page.name}: quire {line}")
                         seen += 1
         self.assertGreater(seen, 20)
 
     def test_every_flag_that_is_named_exists(self):
-        known = "\n".join(self.helps.values())
+        known = set().union(*self.flags.values())
         for page in PAGES:
             for flag in re.findall(r"`(--[a-z][a-z-]*)", page.read_text()):
-                self.assertRegex(known, rf"{flag}(?![a-z-])", page.name)
+                self.assertIn(flag, known, page.name)
+
+    def test_the_pages_suggestions_are_those_whose_answers_were_read(self):
+        """A new suggestion needs a new run of scripts/page_answers.py, and someone who reads it."""
+        answers = json.loads((SOURCE / "tests/data/page_answers.json").read_text())
+        self.assertEqual({mode: list(texts) for mode, texts in answers.items()}, page_answers.suggestions())
+        for mode, texts in answers.items():
+            for text, given in texts.items():
+                self.assertEqual([each["seed"] for each in given], list(page_answers.SEEDS))
+                for each in given:
+                    self.assertTrue(each["answer"].strip(), text)
+                    if mode == "chat":  # one that goes on for ever says the same again and again
+                        self.assertEqual(each["finish_reason"], "stop", text)
 
     def test_families(self):
         registry = (SOURCE / "src/models/registry.cpp").read_text()

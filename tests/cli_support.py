@@ -3,6 +3,7 @@
 Each test program is started as  cli_*_test.py PROGRAM SOURCE_DIR.
 """
 
+import json
 import os
 import pathlib
 import subprocess
@@ -22,6 +23,14 @@ def run(*args, text_input=None, **options):
         options["stdout"] = subprocess.PIPE
     return subprocess.run([PROGRAM, *map(str, args)], input=text_input, stderr=subprocess.PIPE,
                           text=True, timeout=240, **options)
+
+
+def facts(*command):
+    """What `quire completion json` says of a command ("bench", "core"), or of the program."""
+    found = json.loads(run("completion", "json").stdout)
+    for word in command:
+        found = next(each for each in found["commands"] if each["name"].endswith(" " + word))
+    return found
 
 
 def needs(path):

@@ -12,7 +12,7 @@ import sys
 
 import yaml
 
-from cli_support import PROGRAM, SOURCE
+from cli_support import PROGRAM, SOURCE, facts
 from serve_support import missing
 
 DEPLOY = SOURCE / "deploy"
@@ -79,6 +79,5 @@ def with_flag(args, name, value):
 
 def serve_flags():
     """The flags that `quire serve` knows."""
-    text = subprocess.run([PROGRAM, "serve", "--help"], stdout=subprocess.PIPE, text=True,
-                          timeout=TIMEOUT, check=True).stdout
-    return set(re.findall(r"(?<!\S)(?:-h,)?(--[a-z-]+)", text))
+    return {name for flag in facts("serve")["flags"] for name in flag["names"] + flag["negated"]
+            if name.startswith("--")}

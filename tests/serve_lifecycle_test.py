@@ -14,7 +14,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 from cli_support import PROGRAM, SMOLLM2
-from serve_support import TIMEOUT, Server, ServerTest, main, need_model, wait_until
+from serve_support import TIMEOUT, Server, ServerTest, free_port, main, need_model, wait_until
 
 COMPLETIONS = "/v1/completions"
 
@@ -142,6 +142,40 @@ class Starting(unittest.TestCase):
                 self.assertIn("batches.sqlite3", output)
             with Server("--batch-database", database):
                 pass  # the first has let it go
+
+    def test_two_servers_of_one_user_keep_their_batches(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def serve(port):
+                return Server(command=[PROGRAM, "serve", SMOLLM2, "--port", port, "--simulate-step-ms", 0],
+                              state=folder)
+
+            def uploads(server):
+                return [each["id"] for each in server.get("/v1/files").json["data"]]
+
+            def upload(server):
+                form = (b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b\r\n'
+                        b'Content-Disposition: form-data; name="file"; filename="a"\r\n\r\n{}\n\r\n--b--\r\n')
+                reply = server.request("POST", "/v1/files", form,
+                                       {"Content-Type": "multipart/form-data; boundary=b"})
+                self.assertEqual(reply.status, 200, reply.body)
+                return reply.json["id"]
+
+            ports = [free_port(), free_port()]
+            with serve(ports[0]) as first, serve(ports[1]) as second:
+                files = [upload(first), upload(second)]
+                self.assertEqual([uploads(first), uploads(second)], [[files[0]], [files[1]]])
+            with serve(ports[1]) as second:  # in another order
+                self.assertEqual(uploads(second), [files[1]])
+            for port in ports:
+                self.assertTrue(pathlib.Path(folder, "quire", f"batches-{port}.sqlite3").exists())
+
+    def test_a_server_without_batches_says_how_to_have_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [PROGRAM, "serve", SMOLLM2, "--port", 0, "--simulate-step-ms", 0]
+            with Server(command=command, state=folder) as first, Server(command=command, state=folder) as second:
+                self.assertEqual(first.get("/v1/files").status, 200)
+                self.assertEqual(second.get("/v1/files").status, 404)
+                self.assertIn("--batch-database FILE gives it another one", second.log())
 
     def test_an_open_door_is_warned_of(self):
         with Server("--host", "0.0.0.0") as server:

@@ -9,10 +9,9 @@ import concurrent.futures
 import json
 import pathlib
 import re
-import subprocess
 import unittest
 
-from cli_support import PROGRAM, SOURCE
+from cli_support import SOURCE, facts
 from serve_support import ServerTest, main, wait_until
 
 MIB = 1 << 20
@@ -31,18 +30,12 @@ def limits_table():
     return rows
 
 
-def flags_with_defaults(group=None):
-    """{"--max-body-bytes": 33554432.0, ...} of `quire serve --help`, of one group or of all."""
-    shown = subprocess.run([PROGRAM, "serve", "--help"], stdout=subprocess.PIPE, check=True,
-                           text=True).stdout
+def flags_with_defaults(group=""):
+    """{"--max-body-bytes": 33554432.0, ...} of `quire serve`, of the groups that end so or of all."""
     defaults = {}
-    inside = group is None
-    for line in shown.splitlines():
-        if line and not line.startswith(" ") and group is not None:
-            inside = line.lower().startswith(group.lower())
-        match = re.match(r"\s+(--[a-z-]+)\S* \S+(?: in \[.*?\])?=(\d+(?:\.\d+)?)(?:\s|$)", line)
-        if inside and match:
-            defaults[match.group(1)] = float(match.group(2))
+    for flag in facts("serve")["flags"]:
+        if flag["group"].endswith(group) and re.fullmatch(r"\d+(\.\d+)?", flag["default"]):
+            defaults[flag["names"][0]] = float(flag["default"])
     return defaults
 
 
@@ -66,7 +59,7 @@ class Table(unittest.TestCase):
 
     def test_has_every_limit_that_has_a_flag(self):
         flags = {flag.strip("`") for _, _, flag, _ in limits_table()}
-        limits = set(flags_with_defaults("Limits of connections"))
+        limits = set(flags_with_defaults("limits of connections"))
         self.assertGreater(len(limits), 6)
         # How many threads there are is no limit of anything.
         self.assertEqual(limits - flags - {"--http-workers"}, set())

@@ -91,10 +91,12 @@ class Reply:
 class Server:
     """`quire serve` on a free port with the given flags; a context manager that stops it.
 
-    `simulate` is the time of a step in milliseconds; None loads the weights.
+    `simulate` is the time of a step in milliseconds; None loads the weights. `state` is the folder in
+    which it keeps what it keeps by default; without it one of its own.
     """
 
-    def __init__(self, *flags, simulate=0, model=SMOLLM2, key=None, command=None, nohup=False):
+    def __init__(self, *flags, simulate=0, model=SMOLLM2, key=None, command=None, nohup=False,
+                 state=None):
         if model == SMOLLM2:
             need_model()
         self.folder = tempfile.TemporaryDirectory(prefix="quire-serve-")
@@ -114,6 +116,7 @@ class Server:
                 command += ["--api-key", key]
             command += flags
         environment = {**os.environ, "no_proxy": "*"}
+        environment["XDG_STATE_HOME"] = str(state or self.folder.name)
         environment.pop("QUIRE_API_KEY", None)
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(

@@ -9,6 +9,8 @@
 #include "apps/commands.h"
 #include "apps/count_option.h"
 #include "apps/engine_flags.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 
 namespace quire {
 namespace {
@@ -144,33 +146,41 @@ std::shared_ptr<BenchFlags> add_load_flags(CLI::App& app) {
 }  // namespace
 
 Command add_bench_latency(CLI::App& bench) {
+  set_help(bench, {{{"quire bench latency", "the bundled model"},
+                    {"quire bench latency MODEL --input-len 512 --threads 4",
+                     "another model, longer prompts, four threads"}}});
   auto flags = add_load_flags(bench);
   return [flags] { return run_latency(*flags); };
 }
 
 Command add_bench_throughput(CLI::App& bench) {
+  set_help(bench,
+           {{{"quire bench throughput --concurrency 1,4,16", "the bundled model, 1 to 16 at once"},
+             {"quire bench throughput MODEL --compare-batching",
+              "static, dynamic and continuous batching"}}});
   auto flags = add_load_flags(bench);
-  bench
-      .add_option("--concurrency", flags->concurrency,
-                  "Requests in flight; several values, as in 1,16, run one after the other "
-                  "(default: --max-num-seqs)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
+  comma_list(
+      bench.add_option("--concurrency", flags->concurrency,
+                       "Requests in flight; several values, as in 1,16, run one after the other "
+                       "(default: --max-num-seqs)"))
+      ->type_name("N,...")
+      ->check(whole_number(1, 4096))
       ->group("Load");
   const std::string batching = "Ways of batching (all requests at once)";
   bench
       .add_flag("--compare-batching", flags->compare_batching,
                 "The same load under static, dynamic and continuous batching")
       ->group(batching);
-  bench
-      .add_option("--batch-sizes", flags->batch_sizes,
-                  "Slots of the batch; several values, as in 1,2,4,8, run one after the other")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
+  comma_list(bench.add_option(
+                 "--batch-sizes", flags->batch_sizes,
+                 "Slots of the batch; several values, as in 1,2,4,8, run one after the other"))
+      ->type_name("N,...")
+      ->check(whole_number(1, 4096))
       ->group(batching);
   bench
       .add_option("--timeline", flags->timeline,
                   "Draw who held which slot at each step into this HTML file")
+      ->type_name("FILE")
       ->group(batching);
   return [flags] { return run_throughput(*flags); };
 }

@@ -85,7 +85,7 @@ void print_table(const std::vector<Run>& runs) {
   }
 }
 
-Status write_timeline(const std::string& path, const std::vector<Run>& runs) {
+Status write_timeline(std::ofstream& file, const std::string& path, const std::vector<Run>& runs) {
   std::vector<TimelineRun> pictures;
   for (const Run& run : runs) {
     pictures.push_back({.name = fmt::format("{}, {} slots", run.batching, run.slots),
@@ -94,7 +94,6 @@ Status write_timeline(const std::string& path, const std::vector<Run>& runs) {
                                                run.summary.num_steps),
                         .trace = &run.trace});
   }
-  std::ofstream file(path);
   file << timeline_page(pictures);
   file.close();
   if (!file) return Status::io_error(fmt::format("cannot write {}", path));
@@ -106,6 +105,11 @@ Status write_timeline(const std::string& path, const std::vector<Run>& runs) {
 Status run_batching_bench(const BatchingBench& bench) {
   InterruptWatcher interrupt;
   QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
+  std::ofstream timeline;  // opened first: a path that is wrong shows at once
+  if (!bench.timeline.empty()) {
+    timeline.open(bench.timeline);
+    if (!timeline) return Status::io_error(fmt::format("cannot write {}", bench.timeline));
+  }
   std::vector<std::int64_t> sizes = bench.batch_sizes;
   if (sizes.empty()) sizes.push_back(bench.engine.max_num_seqs);
   std::vector<std::string> policies = {bench.engine.batching};
@@ -123,7 +127,8 @@ Status run_batching_bench(const BatchingBench& bench) {
       }
     }
   }
-  if (!bench.timeline.empty()) QUIRE_RETURN_IF_ERROR(write_timeline(bench.timeline, runs));
+  if (!bench.timeline.empty())
+    QUIRE_RETURN_IF_ERROR(write_timeline(timeline, bench.timeline, runs));
   if (bench.json) {
     json::array all;
     for (const Run& run : runs) all.push_back(to_json(run));

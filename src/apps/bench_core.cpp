@@ -9,6 +9,8 @@
 
 #include "apps/commands.h"
 #include "apps/count_option.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 #include "apps/statistics.h"
 #include "base/checked.h"
 #include "base/random.h"
@@ -239,11 +241,13 @@ Status run_core(const CoreFlags& flags) {
 
 Command add_bench_core(CLI::App& bench) {
   auto flags = std::make_shared<CoreFlags>();
-  bench
-      .add_option("--concurrency", flags->concurrency,
-                  "Requests at once; several values run one after the other")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
+  set_help(bench, {{{"quire bench core", "1 to 256 requests at once"},
+                    {"quire bench core --concurrency 64 --event-log /tmp/events",
+                     "and what an event log takes"}}});
+  comma_list(bench.add_option("--concurrency", flags->concurrency,
+                              "Requests at once; several values run one after the other"))
+      ->type_name("N,...")
+      ->check(whole_number(1, 4096))
       ->capture_default_str();
   add_count(bench, "--input-len", flags->input_len, "Prompt tokens of a request, mean", 1, 1 << 13);
   add_count(bench, "--output-len", flags->output_len, "Output tokens of a request, mean", 1,

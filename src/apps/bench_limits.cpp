@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "apps/commands.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 #include "base/json.h"
 #include "kernels/machine_limits.h"
 #include "tensor/thread_pool.h"
@@ -107,8 +109,11 @@ Status run_limits(const LimitsFlags& flags) {
 
 Command add_bench_limits(CLI::App& bench) {
   auto flags = std::make_shared<LimitsFlags>();
+  set_help(bench, {{{"quire bench limits", "with all CPUs that are granted"},
+                    {"quire bench limits --threads 4 --json", "with at most four, for programs"}}});
   bench.add_option("--threads", flags->threads, "Threads at most (default: the CPUs granted)")
-      ->check(CLI::Range(1, 1024));
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
   bench.add_flag("--json", flags->json, "Print one JSON object");
   return [flags] { return run_limits(*flags); };
 }

@@ -9,6 +9,7 @@
 #include "apps/chat/session.h"
 #include "apps/commands.h"
 #include "apps/engine_flags.h"
+#include "apps/help.h"
 #include "apps/sampling_flags.h"
 
 namespace quire {
@@ -82,16 +83,21 @@ Status run_chat(const ChatFlags& flags) {
 
 Command add_chat(CLI::App& app) {
   auto flags = std::make_shared<ChatFlags>();
+  set_help(app, {{{"quire chat", "with the bundled model, in this process"},
+                  {"quire chat --base-url http://localhost:8000", "with the model of a server"}}});
   const std::string what = "Chat";
-  app.add_option("--system", flags->system, "System message")->group(what);
+  app.add_option("--system", flags->system, "System message")->type_name("TEXT")->group(what);
   app.add_option("--base-url", flags->base_url,
                  "Chat with the server at this address (http://host:8000) instead of a model here")
+      ->type_name("URL")
       ->group(what);
   app.add_option("--api-key", flags->api_key, "The server's key")
+      ->type_name("KEY")
       ->envname("QUIRE_API_KEY")
       ->group(what);
   app.add_option("--model-name", flags->model_name,
                  "Which of the server's models (default: the first)")
+      ->type_name("NAME")
       ->group(what);
   add_sampling_flags(app, flags->sampling, "Sampling");
   flags->engine.max_num_seqs = 1;  // one conversation needs memory for one

@@ -22,6 +22,7 @@ Command add_detokenize(CLI::App& app);
 Command add_template(CLI::App& app);
 Command add_replay(CLI::App& app);
 Command add_explain(CLI::App& app);
+Command add_completion(CLI::App& app);
 Command add_bench_latency(CLI::App& bench);
 Command add_bench_throughput(CLI::App& bench);
 Command add_bench_step(CLI::App& bench);

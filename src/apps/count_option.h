@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/flag_values.h"
 #include "base/status.h"
 
 namespace quire {
@@ -35,7 +36,7 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, T& target,
         }
       },
       description);
-  option->type_name("N");
+  option->type_name("N")->check(known_names(range_text(low, high)));
   if constexpr (std::is_integral_v<T>) option->default_str(std::to_string(target));
   return option;
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "apps/count_option.h"
+#include "apps/flag_values.h"
 #include "apps/progress.h"
 #include "base/log.h"
 
@@ -40,35 +41,45 @@ void add_max_step(CLI::App& app, EngineArgs& args, const std::string& group) {
 }  // namespace
 
 void add_engine_flags(CLI::App& app, EngineArgs& args) {
+  const std::string model_group = "Model";
+  const std::string machine_group = "Machine and batch";
+  const std::string group = std::string(kRarelyNeeded) + "engine";
   constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
-  const std::string group = "Model and engine";
-  app.add_option("--model", args.model,
-                 "Model folder in Hugging Face layout, or a .gguf file (default: the bundled "
-                 "SmolLM2-135M-Instruct)")
-      ->group(group);
+  add_model(app, args.model,
+            "Model folder in Hugging Face layout, or a .gguf file (default: the bundled "
+            "SmolLM2-135M-Instruct)",
+            model_group);
   app.add_option("--tokenizer", args.tokenizer,
                  "Folder or .gguf file to take the tokenizer from (default: the model)")
-      ->group(group);
+      ->type_name("MODEL")
+      ->group(model_group);
   app.add_option("--chat-template", args.chat_template,
                  "File with a Jinja chat template (default: the model's)")
-      ->group(group);
-  app.add_option("--dtype", args.dtype, "Arithmetic: auto, float32 or bfloat16")
+      ->type_name("FILE")
+      ->group(model_group);
+  app.add_option("--dtype", args.dtype, "Arithmetic")
+      ->type_name("TYPE")
+      ->check(known_names("auto|float32|bfloat16"))
       ->capture_default_str()
-      ->group(group);
+      ->group(model_group);
   app.add_option("--kv-cache-dtype", args.kv_cache_dtype,
-                 "KV cache: auto, float32, bfloat16, fp8 (fp8_e4m3) or int8")
+                 "What the KV cache holds; fp8 is fp8_e4m3")
+      ->type_name("TYPE")
+      ->check(known_names("auto|float32|bfloat16|fp8|int8"))
       ->capture_default_str()
-      ->group(group);
+      ->group(model_group);
   app.add_option(
          "--quantization", args.quantization,
-         "Quantize F32, F16 or BF16 weights while loading: none, int8 (a scale for each "
-         "output) or int4 (a scale and a minimum for 128 inputs; embeddings and logits int8)")
+         "Quantize F32, F16 or BF16 weights while loading: int8 (a scale for each output) or "
+         "int4 (a scale and a minimum for 128 inputs; embeddings and logits int8)")
+      ->type_name("KIND")
+      ->check(known_names("none|int8|int4"))
       ->transform([](const std::string& name) {
         const std::string lower = CLI::detail::to_lower(name);
         return lower == "gguf" ? std::string("none") : lower;
       })
       ->capture_default_str()
-      ->group(group);
+      ->group(model_group);
   app.add_option(
          "--packed-weights-cache", args.packed_weights_cache,
          "Folder that keeps the weights as they are packed at load: a later start of the same "
@@ -77,11 +88,12 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->group(group);
   app.add_option("--threads", args.threads,
                  "Threads (default: as many physical cores as affinity and cgroup quota grant)")
-      ->check(CLI::Range(1, 1024))
-      ->group(group);
+      ->type_name("N")
+      ->check(whole_number(1, 1024))
+      ->group(machine_group);
   add_count(app, "--block-size", args.block_size, "Tokens of one KV block", 1, 1024)->group(group);
   add_count(app, "--max-num-seqs", args.max_num_seqs, "Sequences that run at once", 1, 4096)
-      ->group(group);
+      ->group(machine_group);
   add_count(app, "--max-num-batched-tokens", args.max_num_batched_tokens,
             "Tokens that one step computes at most", 1, 1 << 20)
       ->group(group);
@@ -89,18 +101,20 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   add_count(app, "--max-model-len", args.max_model_len,
             "Tokens of prompt and output together (default: the model's context length)", 1,
             kMaxInt)
-      ->group(group);
+      ->group(machine_group);
   add_count(app, "--kv-cache-memory-bytes", args.kv_cache_memory_bytes,
             "Memory of the KV cache (default: what the limits above need, at most a quarter of "
             "what is free)",
             1, std::numeric_limits<std::int64_t>::max())
-      ->group(group);
+      ->group(machine_group);
   app.add_option(
          "--gpu-memory-utilization", args.gpu_memory_utilization,
          "Share of this machine's memory (or the cgroup's limit) that weights, KV cache and "
          "activations may take together")
+      ->type_name("SHARE")
+      ->check(number(0, 1, true))
       ->capture_default_str()
-      ->group(group);
+      ->group(machine_group);
   app.add_flag("--prefault", args.prefault, "Touch all memory at start, not on first use")
       ->group(group);
   app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", args.enable_prefix_caching,
@@ -110,15 +124,20 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
                "Spread long prompts over steps (default: on)")
       ->group(group);
   app.add_option("--scheduling-policy", args.scheduling_policy,
-                 "Who goes first: fcfs (arrival) or priority")
+                 "Who goes first; fcfs: who came first")
+      ->type_name("POLICY")
+      ->check(known_names("fcfs|priority"))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--batching", args.batching,
-                 "When a batch's members change: continuous, static or dynamic")
+  app.add_option("--batching", args.batching, "When a batch's members change")
+      ->type_name("KIND")
+      ->check(known_names("continuous|static|dynamic"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--max-batch-delay-ms", args.max_batch_delay_ms,
                  "How long --batching dynamic waits for a batch to fill")
+      ->type_name("MS")
+      ->check(number(0, 3.6e6))
       ->capture_default_str()
       ->group(group);
   add_count(app, "--max-queued-requests", args.max_queued_requests,
@@ -126,16 +145,20 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->group(group);
   app.add_option("--max-logprobs", args.max_logprobs,
                  "Alternatives that a request may ask for with logprobs")
-      ->check(CLI::Range(0, 1 << 20))
+      ->type_name("N")
+      ->check(whole_number(0, 1 << 20))
       ->capture_default_str()
       ->group(group);
   app.add_option("--generation-config", args.generation_config,
-                 "Sampling defaults: auto (the model's generation_config.json) or vllm (none)")
+                 "Sampling defaults; auto: the model's generation_config.json, vllm: none")
+      ->type_name("SOURCE")
+      ->check(known_names("auto|vllm"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--seed", args.seed, "Seed of requests that bring none")
+      ->type_name("N")
       ->capture_default_str()
-      ->group(group);
+      ->group(machine_group);
   app.add_option("--event-log", args.event_log,
                  "Record what the scheduler does in files FILE.000001 and so on, for quire replay "
                  "and quire explain. They hold prompts and outputs, as token ids")

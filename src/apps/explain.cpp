@@ -12,6 +12,7 @@
 
 #include "apps/commands.h"
 #include "apps/event_log_files.h"
+#include "apps/help.h"
 #include "base/json.h"
 #include "engine/event_log/replay.h"
 #include "serve/why/request_story.h"
@@ -149,8 +150,11 @@ Status run_explain(const ExplainFlags& flags) {
 
 Command add_explain(CLI::App& app) {
   auto flags = std::make_shared<ExplainFlags>();
+  set_help(app, {{{"quire explain cmpl-0123456789abcdef --event-log events", "one request"},
+                  {"quire explain 17 --event-log events --json", "the 17th, for programs"}}});
   app.add_option("ID", flags->id,
                  "The request: the id that its client was given (cmpl-...), or its number")
+      ->type_name("ID")
       ->required();
   app.add_option("--event-log", flags->event_log,
                  "What --event-log was given, or one of its files FILE.000001 and so on")

@@ -11,10 +11,12 @@
 #include "apps/commands.h"
 #include "apps/engine_flags.h"
 #include "apps/generation_record.h"
+#include "apps/help.h"
 #include "apps/interrupt.h"
 #include "apps/jsonl.h"
 #include "apps/output_file.h"
 #include "apps/sampling_flags.h"
+#include "engine/engine_args.h"
 #include "serve/protocols/conversation_defaults.h"
 #include "serve/protocols/sampling_fields.h"
 
@@ -182,6 +184,7 @@ Status run_file(Engine& engine, const GenerateFlags& flags, std::istream& input,
 }
 
 Status check_generate_flags(const GenerateFlags& flags) {
+  QUIRE_RETURN_IF_ERROR(check_engine_args(flags.engine));
   const int sources = static_cast<int>(flags.prompt.has_value()) +
                       static_cast<int>(flags.chat.has_value()) +
                       static_cast<int>(!flags.input.empty());
@@ -199,7 +202,7 @@ Status check_generate_flags(const GenerateFlags& flags) {
     return Status::invalid_argument("--resume needs the file that an earlier run has written",
                                     "give --output FILE");
   }
-  return check_sampling_fields(flags.sampling);
+  return check_sampling_fields(flags.sampling, flags.engine.max_logprobs);
 }
 
 Status run_generate(const GenerateFlags& flags) {
@@ -230,15 +233,24 @@ Status run_generate(const GenerateFlags& flags) {
 
 Command add_generate(CLI::App& app) {
   auto flags = std::make_shared<GenerateFlags>();
+  set_help(app,
+           {{{"quire generate --prompt 'Once upon a time' --max-tokens 100", "continue a text"},
+             {"quire generate MODEL --input in.jsonl --output out.jsonl",
+              "many requests, in one batch"}}});
   const std::string what = "What to generate";
-  app.add_option("--prompt", flags->prompt, "Text to continue")->group(what);
+  app.add_option("--prompt", flags->prompt, "Text to continue")->type_name("TEXT")->group(what);
   app.add_option("--chat", flags->chat, "A question, through the model's chat template")
+      ->type_name("TEXT")
       ->group(what);
-  app.add_option("--system", flags->system, "System message of --chat")->group(what);
+  app.add_option("--system", flags->system, "System message of --chat")
+      ->type_name("TEXT")
+      ->group(what);
   app.add_option("--input", flags->input,
                  "JSON lines with prompt, messages or prompt_token_ids; - is standard input")
+      ->type_name("FILE")
       ->group(what);
   app.add_option("--output", flags->output, "Where --input's records go; - is standard output")
+      ->type_name("FILE")
       ->capture_default_str()
       ->group(what);
   app.add_flag(
@@ -252,7 +264,7 @@ Command add_generate(CLI::App& app) {
   app.add_flag("--schema", flags->schema,
                "Print what a line of --input may hold, as JSON Schema, and end")
       ->group(what);
-  add_sampling_flags(app, flags->sampling, "Sampling (defaults of --input's lines)");
+  add_sampling_flags(app, flags->sampling, "Sampling, and the defaults of --input's lines");
   add_engine_flags(app, flags->engine);
   return [flags] { return run_generate(*flags); };
 }

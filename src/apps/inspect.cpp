@@ -9,7 +9,9 @@
 
 #include "apps/commands.h"
 #include "apps/engine_flags.h"
+#include "apps/help.h"
 #include "base/printable.h"
+#include "engine/engine_args.h"
 #include "engine/engine_sizing.h"
 #include "kernels/packed_weight.h"
 #include "load/model_bundle.h"
@@ -128,6 +130,7 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
 
 Status run_inspect(InspectFlags flags) {
   EngineArgs& args = flags.engine;
+  QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   if (args.model.empty()) {
     QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
   }
@@ -147,6 +150,8 @@ Status run_inspect(InspectFlags flags) {
 
 Command add_inspect(CLI::App& app) {
   auto flags = std::make_shared<InspectFlags>();
+  set_help(app, {{{"quire inspect", "the bundled model"},
+                  {"quire inspect MODEL --max-model-len 4k", "and what memory it would take so"}}});
   app.add_flag("--tensors", flags->tensors, "List every tensor");
   app.add_flag("--json", flags->json, "Print one JSON object, tensors included");
   add_engine_flags(app, flags->engine);

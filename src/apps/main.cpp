@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "apps/commands.h"
+#include "apps/help.h"
 #include "apps/vllm_flags.h"
 #include "base/exhaustion.h"
 #include "base/log.h"
@@ -95,7 +96,7 @@ int report(const Status& status) {
 void print_first_steps() {
   fmt::print(
       "Quire serves large language models. To begin:\n\n"
-      "  quire chat                      talk with the bundled model (--model PATH: another)\n"
+      "  quire chat                      talk with the bundled model (quire chat MODEL: another)\n"
       "  quire serve MODEL               serve it: a page and an OpenAI-compatible API\n"
       "  quire generate --prompt TEXT    continue a text\n\n"
       "A model is a folder in Hugging Face layout or a .gguf file. All commands: quire --help\n");
@@ -106,10 +107,12 @@ int run(int argc, char** argv) {
     print_first_steps();
     return 0;
   }
-  CLI::App app("Quire serves large language models: the same tokens, always.", "quire");
-  app.set_version_flag("-v,--version", QUIRE_VERSION);
+  CLI::App app("Quire serves large language models: the same tokens, always", "quire");
+  app.set_version_flag("-v,--version", QUIRE_VERSION, "Print the version and end");
   app.require_subcommand(1);
-  app.get_formatter()->column_width(40);
+  app.set_help_flag("-h,--help", "Print this help and end");
+  set_help(app, {{{"quire chat", "talk with the bundled model"},
+                  {"quire serve MODEL", "serve a model: a page and an OpenAI-compatible API"}}});
 
   std::vector<std::pair<CLI::App*, Command>> commands;
   const auto add = [&](CLI::App& parent, const char* name, const char* description,
@@ -129,8 +132,11 @@ int run(int argc, char** argv) {
   add(app, "template", "Show the prompt that a conversation becomes, and its tokens", add_template);
   add(app, "replay", "Replay an event log: the same calls give the same schedule", add_replay);
   add(app, "explain", "Say what a request did with its time, from an event log", add_explain);
+  add(app, "completion", "Complete commands, flags and their values in a shell", add_completion);
   CLI::App* bench = app.add_subcommand("bench", "Measure the engine and the machine");
   bench->require_subcommand(1);
+  set_help(*bench, {{{"quire bench latency", "how fast one request is answered"},
+                     {"quire bench throughput --concurrency 1,4,16", "how fast many are"}}});
   add(*bench, "latency", "Time to first token and per token, one request at a time",
       add_bench_latency);
   add(*bench, "throughput", "Tokens per second with many requests at once", add_bench_throughput);

@@ -10,6 +10,7 @@
 
 #include "apps/commands.h"
 #include "apps/event_log_files.h"
+#include "apps/help.h"
 #include "apps/progress.h"
 #include "base/json.h"
 
@@ -132,8 +133,11 @@ Status run_replay(const ReplayFlags& flags) {
 
 Command add_replay(CLI::App& app) {
   auto flags = std::make_shared<ReplayFlags>();
+  set_help(app, {{{"quire replay events", "what `quire serve --event-log events` wrote"},
+                  {"quire replay events.000002 --json", "from its second file on, for programs"}}});
   app.add_option("FILE", flags->file,
                  "What --event-log was given, or one of its files FILE.000001 and so on")
+      ->type_name("FILE")
       ->required();
   app.add_flag("--json", flags->json, "Print one JSON object");
   app.footer("Exit code 0: the same schedule; 1: the first difference is shown.");

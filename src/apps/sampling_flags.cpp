@@ -1,11 +1,13 @@
 #include "apps/sampling_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "apps/count_option.h"
+#include "apps/flag_values.h"
 #include "base/nearest.h"
 #include "serve/protocols/sampling_fields.h"
 
@@ -42,12 +44,32 @@ std::string flag_name(std::string_view name) {
   return flag;
 }
 
+// Those that people change; the others stand at the end of --help.
+constexpr std::array<std::string_view, 7> kUsual = {"temperature", "top_p", "top_k", "min_p",
+                                                    "max_tokens",  "stop",  "n"};
+
+// "0 to 2", from the words of JSON Schema.
+std::string range_of(const json::object& rules) {
+  const auto bound = [&rules](std::string_view rule) -> std::string {
+    const json::value* value = rules.if_contains(rule);
+    return value == nullptr ? "" : json::serialize(*value);
+  };
+  const std::string low = bound("minimum");
+  const std::string above = bound("exclusiveMinimum");
+  const std::string high = bound("maximum");
+  if (!above.empty()) {
+    return "above " + above + (high.empty() ? "" : ", at most " + high);
+  }
+  if (low.empty()) return {};
+  return high.empty() ? "at least " + low : fmt::format("{} to {}", low, high);
+}
+
 std::string_view value_name(Kind kind) {
   switch (kind) {
     case Kind::kInteger:
       return "N";
     case Kind::kNumber:
-      return "FLOAT";
+      return "NUMBER";
     case Kind::kStrings:
       return "TEXT";
     case Kind::kTokenIds:
@@ -74,15 +96,14 @@ Result<json::value> parse_sampling_value(const std::string& name, const std::str
       suggestion ? fmt::format("did you mean {}?", *suggestion) : "quire chat --help lists them");
 }
 
-Status check_sampling_fields(const json::object& given) {
+Status check_sampling_fields(const json::object& given, std::optional<std::int64_t> max_logprobs) {
   SamplingParams params;
   params.max_tokens = std::numeric_limits<std::int32_t>::max();  // left out: what the model allows
   QUIRE_RETURN_IF_ERROR(read_sampling_fields(
       JsonReader(given, "command line", StatusCode::kInvalidArgument), params));
-  // How many log probabilities there may be, and which tokens there are, the engine knows.
-  params.logprobs.reset();
-  params.prompt_logprobs.reset();
-  return params.validate(std::numeric_limits<std::int32_t>::max());
+  // Which tokens there are the engine knows.
+  constexpr std::int64_t kAny = std::numeric_limits<std::int32_t>::max();
+  return params.validate(kAny, max_logprobs.value_or(kAny));
 }
 
 void add_sampling_flags(CLI::App& app, json::object& given, const std::string& group) {
@@ -106,12 +127,14 @@ void add_sampling_flags(CLI::App& app, json::object& given, const std::string& g
           description);
       // Strings may hold anything, commas too, and come one a flag.
       option->expected(1)->type_name(std::string(value_name(field.kind)));
+      option->check(known_names(range_of(field.rules)));
       option->multi_option_policy(field.kind == Kind::kStrings ? CLI::MultiOptionPolicy::TakeAll
                                                                : CLI::MultiOptionPolicy::TakeLast);
       const auto* standard = field.rules.if_contains("default");
       if (standard != nullptr) option->default_str(json::serialize(*standard));
     }
-    option->group(group);
+    const bool usual = std::ranges::find(kUsual, field.name) != kUsual.end();
+    option->group(usual ? group : std::string(kRarelyNeeded) + "sampling");
   }
 }
 

@@ -1,6 +1,8 @@
 // A flag for each sampling parameter, from the table of their fields.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +18,9 @@ namespace quire {
 Result<json::value> parse_sampling_value(const std::string& name, const std::string& text);
 
 // Whether these fields can hold for some model: ranges and combinations, before one is loaded.
-Status check_sampling_fields(const json::object& given);
+// `max_logprobs`: the most alternatives that may be asked for, where that is known.
+Status check_sampling_fields(const json::object& given,
+                             std::optional<std::int64_t> max_logprobs = {});
 
 // Adds a flag for every field but the seed (an engine flag); parsing writes into `given`, which
 // read_sampling_fields takes.

@@ -8,6 +8,7 @@
 #include "apps/commands.h"
 #include "apps/descriptor_limit.h"
 #include "apps/engine_flags.h"
+#include "apps/help.h"
 #include "apps/interrupt.h"
 #include "apps/serve_flags.h"
 #include "apps/service_manager.h"
@@ -87,8 +88,9 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
   return router;
 }
 
-// The Batch API's state is kept by default, but a server that cannot have it (a second one on this
-// machine) serves everything else. A file that was asked for has to be there.
+// The Batch API's state is kept by default, but a server that cannot have it (another one has it,
+// or nobody may write there) serves everything else. A file that was asked for has to be there.
+// `router` may be filled after this, before a batch is started.
 Result<std::unique_ptr<BatchService>> open_batches(const ServeFlags& flags, const Router& router) {
   const auto handler_of = [&router](std::string_view endpoint) -> const HttpHandler* {
     const Route* route = router.match("POST", endpoint).route;
@@ -96,10 +98,12 @@ Result<std::unique_ptr<BatchService>> open_batches(const ServeFlags& flags, cons
   };
   BatchServiceConfig config;
   config.strict_fields = flags.service.strict_fields;
-  config.database = flags.batch_database.empty() ? default_batch_database() : flags.batch_database;
+  config.database =
+      flags.batch_database.empty() ? default_batch_database(flags.http) : flags.batch_database;
   auto batches = BatchService::open(config, handler_of);
   if (batches.ok() || !flags.batch_database.empty()) return batches;
-  log_warning("no /v1/files and /v1/batches: {}", batches.status().to_string());
+  log_warning("no /v1/files and /v1/batches: {}; --batch-database FILE gives it another one",
+              batches.status().to_string());
   return std::unique_ptr<BatchService>();
 }
 
@@ -180,6 +184,9 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   warn_of_open_door(flags.http);
   QUIRE_ASSIGN_OR_RETURN(const auto tracing, open_tracing(flags, *server));
 
+  Router endpoints;
+  QUIRE_ASSIGN_OR_RETURN(auto opened_batches, open_batches(flags, endpoints));
+
   const auto steps = std::make_shared<StepWatch>();
   QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps));
   if (flags.service.served_model_names.empty()) {
@@ -189,8 +196,8 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   }
   Service service(std::move(engine), flags.service, steps);
 
-  const Router endpoints = make_router(service, *server, !flags.disable_page, tracing.get());
-  QUIRE_ASSIGN_OR_RETURN(const auto batches, open_batches(flags, endpoints));
+  endpoints = make_router(service, *server, !flags.disable_page, tracing.get());
+  const auto batches = std::move(opened_batches);  // ends before the service that answers its lines
   Router router = endpoints;
   router.set_root_path(flags.root_path);
   if (batches) router.add_all(batches->routes());
@@ -227,6 +234,9 @@ Command add_serve(CLI::App& app) {
   auto vllm_flags = std::make_shared<VllmFlags>();
   add_serve_flags(app, *flags);
   add_vllm_flags(app, *vllm_flags);
+  set_help(app, {{{"quire serve", "the bundled model, on http://127.0.0.1:8000"},
+                  {"quire serve MODEL --port 9000 --api-key KEY",
+                   "another model and port, for who brings the key"}}});
   return [flags, vllm_flags] { return run_serve(*flags, *vllm_flags); };
 }
 

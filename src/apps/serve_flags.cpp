@@ -8,6 +8,8 @@
 
 #include "apps/count_option.h"
 #include "apps/engine_flags.h"
+#include "apps/flag_values.h"
+#include "engine/engine_args.h"
 
 namespace quire {
 namespace {
@@ -24,7 +26,7 @@ void add_seconds(CLI::App& app, const std::string& name, milliseconds& target,
            target = milliseconds(static_cast<std::int64_t>(seconds * 1e3));
          },
          description)
-      ->check(CLI::Range(0.001, kMaxSeconds))
+      ->check(number(0.001, kMaxSeconds))
       ->type_name("SECONDS")
       ->default_str(fmt::format("{}", static_cast<double>(target.count()) / 1e3))
       ->group(group);
@@ -32,7 +34,7 @@ void add_seconds(CLI::App& app, const std::string& name, milliseconds& target,
 
 // Values one by one, or as the JSON list that vLLM takes.
 void add_names(CLI::App& app, const std::string& name, std::vector<std::string>& target,
-               const std::string& description, const std::string& group) {
+               const std::string& value, const std::string& description, const std::string& group) {
   app.add_option_function<std::vector<std::string>>(
          name,
          [&target, name](const std::vector<std::string>& texts) {
@@ -51,7 +53,7 @@ void add_names(CLI::App& app, const std::string& name, std::vector<std::string>&
            }
          },
          description)
-      ->type_name("TEXT")
+      ->type_name(value)
       ->group(group);
 }
 
@@ -59,19 +61,23 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Address and access";
   HttpServerConfig& http = flags.http;
   app.add_option("--host", http.host, "Address to listen on; 0.0.0.0 for all")
+      ->type_name("ADDRESS")
       ->capture_default_str()
       ->group(group);
   app.add_option("--port", http.port, "Port to listen on; 0 takes a free one")
+      ->type_name("PORT")
+      ->check(whole_number(0, 65'535))
       ->capture_default_str()
       ->group(group);
   app.add_option("--uds", http.uds, "UNIX socket to listen on, instead of host and port")
+      ->type_name("FILE")
       ->group(group);
-  add_names(app, "--api-key", http.api_keys,
+  add_names(app, "--api-key", http.api_keys, "KEY",
             "Key that requests have to bring (also QUIRE_API_KEY); may be given several times",
             group);
-  add_names(app, "--allowed-hosts", http.allowed_hosts,
+  add_names(app, "--allowed-hosts", http.allowed_hosts, "HOST",
             "Host headers to accept besides this machine's own while bound to loopback", group);
-  add_names(app, "--allowed-origins", http.allowed_origins,
+  add_names(app, "--allowed-origins", http.allowed_origins, "ORIGIN",
             "Origins of web pages that may call (CORS); \"*\" for any", group);
   app.add_option("--root-path", flags.root_path,
                  "Prefix under which the routes are found, too, like /quire: for a proxy that "
@@ -79,10 +85,13 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
       ->type_name("PATH")
       ->group(group);
   app.add_option("--ssl-certfile", http.ssl_certfile, "Certificate chain (PEM) for TLS")
+      ->type_name("FILE")
       ->group(group);
-  app.add_option("--ssl-keyfile", http.ssl_keyfile, "Its private key (PEM)")->group(group);
+  app.add_option("--ssl-keyfile", http.ssl_keyfile, "Its private key (PEM)")
+      ->type_name("FILE")
+      ->group(group);
 
-  const std::string limits = "Limits of connections";
+  const std::string limits = std::string(kRarelyNeeded) + "limits of connections";
   add_count(app, "--max-body-bytes", http.max_body_bytes, "Largest request body", 1, 1LL << 40)
       ->group(limits);
   add_count(app, "--max-total-body-bytes", http.max_total_body_bytes,
@@ -102,7 +111,8 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
             1024, 1LL << 32)
       ->group(limits);
   app.add_option("--http-workers", http.num_workers, "Threads that parse and tokenize requests")
-      ->check(CLI::Range(1, 256))
+      ->type_name("N")
+      ->check(whole_number(1, 256))
       ->capture_default_str()
       ->group(limits);
   add_seconds(app, "--header-timeout", http.header_timeout, "For a request's header to come",
@@ -124,11 +134,11 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
 
 void add_service_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Service";
+  const std::string simulation = std::string(kRarelyNeeded) + "a server without a model";
   ServiceConfig& service = flags.service;
-  add_names(app, "--served-model-name,--model-name", service.served_model_names,
+  add_names(app, "--served-model-name,--model-name", service.served_model_names, "NAME",
             "Names of the model in requests (default: the model's own; its id on the Hugging Face "
-            "hub and "
-            "its path are taken, too); KServe writes --model_name",
+            "hub and its path are taken, too); KServe writes --model_name",
             group);
   app.add_flag("--strict-fields", service.strict_fields,
                "Refuse request fields that are not known, instead of listing them in "
@@ -136,13 +146,15 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->group(group);
   app.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
                  "Seconds that requests in flight may take after SIGTERM or SIGHUP")
-      ->check(CLI::Range(0.0, 86'400.0))
+      ->type_name("SECONDS")
+      ->check(number(0, 86'400))
       ->capture_default_str()
       ->group(group);
   add_seconds(app, "--heartbeat-timeout", service.heartbeat_timeout,
               "Without a sign of life of the engine before /health fails", group);
-  app.add_option("--log-format", flags.log_format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
+  app.add_option("--log-format", flags.log_format, "How the log is written")
+      ->type_name("FORMAT")
+      ->check(one_of({"text", "json"}))
       ->capture_default_str()
       ->group(group);
   app.add_flag("--log-requests,!--no-log-requests", service.log_requests,
@@ -158,45 +170,43 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->group(group);
   app.add_option("--batch-database", flags.batch_database,
                  "SQLite file of /v1/files and /v1/batches (default: quire/batches.sqlite3 in "
-                 "$XDG_STATE_HOME or ~/.local/state)")
+                 "$XDG_STATE_HOME or ~/.local/state; on another port than 8000 "
+                 "quire/batches-PORT.sqlite3)")
+      ->type_name("FILE")
       ->group(group);
   app.add_option("--simulate-step-ms", flags.simulate_step_ms,
                  "Load no weights and make up tokens, so many milliseconds a step: to test clients")
-      ->check(CLI::Range(0.0, 1e6))
-      ->group(group);
+      ->type_name("MS")
+      ->check(number(0, 1e6))
+      ->group(simulation);
   app.add_option("--simulate-token-us", flags.simulate_token_us,
                  "With it: microseconds on top for each token computed")
-      ->check(CLI::Range(0.0, 1e6))
-      ->group(group);
+      ->type_name("US")
+      ->check(number(0, 1e6))
+      ->group(simulation);
 }
 
 }  // namespace
 
 void add_serve_flags(CLI::App& app, ServeFlags& flags) {
-  app.add_option("MODEL", flags.positional_model, "The same as --model");
   add_http_flags(app, flags);
   add_service_flags(app, flags);
   flags.engine.max_step_ms.reset();
   add_engine_flags(app, flags.engine);
 }
 
-std::string default_batch_database() {
+std::string default_batch_database(const HttpServerConfig& http) {
+  const bool own = http.uds.empty() && http.port != 0 && http.port != HttpServerConfig().port;
+  const std::string file = own ? fmt::format("batches-{}.sqlite3", http.port) : "batches.sqlite3";
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
-    return std::string(state) + "/quire/batches.sqlite3";
+    return std::string(state) + "/quire/" + file;
   }
   const char* home = std::getenv("HOME");
-  return std::string(home == nullptr ? "." : home) + "/.local/state/quire/batches.sqlite3";
+  return std::string(home == nullptr ? "." : home) + "/.local/state/quire/" + file;
 }
 
 Status complete_serve_flags(ServeFlags& flags) {
-  if (!flags.positional_model.empty()) {
-    if (!flags.engine.model.empty() && flags.engine.model != flags.positional_model) {
-      return Status::invalid_argument(fmt::format("two models are named: {} and --model {}",
-                                                  flags.positional_model, flags.engine.model),
-                                      "give one of them");
-    }
-    flags.engine.model = flags.positional_model;
-  }
+  QUIRE_RETURN_IF_ERROR(check_engine_args(flags.engine));
   if (flags.engine.model.empty()) {
     QUIRE_ASSIGN_OR_RETURN(flags.engine.model, bundled_model());
   }

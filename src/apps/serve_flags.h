@@ -17,7 +17,6 @@ namespace quire {
 
 struct ServeFlags {
   EngineArgs engine;
-  std::string positional_model;
   HttpServerConfig http;
   ServiceConfig service;
   double shutdown_timeout_s = 30;
@@ -34,11 +33,12 @@ struct ServeFlags {
 void add_serve_flags(CLI::App& app, ServeFlags& flags);
 
 // Where the Batch API's state lies unless --batch-database says otherwise: in $XDG_STATE_HOME or
-// ~/.local/state.
-std::string default_batch_database();
+// ~/.local/state. A server on another port than the default one has a file of its own there, the
+// same after every start.
+std::string default_batch_database(const HttpServerConfig& http);
 
-// Fills in what follows from other flags and from the environment. kInvalidArgument for flags that
-// contradict each other.
+// Fills in what follows from other flags and from the environment. kInvalidArgument for an engine's
+// settings that cannot be.
 Status complete_serve_flags(ServeFlags& flags);
 
 }  // namespace quire

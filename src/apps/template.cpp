@@ -7,6 +7,8 @@
 #include "apps/commands.h"
 #include "apps/conversation.h"
 #include "apps/engine_flags.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 #include "apps/jsonl.h"
 #include "apps/output_file.h"
 #include "apps/terminal.h"
@@ -111,20 +113,25 @@ Status run_template(TemplateFlags flags) {
 
 Command add_template(CLI::App& app) {
   auto flags = std::make_shared<TemplateFlags>();
-  app.add_option("--model", flags->model,
-                 "Model folder in Hugging Face layout, or a .gguf file, which need hold no more "
-                 "than a tokenizer (default: the bundled model)");
+  set_help(app, {{{"quire template --input conversation.json", "the prompt of the bundled model"},
+                  {"quire template MODEL --input - --json", "another model's, for programs"}}});
+  add_model(app, flags->model,
+            "Model folder in Hugging Face layout, or a .gguf file, which need hold no more than a "
+            "tokenizer (default: the bundled model)",
+            "Options");
   app.add_option("--input", flags->input,
                  "JSON file with a list of messages, or an object with messages and, where wanted, "
                  "tools, documents, chat_template_kwargs, add_generation_prompt (default true), "
-                 "continue_final_message; - is standard input");
+                 "continue_final_message; - is standard input")
+      ->type_name("FILE");
   app.add_option("--chat-template", flags->chat_template,
-                 "Jinja file to use instead of the model's template");
+                 "Jinja file to use instead of the model's template")
+      ->type_name("FILE");
   app.add_flag("--json", flags->json,
                "Print one JSON object: prompt, token_ids, control_token_positions");
   add_color_option(app, flags->color);
   app.footer(
-      "Below the prompt stand its tokens, each above its id. Control tokens carry a star (in\n"
+      "Below the prompt stand its tokens, each above its id. Control tokens carry a star (in "
       "colour, a background of their own); text of a message never becomes one.");
   return [flags] { return run_template(*flags); };
 }

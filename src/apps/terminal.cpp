@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/flag_values.h"
 #include "text/utf8.h"
 
 namespace quire {
@@ -24,8 +25,8 @@ void add_color_option(CLI::App& app, ColorMode& mode) {
       {"auto", ColorMode::kAuto}, {"always", ColorMode::kAlways}, {"never", ColorMode::kNever}};
   app.add_option_function<std::string>(
          "--color", [&mode](const std::string& name) { mode = kModes.at(name); },
-         "Colour: auto (on a terminal), always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
+         "When to use colour; auto: on a terminal")
+      ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->default_str("auto");
 }

@@ -6,6 +6,8 @@
 
 #include "apps/commands.h"
 #include "apps/engine_flags.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 #include "apps/jsonl.h"
 #include "apps/output_file.h"
 #include "apps/terminal.h"
@@ -138,20 +140,25 @@ Status run_detokenize(const DetokenizeFlags& flags) {
 }
 
 void add_model_option(CLI::App& app, std::string& model) {
-  app.add_option("--model", model,
-                 "Model folder in Hugging Face layout, or a .gguf file, which need hold no more "
-                 "than a tokenizer (default: the bundled model)");
+  add_model(app, model,
+            "Model folder in Hugging Face layout, or a .gguf file, which need hold no more than a "
+            "tokenizer (default: the bundled model)",
+            "Options");
 }
 
 }  // namespace
 
 Command add_tokenize(CLI::App& app) {
   auto flags = std::make_shared<TokenizeFlags>();
+  set_help(app,
+           {{{"quire tokenize --text 'Hello, world!'", "the tokens of a text, above their ids"},
+             {"quire tokenize MODEL --input texts.jsonl", "another model's, of many texts"}}});
   add_model_option(app, flags->model);
-  app.add_option("--text", flags->text, "Text to tokenize");
+  app.add_option("--text", flags->text, "Text to tokenize")->type_name("TEXT");
   app.add_option("--input", flags->input,
                  "JSON lines {\"text\"} to tokenize, to lines {\"id\", \"token_ids\"}; - is "
-                 "standard input");
+                 "standard input")
+      ->type_name("FILE");
   app.add_flag("--json", flags->json, "Print {\"token_ids\"} instead of the picture");
   app.add_flag("--no-special-tokens", flags->no_special_tokens,
                "Add no BOS or EOS, also where the model wants them");
@@ -159,18 +166,21 @@ Command add_tokenize(CLI::App& app) {
                "Take control tokens that the text spells, like <|im_end|>, for control tokens");
   add_color_option(app, flags->color);
   app.footer(
-      "Tokens stand above their ids. Spaces are drawn ·, newlines ↵, tabs →; bytes that are no\n"
+      "Tokens stand above their ids. Spaces are drawn ·, newlines ↵, tabs →; bytes that are no "
       "whole character stand as <0xE2>. Control tokens carry a star.");
   return [flags] { return run_tokenize(*flags); };
 }
 
 Command add_detokenize(CLI::App& app) {
   auto flags = std::make_shared<DetokenizeFlags>();
+  set_help(app, {{{"quire detokenize --ids 19556,28,905", "the text of these tokens"},
+                  {"quire detokenize MODEL --input ids.jsonl", "another model's, of many lists"}}});
   add_model_option(app, flags->model);
   app.add_option("--ids", flags->ids, "Token ids, like 1,2,3")->type_name("IDS");
   app.add_option("--input", flags->input,
                  "JSON lines {\"token_ids\"} to turn into lines {\"id\", \"text\"}; - is standard "
-                 "input");
+                 "input")
+      ->type_name("FILE");
   app.add_flag("--json", flags->json, "Print {\"text\"} instead of the text");
   app.add_flag("--skip-special-tokens", flags->skip_special_tokens,
                "Leave control tokens out of the text");

@@ -41,8 +41,6 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--convert", "", kOne, kMissing, "auto|none", kPooling},
     {"--pooler-config", "", kOne, kMissing, "{}", kPooling},
     {"--override-pooler-config", "", kOne, kMissing, "{}", kPooling},
-    {"--quantization", "-q", kOne, kMissing, "gguf",
-     "quantization at load here; quantized checkpoints are read as they are"},
     {"--quantization-param-path", "", kOne, kMissing, "", "scales of a quantized KV cache"},
     {"--quantization-config", "", kOne, kMissing, "{}",
      "quantization at load other than --quantization int8 and int4"},
@@ -273,7 +271,6 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--exclude-tools-when-tool-choice-none", "", kNone, kMissing, "false", kTools},
     // The server.
     {"--config", "", kOne, kMissing, "", "files of flags"},
-    {"--chat-template", "", kOne, kMissing, "", "another chat template than the model's"},
     {"--chat-template-content-format", "", kOne, kMissing, "auto",
      "a fixed form of message contents; templates get what was sent"},
     {"--default-chat-template-kwargs", "", kOne, kMissing, "{}",

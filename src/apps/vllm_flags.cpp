@@ -50,7 +50,8 @@ bool asks_for_nothing(const VllmFlag& flag, std::string_view value) {
 }
 
 // Flags of vLLM that Quire has under a name of its own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kOtherNames = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherNames = {{
+    {"-q", "--quantization"},
     {"--enable-log-requests", "--log-requests"},
     {"--no-enable-log-requests", "--no-log-requests"},
     {"--disable-log-requests", "--no-log-requests"},
@@ -107,7 +108,7 @@ void print_section(std::string_view title, VllmFlag::Answer answer) {
   for (const VllmFlag& flag : vllm_flags()) {
     if (flag.answer != answer) continue;
     const std::string_view separator = flag.short_name.empty() ? "" : ", ";
-    fmt::print("  {:<46}{}\n", fmt::format("{}{}{}", flag.name, separator, flag.short_name),
+    fmt::print("  {:<50}  {}\n", fmt::format("{}{}{}", flag.name, separator, flag.short_name),
                flag.reason);
   }
 }

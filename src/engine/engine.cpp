@@ -14,6 +14,7 @@
 #include "engine/api.h"
 #include "engine/assembly.h"
 #include "engine/chat_input.h"
+#include "engine/engine_args.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
 #include "engine/event_log/event_log.h"
@@ -45,21 +46,6 @@ Result<std::vector<std::vector<TokenId>>> bad_words_token_ids(
   return ids;
 }
 
-Result<SchedulingPolicy> parse_policy(std::string_view name) {
-  if (name == "fcfs") return SchedulingPolicy::kFcfs;
-  if (name == "priority") return SchedulingPolicy::kPriority;
-  return Status::invalid_argument(fmt::format("--scheduling-policy {}: no such policy", name),
-                                  "use fcfs or priority");
-}
-
-Result<Batching> parse_batching(std::string_view name) {
-  if (name == "continuous") return Batching::kContinuous;
-  if (name == "static") return Batching::kStatic;
-  if (name == "dynamic") return Batching::kDynamic;
-  return Status::invalid_argument(fmt::format("--batching {}: no such kind", name),
-                                  "use continuous, static or dynamic");
-}
-
 // The scheduler's settings that follow from an engine's.
 Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
                                          std::int32_t num_blocks, std::vector<KvGroup> kv_groups,
@@ -77,10 +63,6 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   config.enable_prefix_caching = args.enable_prefix_caching;
   QUIRE_ASSIGN_OR_RETURN(config.policy, parse_policy(args.scheduling_policy));
   QUIRE_ASSIGN_OR_RETURN(config.batching, parse_batching(args.batching));
-  if (!(args.max_batch_delay_ms >= 0 && args.max_batch_delay_ms <= 3.6e6)) {
-    return Status::invalid_argument(
-        fmt::format("--max-batch-delay-ms {}: expected 0 to 3,600,000", args.max_batch_delay_ms));
-  }
   config.max_batch_delay = Duration(static_cast<std::int64_t>(args.max_batch_delay_ms * 1e6));
   config.eos_token_ids.assign(tokenizer.eos_ids().begin(), tokenizer.eos_ids().end());
   QUIRE_RETURN_IF_ERROR(config.validate());
@@ -88,21 +70,10 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
 }
 
 // What holds the time of a step to EngineArgs::max_step_ms; none where that is zero.
-Result<std::optional<StepPacer>> step_pacer(const EngineArgs& args) {
-  if (!args.max_step_ms) return std::optional(StepPacer(std::nullopt));
-  if (!(*args.max_step_ms >= 0 && *args.max_step_ms <= 3.6e6)) {
-    return Status::invalid_argument(
-        fmt::format("--max-step-ms {}: expected 0 to 3,600,000", *args.max_step_ms));
-  }
-  if (*args.max_step_ms == 0) return std::optional<StepPacer>();
-  return std::optional(StepPacer(Duration(static_cast<std::int64_t>(*args.max_step_ms * 1e6))));
-}
-
-Status check_generation_config(const EngineArgs& args) {
-  if (args.generation_config == "auto" || args.generation_config == "vllm") return {};
-  return Status::invalid_argument(
-      fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
-      "auto takes the model's generation_config.json, vllm none");
+std::optional<StepPacer> step_pacer(const EngineArgs& args) {
+  if (!args.max_step_ms) return StepPacer(std::nullopt);
+  if (*args.max_step_ms == 0) return std::nullopt;
+  return StepPacer(Duration(static_cast<std::int64_t>(*args.max_step_ms * 1e6)));
 }
 
 // The event log that EngineArgs ask for; null where they ask for none.
@@ -129,12 +100,12 @@ Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args
 Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
                                  std::int32_t max_model_len, std::int32_t num_blocks,
                                  DType kv_cache_dtype) {
-  QUIRE_RETURN_IF_ERROR(check_generation_config(args));
+  QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   EngineParts parts;
   QUIRE_ASSIGN_OR_RETURN(parts.scheduler, scheduler_config(args, max_model_len, num_blocks,
                                                            kv_groups(bundle.spec, max_model_len),
                                                            *bundle.text.tokenizer));
-  QUIRE_ASSIGN_OR_RETURN(parts.pacer, step_pacer(args));
+  parts.pacer = step_pacer(args);
   QUIRE_ASSIGN_OR_RETURN(parts.listener, open_event_log(args));
   parts.info = {.model_name = bundle.name,
                 .architecture = bundle.spec.architecture,
@@ -356,7 +327,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                                               const EngineObserver& observer,
                                               const MakeDevice& make_device) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
-  QUIRE_RETURN_IF_ERROR(check_generation_config(args));
+  QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
   QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));

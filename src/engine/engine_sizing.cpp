@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/kv_cache_manager.h"
+#include "engine/engine_args.h"
 #include "engine/output_processor.h"
 #include "models/decoder_model.h"
 #include "models/kv_groups.h"
@@ -15,32 +16,6 @@
 namespace quire {
 namespace {
 
-// `known`: types that exist and that this backend does not have here.
-Status unknown_dtype(std::string_view flag, std::string_view value, bool known,
-                     std::string_view remedy) {
-  if (known) {
-    return Status::unimplemented(fmt::format("{} {} is not supported on this backend", flag, value),
-                                 std::string(remedy));
-  }
-  return Status::invalid_argument(fmt::format("{} {}: no such type", flag, value),
-                                  std::string(remedy));
-}
-
-bool is_float32(std::string_view name) { return name == "float32" || name == "float"; }
-
-// auto: what the model computes in.
-Result<DType> resolve_kv_cache_dtype(std::string_view name, bool float32) {
-  if (name == "auto") return float32 ? DType::kF32 : DType::kBF16;
-  if (is_float32(name)) return DType::kF32;
-  if (name == "bfloat16") return DType::kBF16;
-  if (name == "fp8" || name == "fp8_e4m3") return DType::kF8E4M3;
-  if (name == "int8") return DType::kI8;
-  return unknown_dtype(
-      "--kv-cache-dtype", name,
-      name == "float16" || name == "half" || name.starts_with("fp8") || name.starts_with("int8"),
-      "use auto, float32, bfloat16, fp8 (fp8_e4m3) or int8");
-}
-
 Status resolve_types(const EngineArgs& args, const WeightSource& weights,
                      LoadQuantization quantization, ModelRunnerConfig& runner) {
   // What is quantized at load computes as a checkpoint that came quantized.
@@ -48,31 +23,11 @@ Status resolve_types(const EngineArgs& args, const WeightSource& weights,
       quantization == LoadQuantization::kNone &&
       std::all_of(weights.tensors().begin(), weights.tensors().end(),
                   [](const TensorInfo& tensor) { return tensor.encoding == Encoding::kF32; });
-  bool float32 = float32_checkpoint;
-  if (is_float32(args.dtype)) {
-    float32 = true;
-  } else if (args.dtype == "bfloat16") {
-    float32 = false;
-  } else if (args.dtype != "auto") {
-    return unknown_dtype("--dtype", args.dtype, args.dtype == "float16" || args.dtype == "half",
-                         "use auto, float32 or bfloat16");
-  }
+  QUIRE_ASSIGN_OR_RETURN(const auto asked, parse_activation_dtype(args.dtype));
+  const bool float32 = asked.value_or(float32_checkpoint);
   runner.activation_mode = float32 ? ActivationMode::kFloat32 : ActivationMode::kInt16;
-  QUIRE_ASSIGN_OR_RETURN(runner.kv_cache_dtype,
-                         resolve_kv_cache_dtype(args.kv_cache_dtype, float32));
+  QUIRE_ASSIGN_OR_RETURN(runner.kv_cache_dtype, parse_kv_cache_dtype(args.kv_cache_dtype, float32));
   return {};
-}
-
-Status check_range(std::string_view flag, std::int64_t value, std::int64_t low, std::int64_t high) {
-  if (value >= low && value <= high) return {};
-  return Status::invalid_argument(fmt::format("{} {}: expected {} to {}", flag, value, low, high));
-}
-
-Status check_args(const EngineArgs& args) {
-  QUIRE_RETURN_IF_ERROR(check_range("--threads", args.threads, 0, 1024));
-  QUIRE_RETURN_IF_ERROR(check_range("--block-size", args.block_size, 1, 1024));
-  QUIRE_RETURN_IF_ERROR(check_range("--max-num-seqs", args.max_num_seqs, 1, 4096));
-  return check_range("--max-num-batched-tokens", args.max_num_batched_tokens, 1, 1 << 20);
 }
 
 Result<std::int32_t> resolve_max_model_len(const EngineArgs& args, const DecoderSpec& spec) {
@@ -118,7 +73,7 @@ std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_l
 
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
                                 std::uint64_t table_bytes, const MemoryLimits& limits) {
-  QUIRE_RETURN_IF_ERROR(check_args(args));
+  QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   const DecoderSpec& spec = bundle.spec;
   EngineSizes sizes;
   ModelRunnerConfig& runner = sizes.runner;

@@ -11,6 +11,8 @@
 #include "apps/bench_serve/report_html.h"
 #include "apps/commands.h"
 #include "apps/count_option.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 #include "apps/interrupt.h"
 #include "apps/output_file.h"
 
@@ -145,11 +147,11 @@ void add_server_flags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--endpoint", flags.endpoint, "Route to load (default: /v1/completions)")
-      ->check(CLI::IsMember({"/v1/completions", "/v1/chat/completions"}))
+      ->check(one_of({"/v1/completions", "/v1/chat/completions"}))
       ->type_name("ROUTE")
       ->group(group);
   app.add_option("--backend", flags.backend, "Kind of server; openai-chat means the chat's route")
-      ->check(CLI::IsMember({"openai", "vllm", "openai-chat"}))
+      ->check(one_of({"openai", "vllm", "openai-chat"}))
       ->type_name("KIND")
       ->group(group);
   app.add_option("--model", plan.model, "Model to ask for (default: the first of /v1/models)")
@@ -161,8 +163,8 @@ void add_server_flags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_flag("--insecure", plan.insecure, "Do not verify the server's certificate")->group(group);
   app.add_option("--timeout", plan.timeout, "Seconds that a request may take")
-      ->check(CLI::PositiveNumber)
-      ->type_name("S")
+      ->check(number(0, 1e6, true))
+      ->type_name("SECONDS")
       ->capture_default_str()
       ->group(group);
 }
@@ -173,22 +175,22 @@ void add_load_flags(CLI::App& app, Flags& flags) {
   add_count(app, "--num-prompts", plan.workload.num_prompts,
             "Requests of each run (default: 1000, or all lines of a file)", 1, kMaxCount)
       ->group(group);
-  app.add_option(
-         "--request-rate", plan.request_rates,
-         "Requests a second that arrive; inf: all at once; several values, as in 1,2,4, run "
-         "one after the other (default: inf)")
-      ->delimiter(',')
+  comma_list(
+      app.add_option(
+          "--request-rate", plan.request_rates,
+          "Requests a second that arrive; inf: all at once; several values, as in 1,2,4, run "
+          "one after the other (default: inf)"))
       ->type_name("R,...")
       ->group(group);
   app.add_option("--burstiness", flags.burstiness,
                  "1: a Poisson process; less: bursts; more: a steady beat (default: 1)")
-      ->check(CLI::Range(0.01, 1e6))
+      ->check(number(0.01, 1e6))
       ->type_name("B")
       ->group(group);
-  app.add_option("--max-concurrency", plan.max_concurrency,
-                 "At most this many requests in flight; several values run one after the other")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20))
+  comma_list(app.add_option(
+                 "--max-concurrency", plan.max_concurrency,
+                 "At most this many requests in flight; several values run one after the other"))
+      ->check(whole_number(1, 1 << 20))
       ->type_name("N,...")
       ->group(group);
   add_count(app, "--num-warmups", plan.num_warmups, "Requests before the measurement", 0, kMaxCount)
@@ -203,9 +205,9 @@ void add_prompt_flags(CLI::App& app, Flags& flags) {
   const std::string group = "Prompts";
   bench::WorkloadFlags& workload = flags.plan.workload;
   app.add_option("--dataset-name", flags.dataset,
-                 "random; prefix (or prefix_repetition): shared beginnings; jsonl (or custom): a "
+                 "prefix, prefix_repetition: shared beginnings; jsonl, custom: a "
                  "file of prompts; trace: a file with arrival times")
-      ->check(CLI::IsMember({"random", "prefix", "prefix_repetition", "jsonl", "custom", "trace"}))
+      ->check(one_of({"random", "prefix", "prefix_repetition", "jsonl", "custom", "trace"}))
       ->type_name("NAME")
       ->capture_default_str()
       ->group(group);
@@ -220,7 +222,7 @@ void add_prompt_flags(CLI::App& app, Flags& flags) {
          "Output tokens, at most");
   app.add_option("--random-range-ratio", workload.range_ratio,
                  "Lengths are uniform within this share above and below")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number(0, 1))
       ->type_name("SHARE")
       ->capture_default_str()
       ->group(group);
@@ -231,7 +233,7 @@ void add_prompt_flags(CLI::App& app, Flags& flags) {
   length("--num-prefixes,--prefix-repetition-num-prefixes", workload.num_prefixes,
          "prefix: different beginnings");
   app.add_option("--timestamp-unit", flags.timestamp_unit, "trace: unit of \"timestamp\"")
-      ->check(CLI::IsMember({"s", "ms"}))
+      ->check(one_of({"s", "ms"}))
       ->type_name("UNIT")
       ->capture_default_str()
       ->group(group);
@@ -239,7 +241,7 @@ void add_prompt_flags(CLI::App& app, Flags& flags) {
                "Outputs go on to their length (servers that know ignore_eos)")
       ->group(group);
   app.add_option("--temperature", flags.plan.format.temperature, "Of all requests")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number(0, 1e6))
       ->type_name("T")
       ->capture_default_str()
       ->group(group);
@@ -252,6 +254,10 @@ void add_prompt_flags(CLI::App& app, Flags& flags) {
 
 Command add_bench_serve(CLI::App& bench) {
   auto flags = std::make_shared<Flags>();
+  set_help(bench, {{{"quire bench serve --num-prompts 100 --max-concurrency 8",
+                     "the server on http://localhost:8000, eight requests at once"},
+                    {"quire bench serve --base-url URL --request-rate 1,2,4 --html load.html",
+                     "another, under three rates, as a page with charts"}}});
   add_server_flags(bench, *flags);
   add_load_flags(bench, *flags);
   add_prompt_flags(bench, *flags);
@@ -260,7 +266,7 @@ Command add_bench_serve(CLI::App& bench) {
       .add_option("--goodput", flags->goodput,
                   "Count the requests that keep these, in ms: ttft:500 tpot:50 e2el:2000")
       ->expected(1, 3)
-      ->type_name("NAME:MS")
+      ->type_name("OBJECTIVE")
       ->group(group);
   bench.add_flag("--json", flags->json, "Print one JSON object")->group(group);
   bench.add_option("--html", flags->html, "Write a page with charts into this file")

@@ -12,6 +12,8 @@
 #include "apps/commands.h"
 #include "apps/count_option.h"
 #include "apps/engine_flags.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 
 namespace quire {
 namespace {
@@ -100,21 +102,23 @@ Status run_step_bench(const StepFlags& flags) {
 Command add_bench_step(CLI::App& bench) {
   auto flags = std::make_shared<StepFlags>();
   const std::string steps = "Steps";
-  bench
-      .add_option("--batch-size", flags->batch_sizes,
-                  "Sequences that decode in a step; several values, as in 1,8,32, are measured one "
-                  "after the other (default: 1,8,32, or none with --prefill-len)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
+  set_help(bench, {{{"quire bench step --breakdown", "the bundled model, and where the time goes"},
+                    {"quire bench step MODEL --batch-size 16 --trace steps.json",
+                     "another model, for ui.perfetto.dev"}}});
+  comma_list(bench.add_option(
+                 "--batch-size", flags->batch_sizes,
+                 "Sequences that decode in a step; several values, as in 1,8,32, are measured one "
+                 "after the other (default: 1,8,32, or none with --prefill-len)"))
+      ->type_name("N,...")
+      ->check(whole_number(1, 4096))
       ->group(steps);
   add_count(bench, "--context-len", flags->context_len, "Prompt tokens of a sequence that decodes",
             1, 1 << 24)
       ->group(steps);
-  bench
-      .add_option("--prefill-len", flags->prefill_lens,
-                  "Tokens of a prompt that a step computes; several values as above")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20))
+  comma_list(bench.add_option("--prefill-len", flags->prefill_lens,
+                              "Tokens of a prompt that a step computes; several values as above"))
+      ->type_name("N,...")
+      ->check(whole_number(1, 1 << 20))
       ->group(steps);
   add_count(bench, "--steps", flags->num_steps, "Steps of each kind that are measured", 1, 100'000)
       ->group(steps);
@@ -126,6 +130,7 @@ Command add_bench_step(CLI::App& bench) {
       .add_option(
           "--trace", flags->trace,
           "Write the measured steps into this file, for ui.perfetto.dev or chrome://tracing")
+      ->type_name("FILE")
       ->group(steps);
   bench.add_flag("--json", flags->json, "Print one JSON object");
   add_engine_flags(bench, flags->engine);

@@ -74,11 +74,12 @@ class LineEditor final : public LineSource {
     if (line.size() > kMaxLineBytes) {
       return Status::invalid_argument("the line is too long for a message");
     }
-    if (!line.empty()) {
-      HistEvent event;
-      history(history_.get(), &event, H_ENTER, line.c_str());
-    }
     return InputLine{.kind = InputLine::Kind::kLine, .text = std::move(line)};
+  }
+
+  void remember(const std::string& text) override {
+    HistEvent event;
+    history(history_.get(), &event, H_ENTER, text.c_str());
   }
 
  private:

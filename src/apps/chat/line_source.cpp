@@ -122,6 +122,10 @@ Result<UserInput> read_input(LineSource& source) {
   if (!is_valid_utf8(input.text)) {
     return Status::invalid_argument("the message is not valid UTF-8");
   }
+  if (input.kind == InputLine::Kind::kLine && !input.text.empty()) {
+    const std::string_view quote = input.quoted ? kQuote : "";
+    source.remember(fmt::format("{}{}{}", quote, input.text, quote));
+  }
   return input;
 }
 

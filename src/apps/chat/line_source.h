@@ -25,6 +25,10 @@ class LineSource {
   // The next line, after showing `prompt` where someone is there to see it. kIoError where there is
   // no reading any more, kInvalidArgument for a line of more than kMaxLineBytes.
   virtual Result<InputLine> read(const std::string& prompt) = 0;
+
+  // Keeps what was entered, its lines together, for the arrow keys to bring back; a source without
+  // them forgets it. Such a text comes back from read() with its line breaks.
+  virtual void remember(const std::string& /*text*/) {}
 };
 
 // Lines of standard input, without a prompt.
@@ -39,8 +43,8 @@ struct UserInput {
   bool quoted = false;  // between """: never a command
 };
 
-// Errors of the source, kInvalidArgument for a message of more than LineSource::kMaxLineBytes, one
-// that the end of input cuts off, or bytes that are not UTF-8.
+// The source remembers it whole. Errors of the source, kInvalidArgument for a message of more than
+// LineSource::kMaxLineBytes, one that the end of input cuts off, or bytes that are not UTF-8.
 Result<UserInput> read_input(LineSource& source);
 
 }  // namespace quire

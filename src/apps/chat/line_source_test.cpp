@@ -25,7 +25,10 @@ class ScriptedLines final : public LineSource {
     return next;
   }
 
+  void remember(const std::string& text) override { remembered.push_back(text); }
+
   std::string prompts;
+  std::vector<std::string> remembered;
 
  private:
   std::deque<InputLine> lines_;
@@ -34,6 +37,19 @@ class ScriptedLines final : public LineSource {
 UserInput input_of(std::deque<InputLine> lines) {
   ScriptedLines source(std::move(lines));
   return read_input(source).value();
+}
+
+TEST(ReadInput, WhatIsRememberedComesBackWhole) {
+  ScriptedLines source(
+      {line("one\\"), line("two"), line("\"\"\"/a"), line("b\"\"\""), line(" x ")});
+  std::vector<UserInput> entered;
+  for (int i = 0; i < 3; ++i) entered.push_back(read_input(source).value());
+  EXPECT_THAT(source.remembered, testing::ElementsAre("one\ntwo", "\"\"\"/a\nb\"\"\"", "x"));
+  for (std::size_t i = 0; i < entered.size(); ++i) {
+    const UserInput again = input_of({line(source.remembered[i])});
+    EXPECT_EQ(again.text, entered[i].text);
+    EXPECT_EQ(again.quoted, entered[i].quoted);
+  }
 }
 
 TEST(ReadInput, OneLineIsTrimmed) {

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "apps/help.h"
 #include "apps/sampling_flags.h"
+#include "apps/terminal.h"
 #include "base/nearest.h"
 
 namespace quire {
@@ -102,13 +104,16 @@ Status ChatSession::obey(const std::string& line) {
 Status ChatSession::ask(Conversation asked) {
   bool shown = false;
   const std::stop_token stop = interrupts_.begin_answer();
+  std::unique_ptr<WaitMark> waiting = view_.waiting();
   auto answer = backend_.answer(
       asked,
-      [this, &shown](std::string_view piece) {
+      [this, &shown, &waiting](std::string_view piece) {
+        waiting.reset();
         shown = true;
         return view_.answer(piece);
       },
       stop);
+  waiting.reset();
   interrupts_.end_answer();
   const bool stopped = stop.stop_requested();
   if (shown || (answer.ok() && !stopped)) QUIRE_RETURN_IF_ERROR(view_.end_answer());
@@ -145,15 +150,15 @@ Status ChatSession::note_end(const ChatAnswer& answer) {
 }
 
 Status ChatSession::help(const std::string&) {
-  std::string text;
+  std::vector<HelpRow> rows;
   for (const CommandEntry& command : commands()) {
-    text += fmt::format("{:<16} {}\n", fmt::format("{} {}", command.name, command.argument),
-                        command.help);
+    rows.push_back(
+        {fmt::format("{} {}", command.name, command.argument), std::string(command.help)});
   }
-  text +=
-      "A message goes on in the next line after a \\ at its end; \"\"\" begins and ends one of\n"
-      "several lines. A message that begins with / is written with //.";
-  return view_.note(text);
+  return view_.note(
+      help_rows(rows, static_cast<std::size_t>(terminal_width())) +
+      "A message goes on in the next line after a \\ at its end; \"\"\" begins and ends one of "
+      "several lines. A message that begins with / is written with //.");
 }
 
 Status ChatSession::clear(const std::string&) {

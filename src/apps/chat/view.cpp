@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "apps/help.h"
 #include "apps/terminal.h"
 
 namespace quire {
@@ -11,6 +13,10 @@ Result<ChatView> ChatView::create() {
   const bool interactive = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
   QUIRE_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create("-"));
   return ChatView(std::move(output), interactive, use_color(ColorMode::kAuto));
+}
+
+std::unique_ptr<WaitMark> ChatView::waiting() const {
+  return interactive_ ? std::make_unique<WaitMark>(color_) : nullptr;
 }
 
 Status ChatView::answer(std::string_view piece) { return output_.write_text(piece); }
@@ -23,7 +29,9 @@ Status ChatView::note(std::string_view text) {
     fmt::print(stderr, "{}\n", shown);
     return {};
   }
-  return output_.write(color_ ? fmt::format("\x1b[2m{}\x1b[0m\n", shown) : shown + "\n");
+  const std::string lines = fmt::format(
+      "{}", fmt::join(wrap_words(shown, static_cast<std::size_t>(terminal_width())), "\n"));
+  return output_.write(color_ ? fmt::format("\x1b[2m{}\x1b[0m\n", lines) : lines + "\n");
 }
 
 Status ChatView::error(const Status& status) {

@@ -2,9 +2,11 @@
 // answers alone go to standard output, and notes to standard error.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "apps/chat/wait_mark.h"
 #include "apps/output_file.h"
 
 namespace quire {
@@ -16,9 +18,13 @@ class ChatView {
 
   bool interactive() const { return interactive_; }
 
+  // Shows that an answer is waited for, until it is destroyed; null where nobody is there to see
+  // it.
+  std::unique_ptr<WaitMark> waiting() const;
   // A piece of an answer: whole characters.
   Status answer(std::string_view piece);
   Status end_answer();  // ends its line
+  // Breaks lines at words.
   Status note(std::string_view text);
   Status error(const Status& status);
 

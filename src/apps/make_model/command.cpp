@@ -1,9 +1,14 @@
 // `quire bench make-model`: a model of a published shape with random weights.
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "apps/commands.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 #include "apps/interrupt.h"
 #include "apps/make_model/make_model.h"
 #include "apps/progress.h"
@@ -18,6 +23,12 @@ struct MakeModelFlags {
   std::string output;
   std::uint64_t seed = 0;
 };
+
+std::string shape_names() {
+  std::vector<std::string_view> names;
+  for (const ModelShape& shape : known_shapes()) names.push_back(shape.name);
+  return fmt::format("{}", fmt::join(names, "|"));
+}
 
 Status run_make_model(const MakeModelFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(const ModelShape shape, find_shape(flags.shape));
@@ -52,21 +63,33 @@ Status run_make_model(const MakeModelFlags& flags) {
 
 Command add_bench_make_model(CLI::App& bench) {
   auto flags = std::make_shared<MakeModelFlags>();
-  bench.add_option("--shape", flags->shape, "smollm-135m, tinyllama-1.1b or llama-3.2-3b")
+  set_help(bench,
+           {{{"quire bench make-model --output tiny", "TinyLlama 1.1B in bfloat16, as a folder"},
+             {"quire bench make-model --format gguf --encoding q4_0 --output q4.gguf",
+              "as a file with 4 bits a weight"}}});
+  bench.add_option("--shape", flags->shape, "Whose layers and widths it has")
+      ->type_name("NAME")
+      ->check(known_names(shape_names()))
       ->capture_default_str();
   bench
       .add_option("--encoding", flags->encoding,
-                  "f32, f16, bf16; with --format gguf also q8_0, q4_0, q4_1, q4_k_m")
+                  "Of the weights; those that begin with q are for --format gguf")
+      ->type_name("NAME")
+      ->check(one_of({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k_m"}))
       ->capture_default_str();
   bench
       .add_option(
           "--format", flags->format,
           "hf: a folder of config.json, model.safetensors and tokenizer files; gguf: a file")
-      ->check(CLI::IsMember({"hf", "gguf"}))
+      ->type_name("FORMAT")
+      ->check(one_of({"hf", "gguf"}))
       ->capture_default_str();
   bench.add_option("--output", flags->output, "The folder or file to write; must not exist")
+      ->type_name("FILE")
       ->required();
-  bench.add_option("--seed", flags->seed, "Another seed is another model")->capture_default_str();
+  bench.add_option("--seed", flags->seed, "Another seed is another model")
+      ->type_name("N")
+      ->capture_default_str();
   return [flags] { return run_make_model(*flags); };
 }
 

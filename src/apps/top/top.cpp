@@ -8,6 +8,8 @@
 
 #include "apps/chat/sse_parser.h"
 #include "apps/commands.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
 #include "apps/interrupt.h"
 #include "apps/terminal.h"
 #include "apps/top/frame.h"
@@ -106,10 +108,17 @@ Status run_top(const TopFlags& flags) {
 
 Command add_top(CLI::App& app) {
   auto flags = std::make_shared<TopFlags>();
-  app.add_option("--base-url", flags->base_url, "The server's address")->capture_default_str();
-  app.add_option("--api-key", flags->api_key, "The server's key")->envname("QUIRE_API_KEY");
+  set_help(app, {{{"quire top", "the server on http://localhost:8000"},
+                  {"quire top --base-url http://host:9000 --once", "another, one picture of it"}}});
+  app.add_option("--base-url", flags->base_url, "The server's address")
+      ->type_name("URL")
+      ->capture_default_str();
+  app.add_option("--api-key", flags->api_key, "The server's key")
+      ->type_name("KEY")
+      ->envname("QUIRE_API_KEY");
   app.add_option("--hz", flags->hz, "Looks a second")
-      ->check(CLI::Range(1.0, 10.0))
+      ->type_name("N")
+      ->check(number(1, 10))
       ->capture_default_str();
   app.add_flag("--once", flags->once, "Print one picture and end; so without a terminal");
   app.add_flag("--json", flags->json, "Print one state as JSON and end");

@@ -9,8 +9,8 @@ import {Parameters} from './parameters.js';
 import {load, saver} from './store.js';
 
 const EXAMPLES = {
-  chat: ['What is the capital of Japan?', 'Explain gravity to a child in three sentences.', 'Write a Python function that reverses a list.'],
-  completion: ['Once upon a time', 'The three primary colours are', 'def fibonacci(n):\n'],
+  chat: ['What is the capital of Japan?', 'What is photosynthesis, in one sentence?', 'What is a computer, in one sentence?'],
+  completion: ['Once upon a time', 'One, two, three, four,', 'def add(a, b):\n    return'],
 };
 const MODES = [['chat', 'Chat'], ['completion', 'Completion']];
 const TEXTS = {

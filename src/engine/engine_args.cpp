@@ -1,0 +1,95 @@
+#include "engine/engine_args.h"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "quant/load_quantization.h"
+
+namespace quire {
+namespace {
+
+// `known`: types that exist and that this backend does not have here.
+Status unknown_dtype(std::string_view flag, std::string_view value, bool known,
+                     std::string_view remedy) {
+  if (known) {
+    return Status::unimplemented(fmt::format("{} {} is not supported on this backend", flag, value),
+                                 std::string(remedy));
+  }
+  return Status::invalid_argument(fmt::format("{} {}: no such type", flag, value),
+                                  std::string(remedy));
+}
+
+bool is_float32(std::string_view name) { return name == "float32" || name == "float"; }
+
+Status check_range(std::string_view flag, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value >= low && value <= high) return {};
+  return Status::invalid_argument(fmt::format("{} {}: expected {} to {}", flag, value, low, high));
+}
+
+Status check_milliseconds(std::string_view flag, double value) {
+  if (value >= 0 && value <= 3.6e6) return {};
+  return Status::invalid_argument(fmt::format("{} {}: expected 0 to 3,600,000", flag, value));
+}
+
+Status check_names(const EngineArgs& args) {
+  QUIRE_RETURN_IF_ERROR(parse_activation_dtype(args.dtype).status());
+  QUIRE_RETURN_IF_ERROR(parse_kv_cache_dtype(args.kv_cache_dtype, false).status());
+  QUIRE_RETURN_IF_ERROR(parse_load_quantization(args.quantization).status());
+  QUIRE_RETURN_IF_ERROR(parse_policy(args.scheduling_policy).status());
+  QUIRE_RETURN_IF_ERROR(parse_batching(args.batching).status());
+  if (args.generation_config == "auto" || args.generation_config == "vllm") return {};
+  return Status::invalid_argument(
+      fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
+      "auto takes the model's generation_config.json, vllm none");
+}
+
+}  // namespace
+
+Status check_engine_args(const EngineArgs& args) {
+  QUIRE_RETURN_IF_ERROR(check_names(args));
+  QUIRE_RETURN_IF_ERROR(check_range("--threads", args.threads, 0, 1024));
+  QUIRE_RETURN_IF_ERROR(check_range("--block-size", args.block_size, 1, 1024));
+  QUIRE_RETURN_IF_ERROR(check_range("--max-num-seqs", args.max_num_seqs, 1, 4096));
+  QUIRE_RETURN_IF_ERROR(
+      check_range("--max-num-batched-tokens", args.max_num_batched_tokens, 1, 1 << 20));
+  QUIRE_RETURN_IF_ERROR(check_milliseconds("--max-batch-delay-ms", args.max_batch_delay_ms));
+  return check_milliseconds("--max-step-ms", args.max_step_ms.value_or(0));
+}
+
+Result<SchedulingPolicy> parse_policy(std::string_view name) {
+  if (name == "fcfs") return SchedulingPolicy::kFcfs;
+  if (name == "priority") return SchedulingPolicy::kPriority;
+  return Status::invalid_argument(fmt::format("--scheduling-policy {}: no such policy", name),
+                                  "use fcfs or priority");
+}
+
+Result<Batching> parse_batching(std::string_view name) {
+  if (name == "continuous") return Batching::kContinuous;
+  if (name == "static") return Batching::kStatic;
+  if (name == "dynamic") return Batching::kDynamic;
+  return Status::invalid_argument(fmt::format("--batching {}: no such kind", name),
+                                  "use continuous, static or dynamic");
+}
+
+Result<std::optional<bool>> parse_activation_dtype(std::string_view name) {
+  if (name == "auto") return std::optional<bool>();
+  if (is_float32(name)) return std::optional(true);
+  if (name == "bfloat16") return std::optional(false);
+  return unknown_dtype("--dtype", name, name == "float16" || name == "half",
+                       "use auto, float32 or bfloat16");
+}
+
+Result<DType> parse_kv_cache_dtype(std::string_view name, bool float32) {
+  if (name == "auto") return float32 ? DType::kF32 : DType::kBF16;
+  if (is_float32(name)) return DType::kF32;
+  if (name == "bfloat16") return DType::kBF16;
+  if (name == "fp8" || name == "fp8_e4m3") return DType::kF8E4M3;
+  if (name == "int8") return DType::kI8;
+  return unknown_dtype(
+      "--kv-cache-dtype", name,
+      name == "float16" || name == "half" || name.starts_with("fp8") || name.starts_with("int8"),
+      "use auto, float32, bfloat16, fp8 (fp8_e4m3) or int8");
+}
+
+}  // namespace quire
