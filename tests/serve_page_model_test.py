@@ -40,13 +40,20 @@ class RealModel(PlaygroundTest):
         expect(self.page.locator("article.answer")).to_have_count(2)
         self.assertEqual(again.locator(".error").count(), 0)
 
-    def test_the_page_recommends_where_the_model_does_not(self):
-        sampling = {each["name"]: each for each in self.server.get("/page/info").json["sampling"]}
-        expected = {"temperature": "0.7", "top_p": "0.95", "min_p": "0.05"}
-        silent = all(sampling[name]["source"] == "default" for name in expected)
+    def test_the_page_starts_from_what_the_server_says(self):
+        """`start` of each parameter, where it is not the default: also one that no server has said yet."""
+        def fulfill(route):
+            info = route.fetch().json()
+            next(each for each in info["sampling"] if each["name"] == "top_k")["start"] = 7
+            route.fulfill(json=info)
+        sampling = self.server.get("/page/info").json["sampling"]
+        self.page.route("**/page/info", fulfill)
         self.open()
-        for name, value in expected.items():
-            self.assertEqual(self.page.locator(f"#parameter-{name}").input_value(), value if silent else "")
+        self.assertEqual(self.page.locator("#parameter-top_k").input_value(), "7")
+        for each in sampling:
+            if each["name"] in ("temperature", "top_p", "min_p"):
+                start = "" if each["start"] == each["default"] else str(each["start"])
+                self.assertEqual(self.page.locator(f"#parameter-{each['name']}").input_value(), start)
         expect(self.page.locator("#served-model")).not_to_contain_text("/")
 
     def test_completion_with_alternatives(self):

@@ -11,7 +11,6 @@ const GROUPS = [
 ];
 // Where a slider helps, and what it reaches; the field beside it takes any value.
 const SLIDERS = {temperature: {max: 2, step: 0.05}, top_p: {max: 1, step: 0.01}, min_p: {max: 1, step: 0.01}};
-const EXPECTED = {temperature: '0.7', top_p: '0.95', min_p: '0.05'};
 const HINTS = {
   strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
 };
@@ -51,11 +50,11 @@ export class Parameters {
   constructor(info, saved, onChange) {
     this.onChange = onChange;
     this.fields = new Map();
-    // What the page asks for without being told: alternatives for the view of tokens.
-    this.preset = {logprobs: String(Math.min(5, info.max_logprobs))};
     const known = new Map(info.sampling.map((each) => [each.name, each]));
-    // Where the model recommends nothing: what people expect of an answer.
-    if (!Object.keys(EXPECTED).some((name) => known.get(name)?.source === 'generation_config')) Object.assign(this.preset, EXPECTED);
+    // What the page asks for without being told: what the server says that conversations start from, and
+    // alternatives for the view of tokens.
+    const starts = info.sampling.filter(({start, default: value}) => start !== null && String(start) !== String(value));
+    this.preset = {...Object.fromEntries(starts.map(({name, start}) => [name, String(start)])), logprobs: String(Math.min(5, info.max_logprobs))};
     const named = new Set(GROUPS.flatMap(({names}) => names));
     const groups = [...GROUPS, {title: 'Further', names: [...known.keys()].filter((name) => !named.has(name))}];
     this.summary = h('span', {class: 'muted small'});
