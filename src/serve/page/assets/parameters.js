@@ -58,7 +58,7 @@ export class Parameters {
     const named = new Set(GROUPS.flatMap(({names}) => names));
     const groups = [...GROUPS, {title: 'Further', names: [...known.keys()].filter((name) => !named.has(name))}];
     this.summary = h('span', {class: 'muted small'});
-    this.clear = h('button', {type: 'button', class: 'quiet small', onclick: () => this.#reset()}, 'Reset');
+    this.clear = h('button', {type: 'button', class: 'quiet small', onclick: () => this.write(this.preset)}, 'Reset');
     this.element = h('div', {class: 'parameters'},
       h('div', {class: 'row spread'}, h('h2', {}, 'Parameters'), h('span', {class: 'row'}, this.summary, this.clear)),
       groups.filter(({names}) => names.some((name) => known.has(name))).map(({title, open, names}) =>
@@ -109,9 +109,9 @@ export class Parameters {
     input.focus();
   }
 
-  #reset() {
-    for (const {write} of this.fields.values()) write('');
-    for (const [name, text] of Object.entries(this.preset)) this.fields.get(name)?.write(text);
+  // Sets all fields, as texts() gave them; those that it does not name are empty.
+  write(texts) {
+    for (const [name, {write}] of this.fields) write(texts[name] ?? '');
     this.#changed();
   }
 
