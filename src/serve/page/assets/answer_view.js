@@ -26,13 +26,21 @@ function shadeOf({logprob}) {
 
 // What a choice says, in one of two ways.
 class ChoiceBody {
-  constructor(prompt) {
+  // `compared`: whether tokens are marked that another answer does not have, rather than shaded.
+  constructor(prompt, compared) {
     this.prompt = prompt;  // that stands before a completion; null in a chat
+    this.compared = compared;
+    this.marked = new Set();
     this.rich = prompt === null ? new Markdown() : null;
     this.continuation = h('span', {class: 'continuation'});
     this.element = h('div', {class: 'body'});
     this.asTokens = null;
     this.strip = null;
+  }
+
+  mark(marked) {
+    this.marked = marked;
+    this.asTokens = null;  // the tokens are shown anew
   }
 
   update(answer, choice, asTokens) {
@@ -58,13 +66,13 @@ class ChoiceBody {
     } else if (this.prompt !== null) {
       parts.push(h('span', {class: 'prompt prose'}, this.prompt));
     }
-    this.strip = this.#strip('Tokens of the answer', choice.tokens);
+    this.strip = this.#strip('Tokens of the answer', choice.tokens, this.compared);
     this.element.replaceChildren(...parts, this.strip.element);
   }
 
-  #strip(label, tokens) {
+  #strip(label, tokens, compared = false) {
     return new TokenStrip({
-      label, classOf: shadeOf, onLeave: hideAlternatives,
+      label, classOf: compared ? (_, index) => this.marked.has(index) ? 'differs' : '' : shadeOf, onLeave: hideAlternatives,
       onPick: (index, element) => tokens[index].logprob === null || showAlternatives(tokens[index], element),
     });
   }
@@ -80,12 +88,13 @@ function shadeLegend() {
 export class AnswerView {
   // `prompt`: the text that a completion goes on from, null in a chat. `versions` is put beside the
   // buttons, or null. `onRegenerate`, `onContinue` and `onChange` (the user looks at it differently) are
-  // callbacks; `onField(name)` gives what shows the field that an error names, or null.
-  constructor(api, answer, {prompt, versions, onRegenerate, onContinue, onField, onChange}) {
+  // callbacks; `onField(name)` gives what shows the field that an error names, or null. `compared`: it
+  // stands beside another answer.
+  constructor(api, answer, {prompt, versions, compared, onRegenerate, onContinue, onField, onChange}) {
     this.api = api;
     this.answer = answer;
     this.callbacks = {onRegenerate, onContinue, onField, onChange};
-    this.body = new ChoiceBody(prompt);
+    this.body = new ChoiceBody(prompt, compared);
     this.pager = h('div', {class: 'row pager', hidden: true});
     this.legend = shadeLegend();
     this.problem = h('div');
@@ -113,6 +122,12 @@ export class AnswerView {
     }
   }
 
+  // Marks these tokens, by their index.
+  mark(marked) {
+    this.body.mark(marked);
+    this.update();
+  }
+
   update() {
     const {answer} = this;
     const choice = answer.choices[answer.shown];
@@ -124,7 +139,7 @@ export class AnswerView {
     this.body.element.hidden = choice.text === '' && !running && !asTokens;
     this.element.setAttribute('aria-busy', String(running));
     this.#updatePager();
-    this.legend.hidden = !asTokens;
+    this.legend.hidden = !asTokens || this.body.compared;
     this.actions.hidden = running;
     this.tokens.hidden = choice.tokens.length === 0;
     this.tokens.setAttribute('aria-pressed', String(asTokens));
@@ -183,7 +198,7 @@ export class AnswerView {
 
   #showChoice(index) {
     this.answer.shown = index;
-    const body = new ChoiceBody(this.body.prompt);
+    const body = new ChoiceBody(this.body.prompt, this.body.compared);
     this.body.element.replaceWith(body.element);
     this.body = body;
     this.update();

@@ -58,9 +58,18 @@ export class Conversation {
     return this.byParent.get(id) ?? [];
   }
 
-  // The versions of a message, itself among them.
+  // The versions of a message, itself among them. Answers that are compared are one version.
   versions(message) {
-    return this.after(message.parent);
+    const seen = new Set(message.pair ? [message.pair.id] : []);
+    return this.after(message.parent).filter((each) => {
+      if (each === message || !each.pair) return true;
+      return seen.size !== seen.add(each.pair.id).size;
+    });
+  }
+
+  // An answer, or the two that are compared.
+  compared(message) {
+    return message.pair ? this.after(message.parent).filter(({pair}) => pair?.id === message.pair.id) : [message];
   }
 
   choose(message) {

@@ -46,9 +46,11 @@ function defaultText({kind, default: value}) {
 }
 
 export class Parameters {
-  // `saved`: texts of the fields by name, as texts() gave them; `onChange` is called after each change.
-  constructor(info, saved, onChange) {
+  // `saved`: texts of the fields by name, as texts() gave them; `onChange` is called after each change; the
+  // fields' ids begin with `prefix`.
+  constructor(info, saved, onChange, prefix = 'parameter') {
     this.onChange = onChange;
+    this.prefix = prefix;
     this.fields = new Map();
     const known = new Map(info.sampling.map((each) => [each.name, each]));
     // What the page asks for without being told: what the server says that conversations start from, and
@@ -128,7 +130,7 @@ export class Parameters {
 
   #field(parameter) {
     const {name, kind, description, source} = parameter;
-    const id = `parameter-${name}`;
+    const id = `${this.prefix}-${name}`;
     const label = h('label', {for: id, class: 'name'}, name);
     const badge = source === 'generation_config'
       ? h('span', {class: 'badge', title: "The default is from the model's generation_config.json"}, 'model') : null;

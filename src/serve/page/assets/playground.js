@@ -7,9 +7,9 @@ import {h, icon, notify} from './dom.js';
 import {errorView} from './error_view.js';
 import {goOn, makeRequest, newAnswer, run} from './generation.js';
 import {Drawer} from './overlay.js';
-import {Parameters} from './parameters.js';
 import {Presets} from './presets.js';
 import * as session from './session.js';
+import {Settings} from './settings.js';
 import {Shelf} from './shelf.js';
 import {Transcript} from './transcript.js';
 import {welcome} from './welcome.js';
@@ -21,20 +21,19 @@ class Playground {
   constructor(root, api, database) {
     this.api = api;
     this.root = root;
-    this.model = api.info.model.served_names[0];
     const canChat = api.info.model.chat_template;
-    this.state = session.load() ?? {open: null, mode: 'chat', system: '', texts: undefined};
+    this.state = session.load() ?? {open: null, mode: 'chat', system: '', settings: undefined};
     if (!canChat) this.state.mode = 'completion';
     this.running = null;  // {abort, over} of what is being generated
-    this.parameters = new Parameters(api.info, this.state.texts, () => this.#remember({texts: this.parameters.texts()}));
+    this.settings = new Settings(api.info, this.state.settings, () => this.#remember({settings: this.settings.save()}));
     this.conversation = this.#newConversation();
     this.shelf = new Shelf(database, {
       current: () => this.conversation, show: (conversation) => this.show(conversation), problem: (error) => this.#problem(error),
     });
     this.presets = new Presets(database, {
-      read: () => ({system: this.system.value, texts: this.parameters.texts()}),
+      read: () => ({system: this.system.value, texts: this.settings.parameters.texts()}),
       apply: ({system, texts}) => {
-        this.parameters.write(texts);
+        this.settings.parameters.write(texts);
         this.system.value = system;
         this.#setSystem(system);
       },
@@ -55,7 +54,7 @@ class Playground {
       onChoose: (message, step) => this.#choose(message, step),
       onRegenerate: (answer) => this.#regenerate(answer),
       onContinue: (answer) => this.#continue(answer),
-      onField: (name) => this.parameters.has(name) ? () => this.#showField(name) : null,
+      onField: (name) => this.settings.parameters.has(name) ? () => this.#showField(name) : null,
       onChange: (answer) => this.shelf.changed(this.conversation, answer),
     });
     this.modeButtons = MODES.map(([mode, title]) => h('button', {
@@ -73,7 +72,7 @@ class Playground {
     this.systemBox = h('div', {class: 'field wide'}, h('label', {for: 'system-prompt', class: 'name'}, 'System prompt'), this.system);
     const closeButton = h('button', {type: 'button', class: 'quiet icon', 'aria-label': 'Close', title: 'Close (Escape)'}, icon('close'));
     const panel = h('aside', {class: 'aside', id: 'parameters', 'aria-label': 'Parameters'},
-      h('div', {class: 'row end closing'}, closeButton), this.presets.element, this.systemBox, this.parameters.element);
+      h('div', {class: 'row end closing'}, closeButton), this.presets.element, this.systemBox, this.settings.element);
     this.list = new Drawer(this.shelf.list.element, listButton, this.shelf.list.closeButton);
     this.panel = new Drawer(panel, panelButton, closeButton);
     this.problem = h('div', {class: 'problem'});
@@ -83,7 +82,7 @@ class Playground {
     const column = h('div', {class: 'column'},
       h('div', {class: 'tools row'}, listButton,
         h('div', {class: 'segments', role: 'group', 'aria-label': 'Kind of request'}, this.modeButtons),
-        h('span', {class: 'grow'}), panelButton),
+        h('span', {class: 'grow'}), this.settings.switch, panelButton),
       this.transcript.element, this.spoken, this.problem, this.composer.element);
     this.composer.attachments.listen(column);
     this.root.classList.add('playground');
@@ -137,7 +136,7 @@ class Playground {
     const {mode} = this.conversation;
     for (const each of this.modeButtons) each.setAttribute('aria-pressed', String(each.dataset.mode === mode));
     this.systemBox.hidden = mode !== 'chat';
-    this.parameters.showDefault('max_tokens', mode === 'chat' ? 'what fits' : '16');
+    this.settings.showDefault('max_tokens', mode === 'chat' ? 'what fits' : '16');
     this.composer.setMode(mode);
     this.problem.replaceChildren();
   }
@@ -171,63 +170,68 @@ class Playground {
   // Adds a message and has it answered; false where that could not be.
   #ask(message) {
     if (!this.#isFree()) return false;
-    const answer = this.#newAnswer(message);
-    if (answer === null) return false;
+    const answers = this.#newAnswers(message);
+    if (answers === null) return false;
     this.conversation.add(message);
     this.shelf.changed(this.conversation, message);
-    this.#answer(answer);
+    this.#answer(answers);
     return true;
   }
 
   // Once more, with the parameters as they now are; the answers so far stay as versions.
   #regenerate({parent}) {
     if (!this.#isFree()) return;
-    const answer = this.#newAnswer(this.conversation.messages.get(parent));
-    if (answer !== null) this.#answer(answer);
+    const answers = this.#newAnswers(this.conversation.messages.get(parent));
+    if (answers !== null) this.#answer(answers);
   }
 
-  #answer(answer) {
-    this.conversation.add(answer);
-    this.#run([answer]);
+  #answer(answers) {
+    for (const each of answers) this.conversation.add(each);
+    this.conversation.choose(answers[0]);
+    this.#run(answers);
   }
 
   // On from where an answer was cut.
   #continue(answer) {
     if (!this.#isFree()) return;
-    const values = this.#values();
-    if (values === null) return;
-    const {n, prompt_logprobs: _, ...others} = values;  // there is one output, and its prompt is known
+    const wanted = this.#read(() => this.settings.wantedOf(answer.pair?.side));
+    if (wanted === null) return;
+    const {n, prompt_logprobs: _, ...values} = wanted.values;  // there is one output, and its prompt is known
     const message = this.conversation.messages.get(answer.parent);
     const text = textOf(answer);
     const input = this.conversation.mode === 'chat'
       ? {messages: [...messagesUpTo(this.conversation, message), {role: 'assistant', content: text}],
          add_generation_prompt: false, continue_final_message: true}
       : {prompt: promptOf(message) + text};
-    goOn(answer.answer, makeRequest(this.conversation.mode, this.model, input, others, this.parameters.own()));
+    goOn(answer.answer, makeRequest(this.conversation.mode, wanted.model, input, values, wanted.own));
     this.#run([answer], answer);
   }
 
-  // The values of the parameters, or null where one is wrong, which is shown.
-  #values() {
+  // What the settings say, or null where a parameter is wrong, which is shown.
+  #read(what) {
     this.problem.replaceChildren();
     try {
-      return this.parameters.values();
+      return what();
     } catch (error) {
       this.#problem(error);
-      this.#showField(error.param);
+      this.#showField(error.param, error.side);
       return null;
     }
   }
 
-  // An answer to a message, not begun; null where a parameter is wrong.
-  #newAnswer(message) {
-    const values = this.#values();
-    if (values === null) return null;
+  // An answer to a message, or two that are compared, not begun; null where a parameter is wrong.
+  #newAnswers(message) {
+    const wanted = this.#read(() => this.settings.wanted());
+    if (wanted === null) return null;
     const {mode} = this.conversation;
     const input = mode === 'chat' ? {messages: messagesUpTo(this.conversation, message)} : {prompt: promptOf(message)};
     const last = this.conversation.path().findLast(({role}) => role === 'assistant');
-    const answer = newAnswer(makeRequest(mode, this.model, input, values, this.parameters.own()));
-    return {id: newId(), parent: message.id, role: 'assistant', answer: {...answer, asTokens: last?.answer.asTokens ?? false}, pair: null};
+    const pairId = wanted.length > 1 ? newId() : null;
+    return wanted.map(({side, label, model, values, own}) => {
+      const asTokens = pairId !== null || (last?.answer.asTokens && !last.pair);
+      const answer = {...newAnswer(makeRequest(mode, model, input, values, own)), asTokens: Boolean(asTokens)};
+      return {id: newId(), parent: message.id, role: 'assistant', answer, pair: pairId && {id: pairId, side, label}};
+    });
   }
 
   async #run(answers, anew = null) {
@@ -236,7 +240,7 @@ class Playground {
     const over = Promise.all(answers.map((each) => run(this.api, each.answer, {
       signal: abort.signal,
       onChange: () => {
-        this.transcript.viewOf(each)?.changed();
+        this.transcript.changed(each);
         this.#scroll(false);
         this.shelf.changed(conversation, each);
       },
@@ -247,7 +251,7 @@ class Playground {
     this.#scroll(anew === null);
     await over;
     this.running = null;
-    this.spoken.textContent = textOf(answers[0]);
+    this.spoken.textContent = answers.map((each) => (each.pair ? `${each.pair.side}: ` : '') + textOf(each)).join('\n');
     this.composer.showRunning(false);
     this.#scroll(false);
   }
@@ -268,9 +272,9 @@ class Playground {
     this.transcript.focusVersions(message, step);
   }
 
-  #showField(name) {
+  #showField(name, side) {
     this.panel.show();
-    this.parameters.focus(name);
+    this.settings.focus(name, side);
   }
 
   // To the end; while an answer grows only if the end was in view.

@@ -4,6 +4,7 @@ import {AnswerView} from './answer_view.js';
 import {fileList} from './attachments.js';
 import {copyText} from './clipboard.js';
 import {h, icon} from './dom.js';
+import {differing} from './token_diff.js';
 
 const MESSAGE = 'the message';
 const ANSWER = 'the answer';
@@ -16,6 +17,7 @@ export class Transcript {
     this.actions = actions;
     this.element = h('div', {class: 'talk', role: 'log', 'aria-label': 'Conversation', 'aria-live': 'off'});
     this.views = new Map();  // by the id of the answer
+    this.notes = new Map();  // by the id of a pair: where it says how its answers differ
     this.turns = [];         // {key, element}, as they are shown
   }
 
@@ -29,7 +31,7 @@ export class Transcript {
     const changed = turns.findIndex(({key, answer}, i) => key !== this.turns[i]?.key || (anew && answer === anew));
     const kept = changed < 0 ? turns.length : changed;
     this.turns = [...this.turns.slice(0, kept), ...turns.slice(kept).map((each) => ({key: each.key, element: this.#turn(each)}))];
-    const shown = new Set(turns.map(({answer}) => answer?.id));
+    const shown = new Set(turns.flatMap(({answer}) => answer ? conversation.compared(answer).map(({id}) => id) : []));
     for (const id of this.views.keys()) if (!shown.has(id)) this.views.delete(id);
     while (this.element.children.length > kept) this.element.lastElementChild.remove();
     this.element.append(...this.turns.slice(kept).map(({element}) => element));
@@ -49,14 +51,52 @@ export class Transcript {
   }
 
   #turn({message, answer}) {
-    return h('div', {class: 'turn'}, this.#message(message), answer ? this.#answer(message, answer) : null);
+    const answers = answer ? this.conversation.compared(answer) : [];
+    const shown = answers.length > 1 ? this.#comparison(message, answer, answers) : answers.map((each) => this.#answer(message, each, this.#versions(each, ANSWER)));
+    return h('div', {class: 'turn'}, this.#message(message), shown);
   }
 
-  #answer(message, answer) {
+  // Answers side by side; the conversation goes on from the one that is chosen.
+  #comparison(message, chosen, answers) {
+    const side = (each) => h('section', {class: each === chosen ? 'side-of chosen' : 'side-of', 'aria-label': `Side ${each.pair.side}`},
+      h('div', {class: 'row side-head'}, h('strong', {}, each.pair.side),
+        h('span', {class: 'small muted grow side-label', title: each.pair.label}, each.pair.label),
+        h('button', {
+          type: 'button', class: 'quiet small', 'aria-pressed': String(each === chosen), title: 'What is said next follows this answer',
+          onclick: () => this.actions.onChoose(each, 0),
+        }, each === chosen ? 'Goes on here' : 'Go on here')),
+      this.#answer(message, each, null));
+    const seed = chosen.answer.request?.body.seed;
+    const note = h('span', {role: 'status'});
+    this.notes.set(chosen.pair.id, note);
+    const element = h('div', {class: 'comparison'},
+      h('div', {class: 'row'}, h('span', {class: 'small muted grow number'}, seed === undefined ? '' : `Seed ${seed}. `, note), this.#versions(chosen, ANSWER)),
+      h('div', {class: 'sides-of'}, answers.map(side)));
+    this.#mark(answers);
+    return element;
+  }
+
+  // To be called when an answer has got more: its view follows, and that of the one beside it.
+  changed(message) {
+    this.viewOf(message)?.changed();
+    if (message.pair && message.answer.status !== 'running') this.#mark(this.conversation.compared(message));
+  }
+
+  // Marks what two complete answers have not in common.
+  #mark(answers) {
+    if (answers.length !== 2 || answers.some(({answer}) => answer.status === 'running')) return;
+    const [a, b] = answers.map(({answer}) => answer.choices[answer.shown].tokens);
+    const marked = differing(a, b);
+    marked.forEach((each, i) => this.viewOf(answers[i])?.mark(each));
+    const note = this.notes.get(answers[0].pair.id);
+    if (note) note.textContent = marked.some(({size}) => size > 0) ? 'Marked: what the other answer does not say.' : 'Both say the same.';
+  }
+
+  #answer(message, answer, versions) {
     const {actions} = this;
     const view = new AnswerView(this.api, answer.answer, {
       prompt: this.conversation.mode === 'chat' ? null : message.text,
-      versions: this.#versions(answer, ANSWER),
+      versions, compared: answer.pair !== null,
       onRegenerate: () => actions.onRegenerate(answer),
       onContinue: () => actions.onContinue(answer),
       onField: actions.onField,
