@@ -119,6 +119,8 @@ class List(ConversationTest):
         expect(self.names()).to_have_count(2)
         self.menu("Kept", "Delete")
         expect(self.names()).to_have_count(1)
+        self.page.keyboard.press("Escape")
+        expect(self.page.locator(".notice")).not_to_have_class(re.compile("shown"))
         self.page.reload()
         expect(self.names()).to_have_text(["Deleted by accident"])
 
@@ -143,7 +145,14 @@ class List(ConversationTest):
         self.new()
         self.say("There")
         expect(other.locator(".conversations .name")).to_have_text(["There", "Here"])
+        other.get_by_role("button", name="There: rename, export, delete").click()
+        other.get_by_role("menuitem", name="Delete").click()
+        expect(self.names()).to_have_text(["Here"])
         other.close()
+        self.say("It is still open here", 1)  # and so comes back as a whole
+        expect(self.names()).to_have_text(["There", "Here"])
+        self.page.reload()
+        expect(self.page.locator(".message .prose")).to_have_text(["There", "It is still open here"])
 
     def test_where_the_browser_keeps_nothing(self):
         self.context.add_init_script("""

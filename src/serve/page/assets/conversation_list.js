@@ -57,7 +57,7 @@ export class ConversationList {
     for (const age of ['Today', 'Last seven days', 'Earlier']) {
       const some = heads.slice(0, MOST_SHOWN).filter(({updated}) => ageOf(updated) === age);
       if (some.length === 0) continue;
-      this.list.append(h('h3', {}, age), h('ul', {}, some.map((head) => this.#item(head))));
+      this.list.append(h('h2', {}, age), h('ul', {}, some.map((head) => this.#item(head))));
     }
     this.state.textContent = this.#stateOf(query, heads.length);
     if (focused) this.list.querySelector(`[data-id="${focused.id}"][data-part="${focused.part}"]`)?.focus();

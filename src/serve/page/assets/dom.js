@@ -77,6 +77,12 @@ export function notify(text, offer = null) {
       notice.replaceChildren();
       offer.action();
     },
+    onkeydown: (event) => {
+      if (event.key !== 'Escape') return;
+      event.stopPropagation();
+      button.blur();
+      hide();
+    },
   }, offer.label);
   notice.replaceChildren(text, ...(button ? [button] : []));
   notice.classList.add('shown');

@@ -64,12 +64,13 @@ export class History {
   // saved.
   changed(conversation, message = null) {
     if (conversation.empty) return;
+    const known = this.heads.get(conversation.id);
     const messages = this.unsaved.get(conversation) ?? new Set();
     if (message) messages.add(message);
+    if (!known) conversation.messages.forEach((each) => messages.add(each));  // new, or deleted in another tab
     this.unsaved.set(conversation, messages);
     const complete = message && message.answer?.status !== 'running';
     if (complete) conversation.updated = Date.now();
-    const known = this.heads.get(conversation.id);
     const listed = known?.name === conversation.name && known.updated === conversation.updated;
     if (!listed) this.heads.set(conversation.id, summary(conversation));
     if (complete) this.save();
