@@ -56,7 +56,7 @@ export class Settings {
     }, 'Compare');
     this.tabs = h('div', {class: 'row sides'}, h('div', {class: 'segments', role: 'group', 'aria-label': 'Sides'}, this.buttons),
       h('span', {class: 'small muted'}, 'side by side'));
-    this.element = h('div', {class: 'settings'}, this.tabs, this.sides.map(({element}) => element));
+    this.element = h('div', {class: 'settings'});
     this.comparing = saved?.comparing ?? false;
     this.#show('A');
   }
@@ -75,12 +75,14 @@ export class Settings {
 
   #show(name) {
     this.shown = name;
-    this.tabs.hidden = !this.comparing;
     this.switch.setAttribute('aria-pressed', String(this.comparing));
-    this.sides.forEach((side, i) => {
-      side.element.hidden = side.name !== name;
-      this.buttons[i].setAttribute('aria-pressed', String(side.name === name));
-    });
+    this.sides.forEach((side, i) => this.buttons[i].setAttribute('aria-pressed', String(side.name === name)));
+    const {element} = this.sides.find((side) => side.name === name);
+    // Only what is in view is in the page; the tabs stay where they are, and with them the focus.
+    this.element.querySelector(':scope > .side')?.remove();
+    if (!this.comparing) this.tabs.remove();
+    else if (!this.tabs.isConnected) this.element.append(this.tabs);
+    this.element.append(element);
   }
 
   // The parameters that are in view.
