@@ -507,6 +507,7 @@ class Keyboard(ConversationTest):
         self.begin("First")
         self.new()
         self.say("Second")
+        expect(self.page.get_by_role("heading", level=1)).to_have_text("Second")
         press = self.page.keyboard.press
         self.names().last.focus()
         press("Tab")

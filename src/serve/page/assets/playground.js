@@ -76,10 +76,11 @@ class Playground {
     this.list = new Drawer(this.shelf.list.element, listButton, this.shelf.list.closeButton);
     this.panel = new Drawer(panel, panelButton, closeButton);
     this.problem = h('div', {class: 'problem'});
+    this.heading = h('h1', {class: 'unseen'});
     // For screen readers: an answer as a whole, not piece by piece.
     this.spoken = h('p', {class: 'unseen', role: 'status', 'aria-label': 'Last answer'});
     this.composer = new Composer({onSend: () => this.#send(), onStop: () => this.stop(), onProblem: (error) => this.#problem(error)});
-    const column = h('div', {class: 'column'},
+    const column = h('div', {class: 'column'}, this.heading,
       h('div', {class: 'tools row'}, listButton,
         h('div', {class: 'segments', role: 'group', 'aria-label': 'Kind of request'}, this.modeButtons),
         h('span', {class: 'grow'}), this.settings.switch, panelButton),
@@ -144,6 +145,8 @@ class Playground {
   // `anew` is an answer whose view is to be made again.
   #showTurns(anew = null) {
     this.transcript.show(this.conversation, anew);
+    this.heading.textContent = this.conversation.name;
+    this.heading.hidden = this.conversation.empty;  // the welcome has its own
     if (!this.conversation.empty) return;
     this.transcript.element.append(welcome(this.conversation.mode, this.api.info.model.name, (text) => {
       this.composer.write(text);
