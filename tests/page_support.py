@@ -6,6 +6,7 @@ refuse a request, the test says so with allow().
 """
 
 import os
+import re
 import shutil
 
 from serve_support import ServerTest, missing
@@ -84,3 +85,29 @@ class PageTest(ServerTest):
         width, shown = self.page.evaluate(
             "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         self.assertLessEqual(width, shown)
+
+
+class PlaygroundTest(PageTest):
+    """Steps that flows of the playground share."""
+
+    def send(self, text):
+        self.page.get_by_role("textbox", name=re.compile("Message|Text to go on from")).fill(text)
+        self.page.keyboard.press("Enter")
+
+    def answer(self, index=-1):
+        return self.page.locator("article.answer").nth(index)
+
+    def await_answer(self, index=-1):
+        answer = self.answer(index)
+        expect(answer).to_have_attribute("aria-busy", "false", timeout=60_000)
+        return answer
+
+    def await_piece(self):
+        """Waits until the answer has begun."""
+        expect(self.answer().locator(".body")).to_have_text(re.compile(r"\S"))
+
+    def set_parameter(self, name, value):
+        self.page.locator(f"#parameter-{name}").fill(str(value))
+
+    def stats(self, answer):
+        return answer.locator(".stats").inner_text()

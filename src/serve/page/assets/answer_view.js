@@ -6,6 +6,7 @@ import {copyText} from './clipboard.js';
 import {h} from './dom.js';
 import {errorView} from './error_view.js';
 import {count, duration, percent, plural, significant} from './format.js';
+import {isCut} from './generation.js';
 import {Markdown} from './markdown.js';
 import {TokenStrip} from './token_strip.js';
 import {showWhy} from './why.js';
@@ -25,13 +26,21 @@ function shadeOf({logprob}) {
 
 // What a choice says, in one of two ways.
 class ChoiceBody {
-  constructor(prompt) {
+  // `compared`: whether tokens are marked that another answer does not have, rather than shaded.
+  constructor(prompt, compared) {
     this.prompt = prompt;  // that stands before a completion; null in a chat
+    this.compared = compared;
+    this.marked = new Set();
     this.rich = prompt === null ? new Markdown() : null;
     this.continuation = h('span', {class: 'continuation'});
     this.element = h('div', {class: 'body'});
     this.asTokens = null;
     this.strip = null;
+  }
+
+  mark(marked) {
+    this.marked = marked;
+    this.asTokens = null;  // the tokens are shown anew
   }
 
   update(answer, choice, asTokens) {
@@ -57,13 +66,13 @@ class ChoiceBody {
     } else if (this.prompt !== null) {
       parts.push(h('span', {class: 'prompt prose'}, this.prompt));
     }
-    this.strip = this.#strip('Tokens of the answer', choice.tokens);
+    this.strip = this.#strip('Tokens of the answer', choice.tokens, this.compared);
     this.element.replaceChildren(...parts, this.strip.element);
   }
 
-  #strip(label, tokens) {
+  #strip(label, tokens, compared = false) {
     return new TokenStrip({
-      label, classOf: shadeOf, onLeave: hideAlternatives,
+      label, classOf: compared ? (_, index) => this.marked.has(index) ? 'differs' : '' : shadeOf, onLeave: hideAlternatives,
       onPick: (index, element) => tokens[index].logprob === null || showAlternatives(tokens[index], element),
     });
   }
@@ -77,23 +86,23 @@ function shadeLegend() {
 }
 
 export class AnswerView {
-  // `prompt`: the text that a completion goes on from, null in a chat. `onRegenerate` and
-  // `onChange` (the user looks at it differently) are callbacks; `onField(name)` gives what shows the
-  // field that an error names, or null.
-  constructor(api, answer, {prompt, onRegenerate, onField, onChange}) {
+  // `prompt`: the text that a completion goes on from, null in a chat. `versions` is put beside the
+  // buttons, or null. `onRegenerate`, `onContinue` and `onChange` (the user looks at it differently) are
+  // callbacks; `onField(name)` gives what shows the field that an error names, or null. `compared`: it
+  // stands beside another answer.
+  constructor(api, answer, {prompt, versions, compared, onRegenerate, onContinue, onField, onChange}) {
     this.api = api;
     this.answer = answer;
-    this.callbacks = {onRegenerate, onField, onChange};
-    this.body = new ChoiceBody(prompt);
+    this.callbacks = {onRegenerate, onContinue, onField, onChange};
+    this.body = new ChoiceBody(prompt, compared);
     this.pager = h('div', {class: 'row pager', hidden: true});
     this.legend = shadeLegend();
     this.problem = h('div');
     this.stats = h('p', {class: 'stats small muted number'});
     this.actions = h('div', {class: 'row actions'});
-    this.more = h('div');
     this.element = h('article', {class: 'answer', 'aria-label': 'Answer'},
       this.pager, this.body.element, this.legend, this.problem,
-      h('div', {class: 'foot'}, this.stats, this.actions), this.more);
+      h('div', {class: 'foot'}, this.stats, h('div', {class: 'row foot-actions'}, versions, this.actions)));
     this.frame = 0;
     this.#buttons();
     this.update();
@@ -113,9 +122,10 @@ export class AnswerView {
     }
   }
 
-  // Whether it may be generated again: in a chat, the last one only.
-  setLast(last) {
-    this.regenerate.hidden = !last;
+  // Marks these tokens, by their index.
+  mark(marked) {
+    this.body.mark(marked);
+    this.update();
   }
 
   update() {
@@ -129,12 +139,14 @@ export class AnswerView {
     this.body.element.hidden = choice.text === '' && !running && !asTokens;
     this.element.setAttribute('aria-busy', String(running));
     this.#updatePager();
-    this.legend.hidden = !asTokens;
+    this.legend.hidden = !asTokens || this.body.compared;
     this.actions.hidden = running;
     this.tokens.hidden = choice.tokens.length === 0;
     this.tokens.setAttribute('aria-pressed', String(asTokens));
     this.why.hidden = this.answer.id === null;
     this.copy.hidden = choice.text === '';
+    this.code.hidden = answer.request === null;
+    this.goOn.hidden = !isCut(answer);
     this.stats.textContent = this.#statistics(choice, asTokens).join(' · ');
     if (answer.error && !this.problem.hasChildNodes()) {
       const {param} = answer.error;
@@ -145,18 +157,19 @@ export class AnswerView {
   }
 
   #statistics(choice, asTokens) {
-    const {status, ttft, seconds, usage, waiting} = this.answer;
+    const {status, ttft, seconds, usage, waiting, goesOn, earlierTokens} = this.answer;
     if (waiting) return [waiting];
     const list = [];
     if (ttft !== null) list.push(`TTFT ${duration(ttft)}`);
     const tokens = usage?.completion_tokens ?? 0;
-    const firsts = this.answer.choices.length;  // which came with the first piece, and tell no speed
+    const firsts = goesOn === null ? this.answer.choices.length : 1;  // which came with the first piece, and tell no speed
     if (usage && ttft !== null && tokens > firsts && seconds > ttft) {
       list.push(`${significant((tokens - firsts) / (seconds - ttft))} tokens/s`);
     }
     if (usage) {
       const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
-      list.push(`${plural(tokens, 'token')}, ${count(usage.prompt_tokens)} in${cached > 0 ? ` (${count(cached)} cached)` : ''}`);
+      const earlier = earlierTokens > 0 ? ` after ${count(earlierTokens)}` : '';
+      list.push(`${plural(tokens, 'token')}${earlier}, ${count(usage.prompt_tokens)} in${cached > 0 ? ` (${count(cached)} cached)` : ''}`);
     } else if (seconds !== null) {
       list.push(duration(seconds));
     }
@@ -185,7 +198,7 @@ export class AnswerView {
 
   #showChoice(index) {
     this.answer.shown = index;
-    const body = new ChoiceBody(this.body.prompt);
+    const body = new ChoiceBody(this.body.prompt, this.body.compared);
     this.body.element.replaceWith(body.element);
     this.body = body;
     this.update();
@@ -203,6 +216,7 @@ export class AnswerView {
     this.why = button('Why', () => showWhy(this.api, this.answer.id), 'Where its time went');
     this.code = button('Code', () => showCode(this.api, this.answer.request), 'This request as curl or Python');
     this.regenerate = button('Regenerate', () => this.callbacks.onRegenerate());
-    this.actions.append(this.tokens, this.why, this.copy, this.code, this.regenerate);
+    this.goOn = button('Continue', () => this.callbacks.onContinue(), 'Go on where it was cut');
+    this.actions.append(this.tokens, this.why, this.copy, this.code, this.regenerate, this.goOn);
   }
 }

@@ -37,6 +37,14 @@ const ICONS = {
   stop: 'M7 7h10v10H7z',
   sliders: 'M4 7h9M19 7h1M4 17h3M13 17h7M16 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM10 20a3 3 0 1 0 0-6 3 3 0 0 0 0 6z',
   close: 'M6 6l12 12M18 6 6 18',
+  plus: 'M12 5v14M5 12h14',
+  list: 'M4 6h16M4 12h16M4 18h10',
+  more: 'M5 12h.010M12 12h.010M19 12h.010',
+  left: 'M15 5.500 8.500 12l6.500 6.500',
+  right: 'M9 5.500l6.500 6.500L9 18.500',
+  attach: 'M20 11.500l-8 8a5 5 0 0 1-7-7l8.500-8.500a3.300 3.300 0 0 1 4.700 4.700l-8.500 8.500a1.700 1.700 0 0 1-2.400-2.400l7.700-7.700',
+  file: 'M13 3H6.500v18h11V7.500zM13 3v4.500h4.500',
+  trash: 'M4.500 7h15M9.500 7V4h5v3M6.500 7l1 13h9l1-13M10.500 11v5.500M13.500 11v5.500',
 };
 
 export function icon(name) {
@@ -44,12 +52,41 @@ export function icon(name) {
              svg('path', {d: ICONS[name]}));
 }
 
-// Says something to everybody, also to screen readers, for a few seconds.
+const NOTICE_MS = 4000;
+const OFFER_MS = 12_000;
+
+// Says something to everybody, also to screen readers, for a few seconds. `offer` is {label, action} of a
+// button beside it: it gets the focus, and stays as long as it has it or is pointed
+// at.
 let noticeTimer = 0;
-export function notify(text) {
+export function notify(text, offer = null) {
   const notice = document.getElementById('notice');
-  notice.textContent = text;
+  const hide = () => {
+    if (offer && notice.matches(':hover, :focus-within')) {
+      noticeTimer = setTimeout(hide, NOTICE_MS);
+      return;
+    }
+    notice.classList.remove('shown');
+    notice.replaceChildren(text);  // nothing that Tab could reach
+  };
+  const button = offer && h('button', {
+    type: 'button',
+    onclick: () => {
+      clearTimeout(noticeTimer);
+      notice.classList.remove('shown');
+      notice.replaceChildren();
+      offer.action();
+    },
+    onkeydown: (event) => {
+      if (event.key !== 'Escape') return;
+      event.stopPropagation();
+      button.blur();
+      hide();
+    },
+  }, offer.label);
+  notice.replaceChildren(text, ...(button ? [button] : []));
   notice.classList.add('shown');
   clearTimeout(noticeTimer);
-  noticeTimer = setTimeout(() => notice.classList.remove('shown'), 4000);
+  noticeTimer = setTimeout(hide, offer ? OFFER_MS : NOTICE_MS);
+  button?.focus();
 }

@@ -1,24 +1,27 @@
 // One request to the server and what has come of it: plain data, which can be saved and shown again.
 //
 // An answer: {request: {path, body, code}, status, error, id, choices: [{text, tokens, finish}], shown,
-// promptTokens, ttft, seconds, usage}. `status` is running, done, stopped (by the user), interrupted
-// (the page went away) or failed. `request.code` is the body without what only this page needs. Times are in seconds, as this browser saw them.
+// promptTokens, ttft, seconds, usage, goesOn, earlierTokens}. `status` is running, done, stopped (by the
+// user), interrupted (the page went away) or failed. `request.code` is the body without what only this page
+// needs; `request` is null where nobody knows it any more. Times are in seconds, as this browser saw them.
+// Where the last request went on from output `goesOn` of earlier ones, ttft, seconds and usage are of the
+// last one, and `earlierTokens` is how many those gave; else `goesOn` is null.
 import {watchWaiting} from './waiting.js';
 import {fromBytes} from './token_strip.js';
 
-// `mode`: chat or completion. `messages` or `prompt` says what to go on from, `values` are the
-// sampling parameters; those whose names are in `own` the page has set by itself.
-export function makeRequest(mode, model, {messages, prompt}, values, own = []) {
+// `mode`: chat or completion. `input` says what to go on from: `messages`, with what belongs to them, or
+// `prompt`. `values` are the sampling parameters; those whose names are in `own` the page has set by itself.
+export function makeRequest(mode, model, input, values, own = []) {
   const {logprobs, ...others} = values;
   // The server gives a prompt's log probabilities only with the whole answer.
   const stream = others.prompt_logprobs === undefined;
   const streaming = stream ? {stream: true, stream_options: {include_usage: true, continuous_usage_stats: true}} : {return_token_ids: true};
   if (mode === 'chat') {
     const asked = logprobs === undefined ? {} : {logprobs: true, top_logprobs: logprobs};
-    return withCode('v1/chat/completions', {model, messages, ...others}, asked, streaming, own);
+    return withCode('v1/chat/completions', {model, ...input, ...others}, asked, streaming, own);
   }
   const asked = logprobs === undefined ? {} : {logprobs};
-  return withCode('v1/completions', {model, prompt, ...others}, asked, streaming, own);
+  return withCode('v1/completions', {model, ...input, ...others}, asked, streaming, own);
 }
 
 function withCode(path, body, asked, streaming, own) {
@@ -38,8 +41,30 @@ const newChoice = () => ({text: '', tokens: [], finish: null});
 export function newAnswer(request) {
   return {
     request, status: 'running', error: null, id: null, choices: [newChoice()], shown: 0,
-    promptTokens: null, ttft: null, seconds: null, usage: null, waiting: null,
+    promptTokens: null, ttft: null, seconds: null, usage: null, waiting: null, goesOn: null, earlierTokens: 0,
   };
+}
+
+// An answer of which nothing is known but its text.
+export function answerWith(text) {
+  return {...newAnswer(null), status: 'done', choices: [{text, tokens: [], finish: null}]};
+}
+
+// Whether there is more to be had: the output that is shown did not end by itself.
+export function isCut(answer) {
+  const {text, finish} = answer.choices[answer.shown];
+  return answer.status !== 'running' && text !== '' && finish !== 'stop' && answer.request !== null;
+}
+
+// Makes an answer ready to run() a request that goes on where the output that is shown ends.
+export function goOn(answer, request) {
+  const choice = answer.choices[answer.shown];
+  const earlierTokens = answer.usage
+    ? answer.earlierTokens + answer.usage.completion_tokens : Math.max(answer.earlierTokens, choice.tokens.length);
+  choice.finish = null;
+  Object.assign(answer, {
+    request, status: 'running', error: null, id: null, ttft: null, seconds: null, usage: null, goesOn: answer.shown, earlierTokens,
+  });
 }
 
 const asTop = ([text, logprob]) => ({text, logprob});
@@ -73,8 +98,9 @@ function take(answer, event) {
   answer.id ??= event.id ?? null;
   if (event.usage) answer.usage = event.usage;
   for (const piece of event.choices ?? []) {
-    while (answer.choices.length <= piece.index) answer.choices.push(newChoice());  // they come in any order
-    const choice = answer.choices[piece.index];
+    const index = answer.goesOn ?? piece.index;
+    while (answer.choices.length <= index) answer.choices.push(newChoice());  // they come in any order
+    const choice = answer.choices[index];
     choice.text += piece.delta?.content ?? piece.message?.content ?? piece.text ?? '';
     choice.tokens.push(...readTokens(piece.logprobs));
     choice.finish = piece.finish_reason ?? choice.finish;

@@ -11,7 +11,6 @@ const GROUPS = [
 ];
 // Where a slider helps, and what it reaches; the field beside it takes any value.
 const SLIDERS = {temperature: {max: 2, step: 0.05}, top_p: {max: 1, step: 0.01}, min_p: {max: 1, step: 0.01}};
-const EXPECTED = {temperature: '0.7', top_p: '0.95', min_p: '0.05'};
 const HINTS = {
   strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
 };
@@ -47,19 +46,21 @@ function defaultText({kind, default: value}) {
 }
 
 export class Parameters {
-  // `saved`: texts of the fields by name, as texts() gave them; `onChange` is called after each change.
-  constructor(info, saved, onChange) {
+  // `saved`: texts of the fields by name, as texts() gave them; `onChange` is called after each change; the
+  // fields' ids begin with `prefix`.
+  constructor(info, saved, onChange, prefix = 'parameter') {
     this.onChange = onChange;
+    this.prefix = prefix;
     this.fields = new Map();
-    // What the page asks for without being told: alternatives for the view of tokens.
-    this.preset = {logprobs: String(Math.min(5, info.max_logprobs))};
     const known = new Map(info.sampling.map((each) => [each.name, each]));
-    // Where the model recommends nothing: what people expect of an answer.
-    if (!Object.keys(EXPECTED).some((name) => known.get(name)?.source === 'generation_config')) Object.assign(this.preset, EXPECTED);
+    // What the page asks for without being told: what the server says that conversations start from, and
+    // alternatives for the view of tokens.
+    const starts = info.sampling.filter(({start, default: value}) => start !== null && String(start) !== String(value));
+    this.preset = {...Object.fromEntries(starts.map(({name, start}) => [name, String(start)])), logprobs: String(Math.min(5, info.max_logprobs))};
     const named = new Set(GROUPS.flatMap(({names}) => names));
     const groups = [...GROUPS, {title: 'Further', names: [...known.keys()].filter((name) => !named.has(name))}];
     this.summary = h('span', {class: 'muted small'});
-    this.clear = h('button', {type: 'button', class: 'quiet small', onclick: () => this.#reset()}, 'Reset');
+    this.clear = h('button', {type: 'button', class: 'quiet small', onclick: () => this.write(this.preset)}, 'Reset');
     this.element = h('div', {class: 'parameters'},
       h('div', {class: 'row spread'}, h('h2', {}, 'Parameters'), h('span', {class: 'row'}, this.summary, this.clear)),
       groups.filter(({names}) => names.some((name) => known.has(name))).map(({title, open, names}) =>
@@ -110,9 +111,9 @@ export class Parameters {
     input.focus();
   }
 
-  #reset() {
-    for (const {write} of this.fields.values()) write('');
-    for (const [name, text] of Object.entries(this.preset)) this.fields.get(name)?.write(text);
+  // Sets all fields, as texts() gave them; those that it does not name are empty.
+  write(texts) {
+    for (const [name, {write}] of this.fields) write(texts[name] ?? '');
     this.#changed();
   }
 
@@ -129,7 +130,7 @@ export class Parameters {
 
   #field(parameter) {
     const {name, kind, description, source} = parameter;
-    const id = `parameter-${name}`;
+    const id = `${this.prefix}-${name}`;
     const label = h('label', {for: id, class: 'name'}, name);
     const badge = source === 'generation_config'
       ? h('span', {class: 'badge', title: "The default is from the model's generation_config.json"}, 'model') : null;

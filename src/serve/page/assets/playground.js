@@ -1,275 +1,283 @@
-// The playground: chat with the model, or let it go on from a text. What was said stays in this
-// browser tab across a reload; an answer that runs at that moment is aborted by the server and
-// marked as cut off.
-import {AnswerView} from './answer_view.js';
-import {h, icon} from './dom.js';
+// The playground: chat with the model, or let it go on from a text. Conversations are kept in this browser;
+// an answer that runs when the page goes away is aborted by the server and marked as cut off.
+import {Composer} from './composer.js';
+import {Conversation, messagesUpTo, newId, promptOf, textOf} from './conversation.js';
+import {Database} from './database.js';
+import {h, icon, notify} from './dom.js';
 import {errorView} from './error_view.js';
-import {makeRequest, newAnswer, run} from './generation.js';
-import {Parameters} from './parameters.js';
-import {load, saver} from './store.js';
+import {goOn, makeRequest, newAnswer, run} from './generation.js';
+import {Drawer} from './overlay.js';
+import {Presets} from './presets.js';
+import * as session from './session.js';
+import {Settings} from './settings.js';
+import {Shelf} from './shelf.js';
+import {Transcript} from './transcript.js';
+import {welcome} from './welcome.js';
 
-const EXAMPLES = {
-  chat: ['What is the capital of Japan?', 'What is photosynthesis, in one sentence?', 'What is a computer, in one sentence?'],
-  completion: ['Once upon a time', 'One, two, three, four,', 'def add(a, b):\n    return'],
-};
 const MODES = [['chat', 'Chat'], ['completion', 'Completion']];
-const TEXTS = {
-  chat: {heading: 'Talk to the model', label: 'Message', placeholder: 'Write a message'},
-  completion: {heading: 'Let the model go on', label: 'Text to go on from', placeholder: 'Write the beginning of a text'},
-};
 
 class Playground {
-  constructor(root, api) {
+  // `database` is null where the browser keeps nothing.
+  constructor(root, api, database) {
     this.api = api;
-    this.model = api.info.model.served_names[0];
+    this.root = root;
     const canChat = api.info.model.chat_template;
-    this.state = load() ?? {mode: canChat ? 'chat' : 'completion', system: '', turns: {chat: [], completion: []}, texts: undefined};
+    this.state = session.load() ?? {open: null, mode: 'chat', system: '', settings: undefined};
     if (!canChat) this.state.mode = 'completion';
-    this.save = saver(() => this.state);
-    this.running = null;  // what aborts the answer that is being generated
-    this.parameters = new Parameters(api.info, this.state.texts, () => {
-      this.state.texts = this.parameters.texts();
-      this.save();
+    this.running = null;  // {abort, over} of what is being generated
+    this.settings = new Settings(api.info, this.state.settings, () => this.#remember({settings: this.settings.save()}));
+    this.conversation = this.#newConversation();
+    this.shelf = new Shelf(database, {
+      current: () => this.conversation, show: (conversation) => this.show(conversation), problem: (error) => this.#problem(error),
     });
-    this.#build(root, canChat);
-    this.#showMode();
+    this.presets = new Presets(database, {
+      read: () => ({system: this.system.value, texts: this.settings.parameters.texts()}),
+      apply: ({system, texts}) => {
+        this.settings.parameters.write(texts);
+        this.system.value = system;
+        this.#setSystem(system);
+      },
+      onProblem: (error) => this.#problem(error),
+    });
+    this.#build(canChat);
   }
 
-  #build(root, canChat) {
-    this.talk = h('div', {class: 'talk', role: 'log', 'aria-label': 'Conversation', 'aria-live': 'off'});
+  // Shows what was open.
+  async start() {
+    const [conversation] = await Promise.all([this.shelf.start(this.state.open), this.presets.load()]);
+    await this.show(conversation, {focus: false});
+  }
+
+  #build(canChat) {
+    this.transcript = new Transcript(this.api, {
+      onResend: (message, text) => this.#ask({...message, id: newId(), text}),
+      onChoose: (message, step) => this.#choose(message, step),
+      onRegenerate: (answer) => this.#regenerate(answer),
+      onContinue: (answer) => this.#continue(answer),
+      onField: (name) => this.settings.parameters.has(name) ? () => this.#showField(name) : null,
+      onChange: (answer) => this.shelf.changed(this.conversation, answer),
+    });
     this.modeButtons = MODES.map(([mode, title]) => h('button', {
       type: 'button', 'data-mode': mode, disabled: mode === 'chat' && !canChat, onclick: () => this.#setMode(mode),
       title: mode === 'chat' && !canChat ? 'The model has no chat template' : null,
     }, title));
-    this.clearButton = h('button', {type: 'button', class: 'quiet small', onclick: () => this.#clear()}, 'Clear');
-    this.panelButton = h('button', {
-      type: 'button', class: 'quiet icon panel-button', 'aria-label': 'Parameters', 'aria-controls': 'parameters', title: 'Parameters',
-      onclick: () => this.#togglePanel(),
-    }, icon('sliders'));
+    const opener = (name, label, controls) => h('button', {
+      type: 'button', class: `quiet icon open-${controls}`, 'aria-label': label, 'aria-controls': controls, 'aria-expanded': 'false', title: label,
+    }, icon(name));
+    const listButton = opener('list', 'Conversations', 'history');
+    const panelButton = opener('sliders', 'Parameters', 'parameters');
     this.system = h('textarea', {
-      id: 'system-prompt', rows: 3, placeholder: "The template's own, if it has one", value: this.state.system,
-      oninput: () => {
-        this.state.system = this.system.value;
-        this.save();
-      },
+      id: 'system-prompt', rows: 3, placeholder: "The template's own, if it has one", oninput: () => this.#setSystem(this.system.value),
     });
     this.systemBox = h('div', {class: 'field wide'}, h('label', {for: 'system-prompt', class: 'name'}, 'System prompt'), this.system);
-    this.closeButton = h('button', {
-      type: 'button', class: 'quiet icon', 'aria-label': 'Close', title: 'Close (Escape)', onclick: () => this.#togglePanel(),
-    }, icon('close'));
-    this.panel = h('aside', {class: 'aside', id: 'parameters', 'aria-label': 'Parameters'},
-      h('div', {class: 'row end closing'}, this.closeButton), this.systemBox, this.parameters.element);
+    const closeButton = h('button', {type: 'button', class: 'quiet icon', 'aria-label': 'Close', title: 'Close (Escape)'}, icon('close'));
+    const panel = h('aside', {class: 'aside', id: 'parameters', 'aria-label': 'Parameters'},
+      h('div', {class: 'row end closing'}, closeButton), this.presets.element, this.systemBox, this.settings.element);
+    this.list = new Drawer(this.shelf.list.element, listButton, this.shelf.list.closeButton);
+    this.panel = new Drawer(panel, panelButton, closeButton);
     this.problem = h('div', {class: 'problem'});
+    this.heading = h('h1', {class: 'unseen'});
     // For screen readers: an answer as a whole, not piece by piece.
     this.spoken = h('p', {class: 'unseen', role: 'status', 'aria-label': 'Last answer'});
-    root.classList.add('playground');
-    root.append(
-      h('div', {class: 'column'},
-        h('div', {class: 'tools row'}, h('div', {class: 'segments', role: 'group', 'aria-label': 'Kind of request'}, this.modeButtons),
-          h('span', {class: 'grow'}), this.clearButton, this.panelButton),
-        this.talk, this.spoken, this.problem, this.#composer()),
-      this.panel);
+    this.composer = new Composer({onSend: () => this.#send(), onStop: () => this.stop(), onProblem: (error) => this.#problem(error)});
+    const column = h('div', {class: 'column'}, this.heading,
+      h('div', {class: 'tools row'}, listButton,
+        h('div', {class: 'segments', role: 'group', 'aria-label': 'Kind of request'}, this.modeButtons),
+        h('span', {class: 'grow'}), this.settings.switch, panelButton),
+      this.transcript.element, this.spoken, this.problem, this.composer.element);
+    this.composer.attachments.listen(column);
+    this.root.classList.add('playground');
+    this.root.append(this.shelf.list.element, column, panel);
     document.addEventListener('keydown', (event) => {
-      if (event.key !== 'Escape' || root.hidden || document.querySelector('dialog[open]')) return;
-      if (this.panel.classList.contains('open')) this.#togglePanel();
+      if (event.key !== 'Escape' || this.root.hidden || document.querySelector('dialog[open], :popover-open')) return;
+      if (this.list.open) this.list.close();
+      else if (this.panel.open) this.panel.close();
       else this.stop();
     });
   }
 
-  #composer() {
-    this.input = h('textarea', {id: 'prompt', rows: 1, autocomplete: 'off', oninput: () => this.#fit()});
-    this.inputLabel = h('label', {for: 'prompt', class: 'unseen'});
-    this.sendButton = h('button', {type: 'submit', class: 'primary icon', title: 'Send (Enter)', 'aria-label': 'Send'}, icon('send'));
-    this.stopButton = h('button', {
-      type: 'button', class: 'primary icon', title: 'Stop (Escape)', 'aria-label': 'Stop', hidden: true, onclick: () => this.stop(),
-    }, icon('stop'));
-    this.input.addEventListener('keydown', (event) => {
-      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      this.#send();
-    });
-    return h('form', {
-      class: 'composer',
-      onsubmit: (event) => {
-        event.preventDefault();
-        this.#send();
-      },
-    }, h('div', {class: 'box'}, this.inputLabel, this.input, this.sendButton, this.stopButton),
-    h('p', {class: 'hint small muted'}, h('kbd', {}, 'Enter'), ' sends, ', h('kbd', {}, 'Shift Enter'), ' breaks the line, ',
-      h('kbd', {}, 'Esc'), ' stops'));
+  #remember(change) {
+    Object.assign(this.state, change);
+    session.save(this.state);
   }
 
-  get turns() {
-    return this.state.turns[this.state.mode];
+  #newConversation(mode = this.state.mode) {
+    return new Conversation({mode, system: this.state.system});
   }
 
-  #setMode(mode) {
-    this.stop();
-    this.state.mode = mode;
-    this.save();
+  // Opens a conversation, or a new one. Whatever runs is stopped first.
+  async show(conversation, {focus = true} = {}) {
+    await this.stop();
+    this.conversation = conversation ?? this.#newConversation();
+    const {id, mode, system} = this.conversation;
+    this.#remember({open: id, mode, system});
+    this.system.value = system;
     this.#showMode();
-    this.input.focus();
+    this.#showTurns();
+    this.shelf.refresh();
+    this.list.close();
+    this.#scroll(true);
+    if (focus) this.composer.input.focus({preventScroll: true});
+  }
+
+  // A conversation that has begun keeps its kind.
+  #setMode(mode) {
+    if (mode === this.conversation.mode) return;
+    this.state.mode = mode;
+    this.show(null);
+  }
+
+  #setSystem(system) {
+    this.conversation.system = system;
+    this.#remember({system});
+    this.shelf.changed(this.conversation);
   }
 
   #showMode() {
-    const {mode} = this.state;
+    const {mode} = this.conversation;
     for (const each of this.modeButtons) each.setAttribute('aria-pressed', String(each.dataset.mode === mode));
     this.systemBox.hidden = mode !== 'chat';
-    this.parameters.showDefault('max_tokens', mode === 'chat' ? 'what fits' : '16');
-    this.inputLabel.textContent = TEXTS[mode].label;
-    this.input.placeholder = TEXTS[mode].placeholder;
+    this.settings.showDefault('max_tokens', mode === 'chat' ? 'what fits' : '16');
+    this.composer.setMode(mode);
     this.problem.replaceChildren();
-    this.#showTurns();
   }
 
-  #showTurns() {
-    this.views = [];
-    this.talk.replaceChildren();
-    if (this.turns.length === 0) this.talk.append(this.#welcome());
-    for (const turn of this.turns) this.#showTurn(turn);
-    this.#markLast();
-    this.#scroll(true);
+  // `anew` is an answer whose view is to be made again.
+  #showTurns(anew = null) {
+    this.transcript.show(this.conversation, anew);
+    this.heading.textContent = this.conversation.name;
+    this.heading.hidden = this.conversation.empty;  // the welcome has its own
+    if (!this.conversation.empty) return;
+    this.transcript.element.append(welcome(this.conversation.mode, this.api.info.model.name, (text) => {
+      this.composer.write(text);
+      this.#send();
+    }));
   }
 
-  #welcome() {
-    const {mode} = this.state;
-    return h('div', {class: 'welcome'},
-      h('h1', {}, TEXTS[mode].heading),
-      h('p', {class: 'muted'}, `${this.api.info.model.name.split('/').filter(Boolean).at(-1)} answers. What you write goes to this server and nowhere else.`),
-      h('div', {class: 'examples'}, EXAMPLES[mode].map((text) => h('button', {
-        type: 'button', class: 'plain',
-        onclick: () => {
-          this.input.value = text;
-          this.#send();
-        },
-      }, text.trimEnd()))));
+  #problem(error) {
+    this.problem.append(errorView(error));
   }
 
-  #showTurn(turn) {
-    const chat = this.state.mode === 'chat';
-    const index = this.turns.indexOf(turn);
-    const edit = h('button', {type: 'button', class: 'quiet small', title: 'Take it back and change it', onclick: () => this.#edit(turn)}, 'Edit');
-    const view = new AnswerView(this.api, turn.answer, {
-      prompt: chat ? null : turn.prompt,
-      onRegenerate: () => this.#generate(turn),
-      onField: (name) => this.parameters.has(name) ? () => this.#showField(name) : null,
-      onChange: () => this.save(),
-    });
-    this.views[index] = view;
-    this.talk.append(h('div', {class: 'turn'},
-      chat ? h('div', {class: 'message'}, h('span', {class: 'unseen'}, 'You: '), h('div', {class: 'prose'}, turn.prompt), edit) : null,
-      view.element));
-    return view;
-  }
-
-  #markLast() {
-    this.views.forEach((view, i) => view.setLast(this.state.mode === 'completion' || i === this.turns.length - 1));
-    this.clearButton.hidden = this.turns.length === 0;
+  #isFree() {
+    if (this.running) notify('An answer is being written; stop it first');
+    return this.running === null;
   }
 
   #send() {
-    const prompt = this.input.value;
-    if (prompt.trim() === '' || this.running) return;
-    const turn = {prompt, answer: null};
-    if (this.#prepare(turn, this.turns) === null) return;
-    this.input.value = '';
-    this.#fit();
-    if (this.turns.length === 0) this.talk.replaceChildren();
-    this.turns.push(turn);
-    this.#start(turn, this.#showTurn(turn));
+    const written = this.composer.read();
+    if (written === null || this.running) return;
+    const parent = this.conversation.path().at(-1)?.id ?? '';
+    if (this.#ask({id: newId(), parent, role: 'user', ...written})) this.composer.clear();
   }
 
-  // Once more, with the parameters as they now are.
-  #generate(turn) {
-    if (this.running || this.#prepare(turn, this.turns.slice(0, this.turns.indexOf(turn))) === null) return;
-    this.#showTurns();
-    this.#start(turn, this.views[this.turns.indexOf(turn)]);
+  // Adds a message and has it answered; false where that could not be.
+  #ask(message) {
+    if (!this.#isFree()) return false;
+    const answers = this.#newAnswers(message);
+    if (answers === null) return false;
+    this.conversation.add(message);
+    this.shelf.changed(this.conversation, message);
+    this.#answer(answers);
+    return true;
   }
 
-  // Gives the turn a new answer, or shows what is wrong and returns null.
-  #prepare(turn, before) {
+  // Once more, with the parameters as they now are; the answers so far stay as versions.
+  #regenerate({parent}) {
+    if (!this.#isFree()) return;
+    const answers = this.#newAnswers(this.conversation.messages.get(parent));
+    if (answers !== null) this.#answer(answers);
+  }
+
+  #answer(answers) {
+    for (const each of answers) this.conversation.add(each);
+    this.conversation.choose(answers[0]);
+    this.#run(answers);
+  }
+
+  // On from where an answer was cut.
+  #continue(answer) {
+    if (!this.#isFree()) return;
+    const wanted = this.#read(() => this.settings.wantedOf(answer.pair?.side));
+    if (wanted === null) return;
+    const {n, prompt_logprobs: _, ...values} = wanted.values;  // there is one output, and its prompt is known
+    const message = this.conversation.messages.get(answer.parent);
+    const text = textOf(answer);
+    const input = this.conversation.mode === 'chat'
+      ? {messages: [...messagesUpTo(this.conversation, message), {role: 'assistant', content: text}],
+         add_generation_prompt: false, continue_final_message: true}
+      : {prompt: promptOf(message) + text};
+    goOn(answer.answer, makeRequest(this.conversation.mode, wanted.model, input, values, wanted.own));
+    this.#run([answer], answer);
+  }
+
+  // What the settings say, or null where a parameter is wrong, which is shown.
+  #read(what) {
     this.problem.replaceChildren();
-    let values;
     try {
-      values = this.parameters.values();
+      return what();
     } catch (error) {
-      this.problem.append(errorView(error));
-      this.#showField(error.param);
+      this.#problem(error);
+      this.#showField(error.param, error.side);
       return null;
     }
-    const {mode, system} = this.state;
-    const input = mode === 'chat' ? {messages: messagesOf(system, before, turn.prompt)} : {prompt: turn.prompt};
-    const asTokens = turn.answer?.asTokens ?? before.at(-1)?.answer.asTokens ?? false;
-    turn.answer = {...newAnswer(makeRequest(mode, this.model, input, values, this.parameters.own())), asTokens};
-    return turn.answer;
   }
 
-  async #start(turn, view) {
+  // An answer to a message, or two that are compared, not begun; null where a parameter is wrong.
+  #newAnswers(message) {
+    const wanted = this.#read(() => this.settings.wanted());
+    if (wanted === null) return null;
+    const {mode} = this.conversation;
+    const input = mode === 'chat' ? {messages: messagesUpTo(this.conversation, message)} : {prompt: promptOf(message)};
+    const last = this.conversation.path().findLast(({role}) => role === 'assistant');
+    const pairId = wanted.length > 1 ? newId() : null;
+    return wanted.map(({side, label, model, values, own}) => {
+      const asTokens = pairId !== null || (last?.answer.asTokens && !last.pair);
+      const answer = {...newAnswer(makeRequest(mode, model, input, values, own)), asTokens: Boolean(asTokens)};
+      return {id: newId(), parent: message.id, role: 'assistant', answer, pair: pairId && {id: pairId, side, label}};
+    });
+  }
+
+  async #run(answers, anew = null) {
+    const {conversation} = this;
     const abort = new AbortController();
-    this.running = abort;
-    this.#markLast();
-    this.#showRunning();
-    this.#scroll(true);
-    await run(this.api, turn.answer, {
+    const over = Promise.all(answers.map((each) => run(this.api, each.answer, {
       signal: abort.signal,
       onChange: () => {
-        view.changed();
+        this.transcript.changed(each);
         this.#scroll(false);
-        this.save();
+        this.shelf.changed(conversation, each);
       },
-    });
+    })));
+    this.running = {abort, over};
+    this.#showTurns(anew);
+    this.composer.showRunning(true);
+    this.#scroll(anew === null);
+    await over;
     this.running = null;
-    this.spoken.textContent = turn.answer.choices[turn.answer.shown].text;
-    this.#showRunning();
+    this.spoken.textContent = answers.map((each) => (each.pair ? `${each.pair.side}: ` : '') + textOf(each)).join('\n');
+    this.composer.showRunning(false);
     this.#scroll(false);
   }
 
-  stop() {
-    this.running?.abort();
+  // Ends what runs; resolves when it has ended.
+  async stop() {
+    this.running?.abort.abort();
+    await this.running?.over;
   }
 
-  #showRunning() {
-    const running = this.running !== null;
-    const focused = document.activeElement === this.stopButton;
-    this.sendButton.hidden = running;
-    this.stopButton.hidden = !running;
-    if (focused && !running) this.input.focus();
-  }
-
-  #edit(turn) {
-    this.stop();
-    this.turns.splice(this.turns.indexOf(turn));
-    this.save();
+  // Another version of a message, with all that was said after it.
+  #choose(message, step) {
+    const {scrollTop} = document.scrollingElement;
+    this.conversation.choose(message);
     this.#showTurns();
-    this.input.value = turn.prompt;
-    this.#fit();
-    this.input.focus();
+    this.shelf.changed(this.conversation);
+    document.scrollingElement.scrollTop = scrollTop;
+    this.transcript.focusVersions(message, step);
   }
 
-  #clear() {
-    this.stop();
-    this.turns.length = 0;
-    this.save();
-    this.#showMode();
-    this.input.focus();
-  }
-
-  #showField(name) {
-    if (!this.panel.checkVisibility()) this.#togglePanel();
-    this.parameters.focus(name);
-  }
-
-  // On narrow windows, where the panel lies over the conversation.
-  #togglePanel() {
-    const open = this.panel.classList.toggle('open');
-    this.panelButton.setAttribute('aria-expanded', String(open));
-    (open ? this.closeButton : this.panelButton).focus();
-  }
-
-  // As high as its text, up to what CSS allows.
-  #fit() {
-    this.input.style.height = 'auto';
-    this.input.style.height = `${this.input.scrollHeight + 2}px`;
+  #showField(name, side) {
+    this.panel.show();
+    this.settings.focus(name, side);
   }
 
   // To the end; while an answer grows only if the end was in view.
@@ -280,18 +288,18 @@ class Playground {
   }
 }
 
-// What the model is told: turns that came to nothing are left out.
-function messagesOf(system, turns, prompt) {
-  const messages = system.trim() === '' ? [] : [{role: 'system', content: system}];
-  for (const turn of turns) {
-    const {text} = turn.answer.choices[turn.answer.shown];
-    if (text === '') continue;
-    messages.push({role: 'user', content: turn.prompt}, {role: 'assistant', content: text});
+// Null where the browser keeps nothing for the page, or does not say in time.
+async function openDatabase() {
+  const late = new Promise((resolve) => { setTimeout(() => resolve(null), 3000); });
+  try {
+    return await Promise.race([Database.open(), late]);
+  } catch {
+    return null;
   }
-  return [...messages, {role: 'user', content: prompt}];
 }
 
-export function mount(root, api) {
-  const playground = new Playground(root, api);
-  if (document.activeElement === document.body) playground.input.focus({preventScroll: true});
+export async function mount(root, api) {
+  const playground = new Playground(root, api, await openDatabase());
+  await playground.start();
+  if (document.activeElement === document.body) playground.composer.input.focus({preventScroll: true});
 }
