@@ -65,6 +65,7 @@ class Playground {
     root.classList.add('playground');
     root.append(
       h('div', {class: 'column'},
+        h('h1', {class: 'unseen'}, 'Playground'),
         h('div', {class: 'tools row'}, h('div', {class: 'segments', role: 'group', 'aria-label': 'Kind of request'}, this.modeButtons),
           h('span', {class: 'grow'}), this.clearButton, this.panelButton),
         this.talk, this.spoken, this.problem, this.#composer()),
@@ -134,7 +135,7 @@ class Playground {
   #welcome() {
     const {mode} = this.state;
     return h('div', {class: 'welcome'},
-      h('h1', {}, TEXTS[mode].heading),
+      h('h2', {}, TEXTS[mode].heading),
       h('p', {class: 'muted'}, `${this.api.info.model.name.split('/').filter(Boolean).at(-1)} answers. What you write goes to this server and nowhere else.`),
       h('div', {class: 'examples'}, EXAMPLES[mode].map((text) => h('button', {
         type: 'button', class: 'plain',
