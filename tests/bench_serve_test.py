@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import socketserver
@@ -99,6 +100,26 @@ class AgainstQuire(ServerTest, ReportTest):
         self.assertIn("Time to first token against throughput", html)
         self.assertIn("100 requests/s", html)
         self.assertNotIn("<script", html)
+        # When, with what, where and how.
+        self.assertRegex(html, r"<p>\d{4}-\d\d-\d\d \d\d:\d\d UTC; quire [\d.]+; the client on .+, \d+ CPUs, \d+ GiB\.")
+        self.assertRegex(html, r"<pre>quire bench serve [^<]*--request-rate 50,100,inf [^<]*--input-len 8 ")
+        # Times with their units, numbers that fit into the margins.
+        self.assertRegex(html, r"<td>time to first token(<td>[\d.]+ m?s){5}</tr>")
+        ticks = re.findall(r'<text text-anchor="(?:end|middle)" x="[\d.]+" y="[\d.]+">([\d.]+[kMG]?)</text>', html)
+        self.assertGreater(len(ticks), 30)
+        self.assertLessEqual(max(map(len, ticks)), 6, ticks)
+
+    def test_the_html_keeps_the_key_to_itself(self):
+        with tempfile.TemporaryDirectory() as folder, Server(key="se'same", simulate=1) as server:
+            page = pathlib.Path(folder, "report.html")
+            flags = ("--base-url", server.url, "--num-prompts", 2, "--input-len", 8, "--output-len", 2,
+                     "--html", page)
+            for key in (("--api-key", "se'same"), ("--api-key=se'same",)):
+                result = bench(*flags, *key)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                html = page.read_text()
+                self.assertNotIn("same", html)
+                self.assertIn("--api-key", html)
 
     def test_chat_with_shared_prefixes(self):
         report = self.run_on("--backend", "openai-chat", "--dataset-name", "prefix", "--num-prompts",

@@ -40,10 +40,15 @@ class Live(ServerTest):
 
     def check_blocks(self, blocks):
         self.assertEqual(blocks["free"] + blocks["cached"] + blocks["used"], blocks["total"])
-        cells = blocks["cells"]
-        self.assertEqual(sum(cells[::2]), -(-blocks["total"] // blocks["per_cell"]))
-        self.assertLessEqual(sum(cells[::2]), 4096)
-        return {(use - 4) // 2 for use in cells[1::2] if use >= 4}
+        runs = blocks["runs"]
+        self.assertEqual(sum(runs[::2]), blocks["total"])
+        self.assertLessEqual(len(runs), 2 * 4096)
+        if blocks["per_cell"] == 1:
+            counted = {"free": 0, "cached": 0, "used": 0}
+            for size, use in zip(runs[::2], runs[1::2]):
+                counted["free" if use == 0 else "cached" if use == 1 else "used"] += size
+            self.assertEqual(counted, {each: blocks[each] for each in counted})
+        return {(use - 4) // 2 for use in runs[1::2] if use >= 4}
 
     def test_events_tell_who_holds_what(self):
         with Load(self.server, 9):
@@ -55,10 +60,7 @@ class Live(ServerTest):
             self.assertEqual((state["num_running"], state["num_waiting"]), (6, 3))
             running = {each["request"] for each in state["running"]}
             self.assertEqual(len(running), 6)
-            if state["blocks"]["per_cell"] == 1:
-                self.assertLessEqual(self.check_blocks(state["blocks"]), running)
-            else:
-                self.check_blocks(state["blocks"])
+            self.assertLessEqual(self.check_blocks(state["blocks"]), running)
             self.assertEqual([each["wait"] for each in state["waiting"]],
                              ["max_num_seqs", "queue_order", "queue_order"])
             for each in state["waiting"]:
@@ -204,12 +206,17 @@ class Lifecycle(ServerTest):
                 self.assertIn("the server is shutting down", rest.rsplit("data: ", 1)[1])
                 self.assertEqual(server.wait(), 0)
 
-    def test_large_pools_are_shown_in_few_cells(self):
-        with Server("--block-size", 1, simulate=5) as server:
-            blocks = live_events(server, 2)[-1]["state"]["blocks"]
+    def test_a_small_load_on_a_large_pool_is_told_exactly(self):
+        # Few blocks are held before the first look: requests take them in turns.
+        with Server("--block-size", 4, simulate=100) as server, Load(server, 4):
+            server.await_running(4)
+            state = live_events(server, 2)[-1]["state"]
+            blocks = state["blocks"]
             self.assertGreater(blocks["total"], 100_000)
-            self.assertLessEqual(sum(blocks["cells"][::2]), 4096)
-            self.assertEqual(blocks["per_cell"], -(-blocks["total"] // 4096))
+            self.assertEqual(blocks["per_cell"], 1)
+            self.assertEqual(sum(blocks["runs"][::2]), blocks["total"])
+            holders = {(use - 4) // 2 for use in blocks["runs"][1::2] if use >= 4}
+            self.assertEqual(holders, {each["request"] for each in state["running"]})
 
     def test_top_follows_a_server_that_restarts(self):
         port = free_port()

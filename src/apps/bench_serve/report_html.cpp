@@ -30,6 +30,7 @@ body { margin: 2rem auto; max-width: 84rem; padding: 0 1rem; color: var(--ink);
 h1 { font-size: 1.4rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.05rem; margin: 1.8rem 0 .3rem; }
 p { margin: .2rem 0 .6rem; color: var(--dim); }
+pre { margin: .2rem 0 .8rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85em; }
 p.warn { color: var(--warn); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -50,16 +51,58 @@ svg circle.s2, svg rect.s2 { fill: var(--s2); } svg circle.s3, svg rect.s3 { fil
 </style>
 )html";
 
+// Text at the precision that a reader compares with.
+std::string significant(double value) {
+  if (value >= 100) return fmt::format("{:.0f}", value);
+  return value >= 10 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
+}
+
+// "0.82 ms", "12.3 s", "2 min 5 s".
+std::string time_text(double seconds) {
+  if (seconds < 1) return significant(seconds * kMillisecondsPerSecond) + " ms";
+  if (seconds < 120) return significant(seconds) + " s";
+  const auto whole = static_cast<std::int64_t>(std::lround(seconds));
+  if (whole < 7200) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+struct TimeUnit {
+  std::string_view name;
+  double seconds = 1;
+};
+
+TimeUnit unit_for(double largest_seconds) {
+  if (largest_seconds < 1) return {.name = "ms", .seconds = 1 / kMillisecondsPerSecond};
+  if (largest_seconds < 300) return {.name = "s", .seconds = 1};
+  if (largest_seconds < 18000) return {.name = "min", .seconds = 60};
+  return {.name = "h", .seconds = 3600};
+}
+
+// An axis whose values are seconds, in the unit that suits the largest; ends `label` with its name.
+void set_time_axis(Chart& chart, double ChartPoint::*value, std::string& label) {
+  double largest = 0;
+  for (const ChartSeries& series : chart.series) {
+    for (const ChartPoint& point : series.points) {
+      if (std::isfinite(point.*value)) largest = std::max(largest, point.*value);
+    }
+  }
+  const TimeUnit unit = unit_for(largest);
+  for (ChartSeries& series : chart.series) {
+    for (ChartPoint& point : series.points) point.*value /= unit.seconds;
+  }
+  label += unit.name;
+}
+
 std::string levels_table(const Report& report) {
   std::string html =
-      "<div class=\"wide\"><table>\n<tr><th>load<th>completed<th>failed<th>seconds<th>requests/s"
+      "<div class=\"wide\"><table>\n<tr><th>load<th>completed<th>failed<th>time<th>requests/s"
       "<th>output tokens/s<th>total tokens/s<th>goodput, requests/s<th>most at once</tr>\n";
   for (const Level& level : report.levels) {
     const Summary& s = level.summary;
     html += fmt::format(
-        "<tr><td>{}<td>{}<td>{}<td>{:.2f}<td>{:.2f}<td>{:.1f}<td>{:.1f}<td>{}<td>{}</tr>\n",
-        escape_html(level_name(level.run)), s.completed, s.failed, s.duration, s.requests_per_s(),
-        s.output_tokens_per_s(), s.total_tokens_per_s(),
+        "<tr><td>{}<td>{}<td>{}<td>{}<td>{:.2f}<td>{:.1f}<td>{:.1f}<td>{}<td>{}</tr>\n",
+        escape_html(level_name(level.run)), s.completed, s.failed, time_text(s.duration),
+        s.requests_per_s(), s.output_tokens_per_s(), s.total_tokens_per_s(),
         s.good ? fmt::format("{:.2f}", s.goodput_per_s()) : "-", s.peak_concurrency);
   }
   return html + "</table></div>\n";
@@ -67,12 +110,13 @@ std::string levels_table(const Report& report) {
 
 std::string latency_table(const Summary& s) {
   std::string html =
-      "<div class=\"wide\"><table>\n<tr><th>ms<th>mean<th>p50<th>p90<th>p95<th>p99</tr>\n";
+      "<div class=\"wide\"><table>\n<tr><th><th>mean<th>p50<th>p90<th>p95<th>p99</tr>\n";
   const auto row = [&html](std::string_view name, const Statistics& values) {
-    html += fmt::format("<tr><td>{}<td>{:.2f}<td>{:.2f}<td>{:.2f}<td>{:.2f}<td>{:.2f}</tr>\n", name,
-                        values.mean * kMillisecondsPerSecond, values.p50 * kMillisecondsPerSecond,
-                        values.p90 * kMillisecondsPerSecond, values.p95 * kMillisecondsPerSecond,
-                        values.p99 * kMillisecondsPerSecond);
+    html += fmt::format("<tr><td>{}", name);
+    for (const double value : {values.mean, values.p50, values.p90, values.p95, values.p99}) {
+      html += "<td>" + time_text(value);
+    }
+    html += "</tr>\n";
   };
   row("time to first token", s.ttft);
   row("time per output token", s.tpot);
@@ -95,7 +139,7 @@ ChartSeries sweep_series(const Report& report, std::string name, Statistics Summ
   ChartSeries series = {.name = std::move(name), .points = {}, .line = true, .dots = true};
   for (const Level& level : report.levels) {
     series.points.push_back({.x = level.summary.output_tokens_per_s(),
-                             .y = (level.summary.*times).*value * kMillisecondsPerSecond,
+                             .y = (level.summary.*times).*value,
                              .label = labelled ? short_name(level.run) : ""});
   }
   return series;
@@ -103,12 +147,14 @@ ChartSeries sweep_series(const Report& report, std::string name, Statistics Summ
 
 // Latency against throughput, a point for each level.
 Chart sweep_chart(const Report& report, std::string title, Statistics Summary::*times) {
-  return {.title = std::move(title),
-          .x_label = "output tokens/s",
-          .y_label = "ms",
-          .series = {sweep_series(report, "p50", times, &Statistics::p50, false),
-                     sweep_series(report, "p95", times, &Statistics::p95, false),
-                     sweep_series(report, "p99", times, &Statistics::p99, true)}};
+  Chart chart = {.title = std::move(title),
+                 .x_label = "output tokens/s",
+                 .y_label = "",
+                 .series = {sweep_series(report, "p50", times, &Statistics::p50, false),
+                            sweep_series(report, "p95", times, &Statistics::p95, false),
+                            sweep_series(report, "p99", times, &Statistics::p99, true)}};
+  set_time_axis(chart, &ChartPoint::y, chart.y_label);
+  return chart;
 }
 
 Chart throughput_chart(const RunRecord& run) {
@@ -124,10 +170,12 @@ Chart throughput_chart(const RunRecord& run) {
     const double seconds = RunRecord::kSliceSeconds * static_cast<double>(end - i);
     series.points.push_back({.x = begin + seconds / 2, .y = sum / seconds});
   }
-  return {.title = "Pieces of text received",
-          .x_label = "seconds",
-          .y_label = "per second",
-          .series = {std::move(series)}};
+  Chart chart = {.title = "Pieces of text received",
+                 .x_label = "time, ",
+                 .y_label = "per second",
+                 .series = {std::move(series)}};
+  set_time_axis(chart, &ChartPoint::x, chart.x_label);
+  return chart;
 }
 
 // How many requests had arrived and not ended, and how many of them waited for their first token.
@@ -158,10 +206,12 @@ Chart in_flight_chart(const RunRecord& run) {
     all.points.push_back({.x = time, .y = now_all});
     waiting.points.push_back({.x = time, .y = now_waiting});
   }
-  return {.title = "Requests",
-          .x_label = "seconds",
-          .y_label = "requests",
-          .series = {std::move(all), std::move(waiting)}};
+  Chart chart = {.title = "Requests",
+                 .x_label = "time, ",
+                 .y_label = "requests",
+                 .series = {std::move(all), std::move(waiting)}};
+  set_time_axis(chart, &ChartPoint::x, chart.x_label);
+  return chart;
 }
 
 Chart first_token_chart(const RunRecord& run) {
@@ -172,18 +222,18 @@ Chart first_token_chart(const RunRecord& run) {
   for (std::size_t i = 0; i < run.requests.size(); i += stride) {
     const RequestRecord& request = run.requests[i];
     if (request.outcome == Outcome::kCompleted) {
-      series.points.push_back(
-          {.x = request.intended, .y = request.ttft() * kMillisecondsPerSecond});
+      series.points.push_back({.x = request.intended, .y = request.ttft()});
     } else if (request.outcome == Outcome::kFailed) {
-      failed.points.push_back(
-          {.x = request.intended, .y = request.e2el() * kMillisecondsPerSecond});
+      failed.points.push_back({.x = request.intended, .y = request.e2el()});
     }
   }
   Chart chart = {.title = "Time to first token of each request",
-                 .x_label = "arrival, seconds",
-                 .y_label = "ms",
+                 .x_label = "arrival, ",
+                 .y_label = "",
                  .series = {std::move(series)}};
   if (!failed.points.empty()) chart.series.push_back(std::move(failed));
+  set_time_axis(chart, &ChartPoint::x, chart.x_label);
+  set_time_axis(chart, &ChartPoint::y, chart.y_label);
   return chart;
 }
 
@@ -194,7 +244,7 @@ ChartSeries shares(std::string name, std::vector<double> times) {
   for (int i = 0; i <= kSteps && !times.empty(); ++i) {
     const double share = static_cast<double>(i) / kSteps;
     const auto rank = static_cast<std::size_t>(share * static_cast<double>(times.size() - 1));
-    series.points.push_back({.x = times[rank] * kMillisecondsPerSecond, .y = share * 100});
+    series.points.push_back({.x = times[rank], .y = share * 100});
   }
   return series;
 }
@@ -207,10 +257,13 @@ Chart distribution_chart(const RunRecord& run) {
     first.push_back(request.ttft());
     whole.push_back(request.e2el());
   }
-  return {.title = "Share of requests that had come so far",
-          .x_label = "ms from arrival",
-          .y_label = "%",
-          .series = {shares("first token", std::move(first)), shares("end", std::move(whole))}};
+  Chart chart = {
+      .title = "Share of requests that had come so far",
+      .x_label = "time from arrival, ",
+      .y_label = "%",
+      .series = {shares("first token", std::move(first)), shares("end", std::move(whole))}};
+  set_time_axis(chart, &ChartPoint::x, chart.x_label);
+  return chart;
 }
 
 std::string level_section(const Level& level) {
@@ -231,13 +284,16 @@ std::string level_section(const Level& level) {
 
 }  // namespace
 
-std::string to_html(const Report& report) {
+std::string to_html(const Report& report, const Provenance& provenance) {
   std::string html(kHead);
   html += fmt::format(
       "<h1>{}</h1>\n<p>{} {}; {}; seed {}. Times count from when a request was to "
       "arrive.</p>\n",
       escape_html(report.model), escape_html(report.base_url), escape_html(report.endpoint),
       escape_html(report.prompts), report.seed);
+  html += fmt::format("<p>{}; quire {}; the client on {}.</p>\n<pre>{}</pre>\n",
+                      escape_html(provenance.time), escape_html(provenance.version),
+                      escape_html(provenance.machine), escape_html(provenance.command));
   html += levels_table(report);
   if (report.levels.size() > 1) {
     html +=

@@ -13,7 +13,7 @@ namespace {
 constexpr double kWidth = 640;
 constexpr double kHeight = 320;
 constexpr double kLeft = 70;
-constexpr double kRight = 620;
+constexpr double kRight = 610;  // half of the last number lies beyond
 constexpr double kTop = 42;
 constexpr double kBottom = 268;
 
@@ -33,6 +33,14 @@ struct Axis {
   }
   double end() const { return step * count; }
 };
+
+// "0.25", "800", "25k", "1.5M": short enough for the margin, whatever the value.
+std::string tick_text(double value) {
+  if (value >= 1e9) return fmt::format("{:.3g}G", value / 1e9);
+  if (value >= 1e6) return fmt::format("{:.3g}M", value / 1e6);
+  if (value >= 1e4) return fmt::format("{:.3g}k", value / 1e3);
+  return fmt::format("{:.4g}", value);
+}
 
 bool is_drawn(const ChartPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
@@ -74,12 +82,12 @@ class Drawing {
       const double y = at_y(y_.step * i);
       out_ += fmt::format(
           "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
-          "<text text-anchor=\"end\" x=\"{}\" y=\"{:.1f}\">{:g}</text>\n",
-          kLeft, kRight, y, y, kLeft - 6, y + 4, y_.step * i);
+          "<text text-anchor=\"end\" x=\"{}\" y=\"{:.1f}\">{}</text>\n",
+          kLeft, kRight, y, y, kLeft - 6, y + 4, tick_text(y_.step * i));
     }
     for (int i = 0; i <= x_.count; ++i) {
-      out_ += fmt::format("<text text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{:g}</text>\n",
-                          at_x(x_.step * i), kBottom + 16, x_.step * i);
+      out_ += fmt::format("<text text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{}</text>\n",
+                          at_x(x_.step * i), kBottom + 16, tick_text(x_.step * i));
     }
     out_ += fmt::format(
         "<text text-anchor=\"end\" x=\"{}\" y=\"{}\">{}</text>\n"
@@ -106,8 +114,8 @@ class Drawing {
                             index, x, y);
       }
       if (!point.label.empty()) {
-        out_ += fmt::format("<text text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x,
-                            y - 7, escape_html(point.label));
+        out_ += fmt::format("<text text-anchor=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+                            x > kRight - 40 ? "end" : "middle", x, y - 7, escape_html(point.label));
       }
     }
   }

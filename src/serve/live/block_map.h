@@ -1,4 +1,4 @@
-// The KV blocks as a picture of few cells. Where a model has several KV groups these are the pages
+// The KV blocks as a picture of few runs. Where a model has several KV groups these are the pages
 // that they share.
 #pragma once
 
@@ -10,12 +10,22 @@
 
 namespace quire {
 
-struct BlockCells {
-  std::int64_t blocks_per_cell = 1;
-  std::vector<BlockUse> cells;  // in order of block ids; the last may stand for fewer blocks
+struct BlockRun {
+  std::int64_t num_blocks = 0;
+  BlockUse use = kBlockFree;
+  bool operator==(const BlockRun&) const = default;
 };
-// Cells of equally many blocks, at most `max_cells` of them. A cell of several blocks shows what
-// most of them are; of equally many the one that holds more: a request before cached before free.
-BlockCells gather_blocks(std::span<const BlockUse> uses, std::int64_t max_cells);
+// All blocks, in order of their ids.
+struct BlockRuns {
+  // 1: exactly as they are. Else longer runs are exact, and those between them tell of cells of so
+  // many blocks (the last before a longer run may have fewer) what is in each, not where in it.
+  std::int64_t blocks_per_cell = 1;
+  std::vector<BlockRun> runs;
+};
+// At most `max_runs` (>= 32) of them. Where there are more, long runs that nobody holds stay exact,
+// and the rest, the part that is used, becomes cells. A cell keeps two uses: what most of its
+// blocks are, and of the others what a request holds, before cached, before free; blocks that are
+// neither count as the first. O(blocks) times a few.
+BlockRuns gather_blocks(std::span<const BlockUse> uses, std::int64_t max_runs);
 
 }  // namespace quire

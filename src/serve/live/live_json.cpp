@@ -36,24 +36,22 @@ json::array sequences_json(const std::vector<OutputState>& sequences, Instant no
   return list;
 }
 
-// Runs: [cells, use, cells, use, ...].
-json::array runs_json(const std::vector<BlockUse>& cells) {
-  json::array runs;
-  for (std::size_t begin = 0; begin < cells.size();) {
-    std::size_t end = begin;
-    while (end < cells.size() && cells[end] == cells[begin]) ++end;
-    runs.push_back(static_cast<std::int64_t>(end - begin));
-    runs.push_back(cells[begin]);
-    begin = end;
+// [blocks, use, blocks, use, ...].
+json::array runs_json(const std::vector<BlockRun>& runs) {
+  json::array list;
+  list.reserve(2 * runs.size());
+  for (const BlockRun& run : runs) {
+    list.push_back(run.num_blocks);
+    list.push_back(run.use);
   }
-  return runs;
+  return list;
 }
 
-json::object blocks_json(const EngineStats& stats, const BlockCells& cells) {
-  return {{"total", stats.blocks_total},    {"free", stats.blocks_free - stats.blocks_cached},
-          {"cached", stats.blocks_cached},  {"used", stats.blocks_used},
-          {"shared", stats.blocks_shared},  {"per_cell", cells.blocks_per_cell},
-          {"cells", runs_json(cells.cells)}};
+json::object blocks_json(const EngineStats& stats, const BlockRuns& map) {
+  return {{"total", stats.blocks_total},   {"free", stats.blocks_free - stats.blocks_cached},
+          {"cached", stats.blocks_cached}, {"used", stats.blocks_used},
+          {"shared", stats.blocks_shared}, {"per_cell", map.blocks_per_cell},
+          {"runs", runs_json(map.runs)}};
 }
 
 json::object latency_json(const LatencySummary& latency) {

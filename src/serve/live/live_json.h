@@ -34,7 +34,7 @@ struct LiveLatencies {
 
 struct LiveState {
   EngineLook look;
-  const BlockCells* blocks = nullptr;      // not null
+  const BlockRuns* blocks = nullptr;       // not null
   std::optional<LiveRates> rates;          // nullopt: not known, for nobody watched
   std::optional<LiveLatencies> latencies;  // the same
 };

@@ -272,7 +272,7 @@ LiveState LiveView::take_in(Sighting sighting) {
   const Instant now = sighting.look.time;
   last_look_ = now;
   if (!sighting.blocks.empty()) {
-    blocks_ = gather_blocks(sighting.blocks, kMaxCells);
+    blocks_ = gather_blocks(sighting.blocks, kMaxBlockRuns);
     last_blocks_ = now;
     blocks_cost_ = sighting.blocks_cost;
   }

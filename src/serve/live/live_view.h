@@ -33,7 +33,7 @@ class LiveView {
   static constexpr double kMaxHz = 10;
   static constexpr double kDefaultHz = 4;
   static constexpr std::size_t kMaxViewers = 64;
-  static constexpr std::int64_t kMaxCells = 4096;  // of the block map
+  static constexpr std::int64_t kMaxBlockRuns = 4096;  // of the block map
   static constexpr Duration kRateWindow = std::chrono::seconds(1);
   // Reading the block map takes at most one part in so many of the engine's time: that of a large
   // pool is read less often.
@@ -84,7 +84,7 @@ class LiveView {
   bool watching_ = false;
   std::optional<Instant> last_look_;
   std::deque<StatsAt> history_;  // of the last kRateWindow
-  BlockCells blocks_;
+  BlockRuns blocks_;
   std::optional<Instant> last_blocks_;
   Duration blocks_cost_{};
   StepLog steps_;

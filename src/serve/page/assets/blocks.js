@@ -1,4 +1,6 @@
-// The KV blocks: one cell each, in the colour of the request that holds it.
+// The KV blocks: a cell each where there is room, in the colour of the request that holds it. Of a
+// large cache the part that is used is drawn: a long stretch of blocks that nobody holds is one cell,
+// and where that is not enough a cell stands for several blocks and is split among what they are.
 import {h} from './dom.js';
 import {count, plural} from './format.js';
 import {fit} from './paint.js';
@@ -9,8 +11,10 @@ const RETAINED = 2;
 const MIN_CELL = 4;
 const MAX_CELL = 15;
 const MOST_HEIGHT = 260;
+const MOST_CELLS = 4096;
+const LONG = 64;  // blocks in a row that nobody holds, which may be folded
 
-// A cell's use as the server writes it: below 4 a state, else twice the request and whether shared.
+// A block's use as the server writes it: below 4 a state, else twice the request and whether shared.
 const requestOf = (use) => Math.floor((use - 4) / 2);
 const isShared = (use) => use % 2 === 1;
 
@@ -23,22 +27,71 @@ function layout(cells, width) {
   return {size: MIN_CELL, columns: Math.max(1, Math.floor(width / MIN_CELL))};
 }
 
+// Cells of `per` blocks each: {first, last, parts: [[use, blocks], ...], folded}. A run of at least
+// `fold` blocks that nobody holds is a cell of its own.
+function makeCells(runs, per, fold) {
+  const cells = [];
+  let open = null;
+  let next = 0;
+  for (let i = 0; i < runs.length; i += 2) {
+    let left = runs[i];
+    const use = runs[i + 1];
+    if (left >= fold && use < RETAINED) {
+      open = null;
+      cells.push({first: next, last: next + left - 1, parts: [[use, left]], folded: true});
+      next += left;
+      continue;
+    }
+    while (left > 0) {
+      if (!open || open.last - open.first + 1 === per) {
+        open = {first: next, last: next - 1, parts: [], folded: false};
+        cells.push(open);
+      }
+      const taken = Math.min(left, per - (open.last - open.first + 1));
+      open.parts.push([use, taken]);
+      open.last += taken;
+      next += taken;
+      left -= taken;
+    }
+  }
+  return cells;
+}
+
+// The server's map as at most about MOST_CELLS cells, and of how many blocks each is.
+function arrange({total, per_cell: per, runs}) {
+  if (per > 1) return {per, cells: makeCells(runs, per, per + 1)};
+  if (total <= MOST_CELLS) return {per, cells: makeCells(runs, 1, Infinity)};
+  let drawn = 0;
+  for (let i = 0; i < runs.length; i += 2) {
+    if (runs[i] < LONG || runs[i + 1] >= RETAINED) drawn += runs[i];
+  }
+  const grouped = Math.max(1, Math.ceil(drawn / MOST_CELLS));
+  return {per: grouped, cells: makeCells(runs, grouped, LONG)};
+}
+
+const keyOf = ({parts, folded}) => `${folded}${parts}`;
+
 export class BlockMap {
   // `open(request)` is called with the number of a request that was clicked, `name(request)` gives
-  // its name.
-  constructor(palette, tip, {open, name}) {
+  // its name. `unit` is what the pool is counted in: "block" or, where a block takes several, "page".
+  constructor(palette, tip, {open, name}, unit) {
     this.palette = palette;
     this.name = name;
-    this.uses = [];
+    this.unit = unit;
+    this.cells = [];
+    this.keys = [];
     this.canvas = h('canvas', {role: 'img', class: 'clickable'});
     this.summary = h('p', {class: 'muted small'});
+    this.folding = h('li', {hidden: true}, h('span', {class: 'swatch use-folded'}), 'many in a row that nobody holds');
     this.root = h('div', {},
       this.canvas,
       h('ul', {class: 'legend'},
         h('li', {}, h('span', {class: 'swatch use-held'}), 'held by a request (its colour)'),
         h('li', {}, h('span', {class: 'swatch use-shared'}), 'shared by several'),
+        h('li', {}, h('span', {class: 'swatch use-retained'}), 'held for an output that has ended (static batching)'),
         h('li', {}, h('span', {class: 'swatch use-cached'}), 'free, content cached'),
-        h('li', {}, h('span', {class: 'swatch use-free'}), 'free')),
+        h('li', {}, h('span', {class: 'swatch use-free'}), 'free'),
+        this.folding),
       this.summary);
     this.canvas.addEventListener('pointermove', (event) => {
       const text = this.#describe(this.#at(event));
@@ -47,34 +100,34 @@ export class BlockMap {
     });
     this.canvas.addEventListener('pointerleave', () => tip.hide());
     this.canvas.addEventListener('click', (event) => {
-      const use = this.uses[this.#at(event)];
+      const use = this.#at(event)?.use;
       if (use >= 4) open(requestOf(use));
     });
   }
 
   update(blocks, blockSize) {
-    const before = this.uses;
-    this.blocks = blocks;
-    this.uses = [];
-    for (let i = 0; i < blocks.cells.length; i += 2) {
-      for (let n = 0; n < blocks.cells[i]; ++n) this.uses.push(blocks.cells[i + 1]);
-    }
-    const each = blocks.per_cell === 1 ? `A cell is a block of ${plural(blockSize, 'token')}.`
-      : `A cell shows what most of ${blocks.per_cell} blocks of ${plural(blockSize, 'token')} are.`;
-    this.summary.textContent = `${count(blocks.total)} blocks: ${count(blocks.used)} held, ` +
+    const before = this.keys;
+    const {per, cells} = arrange(blocks);
+    this.cells = cells;
+    this.keys = cells.map(keyOf);
+    this.folding.hidden = !cells.some(({folded}) => folded);
+    const size = `${this.unit} of ${plural(blockSize, 'token')}`;
+    const each = per === 1 ? `A cell is a ${size}.`
+      : `A cell is ${per} ${this.unit}s of ${plural(blockSize, 'token')}, split by what they are.`;
+    this.summary.textContent = `${count(blocks.total)} ${this.unit}s: ${count(blocks.used)} held, ` +
       `of them ${count(blocks.shared)} shared; ${count(blocks.cached)} cached, ${count(blocks.free)} free. ${each}`;
-    this.canvas.setAttribute('aria-label', `KV blocks. ${this.summary.textContent}`);
-    const sameLayout = this.layout?.width === this.canvas.clientWidth && before.length === this.uses.length;
-    if (sameLayout) this.#drawCells((use, i) => use !== before[i]);
+    this.canvas.setAttribute('aria-label', `KV ${this.unit}s. ${this.summary.textContent}`);
+    const sameLayout = this.layout?.width === this.canvas.clientWidth && before.length === cells.length;
+    if (sameLayout) this.#drawCells((i) => this.keys[i] !== before[i]);
     else this.draw();
   }
 
   // All cells.
   draw() {
     const width = this.canvas.clientWidth;
-    if (width === 0 || this.uses.length === 0) return;
-    const {size, columns} = layout(this.uses.length, width);
-    const height = Math.ceil(this.uses.length / columns) * size;
+    if (width === 0 || this.cells.length === 0) return;
+    const {size, columns} = layout(this.cells.length, width);
+    const height = Math.ceil(this.cells.length / columns) * size;
     this.layout = {size, columns, width};
     this.pen = fit(this.canvas, width, height);
     this.pen.clearRect(0, 0, width, height);
@@ -84,55 +137,92 @@ export class BlockMap {
   #drawCells(wanted) {
     const {size, columns} = this.layout;
     const gap = size > 6 ? 1 : 0.5;
-    this.uses.forEach((use, i) => {
-      if (!wanted(use, i)) return;
+    this.cells.forEach((cell, i) => {
+      if (!wanted(i)) return;
       const x = i % columns * size;
       const y = Math.floor(i / columns) * size;
       this.pen.clearRect(x, y, size, size);
-      this.#cell(this.pen, use, x, y, size - gap);
+      this.#cell(cell, x, y, size - gap);
     });
   }
 
-  #cell(pen, use, x, y, size) {
+  #cell(cell, x, y, size) {
+    if (cell.parts.length === 1) {
+      this.#part(cell.parts[0][0], x, y, size, size);
+      if (cell.folded) this.#dots(x, y, size);
+      return;
+    }
+    for (const {use, from, to} of this.#shares(cell, size)) this.#part(use, x + from, y, to - from, size);
+  }
+
+  // Where in a cell of this width each part is; one that is held is never too narrow to be seen.
+  #shares({parts}, width) {
+    const weights = parts.map(([use, blocks]) => {
+      const share = blocks / parts.reduce((sum, [, each]) => sum + each, 0);
+      return use >= RETAINED ? Math.max(share, 1 / width) : share;
+    });
+    const sum = weights.reduce((total, each) => total + each, 0);
+    let at = 0;
+    return parts.map(([use], i) => {
+      const from = at;
+      at += weights[i] / sum * width;
+      return {use, from, to: at};
+    });
+  }
+
+  #part(use, x, y, width, height) {
+    const pen = this.pen;
     if (use === FREE) {
       pen.fillStyle = this.palette.sunken;
-      pen.fillRect(x, y, size, size);
-      if (size > 6) {
+      pen.fillRect(x, y, width, height);
+      if (width > 6) {
         pen.strokeStyle = this.palette.line;
-        pen.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+        pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
       }
       return;
     }
-    if (use === CACHED || use === RETAINED) {
-      pen.fillStyle = use === CACHED ? this.palette.cached : this.palette.muted;
-      pen.fillRect(x, y, size, size);
-      return;
-    }
-    const request = requestOf(use);
-    pen.fillStyle = this.palette.request(request);
-    pen.fillRect(x, y, size, size);
-    if (!isShared(use)) return;
+    pen.fillStyle = use === CACHED ? this.palette.cached : use === RETAINED ? this.palette.muted
+      : this.palette.request(requestOf(use));
+    pen.fillRect(x, y, width, height);
+    if (use < 4 || !isShared(use)) return;
     pen.fillStyle = this.palette.ink;
-    const dot = Math.max(2, size / 3);
-    pen.fillRect(x + (size - dot) / 2, y + (size - dot) / 2, dot, dot);
+    const dot = Math.min(width, Math.max(2, height / 3));
+    pen.fillRect(x + (width - dot) / 2, y + (height - dot) / 2, dot, dot);
   }
 
+  #dots(x, y, size) {
+    this.pen.fillStyle = this.palette.ink;
+    const dot = Math.max(1, size / 7);
+    for (const part of [1, 2, 3]) {
+      this.pen.fillRect(x + size * part / 4 - dot / 2, y + (size - dot) / 2, dot, dot);
+    }
+  }
+
+  // The cell under the pointer, and which of its parts.
   #at(event) {
-    if (!this.layout) return -1;
+    if (!this.layout) return null;
     const {size, columns} = this.layout;
     const column = Math.floor(event.offsetX / size);
-    return column >= columns ? -1 : Math.floor(event.offsetY / size) * columns + column;
+    const index = Math.floor(event.offsetY / size) * columns + column;
+    const cell = this.cells[index];
+    if (column >= columns || !cell) return null;
+    const within = event.offsetX - column * size;
+    const use = this.#shares(cell, size).find(({to}) => within <= to)?.use;
+    return {index, use};
   }
 
-  #describe(i) {
-    const use = this.uses[i];
-    if (use === undefined) return '';
-    const per = this.blocks.per_cell;
-    const last = Math.min((i + 1) * per, this.blocks.total) - 1;
-    const where = per === 1 ? `block ${i}` : `blocks ${i * per} to ${last}, mostly`;
-    if (use === FREE) return `${where}: free`;
-    if (use === CACHED) return `${where}: free, content cached`;
-    if (use === RETAINED) return `${where}: held for an output that has ended`;
-    return `${where}: ${this.name(requestOf(use))}${isShared(use) ? ', shared' : ''}`;
+  #describe(at) {
+    if (!at) return '';
+    const {first, last, parts} = this.cells[at.index];
+    const where = first === last ? `${this.unit} ${first}` : `${this.unit}s ${first} to ${last}`;
+    if (parts.length === 1) return `${where}: ${this.#useText(parts[0][0])}`;
+    return `${where}: ${parts.map(([use, blocks]) => `${count(blocks)} ${this.#useText(use)}`).join('; ')}`;
+  }
+
+  #useText(use) {
+    if (use === FREE) return 'free';
+    if (use === CACHED) return 'free, content cached';
+    if (use === RETAINED) return 'held for an output that has ended';
+    return `${this.name(requestOf(use))}${isShared(use) ? ', shared' : ''}`;
   }
 }

@@ -57,6 +57,12 @@ function makeCharts(palette) {
   };
 }
 
+// What the pool is counted in: where layers keep different tokens, a block takes several pages.
+function poolUnit({memory_plan: plan}) {
+  const pages = plan === null ? 1 : plan.kv_groups.reduce((sum, group) => sum + group.pages_per_block, 0);
+  return pages === 1 ? 'block' : 'page';
+}
+
 export function mount(root, api) {
   const palette = new Palette();
   const tip = new Tip();
@@ -73,7 +79,7 @@ export function mount(root, api) {
   };
   const figures = new Figures();
   const slots = new SlotChart(palette, tip, tools);
-  const blocks = new BlockMap(palette, tip, tools);
+  const blocks = new BlockMap(palette, tip, tools, poolUnit(api.info));
   const charts = makeCharts(palette);
   const lists = new RequestLists(palette, tools.open);
   const connection = h('p', {class: 'connection', role: 'status'}, 'Connecting …');

@@ -36,7 +36,7 @@ function architecture({model, engine}) {
 function encodings({model}) {
   return h('section', {class: 'sheet', 'aria-labelledby': 'encodings'},
     h('h2', {id: 'encodings'}, 'Encodings in the checkpoint'),
-    h('div', {class: 'scroll'}, h('table', {},
+    h('div', {class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Table of encodings'}, h('table', {},
       h('thead', {}, h('tr', {},
         h('th', {}, 'Encoding'), h('th', {class: 'number'}, 'Tensors'),
         h('th', {class: 'number'}, 'Weights'), h('th', {class: 'number'}, 'Size'),

@@ -1,0 +1,150 @@
+"""The page by axe-core, the checker of accessibility: every view and dialog, in light and in dark,
+wide and as narrow as a phone, has nothing that it complains about.
+
+    serve_page_axe_test.py PROGRAM SOURCE_DIR [TEST...]
+"""
+
+import re
+
+from live_support import Load
+from page_support import NARROW, PageTest, expect
+from serve_support import main, missing
+
+try:
+    from axe_playwright_python.sync_playwright import Axe
+except ImportError:
+    Axe = None
+
+# What the standards of WCAG 2.2 A and AA ask for, and axe-core's best practices.
+OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+class AxeTest(PageTest):
+    simulate = 10
+
+    @classmethod
+    def setUpClass(cls):
+        if Axe is None:
+            missing("axe-playwright-python", "run `make test-clients`")
+        super().setUpClass()
+
+    def assert_clean(self, view):
+        # Half faded in, a colour has another contrast.
+        self.page.evaluate("() => Promise.all(document.getAnimations().map((each) => each.finished))")
+        result = Axe().run(self.page, options=OPTIONS).response
+        self.assertGreater(len(result["passes"]), 10, view)  # it did look
+        found = [f"{each['id']} ({each['help']}): {node['html'][:200]}\n  {node['failureSummary']}"
+                 for each in result["violations"] for node in each["nodes"]]
+        self.assertEqual(found, [], f"{view}: " + "\n".join(found))
+
+
+class Checker(AxeTest):
+    def test_it_finds_what_is_wrong(self):
+        self.open("model")
+        self.page.evaluate("() => document.querySelector('h2').style.setProperty('color', 'rgb(128 128 128 / 0.4)')")
+        with self.assertRaisesRegex(AssertionError, "color-contrast"):
+            self.assert_clean("model, faded")
+
+
+class Views(AxeTest):
+    flags = ("--max-num-seqs", 4)
+
+    def answer(self):
+        self.page.get_by_role("textbox", name=re.compile("Message|Text to go on from")).fill("Hello there")
+        self.page.keyboard.press("Enter")
+        answer = self.page.locator("article.answer").last
+        expect(answer).to_have_attribute("aria-busy", "false", timeout=60_000)
+        return answer
+
+    def close_dialog(self):
+        self.page.keyboard.press("Escape")
+        expect(self.page.get_by_role("dialog")).to_have_count(0)
+
+    def open_parameters(self):
+        if not self.page.locator("#system-prompt").is_visible():
+            self.page.get_by_role("button", name=re.compile("[Pp]arameters|[Ss]ettings")).first.click()
+            expect(self.page.locator("#system-prompt")).to_be_visible()
+
+    def test_playground(self):
+        self.open()
+        self.assert_clean("playground, empty")
+        self.open_parameters()
+        self.page.locator("#parameter-max_tokens").fill("12")
+        self.assert_clean("playground, parameters")
+
+    def test_playground_with_an_answer(self):
+        self.open()
+        self.open_parameters()
+        self.page.locator("#parameter-max_tokens").fill("12")
+        if self.viewport == NARROW:
+            self.page.keyboard.press("Escape")
+        answer = self.answer()
+        self.assert_clean("playground, answer")
+        answer.get_by_role("button", name="Tokens", exact=True).click()
+        expect(answer.locator(".token").first).to_be_visible()
+        self.assert_clean("playground, tokens of an answer")
+        answer.get_by_role("button", name="Code", exact=True).click()
+        expect(self.page.get_by_role("dialog")).to_be_visible()
+        self.assert_clean("dialog: code")
+        self.close_dialog()
+        answer.get_by_role("button", name="Why", exact=True).click()
+        expect(self.page.locator("dialog table.why tr").first).to_be_visible()
+        self.assert_clean("dialog: why")
+        self.close_dialog()
+
+    def test_engine(self):
+        self.open("engine")
+        expect(self.page.locator(".connection")).to_have_text("Live")
+        self.assert_clean("engine, idle")
+        with Load(self.server, 6):
+            queue = self.page.get_by_role("table", name="The queue, the next one first")
+            expect(queue.locator("tbody tr")).to_have_count(2)
+            self.assert_clean("engine, loaded")
+            self.page.get_by_role("table", name="Requests that run").get_by_role("button").first.click()
+            expect(self.page.locator("dialog table.why tr").first).to_be_visible()
+            self.assert_clean("dialog: why of one that runs")
+
+    def test_model(self):
+        self.open("model")
+        expect(self.page.get_by_role("heading", name="Memory plan")).to_be_visible()
+        self.assert_clean("model")
+
+    def test_an_error(self):
+        self.allow(400)
+        self.open()
+        self.page.route("**/v1/chat/completions", lambda route: route.fulfill(
+            status=400, content_type="application/json",
+            body='{"error": {"message": "no", "type": "invalid_request_error", "param": "seed", "code": null}}'))
+        self.page.get_by_role("textbox", name="Message").fill("Hello")
+        self.page.keyboard.press("Enter")
+        expect(self.page.locator(".error")).to_be_visible()
+        self.assert_clean("playground, an error")
+
+
+class DarkViews(Views):
+    color_scheme = "dark"
+
+
+class NarrowViews(Views):
+    viewport = NARROW
+
+
+class NarrowDarkViews(Views):
+    viewport = NARROW
+    color_scheme = "dark"
+
+
+class Key(AxeTest):
+    key = "secret"
+
+    def test_the_key_is_asked_for(self):
+        self.allow(401)
+        for scheme in ("light", "dark"):
+            self.page.emulate_media(color_scheme=scheme)
+            self.page.goto(f"{self.server.url}/")
+            expect(self.page.get_by_role("dialog")).to_be_visible()
+            self.assert_clean(f"dialog: key, {scheme}")
+
+
+if __name__ == "__main__":
+    main()
