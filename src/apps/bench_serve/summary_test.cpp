@@ -137,13 +137,20 @@ Report some_report(int levels) {
   return report;
 }
 
+Provenance some_provenance() {
+  return {.time = "2026-11-24 03:37 UTC",
+          .version = "1.2.3",
+          .machine = "two <cores>",
+          .command = "quire bench serve"};
+}
+
 TEST(Report, KeepsFailuresInEveryForm) {
   for (const int levels : {1, 3}) {
     const Report report = some_report(levels);
     const std::string text = to_text(report);
     EXPECT_NE(text.find("http_status: HTTP 503: <full>"), std::string::npos) << text;
     EXPECT_NE(text.find("broken_stream: closed"), std::string::npos) << text;
-    const std::string html = to_html(report);
+    const std::string html = to_html(report, some_provenance());
     EXPECT_NE(html.find("HTTP 503: &lt;full&gt;"), std::string::npos);
     EXPECT_EQ(html.find("<full>"), std::string::npos);
     const json::object object = to_json(report);
@@ -155,7 +162,8 @@ TEST(Report, KeepsFailuresInEveryForm) {
 }
 
 TEST(Report, ThePageHasNothingFromElsewhere) {
-  const std::string html = to_html(some_report(3));
+  const std::string html = to_html(some_report(3), some_provenance());
+  EXPECT_NE(html.find("two &lt;cores&gt;"), std::string::npos);
   EXPECT_NE(html.find("<svg"), std::string::npos);
   EXPECT_NE(html.find("against throughput"), std::string::npos);
   EXPECT_NE(html.find("a&lt;b"), std::string::npos);
@@ -180,7 +188,7 @@ TEST(Report, ARunWithoutAnAnswerIsStillReported) {
   Report report = some_report(1);
   report.levels = {{.run = run, .summary = summarize(run, {})}};
   EXPECT_NE(to_text(report).find("Connection refused"), std::string::npos);
-  EXPECT_NE(to_html(report).find("Connection refused"), std::string::npos);
+  EXPECT_NE(to_html(report, some_provenance()).find("Connection refused"), std::string::npos);
 }
 
 TEST(FailureLog, IsBoundedAndLosesNone) {
