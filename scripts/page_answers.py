@@ -16,13 +16,13 @@ import sys
 import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-SUGGESTIONS = SOURCE / "src/serve/page/assets/playground.js"
+SUGGESTIONS = SOURCE / "src/serve/page/assets/welcome.js"
 SEEDS = range(20)
 AT_ONCE = 20
 
 
 def suggestions():
-    """{"chat": [texts], "completion": [texts]} as playground.js has them."""
+    """{"chat": [texts], "completion": [texts]} as welcome.js has them."""
     block = re.search(r"const EXAMPLES = \{\n(.*?)\n\};", SUGGESTIONS.read_text(), re.S)[1]
     found = {}
     for mode, texts in re.findall(r"^  (\w+): \[(.*)\],$", block, re.M):

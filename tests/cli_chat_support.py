@@ -11,6 +11,7 @@ import re
 import select
 import subprocess
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -34,9 +35,10 @@ def chat(*args, lines=()):
 class Terminal:
     """A command in a pseudo-terminal, its controlling one, so that Ctrl-C is a signal."""
 
-    def __init__(self, *args, command="chat", program=None):
+    def __init__(self, *args, command="chat", program=None, columns=80):
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
+            termios.tcsetwinsize(1, (24, columns))
             if program is not None:
                 os.execve(program, [program, *map(str, args)], ENVIRONMENT)
             os.execve(PROGRAM, ["quire", command, *map(str, args)], ENVIRONMENT)

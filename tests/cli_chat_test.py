@@ -4,16 +4,13 @@
     cli_chat_test.py PROGRAM SOURCE_DIR
 """
 
-import fcntl
 import json
 import os
 import re
 import shlex
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import threading
 import unittest
 
@@ -217,8 +214,8 @@ class Piped(WithFolder):
 
 
 class InTerminal(WithFolder):
-    def terminal(self, *args):
-        terminal = Terminal(*args)
+    def terminal(self, *args, **settings):
+        terminal = Terminal(*args, **settings)
         self.addCleanup(terminal.close)
         return terminal
 
@@ -350,8 +347,7 @@ class InTerminal(WithFolder):
             self.assertNotIn("waiting", chat("--base-url", server.url, lines=["x"]).stdout)
 
     def test_notes_wrap_at_words(self):
-        terminal = self.terminal(*MODEL)
-        fcntl.ioctl(terminal.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 48, 0, 0))
+        terminal = self.terminal(*MODEL, columns=48)
         terminal.expect("> ")
         terminal.type("/help\r")
         shown = terminal.expect(" //.")

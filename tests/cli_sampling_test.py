@@ -58,7 +58,7 @@ class Defaults(WithFolder):
         # What a request of the API gets that says nothing either.
         self.assertEqual({name: listed[name]["default"] for name in PAGE_AND_CHAT},
                          {"temperature": 1, "top_p": 1, "min_p": 0})
-        terminal = Terminal("--model", GGUF)
+        terminal = Terminal("--model", GGUF, columns=200)
         self.addCleanup(terminal.close)
         terminal.expect("temperature 0.7, top_p 0.95, min_p 0.05 (the model recommends nothing)")
 
@@ -88,7 +88,7 @@ class Defaults(WithFolder):
         listed = self.sampling(file)
         self.assertEqual([listed[name]["default"] for name in ("temperature", "top_p", "top_k")],
                          [0.2, 0.9, 0])
-        terminal = Terminal("--model", file)
+        terminal = Terminal("--model", file, columns=200)
         self.addCleanup(terminal.close)
         terminal.expect("temperature 0.2, top_p 0.9 (as the model recommends)")
 
@@ -132,7 +132,7 @@ class Defaults(WithFolder):
         file.symlink_to(SMOLLM2.resolve())
         fetch_model.write_generation_config(
             dataclasses.replace(fetch_model.SMOLLM2, target=file))
-        terminal = Terminal("--model", file)
+        terminal = Terminal("--model", file, columns=200)
         self.addCleanup(terminal.close)
         terminal.expect("temperature 0.2, top_p 0.9 (as the model recommends)")
 

@@ -38,7 +38,8 @@ class TemplateFile {
 
 std::string param_of(const HttpResponse& response) {
   EXPECT_EQ(response.status, 400) << response.body;
-  const json::value& param = object_of(response).at("error").as_object().at("param");
+  const json::object answer = object_of(response);
+  const json::value& param = answer.at("error").as_object().at("param");
   return param.is_string() ? std::string(param.get_string()) : "";
 }
 

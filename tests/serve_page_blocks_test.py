@@ -65,7 +65,7 @@ class SmallCache(BlocksTest):
 
     def test_a_small_cache_is_drawn_block_by_block(self):
         self.open("engine")
-        with Load(self.server, 3, prompt="hello"):
+        with Load(self.server, 3, max_tokens=500, prompt="hello"):
             self.server.await_running(3)
             self.await_requests(3)
             expect(self.folds()).to_be_hidden()

@@ -81,6 +81,7 @@ class Simulated(PlaygroundTest):
     def test_keyboard_alone(self):
         self.open()
         press = self.page.keyboard.press
+        expect(self.page.locator("#prompt")).to_be_focused()
         self.page.keyboard.type("First line")
         press("Shift+Enter")
         self.page.keyboard.type("second line")
@@ -199,7 +200,7 @@ class Queue(PlaygroundTest):
     def test_who_waits_is_told_for_what(self):
         self.open()
         self.set_parameter("max_tokens", 3)
-        with Load(self.server, 5):
+        with Load(self.server, 5, max_tokens=1900):
             wait_until(lambda: self.server.metrics()['quire_requests{state="waiting"}'] == 3, "three wait", 30)
             self.send("Hello")
             expect(self.answer().locator(".stats")).to_have_text(re.compile("^queued, 3 ahead"))

@@ -1,5 +1,6 @@
 #include "serve/protocols/openai/chat_messages.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -101,6 +102,13 @@ Status read_calls(json::object& message, const std::string& where, std::string_v
   return {};
 }
 
+// Whether a template could mean it as a role: a template quotes its control tokens, too.
+bool is_word(std::string_view name) {
+  return std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
 // A role that the template does not know it would write as it writes any word, and the model was
 // never trained on it.
 Status read_role(json::object& message, const std::string& where, std::string_view source) {
@@ -110,7 +118,7 @@ Status read_role(json::object& message, const std::string& where, std::string_vi
   }
   const std::string_view name = role->get_string();
   if (name == "user" || name == "assistant" || name == "system" || source.empty() ||
-      quotes(source, name)) {
+      (is_word(name) && quotes(source, name))) {
     return {};
   }
   if (name == "developer") {  // OpenAI's newer word
