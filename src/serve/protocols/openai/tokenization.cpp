@@ -11,6 +11,7 @@
 
 #include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/chat_messages.h"
+#include "serve/protocols/openai/text_limits.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
