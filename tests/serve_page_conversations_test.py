@@ -524,7 +524,8 @@ class Keyboard(ConversationTest):
         press("ArrowDown")
         press("Enter")
         expect(self.names()).to_have_text(["Second"])
-        press("Enter")  # Undo has the focus
+        expect(self.page.get_by_role("button", name="Undo")).to_be_focused()
+        press("Enter")
         expect(self.names()).to_have_text(["Second", "First"])
         nameless = """() => [...document.querySelectorAll('button, input, textarea, select, [tabindex="0"]')]
             .filter((each) => !each.labels?.length && !each.getAttribute('aria-label') &&
