@@ -258,7 +258,8 @@ class Lifecycle(ServerTest):
             terminal = Terminal("--base-url", server.url, command="top")
             self.addCleanup(terminal.close)
             terminal.expect("q: quit")
-        terminal.expect("trying again")
+        # What it says first is why the stream has ended, then that nobody is there.
+        terminal.expect(f"trying again: http://127.0.0.1:{port}")
         with Server("--port", port, simulate=5):
             terminal.expect("q: quit")
             terminal.type("q")
