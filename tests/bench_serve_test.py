@@ -19,7 +19,8 @@ import threading
 import unittest
 
 from cli_support import PROGRAM
-from serve_support import TIMEOUT, Server, ServerTest, free_port, main, self_signed, wait_until
+from serve_support import (TIMEOUT, Server, ServerTest, free_port, main, refusing_port, self_signed,
+                           wait_until)
 
 COUNTS = ("completed", "failed", "unfinished", "not_sent")
 PERCENTILES = ["mean", "p50", "p90", "p95", "p99"]
@@ -71,10 +72,11 @@ class AgainstQuire(ServerTest, ReportTest):
                                report["total_output_tokens"] / report["duration"])
         for name in ("ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"):
             self.assertEqual(list(report[name]), PERCENTILES)
-            self.assertGreater(report[name]["p50"], 0, name)
+            self.assertGreater(report[name]["p99"], 0, name)
             self.assertLessEqual(report[name]["p50"], report[name]["p99"])
-        # A step takes at least 5 ms, and nine tokens take nine steps.
-        self.assertGreaterEqual(report["tpot_ms"]["p50"], 4.5)
+        # A step takes at least 5 ms, and nine tokens take nine steps; of a stream that is read late
+        # several tokens come at once.
+        self.assertGreaterEqual(report["tpot_ms"]["p90"], 4.5)
         self.assertGreaterEqual(report["e2el_ms"]["p50"], 8 * 4.5)
 
     def test_the_same_seed_sends_the_same_prompts(self):
@@ -89,8 +91,8 @@ class AgainstQuire(ServerTest, ReportTest):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder, "report.html")
             report = self.run_on("--num-prompts", 20, "--request-rate", "50,100,inf", "--input-len",
-                                 8, "--output-len", 4, "--html", page, "--goodput", "ttft:10000",
-                                 "tpot:10000")
+                                 8, "--output-len", 4, "--html", page, "--goodput", "ttft:100000",
+                                 "tpot:100000")
             html = page.read_text()
         self.assertEqual([each["request_rate"] for each in report["levels"]], [50, 100, "inf"])
         for level in report["levels"]:
@@ -149,8 +151,9 @@ class AgainstQuire(ServerTest, ReportTest):
         report = self.run_on("--num-prompts", 40, "--request-rate", 4000, "--max-concurrency", 1,
                              "--input-len", 8, "--output-len", 4, "--ignore-eos")
         self.assertEqual(report["peak_concurrency"], 1)
-        self.assertGreater(report["ttft_ms"]["p99"], 0.8 * report["duration"] * 1e3)
-        self.assertGreater(report["ttft_ms"]["p50"], 0.3 * report["duration"] * 1e3)
+        # Four steps of 5 ms each, at least, for each of those before.
+        self.assertGreater(report["ttft_ms"]["p99"], 0.9 * 39 * 20)
+        self.assertGreater(report["ttft_ms"]["p50"], 0.9 * 19 * 20)
 
     def test_jsonl(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -201,7 +204,8 @@ class Refusals(ReportTest):
         self.assertIn(says, result.stderr)
 
     def test_no_server(self):
-        self.fails(69, "--base-url", f"http://127.0.0.1:{free_port()}", says="Connection refused")
+        with refusing_port() as port:
+            self.fails(69, "--base-url", f"http://127.0.0.1:{port}", says="Connection refused")
         self.fails(69, "--base-url", "http://no-such-host.invalid", says="no-such-host.invalid")
 
     def test_flags(self):
@@ -331,7 +335,7 @@ class OddServers(ReportTest):
                  "HTTP 302: elsewhere"),
                 (lambda _, handler: "close", "connection", "closed before the answer"),
                 (reset, "broken_stream", "closed in the middle"),
-                (slow, "timeout", "0.5 s"),
+                (slow, "timeout", "4 s"),
                 (lambda _, handler: handler.events(TEXT, '{"error":{"message":"lost it"}}',
                                                    "[DONE]"), "server_error", "lost it"),
                 (lambda _, handler: handler.events(TEXT), "broken_stream", "finish_reason"),
@@ -341,8 +345,9 @@ class OddServers(ReportTest):
                 (lambda _, handler: handler.wfile.write(b"what?\r\n\r\n"), "broken_stream",
                  "no HTTP")):
             with self.subTest(kind=kind, says=says):
-                report = self.run_on(answer, "--timeout", 0.5 if answer is slow else 60)
-                self.assertEqual(report["failed"], 6)
+                flags, count = (("--timeout", 4), 2) if answer is slow else ((), 6)
+                report = self.run_on(answer, *flags, count=count)
+                self.assertEqual(report["failed"], count)
                 self.assertEqual([each["kind"] for each in report["failures"]], [kind])
                 self.assertIn(says, report["failures"][0]["message"])
                 self.assertEqual(report["output_throughput"], 0)
@@ -387,17 +392,21 @@ class OddServers(ReportTest):
 
     def test_a_rested_connection_that_was_closed_is_not_used(self):
         def answer(_, handler):
+            # That it closes, though it said nothing of it, comes together with the answer's end.
+            handler.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
             handler.events(TEXT, END, "[DONE]")
-            return "close"  # though it said nothing of it
+            handler.connection.shutdown(socket.SHUT_WR)
+            return "close"
         report = self.run_on(answer, "--max-concurrency", 1, "--request-rate", 20, code=0)
         self.assertEqual(report["completed"], 6)
 
 
 class Ends(ReportTest):
     def test_the_server_dies(self):
-        server = Server(simulate=20)
+        # Nobody else gets the port when it has died.
+        server = Server("--port", free_port(), simulate=20)
         process = subprocess.Popen(
-            command("--base-url", server.url, "--num-prompts", 200, "--request-rate", 40,
+            command("--base-url", server.url, "--num-prompts", 300, "--request-rate", 40,
                     "--input-len", 8, "--output-len", 20, "--ignore-eos", "--json"),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_until(lambda: server.metrics()['quire_requests{state="finished"}'] > 10,
@@ -406,13 +415,13 @@ class Ends(ReportTest):
         output, errors = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 69, errors)
         report = json.loads(output)
-        self.assertEqual(report["completed"] + report["failed"], 200)
+        self.assertEqual(report["completed"] + report["failed"], 300)
         self.assertGreater(report["completed"], 0)
         self.assertGreater(report["failed"], 0)
         kinds = {each["kind"] for each in report["failures"]}
         self.assertLessEqual(kinds, {"connection", "broken_stream"})
         self.assertIn("Connection refused", output)
-        self.assertIn(f"{report['failed']} of 200 requests failed", errors)
+        self.assertIn(f"{report['failed']} of 300 requests failed", errors)
 
     def test_api_key(self):
         with Server(key="sesame") as server:

@@ -19,7 +19,7 @@ import kubernetes_validate
 from cli_support import PROGRAM, SMOLLM2, SOURCE
 from deploy_support import (DEPLOY, KUBERNETES, VERSION, flag_value, load, run_tool, serve_flags,
                             unit, with_flag)
-from serve_support import Server, main, wait_until
+from serve_support import TIMEOUT, Server, main, wait_until
 
 UNITS = ("quire.service", "quire@.service")
 # Of systemd-analyze security, in tenths of its points: 0 is all closed, 100 all open.
@@ -85,7 +85,7 @@ class Systemd(unittest.TestCase):
             manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self.addCleanup(manager.close)
             manager.bind(str(path))
-            manager.settimeout(60)
+            manager.settimeout(TIMEOUT)
             command = ["env", f"NOTIFY_SOCKET={path}", "WATCHDOG_USEC=60000000", PROGRAM, "serve",
                        "--model", SMOLLM2, "--port", 0, "--simulate-step-ms", 0,
                        "--batch-database", pathlib.Path(folder, "db")]
@@ -283,7 +283,7 @@ class Package(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder, "quire.1")
             subprocess.run([sys.executable, "-B", SOURCE / "scripts/make_man_page.py", PROGRAM,
-                            DEPLOY / "debian/quire.1.in", page], timeout=60, check=True)
+                            DEPLOY / "debian/quire.1.in", page], timeout=TIMEOUT, check=True)
             text = page.read_text()
         self.assertRegex(text, r"\n\.TP\n\.B serve\nServe a model over HTTP")
         self.assertRegex(text, r"\n\.TP\n\.B bench\n")

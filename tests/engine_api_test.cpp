@@ -341,6 +341,22 @@ TEST_F(EngineTest, ShowsItsStateBetweenSteps) {
   collector.wait_for(1);
 }
 
+// Who has an answer finds it in the counts.
+TEST_F(EngineTest, CountsWhatItHandsOutBeforeItDoes) {
+  start();
+  for (std::int64_t i = 0; i < 300; ++i) {
+    const std::int64_t sampled = engine_->observe().output_tokens_sampled;
+    std::promise<EngineStats> at_end;
+    const auto id = engine_->submit(request(2), [&](const RequestOutput& output) {
+      if (output.request_finished) at_end.set_value(engine_->observe());
+    });
+    ASSERT_TRUE(id.ok());
+    const EngineStats stats = at_end.get_future().get();
+    ASSERT_EQ(stats.num_finished, i + 1);
+    ASSERT_EQ(stats.output_tokens_sampled, sampled + 2);
+  }
+}
+
 // Whoever asks gets an answer, also while the engine ends.
 TEST_F(EngineTest, AnswersEveryLookOnceThoughItEnds) {
   start();

@@ -15,16 +15,20 @@ class Load:
         self.server = server
         self.count = count
         self.body = json.dumps({"prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True, "stream": True})
-        self.connections = []
+        self.sockets = []
+        self.over = False
         self.lock = threading.Lock()
         self.threads = []
 
     def _run(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=TIMEOUT)
-        with self.lock:
-            self.connections.append(connection)
         gone = (OSError, http.client.HTTPException, ValueError, AttributeError)
         with contextlib.closing(connection), contextlib.suppress(*gone):
+            with self.lock:
+                if self.over:
+                    return
+                connection.connect()
+                self.sockets.append(connection.sock)
             headers = {"Content-Type": "application/json"}
             if self.server.key is not None:
                 headers["Authorization"] = f"Bearer {self.server.key}"
@@ -41,10 +45,10 @@ class Load:
 
     def __exit__(self, *_):
         with self.lock:
-            for connection in self.connections:
-                if connection.sock is not None:
-                    with contextlib.suppress(OSError):
-                        connection.sock.shutdown(2)
+            self.over = True
+            for each in self.sockets:
+                with contextlib.suppress(OSError):
+                    each.shutdown(2)
         for thread in self.threads:
             thread.join(TIMEOUT)
 

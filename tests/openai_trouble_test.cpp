@@ -135,6 +135,26 @@ TEST(Health, AnEngineThatHangsIsNotHealthy) {
   EXPECT_EQ(stuck->wait().status, 200);
 }
 
+// A process that was stopped, or a machine that was suspended, is no engine that hangs: only time
+// in which somebody looked counts.
+TEST(Health, TimeInWhichNobodyLookedIsNoSilence) {
+  std::atomic<bool> hang = true;
+  SimulatedEngineArgs args;
+  args.wrap = [&](std::unique_ptr<Executor> executor) {
+    return std::make_unique<HangingExecutor>(std::move(executor), hang);
+  };
+  const milliseconds timeout = ServedModel::kLongestHeartbeatGap + milliseconds(500);
+  Api api(args, {.served_model_names = {}, .heartbeat_timeout = timeout});
+  auto stuck = api.start(kCompletions, R"({"prompt": "abc", "max_tokens": 1})");
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(api.get("/health").status, 200);
+  std::this_thread::sleep_for(timeout + milliseconds(500));
+  EXPECT_EQ(api.get("/health").status, 200);
+  wait_for_status(api, 503);  // it does hang
+  hang = false;
+  EXPECT_EQ(stuck->wait().status, 200);
+}
+
 // It takes several times the heartbeat's time, and shows progress all along.
 TEST(Health, ALongPromptIsHealthy) {
   constexpr milliseconds kTimeout(50);

@@ -29,8 +29,10 @@ class BadRequestsTest(ServerTest):
         self.other.start()
 
     def _run_other(self):
-        while not self.over:
+        while True:
             self.texts.append(self.server.post(COMPLETIONS, OTHER).json["choices"][0]["text"])
+            if self.over:  # not before: the thread may have begun late
+                return
 
     def tearDown(self):
         self.over = True

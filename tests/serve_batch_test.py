@@ -13,7 +13,7 @@ import openai
 
 from cli_support import PROGRAM, SMOLLM2
 from serve_schema_test import DESCRIPTION, validator
-from serve_support import Server, main, missing, wait_until
+from serve_support import TIMEOUT, Server, main, missing, wait_until
 
 ENDED = ("completed", "failed", "expired", "cancelled")
 
@@ -115,7 +115,7 @@ class BatchTest(unittest.TestCase):
 
     def test_cancel_and_shutdown_in_mid_batch(self):
         self.start(simulate=50)
-        cancelled, kept = self.create(lines(500)), self.create(lines(40))
+        cancelled, kept = self.create(lines(1500)), self.create(lines(600))
         wait_until(lambda: self.done(cancelled) > 0, "some lines are done")
         self.client.batches.cancel(cancelled.id)
         end = self.end_of(cancelled)
@@ -125,10 +125,10 @@ class BatchTest(unittest.TestCase):
                    "the other batch runs")
         self.server.stop()
         self.start(simulate=1000)
-        self.assertLess(self.done(kept), 40)  # the end did not wait for it
+        self.assertLess(self.done(kept), 600)  # the end did not wait for it
         self.server.kill()
         self.start()
-        self.assertEqual(self.end_of(kept).request_counts.completed, 40)
+        self.assertEqual(self.end_of(kept).request_counts.completed, 600)
         with self.assertRaises(openai.ConflictError):
             self.client.batches.cancel(kept.id)
         self.server.stop()
@@ -138,7 +138,7 @@ class BatchTest(unittest.TestCase):
         second = subprocess.run(
             [PROGRAM, "serve", "--model", SMOLLM2, "--port", "0", "--simulate-step-ms", "0",
              "--batch-database", self.database],
-            stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+            stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False)
         self.assertEqual(second.returncode, 69, second.stderr)
         self.assertIn(str(self.database), second.stderr)
         self.assertIn("in use by another process", second.stderr)

@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -48,10 +49,29 @@ def self_signed(folder, names="DNS:localhost"):
     return certificate, key
 
 
+handed_out = set()  # by free_port()
+
+
 def free_port():
+    """A port that stays free until it is used: none of those that the system gives to whoever asks
+    for any, or connects somewhere."""
+    low = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(10_000, low) if low > 12_000 else 0
+        with contextlib.closing(socket.socket()) as taken, contextlib.suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            port = taken.getsockname()[1]
+            if port not in handed_out:
+                handed_out.add(port)
+                return port
+
+
+@contextlib.contextmanager
+def refusing_port():
+    """A port on which nobody listens, nor can."""
     with contextlib.closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+        yield taken.getsockname()[1]
 
 
 def wait_until(condition, what, seconds=TIMEOUT):

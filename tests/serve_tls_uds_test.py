@@ -6,7 +6,6 @@
 import asyncio
 import json
 import pathlib
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -49,9 +48,8 @@ class Tls(FolderTest):
         super().setUp()
         self.certificate, self.key = self_signed(self.folder, "DNS:localhost,IP:127.0.0.1")
 
-    def serve(self):
-        return Server("--ssl-certfile", self.certificate, "--ssl-keyfile", self.key,
-                      "--header-timeout", 1)
+    def serve(self, *flags):
+        return Server("--ssl-certfile", self.certificate, "--ssl-keyfile", self.key, *flags)
 
     def test_requests_and_streams(self):
         with self.serve() as server:
@@ -82,7 +80,7 @@ class Tls(FolderTest):
             self.assertEqual(results[0][0], 200)
 
     def test_clients_that_do_not_speak_tls(self):
-        with self.serve() as server:
+        with self.serve("--header-timeout", 4) as server:
             with server.connect() as plain:
                 plain.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 said = b""
@@ -94,7 +92,9 @@ class Tls(FolderTest):
                 self.assertNotIn(b"HTTP/1.1 200", said)
             with server.connect() as silent:  # no handshake: closed after the header's time
                 self.assertEqual(silent.recv(1), b"")
-            health = curl("--cacert", self.certificate, f"https://localhost:{server.port}/health")
+            # Again where it took its own time about the handshake.
+            health = curl("--cacert", self.certificate, "--retry", 5, "--retry-all-errors",
+                          f"https://localhost:{server.port}/health")
             self.assertEqual(json.loads(health)["status"], "ok")
 
     def test_old_versions_are_refused(self):
@@ -105,7 +105,7 @@ class Tls(FolderTest):
                 warnings.simplefilter("ignore", DeprecationWarning)
                 context.minimum_version = ssl.TLSVersion.TLSv1
                 context.maximum_version = ssl.TLSVersion.TLSv1_1
-            with socket.create_connection(("127.0.0.1", server.port)) as plain:
+            with server.connect() as plain:
                 with self.assertRaises((ssl.SSLError, ConnectionError)):
                     context.wrap_socket(plain, server_hostname="localhost")
 

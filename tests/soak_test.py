@@ -38,9 +38,11 @@ class Soak(unittest.TestCase):
         self.assertEqual(report["quire_blocks_leaked"], 0)
         self.assertGreater(report["completion_tokens"], 0)
         for kind in KINDS:
-            if report["rounds"] >= 4 or kind != "cancelled_batches":
+            # Seldom ones: a machine that is slow has no time for the rounds in which they come.
+            if report["rounds"] >= 4 or kind not in ("slow_readers", "cancelled_batches"):
                 self.assertGreater(report[kind], 0, (kind, report))
-        self.assertRegex(errors, r"soak: \d+ of 12 s: \d+ rounds, \d+ tokens")
+        if report["rounds"] > 1:  # else the first took all the time
+            self.assertRegex(errors, r"soak: \d+ of 12 s: \d+ rounds, \d+ tokens")
 
     def test_what_is_left_running_is_told(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -51,15 +53,15 @@ class Soak(unittest.TestCase):
                      "--simulate-step-ms", "500", "--batch-database", pathlib.Path(folder, "db")],
                     stderr=file)
             try:
-                end = time.monotonic() + 60
+                end = time.monotonic() + 120
                 while not (found := re.search(r"on http://127.0.0.1:(\d+)\n", log.read_text())):
                     self.assertLess(time.monotonic(), end)
                     time.sleep(0.02)
                 port = int(found[1])
-                # Someone else's stream, which lasts longer than the soak: 200 steps of half a second.
-                stream = http.client.HTTPConnection("127.0.0.1", port)
+                # Someone else's stream, which lasts longer than the soak: 240 steps of half a second.
+                stream = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
                 stream.request("POST", "/v1/completions", json.dumps(
-                    {"prompt": "abc", "max_tokens": 200, "ignore_eos": True, "stream": True}),
+                    {"prompt": "abc", "max_tokens": 240, "ignore_eos": True, "stream": True}),
                     {"Content-Type": "application/json"})
                 self.addCleanup(stream.close)
                 answer = stream.getresponse()

@@ -256,6 +256,7 @@ class Watch {
     samples_.push_back({at_s, stats.rss_bytes});
     last_ = stats;
   }
+  const ProcessStats& first() const { return first_; }
   const ProcessStats& last() const { return last_; }
 
   void judge(double run_s, json::object& report, std::vector<std::string>& broken) const {
@@ -302,6 +303,20 @@ class Watch {
   std::vector<Sample> samples_;
 };
 
+// What the process holds once its last connections are closed: no more than it held before, or what
+// it has not let go of after a while.
+ProcessStats settled(const Target& target, const ProcessStats& before) {
+  constexpr int kTries = 300;
+  ProcessStats now = target.stats();
+  for (int tries = 0; tries < kTries && (now.num_descriptors > before.num_descriptors ||
+                                         now.num_threads > before.num_threads);
+       ++tries) {
+    std::this_thread::sleep_for(milliseconds(100));
+    now = target.stats();
+  }
+  return now;
+}
+
 }  // namespace
 
 Result<json::object> soak(const Target& target, const LoadShape& shape,
@@ -343,8 +358,7 @@ Result<json::object> soak(const Target& target, const LoadShape& shape,
     broken.push_back(
         fmt::format("{} clients ended otherwise: {}", totals.wrong_ends, totals.first_wrong_end));
   }
-  std::this_thread::sleep_for(seconds(1));  // the last connections close
-  watch.note(elapsed(), target.stats());
+  watch.note(elapsed(), settled(target, watch.first()));
   watch.judge(elapsed(), report, broken);
   json::array list;
   for (const std::string& law : broken) list.emplace_back(law);

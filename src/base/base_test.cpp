@@ -1,6 +1,10 @@
+#include <chrono>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "base/checked.h"
+#include "base/cpu_time.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -61,6 +65,14 @@ TEST(Random, DependsOnSeedAndCounterAlone) {
   double sum = 0;
   for (std::uint64_t i = 0; i < 100000; ++i) sum += random_uniform(7, i);
   EXPECT_NEAR(sum / 100000, 0.5, 0.005);
+}
+
+TEST(CpuTime, IsWhatWasComputedAndNotWhatWentBy) {
+  const Duration start = thread_cpu_time();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(thread_cpu_time() - start, std::chrono::milliseconds(100));
+  while (thread_cpu_time() - start < std::chrono::milliseconds(5)) {
+  }
 }
 
 }  // namespace

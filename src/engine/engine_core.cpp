@@ -111,7 +111,7 @@ Status EngineCore::run_round() {
   QUIRE_RETURN_IF_ERROR(begin_steps());
   if (num_begun_ > num_ended_) {
     if (round.get() != nullptr) round.get()->id = steps_[num_ended_ % steps_.size()].plan.step_id;
-    QUIRE_RETURN_IF_ERROR(end_step());
+    return end_step();
   }
   publish_stats();
   return {};
@@ -198,6 +198,7 @@ Status EngineCore::end_step() {
     QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, last_end_, step_.outputs));
   }
   if (listener_) listener_->updated(step_.result, last_end_);
+  publish_stats();  // before somebody has these outputs, and asks
   const ScopedSpan span(spans_, kOutputStage);
   outputs_.push(step_);
   return {};

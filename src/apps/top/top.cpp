@@ -78,7 +78,8 @@ Status watch(const TopFlags& flags, HttpClient client) {
                               .height = terminal_height() - 1,
                               .color = use_color(flags.color)};
     std::vector<std::string> lines = frame_of(event, style);
-    lines.push_back(connection.ok() ? "q: quit" : connection.message() + "; trying again");
+    // Why comes last: it may be longer than the line.
+    lines.push_back(connection.ok() ? "q: quit" : "trying again: " + connection.message());
     lines.back().resize(std::min(lines.back().size(), static_cast<std::size_t>(style.width)));
     QUIRE_RETURN_IF_ERROR(screen->show(lines));
     constexpr int kRedrawMs = 1000;  // also where nothing comes: the window's size may have changed

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cpu_time.h"
 #include "base/exhaustion.h"
 #include "base/thread.h"
 #include "serve/http/http_error.h"
@@ -243,9 +244,10 @@ std::optional<LiveView::Sighting> LiveView::sight() {
         sighting.emplace();
         sighting->look = EngineLook(*state, start);
         if (with_blocks) {
-          const Instant before = engine.now();
+          // Not the time that went by: had it not run for a moment, the map would grow old.
+          const Duration before = thread_cpu_time();
           state->read_block_uses(sighting->blocks);
-          sighting->blocks_cost = engine.now() - before;
+          sighting->blocks_cost = thread_cpu_time() - before;
         }
       }
     } catch (const std::bad_alloc&) {  // the engine's thread goes on; who asked decides

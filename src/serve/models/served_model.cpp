@@ -33,7 +33,7 @@ ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
       listeners_(MetricsListener(metrics_), LatencyListener(latencies_),
                  DirectoryListener(directory_), TraceListener(), DrainListener(drain),
                  DrainRateListener(drain_rate_), LogListener(config_.log_requests)),
-      last_change_(engine->now()),
+      last_look_(engine->now()),
       engine_(std::move(engine)),
       live_(*engine_, latencies_, name(), steps_->recorder) {}
 
@@ -94,18 +94,19 @@ std::int64_t ServedModel::retry_after_seconds() const {
 }
 
 Status ServedModel::check_heartbeat() {
+  const std::lock_guard lock(heartbeat_mutex_);
   const EngineHeartbeat beat = engine_->heartbeat();
   if (!beat.failure.ok()) return beat.failure;
   const Instant now = engine_->now();
-  const std::lock_guard lock(heartbeat_mutex_);
+  silence_ += std::min<Duration>(now - std::exchange(last_look_, now), kLongestHeartbeatGap);
   if (!beat.busy || beat.progress != last_progress_) {
     last_progress_ = beat.progress;
-    last_change_ = now;
+    silence_ = {};
     return {};
   }
-  if (now - last_change_ < config_.heartbeat_timeout) return {};
-  return Status::unavailable(fmt::format("the engine has shown no sign of life for {:.0f} s",
-                                         to_seconds(now - last_change_)));
+  if (silence_ < config_.heartbeat_timeout) return {};
+  return Status::unavailable(
+      fmt::format("the engine has shown no sign of life for {:.0f} s", to_seconds(silence_)));
 }
 
 }  // namespace quire

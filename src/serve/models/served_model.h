@@ -4,6 +4,7 @@
 // alone (request_listeners.h).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -59,7 +60,10 @@ class ServedModel {
   // which requests ended lately: at least 1.
   std::int64_t retry_after_seconds() const;
 
-  // Looks at the engine's heartbeat; ok, or why it is dead. Call it at least every second.
+  // Looks at the engine's heartbeat; ok, or why it is dead. Call it at least every second: where
+  // nobody looked for longer than kLongestHeartbeatGap the whole process stood still, and the rest
+  // of that time says nothing of the engine.
+  static constexpr std::chrono::seconds kLongestHeartbeatGap{2};
   Status check_heartbeat();
 
  private:
@@ -78,7 +82,8 @@ class ServedModel {
   DeferredCalls deferred_;
   std::mutex heartbeat_mutex_;
   std::uint64_t last_progress_ = 0;
-  Instant last_change_{};
+  Duration silence_{};  // since progress was last seen
+  Instant last_look_{};
   std::unique_ptr<Engine> engine_;  // while it ends it calls sinks, which use all of the above
   LiveView live_;                   // last: it looks at the engine
 };

@@ -93,7 +93,9 @@ std::variant<RequestBody, ApiError> RequestBody::parse(std::string_view text,
     const std::string_view name = field.key();
     const RequestField* known = table.find(name);
     if (known == nullptr) {
-      const std::string hint = spelling_hint(name, table);
+      // Of a million fields no more than can be shown: looking for what was meant takes its time.
+      const bool shown = strict || body.ignored_.size() < kMaxShownFields;
+      const std::string hint = shown ? spelling_hint(name, table) : std::string();
       if (strict) {
         return bad_request(fmt::format("{}: there is no such field{}", shown_name(name), hint),
                            shown_name(name), "unknown_parameter");
