@@ -9,22 +9,32 @@ TIMEOUT = 120
 
 
 class Load:
-    """A context manager: so many streams of completions, which end with it."""
+    """A context manager: so many streams of completions, each asked for again where it ends, until it ends."""
 
     def __init__(self, server, count, max_tokens=4000, prompt="one two three four five"):
         self.server = server
         self.count = count
         self.body = json.dumps({"prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True, "stream": True})
-        self.connections = []
+        self.connections = set()
+        self.over = False
         self.lock = threading.Lock()
         self.threads = []
 
     def _run(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=TIMEOUT)
-        with self.lock:
-            self.connections.append(connection)
         gone = (OSError, http.client.HTTPException, ValueError, AttributeError)
-        with contextlib.closing(connection), contextlib.suppress(*gone):
+        with contextlib.suppress(*gone):
+            while self._stream():
+                pass
+
+    def _stream(self):
+        """Whether there may be another one."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=TIMEOUT)
+        with contextlib.closing(connection):
+            with self.lock:  # the end shuts down every socket that there is or none is made any more
+                if self.over:
+                    return False
+                connection.connect()
+                self.connections.add(connection)
             headers = {"Content-Type": "application/json"}
             if self.server.key is not None:
                 headers["Authorization"] = f"Bearer {self.server.key}"
@@ -32,6 +42,9 @@ class Load:
             with connection.getresponse() as response:
                 while response.read1(65536):
                     pass
+            with self.lock:
+                self.connections.remove(connection)
+            return response.status == 200
 
     def __enter__(self):
         self.threads = [threading.Thread(target=self._run, daemon=True) for _ in range(self.count)]
@@ -41,6 +54,7 @@ class Load:
 
     def __exit__(self, *_):
         with self.lock:
+            self.over = True
             for connection in self.connections:
                 if connection.sock is not None:
                     with contextlib.suppress(OSError):
