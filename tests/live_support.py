@@ -9,26 +9,33 @@ TIMEOUT = 120
 
 
 class Load:
-    """A context manager: so many streams of completions, which end with it."""
+    """A context manager: so many streams of completions, each asked for again where it ends, until it ends."""
 
     def __init__(self, server, count, max_tokens=4000, prompt="one two three four five"):
         self.server = server
         self.count = count
         self.body = json.dumps({"prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True, "stream": True})
-        self.sockets = []
+        self.sockets = set()
         self.over = False
         self.lock = threading.Lock()
         self.threads = []
 
     def _run(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=TIMEOUT)
         gone = (OSError, http.client.HTTPException, ValueError, AttributeError)
-        with contextlib.closing(connection), contextlib.suppress(*gone):
-            with self.lock:
+        with contextlib.suppress(*gone):
+            while self._stream():
+                pass
+
+    def _stream(self):
+        """Whether there may be another one."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=TIMEOUT)
+        with contextlib.closing(connection):
+            with self.lock:  # the end shuts down every socket that there is or none is made any more
                 if self.over:
-                    return
+                    return False
                 connection.connect()
-                self.sockets.append(connection.sock)
+                socket = connection.sock  # the connection itself may forget it before its end
+                self.sockets.add(socket)
             headers = {"Content-Type": "application/json"}
             if self.server.key is not None:
                 headers["Authorization"] = f"Bearer {self.server.key}"
@@ -36,6 +43,9 @@ class Load:
             with connection.getresponse() as response:
                 while response.read1(65536):
                     pass
+            with self.lock:
+                self.sockets.remove(socket)
+            return response.status == 200
 
     def __enter__(self):
         self.threads = [threading.Thread(target=self._run, daemon=True) for _ in range(self.count)]

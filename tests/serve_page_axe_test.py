@@ -7,7 +7,7 @@ wide and as narrow as a phone, has nothing that it complains about.
 import re
 
 from live_support import Load
-from page_support import NARROW, PageTest, expect
+from page_support import NARROW, PATIENCE, PageTest, expect
 from serve_support import main, missing
 
 try:
@@ -30,7 +30,7 @@ class AxeTest(PageTest):
 
     def assert_clean(self, view):
         # Half faded in, a colour has another contrast.
-        self.page.evaluate("() => Promise.all(document.getAnimations().map((each) => each.finished))")
+        self.page.evaluate("() => Promise.allSettled(document.getAnimations().map((each) => each.finished)).then(() => null)")
         result = Axe().run(self.page, options=OPTIONS).response
         self.assertGreater(len(result["passes"]), 10, view)  # it did look
         found = [f"{each['id']} ({each['help']}): {node['html'][:200]}\n  {node['failureSummary']}"
@@ -50,10 +50,11 @@ class Views(AxeTest):
     flags = ("--max-num-seqs", 4)
 
     def answer(self):
-        self.page.get_by_role("textbox", name=re.compile("Message|Text to go on from")).fill("Hello there")
-        self.page.keyboard.press("Enter")
+        box = self.page.get_by_role("textbox", name=re.compile("Message|Text to go on from"))
+        box.fill("Hello there")
+        box.press("Enter")
         answer = self.page.locator("article.answer").last
-        expect(answer).to_have_attribute("aria-busy", "false", timeout=60_000)
+        expect(answer).to_have_attribute("aria-busy", "false", timeout=3 * PATIENCE)
         return answer
 
     def close_dialog(self):
@@ -78,6 +79,7 @@ class Views(AxeTest):
         self.page.locator("#parameter-max_tokens").fill("12")
         if self.viewport == NARROW:
             self.page.keyboard.press("Escape")
+            expect(self.page.locator("#parameters")).to_be_hidden()
         answer = self.answer()
         self.assert_clean("playground, answer")
         answer.get_by_role("button", name="Tokens", exact=True).click()
@@ -107,6 +109,8 @@ class Views(AxeTest):
     def test_model(self):
         self.open("model")
         expect(self.page.get_by_role("heading", name="Memory plan")).to_be_visible()
+        for name in ("Tokenizer", "Chat template"):
+            expect(self.page.get_by_role("region", name=name).locator(".token").first).to_be_visible()
         self.assert_clean("model")
 
     def test_an_error(self):
@@ -116,7 +120,7 @@ class Views(AxeTest):
             status=400, content_type="application/json",
             body='{"error": {"message": "no", "type": "invalid_request_error", "param": "seed", "code": null}}'))
         self.page.get_by_role("textbox", name="Message").fill("Hello")
-        self.page.keyboard.press("Enter")
+        self.page.get_by_role("textbox", name="Message").press("Enter")
         expect(self.page.locator(".error")).to_be_visible()
         self.assert_clean("playground, an error")
 

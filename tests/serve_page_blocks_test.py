@@ -42,11 +42,16 @@ class BlocksTest(PageTest):
         return self.page.locator("section[aria-labelledby=blocks] .legend li", has_text="many in a row")
 
     def await_requests(self, count):
-        wait_until(lambda: self.canvas().evaluate(HUES) >= count, f"{count} requests are drawn", 30)
+        wait_until(lambda: self.canvas().evaluate(HUES) >= count, f"{count} requests are drawn")
 
 
 class SmallLoad(BlocksTest):
     flags = ("--block-size", 1)
+
+    def names_a_request(self):
+        for place in (5, 6):  # to another place, for the pointer to move
+            self.canvas().hover(position={"x": place, "y": place})
+        return re.match(r"blocks? .*: .*cmpl-", self.page.locator(".tip").inner_text())
 
     def test_a_small_load_on_a_large_cache_is_drawn(self):
         self.open("engine")
@@ -56,11 +61,11 @@ class SmallLoad(BlocksTest):
             expect(self.summary()).to_contain_text(re.compile(r"^[\d,]+ blocks: \d"))
             expect(self.folds()).to_be_visible()
             # The first cells are the requests' own: pointing at one names it.
-            self.canvas().hover(position={"x": 5, "y": 5})
-            expect(self.page.locator(".tip")).to_contain_text(re.compile(r"^blocks? .*: .*cmpl-"))
+            wait_until(self.names_a_request, "pointing at a cell names its request")
 
 
 class SmallCache(BlocksTest):
+    simulate = 100  # so that a request holds its blocks for long
     flags = ("--max-model-len", 512, "--kv-cache-memory-bytes", "32M")
 
     def test_a_small_cache_is_drawn_block_by_block(self):

@@ -92,7 +92,7 @@ class Simulated(ComparisonTest):
         said = [each["content"] for each in bodies[2]["messages"] if each["role"] == "assistant"]
         self.assertEqual(len(said), 1)
         self.assertTrue(texts[1].replace("↵", "").startswith(said[0][:8].split("\n")[0]), (said, texts))
-        self.page.reload()
+        self.reload()
         expect(self.page.locator("article.answer")).to_have_count(3)
         expect(self.side("B").get_by_role("button", name="Goes on here")).to_be_visible()
 
@@ -113,18 +113,6 @@ class Simulated(ComparisonTest):
         versions.get_by_role("button", name="Next version").click()
         expect(self.page.locator("article.answer")).to_have_count(2)
 
-    def test_both_are_stopped_and_go_on(self):
-        self.compare({"max_tokens": 900})
-        self.send("Tell me everything")
-        for index in (0, 1):
-            expect(self.answer(index).locator(".body")).to_have_text(re.compile(r"\S"))
-        self.page.keyboard.press("Escape")
-        for index in (0, 1):
-            self.assertIn("stopped", self.stats(self.await_answer(index)))
-        self.page.locator("#parameter-B-max_tokens").fill("3")
-        self.answer(1).get_by_role("button", name="Continue").click()
-        expect(self.answer(1).locator(".stats")).to_contain_text(re.compile(r"3 tokens after \d"))
-
     def test_an_error_leads_to_its_side(self):
         self.allow(400)
         self.compare(top_k="many")
@@ -135,7 +123,7 @@ class Simulated(ComparisonTest):
 
     def test_settings_last_across_a_reload(self):
         self.compare(temperature=1.25)
-        self.page.reload()
+        self.reload()
         expect(self.page.get_by_role("button", name="Compare")).to_have_attribute("aria-pressed", "true")
         self.page.get_by_role("button", name="Settings of side B").click()
         expect(self.page.locator("#parameter-B-temperature")).to_have_value("1.25")
@@ -149,6 +137,25 @@ class Simulated(ComparisonTest):
             left = "".join(each for i, each in enumerate(a) if i not in set(only_a))
             self.assertEqual(left, "".join(each for i, each in enumerate(b) if i not in set(only_b)), (a, b))
             self.assertEqual(len(left), longest_common(a, b), (a, b))
+
+
+class Slow(ComparisonTest):
+    flags = ("--max-model-len", 8192)
+    simulate = 20
+
+    def test_both_are_stopped_and_go_on(self):
+        self.open()
+        self.ask_for_much()
+        self.page.get_by_role("button", name="Compare").click()
+        self.send("Tell me everything")
+        for index in (0, 1):
+            self.await_speed(index)
+        self.page.keyboard.press("Escape")
+        for index in (0, 1):
+            self.assertIn("stopped", self.stats(self.await_answer(index)))
+        self.page.locator("#parameter-B-max_tokens").fill("3")
+        self.answer(1).get_by_role("button", name="Continue").click()
+        expect(self.answer(1).locator(".stats")).to_contain_text(re.compile(r"3 tokens after \d"))
 
 
 class RealModel(ComparisonTest):
@@ -166,7 +173,7 @@ class RealModel(ComparisonTest):
             self.assertGreater(answer.locator(".strip .token").count(), len(others))
         kept = [[each.inner_text() for each in answer.locator(".strip .token:not(.differs)").all()] for answer in (first, second)]
         self.assertEqual(*kept)
-        self.page.reload()
+        self.reload()
         expect(self.answer(0).locator(".differs")).to_have_text(marked[0])
 
 
@@ -178,11 +185,13 @@ class Phone(ComparisonTest):
         self.page.get_by_role("button", name="Parameters").click()
         self.set_parameter("max_tokens", 5)
         self.page.keyboard.press("Escape")
+        expect(self.page.locator("#parameters")).to_be_hidden()
         self.page.get_by_role("button", name="Compare").click()
         self.say("Hello")
         self.assert_fits()
-        above, below = (self.side(name).bounding_box() for name in "AB")
-        self.assertGreater(below["y"], above["y"] + above["height"] - 1)
+        # At one moment: the page may still scroll.
+        above, below = self.page.locator(".side-of").evaluate_all("(sides) => sides.map((each) => each.getBoundingClientRect().toJSON())")
+        self.assertGreater(below["top"], above["bottom"] - 1)
         self.page.get_by_role("button", name="Parameters").click()
         self.assert_fits()
 

@@ -98,8 +98,10 @@ class Markdown(PageTest):
         expected = EVERYTHING.split("```python\n")[1].split("\n```")[0]
         self.assertEqual(code.locator("code").text_content().rstrip("\n"), expected)
         self.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        code.get_by_role("button", name="Copy").click()
-        expect(code.get_by_role("button", name="Copied")).to_be_visible()
+        button = code.get_by_role("button")
+        await_text = self.note_texts(button)
+        button.click()
+        await_text("^Copied$")
         self.assertEqual(self.page.evaluate("navigator.clipboard.readText()").rstrip("\n"), expected)
 
     def test_formulas_are_drawn_without_breaking_the_policy(self):
@@ -218,11 +220,12 @@ class Markdown(PageTest):
             status=200, content_type="text/event-stream", body=body))
         self.open()
         self.page.get_by_label("Message").fill("Show me")
-        self.page.keyboard.press("Enter")
+        self.page.get_by_label("Message").press("Enter")
         answer = self.page.locator("article.answer")
         expect(answer.locator("figure.code .hljs-keyword")).to_have_text("let")
         expect(answer.locator("tbody td").last).to_have_text("2")
         self.page.reload()
+        self.await_playground()
         expect(answer.locator("figure.code .hljs-keyword")).to_have_text("let")
 
 

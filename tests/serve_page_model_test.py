@@ -87,8 +87,7 @@ class RealModel(PlaygroundTest):
         rows = self.page.get_by_role("tooltip").locator("li")
         expect(rows).to_have_count(len(top))
         best = sorted(top.items(), key=lambda each: -each[1])
-        texts = [row.replace("␣", " ").replace("↵", "\n") for row in rows.locator("code").all_inner_texts()]
-        self.assertEqual(texts, [text for text, _ in best])
+        expect(rows.locator("code")).to_have_text([text.replace(" ", "␣").replace("\n", "↵") for text, _ in best])
         share = rows.first.locator(".number").inner_text()
         self.assertAlmostEqual(float(share.strip("<%")) / 100, math.exp(best[0][1]), delta=0.006)
         expect(rows.locator("xpath=self::*[@class='chosen']")).to_have_count(1)
@@ -103,6 +102,7 @@ class RealModel(PlaygroundTest):
         answer = self.await_answer()
         answer.get_by_role("button", name="Tokens").click()
         prompt = answer.get_by_label("Tokens of the prompt").locator(".token")
+        expect(prompt.first).to_be_visible()
         self.assertEqual("".join(prompt.all_inner_texts()).strip(), "two three four")
 
     def test_code_that_is_shown_runs(self):
@@ -112,7 +112,7 @@ class RealModel(PlaygroundTest):
         self.set_parameter("top_k", 5)
         self.send("Say 'it\\'s' twice.\nThen stop.")
         answer = self.await_answer()
-        text = answer.locator(".body").inner_text()
+        text = self.text_of(answer)
         answer.get_by_role("button", name="Code").click()
         dialog = self.page.get_by_role("dialog")
         curl = dialog.locator("pre").inner_text()
@@ -122,11 +122,11 @@ class RealModel(PlaygroundTest):
         expect(dialog).to_have_count(0)
         environment = {**os.environ, "no_proxy": "*"}
         printed = subprocess.run([PYTHON, "-c", python], env=environment, capture_output=True,
-                                 text=True, timeout=60, check=True).stdout
+                                 text=True, timeout=240, check=True).stdout
         plain = printed.strip().replace("\\'", "'")  # as Markdown reads an escape
         self.assertEqual(plain, text.strip())
         stream = subprocess.run(["bash", "-c", curl], env=environment, capture_output=True,
-                                text=True, timeout=60, check=True).stdout
+                                text=True, timeout=240, check=True).stdout
         events = [json.loads(line[6:]) for line in stream.splitlines()
                   if line.startswith("data: {")]
         streamed = "".join(event["choices"][0]["delta"].get("content") or ""

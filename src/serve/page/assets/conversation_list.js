@@ -12,6 +12,8 @@ function ageOf(time) {
   return time >= today - 6 * DAY_MS ? 'Last seven days' : 'Earlier';
 }
 
+const titleOf = ({name, updated}) => `${name}\n${new Date(updated).toLocaleString()}`;
+
 export class ConversationList {
   // `actions`: onNew(), onOpen(id), onRename(head), onDelete(heads), onExport(heads, kind), onImport(files);
   // `keeps`: whether the browser keeps conversations.
@@ -19,6 +21,8 @@ export class ConversationList {
     this.actions = actions;
     this.read = () => [];
     this.openId = null;
+    this.shown = '';       // what the list was made of
+    this.menuOpen = false;
     this.closeButton = h('button', {type: 'button', class: 'quiet icon', 'aria-label': 'Close', title: 'Close (Escape)'}, icon('close'));
     this.search = h('input', {
       type: 'search', id: 'search', placeholder: 'Search', autocomplete: 'off', 'aria-label': 'Search the conversations', oninput: () => this.show(),
@@ -47,11 +51,20 @@ export class ConversationList {
       this.search, this.state, this.list, h('div', {class: 'row history-foot'}, this.all, this.input));
   }
 
-  // `read(query)` gives the heads to show, latest first; `openId` names the one that is open.
+  // `read(query)` gives the heads to show, latest first; `openId` names the one that is open. What is shown
+  // stays as long as it says the same, so that nothing goes from under the pointer, and while a menu is open
+  // at one of its buttons.
   show({read = this.read, openId = this.openId} = {}) {
     Object.assign(this, {read, openId});
+    if (this.menuOpen) return;
     const query = this.search.value.trim();
     const heads = read(query);
+    const says = JSON.stringify([query, openId, heads.length, heads.slice(0, MOST_SHOWN).map(({id, name, updated}) => [id, name, ageOf(updated)])]);
+    if (says === this.shown) {
+      this.list.querySelectorAll('.name').forEach((each, i) => { each.title = titleOf(heads[i]); });
+      return;
+    }
+    this.shown = says;
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset : null;
     this.list.replaceChildren();
     for (const age of ['Today', 'Last seven days', 'Earlier']) {
@@ -75,17 +88,25 @@ export class ConversationList {
     const more = h('button', {
       type: 'button', class: 'quiet icon more', 'data-id': head.id, 'data-part': 'more', 'aria-haspopup': 'menu',
       'aria-label': `${head.name}: rename, export, delete`, title: 'Rename, export, delete',
-      onclick: () => openMenu(more, head.name, [
-        ['Rename', () => this.actions.onRename(head)],
-        ['Export as Markdown', () => this.actions.onExport([head], 'markdown')],
-        ['Export as JSON', () => this.actions.onExport([head], 'json')],
-        ['Delete', () => this.actions.onDelete([head])],
-      ]),
+      onclick: () => this.#menu(more, head),
     }, icon('more'));
     return h('li', {class: current ? 'current' : null},
       h('button', {
         type: 'button', class: 'name', 'data-id': head.id, 'data-part': 'name', 'aria-current': current ? 'true' : null,
-        title: `${head.name}\n${new Date(head.updated).toLocaleString()}`, onclick: () => this.actions.onOpen(head.id),
+        title: titleOf(head), onclick: () => this.actions.onOpen(head.id),
       }, head.name), more);
+  }
+
+  #menu(button, head) {
+    this.menuOpen = true;
+    openMenu(button, head.name, [
+      ['Rename', () => this.actions.onRename(head)],
+      ['Export as Markdown', () => this.actions.onExport([head], 'markdown')],
+      ['Export as JSON', () => this.actions.onExport([head], 'json')],
+      ['Delete', () => this.actions.onDelete([head])],
+    ], () => {
+      this.menuOpen = false;
+      this.show();
+    });
   }
 }

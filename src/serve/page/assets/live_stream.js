@@ -13,7 +13,7 @@ export class LiveStream {
     this.hz = hz;
     this.on = on;
     this.abort = null;
-    this.lastTime = -1;
+    this.last = null;  // {time_s, steps} of the last event
   }
 
   start() {
@@ -47,10 +47,12 @@ export class LiveStream {
     }
   }
 
-  // The engine's clock begins with the engine.
+  // The engine's clock and its count of steps begin with the engine. The clock alone would not tell of one
+  // that was started again soon and found late.
   #take({state, steps}) {
-    if (state.time_s < this.lastTime) this.on.restarted();
-    this.lastTime = state.time_s;
+    const now = {time_s: state.time_s, steps: state.totals.steps};
+    if (this.last && (now.time_s < this.last.time_s || now.steps < this.last.steps)) this.on.restarted();
+    this.last = now;
     this.on.connection('live', null);
     this.on.event(state, steps);
   }

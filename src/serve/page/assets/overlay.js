@@ -31,8 +31,8 @@ export function ask({title, label, value = '', action, note = null}) {
   });
 }
 
-// A menu at a button. `items`: [text, action] each.
-export function openMenu(button, label, items) {
+// A menu at a button. `items`: [text, action] each; `onClose` is called when it has gone.
+export function openMenu(button, label, items, onClose = () => {}) {
   const close = () => menu.hidePopover();
   const menu = h('div', {
     class: 'menu', popover: 'auto', role: 'menu', 'aria-label': label,
@@ -47,7 +47,9 @@ export function openMenu(button, label, items) {
     },
     ontoggle: (event) => {
       button.setAttribute('aria-expanded', String(event.newState === 'open'));
-      if (event.newState === 'closed') menu.remove();
+      if (event.newState !== 'closed') return;
+      menu.remove();
+      onClose();
     },
   }, items.map(([text, action]) => h('button', {
     type: 'button', role: 'menuitem', tabIndex: -1,

@@ -42,9 +42,10 @@ class Playground {
     this.#build(canChat);
   }
 
-  // Shows what was open.
+  // Shows what was open. Nothing is there before that: what a user did meanwhile would be undone by it.
   async start() {
     const [conversation] = await Promise.all([this.shelf.start(this.state.open), this.presets.load()]);
+    this.root.append(...this.parts);
     await this.show(conversation, {focus: false});
   }
 
@@ -87,7 +88,7 @@ class Playground {
       this.transcript.element, this.spoken, this.problem, this.composer.element);
     this.composer.attachments.listen(column);
     this.root.classList.add('playground');
-    this.root.append(this.shelf.list.element, column, panel);
+    this.parts = [this.shelf.list.element, column, panel];
     document.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape' || this.root.hidden || document.querySelector('dialog[open], :popover-open')) return;
       if (this.list.open) this.list.close();
@@ -288,9 +289,11 @@ class Playground {
   }
 }
 
+const PATIENCE_MS = 20_000;  // a browser that has much to do takes its time
+
 // Null where the browser keeps nothing for the page, or does not say in time.
 async function openDatabase() {
-  const late = new Promise((resolve) => { setTimeout(() => resolve(null), 3000); });
+  const late = new Promise((resolve) => { setTimeout(() => resolve(null), PATIENCE_MS); });
   try {
     return await Promise.race([Database.open(), late]);
   } catch {

@@ -23,8 +23,12 @@ export class Presets {
 
   async load() {
     if (!this.database) return;
-    this.presets = new Map((await this.database.all('presets')).map((each) => [each.name, each]));
-    this.#show('');
+    try {
+      this.presets = new Map((await this.database.all('presets')).map((each) => [each.name, each]));
+      this.#show('');
+    } catch (error) {
+      this.callbacks.onProblem(error);
+    }
   }
 
   #show(chosen) {
@@ -49,8 +53,9 @@ export class Presets {
       note: 'It keeps the system prompt and the parameters. A preset of the same name is replaced.',
     });
     if (name === null) return;
-    await this.#put({name, ...this.callbacks.read()});
-    this.saveButton.focus();
+    const kept = this.#put({name, ...this.callbacks.read()});
+    this.saveButton.focus();  // not later: the user has gone on by then
+    await kept;
   }
 
   async #put(preset) {

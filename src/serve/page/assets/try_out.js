@@ -29,7 +29,7 @@ class Tokens {
       const answer = await this.api.json('page/tokens', {method: 'POST', body: request, signal: abort.signal});
       if (this.abort === abort) this.#fill(answer);
     } catch (error) {
-      if (error.name === 'AbortError') return;
+      if (error.name === 'AbortError' || this.abort !== abort) return;
       this.#fail(error);
     }
   }
