@@ -22,6 +22,7 @@
 #include "base/exhaustion.h"
 #include "base/log.h"
 #include "serve/generation/generation.h"
+#include "serve/models/test_held_engine.h"
 #include "serve_load/simulated_server.h"
 #include "support/eventually.h"
 #include "support/failing_new.h"
@@ -165,6 +166,8 @@ void expect_settled(SimulatedServer& server) {
         << " exchanges never end";
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
+  // What it lacked memory for as it had answered has ended it by now, or will not.
+  (void)settled_stats(server.engine());
 }
 
 // One server after the other: with an allocation of each call stack failing once.
@@ -315,7 +318,8 @@ TEST(AllocationFailure, AFailedPromptEndsItsSiblingsOnceThereIsMemory) {
       [&] { return answer->first_id != 0 && (*server)->engine().observe().num_running == 4; }));
   (*server)->engine().abort(answer->first_id);
   EXPECT_TRUE(eventually([&] { return answer->has_failed.load(); }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that it tries in vain
+  EXPECT_TRUE(eventually(has_failed));                          // it tries in vain
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // again and again
   EXPECT_TRUE(stop_failing());
   expect_settled(**server);
   EXPECT_EQ((*server)->engine().observe().num_aborted, 4);

@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from cli_support import PROGRAM, TINY, run
+from cli_support import PROGRAM, TINY, run, told
 
 
 class Batch(unittest.TestCase):
@@ -206,7 +207,7 @@ class LongRuns(unittest.TestCase):
                  "--input", str(self.source), "--output", str(self.target), "--resume",
                  "--unordered"], stderr=subprocess.PIPE)
             before = self.target.stat().st_size if self.target.exists() else 0
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 240
             while time.monotonic() < deadline and process.poll() is None:
                 if self.target.exists() and self.target.stat().st_size > before + 2000:
                     break
@@ -252,7 +253,7 @@ class LongRuns(unittest.TestCase):
 
     def refused_write(self, result, reason):
         self.assertEqual(result.returncode, 74, result.stderr)
-        lines = [line for line in result.stderr.splitlines() if not line.startswith("info: memory: ")]
+        lines = told(result.stderr)
         self.assertEqual(len(lines), 1, result.stderr)
         self.assertIn(reason, lines[0])
 
@@ -265,10 +266,11 @@ class LongRuns(unittest.TestCase):
                                    "--max-tokens", 3, stdout=full), "No space left on device")
 
     def test_closed_pipe_loses_nothing_that_was_read(self):
-        self.write(300)
+        self.write(300)  # far more than a pipe of this size holds
         process = subprocess.Popen(
             [PROGRAM, "generate", "--model", str(TINY / "hf"), "--max-num-seqs", "4", "--input",
-             str(self.source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+             str(self.source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            pipesize=4096)
         lines = [process.stdout.readline() for _ in range(5)]
         process.stdout.close()
         errors = process.stderr.read()
@@ -278,14 +280,15 @@ class LongRuns(unittest.TestCase):
         self.assertEqual([json.loads(line)["id"] for line in lines], [f"r{i}" for i in range(5)])
 
     def test_single_prompt_into_a_closed_pipe(self):
-        process = subprocess.Popen(
-            [PROGRAM, "generate", "--model", str(TINY / "hf"), "--prompt", "a", "--ignore-eos"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        process.stdout.close()
-        errors = process.stderr.read()
-        process.stderr.close()
-        self.assertEqual(process.wait(timeout=60), 74, errors)
-        self.assertIn("Broken pipe", errors)
+        reading, writing = os.pipe()
+        os.close(reading)  # before there is anyone to write
+        try:
+            result = run("generate", "--model", TINY / "hf", "--prompt", "a", "--ignore-eos",
+                         stdout=writing)
+        finally:
+            os.close(writing)
+        self.assertEqual(result.returncode, 74, result.stderr)
+        self.assertIn("Broken pipe", result.stderr)
 
     def test_input_that_cannot_be_read(self):
         result = run("generate", "--model", TINY / "hf", "--input", self.path)

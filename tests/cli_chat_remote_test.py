@@ -140,7 +140,7 @@ class Remote(WithFolder):
             terminal.expect("more more ")
             terminal.type("\x03")
             terminal.expect("(stopped)")
-            self.assertTrue(gone.wait(30))
+            self.assertTrue(gone.wait(120))
             terminal.expect("> ")
             terminal.type(f"/save {self.file}\r")
             terminal.expect("(2 messages written")
@@ -194,7 +194,7 @@ class VllmFlags(WithFolder):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         for origin in ("http://a.example", "http://b.example"):
             request = urllib.request.Request(url + "/v1/models", headers={"Origin": origin})
-            with opener.open(request, timeout=30) as answer:
+            with opener.open(request, timeout=120) as answer:
                 self.assertEqual(answer.headers["Access-Control-Allow-Origin"], origin)
                 self.assertEqual(json.load(answer)["data"][0]["max_model_len"], 128)
 

@@ -25,6 +25,12 @@ def run(*args, text_input=None, **options):
                           text=True, timeout=240, **options)
 
 
+def told(errors):
+    """The lines of standard error but those of the plan, and of what takes its time."""
+    return [line for line in errors.strip().splitlines()
+            if not line.startswith(("info: memory: ", "loading: ", "generating: "))]
+
+
 def facts(*command):
     """What `quire completion json` says of a command ("bench", "core"), or of the program."""
     found = json.loads(run("completion", "json").stdout)

@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "engine/event_log/replay.h"
 #include "load/model_bundle.h"
+#include "serve/models/test_held_engine.h"
 #include "support/test_models.h"
 
 namespace quire::test {
@@ -42,8 +43,9 @@ class EventLogEngineTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Sends requests of random lengths from a thread of its own, aborts some of them in mid-answer,
-  // and waits for the end of all.
+  // Sends requests of random lengths from a thread of its own, aborts some of them, and waits for
+  // the end of all. The engine begins with half of them, so that they crowd it however late this
+  // thread is with the others, of which some are aborted in mid-answer.
   EngineStats run() {
     auto engine = create_simulated_engine(args_, {});
     EXPECT_TRUE(engine.ok()) << engine.status().to_string();
@@ -55,7 +57,9 @@ class EventLogEngineTest : public testing::Test {
       return random_bits(7, counter++) % below;
     };
     std::vector<RequestId> ids;
+    std::optional<HeldEngine> hold(**engine);
     for (int i = 0; i < kNumRequests; ++i) {
+      if (i == kNumRequests / 2) hold.reset();
       GenerateRequest request;
       request.prompt_token_ids.assign(1 + random(60), static_cast<TokenId>(5 + random(3)));
       for (TokenId& token : request.prompt_token_ids) {

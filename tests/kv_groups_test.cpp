@@ -10,6 +10,7 @@
 #include "engine/api.h"
 #include "serve/http/server.h"
 #include "serve/metrics/metrics.h"
+#include "serve/models/test_held_engine.h"
 #include "support/collector.h"
 #include "support/score.h"
 #include "support/test_models.h"
@@ -90,7 +91,7 @@ TEST_P(KvGroups, TokensAreThoseOfOneForwardPass) {
       EXPECT_EQ(sequences[0], sequences[1]);
       expect_greedy(sequences[0]);
       expect_greedy(sequences[2]);
-      const EngineStats stats = (*engine)->observe();
+      const EngineStats stats = settled_stats(**engine);
       EXPECT_EQ(stats.blocks_used, 0);
       EXPECT_EQ(stats.blocks_leaked, 0);
       if (prefix_caching) {
@@ -119,21 +120,11 @@ TEST_P(KvGroups, PagesOfTheGroupsAddUp) {
   auto engine = Engine::create(settings, {});
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   Collector collector(4);
-  for (std::size_t i = 0; i < 4; ++i) {
-    GenerateRequest request;
-    request.prompt_token_ids = prompt_of(static_cast<std::int32_t>(i / 2));
-    request.params.temperature = 0;
-    request.params.max_tokens = kOutputLen;
-    request.params.ignore_eos = true;
-    ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
-  }
   std::vector<std::int64_t> most_used((*engine)->info().plan.kv_groups.size());
-  bool all_ended = false;
-  while (!all_ended) {
-    std::promise<EngineStats> seen;
-    (*engine)->inspect([&](const EngineState* state) { seen.set_value(state->stats()); });
-    const EngineStats stats = seen.get_future().get();
-    ASSERT_EQ(stats.kv_groups.size(), most_used.size());
+  std::promise<void> all_ended;
+  look_at_each_step(**engine, [&](const EngineState& state) {
+    const EngineStats stats = state.stats();
+    EXPECT_EQ(stats.kv_groups.size(), most_used.size());
     std::int64_t used = 0;
     std::int64_t cached = 0;
     for (std::size_t i = 0; i < most_used.size(); ++i) {
@@ -144,8 +135,19 @@ TEST_P(KvGroups, PagesOfTheGroupsAddUp) {
     }
     EXPECT_EQ(used, stats.blocks_used);
     EXPECT_EQ(cached, stats.blocks_cached);
-    all_ended = stats.num_finished == 4;
+    if (stats.num_finished < 4) return true;
+    all_ended.set_value();
+    return false;
+  });
+  for (std::size_t i = 0; i < 4; ++i) {
+    GenerateRequest request;
+    request.prompt_token_ids = prompt_of(static_cast<std::int32_t>(i / 2));
+    request.params.temperature = 0;
+    request.params.max_tokens = kOutputLen;
+    request.params.ignore_eos = true;
+    ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
   }
+  all_ended.get_future().wait();
   for (const std::int64_t used : most_used) EXPECT_GT(used, 0);
   collector.wait_for(4);
 

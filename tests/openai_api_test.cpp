@@ -153,8 +153,7 @@ TEST(Metrics, HaveVllmsNames) {
   Api api;
   api.post(kCompletions, R"({"prompt": [5, 6, 7], "max_tokens": 5, "ignore_eos": true})");
   api.post("/v1/embeddings", R"({"input": [5, 6]})");
-  // An answer may be there before the statistics of its last step.
-  while (api.settled().num_finished < 2) std::this_thread::yield();
+  EXPECT_EQ(api.settled().num_finished, 2);
   const std::string text = api.get("/metrics").body;
   const auto value = [&](const std::string& series) {
     const std::size_t at = text.find("\n" + series);

@@ -11,8 +11,10 @@ testing.
 import http.client
 import json
 import pathlib
+import re
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -37,9 +39,21 @@ def status_bytes(pid, key):
     raise KeyError(key)
 
 
+def port_of(server):
+    """Where it listens, as its log says."""
+    log = ""
+    for line in server.stderr:
+        log += line
+        found = re.search(r"serving .* on http://\S+:(\d+)$", line)
+        if found:
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            return int(found[1])
+    raise AssertionError(f"the end of the server's log before its address: {log}")
+
+
 def wait_until_ready(server, port, start):
     while time.monotonic() < start + 120:
-        assert server.poll() is None, server.stderr.read()
+        assert server.poll() is None, server.returncode
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         try:
             connection.request("GET", "/ready")
@@ -51,13 +65,6 @@ def wait_until_ready(server, port, start):
             connection.close()
         time.sleep(0.002)
     raise TimeoutError("the server does not become ready")
-
-
-def free_port():
-    import socket
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def complete(port, prompt):
@@ -75,12 +82,12 @@ def measure(model, *flags):
     inspected = run("inspect", "--model", model, "--json", *flags)
     assert inspected.returncode == 0, inspected.stderr
     plan = json.loads(inspected.stdout)["memory_plan"]
-    port = free_port()
     start = time.monotonic()
-    server = subprocess.Popen([PROGRAM, "serve", "--model", str(model), "--port", str(port),
+    server = subprocess.Popen([PROGRAM, "serve", "--model", str(model), "--port", "0",
                                *flags],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
+        port = port_of(server)
         wait_until_ready(server, port, start)
         seconds = time.monotonic() - start
         at_start = status_bytes(server.pid, "VmHWM")
@@ -93,7 +100,8 @@ def measure(model, *flags):
                 "plan": plan}
     finally:
         server.terminate()
-        server.communicate(timeout=30)
+        server.wait(timeout=120)
+        server.stderr.close()
 
 
 def allowed(found):

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include <gtest/gtest.h>
 
 #include "engine/assembly.h"
 #include "models/decoder_model.h"
+#include "serve/models/test_held_engine.h"
 #include "support/collector.h"
 #include "support/test_models.h"
 #include "weights/temp_folder.h"
@@ -70,6 +72,7 @@ Results run(const EngineArgs& args, bool remote, bool preempts = false) {
   if (!made.ok()) return {};
   Engine& engine = **made;
   Collector collector(kNumRequests + kNumEmbeddings);
+  std::optional<HeldEngine> hold(engine);  // until all are there: else they might never crowd it
   for (std::size_t i = 0; i < kNumRequests + kNumEmbeddings; ++i) {
     GenerateRequest request = request_of(i, engine.info().vocab_size);
     request.embed = i >= kNumRequests;
@@ -77,6 +80,7 @@ Results run(const EngineArgs& args, bool remote, bool preempts = false) {
     EXPECT_TRUE(id.ok()) << id.status().to_string();
     if (!id.ok()) return {};
   }
+  hold.reset();
   collector.wait_for(kNumRequests + kNumEmbeddings);
   const EngineStats stats = engine.observe();
   EXPECT_EQ(stats.num_preemptions > 0, preempts);

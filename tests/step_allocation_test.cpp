@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <pthread.h>
 #include <string_view>
 #include <thread>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/api.h"
+#include "serve/models/test_held_engine.h"
 #include "support/collector.h"
 #include "support/test_models.h"
 
@@ -71,11 +73,12 @@ namespace {
 
 constexpr std::size_t kNumRequests = 6;
 
-// Six requests with different parameters; all have as many tokens in and out, so that none ends
-// while others go on.
+// Six requests with different parameters, all there from the start; all have as many tokens in and
+// out, so that none ends while others go on.
 void run_wave(Engine& engine, TokenId first_token, std::atomic<std::int64_t>& received,
               const std::atomic<bool>& held) {
   Collector collector(kNumRequests);
+  std::optional<HeldEngine> hold(engine);
   for (std::size_t i = 0; i < kNumRequests; ++i) {
     GenerateRequest request;
     for (TokenId token = 0; token < 60; ++token) {
@@ -96,6 +99,7 @@ void run_wave(Engine& engine, TokenId first_token, std::atomic<std::int64_t>& re
     };
     ASSERT_TRUE(engine.submit(std::move(request), sink).ok());
   }
+  hold.reset();
   collector.wait_for(kNumRequests);
 }
 

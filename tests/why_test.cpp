@@ -11,6 +11,7 @@
 
 #include "apps/simulated_engine.h"
 #include "serve/http/test_exchange.h"
+#include "serve/models/test_held_engine.h"
 #include "serve/protocols/openai/routes.h"
 #include "serve/why/why_routes.h"
 
@@ -159,9 +160,12 @@ TEST(Why, AWaitForTheTimeOfAStepIsOne) {
   Api api(args);
   const auto prompt = [] { return json::array(40, 7); };
   std::vector<std::shared_ptr<Api::Timed>> exchanges;
-  for (int i = 0; i < 4; ++i) {
-    exchanges.push_back(
-        api.complete(std::to_string(i), {{"prompt", prompt()}, {"max_tokens", 30}}));
+  {
+    const test::HeldEngine held(api.service().model().engine());
+    for (int i = 0; i < 4; ++i) {
+      exchanges.push_back(
+          api.complete(std::to_string(i), {{"prompt", prompt()}, {"max_tokens", 30}}));
+    }
   }
   double waited = 0;
   for (int i = 0; i < 4; ++i) {
@@ -226,7 +230,7 @@ TEST(Why, OutputsThatAreTooManyToLookAtAreNotToldWrong) {
   SimulatedEngineArgs args = crowded();
   args.step_time = milliseconds(50);  // so that they still run when they are asked for
   Api api(args);
-  const auto exchange = api.complete("many", {{"max_tokens", 30}, {"n", 80}});
+  const auto exchange = api.complete("many", {{"max_tokens", 200}, {"n", 80}});
   while (api.service().model().engine().observe().num_waiting < 70) {
     std::this_thread::sleep_for(milliseconds(1));
   }

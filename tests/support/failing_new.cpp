@@ -125,6 +125,8 @@ void fail_on_this_thread() {
   mode = Mode::kFailThread;
 }
 
+bool has_failed() { return failed; }
+
 bool stop_failing() {
   mode = Mode::kOff;
   return failed;

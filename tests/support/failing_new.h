@@ -24,6 +24,8 @@ void fail_once(StackHash stack);
 void fail_from(std::size_t bytes);
 // Every allocation by this thread throws std::bad_alloc, exempt or not; any thread may end it.
 void fail_on_this_thread();
+// Whether one of these has failed so far.
+bool has_failed();
 // Ends all of these; true where one has failed.
 bool stop_failing();
 

@@ -13,6 +13,7 @@
 
 #include "apps/simulated_engine.h"
 #include "serve/http/test_exchange.h"
+#include "serve/models/test_held_engine.h"
 #include "serve/operations.h"
 #include "serve/protocols/llamacpp/llamacpp_routes.h"
 #include "serve/protocols/openai/routes.h"
@@ -58,13 +59,12 @@ class Api {
     match.route->handler(exchange);
     return exchange->wait();
   }
-  // Waits until no request runs or waits.
+  // Waits until no request runs or waits, and the statistics tell of them all.
   EngineStats settled() {
     while (true) {
-      const EngineStats stats = engine->observe();
-      if (stats.num_running + stats.num_waiting == 0 && service->num_in_flight() == 0) {
-        return stats;
-      }
+      const bool answered = service->num_in_flight() == 0;
+      const EngineStats stats = settled_stats(*engine);
+      if (answered && stats.num_running + stats.num_waiting == 0) return stats;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }

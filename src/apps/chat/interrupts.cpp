@@ -85,25 +85,22 @@ void Interrupts::run() {
 }
 
 void Interrupts::handle(int signal) {
-  std::stop_source answer(std::nostopstate);
-  {
-    const std::lock_guard lock(mutex_);
-    if (signal == SIGTERM) terminated_ = true;
-    switch (mode_) {
-      case Mode::kBusy:
-        _exit(exit_code(StatusCode::kCancelled));
-      case Mode::kPrompt: {
-        const std::uint64_t one = 1;
-        (void)!::write(prompt_fd_, &one, sizeof(one));
-        return;
-      }
-      case Mode::kAnswer:
-        mode_ = Mode::kBusy;
-        answer = answer_;
-        break;
+  const std::lock_guard lock(mutex_);
+  if (signal == SIGTERM) terminated_ = true;
+  switch (mode_) {
+    case Mode::kBusy:
+      _exit(exit_code(StatusCode::kCancelled));
+    case Mode::kPrompt: {
+      const std::uint64_t one = 1;
+      (void)!::write(prompt_fd_, &one, sizeof(one));
+      return;
     }
+    case Mode::kAnswer:
+      mode_ = Mode::kBusy;
+      // With the lock held: who ends the answer at this moment sees that it was to be stopped.
+      answer_.request_stop();
+      return;
   }
-  answer.request_stop();  // calls back, which may take a while
 }
 
 }  // namespace quire

@@ -44,9 +44,9 @@ class EventLogTest : public testing::Test {
     return log.ok() ? std::move(*log) : nullptr;
   }
 
-  // Runs until `done`, at most ten seconds, and lets the log's thread have its turns.
+  // Runs until `done`, at most two minutes, and lets the log's thread have its turns.
   static bool run_until(RecordedRun& run, const std::function<bool()>& done) {
-    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    const auto deadline = std::chrono::steady_clock::now() + 2min;
     while (!done()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       for (int i = 0; i < 20; ++i) run.round();

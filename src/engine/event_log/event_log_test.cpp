@@ -128,10 +128,10 @@ TEST_F(EventLogTest, AFullDiskLeavesAGap) {
            (std::filesystem::file_size(found[0].path, removed) > 19'000 || removed);
   });
   for (int i = 0; i < 2000; ++i) run.round();
-  std::this_thread::sleep_for(20ms);
-  for (int i = 0; i < 100; ++i) run.round();
+  const bool begun_anew = run_until(run, [&] { return log->stats().num_segments >= 2; });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_TRUE(filled);
+  ASSERT_TRUE(begun_anew);
   EXPECT_GT(run.scheduler().stats().num_steps, num_steps + 2000);
   const std::uint64_t num_records = log->stats().num_records;
   ASSERT_TRUE(run_until(run, [&] { return log->stats().num_records > num_records + 100; }));

@@ -28,7 +28,7 @@ TEST_F(BatchRecoveryTest, LetsOneProcessAloneHaveTheDatabase) {
     const auto first = open_service();
     const char answer = first.ok() ? 'y' : 'n';
     if (write(ready[1], &answer, 1) != 1) _exit(1);
-    std::this_thread::sleep_for(std::chrono::seconds(20));
+    std::this_thread::sleep_for(std::chrono::minutes(2));
     _exit(0);
   }
   char answer = 0;
@@ -61,6 +61,7 @@ TEST_F(BatchRecoveryTest, RefusesADatabaseOfALaterVersion) {
 TEST_F(BatchRecoveryTest, SurvivesKill) {
   constexpr int kLines = 2000;
   constexpr int kKills = 12;
+  constexpr int kMostCalls = 160;  // of a process, however late its kill comes
   open(answer_at_once);
   service_->stop();
   const std::string id = client().batch(input_lines(kLines));
@@ -73,7 +74,8 @@ TEST_F(BatchRecoveryTest, SurvivesKill) {
     ASSERT_EQ(pipe(calls), 0);
     const pid_t child = fork();
     if (child == 0) {
-      handler_ = [&calls](const std::shared_ptr<Exchange>& exchange) {
+      handler_ = [&calls, num_calls = 0](const std::shared_ptr<Exchange>& exchange) mutable {
+        if (num_calls++ == kMostCalls) std::this_thread::sleep_for(std::chrono::minutes(2));
         if (write(calls[1], "c", 1) != 1) _exit(1);
         exchange->respond(completion());
         std::this_thread::sleep_for(std::chrono::microseconds(300));
@@ -81,7 +83,7 @@ TEST_F(BatchRecoveryTest, SurvivesKill) {
       auto service = open_service();
       if (!service.ok()) _exit(1);
       if (!(*service)->start().ok()) _exit(1);
-      std::this_thread::sleep_for(std::chrono::seconds(60));
+      std::this_thread::sleep_for(std::chrono::minutes(2));
       _exit(0);
     }
     close(calls[1]);
