@@ -45,6 +45,17 @@ function defaultText({kind, default: value}) {
   return String(value);
 }
 
+// Shows a field's help while it has the focus, and until the pointer's button is up: if what lies below
+// moved between down and up, a click on it would miss.
+function showHelp(row) {
+  const hide = () => row.classList.toggle('helped', row.contains(document.activeElement));
+  row.addEventListener('focusin', () => row.classList.add('helped'));
+  row.addEventListener('focusout', () => {
+    if (document.querySelector(':active')) addEventListener('pointerup', () => setTimeout(hide), {once: true});
+    else setTimeout(hide);
+  });
+}
+
 export class Parameters {
   // `saved`: texts of the fields by name, as texts() gave them; `onChange` is called after each change; the
   // fields' ids begin with `prefix`.
@@ -150,6 +161,7 @@ export class Parameters {
     else if (entry.slider) row.append(h('div', {class: 'top'}, label, badge ?? '', undo, entry.input), entry.slider, help);
     else row.append(h('div', {class: 'top'}, label, badge ?? '', undo), entry.input, help);
     if (['strings', 'token_ids', 'biases', 'boolean'].includes(kind) || entry.slider) row.classList.add('wide');
+    showHelp(row);
     this.fields.set(name, {parameter, row, ...entry});
     return row;
   }
