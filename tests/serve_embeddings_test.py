@@ -7,6 +7,7 @@ import json
 import math
 import pathlib
 import shutil
+import struct
 import tempfile
 import unittest
 
@@ -14,6 +15,7 @@ from cli_support import SOURCE, run
 from serve_support import Server, main
 
 TINY = SOURCE / "tests/data/families/llama/hf"
+GGUF = SOURCE / "tests/data/families/llama/model.gguf"
 PROMPT = [5, 40, 7, 7, 91, 23, 60, 11, 2, 19, 35, 8]
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
            {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
@@ -93,6 +95,29 @@ class Pooling(EmbeddingsTest):
         folder = self.folder({"pooling_mode": "mean"}, DENSE)
         self.refuse(self.serve(folder), "modules.json", "sentence_transformers.models.Dense")
         self.refuse(self.serve(folder, "--pooling-type", "mean"), "modules.json", "Dense")
+
+
+    def test_the_key_of_a_gguf_file(self):
+        whole = GGUF.read_bytes()
+        magic, version, tensors, keys = struct.unpack("<4sIQQ", whole[:24])
+        plain = embed(self.serve(GGUF), PROMPT)
+        for number, flag in ((1, "mean"), (2, "cls"), (3, "last"), (4, None)):
+            with self.subTest(number):
+                u32 = struct.pack("<Q18sII", 18, b"llama.pooling_type", 4, number)
+                # Tensors stay where they lie by the alignment of 32 bytes: 34 of this key, 30 of another.
+                other = struct.pack("<Q1sIQ9s", 1, b"x", 8, 9, b"123456789")
+                temporary = tempfile.NamedTemporaryFile(suffix=".gguf", prefix="quire-embeddings-")
+                self.addCleanup(temporary.close)
+                temporary.write(struct.pack("<4sIQQ", magic, version, tensors, keys + 2) + u32 + other + whole[24:])
+                temporary.flush()
+                server = self.serve(temporary.name)
+                if flag is None:
+                    self.refuse(server, "llama.pooling_type is 4 (rank)", "--pooling-type")
+                    continue
+                self.assertIn(f"embeddings: {flag} pooling, normalized (llama.pooling_type)", server.log())
+                vector = embed(server, PROMPT)
+                self.assertEqual(vector, embed(self.serve(GGUF, "--pooling-type", flag), PROMPT))
+                self.assertEqual(vector == plain, flag == "last")
 
 
 class VllmFlags(EmbeddingsTest):

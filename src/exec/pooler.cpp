@@ -1,6 +1,7 @@
 #include "exec/pooler.h"
 
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 #include "load/embedding_defaults.h"
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string_view>
