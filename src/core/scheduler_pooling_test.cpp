@@ -118,7 +118,7 @@ TEST_F(SchedulerPooling, StartsAgainWhereItsPoolingBegins) {
   for (const Pooling pooling : {Pooling::kLast, Pooling::kCls, Pooling::kMean}) {
     SchedulerConfig config = small_config();
     config.num_blocks = 8;
-    config.max_num_batched_tokens = 5;
+    config.max_num_batched_tokens = 2;  // so slow that the other outgrows it
     config.enable_prefix_caching = true;
     make(config);
     add(request_of(1, 4, 20));
