@@ -10,7 +10,7 @@ import openai
 
 from common import arguments
 
-PROMPT = 'The sentence "{}" is about the topic of'
+PROMPT = 'The text "{}" is about the topic of'
 ASK = """Text: The bakery sells bread from six in the morning.
 Question: What does the bakery sell?
 Answer: The bakery sells bread.

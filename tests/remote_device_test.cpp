@@ -107,6 +107,7 @@ EngineArgs args_of(const std::string& model) {
   args.threads = 2;
   args.max_num_seqs = 20;
   args.max_model_len = 96;
+  args.pooling_type = "mean";  // the state of every row
   return args;
 }
 

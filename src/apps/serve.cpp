@@ -49,6 +49,16 @@ void warn_of_open_door(const HttpServerConfig& http) {
       http.host, http.port);
 }
 
+// How embeddings are made, where somebody says so, and why there are none.
+void announce_embeddings(const EmbeddingDefaults& embedding) {
+  if (const Status status = embedding.check(); !status.ok()) {
+    log_warning("/v1/embeddings is refused: {}", status.to_string());
+  } else if (!embedding.source.empty()) {
+    log_info("embeddings: {} pooling, {}normalized ({})", pooling_name(embedding.pooling),
+             embedding.normalize ? "" : "not ", embedding.source);
+  }
+}
+
 // Null where nobody wants traces.
 Result<std::unique_ptr<Tracing>> open_tracing(const ServeFlags& flags, const HttpServer& server) {
   QUIRE_ASSIGN_OR_RETURN(const auto settings,
@@ -189,6 +199,7 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
 
   const auto steps = std::make_shared<StepWatch>();
   QUIRE_ASSIGN_OR_RETURN(auto engine, create_engine(flags, steps));
+  announce_embeddings(engine->info().embedding);
   if (flags.service.served_model_names.empty()) {
     flags.service.served_model_names.push_back(engine->info().model_name);
     flags.service.accepted_model_names.push_back(flags.engine.model);

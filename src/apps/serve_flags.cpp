@@ -9,6 +9,7 @@
 #include "apps/count_option.h"
 #include "apps/engine_flags.h"
 #include "apps/flag_values.h"
+#include "apps/pooler_config.h"
 #include "engine/engine_args.h"
 
 namespace quire {
@@ -132,6 +133,26 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
               "Between comments in a stream that waits", limits);
 }
 
+void add_embedding_flags(CLI::App& app, EngineArgs& engine) {
+  app.add_option("--pooling-type", engine.pooling_type,
+                 "Whose hidden states an embedding is made of: mean (of all tokens), cls (the "
+                 "first), last; auto: as the model says, last if it says nothing")
+      ->type_name("KIND")
+      ->check(known_names("auto|mean|cls|last"))
+      ->capture_default_str()
+      ->group("Service");
+  for (const std::string name : {"--pooler-config", "--override-pooler-config"}) {
+    app.add_option_function<std::string>(name,
+                                         [&engine, name](const std::string& text) {
+                                           const Status status =
+                                               read_pooler_config(name, text, engine);
+                                           if (status.ok()) return;
+                                           throw CLI::ValidationError(status.to_string());
+                                         })
+        ->group("");  // vLLM's; not in --help
+  }
+}
+
 void add_service_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Service";
   const std::string simulation = std::string(kRarelyNeeded) + "a server without a model";
@@ -191,6 +212,7 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
 void add_serve_flags(CLI::App& app, ServeFlags& flags) {
   add_http_flags(app, flags);
   add_service_flags(app, flags);
+  add_embedding_flags(app, flags.engine);
   flags.engine.max_step_ms.reset();
   add_engine_flags(app, flags.engine);
 }

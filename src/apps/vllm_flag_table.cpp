@@ -39,8 +39,6 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--task", "", kOne, kMissing, "auto|generate", kPooling},
     {"--runner", "", kOne, kMissing, "auto|generate", kPooling},
     {"--convert", "", kOne, kMissing, "auto|none", kPooling},
-    {"--pooler-config", "", kOne, kMissing, "{}", kPooling},
-    {"--override-pooler-config", "", kOne, kMissing, "{}", kPooling},
     {"--quantization-param-path", "", kOne, kMissing, "", "scales of a quantized KV cache"},
     {"--quantization-config", "", kOne, kMissing, "{}",
      "quantization at load other than --quantization int8 and int4"},

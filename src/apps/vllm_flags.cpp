@@ -50,11 +50,13 @@ bool asks_for_nothing(const VllmFlag& flag, std::string_view value) {
 }
 
 // Flags of vLLM that Quire has under a name of its own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherNames = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOtherNames = {{
     {"-q", "--quantization"},
     {"--enable-log-requests", "--log-requests"},
     {"--no-enable-log-requests", "--no-log-requests"},
     {"--disable-log-requests", "--no-log-requests"},
+    {"--pooler-config.pooling-type", "--pooling-type"},
+    {"--override-pooler-config.pooling-type", "--pooling-type"},
 }};
 
 std::string negated(std::string_view name) { return "--no-" + std::string(name.substr(2)); }

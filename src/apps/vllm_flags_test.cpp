@@ -165,6 +165,12 @@ TEST(VllmFlags, FlagsThatQuireNamesOtherwise) {
               ElementsAre("--no-log-requests", "--log-requests"));
 }
 
+TEST(VllmFlags, AFieldOfThePoolerConfig) {
+  EXPECT_THAT(normalize_vllm_arguments({"--pooler_config.pooling_type", "MEAN",
+                                        "--override-pooler-config.pooling_type=CLS"}),
+              ElementsAre("--pooling-type", "MEAN", "--pooling-type=CLS"));
+}
+
 TEST(VllmFlags, OwnFlagsWin) {
   CLI::App app;
   bool own = false;

@@ -96,14 +96,15 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
                    Status::invalid_argument(who + ": a request of this id is not finished yet")};
   }
   const std::int64_t num_prompt_tokens = std::ssize(request.prompt_token_ids);
-  if (request.pooling && num_prompt_tokens > config_.max_model_len) {
+  const bool pooled = request.pooling != Pooling::kNone;
+  if (pooled && num_prompt_tokens > config_.max_model_len) {
     return Refusal{
         RejectCause::kPromptTooLong,
         Status::invalid_argument(fmt::format("{}: the prompt has {} tokens, max_model_len is {}",
                                              who, num_prompt_tokens, config_.max_model_len),
                                  "shorten the prompt or raise max_model_len")};
   }
-  if (!request.pooling && num_prompt_tokens >= config_.max_model_len) {
+  if (!pooled && num_prompt_tokens >= config_.max_model_len) {
     return Refusal{
         RejectCause::kPromptTooLong,
         Status::invalid_argument(
@@ -113,9 +114,9 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
             "shorten the prompt or raise max_model_len")};
   }
   const std::int64_t num_output_tokens =
-      request.pooling ? 0
-                      : std::min<std::int64_t>(request.sampling_params->max_tokens,
-                                               config_.max_model_len - num_prompt_tokens);
+      pooled ? 0
+             : std::min<std::int64_t>(request.sampling_params->max_tokens,
+                                      config_.max_model_len - num_prompt_tokens);
   // The last output token is never computed.
   const std::int64_t num_computed_at_most =
       num_prompt_tokens + std::max<std::int64_t>(num_output_tokens - 1, 0);

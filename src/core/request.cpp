@@ -14,12 +14,12 @@ Request::Request(const AddRequest& request, const OutputIdentity& identity,
       num_prompt_tokens_(static_cast<std::int32_t>(request.prompt_token_ids.size())),
       pooling_(request.pooling),
       max_output_tokens_(
-          pooling_ ? 0
-                   : static_cast<std::int32_t>(std::min<std::int64_t>(
-                         sampling_params_->max_tokens, max_model_len - num_prompt_tokens_))),
+          is_pooled() ? 0
+                      : static_cast<std::int32_t>(std::min<std::int64_t>(
+                            sampling_params_->max_tokens, max_model_len - num_prompt_tokens_))),
       priority_(request.priority),
       arrival_(now) {
-  assert(num_prompt_tokens_ > 0 && (pooling_ || max_output_tokens_ > 0));
+  assert(num_prompt_tokens_ > 0 && (is_pooled() || max_output_tokens_ > 0));
   token_ids_.reserve(static_cast<std::size_t>(num_prompt_tokens_ + max_output_tokens_));
   token_ids_.assign(request.prompt_token_ids.begin(), request.prompt_token_ids.end());
   ending_token_ids_ = sampling_params_->stop_token_ids;
@@ -57,7 +57,7 @@ RowUse Request::schedule(std::int32_t num_tokens, std::int32_t num_drafts, Insta
                      .num_cached_tokens = std::exchange(num_found_tokens_, 0)},
                     now);
   if (num_pending_tokens() > 0) return RowUse::kNothing;
-  if (pooling_) return RowUse::kState;
+  if (is_pooled()) return RowUse::kState;
   ++num_placeholders_;
   num_in_flight_tokens_ += num_drafts;
   num_drafts_in_flight_ = num_drafts;
@@ -107,7 +107,7 @@ void Request::drop_drafts_in_flight() {
 }
 
 void Request::pool(Instant now) {
-  assert(state_ == RequestState::kRunning && num_computed_tokens_ == num_tokens() && pooling_);
+  assert(state_ == RequestState::kRunning && num_computed_tokens_ == num_tokens() && is_pooled());
   finish(FinishReason::kStop, now);
 }
 

@@ -37,10 +37,10 @@ struct AddRequest {
   std::vector<TokenId> prompt_token_ids;
   std::shared_ptr<const SamplingParams> sampling_params;
   std::int32_t priority = 0;  // lower goes first, where the policy says so
-  // The hidden state of its last prompt token is wanted, and no output: it ends when its prompt is
-  // computed. Of the parameters nothing counts; they must ask for one output and no
-  // prompt_logprobs.
-  bool pooling = false;
+  // Where it is pooled, the vector so made of its prompt's hidden states is wanted, and no output:
+  // it ends when its prompt is computed. Of the parameters nothing counts; they must ask for one
+  // output and no prompt_logprobs.
+  Pooling pooling = Pooling::kNone;
   std::string external_id = {};  // what its caller calls it; for logs and pictures, nothing else
 };
 
@@ -55,7 +55,7 @@ struct RequestSnapshot {
   std::shared_ptr<const SamplingParams> sampling_params;
   std::vector<TokenId> token_ids;  // prompt, then output
   std::int32_t num_prompt_tokens = 0;
-  bool pooling = false;
+  Pooling pooling = Pooling::kNone;
   std::int32_t num_computed_tokens = 0;
   std::int32_t max_computed_so_far = 0;
   std::int32_t priority = 0;
@@ -112,7 +112,7 @@ class Request {
   // The same for what a draft's row gave, after the token that the draft had guessed.
   void append_drafted(TokenId token_id, Instant now);
   void drop_drafts_in_flight();  // those that are left were wrong: they count as never scheduled
-  void pool(Instant now);        // finishes a pooling request, all computed
+  void pool(Instant now);        // finishes a pooled request, all computed
   // Its computed tokens are lost, and what is in flight; the tokens that it knows are not.
   void preempt(Instant now);
   void abort(Instant now);
@@ -140,11 +140,12 @@ class Request {
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(token_ids_.size()); }
   std::int32_t num_prompt_tokens() const { return num_prompt_tokens_; }
   std::int32_t num_output_tokens() const { return num_tokens() - num_prompt_tokens_; }
-  bool pooling() const { return pooling_; }
-  std::int32_t max_output_tokens() const { return max_output_tokens_; }  // >= 1; 0 when pooling
+  Pooling pooling() const { return pooling_; }
+  bool is_pooled() const { return pooling_ != Pooling::kNone; }
+  std::int32_t max_output_tokens() const { return max_output_tokens_; }  // >= 1; 0 when pooled
   // Keys and values that the request needs at its longest. The last output token is never computed.
   std::int32_t max_computed_tokens() const {
-    return num_prompt_tokens_ + (pooling_ ? 0 : max_output_tokens_ - 1);
+    return num_prompt_tokens_ + (is_pooled() ? 0 : max_output_tokens_ - 1);
   }
 
   // Tokens whose keys and values are in its blocks; those that steps in flight compute; and both.
@@ -193,7 +194,7 @@ class Request {
   std::vector<TokenId> ending_token_ids_;  // sorted: stop ids and, unless ignored, end of sequence
   std::vector<TokenId> token_ids_;
   std::int32_t num_prompt_tokens_;
-  bool pooling_;
+  Pooling pooling_;
   std::int32_t max_output_tokens_;
   std::int32_t num_computed_tokens_ = 0;
   std::int32_t num_in_flight_tokens_ = 0;

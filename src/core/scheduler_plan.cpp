@@ -8,6 +8,21 @@
 #include "core/scheduler.h"
 
 namespace quire {
+namespace {
+
+// So many tokens need not be computed if the cache has them. The last one always is, for its logits
+// or its state. Where the prompt's log probabilities are wanted, and where the last token's state
+// is, so is every token that was not computed for this request before. Other poolings take in the
+// states of earlier tokens, which nobody keeps when a request is preempted.
+std::int32_t most_found(const Request& request) {
+  if (pools(request.pooling(), 0, request.num_tokens())) return 0;
+  const bool all = request.is_pooled() ||
+                   (request.sampling_params()->prompt_logprobs && request.sample_index() == 0);
+  const std::int32_t most = all ? request.max_computed_so_far() : request.num_tokens();
+  return std::min(most, request.num_tokens() - 1);
+}
+
+}  // namespace
 
 Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   if (steps_.full()) {
@@ -198,14 +213,8 @@ const Request* Scheduler::find_fork_parent(const Request& request) const {
   return sibling == running_.end() ? nullptr : *sibling;
 }
 
-// The last token is always computed, for its logits. Where the prompt's log probabilities are
-// wanted, and where the prompt is pooled, so is every token that was not computed for this request
-// before.
 KvCacheManager::PrefixMatch Scheduler::match_prefix(const Request& request) const {
-  const bool all = request.pooling() ||
-                   (request.sampling_params()->prompt_logprobs && request.sample_index() == 0);
-  const std::int32_t most = all ? request.max_computed_so_far() : request.num_tokens();
-  return kv_.match_prefix(request.token_ids(), std::min(most, request.num_tokens() - 1));
+  return kv_.match_prefix(request.token_ids(), most_found(request));
 }
 
 void Scheduler::start(Request& request, const Admission& admission, SchedulerOutput& plan,
@@ -238,6 +247,7 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
        .num_tokens = request.num_tokens(),
        .num_prompt_tokens = request.num_prompt_tokens(),
        .sample_index = request.sample_index(),
+       .pooling = request.pooling(),
        .sampling_params = request.sampling_params(),
        .first_block = first_block,
        .num_blocks = static_cast<std::int32_t>(plan.new_block_ids.size()) - first_block});

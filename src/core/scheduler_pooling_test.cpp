@@ -10,9 +10,10 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-AddRequest pooling_of(RequestId id, std::int32_t num_prompt_tokens) {
+AddRequest pooling_of(RequestId id, std::int32_t num_prompt_tokens,
+                      Pooling pooling = Pooling::kLast) {
   AddRequest request = request_of(id, num_prompt_tokens);
-  request.pooling = true;
+  request.pooling = pooling;
   return request;
 }
 
@@ -109,6 +110,37 @@ TEST_F(SchedulerPooling, IsPreemptedAndComputedAgain) {
   EXPECT_EQ(stats.prompt_tokens_computed, 24);
   EXPECT_GT(stats.tokens_recomputed, 0);
   EXPECT_EQ(stats.num_finished, 2);
+}
+
+// The states of tokens that were computed before are not kept, so those that take part are computed
+// again; those of the last token's pooling are found in the cache.
+TEST_F(SchedulerPooling, StartsAgainWhereItsPoolingBegins) {
+  for (const Pooling pooling : {Pooling::kLast, Pooling::kCls, Pooling::kMean}) {
+    SchedulerConfig config = small_config();
+    config.num_blocks = 8;
+    config.max_num_batched_tokens = 2;  // so slow that the other outgrows it
+    config.enable_prefix_caching = true;
+    make(config);
+    add(request_of(1, 4, 20));
+    add(pooling_of(2, 20, pooling));
+    std::vector<std::int32_t> starts;
+    while (scheduler_->has_work()) {
+      const SchedulerOutput plan = schedule();
+      for (const NewRequestData& each : plan.new_requests) {
+        if (each.request_id != 2) continue;
+        EXPECT_EQ(each.pooling, pooling);
+        starts.push_back(each.num_blocks);
+      }
+      update(plan);
+    }
+    ASSERT_GE(starts.size(), 2U) << "it was never preempted";
+    EXPECT_EQ(starts[0], 0);
+    if (pooling == Pooling::kLast) {
+      EXPECT_GT(starts[1], 0);
+    } else {
+      EXPECT_THAT(starts, testing::Each(0)) << pooling_name(pooling);
+    }
+  }
 }
 
 TEST_F(SchedulerPooling, CanBeAbortedInEveryState) {

@@ -193,7 +193,7 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   const auto num_tokens = std::ssize(snapshot.token_ids);
   const std::int64_t num_prompt = snapshot.num_prompt_tokens;
   if (num_prompt < 1 || num_prompt > num_tokens ||
-      num_prompt >= max_model_len + (snapshot.pooling ? 1 : 0)) {
+      num_prompt >= max_model_len + (snapshot.pooling != Pooling::kNone ? 1 : 0)) {
     return broken("its prompt has a length that cannot be");
   }
   if (snapshot.sample_index < 0 || snapshot.sample_index >= snapshot.sampling_params->n ||

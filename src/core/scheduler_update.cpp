@@ -70,7 +70,7 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
   kv_.release_passed(request.id(), request.num_computed_tokens());
   if (!request.finished()) return;
   ++counters_.num_finished;
-  given.finished = take(request, batch_.retains() && !request.pooling());
+  given.finished = take(request, batch_.retains() && !request.is_pooled());
 }
 
 void Scheduler::count(const Request::Computed& computed) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/pooling.h"
 #include "base/token_scores.h"
 #include "core/sampling_params.h"
 
@@ -24,7 +25,7 @@ enum class RowUse : std::uint8_t {
   // The last row's logits, and those of the drafts' rows before it: the executor samples, and
   // appends what it sampled to its copy of the request's tokens.
   kTokens,
-  kState,  // the last row's final hidden state: the prompt ends there and is pooled
+  kState,  // the prompt ends there and is pooled, as NewRequestData::pooling says
 };
 constexpr std::string_view row_use_name(RowUse use) {
   switch (use) {
@@ -46,6 +47,8 @@ struct NewRequestData {
   std::int32_t num_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
   std::int32_t sample_index = 0;  // i of n: its random stream has the seed of the parameters plus i
+  // Of its rows from here on the executor keeps what this takes part in, until it is pooled.
+  Pooling pooling = Pooling::kNone;
   std::shared_ptr<const SamplingParams> sampling_params;
   // Its block table so far, in entries of SchedulerOutput::new_block_ids: what its first
   // ScheduledRequest::num_computed_tokens tokens, which are computed already (prefix cache, fork),
@@ -177,8 +180,8 @@ struct PromptToken {
   std::int32_t num_top_logprobs = 0;
 };
 
-// The final hidden state of a prompt's last token, which a scheduled request of RowUse::kState
-// gives.
+// What the final hidden states of a prompt's tokens are pooled to, which a scheduled request of
+// RowUse::kState gives.
 struct PooledState {
   RequestId request_id = 0;
   std::size_t first = 0;  // in ModelRunnerOutput::hidden_states: [first, first + size)

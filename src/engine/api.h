@@ -25,6 +25,7 @@
 #include "core/sampling_table.h"
 #include "core/step.h"
 #include "engine/engine_state.h"
+#include "load/embedding_defaults.h"
 #include "load/model_facts.h"
 #include "plan/memory_plan.h"
 #include "text/conversation.h"
@@ -61,6 +62,8 @@ struct EngineArgs {
   std::int32_t max_queued_requests = 4096;  // that wait besides those that run; more are refused
   std::int64_t max_logprobs = 20;           // most alternatives that a request may ask for
   std::string generation_config = "auto";   // auto: the model's generation_config.json; vllm: none
+  std::string pooling_type = "auto";  // of embeddings: auto (as the model says), mean, cls, last
+  std::optional<bool> normalize_embeddings;  // default: as the model says
   std::uint64_t seed = 0;
   std::string event_log;  // files FILE.000001 and so on get what the scheduler did; empty: none
   std::uint64_t event_log_segment_bytes = std::uint64_t{64} << 20;
@@ -117,8 +120,8 @@ struct RequestOutput {
   std::int64_t num_cached_tokens = 0;  // of the prompt: taken from the cache; known when finished
   std::int64_t num_output_tokens = 0;  // so far
   double cumulative_logprob = 0;       // of the output so far, where logprobs are asked for
-  // With the last call of a request to embed: the final hidden state (after the last norm) of the
-  // prompt's last token, as the model gives it, hidden_size values.
+  // With the last call of a request to embed: the final hidden states (after the last norm) of the
+  // prompt's tokens, pooled as EngineInfo::embedding says; hidden_size values, not normalized.
   std::vector<float> embedding;
   RequestMetrics metrics;  // complete when finished
   // When finished: what the output did with its time, span by span. Null where it was refused or
@@ -154,6 +157,7 @@ struct EngineInfo {
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t kv_bytes_per_token = 0;
   ModelFacts model;
+  EmbeddingDefaults embedding;
   MemoryPlan plan;  // all zero where the engine simulates
 };
 

@@ -122,7 +122,16 @@ Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
                 .max_num_batched_tokens = args.max_num_batched_tokens,
                 .continuous_batching = parts.scheduler.batching == Batching::kContinuous,
                 .model = model_facts(bundle),
+                .embedding = bundle.embedding_defaults,
                 .plan = {}};
+  QUIRE_ASSIGN_OR_RETURN(const auto pooling, parse_pooling(args.pooling_type));
+  if (pooling) {
+    parts.info.embedding.pooling = *pooling;
+    parts.info.embedding.source = "--pooling-type";
+    parts.info.embedding.pooling_error = {};
+  }
+  parts.info.embedding.normalize =
+      args.normalize_embeddings.value_or(parts.info.embedding.normalize);
   parts.text = std::move(bundle.text);
   if (args.generation_config == "auto") {
     parts.generation_defaults = std::move(bundle.generation_defaults);
@@ -175,7 +184,7 @@ class Engine::Impl {
                         .prompt_token_ids = std::move(request.prompt_token_ids),
                         .sampling_params = std::move(shared),
                         .priority = request.priority,
-                        .pooling = request.embed,
+                        .pooling = request.embed ? info_.embedding.pooling : Pooling::kNone,
                         .external_id = std::move(request.external_id)});
     });
     if (!status.ok() && outputs_.remove(id)) {
@@ -187,6 +196,7 @@ class Engine::Impl {
   }
 
   Status check(const GenerateRequest& request) const {
+    if (request.embed) QUIRE_RETURN_IF_ERROR(info_.embedding.check());
     QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids, request.embed));
     if (request.embed) return {};
     const SamplingParams& params = request.params;

@@ -1,9 +1,12 @@
 #include "engine/engine_args.h"
 
+#include <algorithm>
+#include <cctype>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "quant/load_quantization.h"
 
 namespace quire {
@@ -38,6 +41,7 @@ Status check_names(const EngineArgs& args) {
   QUIRE_RETURN_IF_ERROR(parse_load_quantization(args.quantization).status());
   QUIRE_RETURN_IF_ERROR(parse_policy(args.scheduling_policy).status());
   QUIRE_RETURN_IF_ERROR(parse_batching(args.batching).status());
+  QUIRE_RETURN_IF_ERROR(parse_pooling(args.pooling_type).status());
   if (args.generation_config == "auto" || args.generation_config == "vllm") return {};
   return Status::invalid_argument(
       fmt::format("--generation-config {}: expected auto or vllm", args.generation_config),
@@ -70,6 +74,18 @@ Result<Batching> parse_batching(std::string_view name) {
   if (name == "dynamic") return Batching::kDynamic;
   return Status::invalid_argument(fmt::format("--batching {}: no such kind", name),
                                   "use continuous, static or dynamic");
+}
+
+Result<std::optional<Pooling>> parse_pooling(std::string_view name) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (lower == "auto") return std::optional<Pooling>();
+  for (const Pooling pooling : {Pooling::kMean, Pooling::kCls, Pooling::kLast}) {
+    if (lower == pooling_name(pooling)) return std::optional(pooling);
+  }
+  return Status::invalid_argument(
+      fmt::format("--pooling-type {}: no such way to pool", printable(name)),
+      "use auto, mean, cls or last");
 }
 
 Result<std::optional<bool>> parse_activation_dtype(std::string_view name) {

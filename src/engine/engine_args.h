@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/pooling.h"
 #include "base/status.h"
 #include "core/scheduler.h"
 #include "engine/api.h"
@@ -17,6 +18,9 @@ Status check_engine_args(const EngineArgs& args);
 
 Result<SchedulingPolicy> parse_policy(std::string_view name);
 Result<Batching> parse_batching(std::string_view name);
+
+// `name` as --pooling-type takes it, in any case; nullopt for auto.
+Result<std::optional<Pooling>> parse_pooling(std::string_view name);
 
 // `name` as --dtype takes it: nullopt for auto, else whether it is float32.
 Result<std::optional<bool>> parse_activation_dtype(std::string_view name);

@@ -38,7 +38,7 @@ InputBatch::InputBatch(const InputBatchLimits& limits)
   query_start_loc_.reserve(sequences + 1);
   seq_lens_.reserve(sequences);
   sample_rows_.reserve(sequences);
-  pool_rows_.reserve(sequences);
+  pool_rows_.reserve(tokens);
   prompt_rows_.reserve(tokens);
 }
 
@@ -63,10 +63,11 @@ std::uint64_t InputBatch::bytes(const InputBatchLimits& limits) {
           sizeof(BlockId) +
       sizeof(std::vector<BlockId>) + sizeof(void*);
   const std::uint64_t per_sequence = length * sizeof(TokenId) + pages * per_page_of_sequence +
-                                     sizeof(RequestState) + sizeof(SampleRow) + sizeof(PoolRow) +
+                                     sizeof(RequestState) + sizeof(SampleRow) +
                                      2 * sizeof(std::int32_t);
-  const std::uint64_t per_token =
-      sizeof(TokenId) + sizeof(std::int32_t) + pages * sizeof(std::int64_t) + sizeof(PromptRow);
+  const std::uint64_t per_token = sizeof(TokenId) + sizeof(std::int32_t) +
+                                  pages * sizeof(std::int64_t) + sizeof(PromptRow) +
+                                  sizeof(PoolRow);
   return sequences * per_sequence + tokens * per_token;
 }
 
@@ -93,6 +94,7 @@ Status InputBatch::apply_diffs(const SchedulerOutput& step) {
     append_blocks(step.blocks_of(data), state);
     state.num_prompt_tokens = data.num_prompt_tokens;
     state.sample_index = data.sample_index;
+    state.pooling = data.pooling;
     state.params = data.sampling_params;
   }
   for (const BlockReplacement& replacement : step.replaced_blocks) {
@@ -131,10 +133,7 @@ Status InputBatch::lay_out(const ScheduledRequest& scheduled, std::span<const To
   query_start_loc_.push_back(static_cast<std::int32_t>(token_ids_.size()));
   seq_lens_.push_back(end);
   add_prompt_rows(scheduled, state);
-  if (scheduled.use == RowUse::kState) {
-    pool_rows_.push_back({.request_id = scheduled.request_id,
-                          .row = static_cast<std::int64_t>(token_ids_.size()) - 1});
-  }
+  add_pool_rows(scheduled, state);
   if (scheduled.use == RowUse::kTokens) add_sample_rows(scheduled, state);
   return {};
 }
@@ -182,6 +181,16 @@ void InputBatch::add_prompt_rows(const ScheduledRequest& scheduled, const Reques
          .position = position,
          .token_id = state.token_ids[static_cast<std::size_t>(position)],
          .num_top_logprobs = static_cast<std::int32_t>(*state.params->prompt_logprobs)});
+  }
+}
+
+void InputBatch::add_pool_rows(const ScheduledRequest& scheduled, const RequestState& state) {
+  if (state.pooling == Pooling::kNone) return;
+  const std::int64_t first_row =
+      static_cast<std::int64_t>(token_ids_.size()) - scheduled.num_scheduled_tokens;
+  for (std::int32_t i = 0; i < scheduled.num_scheduled_tokens; ++i) {
+    if (!pools(state.pooling, scheduled.num_computed_tokens + i, state.num_prompt_tokens)) continue;
+    pool_rows_.push_back({.request_id = scheduled.request_id, .row = first_row + i});
   }
 }
 

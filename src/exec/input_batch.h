@@ -67,7 +67,7 @@ class InputBatch {
   };
   const std::vector<SampleRow>& sample_rows() const { return sample_rows_; }
 
-  // A row of the step whose final hidden state is wanted.
+  // A row of the step whose final hidden state takes part in what its prompt is pooled to.
   struct PoolRow {
     RequestId request_id = 0;
     std::int64_t row = 0;
@@ -89,6 +89,7 @@ class InputBatch {
     std::vector<TokenId> token_ids;
     std::int32_t num_prompt_tokens = 0;
     std::int32_t sample_index = 0;
+    Pooling pooling = Pooling::kNone;
     std::shared_ptr<const SamplingParams> params;
     // [pages_per_block]: what each layer reads as its own table.
     std::vector<std::vector<BlockId>> block_ids;
@@ -107,6 +108,7 @@ class InputBatch {
                  RequestState& state);
   void add_sample_rows(const ScheduledRequest& scheduled, const RequestState& state);
   void add_prompt_rows(const ScheduledRequest& scheduled, const RequestState& state);
+  void add_pool_rows(const ScheduledRequest& scheduled, const RequestState& state);
 
   std::int32_t block_size_;
   std::int64_t max_num_seqs_;

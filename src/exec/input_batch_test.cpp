@@ -172,5 +172,40 @@ TEST(InputBatchPages, EachPageHasTablesOfItsOwn) {
   EXPECT_EQ(batch.slot_mapping(1)[0], 8 * 2 + 1);
 }
 
+// A prompt of five tokens in chunks of two and three, after another request's row.
+TEST_F(InputBatchTest, RowsThatArePooled) {
+  const auto rows = [this](Pooling pooling, RequestId id) {
+    SchedulerOutput plan = plan_of_row(2);
+    plan.new_token_ids = {5, 6, 7, 8, 9};
+    plan.new_requests.push_back({.request_id = id,
+                                 .num_tokens = 5,
+                                 .num_prompt_tokens = 5,
+                                 .pooling = pooling,
+                                 .sampling_params = std::make_shared<const SamplingParams>()});
+    plan.new_block_ids = {4, 2, 3};
+    plan.scheduled.push_back({.request_id = id, .num_scheduled_tokens = 2, .num_new_blocks = 3});
+    EXPECT_TRUE(batch_.prepare(plan).ok());
+    std::vector<std::int64_t> all;
+    for (const auto& row : batch_.pool_rows()) all.push_back(row.row);
+    SchedulerOutput rest;
+    rest.scheduled.push_back({.request_id = id,
+                              .num_computed_tokens = 2,
+                              .num_scheduled_tokens = 3,
+                              .use = RowUse::kState});
+    EXPECT_TRUE(batch_.prepare(rest).ok());
+    for (const auto& row : batch_.pool_rows()) {
+      EXPECT_EQ(row.request_id, id);
+      all.push_back(row.row + 10);
+    }
+    SchedulerOutput end;
+    end.removed_request_ids = {id};
+    EXPECT_TRUE(batch_.prepare(end).ok());
+    return all;
+  };
+  EXPECT_THAT(rows(Pooling::kLast, 2), ElementsAre(12));
+  EXPECT_THAT(rows(Pooling::kCls, 3), ElementsAre(1));
+  EXPECT_THAT(rows(Pooling::kMean, 4), ElementsAre(1, 2, 10, 11, 12));
+}
+
 }  // namespace
 }  // namespace quire

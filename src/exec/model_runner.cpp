@@ -1,11 +1,8 @@
 #include "exec/model_runner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace quire {
 namespace {
@@ -24,12 +21,6 @@ InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& p
 // Of `memory`, what is cut from one buffer.
 std::uint64_t buffer_bytes(const RunnerMemory& memory) {
   return memory.hidden + memory.normed + memory.logits + memory.best + memory.arena;
-}
-
-Status state_not_finite(RequestId request_id) {
-  return Status::bad_model(
-      fmt::format("request {}: the model's hidden state is not finite", request_id),
-      "the weights may be damaged; fetch the model again");
 }
 
 AttentionHeads attention_heads(const DecoderSpec& spec) {
@@ -77,7 +68,8 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.normed = Arena::float_bytes(config.max_num_seqs * spec.hidden_size);
   // The output thread has one result, the engine's another, and each step in flight fills one.
   memory.pooled = static_cast<std::uint64_t>(2 + config.max_steps_in_flight) *
-                  Arena::float_bytes(std::min(rows, config.max_num_seqs) * spec.hidden_size);
+                      Arena::float_bytes(std::min(rows, config.max_num_seqs) * spec.hidden_size) +
+                  Pooler::bytes(config.max_num_seqs, spec.hidden_size);
   memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
   memory.best = Arena::array_bytes<RowBest>(config.max_num_seqs);
   memory.arena = Model::arena_bytes(spec, rows);
@@ -114,6 +106,7 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
       attention_plan_(
           ops_->plan_attention(config.max_num_batched_tokens, attention_heads(model.spec()))),
       sampler_(model.spec().vocab_size, config.max_num_seqs, config.eos_token_ids),
+      pooler_(config.max_num_seqs, model.spec().hidden_size),
       arena_({}) {
   const RunnerMemory parts = memory_of(model.spec(), config, {});
   std::byte* next = memory_.data();
@@ -148,6 +141,7 @@ void ModelRunner::stage_layer_tables() {
 Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& result) {
   const ScopedSpan span(ops_->spans(), kPrepareStage);
   QUIRE_RETURN_IF_ERROR(batch_.prepare(step));
+  pooler_.prepare(step);
   result.clear();
   result.step_id = step.step_id;
   ops_->begin_step();
@@ -180,7 +174,8 @@ Status ModelRunner::forward(const SchedulerOutput& step, ModelRunnerOutput& resu
   ForwardContext ctx = context();
   model_.forward(ctx, hidden_);
   QUIRE_RETURN_IF_ERROR(score_prompts(ctx, result));
-  QUIRE_RETURN_IF_ERROR(pool_prompts(ctx, result));
+  QUIRE_RETURN_IF_ERROR(pool_prompts(ctx));
+  QUIRE_RETURN_IF_ERROR(pooler_.give(step, result));
   compute_logits(ctx, rows_at_once<InputBatch::SampleRow>(batch_.sample_rows()));
   return {};
 }
@@ -215,23 +210,19 @@ Status ModelRunner::score_prompts(ForwardContext& ctx, ModelRunnerOutput& result
   return {};
 }
 
-// The final hidden states of prompts that are pooled; no logits are computed for them.
-Status ModelRunner::pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result) {
-  const auto& rows = batch_.pool_rows();
-  if (rows.empty()) return {};
-  row_indices_.clear();
-  for (const InputBatch::PoolRow& row : rows) row_indices_.push_back(row.row);
-  model_.final_states(ctx, hidden_, staged_row_indices(), std::ssize(row_indices_), normed_);
-  const auto size = static_cast<std::size_t>(model_.spec().hidden_size);
-  result.hidden_states.resize(rows.size() * size);
-  ops_->download(normed_, std::ssize(result.hidden_states), result.hidden_states.data());
-  QUIRE_RETURN_IF_ERROR(ops_->synchronize());
-  for (const InputBatch::PoolRow& row : rows) {
-    const std::size_t first = result.pooled.size() * size;
-    for (const float value : std::span(result.hidden_states).subspan(first, size)) {
-      if (!std::isfinite(value)) return state_not_finite(row.request_id);
-    }
-    result.pooled.push_back({.request_id = row.request_id, .first = first, .size = size});
+// The final hidden states of rows that are pooled, as many at a time; no logits are computed for
+// them.
+Status ModelRunner::pool_prompts(ForwardContext& ctx) {
+  std::span<const InputBatch::PoolRow> rows = batch_.pool_rows();
+  while (!rows.empty()) {
+    const auto part = rows_at_once(rows);
+    row_indices_.clear();
+    for (const InputBatch::PoolRow& row : part) row_indices_.push_back(row.row);
+    model_.final_states(ctx, hidden_, staged_row_indices(), std::ssize(row_indices_), normed_);
+    ops_->download(normed_, std::ssize(part) * model_.spec().hidden_size, pooler_.states().data());
+    QUIRE_RETURN_IF_ERROR(ops_->synchronize());
+    for (std::size_t i = 0; i < part.size(); ++i) pooler_.add(part[i].request_id, i);
+    rows = rows.subspan(part.size());
   }
   return {};
 }

@@ -13,6 +13,7 @@
 #include "exec/executor.h"
 #include "exec/input_batch.h"
 #include "exec/kv_storage.h"
+#include "exec/pooler.h"
 #include "exec/sampler.h"
 #include "kernels/device.h"
 #include "models/decoder_model.h"
@@ -37,7 +38,7 @@ struct ModelRunnerConfig {
 struct RunnerMemory {
   std::uint64_t hidden = 0;  // hidden states of a step
   std::uint64_t normed = 0;  // rows whose logits are computed, or that are pooled
-  std::uint64_t pooled = 0;  // final hidden states, of the results that there are at once
+  std::uint64_t pooled = 0;  // what prompts are pooled to: sums, and the results at once
   std::uint64_t logits = 0;
   std::uint64_t best = 0;       // the largest logit of each row
   std::uint64_t arena = 0;      // a layer's activations
@@ -98,7 +99,7 @@ class ModelRunner {
     return rows.first(std::min(rows.size(), static_cast<std::size_t>(config_.max_num_seqs)));
   }
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
-  Status pool_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
+  Status pool_prompts(ForwardContext& ctx);
 
   const std::int64_t* staged_row_indices() {
     return ops_->stage(std::span<const std::int64_t>(row_indices_));
@@ -121,6 +122,7 @@ class ModelRunner {
   std::unique_ptr<OpStream> ops_;
   std::unique_ptr<PlannedAttention> attention_plan_;
   Sampler sampler_;
+  Pooler pooler_;
   StepTokens tokens_;                      // of the step, staged
   std::vector<std::int64_t> row_indices_;  // whose logits or final states are computed
 

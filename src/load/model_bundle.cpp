@@ -187,12 +187,14 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
       QUIRE_ASSIGN_OR_RETURN(bundle.text, open_gguf_text(*file));
     }
     QUIRE_ASSIGN_OR_RETURN(bundle.generation_defaults, read_generation_defaults(*file));
+    bundle.embedding_defaults = read_embedding_defaults(*file);
     bundle.weights = std::move(file);
   } else {
     QUIRE_ASSIGN_OR_RETURN(const auto config, read_object(*bundle.files.config, kMaxConfigBytes));
     QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_config(JsonReader(
                                             config.get_object(), bundle.files.config->string())));
     QUIRE_ASSIGN_OR_RETURN(bundle.weights, open_safetensors(bundle.files.path));
+    bundle.embedding_defaults = read_embedding_defaults(bundle.files);
     if (tokenizer_path.empty()) {
       QUIRE_ASSIGN_OR_RETURN(bundle.text, open_huggingface_text(bundle.files));
     }

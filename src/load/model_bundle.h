@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "load/embedding_defaults.h"
 #include "load/generation_defaults.h"
 #include "models/spec.h"
 #include "text/chat_template.h"
@@ -30,6 +31,7 @@ struct ModelBundle {
   std::unique_ptr<WeightSource> weights;
   TextBundle text;
   GenerationDefaults generation_defaults;  // with those of generation_config.json
+  EmbeddingDefaults embedding_defaults;
 };
 
 // The text side alone, also of a file that holds nothing else. Errors as below.

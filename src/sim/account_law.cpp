@@ -58,7 +58,7 @@ std::string check_account(const Request& request, const SchedulerConfig& config,
     return fmt::format("request {} never ran, and not all of its life is explained", request.id());
   }
   const bool may_share =
-      !request.pooling() && (config.enable_prefix_caching || request.sampling_params()->n > 1);
+      !request.is_pooled() && (config.enable_prefix_caching || request.sampling_params()->n > 1);
   if (request.num_cached_tokens() >= request.num_prompt_tokens() ||
       (request.num_cached_tokens() > 0 && !may_share)) {
     return fmt::format("request {}: {} of {} prompt tokens are cached", request.id(),

@@ -101,7 +101,7 @@ SoloRun solo_run(const AddRequest& request, std::int32_t sample_index,
   };
   SoloRun run;
   run.prompt_history = history;
-  if (request.pooling) {
+  if (request.pooling != Pooling::kNone) {
     run.reason = FinishReason::kStop;
     return run;
   }

@@ -200,10 +200,10 @@ class Simulation {
     const SchedulerConfig& config = scheduler_.config();
     const std::int64_t num_prompt = std::ssize(request.prompt_token_ids);
     const std::int64_t most = config.max_model_len;
+    const bool pooled = request.pooling != Pooling::kNone;
     const std::int64_t longest =
-        request.pooling ? num_prompt
-                        : std::min(num_prompt + request.sampling_params->max_tokens, most) - 1;
-    return num_prompt > 0 && num_prompt < most + (request.pooling ? 1 : 0) &&
+        pooled ? num_prompt : std::min(num_prompt + request.sampling_params->max_tokens, most) - 1;
+    return num_prompt > 0 && num_prompt < most + (pooled ? 1 : 0) &&
            max_pages(config.kv_groups, longest, config.max_tokens_in_flight(), config.block_size) <=
                config.num_blocks &&
            scheduler_.stats().num_waiting + request.sampling_params->n <= config.max_queued;
@@ -224,7 +224,7 @@ class Simulation {
       live.expected = solo_run(request, i, scheduler_.config(), trace_.workload.vocab_size);
       live.num_prompt_tokens = std::ssize(request.prompt_token_ids);
       live.priority = request.priority;
-      live.pooling = request.pooling;
+      live.pooling = request.pooling != Pooling::kNone;
       live.prompt_logprobs = i == 0 && request.sampling_params->prompt_logprobs.has_value();
       starvation_.arrive(id, request.priority);
       if (arrival.abort && random_.chance(0.8)) aborts_.emplace(*arrival.abort, id);

@@ -173,6 +173,7 @@ Status SimulatedExecutor::learn(const NewRequestData& data, const SchedulerOutpu
   request.stream = simulated_stream(*data.sampling_params, data.sample_index);
   request.prompt_logprobs = data.sampling_params->prompt_logprobs.has_value();
   request.num_prompt_tokens = data.num_prompt_tokens;
+  request.pooling = data.pooling;
   return hold(data.request_id, request, plan, data.first_block, data.num_blocks);
 }
 
@@ -267,6 +268,11 @@ Status SimulatedExecutor::check_scheduled(const ScheduledRequest& scheduled,
   if (request.computed_before && scheduled.num_computed_tokens != request.num_computed_tokens) {
     return broken("request {}: {} tokens are computed, the plan says {}", scheduled.request_id,
                   request.num_computed_tokens, scheduled.num_computed_tokens);
+  }
+  if (!request.computed_before && scheduled.num_computed_tokens > 0 &&
+      pools(request.pooling, 0, request.num_prompt_tokens)) {
+    return broken("request {}: the state of its first token, which is pooled, is not computed",
+                  scheduled.request_id);
   }
   if ((scheduled.use != RowUse::kNothing) != (end == num_tokens)) {
     return broken("request {}: {} of {} tokens will be computed for {}", scheduled.request_id, end,

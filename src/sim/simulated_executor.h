@@ -77,6 +77,7 @@ class SimulatedExecutor : public Executor {
     bool prompt_logprobs = false;
     std::int32_t num_prompt_tokens = 0;
     std::int32_t num_computed_tokens = 0;
+    Pooling pooling = Pooling::kNone;
     bool computed_before = false;  // false: the first step may find tokens computed by others
     StepId last_step = 0;
   };

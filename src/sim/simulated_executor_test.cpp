@@ -24,6 +24,7 @@ struct New {
   std::vector<BlockId> block_ids = {};  // that hold computed tokens already
   SamplingParams params = {};
   std::int32_t sample_index = 0;
+  Pooling pooling = Pooling::kNone;
 };
 
 struct Share {
@@ -47,6 +48,7 @@ struct Plan : SchedulerOutput {
            .num_tokens = num_tokens,
            .num_prompt_tokens = num_tokens,
            .sample_index = each.sample_index,
+           .pooling = each.pooling,
            .sampling_params = std::make_shared<const SamplingParams>(each.params)});
       new_token_ids.insert(new_token_ids.end(), each.token_ids.begin(), each.token_ids.end());
       std::tie(new_requests.back().first_block, new_requests.back().num_blocks) =
@@ -300,6 +302,16 @@ TEST_F(SimulatedExecutorTest, RejectsARequestThatIsPooledWhereItMayNotBe) {
                 "1 of 2 tokens will be computed for state");
   run(3, {{3, {5}}}, {{3, 0, 1, kTokens, {2}}});
   expect_broken(4, {}, {{3, 1, 1, kState}}, "request 3: pooled after 1 output tokens");
+}
+
+TEST_F(SimulatedExecutorTest, RejectsAPromptThatIsPooledWithoutItsFirstToken) {
+  run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0, 1}}});
+  const auto found = [](RequestId id, Pooling pooling) {
+    return New{.id = id, .token_ids = {5, 6, 7}, .block_ids = {0}, .pooling = pooling};
+  };
+  run(2, {found(2, Pooling::kLast)}, {{2, 2, 1, kState, {2}}});
+  expect_broken(3, {found(3, Pooling::kMean)}, {{3, 2, 1, kState, {3}}},
+                "request 3: the state of its first token, which is pooled, is not computed");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsMissingAndUnknownBlocks) {

@@ -66,8 +66,10 @@ std::vector<WorkloadRequest> make_workload(const WorkloadConfig& config) {
       each.abort = now + exponential(random, config.mean_time_to_abort);
     }
     SamplingParams params = random_params(random, config);
-    each.request.pooling = random.chance(config.pooling_probability);
-    if (each.request.pooling) params = SamplingParams();
+    if (random.chance(config.pooling_probability)) {
+      each.request.pooling = static_cast<Pooling>(random.between(1, 3));
+      params = SamplingParams();
+    }
     each.request.request_id = next_id;
     next_id += static_cast<RequestId>(params.n);
     each.request.prompt_token_ids = random_prompt(random, config, workload);

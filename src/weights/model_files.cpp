@@ -77,6 +77,7 @@ Result<ModelFiles> hugging_face_folder(const fs::path& folder) {
   found.tokenizer = if_present(folder / "tokenizer.json");
   found.tokenizer_config = if_present(folder / "tokenizer_config.json");
   found.chat_template = if_present(folder / "chat_template.jinja");
+  found.modules = if_present(folder / "modules.json");
   if (!found.config) {
     return Status::not_found(fmt::format("{} has safetensors but no config.json", folder.string()),
                              "fetch config.json of the model into the folder");

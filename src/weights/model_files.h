@@ -25,6 +25,7 @@ struct ModelFiles {
   std::optional<std::filesystem::path> tokenizer;         // tokenizer.json
   std::optional<std::filesystem::path> tokenizer_config;  // tokenizer_config.json
   std::optional<std::filesystem::path> chat_template;     // chat_template.jinja
+  std::optional<std::filesystem::path> modules;           // modules.json: sentence-transformers
 };
 
 // `path` is a folder in Hugging Face layout, a .gguf file, or a folder with exactly one .gguf file

@@ -60,7 +60,7 @@ class RecordedRun {
     request.prompt_token_ids.resize(1 + random(70));  // some are too long
     for (TokenId& token : request.prompt_token_ids) token = static_cast<TokenId>(random(2));
     request.priority = static_cast<std::int32_t>(random(3)) - 1;
-    request.pooling = params.n == 1 && random(8) == 0;
+    if (params.n == 1 && random(8) == 0) request.pooling = static_cast<Pooling>(1 + random(3));
     next_id_ += static_cast<RequestId>(params.n);
     request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
     const Status status = scheduler_.add(request, now_);

@@ -107,10 +107,11 @@ std::optional<EventRecord> decode_add(ByteReader& reader, Instant time) {
   reader(record.request.request_id);
   reader(record.request.external_id);
   reader(record.request.priority);
-  reader(record.request.pooling);
+  reader.enumeration(record.request.pooling, Pooling::kMean);
   reader(record.request.prompt_token_ids);
   SamplingParams params = decode_params(reader);
-  if (record.request.pooling && (params.n != 1 || params.prompt_logprobs)) reader.fail();
+  const bool pooled = record.request.pooling != Pooling::kNone;
+  if (pooled && (params.n != 1 || params.prompt_logprobs)) reader.fail();
   record.request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
   return record;
 }
@@ -177,7 +178,7 @@ void encode_added(const AddRequest& request, StatusCode outcome, Duration since_
   writer(request.request_id);
   writer(std::string_view(request.external_id));
   writer(request.priority);
-  writer(request.pooling);
+  writer.enumeration(request.pooling, Pooling::kMean);
   writer(request.prompt_token_ids);
   encode_params(*request.sampling_params, writer);
 }

@@ -81,7 +81,7 @@ void visit_request(Archive& archive, Request& request) {
   visit_params(archive, request.sampling_params);
   archive(request.token_ids);
   archive(request.num_prompt_tokens);
-  archive(request.pooling);
+  archive.enumeration(request.pooling, Pooling::kMean);
   archive(request.num_computed_tokens);
   archive(request.max_computed_so_far);
   archive(request.priority);

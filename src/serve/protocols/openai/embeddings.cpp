@@ -131,7 +131,8 @@ Result<InputOptions> read_input_options(const JsonReader& fields, std::int64_t m
   return options;
 }
 
-Status read_vector_options(const JsonReader& fields, std::int64_t hidden_size, EmbeddingJob& job) {
+Status read_vector_options(const JsonReader& fields, const EngineInfo& info, EmbeddingJob& job) {
+  const std::int64_t hidden_size = info.hidden_size;
   QUIRE_ASSIGN_OR_RETURN(const auto dimensions, fields.find_int("dimensions"));
   job.dimensions = dimensions.value_or(hidden_size);
   if (job.dimensions < 1 || job.dimensions > hidden_size) {
@@ -141,7 +142,7 @@ Status read_vector_options(const JsonReader& fields, std::int64_t hidden_size, E
                     job.dimensions, hidden_size));
   }
   QUIRE_ASSIGN_OR_RETURN(const auto normalize, fields.find_bool("normalize"));
-  job.normalize = normalize.value_or(true);
+  job.normalize = normalize.value_or(info.embedding.normalize);
   QUIRE_ASSIGN_OR_RETURN(const auto format, fields.find_string("encoding_format"));
   job.base64 = format == "base64";
   if (format && *format != "float" && *format != "base64") {
@@ -155,8 +156,9 @@ Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view re
                                     const ServedModel& served, ClientGone gone) {
   const JsonReader fields = body.reader();
   const Engine& engine = served.engine();
+  QUIRE_RETURN_IF_ERROR(engine.info().embedding.check());
   EmbeddingJob job;
-  QUIRE_RETURN_IF_ERROR(read_vector_options(fields, engine.info().hidden_size, job));
+  QUIRE_RETURN_IF_ERROR(read_vector_options(fields, engine.info(), job));
   QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
   if (priority && (*priority < std::numeric_limits<std::int32_t>::min() ||
                    *priority > std::numeric_limits<std::int32_t>::max())) {

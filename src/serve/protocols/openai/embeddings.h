@@ -1,4 +1,4 @@
-// POST /v1/embeddings: the final hidden state of each input's last token, scaled to length 1.
+// POST /v1/embeddings: the final hidden states of each input, pooled and scaled as the model says.
 //
 // Fields beyond OpenAI's: normalize (false: as the model gives it), truncate_prompt_tokens (keep
 // the last so many tokens; -1: max_model_len), add_special_tokens, priority, request_id. A text is

@@ -213,6 +213,28 @@ TEST(BadEmbeddingRequests, AnotherModelIsNotFound) {
   EXPECT_EQ(parse_body(response).at("error").at("code").as_string(), "model_not_found");
 }
 
+// The mean over the tokens of what the model gives each, which is the last one's of those up to it.
+TEST(Embeddings, ArePooledAsTheServerIsTold) {
+  EngineArgs args;
+  args.max_model_len = 64;
+  args.pooling_type = "mean";
+  args.normalize_embeddings = false;
+  TestService service(args);
+  const HttpResponse response =
+      begin_exchange(embedding_routes(service.service()),
+                     post_request("/v1/embeddings", R"({"input": [5, 9]})"))
+          ->wait();
+  ASSERT_EQ(response.status, 200) << response.body;
+  const auto mean = floats(parse_body(response).at("data").at(0).at("embedding"));
+  const auto first = vector_of(R"({"input": [5], "normalize": false})");
+  const auto second = vector_of(R"({"input": [5, 9], "normalize": false})");
+  ASSERT_EQ(mean.size(), first.size());
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    EXPECT_EQ(mean[i], static_cast<float>(
+                           (static_cast<double>(first[i]) + static_cast<double>(second[i])) / 2));
+  }
+}
+
 // The engine races with the client: where it wins, and no input is left to abort, they start again.
 TEST(Embeddings, AClientThatGoesAwayAbortsItsInputs) {
   json::array inputs;
