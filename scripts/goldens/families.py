@@ -148,6 +148,46 @@ FAMILIES = {
                    "logit_scale": 0.5, "rope_parameters": PLAIN},
         "variants": {"scale": {"logit_scale": 2.0}},
     },
+    # Mixtures of experts: sizes of experts that do not end at a multiple of 16 rows.
+    "mixtral": {
+        "class": "Mixtral", "gguf": False,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 40,
+                   "num_local_experts": 6, "num_experts_per_tok": 2, "rope_parameters": PLAIN},
+        "variants": {"window": {"sliding_window": 20}, "three": {"num_experts_per_tok": 3}},
+    },
+    "qwen2_moe": {
+        "class": "Qwen2Moe", "gguf": False,
+        "config": {"num_hidden_layers": 3, "tie_word_embeddings": False, "num_experts": 6,
+                   "num_experts_per_tok": 3, "moe_intermediate_size": 24,
+                   "shared_expert_intermediate_size": 48, "mlp_only_layers": [1],
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
+        "variants": {"normed": {"norm_topk_prob": True}},
+    },
+    # Every second layer has a mixture.
+    "qwen3_moe": {
+        "class": "Qwen3Moe", "gguf": False,
+        "config": {"num_hidden_layers": 4, "head_dim": 24, "tie_word_embeddings": False,
+                   "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+                   "norm_topk_prob": True, "decoder_sparse_step": 2,
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
+        "variants": {"two": {"num_experts_per_tok": 2}, "as_it_is": {"norm_topk_prob": False}},
+    },
+    "olmoe": {
+        "class": "Olmoe", "gguf": False,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 24,
+                   "pad_token_id": UNK, "num_experts": 8, "num_experts_per_tok": 4,
+                   "rope_parameters": PLAIN},
+        "variants": {"normed": {"norm_topk_prob": True}},
+    },
+    "granite_moe": {
+        "class": "GraniteMoe", "gguf": False,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": True, "intermediate_size": 40,
+                   "num_local_experts": 5, "num_experts_per_tok": 2, "embedding_multiplier": 3.0,
+                   "attention_multiplier": 0.25, "residual_multiplier": 0.6, "logits_scaling": 0.5,
+                   "rope_parameters": PLAIN},
+        "variants": {"scales": {"embedding_multiplier": 1.5, "residual_multiplier": 1.0},
+                     "three": {"num_experts_per_tok": 3}},
+    },
 }
 
 

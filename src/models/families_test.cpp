@@ -52,9 +52,11 @@ void expect_refused(std::string_view architecture, std::string_view changes, Sta
 }
 
 constexpr std::string_view kFamilies[] = {
-    "LlamaForCausalLM",  "MistralForCausalLM",  "Qwen2ForCausalLM",      "Qwen3ForCausalLM",
-    "Gemma3ForCausalLM", "GraniteForCausalLM",  "Phi3ForCausalLM",       "SmolLM3ForCausalLM",
-    "Olmo2ForCausalLM",  "StableLmForCausalLM", "Starcoder2ForCausalLM", "CohereForCausalLM"};
+    "LlamaForCausalLM",     "MistralForCausalLM",  "Qwen2ForCausalLM",      "Qwen3ForCausalLM",
+    "Gemma3ForCausalLM",    "GraniteForCausalLM",  "Phi3ForCausalLM",       "SmolLM3ForCausalLM",
+    "Olmo2ForCausalLM",     "StableLmForCausalLM", "Starcoder2ForCausalLM", "CohereForCausalLM",
+    "MixtralForCausalLM",   "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM",   "OlmoeForCausalLM",
+    "GraniteMoeForCausalLM"};
 
 // A tensor without a name would never be found.
 TEST(Families, NameEveryTensorThatTheyNeed) {

@@ -36,9 +36,10 @@ TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, 
   }
 }
 
-const TensorInfo* TensorLoader::find(TensorRole role, std::int64_t layer) const {
+const TensorInfo* TensorLoader::find(TensorRole role, std::int64_t layer,
+                                     std::int64_t expert) const {
   if ((roles_[static_cast<std::size_t>(layer)] & bit_of(role)) == 0) return nullptr;
-  return source_.find(spec_.names.name(role, layer));
+  return source_.find(spec_.names.name(role, layer, expert));
 }
 
 Result<std::vector<float>> TensorLoader::values(std::initializer_list<TensorRole> roles,
@@ -76,11 +77,11 @@ Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRol
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<TensorRole> roles,
-                                                         std::int64_t layer) {
+                                                         std::int64_t layer, std::int64_t expert) {
   std::vector<const TensorInfo*> tensors;
   std::vector<EncodedMatrix> parts;
   for (const TensorRole role : roles) {
-    const TensorInfo* tensor = find(role, layer);
+    const TensorInfo* tensor = find(role, layer, expert);
     tensors.push_back(tensor);
     parts.push_back({tensor->encoding, tensor->shape[0], tensor->shape[1], tensor->data.data()});
   }
@@ -98,8 +99,9 @@ Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<T
   return packed;
 }
 
-Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer) {
-  QUIRE_ASSIGN_OR_RETURN(auto packed, matrices({role}, layer));
+Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer,
+                                          std::int64_t expert) {
+  QUIRE_ASSIGN_OR_RETURN(auto packed, matrices({role}, layer, expert));
   return std::move(packed[0]);
 }
 
@@ -107,11 +109,14 @@ Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role
                                                                  std::int64_t count,
                                                                  std::int64_t layer) {
   const TensorInfo& tensor = *find(role, layer);
-  const std::int64_t rows = tensor.shape[0] / count;
+  const std::int64_t cols = tensor.shape.back();
+  std::int64_t rows = tensor.shape[0];
+  for (std::size_t i = 1; i + 1 < tensor.shape.size(); ++i) rows *= tensor.shape[i];
+  rows /= count;
   std::vector<PackedWeight> packed;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(count);
-    const EncodedMatrix part = {tensor.encoding, rows, tensor.shape[1],
+    const EncodedMatrix part = {tensor.encoding, rows, cols,
                                 tensor.data.data() + static_cast<std::size_t>(i) * bytes};
     QUIRE_ASSIGN_OR_RETURN(
         auto weight,
@@ -126,6 +131,14 @@ Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
   options_.vocabulary = true;
   auto packed = matrix(role);
   options_.vocabulary = false;
+  return packed;
+}
+
+Result<PackedWeight> TensorLoader::router(TensorRole role, std::int64_t layer) {
+  const LoadQuantization quantization = options_.quantization;
+  options_.quantization = LoadQuantization::kNone;
+  auto packed = matrix(role, layer);
+  options_.quantization = quantization;
   return packed;
 }
 

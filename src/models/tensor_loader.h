@@ -44,19 +44,23 @@ class TensorLoader {
 
   // The matrices of `roles`, packed as one where their encodings agree, else one each.
   Result<std::vector<PackedWeight>> matrices(std::initializer_list<TensorRole> roles,
-                                             std::int64_t layer = 0);
-  Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0);
+                                             std::int64_t layer = 0, std::int64_t expert = 0);
+  Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0, std::int64_t expert = 0);
 
-  // The matrices of `count` that one tensor has below each other, all of as many rows.
+  // The matrices of `count` that one tensor has below each other, all of as many rows. Its
+  // dimensions but the last may be any that multiply to all rows.
   Result<std::vector<PackedWeight>> stacked_matrices(TensorRole role, std::int64_t count,
                                                      std::int64_t layer);
 
   // `role` is the embedding's or the logits'.
   Result<PackedWeight> vocabulary(TensorRole role);
 
+  // A matrix that decides where a token goes: never quantized at load.
+  Result<PackedWeight> router(TensorRole role, std::int64_t layer);
+
  private:
   // nullptr where the model has none, even if the checkpoint uses the role's name for another.
-  const TensorInfo* find(TensorRole role, std::int64_t layer) const;
+  const TensorInfo* find(TensorRole role, std::int64_t layer, std::int64_t expert = 0) const;
   Result<PackedWeight> packed_matrix(const TensorInfo& tensor, const std::string& name,
                                      std::span<const EncodedMatrix> parts);
   Result<PackedWeight> kept_or_packed(const std::string& name,
