@@ -23,41 +23,29 @@ MoeShape shape_of(const MoeSpec& spec, std::int64_t hidden_size) {
           .weights_sum_to_one = spec.weights_sum_to_one};
 }
 
-Result<ExpertWeights> load_expert(TensorLoader& loader, std::int64_t layer, std::int64_t expert) {
-  using enum TensorRole;
-  ExpertWeights weights;
-  QUIRE_ASSIGN_OR_RETURN(weights.gate, loader.matrix(kExpertGate, layer, expert));
-  QUIRE_ASSIGN_OR_RETURN(weights.up, loader.matrix(kExpertUp, layer, expert));
-  QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kExpertDown, layer, expert));
-  return weights;
-}
-
 Result<std::vector<ExpertWeights>> load_experts(const MoeSpec& spec, TensorLoader& loader,
                                                 std::int64_t layer) {
   using enum TensorRole;
   const std::int64_t count = spec.num_experts;
+  const bool each = spec.tensors == ExpertTensors::kEach;
   std::vector<ExpertWeights> experts(static_cast<std::size_t>(count));
-  if (spec.tensors == ExpertTensors::kEach) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      QUIRE_ASSIGN_OR_RETURN(experts[static_cast<std::size_t>(i)], load_expert(loader, layer, i));
-    }
-    return experts;
-  }
   if (spec.tensors == ExpertTensors::kStackedGateUp) {
-    QUIRE_ASSIGN_OR_RETURN(auto both, loader.stacked_matrices(kExpertGateUps, 2 * count, layer));
+    QUIRE_ASSIGN_OR_RETURN(auto both, loader.experts(kExpertGateUps, 2 * count, layer));
     for (std::size_t i = 0; i < experts.size(); ++i) {
       experts[i].gate = std::move(both[2 * i]);
       experts[i].up = std::move(both[2 * i + 1]);
     }
   } else {
-    QUIRE_ASSIGN_OR_RETURN(auto gates, loader.stacked_matrices(kExpertGates, count, layer));
-    QUIRE_ASSIGN_OR_RETURN(auto ups, loader.stacked_matrices(kExpertUps, count, layer));
+    QUIRE_ASSIGN_OR_RETURN(auto gates,
+                           loader.experts(each ? kExpertGate : kExpertGates, count, layer));
+    QUIRE_ASSIGN_OR_RETURN(auto ups, loader.experts(each ? kExpertUp : kExpertUps, count, layer));
     for (std::size_t i = 0; i < experts.size(); ++i) {
       experts[i].gate = std::move(gates[i]);
       experts[i].up = std::move(ups[i]);
     }
   }
-  QUIRE_ASSIGN_OR_RETURN(auto downs, loader.stacked_matrices(kExpertDowns, count, layer));
+  QUIRE_ASSIGN_OR_RETURN(auto downs,
+                         loader.experts(each ? kExpertDown : kExpertDowns, count, layer));
   for (std::size_t i = 0; i < experts.size(); ++i) experts[i].down = std::move(downs[i]);
   return experts;
 }

@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "models/config_keys.h"
+#include "models/gguf_keys.h"
 #include "models/moe_config.h"
 #include "models/rope_config.h"
 
@@ -39,6 +42,19 @@ Result<DecoderSpec> olmoe_from_config(const JsonReader& config) {
   draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
   QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
+}
+
+Result<DecoderSpec> olmoe_from_gguf(const GgufFile& file) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "olmoe"));
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "olmoe"));
+  if (window != 0) {  // which layers have it, the file does not say
+    return unsupported(file.name(), "olmoe.attention.sliding_window", fmt::format("{}", window));
+  }
+  draft.attention.query_key_norm = QueryKeyNorm::kWhole;
+  QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "olmoe", draft, false));
+  draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
+  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
+  return std::move(draft.spec);
 }
 
 }  // namespace quire

@@ -4,9 +4,11 @@
 
 #include "base/json.h"
 #include "models/spec.h"
+#include "weights/gguf.h"
 
 namespace quire {
 
 Result<DecoderSpec> olmoe_from_config(const JsonReader& config);
+Result<DecoderSpec> olmoe_from_gguf(const GgufFile& file);
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "models/config_keys.h"
+#include "models/gguf_keys.h"
 #include "models/moe_config.h"
 #include "models/rope_config.h"
 
@@ -112,6 +113,20 @@ Result<DecoderSpec> qwen3_moe_from_config(const JsonReader& config) {
                                                       .default_experts_per_token = 8},
                                                      draft));
   return finish(config, std::move(draft), moe);
+}
+
+Result<DecoderSpec> qwen3_moe_from_gguf(const GgufFile& file) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "qwen3moe"));
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "qwen3moe"));
+  if (window != 0) {  // which layers have it, the file does not say
+    return unsupported(file.name(), "qwen3moe.attention.sliding_window", fmt::format("{}", window));
+  }
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
+  // So in every published model.
+  QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "qwen3moe", draft, true));
+  draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
+  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
+  return std::move(draft.spec);
 }
 
 }  // namespace quire

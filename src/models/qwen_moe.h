@@ -4,10 +4,12 @@
 
 #include "base/json.h"
 #include "models/spec.h"
+#include "weights/gguf.h"
 
 namespace quire {
 
 Result<DecoderSpec> qwen2_moe_from_config(const JsonReader& config);
 Result<DecoderSpec> qwen3_moe_from_config(const JsonReader& config);
+Result<DecoderSpec> qwen3_moe_from_gguf(const GgufFile& file);
 
 }  // namespace quire

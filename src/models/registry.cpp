@@ -47,8 +47,8 @@ constexpr std::array kFamilies = {
     ModelFamily{"CohereForCausalLM", "", cohere_from_config, nullptr},
     ModelFamily{"MixtralForCausalLM", "", mixtral_from_config, nullptr},
     ModelFamily{"Qwen2MoeForCausalLM", "", qwen2_moe_from_config, nullptr},
-    ModelFamily{"Qwen3MoeForCausalLM", "", qwen3_moe_from_config, nullptr},
-    ModelFamily{"OlmoeForCausalLM", "", olmoe_from_config, nullptr},
+    ModelFamily{"Qwen3MoeForCausalLM", "qwen3moe", qwen3_moe_from_config, qwen3_moe_from_gguf},
+    ModelFamily{"OlmoeForCausalLM", "olmoe", olmoe_from_config, olmoe_from_gguf},
     ModelFamily{"GraniteMoeForCausalLM", "", granite_moe_from_config, nullptr},
 };
 

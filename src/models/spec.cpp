@@ -92,6 +92,17 @@ ExpertSizes DecoderSpec::experts() const {
   return sizes;
 }
 
+std::int64_t DecoderSpec::idle_weights() const {
+  std::int64_t weights = 0;
+  for (const LayerSpec& layer : layers) {
+    const MoeSpec* const moe = layer.moe();
+    if (moe == nullptr) continue;
+    weights +=
+        (moe->num_experts - moe->experts_per_token) * 3 * hidden_size * moe->intermediate_size;
+  }
+  return weights;
+}
+
 std::vector<TensorShape> DecoderSpec::tensors() const {
   std::vector<TensorShape> tensors = {{TensorRole::kEmbedding, {vocab_size, hidden_size}},
                                       {TensorRole::kFinalNorm, {hidden_size}}};

@@ -78,6 +78,9 @@ struct DecoderSpec {
   // Experts and their sizes, the largest of all layers; none where no layer has a mixture.
   ExpertSizes experts() const;
 
+  // Weights that a token does not meet, because they are those of experts that it does not go to.
+  std::int64_t idle_weights() const;
+
   // What a checkpoint must have: outside of the layers, and of one layer.
   std::vector<TensorShape> tensors() const;
   std::vector<TensorShape> layer_tensors(std::int64_t layer) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -77,11 +78,11 @@ Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRol
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<TensorRole> roles,
-                                                         std::int64_t layer, std::int64_t expert) {
+                                                         std::int64_t layer) {
   std::vector<const TensorInfo*> tensors;
   std::vector<EncodedMatrix> parts;
   for (const TensorRole role : roles) {
-    const TensorInfo* tensor = find(role, layer, expert);
+    const TensorInfo* tensor = find(role, layer);
     tensors.push_back(tensor);
     parts.push_back({tensor->encoding, tensor->shape[0], tensor->shape[1], tensor->data.data()});
   }
@@ -99,9 +100,8 @@ Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<T
   return packed;
 }
 
-Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer,
-                                          std::int64_t expert) {
-  QUIRE_ASSIGN_OR_RETURN(auto packed, matrices({role}, layer, expert));
+Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(auto packed, matrices({role}, layer));
   return std::move(packed[0]);
 }
 
@@ -109,14 +109,11 @@ Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role
                                                                  std::int64_t count,
                                                                  std::int64_t layer) {
   const TensorInfo& tensor = *find(role, layer);
-  const std::int64_t cols = tensor.shape.back();
-  std::int64_t rows = tensor.shape[0];
-  for (std::size_t i = 1; i + 1 < tensor.shape.size(); ++i) rows *= tensor.shape[i];
-  rows /= count;
+  const std::int64_t rows = tensor.shape[0] / count;
   std::vector<PackedWeight> packed;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(count);
-    const EncodedMatrix part = {tensor.encoding, rows, cols,
+    const EncodedMatrix part = {tensor.encoding, rows, tensor.shape[1],
                                 tensor.data.data() + static_cast<std::size_t>(i) * bytes};
     QUIRE_ASSIGN_OR_RETURN(
         auto weight,
@@ -132,6 +129,55 @@ Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
   auto packed = matrix(role);
   options_.vocabulary = false;
   return packed;
+}
+
+Result<std::vector<PackedWeight>> TensorLoader::experts(TensorRole role, std::int64_t count,
+                                                        std::int64_t layer) {
+  std::vector<EncodedMatrix> parts;
+  const TensorInfo& first = *find(role, layer);
+  for (std::int64_t i = 0; first.shape.size() == 2 && i < count; ++i) {
+    const TensorInfo& tensor = *find(role, layer, i);
+    parts.push_back({tensor.encoding, tensor.shape[0], tensor.shape[1], tensor.data.data()});
+    report(tensor);
+  }
+  if (first.shape.size() == 3) {
+    const std::int64_t rows = first.shape[0] * first.shape[1] / count;
+    const std::size_t bytes = first.data.size() / static_cast<std::size_t>(count);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      parts.push_back({first.encoding, rows, first.shape[2], first.data.data() + i * bytes});
+    }
+    report(first);
+  }
+  return packed_experts(first, parts);
+}
+
+// As one matrix where each ends with a panel: many small mappings would have no large pages.
+Result<std::vector<PackedWeight>> TensorLoader::packed_experts(
+    const TensorInfo& first, const std::vector<EncodedMatrix>& parts) {
+  const bool together = std::ranges::all_of(parts, [&](const EncodedMatrix& part) {
+    return part.encoding == parts[0].encoding && part.rows % kPanelOutputs == 0;
+  });
+  std::vector<PackedWeight> experts;
+  experts.reserve(parts.size());
+  if (!together) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      QUIRE_ASSIGN_OR_RETURN(auto weight,
+                             packed_matrix(first, fmt::format("{}, expert {}", first.name, i),
+                                           std::span(&parts[i], 1)));
+      experts.push_back(std::move(weight));
+    }
+    return experts;
+  }
+  QUIRE_ASSIGN_OR_RETURN(
+      auto packed,
+      packed_matrix(first, fmt::format("{}, {} experts", first.name, parts.size()), parts));
+  const auto all = std::make_shared<const PackedWeight>(std::move(packed));
+  const std::size_t bytes = all->bytes().size() / parts.size();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    experts.push_back(PackedWeight::view(all->layout(), parts[i].rows, parts[i].cols,
+                                         all->bytes().subspan(i * bytes, bytes), all));
+  }
+  return experts;
 }
 
 Result<PackedWeight> TensorLoader::router(TensorRole role, std::int64_t layer) {

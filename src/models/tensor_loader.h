@@ -44,13 +44,17 @@ class TensorLoader {
 
   // The matrices of `roles`, packed as one where their encodings agree, else one each.
   Result<std::vector<PackedWeight>> matrices(std::initializer_list<TensorRole> roles,
-                                             std::int64_t layer = 0, std::int64_t expert = 0);
-  Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0, std::int64_t expert = 0);
+                                             std::int64_t layer = 0);
+  Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0);
 
-  // The matrices of `count` that one tensor has below each other, all of as many rows. Its
-  // dimensions but the last may be any that multiply to all rows.
+  // The matrices of `count` that one tensor has below each other, all of as many rows.
   Result<std::vector<PackedWeight>> stacked_matrices(TensorRole role, std::int64_t count,
                                                      std::int64_t layer);
+
+  // The matrices of `count` experts, all of as many rows: a tensor each, or parts of one that has
+  // three dimensions.
+  Result<std::vector<PackedWeight>> experts(TensorRole role, std::int64_t count,
+                                            std::int64_t layer);
 
   // `role` is the embedding's or the logits'.
   Result<PackedWeight> vocabulary(TensorRole role);
@@ -63,6 +67,9 @@ class TensorLoader {
   const TensorInfo* find(TensorRole role, std::int64_t layer, std::int64_t expert = 0) const;
   Result<PackedWeight> packed_matrix(const TensorInfo& tensor, const std::string& name,
                                      std::span<const EncodedMatrix> parts);
+  // The first of the experts' tensors names them.
+  Result<std::vector<PackedWeight>> packed_experts(const TensorInfo& first,
+                                                   const std::vector<EncodedMatrix>& parts);
   Result<PackedWeight> kept_or_packed(const std::string& name,
                                       std::span<const EncodedMatrix> parts);
   Result<std::vector<float>> values(std::initializer_list<TensorRole> roles, std::int64_t layer);

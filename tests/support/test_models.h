@@ -43,7 +43,8 @@ inline bool is_mixture(std::string_view family) {
 
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.
 inline std::vector<std::string> family_files(std::string_view family) {
-  constexpr std::string_view kGguf[] = {"llama", "mistral", "qwen2", "qwen3", "gemma3"};
+  constexpr std::string_view kGguf[] = {"llama",  "mistral", "qwen2",     "qwen3",
+                                        "gemma3", "mixtral", "qwen3_moe", "olmoe"};
   if (std::ranges::find(kGguf, family) == std::end(kGguf)) return {"hf"};
   return {"hf", "model.gguf"};
 }
