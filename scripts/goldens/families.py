@@ -8,7 +8,8 @@ FAMILY/goldens.json token ids, a greedy continuation, and variants: the same wei
 FAMILY/*.bin        reference logits of the prompt, little-endian float32, [tokens, vocab]; of variants
                     those of the last 32 tokens
 
-The weights are exact in BF16 and in F16. The reference reads every GGUF file, too.
+The weights are exact in BF16 and in F16. The reference reads every GGUF file, too, but those of
+mixtures of experts, of which it knows some architectures alone.
 """
 
 import json
@@ -148,6 +149,46 @@ FAMILIES = {
                    "logit_scale": 0.5, "rope_parameters": PLAIN},
         "variants": {"scale": {"logit_scale": 2.0}},
     },
+    # Mixtures of experts: sizes of experts that do not end at a multiple of 16 rows.
+    "mixtral": {
+        "class": "Mixtral",
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 40,
+                   "num_local_experts": 6, "num_experts_per_tok": 2, "rope_parameters": PLAIN},
+        "variants": {"window": {"sliding_window": 20}, "three": {"num_experts_per_tok": 3}},
+    },
+    "qwen2_moe": {
+        "class": "Qwen2Moe", "gguf": False,
+        "config": {"num_hidden_layers": 4, "tie_word_embeddings": False, "num_experts": 6,
+                   "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+                   "shared_expert_intermediate_size": 48, "decoder_sparse_step": 2,
+                   "mlp_only_layers": [1],
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
+        "variants": {"normed": {"norm_topk_prob": True}},
+    },
+    "qwen3_moe": {
+        "class": "Qwen3Moe",
+        "config": {"num_hidden_layers": 2, "head_dim": 24, "tie_word_embeddings": False,
+                   "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+                   "norm_topk_prob": True,
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
+        "variants": {"two": {"num_experts_per_tok": 2}, "as_it_is": {"norm_topk_prob": False}},
+    },
+    "olmoe": {
+        "class": "Olmoe",
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 24,
+                   "pad_token_id": UNK, "num_experts": 8, "num_experts_per_tok": 4,
+                   "rope_parameters": PLAIN},
+        "variants": {"normed": {"norm_topk_prob": True}},
+    },
+    "granite_moe": {
+        "class": "GraniteMoe", "gguf": False,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": True, "intermediate_size": 40,
+                   "num_local_experts": 5, "num_experts_per_tok": 2, "embedding_multiplier": 3.0,
+                   "attention_multiplier": 0.25, "residual_multiplier": 0.6, "logits_scaling": 0.5,
+                   "rope_parameters": PLAIN},
+        "variants": {"scales": {"embedding_multiplier": 1.5, "residual_multiplier": 1.0},
+                     "three": {"num_experts_per_tok": 3}},
+    },
 }
 
 
@@ -242,6 +283,10 @@ def llama3_factors(rope, head_dim):
     return np.array(factors, np.float32)
 
 
+def is_mixture(name):
+    return "num_experts_per_tok" in FAMILIES[name]["config"]
+
+
 def gguf_name(name, gemma):
     mlp_norm = "pre_feedforward_layernorm" if gemma else "post_attention_layernorm"
     for old, new in (
@@ -251,6 +296,7 @@ def gguf_name(name, gemma):
             ("self_attn.o_proj", "attn_output"), ("self_attn.q_norm", "attn_q_norm"),
             ("self_attn.k_norm", "attn_k_norm"), ("mlp.gate_proj", "ffn_gate"),
             ("mlp.up_proj", "ffn_up"), ("mlp.down_proj", "ffn_down"),
+            ("mlp.gate.", "ffn_gate_inp."), ("mlp.experts.down_proj", "ffn_down_exps.weight"),
             ("input_layernorm", "attn_norm"), (mlp_norm, "ffn_norm"),
             ("post_attention_layernorm", "post_attention_norm"),
             ("post_feedforward_layernorm", "post_ffw_norm")):
@@ -260,9 +306,9 @@ def gguf_name(name, gemma):
 
 def save_gguf(path, name, model, tokenizer):
     config = model.config
-    llama = name in ("llama", "mistral")
+    llama = name in ("llama", "mistral", "mixtral")
     head_dim = getattr(config, "head_dim", None) or HIDDEN // HEADS
-    writer = gguf.GGUFWriter(path, "llama" if llama else name)
+    writer = gguf.GGUFWriter(path, "llama" if llama else name.replace("_", ""))
     writer.add_name(f"tiny {name}")
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(HIDDEN)
@@ -277,6 +323,11 @@ def save_gguf(path, name, model, tokenizer):
     if llama:
         writer.add_rope_dimension_count(head_dim)
     writer.add_rope_freq_base(rope.get("full_attention", rope)["rope_theta"])
+    if is_mixture(name):
+        writer.add_expert_count(FAMILIES[name]["config"].get("num_experts", config.num_local_experts))
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        if hasattr(config, "moe_intermediate_size"):
+            writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     if name in ("mistral", "gemma3"):
         writer.add_sliding_window(config.sliding_window)
     writer.add_vocab_size(VOCAB)
@@ -298,11 +349,17 @@ def save_gguf(path, name, model, tokenizer):
         if key == "lm_head.weight" and config.tie_word_embeddings:
             continue
         array = weight.numpy()
+        if key.endswith("experts.gate_up_proj"):
+            layer = key.split(".")[2]
+            for part, half in zip(("gate", "up"), np.split(array.astype(np.float16), 2, axis=1)):
+                writer.add_tensor(f"blk.{layer}.ffn_{part}_exps.weight", np.ascontiguousarray(half))
+            continue
         if llama and ("q_proj" in key or "k_proj" in key):
             array = rotary_rows(array, HEADS if "q_proj" in key else config.num_key_value_heads)
         if name == "gemma3" and "norm" in key:
             array = array + np.float32(1)
-        array = np.ascontiguousarray(array, np.float16 if array.ndim == 2 else np.float32)
+        half = array.ndim > 1 and "mlp.gate." not in key
+        array = np.ascontiguousarray(array, np.float16 if half else np.float32)
         writer.add_tensor(gguf_name(key, name == "gemma3"), array)
     if rope.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(rope, head_dim))
@@ -367,7 +424,8 @@ def main():
         save_hugging_face(folder / "hf", model, tokenizer)
         if family.get("gguf", True):
             save_gguf(folder / "model.gguf", name, model, tokenizer)
-            check_gguf(folder / "model.gguf", name, model)
+            if not is_mixture(name):
+                check_gguf(folder / "model.gguf", name, model)
 
         reference = AutoModelForCausalLM.from_pretrained(folder / "hf", dtype=torch.float32).eval()
         prompt, continuation = pick_prompt(reference)

@@ -44,6 +44,12 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   report["num_layers"] = spec.num_layers();
   report["hidden_size"] = spec.hidden_size;
   report["intermediate_size"] = spec.layers[0].intermediate_size();
+  const ModelFacts facts = model_facts(bundle);
+  report["num_experts"] = facts.num_experts;
+  report["num_experts_per_tok"] = facts.experts_per_token;
+  report["expert_intermediate_size"] = facts.expert_size;
+  report["num_moe_layers"] = facts.num_moe_layers;
+  report["active_weights"] = facts.active_weights;
   report["num_attention_heads"] = spec.attention().num_heads;
   report["num_key_value_heads"] = spec.attention().num_kv_heads;
   report["head_dim"] = spec.attention().head_dim;
@@ -59,7 +65,7 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   }
   report["kv_bytes_per_token"] = std::move(token_bytes);
   json::object encodings;
-  for (const EncodingTotal& total : model_facts(bundle).encodings) {
+  for (const EncodingTotal& total : facts.encodings) {
     encodings[total.encoding] = {
         {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
   }
@@ -93,6 +99,13 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
   line("layers", fmt::format("{}", spec.num_layers()));
   line("hidden size",
        fmt::format("{} (MLP {})", spec.hidden_size, spec.layers[0].intermediate_size()));
+  const ModelFacts facts = model_facts(bundle);
+  if (facts.num_experts != 0) {
+    line("experts",
+         fmt::format("{} of {} for each token, of {}, in {} layers", facts.experts_per_token,
+                     facts.num_experts, facts.expert_size, facts.num_moe_layers));
+    line("active weights", fmt::format("{} for each token", facts.active_weights));
+  }
   const AttentionSpec& attention = spec.attention();
   line("attention", fmt::format("{} heads over {} KV heads of {}", attention.num_heads,
                                 attention.num_kv_heads, attention.head_dim));
@@ -110,7 +123,7 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
   line("KV cache", fmt::format("bytes a token: {}", fmt::join(token_bytes, ", ")));
   fmt::print("\n{:<10}{:>9}{:>16}{:>16}\n", "encoding", "tensors", "weights", "bytes");
   EncodingTotal all;
-  for (const EncodingTotal& total : model_facts(bundle).encodings) {
+  for (const EncodingTotal& total : facts.encodings) {
     fmt::print("{:<10}{:>9}{:>16}{:>16}\n", total.encoding, total.tensors, total.elements,
                total.bytes);
     all.tensors += total.tensors;

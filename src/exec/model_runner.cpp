@@ -52,7 +52,8 @@ StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunn
                         .num_kv_heads = attention_heads(spec).num_kv_heads,
                         .max_num_seqs = config.max_num_seqs},
           .vocab_size = spec.vocab_size,
-          .max_sampled_rows = config.max_num_seqs};
+          .max_sampled_rows = config.max_num_seqs,
+          .experts = spec.experts()};
 }
 
 std::uint64_t ModelRunner::kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config) {

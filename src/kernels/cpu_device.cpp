@@ -63,6 +63,11 @@ class CpuStream final : public OpStream {
                     const GatedProducts& products, float* out, const Stage& stage) override {
     quire::gated_matmul(ctx_, x, rows, mode, products, out, stage);
   }
+  void route(const RouteArgs& args) override { quire::route(ctx_, args); }
+  void expert_mlp(const float* x, std::int64_t rows, const ExpertProducts& products,
+                  float* out) override {
+    quire::expert_mlp(ctx_, x, rows, products, out);
+  }
   void qkv_matmul(const float* x, ActivationMode mode, std::span<const MatmulPart> parts,
                   const RopeAndCacheArgs& heads, const Stage& stage) override {
     quire::qkv_matmul(ctx_, x, mode, parts, heads, stage);
@@ -105,6 +110,10 @@ class CpuStream final : public OpStream {
   }
   void scale_and_add(const float* x, float factor, std::int64_t count, float* out) override {
     quire::scale_and_add(ctx_, x, factor, count, out);
+  }
+  void add_gated(const float* x, const float* gates, std::int64_t rows, std::int64_t cols,
+                 float* out) override {
+    quire::add_gated(ctx_, x, gates, rows, cols, out);
   }
   void sample(const float* logits, const RowBest* best, std::span<const SampleArgs> rows,
               std::span<RowSample> samples) override {

@@ -96,6 +96,15 @@ class OpStream {
   virtual void gated_matmul(const float* x, std::int64_t rows, ActivationMode mode,
                             const GatedProducts& products, float* out, const Stage& stage) = 0;
 
+  // Which experts each row of a mixture goes to, and with which weights.
+  virtual void route(const RouteArgs& args) = 0;
+
+  // out[r] = sum_e weight[r][e] down_e(activation(gate_e(x[r])) * up_e(x[r])) over the experts that
+  // row r goes to, added in the order of the experts: a row's sum is the same whoever goes where.
+  // The weights of experts that no row goes to are not read. x, out: [rows][inputs].
+  virtual void expert_mlp(const float* x, std::int64_t rows, const ExpertProducts& products,
+                          float* out) = 0;
+
   // The projections of queries, keys and values, norms of query and key heads where `heads` has
   // them, rotary position embedding (Su et al. 2021) and the write of keys and values into the
   // cache, as one stage. x: [heads.num_tokens][inputs]. `parts`: their outputs, side by side, make
@@ -146,6 +155,10 @@ class OpStream {
 
   // out[i] += factor * x[i].
   virtual void scale_and_add(const float* x, float factor, std::int64_t count, float* out) = 0;
+
+  // out[r][c] += sigmoid(gates[r]) * x[r][c]. gates: [rows].
+  virtual void add_gated(const float* x, const float* gates, std::int64_t rows, std::int64_t cols,
+                         float* out) = 0;
 
   // Chooses a token for each of `rows`, from logits[i] for rows[i], which are left as they are:
   // [rows][vocab_size]. best: the largest of each row, as matmul_and_best() gives it. A token

@@ -69,6 +69,12 @@ class MatmulCall {
   template <typename F>
   void compute_all(ThreadPool& pool, std::span<const MatmulPart> parts, const F& finish) const;
 
+  // Computes panels [begin, end) of a part into its `out` for all rows, chunk by chunk, and calls
+  // finish(part, tile) for every tile; any worker.
+  template <typename F>
+  void compute_panels(const MatmulPart& part, std::int64_t begin, std::int64_t end,
+                      const F& finish) const;
+
   // Panels that a worker takes at once, for parallel_for_guided().
   std::int64_t max_panels() const;
 
@@ -99,24 +105,26 @@ inline constexpr std::int64_t kPanelGrain = 2;
 SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows);
 
 template <typename F>
+void MatmulCall::compute_panels(const MatmulPart& part, std::int64_t begin, std::int64_t end,
+                                const F& finish) const {
+  for (std::int64_t row = 0; row < rows_; row += chunk_rows_) {
+    const std::int64_t row_end = std::min(rows_, row + chunk_rows_);
+    const MatmulTile tile = {.row_begin = row,
+                             .row_end = row_end,
+                             .panel_begin = begin,
+                             .panel_end = end,
+                             .next_panels = part.weight->panel(row_end < rows_ ? begin : end),
+                             .out = part.out + row * part.out_stride + begin * kPanelOutputs,
+                             .out_stride = part.out_stride,
+                             .out_is_far = out_is_far_};
+    compute(part, tile);
+    finish(part, tile);
+  }
+}
+
+template <typename F>
 void MatmulCall::compute_all(ThreadPool& pool, std::span<const MatmulPart> parts,
                              const F& finish) const {
-  const auto compute_part = [&](const MatmulPart& part, std::int64_t begin, std::int64_t end,
-                                int worker) {
-    for (std::int64_t row = 0; row < rows_; row += chunk_rows_) {
-      const std::int64_t row_end = std::min(rows_, row + chunk_rows_);
-      const MatmulTile tile = {.row_begin = row,
-                               .row_end = row_end,
-                               .panel_begin = begin,
-                               .panel_end = end,
-                               .next_panels = part.weight->panel(row_end < rows_ ? begin : end),
-                               .out = part.out + row * part.out_stride + begin * kPanelOutputs,
-                               .out_stride = part.out_stride,
-                               .out_is_far = out_is_far_};
-      compute(part, tile);
-      finish(part, tile, worker);
-    }
-  };
   std::int64_t panels = 0;
   for (const MatmulPart& part : parts) panels += part.weight->num_panels();
   pool.parallel_for_guided(
@@ -127,7 +135,10 @@ void MatmulCall::compute_all(ThreadPool& pool, std::span<const MatmulPart> parts
           const std::int64_t panel_begin = std::max<std::int64_t>(begin - first, 0);
           const std::int64_t panel_end = std::min(end - first, num_panels);
           first += num_panels;
-          if (panel_begin < panel_end) compute_part(part, panel_begin, panel_end, worker);
+          if (panel_begin >= panel_end) continue;
+          compute_panels(
+              part, panel_begin, panel_end,
+              [&](const MatmulPart& of, const MatmulTile& tile) { finish(of, tile, worker); });
         }
       });
 }

@@ -58,4 +58,35 @@ struct GatedProducts {
   Activation activation = Activation::kSilu;
 };
 
+// Chooses the experts of each row, of a mixture of experts (Shazeer et al. 2017): those with the
+// largest logits, the lower expert first among equals, best first. Their weights are the softmax of
+// all experts' logits, in float32, or of theirs alone.
+struct RouteArgs {
+  const float* logits = nullptr;  // [rows][num_experts]
+  std::int64_t rows = 0;
+  std::int64_t num_experts = 0;
+  std::int64_t experts_per_row = 0;
+  bool weights_sum_to_one = false;  // the softmax is that of the chosen experts' logits
+  std::int32_t* experts = nullptr;  // [rows][experts_per_row]
+  float* weights = nullptr;         // [rows][experts_per_row]
+};
+
+// The matrices of one expert, a gated MLP without biases.
+struct ExpertWeights {
+  PackedWeight gate;
+  PackedWeight up;
+  PackedWeight down;
+};
+
+// The experts of a layer, all of the same sizes, and which rows go to which of them.
+struct ExpertProducts {
+  std::span<const ExpertWeights> experts;
+  Activation activation = Activation::kSilu;
+  ActivationMode gate_up_mode = ActivationMode::kFloat32;
+  ActivationMode down_mode = ActivationMode::kFloat32;
+  std::int64_t experts_per_row = 0;
+  const std::int32_t* chosen = nullptr;  // [rows][experts_per_row], as route() gives them
+  const float* weights = nullptr;        // [rows][experts_per_row]
+};
+
 }  // namespace quire

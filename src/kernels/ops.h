@@ -48,6 +48,15 @@ void matmul_and_best(OpContext& ctx, const float* x, std::int64_t x_stride, std:
 void gated_matmul(OpContext& ctx, const float* x, std::int64_t rows, ActivationMode mode,
                   const GatedProducts& products, float* out, const Stage& stage = kMatmulStage);
 
+// RouteArgs says what.
+void route(OpContext& ctx, const RouteArgs& args);
+
+// out[r] = sum_e weight[r][e] down_e(activation(gate_e(x[r])) * up_e(x[r])) over the experts that
+// row r goes to, added in the order of the experts: a row's sum is the same whoever goes where.
+// Rows are gathered by expert, so that each expert's weights are read once. x, out: [rows][inputs].
+void expert_mlp(OpContext& ctx, const float* x, std::int64_t rows, const ExpertProducts& products,
+                float* out);
+
 // The projections of queries, keys and values, norms of query and key heads where `heads` has them,
 // rotary position embedding (Su et al. 2021) and the write of keys and values into the cache, as
 // one stage: a head goes on while it is in the cache of the worker that computed the last of it. x:
@@ -89,6 +98,10 @@ void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);
 
 // out[i] += factor * x[i].
 void scale_and_add(OpContext& ctx, const float* x, float factor, std::int64_t count, float* out);
+
+// out[r][c] += sigmoid(gates[r]) * x[r][c]. gates: [rows].
+void add_gated(OpContext& ctx, const float* x, const float* gates, std::int64_t rows,
+               std::int64_t cols, float* out);
 
 // The second half of qkv_matmul(), for heads whose projections needed something else first.
 void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& heads);

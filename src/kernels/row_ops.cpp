@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/op_span.h"
 #include "kernels/op_table.h"
@@ -17,6 +18,7 @@ constexpr Stage kGeluTanhStage = {StageKind::kKernel, "gelu_tanh"};
 constexpr Stage kGatherStage = {StageKind::kKernel, "gather rows"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
 constexpr Stage kScaleAndAddStage = {StageKind::kKernel, "scale_and_add"};
+constexpr Stage kAddGatedStage = {StageKind::kKernel, "add_gated"};
 constexpr Stage kRopeAndCacheStage = {StageKind::kKernel, "rope, cache write"};
 constexpr Stage kLogSumExpStage = {StageKind::kSampling, "log_sum_exp"};
 
@@ -93,6 +95,17 @@ void scale_and_add(OpContext& ctx, const float* x, float factor, std::int64_t co
   const OpSpan span(ctx, kScaleAndAddStage);
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) out[i] += factor * x[i];
+  });
+}
+
+void add_gated(OpContext& ctx, const float* x, const float* gates, std::int64_t rows,
+               std::int64_t cols, float* out) {
+  const OpSpan span(ctx, kAddGatedStage);
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float factor = 1.0F / (1.0F + std::exp(-gates[row]));
+      for (std::int64_t i = row * cols; i < (row + 1) * cols; ++i) out[i] += factor * x[i];
+    }
   });
 }
 

@@ -29,6 +29,20 @@ std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_
 // prefixes that sequences share.
 std::uint64_t attention_workspace_bytes(const AttentionSizes& attention, int num_threads);
 
+// What the memory of a mixture of experts depends on; none where there are no experts.
+struct ExpertSizes {
+  std::int64_t num_experts = 0;
+  std::int64_t experts_per_row = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+
+  bool operator==(const ExpertSizes&) const = default;
+};
+
+// Workspace bytes of expert_mlp().
+std::uint64_t expert_workspace_bytes(std::int64_t max_rows, const ExpertSizes& experts,
+                                     int num_threads);
+
 // Workspace bytes that the ops of a step of at most `max_rows` rows need: the larger of what
 // products take (rounded rows of at most `max_inputs` inputs, scratch of gated ones, counts of
 // heads) and attention's.
@@ -42,6 +56,7 @@ struct StreamLimits {
   AttentionSizes attention = {};
   std::int64_t vocab_size = 0;
   std::int64_t max_sampled_rows = 0;  // whose tokens are chosen or scored at once
+  ExpertSizes experts = {};
 };
 
 // Bytes that a stream takes for itself.

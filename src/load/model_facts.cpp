@@ -1,6 +1,8 @@
 #include "load/model_facts.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "load/model_bundle.h"
 
@@ -32,6 +34,10 @@ std::vector<EncodingTotal> encoding_totals(const WeightSource& weights) {
 
 ModelFacts model_facts(const ModelBundle& bundle) {
   const DecoderSpec& spec = bundle.spec;
+  const ExpertSizes experts = spec.experts();
+  std::vector<EncodingTotal> encodings = encoding_totals(*bundle.weights);
+  std::int64_t weights = 0;
+  for (const EncodingTotal& total : encodings) weights += total.elements;
   return {.num_layers = spec.num_layers(),
           .intermediate_size = spec.layers.front().intermediate_size(),
           .num_heads = spec.attention().num_heads,
@@ -41,7 +47,13 @@ ModelFacts model_facts(const ModelBundle& bundle) {
           .rope_theta = spec.ropes.front().theta,
           .tie_word_embeddings = spec.tie_word_embeddings,
           .chat_template = bundle.text.chat_template.has_value(),
-          .encodings = encoding_totals(*bundle.weights)};
+          .num_moe_layers = std::ranges::count_if(
+              spec.layers, [](const LayerSpec& layer) { return layer.moe() != nullptr; }),
+          .num_experts = experts.num_experts,
+          .experts_per_token = experts.experts_per_row,
+          .expert_size = experts.intermediate_size,
+          .active_weights = weights - spec.idle_weights(),
+          .encodings = std::move(encodings)};
 }
 
 }  // namespace quire

@@ -28,6 +28,11 @@ struct ModelFacts {
   double rope_theta = 0;  // of the first kind of layers
   bool tie_word_embeddings = false;
   bool chat_template = false;
+  std::int64_t num_moe_layers = 0;  // with a mixture of experts
+  std::int64_t num_experts = 0;     // of such a layer
+  std::int64_t experts_per_token = 0;
+  std::int64_t expert_size = 0;          // the intermediate size of one
+  std::int64_t active_weights = 0;       // that a token meets
   std::vector<EncodingTotal> encodings;  // by name
 };
 

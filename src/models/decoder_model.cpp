@@ -25,7 +25,9 @@ Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, Norm
       weight_bytes_(weight_bytes) {}
 
 std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
-  const auto bytes = [rows](const auto& block) { return block_arena_bytes(block, rows); };
+  const auto bytes = [&](const auto& block) {
+    return block_arena_bytes(block, spec.hidden_size, rows);
+  };
   std::uint64_t largest = 0;
   for (const LayerSpec& layer : spec.layers) {
     largest =

@@ -121,6 +121,7 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
 }
 
 Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file) {
+  QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, "gemma3"));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "gemma3"));
   DecoderSpec& spec = draft.spec;
   set_common(draft);  // the converter has added the norms' 1

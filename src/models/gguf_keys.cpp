@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -36,15 +37,18 @@ constexpr TensorName kGgufNames[] = {
     {TensorRole::kUpBias, "blk.{layer}.ffn_up.bias"},
     {TensorRole::kDownBias, "blk.{layer}.ffn_down.bias"},
     {TensorRole::kMlpOutputNorm, "blk.{layer}.post_ffw_norm.weight"},
+    {TensorRole::kRouter, "blk.{layer}.ffn_gate_inp.weight"},
+    {TensorRole::kExpertGates, "blk.{layer}.ffn_gate_exps.weight"},
+    {TensorRole::kExpertUps, "blk.{layer}.ffn_up_exps.weight"},
+    {TensorRole::kExpertDowns, "blk.{layer}.ffn_down_exps.weight"},
 };
 
-// Numbers that change results where they are neither absent nor 0 (no experts, no softcap, no
-// scale of its own).
+// Numbers that change results where they are neither absent nor 0 (no softcap, no scale of its
+// own).
 Status refuse_numbers(const GgufFile& file, const std::string& prefix) {
   for (const std::string_view name :
-       {"expert_count", "attn_logit_softcapping", "final_logit_softcapping", "logit_scale",
-        "residual_scale", "embedding_scale", "attention.scale", "attention.max_alibi_bias",
-        "attention.clamp_kqv"}) {
+       {"attn_logit_softcapping", "final_logit_softcapping", "logit_scale", "residual_scale",
+        "embedding_scale", "attention.scale", "attention.max_alibi_bias", "attention.clamp_kqv"}) {
     const std::string key = fmt::format("{}.{}", prefix, name);
     QUIRE_ASSIGN_OR_RETURN(const auto value, file.find_double(key));
     if (value.value_or(0.0) != 0.0) {
@@ -113,6 +117,35 @@ Result<DecoderDraft> read_common_gguf(const GgufFile& file, const std::string& p
   QUIRE_ASSIGN_OR_RETURN(RopeSpec rope, read_rope_gguf(file, prefix, attention.head_dim));
   spec.ropes.push_back(std::move(rope));
   return draft;
+}
+
+Status refuse_gguf_experts(const GgufFile& file, const std::string& prefix) {
+  const std::string key = prefix + ".expert_count";
+  QUIRE_ASSIGN_OR_RETURN(const auto count, file.find_int(key));
+  if (count.value_or(0) == 0) return {};
+  return unsupported(file.name(), key, fmt::format("{}", *count));
+}
+
+Result<MoeSpec> read_gguf_moe(const GgufFile& file, const std::string& prefix,
+                              const DecoderDraft& draft, bool weights_sum_to_one) {
+  const auto key = [&](std::string_view name) { return fmt::format("{}.{}", prefix, name); };
+  MoeSpec moe = {.activation = draft.mlp.activation, .tensors = ExpertTensors::kStacked};
+  QUIRE_ASSIGN_OR_RETURN(moe.num_experts, file.get_int(key("expert_count")));
+  QUIRE_ASSIGN_OR_RETURN(moe.experts_per_token, file.get_int(key("expert_used_count")));
+  QUIRE_ASSIGN_OR_RETURN(const auto size, file.find_int(key("expert_feed_forward_length")));
+  moe.intermediate_size = size.value_or(draft.mlp.intermediate_size);
+  QUIRE_ASSIGN_OR_RETURN(const auto normed, file.find_bool(key("expert_weights_norm")));
+  moe.weights_sum_to_one = normed.value_or(weights_sum_to_one);
+  // No shared expert, the softmax, nothing else.
+  for (const auto& [name, neutral] :
+       {std::pair{"expert_shared_count", 0.0}, std::pair{"expert_gating_func", 1.0},
+        std::pair{"expert_weights_scale", 1.0}, std::pair{"expert_group_count", 1.0}}) {
+    QUIRE_ASSIGN_OR_RETURN(const auto value, file.find_double(key(name)));
+    if (value.value_or(0.0) != 0.0 && *value != neutral) {
+      return unsupported(file.name(), key(name), fmt::format("{}", *value));
+    }
+  }
+  return moe;
 }
 
 Result<std::int32_t> read_gguf_window(const GgufFile& file, const std::string& prefix) {

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-Result<DecoderSpec> granite_from_config(const JsonReader& config) {
+Result<DecoderDraft> granite_draft(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
@@ -30,8 +30,13 @@ Result<DecoderSpec> granite_from_config(const JsonReader& config) {
   draft.make_layers({.mixer = draft.attention,
                      .feed_forward = draft.mlp,
                      .residual_scale = of_residuals.value_or(1.0)});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
-  return std::move(spec);
+  return draft;
+}
+
+Result<DecoderSpec> granite_from_config(const JsonReader& config) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, granite_draft(config));
+  QUIRE_RETURN_IF_ERROR(draft.spec.validate(config.where()));
+  return std::move(draft.spec);
 }
 
 }  // namespace quire

@@ -9,4 +9,7 @@ namespace quire {
 
 Result<DecoderSpec> granite_from_config(const JsonReader& config);
 
+// The same with its layers made, not validated yet: for families that change what is in them.
+Result<DecoderDraft> granite_draft(const JsonReader& config);
+
 }  // namespace quire

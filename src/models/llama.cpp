@@ -31,6 +31,11 @@ Result<DecoderSpec> llama_from_gguf(const GgufFile& file) {
   draft.spec.rope_style = RopeStyle::kInterleaved;
   QUIRE_ASSIGN_OR_RETURN(draft.attention.window, read_gguf_window(file, "llama"));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
+  QUIRE_ASSIGN_OR_RETURN(const auto experts, file.find_int("llama.expert_count"));
+  if (experts.value_or(0) != 0) {  // Mixtral, which has no name of its own there
+    QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "llama", draft, true));
+    for (LayerSpec& layer : draft.spec.layers) layer.feed_forward = moe;
+  }
   QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
   return std::move(draft.spec);
 }

@@ -14,6 +14,42 @@ AttentionShape shape_of(const AttentionSpec& spec) {
           .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole};
 }
 
+MoeShape shape_of(const MoeSpec& spec, std::int64_t hidden_size) {
+  return {.hidden_size = hidden_size,
+          .num_experts = spec.num_experts,
+          .experts_per_token = spec.experts_per_token,
+          .shared_size = spec.shared_intermediate_size,
+          .activation = spec.activation,
+          .weights_sum_to_one = spec.weights_sum_to_one};
+}
+
+Result<std::vector<ExpertWeights>> load_experts(const MoeSpec& spec, TensorLoader& loader,
+                                                std::int64_t layer) {
+  using enum TensorRole;
+  const std::int64_t count = spec.num_experts;
+  const bool each = spec.tensors == ExpertTensors::kEach;
+  std::vector<ExpertWeights> experts(static_cast<std::size_t>(count));
+  if (spec.tensors == ExpertTensors::kStackedGateUp) {
+    QUIRE_ASSIGN_OR_RETURN(auto both, loader.experts(kExpertGateUps, 2 * count, layer));
+    for (std::size_t i = 0; i < experts.size(); ++i) {
+      experts[i].gate = std::move(both[2 * i]);
+      experts[i].up = std::move(both[2 * i + 1]);
+    }
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(auto gates,
+                           loader.experts(each ? kExpertGate : kExpertGates, count, layer));
+    QUIRE_ASSIGN_OR_RETURN(auto ups, loader.experts(each ? kExpertUp : kExpertUps, count, layer));
+    for (std::size_t i = 0; i < experts.size(); ++i) {
+      experts[i].gate = std::move(gates[i]);
+      experts[i].up = std::move(ups[i]);
+    }
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto downs,
+                         loader.experts(each ? kExpertDown : kExpertDowns, count, layer));
+  for (std::size_t i = 0; i < experts.size(); ++i) experts[i].down = std::move(downs[i]);
+  return experts;
+}
+
 }  // namespace
 
 Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loader,
@@ -35,7 +71,8 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
   return AttentionBlock(shape_of(spec), epsilon, std::move(weights));
 }
 
-std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t rows) {
+std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t /*hidden_size*/,
+                                std::int64_t rows) {
   return AttentionBlock::arena_bytes(shape_of(spec), rows);
 }
 
@@ -57,7 +94,8 @@ Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std:
   return MlpBlock(spec.activation, std::move(weights));
 }
 
-std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t rows) {
+std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t /*hidden_size*/,
+                                std::int64_t rows) {
   return MlpBlock::arena_bytes(spec.intermediate_size, rows);
 }
 
@@ -72,8 +110,28 @@ Result<PlainMlpBlock> load_block(const PlainMlpSpec& /*spec*/, TensorLoader& loa
   return PlainMlpBlock(std::move(weights));
 }
 
-std::uint64_t block_arena_bytes(const PlainMlpSpec& spec, std::int64_t rows) {
+std::uint64_t block_arena_bytes(const PlainMlpSpec& spec, std::int64_t /*hidden_size*/,
+                                std::int64_t rows) {
   return PlainMlpBlock::arena_bytes(spec.intermediate_size, rows);
+}
+
+Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int64_t layer) {
+  using enum TensorRole;
+  MoeWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.router, loader.router(kRouter, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.experts, load_experts(spec, loader, layer));
+  if (spec.shared_intermediate_size != 0) {
+    ExpertWeights& shared = weights.shared.emplace();
+    QUIRE_ASSIGN_OR_RETURN(shared.gate, loader.matrix(kSharedGate, layer));
+    QUIRE_ASSIGN_OR_RETURN(shared.up, loader.matrix(kSharedUp, layer));
+    QUIRE_ASSIGN_OR_RETURN(shared.down, loader.matrix(kSharedDown, layer));
+    QUIRE_ASSIGN_OR_RETURN(weights.shared_gate, loader.router(kSharedExpertGate, layer));
+  }
+  return MoeBlock(shape_of(spec, loader.spec().hidden_size), std::move(weights));
+}
+
+std::uint64_t block_arena_bytes(const MoeSpec& spec, std::int64_t hidden_size, std::int64_t rows) {
+  return MoeBlock::arena_bytes(shape_of(spec, hidden_size), rows);
 }
 
 }  // namespace quire

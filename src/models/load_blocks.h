@@ -6,9 +6,11 @@
 #include "base/status.h"
 #include "models/attention_spec.h"
 #include "models/mlp_spec.h"
+#include "models/moe_spec.h"
 #include "models/tensor_loader.h"
 #include "nn/attention_block.h"
 #include "nn/mlp_block.h"
+#include "nn/moe_block.h"
 #include "nn/plain_mlp_block.h"
 
 namespace quire {
@@ -18,10 +20,15 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
 Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std::int64_t layer);
 Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
                                  std::int64_t layer);
+Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int64_t layer);
 
-// Bytes of arena that such a block takes for a step of `rows` tokens.
-std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t rows);
-std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t rows);
-std::uint64_t block_arena_bytes(const PlainMlpSpec& spec, std::int64_t rows);
+// Bytes of arena that such a block of a model takes for a step of `rows` tokens.
+std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t hidden_size,
+                                std::int64_t rows);
+std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t hidden_size,
+                                std::int64_t rows);
+std::uint64_t block_arena_bytes(const PlainMlpSpec& spec, std::int64_t hidden_size,
+                                std::int64_t rows);
+std::uint64_t block_arena_bytes(const MoeSpec& spec, std::int64_t hidden_size, std::int64_t rows);
 
 }  // namespace quire

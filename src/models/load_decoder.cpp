@@ -28,8 +28,10 @@ std::vector<ExpectedTensor> expected_tensors(const DecoderSpec& spec) {
     expected.push_back({spec.names.name(tensor.role), std::move(tensor.sizes)});
   }
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
-    for (TensorShape& tensor : spec.layer_tensors(layer)) {
-      expected.push_back({spec.names.name(tensor.role, layer), std::move(tensor.sizes)});
+    for (const TensorShape& tensor : spec.layer_tensors(layer)) {
+      for (std::int64_t expert = 0; expert < tensor.num_experts; ++expert) {
+        expected.push_back({spec.names.name(tensor.role, layer, expert), tensor.sizes});
+      }
     }
   }
   return expected;
@@ -109,7 +111,7 @@ Status check_quantization(const DecoderSpec& spec, const WeightSource& source,
   if (quantization == LoadQuantization::kNone) return {};
   for (const ExpectedTensor& expected : expected_tensors(spec)) {
     const TensorInfo* tensor = source.find(expected.name);
-    if (tensor == nullptr || tensor->shape.size() != 2 ||
+    if (tensor == nullptr || tensor->shape.size() < 2 ||
         !is_quantized(layout_of(tensor->encoding))) {
       continue;
     }

@@ -53,6 +53,7 @@ Result<DecoderSpec> finish(const JsonReader& config, DecoderDraft draft) {
 }
 
 Result<DecoderDraft> draft_from_gguf(const GgufFile& file, const std::string& prefix) {
+  QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, prefix));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, prefix));
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, prefix));
   if (window != 0) {  // which layers have it, the file does not say

@@ -9,11 +9,15 @@
 #include "models/cohere.h"
 #include "models/gemma.h"
 #include "models/granite.h"
+#include "models/granite_moe.h"
 #include "models/llama.h"
 #include "models/mistral.h"
+#include "models/mixtral.h"
 #include "models/olmo2.h"
+#include "models/olmoe.h"
 #include "models/phi3.h"
 #include "models/qwen.h"
+#include "models/qwen_moe.h"
 #include "models/smollm3.h"
 #include "models/stablelm.h"
 #include "models/starcoder2.h"
@@ -41,6 +45,11 @@ constexpr std::array kFamilies = {
     ModelFamily{"StableLmForCausalLM", "", stablelm_from_config, nullptr},
     ModelFamily{"Starcoder2ForCausalLM", "", starcoder2_from_config, nullptr},
     ModelFamily{"CohereForCausalLM", "", cohere_from_config, nullptr},
+    ModelFamily{"MixtralForCausalLM", "", mixtral_from_config, nullptr},
+    ModelFamily{"Qwen2MoeForCausalLM", "", qwen2_moe_from_config, nullptr},
+    ModelFamily{"Qwen3MoeForCausalLM", "qwen3moe", qwen3_moe_from_config, qwen3_moe_from_gguf},
+    ModelFamily{"OlmoeForCausalLM", "olmoe", olmoe_from_config, olmoe_from_gguf},
+    ModelFamily{"GraniteMoeForCausalLM", "", granite_moe_from_config, nullptr},
 };
 
 Status unknown_architecture(std::string_view where, std::string_view name) {

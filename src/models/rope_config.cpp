@@ -202,11 +202,12 @@ Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& conf
   return spec;
 }
 
-Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec) {
+Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec,
+                 double default_theta) {
   QUIRE_ASSIGN_OR_RETURN(const JsonReader object, rope_object(config));
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
-  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope,
-                         read_rope_object(object, config, rotary_dim, theta.value_or(10000.0)));
+  QUIRE_ASSIGN_OR_RETURN(
+      RopeSpec rope, read_rope_object(object, config, rotary_dim, theta.value_or(default_theta)));
   double reach = static_cast<double>(spec.max_position_embeddings);
   if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kDynamic) {
     reach *= std::max(rope.factor, 1.0);

@@ -26,10 +26,12 @@ Status refuse_partial_rotary(const JsonReader& rope);
 Result<std::int64_t> read_rotary_dim(const JsonReader& config, std::int64_t head_dim,
                                      std::optional<double> if_absent);
 
-// For families with one kind of rotary positions, in either spelling. Also widens
+// For families with one kind of rotary positions, in either spelling; `default_theta` where it has
+// no `rope_theta`. Also widens
 // spec.max_position_embeddings where the scaling reaches further than the key says (linear,
 // dynamic: times the factor; yarn: the original length times the factor).
-Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec);
+Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec,
+                 double default_theta = 10000.0);
 
 // `PREFIX.rope.freq_base`, `PREFIX.rope.scaling.*`, and the tensor rope_freqs.weight, in which
 // Llama 3.1's converter puts the factor of each pair. GGUF's context length needs no widening.

@@ -195,7 +195,12 @@ TEST(GgufSpec, RefusedByName) {
   };
   constexpr auto kCode = StatusCode::kUnimplemented;
   refused(small_gguf("llama").text("llama.rope.scaling.type", "longrope"), kCode, "longrope");
-  refused(small_gguf("llama").u32("llama.expert_count", 8), kCode, "llama.expert_count");
+  refused(small_gguf("qwen2").u32("qwen2.expert_count", 8), kCode, "qwen2.expert_count");
+  refused(small_gguf("llama")
+              .u32("llama.expert_count", 8)
+              .u32("llama.expert_used_count", 2)
+              .u32("llama.expert_gating_func", 2),
+          kCode, "llama.expert_gating_func = 2");
   refused(small_gguf("llama").u32("llama.rope.dimension_count", 8), kCode,
           "llama.rope.dimension_count");
   refused(small_gguf("llama").u32("llama.attention.value_length", 8), kCode,

@@ -74,8 +74,33 @@ std::int64_t DecoderSpec::max_product_inputs() const {
   std::int64_t inputs = hidden_size;
   for (const LayerSpec& layer : layers) {
     inputs = std::max({inputs, layer.attention().q_width(), layer.intermediate_size()});
+    if (layer.moe() != nullptr) inputs = std::max(inputs, layer.moe()->shared_intermediate_size);
   }
   return inputs;
+}
+
+ExpertSizes DecoderSpec::experts() const {
+  ExpertSizes sizes;
+  for (const LayerSpec& layer : layers) {
+    const MoeSpec* const moe = layer.moe();
+    if (moe == nullptr) continue;
+    sizes = {.num_experts = std::max(sizes.num_experts, moe->num_experts),
+             .experts_per_row = std::max(sizes.experts_per_row, moe->experts_per_token),
+             .hidden_size = hidden_size,
+             .intermediate_size = std::max(sizes.intermediate_size, moe->intermediate_size)};
+  }
+  return sizes;
+}
+
+std::int64_t DecoderSpec::idle_weights() const {
+  std::int64_t weights = 0;
+  for (const LayerSpec& layer : layers) {
+    const MoeSpec* const moe = layer.moe();
+    if (moe == nullptr) continue;
+    weights +=
+        (moe->num_experts - moe->experts_per_token) * 3 * hidden_size * moe->intermediate_size;
+  }
+  return weights;
 }
 
 std::vector<TensorShape> DecoderSpec::tensors() const {

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "kernels/op_args.h"
+#include "kernels/sizing.h"
 #include "models/attention_spec.h"
 #include "models/mlp_spec.h"
+#include "models/moe_spec.h"
 #include "models/tensor_names.h"
 #include "nn/norm.h"
 #include "nn/rope_scaling.h"
@@ -33,14 +35,17 @@ struct NormSpec {
 // kind of block is a structure of options; another kind is one more alternative.
 struct LayerSpec {
   std::variant<AttentionSpec> mixer;
-  std::variant<GatedMlpSpec, PlainMlpSpec> feed_forward;
+  std::variant<GatedMlpSpec, PlainMlpSpec, MoeSpec> feed_forward;
   NormPlacement norms = NormPlacement::kBefore;
   bool parallel = false;      // both blocks read the same normed input, of one norm
   double residual_scale = 1;  // of what the blocks add to the residual stream
 
   AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }
   const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer); }
+  // Of the MLP, or of one expert of a mixture.
   std::int64_t intermediate_size() const;
+  // Null where the feed-forward is no mixture of experts.
+  const MoeSpec* moe() const { return std::get_if<MoeSpec>(&feed_forward); }
 
   bool operator==(const LayerSpec&) const = default;
 };
@@ -69,6 +74,12 @@ struct DecoderSpec {
 
   // The most inputs that a product of any layer has.
   std::int64_t max_product_inputs() const;
+
+  // Experts and their sizes, the largest of all layers; none where no layer has a mixture.
+  ExpertSizes experts() const;
+
+  // Weights that a token does not meet, because they are those of experts that it does not go to.
+  std::int64_t idle_weights() const;
 
   // What a checkpoint must have: outside of the layers, and of one layer.
   std::vector<TensorShape> tensors() const;

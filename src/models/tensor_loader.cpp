@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,9 +37,10 @@ TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, 
   }
 }
 
-const TensorInfo* TensorLoader::find(TensorRole role, std::int64_t layer) const {
+const TensorInfo* TensorLoader::find(TensorRole role, std::int64_t layer,
+                                     std::int64_t expert) const {
   if ((roles_[static_cast<std::size_t>(layer)] & bit_of(role)) == 0) return nullptr;
-  return source_.find(spec_.names.name(role, layer));
+  return source_.find(spec_.names.name(role, layer, expert));
 }
 
 Result<std::vector<float>> TensorLoader::values(std::initializer_list<TensorRole> roles,
@@ -126,6 +128,63 @@ Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
   options_.vocabulary = true;
   auto packed = matrix(role);
   options_.vocabulary = false;
+  return packed;
+}
+
+Result<std::vector<PackedWeight>> TensorLoader::experts(TensorRole role, std::int64_t count,
+                                                        std::int64_t layer) {
+  std::vector<EncodedMatrix> parts;
+  const TensorInfo& first = *find(role, layer);
+  for (std::int64_t i = 0; first.shape.size() == 2 && i < count; ++i) {
+    const TensorInfo& tensor = *find(role, layer, i);
+    parts.push_back({tensor.encoding, tensor.shape[0], tensor.shape[1], tensor.data.data()});
+    report(tensor);
+  }
+  if (first.shape.size() == 3) {
+    const std::int64_t rows = first.shape[0] * first.shape[1] / count;
+    const std::size_t bytes = first.data.size() / static_cast<std::size_t>(count);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      parts.push_back({first.encoding, rows, first.shape[2], first.data.data() + i * bytes});
+    }
+    report(first);
+  }
+  return packed_experts(first, parts);
+}
+
+// As one matrix where each ends with a panel: many small mappings would have no large pages.
+Result<std::vector<PackedWeight>> TensorLoader::packed_experts(
+    const TensorInfo& first, const std::vector<EncodedMatrix>& parts) {
+  const bool together = std::ranges::all_of(parts, [&](const EncodedMatrix& part) {
+    return part.encoding == parts[0].encoding && part.rows % kPanelOutputs == 0;
+  });
+  std::vector<PackedWeight> experts;
+  experts.reserve(parts.size());
+  if (!together) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      QUIRE_ASSIGN_OR_RETURN(auto weight,
+                             packed_matrix(first, fmt::format("{}, expert {}", first.name, i),
+                                           std::span(&parts[i], 1)));
+      experts.push_back(std::move(weight));
+    }
+    return experts;
+  }
+  QUIRE_ASSIGN_OR_RETURN(
+      auto packed,
+      packed_matrix(first, fmt::format("{}, {} experts", first.name, parts.size()), parts));
+  const auto all = std::make_shared<const PackedWeight>(std::move(packed));
+  const std::size_t bytes = all->bytes().size() / parts.size();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    experts.push_back(PackedWeight::view(all->layout(), parts[i].rows, parts[i].cols,
+                                         all->bytes().subspan(i * bytes, bytes), all));
+  }
+  return experts;
+}
+
+Result<PackedWeight> TensorLoader::router(TensorRole role, std::int64_t layer) {
+  const LoadQuantization quantization = options_.quantization;
+  options_.quantization = LoadQuantization::kNone;
+  auto packed = matrix(role, layer);
+  options_.quantization = quantization;
   return packed;
 }
 

@@ -51,14 +51,25 @@ class TensorLoader {
   Result<std::vector<PackedWeight>> stacked_matrices(TensorRole role, std::int64_t count,
                                                      std::int64_t layer);
 
+  // The matrices of `count` experts, all of as many rows: a tensor each, or parts of one that has
+  // three dimensions.
+  Result<std::vector<PackedWeight>> experts(TensorRole role, std::int64_t count,
+                                            std::int64_t layer);
+
   // `role` is the embedding's or the logits'.
   Result<PackedWeight> vocabulary(TensorRole role);
 
+  // A matrix that decides where a token goes: never quantized at load.
+  Result<PackedWeight> router(TensorRole role, std::int64_t layer);
+
  private:
   // nullptr where the model has none, even if the checkpoint uses the role's name for another.
-  const TensorInfo* find(TensorRole role, std::int64_t layer) const;
+  const TensorInfo* find(TensorRole role, std::int64_t layer, std::int64_t expert = 0) const;
   Result<PackedWeight> packed_matrix(const TensorInfo& tensor, const std::string& name,
                                      std::span<const EncodedMatrix> parts);
+  // The first of the experts' tensors names them.
+  Result<std::vector<PackedWeight>> packed_experts(const TensorInfo& first,
+                                                   const std::vector<EncodedMatrix>& parts);
   Result<PackedWeight> kept_or_packed(const std::string& name,
                                       std::span<const EncodedMatrix> parts);
   Result<std::vector<float>> values(std::initializer_list<TensorRole> roles, std::int64_t layer);

@@ -4,11 +4,12 @@
 
 namespace quire {
 
-std::string TensorNames::name(TensorRole role, std::int64_t layer) const {
+std::string TensorNames::name(TensorRole role, std::int64_t layer, std::int64_t expert) const {
   for (const std::span<const TensorName> names : {own, shared}) {
     for (const TensorName& name : names) {
       if (name.role != role) continue;
-      return fmt::format(fmt::runtime(name.pattern), fmt::arg("layer", layer));
+      return fmt::format(fmt::runtime(name.pattern), fmt::arg("layer", layer),
+                         fmt::arg("expert", expert));
     }
   }
   return {};

@@ -40,15 +40,28 @@ enum class TensorRole : std::uint8_t {
   kUpBias,
   kDownBias,
   kMlpOutputNorm,  // after the MLP, before its residual is added
+  kRouter,         // of a mixture of experts: a row for each expert
+  kExpertGate,     // these three exist once for each expert
+  kExpertUp,
+  kExpertDown,
+  kExpertGates,  // those of all experts as one tensor of three dimensions
+  kExpertUps,
+  kExpertGateUps,  // both, those of an expert below each other
+  kExpertDowns,
+  kSharedGate,  // of the expert that sees every token
+  kSharedUp,
+  kSharedDown,
+  kSharedExpertGate,  // what its result goes through: one row
 };
 
 // A tensor that a checkpoint must have.
 struct TensorShape {
   TensorRole role;
   std::vector<std::int64_t> sizes;
+  std::int64_t num_experts = 1;  // how many of them there are, one for each expert
 };
 
-// "{layer}" in the pattern stands for the layer's number.
+// "{layer}" in the pattern stands for the layer's number, "{expert}" for the expert's.
 struct TensorName {
   TensorRole role;
   std::string_view pattern;
@@ -61,7 +74,7 @@ struct TensorNames {
   std::span<const TensorName> shared = {};
 
   // Empty where the family has no such tensor.
-  std::string name(TensorRole role, std::int64_t layer = 0) const;
+  std::string name(TensorRole role, std::int64_t layer = 0, std::int64_t expert = 0) const;
 };
 
 }  // namespace quire

@@ -9,6 +9,7 @@
 #include "nn/attention_block.h"
 #include "nn/forward_context.h"
 #include "nn/mlp_block.h"
+#include "nn/moe_block.h"
 #include "nn/norm.h"
 #include "nn/plain_mlp_block.h"
 #include "nn/rotary.h"
@@ -35,7 +36,7 @@ struct LayerShape {
 class DecoderLayer {
  public:
   using Mixer = std::variant<AttentionBlock>;
-  using FeedForward = std::variant<MlpBlock, PlainMlpBlock>;
+  using FeedForward = std::variant<MlpBlock, PlainMlpBlock, MoeBlock>;
 
   DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward);
 

@@ -138,11 +138,13 @@ class TestSequences {
   static constexpr std::int32_t kBlockSize = 4;
 
   TestSequences(IsaLevel level, const AttentionShape& shape, std::size_t num_layers,
-                std::vector<Floats> inputs, std::int64_t hidden_size)
+                std::vector<Floats> inputs, std::int64_t hidden_size,
+                const ExpertSizes& experts = {})
       : level_(level),
         shape_(shape),
         layout_{DType::kF32, kBlockSize, shape.num_kv_heads, shape.head_dim},
         hidden_size_(hidden_size),
+        experts_(experts),
         inputs_(std::move(inputs)) {
     std::size_t num_blocks = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -181,7 +183,8 @@ class TestSequences {
             .make_stream({.max_rows = max_rows,
                           .max_inputs = kMaxInputs,
                           .attention = {shape_.head_dim, heads.heads_per_kv_head, longest,
-                                        shape_.num_kv_heads, std::ssize(inputs_)}})
+                                        shape_.num_kv_heads, std::ssize(inputs_)},
+                          .experts = experts_})
             .value();
     constexpr std::uint64_t kGuard = 4096;
     const Buffer memory = Buffer::allocate(arena_bytes + kGuard).value();
@@ -279,6 +282,7 @@ class TestSequences {
   AttentionShape shape_;
   KvLayout layout_;
   std::int64_t hidden_size_;
+  ExpertSizes experts_;
   std::vector<Floats> inputs_;
   std::vector<std::vector<BlockId>> tables_;
   std::vector<std::vector<std::byte>> memory_;

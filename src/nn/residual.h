@@ -30,4 +30,8 @@ struct ResidualProjection {
 void add_to_residual(ForwardContext& ctx, const float* x, const ResidualProjection& projection,
                      const Residual& residual);
 
+// The same of what a block has computed in the end: residual.hidden += norm(x) * scale.
+void add_to_residual(ForwardContext& ctx, const float* x, std::int64_t hidden_size,
+                     const Residual& residual);
+
 }  // namespace quire

@@ -52,18 +52,42 @@ std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source
   return apart - packed(*first, outputs);
 }
 
-// Gate and up projections that lie in the file as one are packed as two: the bytes of padding that
-// they then need.
+// Gate and up projections that lie in the file as one, of an MLP or of each expert, are packed as
+// two: the bytes of padding that they then need.
 std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
                             LoadQuantization quantization, std::int64_t layer) {
-  const std::string name = spec.names.name(TensorRole::kGateUp, layer);
-  const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
-  if (tensor == nullptr || tensor->shape.size() != 2) return 0;
-  const auto packed = [&](std::int64_t outputs) {
-    return packed_weight_bytes(tensor->encoding, outputs, tensor->shape[1], quantization,
-                               /*vocabulary=*/false);
-  };
-  return 2 * packed(tensor->shape[0] / 2) - packed(tensor->shape[0]);
+  std::uint64_t bytes = 0;
+  for (const TensorRole role : {TensorRole::kGateUp, TensorRole::kExpertGateUps}) {
+    const std::string name = spec.names.name(role, layer);
+    const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
+    const std::size_t dims = role == TensorRole::kGateUp ? 2 : 3;
+    if (tensor == nullptr || tensor->shape.size() != dims) continue;
+    const std::int64_t rows = tensor->shape[dims - 2];
+    const auto packed = [&](std::int64_t outputs) {
+      return packed_weight_bytes(tensor->encoding, outputs, tensor->shape[dims - 1], quantization,
+                                 /*vocabulary=*/false);
+    };
+    const auto count = static_cast<std::uint64_t>(dims == 2 ? 1 : tensor->shape[0]);
+    bytes += count * (2 * packed(rows / 2) - packed(rows));
+  }
+  return bytes;
+}
+
+// What decides where a token goes is never quantized at load: the bytes that this costs.
+std::uint64_t router_bytes(const DecoderSpec& spec, const WeightSource& source,
+                           LoadQuantization quantization, std::int64_t layer) {
+  std::uint64_t bytes = 0;
+  for (const TensorRole role : {TensorRole::kRouter, TensorRole::kSharedExpertGate}) {
+    const std::string name = spec.names.name(role, layer);
+    const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
+    if (tensor == nullptr || tensor->shape.size() != 2) continue;
+    const auto packed = [&](LoadQuantization as) {
+      return packed_weight_bytes(tensor->encoding, tensor->shape[0], tensor->shape[1], as,
+                                 /*vocabulary=*/false);
+    };
+    bytes += packed(LoadQuantization::kNone) - packed(quantization);
+  }
+  return bytes;
 }
 
 std::string blocks_text(const MemoryPlan& plan) {
@@ -182,6 +206,10 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
     if (tensor.shape.size() == 2) {
       bytes += packed_weight_bytes(tensor.encoding, tensor.shape[0], tensor.shape[1], quantization,
                                    tensor.name == embedding || tensor.name == output);
+    } else if (tensor.shape.size() == 3) {  // a matrix of each expert
+      bytes += static_cast<std::uint64_t>(tensor.shape[0]) *
+               packed_weight_bytes(tensor.encoding, tensor.shape[1], tensor.shape[2], quantization,
+                                   /*vocabulary=*/false);
     } else if (tensor.shape.size() == 1) {
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) * sizeof(float);
     }
@@ -189,6 +217,7 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
     bytes -= shared_padding(spec, source, quantization, layer);
     bytes += split_padding(spec, source, quantization, layer);
+    bytes += router_bytes(spec, source, quantization, layer);
   }
   return bytes;
 }

@@ -45,6 +45,19 @@ struct NearParts {
   std::vector<MatmulPart> parts;
 };
 
+// The same of the experts of a mixture.
+std::vector<ExpertWeights> near_experts(const RemoteMemory& memory,
+                                        std::span<const ExpertWeights> far) {
+  std::vector<ExpertWeights> experts;
+  experts.reserve(far.size());
+  for (const ExpertWeights& expert : far) {
+    experts.push_back({.gate = near_weight(memory, expert.gate),
+                       .up = near_weight(memory, expert.up),
+                       .down = near_weight(memory, expert.down)});
+  }
+  return experts;
+}
+
 RopeAndCacheArgs near_heads(const RemoteMemory& memory, RopeAndCacheArgs heads) {
   heads.qkv = memory.near(heads.qkv);
   heads.positions = memory.near(heads.positions);
@@ -142,6 +155,24 @@ class RemoteStream final : public OpStream {
       home_->gated_matmul(near(x), rows, mode, own, near(out), stage);
     });
   }
+  void route(const RouteArgs& args) override {
+    queue_.add([=, this, own = args]() mutable {
+      own.logits = near(own.logits);
+      own.experts = near(own.experts);
+      own.weights = near(own.weights);
+      home_->route(own);
+    });
+  }
+  void expert_mlp(const float* x, std::int64_t rows, const ExpertProducts& products,
+                  float* out) override {
+    queue_.add([=, this, own = products]() mutable {
+      const std::vector<ExpertWeights> experts = near_experts(memory_, own.experts);
+      own.experts = experts;
+      own.chosen = near(own.chosen);
+      own.weights = near(own.weights);
+      home_->expert_mlp(near(x), rows, own, near(out));
+    });
+  }
   void qkv_matmul(const float* x, ActivationMode mode, std::span<const MatmulPart> parts,
                   const RopeAndCacheArgs& heads, const Stage& stage) override {
     queue_.add([=, this, far = copied(parts)] {
@@ -202,6 +233,10 @@ class RemoteStream final : public OpStream {
   }
   void scale_and_add(const float* x, float factor, std::int64_t count, float* out) override {
     queue_.add([=, this] { home_->scale_and_add(near(x), factor, count, near(out)); });
+  }
+  void add_gated(const float* x, const float* gates, std::int64_t rows, std::int64_t cols,
+                 float* out) override {
+    queue_.add([=, this] { home_->add_gated(near(x), near(gates), rows, cols, near(out)); });
   }
   void sample(const float* logits, const RowBest* best, std::span<const SampleArgs> rows,
               std::span<RowSample> samples) override {

@@ -36,7 +36,8 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
                              spec.attention().num_heads / spec.attention().num_kv_heads),
                          .max_seq_len = max_tokens,
                          .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
-                         .max_num_seqs = max_tokens}}));  // rows whose logits are computed at once
+                         .max_num_seqs = max_tokens},
+           .experts = spec.experts()}));  // rows whose logits are computed at once
   QUIRE_ASSIGN_OR_RETURN(scorer->activations_,
                          Buffer::allocate(Model::arena_bytes(spec, max_tokens)));
   scorer->arena_ = Arena(scorer->activations_.bytes());

@@ -28,16 +28,23 @@ inline std::string tiny_llama(const std::string& file) {
 }
 
 // One tiny checkpoint of each family with its goldens.
-inline constexpr std::string_view kFamilies[] = {"llama",  "mistral",  "qwen2",      "qwen3",
-                                                 "gemma3", "granite",  "phi3",       "smollm3",
-                                                 "olmo2",  "stablelm", "starcoder2", "cohere"};
+inline constexpr std::string_view kFamilies[] = {
+    "llama",   "mistral",   "qwen2",     "qwen3",    "gemma3",     "granite",
+    "phi3",    "smollm3",   "olmo2",     "stablelm", "starcoder2", "cohere",
+    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",    "granite_moe"};
 inline std::string family_model(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
 }
 
+// Those of which a router sends tokens to experts.
+inline bool is_mixture(std::string_view family) {
+  return family.ends_with("moe") || family == "mixtral";
+}
+
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.
 inline std::vector<std::string> family_files(std::string_view family) {
-  constexpr std::string_view kGguf[] = {"llama", "mistral", "qwen2", "qwen3", "gemma3"};
+  constexpr std::string_view kGguf[] = {"llama",  "mistral", "qwen2",     "qwen3",
+                                        "gemma3", "mixtral", "qwen3_moe", "olmoe"};
   if (std::ranges::find(kGguf, family) == std::end(kGguf)) return {"hf"};
   return {"hf", "model.gguf"};
 }

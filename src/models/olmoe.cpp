@@ -1,0 +1,60 @@
+#include "models/olmoe.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "models/config_keys.h"
+#include "models/gguf_keys.h"
+#include "models/moe_config.h"
+#include "models/rope_config.h"
+
+namespace quire {
+namespace {
+
+// The others are Llama's.
+constexpr TensorName kOlmoeNames[] = {
+    {TensorRole::kRouter, "model.layers.{layer}.mlp.gate.weight"},
+    {TensorRole::kExpertGate, "model.layers.{layer}.mlp.experts.{expert}.gate_proj.weight"},
+    {TensorRole::kExpertUp, "model.layers.{layer}.mlp.experts.{expert}.up_proj.weight"},
+    {TensorRole::kExpertDown, "model.layers.{layer}.mlp.experts.{expert}.down_proj.weight"},
+};
+
+}  // namespace
+
+Result<DecoderSpec> olmoe_from_config(const JsonReader& config) {
+  QUIRE_RETURN_IF_ERROR(
+      refuse_keys(config, {"clip_qkv", "mlp_bias", "sliding_window", "layer_types"}));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
+  DecoderSpec& spec = draft.spec;
+  spec.architecture = "OlmoeForCausalLM";
+  spec.names = {.own = kOlmoeNames, .shared = kLlamaTensorNames};
+  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
+  draft.attention.query_key_value_bias = bias.value_or(false);
+  draft.attention.output_bias = bias.value_or(false);
+  draft.attention.query_key_norm = QueryKeyNorm::kWhole;
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
+  QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_moe(config,
+                                                     {.intermediate_size = "intermediate_size",
+                                                      .default_num_experts = 64,
+                                                      .default_experts_per_token = 8},
+                                                     draft));
+  draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
+  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
+  return std::move(spec);
+}
+
+Result<DecoderSpec> olmoe_from_gguf(const GgufFile& file) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "olmoe"));
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "olmoe"));
+  if (window != 0) {  // which layers have it, the file does not say
+    return unsupported(file.name(), "olmoe.attention.sliding_window", fmt::format("{}", window));
+  }
+  draft.attention.query_key_norm = QueryKeyNorm::kWhole;
+  QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "olmoe", draft, false));
+  draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
+  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
+  return std::move(draft.spec);
+}
+
+}  // namespace quire

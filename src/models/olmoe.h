@@ -1,0 +1,14 @@
+// OLMoE (Muennighoff et al. 2024): a mixture of many small experts in every layer, and norms of
+// queries and keys over all heads of a token.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+#include "weights/gguf.h"
+
+namespace quire {
+
+Result<DecoderSpec> olmoe_from_config(const JsonReader& config);
+Result<DecoderSpec> olmoe_from_gguf(const GgufFile& file);
+
+}  // namespace quire

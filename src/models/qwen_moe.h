@@ -1,0 +1,15 @@
+// Qwen's mixtures of experts: Qwen2-MoE (Qwen1.5-MoE, Qwen2-57B-A14B), with a shared expert, and
+// Qwen3-MoE (Yang et al. 2025). Layers without a mixture have Qwen's MLP.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+#include "weights/gguf.h"
+
+namespace quire {
+
+Result<DecoderSpec> qwen2_moe_from_config(const JsonReader& config);
+Result<DecoderSpec> qwen3_moe_from_config(const JsonReader& config);
+Result<DecoderSpec> qwen3_moe_from_gguf(const GgufFile& file);
+
+}  // namespace quire
