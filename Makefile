@@ -83,7 +83,7 @@ test-models:  ## fetch every model that tests use: the bundled one and Gemma 3 2
 	  else exit 1; fi; }
 
 # The same for the clients.
-test-clients:  ## install the clients that the server is tested with (openai, aiohttp, ...) into .venvs/clients
+test-clients:  ## install the clients that the server is tested with (openai, LangChain, ...) into .venvs
 	@scripts/install_test_clients.sh || { \
 	  if [[ "$${CI:-}" != true ]]; then \
 	    echo "warning: going on without the server's clients; tests that need them are skipped" >&2; \

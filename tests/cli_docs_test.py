@@ -13,7 +13,7 @@ from cli_support import SOURCE, facts
 sys.path.insert(0, str(SOURCE / "scripts"))
 import page_answers  # noqa: E402
 
-PAGES = [SOURCE / "README.md", *(SOURCE / "docs" / f"{name}.md" for name in ("commands", "operators", "python"))]
+PAGES = [SOURCE / "README.md", *(SOURCE / "docs" / f"{name}.md" for name in ("commands", "operators", "python", "clients"))]
 
 
 def flags_of(command):

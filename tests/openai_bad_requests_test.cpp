@@ -286,7 +286,8 @@ TEST(Requests, AChatThatIsTooLongNamesItsMessages) {
             "input");
 }
 
-// LangChain's, LiteLLM's and agents' fallbacks look for the code or OpenAI's sentence.
+// LangChain's, LiteLLM's and agents' fallbacks look for the code, in the message too, or OpenAI's
+// sentence.
 TEST(Requests, AContextOverflowIsTold) {
   SimulatedEngineArgs args;
   args.engine.max_model_len = 16;
@@ -297,8 +298,9 @@ TEST(Requests, AContextOverflowIsTold) {
     const json::object error = object_of(response).at("error").as_object();
     EXPECT_EQ(error.at("code"), "context_length_exceeded") << response.body;
     EXPECT_EQ(error.at("param"), param);
-    EXPECT_THAT(std::string(error.at("message").as_string()),
-                HasSubstr("This model's maximum context length is 16 tokens"));
+    EXPECT_THAT(
+        std::string(error.at("message").as_string()),
+        HasSubstr("This model's maximum context length is 16 tokens (context_length_exceeded)"));
   };
   const std::string words = "one two three four five six seven eight nine ten eleven twelve";
   expect(kCompletions, fmt::format(R"({{"prompt": "{0} {0}"}})", words), "prompt");

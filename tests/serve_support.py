@@ -1,6 +1,7 @@
 """What the tests of `quire serve` share: a server of their own, and plain HTTP to it.
 
-Each test program is started as  serve_*_test.py PROGRAM SOURCE_DIR  by the Python of .venvs/clients.
+Each test program is started as  serve_*_test.py PROGRAM SOURCE_DIR  by the Python of .venvs/clients
+or of another environment (tests/CMakeLists.txt).
 Most servers simulate: the bundled model's tokenizer, template and limits, tokens made up from those
 before them and the seed, at a chosen speed. So answers are reproducible and cost nothing.
 """

@@ -24,7 +24,10 @@ EncodeLimits prompt_limits(const Engine& engine, std::int64_t room, std::string_
 }
 
 std::string context_remedy(const Engine& engine, std::string_view what_to_do) {
-  return fmt::format("{}{} tokens. {}", kContextLength, engine.info().max_model_len, what_to_do);
+  // The code once more in the text: clients that only see the message (LangChain's) look for it
+  // there.
+  return fmt::format("{}{} tokens (context_length_exceeded). {}", kContextLength,
+                     engine.info().max_model_len, what_to_do);
 }
 
 bool is_context_overflow(const Status& status) {
