@@ -158,6 +158,18 @@ class CommandLine(unittest.TestCase):
                           "int8": elements + 2 * 2 * 2 * 4})
         self.assertIn("Q4_0", report["encodings"])
 
+    def test_inspect_says_what_a_token_meets_of_a_mixture(self):
+        model = TINY.parent / "families/mixtral/hf"
+        report = json.loads(run("inspect", "--model", model, "--json").stdout)
+        self.assertEqual((report["num_experts"], report["num_experts_per_tok"],
+                          report["num_moe_layers"]), (6, 2, 2))
+        self.assertEqual(report["expert_intermediate_size"], 40)
+        weights = sum(encoding["elements"] for encoding in report["encodings"].values())
+        self.assertEqual(report["active_weights"], weights - 2 * (6 - 2) * 3 * 32 * 40)
+        text = run("inspect", "--model", model).stdout
+        self.assertIn("2 of 6 for each token, of 40, in 2 layers\n", text)
+        self.assertNotIn("for each token", run("inspect", "--model", TINY / "hf").stdout)
+
     def test_bench_throughput_has_its_fields(self):
         report = json.loads(run("bench", "throughput", "--model", TINY / "hf", "--input-len", 8,
                                 "--output-len", 8, "--num-prompts", 6, "--concurrency", "1,3",

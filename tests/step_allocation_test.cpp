@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <pthread.h>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -82,7 +83,7 @@ void run_wave(Engine& engine, TokenId first_token, std::atomic<std::int64_t>& re
   for (std::size_t i = 0; i < kNumRequests; ++i) {
     GenerateRequest request;
     for (TokenId token = 0; token < 60; ++token) {
-      request.prompt_token_ids.push_back((first_token + token * static_cast<TokenId>(i + 1)) % 300);
+      request.prompt_token_ids.push_back((first_token + token * static_cast<TokenId>(i + 1)) % 120);
     }
     SamplingParams& params = request.params;
     params.max_tokens = 90;
@@ -103,9 +104,9 @@ void run_wave(Engine& engine, TokenId first_token, std::atomic<std::int64_t>& re
   collector.wait_for(kNumRequests);
 }
 
-void expect_no_allocation(EngineProfile* profile) {
+void expect_no_allocation(const std::string& model, EngineProfile* profile) {
   EngineArgs args;
-  args.model = tiny_llama("hf");
+  args.model = model;
   args.threads = 2;
   args.block_size = 4;
   args.max_num_batched_tokens = 16;
@@ -144,11 +145,17 @@ void expect_no_allocation(EngineProfile* profile) {
   EXPECT_EQ(num_allocated, 0);
 }
 
-TEST(StepAllocation, TheEnginesThreadsAllocateNothing) { expect_no_allocation(nullptr); }
+TEST(StepAllocation, TheEnginesThreadsAllocateNothing) {
+  expect_no_allocation(tiny_llama("hf"), nullptr);
+}
+
+TEST(StepAllocation, NorDoTheyInAMixtureOfExperts) {
+  expect_no_allocation(family_model("qwen2_moe", "hf"), nullptr);
+}
 
 TEST(StepAllocation, NorDoesItWhereItsTimeIsRecorded) {
   EngineProfile profile(1000);  // fewer than there are: the ring goes round
-  expect_no_allocation(&profile);
+  expect_no_allocation(tiny_llama("hf"), &profile);
   EXPECT_GT(profile.engine.oldest(), 0U);
 }
 

@@ -5,8 +5,10 @@
 //   kernels_benchmark --benchmark_filter='experts/.*rows:1/threads:2'
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -36,15 +38,25 @@ constexpr std::array kExpertLayouts = {
     ExpertLayout{"uint4_super", Encoding::kQ4_K},
 };
 
-// One block of rows is made and repeated: making random weights costs more than measuring them.
-PackedWeight pack_repeated(ThreadPool& pool, const ExpertLayout& layout, std::int64_t outputs,
-                           std::int64_t inputs) {
+// A matrix of each expert, packed as one, as a model's are. One block of rows is made and repeated:
+// making random weights costs more than measuring them.
+std::vector<PackedWeight> pack_repeated(ThreadPool& pool, const ExpertLayout& layout,
+                                        std::int64_t outputs, std::int64_t inputs) {
   const TestMatrix matrix(layout.encoding, 64, inputs, 1);
-  const std::vector<EncodedMatrix> parts(static_cast<std::size_t>(outputs / 64), matrix.view());
+  const std::vector<EncodedMatrix> parts(
+      static_cast<std::size_t>(kSizes.num_experts * outputs / 64), matrix.view());
   PackOptions options;
   options.quantization = layout.quantization;
-  return std::move(PackedWeight::pack(pool, parts.data(), static_cast<int>(parts.size()), options))
-      .value();
+  const auto all = std::make_shared<const PackedWeight>(
+      std::move(PackedWeight::pack(pool, parts.data(), static_cast<int>(parts.size()), options))
+          .value());
+  const std::size_t bytes = all->size_bytes() / static_cast<std::size_t>(kSizes.num_experts);
+  std::vector<PackedWeight> weights;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(kSizes.num_experts); ++i) {
+    weights.push_back(PackedWeight::view(all->layout(), outputs, inputs,
+                                         all->bytes().subspan(i * bytes, bytes), all));
+  }
+  return weights;
 }
 
 // The experts of all steps' rows: 8 different ones for each row.
@@ -64,10 +76,11 @@ void run_experts(benchmark::State& state, const ExpertLayout& layout, std::int64
                  int num_threads) {
   ThreadPool pool(num_threads);
   std::vector<ExpertWeights> experts(static_cast<std::size_t>(kSizes.num_experts));
-  for (ExpertWeights& expert : experts) {
-    expert.gate = pack_repeated(pool, layout, kSizes.intermediate_size, kSizes.hidden_size);
-    expert.up = pack_repeated(pool, layout, kSizes.intermediate_size, kSizes.hidden_size);
-    expert.down = pack_repeated(pool, layout, kSizes.hidden_size, kSizes.intermediate_size);
+  auto gates = pack_repeated(pool, layout, kSizes.intermediate_size, kSizes.hidden_size);
+  auto ups = pack_repeated(pool, layout, kSizes.intermediate_size, kSizes.hidden_size);
+  auto downs = pack_repeated(pool, layout, kSizes.hidden_size, kSizes.intermediate_size);
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    experts[i] = {std::move(gates[i]), std::move(ups[i]), std::move(downs[i])};
   }
   const std::vector<std::int32_t> choices = random_choices(rows);
   const std::int64_t pairs = rows * kSizes.experts_per_row;

@@ -13,7 +13,7 @@ class GatedCall {
  public:
   // Floats of scratch that compute() takes: sums of one worker, gate and up, of some panels of both
   // for any level's MatmulKernels::chunk_rows.
-  static constexpr std::int64_t kScratchFloats = 12 * 1024;
+  static constexpr std::int64_t kScratchFloats = std::int64_t{12} * 1024;
 
   // Rounds x [rows][inputs] into `workspace`, as MatmulCall does.
   GatedCall(OpContext& ctx, const float* x, std::int64_t rows, ActivationMode mode,
