@@ -108,6 +108,11 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
   return draft;
 }
 
+Result<bool> read_flag(const JsonReader& config, std::string_view key, bool if_absent) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, config.find_bool(key));
+  return value.value_or(if_absent);
+}
+
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
                                                           std::int64_t num_layers) {
   const json::value* value = config.find("layer_types");
@@ -129,6 +134,39 @@ Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& conf
     sliding.push_back(type == "sliding_attention");
   }
   return std::optional(std::move(sliding));
+}
+
+std::vector<bool> sliding_by_pattern(std::int64_t num_layers, std::int64_t pattern) {
+  std::vector<bool> sliding;
+  sliding.reserve(static_cast<std::size_t>(num_layers));
+  for (std::int64_t i = 0; i < num_layers; ++i) sliding.push_back((i + 1) % pattern != 0);
+  return sliding;
+}
+
+Result<std::vector<bool>> read_sliding_layers(const JsonReader& config, std::int64_t num_layers,
+                                              std::int64_t default_pattern) {
+  QUIRE_ASSIGN_OR_RETURN(auto types, read_layer_types(config, num_layers));
+  if (types) return *std::move(types);
+  QUIRE_ASSIGN_OR_RETURN(const auto pattern, config.find_int("sliding_window_pattern"));
+  if (pattern.value_or(default_pattern) < 1) {
+    return Status::bad_model(fmt::format("{}: sliding_window_pattern is {}; expected 1 or more",
+                                         config.where(), *pattern));
+  }
+  return sliding_by_pattern(num_layers, pattern.value_or(default_pattern));
+}
+
+Status set_sliding_layers(std::string_view where, const std::vector<bool>& sliding,
+                          const SlidingLayers& kinds, std::vector<LayerSpec>& layers) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (sliding[i] && kinds.window == 0) {
+      return Status::bad_model(
+          fmt::format("{}: layers with a sliding window, but no sliding_window", where));
+    }
+    AttentionSpec& attention = layers[i].attention();
+    attention.window = sliding[i] ? kinds.window : 0;
+    attention.rope = sliding[i] ? kinds.sliding_rope : kinds.full_rope;
+  }
+  return {};
 }
 
 Result<std::int32_t> read_sliding_window(const JsonReader& config, std::int32_t if_absent) {

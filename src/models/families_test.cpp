@@ -1,7 +1,10 @@
 // What the families of other blocks than Llama's read from config.json: where their layers differ.
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -52,9 +55,13 @@ void expect_refused(std::string_view architecture, std::string_view changes, Sta
 }
 
 constexpr std::string_view kFamilies[] = {
-    "LlamaForCausalLM",  "MistralForCausalLM",  "Qwen2ForCausalLM",      "Qwen3ForCausalLM",
-    "Gemma3ForCausalLM", "GraniteForCausalLM",  "Phi3ForCausalLM",       "SmolLM3ForCausalLM",
-    "Olmo2ForCausalLM",  "StableLmForCausalLM", "Starcoder2ForCausalLM", "CohereForCausalLM"};
+    "LlamaForCausalLM",     "MistralForCausalLM",  "Qwen2ForCausalLM",      "Qwen3ForCausalLM",
+    "Gemma3ForCausalLM",    "GraniteForCausalLM",  "Phi3ForCausalLM",       "SmolLM3ForCausalLM",
+    "Olmo2ForCausalLM",     "StableLmForCausalLM", "Starcoder2ForCausalLM", "CohereForCausalLM",
+    "SeedOssForCausalLM",   "Ernie4_5ForCausalLM", "HeliumForCausalLM",     "GlmForCausalLM",
+    "Glm4ForCausalLM",      "Olmo3ForCausalLM",    "Exaone4ForCausalLM",    "Cohere2ForCausalLM",
+    "MinistralForCausalLM",
+};
 
 // A tensor without a name would never be found.
 TEST(Families, NameEveryTensorThatTheyNeed) {
@@ -175,6 +182,135 @@ TEST(Families, CohereHasOneNormForBothBlocks) {
   EXPECT_DOUBLE_EQ(spec.logit_scale, 0.0625);
   expect_refused("CohereForCausalLM", R"({"use_qk_norm": true})", StatusCode::kUnimplemented,
                  "use_qk_norm");
+}
+
+using Windows = std::vector<std::int32_t>;
+
+Windows windows(const DecoderSpec& spec) {
+  Windows result;
+  for (const LayerSpec& layer : spec.layers) result.push_back(layer.attention().window);
+  return result;
+}
+
+std::vector<std::int32_t> ropes(const DecoderSpec& spec) {
+  std::vector<std::int32_t> result;
+  for (const LayerSpec& layer : spec.layers) result.push_back(layer.attention().rope);
+  return result;
+}
+
+TEST(Families, SeedOssHasBiasesUnlessItSaysOtherwise) {
+  const DecoderSpec spec = good("SeedOssForCausalLM");
+  EXPECT_TRUE(has(spec, TensorRole::kQueryBias));
+  EXPECT_FALSE(has(spec, TensorRole::kAttentionBias));
+  EXPECT_FALSE(has(spec, TensorRole::kUpBias));
+  EXPECT_EQ(spec.attention().head_dim, 128);
+  const DecoderSpec other = good("SeedOssForCausalLM", R"({"attention_bias": false,
+      "attention_out_bias": true, "mlp_bias": true})");
+  EXPECT_FALSE(has(other, TensorRole::kQueryBias));
+  EXPECT_TRUE(has(other, TensorRole::kAttentionBias));
+  EXPECT_TRUE(has(other, TensorRole::kUpBias));
+  expect_refused("SeedOssForCausalLM", R"({"sliding_window": 9})", StatusCode::kUnimplemented,
+                 "sliding_window");
+}
+
+TEST(Families, Ernie45AndHeliumTurnNeighboursByBasesOfTheirOwn) {
+  const DecoderSpec ernie = good("Ernie4_5ForCausalLM", R"({"use_bias": true})");
+  EXPECT_EQ(ernie.rope_style, RopeStyle::kInterleaved);
+  EXPECT_DOUBLE_EQ(ernie.ropes[0].theta, 500000.0);
+  EXPECT_TRUE(ernie.tie_word_embeddings);
+  EXPECT_TRUE(has(ernie, TensorRole::kAttentionBias));
+  EXPECT_TRUE(has(ernie, TensorRole::kDownBias));
+  EXPECT_FALSE(has(good("Ernie4_5ForCausalLM"), TensorRole::kQueryBias));
+  const DecoderSpec helium = good("HeliumForCausalLM", R"({"attention_bias": true})");
+  EXPECT_EQ(helium.rope_style, RopeStyle::kInterleaved);
+  EXPECT_DOUBLE_EQ(helium.ropes[0].theta, 100000.0);
+  EXPECT_TRUE(has(helium, TensorRole::kQueryBias));
+  EXPECT_FALSE(has(helium, TensorRole::kAttentionBias));
+  expect_refused("HeliumForCausalLM", R"({"hidden_act": "gelu"})", StatusCode::kUnimplemented,
+                 "hidden_act");
+}
+
+TEST(Families, GlmTurnsHalfOfAHeadAndTheSecondNormsAroundItsBlocks) {
+  const DecoderSpec glm = good("GlmForCausalLM");
+  EXPECT_EQ(glm.ropes[0].rotary_dim, 64);
+  EXPECT_EQ(glm.rope_style, RopeStyle::kInterleaved);
+  EXPECT_TRUE(has(glm, TensorRole::kGateUp));
+  EXPECT_TRUE(has(glm, TensorRole::kQueryBias));
+  EXPECT_FALSE(has(glm, TensorRole::kAttentionBias));
+  EXPECT_EQ(glm.layers[0].norms, NormPlacement::kBefore);
+  const DecoderSpec glm4 = good("Glm4ForCausalLM", R"({"attention_bias": false})");
+  EXPECT_EQ(glm4.layers[3].norms, NormPlacement::kAround);
+  EXPECT_FALSE(has(glm4, TensorRole::kQueryBias));
+  EXPECT_EQ(glm4.names.name(TensorRole::kMlpNorm, 1),
+            "model.layers.1.post_attention_layernorm.weight");
+  EXPECT_EQ(glm4.names.name(TensorRole::kAttentionOutputNorm, 1),
+            "model.layers.1.post_self_attn_layernorm.weight");
+  expect_refused("Glm4ForCausalLM", R"({"mlp_bias": true})", StatusCode::kUnimplemented,
+                 "mlp_bias");
+}
+
+TEST(Families, Olmo3ScalesPositionsOfFullLayersAlone) {
+  const std::string_view name = "Olmo3ForCausalLM";
+  const DecoderSpec spec = good(name, R"({"rope_theta": 700.0, "sliding_window": 9,
+      "rope_scaling": {"rope_type": "linear", "factor": 2.0}})");
+  EXPECT_EQ(windows(spec), Windows({9, 9, 9, 0}));
+  EXPECT_EQ(ropes(spec), (std::vector<std::int32_t>{1, 1, 1, 0}));
+  EXPECT_EQ(spec.ropes[0].scaling, RopeScaling::kLinear);
+  EXPECT_EQ(spec.ropes[1].scaling, RopeScaling::kNone);
+  EXPECT_DOUBLE_EQ(spec.ropes[1].theta, 700.0);
+  EXPECT_DOUBLE_EQ(good(name).ropes[0].theta, 500000.0);
+  EXPECT_EQ(good(name).layers[0].attention().query_key_norm, QueryKeyNorm::kWhole);
+  EXPECT_EQ(good(name).layers[0].norms, NormPlacement::kAfter);
+  expect_refused(name, R"({"sliding_window": null})", StatusCode::kBadModel, "no sliding_window");
+  expect_refused(name, R"({"layer_types": ["full_attention"]})", StatusCode::kBadModel,
+                 "1 entries for 4 layers");
+  expect_refused(name, R"({"rope_parameters": {"rope_type": "default"}})", StatusCode::kBadModel,
+                 "full_attention");
+}
+
+TEST(Families, Exaone4HasNoPositionsInFullLayersBesideWindows) {
+  const std::string_view name = "Exaone4ForCausalLM";
+  const DecoderSpec spec = good(name, R"({"sliding_window": 9})");
+  EXPECT_EQ(windows(spec), Windows({9, 9, 9, 0}));
+  EXPECT_EQ(ropes(spec), (std::vector<std::int32_t>{0, 0, 0, kNoRope}));
+  EXPECT_EQ(spec.attention().query_key_norm, QueryKeyNorm::kHeads);
+  EXPECT_EQ(spec.layers[0].norms, NormPlacement::kAfter);
+  const DecoderSpec full = good(name, R"({"sliding_window": null})");
+  EXPECT_EQ(windows(full), Windows({0, 0, 0, 0}));
+  EXPECT_EQ(ropes(full), (std::vector<std::int32_t>{0, 0, 0, 0}));
+  // A pattern of letters stands beside the list that it describes.
+  const DecoderSpec listed = good(name, R"({"sliding_window_pattern": "LG", "sliding_window": 9,
+      "layer_types": ["sliding_attention", "full_attention", "sliding_attention",
+                      "full_attention"]})");
+  EXPECT_EQ(windows(listed), Windows({9, 0, 9, 0}));
+  expect_refused(name, R"({"sliding_window_pattern": "LG"})", StatusCode::kBadModel,
+                 "sliding_window_pattern");
+  expect_refused(name, R"({"attention_bias": true})", StatusCode::kUnimplemented, "attention_bias");
+}
+
+TEST(Families, Cohere2HasPositionsInLayersWithAWindowAlone) {
+  const std::string_view name = "Cohere2ForCausalLM";
+  const DecoderSpec spec = good(name, R"({"sliding_window": 9, "sliding_window_pattern": 2})");
+  EXPECT_EQ(windows(spec), Windows({9, 0, 9, 0}));
+  EXPECT_EQ(ropes(spec), (std::vector<std::int32_t>{0, kNoRope, 0, kNoRope}));
+  EXPECT_TRUE(spec.layers[1].parallel);
+  EXPECT_EQ(windows(good(name)), Windows({4096, 4096, 4096, 0}));
+  expect_refused(name, R"({"sliding_window_pattern": 0})", StatusCode::kBadModel,
+                 "sliding_window_pattern is 0");
+  expect_refused("CohereForCausalLM", R"({"sliding_window": 9})", StatusCode::kUnimplemented,
+                 "sliding_window");
+}
+
+TEST(Families, MinistralHasAWindowWhereLayersSaySo) {
+  const std::string_view name = "MinistralForCausalLM";
+  EXPECT_EQ(windows(good(name)), Windows({4096, 4096, 4096, 4096}));
+  EXPECT_EQ(windows(good(name, R"({"sliding_window": null})")), Windows({0, 0, 0, 0}));
+  const DecoderSpec spec = good(name, R"({"sliding_window": 9, "layer_types":
+      ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]})");
+  EXPECT_EQ(windows(spec), Windows({0, 9, 9, 0}));
+  expect_refused(name, R"({"layer_types": ["full_attention", "chunked_attention",
+      "full_attention", "full_attention"]})",
+                 StatusCode::kUnimplemented, "chunked_attention");
 }
 
 }  // namespace families_test

@@ -7,13 +7,19 @@
 
 #include "base/printable.h"
 #include "models/cohere.h"
+#include "models/ernie4_5.h"
+#include "models/exaone4.h"
 #include "models/gemma.h"
+#include "models/glm.h"
 #include "models/granite.h"
+#include "models/helium.h"
 #include "models/llama.h"
 #include "models/mistral.h"
 #include "models/olmo2.h"
+#include "models/olmo3.h"
 #include "models/phi3.h"
 #include "models/qwen.h"
+#include "models/seed_oss.h"
 #include "models/smollm3.h"
 #include "models/stablelm.h"
 #include "models/starcoder2.h"
@@ -41,6 +47,15 @@ constexpr std::array kFamilies = {
     ModelFamily{"StableLmForCausalLM", "", stablelm_from_config, nullptr},
     ModelFamily{"Starcoder2ForCausalLM", "", starcoder2_from_config, nullptr},
     ModelFamily{"CohereForCausalLM", "", cohere_from_config, nullptr},
+    ModelFamily{"SeedOssForCausalLM", "", seed_oss_from_config, nullptr},
+    ModelFamily{"Ernie4_5ForCausalLM", "", ernie4_5_from_config, nullptr},
+    ModelFamily{"HeliumForCausalLM", "", helium_from_config, nullptr},
+    ModelFamily{"GlmForCausalLM", "", glm_from_config, nullptr},
+    ModelFamily{"Glm4ForCausalLM", "", glm4_from_config, nullptr},
+    ModelFamily{"Olmo3ForCausalLM", "", olmo3_from_config, nullptr},
+    ModelFamily{"Exaone4ForCausalLM", "", exaone4_from_config, nullptr},
+    ModelFamily{"Cohere2ForCausalLM", "", cohere2_from_config, nullptr},
+    ModelFamily{"MinistralForCausalLM", "", ministral_from_config, nullptr},
 };
 
 Status unknown_architecture(std::string_view where, std::string_view name) {

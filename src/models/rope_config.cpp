@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -202,11 +203,35 @@ Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& conf
   return spec;
 }
 
-Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec) {
+Status read_ropes_by_layer(const JsonReader& config, std::int64_t rotary_dim,
+                           const DefaultThetas& defaults, DecoderSpec& spec) {
+  static const json::object kNone;
+  JsonReader full(kNone, config.where());
+  JsonReader sliding(kNone, config.where());
+  if (config.contains("rope_parameters")) {
+    QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"rope_scaling"}));
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader ropes, config.get_object("rope_parameters"));
+    QUIRE_ASSIGN_OR_RETURN(full, ropes.get_object("full_attention"));
+    QUIRE_ASSIGN_OR_RETURN(sliding, ropes.get_object("sliding_attention"));
+  } else if (config.contains("rope_scaling")) {
+    QUIRE_ASSIGN_OR_RETURN(full, config.get_object("rope_scaling"));
+  }
+  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(full));
+  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(sliding));
+  QUIRE_ASSIGN_OR_RETURN(auto full_rope,
+                         read_rope_object(full, config, rotary_dim, defaults.full_theta));
+  QUIRE_ASSIGN_OR_RETURN(auto sliding_rope,
+                         read_rope_object(sliding, config, rotary_dim, defaults.sliding_theta));
+  spec.ropes = {std::move(full_rope), std::move(sliding_rope)};
+  return {};
+}
+
+Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec,
+                 double default_theta) {
   QUIRE_ASSIGN_OR_RETURN(const JsonReader object, rope_object(config));
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
-  QUIRE_ASSIGN_OR_RETURN(RopeSpec rope,
-                         read_rope_object(object, config, rotary_dim, theta.value_or(10000.0)));
+  QUIRE_ASSIGN_OR_RETURN(
+      RopeSpec rope, read_rope_object(object, config, rotary_dim, theta.value_or(default_theta)));
   double reach = static_cast<double>(spec.max_position_embeddings);
   if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kDynamic) {
     reach *= std::max(rope.factor, 1.0);
