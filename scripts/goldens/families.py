@@ -217,6 +217,40 @@ FAMILIES = {
                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
         "variants": {"every_layer": {"layer_types": None}},
     },
+    "arcee": {
+        "class": "Arcee", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.125,
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True,
+                   "rope_parameters": PLAIN},
+        "variants": {"gelu": {"hidden_act": "gelu"}},
+    },
+    # Norms whose weights are stored around 0.
+    "nemotron": {
+        "class": "Nemotron", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.125,
+        "norm_mean": 0.0,
+        "config": {"num_hidden_layers": 2, "attention_bias": True, "mlp_bias": True,
+                   "norm_eps": 1e-4, "head_dim": 16,
+                   "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
+        "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
+    },
+    "phi": {
+        "class": "Phi", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.25,
+        "config": {"num_hidden_layers": 2, "layer_norm_eps": 1e-4,
+                   "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
+        "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.25}}},
+    },
+    "olmo": {
+        "class": "Olmo", "gguf": False, "rows": 48, "scale": 0.2,
+        "config": {"num_hidden_layers": 2, "attention_bias": True, "pad_token_id": UNK,
+                   "rope_parameters": PLAIN},
+        "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
+    "hunyuan": {
+        "class": "HunYuanDenseV1", "gguf": False, "rows": 48, "scale": 0.2,
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "attention_bias": True,
+                   "pad_token_id": UNK, "rope_parameters": {
+                       "rope_type": "dynamic", "rope_theta": 100.0, "factor": 1.0, "alpha": 50.0}},
+        "variants": {"plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}},
+    },
 }
 
 
@@ -273,7 +307,7 @@ def make_model(name, family):
             elif "embed_scale" in family and "embed" in key:
                 scale = family["embed_scale"]
             elif "norm" in key:
-                scale, mean = 0.1, 0.0 if name == "gemma3" else 1.0
+                scale, mean = 0.1, 0.0 if name == "gemma3" else family.get("norm_mean", 1.0)
                 if "q_norm" in key or "k_norm" in key:
                     mean += 0.0 if name == "gemma3" else 0.1
                 elif name == "gemma3" and "post_" in key:

@@ -10,11 +10,12 @@
 
 namespace quire {
 
-// RMS norms of queries and keys, before rotation.
+// RMS norms of queries and keys, before rotation but for the last.
 enum class QueryKeyNorm : std::uint8_t {
   kNone,
-  kHeads,  // of each head on its own
-  kWhole,  // of all heads of a token together
+  kHeads,         // of each head on its own
+  kWhole,         // of all heads of a token together
+  kRotatedHeads,  // of each head on its own, after rotation
 };
 
 inline constexpr std::int32_t kNoRope = -1;

@@ -37,11 +37,15 @@ constexpr TensorName kLlamaNames[] = {
     {TensorRole::kDownBias, "model.layers.{layer}.mlp.down_proj.bias"},
 };
 
-Result<Activation> read_activation(const JsonReader& config, std::string_view key) {
+Result<Activation> read_activation(const JsonReader& config, const ConfigDefaults& defaults) {
+  const std::string_view key = defaults.activation_key;
   QUIRE_ASSIGN_OR_RETURN(const auto name, config.find_string(key));
-  if (!name) return Activation::kSilu;
-  if (*name == "silu" || *name == "swish") return Activation::kSilu;
+  if (!name) return defaults.activation;
   if (*name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
+  if (defaults.gated_mlp && (*name == "silu" || *name == "swish")) return Activation::kSilu;
+  if (!defaults.gated_mlp && *name == "gelu_new") return Activation::kGeluTanh;
+  if (!defaults.gated_mlp && *name == "gelu") return Activation::kGelu;
+  if (!defaults.gated_mlp && *name == "relu2") return Activation::kRelu2;
   return unsupported(config.where(), key, *name);
 }
 
@@ -80,14 +84,18 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
   DecoderDraft draft;
   DecoderSpec& spec = draft.spec;
   AttentionSpec& attention = draft.attention;
-  QUIRE_ASSIGN_OR_RETURN(draft.mlp.activation, read_activation(config, defaults.activation_key));
+  QUIRE_ASSIGN_OR_RETURN(draft.mlp.activation, read_activation(config, defaults));
   QUIRE_ASSIGN_OR_RETURN(draft.num_layers, config.get_int("num_hidden_layers"));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, config.get_int("hidden_size"));
   QUIRE_ASSIGN_OR_RETURN(draft.mlp.intermediate_size, config.get_int("intermediate_size"));
   QUIRE_ASSIGN_OR_RETURN(attention.num_heads, config.get_int("num_attention_heads"));
   QUIRE_ASSIGN_OR_RETURN(spec.vocab_size, config.get_int("vocab_size"));
   QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, config.get_int("max_position_embeddings"));
-  QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon, config.get_double(defaults.norm_epsilon_key));
+  if (defaults.norm_epsilon) {
+    spec.norm.epsilon = *defaults.norm_epsilon;
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon, config.get_double(defaults.norm_epsilon_key));
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, config.find_int("num_key_value_heads"));
   attention.num_kv_heads = kv_heads.value_or(attention.num_heads);
   QUIRE_ASSIGN_OR_RETURN(const auto head_dim, config.find_int("head_dim"));

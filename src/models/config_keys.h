@@ -22,7 +22,10 @@ struct ConfigDefaults {
   std::optional<std::int64_t> head_dim = {};  // else hidden_size / num_attention_heads
   bool tie_word_embeddings = false;
   std::string_view activation_key = "hidden_act";
+  Activation activation = Activation::kSilu;
+  bool gated_mlp = true;  // else activations are those of MLPs without a gate
   std::string_view norm_epsilon_key = "rms_norm_eps";
+  std::optional<double> norm_epsilon = {};  // of families whose files have no such key
   // nullopt: heads of this family turn whole, and a configuration that says otherwise is refused.
   std::optional<double> partial_rotary_factor = {};
 };

@@ -26,7 +26,8 @@ Result<DecoderSpec> spec_of(std::string_view architecture, std::string_view chan
                          {"max_position_embeddings", 512},
                          {"rms_norm_eps", 1e-5},
                          {"layer_norm_eps", 1e-4},
-                         {"norm_epsilon", 1e-3}};
+                         {"norm_epsilon", 1e-3},
+                         {"norm_eps", 1e-2}};
   const json::value changed = parse_json(changes, "changes").value();
   for (const auto& change : changed.get_object()) config[change.key()] = change.value();
   return spec_from_config(JsonReader(config, "config.json"));
@@ -55,12 +56,37 @@ void expect_refused(std::string_view architecture, std::string_view changes, Sta
 }
 
 constexpr std::string_view kFamilies[] = {
-    "LlamaForCausalLM",     "MistralForCausalLM",  "Qwen2ForCausalLM",      "Qwen3ForCausalLM",
-    "Gemma3ForCausalLM",    "GraniteForCausalLM",  "Phi3ForCausalLM",       "SmolLM3ForCausalLM",
-    "Olmo2ForCausalLM",     "StableLmForCausalLM", "Starcoder2ForCausalLM", "CohereForCausalLM",
-    "SeedOssForCausalLM",   "Ernie4_5ForCausalLM", "HeliumForCausalLM",     "GlmForCausalLM",
-    "Glm4ForCausalLM",      "Olmo3ForCausalLM",    "Exaone4ForCausalLM",    "Cohere2ForCausalLM",
+    "LlamaForCausalLM",
+    "MistralForCausalLM",
+    "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",
+    "Gemma3ForCausalLM",
+    "GraniteForCausalLM",
+    "Phi3ForCausalLM",
+    "SmolLM3ForCausalLM",
+    "Olmo2ForCausalLM",
+    "StableLmForCausalLM",
+    "Starcoder2ForCausalLM",
+    "CohereForCausalLM",
+    "SeedOssForCausalLM",
+    "Ernie4_5ForCausalLM",
+    "HeliumForCausalLM",
+    "GlmForCausalLM",
+    "Glm4ForCausalLM",
+    "Olmo3ForCausalLM",
+    "Exaone4ForCausalLM",
+    "Cohere2ForCausalLM",
     "MinistralForCausalLM",
+    "ArceeForCausalLM",
+    "NemotronForCausalLM",
+    "PhiForCausalLM",
+    "OlmoForCausalLM",
+    "HunYuanDenseV1ForCausalLM",
+    "ArceeForCausalLM",
+    "NemotronForCausalLM",
+    "PhiForCausalLM",
+    "OlmoForCausalLM",
+    "HunYuanDenseV1ForCausalLM",
 };
 
 // A tensor without a name would never be found.
@@ -311,6 +337,68 @@ TEST(Families, MinistralHasAWindowWhereLayersSaySo) {
   expect_refused(name, R"({"layer_types": ["full_attention", "chunked_attention",
       "full_attention", "full_attention"]})",
                  StatusCode::kUnimplemented, "chunked_attention");
+}
+
+Activation plain_activation(const DecoderSpec& spec) {
+  return std::get<PlainMlpSpec>(spec.layers[0].feed_forward).activation;
+}
+
+TEST(Families, ArceeSquaresWhatIsAboveZeroWithoutAGate) {
+  const std::string_view name = "ArceeForCausalLM";
+  EXPECT_EQ(plain_activation(good(name)), Activation::kRelu2);
+  EXPECT_EQ(plain_activation(good(name, R"({"hidden_act": "gelu"})")), Activation::kGelu);
+  EXPECT_FALSE(has(good(name), TensorRole::kGate));
+  EXPECT_TRUE(has(good(name, R"({"mlp_bias": true})"), TensorRole::kDownBias));
+  EXPECT_TRUE(has(good(name, R"({"attention_bias": true})"), TensorRole::kAttentionBias));
+  expect_refused(name, R"({"hidden_act": "silu"})", StatusCode::kUnimplemented, "hidden_act");
+  expect_refused("LlamaForCausalLM", R"({"hidden_act": "relu2"})", StatusCode::kUnimplemented,
+                 "hidden_act");
+}
+
+TEST(Families, NemotronHasLayerNormsAroundOneAndTurnsHalf) {
+  const DecoderSpec spec = good("NemotronForCausalLM");
+  EXPECT_EQ(spec.norm.kind, NormKind::kLayer);
+  EXPECT_DOUBLE_EQ(spec.norm.weight_offset, 1.0);
+  EXPECT_DOUBLE_EQ(spec.norm.epsilon, 1e-2);
+  EXPECT_TRUE(has(spec, TensorRole::kInputNormBias));
+  EXPECT_EQ(plain_activation(spec), Activation::kRelu2);
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  expect_refused("NemotronForCausalLM", R"({"hidden_act": "silu"})", StatusCode::kUnimplemented,
+                 "hidden_act");
+}
+
+TEST(Families, PhiHasBiasesInTheLogitsToo) {
+  const DecoderSpec spec = good("PhiForCausalLM", R"({"hidden_act": "gelu_new"})");
+  EXPECT_TRUE(spec.layers[0].parallel);
+  EXPECT_TRUE(has(spec, TensorRole::kOutputBias));
+  EXPECT_TRUE(has(spec, TensorRole::kAttentionBias));
+  EXPECT_TRUE(has(spec, TensorRole::kUpBias));
+  EXPECT_FALSE(has(spec, TensorRole::kMlpNorm));
+  EXPECT_EQ(plain_activation(spec), Activation::kGeluTanh);
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  expect_refused("PhiForCausalLM", R"({"qk_layernorm": true})", StatusCode::kUnimplemented,
+                 "qk_layernorm");
+}
+
+TEST(Families, OlmoHasNormsWithoutParameters) {
+  const DecoderSpec spec = good("OlmoForCausalLM", R"({"clip_qkv": null})");
+  EXPECT_FALSE(has(spec, TensorRole::kInputNorm));
+  EXPECT_FALSE(has(spec, TensorRole::kFinalNorm));
+  EXPECT_DOUBLE_EQ(spec.norm.epsilon, 1e-5);
+  expect_refused("OlmoForCausalLM", R"({"clip_qkv": 8.0})", StatusCode::kUnimplemented, "clip_qkv");
+}
+
+TEST(Families, HunyuanNormsRotatedHeadsAndStretchesItsBase) {
+  const std::string_view name = "HunYuanDenseV1ForCausalLM";
+  const DecoderSpec spec = good(name, R"({"head_dim": 128, "rope_scaling": {"type": "dynamic",
+      "factor": 1.0, "alpha": 1000.0}})");
+  EXPECT_EQ(spec.attention().query_key_norm, QueryKeyNorm::kRotatedHeads);
+  EXPECT_EQ(spec.ropes[0].scaling, RopeScaling::kNone);
+  EXPECT_NEAR(spec.ropes[0].theta, 11158839.925, 1e-3);
+  const DecoderSpec dynamic = good(name, R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})");
+  EXPECT_EQ(dynamic.ropes[0].scaling, RopeScaling::kDynamic);
+  EXPECT_EQ(dynamic.max_position_embeddings, 1024);
+  expect_refused(name, R"({"use_cla": true})", StatusCode::kUnimplemented, "use_cla");
 }
 
 }  // namespace families_test

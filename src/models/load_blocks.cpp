@@ -11,7 +11,8 @@ AttentionShape shape_of(const AttentionSpec& spec) {
           .head_dim = static_cast<std::int32_t>(spec.head_dim),
           .scale = static_cast<float>(spec.scale),
           .window = spec.window,
-          .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole};
+          .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole,
+          .norms_after_rope = spec.query_key_norm == QueryKeyNorm::kRotatedHeads};
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t rows) {
   return MlpBlock::arena_bytes(spec.intermediate_size, rows);
 }
 
-Result<PlainMlpBlock> load_block(const PlainMlpSpec& /*spec*/, TensorLoader& loader,
+Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
                                  std::int64_t layer) {
   using enum TensorRole;
   PlainMlpWeights weights;
@@ -69,7 +70,7 @@ Result<PlainMlpBlock> load_block(const PlainMlpSpec& /*spec*/, TensorLoader& loa
   QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
-  return PlainMlpBlock(std::move(weights));
+  return PlainMlpBlock(spec.activation, std::move(weights));
 }
 
 std::uint64_t block_arena_bytes(const PlainMlpSpec& spec, std::int64_t rows) {

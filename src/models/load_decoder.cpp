@@ -134,6 +134,7 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
   if (!spec.tie_word_embeddings) {
     QUIRE_ASSIGN_OR_RETURN(output, loader.vocabulary(TensorRole::kOutput));
   }
+  QUIRE_ASSIGN_OR_RETURN(auto output_bias, loader.vector({TensorRole::kOutputBias}));
   QUIRE_ASSIGN_OR_RETURN(auto final_norm,
                          loader.norm(TensorRole::kFinalNorm, {TensorRole::kFinalNormBias}));
   std::vector<DecoderLayer> layers;
@@ -149,9 +150,9 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
     rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
   }
   const std::uint64_t bytes = loader.bytes() + spec.rotary_bytes(max_positions);
-  return std::unique_ptr<Model>(
-      new Model(spec, std::move(embedding), std::move(output), std::move(final_norm),
-                DecoderStack(std::move(rotaries), std::move(layers)), bytes));
+  return std::unique_ptr<Model>(new Model(
+      spec, std::move(embedding), std::move(output), std::move(output_bias), std::move(final_norm),
+      DecoderStack(std::move(rotaries), std::move(layers)), bytes));
 }
 
 }  // namespace quire

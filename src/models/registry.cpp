@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/printable.h"
+#include "models/arcee.h"
 #include "models/cohere.h"
 #include "models/ernie4_5.h"
 #include "models/exaone4.h"
@@ -13,10 +14,14 @@
 #include "models/glm.h"
 #include "models/granite.h"
 #include "models/helium.h"
+#include "models/hunyuan.h"
 #include "models/llama.h"
 #include "models/mistral.h"
+#include "models/nemotron.h"
+#include "models/olmo.h"
 #include "models/olmo2.h"
 #include "models/olmo3.h"
+#include "models/phi.h"
 #include "models/phi3.h"
 #include "models/qwen.h"
 #include "models/seed_oss.h"
@@ -56,6 +61,11 @@ constexpr std::array kFamilies = {
     ModelFamily{"Exaone4ForCausalLM", "", exaone4_from_config, nullptr},
     ModelFamily{"Cohere2ForCausalLM", "", cohere2_from_config, nullptr},
     ModelFamily{"MinistralForCausalLM", "", ministral_from_config, nullptr},
+    ModelFamily{"ArceeForCausalLM", "", arcee_from_config, nullptr},
+    ModelFamily{"NemotronForCausalLM", "", nemotron_from_config, nullptr},
+    ModelFamily{"PhiForCausalLM", "", phi_from_config, nullptr},
+    ModelFamily{"OlmoForCausalLM", "", olmo_from_config, nullptr},
+    ModelFamily{"HunYuanDenseV1ForCausalLM", "", hunyuan_from_config, nullptr},
 };
 
 Status unknown_architecture(std::string_view where, std::string_view name) {

@@ -68,25 +68,6 @@ Status read_yarn(const JsonReader& rope, const JsonReader& config, RopeSpec& spe
   return {};
 }
 
-// The object that holds the scaling: `rope_scaling` goes before `rope_parameters`, as in the
-// reference. An empty object where there is neither. Objects by kind of layer inside of it are
-// refused unless `nested`.
-Result<JsonReader> rope_object(const JsonReader& config, bool nested = false) {
-  static const json::object kNone;
-  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
-    if (!config.contains(key)) continue;
-    QUIRE_ASSIGN_OR_RETURN(JsonReader rope, config.get_object(key));
-    if (rope.object().empty()) continue;
-    for (const std::string_view kind : {"full_attention", "sliding_attention"}) {
-      if (!nested && rope.contains(kind)) {
-        return unsupported(rope.where(), kind, "rotary positions of its own");
-      }
-    }
-    return rope;
-  }
-  return JsonReader(kNone, config.where());
-}
-
 // Keys of a GGUF file that change rotary positions in ways that are not supported.
 Status refuse_rope_keys(const GgufFile& file, const std::string& prefix) {
   constexpr std::array<std::pair<std::string_view, double>, 3> kNeutral = {{
@@ -139,6 +120,22 @@ Status read_yarn_gguf(const GgufFile& file, const std::string& prefix, RopeSpec&
 }
 
 }  // namespace
+
+Result<JsonReader> rope_object(const JsonReader& config, bool nested) {
+  static const json::object kNone;
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.contains(key)) continue;
+    QUIRE_ASSIGN_OR_RETURN(JsonReader rope, config.get_object(key));
+    if (rope.object().empty()) continue;
+    for (const std::string_view kind : {"full_attention", "sliding_attention"}) {
+      if (!nested && rope.contains(kind)) {
+        return unsupported(rope.where(), kind, "rotary positions of its own");
+      }
+    }
+    return rope;
+  }
+  return JsonReader(kNone, config.where());
+}
 
 Status refuse_partial_rotary(const JsonReader& rope) {
   QUIRE_ASSIGN_OR_RETURN(const auto factor, rope.find_double("partial_rotary_factor"));

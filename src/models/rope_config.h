@@ -10,6 +10,11 @@
 
 namespace quire {
 
+// The object that holds the scaling: `rope_scaling` goes before `rope_parameters`, as in the
+// reference. An empty object where there is neither. Objects by kind of layer inside of it are
+// refused unless `nested`.
+Result<JsonReader> rope_object(const JsonReader& config, bool nested = false);
+
 // One object of heads whose first `rotary_dim` dimensions turn: its `rope_theta` (else
 // `default_theta`), and scaling by `rope_type`, `type` in older files. `config` is the whole
 // configuration, which has the model's lengths. kUnimplemented by name for a type or key that is

@@ -24,7 +24,8 @@ enum class NormPlacement : std::uint8_t { kBefore, kAfter, kAround };
 // The norms of a model are of one kind, but for those of queries and keys.
 struct NormSpec {
   NormKind kind = NormKind::kRms;
-  bool bias = false;  // of layer norms
+  bool weight = true;  // layer norms before the blocks may have neither weights nor biases
+  bool bias = false;   // of layer norms
   double epsilon = 0;
   double weight_offset = 0;  // added to the weights: 1 where they are stored around 0
 };
@@ -56,6 +57,7 @@ struct DecoderSpec {
   bool round_embedding_scale = false;
   double logit_scale = 1;
   bool tie_word_embeddings = false;
+  bool output_bias = false;  // of the logits
   NormSpec norm;
   RopeStyle rope_style = RopeStyle::kHalves;
   std::vector<RopeSpec> ropes;  // the kinds of rotary positions that layers use

@@ -69,10 +69,14 @@ Result<DeviceFloats> TensorLoader::norm_weight(TensorRole role, std::int64_t lay
 
 Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRole> bias,
                                 std::int64_t layer) {
+  const auto epsilon = static_cast<float>(spec_.norm.epsilon);
+  using enum TensorRole;
+  if (!spec_.norm.weight && (role == kInputNorm || role == kMlpNorm || role == kFinalNorm)) {
+    return Norm(spec_.hidden_size, epsilon);
+  }
   QUIRE_ASSIGN_OR_RETURN(auto weight, norm_weight(role, layer));
   QUIRE_ASSIGN_OR_RETURN(auto biases, vector(bias, layer));
-  return Norm(spec_.norm.kind, static_cast<float>(spec_.norm.epsilon), std::move(weight),
-              std::move(biases));
+  return Norm(spec_.norm.kind, epsilon, std::move(weight), std::move(biases));
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<TensorRole> roles,

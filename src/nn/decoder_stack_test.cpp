@@ -45,10 +45,10 @@ struct TestMlp {
 
   DecoderLayer::FeedForward block(Device& device) const {
     if (!gated) {
-      return PlainMlpBlock({.up = pack(device, {&up}),
-                            .down = pack(device, {&down}),
-                            .up_bias = DeviceFloats::of_host(up_bias),
-                            .down_bias = DeviceFloats::of_host(down_bias)});
+      return PlainMlpBlock(activation, {.up = pack(device, {&up}),
+                                        .down = pack(device, {&down}),
+                                        .up_bias = DeviceFloats::of_host(up_bias),
+                                        .down_bias = DeviceFloats::of_host(down_bias)});
     }
     return MlpBlock(activation, {.gate = pack(device, {&gate}),
                                  .up = pack(device, {&up}),
