@@ -251,6 +251,14 @@ FAMILIES = {
                        "rope_type": "dynamic", "rope_theta": 100.0, "factor": 1.0, "alpha": 50.0}},
         "variants": {"plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}},
     },
+    "gpt_neox": {
+        "class": "GPTNeoX", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.25,
+        "config": {"num_hidden_layers": 2, "num_key_value_heads": HEADS, "layer_norm_eps": 1e-4,
+                   "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
+        "variants": {"serial": {"use_parallel_residual": False},
+                     "older": {"rope_parameters": None, "rotary_pct": 0.25,
+                               "rotary_emb_base": 100}},
+    },
 }
 
 

@@ -29,6 +29,8 @@ struct AttentionSpec {
   std::int32_t window = 0;         // keys that a query sees, its own the last of them; 0: all
   std::int32_t rope = 0;           // index into DecoderSpec::ropes, or kNoRope: heads do not turn
   bool fused_projections = false;  // the checkpoint has queries, keys and values as one matrix
+  bool fused_by_head = false;      // there the query, the key and the value of a head follow each
+                                   // other, biases, too; as many key-value heads as heads
   bool query_key_value_bias = false;
   bool output_bias = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;

@@ -43,7 +43,9 @@ Result<Activation> read_activation(const JsonReader& config, const ConfigDefault
   if (!name) return defaults.activation;
   if (*name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
   if (defaults.gated_mlp && (*name == "silu" || *name == "swish")) return Activation::kSilu;
-  if (!defaults.gated_mlp && *name == "gelu_new") return Activation::kGeluTanh;
+  if (!defaults.gated_mlp && (*name == "gelu_new" || *name == "gelu_fast")) {
+    return Activation::kGeluTanh;
+  }
   if (!defaults.gated_mlp && *name == "gelu") return Activation::kGelu;
   if (!defaults.gated_mlp && *name == "relu2") return Activation::kRelu2;
   return unsupported(config.where(), key, *name);

@@ -29,11 +29,13 @@ Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
 std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
   const auto bytes = [rows](const auto& block) { return block_arena_bytes(block, rows); };
   std::uint64_t largest = 0;
+  bool two_inputs = false;
   for (const LayerSpec& layer : spec.layers) {
+    two_inputs = two_inputs || (layer.parallel && layer.two_norms);
     largest =
         std::max({largest, std::visit(bytes, layer.mixer), std::visit(bytes, layer.feed_forward)});
   }
-  return DecoderLayer::arena_bytes(largest, spec.hidden_size, rows);
+  return DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs);
 }
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {

@@ -28,6 +28,7 @@ Result<DecoderSpec> spec_of(std::string_view architecture, std::string_view chan
                          {"layer_norm_eps", 1e-4},
                          {"norm_epsilon", 1e-3},
                          {"norm_eps", 1e-2}};
+  if (architecture == "GPTNeoXForCausalLM") config.erase("num_key_value_heads");
   const json::value changed = parse_json(changes, "changes").value();
   for (const auto& change : changed.get_object()) config[change.key()] = change.value();
   return spec_from_config(JsonReader(config, "config.json"));
@@ -56,37 +57,17 @@ void expect_refused(std::string_view architecture, std::string_view changes, Sta
 }
 
 constexpr std::string_view kFamilies[] = {
-    "LlamaForCausalLM",
-    "MistralForCausalLM",
-    "Qwen2ForCausalLM",
-    "Qwen3ForCausalLM",
-    "Gemma3ForCausalLM",
-    "GraniteForCausalLM",
-    "Phi3ForCausalLM",
-    "SmolLM3ForCausalLM",
-    "Olmo2ForCausalLM",
-    "StableLmForCausalLM",
-    "Starcoder2ForCausalLM",
-    "CohereForCausalLM",
-    "SeedOssForCausalLM",
-    "Ernie4_5ForCausalLM",
-    "HeliumForCausalLM",
-    "GlmForCausalLM",
-    "Glm4ForCausalLM",
-    "Olmo3ForCausalLM",
-    "Exaone4ForCausalLM",
-    "Cohere2ForCausalLM",
-    "MinistralForCausalLM",
-    "ArceeForCausalLM",
-    "NemotronForCausalLM",
-    "PhiForCausalLM",
-    "OlmoForCausalLM",
-    "HunYuanDenseV1ForCausalLM",
-    "ArceeForCausalLM",
-    "NemotronForCausalLM",
-    "PhiForCausalLM",
-    "OlmoForCausalLM",
-    "HunYuanDenseV1ForCausalLM",
+    "LlamaForCausalLM",    "MistralForCausalLM",        "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",    "Gemma3ForCausalLM",         "GraniteForCausalLM",
+    "Phi3ForCausalLM",     "SmolLM3ForCausalLM",        "Olmo2ForCausalLM",
+    "StableLmForCausalLM", "Starcoder2ForCausalLM",     "CohereForCausalLM",
+    "SeedOssForCausalLM",  "Ernie4_5ForCausalLM",       "HeliumForCausalLM",
+    "GlmForCausalLM",      "Glm4ForCausalLM",           "Olmo3ForCausalLM",
+    "Exaone4ForCausalLM",  "Cohere2ForCausalLM",        "MinistralForCausalLM",
+    "ArceeForCausalLM",    "NemotronForCausalLM",       "PhiForCausalLM",
+    "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM", "GPTNeoXForCausalLM",
+    "ArceeForCausalLM",    "NemotronForCausalLM",       "PhiForCausalLM",
+    "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM",
 };
 
 // A tensor without a name would never be found.
@@ -399,6 +380,27 @@ TEST(Families, HunyuanNormsRotatedHeadsAndStretchesItsBase) {
   EXPECT_EQ(dynamic.ropes[0].scaling, RopeScaling::kDynamic);
   EXPECT_EQ(dynamic.max_position_embeddings, 1024);
   expect_refused(name, R"({"use_cla": true})", StatusCode::kUnimplemented, "use_cla");
+}
+
+TEST(Families, GptNeoxHasANormForEachOfTwoBlocksSideBySide) {
+  const std::string_view name = "GPTNeoXForCausalLM";
+  const DecoderSpec spec = good(name, R"({"rotary_pct": 0.5, "rotary_emb_base": 700})");
+  EXPECT_TRUE(spec.layers[0].parallel);
+  EXPECT_TRUE(has(spec, TensorRole::kMlpNormBias));
+  EXPECT_TRUE(has(spec, TensorRole::kQueryKeyValueBias));
+  EXPECT_FALSE(has(spec, TensorRole::kQueryBias));
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  EXPECT_DOUBLE_EQ(spec.ropes[0].theta, 700.0);
+  EXPECT_EQ(plain_activation(spec), Activation::kGelu);
+  EXPECT_EQ(plain_activation(good(name, R"({"hidden_act": "gelu_fast"})")), Activation::kGeluTanh);
+  const DecoderSpec serial = good(name, R"({"use_parallel_residual": false,
+      "attention_bias": false})");
+  EXPECT_FALSE(serial.layers[0].parallel);
+  EXPECT_TRUE(has(serial, TensorRole::kMlpNorm));
+  EXPECT_FALSE(has(serial, TensorRole::kQueryKeyValueBias));
+  EXPECT_EQ(serial.ropes[0].rotary_dim, 4);
+  expect_refused(name, R"({"num_key_value_heads": 2})", StatusCode::kUnimplemented,
+                 "num_key_value_heads");
 }
 
 }  // namespace families_test

@@ -21,13 +21,21 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
                                   std::int64_t layer) {
   using enum TensorRole;
   AttentionWeights weights;
-  if (spec.fused_projections) {
+  if (spec.fused_by_head) {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv,
+                           loader.matrix_by_head(kQueryKeyValue, spec.num_heads, layer));
+  } else if (spec.fused_projections) {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQueryKeyValue}, layer));
   } else {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQuery, kKey, kValue}, layer));
   }
-  QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
-                         loader.vector({kQueryBias, kKeyBias, kValueBias}, layer));
+  if (spec.fused_by_head) {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
+                           loader.vector_by_head(kQueryKeyValueBias, spec.num_heads, layer));
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
+                           loader.vector({kQueryBias, kKeyBias, kValueBias}, layer));
+  }
   QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.norm_weight(kQueryNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm_weight(kKeyNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kAttentionOutput, layer));

@@ -12,6 +12,7 @@
 #include "models/exaone4.h"
 #include "models/gemma.h"
 #include "models/glm.h"
+#include "models/gpt_neox.h"
 #include "models/granite.h"
 #include "models/helium.h"
 #include "models/hunyuan.h"
@@ -66,6 +67,7 @@ constexpr std::array kFamilies = {
     ModelFamily{"PhiForCausalLM", "", phi_from_config, nullptr},
     ModelFamily{"OlmoForCausalLM", "", olmo_from_config, nullptr},
     ModelFamily{"HunYuanDenseV1ForCausalLM", "", hunyuan_from_config, nullptr},
+    ModelFamily{"GPTNeoXForCausalLM", "", gpt_neox_from_config, nullptr},
 };
 
 Status unknown_architecture(std::string_view where, std::string_view name) {

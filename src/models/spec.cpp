@@ -99,7 +99,8 @@ std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
   std::visit(list, layer.feed_forward);
   if (layer.norms != NormPlacement::kAfter) {
     list_norm(TensorRole::kInputNorm, TensorRole::kInputNormBias);
-    if (!layer.parallel) list_norm(TensorRole::kMlpNorm, TensorRole::kMlpNormBias);
+    if (!layer.parallel || layer.two_norms)
+      list_norm(TensorRole::kMlpNorm, TensorRole::kMlpNormBias);
   }
   if (layer.norms != NormPlacement::kBefore) {
     tensors.push_back({TensorRole::kAttentionOutputNorm, {hidden_size}});

@@ -36,7 +36,8 @@ struct LayerSpec {
   std::variant<AttentionSpec> mixer;
   std::variant<GatedMlpSpec, PlainMlpSpec> feed_forward;
   NormPlacement norms = NormPlacement::kBefore;
-  bool parallel = false;      // both blocks read the same normed input, of one norm
+  bool parallel = false;      // both blocks read what the layer gets, through one norm
+  bool two_norms = false;     // where they are parallel: each through its own
   double residual_scale = 1;  // of what the blocks add to the residual stream
 
   AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }

@@ -20,6 +20,7 @@ enum class TensorRole : std::uint8_t {
   kInputNorm,  // before attention
   kInputNormBias,
   kQueryKeyValue,  // the three as one matrix, in this order
+  kQueryKeyValueBias,
   kQuery,
   kKey,
   kValue,
