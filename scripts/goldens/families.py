@@ -259,6 +259,12 @@ FAMILIES = {
                      "older": {"rope_parameters": None, "rotary_pct": 0.25,
                                "rotary_emb_base": 100}},
     },
+    "gptj": {
+        "class": "GPTJ", "gguf": False, "rows": 48, "scale": 0.4, "bias_scale": 0.125,
+        "config": {"n_embd": HIDDEN, "n_head": HEADS, "n_layer": 2, "n_positions": 256,
+                   "rotary_dim": 4, "layer_norm_epsilon": 1e-4, "n_inner": FFN},
+        "variants": {"whole": {"rotary_dim": 8}},
+    },
 }
 
 

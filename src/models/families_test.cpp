@@ -27,7 +27,9 @@ Result<DecoderSpec> spec_of(std::string_view architecture, std::string_view chan
                          {"rms_norm_eps", 1e-5},
                          {"layer_norm_eps", 1e-4},
                          {"norm_epsilon", 1e-3},
-                         {"norm_eps", 1e-2}};
+                         {"norm_eps", 1e-2},
+                         {"rotary_dim", 8},
+                         {"layer_norm_epsilon", 1e-6}};
   if (architecture == "GPTNeoXForCausalLM") config.erase("num_key_value_heads");
   const json::value changed = parse_json(changes, "changes").value();
   for (const auto& change : changed.get_object()) config[change.key()] = change.value();
@@ -66,8 +68,7 @@ constexpr std::string_view kFamilies[] = {
     "Exaone4ForCausalLM",  "Cohere2ForCausalLM",        "MinistralForCausalLM",
     "ArceeForCausalLM",    "NemotronForCausalLM",       "PhiForCausalLM",
     "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM", "GPTNeoXForCausalLM",
-    "ArceeForCausalLM",    "NemotronForCausalLM",       "PhiForCausalLM",
-    "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM",
+    "GPTJForCausalLM",
 };
 
 // A tensor without a name would never be found.
@@ -401,6 +402,28 @@ TEST(Families, GptNeoxHasANormForEachOfTwoBlocksSideBySide) {
   EXPECT_EQ(serial.ropes[0].rotary_dim, 4);
   expect_refused(name, R"({"num_key_value_heads": 2})", StatusCode::kUnimplemented,
                  "num_key_value_heads");
+}
+
+TEST(Families, GptjHasKeysOfItsOwn) {
+  const std::string_view name = "GPTJForCausalLM";
+  const DecoderSpec spec = good(name, R"({"hidden_size": null, "n_embd": 128, "n_head": 8,
+      "n_layer": 3, "n_positions": 99, "n_inner": null, "activation_function": "gelu_new"})");
+  EXPECT_EQ(spec.hidden_size, 128);
+  EXPECT_EQ(spec.num_layers(), 3);
+  EXPECT_EQ(spec.max_position_embeddings, 99);
+  EXPECT_EQ(spec.attention().num_kv_heads, 8);
+  EXPECT_EQ(spec.layers[0].intermediate_size(), 512);
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  EXPECT_EQ(spec.rope_style, RopeStyle::kInterleaved);
+  EXPECT_TRUE(spec.layers[0].parallel);
+  EXPECT_TRUE(has(spec, TensorRole::kOutputBias));
+  EXPECT_FALSE(has(spec, TensorRole::kQueryBias));
+  EXPECT_FALSE(has(spec, TensorRole::kMlpNorm));
+  EXPECT_EQ(good(name, R"({"n_inner": 80})").layers[0].intermediate_size(), 80);
+  expect_refused(name, R"({"rotary_dim": 18})", StatusCode::kBadModel, "rotary_dim is 18");
+  expect_refused(name, R"({"n_embd": -4})", StatusCode::kBadModel, "n_embd is -4");
+  expect_refused(name, R"({"activation_function": "relu"})", StatusCode::kUnimplemented,
+                 "activation_function");
 }
 
 }  // namespace families_test

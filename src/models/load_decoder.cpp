@@ -37,8 +37,8 @@ std::vector<ExpectedTensor> expected_tensors(const DecoderSpec& spec) {
 
 // Tensors that some exporters write and that carry nothing a model computes with.
 bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
-  if (name.ends_with(".rotary_emb.inv_freq")) return true;    // recomputed from rope_theta
-  if (name.ends_with(".attention.masked_bias")) return true;  // what masked scores once were
+  if (name.ends_with(".rotary_emb.inv_freq")) return true;  // recomputed from rope_theta
+  if (name.ends_with(".masked_bias")) return true;          // what masked scores once were
   // Read with the configuration, into the spec.
   if (name == "rope_freqs.weight") return spec.ropes[0].scaling == RopeScaling::kFactors;
   return spec.tie_word_embeddings && name == spec.names.name(TensorRole::kOutput);

@@ -13,6 +13,7 @@
 #include "models/gemma.h"
 #include "models/glm.h"
 #include "models/gpt_neox.h"
+#include "models/gptj.h"
 #include "models/granite.h"
 #include "models/helium.h"
 #include "models/hunyuan.h"
@@ -68,6 +69,7 @@ constexpr std::array kFamilies = {
     ModelFamily{"OlmoForCausalLM", "", olmo_from_config, nullptr},
     ModelFamily{"HunYuanDenseV1ForCausalLM", "", hunyuan_from_config, nullptr},
     ModelFamily{"GPTNeoXForCausalLM", "", gpt_neox_from_config, nullptr},
+    ModelFamily{"GPTJForCausalLM", "", gptj_from_config, nullptr},
 };
 
 Status unknown_architecture(std::string_view where, std::string_view name) {
