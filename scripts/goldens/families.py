@@ -5,13 +5,14 @@ FAMILY/model.gguf   the same weights in F16 with the names, orders and keys of l
                     of families that Quire reads from GGUF
 FAMILY/goldens.json token ids, a greedy continuation, and variants: the same weights under a changed
                     configuration (rope scaling, windows)
-FAMILY/*.bin        reference logits of the prompt, little-endian float32, [tokens, vocab]; of variants
-                    those of the last 32 tokens
+FAMILY/*.bin        reference logits of the prompt, little-endian float32, [tokens, vocab]: of all tokens
+                    or of the last `rows`; of variants those of the last third of them
 
 The weights are exact in BF16 and in F16. The reference reads every GGUF file, too, but those of
 mixtures of experts, of which it knows some architectures alone.
 """
 
+import copy
 import json
 import math
 import shutil
@@ -99,7 +100,8 @@ FAMILIES = {
             "rope_scaling": {"rope_type": "linear", "factor": 8.0}}},
     },
     # Read from Hugging Face files alone. `scale`, `bias_scale` and `seed` make weights of which bfloat16
-    # arithmetic stays within the test's tolerance and a greedy continuation has many tokens.
+    # arithmetic stays within the test's tolerance and a greedy continuation has many tokens; so does
+    # `embed_scale` where embeddings are tied.
     "granite": {
         "class": "Granite", "gguf": False, "seed": 1,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": True, "embedding_multiplier": 3.0,
@@ -189,6 +191,121 @@ FAMILIES = {
         "variants": {"scales": {"embedding_multiplier": 1.5, "residual_multiplier": 1.0},
                      "three": {"num_experts_per_tok": 3}},
     },
+    "seed_oss": {
+        "class": "SeedOss", "gguf": False, "rows": 48,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "head_dim": 16,
+                   "attention_out_bias": True, "mlp_bias": True, "rope_parameters": PLAIN},
+        "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
+    "ernie4_5": {
+        "class": "Ernie4_5", "gguf": False, "rows": 48, "embed_scale": 0.125,
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "use_bias": True,
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 50.0}},
+        "variants": {"default_base": {"rope_parameters": None}},
+    },
+    "helium": {
+        "class": "Helium", "gguf": False, "rows": 48, "scale": 0.2,
+        "config": {"num_hidden_layers": 2, "head_dim": 8, "attention_bias": True, "mlp_bias": True,
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 50.0}},
+        "variants": {"default_base": {"rope_parameters": None}},
+    },
+    "glm": {
+        "class": "Glm", "gguf": False, "rows": 48,
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "pad_token_id": UNK,
+                   "rope_parameters": PLAIN},
+        "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
+    },
+    "glm4": {
+        "class": "Glm4", "gguf": False, "rows": 48, "scale": 0.2,
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "pad_token_id": UNK,
+                   "attention_bias": False, "rope_parameters": PLAIN},
+        "variants": {"whole": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 1.0}}},
+    },
+    "olmo3": {
+        "class": "Olmo3", "gguf": False, "rows": 48,
+        "config": {"num_hidden_layers": 3, "intermediate_size": 40, "pad_token_id": UNK,
+                   "sliding_window": 20, "layer_types": [
+                       "sliding_attention", "full_attention", "sliding_attention"],
+                   "rope_parameters": {
+                       "full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                       "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}},
+        # As published: one base, and scaling of the layers that see all keys.
+        "variants": {"older": {
+            "rope_parameters": None, "layer_types": None, "rope_theta": 500000.0,
+            "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "attention_factor": 1.2,
+                             "original_max_position_embeddings": 32}}},
+    },
+    "exaone4": {
+        "class": "Exaone4", "gguf": False, "rows": 48, "seed": 1,
+        "config": {"num_hidden_layers": 3, "intermediate_size": 40, "sliding_window": 20,
+                   "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                   "rope_parameters": PLAIN},
+        "variants": {"pattern": {"layer_types": None, "sliding_window_pattern": 3},
+                     "no_window": {"sliding_window": None, "layer_types": ["full_attention"] * 3}},
+    },
+    "cohere2": {
+        "class": "Cohere2", "gguf": False, "rows": 48, "embed_scale": 0.125,
+        "config": {"num_hidden_layers": 3, "intermediate_size": 40, "pad_token_id": UNK,
+                   "logit_scale": 0.5, "sliding_window": 20, "attention_bias": True,
+                   "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                   "rope_parameters": PLAIN},
+        "variants": {"pattern": {"layer_types": None, "sliding_window_pattern": 3}},
+    },
+    "ministral": {
+        "class": "Ministral", "gguf": False, "rows": 48, "scale": 0.2,
+        "config": {"num_hidden_layers": 3, "intermediate_size": 40, "head_dim": 16,
+                   "sliding_window": 20, "rope_parameters": PLAIN,
+                   "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+        "variants": {"every_layer": {"layer_types": None}},
+    },
+    "arcee": {
+        "class": "Arcee", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.125,
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True,
+                   "rope_parameters": PLAIN},
+        "variants": {"gelu": {"hidden_act": "gelu"}},
+    },
+    # Norms whose weights are stored around 0.
+    "nemotron": {
+        "class": "Nemotron", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.125,
+        "norm_mean": 0.0,
+        "config": {"num_hidden_layers": 2, "attention_bias": True, "mlp_bias": True,
+                   "norm_eps": 1e-4, "head_dim": 16,
+                   "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
+        "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
+    },
+    "phi": {
+        "class": "Phi", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.25,
+        "config": {"num_hidden_layers": 2, "layer_norm_eps": 1e-4,
+                   "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
+        "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.25}}},
+    },
+    "olmo": {
+        "class": "Olmo", "gguf": False, "rows": 48, "scale": 0.2,
+        "config": {"num_hidden_layers": 2, "attention_bias": True, "pad_token_id": UNK,
+                   "rope_parameters": PLAIN},
+        "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
+    "hunyuan": {
+        "class": "HunYuanDenseV1", "gguf": False, "rows": 48, "scale": 0.2,
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "attention_bias": True,
+                   "pad_token_id": UNK, "rope_parameters": {
+                       "rope_type": "dynamic", "rope_theta": 100.0, "factor": 1.0, "alpha": 50.0}},
+        "variants": {"plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}},
+    },
+    "gpt_neox": {
+        "class": "GPTNeoX", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.25,
+        "config": {"num_hidden_layers": 2, "num_key_value_heads": HEADS, "layer_norm_eps": 1e-4,
+                   "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
+        "variants": {"serial": {"use_parallel_residual": False},
+                     "older": {"rope_parameters": None, "rotary_pct": 0.25,
+                               "rotary_emb_base": 100}},
+    },
+    "gptj": {
+        "class": "GPTJ", "gguf": False, "rows": 48, "scale": 0.4, "bias_scale": 0.125,
+        "config": {"n_embd": HIDDEN, "n_head": HEADS, "n_layer": 2, "n_positions": 256,
+                   "rotary_dim": 4, "layer_norm_epsilon": 1e-4, "n_inner": FFN},
+        "variants": {"whole": {"rotary_dim": 8}},
+    },
 }
 
 
@@ -230,7 +347,9 @@ def make_tokenizer():
 def make_model(name, family):
     torch.manual_seed(sum(map(ord, name)) + 1000 * family.get("seed", 0))
     config_class = "Gemma3TextConfig" if name == "gemma3" else family["class"] + "Config"
-    config = getattr(transformers, config_class)(**{**COMMON, **family["config"]})
+    # Some classes write into what they are given, which other families share.
+    settings = copy.deepcopy({**COMMON, **family["config"]})
+    config = getattr(transformers, config_class)(**settings)
     model = getattr(transformers, family["class"] + "ForCausalLM")(config).eval()
     with torch.no_grad():
         for key, weight in model.named_parameters():
@@ -240,8 +359,10 @@ def make_model(name, family):
                 scale = family.get("bias_scale", 0.5)
             elif name in ("gemma3", "cohere") and "embed" in key:
                 scale = 0.125  # tied: else the last token's own embedding wins
+            elif "embed_scale" in family and "embed" in key:
+                scale = family["embed_scale"]
             elif "norm" in key:
-                scale, mean = 0.1, 0.0 if name == "gemma3" else 1.0
+                scale, mean = 0.1, 0.0 if name == "gemma3" else family.get("norm_mean", 1.0)
                 if "q_norm" in key or "k_norm" in key:
                     mean += 0.0 if name == "gemma3" else 0.1
                 elif name == "gemma3" and "post_" in key:
@@ -430,7 +551,8 @@ def main():
         reference = AutoModelForCausalLM.from_pretrained(folder / "hf", dtype=torch.float32).eval()
         prompt, continuation = pick_prompt(reference)
         logits = all_logits(reference, prompt)
-        write_floats(folder / "logits.bin", logits)
+        rows = family.get("rows", len(prompt))
+        write_floats(folder / "logits.bin", logits[-rows:].contiguous())
 
         variants = []
         for variant, changes in family["variants"].items():
@@ -438,7 +560,7 @@ def main():
             difference = float((changed - logits).abs().max())
             assert difference > 0.5, f"{name}: {variant} changes next to nothing: {difference}"
             print(f"{name} {variant}: logits change by up to {difference:.2f}")
-            write_floats(folder / f"logits_{variant}.bin", changed[-32:].contiguous())
+            write_floats(folder / f"logits_{variant}.bin", changed[-rows // 3:].contiguous())
             variants.append({"name": variant, "config": changes})
         write_json(folder / "goldens.json", {
             **versions(), "vocab_size": VOCAB, "prompt_token_ids": prompt,

@@ -102,8 +102,8 @@ class CpuStream final : public OpStream {
                   std::int64_t rows, std::int64_t cols, float* out) override {
     quire::layer_norm(ctx_, x, weight, bias, epsilon, rows, cols, out);
   }
-  void gelu_tanh_in_place(std::int64_t count, float* x) override {
-    quire::gelu_tanh_in_place(ctx_, count, x);
+  void activate_in_place(Activation activation, std::int64_t count, float* x) override {
+    quire::activate_in_place(ctx_, activation, count, x);
   }
   void scale_in_place(float factor, std::int64_t count, float* x) override {
     quire::scale_in_place(ctx_, factor, count, x);

@@ -143,12 +143,12 @@ class OpStream {
                                  std::int64_t cols, std::int64_t stride, float* x) = 0;
 
   // out[r][c] = (x[r][c] - mean_c(x[r])) / sqrt(variance_c(x[r]) + eps) * weight[c] + bias[c] (Ba
-  // et al. 2016). bias: [cols] or nullptr.
+  // et al. 2016). weight, bias: [cols] or nullptr.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float epsilon,
                           std::int64_t rows, std::int64_t cols, float* out) = 0;
 
-  // x[i] = gelu(x[i]), in the form of Activation::kGeluTanh.
-  virtual void gelu_tanh_in_place(std::int64_t count, float* x) = 0;
+  // x[i] = activation(x[i]), of those that MLPs without a gate have.
+  virtual void activate_in_place(Activation activation, std::int64_t count, float* x) = 0;
 
   // x[i] *= factor.
   virtual void scale_in_place(float factor, std::int64_t count, float* x) = 0;

@@ -43,10 +43,13 @@ struct MatmulPart {
 
 // What an MLP does to its gate, or to its only projection.
 enum class Activation : std::uint8_t {
-  kSilu,
+  kSilu,  // of gated MLPs alone
   // The tanh form of GELU (Hendrycks and Gimpel 2016): x / 2 * (1 + tanh(sqrt(2 / pi) * (x +
   // 0.044715 x^3))).
-  kGeluTanh
+  kGeluTanh,
+  // The others are of MLPs without a gate alone.
+  kGelu,  // x / 2 * (1 + erf(x / sqrt(2))), the same paper's
+  kRelu2  // max(x, 0)^2 (So et al. 2021)
 };
 
 // The two products of a gated MLP (Shazeer 2020), of the same inputs and outputs.

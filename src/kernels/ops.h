@@ -82,12 +82,12 @@ void rms_norm_in_place(OpContext& ctx, const float* weight, float epsilon, std::
                        std::int64_t cols, std::int64_t stride, float* x);
 
 // out[r][c] = (x[r][c] - mean_c(x[r])) / sqrt(variance_c(x[r]) + eps) * weight[c] + bias[c] (Ba et
-// al. 2016). bias: [cols] or nullptr.
+// al. 2016). weight, bias: [cols] or nullptr.
 void layer_norm(OpContext& ctx, const float* x, const float* weight, const float* bias,
                 float epsilon, std::int64_t rows, std::int64_t cols, float* out);
 
-// x[i] = gelu(x[i]), in the form of Activation::kGeluTanh.
-void gelu_tanh_in_place(OpContext& ctx, std::int64_t count, float* x);
+// x[i] = activation(x[i]), of those that MLPs without a gate have.
+void activate_in_place(OpContext& ctx, Activation activation, std::int64_t count, float* x);
 
 // out[i] = x[rows[i]]. x: [...][cols]; out: [num_rows][cols].
 void gather_rows(OpContext& ctx, const float* x, const std::int64_t* rows, std::int64_t num_rows,

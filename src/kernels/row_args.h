@@ -16,7 +16,7 @@ enum class RopeStyle : std::uint8_t {
 };
 
 // What becomes of projected heads: queries and keys are normed, where there are weights for it, and
-// rotated in place; then keys and values are stored in the cache.
+// rotated in place, or the other way round; then keys and values are stored in the cache.
 struct RopeAndCacheArgs {
   // [num_tokens][(num_heads + 2 * num_kv_heads) * head_dim]: queries, keys, values.
   float* qkv = nullptr;
@@ -31,6 +31,7 @@ struct RopeAndCacheArgs {
   const float* q_norm = nullptr;  // [head_dim], of rms_norm() over each query head; null: none
   const float* k_norm = nullptr;  // the same of each key head
   float norm_epsilon = 0.0F;
+  bool norms_after_rope = false;  // what is rotated is normed, else what is normed is rotated
   KvLayout layout;
   std::byte* kv = nullptr;  // KV memory of this layer
 

@@ -48,6 +48,8 @@ struct RowKernels {
   void (*gelu_tanh_and_mul)(const float* gate, const float* up, std::int64_t width,
                             float* out) = nullptr;
   void (*gelu_tanh)(std::int64_t count, float* x) = nullptr;
+  void (*gelu)(std::int64_t count, float* x) = nullptr;
+  void (*relu2)(std::int64_t count, float* x) = nullptr;
   void (*rope_and_cache)(const RopeAndCacheArgs& args, const HeadTile& tile) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
   // Whether it rounds queries and weights to bfloat16 over a bfloat16 cache, as the dot product of

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 #include "kernels/op_span.h"
@@ -14,7 +15,7 @@ constexpr std::int64_t kGrainElements = 8192;
 constexpr Stage kRmsNormStage = {StageKind::kKernel, "rms_norm"};
 constexpr Stage kRmsNormAndAddStage = {StageKind::kKernel, "rms_norm_and_add"};
 constexpr Stage kLayerNormStage = {StageKind::kKernel, "layer_norm"};
-constexpr Stage kGeluTanhStage = {StageKind::kKernel, "gelu_tanh"};
+constexpr Stage kActivationStage = {StageKind::kKernel, "activation"};
 constexpr Stage kGatherStage = {StageKind::kKernel, "gather rows"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
 constexpr Stage kScaleAndAddStage = {StageKind::kKernel, "scale_and_add"};
@@ -69,10 +70,15 @@ void layer_norm(OpContext& ctx, const float* x, const float* weight, const float
   });
 }
 
-void gelu_tanh_in_place(OpContext& ctx, std::int64_t count, float* x) {
-  const OpSpan span(ctx, kGeluTanhStage);
+void activate_in_place(OpContext& ctx, Activation activation, std::int64_t count, float* x) {
+  const OpSpan span(ctx, kActivationStage);
+  const RowKernels& rows = ctx.table.rows;
+  assert(activation != Activation::kSilu);
+  const auto activate = activation == Activation::kRelu2  ? rows.relu2
+                        : activation == Activation::kGelu ? rows.gelu
+                                                          : rows.gelu_tanh;
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
-    ctx.table.rows.gelu_tanh(end - begin, x + begin);
+    activate(end - begin, x + begin);
   });
 }
 

@@ -75,19 +75,21 @@ TEST_P(RowOps, RmsNormAndAdd) {
   }
 }
 
-TEST_P(RowOps, LayerNormWithAndWithoutBias) {
+TEST_P(RowOps, LayerNormWithAndWithoutParameters) {
   QUIRE_SKIP_ABSENT_LEVEL();
   for (const std::int64_t cols : {1, 7, 8, 15, 16, 17, 63, 64, 100, 577, 2047, 8192}) {
-    for (const bool biased : {false, true}) {
+    for (const int parameters : {0, 1, 2}) {  // none, weights, biases, too
+      const bool biased = parameters == 2;
       const std::int64_t rows = 3;
       const auto n = static_cast<std::size_t>(cols);
       auto x = random_floats(static_cast<std::size_t>(rows) * n, 3.0F, 41);
       for (float& value : x) value += 2.0F;  // a mean to take away
-      const auto weight = random_floats(n, 1.0F, 42);
+      const auto weight =
+          parameters == 0 ? std::vector<float>(n, 1.0F) : random_floats(n, 1.0F, 42);
       const auto bias = random_floats(n, 1.0F, 43);
       std::vector<float> out(x.size(), kNan);
-      layer_norm(ctx_, x.data(), weight.data(), biased ? bias.data() : nullptr, 1e-5F, rows, cols,
-                 out.data());
+      layer_norm(ctx_, x.data(), parameters == 0 ? nullptr : weight.data(),
+                 biased ? bias.data() : nullptr, 1e-5F, rows, cols, out.data());
       for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
         double mean = 0.0;
         for (std::size_t c = 0; c < n; ++c) mean += x[r * n + c];
@@ -130,119 +132,12 @@ TEST_P(RowOps, ScaleAndAdd) {
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], before[i] + 0.22F * x[i]);
 }
 
-// The gated form with an `up` of ones.
-TEST_P(RowOps, GeluTanhInPlace) {
-  QUIRE_SKIP_ABSENT_LEVEL();
-  for (const std::int64_t count : {1, 8, 9, 16, 31, 20'003}) {
-    const auto before = random_floats(static_cast<std::size_t>(count), 3.0F, 48);
-    const std::vector<float> ones(before.size(), 1.0F);
-    std::vector<float> expected(before.size());
-    ctx_.table.rows.gelu_tanh_and_mul(before.data(), ones.data(), count, expected.data());
-    auto x = before;
-    gelu_tanh_in_place(ctx_, count, x.data());
-    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], expected[i]) << before[i];
-  }
-}
-
 TEST_P(RowOps, ScaleInPlace) {
   QUIRE_SKIP_ABSENT_LEVEL();
   const auto before = random_floats(20'003, 1.0F, 26);
   auto x = before;
   scale_in_place(ctx_, 25.25F, static_cast<std::int64_t>(x.size()), x.data());
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], before[i] * 25.25F);
-}
-
-TEST_P(RowOps, GeluTanhAndMul) {
-  QUIRE_SKIP_ABSENT_LEVEL();
-  for (const std::int64_t width : {1, 8, 9, 16, 31, 2048, 5000}) {
-    const std::int64_t rows = 3;
-    const auto n = static_cast<std::size_t>(width);
-    auto x = random_floats(static_cast<std::size_t>(rows) * 2 * n, 3.0F, 27);
-    x[0] = -200.0F;
-    x[2 * n] = 200.0F;
-    std::vector<float> out(static_cast<std::size_t>(rows) * n, kNan);
-    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-      const float* gate = x.data() + r * 2 * n;
-      ctx_.table.rows.gelu_tanh_and_mul(gate, gate + n, width, out.data() + r * n);
-    }
-    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-      for (std::size_t c = 0; c < n; ++c) {
-        const double gate = x[r * 2 * n + c];
-        const double up = x[r * 2 * n + n + c];
-        const double u = std::sqrt(2.0 / std::acos(-1.0)) * (gate + 0.044715 * gate * gate * gate);
-        const double expected = 0.5 * gate * (1.0 + std::tanh(u)) * up;
-        ASSERT_NEAR(out[r * n + c], expected, 1e-6 * std::abs(expected) + 1e-6 * std::abs(up))
-            << gate;
-      }
-    }
-  }
-}
-
-TEST_P(RowOps, GeluTanhOfSpecialValues) {
-  QUIRE_SKIP_ABSENT_LEVEL();
-  std::vector<float> x = {kNan, kInfinity, 0.0F, -0.0F, 3e38F, -3e38F, 1e-38F, 1.0F, 2.0F, -1.0F};
-  const std::size_t n = x.size();
-  x.resize(2 * n, 1.0F);
-  std::vector<float> out(n);
-  ctx_.table.rows.gelu_tanh_and_mul(x.data(), x.data() + n, static_cast<std::int64_t>(n),
-                                    out.data());
-  EXPECT_TRUE(std::isnan(out[0]));
-  EXPECT_EQ(out[1], kInfinity);
-  EXPECT_EQ(out[2], 0.0F);
-  EXPECT_EQ(out[3], 0.0F);
-  EXPECT_EQ(out[4], 3e38F);
-  EXPECT_EQ(out[5], 0.0F);
-  EXPECT_FLOAT_EQ(out[6], 5e-39F);
-  EXPECT_NEAR(out[7], 0.8411919906, 1e-6);
-  EXPECT_NEAR(out[8], 1.9545976, 1e-6);
-  EXPECT_NEAR(out[9], -0.1588080094, 1e-6);
-}
-
-TEST_P(RowOps, SiluAndMul) {
-  QUIRE_SKIP_ABSENT_LEVEL();
-  for (const std::int64_t width : {1, 8, 9, 16, 31, 1536, 5000}) {
-    const std::int64_t rows = 3;
-    const auto n = static_cast<std::size_t>(width);
-    auto x = random_floats(static_cast<std::size_t>(rows) * 2 * n, 5.0F, 5);
-    x[0] = -200.0F;
-    x[2 * n] = 200.0F;
-    std::vector<float> out(static_cast<std::size_t>(rows) * n, kNan);
-    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-      const float* gate = x.data() + r * 2 * n;
-      ctx_.table.rows.silu_and_mul(gate, gate + n, width, out.data() + r * n);
-    }
-    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-      for (std::size_t c = 0; c < n; ++c) {
-        const double gate = x[r * 2 * n + c];
-        const double expected = gate / (1.0 + std::exp(-gate)) * x[r * 2 * n + n + c];
-        ASSERT_NEAR(out[r * n + c], expected, 1e-6 * std::abs(expected) + 1e-37) << gate;
-      }
-    }
-  }
-}
-
-// exp() is reached through silu: silu(-x) / -x = 1 / (1 + exp(x)).
-TEST_P(RowOps, SiluOverTheWholeRangeAndSpecialValues) {
-  QUIRE_SKIP_ABSENT_LEVEL();
-  std::vector<float> gate;
-  for (int i = -12200; i < 16800; ++i) gate.push_back(static_cast<float>(i) * 0.00713F);
-  const std::size_t finite = gate.size();
-  for (const float x : {kNan, kInfinity, 0.0F, -0.0F, 1e-38F, 3e38F}) gate.push_back(x);
-  const std::size_t n = gate.size();
-  gate.resize(2 * n, 1.0F);
-  std::vector<float> out(n);
-  ctx_.table.rows.silu_and_mul(gate.data(), gate.data() + n, static_cast<std::int64_t>(n),
-                               out.data());
-  for (std::size_t i = 0; i < finite; ++i) {
-    const double expected = double{gate[i]} / (1.0 + std::exp(-double{gate[i]}));
-    ASSERT_NEAR(out[i], expected, 5e-7 * std::abs(expected)) << gate[i];
-  }
-  EXPECT_TRUE(std::isnan(out[finite]));
-  EXPECT_EQ(out[finite + 1], kInfinity);
-  EXPECT_EQ(out[finite + 2], 0.0F);
-  EXPECT_EQ(out[finite + 3], 0.0F);
-  EXPECT_FLOAT_EQ(out[finite + 4], 5e-39F);
-  EXPECT_EQ(out[finite + 5], 3e38F);
 }
 
 TEST_P(RowOps, RopeAndCacheBothStylesAndAllTypes) {
@@ -318,6 +213,52 @@ TEST_P(RowOps, RopeAndCacheBothStylesAndAllTypes) {
 }
 
 // Ties, subnormals, infinities and NaN round as the scalar conversion does.
+// Rotation alone, then norms of what it gave; the cache gets the normed keys.
+TEST_P(RowOps, NormsOfHeadsAfterRotation) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  constexpr std::int64_t kTokens = 3;
+  constexpr std::int64_t kDim = 20;
+  const auto before = random_floats(kTokens * 4 * kDim, 1.0F, 50);  // two queries, a key, a value
+  const auto table = random_floats(kTokens * 12, 1.0F, 51);
+  const auto q_norm = random_floats(kDim, 1.0F, 52);
+  const auto k_norm = random_floats(kDim, 1.0F, 53);
+  const std::vector<std::int32_t> positions = {0, 1, 2};
+  const std::vector<std::int64_t> slots = {2, 0, 1};
+  RopeAndCacheArgs args = {.num_tokens = kTokens,
+                           .num_heads = 2,
+                           .positions = positions.data(),
+                           .slot_mapping = slots.data(),
+                           .rope_table = table.data(),
+                           .rotary_dim = 12,
+                           .norm_epsilon = 1e-5F,
+                           .layout = {DType::kF32, 4, 1, kDim}};
+  std::vector<std::byte> kv(args.layout.block_bytes());
+  args.kv = kv.data();
+  auto expected = before;
+  args.qkv = expected.data();
+  ctx_.table.rows.rope_and_cache(args, all_heads(args));
+  for (std::int64_t i = 0; i < kTokens * 4; ++i) {
+    if (i % 4 == 3) continue;
+    float* const head = expected.data() + i * kDim;
+    const auto& norm = i % 4 == 2 ? k_norm : q_norm;
+    ctx_.table.rows.rms_norm(head, norm.data(), 1e-5F, kDim, head);
+  }
+  auto qkv = before;
+  args.qkv = qkv.data();
+  args.q_norm = q_norm.data();
+  args.k_norm = k_norm.data();
+  args.norms_after_rope = true;
+  ctx_.table.rows.rope_and_cache(args, all_heads(args));
+  EXPECT_EQ(qkv, expected);
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    for (std::int32_t i = 0; i < kDim; ++i) {
+      const auto slot = static_cast<std::int32_t>(slots[static_cast<std::size_t>(t)]);
+      ASSERT_EQ(load_key(kv.data(), args.layout, 0, 0, slot, i),
+                expected[static_cast<std::size_t>((t * 4 + 2) * kDim + i)]);
+    }
+  }
+}
+
 TEST_P(RowOps, CachedValuesRoundToNearestEvenBfloat16) {
   QUIRE_SKIP_ABSENT_LEVEL();
   std::vector<float> qkv(96, 0.0F);

@@ -16,7 +16,9 @@ void AttentionSpec::list_tensors(std::int64_t hidden_size,
     tensors.push_back({kKey, {kv_width(), hidden_size}});
     tensors.push_back({kValue, {kv_width(), hidden_size}});
   }
-  if (query_key_value_bias) {
+  if (query_key_value_bias && fused_by_head) {
+    tensors.push_back({kQueryKeyValueBias, {q_width() + 2 * kv_width()}});
+  } else if (query_key_value_bias) {
     tensors.push_back({kQueryBias, {q_width()}});
     tensors.push_back({kKeyBias, {kv_width()}});
     tensors.push_back({kValueBias, {kv_width()}});

@@ -10,11 +10,12 @@
 
 namespace quire {
 
-// RMS norms of queries and keys, before rotation.
+// RMS norms of queries and keys, before rotation but for the last.
 enum class QueryKeyNorm : std::uint8_t {
   kNone,
-  kHeads,  // of each head on its own
-  kWhole,  // of all heads of a token together
+  kHeads,         // of each head on its own
+  kWhole,         // of all heads of a token together
+  kRotatedHeads,  // of each head on its own, after rotation
 };
 
 inline constexpr std::int32_t kNoRope = -1;
@@ -28,6 +29,8 @@ struct AttentionSpec {
   std::int32_t window = 0;         // keys that a query sees, its own the last of them; 0: all
   std::int32_t rope = 0;           // index into DecoderSpec::ropes, or kNoRope: heads do not turn
   bool fused_projections = false;  // the checkpoint has queries, keys and values as one matrix
+  bool fused_by_head = false;      // there the query, the key and the value of a head follow each
+                                   // other, biases, too; as many key-value heads as heads
   bool query_key_value_bias = false;
   bool output_bias = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;

@@ -7,25 +7,50 @@
 
 namespace quire {
 
-Result<DecoderSpec> cohere_from_config(const JsonReader& config) {
-  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"use_qk_norm", "sliding_window", "layer_types"}));
+namespace {
+
+constexpr std::int64_t kCoherePattern = 4;  // every fourth layer of the second sees all keys
+
+// Both generations, their layers still alike.
+Result<DecoderSpec> read_cohere(const JsonReader& config) {
+  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"use_qk_norm"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
                          read_common_config(config, {.tie_word_embeddings = true,
                                                      .norm_epsilon_key = "layer_norm_eps"}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "CohereForCausalLM";
   spec.names = {.own = kLlamaTensorNames};
   spec.norm.kind = NormKind::kLayer;
   spec.rope_style = RopeStyle::kInterleaved;
   QUIRE_ASSIGN_OR_RETURN(const auto scale, config.find_double("logit_scale"));
   spec.logit_scale = scale.value_or(0.0625);
-  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
-  draft.attention.query_key_value_bias = bias.value_or(false);
-  draft.attention.output_bias = bias.value_or(false);
+  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, "attention_bias", false));
+  draft.attention.query_key_value_bias = bias;
+  draft.attention.output_bias = bias;
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp, .parallel = true});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
+}
+
+}  // namespace
+
+Result<DecoderSpec> cohere_from_config(const JsonReader& config) {
+  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
+  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_cohere(config));
+  spec.architecture = "CohereForCausalLM";
+  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
+  return spec;
+}
+
+Result<DecoderSpec> cohere2_from_config(const JsonReader& config) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_cohere(config));
+  spec.architecture = "Cohere2ForCausalLM";
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));
+  QUIRE_ASSIGN_OR_RETURN(const auto sliding,
+                         read_sliding_layers(config, spec.num_layers(), kCoherePattern));
+  QUIRE_RETURN_IF_ERROR(set_sliding_layers(config.where(), sliding,
+                                           {.window = window, .full_rope = kNoRope}, spec.layers));
+  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
+  return spec;
 }
 
 }  // namespace quire

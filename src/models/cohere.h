@@ -1,5 +1,6 @@
 // Command-R (Cohere 2024): layer norms without bias, attention and MLP side by side, heads whose
-// neighbouring dimensions turn together, scaled logits.
+// neighbouring dimensions turn together, scaled logits. Command-R7B and Command A have sliding
+// windows, and no positions in the layers that see all keys.
 #pragma once
 
 #include "base/json.h"
@@ -8,5 +9,6 @@
 namespace quire {
 
 Result<DecoderSpec> cohere_from_config(const JsonReader& config);
+Result<DecoderSpec> cohere2_from_config(const JsonReader& config);
 
 }  // namespace quire

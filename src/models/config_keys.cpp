@@ -37,11 +37,17 @@ constexpr TensorName kLlamaNames[] = {
     {TensorRole::kDownBias, "model.layers.{layer}.mlp.down_proj.bias"},
 };
 
-Result<Activation> read_activation(const JsonReader& config, std::string_view key) {
+Result<Activation> read_activation(const JsonReader& config, const ConfigDefaults& defaults) {
+  const std::string_view key = defaults.activation_key;
   QUIRE_ASSIGN_OR_RETURN(const auto name, config.find_string(key));
-  if (!name) return Activation::kSilu;
-  if (*name == "silu" || *name == "swish") return Activation::kSilu;
+  if (!name) return defaults.activation;
   if (*name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
+  if (defaults.gated_mlp && (*name == "silu" || *name == "swish")) return Activation::kSilu;
+  if (!defaults.gated_mlp && (*name == "gelu_new" || *name == "gelu_fast")) {
+    return Activation::kGeluTanh;
+  }
+  if (!defaults.gated_mlp && *name == "gelu") return Activation::kGelu;
+  if (!defaults.gated_mlp && *name == "relu2") return Activation::kRelu2;
   return unsupported(config.where(), key, *name);
 }
 
@@ -80,14 +86,18 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
   DecoderDraft draft;
   DecoderSpec& spec = draft.spec;
   AttentionSpec& attention = draft.attention;
-  QUIRE_ASSIGN_OR_RETURN(draft.mlp.activation, read_activation(config, defaults.activation_key));
+  QUIRE_ASSIGN_OR_RETURN(draft.mlp.activation, read_activation(config, defaults));
   QUIRE_ASSIGN_OR_RETURN(draft.num_layers, config.get_int("num_hidden_layers"));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, config.get_int("hidden_size"));
   QUIRE_ASSIGN_OR_RETURN(draft.mlp.intermediate_size, config.get_int("intermediate_size"));
   QUIRE_ASSIGN_OR_RETURN(attention.num_heads, config.get_int("num_attention_heads"));
   QUIRE_ASSIGN_OR_RETURN(spec.vocab_size, config.get_int("vocab_size"));
   QUIRE_ASSIGN_OR_RETURN(spec.max_position_embeddings, config.get_int("max_position_embeddings"));
-  QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon, config.get_double(defaults.norm_epsilon_key));
+  if (defaults.norm_epsilon) {
+    spec.norm.epsilon = *defaults.norm_epsilon;
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(spec.norm.epsilon, config.get_double(defaults.norm_epsilon_key));
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, config.find_int("num_key_value_heads"));
   attention.num_kv_heads = kv_heads.value_or(attention.num_heads);
   QUIRE_ASSIGN_OR_RETURN(const auto head_dim, config.find_int("head_dim"));
@@ -106,6 +116,11 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
                                                            defaults.partial_rotary_factor));
   attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
   return draft;
+}
+
+Result<bool> read_flag(const JsonReader& config, std::string_view key, bool if_absent) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, config.find_bool(key));
+  return value.value_or(if_absent);
 }
 
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
@@ -129,6 +144,39 @@ Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& conf
     sliding.push_back(type == "sliding_attention");
   }
   return std::optional(std::move(sliding));
+}
+
+std::vector<bool> sliding_by_pattern(std::int64_t num_layers, std::int64_t pattern) {
+  std::vector<bool> sliding;
+  sliding.reserve(static_cast<std::size_t>(num_layers));
+  for (std::int64_t i = 0; i < num_layers; ++i) sliding.push_back((i + 1) % pattern != 0);
+  return sliding;
+}
+
+Result<std::vector<bool>> read_sliding_layers(const JsonReader& config, std::int64_t num_layers,
+                                              std::int64_t default_pattern) {
+  QUIRE_ASSIGN_OR_RETURN(auto types, read_layer_types(config, num_layers));
+  if (types) return *std::move(types);
+  QUIRE_ASSIGN_OR_RETURN(const auto pattern, config.find_int("sliding_window_pattern"));
+  if (pattern.value_or(default_pattern) < 1) {
+    return Status::bad_model(fmt::format("{}: sliding_window_pattern is {}; expected 1 or more",
+                                         config.where(), *pattern));
+  }
+  return sliding_by_pattern(num_layers, pattern.value_or(default_pattern));
+}
+
+Status set_sliding_layers(std::string_view where, const std::vector<bool>& sliding,
+                          const SlidingLayers& kinds, std::vector<LayerSpec>& layers) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (sliding[i] && kinds.window == 0) {
+      return Status::bad_model(
+          fmt::format("{}: layers with a sliding window, but no sliding_window", where));
+    }
+    AttentionSpec& attention = layers[i].attention();
+    attention.window = sliding[i] ? kinds.window : 0;
+    attention.rope = sliding[i] ? kinds.sliding_rope : kinds.full_rope;
+  }
+  return {};
 }
 
 Result<std::int32_t> read_sliding_window(const JsonReader& config, std::int32_t if_absent) {

@@ -22,7 +22,10 @@ struct ConfigDefaults {
   std::optional<std::int64_t> head_dim = {};  // else hidden_size / num_attention_heads
   bool tie_word_embeddings = false;
   std::string_view activation_key = "hidden_act";
+  Activation activation = Activation::kSilu;
+  bool gated_mlp = true;  // else activations are those of MLPs without a gate
   std::string_view norm_epsilon_key = "rms_norm_eps";
+  std::optional<double> norm_epsilon = {};  // of families whose files have no such key
   // nullopt: heads of this family turn whole, and a configuration that says otherwise is refused.
   std::optional<double> partial_rotary_factor = {};
 };
@@ -38,9 +41,31 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
 // all.
 Status refuse_keys(const JsonReader& config, std::initializer_list<std::string_view> keys);
 
+// The boolean `key`, or `if_absent`.
+Result<bool> read_flag(const JsonReader& config, std::string_view key, bool if_absent);
+
 // `layer_types`: true for each layer with a sliding window. nullopt if the key is absent.
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
                                                           std::int64_t num_layers);
+
+// Which layers have a sliding window: true for all but every `pattern`th.
+std::vector<bool> sliding_by_pattern(std::int64_t num_layers, std::int64_t pattern);
+
+// `layer_types`; where it is absent, by `sliding_window_pattern`, or by the pattern that the family
+// has where that is absent, too.
+Result<std::vector<bool>> read_sliding_layers(const JsonReader& config, std::int64_t num_layers,
+                                              std::int64_t default_pattern);
+
+// What sets the layers with a sliding window apart from those that see all keys.
+struct SlidingLayers {
+  std::int32_t window = 0;
+  std::int32_t full_rope = 0;  // AttentionSpec::rope
+  std::int32_t sliding_rope = 0;
+};
+
+// kBadModel if a layer slides and there is no window.
+Status set_sliding_layers(std::string_view where, const std::vector<bool>& sliding,
+                          const SlidingLayers& kinds, std::vector<LayerSpec>& layers);
 
 // `sliding_window` as the number of keys that a query sees, or 0 where it is null;
 // `if_absent` where the key is not there.

@@ -15,11 +15,13 @@ constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
 
 }  // namespace
 
-Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, Norm final_norm,
-             DecoderStack stack, std::uint64_t weight_bytes)
+Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
+             DeviceFloats output_bias, Norm final_norm, DecoderStack stack,
+             std::uint64_t weight_bytes)
     : spec_(std::move(spec)),
       embedding_(std::move(embedding)),
       output_(std::move(output)),
+      output_bias_(std::move(output_bias)),
       final_norm_(std::move(final_norm)),
       stack_(std::move(stack)),
       weight_bytes_(weight_bytes) {}
@@ -29,11 +31,13 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
     return block_arena_bytes(block, spec.hidden_size, rows);
   };
   std::uint64_t largest = 0;
+  bool two_inputs = false;
   for (const LayerSpec& layer : spec.layers) {
+    two_inputs = two_inputs || (layer.parallel && layer.two_norms);
     largest =
         std::max({largest, std::visit(bytes, layer.mixer), std::visit(bytes, layer.feed_forward)});
   }
-  return DecoderLayer::arena_bytes(largest, spec.hidden_size, rows);
+  return DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs);
 }
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {
@@ -68,7 +72,8 @@ void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t*
   }
   const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
                            .out = logits,
-                           .out_stride = spec_.vocab_size};
+                           .out_stride = spec_.vocab_size,
+                           .bias = output_bias_.data_or_null()};
   ctx.ops.matmul_and_best(normed, spec_.hidden_size, num_rows, ctx.last_product_mode(), part, best,
                           kLogitsStage);
 }

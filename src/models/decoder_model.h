@@ -50,14 +50,15 @@ class Model {
               std::int64_t num_rows, float* normed, float* logits, RowBest* best) const;
 
  private:
-  Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, Norm final_norm,
-        DecoderStack stack, std::uint64_t weight_bytes);
+  Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, DeviceFloats output_bias,
+        Norm final_norm, DecoderStack stack, std::uint64_t weight_bytes);
 
   float embedding_scale(ActivationMode mode) const;
 
   DecoderSpec spec_;
   PackedWeight embedding_;
-  PackedWeight output_;  // empty where tied: the embedding serves
+  PackedWeight output_;       // empty where tied: the embedding serves
+  DeviceFloats output_bias_;  // [vocab_size], or empty
   Norm final_norm_;
   DecoderStack stack_;
   std::uint64_t weight_bytes_;

@@ -1,62 +1,31 @@
 // What the families of other blocks than Llama's read from config.json: where their layers differ.
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
-#include "models/registry.h"
+#include "models/families_test_support.h"
 
 namespace quire {
 namespace families_test {
 
-// A small configuration of `architecture` with `changes` merged in.
-Result<DecoderSpec> spec_of(std::string_view architecture, std::string_view changes) {
-  json::object config = {{"architectures", {architecture}},
-                         {"num_hidden_layers", 4},
-                         {"hidden_size", 64},
-                         {"intermediate_size", 96},
-                         {"num_attention_heads", 4},
-                         {"num_key_value_heads", 2},
-                         {"vocab_size", 100},
-                         {"max_position_embeddings", 512},
-                         {"rms_norm_eps", 1e-5},
-                         {"layer_norm_eps", 1e-4},
-                         {"norm_epsilon", 1e-3}};
-  const json::value changed = parse_json(changes, "changes").value();
-  for (const auto& change : changed.get_object()) config[change.key()] = change.value();
-  return spec_from_config(JsonReader(config, "config.json"));
-}
-
-DecoderSpec good(std::string_view architecture, std::string_view changes = "{}") {
-  auto spec = spec_of(architecture, changes);
-  EXPECT_TRUE(spec.ok()) << spec.status().to_string();
-  return spec.ok() ? *std::move(spec) : DecoderSpec();
-}
-
-bool has(const DecoderSpec& spec, TensorRole role) {
-  const auto listed = [role](const std::vector<TensorShape>& tensors) {
-    return std::ranges::find(tensors, role, &TensorShape::role) != tensors.end();
-  };
-  return listed(spec.tensors()) || listed(spec.layer_tensors(0));
-}
-
-void expect_refused(std::string_view architecture, std::string_view changes, StatusCode code,
-                    std::string_view named) {
-  const auto spec = spec_of(architecture, changes);
-  ASSERT_FALSE(spec.ok()) << architecture << ' ' << changes;
-  EXPECT_EQ(status_code_name(spec.status().code()), status_code_name(code)) << changes;
-  EXPECT_NE(spec.status().message().find(named), std::string::npos)
-      << changes << ": " << spec.status().to_string();
-}
-
 constexpr std::string_view kFamilies[] = {
-    "LlamaForCausalLM",     "MistralForCausalLM",  "Qwen2ForCausalLM",      "Qwen3ForCausalLM",
-    "Gemma3ForCausalLM",    "GraniteForCausalLM",  "Phi3ForCausalLM",       "SmolLM3ForCausalLM",
-    "Olmo2ForCausalLM",     "StableLmForCausalLM", "Starcoder2ForCausalLM", "CohereForCausalLM",
-    "MixtralForCausalLM",   "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM",   "OlmoeForCausalLM",
-    "GraniteMoeForCausalLM"};
+    "LlamaForCausalLM",    "MistralForCausalLM",        "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",    "Gemma3ForCausalLM",         "GraniteForCausalLM",
+    "Phi3ForCausalLM",     "SmolLM3ForCausalLM",        "Olmo2ForCausalLM",
+    "StableLmForCausalLM", "Starcoder2ForCausalLM",     "CohereForCausalLM",
+    "SeedOssForCausalLM",  "Ernie4_5ForCausalLM",       "HeliumForCausalLM",
+    "GlmForCausalLM",      "Glm4ForCausalLM",           "Olmo3ForCausalLM",
+    "Exaone4ForCausalLM",  "Cohere2ForCausalLM",        "MinistralForCausalLM",
+    "ArceeForCausalLM",    "NemotronForCausalLM",       "PhiForCausalLM",
+    "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM", "GPTNeoXForCausalLM",
+    "GPTJForCausalLM",     "MixtralForCausalLM",        "Qwen2MoeForCausalLM",
+    "Qwen3MoeForCausalLM", "OlmoeForCausalLM",          "GraniteMoeForCausalLM",
+};
 
 // A tensor without a name would never be found.
 TEST(Families, NameEveryTensorThatTheyNeed) {
@@ -179,123 +148,238 @@ TEST(Families, CohereHasOneNormForBothBlocks) {
                  "use_qk_norm");
 }
 
-const MoeSpec& moe(const DecoderSpec& spec, std::size_t layer = 0) {
-  return std::get<MoeSpec>(spec.layers.at(layer).feed_forward);
+using Windows = std::vector<std::int32_t>;
+
+Windows windows(const DecoderSpec& spec) {
+  Windows result;
+  for (const LayerSpec& layer : spec.layers) result.push_back(layer.attention().window);
+  return result;
 }
 
-// How many tensors there are of a role in the first layer.
-std::int64_t count(const DecoderSpec& spec, TensorRole role) {
-  std::int64_t tensors = 0;
-  for (const TensorShape& tensor : spec.layer_tensors(0)) {
-    if (tensor.role == role) tensors += tensor.num_experts;
-  }
-  return tensors;
+std::vector<std::int32_t> ropes(const DecoderSpec& spec) {
+  std::vector<std::int32_t> result;
+  for (const LayerSpec& layer : spec.layers) result.push_back(layer.attention().rope);
+  return result;
 }
 
-TEST(Families, MixtralHasExpertsInEveryLayer) {
-  const DecoderSpec spec = good("MixtralForCausalLM", R"({"num_local_experts": 6})");
-  EXPECT_EQ(moe(spec, 3), (MoeSpec{.num_experts = 6,
-                                   .experts_per_token = 2,
-                                   .intermediate_size = 96,
-                                   .weights_sum_to_one = true}));
-  EXPECT_EQ(count(spec, TensorRole::kExpertGate), 6);
-  EXPECT_EQ(spec.names.name(TensorRole::kExpertUp, 3, 5),
-            "model.layers.3.block_sparse_moe.experts.5.w3.weight");
-  EXPECT_EQ(spec.attention().window, 0);
-  EXPECT_EQ(spec.ropes[0].theta, 1e6);
-  EXPECT_EQ(good("MixtralForCausalLM", R"({"sliding_window": 9})").attention().window, 9);
-  EXPECT_EQ(moe(good("MixtralForCausalLM")).num_experts, 8);
-  EXPECT_EQ(
-      spec.experts(),
-      (ExpertSizes{
-          .num_experts = 6, .experts_per_row = 2, .hidden_size = 64, .intermediate_size = 96}));
-  EXPECT_EQ(spec.idle_weights(), 4 * (6 - 2) * 3 * 64 * 96);
-}
-
-TEST(Families, NumbersOfExpertsThatCannotBeAreRefused) {
-  for (const std::string_view family :
-       {"MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "OlmoeForCausalLM",
-        "GraniteMoeForCausalLM"}) {
-    const StatusCode bad = StatusCode::kBadModel;
-    expect_refused(family, R"({"num_experts": 4, "num_experts_per_tok": 5})", bad, "5 of 4");
-    expect_refused(family, R"({"num_experts": 100000})", bad, "100000");
-    expect_refused(family, R"({"num_experts": 0})", bad, "number of experts is 0");
-    expect_refused(family, R"({"num_experts_per_tok": 0})", bad, "for each token is 0");
-    expect_refused(family, R"({"num_experts": "all"})", bad, "num_experts");
-    expect_refused(family, R"({"mlp_bias": true})", StatusCode::kUnimplemented, "mlp_bias");
-  }
-  expect_refused("Qwen3MoeForCausalLM", R"({"moe_intermediate_size": -1})", StatusCode::kBadModel,
-                 "of experts is -1");
-  expect_refused("Qwen2MoeForCausalLM", R"({"shared_expert_intermediate_size": -4})",
-                 StatusCode::kBadModel, "shared expert is -4");
-}
-
-TEST(Families, QwensMixturesMayHaveLayersWithoutOne) {
-  const auto mixtures = [](std::string_view changes) {
-    std::vector<bool> result;
-    for (const LayerSpec& layer : good("Qwen3MoeForCausalLM", changes).layers) {
-      result.push_back(layer.moe() != nullptr);
-    }
-    return result;
-  };
-  EXPECT_EQ(mixtures("{}"), std::vector<bool>({true, true, true, true}));
-  EXPECT_EQ(mixtures(R"({"decoder_sparse_step": 2})"),
-            std::vector<bool>({false, true, false, true}));
-  EXPECT_EQ(mixtures(R"({"decoder_sparse_step": 2, "mlp_only_layers": [3]})"),
-            std::vector<bool>({false, true, false, false}));
-  const std::string_view name = "Qwen3MoeForCausalLM";
-  const DecoderSpec spec = good(name, R"({"mlp_only_layers": [0], "norm_topk_prob": true})");
-  EXPECT_EQ(std::get<GatedMlpSpec>(spec.layers[0].feed_forward).intermediate_size, 96);
-  EXPECT_EQ(moe(spec, 1), (MoeSpec{.num_experts = 128,
-                                   .experts_per_token = 8,
-                                   .intermediate_size = 768,
-                                   .weights_sum_to_one = true}));
-  EXPECT_EQ(spec.attention().query_key_norm, QueryKeyNorm::kHeads);
-  EXPECT_EQ(spec.attention().head_dim, 16);
-  EXPECT_EQ(spec.max_product_inputs(), 768);
-  EXPECT_EQ(spec.experts().num_experts, 128);
-  expect_refused(name, R"({"mlp_only_layers": [4]})", StatusCode::kBadModel, "there are 4 layers");
-  expect_refused(name, R"({"mlp_only_layers": 1})", StatusCode::kBadModel, "a list");
-  expect_refused(name, R"({"decoder_sparse_step": 0})", StatusCode::kBadModel, "sparse_step is 0");
-  expect_refused(name, R"({"use_sliding_window": true})", StatusCode::kUnimplemented,
-                 "use_sliding_window");
-  expect_refused("Qwen2MoeForCausalLM", R"({"layer_types": ["full_attention", "full_attention",
-      "sliding_attention", "full_attention"]})",
-                 StatusCode::kUnimplemented, "layer_types");
-}
-
-TEST(Families, Qwen2MoeHasASharedExpert) {
-  const DecoderSpec spec = good("Qwen2MoeForCausalLM");
-  EXPECT_EQ(moe(spec), (MoeSpec{.num_experts = 60,
-                                .experts_per_token = 4,
-                                .intermediate_size = 1408,
-                                .shared_intermediate_size = 5632}));
-  EXPECT_TRUE(has(spec, TensorRole::kSharedExpertGate));
+TEST(Families, SeedOssHasBiasesUnlessItSaysOtherwise) {
+  const DecoderSpec spec = good("SeedOssForCausalLM");
   EXPECT_TRUE(has(spec, TensorRole::kQueryBias));
   EXPECT_FALSE(has(spec, TensorRole::kAttentionBias));
-  EXPECT_EQ(spec.max_product_inputs(), 5632);
-  EXPECT_FALSE(has(good("Qwen2MoeForCausalLM", R"({"qkv_bias": false})"), TensorRole::kQueryBias));
-  EXPECT_FALSE(has(good("Qwen2MoeForCausalLM", R"({"shared_expert_intermediate_size": 0})"),
-                   TensorRole::kSharedGate));
+  EXPECT_FALSE(has(spec, TensorRole::kUpBias));
+  EXPECT_EQ(spec.attention().head_dim, 128);
+  const DecoderSpec other = good("SeedOssForCausalLM", R"({"attention_bias": false,
+      "attention_out_bias": true, "mlp_bias": true})");
+  EXPECT_FALSE(has(other, TensorRole::kQueryBias));
+  EXPECT_TRUE(has(other, TensorRole::kAttentionBias));
+  EXPECT_TRUE(has(other, TensorRole::kUpBias));
+  expect_refused("SeedOssForCausalLM", R"({"sliding_window": 9})", StatusCode::kUnimplemented,
+                 "sliding_window");
 }
 
-TEST(Families, OlmoeNormsQueriesAndKeysOverAllHeads) {
-  const DecoderSpec spec = good("OlmoeForCausalLM");
-  EXPECT_EQ(moe(spec),
-            (MoeSpec{.num_experts = 64, .experts_per_token = 8, .intermediate_size = 96}));
-  EXPECT_EQ(spec.attention().query_key_norm, QueryKeyNorm::kWhole);
-  EXPECT_EQ(spec.layers[0].norms, NormPlacement::kBefore);
-  expect_refused("OlmoeForCausalLM", R"({"clip_qkv": 8.0})", StatusCode::kUnimplemented,
-                 "clip_qkv");
+TEST(Families, Ernie45AndHeliumTurnNeighboursByBasesOfTheirOwn) {
+  const DecoderSpec ernie = good("Ernie4_5ForCausalLM", R"({"use_bias": true})");
+  EXPECT_EQ(ernie.rope_style, RopeStyle::kInterleaved);
+  EXPECT_DOUBLE_EQ(ernie.ropes[0].theta, 500000.0);
+  EXPECT_TRUE(ernie.tie_word_embeddings);
+  EXPECT_TRUE(has(ernie, TensorRole::kAttentionBias));
+  EXPECT_TRUE(has(ernie, TensorRole::kDownBias));
+  EXPECT_FALSE(has(good("Ernie4_5ForCausalLM"), TensorRole::kQueryBias));
+  const DecoderSpec helium = good("HeliumForCausalLM", R"({"attention_bias": true})");
+  EXPECT_EQ(helium.rope_style, RopeStyle::kInterleaved);
+  EXPECT_DOUBLE_EQ(helium.ropes[0].theta, 100000.0);
+  EXPECT_TRUE(has(helium, TensorRole::kQueryBias));
+  EXPECT_FALSE(has(helium, TensorRole::kAttentionBias));
+  expect_refused("HeliumForCausalLM", R"({"hidden_act": "gelu"})", StatusCode::kUnimplemented,
+                 "hidden_act");
 }
 
-TEST(Families, GraniteMoeHasItsExpertsInOneTensor) {
-  const DecoderSpec spec = good("GraniteMoeForCausalLM", R"({"residual_multiplier": 0.22})");
-  EXPECT_EQ(moe(spec).tensors, ExpertTensors::kStackedGateUp);
-  EXPECT_TRUE(moe(spec).weights_sum_to_one);
-  EXPECT_EQ(count(spec, TensorRole::kExpertGateUps), 1);
-  EXPECT_EQ(count(spec, TensorRole::kExpertGate), 0);
-  EXPECT_DOUBLE_EQ(spec.layers[3].residual_scale, 0.22);
+TEST(Families, GlmTurnsHalfOfAHeadAndTheSecondNormsAroundItsBlocks) {
+  const DecoderSpec glm = good("GlmForCausalLM");
+  EXPECT_EQ(glm.ropes[0].rotary_dim, 64);
+  EXPECT_EQ(glm.rope_style, RopeStyle::kInterleaved);
+  EXPECT_TRUE(has(glm, TensorRole::kGateUp));
+  EXPECT_TRUE(has(glm, TensorRole::kQueryBias));
+  EXPECT_FALSE(has(glm, TensorRole::kAttentionBias));
+  EXPECT_EQ(glm.layers[0].norms, NormPlacement::kBefore);
+  const DecoderSpec glm4 = good("Glm4ForCausalLM", R"({"attention_bias": false})");
+  EXPECT_EQ(glm4.layers[3].norms, NormPlacement::kAround);
+  EXPECT_FALSE(has(glm4, TensorRole::kQueryBias));
+  EXPECT_EQ(glm4.names.name(TensorRole::kMlpNorm, 1),
+            "model.layers.1.post_attention_layernorm.weight");
+  EXPECT_EQ(glm4.names.name(TensorRole::kAttentionOutputNorm, 1),
+            "model.layers.1.post_self_attn_layernorm.weight");
+  expect_refused("Glm4ForCausalLM", R"({"mlp_bias": true})", StatusCode::kUnimplemented,
+                 "mlp_bias");
+}
+
+TEST(Families, Olmo3ScalesPositionsOfFullLayersAlone) {
+  const std::string_view name = "Olmo3ForCausalLM";
+  const DecoderSpec spec = good(name, R"({"rope_theta": 700.0, "sliding_window": 9,
+      "rope_scaling": {"rope_type": "linear", "factor": 2.0}})");
+  EXPECT_EQ(windows(spec), Windows({9, 9, 9, 0}));
+  EXPECT_EQ(ropes(spec), (std::vector<std::int32_t>{1, 1, 1, 0}));
+  EXPECT_EQ(spec.ropes[0].scaling, RopeScaling::kLinear);
+  EXPECT_EQ(spec.ropes[1].scaling, RopeScaling::kNone);
+  EXPECT_DOUBLE_EQ(spec.ropes[1].theta, 700.0);
+  EXPECT_DOUBLE_EQ(good(name).ropes[0].theta, 500000.0);
+  EXPECT_EQ(good(name).layers[0].attention().query_key_norm, QueryKeyNorm::kWhole);
+  EXPECT_EQ(good(name).layers[0].norms, NormPlacement::kAfter);
+  expect_refused(name, R"({"sliding_window": null})", StatusCode::kBadModel, "no sliding_window");
+  expect_refused(name, R"({"layer_types": ["full_attention"]})", StatusCode::kBadModel,
+                 "1 entries for 4 layers");
+  expect_refused(name, R"({"rope_parameters": {"rope_type": "default"}})", StatusCode::kBadModel,
+                 "full_attention");
+}
+
+TEST(Families, Exaone4HasNoPositionsInFullLayersBesideWindows) {
+  const std::string_view name = "Exaone4ForCausalLM";
+  const DecoderSpec spec = good(name, R"({"sliding_window": 9})");
+  EXPECT_EQ(windows(spec), Windows({9, 9, 9, 0}));
+  EXPECT_EQ(ropes(spec), (std::vector<std::int32_t>{0, 0, 0, kNoRope}));
+  EXPECT_EQ(spec.attention().query_key_norm, QueryKeyNorm::kHeads);
+  EXPECT_EQ(spec.layers[0].norms, NormPlacement::kAfter);
+  const DecoderSpec full = good(name, R"({"sliding_window": null})");
+  EXPECT_EQ(windows(full), Windows({0, 0, 0, 0}));
+  EXPECT_EQ(ropes(full), (std::vector<std::int32_t>{0, 0, 0, 0}));
+  // A pattern of letters stands beside the list that it describes.
+  const DecoderSpec listed = good(name, R"({"sliding_window_pattern": "LG", "sliding_window": 9,
+      "layer_types": ["sliding_attention", "full_attention", "sliding_attention",
+                      "full_attention"]})");
+  EXPECT_EQ(windows(listed), Windows({9, 0, 9, 0}));
+  expect_refused(name, R"({"sliding_window_pattern": "LG"})", StatusCode::kBadModel,
+                 "sliding_window_pattern");
+  expect_refused(name, R"({"attention_bias": true})", StatusCode::kUnimplemented, "attention_bias");
+}
+
+TEST(Families, Cohere2HasPositionsInLayersWithAWindowAlone) {
+  const std::string_view name = "Cohere2ForCausalLM";
+  const DecoderSpec spec = good(name, R"({"sliding_window": 9, "sliding_window_pattern": 2})");
+  EXPECT_EQ(windows(spec), Windows({9, 0, 9, 0}));
+  EXPECT_EQ(ropes(spec), (std::vector<std::int32_t>{0, kNoRope, 0, kNoRope}));
+  EXPECT_TRUE(spec.layers[1].parallel);
+  EXPECT_EQ(windows(good(name)), Windows({4096, 4096, 4096, 0}));
+  expect_refused(name, R"({"sliding_window_pattern": 0})", StatusCode::kBadModel,
+                 "sliding_window_pattern is 0");
+  expect_refused("CohereForCausalLM", R"({"sliding_window": 9})", StatusCode::kUnimplemented,
+                 "sliding_window");
+}
+
+TEST(Families, MinistralHasAWindowWhereLayersSaySo) {
+  const std::string_view name = "MinistralForCausalLM";
+  EXPECT_EQ(windows(good(name)), Windows({4096, 4096, 4096, 4096}));
+  EXPECT_EQ(windows(good(name, R"({"sliding_window": null})")), Windows({0, 0, 0, 0}));
+  const DecoderSpec spec = good(name, R"({"sliding_window": 9, "layer_types":
+      ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]})");
+  EXPECT_EQ(windows(spec), Windows({0, 9, 9, 0}));
+  expect_refused(name, R"({"layer_types": ["full_attention", "chunked_attention",
+      "full_attention", "full_attention"]})",
+                 StatusCode::kUnimplemented, "chunked_attention");
+}
+
+Activation plain_activation(const DecoderSpec& spec) {
+  return std::get<PlainMlpSpec>(spec.layers[0].feed_forward).activation;
+}
+
+TEST(Families, ArceeSquaresWhatIsAboveZeroWithoutAGate) {
+  const std::string_view name = "ArceeForCausalLM";
+  EXPECT_EQ(plain_activation(good(name)), Activation::kRelu2);
+  EXPECT_EQ(plain_activation(good(name, R"({"hidden_act": "gelu"})")), Activation::kGelu);
+  EXPECT_FALSE(has(good(name), TensorRole::kGate));
+  EXPECT_TRUE(has(good(name, R"({"mlp_bias": true})"), TensorRole::kDownBias));
+  EXPECT_TRUE(has(good(name, R"({"attention_bias": true})"), TensorRole::kAttentionBias));
+  expect_refused(name, R"({"hidden_act": "silu"})", StatusCode::kUnimplemented, "hidden_act");
+  expect_refused("LlamaForCausalLM", R"({"hidden_act": "relu2"})", StatusCode::kUnimplemented,
+                 "hidden_act");
+}
+
+TEST(Families, NemotronHasLayerNormsAroundOneAndTurnsHalf) {
+  const DecoderSpec spec = good("NemotronForCausalLM");
+  EXPECT_EQ(spec.norm.kind, NormKind::kLayer);
+  EXPECT_DOUBLE_EQ(spec.norm.weight_offset, 1.0);
+  EXPECT_DOUBLE_EQ(spec.norm.epsilon, 1e-2);
+  EXPECT_TRUE(has(spec, TensorRole::kInputNormBias));
+  EXPECT_EQ(plain_activation(spec), Activation::kRelu2);
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  expect_refused("NemotronForCausalLM", R"({"hidden_act": "silu"})", StatusCode::kUnimplemented,
+                 "hidden_act");
+}
+
+TEST(Families, PhiHasBiasesInTheLogitsToo) {
+  const DecoderSpec spec = good("PhiForCausalLM", R"({"hidden_act": "gelu_new"})");
+  EXPECT_TRUE(spec.layers[0].parallel);
+  EXPECT_TRUE(has(spec, TensorRole::kOutputBias));
+  EXPECT_TRUE(has(spec, TensorRole::kAttentionBias));
+  EXPECT_TRUE(has(spec, TensorRole::kUpBias));
+  EXPECT_FALSE(has(spec, TensorRole::kMlpNorm));
+  EXPECT_EQ(plain_activation(spec), Activation::kGeluTanh);
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  expect_refused("PhiForCausalLM", R"({"qk_layernorm": true})", StatusCode::kUnimplemented,
+                 "qk_layernorm");
+}
+
+TEST(Families, OlmoHasNormsWithoutParameters) {
+  const DecoderSpec spec = good("OlmoForCausalLM", R"({"clip_qkv": null})");
+  EXPECT_FALSE(has(spec, TensorRole::kInputNorm));
+  EXPECT_FALSE(has(spec, TensorRole::kFinalNorm));
+  EXPECT_DOUBLE_EQ(spec.norm.epsilon, 1e-5);
+  expect_refused("OlmoForCausalLM", R"({"clip_qkv": 8.0})", StatusCode::kUnimplemented, "clip_qkv");
+}
+
+TEST(Families, HunyuanNormsRotatedHeadsAndStretchesItsBase) {
+  const std::string_view name = "HunYuanDenseV1ForCausalLM";
+  const DecoderSpec spec = good(name, R"({"head_dim": 128, "rope_scaling": {"type": "dynamic",
+      "factor": 1.0, "alpha": 1000.0}})");
+  EXPECT_EQ(spec.attention().query_key_norm, QueryKeyNorm::kRotatedHeads);
+  EXPECT_EQ(spec.ropes[0].scaling, RopeScaling::kNone);
+  EXPECT_NEAR(spec.ropes[0].theta, 11158839.925, 1e-3);
+  const DecoderSpec dynamic = good(name, R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})");
+  EXPECT_EQ(dynamic.ropes[0].scaling, RopeScaling::kDynamic);
+  EXPECT_EQ(dynamic.max_position_embeddings, 1024);
+  expect_refused(name, R"({"use_cla": true})", StatusCode::kUnimplemented, "use_cla");
+}
+
+TEST(Families, GptNeoxHasANormForEachOfTwoBlocksSideBySide) {
+  const std::string_view name = "GPTNeoXForCausalLM";
+  const DecoderSpec spec = good(name, R"({"rotary_pct": 0.5, "rotary_emb_base": 700})");
+  EXPECT_TRUE(spec.layers[0].parallel);
+  EXPECT_TRUE(has(spec, TensorRole::kMlpNormBias));
+  EXPECT_TRUE(has(spec, TensorRole::kQueryKeyValueBias));
+  EXPECT_FALSE(has(spec, TensorRole::kQueryBias));
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  EXPECT_DOUBLE_EQ(spec.ropes[0].theta, 700.0);
+  EXPECT_EQ(plain_activation(spec), Activation::kGelu);
+  EXPECT_EQ(plain_activation(good(name, R"({"hidden_act": "gelu_fast"})")), Activation::kGeluTanh);
+  const DecoderSpec serial = good(name, R"({"use_parallel_residual": false,
+      "attention_bias": false})");
+  EXPECT_FALSE(serial.layers[0].parallel);
+  EXPECT_TRUE(has(serial, TensorRole::kMlpNorm));
+  EXPECT_FALSE(has(serial, TensorRole::kQueryKeyValueBias));
+  EXPECT_EQ(serial.ropes[0].rotary_dim, 4);
+  expect_refused(name, R"({"num_key_value_heads": 2})", StatusCode::kUnimplemented,
+                 "num_key_value_heads");
+}
+
+TEST(Families, GptjHasKeysOfItsOwn) {
+  const std::string_view name = "GPTJForCausalLM";
+  const DecoderSpec spec = good(name, R"({"hidden_size": null, "n_embd": 128, "n_head": 8,
+      "n_layer": 3, "n_positions": 99, "n_inner": null, "activation_function": "gelu_new"})");
+  EXPECT_EQ(spec.hidden_size, 128);
+  EXPECT_EQ(spec.num_layers(), 3);
+  EXPECT_EQ(spec.max_position_embeddings, 99);
+  EXPECT_EQ(spec.attention().num_kv_heads, 8);
+  EXPECT_EQ(spec.layers[0].intermediate_size(), 512);
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  EXPECT_EQ(spec.rope_style, RopeStyle::kInterleaved);
+  EXPECT_TRUE(spec.layers[0].parallel);
+  EXPECT_TRUE(has(spec, TensorRole::kOutputBias));
+  EXPECT_FALSE(has(spec, TensorRole::kQueryBias));
+  EXPECT_FALSE(has(spec, TensorRole::kMlpNorm));
+  EXPECT_EQ(good(name, R"({"n_inner": 80})").layers[0].intermediate_size(), 80);
+  expect_refused(name, R"({"rotary_dim": 18})", StatusCode::kBadModel, "rotary_dim is 18");
+  expect_refused(name, R"({"n_embd": -4})", StatusCode::kBadModel, "n_embd is -4");
+  expect_refused(name, R"({"activation_function": "relu"})", StatusCode::kUnimplemented,
+                 "activation_function");
 }
 
 }  // namespace families_test

@@ -19,8 +19,6 @@ constexpr TensorName kGemmaNames[] = {
     {TensorRole::kMlpOutputNorm, "model.layers.{layer}.post_feedforward_layernorm.weight"},
 };
 
-constexpr std::int32_t kGlobalRope = 0;
-constexpr std::int32_t kLocalRope = 1;
 constexpr std::int64_t kDefaultPattern = 6;  // every sixth layer sees all keys
 
 void set_common(DecoderDraft& draft) {
@@ -30,55 +28,13 @@ void set_common(DecoderDraft& draft) {
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
 }
 
-// Layers whose number is a multiple of `pattern`, counted from 1, see all keys; the others
-// `window`.
-std::vector<bool> sliding_by_pattern(std::int64_t num_layers, std::int64_t pattern) {
-  std::vector<bool> sliding;
-  sliding.reserve(static_cast<std::size_t>(num_layers));
-  for (std::int64_t i = 0; i < num_layers; ++i) sliding.push_back((i + 1) % pattern != 0);
-  return sliding;
-}
-
 Status set_layers(const std::vector<bool>& sliding, std::int32_t window, std::string_view where,
                   DecoderDraft& draft) {
   draft.make_layers(
       {.mixer = draft.attention, .feed_forward = draft.mlp, .norms = NormPlacement::kAround});
-  for (std::size_t i = 0; i < sliding.size(); ++i) {
-    if (sliding[i] && window == 0) {
-      return Status::bad_model(
-          fmt::format("{}: layers with a sliding window, but no sliding_window", where));
-    }
-    AttentionSpec& attention = draft.spec.layers[i].attention();
-    attention.window = sliding[i] ? window : 0;
-    attention.rope = sliding[i] ? kLocalRope : kGlobalRope;
-  }
-  return {};
-}
-
-// `rope_parameters` by kind of layer; older files have `rope_theta`, `rope_scaling` (of the layers
-// that see all keys) and `rope_local_base_freq`.
-Status read_ropes(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec) {
-  static const json::object kNone;
-  QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
-  QUIRE_ASSIGN_OR_RETURN(const auto local_theta, config.find_double("rope_local_base_freq"));
-  JsonReader global(kNone, config.where());
-  JsonReader local(kNone, config.where());
-  if (config.contains("rope_parameters")) {
-    QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"rope_scaling"}));
-    QUIRE_ASSIGN_OR_RETURN(const JsonReader ropes, config.get_object("rope_parameters"));
-    QUIRE_ASSIGN_OR_RETURN(global, ropes.get_object("full_attention"));
-    QUIRE_ASSIGN_OR_RETURN(local, ropes.get_object("sliding_attention"));
-  } else if (config.contains("rope_scaling")) {
-    QUIRE_ASSIGN_OR_RETURN(global, config.get_object("rope_scaling"));
-  }
-  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(global));
-  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(local));
-  QUIRE_ASSIGN_OR_RETURN(auto global_rope,
-                         read_rope_object(global, config, rotary_dim, theta.value_or(1e6)));
-  QUIRE_ASSIGN_OR_RETURN(
-      auto local_rope, read_rope_object(local, config, rotary_dim, local_theta.value_or(10000.0)));
-  spec.ropes = {std::move(global_rope), std::move(local_rope)};
-  return {};
+  return set_sliding_layers(
+      where, sliding, {.window = window, .full_rope = kFullRope, .sliding_rope = kSlidingRope},
+      draft.spec.layers);
 }
 
 }  // namespace
@@ -103,19 +59,16 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   draft.attention.output_bias = bias.value_or(false);
   QUIRE_ASSIGN_OR_RETURN(const auto scalar, config.find_double("query_pre_attn_scalar"));
   draft.attention.scale = 1.0 / std::sqrt(scalar.value_or(256.0));
-  QUIRE_RETURN_IF_ERROR(read_ropes(config, draft.rotary_dim, spec));
+  QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
+  QUIRE_ASSIGN_OR_RETURN(const auto local_theta, config.find_double("rope_local_base_freq"));
+  QUIRE_RETURN_IF_ERROR(read_ropes_by_layer(
+      config, draft.rotary_dim,
+      {.full_theta = theta.value_or(1e6), .sliding_theta = local_theta.value_or(10000.0)}, spec));
 
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));
-  QUIRE_ASSIGN_OR_RETURN(auto sliding, read_layer_types(config, draft.num_layers));
-  if (!sliding) {
-    QUIRE_ASSIGN_OR_RETURN(const auto pattern, config.find_int("sliding_window_pattern"));
-    if (pattern.value_or(kDefaultPattern) < 1) {
-      return Status::bad_model(fmt::format("{}: sliding_window_pattern is {}; expected 1 or more",
-                                           config.where(), *pattern));
-    }
-    sliding = sliding_by_pattern(draft.num_layers, pattern.value_or(kDefaultPattern));
-  }
-  QUIRE_RETURN_IF_ERROR(set_layers(*sliding, window, config.where(), draft));
+  QUIRE_ASSIGN_OR_RETURN(const auto sliding,
+                         read_sliding_layers(config, draft.num_layers, kDefaultPattern));
+  QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, config.where(), draft));
   QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }

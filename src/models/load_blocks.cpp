@@ -11,7 +11,8 @@ AttentionShape shape_of(const AttentionSpec& spec) {
           .head_dim = static_cast<std::int32_t>(spec.head_dim),
           .scale = static_cast<float>(spec.scale),
           .window = spec.window,
-          .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole};
+          .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole,
+          .norms_after_rope = spec.query_key_norm == QueryKeyNorm::kRotatedHeads};
 }
 
 MoeShape shape_of(const MoeSpec& spec, std::int64_t hidden_size) {
@@ -56,13 +57,21 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
                                   std::int64_t layer) {
   using enum TensorRole;
   AttentionWeights weights;
-  if (spec.fused_projections) {
+  if (spec.fused_by_head) {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv,
+                           loader.matrix_by_head(kQueryKeyValue, spec.num_heads, layer));
+  } else if (spec.fused_projections) {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQueryKeyValue}, layer));
   } else {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQuery, kKey, kValue}, layer));
   }
-  QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
-                         loader.vector({kQueryBias, kKeyBias, kValueBias}, layer));
+  if (spec.fused_by_head) {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
+                           loader.vector_by_head(kQueryKeyValueBias, spec.num_heads, layer));
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
+                           loader.vector({kQueryBias, kKeyBias, kValueBias}, layer));
+  }
   QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.norm_weight(kQueryNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm_weight(kKeyNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kAttentionOutput, layer));
@@ -99,7 +108,7 @@ std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t /*hidden_
   return MlpBlock::arena_bytes(spec.intermediate_size, rows);
 }
 
-Result<PlainMlpBlock> load_block(const PlainMlpSpec& /*spec*/, TensorLoader& loader,
+Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
                                  std::int64_t layer) {
   using enum TensorRole;
   PlainMlpWeights weights;
@@ -107,7 +116,7 @@ Result<PlainMlpBlock> load_block(const PlainMlpSpec& /*spec*/, TensorLoader& loa
   QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
-  return PlainMlpBlock(std::move(weights));
+  return PlainMlpBlock(spec.activation, std::move(weights));
 }
 
 std::uint64_t block_arena_bytes(const PlainMlpSpec& spec, std::int64_t /*hidden_size*/,

@@ -40,6 +40,7 @@ std::vector<ExpectedTensor> expected_tensors(const DecoderSpec& spec) {
 // Tensors that some exporters write and that carry nothing a model computes with.
 bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
   if (name.ends_with(".rotary_emb.inv_freq")) return true;  // recomputed from rope_theta
+  if (name.ends_with(".masked_bias")) return true;          // what masked scores once were
   // Read with the configuration, into the spec.
   if (name == "rope_freqs.weight") return spec.ropes[0].scaling == RopeScaling::kFactors;
   return spec.tie_word_embeddings && name == spec.names.name(TensorRole::kOutput);
@@ -136,6 +137,7 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
   if (!spec.tie_word_embeddings) {
     QUIRE_ASSIGN_OR_RETURN(output, loader.vocabulary(TensorRole::kOutput));
   }
+  QUIRE_ASSIGN_OR_RETURN(auto output_bias, loader.vector({TensorRole::kOutputBias}));
   QUIRE_ASSIGN_OR_RETURN(auto final_norm,
                          loader.norm(TensorRole::kFinalNorm, {TensorRole::kFinalNormBias}));
   std::vector<DecoderLayer> layers;
@@ -151,9 +153,9 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
     rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
   }
   const std::uint64_t bytes = loader.bytes() + spec.rotary_bytes(max_positions);
-  return std::unique_ptr<Model>(
-      new Model(spec, std::move(embedding), std::move(output), std::move(final_norm),
-                DecoderStack(std::move(rotaries), std::move(layers)), bytes));
+  return std::unique_ptr<Model>(new Model(
+      spec, std::move(embedding), std::move(output), std::move(output_bias), std::move(final_norm),
+      DecoderStack(std::move(rotaries), std::move(layers)), bytes));
 }
 
 }  // namespace quire

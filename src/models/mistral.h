@@ -1,5 +1,5 @@
 // Mistral (Jiang et al. 2023): Llama with a sliding window in every layer. GGUF files call it
-// "llama".
+// "llama". Ministral (Mistral AI 2024) has it in the layers that `layer_types` names.
 #pragma once
 
 #include "base/json.h"
@@ -8,5 +8,6 @@
 namespace quire {
 
 Result<DecoderSpec> mistral_from_config(const JsonReader& config);
+Result<DecoderSpec> ministral_from_config(const JsonReader& config);
 
 }  // namespace quire

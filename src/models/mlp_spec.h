@@ -24,9 +24,10 @@ struct GatedMlpSpec {
   bool operator==(const GatedMlpSpec&) const = default;
 };
 
-// down(gelu(up(x))), GELU in its tanh form.
+// down(activation(up(x))).
 struct PlainMlpSpec {
   std::int64_t intermediate_size = 0;
+  Activation activation = Activation::kGeluTanh;
   bool bias = false;  // of both
 
   void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;

@@ -6,18 +6,31 @@
 #include <fmt/ranges.h>
 
 #include "base/printable.h"
+#include "models/arcee.h"
 #include "models/cohere.h"
+#include "models/ernie4_5.h"
+#include "models/exaone4.h"
 #include "models/gemma.h"
+#include "models/glm.h"
+#include "models/gpt_neox.h"
+#include "models/gptj.h"
 #include "models/granite.h"
 #include "models/granite_moe.h"
+#include "models/helium.h"
+#include "models/hunyuan.h"
 #include "models/llama.h"
 #include "models/mistral.h"
 #include "models/mixtral.h"
+#include "models/nemotron.h"
+#include "models/olmo.h"
 #include "models/olmo2.h"
+#include "models/olmo3.h"
 #include "models/olmoe.h"
+#include "models/phi.h"
 #include "models/phi3.h"
 #include "models/qwen.h"
 #include "models/qwen_moe.h"
+#include "models/seed_oss.h"
 #include "models/smollm3.h"
 #include "models/stablelm.h"
 #include "models/starcoder2.h"
@@ -50,6 +63,22 @@ constexpr std::array kFamilies = {
     ModelFamily{"Qwen3MoeForCausalLM", "qwen3moe", qwen3_moe_from_config, qwen3_moe_from_gguf},
     ModelFamily{"OlmoeForCausalLM", "olmoe", olmoe_from_config, olmoe_from_gguf},
     ModelFamily{"GraniteMoeForCausalLM", "", granite_moe_from_config, nullptr},
+    ModelFamily{"SeedOssForCausalLM", "", seed_oss_from_config, nullptr},
+    ModelFamily{"Ernie4_5ForCausalLM", "", ernie4_5_from_config, nullptr},
+    ModelFamily{"HeliumForCausalLM", "", helium_from_config, nullptr},
+    ModelFamily{"GlmForCausalLM", "", glm_from_config, nullptr},
+    ModelFamily{"Glm4ForCausalLM", "", glm4_from_config, nullptr},
+    ModelFamily{"Olmo3ForCausalLM", "", olmo3_from_config, nullptr},
+    ModelFamily{"Exaone4ForCausalLM", "", exaone4_from_config, nullptr},
+    ModelFamily{"Cohere2ForCausalLM", "", cohere2_from_config, nullptr},
+    ModelFamily{"MinistralForCausalLM", "", ministral_from_config, nullptr},
+    ModelFamily{"ArceeForCausalLM", "", arcee_from_config, nullptr},
+    ModelFamily{"NemotronForCausalLM", "", nemotron_from_config, nullptr},
+    ModelFamily{"PhiForCausalLM", "", phi_from_config, nullptr},
+    ModelFamily{"OlmoForCausalLM", "", olmo_from_config, nullptr},
+    ModelFamily{"HunYuanDenseV1ForCausalLM", "", hunyuan_from_config, nullptr},
+    ModelFamily{"GPTNeoXForCausalLM", "", gpt_neox_from_config, nullptr},
+    ModelFamily{"GPTJForCausalLM", "", gptj_from_config, nullptr},
 };
 
 Status unknown_architecture(std::string_view where, std::string_view name) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -67,25 +68,6 @@ Status read_yarn(const JsonReader& rope, const JsonReader& config, RopeSpec& spe
   return {};
 }
 
-// The object that holds the scaling: `rope_scaling` goes before `rope_parameters`, as in the
-// reference. An empty object where there is neither. Objects by kind of layer inside of it are
-// refused unless `nested`.
-Result<JsonReader> rope_object(const JsonReader& config, bool nested = false) {
-  static const json::object kNone;
-  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
-    if (!config.contains(key)) continue;
-    QUIRE_ASSIGN_OR_RETURN(JsonReader rope, config.get_object(key));
-    if (rope.object().empty()) continue;
-    for (const std::string_view kind : {"full_attention", "sliding_attention"}) {
-      if (!nested && rope.contains(kind)) {
-        return unsupported(rope.where(), kind, "rotary positions of its own");
-      }
-    }
-    return rope;
-  }
-  return JsonReader(kNone, config.where());
-}
-
 // Keys of a GGUF file that change rotary positions in ways that are not supported.
 Status refuse_rope_keys(const GgufFile& file, const std::string& prefix) {
   constexpr std::array<std::pair<std::string_view, double>, 3> kNeutral = {{
@@ -138,6 +120,22 @@ Status read_yarn_gguf(const GgufFile& file, const std::string& prefix, RopeSpec&
 }
 
 }  // namespace
+
+Result<JsonReader> rope_object(const JsonReader& config, bool nested) {
+  static const json::object kNone;
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.contains(key)) continue;
+    QUIRE_ASSIGN_OR_RETURN(JsonReader rope, config.get_object(key));
+    if (rope.object().empty()) continue;
+    for (const std::string_view kind : {"full_attention", "sliding_attention"}) {
+      if (!nested && rope.contains(kind)) {
+        return unsupported(rope.where(), kind, "rotary positions of its own");
+      }
+    }
+    return rope;
+  }
+  return JsonReader(kNone, config.where());
+}
 
 Status refuse_partial_rotary(const JsonReader& rope) {
   QUIRE_ASSIGN_OR_RETURN(const auto factor, rope.find_double("partial_rotary_factor"));
@@ -200,6 +198,29 @@ Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& conf
     QUIRE_ASSIGN_OR_RETURN(spec.high_freq_factor, rope.get_double("high_freq_factor"));
   }
   return spec;
+}
+
+Status read_ropes_by_layer(const JsonReader& config, std::int64_t rotary_dim,
+                           const DefaultThetas& defaults, DecoderSpec& spec) {
+  static const json::object kNone;
+  JsonReader full(kNone, config.where());
+  JsonReader sliding(kNone, config.where());
+  if (config.contains("rope_parameters")) {
+    QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"rope_scaling"}));
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader ropes, config.get_object("rope_parameters"));
+    QUIRE_ASSIGN_OR_RETURN(full, ropes.get_object("full_attention"));
+    QUIRE_ASSIGN_OR_RETURN(sliding, ropes.get_object("sliding_attention"));
+  } else if (config.contains("rope_scaling")) {
+    QUIRE_ASSIGN_OR_RETURN(full, config.get_object("rope_scaling"));
+  }
+  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(full));
+  QUIRE_RETURN_IF_ERROR(refuse_partial_rotary(sliding));
+  QUIRE_ASSIGN_OR_RETURN(auto full_rope,
+                         read_rope_object(full, config, rotary_dim, defaults.full_theta));
+  QUIRE_ASSIGN_OR_RETURN(auto sliding_rope,
+                         read_rope_object(sliding, config, rotary_dim, defaults.sliding_theta));
+  spec.ropes = {std::move(full_rope), std::move(sliding_rope)};
+  return {};
 }
 
 Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec,

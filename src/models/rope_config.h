@@ -10,6 +10,11 @@
 
 namespace quire {
 
+// The object that holds the scaling: `rope_scaling` goes before `rope_parameters`, as in the
+// reference. An empty object where there is neither. Objects by kind of layer inside of it are
+// refused unless `nested`.
+Result<JsonReader> rope_object(const JsonReader& config, bool nested = false);
+
 // One object of heads whose first `rotary_dim` dimensions turn: its `rope_theta` (else
 // `default_theta`), and scaling by `rope_type`, `type` in older files. `config` is the whole
 // configuration, which has the model's lengths. kUnimplemented by name for a type or key that is
@@ -32,6 +37,21 @@ Result<std::int64_t> read_rotary_dim(const JsonReader& config, std::int64_t head
 // dynamic: times the factor; yarn: the original length times the factor).
 Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec& spec,
                  double default_theta = 10000.0);
+
+// Indices into DecoderSpec::ropes for families with two kinds.
+inline constexpr std::int32_t kFullRope = 0;     // of layers that see all keys
+inline constexpr std::int32_t kSlidingRope = 1;  // of layers with a sliding window
+
+// Where a file does not say.
+struct DefaultThetas {
+  double full_theta = 0;
+  double sliding_theta = 0;
+};
+
+// Both kinds: `rope_parameters` by kind of layer. In older files `rope_scaling` is of the layers
+// that see all keys.
+Status read_ropes_by_layer(const JsonReader& config, std::int64_t rotary_dim,
+                           const DefaultThetas& defaults, DecoderSpec& spec);
 
 // `PREFIX.rope.freq_base`, `PREFIX.rope.scaling.*`, and the tensor rope_freqs.weight, in which
 // Llama 3.1's converter puts the factor of each pair. GGUF's context length needs no widening.

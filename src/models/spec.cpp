@@ -104,10 +104,11 @@ std::int64_t DecoderSpec::idle_weights() const {
 }
 
 std::vector<TensorShape> DecoderSpec::tensors() const {
-  std::vector<TensorShape> tensors = {{TensorRole::kEmbedding, {vocab_size, hidden_size}},
-                                      {TensorRole::kFinalNorm, {hidden_size}}};
+  std::vector<TensorShape> tensors = {{TensorRole::kEmbedding, {vocab_size, hidden_size}}};
+  if (norm.weight) tensors.push_back({TensorRole::kFinalNorm, {hidden_size}});
   if (norm.bias) tensors.push_back({TensorRole::kFinalNormBias, {hidden_size}});
   if (!tie_word_embeddings) tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
+  if (output_bias) tensors.push_back({TensorRole::kOutputBias, {vocab_size}});
   return tensors;
 }
 
@@ -116,14 +117,15 @@ std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
   std::vector<TensorShape> tensors;
   const auto list = [&](const auto& block) { block.list_tensors(hidden_size, tensors); };
   const auto list_norm = [&](TensorRole weight, TensorRole bias) {
-    tensors.push_back({weight, {hidden_size}});
+    if (norm.weight) tensors.push_back({weight, {hidden_size}});
     if (norm.bias) tensors.push_back({bias, {hidden_size}});
   };
   std::visit(list, layer.mixer);
   std::visit(list, layer.feed_forward);
   if (layer.norms != NormPlacement::kAfter) {
     list_norm(TensorRole::kInputNorm, TensorRole::kInputNormBias);
-    if (!layer.parallel) list_norm(TensorRole::kMlpNorm, TensorRole::kMlpNormBias);
+    if (!layer.parallel || layer.two_norms)
+      list_norm(TensorRole::kMlpNorm, TensorRole::kMlpNormBias);
   }
   if (layer.norms != NormPlacement::kBefore) {
     tensors.push_back({TensorRole::kAttentionOutputNorm, {hidden_size}});
@@ -147,6 +149,7 @@ std::uint64_t DecoderSpec::rotary_bytes(std::int64_t max_positions) const {
 Status DecoderSpec::validate(std::string_view where) const {
   QUIRE_RETURN_IF_ERROR(check_scale(where, "the embeddings", embedding_scale));
   QUIRE_RETURN_IF_ERROR(check_scale(where, "the logits", logit_scale));
+  assert(!output_bias || logit_scale == 1.0);
   for (const RopeSpec& rope : ropes) QUIRE_RETURN_IF_ERROR(validate_rope(rope, where));
   for (const LayerSpec& layer : layers) {
     const auto validate_block = [&](const auto& block) { return block.validate(where); };
@@ -158,6 +161,8 @@ Status DecoderSpec::validate(std::string_view where) const {
     assert(layer.norms == NormPlacement::kBefore ||
            (!layer.parallel && layer.residual_scale == 1.0));
     assert(!layer.parallel || layer.residual_scale == 1.0);
+    assert(norm.weight || (norm.kind == NormKind::kLayer && !norm.bias && !layer.parallel &&
+                           layer.norms == NormPlacement::kBefore));
     // The KV cache has one geometry.
     assert(layer.attention().num_heads == attention().num_heads);
     assert(layer.attention().num_kv_heads == attention().num_kv_heads);

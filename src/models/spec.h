@@ -26,7 +26,8 @@ enum class NormPlacement : std::uint8_t { kBefore, kAfter, kAround };
 // The norms of a model are of one kind, but for those of queries and keys.
 struct NormSpec {
   NormKind kind = NormKind::kRms;
-  bool bias = false;  // of layer norms
+  bool weight = true;  // layer norms before the blocks may have neither weights nor biases
+  bool bias = false;   // of layer norms
   double epsilon = 0;
   double weight_offset = 0;  // added to the weights: 1 where they are stored around 0
 };
@@ -37,7 +38,8 @@ struct LayerSpec {
   std::variant<AttentionSpec> mixer;
   std::variant<GatedMlpSpec, PlainMlpSpec, MoeSpec> feed_forward;
   NormPlacement norms = NormPlacement::kBefore;
-  bool parallel = false;      // both blocks read the same normed input, of one norm
+  bool parallel = false;      // both blocks read what the layer gets, through one norm
+  bool two_norms = false;     // where they are parallel: each through its own
   double residual_scale = 1;  // of what the blocks add to the residual stream
 
   AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }
@@ -61,6 +63,7 @@ struct DecoderSpec {
   bool round_embedding_scale = false;
   double logit_scale = 1;
   bool tie_word_embeddings = false;
+  bool output_bias = false;  // of the logits
   NormSpec norm;
   RopeStyle rope_style = RopeStyle::kHalves;
   std::vector<RopeSpec> ropes;  // the kinds of rotary positions that layers use

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -11,6 +12,8 @@
 
 namespace quire {
 namespace {
+
+constexpr std::int64_t kPartsOfAHead = 3;  // query, key and value
 
 std::uint64_t bit_of(TensorRole role) { return std::uint64_t{1} << static_cast<int>(role); }
 
@@ -71,10 +74,14 @@ Result<DeviceFloats> TensorLoader::norm_weight(TensorRole role, std::int64_t lay
 
 Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRole> bias,
                                 std::int64_t layer) {
+  const auto epsilon = static_cast<float>(spec_.norm.epsilon);
+  using enum TensorRole;
+  if (!spec_.norm.weight && (role == kInputNorm || role == kMlpNorm || role == kFinalNorm)) {
+    return Norm(spec_.hidden_size, epsilon);
+  }
   QUIRE_ASSIGN_OR_RETURN(auto weight, norm_weight(role, layer));
   QUIRE_ASSIGN_OR_RETURN(auto biases, vector(bias, layer));
-  return Norm(spec_.norm.kind, static_cast<float>(spec_.norm.epsilon), std::move(weight),
-              std::move(biases));
+  return Norm(spec_.norm.kind, epsilon, std::move(weight), std::move(biases));
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<TensorRole> roles,
@@ -103,6 +110,43 @@ Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<T
 Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(auto packed, matrices({role}, layer));
   return std::move(packed[0]);
+}
+
+Result<std::vector<PackedWeight>> TensorLoader::matrix_by_head(TensorRole role,
+                                                               std::int64_t num_heads,
+                                                               std::int64_t layer) {
+  const TensorInfo& tensor = *find(role, layer);
+  const std::int64_t head_dim = tensor.shape[0] / (kPartsOfAHead * num_heads);
+  const std::size_t bytes =
+      tensor.data.size() / static_cast<std::size_t>(kPartsOfAHead * num_heads);
+  std::vector<EncodedMatrix> parts;
+  for (std::int64_t part = 0; part < kPartsOfAHead; ++part) {
+    for (std::int64_t head = 0; head < num_heads; ++head) {
+      const auto at = static_cast<std::size_t>(head * kPartsOfAHead + part) * bytes;
+      parts.push_back({tensor.encoding, head_dim, tensor.shape[1], tensor.data.data() + at});
+    }
+  }
+  std::vector<PackedWeight> packed;
+  QUIRE_ASSIGN_OR_RETURN(auto weight, packed_matrix(tensor, tensor.name, parts));
+  packed.push_back(std::move(weight));
+  report(tensor);
+  return packed;
+}
+
+Result<DeviceFloats> TensorLoader::vector_by_head(TensorRole role, std::int64_t num_heads,
+                                                  std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(const auto by_head, values({role}, layer));
+  const std::int64_t size = std::ssize(by_head);
+  const std::int64_t head_dim = size / (kPartsOfAHead * num_heads);
+  std::vector<float> by_part;
+  by_part.reserve(by_head.size());
+  for (std::int64_t i = 0; i < size; ++i) {
+    const std::int64_t part = i / (num_heads * head_dim);
+    const std::int64_t head = i / head_dim % num_heads;
+    by_part.push_back(
+        by_head[static_cast<std::size_t>((head * kPartsOfAHead + part) * head_dim + i % head_dim)]);
+  }
+  return device_.upload(std::move(by_part));
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role,

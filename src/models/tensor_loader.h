@@ -47,6 +47,12 @@ class TensorLoader {
                                              std::int64_t layer = 0);
   Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0);
 
+  // A matrix, or a vector, whose rows are query, key and value of one head after the other, as one
+  // of all queries, all keys, all values. The vector is empty where the model has none.
+  Result<std::vector<PackedWeight>> matrix_by_head(TensorRole role, std::int64_t num_heads,
+                                                   std::int64_t layer);
+  Result<DeviceFloats> vector_by_head(TensorRole role, std::int64_t num_heads, std::int64_t layer);
+
   // The matrices of `count` that one tensor has below each other, all of as many rows.
   Result<std::vector<PackedWeight>> stacked_matrices(TensorRole role, std::int64_t count,
                                                      std::int64_t layer);

@@ -9,16 +9,18 @@
 
 namespace quire {
 
-// Those after kOutput exist once a layer; which of them a model has, and of which shape, its
+// Those after kOutputBias exist once a layer; which of them a model has, and of which shape, its
 // specification says.
 enum class TensorRole : std::uint8_t {
   kEmbedding,
   kFinalNorm,
   kFinalNormBias,
   kOutput,
+  kOutputBias,
   kInputNorm,  // before attention
   kInputNormBias,
   kQueryKeyValue,  // the three as one matrix, in this order
+  kQueryKeyValueBias,
   kQuery,
   kKey,
   kValue,

@@ -71,6 +71,7 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
                .q_norm = shape_.whole_norms ? nullptr : weights_.q_norm.data_or_null(),
                .k_norm = shape_.whole_norms ? nullptr : weights_.k_norm.data_or_null(),
                .norm_epsilon = epsilon_,
+               .norms_after_rope = shape_.norms_after_rope,
                .layout = ctx.kv_layout,
                .kv = kv});
   ctx.ops.attention(ctx.attention_plan, {.q = qkv,

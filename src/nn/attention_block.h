@@ -20,6 +20,7 @@ struct AttentionShape {
   float scale = 0.0F;        // of the scores
   std::int32_t window = 0;   // keys that a query sees; 0: all up to its own
   bool whole_norms = false;  // norms are over all heads of a token, not over each
+  bool norms_after_rope = false;
 
   std::int64_t qkv_width() const { return (num_heads + 2L * num_kv_heads) * head_dim; }
   std::int64_t out_width() const { return static_cast<std::int64_t>(num_heads) * head_dim; }
@@ -31,7 +32,7 @@ struct AttentionWeights {
   // where the checkpoint encodes them differently.
   std::vector<PackedWeight> qkv;
   DeviceFloats qkv_bias;  // [qkv_width]
-  DeviceFloats q_norm;    // [head_dim], or of all heads; before rotation
+  DeviceFloats q_norm;    // [head_dim], or of all heads
   DeviceFloats k_norm;    // as q_norm
   PackedWeight output;
   DeviceFloats output_bias;  // [hidden_size]

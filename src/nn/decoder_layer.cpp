@@ -22,8 +22,8 @@ DecoderLayer::DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer,
       feed_forward_(std::move(feed_forward)) {}
 
 std::uint64_t DecoderLayer::arena_bytes(std::uint64_t block_bytes, std::int64_t hidden_size,
-                                        std::int64_t rows) {
-  return Arena::float_bytes(rows * hidden_size) + block_bytes;
+                                        std::int64_t rows, bool two_inputs) {
+  return (two_inputs ? 2 : 1) * Arena::float_bytes(rows * hidden_size) + block_bytes;
 }
 
 void DecoderLayer::forward(ForwardContext& ctx, const RotaryTable* rotary, int index,
@@ -36,10 +36,16 @@ void DecoderLayer::forward(ForwardContext& ctx, const RotaryTable* rotary, int i
         .hidden = hidden, .norm = &norm, .scale = shape_.residual_scale, .scratch = normed};
   };
 
+  const float* side_by_side = nullptr;  // what the feed-forward reads, where it has its own norm
+  if (shape_.parallel && !norms_.feed_forward_input.empty()) {
+    float* const second = ctx.arena.floats(ctx.tokens.num_tokens * shape_.hidden_size);
+    side_by_side = input_of(ctx, norms_.feed_forward_input, hidden, second);
+  }
   const float* input = input_of(ctx, norms_.mixer_input, hidden, normed);
   const Residual mixed = residual(norms_.mixer_output);
   std::visit([&](const auto& block) { block.forward(ctx, rotary, index, input, mixed); }, mixer_);
 
+  if (side_by_side != nullptr) input = side_by_side;
   if (!shape_.parallel) input = input_of(ctx, norms_.feed_forward_input, hidden, normed);
   const Residual fed = residual(norms_.feed_forward_output);
   std::visit([&](const auto& block) { block.forward(ctx, input, fed); }, feed_forward_);

@@ -26,8 +26,9 @@ struct LayerNorms {
 
 struct LayerShape {
   std::int64_t hidden_size = 0;
-  // Both blocks read what mixer_input makes of the residual stream before either is added to it,
-  // and there are no other norms.
+  // Both blocks read the residual stream before either is added to it: what mixer_input makes of
+  // it, or, where there is a feed_forward_input, each what its own norm does. No outputs are
+  // normed.
   bool parallel = false;
   float residual_scale = 1.0F;             // of what the blocks add
   std::optional<std::size_t> rotary = {};  // which of the stack's tables; none: no positions
@@ -41,9 +42,9 @@ class DecoderLayer {
   DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward);
 
   // Bytes of arena that forward() takes for `rows` rows, where its blocks take `block_bytes` each
-  // at most.
+  // at most. `two_inputs`: side by side, with a norm each.
   static std::uint64_t arena_bytes(std::uint64_t block_bytes, std::int64_t hidden_size,
-                                   std::int64_t rows);
+                                   std::int64_t rows, bool two_inputs = false);
 
   std::optional<std::size_t> rotary() const { return shape_.rotary; }
 

@@ -45,10 +45,10 @@ struct TestMlp {
 
   DecoderLayer::FeedForward block(Device& device) const {
     if (!gated) {
-      return PlainMlpBlock({.up = pack(device, {&up}),
-                            .down = pack(device, {&down}),
-                            .up_bias = DeviceFloats::of_host(up_bias),
-                            .down_bias = DeviceFloats::of_host(down_bias)});
+      return PlainMlpBlock(activation, {.up = pack(device, {&up}),
+                                        .down = pack(device, {&down}),
+                                        .up_bias = DeviceFloats::of_host(up_bias),
+                                        .down_bias = DeviceFloats::of_host(down_bias)});
     }
     return MlpBlock(activation, {.gate = pack(device, {&gate}),
                                  .up = pack(device, {&up}),
@@ -113,13 +113,16 @@ struct TestLayer {
   std::uint64_t arena_bytes(std::int64_t rows) const {
     const std::uint64_t block_bytes =
         std::max(AttentionBlock::arena_bytes(attention.shape, rows), mlp.arena_bytes(rows));
-    return DecoderLayer::arena_bytes(block_bytes, kHiddenSize, rows);
+    return DecoderLayer::arena_bytes(block_bytes, kHiddenSize, rows,
+                                     shape.parallel && !feed_forward_input.weight.empty());
   }
 
   void apply(std::vector<Numbers>& hidden) const {
     std::vector<Numbers> x = mixer_input.of(hidden);
+    const std::vector<Numbers> second = feed_forward_input.of(hidden);
     add_to(hidden, mixer_output.of(attention.of(x)), shape.residual_scale);
     if (!shape.parallel) x = feed_forward_input.of(hidden);
+    if (shape.parallel && !feed_forward_input.weight.empty()) x = second;
     add_to(hidden, feed_forward_output.of(mlp.of(x)), shape.residual_scale);
   }
 };
@@ -232,6 +235,8 @@ TEST_P(Blocks, BlocksSideBySideReadTheSame) {
   layer.mixer_input = TestNorm::layer(kHiddenSize, 61);
   layer.feed_forward_input = {};
   layer.shape.parallel = true;
+  check({layer, layer}, {kFast});
+  layer.feed_forward_input = TestNorm::layer(kHiddenSize, 62);
   check({layer, layer}, {kFast});
 }
 

@@ -19,7 +19,11 @@ class Norm {
   // weight: [cols] of the rows that it takes; empty: none. bias: [cols], or empty; of a layer norm.
   Norm(NormKind kind, float epsilon, DeviceFloats weight, DeviceFloats bias = {});
 
-  bool empty() const { return weight_.empty(); }
+  // A layer norm of rows of `cols` that has no parameters.
+  Norm(std::int64_t cols, float epsilon)
+      : kind_(NormKind::kLayer), epsilon_(epsilon), cols_(cols) {}
+
+  bool empty() const { return cols_ == 0; }
 
   // out = norm(x), where this is one. x, out: [rows][cols]; they may be the same.
   void apply(OpStream& ops, const float* x, std::int64_t rows, float* out) const;
@@ -30,6 +34,7 @@ class Norm {
  private:
   NormKind kind_ = NormKind::kRms;
   float epsilon_ = 0.0F;
+  std::int64_t cols_ = 0;
   DeviceFloats weight_;
   DeviceFloats bias_;
 };

@@ -11,7 +11,8 @@ constexpr Stage kPlainDownStage = {StageKind::kKernel, "down projection"};
 
 }  // namespace
 
-PlainMlpBlock::PlainMlpBlock(PlainMlpWeights weights) : weights_(std::move(weights)) {}
+PlainMlpBlock::PlainMlpBlock(Activation activation, PlainMlpWeights weights)
+    : activation_(activation), weights_(std::move(weights)) {}
 
 std::uint64_t PlainMlpBlock::arena_bytes(std::int64_t intermediate_size, std::int64_t rows) {
   return Arena::float_bytes(rows * intermediate_size);
@@ -28,7 +29,7 @@ void PlainMlpBlock::forward(ForwardContext& ctx, const float* x, const Residual&
                          .bias = weights_.up_bias.data_or_null()};
   ctx.ops.matmul(x, weights_.up.inputs(), rows, ctx.activation_mode, std::span(&up, 1),
                  kPlainUpStage);
-  ctx.ops.gelu_tanh_in_place(rows * width, inner);
+  ctx.ops.activate_in_place(activation_, rows * width, inner);
   add_to_residual(ctx, inner,
                   {.weight = &weights_.down,
                    .bias = &weights_.down_bias,

@@ -1,5 +1,5 @@
-// The MLP of one decoder layer without a gate (Vaswani et al. 2017, with GELU), residual included:
-// hidden += Wdown(gelu(Wup(x))). Biases are there where the weights are.
+// The MLP of one decoder layer without a gate (Vaswani et al. 2017), residual included: hidden +=
+// Wdown(activation(Wup(x))). Biases are there where the weights are.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct PlainMlpWeights {
 
 class PlainMlpBlock {
  public:
-  explicit PlainMlpBlock(PlainMlpWeights weights);
+  PlainMlpBlock(Activation activation, PlainMlpWeights weights);
 
   static std::uint64_t arena_bytes(std::int64_t intermediate_size, std::int64_t rows);
 
@@ -28,6 +28,7 @@ class PlainMlpBlock {
   void forward(ForwardContext& ctx, const float* x, const Residual& residual) const;
 
  private:
+  Activation activation_;
   PlainMlpWeights weights_;
 };
 

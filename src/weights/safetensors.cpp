@@ -61,7 +61,18 @@ Result<std::vector<std::int64_t>> read_sizes(const JsonReader& entry, std::strin
   return sizes;
 }
 
-Result<TensorInfo> read_tensor(std::string_view name, const json::value& value,
+// The masks of attention, [1, 1, n, n], that old exporters wrote beside the weights.
+bool is_causal_mask(std::string_view dtype, std::span<const std::int64_t> shape) {
+  return (dtype == "BOOL" || dtype == "U8") && shape.size() == 4 && shape[0] == 1 &&
+         shape[1] == 1 && shape[2] == shape[3];
+}
+
+struct ReadTensor {
+  TensorInfo info;
+  bool is_mask = false;  // bytes of the file, but no weights; its encoding means nothing
+};
+
+Result<ReadTensor> read_tensor(std::string_view name, const json::value& value,
                                std::uint64_t data_start, std::span<const std::byte> bytes,
                                const std::string& file) {
   const std::string where = fmt::format("{}: tensor {}", file, printable(name));
@@ -70,11 +81,16 @@ Result<TensorInfo> read_tensor(std::string_view name, const json::value& value,
         fmt::format("{}: expected an object, found {}", where, json_kind_name(value)));
   }
   const JsonReader entry(value.get_object(), where);
-  TensorInfo tensor;
+  ReadTensor read;
+  TensorInfo& tensor = read.info;
   tensor.name = name;
   tensor.file = file;
-  QUIRE_ASSIGN_OR_RETURN(tensor.encoding, encoding_of(entry));
+  QUIRE_ASSIGN_OR_RETURN(const std::string dtype, entry.get_string("dtype"));
   QUIRE_ASSIGN_OR_RETURN(tensor.shape, read_sizes(entry, "shape", kSafetensorsMaxDims));
+  read.is_mask = is_causal_mask(dtype, tensor.shape);
+  if (!read.is_mask) {
+    QUIRE_ASSIGN_OR_RETURN(tensor.encoding, encoding_of(entry));
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto offsets, read_sizes(entry, "data_offsets", 2));
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
     return Status::bad_model(
@@ -84,7 +100,8 @@ Result<TensorInfo> read_tensor(std::string_view name, const json::value& value,
   }
   const auto begin = static_cast<std::uint64_t>(offsets[0]);
   const auto end = static_cast<std::uint64_t>(offsets[1]);
-  const auto expected = encoded_bytes(tensor.encoding, tensor.shape);
+  auto expected = encoded_bytes(tensor.encoding, tensor.shape);
+  if (read.is_mask && expected) *expected /= sizeof(float);  // a byte for each element
   if (!expected) {
     return Status::bad_model(fmt::format("{}: shape {} of {} does not fit 63 bits of bytes", where,
                                          shape_text(tensor.shape),
@@ -102,7 +119,7 @@ Result<TensorInfo> read_tensor(std::string_view name, const json::value& value,
   tensor.file_offset = data_start + begin;
   const auto data = bytes.subspan(tensor.file_offset, end - begin);
   tensor.data = {reinterpret_cast<const std::uint8_t*>(data.data()), data.size()};
-  return tensor;
+  return read;
 }
 
 // The format wants every byte after the header to belong to a tensor: anything else may be hiding
@@ -241,14 +258,17 @@ Status open_shards(const fs::path& folder, SafetensorsCheckpoint& checkpoint) {
 Result<std::vector<TensorInfo>> parse_safetensors(std::span<const std::byte> bytes,
                                                   const std::string& name) {
   QUIRE_ASSIGN_OR_RETURN(const auto header, read_safetensors_header(bytes, name));
+  std::set<std::string> masks;
   std::vector<TensorInfo> tensors;
   tensors.reserve(header.entries.size());
   for (const auto& [key, value] : header.entries) {
     if (key == "__metadata__") continue;  // free text of the writer
-    QUIRE_ASSIGN_OR_RETURN(auto tensor, read_tensor(key, value, header.data_start, bytes, name));
-    tensors.push_back(std::move(tensor));
+    QUIRE_ASSIGN_OR_RETURN(auto read, read_tensor(key, value, header.data_start, bytes, name));
+    if (read.is_mask) masks.insert(read.info.name);
+    tensors.push_back(std::move(read.info));
   }
   QUIRE_RETURN_IF_ERROR(check_coverage(tensors, header.data_start, bytes.size(), name));
+  std::erase_if(tensors, [&](const TensorInfo& tensor) { return masks.contains(tensor.name); });
   std::ranges::stable_sort(tensors, {}, &TensorInfo::file_offset);
   return tensors;
 }

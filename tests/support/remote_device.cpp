@@ -225,8 +225,8 @@ class RemoteStream final : public OpStream {
       home_->layer_norm(near(x), near(weight), near(bias), epsilon, rows, cols, near(out));
     });
   }
-  void gelu_tanh_in_place(std::int64_t count, float* x) override {
-    queue_.add([=, this] { home_->gelu_tanh_in_place(count, near(x)); });
+  void activate_in_place(Activation activation, std::int64_t count, float* x) override {
+    queue_.add([=, this] { home_->activate_in_place(activation, count, near(x)); });
   }
   void scale_in_place(float factor, std::int64_t count, float* x) override {
     queue_.add([=, this] { home_->scale_in_place(factor, count, near(x)); });

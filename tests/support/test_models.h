@@ -29,9 +29,12 @@ inline std::string tiny_llama(const std::string& file) {
 
 // One tiny checkpoint of each family with its goldens.
 inline constexpr std::string_view kFamilies[] = {
-    "llama",   "mistral",   "qwen2",     "qwen3",    "gemma3",     "granite",
-    "phi3",    "smollm3",   "olmo2",     "stablelm", "starcoder2", "cohere",
-    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",    "granite_moe"};
+    "llama",   "mistral",   "qwen2",     "qwen3",      "gemma3",      "granite",  "phi3",
+    "smollm3", "olmo2",     "stablelm",  "starcoder2", "cohere",      "seed_oss", "ernie4_5",
+    "helium",  "glm",       "glm4",      "olmo3",      "exaone4",     "cohere2",  "ministral",
+    "arcee",   "nemotron",  "phi",       "olmo",       "hunyuan",     "gpt_neox", "gptj",
+    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",      "granite_moe",
+};
 inline std::string family_model(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
 }

@@ -86,14 +86,15 @@ inline void vec_layer_norm(const float* x, const float* weight, const float* bia
   const F scale = V::set1(1.0F / __builtin_sqrtf(squares / count + epsilon));
   std::int64_t i = 0;
   for (; i + V::kWidth <= cols; i += V::kWidth) {
-    F v = V::mul(V::mul(V::sub(V::load(x + i), mean), scale), V::load(weight + i));
+    F v = V::mul(V::sub(V::load(x + i), mean), scale);
+    if (weight != nullptr) v = V::mul(v, V::load(weight + i));
     if (bias != nullptr) v = V::add(v, V::load(bias + i));
     V::store(out + i, v);
   }
   const int rest = static_cast<int>(cols - i);
   if (rest != 0) {
-    F v = V::mul(V::mul(V::sub(V::load_first(x + i, rest), mean), scale),
-                 V::load_first(weight + i, rest));
+    F v = V::mul(V::sub(V::load_first(x + i, rest), mean), scale);
+    if (weight != nullptr) v = V::mul(v, V::load_first(weight + i, rest));
     if (bias != nullptr) v = V::add(v, V::load_first(bias + i, rest));
     V::store_first(out + i, v, rest);
   }
@@ -118,6 +119,36 @@ struct GeluTanh {
     const F t = V::mul(V::fma(cube, V::set1(0.044715F), gate), V::set1(-1.5957691216057307F));
     return V::mul(V::div(gate, V::add(V::set1(1.0F), vec_exp<V>(t))), up);
   }
+  static F apply(F x) { return apply(x, V::set1(1.0F)); }
+};
+
+// x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt(2)) / 2, by Abramowitz and Stegun 7.1.26, which is
+// within 1.5e-7 of erfc.
+template <class V>
+struct Gelu {
+  using F = typename V::F;
+  static F apply(F x) {
+    // Beyond 100 the second term is 0; without the limit it would be infinity times 0.
+    const F down = V::max(V::set1(-100.0F), V::sub(V::zero(), V::max(V::sub(V::zero(), x), x)));
+    const F z = V::mul(down, V::set1(-0.70710678F));
+    const F t = V::div(V::set1(1.0F), V::fma(z, V::set1(0.3275911F), V::set1(1.0F)));
+    F p = V::set1(0.5F * 1.061405429F);
+    p = V::fma(p, t, V::set1(0.5F * -1.453152027F));
+    p = V::fma(p, t, V::set1(0.5F * 1.421413741F));
+    p = V::fma(p, t, V::set1(0.5F * -0.284496736F));
+    p = V::fma(p, t, V::set1(0.5F * 0.254829592F));
+    const F tail = V::mul(V::mul(p, t), vec_exp<V>(V::mul(V::mul(down, down), V::set1(-0.5F))));
+    return V::fma(down, tail, V::max(V::zero(), x));
+  }
+};
+
+template <class V>
+struct Relu2 {
+  using F = typename V::F;
+  static F apply(F x) {
+    const F positive = V::max(V::zero(), x);
+    return V::mul(positive, positive);
+  }
 };
 
 template <class V, class Activation>
@@ -137,13 +168,12 @@ inline void vec_activate_and_mul(const float* gate, const float* up, std::int64_
 
 template <class V, class Activation>
 inline void vec_activate(std::int64_t count, float* x) {
-  const typename V::F one = V::set1(1.0F);
   std::int64_t i = 0;
   for (; i + V::kWidth <= count; i += V::kWidth) {
-    V::store(x + i, Activation::apply(V::load(x + i), one));
+    V::store(x + i, Activation::apply(V::load(x + i)));
   }
   const int rest = static_cast<int>(count - i);
-  if (rest != 0) V::store_first(x + i, Activation::apply(V::load_first(x + i, rest), one), rest);
+  if (rest != 0) V::store_first(x + i, Activation::apply(V::load_first(x + i, rest)), rest);
 }
 
 template <class V>
@@ -205,12 +235,16 @@ inline void vec_rope_and_cache(const RopeAndCacheArgs& args, const HeadTile& til
         continue;
       }
       const float* const norm = head < first_key ? args.q_norm : args.k_norm;
-      if (norm != nullptr) vec_rms_norm<V, false>(x, norm, args.norm_epsilon, layout.head_dim, x);
+      const auto norm_head = [&] {
+        vec_rms_norm<V, false>(x, norm, args.norm_epsilon, layout.head_dim, x);
+      };
+      if (norm != nullptr && !args.norms_after_rope) norm_head();
       if (args.style == RopeStyle::kHalves) {
         rotate_halves<V>(x, cosines, cosines + pairs, pairs);
       } else {
         rotate_interleaved<V>(x, cosines, cosines + pairs, pairs);
       }
+      if (norm != nullptr && args.norms_after_rope) norm_head();
       if (head >= first_key) store_key<V>(x, layout, block, head - first_key, slot, args.kv);
     }
   }

@@ -39,7 +39,7 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
   variance /= static_cast<double>(cols);
   const double scale = 1.0 / std::sqrt(variance + double{epsilon});
   for (std::int64_t i = 0; i < cols; ++i) {
-    const double normed = (x[i] - mean) * scale * double{weight[i]};
+    const double normed = (x[i] - mean) * scale * (weight == nullptr ? 1.0 : double{weight[i]});
     out[i] = static_cast<float>(bias == nullptr ? normed : normed + double{bias[i]});
   }
 }
@@ -63,6 +63,17 @@ void gelu_tanh_and_mul(const float* gate, const float* up, std::int64_t width, f
 
 void gelu_tanh(std::int64_t count, float* x) {
   for (std::int64_t i = 0; i < count; ++i) x[i] = static_cast<float>(gelu_tanh_of(x[i]));
+}
+
+void gelu(std::int64_t count, float* x) {
+  constexpr double kSqrtHalf = 0.70710678118654752440;
+  for (std::int64_t i = 0; i < count; ++i) {
+    x[i] = static_cast<float>(0.5 * x[i] * std::erfc(-kSqrtHalf * x[i]));
+  }
+}
+
+void relu2(std::int64_t count, float* x) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] < 0.0F ? 0.0F : x[i] * x[i];
 }
 
 void rotate(float* head, const float* cosines, const float* sines, std::int32_t pairs,
@@ -95,8 +106,10 @@ void rope_and_cache(const RopeAndCacheArgs& args, const HeadTile& tile) {
         continue;
       }
       const float* const norm = head < first_key ? args.q_norm : args.k_norm;
-      if (norm != nullptr) rms_norm(x, norm, args.norm_epsilon, head_dim, x);
+      const auto norm_head = [&] { rms_norm(x, norm, args.norm_epsilon, head_dim, x); };
+      if (norm != nullptr && !args.norms_after_rope) norm_head();
       rotate(x, cosines, cosines + pairs, pairs, args.style);
+      if (norm != nullptr && args.norms_after_rope) norm_head();
       if (head >= first_key) store_key(x, layout, block, head - first_key, slot, args.kv);
     }
   }
@@ -128,6 +141,8 @@ RowKernels ref_row_kernels() {
   kernels.silu_and_mul = silu_and_mul;
   kernels.gelu_tanh_and_mul = gelu_tanh_and_mul;
   kernels.gelu_tanh = gelu_tanh;
+  kernels.gelu = gelu;
+  kernels.relu2 = relu2;
   kernels.rope_and_cache = rope_and_cache;
   kernels.attention = ref_attention;
   kernels.best_of_row = best_of_row;

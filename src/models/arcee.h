@@ -1,0 +1,11 @@
+// AFM (Arcee 2025): Llama whose MLP has no gate, and squares what is above 0.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> arcee_from_config(const JsonReader& config);
+
+}  // namespace quire

@@ -1,0 +1,12 @@
+// Hunyuan without experts (Tencent 2025): Llama with norms of query and key heads after rotation,
+// and a rope base that a factor of its own stretches.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> hunyuan_from_config(const JsonReader& config);
+
+}  // namespace quire

@@ -1,0 +1,12 @@
+// Phi-1, 1.5 and 2 (Gunasekar et al. 2023): layer norms, attention and an MLP without a gate side
+// by side, biases everywhere, in the logits, too.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> phi_from_config(const JsonReader& config);
+
+}  // namespace quire
