@@ -341,6 +341,11 @@ class BadModels(unittest.TestCase):
             for value in (0, -1, 1 << 40):
                 self.refuse(self.hugging_face(**{key: value}), 65)
 
+    def test_more_experts_than_there_is_room_for_names(self):
+        experts = self.hugging_face(architectures=["MixtralForCausalLM"], num_local_experts=16384,
+                                    num_hidden_layers=16384)
+        self.refuse(experts, 65, "block_sparse_moe.gate.weight is missing")
+
     def test_unsupported_value_is_named(self):
         self.refuse(self.hugging_face(hidden_act="mystery"), 64, "hidden_act", "mystery")
 

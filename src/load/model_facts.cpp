@@ -36,8 +36,9 @@ ModelFacts model_facts(const ModelBundle& bundle) {
   const DecoderSpec& spec = bundle.spec;
   const ExpertSizes experts = spec.experts();
   std::vector<EncodingTotal> encodings = encoding_totals(*bundle.weights);
-  std::int64_t weights = 0;
-  for (const EncodingTotal& total : encodings) weights += total.elements;
+  std::uint64_t weights = 0;
+  for (const EncodingTotal& total : encodings)
+    weights += static_cast<std::uint64_t>(total.elements);
   return {.num_layers = spec.num_layers(),
           .intermediate_size = spec.layers.front().intermediate_size(),
           .num_heads = spec.attention().num_heads,

@@ -32,7 +32,7 @@ struct ModelFacts {
   std::int64_t num_experts = 0;     // of such a layer
   std::int64_t experts_per_token = 0;
   std::int64_t expert_size = 0;          // the intermediate size of one
-  std::int64_t active_weights = 0;       // that a token meets
+  std::uint64_t active_weights = 0;      // that a token meets
   std::vector<EncodingTotal> encodings;  // by name
 };
 

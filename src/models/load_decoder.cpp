@@ -16,25 +16,21 @@
 namespace quire {
 namespace {
 
-// A tensor that must be there, and its shape.
-struct ExpectedTensor {
-  std::string name;
-  std::vector<std::int64_t> shape;
-};
-
-std::vector<ExpectedTensor> expected_tensors(const DecoderSpec& spec) {
-  std::vector<ExpectedTensor> expected;
-  for (TensorShape& tensor : spec.tensors()) {
-    expected.push_back({spec.names.name(tensor.role), std::move(tensor.sizes)});
+// Calls check(name, shape) for every tensor that must be there, until one call returns an error: a
+// configuration may say that there are far more than a checkpoint has.
+template <typename Check>
+Status for_each_expected(const DecoderSpec& spec, const Check& check) {
+  for (const TensorShape& tensor : spec.tensors()) {
+    QUIRE_RETURN_IF_ERROR(check(spec.names.name(tensor.role), tensor.sizes));
   }
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
     for (const TensorShape& tensor : spec.layer_tensors(layer)) {
       for (std::int64_t expert = 0; expert < tensor.num_experts; ++expert) {
-        expected.push_back({spec.names.name(tensor.role, layer, expert), tensor.sizes});
+        QUIRE_RETURN_IF_ERROR(check(spec.names.name(tensor.role, layer, expert), tensor.sizes));
       }
     }
   }
-  return expected;
+  return {};
 }
 
 // Tensors that some exporters write and that carry nothing a model computes with.
@@ -79,23 +75,25 @@ Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, s
 
 Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
   std::unordered_set<std::string> known;
-  for (ExpectedTensor& expected : expected_tensors(spec)) {
-    const TensorInfo* tensor = source.find(expected.name);
+  const auto check = [&](std::string name, const std::vector<std::int64_t>& shape) -> Status {
+    const TensorInfo* tensor = source.find(name);
     if (tensor == nullptr) {
       const std::string where =
           source.tensors().empty() ? "the checkpoint" : source.tensors()[0].file;
-      return Status::bad_model(fmt::format("{}: tensor {} is missing", where, expected.name),
+      return Status::bad_model(fmt::format("{}: tensor {} is missing", where, name),
                                "fetch the model again; all shards must be there");
     }
-    if (tensor->shape != expected.shape) {
+    if (tensor->shape != shape) {
       return Status::bad_model(
           fmt::format("{}: tensor {} has shape [{}]; the configuration says [{}]", tensor->file,
                       printable(tensor->name), fmt::join(tensor->shape, ", "),
-                      fmt::join(expected.shape, ", ")),
+                      fmt::join(shape, ", ")),
           "configuration and weights do not belong together");
     }
-    known.insert(std::move(expected.name));
-  }
+    known.insert(std::move(name));
+    return {};
+  };
+  QUIRE_RETURN_IF_ERROR(for_each_expected(spec, check));
   for (const TensorInfo& tensor : source.tensors()) {
     if (!known.contains(tensor.name) && !is_ignorable(spec, tensor.name)) {
       return Status::bad_model(
@@ -110,19 +108,19 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
 Status check_quantization(const DecoderSpec& spec, const WeightSource& source,
                           LoadQuantization quantization) {
   if (quantization == LoadQuantization::kNone) return {};
-  for (const ExpectedTensor& expected : expected_tensors(spec)) {
-    const TensorInfo* tensor = source.find(expected.name);
+  const auto check = [&](const std::string& name, const std::vector<std::int64_t>&) -> Status {
+    const TensorInfo* tensor = source.find(name);
     if (tensor == nullptr || tensor->shape.size() < 2 ||
         !is_quantized(layout_of(tensor->encoding))) {
-      continue;
+      return {};
     }
     return Status::config(
         fmt::format("--quantization {}: {}: tensor {} is quantized already, as {}",
                     load_quantization_name(quantization), tensor->file, tensor->name,
                     encoding_traits(tensor->encoding).name),
         "leave the flag out, or use a checkpoint of F32, F16 or BF16");
-  }
-  return {};
+  };
+  return for_each_expected(spec, check);
 }
 
 Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const WeightSource& source,

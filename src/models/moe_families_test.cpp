@@ -42,7 +42,7 @@ TEST(Families, MixtralHasExpertsInEveryLayer) {
       spec.experts(),
       (ExpertSizes{
           .num_experts = 6, .experts_per_row = 2, .hidden_size = 64, .intermediate_size = 96}));
-  EXPECT_EQ(spec.idle_weights(), 4 * (6 - 2) * 3 * 64 * 96);
+  EXPECT_EQ(spec.idle_weights(), 4U * (6 - 2) * 3 * 64 * 96);
 }
 
 TEST(Families, NumbersOfExpertsThatCannotBeAreRefused) {

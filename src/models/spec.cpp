@@ -92,13 +92,14 @@ ExpertSizes DecoderSpec::experts() const {
   return sizes;
 }
 
-std::int64_t DecoderSpec::idle_weights() const {
-  std::int64_t weights = 0;
+std::uint64_t DecoderSpec::idle_weights() const {
+  // Unsigned: what a configuration says of sizes may be far from what there is.
+  std::uint64_t weights = 0;
   for (const LayerSpec& layer : layers) {
     const MoeSpec* const moe = layer.moe();
     if (moe == nullptr) continue;
-    weights +=
-        (moe->num_experts - moe->experts_per_token) * 3 * hidden_size * moe->intermediate_size;
+    const auto idle = static_cast<std::uint64_t>(moe->num_experts - moe->experts_per_token);
+    weights += idle * 3 * static_cast<std::uint64_t>(hidden_size * moe->intermediate_size);
   }
   return weights;
 }

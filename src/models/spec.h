@@ -82,7 +82,7 @@ struct DecoderSpec {
   ExpertSizes experts() const;
 
   // Weights that a token does not meet, because they are those of experts that it does not go to.
-  std::int64_t idle_weights() const;
+  std::uint64_t idle_weights() const;
 
   // What a checkpoint must have: outside of the layers, and of one layer.
   std::vector<TensorShape> tensors() const;
