@@ -42,7 +42,7 @@ inline EngineStats settled_stats(Engine& engine) {
 // The engine must work until then.
 inline void look_at_each_step(Engine& engine, std::function<bool(const EngineState&)> look) {
   const auto next = [&engine](const auto& self, auto each) -> void {
-    engine.inspect([self, &engine, each](const EngineState* state) {
+    engine.inspect([self, each](const EngineState* state) {
       if (state != nullptr && each(*state)) self(self, each);
     });
   };
