@@ -13,18 +13,12 @@ Result<DecoderSpec> arcee_from_config(const JsonReader& config) {
       DecoderDraft draft,
       read_common_config(config, {.activation = Activation::kRelu2, .gated_mlp = false}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "ArceeForCausalLM";
   spec.names = {.own = kLlamaTensorNames};
-  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, "attention_bias", false));
-  draft.attention.query_key_value_bias = bias;
-  draft.attention.output_bias = bias;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   QUIRE_ASSIGN_OR_RETURN(const bool mlp_bias, read_flag(config, "mlp_bias", false));
-  const PlainMlpSpec mlp = {.intermediate_size = draft.mlp.intermediate_size,
-                            .activation = draft.mlp.activation,
-                            .bias = mlp_bias};
+  const PlainMlpSpec mlp = draft.plain_mlp(mlp_bias);
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = mlp});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

@@ -23,9 +23,7 @@ Result<DecoderSpec> read_cohere(const JsonReader& config) {
   spec.rope_style = RopeStyle::kInterleaved;
   QUIRE_ASSIGN_OR_RETURN(const auto scale, config.find_double("logit_scale"));
   spec.logit_scale = scale.value_or(0.0625);
-  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, "attention_bias", false));
-  draft.attention.query_key_value_bias = bias;
-  draft.attention.output_bias = bias;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp, .parallel = true});
   return std::move(spec);
@@ -35,21 +33,16 @@ Result<DecoderSpec> read_cohere(const JsonReader& config) {
 
 Result<DecoderSpec> cohere_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_cohere(config));
-  spec.architecture = "CohereForCausalLM";
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
-  return spec;
+  return read_cohere(config);
 }
 
 Result<DecoderSpec> cohere2_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_cohere(config));
-  spec.architecture = "Cohere2ForCausalLM";
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));
   QUIRE_ASSIGN_OR_RETURN(const auto sliding,
                          read_sliding_layers(config, spec.num_layers(), kCoherePattern));
   QUIRE_RETURN_IF_ERROR(set_sliding_layers(config.where(), sliding,
                                            {.window = window, .full_rope = kNoRope}, spec.layers));
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return spec;
 }
 

@@ -123,6 +123,14 @@ Result<bool> read_flag(const JsonReader& config, std::string_view key, bool if_a
   return value.value_or(if_absent);
 }
 
+Status read_attention_bias(const JsonReader& config, std::string_view key, bool if_absent,
+                           AttentionSpec& attention) {
+  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, key, if_absent));
+  attention.query_key_value_bias = bias;
+  attention.output_bias = bias;
+  return {};
+}
+
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
                                                           std::int64_t num_layers) {
   const json::value* value = config.find("layer_types");

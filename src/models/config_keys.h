@@ -44,6 +44,11 @@ Status refuse_keys(const JsonReader& config, std::initializer_list<std::string_v
 // The boolean `key`, or `if_absent`.
 Result<bool> read_flag(const JsonReader& config, std::string_view key, bool if_absent);
 
+// The boolean `key`, or `if_absent`: whether queries, keys, values and the attention's output have
+// biases.
+Status read_attention_bias(const JsonReader& config, std::string_view key, bool if_absent,
+                           AttentionSpec& attention);
+
 // `layer_types`: true for each layer with a sliding window. nullopt if the key is absent.
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
                                                           std::int64_t num_layers);

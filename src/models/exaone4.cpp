@@ -35,14 +35,12 @@ Result<DecoderSpec> exaone4_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias", "mlp_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "Exaone4ForCausalLM";
   spec.names = {.own = kExaone4Names, .shared = kLlamaTensorNames};
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers(
       {.mixer = draft.attention, .feed_forward = draft.mlp, .norms = NormPlacement::kAfter});
   QUIRE_RETURN_IF_ERROR(read_exaone4_layers(config, spec.layers));
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

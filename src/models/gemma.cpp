@@ -51,12 +51,9 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   }
   set_common(draft);
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "Gemma3ForCausalLM";
   spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
   spec.norm.weight_offset = 1.0;
-  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
-  draft.attention.query_key_value_bias = bias.value_or(false);
-  draft.attention.output_bias = bias.value_or(false);
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   QUIRE_ASSIGN_OR_RETURN(const auto scalar, config.find_double("query_pre_attn_scalar"));
   draft.attention.scale = 1.0 / std::sqrt(scalar.value_or(256.0));
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
@@ -69,7 +66,6 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(const auto sliding,
                          read_sliding_layers(config, draft.num_layers, kDefaultPattern));
   QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, config.where(), draft));
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 
@@ -98,7 +94,6 @@ Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file) {
   }
   const auto sliding = sliding_by_pattern(draft.num_layers, pattern.value_or(kDefaultPattern));
   QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, file.name(), draft));
-  QUIRE_RETURN_IF_ERROR(spec.validate(file.name()));
   return std::move(spec);
 }
 

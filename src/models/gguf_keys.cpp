@@ -95,7 +95,6 @@ Result<DecoderDraft> read_common_gguf(const GgufFile& file, const std::string& p
   DecoderDraft draft;
   DecoderSpec& spec = draft.spec;
   AttentionSpec& attention = draft.attention;
-  spec.architecture = prefix;
   spec.names = {.own = kGgufTensorNames};
   QUIRE_ASSIGN_OR_RETURN(draft.num_layers, file.get_int(key("block_count")));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, file.get_int(key("embedding_length")));
@@ -156,6 +155,12 @@ Result<std::int32_t> read_gguf_window(const GgufFile& file, const std::string& p
         fmt::format("{}: {} is {}; expected 0 or more", file.name(), key, *window));
   }
   return static_cast<std::int32_t>(window.value_or(0));
+}
+
+Status refuse_gguf_window(const GgufFile& file, const std::string& prefix) {
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, prefix));
+  if (window == 0) return {};
+  return unsupported(file.name(), prefix + ".attention.sliding_window", fmt::format("{}", window));
 }
 
 }  // namespace quire

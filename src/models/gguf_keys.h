@@ -30,4 +30,8 @@ Result<MoeSpec> read_gguf_moe(const GgufFile& file, const std::string& prefix,
 // `PREFIX.attention.sliding_window`: keys that a query sees, or 0 where the key is absent or 0.
 Result<std::int32_t> read_gguf_window(const GgufFile& file, const std::string& prefix);
 
+// kUnimplemented by name where that is not 0: for families of whose layers only some would have it,
+// and the file does not say which.
+Status refuse_gguf_window(const GgufFile& file, const std::string& prefix);
+
 }  // namespace quire

@@ -1,6 +1,5 @@
 #include "models/glm.h"
 
-#include <string_view>
 #include <utility>
 
 #include "models/config_keys.h"
@@ -16,14 +15,12 @@ constexpr TensorName kGlmNames[] = {
     {TensorRole::kMlpOutputNorm, "model.layers.{layer}.post_mlp_layernorm.weight"},
 };
 
-Result<DecoderSpec> read_glm(const JsonReader& config, std::string_view architecture,
-                             NormPlacement norms) {
+Result<DecoderSpec> read_glm(const JsonReader& config, NormPlacement norms) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias", "sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(
       DecoderDraft draft,
       read_common_config(config, {.head_dim = 128, .partial_rotary_factor = 0.5}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = architecture;
   spec.names = {.own = kGlmNames, .shared = kLlamaTensorNames};
   spec.rope_style = RopeStyle::kInterleaved;
   QUIRE_ASSIGN_OR_RETURN(draft.attention.query_key_value_bias,
@@ -31,18 +28,17 @@ Result<DecoderSpec> read_glm(const JsonReader& config, std::string_view architec
   draft.mlp.fused_gate_up = true;
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp, .norms = norms});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 
 }  // namespace
 
 Result<DecoderSpec> glm_from_config(const JsonReader& config) {
-  return read_glm(config, "GlmForCausalLM", NormPlacement::kBefore);
+  return read_glm(config, NormPlacement::kBefore);
 }
 
 Result<DecoderSpec> glm4_from_config(const JsonReader& config) {
-  return read_glm(config, "Glm4ForCausalLM", NormPlacement::kAround);
+  return read_glm(config, NormPlacement::kAround);
 }
 
 }  // namespace quire

@@ -46,23 +46,17 @@ Result<DecoderSpec> gpt_neox_from_config(const JsonReader& config) {
                        fmt::format("{}", draft.attention.num_kv_heads));
   }
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "GPTNeoXForCausalLM";
   spec.names = {.own = kGptNeoxNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.bias = true;
-  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, "attention_bias", true));
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", true, draft.attention));
   draft.attention.fused_projections = true;
   draft.attention.fused_by_head = true;
-  draft.attention.query_key_value_bias = bias;
-  draft.attention.output_bias = bias;
-  const PlainMlpSpec mlp = {.intermediate_size = draft.mlp.intermediate_size,
-                            .activation = draft.mlp.activation,
-                            .bias = true};
+  const PlainMlpSpec mlp = draft.plain_mlp(true);
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec, theta.value_or(10000.0)));
   QUIRE_ASSIGN_OR_RETURN(const bool parallel, read_flag(config, "use_parallel_residual", true));
   draft.make_layers(
       {.mixer = draft.attention, .feed_forward = mlp, .parallel = parallel, .two_norms = parallel});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

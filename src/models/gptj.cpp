@@ -65,7 +65,6 @@ Result<DecoderSpec> gptj_from_config(const JsonReader& own) {
                                                      .gated_mlp = false,
                                                      .norm_epsilon_key = "layer_norm_epsilon"}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "GPTJForCausalLM";
   spec.names = {.own = kGptjNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.bias = true;
@@ -82,11 +81,8 @@ Result<DecoderSpec> gptj_from_config(const JsonReader& own) {
   rope.rotary_dim = static_cast<std::int32_t>(width);
   rope.theta = 10000.0;
   spec.ropes.push_back(std::move(rope));
-  const PlainMlpSpec mlp = {.intermediate_size = draft.mlp.intermediate_size,
-                            .activation = draft.mlp.activation,
-                            .bias = true};
+  const PlainMlpSpec mlp = draft.plain_mlp(true);
   draft.make_layers({.mixer = draft.attention, .feed_forward = mlp, .parallel = true});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

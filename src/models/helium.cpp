@@ -11,7 +11,6 @@ Result<DecoderSpec> helium_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {.head_dim = 128}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "HeliumForCausalLM";
   spec.names = {.own = kLlamaTensorNames};
   spec.rope_style = RopeStyle::kInterleaved;
   QUIRE_ASSIGN_OR_RETURN(draft.attention.query_key_value_bias,
@@ -19,7 +18,6 @@ Result<DecoderSpec> helium_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(draft.mlp.bias, read_flag(config, "mlp_bias", false));
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec, 100000.0));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

@@ -38,15 +38,11 @@ Result<DecoderSpec> hunyuan_from_config(const JsonReader& config) {
       refuse_keys(config, {"mlp_bias", "use_cla", "sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "HunYuanDenseV1ForCausalLM";
   spec.names = {.own = kHunyuanNames, .shared = kLlamaTensorNames};
-  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, "attention_bias", false));
-  draft.attention.query_key_value_bias = bias;
-  draft.attention.output_bias = bias;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   draft.attention.query_key_norm = QueryKeyNorm::kRotatedHeads;
   QUIRE_RETURN_IF_ERROR(read_hunyuan_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

@@ -12,7 +12,6 @@ Result<DecoderSpec> llama_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "LlamaForCausalLM";
   spec.names = {.own = kLlamaTensorNames};
   QUIRE_ASSIGN_OR_RETURN(const auto attention_bias, config.find_bool("attention_bias"));
   draft.attention.query_key_value_bias = attention_bias.value_or(false);
@@ -21,7 +20,6 @@ Result<DecoderSpec> llama_from_config(const JsonReader& config) {
   draft.mlp.bias = mlp_bias.value_or(false);
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 
@@ -36,7 +34,6 @@ Result<DecoderSpec> llama_from_gguf(const GgufFile& file) {
     QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "llama", draft, true));
     for (LayerSpec& layer : draft.spec.layers) layer.feed_forward = moe;
   }
-  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
   return std::move(draft.spec);
 }
 

@@ -25,21 +25,16 @@ Result<DecoderSpec> read_mistral(const JsonReader& config) {
 
 Result<DecoderSpec> mistral_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"layer_types"}));
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_mistral(config));
-  spec.architecture = "MistralForCausalLM";
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
-  return spec;
+  return read_mistral(config);
 }
 
 Result<DecoderSpec> ministral_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, read_mistral(config));
-  spec.architecture = "MinistralForCausalLM";
   QUIRE_ASSIGN_OR_RETURN(const auto types, read_layer_types(config, spec.num_layers()));
   if (types) {
     QUIRE_RETURN_IF_ERROR(set_sliding_layers(config.where(), *types,
                                              {.window = spec.attention().window}, spec.layers));
   }
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return spec;
 }
 

@@ -23,7 +23,6 @@ Result<DecoderSpec> mixtral_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias", "mlp_bias", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "MixtralForCausalLM";
   spec.names = {.own = kMixtralNames, .shared = kLlamaTensorNames};
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec, 1e6));
   QUIRE_ASSIGN_OR_RETURN(draft.attention.window, read_sliding_window(config, 0));
@@ -34,7 +33,6 @@ Result<DecoderSpec> mixtral_from_config(const JsonReader& config) {
                                                draft));
   moe.weights_sum_to_one = true;
   draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

@@ -25,21 +25,15 @@ Result<DecoderSpec> nemotron_from_config(const JsonReader& config) {
                                                      .norm_epsilon_key = "norm_eps",
                                                      .partial_rotary_factor = 0.5}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "NemotronForCausalLM";
   spec.names = {.own = kNemotronNames, .shared = kLlamaTensorNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.bias = true;
   spec.norm.weight_offset = 1.0;
-  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, "attention_bias", false));
-  draft.attention.query_key_value_bias = bias;
-  draft.attention.output_bias = bias;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   QUIRE_ASSIGN_OR_RETURN(const bool mlp_bias, read_flag(config, "mlp_bias", false));
-  const PlainMlpSpec mlp = {.intermediate_size = draft.mlp.intermediate_size,
-                            .activation = draft.mlp.activation,
-                            .bias = mlp_bias};
+  const PlainMlpSpec mlp = draft.plain_mlp(mlp_bias);
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = mlp});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

@@ -12,16 +12,12 @@ Result<DecoderSpec> olmo_from_config(const JsonReader& config) {
       refuse_keys(config, {"clip_qkv", "mlp_bias", "sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {.norm_epsilon = 1e-5}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "OlmoForCausalLM";
   spec.names = {.own = kLlamaTensorNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.weight = false;
-  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, "attention_bias", false));
-  draft.attention.query_key_value_bias = bias;
-  draft.attention.output_bias = bias;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

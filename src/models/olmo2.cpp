@@ -20,16 +20,12 @@ Result<DecoderSpec> olmo2_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types", "mlp_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "Olmo2ForCausalLM";
   spec.names = {.own = kOlmo2Names, .shared = kLlamaTensorNames};
-  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
-  draft.attention.query_key_value_bias = bias.value_or(false);
-  draft.attention.output_bias = bias.value_or(false);
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   draft.attention.query_key_norm = QueryKeyNorm::kWhole;
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers(
       {.mixer = draft.attention, .feed_forward = draft.mlp, .norms = NormPlacement::kAfter});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

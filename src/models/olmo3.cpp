@@ -22,11 +22,8 @@ Result<DecoderSpec> olmo3_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "Olmo3ForCausalLM";
   spec.names = {.own = kOlmo3Names, .shared = kLlamaTensorNames};
-  QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, "attention_bias", false));
-  draft.attention.query_key_value_bias = bias;
-  draft.attention.output_bias = bias;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   draft.attention.query_key_norm = QueryKeyNorm::kWhole;
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
   const double base = theta.value_or(500000.0);
@@ -40,7 +37,6 @@ Result<DecoderSpec> olmo3_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(set_sliding_layers(
       config.where(), sliding,
       {.window = window, .full_rope = kFullRope, .sliding_rope = kSlidingRope}, spec.layers));
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

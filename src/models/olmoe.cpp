@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "models/config_keys.h"
 #include "models/gguf_keys.h"
 #include "models/moe_config.h"
@@ -27,11 +25,8 @@ Result<DecoderSpec> olmoe_from_config(const JsonReader& config) {
       refuse_keys(config, {"clip_qkv", "mlp_bias", "sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "OlmoeForCausalLM";
   spec.names = {.own = kOlmoeNames, .shared = kLlamaTensorNames};
-  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
-  draft.attention.query_key_value_bias = bias.value_or(false);
-  draft.attention.output_bias = bias.value_or(false);
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   draft.attention.query_key_norm = QueryKeyNorm::kWhole;
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_moe(config,
@@ -40,20 +35,15 @@ Result<DecoderSpec> olmoe_from_config(const JsonReader& config) {
                                                       .default_experts_per_token = 8},
                                                      draft));
   draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 
 Result<DecoderSpec> olmoe_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "olmoe"));
-  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "olmoe"));
-  if (window != 0) {  // which layers have it, the file does not say
-    return unsupported(file.name(), "olmoe.attention.sliding_window", fmt::format("{}", window));
-  }
+  QUIRE_RETURN_IF_ERROR(refuse_gguf_window(file, "olmoe"));
   draft.attention.query_key_norm = QueryKeyNorm::kWhole;
   QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "olmoe", draft, false));
   draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
-  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
   return std::move(draft.spec);
 }
 

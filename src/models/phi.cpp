@@ -32,19 +32,15 @@ Result<DecoderSpec> phi_from_config(const JsonReader& config) {
                                                      .norm_epsilon_key = "layer_norm_eps",
                                                      .partial_rotary_factor = 0.5}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "PhiForCausalLM";
   spec.names = {.own = kPhiNames, .shared = kLlamaTensorNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.bias = true;
   spec.output_bias = true;
   draft.attention.query_key_value_bias = true;
   draft.attention.output_bias = true;
-  const PlainMlpSpec mlp = {.intermediate_size = draft.mlp.intermediate_size,
-                            .activation = draft.mlp.activation,
-                            .bias = true};
+  const PlainMlpSpec mlp = draft.plain_mlp(true);
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = mlp, .parallel = true});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

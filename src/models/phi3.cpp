@@ -21,14 +21,12 @@ Result<DecoderSpec> phi3_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
                          read_common_config(config, {.partial_rotary_factor = 1.0}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "Phi3ForCausalLM";
   spec.names = {.own = kPhi3Names, .shared = kLlamaTensorNames};
   draft.attention.fused_projections = true;
   draft.mlp.fused_gate_up = true;
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   QUIRE_ASSIGN_OR_RETURN(draft.attention.window, read_sliding_window(config, 0));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

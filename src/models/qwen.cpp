@@ -48,24 +48,18 @@ Result<DecoderDraft> draft_from_config(const JsonReader& config, const ConfigDef
 Result<DecoderSpec> finish(const JsonReader& config, DecoderDraft draft) {
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
   QUIRE_RETURN_IF_ERROR(read_windows(config, draft.spec.layers));
-  QUIRE_RETURN_IF_ERROR(draft.spec.validate(config.where()));
   return std::move(draft.spec);
 }
 
 Result<DecoderDraft> draft_from_gguf(const GgufFile& file, const std::string& prefix) {
   QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, prefix));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, prefix));
-  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, prefix));
-  if (window != 0) {  // which layers have it, the file does not say
-    return unsupported(file.name(), prefix + ".attention.sliding_window",
-                       fmt::format("{}", window));
-  }
+  QUIRE_RETURN_IF_ERROR(refuse_gguf_window(file, prefix));
   return draft;
 }
 
-Result<DecoderSpec> finish(const GgufFile& file, DecoderDraft draft) {
+Result<DecoderSpec> finish(DecoderDraft draft) {
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
   return std::move(draft.spec);
 }
 
@@ -74,7 +68,6 @@ Result<DecoderSpec> finish(const GgufFile& file, DecoderDraft draft) {
 Result<DecoderSpec> qwen2_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_config(config, {}));
-  draft.spec.architecture = "Qwen2ForCausalLM";
   draft.attention.query_key_value_bias = true;
   return finish(config, std::move(draft));
 }
@@ -82,15 +75,12 @@ Result<DecoderSpec> qwen2_from_config(const JsonReader& config) {
 Result<DecoderSpec> qwen2_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_gguf(file, "qwen2"));
   draft.attention.query_key_value_bias = true;
-  return finish(file, std::move(draft));
+  return finish(std::move(draft));
 }
 
 Result<DecoderSpec> qwen3_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_config(config, {.head_dim = 128}));
-  draft.spec.architecture = "Qwen3ForCausalLM";
-  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
-  draft.attention.query_key_value_bias = bias.value_or(false);
-  draft.attention.output_bias = bias.value_or(false);
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   return finish(config, std::move(draft));
 }
@@ -98,7 +88,7 @@ Result<DecoderSpec> qwen3_from_config(const JsonReader& config) {
 Result<DecoderSpec> qwen3_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_gguf(file, "qwen3"));
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
-  return finish(file, std::move(draft));
+  return finish(std::move(draft));
 }
 
 }  // namespace quire

@@ -78,7 +78,6 @@ Status read_dense_layers(const JsonReader& config, const GatedMlpSpec& mlp,
 Result<DecoderSpec> finish(const JsonReader& config, DecoderDraft draft, const MoeSpec& moe) {
   draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
   QUIRE_RETURN_IF_ERROR(read_dense_layers(config, draft.mlp, draft.spec.layers));
-  QUIRE_RETURN_IF_ERROR(draft.spec.validate(config.where()));
   return std::move(draft.spec);
 }
 
@@ -87,7 +86,6 @@ Result<DecoderSpec> finish(const JsonReader& config, DecoderDraft draft, const M
 Result<DecoderSpec> qwen2_moe_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_config(config));
-  draft.spec.architecture = "Qwen2MoeForCausalLM";
   QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("qkv_bias"));
   draft.attention.query_key_value_bias = bias.value_or(true);
   QUIRE_ASSIGN_OR_RETURN(MoeSpec moe, read_moe(config,
@@ -102,10 +100,7 @@ Result<DecoderSpec> qwen2_moe_from_config(const JsonReader& config) {
 
 Result<DecoderSpec> qwen3_moe_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_config(config));
-  draft.spec.architecture = "Qwen3MoeForCausalLM";
-  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("attention_bias"));
-  draft.attention.query_key_value_bias = bias.value_or(false);
-  draft.attention.output_bias = bias.value_or(false);
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_moe(config,
                                                      {.default_intermediate_size = 768,
@@ -117,15 +112,11 @@ Result<DecoderSpec> qwen3_moe_from_config(const JsonReader& config) {
 
 Result<DecoderSpec> qwen3_moe_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "qwen3moe"));
-  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "qwen3moe"));
-  if (window != 0) {  // which layers have it, the file does not say
-    return unsupported(file.name(), "qwen3moe.attention.sliding_window", fmt::format("{}", window));
-  }
+  QUIRE_RETURN_IF_ERROR(refuse_gguf_window(file, "qwen3moe"));
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   // So in every published model.
   QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "qwen3moe", draft, true));
   draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
-  QUIRE_RETURN_IF_ERROR(draft.spec.validate(file.name()));
   return std::move(draft.spec);
 }
 

@@ -81,6 +81,15 @@ constexpr std::array kFamilies = {
     ModelFamily{"GPTJForCausalLM", "", gptj_from_config, nullptr},
 };
 
+// What a family has read, with what holds for all of them.
+Result<DecoderSpec> checked(Result<DecoderSpec> spec, std::string_view name,
+                            std::string_view where) {
+  if (!spec.ok()) return spec;
+  spec->architecture = name;
+  QUIRE_RETURN_IF_ERROR(spec->validate(where));
+  return spec;
+}
+
 Status unknown_architecture(std::string_view where, std::string_view name) {
   return Status::bad_model(
       fmt::format("{}: architecture \"{}\" is not supported", where, printable(name)),
@@ -108,7 +117,8 @@ Result<DecoderSpec> spec_from_config(const JsonReader& config) {
   }
   const std::string_view name = list->get_array()[0].get_string();
   for (const ModelFamily& family : kFamilies) {
-    if (family.hf_architecture == name) return family.from_config(config);
+    if (family.hf_architecture != name) continue;
+    return checked(family.from_config(config), name, config.where());
   }
   return unknown_architecture(config.where(), name);
 }
@@ -117,7 +127,7 @@ Result<DecoderSpec> spec_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(const std::string name, file.get_string("general.architecture"));
   for (const ModelFamily& family : kFamilies) {
     if (family.from_gguf != nullptr && family.gguf_architecture == name) {
-      return family.from_gguf(file);
+      return checked(family.from_gguf(file), name, file.name());
     }
   }
   return unknown_architecture(file.name(), name);

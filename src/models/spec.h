@@ -106,6 +106,11 @@ struct DecoderDraft {
   std::int64_t rotary_dim = 0;  // the first dimensions of a head, which turn
   GatedMlpSpec mlp;
 
+  // The MLP without its gate.
+  PlainMlpSpec plain_mlp(bool bias) const {
+    return {.intermediate_size = mlp.intermediate_size, .activation = mlp.activation, .bias = bias};
+  }
+
   // What does not depend on ropes, scales and layers; before anything is made of the sizes.
   Status validate_sizes(std::string_view where) const;
 

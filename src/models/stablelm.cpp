@@ -23,7 +23,6 @@ Result<DecoderSpec> stablelm_from_config(const JsonReader& config) {
                          read_common_config(config, {.norm_epsilon_key = "layer_norm_eps",
                                                      .partial_rotary_factor = 0.25}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "StableLmForCausalLM";
   spec.names = {.own = kStableLmNames, .shared = kLlamaTensorNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.bias = true;
@@ -33,7 +32,6 @@ Result<DecoderSpec> stablelm_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(const auto parallel, config.find_bool("use_parallel_residual"));
   draft.make_layers(
       {.mixer = draft.attention, .feed_forward = draft.mlp, .parallel = parallel.value_or(false)});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
   return std::move(spec);
 }
 

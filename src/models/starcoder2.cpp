@@ -29,20 +29,14 @@ Result<DecoderSpec> starcoder2_from_config(const JsonReader& config) {
                                                      .gated_mlp = false,
                                                      .norm_epsilon_key = "norm_epsilon"}));
   DecoderSpec& spec = draft.spec;
-  spec.architecture = "Starcoder2ForCausalLM";
   spec.names = {.own = kStarcoder2Names, .shared = kLlamaTensorNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.bias = true;
-  QUIRE_ASSIGN_OR_RETURN(const auto bias, config.find_bool("use_bias"));
-  draft.attention.query_key_value_bias = bias.value_or(true);
-  draft.attention.output_bias = bias.value_or(true);
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "use_bias", true, draft.attention));
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   QUIRE_ASSIGN_OR_RETURN(draft.attention.window, read_sliding_window(config, 0));
-  draft.make_layers({.mixer = draft.attention,
-                     .feed_forward = PlainMlpSpec{.intermediate_size = draft.mlp.intermediate_size,
-                                                  .activation = draft.mlp.activation,
-                                                  .bias = bias.value_or(true)}});
-  QUIRE_RETURN_IF_ERROR(spec.validate(config.where()));
+  draft.make_layers(
+      {.mixer = draft.attention, .feed_forward = draft.plain_mlp(draft.attention.output_bias)});
   return std::move(spec);
 }
 
