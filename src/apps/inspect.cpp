@@ -75,6 +75,10 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   } else {
     report["memory_plan_error"] = sizes.status().to_string();
   }
+  report["skipped_tensors"] = {
+      {"tensors", bundle.skipped.tensors},
+      {"bytes", bundle.skipped.bytes},
+      {"parts", json::array(bundle.skipped.parts.begin(), bundle.skipped.parts.end())}};
   json::array tensors;
   for (const TensorInfo& tensor : bundle.weights->tensors()) {
     json::array shape(tensor.shape.begin(), tensor.shape.end());
@@ -131,6 +135,9 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
     all.bytes += total.bytes;
   }
   fmt::print("{:<10}{:>9}{:>16}{:>16}\n", "all", all.tensors, all.elements, all.bytes);
+  if (bundle.skipped.tensors != 0) {
+    fmt::print("\nnot loaded, because text is all that is read: {}\n", bundle.skipped.to_text());
+  }
   if (sizes.ok()) fmt::print("\nmemory plan\n{}", sizes->plan.to_text());
   if (!list_tensors) return;
   fmt::print("\n{:<48}{:<8}{:>20}{:>14}\n", "tensor", "", "shape", "bytes");

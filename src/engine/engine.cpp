@@ -340,6 +340,10 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
+  if (bundle.skipped.tensors != 0) {
+    log_info("{}: text alone is read; not loaded: {}", bundle.spec.architecture,
+             bundle.skipped.to_text());
+  }
   QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));
   const DecoderSpec& spec = bundle.spec;
   if (static_cast<std::int64_t>(bundle.text.tokenizer->vocab_size()) > spec.vocab_size) {

@@ -193,7 +193,10 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
     QUIRE_ASSIGN_OR_RETURN(const auto config, read_object(*bundle.files.config, kMaxConfigBytes));
     QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_config(JsonReader(
                                             config.get_object(), bundle.files.config->string())));
-    QUIRE_ASSIGN_OR_RETURN(bundle.weights, open_safetensors(bundle.files.path));
+    QUIRE_ASSIGN_OR_RETURN(auto weights, open_safetensors(bundle.files.path));
+    TextWeights text = select_text_weights(std::move(weights), bundle.spec);
+    bundle.weights = std::move(text.weights);
+    bundle.skipped = std::move(text.skipped);
     bundle.embedding_defaults = read_embedding_defaults(bundle.files);
     if (tokenizer_path.empty()) {
       QUIRE_ASSIGN_OR_RETURN(bundle.text, open_huggingface_text(bundle.files));

@@ -10,6 +10,7 @@
 #include "load/embedding_defaults.h"
 #include "load/generation_defaults.h"
 #include "models/spec.h"
+#include "models/text_part.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "weights/gguf.h"
@@ -28,7 +29,8 @@ struct ModelBundle {
   std::string name;  // of the folder or file
   ModelFiles files;
   DecoderSpec spec;
-  std::unique_ptr<WeightSource> weights;
+  std::unique_ptr<WeightSource> weights;  // those of `spec`
+  SkippedTensors skipped;                 // others that the checkpoint has, of images and the like
   TextBundle text;
   GenerationDefaults generation_defaults;  // with those of generation_config.json
   EmbeddingDefaults embedding_defaults;

@@ -14,17 +14,18 @@ namespace quire {
 namespace families_test {
 
 constexpr std::string_view kFamilies[] = {
-    "LlamaForCausalLM",    "MistralForCausalLM",        "Qwen2ForCausalLM",
-    "Qwen3ForCausalLM",    "Gemma3ForCausalLM",         "GraniteForCausalLM",
-    "Phi3ForCausalLM",     "SmolLM3ForCausalLM",        "Olmo2ForCausalLM",
-    "StableLmForCausalLM", "Starcoder2ForCausalLM",     "CohereForCausalLM",
-    "SeedOssForCausalLM",  "Ernie4_5ForCausalLM",       "HeliumForCausalLM",
-    "GlmForCausalLM",      "Glm4ForCausalLM",           "Olmo3ForCausalLM",
-    "Exaone4ForCausalLM",  "Cohere2ForCausalLM",        "MinistralForCausalLM",
-    "ArceeForCausalLM",    "NemotronForCausalLM",       "PhiForCausalLM",
-    "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM", "GPTNeoXForCausalLM",
-    "GPTJForCausalLM",     "MixtralForCausalLM",        "Qwen2MoeForCausalLM",
-    "Qwen3MoeForCausalLM", "OlmoeForCausalLM",          "GraniteMoeForCausalLM",
+    "LlamaForCausalLM",      "MistralForCausalLM",  "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",      "Gemma3ForCausalLM",   "GraniteForCausalLM",
+    "GemmaForCausalLM",      "Phi3ForCausalLM",     "SmolLM3ForCausalLM",
+    "Olmo2ForCausalLM",      "StableLmForCausalLM", "Starcoder2ForCausalLM",
+    "CohereForCausalLM",     "SeedOssForCausalLM",  "Ernie4_5ForCausalLM",
+    "HeliumForCausalLM",     "GlmForCausalLM",      "Glm4ForCausalLM",
+    "Olmo3ForCausalLM",      "Exaone4ForCausalLM",  "Cohere2ForCausalLM",
+    "MinistralForCausalLM",  "ArceeForCausalLM",    "NemotronForCausalLM",
+    "PhiForCausalLM",        "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM",
+    "GPTNeoXForCausalLM",    "GPTJForCausalLM",     "MixtralForCausalLM",
+    "Qwen2MoeForCausalLM",   "Qwen3MoeForCausalLM", "OlmoeForCausalLM",
+    "GraniteMoeForCausalLM",
 };
 
 // A tensor without a name would never be found.
@@ -39,6 +40,27 @@ TEST(Families, NameEveryTensorThatTheyNeed) {
           << family << ' ' << static_cast<int>(tensor.role);
     }
   }
+}
+
+TEST(Families, GemmaIsLlamaWithNormsAround0AndScaledEmbeddings) {
+  const DecoderSpec spec = good("GemmaForCausalLM", R"({"hidden_act": "gelu",
+      "hidden_activation": null})");
+  EXPECT_DOUBLE_EQ(spec.embedding_scale, 8.0);
+  EXPECT_TRUE(spec.round_embedding_scale);
+  EXPECT_DOUBLE_EQ(spec.norm.weight_offset, 1.0);
+  EXPECT_TRUE(spec.tie_word_embeddings);
+  EXPECT_EQ(spec.attention().head_dim, 256);
+  EXPECT_DOUBLE_EQ(spec.attention().scale, 1.0 / 16);
+  EXPECT_EQ(spec.attention().query_key_norm, QueryKeyNorm::kNone);
+  EXPECT_EQ(spec.layers[3].norms, NormPlacement::kBefore);
+  EXPECT_EQ(std::get<GatedMlpSpec>(spec.layers[3].feed_forward).activation, Activation::kGeluTanh);
+  EXPECT_EQ(good("GemmaForCausalLM", R"({"head_dim": 16})").attention().head_dim, 16);
+  const StatusCode code = StatusCode::kUnimplemented;
+  expect_refused("GemmaForCausalLM", R"({"hidden_act": "relu"})", code, "hidden_act");
+  expect_refused("GemmaForCausalLM", R"({"hidden_activation": "silu"})", code, "hidden_activation");
+  expect_refused("GemmaForCausalLM", R"({"use_bidirectional_attention": true})", code,
+                 "use_bidirectional_attention");
+  expect_refused("GemmaForCausalLM", R"({"sliding_window": 9})", code, "sliding_window");
 }
 
 TEST(Families, GraniteHasFourScales) {

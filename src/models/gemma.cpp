@@ -25,7 +25,23 @@ void set_common(DecoderDraft& draft) {
   draft.mlp.activation = Activation::kGeluTanh;
   draft.spec.embedding_scale = std::sqrt(static_cast<double>(draft.spec.hidden_size));
   draft.spec.round_embedding_scale = true;
-  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
+}
+
+// What they share; `hidden_activation` is tanh GELU in all of them, or another model's.
+Result<DecoderDraft> draft_of_config(const JsonReader& config) {
+  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
+                         read_common_config(config, {.head_dim = 256,
+                                                     .tie_word_embeddings = true,
+                                                     .activation_key = "hidden_activation",
+                                                     .activation = Activation::kGeluTanh}));
+  if (draft.mlp.activation != Activation::kGeluTanh) {
+    return unsupported(config.where(), "hidden_activation", "silu");
+  }
+  set_common(draft);
+  draft.spec.norm.weight_offset = 1.0;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
+  return draft;
 }
 
 Status set_layers(const std::vector<bool>& sliding, std::int32_t window, std::string_view where,
@@ -39,21 +55,34 @@ Status set_layers(const std::vector<bool>& sliding, std::int32_t window, std::st
 
 }  // namespace
 
-Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
-  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
-                         read_common_config(config, {.head_dim = 256,
-                                                     .tie_word_embeddings = true,
-                                                     .activation_key = "hidden_activation"}));
-  // Where the key is absent, the family's own holds; "silu" would be another model.
-  if (config.contains("hidden_activation") && draft.mlp.activation != Activation::kGeluTanh) {
-    return unsupported(config.where(), "hidden_activation", "silu");
+Result<DecoderSpec> gemma_from_config(const JsonReader& config) {
+  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
+  // The published files say "gelu", which means the tanh form, as the reference has it.
+  QUIRE_ASSIGN_OR_RETURN(const auto activation, config.find_string("hidden_act"));
+  if (activation.value_or("gelu") != "gelu" && *activation != "gelu_pytorch_tanh") {
+    return unsupported(config.where(), "hidden_act", *activation);
   }
-  set_common(draft);
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config));
+  draft.spec.names = {.own = kLlamaTensorNames};
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, draft.spec));
+  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
+  return std::move(draft.spec);
+}
+
+Result<DecoderSpec> gemma_from_gguf(const GgufFile& file) {
+  QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, "gemma"));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "gemma"));
+  QUIRE_RETURN_IF_ERROR(refuse_gguf_window(file, "gemma"));
+  set_common(draft);  // the converter has added the norms' 1
+  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
+  return std::move(draft.spec);
+}
+
+Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config));
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   DecoderSpec& spec = draft.spec;
   spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
-  spec.norm.weight_offset = 1.0;
-  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   QUIRE_ASSIGN_OR_RETURN(const auto scalar, config.find_double("query_pre_attn_scalar"));
   draft.attention.scale = 1.0 / std::sqrt(scalar.value_or(256.0));
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
@@ -74,6 +103,7 @@ Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "gemma3"));
   DecoderSpec& spec = draft.spec;
   set_common(draft);  // the converter has added the norms' 1
+  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   constexpr std::int64_t kLayersOf27B = 62;
   if (draft.num_layers == kLayersOf27B) {
     // The only published size whose scale is not the head's; GGUF has no key for it.

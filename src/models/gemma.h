@@ -1,6 +1,7 @@
-// Gemma 3, text (Gemma Team 2025): sandwich norms, norms of query and key heads, GELU, embeddings
-// scaled by sqrt(hidden_size), and layers that alternate between a window and all keys, each kind
-// with a rope base of its own.
+// Gemma, text: GELU, norms whose weights are stored around 0, embeddings scaled by
+// sqrt(hidden_size). Gemma 1 (Gemma Team 2024) is Llama's layer with these; Gemma 3 (Gemma Team
+// 2025) has sandwich norms, norms of query and key heads, and layers that alternate between a
+// window and all keys, each kind with a rope base of its own.
 #pragma once
 
 #include "base/json.h"
@@ -9,6 +10,8 @@
 
 namespace quire {
 
+Result<DecoderSpec> gemma_from_config(const JsonReader& config);
+Result<DecoderSpec> gemma_from_gguf(const GgufFile& file);
 Result<DecoderSpec> gemma3_from_config(const JsonReader& config);
 Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file);
 

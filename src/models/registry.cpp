@@ -1,5 +1,6 @@
 #include "models/registry.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -34,6 +35,7 @@
 #include "models/smollm3.h"
 #include "models/stablelm.h"
 #include "models/starcoder2.h"
+#include "models/text_part.h"
 
 namespace quire {
 namespace {
@@ -50,6 +52,7 @@ constexpr std::array kFamilies = {
     ModelFamily{"MistralForCausalLM", "", mistral_from_config, nullptr},
     ModelFamily{"Qwen2ForCausalLM", "qwen2", qwen2_from_config, qwen2_from_gguf},
     ModelFamily{"Qwen3ForCausalLM", "qwen3", qwen3_from_config, qwen3_from_gguf},
+    ModelFamily{"GemmaForCausalLM", "gemma", gemma_from_config, gemma_from_gguf},
     ModelFamily{"Gemma3ForCausalLM", "gemma3", gemma3_from_config, gemma3_from_gguf},
     ModelFamily{"GraniteForCausalLM", "", granite_from_config, nullptr},
     ModelFamily{"Phi3ForCausalLM", "", phi3_from_config, nullptr},
@@ -99,8 +102,7 @@ Status unknown_architecture(std::string_view where, std::string_view name) {
 }  // namespace
 
 std::vector<std::string> known_architectures() {
-  std::vector<std::string> names;
-  names.reserve(kFamilies.size());
+  std::vector<std::string> names = multimodal_architectures();
   for (const ModelFamily& family : kFamilies) names.emplace_back(family.hf_architecture);
   return names;
 }
@@ -116,6 +118,17 @@ Result<DecoderSpec> spec_from_config(const JsonReader& config) {
     return config.type_error("architectures", "a list of names");
   }
   const std::string_view name = list->get_array()[0].get_string();
+  QUIRE_ASSIGN_OR_RETURN(const auto part, read_text_part(config, name));
+  if (part) {
+    const JsonReader text(part->config, config.where() + ": text_config");
+    const auto* const family =
+        std::ranges::find(kFamilies, part->architecture, &ModelFamily::hf_architecture);
+    QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec,
+                           checked(family->from_config(text), name, text.where()));
+    spec.text_part = true;
+    spec.tied_without_output = !part->says_tied;
+    return spec;
+  }
   for (const ModelFamily& family : kFamilies) {
     if (family.hf_architecture != name) continue;
     return checked(family.from_config(config), name, config.where());

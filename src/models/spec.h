@@ -69,6 +69,8 @@ struct DecoderSpec {
   std::vector<RopeSpec> ropes;  // the kinds of rotary positions that layers use
   std::vector<LayerSpec> layers;
   TensorNames names;
+  bool text_part = false;            // of a checkpoint of more than text: models/text_part.h
+  bool tied_without_output = false;  // there: embeddings are tied where no output matrix is
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
 

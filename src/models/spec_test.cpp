@@ -216,8 +216,8 @@ TEST(Refused, WhatOnlyOtherFamiliesHave) {
 }
 
 TEST(Refused, Architectures) {
-  expect_refused("Gemma3ForConditionalGeneration", "{}", StatusCode::kBadModel,
-                 "\"Gemma3ForConditionalGeneration\"");
+  expect_refused("MllamaForConditionalGeneration", "{}", StatusCode::kBadModel,
+                 "\"MllamaForConditionalGeneration\"");
   expect_refused("LlamaForCausalLM", R"({"architectures": []})", StatusCode::kBadModel,
                  "architectures");
 }

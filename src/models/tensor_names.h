@@ -69,11 +69,19 @@ struct TensorName {
   std::string_view pattern;
 };
 
+// Where a model is a part of another, its names begin with `part` instead of `own`; those that do
+// not begin with `own` stay as they are.
+struct NamePrefix {
+  std::string_view own;
+  std::string_view part;
+};
+
 // The names of one family's tensors: its own, and those that it shares with others, for the roles
 // that it does not name itself. Both are static data.
 struct TensorNames {
   std::span<const TensorName> own;
   std::span<const TensorName> shared = {};
+  NamePrefix prefix = {};
 
   // Empty where the family has no such tensor.
   std::string name(TensorRole role, std::int64_t layer = 0, std::int64_t expert = 0) const;
