@@ -117,12 +117,15 @@ class FamilyReference : public ::testing::TestWithParam<Case> {
     if (std::find(levels.begin(), levels.end(), GetParam().level) == levels.end()) {
       GTEST_SKIP() << "this processor has no " << isa_level_name(GetParam().level);
     }
-    goldens_ = read_json(file("goldens.json"));
+    goldens_ = read_json(golden_file("goldens.json"));
     prompt_ = token_ids(goldens_.at("prompt_token_ids"));
     ASSERT_EQ(prompt_.size(), kPromptTokens);
   }
 
-  std::string file(const std::string& name) const { return family_model(GetParam().family, name); }
+  std::string golden_file(const std::string& name) const {
+    return family_golden(GetParam().family, name);
+  }
+  std::string model(const std::string& form) const { return family_model(GetParam().family, form); }
 
   // The first of the prompt's last tokens that `expected` has logits of.
   std::int64_t first_of(const std::vector<float>& expected) const {
@@ -131,9 +134,9 @@ class FamilyReference : public ::testing::TestWithParam<Case> {
   }
 
   // Logits of the prompt's last tokens, from `first` on.
-  std::vector<float> score(const std::string& model, ActivationMode mode, DType kv_dtype,
+  std::vector<float> score(const std::string& path, ActivationMode mode, DType kv_dtype,
                            std::int64_t first) const {
-    auto scorer = Scorer::open(model, GetParam().level, mode, kv_dtype, kPromptTokens);
+    auto scorer = Scorer::open(path, GetParam().level, mode, kv_dtype, kPromptTokens);
     EXPECT_TRUE(scorer.ok()) << scorer.status().to_string();
     return scorer.ok() ? (*scorer)->score(prompt_, first) : std::vector<float>();
   }
@@ -143,18 +146,18 @@ class FamilyReference : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(FamilyReference, LogitsInFloat32Within1e4) {
-  const auto expected = read_floats(file("logits.bin"));
-  for (const std::string& model : family_files(GetParam().family)) {
+  const auto expected = read_floats(golden_file("logits.bin"));
+  for (const std::string& form : family_files(GetParam().family)) {
     const auto logits =
-        score(file(model), ActivationMode::kFloat32, DType::kF32, first_of(expected));
-    EXPECT_LE(largest_difference(logits, expected), 1e-4F) << model;
+        score(model(form), ActivationMode::kFloat32, DType::kF32, first_of(expected));
+    EXPECT_LE(largest_difference(logits, expected), 1e-4F) << form;
   }
 }
 
 // The arithmetic that a bfloat16 checkpoint gets by default: keys and values rounded in the cache.
 TEST_P(FamilyReference, LogitsInBfloat16WithinOnePercent) {
-  const auto expected = read_floats(file("logits.bin"));
-  const auto logits = score(file("hf"), ActivationMode::kInt16, DType::kBF16, first_of(expected));
+  const auto expected = read_floats(golden_file("logits.bin"));
+  const auto logits = score(model("hf"), ActivationMode::kInt16, DType::kBF16, first_of(expected));
   ASSERT_EQ(logits.size(), expected.size());
   const float difference = largest_difference(logits, expected) / largest(expected);
   RecordProperty("share_of_largest_logit", std::to_string(difference));
@@ -169,8 +172,8 @@ TEST_P(FamilyReference, LogitsInBfloat16WithinOnePercent) {
 TEST_P(FamilyReference, VariantsOfTheConfigurationWithin1e4) {
   for (const json::value& variant : goldens_.at("variants").as_array()) {
     const std::string name(variant.at("name").as_string());
-    const ChangedCheckpoint changed(file("hf"), variant.at("config").as_object());
-    const auto expected = read_floats(file("logits_" + name + ".bin"));
+    const ChangedCheckpoint changed(model("hf"), variant.at("config").as_object());
+    const auto expected = read_floats(golden_file("logits_" + name + ".bin"));
     const auto logits =
         score(changed.path(), ActivationMode::kFloat32, DType::kF32, first_of(expected));
     EXPECT_LE(largest_difference(logits, expected), 1e-4F) << name;
@@ -181,9 +184,9 @@ TEST_P(FamilyReference, VariantsOfTheConfigurationWithin1e4) {
 TEST_P(FamilyReference, GreedyTokensAreTheReferences) {
   const auto expected = token_ids(goldens_.at("greedy"));
   const ForceIsa force(GetParam().level);
-  for (const std::string& model : family_files(GetParam().family)) {
+  for (const std::string& form : family_files(GetParam().family)) {
     EngineArgs args;
-    args.model = file(model);
+    args.model = model(form);
     args.dtype = "float32";
     args.max_num_seqs = 1;
     args.max_num_batched_tokens = 40;
@@ -208,7 +211,7 @@ TEST_P(FamilyReference, GreedyTokensAreTheReferences) {
     ASSERT_TRUE(id.ok()) << id.status().to_string();
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return finished; });
-    EXPECT_EQ(tokens, expected) << model;
+    EXPECT_EQ(tokens, expected) << form;
   }
 }
 

@@ -1,12 +1,15 @@
 """tests/data/families: one tiny checkpoint with random weights for each family, and its goldens.
 
-FAMILY/hf/          Hugging Face layout: BF16 safetensors, SentencePiece-style BPE
+FAMILY/hf/          Hugging Face layout: BF16 safetensors, SentencePiece-style BPE; or config.json alone
+FAMILY/weights.json the tensors of such a family, whose weights are counted: the tests make the same
+                    (tests/make_families.cpp)
+tokenizer/          the tokenizer of all families
 FAMILY/model.gguf   the same weights in F16 with the names, orders and keys of llama.cpp's converter,
                     of families that Quire reads from GGUF
 FAMILY/goldens.json token ids, a greedy continuation, and variants: the same weights under a changed
                     configuration (rope scaling, windows)
 FAMILY/*.bin        reference logits of the prompt, little-endian float32, [tokens, vocab]: of all tokens
-                    or of the last `rows`; of variants those of the last third of them
+                    or of the last `rows`, 32 where weights are counted; of variants those of the last third of them
 
 The weights are exact in BF16 and in F16. The reference reads every GGUF file, too, but those of
 mixtures of experts, of which it knows some architectures alone.
@@ -15,8 +18,10 @@ mixtures of experts, of which it knows some architectures alone.
 import copy
 import json
 import math
+import pathlib
 import shutil
 import sys
+import tempfile
 
 import gguf
 import numpy as np
@@ -27,6 +32,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from common import DATA, all_logits, greedy, versions, write_floats, write_json
+from counted_weights import safetensors_shapes, write_counted
 from family_configs import BOS, COMMON, EOS, FAMILIES, HEADS, HIDDEN, UNK, VOCAB
 
 FOLDER = DATA / "families"
@@ -71,29 +77,42 @@ def make_tokenizer():
     }
 
 
-def make_model(name, family):
+def random_model(name, family):
     torch.manual_seed(sum(map(ord, name)) + 1000 * family.get("seed", 0))
     config_class = "Gemma3TextConfig" if name == "gemma3" else family["class"] + "Config"
     # Some classes write into what they are given, which other families share.
     settings = copy.deepcopy({**COMMON, **family["config"]})
     config = getattr(transformers, config_class)(**settings)
-    model = getattr(transformers, family["class"] + "ForCausalLM")(config).eval()
+    return getattr(transformers, family["class"] + "ForCausalLM")(config).eval()
+
+
+def deviation_and_mean(name, family, key):
+    """Of the tensor `key`: wide enough that heads attend and best tokens stand out."""
+    for part, numbers in family.get("tensors", {}).items():
+        if part in key:
+            return numbers
+    if "bias" in key:
+        return family.get("bias_scale", 0.5), 0.0
+    if name in ("gemma3", "cohere") and "embed" in key:
+        return 0.125, 0.0  # tied: else the last token's own embedding wins
+    if "embed_scale" in family and "embed" in key:
+        return family["embed_scale"], 0.0
+    if "norm" not in key:
+        return family.get("scale", 0.25), 0.0
+    mean = 0.0 if name == "gemma3" else family.get("norm_mean", 1.0)
+    if "q_norm" in key or "k_norm" in key:
+        mean += 0.0 if name == "gemma3" else 0.1
+    elif name == "gemma3" and "post_" in key:
+        mean -= 0.25  # a sandwich norm sets how much its block adds
+    return 0.1, mean
+
+
+def make_model(name, family):
+    """A model of which the weights are committed."""
+    model = random_model(name, family)
     with torch.no_grad():
         for key, weight in model.named_parameters():
-            # Wide enough that heads attend and best tokens stand out.
-            scale, mean = family.get("scale", 0.25), 0.0
-            if "bias" in key:
-                scale = family.get("bias_scale", 0.5)
-            elif name in ("gemma3", "cohere") and "embed" in key:
-                scale = 0.125  # tied: else the last token's own embedding wins
-            elif "embed_scale" in family and "embed" in key:
-                scale = family["embed_scale"]
-            elif "norm" in key:
-                scale, mean = 0.1, 0.0 if name == "gemma3" else family.get("norm_mean", 1.0)
-                if "q_norm" in key or "k_norm" in key:
-                    mean += 0.0 if name == "gemma3" else 0.1
-                elif name == "gemma3" and "post_" in key:
-                    mean -= 0.25  # a sandwich norm sets how much its block adds
+            scale, mean = deviation_and_mean(name, family, key)
             weight.copy_(torch.randn_like(weight) * scale + mean)
             weight.copy_(weight.bfloat16().float())
             weight[weight.abs() < 2.0 ** -14] = 0.0
@@ -101,15 +120,31 @@ def make_model(name, family):
     return model
 
 
-def save_hugging_face(folder, model, tokenizer):
-    saved = type(model)(model.config).bfloat16()
-    saved.load_state_dict(model.state_dict())
-    saved.save_pretrained(folder)
-    (folder / "generation_config.json").unlink()
+def save_tokenizer(folder, tokenizer):
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), "utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(
         {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>",
          "unk_token": "<unk>"}), "utf-8")
+
+
+def save_hugging_face(folder, model):
+    saved = type(model)(model.config).bfloat16()
+    saved.load_state_dict(model.state_dict())
+    saved.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+
+
+def save_counted(folder, checkpoint, name, family):
+    """Saves a model with counted weights in the folder `checkpoint`, and in `folder` what the tests
+    make it from."""
+    save_hugging_face(checkpoint, random_model(name, family))
+    file = checkpoint / "model.safetensors"
+    tensors = [[key, shape, *deviation_and_mean(name, family, key)]
+               for key, shape in safetensors_shapes(file).items()]
+    write_json(folder / "weights.json", write_counted(file, tensors, family.get("seed", 0)))
+    (folder / "hf").mkdir()
+    shutil.copy(checkpoint / "config.json", folder / "hf")
 
 
 def rotary_rows(array, heads):
@@ -263,35 +298,46 @@ def pick_prompt(model):
     raise SystemExit("every continuation hangs by a rounding")
 
 
+def make_family(name, tokenizer, scratch):
+    family, folder = FAMILIES[name], FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    if family.get("counted", True):
+        checkpoint = scratch / name
+        save_counted(folder, checkpoint, name, family)
+    else:
+        checkpoint = folder / "hf"
+        save_hugging_face(checkpoint, make_model(name, family))
+    save_tokenizer(checkpoint, tokenizer)
+    reference = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    if family.get("gguf", True):
+        save_gguf(folder / "model.gguf", name, reference, tokenizer)
+        if not is_mixture(name):
+            check_gguf(folder / "model.gguf", name, reference)
+
+    prompt, continuation = pick_prompt(reference)
+    logits = all_logits(reference, prompt)
+    rows = 32 if family.get("counted", True) else family.get("rows", len(prompt))
+    write_floats(folder / "logits.bin", logits[-rows:].contiguous())
+
+    variants = []
+    for variant, changes in family["variants"].items():
+        changed = all_logits(variant_model(checkpoint, reference, changes), prompt)
+        difference = float((changed - logits).abs().max())
+        assert difference > 0.5, f"{name}: {variant} changes next to nothing: {difference}"
+        print(f"{name} {variant}: logits change by up to {difference:.2f}")
+        write_floats(folder / f"logits_{variant}.bin", changed[-rows // 3:].contiguous())
+        variants.append({"name": variant, "config": changes})
+    write_json(folder / "goldens.json", {
+        **versions(), "vocab_size": VOCAB, "prompt_token_ids": prompt,
+        "greedy": continuation["tokens"], "variants": variants})
+
+
 def main():
     tokenizer = make_tokenizer()
-    for name in sys.argv[1:] or FAMILIES:
-        family, folder = FAMILIES[name], FOLDER / name
-        shutil.rmtree(folder, ignore_errors=True)
-        model = make_model(name, family)
-        save_hugging_face(folder / "hf", model, tokenizer)
-        if family.get("gguf", True):
-            save_gguf(folder / "model.gguf", name, model, tokenizer)
-            if not is_mixture(name):
-                check_gguf(folder / "model.gguf", name, model)
-
-        reference = AutoModelForCausalLM.from_pretrained(folder / "hf", dtype=torch.float32).eval()
-        prompt, continuation = pick_prompt(reference)
-        logits = all_logits(reference, prompt)
-        rows = family.get("rows", len(prompt))
-        write_floats(folder / "logits.bin", logits[-rows:].contiguous())
-
-        variants = []
-        for variant, changes in family["variants"].items():
-            changed = all_logits(variant_model(folder / "hf", model, changes), prompt)
-            difference = float((changed - logits).abs().max())
-            assert difference > 0.5, f"{name}: {variant} changes next to nothing: {difference}"
-            print(f"{name} {variant}: logits change by up to {difference:.2f}")
-            write_floats(folder / f"logits_{variant}.bin", changed[-rows // 3:].contiguous())
-            variants.append({"name": variant, "config": changes})
-        write_json(folder / "goldens.json", {
-            **versions(), "vocab_size": VOCAB, "prompt_token_ids": prompt,
-            "greedy": continuation["tokens"], "variants": variants})
+    save_tokenizer(FOLDER / "tokenizer", tokenizer)
+    with tempfile.TemporaryDirectory(prefix="families-") as scratch:
+        for name in sys.argv[1:] or FAMILIES:
+            make_family(name, tokenizer, pathlib.Path(scratch))
 
 
 if __name__ == "__main__":

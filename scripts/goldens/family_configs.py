@@ -1,4 +1,8 @@
-"""The tiny configurations of families.py, and variants of each that move the logits."""
+"""The tiny configurations of families.py, and variants of each that move the logits.
+
+`counted`: False where the weights are committed instead of counted, and `gguf`: False where there is no
+model.gguf.
+"""
 
 VOCAB, HIDDEN, FFN, HEADS, KV_HEADS = 128, 32, 64, 4, 2
 UNK, BOS, EOS = 0, 1, 2
@@ -15,7 +19,7 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq
 FAMILIES = {
     # Biases, which no published Llama has, are the architecture's too.
     "llama": {
-        "class": "Llama",
+        "class": "Llama", "counted": False,
         "config": {"num_hidden_layers": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True,
                    "tie_word_embeddings": False, "rope_parameters": LLAMA3},
         "variants": {
@@ -34,27 +38,27 @@ FAMILIES = {
         },
     },
     "mistral": {
-        "class": "Mistral",
+        "class": "Mistral", "counted": False,
         "config": {"num_hidden_layers": 2, "head_dim": 24, "sliding_window": 20,
                    "tie_word_embeddings": False, "rope_parameters": PLAIN},
         "variants": {"no_window": {"sliding_window": None}},
     },
     "qwen2": {
-        "class": "Qwen2",
+        "class": "Qwen2", "counted": False,
         "config": {"num_hidden_layers": 3, "tie_word_embeddings": True, "num_key_value_heads": 1,
                    "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
         "variants": {"window": {"use_sliding_window": True, "sliding_window": 24,
                                 "max_window_layers": 1, "layer_types": None}},
     },
     "qwen3": {
-        "class": "Qwen3",
+        "class": "Qwen3", "counted": False,
         "config": {"num_hidden_layers": 3, "head_dim": 24, "tie_word_embeddings": False,
                    "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
         "variants": {"window": {"use_sliding_window": True, "sliding_window": 17, "layer_types": [
             "sliding_attention", "full_attention", "sliding_attention"]}},
     },
     "gemma3": {
-        "class": "Gemma3",
+        "class": "Gemma3", "counted": False,
         "config": {"num_hidden_layers": 7, "head_dim": 24, "sliding_window": 16,
                    "query_pre_attn_scalar": 24, "num_key_value_heads": 1, "intermediate_size": 48,
                    "rope_parameters": {
@@ -68,9 +72,10 @@ FAMILIES = {
     },
     # Read from Hugging Face files alone. `scale`, `bias_scale` and `seed` make weights of which bfloat16
     # arithmetic stays within the test's tolerance and a greedy continuation has many tokens; so does
-    # `embed_scale` where embeddings are tied.
+    # `embed_scale` where embeddings are tied. `tensors` has the deviation and the mean of tensors whose
+    # names have a part in common: {part: (deviation, mean)}.
     "granite": {
-        "class": "Granite", "gguf": False, "seed": 1,
+        "class": "Granite", "counted": False, "gguf": False, "seed": 1,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": True, "embedding_multiplier": 3.0,
                    "attention_multiplier": 0.25, "residual_multiplier": 0.6, "logits_scaling": 0.5,
                    "rope_parameters": PLAIN},
@@ -79,14 +84,14 @@ FAMILIES = {
     },
     # An MLP whose gate and up do not end at a multiple of 16 rows.
     "phi3": {
-        "class": "Phi3", "gguf": False, "scale": 0.2,
+        "class": "Phi3", "counted": False, "gguf": False, "scale": 0.2,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 40,
                    "pad_token_id": UNK, "rope_parameters": PLAIN},
         "variants": {"window": {"sliding_window": 20},
                      "partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
     },
     "smollm3": {
-        "class": "SmolLM3", "gguf": False, "scale": 0.2, "seed": 4,
+        "class": "SmolLM3", "counted": False, "gguf": False, "scale": 0.2, "seed": 4,
         "config": {"num_hidden_layers": 3, "tie_word_embeddings": True, "pad_token_id": UNK,
                    "no_rope_layers": [1, 0, 1],
                    "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}},
@@ -94,19 +99,19 @@ FAMILIES = {
                      "interval": {"no_rope_layers": None, "no_rope_layer_interval": 3}},
     },
     "olmo2": {
-        "class": "Olmo2", "gguf": False, "seed": 4,
+        "class": "Olmo2", "counted": False, "gguf": False, "seed": 4,
         "config": {"num_hidden_layers": 3, "tie_word_embeddings": False, "pad_token_id": UNK,
                    "rope_parameters": PLAIN},
         "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
     },
     "stablelm": {
-        "class": "StableLm", "gguf": False,
+        "class": "StableLm", "counted": False, "gguf": False,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "use_qkv_bias": True,
                    "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.25}},
         "variants": {"half": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}}},
     },
     "starcoder2": {
-        "class": "Starcoder2", "gguf": False, "scale": 0.3, "bias_scale": 0.125,
+        "class": "Starcoder2", "counted": False, "gguf": False, "scale": 0.3, "bias_scale": 0.125,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "use_bias": True,
                    "hidden_act": "gelu_pytorch_tanh", "sliding_window": None,
                    "rope_parameters": PLAIN},
@@ -120,13 +125,13 @@ FAMILIES = {
     },
     # Mixtures of experts: sizes of experts that do not end at a multiple of 16 rows.
     "mixtral": {
-        "class": "Mixtral",
+        "class": "Mixtral", "counted": False,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 40,
                    "num_local_experts": 6, "num_experts_per_tok": 2, "rope_parameters": PLAIN},
         "variants": {"window": {"sliding_window": 20}, "three": {"num_experts_per_tok": 3}},
     },
     "qwen2_moe": {
-        "class": "Qwen2Moe", "gguf": False,
+        "class": "Qwen2Moe", "counted": False, "gguf": False,
         "config": {"num_hidden_layers": 4, "tie_word_embeddings": False, "num_experts": 6,
                    "num_experts_per_tok": 2, "moe_intermediate_size": 24,
                    "shared_expert_intermediate_size": 48, "decoder_sparse_step": 2,
@@ -135,7 +140,7 @@ FAMILIES = {
         "variants": {"normed": {"norm_topk_prob": True}},
     },
     "qwen3_moe": {
-        "class": "Qwen3Moe",
+        "class": "Qwen3Moe", "counted": False,
         "config": {"num_hidden_layers": 2, "head_dim": 24, "tie_word_embeddings": False,
                    "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
                    "norm_topk_prob": True,
@@ -143,14 +148,14 @@ FAMILIES = {
         "variants": {"two": {"num_experts_per_tok": 2}, "as_it_is": {"norm_topk_prob": False}},
     },
     "olmoe": {
-        "class": "Olmoe",
+        "class": "Olmoe", "counted": False,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 24,
                    "pad_token_id": UNK, "num_experts": 8, "num_experts_per_tok": 4,
                    "rope_parameters": PLAIN},
         "variants": {"normed": {"norm_topk_prob": True}},
     },
     "granite_moe": {
-        "class": "GraniteMoe", "gguf": False,
+        "class": "GraniteMoe", "counted": False, "gguf": False,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": True, "intermediate_size": 40,
                    "num_local_experts": 5, "num_experts_per_tok": 2, "embedding_multiplier": 3.0,
                    "attention_multiplier": 0.25, "residual_multiplier": 0.6, "logits_scaling": 0.5,
@@ -159,37 +164,37 @@ FAMILIES = {
                      "three": {"num_experts_per_tok": 3}},
     },
     "seed_oss": {
-        "class": "SeedOss", "gguf": False, "rows": 48,
+        "class": "SeedOss", "counted": False, "rows": 48, "gguf": False,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "head_dim": 16,
                    "attention_out_bias": True, "mlp_bias": True, "rope_parameters": PLAIN},
         "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
     },
     "ernie4_5": {
-        "class": "Ernie4_5", "gguf": False, "rows": 48, "embed_scale": 0.125,
+        "class": "Ernie4_5", "counted": False, "rows": 48, "gguf": False, "embed_scale": 0.125,
         "config": {"num_hidden_layers": 2, "head_dim": 16, "use_bias": True,
                    "rope_parameters": {"rope_type": "default", "rope_theta": 50.0}},
         "variants": {"default_base": {"rope_parameters": None}},
     },
     "helium": {
-        "class": "Helium", "gguf": False, "rows": 48, "scale": 0.2,
+        "class": "Helium", "counted": False, "rows": 48, "gguf": False, "scale": 0.2,
         "config": {"num_hidden_layers": 2, "head_dim": 8, "attention_bias": True, "mlp_bias": True,
                    "rope_parameters": {"rope_type": "default", "rope_theta": 50.0}},
         "variants": {"default_base": {"rope_parameters": None}},
     },
     "glm": {
-        "class": "Glm", "gguf": False, "rows": 48,
+        "class": "Glm", "counted": False, "rows": 48, "gguf": False,
         "config": {"num_hidden_layers": 2, "head_dim": 16, "pad_token_id": UNK,
                    "rope_parameters": PLAIN},
         "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
     },
     "glm4": {
-        "class": "Glm4", "gguf": False, "rows": 48, "scale": 0.2,
+        "class": "Glm4", "counted": False, "rows": 48, "gguf": False, "scale": 0.2,
         "config": {"num_hidden_layers": 2, "head_dim": 16, "pad_token_id": UNK,
                    "attention_bias": False, "rope_parameters": PLAIN},
         "variants": {"whole": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 1.0}}},
     },
     "olmo3": {
-        "class": "Olmo3", "gguf": False, "rows": 48,
+        "class": "Olmo3", "counted": False, "rows": 48, "gguf": False,
         "config": {"num_hidden_layers": 3, "intermediate_size": 40, "pad_token_id": UNK,
                    "sliding_window": 20, "layer_types": [
                        "sliding_attention", "full_attention", "sliding_attention"],
@@ -203,7 +208,7 @@ FAMILIES = {
                              "original_max_position_embeddings": 32}}},
     },
     "exaone4": {
-        "class": "Exaone4", "gguf": False, "rows": 48, "seed": 1,
+        "class": "Exaone4", "counted": False, "rows": 48, "gguf": False, "seed": 1,
         "config": {"num_hidden_layers": 3, "intermediate_size": 40, "sliding_window": 20,
                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
                    "rope_parameters": PLAIN},
@@ -211,7 +216,7 @@ FAMILIES = {
                      "no_window": {"sliding_window": None, "layer_types": ["full_attention"] * 3}},
     },
     "cohere2": {
-        "class": "Cohere2", "gguf": False, "rows": 48, "embed_scale": 0.125,
+        "class": "Cohere2", "counted": False, "rows": 48, "gguf": False, "embed_scale": 0.125,
         "config": {"num_hidden_layers": 3, "intermediate_size": 40, "pad_token_id": UNK,
                    "logit_scale": 0.5, "sliding_window": 20, "attention_bias": True,
                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
@@ -219,21 +224,21 @@ FAMILIES = {
         "variants": {"pattern": {"layer_types": None, "sliding_window_pattern": 3}},
     },
     "ministral": {
-        "class": "Ministral", "gguf": False, "rows": 48, "scale": 0.2,
+        "class": "Ministral", "counted": False, "rows": 48, "gguf": False, "scale": 0.2,
         "config": {"num_hidden_layers": 3, "intermediate_size": 40, "head_dim": 16,
                    "sliding_window": 20, "rope_parameters": PLAIN,
                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
         "variants": {"every_layer": {"layer_types": None}},
     },
     "arcee": {
-        "class": "Arcee", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.125,
+        "class": "Arcee", "gguf": False, "scale": 0.2, "bias_scale": 0.125,
         "config": {"num_hidden_layers": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True,
                    "rope_parameters": PLAIN},
         "variants": {"gelu": {"hidden_act": "gelu"}},
     },
     # Norms whose weights are stored around 0.
     "nemotron": {
-        "class": "Nemotron", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.125,
+        "class": "Nemotron", "counted": False, "rows": 48, "gguf": False, "scale": 0.2, "bias_scale": 0.125,
         "norm_mean": 0.0,
         "config": {"num_hidden_layers": 2, "attention_bias": True, "mlp_bias": True,
                    "norm_eps": 1e-4, "head_dim": 16,
@@ -241,26 +246,26 @@ FAMILIES = {
         "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
     },
     "phi": {
-        "class": "Phi", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.25,
+        "class": "Phi", "counted": False, "rows": 48, "gguf": False, "scale": 0.2, "bias_scale": 0.25,
         "config": {"num_hidden_layers": 2, "layer_norm_eps": 1e-4,
                    "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
         "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.25}}},
     },
     "olmo": {
-        "class": "Olmo", "gguf": False, "rows": 48, "scale": 0.2,
+        "class": "Olmo", "counted": False, "rows": 48, "gguf": False, "scale": 0.2,
         "config": {"num_hidden_layers": 2, "attention_bias": True, "pad_token_id": UNK,
                    "rope_parameters": PLAIN},
         "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
     },
     "hunyuan": {
-        "class": "HunYuanDenseV1", "gguf": False, "rows": 48, "scale": 0.2,
+        "class": "HunYuanDenseV1", "counted": False, "rows": 48, "gguf": False, "scale": 0.2,
         "config": {"num_hidden_layers": 2, "head_dim": 16, "attention_bias": True,
                    "pad_token_id": UNK, "rope_parameters": {
                        "rope_type": "dynamic", "rope_theta": 100.0, "factor": 1.0, "alpha": 50.0}},
         "variants": {"plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}},
     },
     "gpt_neox": {
-        "class": "GPTNeoX", "gguf": False, "rows": 48, "scale": 0.2, "bias_scale": 0.25,
+        "class": "GPTNeoX", "counted": False, "rows": 48, "gguf": False, "scale": 0.2, "bias_scale": 0.25,
         "config": {"num_hidden_layers": 2, "num_key_value_heads": HEADS, "layer_norm_eps": 1e-4,
                    "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
         "variants": {"serial": {"use_parallel_residual": False},
@@ -268,7 +273,7 @@ FAMILIES = {
                                "rotary_emb_base": 100}},
     },
     "gptj": {
-        "class": "GPTJ", "gguf": False, "rows": 48, "scale": 0.4, "bias_scale": 0.125,
+        "class": "GPTJ", "counted": False, "rows": 48, "gguf": False, "scale": 0.4, "bias_scale": 0.125,
         "config": {"n_embd": HIDDEN, "n_head": HEADS, "n_layer": 2, "n_positions": 256,
                    "rotary_dim": 4, "layer_norm_epsilon": 1e-4, "n_inner": FFN},
         "variants": {"whole": {"rotary_dim": 8}},

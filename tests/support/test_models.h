@@ -35,8 +35,16 @@ inline constexpr std::string_view kFamilies[] = {
     "arcee",   "nemotron",  "phi",       "olmo",       "hunyuan",     "gpt_neox", "gptj",
     "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",      "granite_moe",
 };
-inline std::string family_model(std::string_view family, const std::string& file) {
+inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
+}
+// One of its forms. The build makes those of which only a list of tensors is committed
+// (make_families.cpp).
+inline std::string family_model(std::string_view family, const std::string& file) {
+  if (file == "hf" && std::filesystem::exists(family_golden(family, "weights.json"))) {
+    return QUIRE_FAMILIES_DIR "/" + std::string(family) + "/hf";
+  }
+  return family_golden(family, file);
 }
 
 // Those of which a router sends tokens to experts.
