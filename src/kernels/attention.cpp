@@ -23,10 +23,10 @@ SpanCost cost_of(const AttentionPlan& plan, const AttentionArgs& args, bool uses
   for (std::int32_t s = 0; s < batch.num_seqs; ++s) {
     const std::int32_t queries = batch.query_start_loc[s + 1] - batch.query_start_loc[s];
     const std::int32_t first_position = batch.seq_lens[s] - queries;
-    keys_read += batch.seq_lens[s] - first_visible_key(args.window, first_position);
+    keys_read += batch.seq_lens[s] - first_visible_key(args, first_position);
     for (std::int32_t q = 0; q < queries; ++q) {
       const std::int32_t position = first_position + q;
-      keys_seen += position + 1 - first_visible_key(args.window, position);
+      keys_seen += position + 1 - first_visible_key(args, position);
     }
   }
   return {.bytes = static_cast<std::uint64_t>(keys_read) * args.layout.token_bytes(),
@@ -49,7 +49,7 @@ AttentionTask task_of(const AttentionBatch& batch, const AttentionArgs& args,
   task.query_end = work.query_end;
   task.first_position =
       batch.seq_lens[work.sequence] - batch.query_start_loc[work.sequence + 1] + work.query_begin;
-  const std::int32_t first_key = first_visible_key(args.window, task.first_position);
+  const std::int32_t first_key = first_visible_key(args, task.first_position);
   // What is not shared after all belongs to the first piece.
   const bool whole_prefix = !uses_shared && work.key_begin == work.shared_keys;
   task.range_begin = std::max(whole_prefix ? 0 : work.key_begin, first_key) / kRangeKeys;
@@ -67,6 +67,7 @@ AttentionTask task_of(const AttentionPlan& plan, const AttentionArgs& args,
   task.kv_head = work.kv_head;
   task.query_end = work.member_end - work.member_begin;
   task.shared_queries = plan.member_queries().data() + first;
+  task.shared_positions = plan.member_positions().data() + first;
   task.first_position = work.key_end - 1;
   task.range_end = work.key_end / kRangeKeys;
   return task;
@@ -106,7 +107,7 @@ void attention(OpContext& ctx, const AttentionPlan& plan, const AttentionArgs& a
   const AttentionBatch& batch = plan.batch();
   const RowKernels& kernels = ctx.table.rows;
   const bool can_merge = kernels.merge_attention != nullptr;
-  const bool uses_shared = can_merge && args.window == 0;
+  const bool uses_shared = can_merge && args.window == 0 && args.chunk == 0;
   const OpSpan span(ctx, kAttentionStage);
   if (span.get() != nullptr) span.get()->cost = cost_of(plan, args, uses_shared);
   const std::uint64_t scratch_bytes =

@@ -31,6 +31,7 @@ void AttentionPlan::reserve(std::int32_t max_tokens, const AttentionHeads& heads
   prefixes_.reserve(max_tokens);
   shared_.reserve(most);
   member_queries_.reserve(static_cast<std::size_t>(max_tokens));
+  member_positions_.reserve(static_cast<std::size_t>(max_tokens));
   of_sequence_.reserve(static_cast<std::size_t>(max_tokens));
 }
 
@@ -50,11 +51,13 @@ void AttentionPlan::share_prefixes(const AttentionHeads& heads, int num_threads)
   prefixes_.find(batch_);
   shared_.clear();
   member_queries_.clear();
+  member_positions_.clear();
   of_sequence_.assign(static_cast<std::size_t>(batch_.num_seqs), AttentionWork{});
   num_states_ = std::int64_t{heads.num_kv_heads} * std::ssize(members());
   for (std::size_t m = 0; m < members().size(); ++m) {
     const std::int32_t sequence = members()[m];
     member_queries_.push_back(batch_.query_start_loc[sequence]);
+    member_positions_.push_back(batch_.seq_lens[sequence] - 1);
     of_sequence_[static_cast<std::size_t>(sequence)].state =
         static_cast<std::int64_t>(m) * heads.num_kv_heads;
   }

@@ -71,12 +71,14 @@ class AttentionPlan {
   // Ranges of partial results that the step needs.
   std::int64_t num_partials() const { return num_partials_; }
 
-  // Work that comes before work(), and that layers with windows leave out: there work() covers
-  // what sequences share as well.
+  // Work that comes before work(), and that layers with windows or chunks leave out: there work()
+  // covers what sequences share as well.
   const std::vector<SharedWork>& shared() const { return shared_; }
-  // Of each member of a group that shares a prefix: its sequence, the row of its query.
+  // Of each member of a group that shares a prefix: its sequence, the row and the position of its
+  // query.
   const std::vector<std::int32_t>& members() const { return prefixes_.members(); }
   const std::vector<std::int32_t>& member_queries() const { return member_queries_; }
+  const std::vector<std::int32_t>& member_positions() const { return member_positions_; }
   // Member m's state for KV head h is m * num_kv_heads + h.
   std::int64_t num_states() const { return num_states_; }
   // Keys that need not be read again because sequences share them.
@@ -94,6 +96,7 @@ class AttentionPlan {
   SharedPrefixes prefixes_;
   std::vector<SharedWork> shared_;
   std::vector<std::int32_t> member_queries_;
+  std::vector<std::int32_t> member_positions_;
   std::vector<AttentionWork> of_sequence_;  // shared_keys and state of each, for KV head 0
   std::int64_t num_states_ = 0;
   std::int64_t keys_saved_ = 0;

@@ -75,12 +75,13 @@ SharedStep run_shared(IsaLevel level, const AttentionShape& shape, std::int32_t 
           .value();
   OpContext ctx{pool, op_table(level), workspace.bytes()};
   SharedStep step;
+  const HeadNumbers numbers(shape);
   AttentionArgs args;
+  numbers.set(args);
   args.q = q.data();
   args.q_stride = static_cast<std::int64_t>(row);
   args.num_heads = shape.num_heads;
   args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-  args.window = shape.window;
   args.layout = layout;
   args.kv = memory.data();
   for (const bool together : {true, false}) {
@@ -102,9 +103,17 @@ class AttentionSharing : public AttentionLevels {};
 TEST_P(AttentionSharing, BitsDoNotDependOnSharedPrefixes) {
   QUIRE_SKIP_ABSENT_LEVEL();
   const std::vector<AttentionShape> shapes = {
-      {9, 3, 64, DType::kBF16},        {8, 1, 64, DType::kBF16}, {2, 2, 33, DType::kF32},
-      {5, 1, 40, DType::kF8E4M3},      {6, 2, 32, DType::kI8},   {3, 1, 20, DType::kBF16, 300},
-      {100, 1, 16, DType::kBF16, 700}, {100, 1, 16, DType::kF32}};
+      {9, 3, 64, DType::kBF16},
+      {8, 1, 64, DType::kBF16},
+      {2, 2, 33, DType::kF32},
+      {5, 1, 40, DType::kF8E4M3},
+      {6, 2, 32, DType::kI8},
+      {3, 1, 20, DType::kBF16, 300},
+      {100, 1, 16, DType::kBF16, 700},
+      {100, 1, 16, DType::kF32},
+      {.num_heads = 4, .head_dim = 32, .soft_cap = 2.0F, .alibi = true, .sinks = true},
+      {.num_heads = 6, .num_kv_heads = 2, .head_dim = 32, .dtype = DType::kF32, .alibi = true},
+      {.num_heads = 2, .head_dim = 32, .chunk = 192, .sinks = true}};
   struct Case {
     std::int32_t block_size, prefix;
     int threads;

@@ -108,6 +108,10 @@ class CpuStream final : public OpStream {
   void scale_in_place(float factor, std::int64_t count, float* x) override {
     quire::scale_in_place(ctx_, factor, count, x);
   }
+  void soft_cap_and_best(float cap, std::int64_t rows, std::int64_t cols, float* x,
+                         RowBest* best) override {
+    quire::soft_cap_and_best(ctx_, cap, rows, cols, x, best);
+  }
   void scale_and_add(const float* x, float factor, std::int64_t count, float* out) override {
     quire::scale_and_add(ctx_, x, factor, count, out);
   }

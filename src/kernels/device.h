@@ -117,9 +117,10 @@ class OpStream {
 
   // Causal attention over paged keys and values with online softmax (Dao 2023, FlashAttention-2;
   // Kwon et al. 2023, PagedAttention). Query t of sequence s sits at position seq_lens[s] -
-  // num_queries(s) + t and sees the keys at positions up to its own, at most args.window of them
-  // (Beltagy et al. 2020, Longformer), read from the cache as rounded there. `plan`: of this
-  // stream's plan_attention().
+  // num_queries(s) + t and sees the keys at positions up to its own, or those of them that are in
+  // its window (Beltagy et al. 2020, Longformer) or chunk (Llama 4), read from the cache as rounded
+  // there. AttentionArgs says what scores become: soft caps (Gemma 2), linear biases (Press et al.
+  // 2022, ALiBi), sinks (Xiao et al. 2024). `plan`: of this stream's plan_attention().
   virtual void attention(const PlannedAttention& plan, const AttentionArgs& args) = 0;
 
   // out[i] = row token_ids[i] of the table, as floats: [num_tokens][table.inputs()].
@@ -152,6 +153,10 @@ class OpStream {
 
   // x[i] *= factor.
   virtual void scale_in_place(float factor, std::int64_t count, float* x) = 0;
+
+  // x[r][c] = cap * tanh(x[r][c] / cap), and best[r] as matmul_and_best() gives it.
+  virtual void soft_cap_and_best(float cap, std::int64_t rows, std::int64_t cols, float* x,
+                                 RowBest* best) = 0;
 
   // out[i] += factor * x[i].
   virtual void scale_and_add(const float* x, float factor, std::int64_t count, float* out) = 0;

@@ -96,6 +96,10 @@ void gather_rows(OpContext& ctx, const float* x, const std::int64_t* rows, std::
 // x[i] *= factor.
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);
 
+// x[r][c] = cap * tanh(x[r][c] / cap), and best[r] as matmul_and_best() gives it.
+void soft_cap_and_best(OpContext& ctx, float cap, std::int64_t rows, std::int64_t cols, float* x,
+                       RowBest* best);
+
 // out[i] += factor * x[i].
 void scale_and_add(OpContext& ctx, const float* x, float factor, std::int64_t count, float* out);
 
@@ -108,8 +112,9 @@ void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& heads);
 
 // Causal attention over paged keys and values with online softmax (Dao 2023, FlashAttention-2;
 // Kwon et al. 2023, PagedAttention). Query t of sequence s sits at position
-// seq_lens[s] - num_queries(s) + t and sees the keys at positions up to its own, at most
-// args.window of them (Beltagy et al. 2020, Longformer), read from the cache as rounded there.
+// seq_lens[s] - num_queries(s) + t and sees the keys at positions up to its own, or those of them
+// that are in its window (Beltagy et al. 2020, Longformer) or chunk (Llama 4), read from the cache
+// as rounded there. What scores become: AttentionArgs.
 void attention(OpContext& ctx, const AttentionPlan& plan, const AttentionArgs& args);
 
 // out[r] = log(sum_c(exp(logits[r][c]))), in float32 with a fixed order; best[r], the largest of

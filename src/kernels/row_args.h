@@ -55,8 +55,15 @@ struct AttentionArgs {
   std::int64_t q_stride = 0;
   std::int32_t num_heads = 0;
   float scale = 1.0F;  // of the scores, before softmax
-  std::int32_t window =
-      0;  // keys that a query sees, its own the last of them; 0: all up to its own
+  // Keys that a query sees: the last `window`, its own among them; or those from the last multiple
+  // of `chunk` on up to its own; or, where both are 0, all up to its own.
+  std::int32_t window = 0;
+  std::int32_t chunk = 0;
+  // What scores become, in this order, where these are there. Each is s * scale at first.
+  float soft_cap = 0.0F;                // soft_cap * tanh(s / soft_cap); 0: no cap
+  const float* alibi_slopes = nullptr;  // [num_heads]: s + slope * (the key's position - its own)
+  // [num_heads]: the score of one more key, whose value is zero.
+  const float* sinks = nullptr;
   KvLayout layout;
   const std::byte* kv = nullptr;  // KV memory of this layer
   // [num_seqs]: block ids of each sequence in this layer, the host's, which stay as they are until
@@ -73,9 +80,19 @@ struct RowBest {
 };
 
 // The first key that a query at `position` sees. Always inlined: see kv_layout.h.
-[[gnu::always_inline]] inline std::int32_t first_visible_key(std::int32_t window,
+[[gnu::always_inline]] inline std::int32_t first_visible_key(const AttentionArgs& args,
                                                              std::int32_t position) {
-  return window > 0 && position >= window ? position - window + 1 : 0;
+  if (args.window > 0) return position >= args.window ? position - args.window + 1 : 0;
+  return args.chunk > 0 ? position / args.chunk * args.chunk : 0;
+}
+
+// The first position whose query, and so that of every later one, sees no key before `key` > 0;
+// beyond all positions if there is none.
+[[gnu::always_inline]] inline std::int64_t first_position_from(const AttentionArgs& args,
+                                                               std::int64_t key) {
+  if (args.window > 0) return key + args.window - 1;
+  if (args.chunk > 0) return (key + args.chunk - 1) / args.chunk * args.chunk;
+  return INT64_MAX;
 }
 
 }  // namespace quire

@@ -20,6 +20,7 @@ struct AttentionTask {
   // prefix, query_end - query_begin of them, of as many sequences; each sees all keys of all
   // ranges.
   const std::int32_t* shared_queries = nullptr;
+  const std::int32_t* shared_positions = nullptr;  // of these queries, each in its own sequence
   // Of query_begin in its sequence; of shared queries: of the last key.
   std::int32_t first_position = 0;
   // Ranges of keys (attention_scratch.h), those that no query sees left out.
@@ -50,6 +51,7 @@ struct RowKernels {
   void (*gelu_tanh)(std::int64_t count, float* x) = nullptr;
   void (*gelu)(std::int64_t count, float* x) = nullptr;
   void (*relu2)(std::int64_t count, float* x) = nullptr;
+  void (*soft_cap)(float cap, std::int64_t count, float* x) = nullptr;
   void (*rope_and_cache)(const RopeAndCacheArgs& args, const HeadTile& tile) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
   // Whether it rounds queries and weights to bfloat16 over a bfloat16 cache, as the dot product of

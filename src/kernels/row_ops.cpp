@@ -18,6 +18,7 @@ constexpr Stage kLayerNormStage = {StageKind::kKernel, "layer_norm"};
 constexpr Stage kActivationStage = {StageKind::kKernel, "activation"};
 constexpr Stage kGatherStage = {StageKind::kKernel, "gather rows"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
+constexpr Stage kSoftCapStage = {StageKind::kKernel, "soft_cap"};
 constexpr Stage kScaleAndAddStage = {StageKind::kKernel, "scale_and_add"};
 constexpr Stage kAddGatedStage = {StageKind::kKernel, "add_gated"};
 constexpr Stage kRopeAndCacheStage = {StageKind::kKernel, "rope, cache write"};
@@ -94,6 +95,21 @@ void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) 
   const OpSpan span(ctx, kScaleStage);
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
+  });
+}
+
+void soft_cap_and_best(OpContext& ctx, float cap, std::int64_t rows, std::int64_t cols, float* x,
+                       RowBest* best) {
+  const OpSpan span(ctx, kSoftCapStage);
+  const RowKernels& kernels = ctx.table.rows;
+  ctx.pool.parallel_for(rows * cols, kGrainElements,
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          kernels.soft_cap(cap, end - begin, x + begin);
+                        });
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      best[row] = kernels.best_of_row(x + row * cols, cols);
+    }
   });
 }
 

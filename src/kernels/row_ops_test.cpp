@@ -140,6 +140,42 @@ TEST_P(RowOps, ScaleInPlace) {
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], before[i] * 25.25F);
 }
 
+TEST_P(RowOps, SoftCapAndTheLargestAfterIt) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  constexpr std::size_t kRows = 3;
+  for (const std::size_t cols : {1U, 7U, 16U, 33U, 20'003U}) {
+    auto before = random_floats(kRows * cols, 60.0F, 48);
+    for (std::size_t i = 0; i < before.size(); i += 5) before[i] *= 1e-4F;  // exact near 0, too
+    before[0] = 1e30F;
+    before.back() = -1e30F;
+    auto x = before;
+    std::vector<RowBest> best(kRows);
+    soft_cap_and_best(ctx_, 30.0F, kRows, static_cast<std::int64_t>(cols), x.data(), best.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double expected = 30.0 * std::tanh(double{before[i]} / 30.0);
+      ASSERT_NEAR(x[i], expected, 6e-7 * std::abs(expected)) << before[i];
+    }
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const auto row = x.begin() + static_cast<std::ptrdiff_t>(r * cols);
+      const auto largest = std::max_element(row, row + static_cast<std::ptrdiff_t>(cols));
+      EXPECT_EQ(best[r].value, *largest);
+      EXPECT_EQ(best[r].index, largest - row);
+    }
+  }
+}
+
+// What differed may be equal then: the first is the largest.
+TEST_P(RowOps, SoftCapTakesTheFirstOfThoseThatAreEqualAfterIt) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  std::vector<float> x = {1.0F, 900.0F, 1000.0F, -900.0F, kNan};
+  RowBest best;
+  soft_cap_and_best(ctx_, 30.0F, 1, 4, x.data(), &best);
+  EXPECT_EQ(best.value, 30.0F);
+  EXPECT_EQ(best.index, 1);
+  soft_cap_and_best(ctx_, 30.0F, 1, 5, x.data(), &best);
+  EXPECT_TRUE(std::isnan(best.value));
+}
+
 TEST_P(RowOps, RopeAndCacheBothStylesAndAllTypes) {
   QUIRE_SKIP_ABSENT_LEVEL();
   struct Case {

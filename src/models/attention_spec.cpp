@@ -1,5 +1,10 @@
 #include "models/attention_spec.h"
 
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "models/size_check.h"
@@ -28,6 +33,7 @@ void AttentionSpec::list_tensors(std::int64_t hidden_size,
     tensors.push_back({kQueryNorm, {whole ? q_width() : head_dim}});
     tensors.push_back({kKeyNorm, {whole ? kv_width() : head_dim}});
   }
+  if (sinks) tensors.push_back({kAttentionSinks, {num_heads}});
   tensors.push_back({kAttentionOutput, {hidden_size, q_width()}});
   if (output_bias) tensors.push_back({kAttentionBias, {hidden_size}});
 }
@@ -58,7 +64,33 @@ Status AttentionSpec::validate(std::string_view where) const {
     return Status::bad_model(
         fmt::format("{}: a sliding window of {} tokens; expected 1 or more", where, window));
   }
+  if (chunk < 0) {
+    return Status::bad_model(
+        fmt::format("{}: attention in chunks of {} tokens; expected 1 or more", where, chunk));
+  }
+  if (!(soft_cap >= 0 && soft_cap < 1e6)) {
+    return Status::bad_model(
+        fmt::format("{}: the soft cap of attention scores is {}; expected above 0, below 1e6",
+                    where, soft_cap));
+  }
+  assert(chunk == 0 || window == 0);
+  assert(alibi_slopes.empty() || std::ssize(alibi_slopes) == num_heads);
   return {};
+}
+
+std::vector<float> alibi_slopes(std::int64_t num_heads, double max_bias) {
+  const auto power =
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(num_heads)));
+  std::vector<float> slopes;
+  for (std::int64_t i = 0; i < num_heads; ++i) {
+    // 2, 4, 6, ..., then 1, 3, 5, ...
+    const std::int64_t number = power == num_heads   ? i + 1
+                                : 2 * i + 2 <= power ? 2 * i + 2
+                                                     : 2 * i + 1 - power;
+    slopes.push_back(static_cast<float>(
+        std::exp2(-max_bias * static_cast<double>(number) / static_cast<double>(power))));
+  }
+  return slopes;
 }
 
 }  // namespace quire

@@ -25,15 +25,22 @@ struct AttentionSpec {
   std::int64_t num_heads = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
-  double scale = 0;                // of the scores; 1 / sqrt(head_dim) in most families
-  std::int32_t window = 0;         // keys that a query sees, its own the last of them; 0: all
-  std::int32_t rope = 0;           // index into DecoderSpec::ropes, or kNoRope: heads do not turn
-  bool fused_projections = false;  // the checkpoint has queries, keys and values as one matrix
-  bool fused_by_head = false;      // there the query, the key and the value of a head follow each
-                                   // other, biases, too; as many key-value heads as heads
+  double scale = 0;         // of the scores; 1 / sqrt(head_dim) in most families
+  std::int32_t window = 0;  // keys that a query sees, its own the last of them; 0: all
+  std::int32_t chunk = 0;   // keys are seen from the last multiple of it on; 0: from the first
+  double soft_cap = 0;      // scores are bent to stay below it, by tanh; 0: they are not
+  std::vector<float> alibi_slopes;  // [num_heads]: times the distance, added to scores; or empty
+  bool sinks = false;               // each head has one more key, a learned score without a value
+  std::int32_t rope = 0;            // index into DecoderSpec::ropes, or kNoRope: heads do not turn
+  bool fused_projections = false;   // the checkpoint has queries, keys and values as one matrix
+  bool fused_by_head = false;       // there the query, the key and the value of a head follow each
+                                    // other, biases, too; as many key-value heads as heads
   bool query_key_value_bias = false;
   bool output_bias = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+
+  // Tokens that a later token may read, itself the last of them; 0: all before it.
+  std::int32_t kept_tokens() const { return chunk > 0 ? chunk : window; }
 
   std::int64_t q_width() const { return num_heads * head_dim; }
   std::int64_t kv_width() const { return num_kv_heads * head_dim; }
@@ -47,5 +54,9 @@ struct AttentionSpec {
 
   bool operator==(const AttentionSpec&) const = default;
 };
+
+// The slopes of linear biases (Press et al. 2022, ALiBi): 2^(-max_bias i / n) for the first heads,
+// n being the power of two from num_heads on; where that is more than num_heads, for even i first.
+std::vector<float> alibi_slopes(std::int64_t num_heads, double max_bias);
 
 }  // namespace quire

@@ -74,8 +74,15 @@ void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t*
                            .out = logits,
                            .out_stride = spec_.vocab_size,
                            .bias = output_bias_.data_or_null()};
-  ctx.ops.matmul_and_best(normed, spec_.hidden_size, num_rows, ctx.last_product_mode(), part, best,
-                          kLogitsStage);
+  const ActivationMode mode = ctx.last_product_mode();
+  if (spec_.logit_soft_cap == 0.0) {
+    ctx.ops.matmul_and_best(normed, spec_.hidden_size, num_rows, mode, part, best, kLogitsStage);
+    return;
+  }
+  // What is largest is found of capped logits: some that differ are equal then.
+  ctx.ops.matmul(normed, spec_.hidden_size, num_rows, mode, {&part, 1}, kLogitsStage);
+  ctx.ops.soft_cap_and_best(static_cast<float>(spec_.logit_soft_cap), num_rows, spec_.vocab_size,
+                            logits, best);
 }
 
 }  // namespace quire

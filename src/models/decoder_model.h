@@ -44,8 +44,8 @@ class Model {
   void final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                     std::int64_t num_rows, float* states) const;
 
-  // logits[i] = output(final_norm(hidden[rows[i]])), scaled: [num_rows][vocab_size], and the
-  // largest of each row: best[num_rows]. `normed` is scratch of [num_rows][hidden_size].
+  // logits[i] = output(final_norm(hidden[rows[i]])), scaled and capped: [num_rows][vocab_size], and
+  // the largest of each row: best[num_rows]. `normed` is scratch of [num_rows][hidden_size].
   void logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
               std::int64_t num_rows, float* normed, float* logits, RowBest* best) const;
 

@@ -15,7 +15,8 @@ std::int32_t KvPaging::pages_per_block() const {
 KvPaging kv_paging(const DecoderSpec& spec, std::int64_t max_model_len) {
   std::map<std::int32_t, std::vector<std::int32_t>> layers_of_window;
   for (std::int32_t layer = 0; layer < spec.num_layers(); ++layer) {
-    const std::int32_t window = spec.layers[static_cast<std::size_t>(layer)].attention().window;
+    const std::int32_t window =
+        spec.layers[static_cast<std::size_t>(layer)].attention().kept_tokens();
     layers_of_window[window >= max_model_len ? 0 : window].push_back(layer);
   }
   KvPaging paging;

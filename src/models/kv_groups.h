@@ -12,7 +12,7 @@ namespace quire {
 // Layers that keep keys and values of the same tokens. A block of the group takes one page for
 // every layers_per_page of them.
 struct KvGroupSpec {
-  std::int32_t window = 0;  // tokens that a token reads, itself the last of them; 0: all before it
+  std::int32_t window = 0;  // AttentionSpec::kept_tokens()
   std::vector<std::int32_t> layers;
 };
 

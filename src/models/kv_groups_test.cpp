@@ -50,5 +50,17 @@ TEST(KvPaging, AWindowThatNoSequenceLeavesIsNone) {
   EXPECT_EQ(kv_paging(with_windows({8, 8}), 9).groups[0].window, 8);
 }
 
+// A token reads no more than a chunk behind it.
+TEST(KvPaging, ChunksKeepWhatAWindowOfTheirLengthDoes) {
+  DecoderSpec spec = with_windows({0, 0, 0});
+  for (const std::size_t layer : {0U, 1U}) spec.layers[layer].attention().chunk = 16;
+  const KvPaging paging = kv_paging(spec, 100);
+  ASSERT_EQ(paging.groups.size(), 2U);
+  EXPECT_THAT(paging.groups[0].layers, ElementsAre(2));
+  EXPECT_EQ(paging.groups[1].window, 16);
+  EXPECT_THAT(paging.groups[1].layers, ElementsAre(0, 1));
+  EXPECT_EQ(kv_paging(spec, 16).groups.size(), 1U);
+}
+
 }  // namespace kv_groups_test
 }  // namespace quire

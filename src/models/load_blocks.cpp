@@ -11,6 +11,8 @@ AttentionShape shape_of(const AttentionSpec& spec) {
           .head_dim = static_cast<std::int32_t>(spec.head_dim),
           .scale = static_cast<float>(spec.scale),
           .window = spec.window,
+          .chunk = spec.chunk,
+          .soft_cap = static_cast<float>(spec.soft_cap),
           .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole,
           .norms_after_rope = spec.query_key_norm == QueryKeyNorm::kRotatedHeads};
 }
@@ -74,6 +76,8 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
   }
   QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.norm_weight(kQueryNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm_weight(kKeyNorm, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.alibi_slopes, loader.upload(spec.alibi_slopes));
+  QUIRE_ASSIGN_OR_RETURN(weights.sinks, loader.vector({kAttentionSinks}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kAttentionOutput, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.output_bias, loader.vector({kAttentionBias}, layer));
   const auto epsilon = static_cast<float>(loader.spec().norm.epsilon);

@@ -150,7 +150,7 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
     QUIRE_ASSIGN_OR_RETURN(auto values, device.upload(rotary_values(max_positions, rope)));
     rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
   }
-  const std::uint64_t bytes = loader.bytes() + spec.rotary_bytes(max_positions);
+  const std::uint64_t bytes = loader.bytes() + spec.computed_bytes(max_positions);
   return std::unique_ptr<Model>(new Model(
       spec, std::move(embedding), std::move(output), std::move(output_bias), std::move(final_norm),
       DecoderStack(std::move(rotaries), std::move(layers)), bytes));

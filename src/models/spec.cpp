@@ -141,15 +141,23 @@ std::int64_t DecoderSpec::kv_elements_per_token() const {
   return elements;
 }
 
-std::uint64_t DecoderSpec::rotary_bytes(std::int64_t max_positions) const {
+std::uint64_t DecoderSpec::computed_bytes(std::int64_t max_positions) const {
   std::uint64_t bytes = 0;
   for (const RopeSpec& rope : ropes) bytes += RotaryTable::bytes(max_positions, rope.rotary_dim);
+  for (const LayerSpec& layer : layers) {
+    bytes += layer.attention().alibi_slopes.size() * sizeof(float);
+  }
   return bytes;
 }
 
 Status DecoderSpec::validate(std::string_view where) const {
   QUIRE_RETURN_IF_ERROR(check_scale(where, "the embeddings", embedding_scale));
   QUIRE_RETURN_IF_ERROR(check_scale(where, "the logits", logit_scale));
+  if (!(logit_soft_cap >= 0 && logit_soft_cap < 1e6)) {
+    return Status::bad_model(
+        fmt::format("{}: the soft cap of the logits is {}; expected above 0, below 1e6", where,
+                    logit_soft_cap));
+  }
   assert(!output_bias || logit_scale == 1.0);
   for (const RopeSpec& rope : ropes) QUIRE_RETURN_IF_ERROR(validate_rope(rope, where));
   for (const LayerSpec& layer : layers) {

@@ -62,6 +62,7 @@ struct DecoderSpec {
   // that type, unless float32 is asked for.
   bool round_embedding_scale = false;
   double logit_scale = 1;
+  double logit_soft_cap = 0;  // logits are bent to stay below it, by tanh; 0: they are not
   bool tie_word_embeddings = false;
   bool output_bias = false;  // of the logits
   NormSpec norm;
@@ -93,8 +94,9 @@ struct DecoderSpec {
   // Elements of keys and values that one token leaves in the cache, over all layers.
   std::int64_t kv_elements_per_token() const;
 
-  // Bytes of the rotary tables for sequences of up to `max_positions` tokens.
-  std::uint64_t rotary_bytes(std::int64_t max_positions) const;
+  // Bytes of what is computed for a model instead of read: rotary tables for sequences of up to
+  // `max_positions` tokens, slopes.
+  std::uint64_t computed_bytes(std::int64_t max_positions) const;
 
   // All sizes positive, within limits and consistent with each other; `where` names the source.
   Status validate(std::string_view where) const;

@@ -63,6 +63,10 @@ Result<DeviceFloats> TensorLoader::vector(std::initializer_list<TensorRole> role
   return device_.upload(std::move(numbers));
 }
 
+Result<DeviceFloats> TensorLoader::upload(std::vector<float> values) {
+  return device_.upload(std::move(values));
+}
+
 Result<DeviceFloats> TensorLoader::norm_weight(TensorRole role, std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(auto weight, values({role}, layer));
   const auto offset = static_cast<float>(spec_.norm.weight_offset);

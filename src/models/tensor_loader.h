@@ -35,6 +35,9 @@ class TensorLoader {
   // The vectors of `roles`, one after the other; empty where the model has none of them.
   Result<DeviceFloats> vector(std::initializer_list<TensorRole> roles, std::int64_t layer = 0);
 
+  // Numbers that no tensor has (DecoderSpec::computed_bytes()).
+  Result<DeviceFloats> upload(std::vector<float> values);
+
   // A norm's weights, as kernels multiply with them.
   Result<DeviceFloats> norm_weight(TensorRole role, std::int64_t layer = 0);
 

@@ -29,6 +29,7 @@ enum class TensorRole : std::uint8_t {
   kValueBias,
   kQueryNorm,
   kKeyNorm,
+  kAttentionSinks,
   kAttentionOutput,
   kAttentionBias,        // of kAttentionOutput
   kAttentionOutputNorm,  // after attention, before its residual is added

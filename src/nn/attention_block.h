@@ -1,6 +1,7 @@
 // Self-attention of one decoder layer, residual included: hidden += Wo(attend(rope(Wqkv(x)))).
 // Multi-head, grouped-query and multi-query attention differ only in num_kv_heads. Biases, norms of
-// query and key heads and a window are there where the weights and the shape say so.
+// query and key heads, a window and what scores become are there where the weights and the shape
+// say so.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,9 @@ struct AttentionShape {
   std::int32_t num_kv_heads = 0;
   std::int32_t head_dim = 0;
   float scale = 0.0F;        // of the scores
-  std::int32_t window = 0;   // keys that a query sees; 0: all up to its own
+  std::int32_t window = 0;   // as in AttentionArgs
+  std::int32_t chunk = 0;    // the same
+  float soft_cap = 0.0F;     // the same
   bool whole_norms = false;  // norms are over all heads of a token, not over each
   bool norms_after_rope = false;
 
@@ -31,9 +34,11 @@ struct AttentionWeights {
   // One or more matrices whose outputs, side by side, are q, k and v: one packed matrix, or three
   // where the checkpoint encodes them differently.
   std::vector<PackedWeight> qkv;
-  DeviceFloats qkv_bias;  // [qkv_width]
-  DeviceFloats q_norm;    // [head_dim], or of all heads
-  DeviceFloats k_norm;    // as q_norm
+  DeviceFloats qkv_bias;      // [qkv_width]
+  DeviceFloats q_norm;        // [head_dim], or of all heads
+  DeviceFloats k_norm;        // as q_norm
+  DeviceFloats alibi_slopes;  // [num_heads]
+  DeviceFloats sinks;         // [num_heads]
   PackedWeight output;
   DeviceFloats output_bias;  // [hidden_size]
 };

@@ -102,6 +102,28 @@ TEST_P(AttentionBlockTest, AWindow) {
   }
 }
 
+TEST_P(AttentionBlockTest, InChunks) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int32_t chunk : {1, 4, 7}) {
+    AttentionShape chunked = shape(4, 2, 16);
+    chunked.chunk = chunk;
+    check(TestAttention::random(chunked, {.rotary_dim = 16}, kHiddenSize, 8));
+  }
+}
+
+TEST_P(AttentionBlockTest, WhatScoresBecome) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  AttentionShape capped = shape(4, 2, 16);
+  capped.soft_cap = 0.75F;
+  check(TestAttention::random(capped, {.rotary_dim = 16}, kHiddenSize, 9));
+  TestAttention biased = TestAttention::random(shape(4, 2, 16), {.rotary_dim = 0}, kHiddenSize, 10);
+  biased.alibi_slopes = {0.5F, 0.25F, 0.125F, 0.75F};
+  check(biased);
+  TestAttention sunk = TestAttention::random(shape(4, 2, 16), {.rotary_dim = 16}, kHiddenSize, 11);
+  sunk.sinks = {1.5F, -1.0F, 0.0F, 3.0F};
+  check(sunk);
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, AttentionBlockTest, kAllLevels, level_test_name);
 
 }  // namespace

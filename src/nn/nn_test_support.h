@@ -331,7 +331,8 @@ struct TestAttention {
   TestRotary rotary;
   TestWeights q, k, v, output;
   Floats qkv_bias, output_bias;
-  TestNorm q_norm, k_norm;  // of each head, or of all
+  Floats alibi_slopes, sinks;  // [num_heads] or empty
+  TestNorm q_norm, k_norm;     // of each head, or of all
 
   // Weights of everything that a block must have; the optional vectors stay empty.
   static TestAttention random(const AttentionShape& shape, const TestRotary& rotary,
@@ -369,6 +370,8 @@ struct TestAttention {
     weights.qkv_bias = DeviceFloats::of_host(qkv_bias);
     weights.q_norm = DeviceFloats::of_host(q_norm.weight);
     weights.k_norm = DeviceFloats::of_host(k_norm.weight);
+    weights.alibi_slopes = DeviceFloats::of_host(alibi_slopes);
+    weights.sinks = DeviceFloats::of_host(sinks);
     weights.output = pack(device, {&output});
     weights.output_bias = DeviceFloats::of_host(output_bias);
     return {shape, TestNorm::kEpsilon, std::move(weights)};
@@ -403,17 +406,25 @@ struct TestAttention {
       for (Numbers& head : queries) rotary.turn(head, position);
       for (Numbers& head : keys.back()) rotary.turn(head, position);
       const auto window = static_cast<std::size_t>(shape.window);
-      const std::size_t first = window > 0 && position >= window ? position - window + 1 : 0;
+      const auto chunk = static_cast<std::size_t>(shape.chunk);
+      std::size_t first = window > 0 && position >= window ? position - window + 1 : 0;
+      if (chunk > 0) first = position / chunk * chunk;
       Numbers attended;
       for (std::size_t h = 0; h < queries.size(); ++h) {
         Numbers shares;
         for (std::size_t at = first; at <= position; ++at) {
           const Numbers& key = keys[at][h / per_kv_head];
-          shares.push_back(
-              std::exp(static_cast<double>(shape.scale) *
-                       std::inner_product(key.begin(), key.end(), queries[h].begin(), 0.0)));
+          double score = static_cast<double>(shape.scale) *
+                         std::inner_product(key.begin(), key.end(), queries[h].begin(), 0.0);
+          const auto cap = static_cast<double>(shape.soft_cap);
+          if (cap > 0.0) score = cap * std::tanh(score / cap);
+          if (!alibi_slopes.empty()) {
+            score -= static_cast<double>(alibi_slopes[h]) * static_cast<double>(position - at);
+          }
+          shares.push_back(std::exp(score));
         }
-        const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+        const double sink = sinks.empty() ? 0.0 : std::exp(static_cast<double>(sinks[h]));
+        const double sum = std::accumulate(shares.begin(), shares.end(), sink);
         for (std::size_t d = 0; d < static_cast<std::size_t>(shape.head_dim); ++d) {
           double value = 0.0;
           for (std::size_t at = first; at <= position; ++at) {

@@ -197,7 +197,7 @@ json::object MemoryPlan::to_json() const {
 
 std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
                                    std::int64_t max_positions, LoadQuantization quantization) {
-  std::uint64_t bytes = spec.rotary_bytes(max_positions);
+  std::uint64_t bytes = spec.computed_bytes(max_positions);
   const std::string embedding = spec.names.name(TensorRole::kEmbedding);
   const std::string output = spec.names.name(TensorRole::kOutput);
   for (const TensorInfo& tensor : source.tensors()) {

@@ -187,6 +187,8 @@ class RemoteStream final : public OpStream {
     const auto* own = static_cast<const RemotePlannedAttention*>(&plan);
     queue_.add([=, this, near_args = args]() mutable {
       near_args.q = near(near_args.q);
+      near_args.alibi_slopes = near(near_args.alibi_slopes);
+      near_args.sinks = near(near_args.sinks);
       near_args.kv = near(near_args.kv);
       near_args.out = near(near_args.out);
       home_->attention(own->home(), near_args);
@@ -230,6 +232,10 @@ class RemoteStream final : public OpStream {
   }
   void scale_in_place(float factor, std::int64_t count, float* x) override {
     queue_.add([=, this] { home_->scale_in_place(factor, count, near(x)); });
+  }
+  void soft_cap_and_best(float cap, std::int64_t rows, std::int64_t cols, float* x,
+                         RowBest* best) override {
+    queue_.add([=, this] { home_->soft_cap_and_best(cap, rows, cols, near(x), near(best)); });
   }
   void scale_and_add(const float* x, float factor, std::int64_t count, float* out) override {
     queue_.add([=, this] { home_->scale_and_add(near(x), factor, count, near(out)); });

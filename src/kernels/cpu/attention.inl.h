@@ -51,16 +51,36 @@ inline void score_packed(const RangeRows& rows, const RangeMemory& memory) {
   }
 }
 
+// What becomes of a row's scores, which are for powers of two, before they are weighed.
+template <class V>
+[[gnu::noinline]] void change_scores(const RangeRows& rows, std::int32_t row, KeySpan keys,
+                                     float* scores) {
+  constexpr float kLog2E = 0x1.715476p+0F;
+  const AttentionTask& task = *rows.task;
+  const AttentionArgs& args = *task.args;
+  if (args.soft_cap > 0.0F) cap_scores<V>(scores, keys, args.soft_cap * kLog2E);
+  if (args.alibi_slopes == nullptr) return;
+  const std::int32_t query = row / rows.group;
+  const std::int32_t position =
+      task.shared_positions == nullptr ? position_of(task, query) : task.shared_positions[query];
+  add_distances<V>(scores, keys,
+                   args.alibi_slopes[task.kv_head * rows.group + row % rows.group] * kLog2E,
+                   rows.key_start - position);
+}
+
 // The weights of all rows, some at a time: the largest score of each, then the weights.
 template <class V, class Rows, bool kScaled>
 inline void weigh_rows(const RangeRows& rows) {
   const AttentionScratch& scratch = rows.scratch;
+  const AttentionArgs& args = *rows.task->args;
+  const bool changed = args.soft_cap > 0.0F || args.alibi_slopes != nullptr;
   for (std::int32_t begin = rows.begin; begin < rows.end; begin += kRowsWeighed) {
     const std::int32_t end = begin + next_rows(rows.end - begin, kRowsWeighed);
     for (std::int32_t row = begin; row < end; ++row) {
       float* const scores = scratch.scores + std::int64_t{row} * kRangeKeys;
       const KeySpan keys = keys_of_row(rows, row);
       if constexpr (kScaled) scale_scores<V>(scores, keys, scratch.key_scales);
+      if (changed) change_scores<V>(rows, row, keys, scores);
       rows.part.maxima[row] = largest_score<V>(scores, keys);
     }
     for (std::int32_t row = begin; row < end; ++row) {
@@ -182,12 +202,18 @@ inline void load_queries(const AttentionTask& task, std::int32_t group, std::int
   }
 }
 
-[[gnu::always_inline]] inline float* output_row(const AttentionTask& task, std::int32_t group,
-                                                std::int64_t row) {
+// The outputs of the first `num_rows` rows of a task.
+template <class V>
+inline void finish_rows(const AttentionTask& task, std::int32_t group, std::int64_t num_rows,
+                        const PartialResults& sum) {
   const AttentionArgs& args = *task.args;
-  return args.out + ((task.query_begin + row / group) * args.num_heads +
-                     std::int64_t{task.kv_head} * group + row % group) *
-                        args.layout.head_dim;
+  const std::int32_t head_dim = args.layout.head_dim;
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    const std::int64_t head = std::int64_t{task.kv_head} * group + row % group;
+    if (args.sinks != nullptr) join_sink<V>(sum, row, args.sinks[head] * 0x1.715476p+0F);
+    finish_row<V>(sum, row, head_dim,
+                  args.out + ((task.query_begin + row / group) * args.num_heads + head) * head_dim);
+  }
 }
 
 [[gnu::always_inline]] inline void copy_rows(const PartialResults& from, std::int64_t from_row,
@@ -224,9 +250,9 @@ inline void attend(const AttentionTask& task) {
     const std::int32_t behind = rows.key_start - task.first_position;
     rows.begin = behind > 0 ? behind * group : 0;
     rows.end = num_rows;
-    if (args.window > 0 && behind + kRangeKeys + args.window - 1 < queries) {
-      rows.end = (behind + kRangeKeys + args.window - 1) * group;
-    }
+    const std::int64_t blind =
+        first_position_from(args, rows.key_start + kRangeKeys) - task.first_position;
+    if (blind < queries) rows.end = static_cast<std::int32_t>(blind) * group;
     rows.keys = {keys_of_row(rows, rows.begin).begin, keys_of_row(rows, rows.end - 1).end};
     rows.part =
         task.partials == nullptr
@@ -237,8 +263,7 @@ inline void attend(const AttentionTask& task) {
     // Rows see nothing before this range from some row on, which a window may bring.
     std::int32_t starts = rows.end;
     while (!continues && starts > rows.begin &&
-           first_visible_key(args.window, position_of(task, (starts - 1) / group)) / kRangeKeys ==
-               range) {
+           first_visible_key(args, position_of(task, (starts - 1) / group)) / kRangeKeys == range) {
       starts -= group;
     }
     join_rows<V>(rows.scratch.sum, rows.part, rows.begin, starts);
@@ -253,9 +278,7 @@ inline void attend(const AttentionTask& task) {
     }
     return;
   }
-  for (std::int32_t row = 0; row < num_rows; ++row) {
-    finish_row<V>(rows.scratch.sum, row, head_dim, output_row(task, group, row));
-  }
+  finish_rows<V>(task, group, num_rows, rows.scratch.sum);
 }
 
 template <class V>
@@ -292,9 +315,7 @@ inline void vec_merge_attention(const AttentionTask& task) {
        ++range) {
     join_rows<V>(sum, of_range(range), 0, group);
   }
-  for (std::int32_t row = 0; row < group; ++row) {
-    finish_row<V>(sum, row, head_dim, output_row(task, group, row));
-  }
+  finish_rows<V>(task, group, group, sum);
 }
 
 }  // namespace quire

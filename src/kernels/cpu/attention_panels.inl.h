@@ -33,7 +33,7 @@ struct RangeRows {
 // The keys of the range that a row sees.
 [[gnu::always_inline]] inline KeySpan keys_of_row(const RangeRows& rows, std::int32_t row) {
   const std::int32_t position = position_of(*rows.task, row / rows.group);
-  const std::int32_t begin = first_visible_key(rows.task->args->window, position) - rows.key_start;
+  const std::int32_t begin = first_visible_key(*rows.task->args, position) - rows.key_start;
   const std::int32_t end = position + 1 - rows.key_start;
   return {begin > 0 ? begin : 0, end < kRangeKeys ? end : kRangeKeys};
 }

@@ -132,6 +132,27 @@ inline void scale_scores(float* scores, KeySpan keys, const float* key_scales) {
   }
 }
 
+// cap * tanh(score / cap).
+template <class V>
+inline void cap_scores(float* scores, KeySpan keys, float cap) {
+  const typename V::F most = V::set1(cap);
+  const typename V::F scale = V::set1(1.0F / cap);
+  for (int i = keys.begin / V::kWidth * V::kWidth; i < keys.end; i += V::kWidth) {
+    V::store(scores + i, V::mul(most, vec_tanh<V>(V::mul(V::load(scores + i), scale))));
+  }
+}
+
+// Adds slope times how far each key is from the query, `first` being that of the range's first key.
+template <class V>
+inline void add_distances(float* scores, KeySpan keys, float slope, std::int32_t first) {
+  alignas(64) constexpr float kLanes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const typename V::F lanes = V::load(kLanes);
+  for (int i = keys.begin / V::kWidth * V::kWidth; i < keys.end; i += V::kWidth) {
+    const typename V::F distance = V::add(lanes, V::set1(static_cast<float>(first + i)));
+    V::store(scores + i, V::fma(distance, V::set1(slope), V::load(scores + i)));
+  }
+}
+
 // Turns scores into weights relative to the largest, times the scales of the values where there
 // are any, and gives the sum of the weights without these.
 template <class V, class Rows, bool kScaled>
@@ -304,6 +325,24 @@ inline void join_rows(const PartialResults& sum, const PartialResults& part, std
         V::store(to + i, V::fma(V::load(to + i), kept, V::mul(V::load(from + i), added)));
       }
     }
+  }
+}
+
+// Adds the weight of one more key, whose value is zero, to a row's sums. `score` is for powers of
+// two.
+template <class V>
+inline void join_sink(const PartialResults& sum, std::int64_t row, float score) {
+  using F = typename V::F;
+  const F before = V::set1(sum.maxima[row]);
+  const F sink = V::set1(score);
+  const F maximum = V::max(sink, before);
+  F factors[2] = {V::sub(before, maximum), V::sub(sink, maximum)};
+  vec_exp2<V>(factors);
+  V::store_first(sum.totals + row, V::fma(V::set1(sum.totals[row]), factors[0], factors[1]), 1);
+  V::store_first(sum.maxima + row, maximum, 1);
+  float* const to = sum.sums + row * sum.stride;
+  for (std::int64_t i = 0; i < sum.stride; i += V::kWidth) {
+    V::store(to + i, V::mul(V::load(to + i), factors[0]));
   }
 }
 

@@ -27,6 +27,30 @@ inline typename V::F vec_exp(typename V::F x) {
   return V::where_less(V::set1(0x1.62E42Ep+6F), x, V::set1(__builtin_inff()), result);
 }
 
+// Within 4 units in the last place; NaN for NaN. As (e^2x - 1) / (e^2x - 1 + 2), where e^y - 1 =
+// 2^n (e^r - 1) + (2^n - 1) with r as in vec_exp() is exact near 0, too.
+template <class V>
+inline typename V::F vec_tanh(typename V::F x) {
+  using F = typename V::F;
+  const F most = V::set1(20.0F);  // from where on the result is 1
+  F y = V::max(V::sub(V::zero(), most), V::add(x, x));
+  y = V::where_less(most, y, most, y);
+  const F n = V::round(V::mul(y, V::set1(0x1.715476p+0F)));
+  F r = V::fnma(n, V::set1(0x1.62E4p-1F), y);
+  r = V::fnma(n, V::set1(0x1.7F7D1Cp-20F), r);
+  F p = V::set1(1.0F / 5040.0F);
+  p = V::fma(p, r, V::set1(1.0F / 720.0F));
+  p = V::fma(p, r, V::set1(1.0F / 120.0F));
+  p = V::fma(p, r, V::set1(1.0F / 24.0F));
+  p = V::fma(p, r, V::set1(1.0F / 6.0F));
+  p = V::fma(p, r, V::set1(0.5F));
+  p = V::fma(V::mul(p, r), r, r);  // e^r - 1
+  const F one = V::set1(1.0F);
+  const F power = V::scale_by_power(one, n);
+  const F less_one = V::fma(power, p, V::sub(power, one));
+  return V::div(less_one, V::add(less_one, V::set1(2.0F)));
+}
+
 // 2^x for each x <= 0, within 2 units in the last place and exact for x = 0; 0 for x < -126.5; NaN
 // for NaN. In step with each other, so that there is something to go on with while one waits for
 // its last product.

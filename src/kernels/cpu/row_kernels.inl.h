@@ -177,6 +177,21 @@ inline void vec_activate(std::int64_t count, float* x) {
 }
 
 template <class V>
+inline void vec_soft_cap(float cap, std::int64_t count, float* x) {
+  const typename V::F most = V::set1(cap);
+  const typename V::F scale = V::set1(1.0F / cap);
+  std::int64_t i = 0;
+  for (; i + V::kWidth <= count; i += V::kWidth) {
+    V::store(x + i, V::mul(most, vec_tanh<V>(V::mul(V::load(x + i), scale))));
+  }
+  const int rest = static_cast<int>(count - i);
+  if (rest != 0) {
+    V::store_first(x + i, V::mul(most, vec_tanh<V>(V::mul(V::load_first(x + i, rest), scale))),
+                   rest);
+  }
+}
+
+template <class V>
 inline void rotate_halves(float* head, const float* cosines, const float* sines, int pairs) {
   using F = typename V::F;
   int i = 0;

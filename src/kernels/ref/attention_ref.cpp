@@ -9,14 +9,15 @@ namespace {
 
 // Softmax in one pass over the keys, in their order (Milakov and Gimelshein 2018). `sums` holds
 // head_dim doubles.
-void attend(const AttentionTask& task, const float* query, std::int32_t position, double* sums,
-            float* out) {
+void attend(const AttentionTask& task, const float* query, std::int32_t head, std::int32_t position,
+            double* sums, float* out) {
   const AttentionArgs& args = *task.args;
   const KvLayout& layout = args.layout;
-  double largest = -std::numeric_limits<double>::infinity();
-  double total = 0.0;
+  const bool has_sink = args.sinks != nullptr;
+  double largest = has_sink ? double{args.sinks[head]} : -std::numeric_limits<double>::infinity();
+  double total = has_sink ? 1.0 : 0.0;
   for (std::int32_t i = 0; i < layout.head_dim; ++i) sums[i] = 0.0;
-  for (std::int32_t key = first_visible_key(args.window, position); key <= position; ++key) {
+  for (std::int32_t key = first_visible_key(args, position); key <= position; ++key) {
     const BlockId block = task.block_table[key / layout.block_size];
     const std::int32_t slot = key % layout.block_size;
     double score = 0.0;
@@ -24,6 +25,8 @@ void attend(const AttentionTask& task, const float* query, std::int32_t position
       score += double{query[i]} * double{load_key(args.kv, layout, block, task.kv_head, slot, i)};
     }
     score *= double{args.scale};
+    if (args.soft_cap > 0.0F) score = args.soft_cap * std::tanh(score / double{args.soft_cap});
+    if (args.alibi_slopes != nullptr) score += double{args.alibi_slopes[head]} * (key - position);
     if (score > largest) {
       const double correction = std::exp(largest - score);
       total *= correction;
@@ -49,7 +52,7 @@ void ref_attention(const AttentionTask& task) {
   for (std::int32_t row = task.query_begin; row < task.query_end; ++row) {
     const std::int32_t position = task.first_position + row - task.query_begin;
     for (std::int32_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head) {
-      attend(task, args.q + row * args.q_stride + head * head_dim, position, sums,
+      attend(task, args.q + row * args.q_stride + head * head_dim, head, position, sums,
              args.out + (std::int64_t{row} * args.num_heads + head) * head_dim);
     }
   }

@@ -76,6 +76,12 @@ void relu2(std::int64_t count, float* x) {
   for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] < 0.0F ? 0.0F : x[i] * x[i];
 }
 
+void soft_cap(float cap, std::int64_t count, float* x) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    x[i] = static_cast<float>(cap * std::tanh(double{x[i]} / double{cap}));
+  }
+}
+
 void rotate(float* head, const float* cosines, const float* sines, std::int32_t pairs,
             RopeStyle style) {
   for (std::int32_t i = 0; i < pairs; ++i) {
@@ -143,6 +149,7 @@ RowKernels ref_row_kernels() {
   kernels.gelu_tanh = gelu_tanh;
   kernels.gelu = gelu;
   kernels.relu2 = relu2;
+  kernels.soft_cap = soft_cap;
   kernels.rope_and_cache = rope_and_cache;
   kernels.attention = ref_attention;
   kernels.best_of_row = best_of_row;

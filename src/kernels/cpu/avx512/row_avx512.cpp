@@ -17,6 +17,7 @@ void set_avx512_rows(RowKernels& kernels) {
   kernels.gelu_tanh = vec_activate<Vec16, GeluTanh<Vec16>>;
   kernels.gelu = vec_activate<Vec16, Gelu<Vec16>>;
   kernels.relu2 = vec_activate<Vec16, Relu2<Vec16>>;
+  kernels.soft_cap = vec_soft_cap<Vec16>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec16>;
   kernels.attention = avx512_attention;
   kernels.merge_attention = vec_merge_attention<Vec16>;
