@@ -158,6 +158,13 @@ class CommandLine(unittest.TestCase):
                           "int8": elements + 2 * 2 * 2 * 4})
         self.assertIn("Q4_0", report["encodings"])
 
+    def test_inspect_says_how_embeddings_are_made(self):
+        report = json.loads(run("inspect", "--model", TINY / "hf", "--json").stdout)
+        self.assertEqual(report["embedding"], {"pooling": "last", "normalize": True, "source": "",
+                                               "error": None})
+        self.assertIn("last pooling, normalized (the model says nothing)",
+                      run("inspect", "--model", TINY / "hf").stdout)
+
     def test_inspect_says_what_a_token_meets_of_a_mixture(self):
         model = TINY.parent / "families/mixtral/hf"
         report = json.loads(run("inspect", "--model", model, "--json").stdout)

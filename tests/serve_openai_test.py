@@ -7,6 +7,7 @@ import asyncio
 import base64
 import math
 import struct
+import time
 
 import openai
 
@@ -249,6 +250,31 @@ class Others(OpenAITest):
         self.client.responses.delete(first.id)
         with self.assertRaises(openai.NotFoundError):
             self.client.responses.retrieve(first.id)
+
+    def test_responses_in_the_background(self):
+        whole = self.client.responses.create(model=NAME, input="Name a color.", temperature=0,
+                                             max_output_tokens=16)
+        asked = self.client.responses.create(model=NAME, input="Name a color.", temperature=0,
+                                             max_output_tokens=16, background=True)
+        self.assertTrue(asked.background)
+        self.assertEqual(asked.status, "queued")
+        while asked.status in ("queued", "in_progress"):
+            time.sleep(0.02)
+            asked = self.client.responses.retrieve(asked.id)
+        self.assertEqual(asked.output_text, whole.output_text)
+        # A client that lost its stream goes on where it was.
+        stream = self.client.responses.create(model=NAME, input="Name a color.", temperature=0,
+                                              max_output_tokens=16, background=True, stream=True)
+        first = [next(stream), next(stream)]
+        stream.close()
+        rest = list(self.client.responses.retrieve(first[0].response.id, stream=True,
+                                                   starting_after=first[-1].sequence_number))
+        self.assertEqual([event.sequence_number for event in first + rest],
+                         list(range(len(first + rest))))
+        self.assertEqual("".join(e.delta for e in rest if e.type == "response.output_text.delta"),
+                         whole.output_text)
+        cancelled = self.client.responses.cancel(asked.id)  # it has ended, and stays so
+        self.assertEqual(cancelled.status, "incomplete")
 
     def test_asynchronous_requests_at_once(self):
         async def ask():

@@ -36,6 +36,23 @@ std::uint64_t kv_token_bytes(const ModelBundle& bundle, DType dtype) {
   return kv_block_bytes(bundle, dtype, block_size) / static_cast<std::uint64_t>(block_size);
 }
 
+json::object embedding_report(const EmbeddingDefaults& embedding) {
+  const Status status = embedding.check();
+  return {{"pooling", pooling_name(embedding.pooling)},
+          {"normalize", embedding.normalize},
+          {"source", embedding.source},
+          {"error", status.ok() ? json::value() : json::value(status.message())}};
+}
+
+std::string embedding_text(const EmbeddingDefaults& embedding) {
+  if (const Status status = embedding.check(); !status.ok()) {
+    return fmt::format("none: {}", status.message());
+  }
+  return fmt::format("{} pooling, {}normalized ({})", pooling_name(embedding.pooling),
+                     embedding.normalize ? "" : "not ",
+                     embedding.source.empty() ? "the model says nothing" : embedding.source);
+}
+
 void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
   const DecoderSpec& spec = bundle.spec;
   json::object report;
@@ -59,6 +76,7 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   report["rms_norm_eps"] = spec.norm.epsilon;
   report["tie_word_embeddings"] = spec.tie_word_embeddings;
   report["chat_template"] = bundle.text.chat_template.has_value();
+  report["embedding"] = embedding_report(bundle.embedding_defaults);
   json::object token_bytes;
   for (const DType dtype : kKvCacheTypes) {
     token_bytes[dtype_name(dtype)] = kv_token_bytes(bundle, dtype);
@@ -118,6 +136,7 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
   line("vocabulary",
        fmt::format("{}{}", spec.vocab_size, spec.tie_word_embeddings ? ", embeddings tied" : ""));
   line("chat template", bundle.text.chat_template ? "yes" : "no");
+  line("embeddings", embedding_text(bundle.embedding_defaults));
   std::vector<std::string> token_bytes;
   token_bytes.reserve(kKvCacheTypes.size());
   for (const DType dtype : kKvCacheTypes) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "serve/protocols/openai/completions.h"
+#include "serve/protocols/openai/fill_in_middle.h"
 
 namespace quire {
 namespace {
@@ -66,38 +67,6 @@ Status copy_shared(const JsonReader& fields, json::object& to) {
   return {};
 }
 
-// Of fill-in-the-middle: the text before, the text after, and what is to be written.
-struct FillTokens {
-  TokenId prefix = 0;
-  TokenId suffix = 0;
-  TokenId middle = 0;
-};
-
-std::optional<FillTokens> find_fill_tokens(const Tokenizer& tokenizer) {
-  static constexpr std::array<std::array<std::string_view, 3>, 4> kNames = {
-      {{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
-       {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
-       {"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},
-       {"\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>"}}};
-  for (const auto& [prefix, suffix, middle] : kNames) {
-    const auto first = tokenizer.find(prefix);
-    const auto second = tokenizer.find(suffix);
-    const auto third = tokenizer.find(middle);
-    if (first && second && third) return FillTokens{*first, *second, *third};
-  }
-  return std::nullopt;
-}
-
-Status append_text(json::array& ids, const std::string& text, std::string_view field,
-                   const Engine& engine) {
-  QUIRE_ASSIGN_OR_RETURN(
-      const std::vector<TokenId> tokens,
-      engine.tokenizer().encode(text, {.add_special_tokens = false, .parse_special = false},
-                                prompt_limits(engine, /*room=*/1, field, {})));
-  ids.insert(ids.end(), tokens.begin(), tokens.end());
-  return {};
-}
-
 }  // namespace
 
 const FieldTable& llama_completion_fields() {
@@ -126,13 +95,6 @@ Result<json::object> completion_of_llama(const JsonReader& fields, const Engine&
 Result<json::object> completion_of_infill(const JsonReader& fields, const Engine& engine) {
   json::object completion;
   QUIRE_RETURN_IF_ERROR(copy_shared(fields, completion));
-  const auto tokens = find_fill_tokens(engine.tokenizer());
-  if (!tokens) {
-    return Status::unimplemented(
-        fmt::format("input_suffix: the model {} has no tokens for filling in the middle",
-                    engine.info().model_name),
-        "serve a model for code that has them");
-  }
   if (const json::value* extra = fields.find("input_extra");
       extra != nullptr && !says_nothing(*extra)) {
     return Status::unimplemented("input_extra: further files are not supported");
@@ -140,17 +102,12 @@ Result<json::object> completion_of_infill(const JsonReader& fields, const Engine
   QUIRE_ASSIGN_OR_RETURN(const auto before, fields.find_string("input_prefix"));
   QUIRE_ASSIGN_OR_RETURN(const auto after, fields.find_string("input_suffix"));
   QUIRE_ASSIGN_OR_RETURN(const auto started, fields.find_string("prompt"));
-  json::array ids;
-  if (engine.tokenizer().adds_bos() && engine.tokenizer().bos_id()) {
-    ids.push_back(*engine.tokenizer().bos_id());
-  }
-  ids.push_back(tokens->prefix);
-  QUIRE_RETURN_IF_ERROR(append_text(ids, before.value_or(""), "input_prefix", engine));
-  ids.push_back(tokens->suffix);
-  QUIRE_RETURN_IF_ERROR(append_text(ids, after.value_or(""), "input_suffix", engine));
-  ids.push_back(tokens->middle);
-  QUIRE_RETURN_IF_ERROR(append_text(ids, started.value_or(""), "prompt", engine));
-  completion["prompt"] = std::move(ids);
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<TokenId> ids,
+      fill_in_middle_prompt(engine, {before.value_or(""), "input_prefix"},
+                            {after.value_or(""), "input_suffix"}, {started.value_or(""), "prompt"},
+                            /*gone=*/{}));
+  completion["prompt"] = json::array(ids.begin(), ids.end());
   return completion;
 }
 

@@ -1,11 +1,13 @@
 #include "serve/protocols/openai/completions.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "serve/protocols/openai/answer_size.h"
+#include "serve/protocols/openai/fill_in_middle.h"
 #include "serve/protocols/openai/token_report.h"
 
 namespace quire {
@@ -16,7 +18,8 @@ constexpr std::int64_t kMaxOutputs = 4096;
 
 struct PromptOptions {
   bool add_special_tokens = true;
-  bool truncates = false;  // a prompt may be longer than what the model takes
+  bool truncates = false;                  // a prompt may be longer than what the model takes
+  std::optional<std::string> suffix = {};  // what stands after the text that is to be written
   ClientGone gone;
 };
 
@@ -26,6 +29,16 @@ Result<AnsweredPrompt> read_prompt(const json::value& value, const std::string& 
   const EncodeLimits limits = options.truncates
                                   ? text_limits(name, options.gone)
                                   : prompt_limits(engine, /*room=*/1, name, options.gone);
+  if (options.suffix) {
+    if (!value.is_string()) {
+      return Status::invalid_argument(fmt::format("{}: expected a string beside suffix", name));
+    }
+    QUIRE_ASSIGN_OR_RETURN(
+        prompt.token_ids,
+        fill_in_middle_prompt(engine, {value.get_string(), name}, {*options.suffix, "suffix"},
+                              {"", name}, options.gone));
+    return prompt;
+  }
   if (value.is_string()) {
     const std::string_view text = value.get_string();
     QUIRE_ASSIGN_OR_RETURN(
@@ -102,6 +115,24 @@ Status read_echo(const json::object& given, GenerationJob& job, bool& echo) {
   return {};
 }
 
+// An empty one is none.
+Result<std::optional<std::string>> read_suffix(const JsonReader& fields, bool echo,
+                                               bool truncates) {
+  QUIRE_ASSIGN_OR_RETURN(auto suffix, fields.find_string("suffix"));
+  if (!suffix || suffix->empty()) return std::optional<std::string>();
+  if (echo) {
+    return Status::invalid_argument(
+        "suffix: echo would say the prompt twice, as the model is asked and as it was given; leave "
+        "out one of them");
+  }
+  if (truncates) {
+    return Status::invalid_argument(
+        "suffix: truncate_prompt_tokens would cut away what tells the two texts apart; leave out "
+        "one of them");
+  }
+  return suffix;
+}
+
 Status check_best_of(const JsonReader& fields, const SamplingParams& params) {
   QUIRE_ASSIGN_OR_RETURN(const auto best_of, fields.find_int("best_of"));
   if (!best_of || *best_of == params.n) return {};
@@ -118,8 +149,9 @@ Result<GenerationJob> read_completion(const RequestBody& body, const ServedModel
   QUIRE_RETURN_IF_ERROR(check_best_of(fields, job.options.params));
   QUIRE_RETURN_IF_ERROR(
       job.options.params.validate(engine.info().vocab_size, served.max_logprobs()));
-  const PromptOptions options = {.truncates = job.options.truncate_prompt_tokens.has_value(),
-                                 .gone = std::move(gone)};
+  PromptOptions options = {.truncates = job.options.truncate_prompt_tokens.has_value(),
+                           .gone = std::move(gone)};
+  QUIRE_ASSIGN_OR_RETURN(options.suffix, read_suffix(fields, echo, options.truncates));
   QUIRE_ASSIGN_OR_RETURN(job.prompts, read_prompts(fields, options, engine));
   if (std::ssize(job.prompts) * job.options.params.n > kMaxOutputs) {
     return Status::invalid_argument(

@@ -191,9 +191,9 @@ std::vector<RequestField> generation(FieldOrigin max_tokens_origin) {
 FieldTable make_completion_fields() {
   FieldTable table{"POST /v1/completions", {works("prompt"), works("echo")}};
   append(table.fields, generation(kBoth));
-  append(table.fields,
-         {works("add_special_tokens", kVllm), works("best_of", kOpenAi, "only the value of `n`"),
-          no_effect("store"), missing("suffix", kBoth)});
+  append(table.fields, {works("add_special_tokens", kVllm),
+                        works("best_of", kOpenAi, "only the value of `n`"), no_effect("store"),
+                        works("suffix", kBoth, "models with tokens for filling in the middle")});
   return table;
 }
 
@@ -240,7 +240,7 @@ FieldTable make_response_fields() {
       "POST /v1/responses",
       {works("model"), works("input"), works("instructions"), works("previous_response_id"),
        works("max_output_tokens"), works("top_logprobs"), works("include"), works("stream"),
-       works("store"), works("metadata"), works("text", kBoth, "text alone"),
+       works("store"), works("background"), works("metadata"), works("text", kBoth, "text alone"),
        works("tool_choice", kBoth, R"("none" and "auto")"), works("priority", kVllm),
        works("request_id", kVllm)}};
   for (const RequestField& field : sampling()) {
@@ -261,7 +261,6 @@ FieldTable make_response_fields() {
              limited("tools", kBoth, are_tools_not_called,
                      "`[]`, and any with `tool_choice: \"none\"`"),
              limited("stream_options", kBoth, is_no_option, R"({"include_obfuscation": false})"),
-             missing("background", kBoth),
              missing("conversation", kOpenAi),
              missing("context_management", kOpenAi),
              missing("moderation", kOpenAi),

@@ -2,6 +2,7 @@
 
 #include <ctime>
 #include <iterator>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -43,21 +44,31 @@ class ResponseAnswer final : public GenerationAnswer {
         job_(std::move(job)),
         item_id_(new_id("msg_")) {}
 
+  // Before it is submitted: it goes to a stream of its own, and what is kept of it with it.
+  void run_in_background(std::shared_ptr<BackgroundResponse> background) {
+    background->keep(stored({}));
+    background_ = std::move(background);
+    exchange_ = background_;
+  }
+  json::object as_queued() const { return response(Outcome::kQueued); }
+
   void refused(const Status& error) override {
     respond_error(*exchange_, request_error(error, *job_.served, "input"));
   }
 
   void begun() override {
-    if (job_.stream) begin_stream();
+    if (streams()) begin_stream();
+    if (streams() && background_ == nullptr) begin_output();
   }
 
   void piece(std::size_t /*prompt*/, const RequestOutput& output, bool /*last*/) override {
+    if (streams() && delta_head_.empty()) begin_output();
     std::string logprobs;
     if (job_.params.logprobs) {
       append_chat_tokens(logprobs, job_.served->engine().tokenizer(), output.logprobs);
     }
     text_ += output.text;
-    if (job_.stream && (!output.text.empty() || !logprobs.empty())) {
+    if (streams() && (!output.text.empty() || !logprobs.empty())) {
       add_delta(output.text, logprobs);
     }
     if (!logprobs_.empty() && !logprobs.empty()) logprobs_ += ',';
@@ -71,20 +82,24 @@ class ResponseAnswer final : public GenerationAnswer {
 
   // An error in the answer's place, or as the stream's last event.
   void failed(const Status& status) override {
-    if (!job_.stream) return refused(status);
+    if (!streams()) return refused(status);
     json::object object = response(Outcome::kFailed);
     object["error"] = {{"code", "server_error"},
                        {"message", request_error(status, *job_.served, "input").message}};
-    add_event("response.failed", {}, "response", with_member(object, "output", "[]"));
+    const std::string text = with_member(object, "output", "[]");
+    if (background_ != nullptr) background_->keep(stored(text));
+    add_event("response.failed", {}, "response", text);
     send();
     exchange_->finish();
   }
 
  private:
-  enum class Outcome { kInProgress, kCompleted, kIncomplete, kFailed };
+  enum class Outcome { kQueued, kInProgress, kCompleted, kIncomplete, kFailed };
 
   static std::string_view outcome_name(Outcome outcome) {
     switch (outcome) {
+      case Outcome::kQueued:
+        return "queued";
       case Outcome::kInProgress:
         return "in_progress";
       case Outcome::kCompleted:
@@ -131,9 +146,17 @@ class ResponseAnswer final : public GenerationAnswer {
     head.headers = {{"Cache-Control", "no-cache"}};
     add_ignored_fields(head);
     exchange_->start_stream(std::move(head));
-    const std::string response = without_output(Outcome::kInProgress);
+    const bool waits = background_ != nullptr;
+    const std::string response = without_output(waits ? Outcome::kQueued : Outcome::kInProgress);
     add_event("response.created", {}, "response", response);
-    add_event("response.in_progress", {}, "response", response);
+    if (waits) {
+      add_event("response.queued", {}, "response", response);
+      send();
+    }
+  }
+
+  void begin_output() {
+    add_event("response.in_progress", {}, "response", without_output(Outcome::kInProgress));
     add_event("response.output_item.added", {{"output_index", 0}}, "item",
               item(Outcome::kInProgress, ""));
     add_event("response.content_part.added", in_part({}), "part", text_part());
@@ -188,20 +211,28 @@ class ResponseAnswer final : public GenerationAnswer {
     }
     object["usage"] = usage_of(output);
     std::string text = with_member(object, "output", '[' + item(outcome, text_part()) + ']');
-    if (job_.store) store(text);
-    if (job_.stream) return finish_stream(outcome, text);
+    job_.messages.push_back(json::object{{"role", "assistant"}, {"content", text_}});
+    if (background_ != nullptr) {
+      background_->keep(stored(text));
+    } else if (job_.store) {
+      store_->put(job_.id, stored(text));
+    }
+    if (streams()) return finish_stream(outcome, text);
     HttpResponse answer;
     answer.body = std::move(text);
     add_ignored_fields(answer);
     exchange_->respond(std::move(answer));
   }
 
-  void store(const std::string& text) {
-    job_.messages.push_back(json::object{{"role", "assistant"}, {"content", text_}});
-    store_->put(job_.id, {.response = text,
-                          .input_items = json::serialize(job_.input_items),
-                          .messages = json::serialize(job_.messages)});
+  // `text`: of the Response object.
+  StoredResponse stored(std::string text) const {
+    return {.response = std::move(text),
+            .input_items = json::serialize(job_.input_items),
+            .messages = json::serialize(job_.messages)};
   }
+
+  // What runs in the background always does; who follows it is not this answer's business.
+  bool streams() const { return job_.stream || background_ != nullptr; }
 
   // `response`: the whole Response object.
   void finish_stream(Outcome outcome, std::string_view response) {
@@ -224,6 +255,7 @@ class ResponseAnswer final : public GenerationAnswer {
 
   std::shared_ptr<Exchange> exchange_;
   std::shared_ptr<ResponseStore> store_;
+  std::shared_ptr<BackgroundResponse> background_;  // then it is exchange_, too; else null
   ResponseJob job_;
   std::string item_id_;
   std::string text_;
@@ -236,7 +268,7 @@ class ResponseAnswer final : public GenerationAnswer {
 }  // namespace
 
 void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<ResponseStore> store,
-                     ResponseJob job) {
+                     std::shared_ptr<BackgroundResponses> live, ResponseJob job) {
   std::vector<GenerateRequest> requests(1);
   requests[0].prompt_token_ids = std::move(job.prompt_token_ids);
   requests[0].params = job.params;
@@ -244,8 +276,30 @@ void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<Respons
   ServedModel& served = *job.served;
   const RequestOrigin origin =
       origin_of(*exchange, job.log_id, std::string(job.echo.at("model").as_string()), job.stream);
-  generate(served, *exchange, origin, std::move(requests),
-           std::make_shared<ResponseAnswer>(exchange, std::move(store), std::move(job)));
+  const std::string id = job.id;
+  const bool follows = job.stream;
+  const bool in_background = job.background;
+  auto answer = std::make_shared<ResponseAnswer>(exchange, store, std::move(job));
+  if (!in_background) {
+    return generate(served, *exchange, origin, std::move(requests), std::move(answer));
+  }
+  const auto background = std::make_shared<BackgroundResponse>(id, answer->as_queued(), exchange,
+                                                               follows, live, std::move(store));
+  if (!live->add(id, background)) {
+    return respond_error(
+        *exchange,
+        request_error(Status::resource_exhausted(fmt::format(
+                          "background: {} responses run in the background, which is the limit",
+                          BackgroundResponses::kMaxLive)),
+                      served, "background"));
+  }
+  try {
+    answer->run_in_background(background);
+    generate(served, *background, origin, std::move(requests), std::move(answer));
+  } catch (const std::bad_alloc&) {
+    live->remove(id);
+    throw;
+  }
 }
 
 }  // namespace quire

@@ -1,6 +1,7 @@
 // The compliance cases of the Open Responses specification (openresponses.org) that need neither
 // tools nor images, re-typed: which fields a Response object and its events must have, and of what
 // kind.
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -94,7 +95,8 @@ void expect_whole(const json::value& response) {
   EXPECT_TRUE(is_list(part.at("logprobs")));
 }
 
-std::vector<json::value> events_of(const std::string& body) {
+// `first`: the number of the first of them.
+std::vector<json::value> events_of(const std::string& body, std::size_t first = 0) {
   std::vector<json::value> events;
   std::string_view rest = body;
   while (!rest.empty()) {
@@ -105,7 +107,7 @@ std::vector<json::value> events_of(const std::string& body) {
     auto event = parse_json(rest.substr(line + 7, end - line - 7), "event");
     EXPECT_TRUE(event.ok()) << event.status().to_string();
     EXPECT_EQ(event->at("type").as_string(), rest.substr(7, line - 7));
-    EXPECT_EQ(event->at("sequence_number").to_number<std::size_t>(), events.size());
+    EXPECT_EQ(event->at("sequence_number").to_number<std::size_t>(), first + events.size());
     events.push_back(*std::move(event));
     rest.remove_prefix(end + 2);
   }
@@ -225,8 +227,8 @@ TEST_F(Compliance, AStoredResponseStreams) {
   EXPECT_EQ(expect_message_events(events), text_of(stored));
   EXPECT_EQ(events.back().at("response"), stored);
   const HttpResponse later = call("GET", path, {}, {{"stream", "true"}, {"starting_after", "3"}});
-  EXPECT_EQ(later.status, 400);
-  EXPECT_THAT(later.body, HasSubstr("starting_after"));
+  const auto rest = events_of(later.body, 4);
+  EXPECT_TRUE(std::equal(rest.begin(), rest.end(), events.begin() + 4, events.end()));
 }
 
 TEST_F(Compliance, InputTokensAreCounted) {

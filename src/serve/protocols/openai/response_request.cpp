@@ -149,7 +149,7 @@ Status read_max_output_tokens(const JsonReader& fields, const ServedModel& serve
   }
   QUIRE_ASSIGN_OR_RETURN(job.params.max_tokens,
                          fit_response(job.params, std::ssize(job.prompt_token_ids), most,
-                                      job.stream ? kCopiesInStream : 1, served));
+                                      job.stream || job.background ? kCopiesInStream : 1, served));
   job.echo["max_output_tokens"] = most ? json::value(*most) : json::value();
   return {};
 }
@@ -169,7 +169,7 @@ Status read_echoed(const JsonReader& fields, ResponseJob& job) {
   echo["max_tool_calls"] = max_calls ? json::value(*max_calls) : json::value();
   echo["truncation"] = "disabled";
   echo["reasoning"] = nullptr;
-  echo["background"] = false;
+  echo["background"] = job.background;
   echo["service_tier"] = "default";
   for (const std::string_view name : {"user", "safety_identifier", "prompt_cache_key"}) {
     QUIRE_ASSIGN_OR_RETURN(const auto text, fields.find_string(name));
@@ -185,6 +185,13 @@ Status read_flags(const JsonReader& fields, ResponseJob& job) {
   job.stream = stream.value_or(false);
   job.store = store.value_or(true);
   job.echo["store"] = job.store;
+  QUIRE_ASSIGN_OR_RETURN(const auto background, fields.find_bool("background"));
+  job.background = background.value_or(false);
+  if (job.background && !job.store) {
+    return Status::invalid_argument(
+        "background: a response in the background has to be stored; leave out store, or set it to "
+        "true");
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
   if (priority && (*priority < std::numeric_limits<std::int32_t>::min() ||
                    *priority > std::numeric_limits<std::int32_t>::max())) {

@@ -26,6 +26,7 @@ struct ResponseJob {
   std::int32_t priority = 0;
   bool stream = false;
   bool store = true;
+  bool background = false;        // it runs on without its client
   json::object echo;              // the fields of the Response object that the request settles
   json::array input_items;        // for input_items
   json::array messages;           // the conversation so far, without instructions

@@ -5,8 +5,8 @@
 namespace quire {
 
 void ResponseStore::put(std::string id, StoredResponse response) {
-  const std::size_t bytes =
-      id.size() + response.response.size() + response.input_items.size() + response.messages.size();
+  const std::size_t bytes = id.size() + response.response.size() + response.input_items.size() +
+                            response.messages.size() + response.events.size();
   if (bytes > max_bytes_) return;
   const std::lock_guard lock(mutex_);
   if (const auto found = by_id_.find(id); found != by_id_.end()) drop(found->second);

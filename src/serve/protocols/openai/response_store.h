@@ -18,6 +18,9 @@ struct StoredResponse {
   std::string response;     // the Response object
   std::string input_items;  // an array: what it was asked with
   std::string messages;     // an array: the conversation up to and with its output
+  // Its events as they came, of a response in the background; empty: they are made from it.
+  std::string events = {};
+  bool events_kept = true;  // false: there were too many of them
 };
 
 class ResponseStore {

@@ -317,7 +317,6 @@ class BadResponseRequests : public ResponsesTest {};
 
 TEST_F(BadResponseRequests, UnsupportedFieldsAreRefusedByName) {
   const std::map<std::string, std::string> values = {
-      {"background", "true"},
       {"conversation", R"("conv_1")"},
       {"context_management", R"([{"type": "compaction"}])"},
       {"prompt", R"({"id": "p"})"},
