@@ -1,4 +1,4 @@
-// A mixture of experts: which experts a row goes to, and what they make of it.
+// A mixture of experts: what the experts that a row goes to make of it.
 //
 // The pairs of a row and an expert that it goes to are sorted by expert and taken in waves of whole
 // experts. Of each wave the rows are gathered, the first halves of all its experts are one parallel
@@ -19,7 +19,6 @@
 namespace quire {
 namespace {
 
-constexpr Stage kRouteStage = {StageKind::kKernel, "route"};
 constexpr Stage kExpertsStage = {StageKind::kKernel, "experts"};
 
 // With so few pairs all experts are one wave.
@@ -44,36 +43,6 @@ struct ExpertRows {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
-
-void route_row(const RouteArgs& args, std::int64_t row) {
-  const float* const logits = args.logits + row * args.num_experts;
-  std::int32_t* const experts = args.experts + row * args.experts_per_row;
-  float* const weights = args.weights + row * args.experts_per_row;
-  for (std::int64_t rank = 0; rank < args.experts_per_row; ++rank) {
-    const auto is_taken = [&](std::int32_t expert) {
-      return std::find(experts, experts + rank, expert) != experts + rank;
-    };
-    std::int32_t best = 0;
-    while (is_taken(best)) ++best;
-    for (std::int32_t expert = best + 1; expert < args.num_experts; ++expert) {
-      if (logits[expert] > logits[best] && !is_taken(expert)) best = expert;
-    }
-    experts[rank] = best;
-  }
-  const float largest = logits[experts[0]];
-  float sum = 0.0F;
-  for (std::int64_t rank = 0; rank < args.experts_per_row; ++rank) {
-    weights[rank] = std::exp(logits[experts[rank]] - largest);
-    sum += weights[rank];
-  }
-  if (!args.weights_sum_to_one) {
-    sum = 0.0F;
-    for (std::int64_t expert = 0; expert < args.num_experts; ++expert) {
-      sum += std::exp(logits[expert] - largest);
-    }
-  }
-  for (std::int64_t rank = 0; rank < args.experts_per_row; ++rank) weights[rank] /= sum;
-}
 
 class ExpertCall {
  public:
@@ -264,15 +233,6 @@ std::uint64_t expert_workspace_bytes(std::int64_t max_rows, const ExpertSizes& e
                              rounded_bytes(wave, experts.intermediate_size, calls);
   return lists + Arena::float_bytes(wave * experts.hidden_size) +
          Arena::float_bytes(wave * experts.intermediate_size) + std::max(gated, down);
-}
-
-void route(OpContext& ctx, const RouteArgs& args) {
-  const OpSpan span(ctx, kRouteStage);
-  const std::int64_t compared = args.num_experts * args.experts_per_row;
-  const std::int64_t grain = std::max<std::int64_t>(1, kGrainNumbers / compared);
-  ctx.pool.parallel_for(args.rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t row = begin; row < end; ++row) route_row(args, row);
-  });
 }
 
 void expert_mlp(OpContext& ctx, const float* x, std::int64_t rows, const ExpertProducts& products,

@@ -1,6 +1,6 @@
-// A mixture of experts: which experts a row goes to, and that its sum has the bits that the
-// products of its experts have on their own, added in the order of the experts, at every level and
-// for every number of rows and threads.
+// A mixture of experts: that a row's sum has the bits that the products of its experts have on
+// their own, added in the order of the experts, at every level and for every number of rows and
+// threads.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "kernels/level_test_support.h"
 #include "kernels/matmul_test_support.h"
 #include "kernels/ops.h"
+#include "kernels/route_test_support.h"
 #include "kernels/row_ops_test_support.h"
 #include "kernels/sizing.h"
 #include "tensor/buffer.h"
@@ -20,71 +21,6 @@ namespace quire {
 namespace experts_test {
 
 using Values = std::vector<float>;
-
-struct Routed {
-  std::vector<std::int32_t> experts;
-  Values weights;
-};
-
-Routed routed(const Values& logits, std::int64_t rows, std::int64_t per_row, bool sum_to_one,
-              int num_threads = 1) {
-  ThreadPool pool(num_threads);
-  OpContext ctx{pool, op_table(IsaLevel::kRef), {}};
-  Routed result;
-  result.experts.assign(static_cast<std::size_t>(rows * per_row), -1);
-  result.weights.assign(static_cast<std::size_t>(rows * per_row), kNan);
-  route(ctx, {.logits = logits.data(),
-              .rows = rows,
-              .num_experts = std::ssize(logits) / rows,
-              .experts_per_row = per_row,
-              .weights_sum_to_one = sum_to_one,
-              .experts = result.experts.data(),
-              .weights = result.weights.data()});
-  return result;
-}
-
-TEST(Route, TakesTheLargestAndTheLowerExpertAmongEquals) {
-  const Values logits = {1, 3, 3, 0, 2, /*second row*/ 5, 5, 5, 5, 5};
-  const Routed all = routed(logits, 2, 3, false);
-  EXPECT_EQ(all.experts, std::vector<std::int32_t>({1, 2, 4, 0, 1, 2}));
-  const double sum = std::exp(1 - 3.0) + 2 + std::exp(-3.0) + std::exp(-1.0);
-  EXPECT_NEAR(all.weights[0], 1 / sum, 1e-6);
-  EXPECT_NEAR(all.weights[1], 1 / sum, 1e-6);
-  EXPECT_NEAR(all.weights[2], std::exp(-1.0) / sum, 1e-6);
-  EXPECT_FLOAT_EQ(all.weights[3], 0.2F);
-
-  const Routed alone = routed(logits, 2, 3, true);
-  EXPECT_EQ(alone.experts, all.experts);
-  EXPECT_NEAR(alone.weights[2], std::exp(-1.0) / (2 + std::exp(-1.0)), 1e-6);
-  EXPECT_NEAR(std::accumulate(alone.weights.begin(), alone.weights.begin() + 3, 0.0), 1, 1e-6);
-}
-
-TEST(Route, LargeAndSmallLogitsAreNoTrouble) {
-  const Routed row = routed({-1e30F, 1e30F, 1000.0F, -kInfinity}, 1, 4, false);
-  EXPECT_EQ(row.experts, std::vector<std::int32_t>({1, 2, 0, 3}));
-  EXPECT_EQ(row.weights, Values({1, 0, 0, 0}));
-}
-
-TEST(Route, WhatIsNotANumberShowsAndNoExpertIsTakenTwice) {
-  for (const std::size_t at : {0, 1, 3}) {
-    Values logits = {1, 4, 2, 3};
-    logits[at] = kNan;
-    for (const bool sum_to_one : {false, true}) {
-      Routed row = routed(logits, 1, 4, sum_to_one);
-      for (const float weight : row.weights) EXPECT_TRUE(std::isnan(weight));
-      std::ranges::sort(row.experts);
-      EXPECT_EQ(row.experts, std::vector<std::int32_t>({0, 1, 2, 3}));
-    }
-  }
-}
-
-TEST(Route, ManyRowsAreSplitOverThreads) {
-  const Values logits = random_floats(700 * 24, 2.0F, 1);
-  const Routed serial = routed(logits, 700, 5, true);
-  const Routed parallel = routed(logits, 700, 5, true, 3);
-  EXPECT_EQ(parallel.experts, serial.experts);
-  EXPECT_EQ(parallel.weights, serial.weights);
-}
 
 struct Case {
   Encoding encoding = Encoding::kBF16;
@@ -192,7 +128,7 @@ class Experts : public testing::TestWithParam<IsaLevel> {
       for (std::size_t i = 0; i < logits.size(); ++i) {
         logits[i] += i % kNumExperts == 4 ? -100.0F : 0.7F * static_cast<float>(i % kNumExperts);
       }
-      const Routed routes = routed(logits, rows, kPerRow, false);
+      const Routed routes = routed(logits, rows, kPerRow, {});
       const Values expected = apart(c, x, routes);
       for (ThreadPool* pool : {&pool_, &serial_}) {
         const Values actual = together(c, x, routes, rows, *pool);
@@ -237,7 +173,7 @@ TEST_P(Experts, ManyRowsAndFewShareAWorkspace) {
   for (const std::int64_t rows : {1, 50, 128}) {
     const Values x = random_floats(static_cast<std::size_t>(rows * c.hidden_size), 2.0F, 5);
     const Values logits = random_floats(static_cast<std::size_t>(rows * kNumExperts), 1.0F, 6);
-    const Routed routes = routed(logits, rows, kPerRow, true);
+    const Routed routes = routed(logits, rows, kPerRow, {.weights_sum_to_one = true});
     EXPECT_EQ(together(c, x, routes, 128, pool_), apart(c, x, routes)) << rows;
   }
 }

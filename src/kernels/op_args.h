@@ -61,17 +61,48 @@ struct GatedProducts {
   Activation activation = Activation::kSilu;
 };
 
+// What a router makes of its logits.
+enum class RouterScore : std::uint8_t {
+  kSoftmax,  // over all experts
+  kSigmoid   // of each on its own (DeepSeek-AI 2024, DeepSeek-V3)
+};
+
+// What a group of experts is chosen by.
+enum class GroupRank : std::uint8_t {
+  kBest,         // its best expert's score (DeepSeek-AI 2024, DeepSeek-V2)
+  kSumOfTwoBest  // (DeepSeek-V3); of groups of two or more
+};
+
+// How a mixture of experts chooses and weighs.
+struct Routing {
+  RouterScore score = RouterScore::kSoftmax;
+  // The weights of a row's experts are divided by their sum, or by `min_weight_sum` where that is
+  // larger. Else they are the experts' scores.
+  bool weights_sum_to_one = false;
+  float min_weight_sum = 0.0F;
+  float weight_scale = 1.0F;  // of the weights, at last
+  // Experts lie in num_groups groups of as many each, one after the other. A row goes to experts of
+  // its best `groups_per_row` groups alone.
+  std::int32_t num_groups = 1;
+  std::int32_t groups_per_row = 1;
+  GroupRank group_rank = GroupRank::kBest;
+
+  bool operator==(const Routing&) const = default;
+};
+
 // Chooses the experts of each row, of a mixture of experts (Shazeer et al. 2017): those with the
-// largest logits, the lower expert first among equals, best first. Their weights are the softmax of
-// all experts' logits, in float32, or of theirs alone.
+// largest scores, a bias added, the lower expert and the lower group first among equals, best
+// first. Their weights are made of the scores without the bias (Wang et al. 2024, "Auxiliary-loss-
+// free load balancing"). All in float32.
 struct RouteArgs {
-  const float* logits = nullptr;  // [rows][num_experts]
+  float* logits = nullptr;  // [rows][num_experts]; scratch, once the call has read them
   std::int64_t rows = 0;
   std::int64_t num_experts = 0;
   std::int64_t experts_per_row = 0;
-  bool weights_sum_to_one = false;  // the softmax is that of the chosen experts' logits
-  std::int32_t* experts = nullptr;  // [rows][experts_per_row]
-  float* weights = nullptr;         // [rows][experts_per_row]
+  Routing routing = {};
+  const float* choice_bias = nullptr;  // [num_experts], finite, or nullptr
+  std::int32_t* experts = nullptr;     // [rows][experts_per_row]
+  float* weights = nullptr;            // [rows][experts_per_row]
 };
 
 // The matrices of one expert, a gated MLP without biases.

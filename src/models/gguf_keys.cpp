@@ -134,7 +134,7 @@ Result<MoeSpec> read_gguf_moe(const GgufFile& file, const std::string& prefix,
   QUIRE_ASSIGN_OR_RETURN(const auto size, file.find_int(key("expert_feed_forward_length")));
   moe.intermediate_size = size.value_or(draft.mlp.intermediate_size);
   QUIRE_ASSIGN_OR_RETURN(const auto normed, file.find_bool(key("expert_weights_norm")));
-  moe.weights_sum_to_one = normed.value_or(weights_sum_to_one);
+  moe.routing.weights_sum_to_one = normed.value_or(weights_sum_to_one);
   // No shared expert, the softmax, nothing else.
   for (const auto& [name, neutral] :
        {std::pair{"expert_shared_count", 0.0}, std::pair{"expert_gating_func", 1.0},

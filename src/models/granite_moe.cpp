@@ -28,7 +28,7 @@ Result<DecoderSpec> granite_moe_from_config(const JsonReader& config) {
                                                 .default_num_experts = 8,
                                                 .default_experts_per_token = 2},
                                                draft));
-  moe.weights_sum_to_one = true;
+  moe.routing.weights_sum_to_one = true;
   moe.tensors = ExpertTensors::kStackedGateUp;
   for (LayerSpec& layer : spec.layers) layer.feed_forward = moe;
   return std::move(spec);

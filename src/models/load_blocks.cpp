@@ -22,8 +22,9 @@ MoeShape shape_of(const MoeSpec& spec, std::int64_t hidden_size) {
           .num_experts = spec.num_experts,
           .experts_per_token = spec.experts_per_token,
           .shared_size = spec.shared_intermediate_size,
+          .shared_gate = spec.shared_gate,
           .activation = spec.activation,
-          .weights_sum_to_one = spec.weights_sum_to_one};
+          .routing = spec.routing};
 }
 
 Result<std::vector<ExpertWeights>> load_experts(const MoeSpec& spec, TensorLoader& loader,
@@ -132,12 +133,15 @@ Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int6
   using enum TensorRole;
   MoeWeights weights;
   QUIRE_ASSIGN_OR_RETURN(weights.router, loader.router(kRouter, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.choice_bias, loader.vector({kRouterBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.experts, load_experts(spec, loader, layer));
   if (spec.shared_intermediate_size != 0) {
     ExpertWeights& shared = weights.shared.emplace();
     QUIRE_ASSIGN_OR_RETURN(shared.gate, loader.matrix(kSharedGate, layer));
     QUIRE_ASSIGN_OR_RETURN(shared.up, loader.matrix(kSharedUp, layer));
     QUIRE_ASSIGN_OR_RETURN(shared.down, loader.matrix(kSharedDown, layer));
+  }
+  if (spec.shared_gate) {
     QUIRE_ASSIGN_OR_RETURN(weights.shared_gate, loader.router(kSharedExpertGate, layer));
   }
   return MoeBlock(shape_of(spec, loader.spec().hidden_size), std::move(weights));

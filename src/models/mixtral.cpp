@@ -31,7 +31,7 @@ Result<DecoderSpec> mixtral_from_config(const JsonReader& config) {
                                                 .default_num_experts = 8,
                                                 .default_experts_per_token = 2},
                                                draft));
-  moe.weights_sum_to_one = true;
+  moe.routing.weights_sum_to_one = true;
   draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
   return std::move(spec);
 }

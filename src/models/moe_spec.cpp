@@ -26,11 +26,13 @@ void MoeSpec::list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& l
       list.push_back({kExpertDowns, {num_experts, hidden_size, width}});
       break;
   }
+  if (choice_bias == ChoiceBias::kVector) list.push_back({kRouterBias, {num_experts}});
+  if (choice_bias == ChoiceBias::kRow) list.push_back({kRouterBias, {1, num_experts}});
   if (shared_intermediate_size == 0) return;
   list.push_back({kSharedGate, {shared_intermediate_size, hidden_size}});
   list.push_back({kSharedUp, {shared_intermediate_size, hidden_size}});
   list.push_back({kSharedDown, {hidden_size, shared_intermediate_size}});
-  list.push_back({kSharedExpertGate, {1, hidden_size}});
+  if (shared_gate) list.push_back({kSharedExpertGate, {1, hidden_size}});
 }
 
 Status MoeSpec::validate(std::string_view where) const {
@@ -43,6 +45,29 @@ Status MoeSpec::validate(std::string_view where) const {
         fmt::format("{}: {} of {} experts for each token; expected as many as "
                     "there are at most, of up to {}",
                     where, experts_per_token, num_experts, kMaxExperts));
+  }
+  const std::int64_t groups = routing.num_groups;
+  if (groups < 1 || num_experts % groups != 0 || routing.groups_per_row < 1 ||
+      routing.groups_per_row > groups ||
+      num_experts / groups * routing.groups_per_row < experts_per_token) {
+    return Status::bad_model(
+        fmt::format("{}: {} experts for each token from {} of {} groups of {} experts; expected "
+                    "groups of as many experts each, and as many in those of a token",
+                    where, experts_per_token, routing.groups_per_row, groups, num_experts));
+  }
+  if (routing.group_rank == GroupRank::kSumOfTwoBest && groups > 1 && num_experts / groups < 2) {
+    return Status::bad_model(fmt::format(
+        "{}: {} groups of {} experts; expected groups of two or more", where, groups, num_experts));
+  }
+  if (!(routing.weight_scale > 0 && routing.weight_scale < 1e6F)) {
+    return Status::bad_model(
+        fmt::format("{}: the scale of the experts' weights is {}; expected above 0", where,
+                    routing.weight_scale));
+  }
+  if (!(routing.min_weight_sum >= 0 && routing.min_weight_sum < 1)) {
+    return Status::bad_model(
+        fmt::format("{}: the least sum of the experts' weights is {}; expected 0 or more, below 1",
+                    where, routing.min_weight_sum));
   }
   if (shared_intermediate_size == 0) return {};
   return check_sizes(where,

@@ -19,15 +19,20 @@ enum class ExpertTensors : std::uint8_t {
   kStackedGateUp
 };
 
+// How a checkpoint has the numbers that are added to scores before experts are chosen.
+enum class ChoiceBias : std::uint8_t { kNone, kVector, kRow /* a matrix of one row */ };
+
 // Some gated MLPs without biases, of which a router chooses a few for each token.
 struct MoeSpec {
   std::int64_t num_experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t intermediate_size = 0;  // of one expert
   Activation activation = Activation::kSilu;
-  bool weights_sum_to_one = false;  // those of a token's experts, else those of all experts
-  // Of an expert that every token goes to, with a gate of its own; 0: there is none.
+  Routing routing = {};
+  ChoiceBias choice_bias = ChoiceBias::kNone;
+  // Of an expert that every token goes to; 0: there is none.
   std::int64_t shared_intermediate_size = 0;
+  bool shared_gate = false;  // that one has a gate for its result
   ExpertTensors tensors = ExpertTensors::kEach;
 
   void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& list) const;

@@ -95,6 +95,7 @@ Result<DecoderSpec> qwen2_moe_from_config(const JsonReader& config) {
                                                draft));
   QUIRE_ASSIGN_OR_RETURN(const auto shared, config.find_int("shared_expert_intermediate_size"));
   moe.shared_intermediate_size = shared.value_or(5632);
+  moe.shared_gate = moe.shared_intermediate_size != 0;
   return finish(config, std::move(draft), moe);
 }
 

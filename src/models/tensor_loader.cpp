@@ -15,12 +15,10 @@ namespace {
 
 constexpr std::int64_t kPartsOfAHead = 3;  // query, key and value
 
-std::uint64_t bit_of(TensorRole role) { return std::uint64_t{1} << static_cast<int>(role); }
-
-std::uint64_t bits_of(const std::vector<TensorShape>& tensors) {
-  std::uint64_t bits = 0;
-  for (const TensorShape& tensor : tensors) bits |= bit_of(tensor.role);
-  return bits;
+TensorRoles roles_of(const std::vector<TensorShape>& tensors) {
+  TensorRoles roles;
+  for (const TensorShape& tensor : tensors) roles.set(static_cast<std::size_t>(tensor.role));
+  return roles;
 }
 
 }  // namespace
@@ -34,15 +32,15 @@ TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, 
     source.release({data, bytes});
   };
   for (const TensorInfo& tensor : source.tensors()) total_ += tensor.data.size();
-  const std::uint64_t outside = bits_of(spec.tensors());
+  const TensorRoles outside = roles_of(spec.tensors());
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
-    roles_.push_back(outside | bits_of(spec.layer_tensors(layer)));
+    roles_.push_back(outside | roles_of(spec.layer_tensors(layer)));
   }
 }
 
 const TensorInfo* TensorLoader::find(TensorRole role, std::int64_t layer,
                                      std::int64_t expert) const {
-  if ((roles_[static_cast<std::size_t>(layer)] & bit_of(role)) == 0) return nullptr;
+  if (!roles_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(role)]) return nullptr;
   return source_.find(spec_.names.name(role, layer, expert));
 }
 
@@ -270,13 +268,14 @@ Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,
 
 Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values) {
   const std::size_t begin = values.size();
-  values.resize(begin + static_cast<std::size_t>(tensor.shape[0]));
-  if (!encoded_row_bytes(tensor.encoding, tensor.shape[0])) {
+  const std::int64_t count = tensor.shape.back();  // of the only row
+  values.resize(begin + static_cast<std::size_t>(count));
+  if (!encoded_row_bytes(tensor.encoding, count)) {
     return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
-                                         tensor.file, printable(tensor.name), tensor.shape[0],
+                                         tensor.file, printable(tensor.name), count,
                                          encoding_traits(tensor.encoding).name));
   }
-  decode_row(tensor.encoding, tensor.data.data(), tensor.shape[0], values.data() + begin);
+  decode_row(tensor.encoding, tensor.data.data(), count, values.data() + begin);
   if (!std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin), values.end(),
                    [](float v) { return std::isfinite(v); })) {
     return Status::bad_model(fmt::format("{}: tensor {} has values that are not finite",

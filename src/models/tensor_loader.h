@@ -91,7 +91,7 @@ class TensorLoader {
   const LoadProgress& progress_;
   PackedCache* cache_;
   PackOptions options_;
-  std::vector<std::uint64_t> roles_;  // that each layer has, and those outside, as bits
+  std::vector<TensorRoles> roles_;  // that each layer has, and those outside
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
   std::uint64_t bytes_ = 0;

@@ -1,6 +1,7 @@
 // What the tensors of a decoder are for, and what checkpoints call them.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,6 +45,7 @@ enum class TensorRole : std::uint8_t {
   kDownBias,
   kMlpOutputNorm,  // after the MLP, before its residual is added
   kRouter,         // of a mixture of experts: a row for each expert
+  kRouterBias,     // of choices alone
   kExpertGate,     // these three exist once for each expert
   kExpertUp,
   kExpertDown,
@@ -56,6 +58,9 @@ enum class TensorRole : std::uint8_t {
   kSharedDown,
   kSharedExpertGate,  // what its result goes through: one row
 };
+
+// Some of the roles: a bit for each value of the type.
+using TensorRoles = std::bitset<256>;
 
 // A tensor that a checkpoint must have.
 struct TensorShape {

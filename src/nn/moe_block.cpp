@@ -30,9 +30,9 @@ std::uint64_t MoeBlock::arena_bytes(const MoeShape& shape, std::int64_t rows) {
   std::uint64_t bytes = Arena::float_bytes(rows * shape.hidden_size) +
                         Arena::float_bytes(rows * shape.num_experts) +
                         Arena::array_bytes<std::int32_t>(choices) + Arena::float_bytes(choices);
-  if (shape.shared_size != 0) {
-    bytes += Arena::float_bytes(rows) + Arena::float_bytes(rows * shape.shared_size) +
-             Arena::float_bytes(rows * shape.hidden_size);
+  if (shape.shared_size != 0) bytes += Arena::float_bytes(rows * shape.shared_size);
+  if (shape.shared_gate) {
+    bytes += Arena::float_bytes(rows) + Arena::float_bytes(rows * shape.hidden_size);
   }
   return bytes;
 }
@@ -51,7 +51,8 @@ void MoeBlock::forward(ForwardContext& ctx, const float* x, const Residual& resi
                  .rows = rows,
                  .num_experts = shape_.num_experts,
                  .experts_per_row = shape_.experts_per_token,
-                 .weights_sum_to_one = shape_.weights_sum_to_one,
+                 .routing = shape_.routing,
+                 .choice_bias = weights_.choice_bias.data_or_null(),
                  .experts = experts,
                  .weights = weights});
   ctx.ops.expert_mlp(x, rows,
@@ -70,13 +71,20 @@ void MoeBlock::forward(ForwardContext& ctx, const float* x, const Residual& resi
 void MoeBlock::add_shared(ForwardContext& ctx, const float* x, float* sum) const {
   const std::int64_t rows = ctx.tokens.num_tokens;
   const ExpertWeights& shared = *weights_.shared;
-  float* const gates = ctx.arena.floats(rows);
   float* const gated = ctx.arena.floats(rows * shape_.shared_size);
-  float* const result = ctx.arena.floats(rows * shape_.hidden_size);
-  exact_product(ctx, weights_.shared_gate, x, gates, kSharedGateStage);
   ctx.ops.gated_matmul(x, rows, ctx.activation_mode,
                        {.gate = &shared.gate, .up = &shared.up, .activation = shape_.activation},
                        gated, kSharedGateUpStage);
+  if (!shape_.shared_gate) {
+    const MatmulPart down = {
+        .weight = &shared.down, .out = sum, .out_stride = shape_.hidden_size, .accumulate = true};
+    ctx.ops.matmul(gated, shape_.shared_size, rows, ctx.last_product_mode(), std::span(&down, 1),
+                   kSharedDownStage);
+    return;
+  }
+  float* const gates = ctx.arena.floats(rows);
+  float* const result = ctx.arena.floats(rows * shape_.hidden_size);
+  exact_product(ctx, weights_.shared_gate, x, gates, kSharedGateStage);
   const MatmulPart down = {.weight = &shared.down, .out = result, .out_stride = shape_.hidden_size};
   ctx.ops.matmul(gated, shape_.shared_size, rows, ctx.last_product_mode(), std::span(&down, 1),
                  kSharedDownStage);

@@ -1,7 +1,7 @@
 // A mixture of gated MLPs in one decoder layer (Shazeer et al. 2017; Fedus et al. 2022), residual
 // included: a router chooses some experts for each token, and what they make of it is added with
-// the router's weights. A shared expert, where there is one, sees every token, and its result goes
-// through a gate of its own.
+// the router's weights. A shared expert, where there is one, sees every token, and its result may
+// go through a gate of its own.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ struct MoeShape {
   std::int64_t num_experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t shared_size = 0;  // of the shared expert; 0: there is none
+  bool shared_gate = false;      // its result goes through one
   Activation activation = Activation::kSilu;
-  bool weights_sum_to_one = false;  // those of a token's experts
+  Routing routing = {};
 };
 
 struct MoeWeights {
@@ -28,6 +29,7 @@ struct MoeWeights {
   std::vector<ExpertWeights> experts;
   std::optional<ExpertWeights> shared = {};
   PackedWeight shared_gate;  // [1][hidden_size]
+  DeviceFloats choice_bias;  // [num_experts], or empty
 };
 
 class MoeBlock {

@@ -39,6 +39,7 @@ struct TestMoe {
 
   MoeShape shape;
   TestWeights router, shared_gate;
+  Floats choice_bias;
   std::vector<Expert> experts;
   Expert shared;
 
@@ -61,28 +62,40 @@ struct TestMoe {
     for (const Expert& expert : experts) weights.experts.push_back(expert.weights(device));
     if (shape.shared_size != 0) {
       weights.shared = shared.weights(device);
-      weights.shared_gate = pack(device, {&shared_gate});
+      if (shape.shared_gate) weights.shared_gate = pack(device, {&shared_gate});
     }
+    if (!choice_bias.empty()) weights.choice_bias = DeviceFloats::of_host(choice_bias);
     return {shape, std::move(weights)};
   }
 
   Numbers of(const Numbers& x) const {
+    const Routing& routing = shape.routing;
     Numbers scores = product(router, x);
     double all = 0;
     for (double& score : scores) all += score = std::exp(score);
-    Numbers sorted = scores;
+    for (double& score : scores) {
+      score = routing.score == RouterScore::kSigmoid ? score / (1 + score) : score / all;
+    }
+    Numbers choices = scores;
+    for (std::size_t e = 0; e < choice_bias.size(); ++e) {
+      choices[e] += static_cast<double>(choice_bias[e]);
+    }
+    Numbers sorted = choices;
     std::ranges::sort(sorted, std::greater());
-    const auto chosen = static_cast<std::size_t>(shape.experts_per_token);
-    if (shape.weights_sum_to_one) {
-      all = std::accumulate(sorted.begin(), sorted.begin() + shape.experts_per_token, 0.0);
+    const double least = sorted[static_cast<std::size_t>(shape.experts_per_token) - 1];
+    double divisor = routing.weights_sum_to_one ? 0 : 1;
+    for (std::size_t e = 0; e < experts.size(); ++e) {
+      if (routing.weights_sum_to_one && choices[e] >= least) divisor += scores[e];
     }
     Numbers sum(kHiddenSize, 0.0);
     for (std::size_t e = 0; e < experts.size(); ++e) {
-      if (scores[e] < sorted[chosen - 1]) continue;
-      add_scaled(experts[e].of(x), scores[e] / all, sum);
+      if (choices[e] < least) continue;
+      add_scaled(experts[e].of(x), scores[e] / divisor * static_cast<double>(routing.weight_scale),
+                 sum);
     }
     if (shape.shared_size != 0) {
-      add_scaled(shared.of(x), 1.0 / (1.0 + std::exp(-product(shared_gate, x)[0])), sum);
+      const double gate = product(shared_gate, x)[0];
+      add_scaled(shared.of(x), shape.shared_gate ? 1.0 / (1.0 + std::exp(-gate)) : 1.0, sum);
     }
     return sum;
   }
@@ -100,8 +113,10 @@ struct TestMoe {
 
 class Moe : public testing::TestWithParam<IsaLevel> {
  protected:
-  static void check(const MoeShape& shape, const TestNorm& output_norm = {}) {
-    const TestMoe moe = TestMoe::random(shape);
+  static void check(const MoeShape& shape, const TestNorm& output_norm = {}, bool biased = false) {
+    TestMoe moe = TestMoe::random(shape);
+    if (biased)
+      moe.choice_bias = random_floats(static_cast<std::size_t>(shape.num_experts), 0.5F, 3);
     CpuDevice device(2, op_table(GetParam()));
     const MoeBlock block = moe.block(device);
     const TestNorm input_norm = TestNorm::rms(kHiddenSize, 90);
@@ -139,7 +154,7 @@ TEST_P(Moe, IsItsFormula) {
   QUIRE_SKIP_ABSENT_LEVEL();
   MoeShape shape = kShape;
   check(shape);
-  shape.weights_sum_to_one = true;
+  shape.routing.weights_sum_to_one = true;
   check(shape);
   check(shape, TestNorm::rms(kHiddenSize, 20));
   shape.experts_per_token = 9;
@@ -151,8 +166,20 @@ TEST_P(Moe, ASharedExpertSeesEveryToken) {
   MoeShape shape = kShape;
   shape.shared_size = 56;
   check(shape);
+  shape.shared_gate = true;
+  check(shape);
   shape.experts_per_token = 1;
   check(shape);
+}
+
+TEST_P(Moe, ScoresMayBeSigmoidsAndChoicesHaveABias) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  MoeShape shape = kShape;
+  check(shape, {}, true);
+  shape.routing = {
+      .score = RouterScore::kSigmoid, .weights_sum_to_one = true, .weight_scale = 1.75F};
+  check(shape);
+  check(shape, {}, true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Moe, kAllLevels, level_test_name);

@@ -158,6 +158,7 @@ class RemoteStream final : public OpStream {
   void route(const RouteArgs& args) override {
     queue_.add([=, this, own = args]() mutable {
       own.logits = near(own.logits);
+      own.choice_bias = near(own.choice_bias);
       own.experts = near(own.experts);
       own.weights = near(own.weights);
       home_->route(own);
