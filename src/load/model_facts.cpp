@@ -15,9 +15,10 @@ std::int64_t elements_of(const TensorInfo& tensor) {
   return elements;
 }
 
-std::vector<EncodingTotal> encoding_totals(const WeightSource& weights) {
+std::vector<EncodingTotal> encoding_totals(const DecoderSpec& spec, const WeightSource& weights) {
   std::map<std::string, EncodingTotal> totals;
   for (const TensorInfo& tensor : weights.tensors()) {
+    if (spec.is_unread(tensor.name)) continue;
     const std::string name(encoding_traits(tensor.encoding).name);
     EncodingTotal& total = totals[name];
     total.encoding = name;
@@ -35,7 +36,7 @@ std::vector<EncodingTotal> encoding_totals(const WeightSource& weights) {
 ModelFacts model_facts(const ModelBundle& bundle) {
   const DecoderSpec& spec = bundle.spec;
   const ExpertSizes experts = spec.experts();
-  std::vector<EncodingTotal> encodings = encoding_totals(*bundle.weights);
+  std::vector<EncodingTotal> encodings = encoding_totals(spec, *bundle.weights);
   std::uint64_t weights = 0;
   for (const EncodingTotal& total : encodings)
     weights += static_cast<std::uint64_t>(total.elements);

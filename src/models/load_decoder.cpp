@@ -37,6 +37,7 @@ Status for_each_expected(const DecoderSpec& spec, const Check& check) {
 bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
   if (name.ends_with(".rotary_emb.inv_freq")) return true;  // recomputed from rope_theta
   if (name.ends_with(".masked_bias")) return true;          // what masked scores once were
+  if (spec.is_unread(name)) return true;
   // Read with the configuration, into the spec.
   if (name == "rope_freqs.weight") return spec.ropes[0].scaling == RopeScaling::kFactors;
   return spec.tie_word_embeddings && name == spec.names.name(TensorRole::kOutput);

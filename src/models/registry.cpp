@@ -9,10 +9,13 @@
 #include "base/printable.h"
 #include "models/arcee.h"
 #include "models/cohere.h"
+#include "models/dots1.h"
 #include "models/ernie4_5.h"
+#include "models/ernie4_5_moe.h"
 #include "models/exaone4.h"
 #include "models/gemma.h"
 #include "models/glm.h"
+#include "models/glm4_moe.h"
 #include "models/gpt_neox.h"
 #include "models/gptj.h"
 #include "models/granite.h"
@@ -20,6 +23,7 @@
 #include "models/helium.h"
 #include "models/hunyuan.h"
 #include "models/llama.h"
+#include "models/minimax_m2.h"
 #include "models/mistral.h"
 #include "models/mixtral.h"
 #include "models/nemotron.h"
@@ -66,6 +70,10 @@ constexpr std::array kFamilies = {
     ModelFamily{"Qwen3MoeForCausalLM", "qwen3moe", qwen3_moe_from_config, qwen3_moe_from_gguf},
     ModelFamily{"OlmoeForCausalLM", "olmoe", olmoe_from_config, olmoe_from_gguf},
     ModelFamily{"GraniteMoeForCausalLM", "", granite_moe_from_config, nullptr},
+    ModelFamily{"Glm4MoeForCausalLM", "", glm4_moe_from_config, nullptr},
+    ModelFamily{"Ernie4_5_MoeForCausalLM", "", ernie4_5_moe_from_config, nullptr},
+    ModelFamily{"MiniMaxM2ForCausalLM", "", minimax_m2_from_config, nullptr},
+    ModelFamily{"Dots1ForCausalLM", "", dots1_from_config, nullptr},
     ModelFamily{"SeedOssForCausalLM", "", seed_oss_from_config, nullptr},
     ModelFamily{"Ernie4_5ForCausalLM", "", ernie4_5_from_config, nullptr},
     ModelFamily{"HeliumForCausalLM", "", helium_from_config, nullptr},

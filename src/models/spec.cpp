@@ -104,6 +104,11 @@ std::uint64_t DecoderSpec::idle_weights() const {
   return weights;
 }
 
+bool DecoderSpec::is_unread(std::string_view name) const {
+  return std::ranges::any_of(unread_tensors,
+                             [&](const std::string& begin) { return name.starts_with(begin); });
+}
+
 std::vector<TensorShape> DecoderSpec::tensors() const {
   std::vector<TensorShape> tensors = {{TensorRole::kEmbedding, {vocab_size, hidden_size}}};
   if (norm.weight) tensors.push_back({TensorRole::kFinalNorm, {hidden_size}});

@@ -72,6 +72,8 @@ struct DecoderSpec {
   TensorNames names;
   bool text_part = false;            // of a checkpoint of more than text: models/text_part.h
   bool tied_without_output = false;  // there: embeddings are tied where no output matrix is
+  // What the names of tensors begin with that are there and not read: of layers that draft tokens.
+  std::vector<std::string> unread_tensors;
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
 
@@ -86,6 +88,9 @@ struct DecoderSpec {
 
   // Weights that a token does not meet, because they are those of experts that it does not go to.
   std::uint64_t idle_weights() const;
+
+  // Whether a tensor is one of those that are not read.
+  bool is_unread(std::string_view name) const;
 
   // What a checkpoint must have: outside of the layers, and of one layer.
   std::vector<TensorShape> tensors() const;

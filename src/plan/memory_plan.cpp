@@ -73,7 +73,8 @@ std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
   return bytes;
 }
 
-// What decides where a token goes is never quantized at load: the bytes that this costs.
+// What decides where a token goes is never quantized at load, and a bias is no matrix even where
+// the file has it as one: the bytes that this costs.
 std::uint64_t router_bytes(const DecoderSpec& spec, const WeightSource& source,
                            LoadQuantization quantization, std::int64_t layer) {
   std::uint64_t bytes = 0;
@@ -86,6 +87,13 @@ std::uint64_t router_bytes(const DecoderSpec& spec, const WeightSource& source,
                                  /*vocabulary=*/false);
     };
     bytes += packed(LoadQuantization::kNone) - packed(quantization);
+  }
+  const std::string name = spec.names.name(TensorRole::kRouterBias, layer);
+  const TensorInfo* bias = name.empty() ? nullptr : source.find(name);
+  if (bias != nullptr && bias->shape.size() == 2) {
+    bytes += static_cast<std::uint64_t>(bias->shape[1]) * sizeof(float) -
+             packed_weight_bytes(bias->encoding, bias->shape[0], bias->shape[1], quantization,
+                                 /*vocabulary=*/false);
   }
   return bytes;
 }
@@ -203,6 +211,7 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
   for (const TensorInfo& tensor : source.tensors()) {
     // Where embeddings are tied, some files repeat them; they are not loaded.
     if (spec.tie_word_embeddings && tensor.name == output) continue;
+    if (spec.is_unread(tensor.name)) continue;
     if (tensor.shape.size() == 2) {
       bytes += packed_weight_bytes(tensor.encoding, tensor.shape[0], tensor.shape[1], quantization,
                                    tensor.name == embedding || tensor.name == output);

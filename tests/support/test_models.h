@@ -29,11 +29,12 @@ inline std::string tiny_llama(const std::string& file) {
 
 // One tiny checkpoint of each family with its goldens.
 inline constexpr std::string_view kFamilies[] = {
-    "llama",   "mistral",   "qwen2",     "qwen3",      "gemma3",      "granite",  "phi3",
-    "smollm3", "olmo2",     "stablelm",  "starcoder2", "cohere",      "seed_oss", "ernie4_5",
-    "helium",  "glm",       "glm4",      "olmo3",      "exaone4",     "cohere2",  "ministral",
-    "arcee",   "nemotron",  "phi",       "olmo",       "hunyuan",     "gpt_neox", "gptj",
-    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",      "granite_moe",
+    "llama",      "mistral",   "qwen2",     "qwen3",      "gemma3",      "granite",  "phi3",
+    "smollm3",    "olmo2",     "stablelm",  "starcoder2", "cohere",      "seed_oss", "ernie4_5",
+    "helium",     "glm",       "glm4",      "olmo3",      "exaone4",     "cohere2",  "ministral",
+    "arcee",      "nemotron",  "phi",       "olmo",       "hunyuan",     "gpt_neox", "gptj",
+    "mixtral",    "qwen2_moe", "qwen3_moe", "olmoe",      "granite_moe", "glm4_moe", "ernie4_5_moe",
+    "minimax_m2", "dots1",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
@@ -49,7 +50,8 @@ inline std::string family_model(std::string_view family, const std::string& file
 
 // Those of which a router sends tokens to experts.
 inline bool is_mixture(std::string_view family) {
-  return family.ends_with("moe") || family == "mixtral";
+  return family.ends_with("moe") || family == "mixtral" || family == "minimax_m2" ||
+         family == "dots1";
 }
 
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.

@@ -1,0 +1,11 @@
+// dots.llm1 (rednote-hilab 2025, arXiv 2506.05767): Qwen3's attention, DeepSeek-V3's mixture.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> dots1_from_config(const JsonReader& config);
+
+}  // namespace quire

@@ -1,0 +1,11 @@
+// MiniMax-M2 (MiniMax 2025): a mixture of experts in every layer, full attention.
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> minimax_m2_from_config(const JsonReader& config);
+
+}  // namespace quire
