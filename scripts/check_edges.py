@@ -28,6 +28,7 @@ EDGES = {
     "kernels": {"quant": None},
     "nn": {"kernels": None},
     "weights": {"quant": None},
+    "hub": {"weights": None},
     "models": {"nn": None, "weights": None},
     "text": {},
     "core": {},

@@ -8,6 +8,7 @@
 
 #include "apps/count_option.h"
 #include "apps/flag_values.h"
+#include "apps/local_model.h"
 #include "apps/progress.h"
 #include "base/log.h"
 
@@ -45,12 +46,13 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   const std::string machine_group = "Machine and batch";
   const std::string group = std::string(kRarelyNeeded) + "engine";
   constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
-  add_model(app, args.model,
-            "Model folder in Hugging Face layout, or a .gguf file (default: the bundled "
-            "SmolLM2-135M-Instruct)",
-            model_group);
+  add_model(
+      app, args.model,
+      "ORG/NAME[@REV][:GGUF] of the Hugging Face hub, a folder in its layout, a .gguf file, or "
+      "an address (https:, s3:, file:) of one (default: the bundled SmolLM2-135M-Instruct)",
+      model_group);
   app.add_option("--tokenizer", args.tokenizer,
-                 "Folder or .gguf file to take the tokenizer from (default: the model)")
+                 "Model to take the tokenizer from, named alike (default: the model)")
       ->type_name("MODEL")
       ->group(model_group);
   app.add_option("--chat-template", args.chat_template,
@@ -187,9 +189,7 @@ Result<std::string> bundled_model() {
 Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
                                              std::function<void(const StepRecord&)> stepped,
                                              EngineProfile* profile) {
-  if (args.model.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
-  }
+  QUIRE_RETURN_IF_ERROR(make_models_local(args));
   ProgressBar bar("loading", "MB");
   auto engine = Engine::create(
       args, {.planned = [](const MemoryPlan& plan) { log_info("{}", plan.to_line()); },

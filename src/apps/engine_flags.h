@@ -19,7 +19,7 @@ void add_engine_flags(CLI::App& app, EngineArgs& args);
 // program, or in the working directory. kNotFound says how to fetch it.
 Result<std::string> bundled_model();
 
-// Fills in the bundled model where none was named, loads, and shows progress on stderr.
+// Finds or fetches the model (local_model.h), loads it, and shows progress on stderr.
 // `stepped`, if given, is told of every step; `profile`, if not null, is filled in.
 Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,
                                              std::function<void(const StepRecord&)> stepped = {},

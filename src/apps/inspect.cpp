@@ -10,6 +10,7 @@
 #include "apps/commands.h"
 #include "apps/engine_flags.h"
 #include "apps/help.h"
+#include "apps/local_model.h"
 #include "base/printable.h"
 #include "engine/engine_args.h"
 #include "engine/engine_sizing.h"
@@ -170,9 +171,7 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
 Status run_inspect(InspectFlags flags) {
   EngineArgs& args = flags.engine;
   QUIRE_RETURN_IF_ERROR(check_engine_args(args));
-  if (args.model.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(args.model, bundled_model());
-  }
+  QUIRE_RETURN_IF_ERROR(make_models_local(args));
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(args.model, args.tokenizer));
   QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));

@@ -99,7 +99,8 @@ void print_first_steps() {
       "  quire chat                      talk with the bundled model (quire chat MODEL: another)\n"
       "  quire serve MODEL               serve it: a page and an OpenAI-compatible API\n"
       "  quire generate --prompt TEXT    continue a text\n\n"
-      "A model is a folder in Hugging Face layout or a .gguf file. All commands: quire --help\n");
+      "A model is ORG/NAME of the Hugging Face hub, a folder in its layout or a .gguf file. All "
+      "commands: quire --help\n");
 }
 
 int run(int argc, char** argv) {
@@ -125,6 +126,9 @@ int run(int argc, char** argv) {
   add(app, "serve", "Serve a model over HTTP: an OpenAI-compatible API", add_serve);
   add(app, "chat", "Chat in a terminal, with a model here or with a server", add_chat);
   add(app, "top", "Watch a server's engine at work, in a terminal", add_top);
+  add(app, "pull", "Fetch a model from the Hugging Face hub, an address or a bucket", add_pull);
+  add(app, "list", "List the models that were pulled", add_list);
+  add(app, "rm", "Remove a pulled model", add_rm);
   add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
   add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
       add_tokenize);

@@ -203,6 +203,9 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
   if (flags.service.served_model_names.empty()) {
     flags.service.served_model_names.push_back(engine->info().model_name);
     flags.service.accepted_model_names.push_back(flags.engine.model);
+    if (!flags.model_as_named.empty()) {
+      flags.service.accepted_model_names.push_back(flags.model_as_named);
+    }
     flags.service.accept_hub_ids = true;
   }
   Service service(std::move(engine), flags.service, steps);

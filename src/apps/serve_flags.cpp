@@ -9,6 +9,7 @@
 #include "apps/count_option.h"
 #include "apps/engine_flags.h"
 #include "apps/flag_values.h"
+#include "apps/local_model.h"
 #include "apps/pooler_config.h"
 #include "engine/engine_args.h"
 
@@ -229,9 +230,6 @@ std::string default_batch_database(const HttpServerConfig& http) {
 
 Status complete_serve_flags(ServeFlags& flags) {
   QUIRE_RETURN_IF_ERROR(check_engine_args(flags.engine));
-  if (flags.engine.model.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(flags.engine.model, bundled_model());
-  }
   if (!flags.root_path.empty() &&
       (!flags.root_path.starts_with('/') || flags.root_path.ends_with('/'))) {
     return Status::invalid_argument(
@@ -245,6 +243,8 @@ Status complete_serve_flags(ServeFlags& flags) {
   flags.service.max_logprobs = flags.engine.max_logprobs;
   flags.service.max_unsent_bytes = flags.http.max_unsent_bytes;
   flags.service.created = std::time(nullptr);
+  flags.model_as_named = flags.engine.model;
+  QUIRE_RETURN_IF_ERROR(make_models_local(flags.engine));
   return {};
 }
 

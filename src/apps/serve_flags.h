@@ -17,6 +17,7 @@ namespace quire {
 
 struct ServeFlags {
   EngineArgs engine;
+  std::string model_as_named;  // on the command line: "ORG/NAME", a path; empty: the bundled one
   HttpServerConfig http;
   ServiceConfig service;
   double shutdown_timeout_s = 30;
@@ -37,8 +38,8 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags);
 // same after every start.
 std::string default_batch_database(const HttpServerConfig& http);
 
-// Fills in what follows from other flags and from the environment. kInvalidArgument for an engine's
-// settings that cannot be.
+// Fills in what follows from other flags and from the environment, and fetches a model that is not
+// here (local_model.h). kInvalidArgument for an engine's settings that cannot be.
 Status complete_serve_flags(ServeFlags& flags);
 
 }  // namespace quire

@@ -10,6 +10,7 @@
 #include "apps/flag_values.h"
 #include "apps/help.h"
 #include "apps/jsonl.h"
+#include "apps/local_model.h"
 #include "apps/output_file.h"
 #include "apps/terminal.h"
 #include "apps/token_view.h"
@@ -79,9 +80,7 @@ Status run_template(TemplateFlags flags) {
                                     "give --input FILE, or --input - for standard input");
   }
   QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(flags.input));
-  if (flags.model.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(flags.model, bundled_model());
-  }
+  QUIRE_ASSIGN_OR_RETURN(flags.model, local_model(flags.model));
   QUIRE_ASSIGN_OR_RETURN(TextBundle text, open_text(flags.model));
   QUIRE_ASSIGN_OR_RETURN(const ChatTemplate chat_template, choose_template(text, flags));
   const Tokenizer& tokenizer = *text.tokenizer;
@@ -115,10 +114,11 @@ Command add_template(CLI::App& app) {
   auto flags = std::make_shared<TemplateFlags>();
   set_help(app, {{{"quire template --input conversation.json", "the prompt of the bundled model"},
                   {"quire template MODEL --input - --json", "another model's, for programs"}}});
-  add_model(app, flags->model,
-            "Model folder in Hugging Face layout, or a .gguf file, which need hold no more than a "
-            "tokenizer (default: the bundled model)",
-            "Options");
+  add_model(
+      app, flags->model,
+      "ORG/NAME of the Hugging Face hub, a folder in its layout, or a .gguf file, which need hold "
+      "no more than a tokenizer (default: the bundled model)",
+      "Options");
   app.add_option("--input", flags->input,
                  "JSON file with a list of messages, or an object with messages and, where wanted, "
                  "tools, documents, chat_template_kwargs, add_generation_prompt (default true), "

@@ -9,6 +9,7 @@
 #include "apps/flag_values.h"
 #include "apps/help.h"
 #include "apps/jsonl.h"
+#include "apps/local_model.h"
 #include "apps/output_file.h"
 #include "apps/terminal.h"
 #include "apps/token_view.h"
@@ -36,9 +37,7 @@ struct DetokenizeFlags {
 };
 
 Result<std::unique_ptr<const Tokenizer>> open_tokenizer(std::string model) {
-  if (model.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(model, bundled_model());
-  }
+  QUIRE_ASSIGN_OR_RETURN(model, local_model(model));
   QUIRE_ASSIGN_OR_RETURN(TextBundle text, open_text(model));
   return std::move(text.tokenizer);
 }
@@ -140,10 +139,11 @@ Status run_detokenize(const DetokenizeFlags& flags) {
 }
 
 void add_model_option(CLI::App& app, std::string& model) {
-  add_model(app, model,
-            "Model folder in Hugging Face layout, or a .gguf file, which need hold no more than a "
-            "tokenizer (default: the bundled model)",
-            "Options");
+  add_model(
+      app, model,
+      "ORG/NAME of the Hugging Face hub, a folder in its layout, or a .gguf file, which need hold "
+      "no more than a tokenizer (default: the bundled model)",
+      "Options");
 }
 
 }  // namespace

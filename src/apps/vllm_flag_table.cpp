@@ -13,7 +13,8 @@ constexpr VllmFlag::Answer kFine = VllmFlag::Answer::kAccepted;
 constexpr VllmFlag::Answer kMissing = VllmFlag::Answer::kRefused;
 
 // Why a flag has no effect.
-constexpr std::string_view kLocal = "models are local files, nothing is downloaded";
+constexpr std::string_view kLocal =
+    "HF_TOKEN and HF_HOME say it, and only the files that are needed are fetched";
 constexpr std::string_view kNoGraphs = "there are no CUDA graphs";
 constexpr std::string_view kNotCompiled = "nothing is compiled at start";
 constexpr std::string_view kKernels = "kernels are chosen by processor and shape";
@@ -25,7 +26,7 @@ constexpr std::string_view kPoolingUnused = "no model is served for pooling";
 
 // What Quire does not have.
 constexpr std::string_view kPooling = "a mode for pooling alone; /v1/embeddings is always there";
-constexpr std::string_view kHub = "downloads; models are local files";
+constexpr std::string_view kHub = "a flag for it: the model's name says it, ORG/NAME@REVISION";
 constexpr std::string_view kPlugins = "plugins";
 constexpr std::string_view kRanks = "models or replicas on several ranks";
 constexpr std::string_view kOffload = "a KV cache beyond this process";

@@ -9,6 +9,7 @@
 #include "load/tokenizer_gguf.h"
 #include "load/tokenizer_json.h"
 #include "models/registry.h"
+#include "weights/hub_cache.h"
 #include "weights/safetensors.h"
 
 namespace quire {
@@ -154,6 +155,7 @@ Result<TextBundle> open_gguf_text(const GgufFile& file) {
 }
 
 std::string display_name(const std::filesystem::path& path) {
+  if (const std::string name = hub_model_name(path); !name.empty()) return name;
   const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
   return normal.has_filename() ? normal.filename().string()
                                : normal.parent_path().filename().string();

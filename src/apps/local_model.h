@@ -1,0 +1,31 @@
+// Models as people name them on the command line, made into what lies on this machine.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+#include "engine/api.h"
+#include "hub/hub_settings.h"
+#include "hub/model_locator.h"
+#include "hub/pull.h"
+
+namespace quire {
+
+// What `named` is: a path where something lies there, else as parse_model_locator() reads it.
+Result<ModelLocator> locate_model(const std::string& named);
+
+// Fetches a model and shows progress on stderr. kCancelled where `cancelled` says so.
+Result<PulledModel> pull_shown(const ModelLocator& model, const HubSettings& settings,
+                               const std::function<bool()>& cancelled);
+
+// The path to open for `named`; the bundled model for an empty name. A model of a hub, of an
+// address or of a bucket is fetched where it is not here yet, and used as it is here otherwise:
+// `quire pull` looks for what is newer. Errors: those of pull(); kNotFound where the bundled model
+// is not there.
+Result<std::string> local_model(const std::string& named);
+
+// The same for the model and the tokenizer of an engine's arguments.
+Status make_models_local(EngineArgs& args);
+
+}  // namespace quire

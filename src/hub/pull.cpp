@@ -1,0 +1,42 @@
+#include "hub/pull.h"
+
+#include "hub/pull_address.h"
+#include "hub/pull_hub.h"
+
+namespace quire {
+
+std::optional<std::filesystem::path> find_pulled(const ModelLocator& model,
+                                                 const HubSettings& settings) {
+  switch (model.kind) {
+    case ModelLocator::Kind::kPath:
+      return model.path;
+    case ModelLocator::Kind::kHub: {
+      const auto found = find_hub_model(model, settings);
+      if (!found.ok()) return std::nullopt;
+      // Whether a repository has safetensors beside its GGUF files, which go first, it alone knows.
+      if (found->is_gguf && model.file.empty()) return std::nullopt;
+      return found->path;
+    }
+    case ModelLocator::Kind::kUrl:
+    case ModelLocator::Kind::kS3:
+      break;
+  }
+  return find_address(model, settings);
+}
+
+Result<PulledModel> pull(const ModelLocator& model, const HubSettings& settings,
+                         const PullListener& listener) {
+  switch (model.kind) {
+    case ModelLocator::Kind::kPath:
+      return Status::invalid_argument("a path is here already: there is nothing to pull",
+                                      "give ORG/NAME, or an address");
+    case ModelLocator::Kind::kHub:
+      return pull_hub(model, settings, listener);
+    case ModelLocator::Kind::kUrl:
+    case ModelLocator::Kind::kS3:
+      break;
+  }
+  return pull_address(model, settings, listener);
+}
+
+}  // namespace quire

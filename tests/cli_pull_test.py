@@ -1,0 +1,616 @@
+#!/usr/bin/env python3
+"""`quire pull`, `quire list`, `quire rm`, and models named as the hub has them.
+
+    cli_pull_test.py PROGRAM SOURCE_DIR
+"""
+
+import fcntl
+import json
+import os
+import pathlib
+import random
+import resource
+import signal
+import sys
+import time
+import unittest
+
+from cli_support import SOURCE, TINY
+from hub_support import COMMIT, REPO, Home, Hub, Repository, git_sha1, sha256, tiny_files
+
+MIB = 1 << 20
+SECOND = "89abcdef0123456789abcdef0123456789abcdef"
+
+
+def noise(size, seed=1):
+    return random.Random(seed).randbytes(size)
+
+
+class PullCase(unittest.TestCase):
+    def setUp(self):
+        self.hub = Hub()
+        self.addCleanup(self.hub.close)
+        self.home = Home(self.hub)
+        self.addCleanup(self.home.close)
+        self.hub.repositories[REPO] = Repository(
+            {**tiny_files(), "README.md": b"read", "pytorch_model.bin": b"pickle", "onnx/model.onnx": b"o"})
+
+    def pull(self, *arguments, code=0, **variables):
+        result = self.home.run("pull", *arguments, **variables)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def refused(self, code, text, *arguments, **variables):
+        result = self.pull(*arguments, code=code, **variables)
+        self.assertIn(text, result.stderr)
+        self.assertEqual(result.stdout, "")
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("info: ")]
+        self.assertEqual(len(lines), 1, result.stderr)  # one clear error
+        self.assertTrue(lines[0].startswith("quire: "), result.stderr)
+        return result
+
+
+class Layout(PullCase):
+    def test_only_what_is_needed_in_the_layout_of_the_hub(self):
+        result = self.pull(REPO)
+        snapshot = self.home.snapshot()
+        self.assertEqual(result.stdout, f"{snapshot}\n")
+        files = self.hub.repositories[REPO].files
+        names = {path.name for path in snapshot.iterdir()}
+        self.assertLessEqual(names, set(files) - {"README.md", "pytorch_model.bin"})
+        self.assertGreaterEqual(names, {"config.json", "tokenizer.json", "model.safetensors"})
+        for name in names:
+            etag = self.hub.repositories[REPO].etag(name)
+            self.assertEqual(os.readlink(snapshot / name), f"../../blobs/{etag}")
+            self.assertEqual((snapshot / name).read_bytes(), files[name])
+        self.assertEqual((self.home.repo() / "refs/main").read_text(), COMMIT)
+        self.assertEqual(list(self.home.repo().glob("blobs/*.incomplete")), [])
+
+    def test_again_asks_for_the_revision_alone(self):
+        self.pull(REPO)
+        self.hub.requests.clear()
+        facts = json.loads(self.pull(REPO, "--json").stdout)
+        self.assertEqual(facts["downloaded_bytes"], 0)
+        self.assertEqual(facts["commit"], COMMIT)
+        self.assertEqual(len(self.hub.requests), 1)
+
+    def test_a_branch_that_moved_brings_what_changed(self):
+        self.pull(REPO)
+        files = {**self.hub.repositories[REPO].files, "generation_config.json": b'{"temperature": 0.5}'}
+        self.hub.repositories[REPO] = Repository(files, SECOND)
+        facts = json.loads(self.pull(REPO, "--json").stdout)
+        self.assertEqual(facts["commit"], SECOND)
+        self.assertEqual(facts["downloaded_bytes"], len(files["generation_config.json"]))
+        self.assertEqual((self.home.repo() / "refs/main").read_text(), SECOND)
+        self.assertEqual((self.home.snapshot(commit=SECOND) / "model.safetensors").read_bytes(),
+                         files["model.safetensors"])
+
+    def test_a_revision_and_a_commit(self):
+        self.pull(REPO + "@v1")
+        self.assertEqual((self.home.repo() / "refs/v1").read_text(), COMMIT)
+        self.pull(f"{REPO}@{COMMIT}")
+        self.assertEqual([path.name for path in (self.home.repo() / "refs").iterdir()], ["v1"])
+
+    def test_folders_from_the_environment(self):
+        for variables, place in (({"HF_HUB_CACHE": "a"}, "a"), ({"HF_HOME": "b"}, "b/hub"),
+                                 ({"XDG_CACHE_HOME": "c"}, "c/huggingface/hub")):
+            whole = {name: str(self.home.path / value) for name, value in variables.items()}
+            result = self.pull(REPO, **whole)
+            self.assertTrue(result.stdout.startswith(str(self.home.path / place / "models--tiny--llama")))
+
+    def test_a_renamed_repository(self):
+        self.hub.moved["old/name"] = REPO
+        self.pull("old/name")
+        self.assertTrue((self.home.snapshot("old/name") / "config.json").exists())
+
+    def test_shards_of_an_index(self):
+        files = tiny_files()
+        weights = files.pop("model.safetensors")
+        index = json.dumps({"weight_map": {"a": "model-00001-of-00001.safetensors"}}).encode()
+        self.hub.repositories[REPO] = Repository({
+            **files, "model.safetensors.index.json": index, "model-00001-of-00001.safetensors": weights,
+            "model-00002-of-00009.safetensors": b"not of the index"})
+        self.pull(REPO)
+        names = {path.name for path in self.home.snapshot().iterdir()}
+        self.assertIn("model-00001-of-00001.safetensors", names)
+        self.assertNotIn("model-00002-of-00009.safetensors", names)
+
+    def test_the_python_package_reads_it_and_quire_reads_the_packages(self):
+        package = SOURCE / ".venvs/goldens/bin/python"
+        if not package.exists():
+            self.skipTest("no .venvs/goldens with huggingface_hub")
+        self.pull(REPO)
+        ask = ("import sys, json, huggingface_hub as h; "
+               "p = h.snapshot_download('tiny/llama', local_files_only=sys.argv[1] == '1', "
+               "allow_patterns=['*.json', '*.safetensors', '*.jinja']); "
+               "print(json.dumps([p, len(h.scan_cache_dir().repos), "
+               "sorted(f.file_name for r in h.scan_cache_dir().repos for v in r.revisions for f in v.files), "
+               "len(h.scan_cache_dir().warnings)]))")
+
+        def python(local):
+            import subprocess
+            result = subprocess.run([package, "-c", ask, local], env=self.home.environment,
+                                    capture_output=True, text=True, timeout=120)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return json.loads(result.stdout.strip().splitlines()[-1])
+
+        path, repositories, files, warnings = python("1")
+        self.assertEqual((path, repositories, warnings), (str(self.home.snapshot()), 1, 0))
+        self.assertIn("model.safetensors", files)
+        self.assertEqual(self.home.run("rm", REPO, "--yes").returncode, 0)
+        self.assertEqual(python("0")[0], str(self.home.snapshot()))  # the package fetches
+        self.hub.requests.clear()
+        facts = json.loads(self.pull(REPO, "--json").stdout)
+        self.assertEqual(facts["downloaded_bytes"], 0)
+        shown = json.loads(self.home.run("list", "--json").stdout)
+        self.assertEqual([(each["model"], len(each["revisions"])) for each in shown], [(REPO, 1)])
+
+
+class Gguf(PullCase):
+    def setUp(self):
+        super().setUp()
+        self.files = {f"model-{kind}.gguf": (TINY / "tiny_llama_q8_0.gguf").read_bytes() + bytes([i])
+                      for i, kind in enumerate(("Q4_K_M", "Q8_0", "UD-Q4_K_M"))}
+        self.files |= {"big-BF16-00001-of-00002.gguf": b"one", "big-BF16-00002-of-00002.gguf": b"two",
+                       "IQ2_XS/x-00001-of-00002.gguf": b"half", "mmproj-model-f16.gguf": b"eyes",
+                       "Q6_K/model.gguf": b"six"}
+        self.hub.repositories["o/g"] = Repository(self.files)
+
+    def test_an_encoding_chooses(self):
+        for named, opened in (("q8_0", "model-Q8_0.gguf"), ("model-Q4_K_M.gguf", "model-Q4_K_M.gguf"),
+                              ("UD-Q4_K_M", "model-UD-Q4_K_M.gguf"), ("Q6_K", "Q6_K/model.gguf")):
+            result = self.pull(f"o/g:{named}")
+            self.assertEqual(result.stdout, f"{self.home.snapshot('o/g') / opened}\n")
+            self.assertEqual(pathlib.Path(result.stdout.strip()).read_bytes(), self.files[opened])
+
+    def test_all_parts_of_a_split_file(self):
+        facts = json.loads(self.pull("o/g:BF16", "--json").stdout)
+        self.assertEqual(facts["files"], ["big-BF16-00001-of-00002.gguf", "big-BF16-00002-of-00002.gguf"])
+        self.assertTrue(facts["path"].endswith("big-BF16-00001-of-00002.gguf"))
+        self.refused(65, "1 of the 2 parts", "o/g:IQ2_XS")
+
+    def test_what_is_not_clear_is_asked_back(self):
+        self.refused(64, "model-Q4_K_M.gguf, model-UD-Q4_K_M.gguf", "o/g:Q4_K_M")
+        self.refused(64, "has 6 GGUF models", "o/g")
+        self.refused(66, "no GGUF file Q5_K", "o/g:Q5_K")
+        self.assertFalse(self.home.repo("o/g").exists())
+
+    def test_pickles_alone_are_no_model(self):
+        self.hub.repositories["o/p"] = Repository({"config.json": b"{}", "pytorch_model.bin": b"x"})
+        self.refused(66, "pickles can run code", "o/p")
+
+
+class Trouble(PullCase):
+    def test_each_refusal_is_one_clear_error(self):
+        self.hub.repositories["o/gated"] = Repository(tiny_files(), gated=True, token="good")
+        self.refused(78, "is gated", "o/gated")
+        self.refused(78, "is gated", "o/gated", HF_TOKEN="bad")
+        self.refused(66, "there is no model o/none", "o/none")
+        self.refused(66, "there is no model o/none", "o/none", HF_TOKEN="some")
+        self.refused(66, "no revision v9", REPO + "@v9")
+        self.pull("o/gated", HF_TOKEN="good")
+
+    def test_names_that_are_none(self):
+        for name in ("tiny", "a/b/c", "../x", "tiny/llama@", "tiny/llama:", "ftp://host/x.gguf", "http://h/x.bin",
+                     "s3://b", "s3://bucket/", "s3://bucket/../x", "tiny/llama@../x"):
+            self.refused(64, "", name)
+        self.assertEqual(self.hub.requests, [])
+
+    def test_the_token_goes_to_the_hub_alone(self):
+        (self.home.path / "token").write_text("from-a-file\n")
+        self.hub.repositories[REPO].token = "from-a-file"
+        self.pull(REPO, HF_TOKEN_PATH=str(self.home.path / "token"))
+        self.assertTrue(self.hub.asked("store", "GET"))
+        for server, _, _, headers in self.hub.requests:
+            self.assertEqual(headers.get("Authorization"), "Bearer from-a-file" if server == "hub" else None)
+        result = self.pull(REPO, code=78, HF_TOKEN="a\nb")
+        self.assertNotIn("a\nb", result.stderr)
+
+    def test_the_token_stays_where_a_hub_redirects_elsewhere(self):
+        """Also where the list or a small file is redirected, to another port of the same host."""
+        def redirect(handler):
+            handler.send(302, b"", {"Location": f"{self.hub.store.url}/x/config.json", "ETag": '"' + "a" * 40 + '"',
+                                    "X-Linked-Size": "4"})
+        self.hub.rule("hub", "*", "/resolve/", redirect, times=99)
+        self.pull(REPO, code=66, HF_TOKEN="secret")
+        self.assertTrue(self.hub.asked("store"))
+        for _, _, _, headers in self.hub.asked("store"):
+            self.assertNotIn("Authorization", headers)
+        def elsewhere(handler):
+            handler.send(307, b"", {"Location": f"{self.hub.store.url}/api"})
+        self.hub.requests.clear()
+        self.hub.rule("hub", "*", "/api/", elsewhere, times=99)
+        self.pull(REPO, code=69, HF_TOKEN="secret")
+        self.assertEqual(self.hub.asked("store"), [])
+
+    def test_a_wrong_hash_leaves_nothing(self):
+        good = self.hub.repositories[REPO].files["model.safetensors"]
+        self.hub.replaced["model.safetensors"] = bytes(len(good))
+        self.refused(74, "another hash", REPO)
+        self.assertEqual(list(self.home.repo().glob("blobs/*.incomplete")), [])
+        self.assertFalse((self.home.snapshot() / "model.safetensors").exists())
+        self.assertFalse((self.home.repo() / "refs/main").exists())
+        self.hub.replaced = {"config.json": b" " * len(self.hub.repositories[REPO].files["config.json"])}
+        self.home.run("rm", REPO, "--yes")
+        self.refused(74, "another hash", REPO)
+        self.hub.replaced = {}
+        self.pull(REPO)
+
+    def test_a_beginning_that_is_none_of_the_file(self):
+        etag = self.hub.repositories[REPO].etag("model.safetensors")
+        partial = self.home.repo() / "blobs" / (etag + ".incomplete")
+        for content in (b"not the beginning", bytes(50 * MIB)):
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(content)
+            self.pull(REPO)
+            self.assertEqual(sha256((self.home.repo() / "blobs" / etag).read_bytes()), etag)
+            self.home.run("rm", REPO, "--yes")
+
+    def test_a_busy_hub_is_asked_again(self):
+        def busy(handler):
+            handler.send_error_code(429, headers={"Retry-After": "1"})
+        self.hub.rule("hub", "GET", "/api/", busy)
+        self.hub.rule("hub", "HEAD", "config.json", lambda handler: handler.send_error_code(503))
+        self.hub.rule("store", "GET", "model", lambda handler: handler.send(500))
+        begin = time.monotonic()
+        result = self.pull(REPO)
+        self.assertGreaterEqual(time.monotonic() - begin, 1)  # as long as it asks for
+        self.assertIn("answers 429; again in 1 s", result.stderr)
+
+    def test_a_hub_that_stays_busy(self):
+        self.hub.rule("hub", "GET", "/api/", lambda handler: handler.send_error_code(503), times=99)
+        self.refused(69, "answers 503", REPO)
+
+    def test_an_expired_address_is_asked_for_again(self):
+        self.hub.rule("store", "GET", "model", lambda handler: handler.send(403))
+        self.pull(REPO)
+        self.assertTrue(self.hub.asked("hub", "GET", "model.safetensors"))
+
+    def test_no_network(self):
+        self.hub.hub.server_close()
+        self.hub.hub.shutdown()
+        result = self.refused(69, "does not answer", REPO)
+        self.assertIn("HF_HUB_OFFLINE=1", result.stderr)
+
+    def test_offline(self):
+        self.refused(66, "HF_HUB_OFFLINE forbids", REPO, HF_HUB_OFFLINE="1")
+        self.refused(66, "HF_HUB_OFFLINE forbids", REPO, TRANSFORMERS_OFFLINE="yes")
+        self.pull(REPO)
+        self.hub.requests.clear()
+        self.assertEqual(self.pull(REPO, HF_HUB_OFFLINE="TRUE").stdout, f"{self.home.snapshot()}\n")
+        (self.home.snapshot() / "model.safetensors").unlink()
+        self.refused(66, "no weights", REPO, HF_HUB_OFFLINE="ON")
+        self.assertEqual(self.hub.requests, [])
+
+    def test_a_full_disk_keeps_what_came(self):
+        self.hub.repositories["o/big"] = Repository({**tiny_files(), "model.safetensors": noise(30 * MIB)})
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20 * MIB, 20 * MIB))
+        result = self.home.run("pull", "o/big", preexec_fn=limit)
+        self.assertEqual(result.returncode, 74, result.stderr)
+        self.assertIn("make room; the same command goes on", result.stderr)
+        partial = next(self.home.repo("o/big").glob("blobs/*.incomplete"))
+        self.assertEqual(partial.read_bytes(), noise(30 * MIB)[:20 * MIB])
+        self.assertEqual(json.loads(self.pull("o/big", "--json").stdout)["downloaded_bytes"], 10 * MIB)
+
+    def test_no_room_is_said_before_anything_comes(self):
+        def huge(handler):
+            handler.send(302, b"", {"Location": self.hub.store.url, "X-Linked-Etag": '"' + "a" * 64 + '"',
+                                    "X-Linked-Size": str(1 << 60)})
+        self.hub.rule("hub", "HEAD", "model.safetensors", huge)
+        self.refused(74, "MB are to come", REPO)
+        self.assertEqual(self.hub.asked("hub", "GET", "/resolve/"), [])
+
+    def test_a_folder_that_may_not_be_written(self):
+        self.refused(74, "cannot make the folder", REPO, HF_HOME="/proc/nowhere")
+
+
+class Untrusted(PullCase):
+    def body(self, body):
+        self.hub.rule("hub", "GET", "/api/", lambda handler: handler.send(200, body), times=9)
+
+    def test_names_that_lead_elsewhere(self):
+        for name in ("../../evil", "/etc/passwd", "a/../../b", "", "a//b", "x\\y", "a\u001b[31m", "a/./b", "n" * 300):
+            self.hub.rules.clear()
+            self.body(json.dumps({"sha": COMMIT, "siblings": [{"rfilename": name}]}).encode())
+            result = self.refused(65, "which is refused", REPO)
+            self.assertNotIn("\x1b", result.stderr)
+        self.assertFalse((self.home.path / "evil").exists())
+
+    def test_answers_that_are_none(self):
+        for body in (b"", b"[]", b"<html>", b'{"sha": "main"}', b'{"sha": 3}', b"[" * 100000,
+                     json.dumps({"sha": COMMIT, "siblings": {}}).encode(),
+                     json.dumps({"sha": COMMIT, "siblings": [1]}).encode(),
+                     json.dumps({"sha": "../" + COMMIT[3:], "siblings": []}).encode()):
+            self.hub.rules.clear()
+            self.body(body)
+            self.refused(65, "", REPO)
+
+    def test_answers_without_an_end(self):
+        self.body(b'{"sha": "' + b"x" * (33 * MIB))
+        self.refused(65, "more than 33554432 bytes", REPO)
+        self.hub.rules.clear()
+        names = [{"rfilename": f"f{i}"} for i in range(100_001)]
+        self.body(json.dumps({"sha": COMMIT, "siblings": names}).encode())
+        self.refused(65, "more than 100000 files", REPO)
+
+    def test_etags_and_sizes_that_are_none(self):
+        for headers in ({"ETag": '"../../x"', "X-Linked-Size": "3"}, {"ETag": '"abc"', "X-Linked-Size": "3"},
+                        {"ETag": '"' + "a" * 40 + '"', "X-Linked-Size": "-3"}, {"X-Linked-Size": "3"},
+                        {"ETag": '"' + "a" * 40 + '"', "X-Linked-Size": "99999999999999999999999"}):
+            self.hub.rules.clear()
+            self.hub.rule("hub", "HEAD", "/resolve/", lambda handler: handler.send(200, b"", headers))
+            self.refused(65, "", REPO)
+
+    def test_a_redirect_to_a_file_of_this_machine(self):
+        for location in ("file:///etc/passwd", "ftp://127.0.0.1/x", ""):
+            self.hub.rules.clear()
+            self.hub.rule("hub", "HEAD", "/resolve/", lambda handler: handler.send(302, b"", {
+                "Location": location, "X-Linked-Etag": '"' + "a" * 64 + '"', "X-Linked-Size": "3"}))
+            self.refused(65, "not as safe", REPO)
+
+    def test_an_index_that_names_other_files(self):
+        files = tiny_files()
+        del files["model.safetensors"]
+        index = json.dumps({"weight_map": {"a": "../../../x.safetensors"}}).encode()
+        self.hub.repositories[REPO] = Repository({**files, "model.safetensors.index.json": index})
+        self.refused(65, "which is no file of the repository", REPO)
+
+    def test_what_a_server_says_cannot_move_the_cursor(self):
+        self.hub.rule("hub", "GET", "/api/", lambda handler: handler.send(
+            404, b'{"error": "\\u001b[2J\\nquire: all is well"}'))
+        self.assertNotIn("\x1b", self.refused(66, "all is well", REPO).stderr)
+
+
+class LargeFiles(PullCase):
+    SIZE = 40 * MIB + 12345
+
+    def setUp(self):
+        super().setUp()
+        self.content = noise(self.SIZE)
+        self.hub.repositories["o/big"] = Repository({**tiny_files(), "model.safetensors": self.content})
+        self.etag = sha256(self.content)
+        self.blob = self.home.repo("o/big") / "blobs" / self.etag
+
+    def whole(self):
+        self.assertEqual(sha256(self.blob.read_bytes()), self.etag)
+        self.assertFalse(self.blob.with_name(self.etag + ".incomplete").exists())
+
+    def ranges(self):
+        return [each[3].get("Range") for each in self.hub.asked("store", "GET")]
+
+    def test_comes_in_parts_at_once(self):
+        self.pull("o/big")
+        self.whole()
+        self.assertEqual(len(self.ranges()), 6)
+        self.assertEqual(len(set(self.ranges())), 6)
+
+    def test_cut_connections_go_on_where_they_ended(self):
+        self.hub.cut_after = 3 * MIB
+        self.pull("o/big")
+        self.whole()
+        sent = [int(each.split("-")[0].removeprefix("bytes=")) for each in self.ranges()]
+        self.assertIn(3 * MIB, sent)
+
+    def test_a_server_without_ranges(self):
+        self.hub.ranges = False
+        self.pull("o/big")
+        self.whole()
+
+    def test_another_part_than_asked_for(self):
+        def wrong(handler):
+            handler.send(206, b"x" * 10, {"Content-Range": f"bytes 5-14/{self.SIZE}"})
+        self.hub.rule("store", "GET", "model", wrong)
+        self.pull("o/big")
+        self.whole()
+
+    def test_interrupted_and_resumed(self):
+        gate = 0.2
+
+        def slow(handler):
+            time.sleep(gate)
+        self.hub.rule("store", "GET", "model", slow, times=999)
+        self.hub.cut_after = MIB
+        process = self.home.start("pull", "o/big")
+        partial = self.blob.with_name(self.etag + ".incomplete")
+        end = time.monotonic() + 60
+        while not (partial.exists() and partial.stat().st_size > 2 * MIB) and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("interrupted; the same command goes on", errors)
+        size = partial.stat().st_size
+        self.assertEqual(partial.read_bytes(), self.content[:size])
+        self.hub.rules.clear()
+        self.hub.cut_after = None
+        self.hub.requests.clear()
+        facts = json.loads(self.pull("o/big", "--json").stdout)
+        self.assertEqual(facts["downloaded_bytes"], self.SIZE - size)
+        begins = [int(each.split("-")[0].removeprefix("bytes=")) for each in self.ranges()]
+        self.assertEqual(min(begins), size)
+        self.whole()
+
+    def test_two_at_once_fetch_once(self):
+        self.hub.rule("store", "GET", "model", lambda handler: time.sleep(1), times=999)
+        first = self.home.start("pull", "o/big", "--json")
+        second = self.home.start("pull", "o/big", "--json")
+        facts = []
+        for process in (first, second):
+            output, errors = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, errors)
+            facts.append(json.loads(output))
+        self.whole()
+        self.assertEqual(len(self.ranges()), 6)
+        total = sum(len(self.hub.repositories["o/big"].files[name]) for name in facts[0]["files"])
+        self.assertEqual(sum(each["downloaded_bytes"] for each in facts), total)
+
+    def test_waits_for_the_lock_of_the_python_package(self):
+        lock = self.home.cache / ".locks/models--o--big" / (self.etag + ".lock")
+        lock.parent.mkdir(parents=True)
+        with open(lock, "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            process = self.home.start("pull", "o/big")
+            line = process.stderr.readline()
+            while "waiting" not in line and line:
+                line = process.stderr.readline()
+            self.assertIn("waiting for another process that fetches model.safetensors", line)
+            self.assertIsNone(process.poll())
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.whole()
+
+
+class Addresses(PullCase):
+    def setUp(self):
+        super().setUp()
+        self.gguf = (TINY / "tiny_llama_q8_0.gguf").read_bytes()
+        self.hub.repositories["o/g"] = Repository({"a b.gguf": self.gguf})
+        self.url = f"{self.hub.hub.url}/o/g/resolve/main/a%20b.gguf"
+
+    def test_an_address_of_a_gguf_file(self):
+        result = self.pull(self.url, HF_TOKEN="secret")
+        path = pathlib.Path(result.stdout.strip())
+        self.assertEqual((path.name, path.read_bytes()), ("a b.gguf", self.gguf))
+        for _, _, _, headers in self.hub.requests:
+            self.assertNotIn("Authorization", headers)
+        self.assertEqual(json.loads(self.pull(self.url, "--json").stdout)["downloaded_bytes"], 0)
+        tokens = self.home.run("tokenize", "--model", self.url, "--text", "hi", "--json")
+        self.assertEqual(tokens.returncode, 0, tokens.stderr)
+
+    def test_one_that_changed_is_fetched_again(self):
+        self.pull(self.url)
+        self.hub.repositories["o/g"].files["a b.gguf"] = self.gguf + b"!"
+        path = pathlib.Path(self.pull(self.url).stdout.strip())
+        self.assertEqual(path.read_bytes(), self.gguf + b"!")
+
+    def test_a_server_without_ranges_or_with_troubles(self):
+        self.hub.ranges = False
+        self.pull(self.url)
+        self.refused(66, "has no", f"{self.hub.store.url}/none/x.gguf")
+
+    def test_a_file_address(self):
+        result = self.home.run("tokenize", "--model", f"file://{TINY}/hf", "--text", "hi", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.home.run("tokenize", "--model", f"file://{TINY}/none", "--text", "a").returncode, 66)
+
+    def test_a_folder_of_a_bucket(self):
+        keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+        self.hub.bucket = {f"models/my tiny+1/{name}": content for name, content in tiny_files().items()}
+        self.hub.page = 2
+        name = "s3://bucket/models/my tiny+1"
+        self.refused(64, "no spaces", name, **keys)
+        self.hub.bucket = {key.replace("my tiny", "my~tiny"): each for key, each in self.hub.bucket.items()}
+        name = "s3://bucket/models/my~tiny+1/"
+        result = self.pull(name, **keys)
+        folder = pathlib.Path(result.stdout.strip())
+        self.assertEqual((folder / "model.safetensors").read_bytes(), tiny_files()["model.safetensors"])
+        self.refused(78, "SignatureDoesNotMatch: no & no", name, **{**keys, "AWS_SECRET_ACCESS_KEY": "bad"})
+        self.refused(78, "set AWS_ACCESS_KEY_ID", name)
+        self.refused(78, "only one is set", name, AWS_ACCESS_KEY_ID="key")
+        self.refused(66, "has no objects", "s3://bucket/none", **keys)
+        self.hub.bucket_keys = None  # everybody may read it
+        self.pull(name)
+
+    def test_a_file_of_a_bucket(self):
+        keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "session",
+                "AWS_REGION": "eu-north-1"}
+        self.hub.bucket = {"q/tiny.gguf": self.gguf}
+        result = self.pull("s3://bucket/q/tiny.gguf", **keys)
+        self.assertEqual(pathlib.Path(result.stdout.strip()).read_bytes(), self.gguf)
+        for _, _, _, headers in self.hub.asked("s3"):
+            self.assertIn("/eu-north-1/s3/aws4_request", headers["Authorization"])
+            self.assertEqual(headers["x-amz-security-token"], "session")
+            self.assertIn("x-amz-security-token", headers["Authorization"])
+        self.refused(66, "NoSuchKey: it is gone", "s3://bucket/q/other.gguf", **keys)
+
+
+class Named(PullCase):
+    def test_a_model_is_one_name_away(self):
+        result = self.home.run("generate", "--model", REPO, "--prompt", "the", "--max-tokens", "2", "--temperature",
+                               "0")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        here = self.home.run("generate", "--model", TINY / "hf", "--prompt", "the", "--max-tokens", "2",
+                             "--temperature", "0")
+        self.assertEqual(result.stdout, here.stdout)
+        self.hub.requests.clear()
+        shown = json.loads(self.home.run("inspect", REPO, "--json").stdout)
+        self.assertEqual(shown["model"], "llama")
+        self.assertEqual(self.hub.requests, [])  # what is here is used as it is
+
+    def test_a_name_that_was_meant_as_a_path(self):
+        result = self.home.run("inspect", "tiny/typo")
+        self.assertEqual(result.returncode, 66)
+        self.assertIn("no file or folder tiny/typo, and there is no model tiny/typo", result.stderr)
+
+    def test_without_a_network_what_is_here_does(self):
+        self.hub.repositories["o/g"] = Repository({"x-Q8_0.gguf": (TINY / "tiny_llama_q8_0.gguf").read_bytes()})
+        self.pull("o/g")
+        self.hub.hub.shutdown()
+        self.hub.hub.server_close()
+        result = self.home.run("inspect", "o/g", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("using what is here", result.stderr)
+
+
+class ListAndRemove(PullCase):
+    def setUp(self):
+        super().setUp()
+        self.pull(REPO)
+        files = {**tiny_files(), "config.json": tiny_files()["config.json"] + b"\n"}
+        self.hub.repositories[REPO] = Repository(files, SECOND)
+        self.pull(REPO + "@v1")
+
+    def test_lists(self):
+        shown = json.loads(self.home.run("list", "--json").stdout)
+        self.assertEqual(len(shown), 1)
+        self.assertEqual(shown[0]["model"], REPO)
+        self.assertEqual({tuple(each["refs"]): each["commit"] for each in shown[0]["revisions"]},
+                         {("main",): COMMIT, ("v1",): SECOND})
+        one, other = (each["bytes"] for each in shown[0]["revisions"])
+        self.assertLess(shown[0]["bytes"], one + other)  # shared contents count once
+        self.assertAlmostEqual(shown[0]["last_used"], time.time(), delta=600)
+        text = self.home.run("list").stdout
+        self.assertEqual(len(text.splitlines()), 3)
+        self.assertIn(f"main {COMMIT[:12]}", text)
+
+    def test_what_another_revision_needs_stays(self):
+        result = self.home.run("rm", REPO + "@v1", "--yes")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse(self.home.snapshot(commit=SECOND).exists())
+        self.assertFalse((self.home.repo() / "refs/v1").exists())
+        blobs = {path.name for path in (self.home.repo() / "blobs").iterdir()}
+        self.assertEqual(blobs, {pathlib.Path(os.readlink(path)).name for path in self.home.snapshot().iterdir()})
+        self.assertEqual(self.pull(REPO, HF_HUB_OFFLINE="1").returncode, 0)
+        self.assertEqual(self.home.run("rm", REPO + "@main", "--yes").returncode, 0)
+        self.assertFalse(self.home.repo().exists())
+
+    def test_asks_first(self):
+        result = self.home.run("rm", REPO)
+        self.assertEqual(result.returncode, 64)
+        self.assertIn("give --yes", result.stderr)
+        self.assertTrue(self.home.repo().exists())
+        self.assertEqual(self.home.run("rm", "no/such", "--yes").returncode, 66)
+        self.assertEqual(self.home.run("rm", REPO + "@none", "--yes").returncode, 66)
+        self.assertEqual(self.home.run("rm", "../x", "--yes").returncode, 64)
+
+    def test_an_address(self):
+        self.hub.repositories["o/g"] = Repository({"a.gguf": b"GGUF"})
+        url = f"{self.hub.hub.url}/o/g/resolve/main/a.gguf"
+        folder = pathlib.Path(self.pull(url).stdout.strip()).parent
+        self.assertIn(url, [each["model"] for each in json.loads(self.home.run("list", "--json").stdout)])
+        self.assertEqual(self.home.run("rm", url, "--yes").returncode, 0)
+        self.assertFalse(folder.exists())
+
+    def test_links_that_lead_elsewhere_are_not_followed(self):
+        outside = self.home.path / "precious"
+        outside.write_text("keep")
+        (self.home.snapshot(commit=SECOND) / "link").symlink_to(outside)
+        self.assertEqual(self.home.run("rm", REPO + "@v1", "--yes").returncode, 0)
+        self.assertEqual(self.home.run("rm", REPO, "--yes").returncode, 0)
+        self.assertEqual(outside.read_text(), "keep")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
