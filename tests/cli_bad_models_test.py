@@ -150,11 +150,12 @@ class BadModels(unittest.TestCase):
         (model / "config.json").write_bytes(gzip.compress(b"{}"))
         self.refuse(model, 65, "config.json")
 
-    def test_sentencepiece_model_is_not_read(self):
+    def test_a_damaged_sentencepiece_model(self):
         model = self.hugging_face()
         (model / "tokenizer.json").unlink()
+        self.refuse(model, 65, "no tokenizer: looked for tokenizer.json")
         (model / "tokenizer.model").write_bytes(b"\x0a\xff\xff\xff\xff\x7f" + bytes(64))
-        self.refuse(model, 65, "no tokenizer.json")
+        self.refuse(model, 65, "tokenizer.model: the file is damaged")
 
     # GGUF.
 

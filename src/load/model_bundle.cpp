@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "load/tokenizer_folder.h"
 #include "load/tokenizer_gguf.h"
 #include "load/tokenizer_json.h"
 #include "models/registry.h"
@@ -80,19 +81,20 @@ Result<TextBundle> make_text_bundle(VocabData vocab, std::optional<TemplateSourc
   return text;
 }
 
-Result<TextBundle> open_huggingface_text(const ModelFiles& files) {
-  if (!files.tokenizer) {
-    return Status::bad_model(fmt::format("{}: no tokenizer.json", files.path.string()),
-                             "fetch it, or name another folder with --tokenizer");
-  }
+Result<VocabData> read_vocab(const ModelFiles& files, const TokenizerConfigs& configs) {
+  if (!files.tokenizer) return read_tokenizer_folder(files.path, configs);
   QUIRE_ASSIGN_OR_RETURN(const auto tokenizer, read_object(*files.tokenizer, kMaxTokenizerBytes));
+  return read_tokenizer_json(tokenizer, configs.tokenizer_config, configs.generation_config,
+                             configs.model_config, files.tokenizer->string());
+}
+
+Result<TextBundle> open_huggingface_text(const ModelFiles& files) {
   QUIRE_ASSIGN_OR_RETURN(const auto config, read_optional_object(files.config));
   QUIRE_ASSIGN_OR_RETURN(const auto generation, read_optional_object(files.generation_config));
   QUIRE_ASSIGN_OR_RETURN(const auto tokenizer_config, read_optional_object(files.tokenizer_config));
-  QUIRE_ASSIGN_OR_RETURN(
-      VocabData vocab,
-      read_tokenizer_json(tokenizer, tokenizer_config.if_object(), generation.if_object(),
-                          config.if_object(), files.tokenizer->string()));
+  QUIRE_ASSIGN_OR_RETURN(VocabData vocab,
+                         read_vocab(files, {tokenizer_config.if_object(), generation.if_object(),
+                                            config.if_object()}));
   std::optional<TemplateSource> source;
   if (files.chat_template) {
     QUIRE_ASSIGN_OR_RETURN(auto text, read_file(*files.chat_template, kMaxTemplateBytes));
@@ -101,7 +103,8 @@ Result<TextBundle> open_huggingface_text(const ModelFiles& files) {
     QUIRE_ASSIGN_OR_RETURN(source,
                            template_of_config(tokenizer_config, files.tokenizer_config->string()));
   }
-  return make_text_bundle(std::move(vocab), std::move(source), files.tokenizer->string());
+  return make_text_bundle(std::move(vocab), std::move(source),
+                          files.tokenizer.value_or(files.path).string());
 }
 
 template <typename T>

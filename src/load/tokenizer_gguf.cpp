@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/printable.h"
+#include "load/space_steps.h"
 #include "text/scanners.h"
 
 namespace quire {
@@ -215,26 +216,6 @@ Status read_pre_tokenizer_name(const GgufTokenizerKeys& keys, std::string_view w
   return unsupported(where, "pre", keys.pre, fmt::format("{}", fmt::join(supported, ", ")));
 }
 
-// As SentencePiece does it: U+2581 for spaces, one before the text.
-void add_space_steps(bool prefix, VocabData& data) {
-  constexpr std::string_view kSpaceSymbol = "\u2581";
-  if (prefix) {
-    data.normalizers.push_back(
-        {.kind = NormalizerStep::Kind::kPrepend, .content = std::string(kSpaceSymbol)});
-  }
-  data.normalizers.push_back({.kind = NormalizerStep::Kind::kReplace,
-                              .pattern = {" ", /*is_regex=*/false},
-                              .content = std::string(kSpaceSymbol)});
-  data.decoders.push_back({.kind = DecoderStep::Kind::kReplace,
-                           .pattern = {std::string(kSpaceSymbol), /*is_regex=*/false},
-                           .content = " "});
-  data.decoders.push_back({.kind = DecoderStep::Kind::kByteFallback});
-  data.decoders.push_back({.kind = DecoderStep::Kind::kFuse});
-  if (prefix) {
-    data.decoders.push_back({.kind = DecoderStep::Kind::kStrip, .content = " ", .start = 1});
-  }
-}
-
 }  // namespace
 
 Result<VocabData> read_tokenizer_gguf(GgufTokenizerKeys keys, std::string_view where) {
@@ -256,7 +237,7 @@ Result<VocabData> read_tokenizer_gguf(GgufTokenizerKeys keys, std::string_view w
     }
     data.style = BpeStyle::kCharacters;
     data.scores = std::move(keys.scores);
-    add_space_steps(keys.add_space_prefix.value_or(true), data);
+    append_space_steps(keys.add_space_prefix.value_or(true), data);
     data.byte_fallback = true;
     QUIRE_ASSIGN_OR_RETURN(
         data.unk_id, token_id_of_key(keys.unk, where, "unknown_token_id", data.tokens.size()));

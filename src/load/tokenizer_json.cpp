@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "load/tokenizer_ends.h"
 #include "load/tokenizer_json_pipeline.h"
 
 namespace quire {
@@ -30,7 +31,9 @@ class JsonVocabReader {
     QUIRE_RETURN_IF_ERROR(read_added_tokens());
     QUIRE_RETURN_IF_ERROR(read_merges(model));
     QUIRE_RETURN_IF_ERROR(read_unknown(model));
-    QUIRE_RETURN_IF_ERROR(read_ends(tokenizer_config, generation_config, model_config));
+    QUIRE_ASSIGN_OR_RETURN(const AddedEnds ends, read_post_processor(root_));
+    QUIRE_RETURN_IF_ERROR(
+        read_tokenizer_ends(ends, {tokenizer_config, generation_config, model_config}, data_));
     return std::move(data_);
   }
 
@@ -49,12 +52,6 @@ class JsonVocabReader {
   Status read_added_tokens();
   Status read_merges(const JsonReader& model);
   Status read_unknown(const JsonReader& model);
-  Status read_ends(const json::object* tokenizer_config, const json::object* generation_config,
-                   const json::object* model_config);
-  Result<std::vector<TokenId>> ids_of(const json::object* config, std::string_view file,
-                                      std::string_view key) const;
-  Result<std::optional<TokenId>> named_token(const JsonReader& tokenizer_config,
-                                             std::string_view key) const;
 
   JsonReader root_;
   VocabData data_;
@@ -200,96 +197,6 @@ Status JsonVocabReader::read_unknown(const JsonReader& model) {
   QUIRE_ASSIGN_OR_RETURN(const auto ignore, model.find_bool("ignore_merges"));
   data_.fuse_unk = fuse.value_or(false);
   data_.ignore_merges = ignore.value_or(false);
-  return {};
-}
-
-// An id or a list of ids under `key`; none if the file or the key is absent.
-Result<std::vector<TokenId>> JsonVocabReader::ids_of(const json::object* config,
-                                                     std::string_view file,
-                                                     std::string_view key) const {
-  std::vector<TokenId> ids;
-  if (config == nullptr) return ids;
-  const JsonReader reader(*config, std::string(file));
-  const json::value* value = reader.find(key);
-  if (value == nullptr) return ids;
-  const auto add = [&](const json::value& item) {
-    const std::int64_t* id = item.if_int64();
-    const bool valid = id != nullptr && *id >= 0 && std::cmp_less(*id, data_.tokens.size());
-    if (valid) ids.push_back(static_cast<TokenId>(*id));
-    return valid;
-  };
-  const std::string expected =
-      fmt::format("an id, or a list of ids, below {}", data_.tokens.size());
-  if (!value->is_array()) {
-    if (!add(*value)) return reader.type_error(key, expected);
-    return ids;
-  }
-  for (const json::value& item : value->get_array()) {
-    if (!add(item)) return reader.type_error(key, expected);
-  }
-  return ids;
-}
-
-// A token that tokenizer_config.json names: as a string, or as an object with its content.
-Result<std::optional<TokenId>> JsonVocabReader::named_token(const JsonReader& tokenizer_config,
-                                                            std::string_view key) const {
-  const json::value* value = tokenizer_config.find(key);
-  if (value == nullptr) return std::optional<TokenId>();
-  if (value->is_object()) value = value->get_object().if_contains("content");
-  if (value == nullptr || !value->is_string()) {
-    return tokenizer_config.type_error(key, "a string, or an object with a string \"content\"");
-  }
-  const std::string_view text = value->get_string();
-  const auto found = std::ranges::find(data_.tokens, text);
-  if (text.empty() || found == data_.tokens.end()) {
-    return Status::bad_model(
-        fmt::format("{}: {}: \"{}\" is no token", tokenizer_config.where(), key, printable(text)));
-  }
-  return std::optional<TokenId>(static_cast<TokenId>(found - data_.tokens.begin()));
-}
-
-Status JsonVocabReader::read_ends(const json::object* tokenizer_config,
-                                  const json::object* generation_config,
-                                  const json::object* model_config) {
-  QUIRE_ASSIGN_OR_RETURN(const AddedEnds ends, read_post_processor(root_));
-  const json::object no_config;
-  const JsonReader config(tokenizer_config == nullptr ? no_config : *tokenizer_config,
-                          "tokenizer_config.json");
-  QUIRE_ASSIGN_OR_RETURN(const auto bos_token, named_token(config, "bos_token"));
-  QUIRE_ASSIGN_OR_RETURN(const auto eos_token, named_token(config, "eos_token"));
-  QUIRE_ASSIGN_OR_RETURN(const auto model_bos, ids_of(model_config, "config.json", "bos_token_id"));
-  QUIRE_ASSIGN_OR_RETURN(const auto add_bos, config.find_bool("add_bos_token"));
-  QUIRE_ASSIGN_OR_RETURN(const auto add_eos, config.find_bool("add_eos_token"));
-
-  data_.bos_id = bos_token;
-  if (!ends.before.empty()) data_.bos_id = ends.before.front();
-  if (!data_.bos_id && !model_bos.empty()) data_.bos_id = model_bos.front();
-  data_.prefix_ids = ends.before;
-  data_.suffix_ids = ends.after;
-  if (add_bos == false) {
-    data_.prefix_ids.clear();
-  } else if (add_bos == true && data_.prefix_ids.empty()) {
-    if (!data_.bos_id) return bad("add_bos_token", "no token is BOS");
-    data_.prefix_ids.push_back(*data_.bos_id);
-  }
-
-  if (add_eos == false) data_.suffix_ids.clear();
-
-  std::vector<TokenId> eos;
-  if (!data_.suffix_ids.empty()) eos.push_back(data_.suffix_ids.back());
-  for (const auto& [file, object] : {std::pair("generation_config.json", generation_config),
-                                     std::pair("config.json", model_config)}) {
-    QUIRE_ASSIGN_OR_RETURN(const auto ids, ids_of(object, file, "eos_token_id"));
-    eos.insert(eos.end(), ids.begin(), ids.end());
-  }
-  if (eos_token) eos.push_back(*eos_token);
-  if (add_eos == true && data_.suffix_ids.empty()) {
-    if (eos.empty()) return bad("add_eos_token", "no token is EOS");
-    data_.suffix_ids.push_back(eos_token.value_or(eos.front()));
-  }
-  for (const TokenId id : eos) {
-    if (std::ranges::find(data_.eos_ids, id) == data_.eos_ids.end()) data_.eos_ids.push_back(id);
-  }
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "load/tokenizer_ends.h"
 #include "text/vocab_data.h"
 
 namespace quire {
@@ -14,11 +15,6 @@ namespace quire {
 // Sets style, normalizers, pre_tokenizers, decoders and byte_fallback in `data`.
 Status read_tokenizer_pipeline(const JsonReader& tokenizer_json, VocabData& data);
 
-// What the post-processor puts around a text.
-struct AddedEnds {
-  std::vector<TokenId> before;
-  std::vector<TokenId> after;
-};
 Result<AddedEnds> read_post_processor(const JsonReader& tokenizer_json);
 
 }  // namespace quire

@@ -93,7 +93,6 @@ Status Builder::check() {
   }
   if (!d.scores.empty()) {
     if (!d.merges.empty()) return bad("both merges and scores are given");
-    if (byte_level()) return bad("a byte-level vocabulary needs merges, not scores");
     if (d.scores.size() != size) {
       return bad(fmt::format("{} scores for {} tokens", d.scores.size(), size));
     }
@@ -282,7 +281,9 @@ TokenId Builder::symbol_of_char(const std::string& symbol) {
 
 // The symbol that `part` of a token can be by the time it merges: a character or a token; else -1.
 TokenId Builder::part_of_token(std::string_view part) {
-  if (symbol_size(part, 0) == part.size()) return symbol_of_char(std::string(part));
+  if (!byte_level() && symbol_size(part, 0) == part.size()) {
+    return symbol_of_char(std::string(part));
+  }
   const auto found = model_->by_text.find(part);
   return found != model_->by_text.end() && may_be_merged(found->second) ? found->second : -1;
 }

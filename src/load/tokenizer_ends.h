@@ -1,0 +1,40 @@
+// What the files beside a vocabulary say of it: BOS, EOS and added tokens.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "text/vocab_data.h"
+
+namespace quire {
+
+// Null where the folder lacks the file.
+struct TokenizerConfigs {
+  const json::object* tokenizer_config = nullptr;
+  const json::object* generation_config = nullptr;
+  const json::object* model_config = nullptr;
+};
+
+// What is put around a text unless the configurations say otherwise.
+struct AddedEnds {
+  std::vector<TokenId> before;
+  std::vector<TokenId> after;
+};
+
+// Sets bos_id, prefix_ids and suffix_ids of `data` and adds to its eos_ids: those of
+// generation_config.json, config.json and tokenizer_config.json together. tokenizer_config's
+// add_bos_token and add_eos_token take away what `ends` has, or put BOS and EOS there where it has
+// none. kBadModel for ids and names that are no tokens.
+Status read_tokenizer_ends(const AddedEnds& ends, const TokenizerConfigs& configs, VocabData& data);
+
+// Adds the tokens of tokenizer_config.json's added_tokens_decoder ({"ID": {"content", "special",
+// ...}}) to `data`: those that it lacks, and the flags of those that it has. kBadModel for an id
+// that leaves a gap of more than a million, and for one whose token is another.
+Status read_added_tokens_decoder(const json::object* tokenizer_config, VocabData& data);
+
+// The same for one token.
+Status add_token(const AddedToken& token, std::string_view where, VocabData& data);
+
+}  // namespace quire
