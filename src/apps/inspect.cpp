@@ -1,7 +1,9 @@
 // `quire inspect`: what a model is, read from headers alone; no weights are loaded.
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -52,6 +54,30 @@ std::string embedding_text(const EmbeddingDefaults& embedding) {
   return fmt::format("{} pooling, {}normalized ({})", pooling_name(embedding.pooling),
                      embedding.normalize ? "" : "not ",
                      embedding.source.empty() ? "the model says nothing" : embedding.source);
+}
+
+// Numbers and sizes of heads; with how many layers have them, where layers differ.
+std::string heads_text(const DecoderSpec& spec) {
+  std::vector<std::pair<std::string, std::int64_t>> kinds;
+  std::int64_t readers = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionSpec& heads = layer.attention();
+    const std::string text = fmt::format("{} heads over {} KV heads of {}", heads.num_heads,
+                                         heads.num_kv_heads, heads.head_dim);
+    if (heads.kv_layer != kOwnKeys) ++readers;
+    const auto kind = std::ranges::find(kinds, text, &std::pair<std::string, std::int64_t>::first);
+    if (kind == kinds.end()) {
+      kinds.emplace_back(text, 1);
+    } else {
+      ++kind->second;
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [text, count] : kinds) {
+    parts.push_back(kinds.size() == 1 ? text : fmt::format("{} in {} layers", text, count));
+  }
+  if (readers != 0) parts.push_back(fmt::format("{} layers read those of others", readers));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
@@ -129,9 +155,7 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
                      facts.num_experts, facts.expert_size, facts.num_moe_layers));
     line("active weights", fmt::format("{} for each token", facts.active_weights));
   }
-  const AttentionSpec& attention = spec.attention();
-  line("attention", fmt::format("{} heads over {} KV heads of {}", attention.num_heads,
-                                attention.num_kv_heads, attention.head_dim));
+  line("attention", heads_text(spec));
   line("positions",
        fmt::format("up to {}, rope base {}", spec.max_position_embeddings, spec.ropes[0].theta));
   line("vocabulary",

@@ -49,7 +49,7 @@ void size_kv_groups(const EngineArgs& args, const KvPaging& paging, const Engine
   for (const KvGroupSpec& group : paging.groups) {
     input.kv_groups.push_back({.window = group.window,
                                .num_layers = std::ssize(group.layers),
-                               .pages_per_block = paging.pages_per_block(group)});
+                               .pages_per_block = group.pages});
   }
   const std::int64_t in_flight =
       std::int64_t{args.max_steps_in_flight} * args.max_num_batched_tokens;
@@ -66,7 +66,7 @@ std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_l
   const KvPaging paging = kv_paging(spec, max_model_len);
   std::vector<KvGroup> groups;
   for (const KvGroupSpec& group : paging.groups) {
-    groups.push_back({.window = group.window, .pages_per_block = paging.pages_per_block(group)});
+    groups.push_back({.window = group.window, .pages_per_block = group.pages});
   }
   return groups;
 }

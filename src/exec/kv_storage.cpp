@@ -4,28 +4,26 @@
 
 namespace quire {
 
-Result<KvStorage> KvStorage::create(Device& device, const KvLayout& layout,
-                                    std::int64_t layers_per_page, std::int64_t num_pages) {
-  const auto layer_bytes = checked_mul(layout.block_bytes(), static_cast<std::uint64_t>(num_pages));
-  const auto bytes = layer_bytes
-                         ? checked_mul(*layer_bytes, static_cast<std::uint64_t>(layers_per_page))
-                         : layer_bytes;
+Result<KvStorage> KvStorage::create(Device& device, std::uint64_t slot_bytes,
+                                    std::int64_t slots_per_page, std::int64_t num_pages) {
+  const auto all_of_slot = checked_mul(slot_bytes, static_cast<std::uint64_t>(num_pages));
+  const auto bytes = all_of_slot
+                         ? checked_mul(*all_of_slot, static_cast<std::uint64_t>(slots_per_page))
+                         : all_of_slot;
   if (!bytes) return Status::resource_exhausted("the KV cache's size does not fit in 64 bits");
   KvStorage storage;
-  storage.layout_ = layout;
+  storage.slot_bytes_ = slot_bytes;
   QUIRE_ASSIGN_OR_RETURN(storage.buffer_, device.allocate(*bytes));
-  for (std::int64_t i = 0; i < layers_per_page; ++i) {
-    storage.layers_.push_back(storage.buffer_.data() +
-                              static_cast<std::uint64_t>(i) * *layer_bytes);
+  for (std::int64_t i = 0; i < slots_per_page; ++i) {
+    storage.slots_.push_back(storage.buffer_.data() + static_cast<std::uint64_t>(i) * *all_of_slot);
   }
   return storage;
 }
 
 void KvStorage::copy_page(OpStream& ops, BlockId source, BlockId destination) const {
-  const std::uint64_t bytes = layout_.block_bytes();
-  for (std::byte* layer : layers_) {
-    ops.copy(layer + static_cast<std::uint64_t>(source) * bytes, bytes,
-             layer + static_cast<std::uint64_t>(destination) * bytes);
+  for (std::byte* slot : slots_) {
+    ops.copy(slot + static_cast<std::uint64_t>(source) * slot_bytes_, slot_bytes_,
+             slot + static_cast<std::uint64_t>(destination) * slot_bytes_);
   }
 }
 

@@ -1,6 +1,6 @@
-// The KV memory itself, of a device: pages, each of a block of one KvLayout for each of some
-// layers, in one reservation that is touched as pages are first used. Which layers a page serves is
-// the caller's matter; what differs by layer lies apart, block after block.
+// The KV memory itself, of a device: pages of some slots of equal bytes, in one reservation that is
+// touched as pages are first used. What lies in a slot is the caller's matter: a block of a layer,
+// or of several. Slots lie apart, page after page.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,6 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "kernels/device.h"
-#include "kernels/kv_layout.h"
 #include "tensor/buffer.h"
 
 namespace quire {
@@ -17,23 +16,22 @@ namespace quire {
 class KvStorage {
  public:
   // In the memory of `device`, which must outlive it. kResourceExhausted where there is no room.
-  static Result<KvStorage> create(Device& device, const KvLayout& layout,
-                                  std::int64_t layers_per_page, std::int64_t num_pages);
+  static Result<KvStorage> create(Device& device, std::uint64_t slot_bytes,
+                                  std::int64_t slots_per_page, std::int64_t num_pages);
 
-  const KvLayout& layout() const { return layout_; }
-  // [layers_per_page]: the blocks of each layer of the pages, in order of the pages.
-  std::byte* const* layers() const { return layers_.data(); }
+  // [slots_per_page]: that slot of all pages, slot_bytes apart, in order of the pages.
+  std::byte* const* slots() const { return slots_.data(); }
   std::uint64_t size_bytes() const { return buffer_.size(); }
 
   const Buffer& buffer() const { return buffer_; }
 
-  // Copies a whole page, in every layer.
+  // Copies a whole page, in every slot.
   void copy_page(OpStream& ops, BlockId source, BlockId destination) const;
 
  private:
-  KvLayout layout_;
+  std::uint64_t slot_bytes_ = 0;
   Buffer buffer_;
-  std::vector<std::byte*> layers_;
+  std::vector<std::byte*> slots_;
 };
 
 }  // namespace quire

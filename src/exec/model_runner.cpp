@@ -23,42 +23,61 @@ std::uint64_t buffer_bytes(const RunnerMemory& memory) {
   return memory.hidden + memory.normed + memory.logits + memory.best + memory.arena;
 }
 
-AttentionHeads attention_heads(const DecoderSpec& spec) {
-  const AttentionSpec& heads = spec.attention();
+AttentionHeads attention_heads(const AttentionSpec& heads) {
   return {.num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
           .heads_per_kv_head = static_cast<std::int32_t>(heads.num_heads / heads.num_kv_heads)};
 }
 
-KvLayout kv_layout(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+// Of a layer's blocks, in slots of so many bytes.
+KvLayout kv_layout(const LayerSpec& layer, const ModelRunnerConfig& config,
+                   std::uint64_t slot_bytes) {
   return {.dtype = config.kv_cache_dtype,
           .block_size = config.block_size,
-          .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
-          .head_dim = static_cast<std::int32_t>(spec.attention().head_dim)};
+          .num_kv_heads = static_cast<std::int32_t>(layer.attention().num_kv_heads),
+          .head_dim = static_cast<std::int32_t>(layer.attention().head_dim),
+          .stride = slot_bytes};
+}
+
+std::uint64_t kv_slot_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config,
+                            const KvPaging& paging) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
+    const KvLayout layout = kv_layout(spec.layers[i], config, 0);
+    const auto parts = static_cast<std::uint64_t>(paging.places[i].parts);
+    bytes = std::max(bytes, parts * layout.block_bytes());
+  }
+  return bytes;
 }
 
 }  // namespace
 
 std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
                                           const ModelRunnerConfig& config) {
-  return kv_layout(spec, config).block_bytes() * static_cast<std::uint64_t>(spec.num_layers());
+  const KvPaging paging = kv_paging(spec, config.max_model_len);
+  return kv_page_bytes(spec, config) * static_cast<std::uint64_t>(paging.pages_per_block());
 }
 
 StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+  AttentionSizes attention = {.max_seq_len = config.max_model_len,
+                              .max_num_seqs = config.max_num_seqs};
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionHeads heads = attention_heads(layer.attention());
+    attention.head_dim =
+        std::max(attention.head_dim, static_cast<std::int32_t>(layer.attention().head_dim));
+    attention.heads_per_kv_head = std::max(attention.heads_per_kv_head, heads.heads_per_kv_head);
+    attention.num_kv_heads = std::max(attention.num_kv_heads, heads.num_kv_heads);
+  }
   return {.max_rows = std::max(config.max_num_batched_tokens, config.max_num_seqs),
           .max_inputs = spec.max_product_inputs(),
-          .attention = {.head_dim = static_cast<std::int32_t>(spec.attention().head_dim),
-                        .heads_per_kv_head = attention_heads(spec).heads_per_kv_head,
-                        .max_seq_len = config.max_model_len,
-                        .num_kv_heads = attention_heads(spec).num_kv_heads,
-                        .max_num_seqs = config.max_num_seqs},
+          .attention = attention,
           .vocab_size = spec.vocab_size,
           .max_sampled_rows = config.max_num_seqs,
           .experts = spec.experts()};
 }
 
 std::uint64_t ModelRunner::kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config) {
-  return kv_layout(spec, config).block_bytes() *
-         static_cast<std::uint64_t>(kv_paging(spec, config.max_model_len).layers_per_page);
+  const KvPaging paging = kv_paging(spec, config.max_model_len);
+  return kv_slot_bytes(spec, config, paging) * static_cast<std::uint64_t>(paging.slots_per_page);
 }
 
 RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
@@ -85,8 +104,8 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, Dev
   const DecoderSpec& spec = model.spec();
   const KvPaging paging = kv_paging(spec, config.max_model_len);
   QUIRE_ASSIGN_OR_RETURN(KvStorage kv,
-                         KvStorage::create(device, kv_layout(spec, config), paging.layers_per_page,
-                                           config.num_blocks));
+                         KvStorage::create(device, kv_slot_bytes(spec, config, paging),
+                                           paging.slots_per_page, config.num_blocks));
   QUIRE_ASSIGN_OR_RETURN(Buffer memory, device.allocate(buffer_bytes(memory_of(spec, config, {}))));
   QUIRE_ASSIGN_OR_RETURN(auto ops, device.make_stream(stream_limits(spec, config)));
   return std::unique_ptr<ModelRunner>(new ModelRunner(model, device, config, paging, std::move(kv),
@@ -104,8 +123,6 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
       memory_(std::move(memory)),
       batch_(batch_limits(config, paging)),
       ops_(std::move(ops)),
-      attention_plan_(
-          ops_->plan_attention(config.max_num_batched_tokens, attention_heads(model.spec()))),
       sampler_(model.spec().vocab_size, config.max_num_seqs, config.eos_token_ids),
       pooler_(config.max_num_seqs, model.spec().hidden_size),
       arena_({}) {
@@ -117,12 +134,32 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
   logits_ = reinterpret_cast<float*>(take(parts.logits));
   best_ = reinterpret_cast<RowBest*>(take(parts.best));
   arena_ = Arena({take(parts.arena), parts.arena});
-  for (const KvPaging::Place& place : places_) kv_layers_.push_back(kv_.layers()[place.slot]);
+  plan_heads(kv_slot_bytes(model.spec(), config, paging));
   if (paging.pages_per_block() > 1) {
     page_tables_.resize(static_cast<std::size_t>(paging.pages_per_block()));
     layer_tables_.resize(places_.size());
   }
   row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
+}
+
+// Layers with as many heads share a plan.
+void ModelRunner::plan_heads(std::uint64_t slot_bytes) {
+  std::vector<AttentionHeads> kinds;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const LayerSpec& layer = model_.spec().layers[i];
+    const AttentionHeads heads = attention_heads(layer.attention());
+    const auto kind = std::ranges::find(kinds, heads);
+    const auto index = static_cast<std::size_t>(kind - kinds.begin());
+    if (kind == kinds.end()) {
+      kinds.push_back(heads);
+      attention_plans_.push_back(ops_->plan_attention(config_.max_num_batched_tokens, heads));
+    }
+    const KvLayout layout = kv_layout(layer, config_, slot_bytes);
+    layer_heads_.push_back({layout, attention_plans_[index].get()});
+    const KvPaging::Place& place = places_[i];
+    kv_layers_.push_back(kv_.slots()[place.slot] +
+                         static_cast<std::uint64_t>(place.part) * layout.block_bytes());
+  }
 }
 
 void ModelRunner::record_spans(SpanRecorder& spans) { ops_->record_spans(spans); }
@@ -149,7 +186,7 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
   for (const BlockCopy& copy : step.block_copies) {
     kv_.copy_page(*ops_, copy.source, copy.destination);
   }
-  attention_plan_->build(batch_.attention_batch());
+  for (const auto& plan : attention_plans_) plan->build(batch_.attention_batch());
   tokens_ = {.num_tokens = batch_.num_tokens(),
              .token_ids = ops_->stage(batch_.token_ids()),
              .positions = ops_->stage(batch_.positions()),
@@ -162,10 +199,11 @@ ForwardContext ModelRunner::context() {
   return {.ops = *ops_,
           .arena = arena_,
           .tokens = tokens_,
-          .attention_plan = *attention_plan_,
-          .kv_layout = kv_.layout(),
+          .attention_plan = *attention_plans_.front(),
+          .kv_layout = layer_heads_.front().layout,
           .kv_layers = kv_layers_.data(),
           .layer_tables = layer_tables_.empty() ? nullptr : layer_tables_.data(),
+          .layer_heads = layer_heads_.data(),
           .activation_mode = config_.activation_mode};
 }
 

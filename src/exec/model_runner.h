@@ -83,6 +83,7 @@ class ModelRunner {
 
  private:
   Status prepare(const SchedulerOutput& step, ModelRunnerOutput& result);
+  void plan_heads(std::uint64_t slot_bytes);
   void stage_layer_tables();
   ForwardContext context();
   // The logits of at most max_num_seqs rows of the step, into logits_.
@@ -117,10 +118,12 @@ class ModelRunner {
   // Of each page of a block and of each layer, where they are not the same of all; staged.
   std::vector<LayerTables> page_tables_;
   std::vector<LayerTables> layer_tables_;
+  // Of each layer, and of each kind of heads: the first's is the first layer's.
+  std::vector<LayerHeads> layer_heads_;
+  std::vector<std::unique_ptr<PlannedAttention>> attention_plans_;
   Buffer memory_;
   InputBatch batch_;
   std::unique_ptr<OpStream> ops_;
-  std::unique_ptr<PlannedAttention> attention_plan_;
   Sampler sampler_;
   Pooler pooler_;
   StepTokens tokens_;                      // of the step, staged

@@ -50,6 +50,8 @@ struct SharedWork {
 struct AttentionHeads {
   std::int32_t num_kv_heads = 1;
   std::int32_t heads_per_kv_head = 1;
+
+  bool operator==(const AttentionHeads&) const = default;
 };
 
 // Reused from step to step: build() allocates nothing once its vectors have grown to `reserve`.

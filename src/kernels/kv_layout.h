@@ -1,5 +1,6 @@
 // Where keys and values lie inside the KV memory of one layer. Blocks of `block_size` tokens follow
-// each other; inside a block come the keys, the values and, for int8, their scales:
+// each other, or lie further apart where others are between them; inside a block come the keys, the
+// values and, for int8, their scales:
 //
 //   keys    [num_kv_heads][row_dims / key_group()][block_size][key_group()]
 //   values  [num_kv_heads][block_size / value_group()][row_dims][value_group()]
@@ -28,6 +29,7 @@ struct KvLayout {
   std::int32_t block_size = 16;
   std::int32_t num_kv_heads = 1;
   std::int32_t head_dim = 64;
+  std::uint64_t stride = 0;  // bytes from a block to the next; 0: block_bytes()
 
   [[gnu::always_inline]] bool has_scales() const { return dtype == DType::kI8; }
   // Neighbouring dimensions of one key that lie side by side.
@@ -54,9 +56,12 @@ struct KvLayout {
     return static_cast<std::uint64_t>(block_size) * token_bytes();
   }
 
+  [[gnu::always_inline]] std::uint64_t block_stride() const {
+    return stride != 0 ? stride : block_bytes();
+  }
   // Of a head's keys in a block.
   [[gnu::always_inline]] std::uint64_t keys_offset(BlockId block, std::int32_t kv_head) const {
-    return static_cast<std::uint64_t>(block) * block_bytes() + rows_bytes(kv_head);
+    return static_cast<std::uint64_t>(block) * block_stride() + rows_bytes(kv_head);
   }
   // Of one number of a key, from keys_offset().
   [[gnu::always_inline]] std::uint64_t key_element_offset(std::int32_t dim,
@@ -75,7 +80,7 @@ struct KvLayout {
   // Of the scale of one token's key; only where has_scales().
   [[gnu::always_inline]] std::uint64_t key_scale_offset(BlockId block, std::int32_t kv_head,
                                                         std::int32_t slot) const {
-    return static_cast<std::uint64_t>(block) * block_bytes() + 2 * rows_bytes(num_kv_heads) +
+    return static_cast<std::uint64_t>(block) * block_stride() + 2 * rows_bytes(num_kv_heads) +
            (static_cast<std::uint64_t>(kv_head) * static_cast<std::uint64_t>(block_size) +
             static_cast<std::uint64_t>(slot)) *
                sizeof(float);

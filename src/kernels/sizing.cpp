@@ -18,7 +18,8 @@ std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::
 }
 
 std::uint64_t attention_scratch_bytes(std::int32_t head_dim, std::int32_t heads_per_kv_head) {
-  const std::int64_t rows = std::int64_t{queries_per_work(heads_per_kv_head)} * heads_per_kv_head;
+  // No fewer than with fewer heads: what is enough for all layers is that of the largest sizes.
+  const std::int64_t rows = std::max(kMaxRowsPerWork, heads_per_kv_head);
   return static_cast<std::uint64_t>(AttentionScratch::floats(head_dim, rows)) * sizeof(float);
 }
 

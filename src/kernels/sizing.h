@@ -13,7 +13,7 @@ namespace quire {
 std::uint64_t packed_weight_bytes(Encoding encoding, std::int64_t outputs, std::int64_t inputs,
                                   LoadQuantization quantization, bool vocabulary);
 
-// What attention's memory depends on.
+// What attention's memory depends on; where layers differ, the largest of each.
 struct AttentionSizes {
   std::int32_t head_dim = 0;
   std::int32_t heads_per_kv_head = 1;

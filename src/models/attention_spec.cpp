@@ -14,7 +14,9 @@ namespace quire {
 void AttentionSpec::list_tensors(std::int64_t hidden_size,
                                  std::vector<TensorShape>& tensors) const {
   using enum TensorRole;
-  if (fused_projections) {
+  if (kv_layer != kOwnKeys) {
+    tensors.push_back({kQuery, {q_width(), hidden_size}});
+  } else if (fused_projections) {
     tensors.push_back({kQueryKeyValue, {q_width() + 2 * kv_width(), hidden_size}});
   } else {
     tensors.push_back({kQuery, {q_width(), hidden_size}});
@@ -25,13 +27,15 @@ void AttentionSpec::list_tensors(std::int64_t hidden_size,
     tensors.push_back({kQueryKeyValueBias, {q_width() + 2 * kv_width()}});
   } else if (query_key_value_bias) {
     tensors.push_back({kQueryBias, {q_width()}});
-    tensors.push_back({kKeyBias, {kv_width()}});
-    tensors.push_back({kValueBias, {kv_width()}});
+    if (kv_layer == kOwnKeys) {
+      tensors.push_back({kKeyBias, {kv_width()}});
+      tensors.push_back({kValueBias, {kv_width()}});
+    }
   }
   if (query_key_norm != QueryKeyNorm::kNone) {
     const bool whole = query_key_norm == QueryKeyNorm::kWhole;
     tensors.push_back({kQueryNorm, {whole ? q_width() : head_dim}});
-    tensors.push_back({kKeyNorm, {whole ? kv_width() : head_dim}});
+    if (kv_layer == kOwnKeys) tensors.push_back({kKeyNorm, {whole ? kv_width() : head_dim}});
   }
   if (sinks) tensors.push_back({kAttentionSinks, {num_heads}});
   tensors.push_back({kAttentionOutput, {hidden_size, q_width()}});

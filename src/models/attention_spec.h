@@ -19,6 +19,7 @@ enum class QueryKeyNorm : std::uint8_t {
 };
 
 inline constexpr std::int32_t kNoRope = -1;
+inline constexpr std::int32_t kOwnKeys = -1;
 
 // Multi-head, grouped-query and multi-query attention differ only in num_kv_heads.
 struct AttentionSpec {
@@ -32,18 +33,23 @@ struct AttentionSpec {
   std::vector<float> alibi_slopes;  // [num_heads]: times the distance, added to scores; or empty
   bool sinks = false;               // each head has one more key, a learned score without a value
   std::int32_t rope = 0;            // index into DecoderSpec::ropes, or kNoRope: heads do not turn
-  bool fused_projections = false;   // the checkpoint has queries, keys and values as one matrix
-  bool fused_by_head = false;       // there the query, the key and the value of a head follow each
-                                    // other, biases, too; as many key-value heads as heads
+  // The layer whose keys and values this one reads, an earlier one with keys and values of its own;
+  // or kOwnKeys.
+  std::int32_t kv_layer = kOwnKeys;
+  bool fused_projections = false;  // the checkpoint has queries, keys and values as one matrix
+  bool fused_by_head = false;      // there the query, the key and the value of a head follow each
+                                   // other, biases, too; as many key-value heads as heads
   bool query_key_value_bias = false;
   bool output_bias = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  bool value_norm = false;  // RMS, of each head on its own, without weights
 
   // Tokens that a later token may read, itself the last of them; 0: all before it.
   std::int32_t kept_tokens() const { return chunk > 0 ? chunk : window; }
 
   std::int64_t q_width() const { return num_heads * head_dim; }
   std::int64_t kv_width() const { return num_kv_heads * head_dim; }
+  bool has_normed_values() const { return value_norm && kv_layer == kOwnKeys; }
 
   void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;
 

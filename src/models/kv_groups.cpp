@@ -1,38 +1,94 @@
 #include "models/kv_groups.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
 
+#include "base/checked.h"
+
 namespace quire {
+namespace {
+
+// Layers of one width by window: [window][width].
+using LayersByWidth = std::map<std::int64_t, std::vector<std::int32_t>>;
+using LayersByWindow = std::map<std::int32_t, LayersByWidth>;
+
+std::int64_t slots_of(const LayersByWidth& layers, std::int64_t slot_width) {
+  std::int64_t slots = 0;
+  for (const auto& [width, list] : layers) slots += ceil_div(std::ssize(list), slot_width / width);
+  return slots;
+}
+
+// The width of a slot: a small multiple of the widest layer's that wastes the least.
+std::int64_t choose_slot_width(const LayersByWindow& windows, std::int64_t widest) {
+  constexpr std::int64_t kMostOfTheWidest = 4;
+  std::int64_t best = widest;
+  std::int64_t least = 0;
+  for (std::int64_t times = 1; times <= kMostOfTheWidest; ++times) {
+    std::int64_t taken = 0;
+    for (const auto& [window, layers] : windows) {
+      taken += slots_of(layers, times * widest) * times * widest;
+    }
+    if (times == 1 || taken < least) {
+      best = times * widest;
+      least = taken;
+    }
+  }
+  return best;
+}
+
+}  // namespace
 
 std::int32_t KvPaging::pages_per_block() const {
   std::int32_t pages = 0;
-  for (const KvGroupSpec& group : groups) pages += pages_per_block(group);
+  for (const KvGroupSpec& group : groups) pages += group.pages;
   return pages;
 }
 
 KvPaging kv_paging(const DecoderSpec& spec, std::int64_t max_model_len) {
-  std::map<std::int32_t, std::vector<std::int32_t>> layers_of_window;
-  for (std::int32_t layer = 0; layer < spec.num_layers(); ++layer) {
-    const std::int32_t window =
-        spec.layers[static_cast<std::size_t>(layer)].attention().kept_tokens();
-    layers_of_window[window >= max_model_len ? 0 : window].push_back(layer);
+  LayersByWindow windows;
+  std::int64_t widest = 0;
+  for (std::int32_t index = 0; index < spec.num_layers(); ++index) {
+    const LayerSpec& layer = spec.layers[static_cast<std::size_t>(index)];
+    if (layer.kv_layer() != kOwnKeys) continue;
+    const std::int32_t window = layer.kv_window();
+    windows[window >= max_model_len ? 0 : window][layer.kv_width()].push_back(index);
+    widest = std::max(widest, layer.kv_width());
   }
+  const std::int64_t slot_width = choose_slot_width(windows, widest);
   KvPaging paging;
-  for (auto& [window, layers] : layers_of_window) {
-    const auto size = static_cast<std::int32_t>(layers.size());
-    paging.layers_per_page = std::gcd(paging.layers_per_page, size);
-    paging.groups.push_back({window, std::move(layers)});
+  for (const auto& [window, layers] : windows) {
+    paging.slots_per_page =
+        std::gcd(paging.slots_per_page, static_cast<std::int32_t>(slots_of(layers, slot_width)));
   }
   paging.places.resize(spec.layers.size());
-  std::int32_t next = 0;
-  for (const KvGroupSpec& group : paging.groups) {
-    for (const std::int32_t layer : group.layers) {
-      paging.places[static_cast<std::size_t>(layer)] = {next / paging.layers_per_page,
-                                                        next % paging.layers_per_page};
-      ++next;
+  std::int32_t next = 0;  // slot
+  for (const auto& [window, by_width] : windows) {
+    KvGroupSpec group;
+    group.window = window;
+    const std::int32_t first = next;
+    for (const auto& [width, layers] : by_width) {
+      const auto parts = static_cast<std::int32_t>(slot_width / width);
+      for (std::int32_t i = 0; i < std::ssize(layers); ++i) {
+        const std::int32_t slot = next + i / parts;
+        const std::int32_t layer = layers[static_cast<std::size_t>(i)];
+        paging.places[static_cast<std::size_t>(layer)] = {.page = slot / paging.slots_per_page,
+                                                          .slot = slot % paging.slots_per_page,
+                                                          .part = i % parts,
+                                                          .parts = parts};
+        group.layers.push_back(layer);
+      }
+      next += static_cast<std::int32_t>(ceil_div(std::ssize(layers), std::int64_t{parts}));
     }
+    std::ranges::sort(group.layers);
+    group.pages = (next - first) / paging.slots_per_page;
+    paging.groups.push_back(std::move(group));
+  }
+  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
+    const std::int32_t source = spec.layers[i].kv_layer();
+    if (source != kOwnKeys) paging.places[i] = paging.places[static_cast<std::size_t>(source)];
   }
   return paging;
 }

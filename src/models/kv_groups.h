@@ -9,27 +9,28 @@
 
 namespace quire {
 
-// Layers that keep keys and values of the same tokens. A block of the group takes one page for
-// every layers_per_page of them.
+// Layers that keep keys and values of the same tokens. A block of the group takes `pages` pages.
 struct KvGroupSpec {
-  std::int32_t window = 0;  // AttentionSpec::kept_tokens()
-  std::vector<std::int32_t> layers;
+  std::int32_t window = 0;           // AttentionSpec::kept_tokens()
+  std::vector<std::int32_t> layers;  // those that have keys and values of their own
+  std::int32_t pages = 0;
 };
 
-// Pages are of equal bytes whatever their group: of as many layers as divide every group.
+// Pages are of equal bytes whatever their group: of as many slots as divide every group. A slot is
+// a block of one layer, or, where layers differ in width (numbers and sizes of their KV heads), of
+// as many narrow ones as the widest has room for.
 struct KvPaging {
   struct Place {
     std::int32_t page = 0;  // of the pages that a block of all groups takes, in order of the groups
-    std::int32_t slot = 0;  // layer of the page
+    std::int32_t slot = 0;  // of the page
+    std::int32_t part = 0;  // of the slot,
+    std::int32_t parts = 1;  // which has so many of this layer's width
   };
 
   std::vector<KvGroupSpec> groups;  // the one that keeps all first, then from the smallest window
-  std::int32_t layers_per_page = 0;
-  std::vector<Place> places;  // of each layer
+  std::int32_t slots_per_page = 0;
+  std::vector<Place> places;  // of each layer; of one that reads another's, the other's
 
-  std::int32_t pages_per_block(const KvGroupSpec& group) const {
-    return static_cast<std::int32_t>(group.layers.size()) / layers_per_page;
-  }
   std::int32_t pages_per_block() const;  // of all groups
 };
 

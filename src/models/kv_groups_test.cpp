@@ -12,6 +12,8 @@ DecoderSpec with_windows(const std::vector<std::int32_t>& windows) {
   DecoderSpec spec;
   for (const std::int32_t window : windows) {
     AttentionSpec attention;
+    attention.num_kv_heads = 1;
+    attention.head_dim = 16;
     attention.window = window;
     spec.layers.push_back({.mixer = attention, .feed_forward = GatedMlpSpec{}});
   }
@@ -21,7 +23,7 @@ DecoderSpec with_windows(const std::vector<std::int32_t>& windows) {
 TEST(KvPaging, LayersThatKeepTheSameAreOneGroupOfOnePage) {
   const KvPaging paging = kv_paging(with_windows({0, 0, 0}), 100);
   ASSERT_EQ(paging.groups.size(), 1U);
-  EXPECT_EQ(paging.layers_per_page, 3);
+  EXPECT_EQ(paging.slots_per_page, 3);
   EXPECT_EQ(paging.pages_per_block(), 1);
   EXPECT_EQ(paging.places[2].page, 0);
   EXPECT_EQ(paging.places[2].slot, 2);
@@ -35,8 +37,8 @@ TEST(KvPaging, PagesHaveAsManyLayersAsDivideEveryGroup) {
   EXPECT_THAT(paging.groups[0].layers, ElementsAre(2, 5));
   EXPECT_EQ(paging.groups[1].window, 8);
   EXPECT_THAT(paging.groups[1].layers, ElementsAre(0, 1, 3, 4));
-  EXPECT_EQ(paging.layers_per_page, 2);
-  EXPECT_EQ(paging.pages_per_block(paging.groups[1]), 2);
+  EXPECT_EQ(paging.slots_per_page, 2);
+  EXPECT_EQ(paging.groups[1].pages, 2);
   EXPECT_EQ(paging.pages_per_block(), 3);
   std::vector<std::pair<int, int>> places;
   for (const KvPaging::Place& place : paging.places) places.emplace_back(place.page, place.slot);
@@ -60,6 +62,63 @@ TEST(KvPaging, ChunksKeepWhatAWindowOfTheirLengthDoes) {
   EXPECT_EQ(paging.groups[1].window, 16);
   EXPECT_THAT(paging.groups[1].layers, ElementsAre(0, 1));
   EXPECT_EQ(kv_paging(spec, 16).groups.size(), 1U);
+}
+
+// As in Gemma 4: wide layers keep all tokens, narrow ones a window, and two of these have room
+// where a wide one has.
+TEST(KvPaging, NarrowLayersShareASlot) {
+  DecoderSpec spec = with_windows({8, 8, 8, 0, 8, 8, 0});
+  for (const std::size_t wide : {3, 6}) spec.layers[wide].attention().head_dim = 32;
+  const KvPaging paging = kv_paging(spec, 100);
+  ASSERT_EQ(paging.groups.size(), 2U);
+  EXPECT_THAT(paging.groups[0].layers, ElementsAre(3, 6));
+  EXPECT_THAT(paging.groups[1].layers, ElementsAre(0, 1, 2, 4, 5));
+  EXPECT_EQ(paging.slots_per_page, 1);  // of 2 and 3 slots
+  EXPECT_EQ(paging.groups[0].pages, 2);
+  EXPECT_EQ(paging.groups[1].pages, 3);
+  EXPECT_EQ(paging.places[0].parts, 2);
+  EXPECT_EQ(paging.places[3].parts, 1);
+  std::vector<std::pair<int, int>> places;
+  for (const KvPaging::Place& place : paging.places) places.emplace_back(place.page, place.part);
+  EXPECT_THAT(places,
+              ElementsAre(std::pair(2, 0), std::pair(2, 1), std::pair(3, 0), std::pair(0, 0),
+                          std::pair(3, 1), std::pair(4, 0), std::pair(1, 0)));
+}
+
+// Three narrow layers have the room of two wide ones: slots of two wide ones waste nothing.
+TEST(KvPaging, SlotsAreAsWideAsWastesTheLeast) {
+  DecoderSpec spec = with_windows({8, 8, 8, 0, 0});
+  for (LayerSpec& layer : spec.layers) layer.attention().head_dim = 32;
+  for (const std::size_t wide : {3, 4}) spec.layers[wide].attention().head_dim = 48;
+  const KvPaging paging = kv_paging(spec, 100);
+  EXPECT_EQ(paging.places[0].parts, 3);
+  EXPECT_EQ(paging.places[3].parts, 2);
+  EXPECT_EQ(paging.pages_per_block(), 2);
+}
+
+TEST(KvPaging, WidthsOfOneGroupHaveSlotsOfTheirOwn) {
+  DecoderSpec spec = with_windows({0, 0, 0});
+  spec.layers[1].attention().num_kv_heads = 2;
+  const KvPaging paging = kv_paging(spec, 100);
+  ASSERT_EQ(paging.groups.size(), 1U);
+  EXPECT_EQ(paging.slots_per_page, 2);
+  EXPECT_EQ(paging.pages_per_block(), 1);
+  EXPECT_EQ(paging.places[0].slot, 0);
+  EXPECT_EQ(paging.places[2].slot, 0);
+  EXPECT_EQ(paging.places[2].part, 1);
+  EXPECT_EQ(paging.places[1].slot, 1);
+}
+
+TEST(KvPaging, ALayerThatReadsAnothersTakesNoRoom) {
+  DecoderSpec spec = with_windows({8, 0, 8, 0});
+  spec.layers[2].attention().kv_layer = 0;
+  spec.layers[3].attention().kv_layer = 1;
+  const KvPaging paging = kv_paging(spec, 100);
+  EXPECT_EQ(paging.pages_per_block(), 2);
+  EXPECT_THAT(paging.groups[0].layers, ElementsAre(1));
+  EXPECT_EQ(paging.places[2].page, paging.places[0].page);
+  EXPECT_EQ(paging.places[3].page, paging.places[1].page);
+  EXPECT_EQ(spec.kv_elements_per_token(), 2 * 2 * 16);
 }
 
 }  // namespace kv_groups_test

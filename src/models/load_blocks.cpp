@@ -14,7 +14,9 @@ AttentionShape shape_of(const AttentionSpec& spec) {
           .chunk = spec.chunk,
           .soft_cap = static_cast<float>(spec.soft_cap),
           .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole,
-          .norms_after_rope = spec.query_key_norm == QueryKeyNorm::kRotatedHeads};
+          .norms_after_rope = spec.query_key_norm == QueryKeyNorm::kRotatedHeads,
+          .value_norm = spec.value_norm,
+          .own_keys = spec.kv_layer == kOwnKeys};
 }
 
 MoeShape shape_of(const MoeSpec& spec, std::int64_t hidden_size) {
@@ -63,6 +65,8 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
   if (spec.fused_by_head) {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv,
                            loader.matrix_by_head(kQueryKeyValue, spec.num_heads, layer));
+  } else if (spec.kv_layer != kOwnKeys) {
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQuery}, layer));
   } else if (spec.fused_projections) {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQueryKeyValue}, layer));
   } else {
@@ -79,6 +83,8 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
   QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm_weight(kKeyNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.alibi_slopes, loader.upload(spec.alibi_slopes));
   QUIRE_ASSIGN_OR_RETURN(weights.sinks, loader.vector({kAttentionSinks}, layer));
+  const auto ones = static_cast<std::size_t>(spec.has_normed_values() ? spec.head_dim : 0);
+  QUIRE_ASSIGN_OR_RETURN(weights.v_norm, loader.upload(std::vector<float>(ones, 1.0F)));
   QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kAttentionOutput, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.output_bias, loader.vector({kAttentionBias}, layer));
   const auto epsilon = static_cast<float>(loader.spec().norm.epsilon);

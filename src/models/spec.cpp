@@ -64,6 +64,15 @@ Status check_scale(std::string_view where, std::string_view what, double scale) 
       fmt::format("{}: the scale of {} is {}; expected above 0", where, what, scale));
 }
 
+// Whether what a layer reads of another is there, and as it reads it.
+[[maybe_unused]] bool reads_like(const LayerSpec& layer, const std::vector<LayerSpec>& layers) {
+  const LayerSpec& source = layers[static_cast<std::size_t>(layer.kv_layer())];
+  return &source < &layer && source.kv_layer() == kOwnKeys &&
+         source.attention().num_kv_heads == layer.attention().num_kv_heads &&
+         source.attention().head_dim == layer.attention().head_dim &&
+         source.kv_window() == layer.kv_window();
+}
+
 }  // namespace
 
 std::int64_t LayerSpec::intermediate_size() const {
@@ -142,7 +151,9 @@ std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
 
 std::int64_t DecoderSpec::kv_elements_per_token() const {
   std::int64_t elements = 0;
-  for (const LayerSpec& layer : layers) elements += 2 * layer.attention().kv_width();
+  for (const LayerSpec& layer : layers) {
+    if (layer.kv_layer() == kOwnKeys) elements += layer.kv_width();
+  }
   return elements;
 }
 
@@ -150,7 +161,11 @@ std::uint64_t DecoderSpec::computed_bytes(std::int64_t max_positions) const {
   std::uint64_t bytes = 0;
   for (const RopeSpec& rope : ropes) bytes += RotaryTable::bytes(max_positions, rope.rotary_dim);
   for (const LayerSpec& layer : layers) {
-    bytes += layer.attention().alibi_slopes.size() * sizeof(float);
+    const AttentionSpec& attention = layer.attention();
+    bytes += attention.alibi_slopes.size() * sizeof(float);
+    if (attention.has_normed_values()) {
+      bytes += static_cast<std::uint64_t>(attention.head_dim) * sizeof(float);
+    }
   }
   return bytes;
 }
@@ -177,10 +192,7 @@ Status DecoderSpec::validate(std::string_view where) const {
     assert(!layer.parallel || layer.residual_scale == 1.0);
     assert(norm.weight || (norm.kind == NormKind::kLayer && !norm.bias && !layer.parallel &&
                            layer.norms == NormPlacement::kBefore));
-    // The KV cache has one geometry.
-    assert(layer.attention().num_heads == attention().num_heads);
-    assert(layer.attention().num_kv_heads == attention().num_kv_heads);
-    assert(layer.attention().head_dim == attention().head_dim);
+    assert(layer.kv_layer() == kOwnKeys || reads_like(layer, layers));
   }
   return {};
 }

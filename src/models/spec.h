@@ -46,6 +46,11 @@ struct LayerSpec {
   const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer); }
   // Of the MLP, or of one expert of a mixture.
   std::int64_t intermediate_size() const;
+  // What the mixer leaves for later tokens: elements of a token, how many tokens' (0: all), and the
+  // layer that has left it where this one reads another's, else kOwnKeys.
+  std::int64_t kv_width() const { return 2 * attention().kv_width(); }
+  std::int32_t kv_window() const { return attention().kept_tokens(); }
+  std::int32_t kv_layer() const { return attention().kv_layer; }
   // Null where the feed-forward is no mixture of experts.
   const MoeSpec* moe() const { return std::get_if<MoeSpec>(&feed_forward); }
 
@@ -77,7 +82,7 @@ struct DecoderSpec {
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
 
-  // Of the first layer. Numbers and sizes of heads are those of every layer: families see to it.
+  // Of the first layer.
   const AttentionSpec& attention() const { return layers.front().attention(); }
 
   // The most inputs that a product of any layer has.

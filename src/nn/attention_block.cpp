@@ -32,19 +32,28 @@ void AttentionBlock::project_qkv(ForwardContext& ctx, const float* x,
     column += weights_.qkv[i].outputs();
   }
   const std::span<const MatmulPart> products(parts.data(), weights_.qkv.size());
-  if (!shape_.whole_norms) {
+  if (!shape_.whole_norms && !shape_.value_norm) {
     ctx.ops.qkv_matmul(x, ctx.activation_mode, products, heads, kQkvStage);
     return;
   }
-  // A norm over all heads waits for all of them.
+  // A norm over all heads waits for all of them, and heads are taken on with no norm of values.
   const std::int64_t rows = heads.num_tokens;
   const std::int64_t q_width = shape_.out_width();
   const std::int64_t k_width = std::int64_t{shape_.num_kv_heads} * shape_.head_dim;
   ctx.ops.matmul(x, weights_.qkv[0].inputs(), rows, ctx.activation_mode, products, kProductStage);
-  ctx.ops.rms_norm_in_place(weights_.q_norm.data(), epsilon_, rows, q_width, shape_.qkv_width(),
-                            heads.qkv);
-  ctx.ops.rms_norm_in_place(weights_.k_norm.data(), epsilon_, rows, k_width, shape_.qkv_width(),
-                            heads.qkv + q_width);
+  const std::int64_t stride = shape_.qkv_width();
+  if (shape_.whole_norms) {
+    ctx.ops.rms_norm_in_place(weights_.q_norm.data(), epsilon_, rows, q_width, stride, heads.qkv);
+  }
+  if (shape_.whole_norms && shape_.own_keys) {
+    ctx.ops.rms_norm_in_place(weights_.k_norm.data(), epsilon_, rows, k_width, stride,
+                              heads.qkv + q_width);
+  }
+  const std::int32_t normed_values = shape_.value_norm && shape_.own_keys ? shape_.num_kv_heads : 0;
+  for (std::int32_t head = 0; head < normed_values; ++head) {
+    ctx.ops.rms_norm_in_place(weights_.v_norm.data(), epsilon_, rows, shape_.head_dim, stride,
+                              heads.qkv + q_width + k_width + std::int64_t{head} * shape_.head_dim);
+  }
   ctx.ops.rope_and_cache(heads);
 }
 
@@ -59,6 +68,9 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
   std::byte* kv = ctx.kv_layers[layer];
   LayerTables tables = {.slot_mapping = ctx.tokens.slot_mapping};
   if (ctx.layer_tables != nullptr) tables = ctx.layer_tables[layer];
+  const KvLayout layout = ctx.layout_of(layer);
+  KvLayout written = layout;
+  if (!shape_.own_keys) written.num_kv_heads = 0;
   project_qkv(ctx, x,
               {.qkv = qkv,
                .num_tokens = rows,
@@ -72,9 +84,9 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
                .k_norm = shape_.whole_norms ? nullptr : weights_.k_norm.data_or_null(),
                .norm_epsilon = epsilon_,
                .norms_after_rope = shape_.norms_after_rope,
-               .layout = ctx.kv_layout,
+               .layout = written,
                .kv = kv});
-  ctx.ops.attention(ctx.attention_plan, {.q = qkv,
+  ctx.ops.attention(ctx.plan_of(layer), {.q = qkv,
                                          .q_stride = qkv_width,
                                          .num_heads = shape_.num_heads,
                                          .scale = shape_.scale,
@@ -83,7 +95,7 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
                                          .soft_cap = shape_.soft_cap,
                                          .alibi_slopes = weights_.alibi_slopes.data_or_null(),
                                          .sinks = weights_.sinks.data_or_null(),
-                                         .layout = ctx.kv_layout,
+                                         .layout = layout,
                                          .kv = kv,
                                          .block_tables = tables.block_tables,
                                          .out = attended});

@@ -1,7 +1,7 @@
 // Self-attention of one decoder layer, residual included: hidden += Wo(attend(rope(Wqkv(x)))).
 // Multi-head, grouped-query and multi-query attention differ only in num_kv_heads. Biases, norms of
 // query and key heads, a window and what scores become are there where the weights and the shape
-// say so.
+// say so. A layer may read the keys and values of an earlier one: it projects queries alone.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,24 @@ struct AttentionShape {
   float soft_cap = 0.0F;     // the same
   bool whole_norms = false;  // norms are over all heads of a token, not over each
   bool norms_after_rope = false;
+  bool value_norm = false;  // each head of the values is normed, without weights
+  bool own_keys = true;     // else those of another layer are in the cache when this one computes
 
-  std::int64_t qkv_width() const { return (num_heads + 2L * num_kv_heads) * head_dim; }
+  std::int64_t qkv_width() const {
+    return (num_heads + (own_keys ? 2L * num_kv_heads : 0L)) * head_dim;
+  }
   std::int64_t out_width() const { return static_cast<std::int64_t>(num_heads) * head_dim; }
 };
 
 // A vector that the checkpoint does not have is empty.
 struct AttentionWeights {
   // One or more matrices whose outputs, side by side, are q, k and v: one packed matrix, or three
-  // where the checkpoint encodes them differently.
+  // where the checkpoint encodes them differently; q alone where keys are another layer's.
   std::vector<PackedWeight> qkv;
   DeviceFloats qkv_bias;      // [qkv_width]
   DeviceFloats q_norm;        // [head_dim], or of all heads
   DeviceFloats k_norm;        // as q_norm
+  DeviceFloats v_norm;        // [head_dim] of ones where values are normed
   DeviceFloats alibi_slopes;  // [num_heads]
   DeviceFloats sinks;         // [num_heads]
   PackedWeight output;

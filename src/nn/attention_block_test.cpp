@@ -90,6 +90,57 @@ TEST_P(AttentionBlockTest, NormsOverAllHeadsOfAToken) {
   check(attention, true);
 }
 
+TEST_P(AttentionBlockTest, NormedValues) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  AttentionShape normed = shape(4, 2, 16);
+  normed.value_norm = true;
+  TestAttention attention = TestAttention::random(normed, {.rotary_dim = 16}, kHiddenSize, 8);
+  check(attention);
+  attention.add_norms(20);
+  check(attention, true);
+}
+
+// A layer that reads what an earlier one has left, each sequence's own.
+TEST_P(AttentionBlockTest, KeysAndValuesOfAnotherLayer) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  TestAttention first =
+      TestAttention::random(shape(4, 2, 16, 7), {.rotary_dim = 16}, kHiddenSize, 9);
+  first.shape.value_norm = true;
+  first.add_norms(20);
+  TestAttention second = first.reader(kHiddenSize, 60);
+  second.q_norm = TestNorm::rms(16, 61);
+  CpuDevice device(1, op_table(GetParam()));
+  const AttentionBlock writer = first.block(device, false);
+  const AttentionBlock reader = second.block(device, false);
+  const RotaryTable rotary = first.rotary.table(32);
+  std::vector<Floats> whole;
+  for (const std::int32_t chunk : {32, 5, 1}) {
+    TestSequences sequences(GetParam(), first.shape, 2, random_sequences({13, 1, 22}, kHiddenSize),
+                            kHiddenSize);
+    const std::int64_t rows = 3 * std::int64_t{chunk};
+    const std::uint64_t arena = DecoderLayer::arena_bytes(
+        AttentionBlock::arena_bytes(first.shape, rows), kHiddenSize, rows);
+    const TestNorm norm = TestNorm::rms(kHiddenSize, 90);
+    const auto outputs =
+        sequences.run(chunk, arena, chunk == 5 ? 2 : 1, [&](ForwardContext& ctx, float* hidden) {
+          for (const AttentionBlock* block : {&writer, &reader}) {
+            forward_between(ctx, norm, {}, hidden, [&](const float* x, const Residual& residual) {
+              block->forward(ctx, &rotary, 1, x, residual);
+            });
+          }
+        });
+    if (chunk == 32) {
+      whole = outputs;
+      sequences.expect(outputs, [&](auto& hidden) {
+        const auto input = norm.of(hidden);
+        add_to(hidden, first.of(input));
+        add_to(hidden, second.of(norm.of(hidden), input));
+      });
+    }
+    EXPECT_EQ(outputs, whole) << "in chunks of " << chunk;
+  }
+}
+
 TEST_P(AttentionBlockTest, WithoutPositions) {
   QUIRE_SKIP_ABSENT_LEVEL();
   check(TestAttention::random(shape(4, 2, 16), {.rotary_dim = 0}, kHiddenSize, 7));

@@ -27,6 +27,13 @@ struct LayerTables {
   const BlockId* const* block_tables = nullptr;  // as in AttentionBatch
 };
 
+// How a layer's keys and values lie in blocks, and how the step's attention over them is split, in
+// a model whose layers differ in heads.
+struct LayerHeads {
+  KvLayout layout;
+  const PlannedAttention* plan = nullptr;
+};
+
 struct ForwardContext {
   OpStream& ops;
   Arena& arena;
@@ -36,7 +43,15 @@ struct ForwardContext {
   std::byte* const* kv_layers = nullptr;  // [num_layers]: KV memory of each layer
   // [num_layers]; null: those of the step and of the plan's batch, for all layers.
   const LayerTables* layer_tables = nullptr;
+  const LayerHeads* layer_heads = nullptr;  // [num_layers]; null: those of the step, for all layers
   ActivationMode activation_mode = ActivationMode::kFloat32;
+
+  KvLayout layout_of(int layer) const {
+    return layer_heads == nullptr ? kv_layout : layer_heads[layer].layout;
+  }
+  const PlannedAttention& plan_of(int layer) const {
+    return layer_heads == nullptr ? attention_plan : *layer_heads[layer].plan;
+  }
 
   // For products at the end of a chain (the MLP's last one, the logits), where one int8 rounding
   // costs little accuracy and less arithmetic (docs/performance.md has the measurement).

@@ -347,6 +347,15 @@ struct TestAttention {
     attention.output = TestWeights::random(hidden_size, shape.out_width(), seed + 3);
     return attention;
   }
+  // A block with queries of its own and the keys and values of this one.
+  TestAttention reader(std::int64_t hidden_size, unsigned seed) const {
+    TestAttention other = random(shape, rotary, hidden_size, seed);
+    other.shape.own_keys = false;
+    other.k = k;
+    other.v = v;
+    other.k_norm = k_norm;
+    return other;
+  }
   void add_biases(unsigned seed) {
     qkv_bias = random_floats(static_cast<std::size_t>(shape.qkv_width()), 1.0F, seed);
     output_bias = random_floats(static_cast<std::size_t>(output.outputs), 1.0F, seed + 1);
@@ -362,7 +371,9 @@ struct TestAttention {
   // `apart`: queries, keys and values as three matrices instead of one.
   AttentionBlock block(Device& device, bool apart) const {
     AttentionWeights weights;
-    if (apart) {
+    if (!shape.own_keys) {
+      weights.qkv.push_back(pack(device, {&q}));
+    } else if (apart) {
       for (const TestWeights* part : {&q, &k, &v}) weights.qkv.push_back(pack(device, {part}));
     } else {
       weights.qkv.push_back(pack(device, {&q, &k, &v}));
@@ -372,13 +383,22 @@ struct TestAttention {
     weights.k_norm = DeviceFloats::of_host(k_norm.weight);
     weights.alibi_slopes = DeviceFloats::of_host(alibi_slopes);
     weights.sinks = DeviceFloats::of_host(sinks);
+    weights.v_norm = DeviceFloats::of_host(value_norm().weight);
     weights.output = pack(device, {&output});
     weights.output_bias = DeviceFloats::of_host(output_bias);
     return {shape, TestNorm::kEpsilon, std::move(weights)};
   }
 
-  // inputs: [position][hidden_size] of one sequence, and so is what comes out.
-  std::vector<Numbers> of(const std::vector<Numbers>& inputs) const {
+  TestNorm value_norm() const {
+    if (!shape.value_norm) return {};
+    return {NormKind::kRms, Floats(static_cast<std::size_t>(shape.head_dim), 1.0F), {}};
+  }
+
+  // inputs: [position][hidden_size] of one sequence, and so is what comes out. `kv_inputs`: what
+  // keys and values are made of.
+  std::vector<Numbers> of(const std::vector<Numbers>& inputs) const { return of(inputs, inputs); }
+  std::vector<Numbers> of(const std::vector<Numbers>& inputs,
+                          const std::vector<Numbers>& kv_inputs) const {
     const auto heads = [&](const TestWeights& weights, std::int64_t first, const Numbers& x,
                            const TestNorm& norm) {
       Floats bias;
@@ -401,8 +421,8 @@ struct TestAttention {
     for (std::size_t position = 0; position < inputs.size(); ++position) {
       const Numbers& x = inputs[position];
       std::vector<Numbers> queries = heads(q, 0, x, q_norm);
-      keys.push_back(heads(k, q.outputs, x, k_norm));
-      values.push_back(heads(v, q.outputs + k.outputs, x, {}));
+      keys.push_back(heads(k, q.outputs, kv_inputs[position], k_norm));
+      values.push_back(value_norm().of(heads(v, q.outputs + k.outputs, kv_inputs[position], {})));
       for (Numbers& head : queries) rotary.turn(head, position);
       for (Numbers& head : keys.back()) rotary.turn(head, position);
       const auto window = static_cast<std::size_t>(shape.window);

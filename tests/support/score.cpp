@@ -7,6 +7,15 @@
 #include "load/model_bundle.h"
 
 namespace quire::test {
+namespace {
+
+AttentionHeads heads_of(const LayerSpec& layer) {
+  const AttentionSpec& heads = layer.attention();
+  return {.num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
+          .heads_per_kv_head = static_cast<std::int32_t>(heads.num_heads / heads.num_kv_heads)};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel level,
                                              ActivationMode mode, DType kv_dtype,
@@ -18,26 +27,26 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
                                                      scorer->device_, nullptr, quantization));
   const DecoderSpec& spec = scorer->model_->spec();
   scorer->mode_ = mode;
-  scorer->layout_ = {.dtype = kv_dtype,
-                     .block_size = 16,
-                     .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
-                     .head_dim = static_cast<std::int32_t>(spec.attention().head_dim)};
   const auto blocks = static_cast<std::uint64_t>(ceil_div(max_tokens, 16));
-  QUIRE_ASSIGN_OR_RETURN(scorer->kv_,
-                         Buffer::allocate(scorer->layout_.block_bytes() * blocks *
-                                          static_cast<std::uint64_t>(spec.num_layers())));
-  QUIRE_ASSIGN_OR_RETURN(
-      scorer->ops_,
-      scorer->device_.make_stream(
-          {.max_rows = max_tokens,
-           .max_inputs = spec.max_product_inputs(),
-           .attention = {.head_dim = static_cast<std::int32_t>(spec.attention().head_dim),
-                         .heads_per_kv_head = static_cast<std::int32_t>(
-                             spec.attention().num_heads / spec.attention().num_kv_heads),
-                         .max_seq_len = max_tokens,
-                         .num_kv_heads = static_cast<std::int32_t>(spec.attention().num_kv_heads),
-                         .max_num_seqs = max_tokens},
-           .experts = spec.experts()}));  // rows whose logits are computed at once
+  std::uint64_t kv_bytes = 0;
+  AttentionSizes sizes = {.max_seq_len = max_tokens, .max_num_seqs = max_tokens};
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionHeads heads = heads_of(layer);
+    scorer->layouts_.push_back({.dtype = kv_dtype,
+                                .block_size = 16,
+                                .num_kv_heads = heads.num_kv_heads,
+                                .head_dim = static_cast<std::int32_t>(layer.attention().head_dim)});
+    kv_bytes += scorer->layouts_.back().block_bytes() * blocks;
+    sizes.head_dim = std::max(sizes.head_dim, scorer->layouts_.back().head_dim);
+    sizes.num_kv_heads = std::max(sizes.num_kv_heads, heads.num_kv_heads);
+    sizes.heads_per_kv_head = std::max(sizes.heads_per_kv_head, heads.heads_per_kv_head);
+  }
+  QUIRE_ASSIGN_OR_RETURN(scorer->kv_, Buffer::allocate(kv_bytes));
+  QUIRE_ASSIGN_OR_RETURN(scorer->ops_,
+                         scorer->device_.make_stream({.max_rows = max_tokens,
+                                                      .max_inputs = spec.max_product_inputs(),
+                                                      .attention = sizes,
+                                                      .experts = spec.experts()}));
   QUIRE_ASSIGN_OR_RETURN(scorer->activations_,
                          Buffer::allocate(Model::arena_bytes(spec, max_tokens)));
   scorer->arena_ = Arena(scorer->activations_.bytes());
@@ -55,19 +64,21 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
   const BlockId* tables[] = {table.data()};
   const std::int32_t query_start[] = {0, static_cast<std::int32_t>(count)};
   const std::int32_t seq_lens[] = {static_cast<std::int32_t>(count)};
-  const auto plan = ops_->plan_attention(
-      count, {.num_kv_heads = layout_.num_kv_heads,
-              .heads_per_kv_head = static_cast<std::int32_t>(spec.attention().num_heads /
-                                                             spec.attention().num_kv_heads)});
-  plan->build({.num_seqs = 1,
-               .query_start_loc = query_start,
-               .seq_lens = seq_lens,
-               .block_tables = tables});
-
+  std::vector<std::unique_ptr<PlannedAttention>> plans;
+  std::vector<LayerHeads> heads;
   std::vector<std::byte*> layers;
-  const std::uint64_t layer_bytes = kv_.size() / static_cast<std::uint64_t>(spec.num_layers());
-  for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
-    layers.push_back(kv_.data() + static_cast<std::uint64_t>(i) * layer_bytes);
+  std::byte* next = kv_.data();
+  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+    const LayerSpec& layer = spec.layers[i];
+    plans.push_back(ops_->plan_attention(count, heads_of(layer)));
+    plans.back()->build({.num_seqs = 1,
+                         .query_start_loc = query_start,
+                         .seq_lens = seq_lens,
+                         .block_tables = tables});
+    heads.push_back({layouts_[i], plans.back().get()});
+    const std::int32_t source = layer.kv_layer();
+    layers.push_back(source == kOwnKeys ? next : layers[static_cast<std::size_t>(source)]);
+    next += layouts_[i].block_bytes() * table.size();
   }
   ForwardContext ctx = {.ops = *ops_,
                         .arena = arena_,
@@ -75,9 +86,10 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
                                    .token_ids = tokens.data(),
                                    .positions = positions.data(),
                                    .slot_mapping = slots.data()},
-                        .attention_plan = *plan,
-                        .kv_layout = layout_,
+                        .attention_plan = *plans.front(),
+                        .kv_layout = layouts_.front(),
                         .kv_layers = layers.data(),
+                        .layer_heads = heads.data(),
                         .activation_mode = mode_};
   std::vector<float> hidden(static_cast<std::size_t>(count * spec.hidden_size));
   model_->forward(ctx, hidden.data());

@@ -30,7 +30,7 @@ class Scorer {
   std::unique_ptr<Model> model_;
   std::unique_ptr<OpStream> ops_;
   ActivationMode mode_ = ActivationMode::kFloat32;
-  KvLayout layout_;
+  std::vector<KvLayout> layouts_;  // of each layer
   Buffer kv_;
   Buffer activations_;
   Arena arena_;

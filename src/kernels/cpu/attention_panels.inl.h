@@ -88,23 +88,23 @@ inline void find_in_cache(const RangeRows& rows, std::int64_t share, RangeMemory
   const BlockId* const blocks = task.block_table;
   const std::byte* const keys = task.args->kv + layout.keys_offset(0, task.kv_head);
   const std::byte* const values = task.args->kv + layout.values_offset(0, task.kv_head);
-  const auto block_bytes = static_cast<std::int64_t>(layout.block_bytes());
+  const auto block_stride = static_cast<std::int64_t>(layout.block_stride());
   const auto key_bytes = static_cast<std::int64_t>(layout.key_element_offset(0, V::kWidth));
   const auto value_bytes = V::kWidth * static_cast<std::int64_t>(layout.row_bytes());
   const std::int32_t ahead = kRangeKeys / layout.block_size;
   const std::int32_t last =
       position_of(task, task.query_end - task.query_begin - 1) / layout.block_size;
-  for_each_block(
-      rows, [&](std::int32_t key, std::int32_t end, std::int32_t index, std::int32_t slot) {
-        const std::int64_t offset = blocks[index] * block_bytes;
-        const std::int64_t next = blocks[index + ahead < last ? index + ahead : last] * block_bytes;
-        std::int64_t lane = slot / V::kWidth;
-        for (std::int32_t v = key / V::kWidth; v * V::kWidth < end; ++v, ++lane) {
-          memory.keys[v] = keys + offset + lane * key_bytes;
-          memory.values[v] = values + offset + lane * value_bytes;
-          memory.next_keys[v] = keys + next + lane * share;
-        }
-      });
+  for_each_block(rows, [&](std::int32_t key, std::int32_t end, std::int32_t index,
+                           std::int32_t slot) {
+    const std::int64_t offset = blocks[index] * block_stride;
+    const std::int64_t next = blocks[index + ahead < last ? index + ahead : last] * block_stride;
+    std::int64_t lane = slot / V::kWidth;
+    for (std::int32_t v = key / V::kWidth; v * V::kWidth < end; ++v, ++lane) {
+      memory.keys[v] = keys + offset + lane * key_bytes;
+      memory.values[v] = values + offset + lane * value_bytes;
+      memory.next_keys[v] = keys + next + lane * share;
+    }
+  });
   memory.key_step = std::int64_t{layout.block_size} * Rows::kGroup * Rows::kBytes;
   fill_panels<V>(rows, memory);
 }
