@@ -11,8 +11,8 @@ FAMILY/goldens.json token ids, a greedy continuation, and variants: the same wei
 FAMILY/*.bin        reference logits of the prompt, little-endian float32, [tokens, vocab]: of all tokens
                     or of the last `rows`, 32 where weights are counted; of variants those of the last third of them
 
-The weights are exact in BF16 and in F16. The reference reads every GGUF file, too, but those of
-mixtures of experts, of which it knows some architectures alone.
+The weights are exact in BF16 and in F16. The reference reads every GGUF file, too, but that of Gemma 1
+and those of mixtures of experts, of which it knows some architectures alone.
 """
 
 import copy
@@ -28,7 +28,7 @@ import numpy as np
 import tokenizers
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from common import DATA, all_logits, greedy, versions, write_floats, write_json
@@ -81,9 +81,15 @@ def random_model(name, family):
     torch.manual_seed(sum(map(ord, name)) + 1000 * family.get("seed", 0))
     config_class = "Gemma3TextConfig" if name == "gemma3" else family["class"] + "Config"
     # Some classes write into what they are given, which other families share.
-    settings = copy.deepcopy({**COMMON, **family["config"]})
+    common = {} if "text_config" in family["config"] else COMMON
+    settings = copy.deepcopy({**common, **family["config"]})
     config = getattr(transformers, config_class)(**settings)
-    return getattr(transformers, family["class"] + "ForCausalLM")(config).eval()
+    return model_class(family)(config).eval()
+
+
+def model_class(family):
+    kind = "ForConditionalGeneration" if "text_config" in family["config"] else "ForCausalLM"
+    return getattr(transformers, family["class"] + kind)
 
 
 def deviation_and_mean(name, family, key):
@@ -170,6 +176,11 @@ def is_mixture(name):
     return "num_experts_per_tok" in FAMILIES[name]["config"]
 
 
+def has_norms_of_gemma(name):
+    """Whose weights GGUF has with 1 added."""
+    return name in ("gemma", "gemma2", "gemma3")
+
+
 def gguf_name(name, gemma):
     mlp_norm = "pre_feedforward_layernorm" if gemma else "post_attention_layernorm"
     for old, new in (
@@ -239,7 +250,7 @@ def save_gguf(path, name, model, tokenizer):
             continue
         if llama and ("q_proj" in key or "k_proj" in key):
             array = rotary_rows(array, HEADS if "q_proj" in key else config.num_key_value_heads)
-        if name == "gemma3" and "norm" in key:
+        if has_norms_of_gemma(name) and "norm" in key:
             array = array + np.float32(1)
         half = array.ndim > 1 and "mlp.gate." not in key
         array = np.ascontiguousarray(array, np.float16 if half else np.float32)
@@ -308,10 +319,10 @@ def make_family(name, tokenizer, scratch):
         checkpoint = folder / "hf"
         save_hugging_face(checkpoint, make_model(name, family))
     save_tokenizer(checkpoint, tokenizer)
-    reference = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    reference = model_class(family).from_pretrained(checkpoint, dtype=torch.float32).eval()
     if family.get("gguf", True):
         save_gguf(folder / "model.gguf", name, reference, tokenizer)
-        if not is_mixture(name):
+        if not is_mixture(name) and name != "gemma":
             check_gguf(folder / "model.gguf", name, reference)
 
     prompt, continuation = pick_prompt(reference)

@@ -16,6 +16,17 @@ PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
 
+# Of checkpoints of more than text: a vision tower as small as can be, and a text model.
+VISION = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "image_size": 32, "patch_size": 16}
+QWEN_VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2,
+               "out_hidden_size": HIDDEN}
+
+
+def text_config(model_type, **settings):
+    return {**COMMON, "model_type": model_type, "num_hidden_layers": 2, **settings}
+
+
 FAMILIES = {
     # Biases, which no published Llama has, are the architecture's too.
     "llama": {
@@ -316,5 +327,61 @@ FAMILIES = {
                    "sliding_window": 20, "max_window_layers": 2, "rope_parameters": PLAIN},
         "variants": {"two": {"num_experts_per_tok": 2},
                      "no_window": {"sliding_window": None, "layer_types": ["full_attention"] * 3}},
+    },
+    # Norms whose weights are stored around 0, as in every Gemma to the third.
+    "gemma": {
+        "class": "Gemma", "embed_scale": 0.125, "norm_mean": 0.0,
+        "config": {"num_hidden_layers": 2, "head_dim": 24, "num_key_value_heads": 1,
+                   "rope_parameters": PLAIN},
+        "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
+    # Checkpoints of more than text, each under other names.
+    "gemma3_images": {
+        "class": "Gemma3", "gguf": False, "embed_scale": 0.125, "norm_mean": 0.0,
+        "config": {
+            "text_config": text_config(
+                "gemma3_text", head_dim=24, sliding_window=16, query_pre_attn_scalar=24,
+                layer_types=["sliding_attention", "full_attention"], rope_parameters={
+                    "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
+            "vision_config": {**VISION, "model_type": "siglip_vision_model"},
+            "mm_tokens_per_image": 4},
+        "variants": {},
+    },
+    "mistral3": {
+        "class": "Mistral3", "gguf": False, "scale": 0.2,
+        "config": {
+            "text_config": text_config("mistral", head_dim=16, sliding_window=None,
+                                       tie_word_embeddings=False, rope_parameters=PLAIN),
+            "vision_config": {**VISION, "model_type": "pixtral", "head_dim": 8},
+            "tie_word_embeddings": False},
+        "variants": {},
+    },
+    "llava": {
+        "class": "Llava", "gguf": False, "scale": 0.2,
+        "config": {
+            "text_config": text_config("llama", head_dim=16, tie_word_embeddings=False,
+                                       rope_parameters=PLAIN),
+            "vision_config": {**VISION, "model_type": "clip_vision_model", "projection_dim": 16,
+                              "vocab_size": 8}},
+        "variants": {},
+    },
+    "qwen2_5_vl": {
+        "class": "Qwen2_5_VL", "gguf": False, "scale": 0.2, "bias_scale": 0.25,
+        "config": {
+            "text_config": text_config("qwen2_5_vl_text", rope_parameters={
+                "rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1000.0}),
+            "vision_config": {**QWEN_VISION}},
+        "variants": {},
+    },
+    "qwen3_vl": {
+        "class": "Qwen3VL", "gguf": False, "scale": 0.2,
+        "config": {
+            "text_config": text_config("qwen3_vl_text", head_dim=16, rope_parameters={
+                "rope_type": "default", "mrope_section": [3, 3, 2], "mrope_interleaved": True,
+                "rope_theta": 1000.0}),
+            "vision_config": {**QWEN_VISION, "num_position_embeddings": 16,
+                              "deepstack_visual_indexes": [0]}},
+        "variants": {},
     },
 }

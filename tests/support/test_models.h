@@ -29,12 +29,14 @@ inline std::string tiny_llama(const std::string& file) {
 
 // One tiny checkpoint of each family with its goldens.
 inline constexpr std::string_view kFamilies[] = {
-    "llama",      "mistral",   "qwen2",     "qwen3",      "gemma3",      "granite",  "phi3",
-    "smollm3",    "olmo2",     "stablelm",  "starcoder2", "cohere",      "seed_oss", "ernie4_5",
-    "helium",     "glm",       "glm4",      "olmo3",      "exaone4",     "cohere2",  "ministral",
-    "arcee",      "nemotron",  "phi",       "olmo",       "hunyuan",     "gpt_neox", "gptj",
-    "mixtral",    "qwen2_moe", "qwen3_moe", "olmoe",      "granite_moe", "glm4_moe", "ernie4_5_moe",
-    "minimax_m2", "dots1",
+    "llama",     "mistral",  "qwen2",         "qwen3",    "gemma3",       "granite",
+    "phi3",      "smollm3",  "olmo2",         "stablelm", "starcoder2",   "cohere",
+    "seed_oss",  "ernie4_5", "helium",        "glm",      "glm4",         "olmo3",
+    "exaone4",   "cohere2",  "ministral",     "arcee",    "nemotron",     "phi",
+    "olmo",      "hunyuan",  "gpt_neox",      "gptj",     "mixtral",      "qwen2_moe",
+    "qwen3_moe", "olmoe",    "granite_moe",   "glm4_moe", "ernie4_5_moe", "minimax_m2",
+    "dots1",     "gemma",    "gemma3_images", "mistral3", "llava",        "qwen2_5_vl",
+    "qwen3_vl",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
@@ -56,7 +58,7 @@ inline bool is_mixture(std::string_view family) {
 
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.
 inline std::vector<std::string> family_files(std::string_view family) {
-  constexpr std::string_view kGguf[] = {"llama",  "mistral", "qwen2",     "qwen3",
+  constexpr std::string_view kGguf[] = {"llama",  "mistral", "qwen2",     "qwen3", "gemma",
                                         "gemma3", "mixtral", "qwen3_moe", "olmoe"};
   if (std::ranges::find(kGguf, family) == std::end(kGguf)) return {"hf"};
   return {"hf", "model.gguf"};
