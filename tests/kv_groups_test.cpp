@@ -170,7 +170,7 @@ TEST_P(KvGroups, PagesOfTheGroupsAddUp) {
   EXPECT_GT(sum("quire_kv_group_pages", "cached"), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, KvGroups, ::testing::Values("gemma3", "mistral"),
+INSTANTIATE_TEST_SUITE_P(Families, KvGroups, ::testing::Values("gemma3", "mistral", "gemma4"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

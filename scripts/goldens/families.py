@@ -79,7 +79,7 @@ def make_tokenizer():
 
 def random_model(name, family):
     torch.manual_seed(sum(map(ord, name)) + 1000 * family.get("seed", 0))
-    config_class = "Gemma3TextConfig" if name == "gemma3" else family["class"] + "Config"
+    config_class = family["class"] + ("TextConfig" if name in ("gemma3", "gemma4") else "Config")
     # Some classes write into what they are given, which other families share.
     common = {} if "text_config" in family["config"] else COMMON
     settings = copy.deepcopy({**common, **family["config"]})
@@ -222,8 +222,11 @@ def save_gguf(path, name, model, tokenizer):
         writer.add_expert_used_count(config.num_experts_per_tok)
         if hasattr(config, "moe_intermediate_size"):
             writer.add_expert_feed_forward_length(config.moe_intermediate_size)
-    if name in ("mistral", "gemma3"):
+    if name in ("mistral", "gemma2", "gemma3"):
         writer.add_sliding_window(config.sliding_window)
+    if name == "gemma2":
+        writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
     writer.add_vocab_size(VOCAB)
     vocab = tokenizer["model"]["vocab"]
     tokens = sorted(vocab, key=vocab.get)
@@ -254,7 +257,7 @@ def save_gguf(path, name, model, tokenizer):
             array = array + np.float32(1)
         half = array.ndim > 1 and "mlp.gate." not in key
         array = np.ascontiguousarray(array, np.float16 if half else np.float32)
-        writer.add_tensor(gguf_name(key, name == "gemma3"), array)
+        writer.add_tensor(gguf_name(key, name in ("gemma2", "gemma3")), array)
     if rope.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(rope, head_dim))
     writer.write_header_to_file()

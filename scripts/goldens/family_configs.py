@@ -23,6 +23,18 @@ QWEN_VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_head
                "out_hidden_size": HIDDEN}
 
 
+GEMMA4 = {
+    "num_hidden_layers": 6, "head_dim": 16, "global_head_dim": 32, "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True, "sliding_window": 16, "num_kv_shared_layers": 2,
+    "use_double_wide_mlp": True, "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": VOCAB, "final_logit_softcapping": 3.0, "intermediate_size": 48,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
+                           "rope_theta": 10000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0}}}
+
+
 def text_config(model_type, **settings):
     return {**COMMON, "model_type": model_type, "num_hidden_layers": 2, **settings}
 
@@ -334,6 +346,31 @@ FAMILIES = {
         "config": {"num_hidden_layers": 2, "head_dim": 24, "num_key_value_heads": 1,
                    "rope_parameters": PLAIN},
         "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
+    "gemma2": {
+        "class": "Gemma2", "embed_scale": 0.125, "norm_mean": 0.0,
+        "tensors": {"post_": [0.1, -0.25]},
+        "config": {"num_hidden_layers": 3, "head_dim": 24, "num_key_value_heads": 1,
+                   "query_pre_attn_scalar": 24, "sliding_window": 16, "intermediate_size": 48,
+                   "attn_logit_softcapping": 2.0, "final_logit_softcapping": 8.0,
+                   "rope_parameters": PLAIN},
+        "variants": {
+            "layers": {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+            "caps": {"attn_logit_softcapping": 20.0, "final_logit_softcapping": 20.0,
+                     "query_pre_attn_scalar": 8}},
+    },
+    # Heads of two sizes, keys that are values, layers that read others' keys, an embedding a layer.
+    "gemma4": {
+        "class": "Gemma4", "gguf": False, "embed_scale": 0.125, "scale": 0.2, "seed": 2,
+        "tensors": {"layer_scalar": [0.1, 0.9], "q_norm": [0.1, 0.25], "k_norm": [0.1, 0.25],
+                    "post_": [0.1, 0.5]},
+        "config": GEMMA4,
+        "variants": {
+            "window": {"sliding_window": 8, "rope_parameters": {
+                "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5,
+                                   "rope_theta": 1000.0, "factor": 2.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}},
+            "no_cap": {"final_logit_softcapping": None}},
     },
     # Checkpoints of more than text, each under other names.
     "gemma3_images": {

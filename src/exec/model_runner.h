@@ -118,12 +118,11 @@ class ModelRunner {
   // Of each page of a block and of each layer, where they are not the same of all; staged.
   std::vector<LayerTables> page_tables_;
   std::vector<LayerTables> layer_tables_;
-  // Of each layer, and of each kind of heads: the first's is the first layer's.
-  std::vector<LayerHeads> layer_heads_;
-  std::vector<std::unique_ptr<PlannedAttention>> attention_plans_;
   Buffer memory_;
   InputBatch batch_;
   std::unique_ptr<OpStream> ops_;
+  std::vector<std::unique_ptr<PlannedAttention>> attention_plans_;  // of each kind of heads
+  std::vector<LayerHeads> layer_heads_;                             // of each layer
   Sampler sampler_;
   Pooler pooler_;
   StepTokens tokens_;                      // of the step, staged

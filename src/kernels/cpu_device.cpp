@@ -119,6 +119,10 @@ class CpuStream final : public OpStream {
                  float* out) override {
     quire::add_gated(ctx_, x, gates, rows, cols, out);
   }
+  void multiply_rows(const float* by, std::int64_t by_stride, std::int64_t rows, std::int64_t cols,
+                     float* x) override {
+    quire::multiply_rows(ctx_, by, by_stride, rows, cols, x);
+  }
   void sample(const float* logits, const RowBest* best, std::span<const SampleArgs> rows,
               std::span<RowSample> samples) override {
     sample_rows(ctx_, sampling_, logits, best, rows, samples);

@@ -165,6 +165,10 @@ class OpStream {
   virtual void add_gated(const float* x, const float* gates, std::int64_t rows, std::int64_t cols,
                          float* out) = 0;
 
+  // x[r][c] *= by[r * by_stride + c].
+  virtual void multiply_rows(const float* by, std::int64_t by_stride, std::int64_t rows,
+                             std::int64_t cols, float* x) = 0;
+
   // Chooses a token for each of `rows`, from logits[i] for rows[i], which are left as they are:
   // [rows][vocab_size]. best: the largest of each row, as matmul_and_best() gives it. A token
   // depends on its own row alone. `rows` and `samples` are the host's; the results are there when

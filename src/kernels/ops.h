@@ -107,6 +107,10 @@ void scale_and_add(OpContext& ctx, const float* x, float factor, std::int64_t co
 void add_gated(OpContext& ctx, const float* x, const float* gates, std::int64_t rows,
                std::int64_t cols, float* out);
 
+// x[r][c] *= by[r * by_stride + c].
+void multiply_rows(OpContext& ctx, const float* by, std::int64_t by_stride, std::int64_t rows,
+                   std::int64_t cols, float* x);
+
 // The second half of qkv_matmul(), for heads whose projections needed something else first.
 void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& heads);
 

@@ -21,6 +21,7 @@ constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
 constexpr Stage kSoftCapStage = {StageKind::kKernel, "soft_cap"};
 constexpr Stage kScaleAndAddStage = {StageKind::kKernel, "scale_and_add"};
 constexpr Stage kAddGatedStage = {StageKind::kKernel, "add_gated"};
+constexpr Stage kMultiplyStage = {StageKind::kKernel, "multiply_rows"};
 constexpr Stage kRopeAndCacheStage = {StageKind::kKernel, "rope, cache write"};
 constexpr Stage kLogSumExpStage = {StageKind::kSampling, "log_sum_exp"};
 
@@ -127,6 +128,16 @@ void add_gated(OpContext& ctx, const float* x, const float* gates, std::int64_t 
     for (std::int64_t row = begin; row < end; ++row) {
       const float factor = 1.0F / (1.0F + std::exp(-gates[row]));
       for (std::int64_t i = row * cols; i < (row + 1) * cols; ++i) out[i] += factor * x[i];
+    }
+  });
+}
+
+void multiply_rows(OpContext& ctx, const float* by, std::int64_t by_stride, std::int64_t rows,
+                   std::int64_t cols, float* x) {
+  const OpSpan span(ctx, kMultiplyStage);
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t i = 0; i < cols; ++i) x[row * cols + i] *= by[row * by_stride + i];
     }
   });
 }

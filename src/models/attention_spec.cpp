@@ -21,7 +21,7 @@ void AttentionSpec::list_tensors(std::int64_t hidden_size,
   } else {
     tensors.push_back({kQuery, {q_width(), hidden_size}});
     tensors.push_back({kKey, {kv_width(), hidden_size}});
-    tensors.push_back({kValue, {kv_width(), hidden_size}});
+    if (!values_are_keys) tensors.push_back({kValue, {kv_width(), hidden_size}});
   }
   if (query_key_value_bias && fused_by_head) {
     tensors.push_back({kQueryKeyValueBias, {q_width() + 2 * kv_width()}});
@@ -29,7 +29,7 @@ void AttentionSpec::list_tensors(std::int64_t hidden_size,
     tensors.push_back({kQueryBias, {q_width()}});
     if (kv_layer == kOwnKeys) {
       tensors.push_back({kKeyBias, {kv_width()}});
-      tensors.push_back({kValueBias, {kv_width()}});
+      if (!values_are_keys) tensors.push_back({kValueBias, {kv_width()}});
     }
   }
   if (query_key_norm != QueryKeyNorm::kNone) {

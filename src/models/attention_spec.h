@@ -42,7 +42,8 @@ struct AttentionSpec {
   bool query_key_value_bias = false;
   bool output_bias = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
-  bool value_norm = false;  // RMS, of each head on its own, without weights
+  bool values_are_keys = false;  // values are the keys' projections, before norm and rotation
+  bool value_norm = false;       // RMS, of each head on its own, without weights
 
   // Tokens that a later token may read, itself the last of them; 0: all before it.
   std::int32_t kept_tokens() const { return chunk > 0 ? chunk : window; }

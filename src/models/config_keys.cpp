@@ -51,10 +51,19 @@ Result<Activation> read_activation(const JsonReader& config, const ConfigDefault
   return unsupported(config.where(), key, *name);
 }
 
+Status read_soft_cap(const JsonReader& config, std::string_view key, double if_absent,
+                     bool supported, double& soft_cap) {
+  if (!supported) return refuse_keys(config, {key});
+  soft_cap = if_absent;
+  if (!config.object().contains(key)) return {};
+  QUIRE_ASSIGN_OR_RETURN(const auto cap, config.find_double(key));
+  soft_cap = cap.value_or(0.0);
+  return {};
+}
+
 Status refuse_common(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(
-      refuse_keys(config, {"quantization_config", "attn_logit_softcapping",
-                           "final_logit_softcapping", "use_bidirectional_attention"}));
+      refuse_keys(config, {"quantization_config", "use_bidirectional_attention"}));
   QUIRE_ASSIGN_OR_RETURN(const auto slices, config.find_int("pretraining_tp"));
   if (slices.value_or(1) != 1) {
     return unsupported(config.where(), "pretraining_tp", fmt::format("{}", *slices));
@@ -86,6 +95,10 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
   DecoderDraft draft;
   DecoderSpec& spec = draft.spec;
   AttentionSpec& attention = draft.attention;
+  QUIRE_RETURN_IF_ERROR(read_soft_cap(config, "attn_logit_softcapping", defaults.attention_soft_cap,
+                                      defaults.soft_caps, attention.soft_cap));
+  QUIRE_RETURN_IF_ERROR(read_soft_cap(config, "final_logit_softcapping", defaults.logit_soft_cap,
+                                      defaults.soft_caps, spec.logit_soft_cap));
   QUIRE_ASSIGN_OR_RETURN(draft.mlp.activation, read_activation(config, defaults));
   QUIRE_ASSIGN_OR_RETURN(draft.num_layers, config.get_int("num_hidden_layers"));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, config.get_int("hidden_size"));

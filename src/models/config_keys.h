@@ -28,12 +28,17 @@ struct ConfigDefaults {
   std::optional<double> norm_epsilon = {};  // of families whose files have no such key
   // nullopt: heads of this family turn whole, and a configuration that says otherwise is refused.
   std::optional<double> partial_rotary_factor = {};
+  // Of families that have them: `attn_logit_softcapping` and `final_logit_softcapping` where the
+  // file has no such key; null is none.
+  bool soft_caps = false;
+  double attention_soft_cap = 0;
+  double logit_soft_cap = 0;
 };
 
 // A draft with everything but biases and ropes, from keys that all families share; the scale of
 // attention is the usual 1 / sqrt(head_dim). Errors: kBadModel for a key that is missing or of
 // the wrong kind, kUnimplemented by name for a value that would change results: another activation,
-// quantization_config, softcapping, bidirectional attention,
+// quantization_config, softcapping but in families that have it, bidirectional attention,
 // pretraining_tp.
 Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDefaults& defaults);
 

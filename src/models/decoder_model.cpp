@@ -16,13 +16,15 @@ constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
 }  // namespace
 
 Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
-             DeviceFloats output_bias, Norm final_norm, DecoderStack stack,
+             DeviceFloats output_bias, Norm final_norm,
+             std::optional<PerLayerInputs> per_layer_inputs, DecoderStack stack,
              std::uint64_t weight_bytes)
     : spec_(std::move(spec)),
       embedding_(std::move(embedding)),
       output_(std::move(output)),
       output_bias_(std::move(output_bias)),
       final_norm_(std::move(final_norm)),
+      per_layer_inputs_(std::move(per_layer_inputs)),
       stack_(std::move(stack)),
       weight_bytes_(weight_bytes) {}
 
@@ -37,7 +39,12 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
     largest =
         std::max({largest, std::visit(bytes, layer.mixer), std::visit(bytes, layer.feed_forward)});
   }
-  return DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs);
+  const std::int64_t width = spec.per_layer.width;
+  if (width != 0) largest = std::max(largest, PerLayerBlock::arena_bytes(width, rows));
+  const std::uint64_t layer =
+      DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs);
+  if (width == 0) return layer;
+  return layer + PerLayerInputs::arena_bytes(spec.num_layers(), width, rows);
 }
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {
@@ -47,6 +54,8 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
     ctx.ops.scale_in_place(embedding_scale(ctx.activation_mode),
                            ctx.tokens.num_tokens * spec_.hidden_size, hidden);
   }
+  const Arena::Scope scope(ctx.arena);
+  if (per_layer_inputs_) ctx.per_layer_inputs = per_layer_inputs_->compute(ctx, hidden);
   stack_.forward(ctx, hidden);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -11,6 +12,7 @@
 #include "models/tensor_loader.h"
 #include "nn/decoder_stack.h"
 #include "nn/norm.h"
+#include "nn/per_layer_block.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -51,7 +53,8 @@ class Model {
 
  private:
   Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, DeviceFloats output_bias,
-        Norm final_norm, DecoderStack stack, std::uint64_t weight_bytes);
+        Norm final_norm, std::optional<PerLayerInputs> per_layer_inputs, DecoderStack stack,
+        std::uint64_t weight_bytes);
 
   float embedding_scale(ActivationMode mode) const;
 
@@ -60,6 +63,7 @@ class Model {
   PackedWeight output_;       // empty where tied: the embedding serves
   DeviceFloats output_bias_;  // [vocab_size], or empty
   Norm final_norm_;
+  std::optional<PerLayerInputs> per_layer_inputs_;
   DecoderStack stack_;
   std::uint64_t weight_bytes_;
 };

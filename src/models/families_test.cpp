@@ -14,18 +14,18 @@ namespace quire {
 namespace families_test {
 
 constexpr std::string_view kFamilies[] = {
-    "LlamaForCausalLM",      "MistralForCausalLM",  "Qwen2ForCausalLM",
-    "Qwen3ForCausalLM",      "Gemma3ForCausalLM",   "GraniteForCausalLM",
-    "GemmaForCausalLM",      "Phi3ForCausalLM",     "SmolLM3ForCausalLM",
-    "Olmo2ForCausalLM",      "StableLmForCausalLM", "Starcoder2ForCausalLM",
-    "CohereForCausalLM",     "SeedOssForCausalLM",  "Ernie4_5ForCausalLM",
-    "HeliumForCausalLM",     "GlmForCausalLM",      "Glm4ForCausalLM",
-    "Olmo3ForCausalLM",      "Exaone4ForCausalLM",  "Cohere2ForCausalLM",
-    "MinistralForCausalLM",  "ArceeForCausalLM",    "NemotronForCausalLM",
-    "PhiForCausalLM",        "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM",
-    "GPTNeoXForCausalLM",    "GPTJForCausalLM",     "MixtralForCausalLM",
-    "Qwen2MoeForCausalLM",   "Qwen3MoeForCausalLM", "OlmoeForCausalLM",
-    "GraniteMoeForCausalLM",
+    "LlamaForCausalLM",    "MistralForCausalLM",        "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",    "Gemma3ForCausalLM",         "GraniteForCausalLM",
+    "GemmaForCausalLM",    "Gemma2ForCausalLM",         "Gemma4ForCausalLM",
+    "Phi3ForCausalLM",     "SmolLM3ForCausalLM",        "Olmo2ForCausalLM",
+    "StableLmForCausalLM", "Starcoder2ForCausalLM",     "CohereForCausalLM",
+    "SeedOssForCausalLM",  "Ernie4_5ForCausalLM",       "HeliumForCausalLM",
+    "GlmForCausalLM",      "Glm4ForCausalLM",           "Olmo3ForCausalLM",
+    "Exaone4ForCausalLM",  "Cohere2ForCausalLM",        "MinistralForCausalLM",
+    "ArceeForCausalLM",    "NemotronForCausalLM",       "PhiForCausalLM",
+    "OlmoForCausalLM",     "HunYuanDenseV1ForCausalLM", "GPTNeoXForCausalLM",
+    "GPTJForCausalLM",     "MixtralForCausalLM",        "Qwen2MoeForCausalLM",
+    "Qwen3MoeForCausalLM", "OlmoeForCausalLM",          "GraniteMoeForCausalLM",
 };
 
 // A tensor without a name would never be found.

@@ -20,6 +20,14 @@ constexpr TensorName kGemmaNames[] = {
 };
 
 constexpr std::int64_t kDefaultPattern = 6;  // every sixth layer sees all keys
+constexpr std::int64_t kPatternOfGemma2 = 2;
+
+// Of scores and logits, where the file says nothing.
+struct SoftCaps {
+  double scores = 0;
+  double logits = 0;
+};
+constexpr SoftCaps kSoftCapsOfGemma2 = {.scores = 50.0, .logits = 30.0};
 
 void set_common(DecoderDraft& draft) {
   draft.mlp.activation = Activation::kGeluTanh;
@@ -28,13 +36,16 @@ void set_common(DecoderDraft& draft) {
 }
 
 // What they share; `hidden_activation` is tanh GELU in all of them, or another model's.
-Result<DecoderDraft> draft_of_config(const JsonReader& config) {
+Result<DecoderDraft> draft_of_config(const JsonReader& config, const SoftCaps& caps) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
                          read_common_config(config, {.head_dim = 256,
                                                      .tie_word_embeddings = true,
                                                      .activation_key = "hidden_activation",
-                                                     .activation = Activation::kGeluTanh}));
+                                                     .activation = Activation::kGeluTanh,
+                                                     .soft_caps = true,
+                                                     .attention_soft_cap = caps.scores,
+                                                     .logit_soft_cap = caps.logits}));
   if (draft.mlp.activation != Activation::kGeluTanh) {
     return unsupported(config.where(), "hidden_activation", "silu");
   }
@@ -48,9 +59,26 @@ Status set_layers(const std::vector<bool>& sliding, std::int32_t window, std::st
                   DecoderDraft& draft) {
   draft.make_layers(
       {.mixer = draft.attention, .feed_forward = draft.mlp, .norms = NormPlacement::kAround});
-  return set_sliding_layers(
-      where, sliding, {.window = window, .full_rope = kFullRope, .sliding_rope = kSlidingRope},
-      draft.spec.layers);
+  const bool two_ropes = draft.spec.ropes.size() > 1;
+  return set_sliding_layers(where, sliding,
+                            {.window = window,
+                             .full_rope = kFullRope,
+                             .sliding_rope = two_ropes ? kSlidingRope : kFullRope},
+                            draft.spec.layers);
+}
+
+Status read_score_scale(const JsonReader& config, AttentionSpec& attention) {
+  QUIRE_ASSIGN_OR_RETURN(const auto scalar, config.find_double("query_pre_attn_scalar"));
+  attention.scale = 1.0 / std::sqrt(scalar.value_or(256.0));
+  return {};
+}
+
+// The only published size whose scale is not the head's, known by its layers; GGUF has no key for
+// it.
+void set_score_scale(std::int64_t layers_of_27b, DecoderDraft& draft) {
+  if (draft.num_layers != layers_of_27b) return;
+  draft.attention.scale = 1.0 / std::sqrt(static_cast<double>(draft.spec.hidden_size) /
+                                          static_cast<double>(draft.attention.num_heads));
 }
 
 }  // namespace
@@ -62,7 +90,7 @@ Result<DecoderSpec> gemma_from_config(const JsonReader& config) {
   if (activation.value_or("gelu") != "gelu" && *activation != "gelu_pytorch_tanh") {
     return unsupported(config.where(), "hidden_act", *activation);
   }
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config, {}));
   draft.spec.names = {.own = kLlamaTensorNames};
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, draft.spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
@@ -78,13 +106,38 @@ Result<DecoderSpec> gemma_from_gguf(const GgufFile& file) {
   return std::move(draft.spec);
 }
 
+Result<DecoderSpec> gemma2_from_config(const JsonReader& config) {
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config, kSoftCapsOfGemma2));
+  draft.spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
+  QUIRE_RETURN_IF_ERROR(read_score_scale(config, draft.attention));
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, draft.spec));
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));
+  QUIRE_ASSIGN_OR_RETURN(const auto sliding,
+                         read_sliding_layers(config, draft.num_layers, kPatternOfGemma2));
+  QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, config.where(), draft));
+  return std::move(draft.spec);
+}
+
+Result<DecoderSpec> gemma2_from_gguf(const GgufFile& file) {
+  QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, "gemma2"));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "gemma2"));
+  set_common(draft);  // the converter has added the norms' 1
+  constexpr std::int64_t kLayersOf27B = 46;
+  set_score_scale(kLayersOf27B, draft);
+  if (draft.attention.soft_cap == 0.0) draft.attention.soft_cap = kSoftCapsOfGemma2.scores;
+  if (draft.spec.logit_soft_cap == 0.0) draft.spec.logit_soft_cap = kSoftCapsOfGemma2.logits;
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "gemma2"));
+  const auto sliding = sliding_by_pattern(draft.num_layers, kPatternOfGemma2);
+  QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, file.name(), draft));
+  return std::move(draft.spec);
+}
+
 Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config, {}));
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   DecoderSpec& spec = draft.spec;
   spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
-  QUIRE_ASSIGN_OR_RETURN(const auto scalar, config.find_double("query_pre_attn_scalar"));
-  draft.attention.scale = 1.0 / std::sqrt(scalar.value_or(256.0));
+  QUIRE_RETURN_IF_ERROR(read_score_scale(config, draft.attention));
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
   QUIRE_ASSIGN_OR_RETURN(const auto local_theta, config.find_double("rope_local_base_freq"));
   QUIRE_RETURN_IF_ERROR(read_ropes_by_layer(
@@ -105,11 +158,7 @@ Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file) {
   set_common(draft);  // the converter has added the norms' 1
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   constexpr std::int64_t kLayersOf27B = 62;
-  if (draft.num_layers == kLayersOf27B) {
-    // The only published size whose scale is not the head's; GGUF has no key for it.
-    draft.attention.scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size) /
-                                            static_cast<double>(draft.attention.num_heads));
-  }
+  set_score_scale(kLayersOf27B, draft);
   QUIRE_ASSIGN_OR_RETURN(const auto local_theta, file.find_double("gemma3.rope.freq_base_swa"));
   RopeSpec local;  // its own base, and never scaled
   local.rotary_dim = static_cast<std::int32_t>(draft.attention.head_dim);

@@ -1,7 +1,8 @@
 // Gemma, text: GELU, norms whose weights are stored around 0, embeddings scaled by
-// sqrt(hidden_size). Gemma 1 (Gemma Team 2024) is Llama's layer with these; Gemma 3 (Gemma Team
-// 2025) has sandwich norms, norms of query and key heads, and layers that alternate between a
-// window and all keys, each kind with a rope base of its own.
+// sqrt(hidden_size). Gemma 1 (Gemma Team 2024) is Llama's layer with these. Gemma 2 (Gemma Team
+// 2024) has sandwich norms, soft caps of scores and logits, and layers that alternate between a
+// window and all keys; Gemma 3 (Gemma Team 2025) norms of query and key heads instead of caps, and
+// a rope base of its own for each kind of layer.
 #pragma once
 
 #include "base/json.h"
@@ -12,6 +13,8 @@ namespace quire {
 
 Result<DecoderSpec> gemma_from_config(const JsonReader& config);
 Result<DecoderSpec> gemma_from_gguf(const GgufFile& file);
+Result<DecoderSpec> gemma2_from_config(const JsonReader& config);
+Result<DecoderSpec> gemma2_from_gguf(const GgufFile& file);
 Result<DecoderSpec> gemma3_from_config(const JsonReader& config);
 Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file);
 

@@ -43,12 +43,11 @@ constexpr TensorName kGgufNames[] = {
     {TensorRole::kExpertDowns, "blk.{layer}.ffn_down_exps.weight"},
 };
 
-// Numbers that change results where they are neither absent nor 0 (no softcap, no scale of its
-// own).
+// Numbers that change results where they are neither absent nor 0 (no scale of its own).
 Status refuse_numbers(const GgufFile& file, const std::string& prefix) {
   for (const std::string_view name :
-       {"attn_logit_softcapping", "final_logit_softcapping", "logit_scale", "residual_scale",
-        "embedding_scale", "attention.scale", "attention.max_alibi_bias", "attention.clamp_kqv"}) {
+       {"logit_scale", "residual_scale", "embedding_scale", "attention.scale",
+        "attention.max_alibi_bias", "attention.clamp_kqv"}) {
     const std::string key = fmt::format("{}.{}", prefix, name);
     QUIRE_ASSIGN_OR_RETURN(const auto value, file.find_double(key));
     if (value.value_or(0.0) != 0.0) {
@@ -96,6 +95,10 @@ Result<DecoderDraft> read_common_gguf(const GgufFile& file, const std::string& p
   DecoderSpec& spec = draft.spec;
   AttentionSpec& attention = draft.attention;
   spec.names = {.own = kGgufTensorNames};
+  QUIRE_ASSIGN_OR_RETURN(const auto score_cap, file.find_double(key("attn_logit_softcapping")));
+  QUIRE_ASSIGN_OR_RETURN(const auto logit_cap, file.find_double(key("final_logit_softcapping")));
+  attention.soft_cap = score_cap.value_or(0.0);
+  spec.logit_soft_cap = logit_cap.value_or(0.0);
   QUIRE_ASSIGN_OR_RETURN(draft.num_layers, file.get_int(key("block_count")));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_size, file.get_int(key("embedding_length")));
   QUIRE_ASSIGN_OR_RETURN(draft.mlp.intermediate_size, file.get_int(key("feed_forward_length")));

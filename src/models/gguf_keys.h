@@ -14,7 +14,7 @@ extern const std::span<const TensorName> kGgufTensorNames;
 // A draft, ropes included, from keys that start with `prefix`. Biases and tied embeddings are what
 // the file's tensors show. Errors: kBadModel for a key that is missing or of the wrong
 // kind; kUnimplemented by name for partial rotary positions, keys and values of different
-// lengths, softcapping, scales of embeddings, residuals or logits.
+// lengths, scales of embeddings, residuals or logits.
 Result<DecoderDraft> read_common_gguf(const GgufFile& file, const std::string& prefix);
 
 // kUnimplemented by name where `PREFIX.expert_count` is not 0.

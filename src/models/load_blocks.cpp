@@ -70,14 +70,16 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
   } else if (spec.fused_projections) {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQueryKeyValue}, layer));
   } else {
-    QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQuery, kKey, kValue}, layer));
+    // The keys' matrix serves twice: there is no op that copies heads.
+    const TensorRole value = spec.values_are_keys ? kKey : kValue;
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQuery, kKey, value}, layer));
   }
   if (spec.fused_by_head) {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
                            loader.vector_by_head(kQueryKeyValueBias, spec.num_heads, layer));
   } else {
-    QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
-                           loader.vector({kQueryBias, kKeyBias, kValueBias}, layer));
+    const TensorRole value = spec.values_are_keys ? kKeyBias : kValueBias;
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias, loader.vector({kQueryBias, kKeyBias, value}, layer));
   }
   QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.norm_weight(kQueryNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm_weight(kKeyNorm, layer));
@@ -155,6 +157,16 @@ Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int6
 
 std::uint64_t block_arena_bytes(const MoeSpec& spec, std::int64_t hidden_size, std::int64_t rows) {
   return MoeBlock::arena_bytes(shape_of(spec, hidden_size), rows);
+}
+
+Result<PerLayerBlock> load_block(const PerLayerSpec& spec, TensorLoader& loader,
+                                 std::int64_t layer) {
+  using enum TensorRole;
+  PerLayerWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.gate, loader.matrix(kPerLayerGate, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kPerLayerOutput, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.norm, loader.norm(kPerLayerOutputNorm, {}, layer));
+  return PerLayerBlock(spec.activation, std::move(weights));
 }
 
 }  // namespace quire

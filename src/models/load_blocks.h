@@ -7,10 +7,12 @@
 #include "models/attention_spec.h"
 #include "models/mlp_spec.h"
 #include "models/moe_spec.h"
+#include "models/spec.h"
 #include "models/tensor_loader.h"
 #include "nn/attention_block.h"
 #include "nn/mlp_block.h"
 #include "nn/moe_block.h"
+#include "nn/per_layer_block.h"
 #include "nn/plain_mlp_block.h"
 
 namespace quire {
@@ -21,6 +23,9 @@ Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std:
 Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
                                  std::int64_t layer);
 Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int64_t layer);
+
+Result<PerLayerBlock> load_block(const PerLayerSpec& spec, TensorLoader& loader,
+                                 std::int64_t layer);
 
 // Bytes of arena that such a block of a model takes for a step of `rows` tokens.
 std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t hidden_size,

@@ -1,4 +1,6 @@
 // Loading of a decoder: which tensors there are, their shapes, and packing them.
+#include <cmath>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -53,6 +55,21 @@ Result<Block> load_any(const Spec& spec, TensorLoader& loader, std::int64_t inde
   return std::visit(load, spec);
 }
 
+// What a token's vectors for all layers are made with, where layers have them.
+Result<std::optional<PerLayerInputs>> load_per_layer_inputs(const DecoderSpec& spec,
+                                                            TensorLoader& loader) {
+  if (spec.per_layer.width == 0) return std::optional<PerLayerInputs>();
+  using enum TensorRole;
+  PerLayerInputWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.embedding, loader.vocabulary(kPerLayerEmbedding));
+  QUIRE_ASSIGN_OR_RETURN(weights.projection, loader.matrix(kPerLayerProjection));
+  QUIRE_ASSIGN_OR_RETURN(weights.norm, loader.norm(kPerLayerProjectionNorm, {}));
+  const double embedding_scale = std::sqrt(static_cast<double>(spec.per_layer.width));
+  const double projection_scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size));
+  return std::optional(PerLayerInputs(spec.num_layers(), static_cast<float>(embedding_scale),
+                                      static_cast<float>(projection_scale), std::move(weights)));
+}
+
 Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, std::int64_t index) {
   const LayerSpec& layer = spec.layers[static_cast<std::size_t>(index)];
   using enum TensorRole;
@@ -69,7 +86,15 @@ Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, s
                       .residual_scale = static_cast<float>(layer.residual_scale)};
   const std::int32_t rope = layer.attention().rope;
   if (rope != kNoRope) shape.rotary = static_cast<std::size_t>(rope);
-  return DecoderLayer(shape, std::move(norms), std::move(mixer), std::move(feed_forward));
+  if (layer.output_scale) {
+    QUIRE_ASSIGN_OR_RETURN(shape.output_scale, loader.number(kLayerScale, index));
+  }
+  std::optional<PerLayerBlock> per_layer;
+  if (spec.per_layer.width != 0) {
+    QUIRE_ASSIGN_OR_RETURN(per_layer, load_block(spec.per_layer, loader, index));
+  }
+  return DecoderLayer(shape, std::move(norms), std::move(mixer), std::move(feed_forward),
+                      std::move(per_layer));
 }
 
 }  // namespace
@@ -139,6 +164,7 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
   QUIRE_ASSIGN_OR_RETURN(auto output_bias, loader.vector({TensorRole::kOutputBias}));
   QUIRE_ASSIGN_OR_RETURN(auto final_norm,
                          loader.norm(TensorRole::kFinalNorm, {TensorRole::kFinalNormBias}));
+  QUIRE_ASSIGN_OR_RETURN(auto per_layer_inputs, load_per_layer_inputs(spec, loader));
   std::vector<DecoderLayer> layers;
   layers.reserve(spec.layers.size());
   for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
@@ -154,7 +180,7 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
   const std::uint64_t bytes = loader.bytes() + spec.computed_bytes(max_positions);
   return std::unique_ptr<Model>(new Model(
       spec, std::move(embedding), std::move(output), std::move(output_bias), std::move(final_norm),
-      DecoderStack(std::move(rotaries), std::move(layers)), bytes));
+      std::move(per_layer_inputs), DecoderStack(std::move(rotaries), std::move(layers)), bytes));
 }
 
 }  // namespace quire

@@ -14,6 +14,7 @@
 #include "models/ernie4_5_moe.h"
 #include "models/exaone4.h"
 #include "models/gemma.h"
+#include "models/gemma4.h"
 #include "models/glm.h"
 #include "models/glm4_moe.h"
 #include "models/gpt_neox.h"
@@ -57,7 +58,9 @@ constexpr std::array kFamilies = {
     ModelFamily{"Qwen2ForCausalLM", "qwen2", qwen2_from_config, qwen2_from_gguf},
     ModelFamily{"Qwen3ForCausalLM", "qwen3", qwen3_from_config, qwen3_from_gguf},
     ModelFamily{"GemmaForCausalLM", "gemma", gemma_from_config, gemma_from_gguf},
+    ModelFamily{"Gemma2ForCausalLM", "gemma2", gemma2_from_config, gemma2_from_gguf},
     ModelFamily{"Gemma3ForCausalLM", "gemma3", gemma3_from_config, gemma3_from_gguf},
+    ModelFamily{"Gemma4ForCausalLM", "", gemma4_from_config, nullptr},
     ModelFamily{"GraniteForCausalLM", "", granite_from_config, nullptr},
     ModelFamily{"Phi3ForCausalLM", "", phi3_from_config, nullptr},
     ModelFamily{"SmolLM3ForCausalLM", "", smollm3_from_config, nullptr},

@@ -28,6 +28,7 @@ Status validate_rope(const RopeSpec& rope, std::string_view where) {
     case RopeScaling::kNone:
       return {};
     case RopeScaling::kLinear:
+    case RopeScaling::kProportional:
       return check("factor", rope.factor, 1e-3);
     case RopeScaling::kDynamic:
       QUIRE_RETURN_IF_ERROR(check("head_dim", static_cast<double>(rope.rotary_dim), 4));
@@ -80,7 +81,7 @@ std::int64_t LayerSpec::intermediate_size() const {
 }
 
 std::int64_t DecoderSpec::max_product_inputs() const {
-  std::int64_t inputs = hidden_size;
+  std::int64_t inputs = std::max(hidden_size, per_layer.width);
   for (const LayerSpec& layer : layers) {
     inputs = std::max({inputs, layer.attention().q_width(), layer.intermediate_size()});
     if (layer.moe() != nullptr) inputs = std::max(inputs, layer.moe()->shared_intermediate_size);
@@ -124,6 +125,12 @@ std::vector<TensorShape> DecoderSpec::tensors() const {
   if (norm.bias) tensors.push_back({TensorRole::kFinalNormBias, {hidden_size}});
   if (!tie_word_embeddings) tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
   if (output_bias) tensors.push_back({TensorRole::kOutputBias, {vocab_size}});
+  if (per_layer.width != 0) {
+    const std::int64_t all = num_layers() * per_layer.width;
+    tensors.push_back({TensorRole::kPerLayerEmbedding, {per_layer.vocab_size, all}});
+    tensors.push_back({TensorRole::kPerLayerProjection, {all, hidden_size}});
+    tensors.push_back({TensorRole::kPerLayerProjectionNorm, {per_layer.width}});
+  }
   return tensors;
 }
 
@@ -146,6 +153,12 @@ std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
     tensors.push_back({TensorRole::kAttentionOutputNorm, {hidden_size}});
     tensors.push_back({TensorRole::kMlpOutputNorm, {hidden_size}});
   }
+  if (per_layer.width != 0) {
+    tensors.push_back({TensorRole::kPerLayerGate, {per_layer.width, hidden_size}});
+    tensors.push_back({TensorRole::kPerLayerOutput, {hidden_size, per_layer.width}});
+    tensors.push_back({TensorRole::kPerLayerOutputNorm, {hidden_size}});
+  }
+  if (layer.output_scale) tensors.push_back({TensorRole::kLayerScale, {1}});
   return tensors;
 }
 
@@ -173,6 +186,7 @@ std::uint64_t DecoderSpec::computed_bytes(std::int64_t max_positions) const {
 Status DecoderSpec::validate(std::string_view where) const {
   QUIRE_RETURN_IF_ERROR(check_scale(where, "the embeddings", embedding_scale));
   QUIRE_RETURN_IF_ERROR(check_scale(where, "the logits", logit_scale));
+  QUIRE_RETURN_IF_ERROR(validate_per_layer(where));
   if (!(logit_soft_cap >= 0 && logit_soft_cap < 1e6)) {
     return Status::bad_model(
         fmt::format("{}: the soft cap of the logits is {}; expected above 0, below 1e6", where,
@@ -195,6 +209,18 @@ Status DecoderSpec::validate(std::string_view where) const {
     assert(layer.kv_layer() == kOwnKeys || reads_like(layer, layers));
   }
   return {};
+}
+
+Status DecoderSpec::validate_per_layer(std::string_view where) const {
+  if (per_layer.width == 0) return {};
+  QUIRE_RETURN_IF_ERROR(check_sizes(
+      where, {{"the size of per-layer embeddings", per_layer.width},
+              {"the vocabulary of per-layer embeddings", per_layer.vocab_size},
+              {"the size of per-layer embeddings of all layers", num_layers() * per_layer.width}}));
+  if (per_layer.vocab_size >= vocab_size) return {};
+  return Status::bad_model(
+      fmt::format("{}: per-layer embeddings of {} tokens; expected at least the vocabulary's {}",
+                  where, per_layer.vocab_size, vocab_size));
 }
 
 Status DecoderDraft::validate_sizes(std::string_view where) const {

@@ -32,6 +32,13 @@ struct NormSpec {
   double weight_offset = 0;  // added to the weights: 1 where they are stored around 0
 };
 
+// Embeddings of a token for each layer, which the layer adds at its end (nn/per_layer_block.h).
+struct PerLayerSpec {
+  std::int64_t width = 0;  // of one layer's; 0: there are none
+  std::int64_t vocab_size = 0;
+  Activation activation = Activation::kGeluTanh;
+};
+
 // A layer: a mixer, in which tokens see each other, and a feed-forward, in which they do not. Each
 // kind of block is a structure of options; another kind is one more alternative.
 struct LayerSpec {
@@ -41,6 +48,7 @@ struct LayerSpec {
   bool parallel = false;      // both blocks read what the layer gets, through one norm
   bool two_norms = false;     // where they are parallel: each through its own
   double residual_scale = 1;  // of what the blocks add to the residual stream
+  bool output_scale = false;  // the layer's result is scaled by a number of the checkpoint
 
   AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }
   const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer); }
@@ -70,15 +78,17 @@ struct DecoderSpec {
   double logit_soft_cap = 0;  // logits are bent to stay below it, by tanh; 0: they are not
   bool tie_word_embeddings = false;
   bool output_bias = false;  // of the logits
+  PerLayerSpec per_layer;
   NormSpec norm;
   RopeStyle rope_style = RopeStyle::kHalves;
   std::vector<RopeSpec> ropes;  // the kinds of rotary positions that layers use
   std::vector<LayerSpec> layers;
   TensorNames names;
+  // What the names of tensors begin with that are there and not read: of layers that draft tokens,
+  // keys of layers that read those of others.
+  std::vector<std::string> unread_tensors;
   bool text_part = false;            // of a checkpoint of more than text: models/text_part.h
   bool tied_without_output = false;  // there: embeddings are tied where no output matrix is
-  // What the names of tensors begin with that are there and not read: of layers that draft tokens.
-  std::vector<std::string> unread_tensors;
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
 
@@ -110,6 +120,9 @@ struct DecoderSpec {
 
   // All sizes positive, within limits and consistent with each other; `where` names the source.
   Status validate(std::string_view where) const;
+
+ private:
+  Status validate_per_layer(std::string_view where) const;
 };
 
 // A decoder as families read it: all but the layers, and what most layers have in common.

@@ -65,6 +65,11 @@ Result<DeviceFloats> TensorLoader::upload(std::vector<float> values) {
   return device_.upload(std::move(values));
 }
 
+Result<float> TensorLoader::number(TensorRole role, std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(const auto numbers, values({role}, layer));
+  return numbers.front();
+}
+
 Result<DeviceFloats> TensorLoader::norm_weight(TensorRole role, std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(auto weight, values({role}, layer));
   const auto offset = static_cast<float>(spec_.norm.weight_offset);

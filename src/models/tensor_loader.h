@@ -38,6 +38,9 @@ class TensorLoader {
   // Numbers that no tensor has (DecoderSpec::computed_bytes()).
   Result<DeviceFloats> upload(std::vector<float> values);
 
+  // A vector of one number.
+  Result<float> number(TensorRole role, std::int64_t layer);
+
   // A norm's weights, as kernels multiply with them.
   Result<DeviceFloats> norm_weight(TensorRole role, std::int64_t layer = 0);
 
@@ -65,7 +68,7 @@ class TensorLoader {
   Result<std::vector<PackedWeight>> experts(TensorRole role, std::int64_t count,
                                             std::int64_t layer);
 
-  // `role` is the embedding's or the logits'.
+  // `role` is an embedding's or the logits'.
   Result<PackedWeight> vocabulary(TensorRole role);
 
   // A matrix that decides where a token goes: never quantized at load.

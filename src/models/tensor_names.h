@@ -10,14 +10,17 @@
 
 namespace quire {
 
-// Those after kOutputBias exist once a layer; which of them a model has, and of which shape, its
-// specification says.
+// Those after kPerLayerProjectionNorm exist once a layer; which of them a model has, and of which
+// shape, its specification says.
 enum class TensorRole : std::uint8_t {
   kEmbedding,
   kFinalNorm,
   kFinalNormBias,
   kOutput,
   kOutputBias,
+  kPerLayerEmbedding,
+  kPerLayerProjection,
+  kPerLayerProjectionNorm,
   kInputNorm,  // before attention
   kInputNormBias,
   kQueryKeyValue,  // the three as one matrix, in this order
@@ -44,9 +47,13 @@ enum class TensorRole : std::uint8_t {
   kUpBias,
   kDownBias,
   kMlpOutputNorm,  // after the MLP, before its residual is added
-  kRouter,         // of a mixture of experts: a row for each expert
-  kRouterBias,     // of choices alone
-  kExpertGate,     // these three exist once for each expert
+  kPerLayerGate,
+  kPerLayerOutput,
+  kPerLayerOutputNorm,
+  kLayerScale,  // one number, of the layer's result
+  kRouter,      // of a mixture of experts: a row for each expert
+  kRouterBias,  // of choices alone
+  kExpertGate,  // these three exist once for each expert
   kExpertUp,
   kExpertDown,
   kExpertGates,  // those of all experts as one tensor of three dimensions
@@ -88,6 +95,9 @@ struct TensorNames {
   std::span<const TensorName> own;
   std::span<const TensorName> shared = {};
   NamePrefix prefix = {};
+
+  // As a name of this model is where it is a part.
+  std::string placed(std::string_view name) const;
 
   // Empty where the family has no such tensor.
   std::string name(TensorRole role, std::int64_t layer = 0, std::int64_t expert = 0) const;

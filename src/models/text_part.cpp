@@ -27,6 +27,10 @@ constexpr TextModel kTextModels[] = {
      R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
          "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
          "head_dim": 256, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6})"},
+    {"gemma4_text", "Gemma4ForCausalLM",
+     R"({"vocab_size": 262144, "hidden_size": 2304, "intermediate_size": 9216,
+         "num_hidden_layers": 30, "num_attention_heads": 8, "num_key_value_heads": 4,
+         "head_dim": 256, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6})"},
     {"llama", "LlamaForCausalLM",
      R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008,
          "num_hidden_layers": 32, "num_attention_heads": 32, "max_position_embeddings": 2048,
@@ -53,6 +57,7 @@ struct MultimodalModel {
 
 constexpr MultimodalModel kMultimodalModels[] = {
     {"Gemma3ForConditionalGeneration", "gemma3_text"},
+    {"Gemma4ForConditionalGeneration", "gemma4_text"},
     {"Mistral3ForConditionalGeneration", "mistral"},
     {"LlavaForConditionalGeneration", "llama"},
     {"LlavaNextForConditionalGeneration", "llama"},
@@ -74,7 +79,8 @@ constexpr NamePrefix kPrefixes[] = {
 
 // The other parts, with or without "model." before them.
 constexpr std::string_view kOtherParts[] = {
-    "vision_tower", "vision_model", "visual", "multi_modal_projector", "image_newline",
+    "vision_tower",  "vision_model", "visual",       "multi_modal_projector",
+    "image_newline", "audio_tower",  "embed_vision", "embed_audio",
 };
 
 // The part that a tensor of this name is of; empty for the text model.
@@ -183,6 +189,7 @@ TextWeights select_text_weights(std::unique_ptr<WeightSource> weights, DecoderSp
     spec.names.prefix = prefix;
     if (weights->find(spec.names.name(TensorRole::kEmbedding)) != nullptr) break;
   }
+  for (std::string& unread : spec.unread_tensors) unread = spec.names.placed(unread);
   // Where the class of the whole has the output matrix, it stands outside of its base model.
   if (spec.tied_without_output && weights->find(spec.names.name(TensorRole::kOutput)) == nullptr) {
     spec.tie_word_embeddings = true;

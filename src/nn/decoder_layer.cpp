@@ -15,11 +15,12 @@ const float* input_of(ForwardContext& ctx, const Norm& norm, const float* hidden
 }  // namespace
 
 DecoderLayer::DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer,
-                           FeedForward feed_forward)
+                           FeedForward feed_forward, std::optional<PerLayerBlock> per_layer)
     : shape_(shape),
       norms_(std::move(norms)),
       mixer_(std::move(mixer)),
-      feed_forward_(std::move(feed_forward)) {}
+      feed_forward_(std::move(feed_forward)),
+      per_layer_(std::move(per_layer)) {}
 
 std::uint64_t DecoderLayer::arena_bytes(std::uint64_t block_bytes, std::int64_t hidden_size,
                                         std::int64_t rows, bool two_inputs) {
@@ -49,6 +50,10 @@ void DecoderLayer::forward(ForwardContext& ctx, const RotaryTable* rotary, int i
   if (!shape_.parallel) input = input_of(ctx, norms_.feed_forward_input, hidden, normed);
   const Residual fed = residual(norms_.feed_forward_output);
   std::visit([&](const auto& block) { block.forward(ctx, input, fed); }, feed_forward_);
+  if (per_layer_) per_layer_->forward(ctx, index, hidden, normed);
+  if (shape_.output_scale != 1.0F) {
+    ctx.ops.scale_in_place(shape_.output_scale, ctx.tokens.num_tokens * shape_.hidden_size, hidden);
+  }
 }
 
 }  // namespace quire

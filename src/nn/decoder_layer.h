@@ -11,6 +11,7 @@
 #include "nn/mlp_block.h"
 #include "nn/moe_block.h"
 #include "nn/norm.h"
+#include "nn/per_layer_block.h"
 #include "nn/plain_mlp_block.h"
 #include "nn/rotary.h"
 
@@ -31,6 +32,7 @@ struct LayerShape {
   // normed.
   bool parallel = false;
   float residual_scale = 1.0F;             // of what the blocks add
+  float output_scale = 1.0F;               // of what the layer gives
   std::optional<std::size_t> rotary = {};  // which of the stack's tables; none: no positions
 };
 
@@ -39,7 +41,8 @@ class DecoderLayer {
   using Mixer = std::variant<AttentionBlock>;
   using FeedForward = std::variant<MlpBlock, PlainMlpBlock, MoeBlock>;
 
-  DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward);
+  DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward,
+               std::optional<PerLayerBlock> per_layer = std::nullopt);
 
   // Bytes of arena that forward() takes for `rows` rows, where its blocks take `block_bytes` each
   // at most. `two_inputs`: side by side, with a norm each.
@@ -57,6 +60,7 @@ class DecoderLayer {
   LayerNorms norms_;
   Mixer mixer_;
   FeedForward feed_forward_;
+  std::optional<PerLayerBlock> per_layer_;
 };
 
 }  // namespace quire

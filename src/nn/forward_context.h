@@ -34,6 +34,12 @@ struct LayerHeads {
   const PlannedAttention* plan = nullptr;
 };
 
+// Vectors of each token for each layer: of token t and layer l at data + t * stride + l * width.
+struct PerLayerVectors {
+  const float* data = nullptr;
+  std::int64_t stride = 0;
+};
+
 struct ForwardContext {
   OpStream& ops;
   Arena& arena;
@@ -44,6 +50,7 @@ struct ForwardContext {
   // [num_layers]; null: those of the step and of the plan's batch, for all layers.
   const LayerTables* layer_tables = nullptr;
   const LayerHeads* layer_heads = nullptr;  // [num_layers]; null: those of the step, for all layers
+  PerLayerVectors per_layer_inputs = {};    // where the model has them, set by its forward()
   ActivationMode activation_mode = ActivationMode::kFloat32;
 
   KvLayout layout_of(int layer) const {

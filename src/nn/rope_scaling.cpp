@@ -71,6 +71,12 @@ std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int64_t max_pos
     case RopeScaling::kYarn:
       stretch_yarn(rope, frequencies);
       break;
+    case RopeScaling::kProportional:
+      for (std::size_t i = 0; i < frequencies.size(); ++i) {
+        const bool turns = i < static_cast<std::size_t>(rope.turning_pairs);
+        frequencies[i] = turns ? frequencies[i] / rope.factor : 0.0;
+      }
+      break;
     case RopeScaling::kFactors:
       for (std::size_t i = 0; i < frequencies.size(); ++i) {
         frequencies[i] /= static_cast<double>(rope.factors[i]);

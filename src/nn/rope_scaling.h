@@ -14,6 +14,7 @@ enum class RopeScaling : std::uint8_t {
   kLlama3,   // slow pairs divided by `factor`, fast ones left alone, smooth between (Llama 3.1)
   kYarn,     // the same idea on a ramp over dimensions, and sharper scores (Peng et al. 2023)
   kFactors,  // each pair divided by its own factor, as a file lists them
+  kProportional,  // the first pairs alone turn, as fast as those of heads that turn whole (Gemma 4)
 };
 
 // One kind of rotary positions, as a checkpoint describes it.
@@ -30,6 +31,7 @@ struct RopeSpec {
   bool truncate = true;                 // yarn: the ramp begins and ends at whole pairs
   double attention_factor = 1.0;        // of cosines and sines
   std::vector<float> factors;           // kFactors: [rotary_dim / 2]
+  std::int32_t turning_pairs = 0;       // kProportional
 
   bool operator==(const RopeSpec&) const = default;
 };

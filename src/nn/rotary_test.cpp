@@ -45,6 +45,15 @@ TEST(RotaryFrequencies, EachPairHasItsOwnFactor) {
 }
 
 // The base that makes the slowest pair turn as far within max_positions as the formula says.
+TEST(RotaryFrequencies, OnlyTheFirstPairsTurnAsFastAsThoseOfAWholeHead) {
+  RopeSpec rope = {.scaling = RopeScaling::kProportional, .factors = {}};
+  rope.rotary_dim = 8;
+  rope.theta = 16.0;
+  rope.factor = 2.0;
+  rope.turning_pairs = 2;
+  EXPECT_EQ(rotary_frequencies(rope, 100), (std::vector<float>{0.5F, 0.25F, 0.0F, 0.0F}));
+}
+
 TEST(RotaryFrequencies, DynamicScalingGrowsTheBaseBeyondTheOriginalLength) {
   const RopeSpec rope = {.scaling = RopeScaling::kDynamic,
                          .factor = 2.0,

@@ -31,25 +31,31 @@ PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
 }
 
 // Query, key and value projections are packed as one where their encodings agree: the bytes of
-// padding that they then do without.
-std::uint64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
-                             LoadQuantization quantization, std::int64_t layer) {
+// padding that they then do without. Fewer than none where the keys' matrix serves as the values'.
+std::int64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
+                            LoadQuantization quantization, std::int64_t layer) {
   const auto packed = [&](const TensorInfo& like, std::int64_t outputs) {
-    return packed_weight_bytes(like.encoding, outputs, like.shape[1], quantization,
-                               /*vocabulary=*/false);
+    return static_cast<std::int64_t>(packed_weight_bytes(like.encoding, outputs, like.shape[1],
+                                                         quantization, /*vocabulary=*/false));
   };
-  std::uint64_t apart = 0;
+  const AttentionSpec& attention = spec.layers[static_cast<std::size_t>(layer)].attention();
+  if (attention.kv_layer != kOwnKeys) return 0;
+  const TensorRole value = attention.values_are_keys ? TensorRole::kKey : TensorRole::kValue;
+  std::int64_t apart = 0;
   std::int64_t outputs = 0;
   const TensorInfo* first = nullptr;
-  for (const TensorRole role : {TensorRole::kQuery, TensorRole::kKey, TensorRole::kValue}) {
+  bool alike = true;
+  for (const TensorRole role : {TensorRole::kQuery, TensorRole::kKey, value}) {
     const TensorInfo* tensor = source.find(spec.names.name(role, layer));
     if (tensor == nullptr || tensor->shape.size() != 2) return 0;
     if (first == nullptr) first = tensor;
-    if (tensor->encoding != first->encoding || tensor->shape[1] != first->shape[1]) return 0;
+    alike = alike && tensor->encoding == first->encoding && tensor->shape[1] == first->shape[1];
     apart += packed(*tensor, tensor->shape[0]);
     outputs += tensor->shape[0];
   }
-  return apart - packed(*first, outputs);
+  const TensorInfo& key = *source.find(spec.names.name(TensorRole::kKey, layer));
+  const std::int64_t twice = attention.values_are_keys ? packed(key, key.shape[0]) : 0;
+  return (alike ? apart - packed(*first, outputs) : 0) - twice;
 }
 
 // Gate and up projections that lie in the file as one, of an MLP or of each expert, are packed as
@@ -208,13 +214,15 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
   std::uint64_t bytes = spec.computed_bytes(max_positions);
   const std::string embedding = spec.names.name(TensorRole::kEmbedding);
   const std::string output = spec.names.name(TensorRole::kOutput);
+  const std::string per_layer = spec.names.name(TensorRole::kPerLayerEmbedding);
   for (const TensorInfo& tensor : source.tensors()) {
     // Where embeddings are tied, some files repeat them; they are not loaded.
     if (spec.tie_word_embeddings && tensor.name == output) continue;
     if (spec.is_unread(tensor.name)) continue;
     if (tensor.shape.size() == 2) {
-      bytes += packed_weight_bytes(tensor.encoding, tensor.shape[0], tensor.shape[1], quantization,
-                                   tensor.name == embedding || tensor.name == output);
+      bytes += packed_weight_bytes(
+          tensor.encoding, tensor.shape[0], tensor.shape[1], quantization,
+          tensor.name == embedding || tensor.name == output || tensor.name == per_layer);
     } else if (tensor.shape.size() == 3) {  // a matrix of each expert
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) *
                packed_weight_bytes(tensor.encoding, tensor.shape[1], tensor.shape[2], quantization,
@@ -224,7 +232,7 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
     }
   }
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
-    bytes -= shared_padding(spec, source, quantization, layer);
+    bytes -= static_cast<std::uint64_t>(shared_padding(spec, source, quantization, layer));
     bytes += split_padding(spec, source, quantization, layer);
     bytes += router_bytes(spec, source, quantization, layer);
   }

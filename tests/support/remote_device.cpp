@@ -245,6 +245,10 @@ class RemoteStream final : public OpStream {
                  float* out) override {
     queue_.add([=, this] { home_->add_gated(near(x), near(gates), rows, cols, near(out)); });
   }
+  void multiply_rows(const float* by, std::int64_t by_stride, std::int64_t rows, std::int64_t cols,
+                     float* x) override {
+    queue_.add([=, this] { home_->multiply_rows(near(by), by_stride, rows, cols, near(x)); });
+  }
   void sample(const float* logits, const RowBest* best, std::span<const SampleArgs> rows,
               std::span<RowSample> samples) override {
     std::fill(samples.begin(), samples.end(), RowSample{});

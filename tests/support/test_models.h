@@ -36,7 +36,7 @@ inline constexpr std::string_view kFamilies[] = {
     "olmo",      "hunyuan",  "gpt_neox",      "gptj",     "mixtral",      "qwen2_moe",
     "qwen3_moe", "olmoe",    "granite_moe",   "glm4_moe", "ernie4_5_moe", "minimax_m2",
     "dots1",     "gemma",    "gemma3_images", "mistral3", "llava",        "qwen2_5_vl",
-    "qwen3_vl",
+    "qwen3_vl",  "gemma2",   "gemma4",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
@@ -58,8 +58,8 @@ inline bool is_mixture(std::string_view family) {
 
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.
 inline std::vector<std::string> family_files(std::string_view family) {
-  constexpr std::string_view kGguf[] = {"llama",  "mistral", "qwen2",     "qwen3", "gemma",
-                                        "gemma3", "mixtral", "qwen3_moe", "olmoe"};
+  constexpr std::string_view kGguf[] = {"llama",  "mistral", "qwen2",   "qwen3",     "gemma",
+                                        "gemma2", "gemma3",  "mixtral", "qwen3_moe", "olmoe"};
   if (std::ranges::find(kGguf, family) == std::end(kGguf)) return {"hf"};
   return {"hf", "model.gguf"};
 }
