@@ -15,7 +15,8 @@ namespace {
 constexpr Stage kAttentionStage = {StageKind::kKernel, "attention"};
 
 // The keys and values that a sequence's queries see are read once, shared ones once for all; a
-// score and its share of the output take four operations for each element of a head.
+// score takes two operations for each element of a key, its share of the output two for each of a
+// value.
 SpanCost cost_of(const AttentionPlan& plan, const AttentionArgs& args, bool uses_shared) {
   const AttentionBatch& batch = plan.batch();
   std::int64_t keys_read = uses_shared ? -plan.keys_saved() : 0;
@@ -30,8 +31,8 @@ SpanCost cost_of(const AttentionPlan& plan, const AttentionArgs& args, bool uses
     }
   }
   return {.bytes = static_cast<std::uint64_t>(keys_read) * args.layout.token_bytes(),
-          .operations =
-              static_cast<std::uint64_t>(keys_seen * 4 * args.num_heads * args.layout.head_dim)};
+          .operations = static_cast<std::uint64_t>(
+              keys_seen * 2 * args.num_heads * (args.layout.head_dim + args.layout.value_dims()))};
 }
 
 const BlockId* const* tables_of(const AttentionBatch& batch, const AttentionArgs& args) {

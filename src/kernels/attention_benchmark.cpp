@@ -1,5 +1,6 @@
 // Attention at the shapes of SmolLM2-135M (9 heads over 3, head size 64) and of a 1.1B llama (32
-// over 4, 64): decode of a batch at a context, with a shared prefix too, prefill of a prompt; dtype
+// over 4, 64), and over latents of DeepSeek-V2 (576 numbers, 512 of them the value): decode of a
+// batch at a context, with a shared prefix too, prefill of a prompt; dtype
 // 0 is float32, 1 bfloat16, 2 FP8, 3 int8. Reports multiply-accumulates per second and, for decode,
 // bytes of the cache per second, each counted once.
 #include <array>
@@ -26,10 +27,11 @@ struct Case {
   DType dtype;
   std::int32_t shared = 0;  // keys at the beginning that are the same blocks in all sequences
   bool find_shared = true;  // and are read once
+  std::int32_t head_dim = 64;
+  std::int32_t latent_dims = 0;  // KvLayout
 };
 
 void run(benchmark::State& state, const Case& c, int threads) {
-  constexpr std::int32_t kHeadDim = 64;
   constexpr std::int32_t kBlockSize = 16;
   const auto level = choose_level();
   if (!level.ok()) {
@@ -39,10 +41,10 @@ void run(benchmark::State& state, const Case& c, int threads) {
   ThreadPool pool(threads);
   const std::int32_t group = c.num_heads / c.num_kv_heads;
   const std::uint64_t workspace_size =
-      workspace_bytes(1, 32, {kHeadDim, group, c.context, c.num_kv_heads, c.batch}, threads);
+      workspace_bytes(1, 32, {c.head_dim, group, c.context, c.num_kv_heads, c.batch}, threads);
   Buffer workspace = Buffer::allocate(workspace_size).value();
   OpContext ctx{pool, op_table(*level), workspace.bytes()};
-  const KvLayout layout{c.dtype, kBlockSize, c.num_kv_heads, kHeadDim};
+  const KvLayout layout{c.dtype, kBlockSize, c.num_kv_heads, c.head_dim, 0, c.latent_dims};
   const std::int32_t blocks = (c.context + kBlockSize - 1) / kBlockSize;
   Buffer kv = Buffer::allocate(layout.block_bytes() * static_cast<std::uint64_t>(blocks) *
                                static_cast<std::uint64_t>(c.batch))
@@ -74,7 +76,7 @@ void run(benchmark::State& state, const Case& c, int threads) {
               c.find_shared ? kBlockSize : 0},
              {c.num_kv_heads, group}, threads);
 
-  const auto row = static_cast<std::size_t>(c.num_heads) * kHeadDim;
+  const auto row = static_cast<std::size_t>(c.num_heads * c.head_dim);
   std::vector<float> q(row * static_cast<std::size_t>(query_start_loc.back()));
   std::normal_distribution<float> normal;
   for (float& value : q) value = normal(generator);
@@ -95,7 +97,8 @@ void run(benchmark::State& state, const Case& c, int threads) {
   for (std::int32_t i = 0; i < c.queries; ++i) keys += c.context - i;
   const double passes = static_cast<double>(state.iterations()) * c.batch;
   state.counters["MAC/s"] =
-      benchmark::Counter(passes * keys * c.num_heads * kHeadDim * 2, benchmark::Counter::kIsRate);
+      benchmark::Counter(passes * keys * c.num_heads * (c.head_dim + layout.value_dims()),
+                         benchmark::Counter::kIsRate);
   if (c.queries == 1) {
     state.counters["bytes"] = benchmark::Counter(
         passes * keys * static_cast<double>(layout.token_bytes()), benchmark::Counter::kIsRate);
@@ -124,6 +127,23 @@ BENCHMARK(BM_Decode)
     ->ArgNames({"heads", "batch", "context", "dtype", "threads"})
     ->ArgsProduct({{9, 32}, {1, 16}, {128, 2048}, {1}, {1, 2}})
     ->ArgsProduct({{9, 32}, {1, 8}, {8192}, {0, 1, 2, 3}, {1, 2}})
+    ->UseRealTime();
+
+void BM_LatentDecode(benchmark::State& state) {
+  run(state,
+      {.num_heads = static_cast<std::int32_t>(state.range(0)),
+       .num_kv_heads = 1,
+       .batch = static_cast<std::int32_t>(state.range(1)),
+       .context = static_cast<std::int32_t>(state.range(2)),
+       .queries = 1,
+       .dtype = dtype_of(state.range(3)),
+       .head_dim = 576,
+       .latent_dims = 512},
+      static_cast<int>(state.range(4)));
+}
+BENCHMARK(BM_LatentDecode)
+    ->ArgNames({"heads", "batch", "context", "dtype", "threads"})
+    ->ArgsProduct({{16, 128}, {1, 8}, {8192}, {1}, {1, 2}})
     ->UseRealTime();
 
 // Sequences that share their first 4,096 keys and have `own` more each; `once` 0: read for each.

@@ -63,6 +63,10 @@ class CpuStream final : public OpStream {
                     const GatedProducts& products, float* out, const Stage& stage) override {
     quire::gated_matmul(ctx_, x, rows, mode, products, out, stage);
   }
+  void matmul_by_head(std::int64_t rows, ActivationMode mode, const HeadProducts& products,
+                      const Stage& stage) override {
+    quire::matmul_by_head(ctx_, rows, mode, products, stage);
+  }
   void route(const RouteArgs& args) override { quire::route(ctx_, args); }
   void expert_mlp(const float* x, std::int64_t rows, const ExpertProducts& products,
                   float* out) override {

@@ -96,6 +96,10 @@ class OpStream {
   virtual void gated_matmul(const float* x, std::int64_t rows, ActivationMode mode,
                             const GatedProducts& products, float* out, const Stage& stage) = 0;
 
+  // HeadProducts says what.
+  virtual void matmul_by_head(std::int64_t rows, ActivationMode mode, const HeadProducts& products,
+                              const Stage& stage) = 0;
+
   // Which experts each row of a mixture goes to, and with which weights.
   virtual void route(const RouteArgs& args) = 0;
 

@@ -6,6 +6,10 @@
 //   values  [num_kv_heads][block_size / value_group()][row_dims][value_group()]
 //   scales  float32 [2][num_kv_heads][block_size]: of the keys, of the values
 //
+// Where there is one vector for each token and head, the latent of DeepSeek-V2's attention
+// (DeepSeek-AI 2024), it is a key, the last of its numbers are the value, and there are no values
+// and scales of values.
+//
 // Keys are transposed, so that the keys of a block fill a vector's lanes: a score then sums its
 // products one after the other, in the order of the dimensions, and no lanes are added up. Pairs of
 // numbers below 32 bits that a sum takes one after the other lie side by side, as the instructions
@@ -30,6 +34,8 @@ struct KvLayout {
   std::int32_t num_kv_heads = 1;
   std::int32_t head_dim = 64;
   std::uint64_t stride = 0;  // bytes from a block to the next; 0: block_bytes()
+  // Numbers of a key that are the value, its last ones, a multiple of four; 0: values lie apart.
+  std::int32_t latent_dims = 0;
 
   [[gnu::always_inline]] bool has_scales() const { return dtype == DType::kI8; }
   // Neighbouring dimensions of one key that lie side by side.
@@ -39,9 +45,15 @@ struct KvLayout {
     return block_size % 2 == 0 ? key_group() : 1;
   }
   // head_dim, padded with zeros to whole multiples of four bytes.
-  [[gnu::always_inline]] std::int32_t row_dims() const {
-    const auto unit = static_cast<std::int32_t>(4 / dtype_bytes(dtype));
-    return (head_dim + unit - 1) / unit * unit;
+  [[gnu::always_inline]] std::int32_t row_dims() const { return padded(head_dim); }
+  [[gnu::always_inline]] bool has_values() const { return latent_dims == 0; }
+  // Of a value, and the same padded.
+  [[gnu::always_inline]] std::int32_t value_dims() const {
+    return has_values() ? head_dim : latent_dims;
+  }
+  [[gnu::always_inline]] std::int32_t value_row_dims() const { return padded(value_dims()); }
+  [[gnu::always_inline]] std::uint64_t value_row_bytes() const {
+    return static_cast<std::uint64_t>(value_row_dims()) * dtype_bytes(dtype);
   }
   // Of one token's key or value in one head.
   [[gnu::always_inline]] std::uint64_t row_bytes() const {
@@ -49,7 +61,7 @@ struct KvLayout {
   }
   // Keys, values and scales of one token in one layer.
   [[gnu::always_inline]] std::uint64_t token_bytes() const {
-    return 2ULL * static_cast<std::uint64_t>(num_kv_heads) *
+    return kinds() * static_cast<std::uint64_t>(num_kv_heads) *
            (row_bytes() + (has_scales() ? sizeof(float) : 0));
   }
   [[gnu::always_inline]] std::uint64_t block_bytes() const {  // of one block in one layer
@@ -80,19 +92,27 @@ struct KvLayout {
   // Of the scale of one token's key; only where has_scales().
   [[gnu::always_inline]] std::uint64_t key_scale_offset(BlockId block, std::int32_t kv_head,
                                                         std::int32_t slot) const {
-    return static_cast<std::uint64_t>(block) * block_stride() + 2 * rows_bytes(num_kv_heads) +
+    return static_cast<std::uint64_t>(block) * block_stride() +
+           kinds() * rows_bytes(num_kv_heads) +
            (static_cast<std::uint64_t>(kv_head) * static_cast<std::uint64_t>(block_size) +
             static_cast<std::uint64_t>(slot)) *
                sizeof(float);
   }
   [[gnu::always_inline]] std::uint64_t value_scale_offset(BlockId block, std::int32_t kv_head,
                                                           std::int32_t slot) const {
+    if (!has_values()) return key_scale_offset(block, kv_head, slot);
     return key_scale_offset(block, kv_head, slot) + static_cast<std::uint64_t>(num_kv_heads) *
                                                         static_cast<std::uint64_t>(block_size) *
                                                         sizeof(float);
   }
 
  private:
+  // Keys alone, or values, too.
+  [[gnu::always_inline]] std::uint64_t kinds() const { return has_values() ? 2 : 1; }
+  [[gnu::always_inline]] std::int32_t padded(std::int32_t dims) const {
+    const auto unit = static_cast<std::int32_t>(4 / dtype_bytes(dtype));
+    return (dims + unit - 1) / unit * unit;
+  }
   // In [][columns][group]: of row `row`, whose neighbours lie side by side with it.
   [[gnu::always_inline]] std::uint64_t grouped_offset(std::int32_t row, std::int32_t column,
                                                       std::int32_t group,

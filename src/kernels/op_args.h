@@ -61,6 +61,19 @@ struct GatedProducts {
   Activation activation = Activation::kSilu;
 };
 
+// A product for each head of every row: out[r][h] = W_h x[r][h]. In front of its outputs a head may
+// have numbers of x[r][h] as they are: those that follow what W_h reads.
+struct HeadProducts {
+  std::span<const PackedWeight> weights;  // of each head, all of the same sizes
+  const float* x = nullptr;               // [rows][x_stride], heads x_head_stride apart
+  std::int64_t x_stride = 0;
+  std::int64_t x_head_stride = 0;
+  std::int64_t copied = 0;  // numbers in front of the outputs
+  float* out = nullptr;     // [rows][out_stride], heads out_head_stride apart
+  std::int64_t out_stride = 0;
+  std::int64_t out_head_stride = 0;
+};
+
 // What a router makes of its logits.
 enum class RouterScore : std::uint8_t {
   kSoftmax,  // over all experts

@@ -48,6 +48,10 @@ void matmul_and_best(OpContext& ctx, const float* x, std::int64_t x_stride, std:
 void gated_matmul(OpContext& ctx, const float* x, std::int64_t rows, ActivationMode mode,
                   const GatedProducts& products, float* out, const Stage& stage = kMatmulStage);
 
+// HeadProducts says what. The products of many heads are one parallel region.
+void matmul_by_head(OpContext& ctx, std::int64_t rows, ActivationMode mode,
+                    const HeadProducts& products, const Stage& stage = kMatmulStage);
+
 // RouteArgs says what.
 void route(OpContext& ctx, const RouteArgs& args);
 

@@ -18,7 +18,7 @@ enum class RopeStyle : std::uint8_t {
 // What becomes of projected heads: queries and keys are normed, where there are weights for it, and
 // rotated in place, or the other way round; then keys and values are stored in the cache.
 struct RopeAndCacheArgs {
-  // [num_tokens][(num_heads + 2 * num_kv_heads) * head_dim]: queries, keys, values.
+  // [num_tokens][all_heads() * head_dim]: queries, keys, and values where the layout has them.
   float* qkv = nullptr;
   std::int64_t num_tokens = 0;
   std::int32_t num_heads = 0;
@@ -37,7 +37,7 @@ struct RopeAndCacheArgs {
 
   // Queries, keys and values.
   [[gnu::always_inline]] std::int32_t all_heads() const {
-    return num_heads + 2 * layout.num_kv_heads;
+    return num_heads + (layout.has_values() ? 2 : 1) * layout.num_kv_heads;
   }
 };
 
@@ -70,7 +70,7 @@ struct AttentionArgs {
   // the stream is synchronized; null: those of the step's batch. Sequences that share blocks there
   // share them here.
   const BlockId* const* block_tables = nullptr;
-  float* out = nullptr;  // [num_tokens][num_heads * head_dim]
+  float* out = nullptr;  // [num_tokens][num_heads * value_dims()]
 };
 
 // The largest number of a row.

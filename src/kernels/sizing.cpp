@@ -52,8 +52,9 @@ std::uint64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_inputs,
 StreamMemory cpu_stream_memory(const StreamLimits& limits, int num_threads) {
   return {
       .workspace = std::max(
-          workspace_bytes(limits.max_rows, limits.max_inputs, limits.attention, num_threads),
-          expert_workspace_bytes(limits.max_rows, limits.experts, num_threads)),
+          {workspace_bytes(limits.max_rows, limits.max_inputs, limits.attention, num_threads),
+           expert_workspace_bytes(limits.max_rows, limits.experts, num_threads),
+           head_products_workspace_bytes(limits.max_rows, limits.head_products)}),
       .sampling = SamplingScratch::bytes(limits.vocab_size, limits.max_sampled_rows, num_threads)};
 }
 

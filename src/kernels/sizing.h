@@ -43,6 +43,17 @@ struct ExpertSizes {
 std::uint64_t expert_workspace_bytes(std::int64_t max_rows, const ExpertSizes& experts,
                                      int num_threads);
 
+// What the memory of products of single heads depends on; none where there are none.
+struct HeadSizes {
+  std::int64_t num_heads = 0;
+  std::int64_t max_inputs = 0;  // of a head's product
+
+  bool operator==(const HeadSizes&) const = default;
+};
+
+// Workspace bytes of matmul_by_head().
+std::uint64_t head_products_workspace_bytes(std::int64_t max_rows, const HeadSizes& heads);
+
 // Workspace bytes that the ops of a step of at most `max_rows` rows need: the larger of what
 // products take (rounded rows of at most `max_inputs` inputs, scratch of gated ones, counts of
 // heads) and attention's.
@@ -57,6 +68,7 @@ struct StreamLimits {
   std::int64_t vocab_size = 0;
   std::int64_t max_sampled_rows = 0;  // whose tokens are chosen or scored at once
   ExpertSizes experts = {};
+  HeadSizes head_products = {};
 };
 
 // Bytes that a stream takes for itself.

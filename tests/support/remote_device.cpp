@@ -45,6 +45,15 @@ struct NearParts {
   std::vector<MatmulPart> parts;
 };
 
+// The same of the matrices of heads.
+std::vector<PackedWeight> near_weights(const RemoteMemory& memory,
+                                       std::span<const PackedWeight> far) {
+  std::vector<PackedWeight> weights;
+  weights.reserve(far.size());
+  for (const PackedWeight& weight : far) weights.push_back(near_weight(memory, weight));
+  return weights;
+}
+
 // The same of the experts of a mixture.
 std::vector<ExpertWeights> near_experts(const RemoteMemory& memory,
                                         std::span<const ExpertWeights> far) {
@@ -153,6 +162,16 @@ class RemoteStream final : public OpStream {
                                  .up_bias = near(products.up_bias),
                                  .activation = products.activation};
       home_->gated_matmul(near(x), rows, mode, own, near(out), stage);
+    });
+  }
+  void matmul_by_head(std::int64_t rows, ActivationMode mode, const HeadProducts& products,
+                      const Stage& stage) override {
+    queue_.add([=, this, own = products]() mutable {
+      const std::vector<PackedWeight> weights = near_weights(memory_, own.weights);
+      own.weights = weights;
+      own.x = near(own.x);
+      own.out = near(own.out);
+      home_->matmul_by_head(rows, mode, own, stage);
     });
   }
   void route(const RouteArgs& args) override {

@@ -138,7 +138,7 @@ template <class V, class Rows>
 inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool same_keys) {
   using Panels = typename Rows::Panels;
   constexpr std::int64_t kColumns = 2 * V::kWidth;
-  const std::int64_t dims = rows.task->args->layout.row_dims();
+  const std::int64_t dims = rows.task->args->layout.value_row_dims();
   if (same_keys && dims % kColumns == 0) {
     add_in_place<V, Rows>(rows, memory);
     return;
@@ -207,12 +207,12 @@ template <class V>
 inline void finish_rows(const AttentionTask& task, std::int32_t group, std::int64_t num_rows,
                         const PartialResults& sum) {
   const AttentionArgs& args = *task.args;
-  const std::int32_t head_dim = args.layout.head_dim;
+  const std::int32_t dims = args.layout.value_dims();
   for (std::int64_t row = 0; row < num_rows; ++row) {
     const std::int64_t head = std::int64_t{task.kv_head} * group + row % group;
     if (args.sinks != nullptr) join_sink<V>(sum, row, args.sinks[head] * 0x1.715476p+0F);
-    finish_row<V>(sum, row, head_dim,
-                  args.out + ((task.query_begin + row / group) * args.num_heads + head) * head_dim);
+    finish_row<V>(sum, row, dims,
+                  args.out + ((task.query_begin + row / group) * args.num_heads + head) * dims);
   }
 }
 

@@ -111,7 +111,7 @@ template <class V, class Rows, int NV, int kMax>
 inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpan keys,
                         KeySpan next, std::int64_t column) {
   const std::int64_t stride = rows.part.stride;
-  const auto row_bytes = static_cast<std::int64_t>(rows.task->args->layout.row_bytes());
+  const auto row_bytes = static_cast<std::int64_t>(rows.task->args->layout.value_row_bytes());
   const auto weights_of = [&](std::int32_t row) {
     return rows.scratch.scores + std::int64_t{row} * kRangeKeys;
   };
@@ -144,10 +144,10 @@ template <class V, class Rows>
 inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const KvLayout& layout = rows.task->args->layout;
-  const std::int64_t dims = layout.row_dims();
+  const std::int64_t dims = layout.value_row_dims();
   clear_sums<V>(rows, 0, dims);
   const auto piece = static_cast<std::int32_t>(
-      kPieceBytes / static_cast<std::int64_t>(layout.row_bytes()) / V::kWidth * V::kWidth);
+      kPieceBytes / static_cast<std::int64_t>(layout.value_row_bytes()) / V::kWidth * V::kWidth);
   const auto piece_from = [&](std::int32_t begin) -> KeySpan {
     const std::int32_t end =
         begin / V::kWidth * V::kWidth + (piece > V::kWidth ? piece : V::kWidth);

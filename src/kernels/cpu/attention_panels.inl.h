@@ -134,6 +134,7 @@ inline void gather_range(const RangeRows& rows, RangeMemory& memory) {
             __builtin_memcpy(keys_to + range_layout.key_element_offset(dim, key),
                              keys + layout.key_element_offset(dim, slot), kPiece);
           }
+          if (!layout.has_values()) continue;
           if (!same_groups) {
             for (std::int32_t dim = 0; dim < dims; ++dim) {
               __builtin_memcpy(values_to + range_layout.value_element_offset(dim, key),
@@ -158,6 +159,42 @@ inline void gather_range(const RangeRows& rows, RangeMemory& memory) {
   fill_panels<V>(rows, memory);
 }
 
+// Copies the values that are parts of the range's keys to scratch, as values lie that are apart, a
+// block of all keys of a range: [kRangeKeys / kGroup][value_row_dims()][kGroup].
+template <class V, class Rows>
+inline void transpose_latents(const RangeRows& rows, RangeMemory& memory) {
+  constexpr int kGroup = Rows::kGroup;
+  constexpr auto kBytes = static_cast<std::size_t>(Rows::kBytes);
+  constexpr int kPiece = kGroup * kGroup;  // numbers: some dimensions of some keys
+  const KvLayout& layout = rows.task->args->layout;
+  const std::int64_t dims = layout.value_row_dims();
+  const std::int64_t first = (layout.head_dim - layout.latent_dims) / kGroup * memory.key_step;
+  auto* to = reinterpret_cast<std::byte*>(rows.scratch.raw_values);
+  const int end = (rows.keys.end + V::kWidth - 1) / V::kWidth;
+  for (int v = rows.keys.begin / V::kWidth; v < end; ++v) {
+    std::byte* const values = to + static_cast<std::size_t>(v * V::kWidth * dims) * kBytes;
+    memory.values[v] = values;
+    const std::byte* from = memory.keys[v] + first;
+    for (std::int64_t dim = 0; dim < dims; dim += kGroup, from += memory.key_step) {
+      QUIRE_UNROLL
+      for (int key = 0; key < V::kWidth; key += kGroup) {
+        std::byte in[kPiece * kBytes];
+        std::byte out[kPiece * kBytes];
+        __builtin_memcpy(in, from + static_cast<std::size_t>(key * kGroup) * kBytes, sizeof(in));
+        QUIRE_UNROLL
+        for (int i = 0; i < kPiece; ++i) {
+          __builtin_memcpy(out + static_cast<std::size_t>(i) * kBytes,
+                           in + static_cast<std::size_t>(i % kGroup * kGroup + i / kGroup) * kBytes,
+                           kBytes);
+        }
+        __builtin_memcpy(values + static_cast<std::size_t>(key * dims + dim * kGroup) * kBytes, out,
+                         sizeof(out));
+      }
+    }
+  }
+  fill_panels<V>(rows, memory);
+}
+
 // `share`: bytes of the keys that follow a range later, one for each vector of a block.
 template <class V, class Rows>
 inline void find_range(const RangeRows& rows, std::int64_t share, RangeMemory& memory) {
@@ -166,6 +203,7 @@ inline void find_range(const RangeRows& rows, std::int64_t share, RangeMemory& m
   } else {
     gather_range<V, Rows>(rows, memory);
   }
+  if (!rows.task->args->layout.has_values()) transpose_latents<V, Rows>(rows, memory);
 }
 
 // Copies the scales of the range's keys and values to scratch.
@@ -222,7 +260,7 @@ inline void pack_values(const RangeRows& rows, const RangeMemory& memory, std::i
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   constexpr int kGroup = Rows::kGroup;
   constexpr std::int64_t kLaneBytes = std::int64_t{kGroup} * Rows::kBytes;
-  const std::int64_t dims = rows.task->args->layout.row_dims();
+  const std::int64_t dims = rows.task->args->layout.value_row_dims();
   const std::int64_t columns = dims - column < kColumns ? dims - column : kColumns;
   alignas(64) std::byte padded[kColumns * kLaneBytes] = {};
   for (std::int32_t key = rows.keys.begin / kGroup * kGroup; key < rows.keys.end; key += kGroup) {

@@ -8,7 +8,7 @@ namespace quire {
 namespace {
 
 // Softmax in one pass over the keys, in their order (Milakov and Gimelshein 2018). `sums` holds
-// head_dim doubles.
+// as many doubles as a value has numbers.
 void attend(const AttentionTask& task, const float* query, std::int32_t head, std::int32_t position,
             double* sums, float* out) {
   const AttentionArgs& args = *task.args;
@@ -16,7 +16,8 @@ void attend(const AttentionTask& task, const float* query, std::int32_t head, st
   const bool has_sink = args.sinks != nullptr;
   double largest = has_sink ? double{args.sinks[head]} : -std::numeric_limits<double>::infinity();
   double total = has_sink ? 1.0 : 0.0;
-  for (std::int32_t i = 0; i < layout.head_dim; ++i) sums[i] = 0.0;
+  const std::int32_t value_dims = layout.value_dims();
+  for (std::int32_t i = 0; i < value_dims; ++i) sums[i] = 0.0;
   for (std::int32_t key = first_visible_key(args, position); key <= position; ++key) {
     const BlockId block = task.block_table[key / layout.block_size];
     const std::int32_t slot = key % layout.block_size;
@@ -30,16 +31,16 @@ void attend(const AttentionTask& task, const float* query, std::int32_t head, st
     if (score > largest) {
       const double correction = std::exp(largest - score);
       total *= correction;
-      for (std::int32_t i = 0; i < layout.head_dim; ++i) sums[i] *= correction;
+      for (std::int32_t i = 0; i < value_dims; ++i) sums[i] *= correction;
       largest = score;
     }
     const double weight = std::exp(score - largest);
     total += weight;
-    for (std::int32_t i = 0; i < layout.head_dim; ++i) {
+    for (std::int32_t i = 0; i < value_dims; ++i) {
       sums[i] += weight * double{load_value(args.kv, layout, block, task.kv_head, slot, i)};
     }
   }
-  for (std::int32_t i = 0; i < layout.head_dim; ++i) out[i] = static_cast<float>(sums[i] / total);
+  for (std::int32_t i = 0; i < value_dims; ++i) out[i] = static_cast<float>(sums[i] / total);
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ void ref_attention(const AttentionTask& task) {
     const std::int32_t position = task.first_position + row - task.query_begin;
     for (std::int32_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head) {
       attend(task, args.q + row * args.q_stride + head * head_dim, head, position, sums,
-             args.out + (std::int64_t{row} * args.num_heads + head) * head_dim);
+             args.out + (std::int64_t{row} * args.num_heads + head) * args.layout.value_dims());
     }
   }
 }

@@ -84,6 +84,9 @@ inline float load_key(const std::byte* kv, const KvLayout& layout, BlockId block
 
 inline float load_value(const std::byte* kv, const KvLayout& layout, BlockId block,
                         std::int32_t kv_head, std::int32_t slot, std::int32_t dim) {
+  if (!layout.has_values()) {
+    return load_key(kv, layout, block, kv_head, slot, layout.head_dim - layout.latent_dims + dim);
+  }
   const float number = load_kv_number(
       kv + layout.values_offset(block, kv_head) + layout.value_element_offset(dim, slot),
       layout.dtype);

@@ -253,7 +253,7 @@ inline void attend_range_on_tiles(const RangeRows& rows) {
   });
   weigh_rows<Vec16, Bf16Pairs, false>(rows);
   clear_unseen_weights(rows);
-  const std::int64_t dims = rows.task->args->layout.row_dims();
+  const std::int64_t dims = rows.task->args->layout.value_row_dims();
   for (std::int64_t column = 0; column < dims; column += 2 * kTileRows) {
     pack_seen_values(rows, memory, column);
     if (unshared_values_are_finite(rows)) {
