@@ -61,10 +61,14 @@ std::string heads_text(const DecoderSpec& spec) {
   std::vector<std::pair<std::string, std::int64_t>> kinds;
   std::int64_t readers = 0;
   for (const LayerSpec& layer : spec.layers) {
-    const AttentionSpec& heads = layer.attention();
-    const std::string text = fmt::format("{} heads over {} KV heads of {}", heads.num_heads,
-                                         heads.num_kv_heads, heads.head_dim);
-    if (heads.kv_layer != kOwnKeys) ++readers;
+    const KvHeads heads = layer.kv_heads();
+    const std::string text =
+        heads.latent_dims != 0
+            ? fmt::format("{} heads over one latent of {} (MLA), of which {} are the value",
+                          heads.num_heads, heads.head_dim, heads.latent_dims)
+            : fmt::format("{} heads over {} KV heads of {}", heads.num_heads, heads.num_kv_heads,
+                          heads.head_dim);
+    if (layer.kv_layer() != kOwnKeys) ++readers;
     const auto kind = std::ranges::find(kinds, text, &std::pair<std::string, std::int64_t>::first);
     if (kind == kinds.end()) {
       kinds.emplace_back(text, 1);
@@ -94,9 +98,10 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   report["expert_intermediate_size"] = facts.expert_size;
   report["num_moe_layers"] = facts.num_moe_layers;
   report["active_weights"] = facts.active_weights;
-  report["num_attention_heads"] = spec.attention().num_heads;
-  report["num_key_value_heads"] = spec.attention().num_kv_heads;
-  report["head_dim"] = spec.attention().head_dim;
+  report["num_attention_heads"] = facts.num_heads;
+  report["num_key_value_heads"] = facts.num_kv_heads;
+  report["head_dim"] = facts.head_dim;
+  report["kv_latent_dims"] = facts.latent_dims;
   report["vocab_size"] = spec.vocab_size;
   report["max_position_embeddings"] = spec.max_position_embeddings;
   report["rope_theta"] = spec.ropes[0].theta;

@@ -23,7 +23,8 @@ std::uint64_t buffer_bytes(const RunnerMemory& memory) {
   return memory.hidden + memory.normed + memory.logits + memory.best + memory.arena;
 }
 
-AttentionHeads attention_heads(const AttentionSpec& heads) {
+AttentionHeads attention_heads(const LayerSpec& layer) {
+  const KvHeads heads = layer.kv_heads();
   return {.num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
           .heads_per_kv_head = static_cast<std::int32_t>(heads.num_heads / heads.num_kv_heads)};
 }
@@ -31,11 +32,13 @@ AttentionHeads attention_heads(const AttentionSpec& heads) {
 // Of a layer's blocks, in slots of so many bytes.
 KvLayout kv_layout(const LayerSpec& layer, const ModelRunnerConfig& config,
                    std::uint64_t slot_bytes) {
+  const KvHeads heads = layer.kv_heads();
   return {.dtype = config.kv_cache_dtype,
           .block_size = config.block_size,
-          .num_kv_heads = static_cast<std::int32_t>(layer.attention().num_kv_heads),
-          .head_dim = static_cast<std::int32_t>(layer.attention().head_dim),
-          .stride = slot_bytes};
+          .num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
+          .head_dim = static_cast<std::int32_t>(heads.head_dim),
+          .stride = slot_bytes,
+          .latent_dims = static_cast<std::int32_t>(heads.latent_dims)};
 }
 
 std::uint64_t kv_slot_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config,
@@ -61,9 +64,9 @@ StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunn
   AttentionSizes attention = {.max_seq_len = config.max_model_len,
                               .max_num_seqs = config.max_num_seqs};
   for (const LayerSpec& layer : spec.layers) {
-    const AttentionHeads heads = attention_heads(layer.attention());
+    const AttentionHeads heads = attention_heads(layer);
     attention.head_dim =
-        std::max(attention.head_dim, static_cast<std::int32_t>(layer.attention().head_dim));
+        std::max(attention.head_dim, static_cast<std::int32_t>(layer.kv_heads().head_dim));
     attention.heads_per_kv_head = std::max(attention.heads_per_kv_head, heads.heads_per_kv_head);
     attention.num_kv_heads = std::max(attention.num_kv_heads, heads.num_kv_heads);
   }
@@ -72,7 +75,8 @@ StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunn
           .attention = attention,
           .vocab_size = spec.vocab_size,
           .max_sampled_rows = config.max_num_seqs,
-          .experts = spec.experts()};
+          .experts = spec.experts(),
+          .head_products = spec.head_products()};
 }
 
 std::uint64_t ModelRunner::kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config) {
@@ -147,7 +151,7 @@ void ModelRunner::plan_heads(std::uint64_t slot_bytes) {
   std::vector<AttentionHeads> kinds;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const LayerSpec& layer = model_.spec().layers[i];
-    const AttentionHeads heads = attention_heads(layer.attention());
+    const AttentionHeads heads = attention_heads(layer);
     const auto kind = std::ranges::find(kinds, heads);
     const auto index = static_cast<std::size_t>(kind - kinds.begin());
     if (kind == kinds.end()) {

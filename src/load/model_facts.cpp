@@ -36,15 +36,17 @@ std::vector<EncodingTotal> encoding_totals(const DecoderSpec& spec, const Weight
 ModelFacts model_facts(const ModelBundle& bundle) {
   const DecoderSpec& spec = bundle.spec;
   const ExpertSizes experts = spec.experts();
+  const KvHeads heads = spec.layers.front().kv_heads();
   std::vector<EncodingTotal> encodings = encoding_totals(spec, *bundle.weights);
   std::uint64_t weights = 0;
   for (const EncodingTotal& total : encodings)
     weights += static_cast<std::uint64_t>(total.elements);
   return {.num_layers = spec.num_layers(),
           .intermediate_size = spec.layers.front().intermediate_size(),
-          .num_heads = spec.attention().num_heads,
-          .num_kv_heads = spec.attention().num_kv_heads,
-          .head_dim = spec.attention().head_dim,
+          .num_heads = heads.num_heads,
+          .num_kv_heads = heads.num_kv_heads,
+          .head_dim = heads.head_dim,
+          .latent_dims = heads.latent_dims,
           .max_position_embeddings = spec.max_position_embeddings,
           .rope_theta = spec.ropes.front().theta,
           .tie_word_embeddings = spec.tie_word_embeddings,

@@ -24,6 +24,7 @@ struct ModelFacts {
   std::int64_t num_heads = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t latent_dims = 0;  // of a cached vector that are values, too; 0: values lie apart
   std::int64_t max_position_embeddings = 0;
   double rope_theta = 0;  // of the first kind of layers
   bool tie_word_embeddings = false;

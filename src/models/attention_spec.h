@@ -21,6 +21,19 @@ enum class QueryKeyNorm : std::uint8_t {
 inline constexpr std::int32_t kNoRope = -1;
 inline constexpr std::int32_t kOwnKeys = -1;
 
+// The heads of a layer's queries, and what the cache has of a token for them.
+struct KvHeads {
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t latent_dims =
+      0;  // the last numbers of a key that are its value; 0: values lie apart
+
+  std::int64_t width() const { return (latent_dims == 0 ? 2 : 1) * num_kv_heads * head_dim; }
+
+  bool operator==(const KvHeads&) const = default;
+};
+
 // Multi-head, grouped-query and multi-query attention differ only in num_kv_heads.
 struct AttentionSpec {
   std::int64_t num_heads = 0;
@@ -50,6 +63,10 @@ struct AttentionSpec {
 
   std::int64_t q_width() const { return num_heads * head_dim; }
   std::int64_t kv_width() const { return num_kv_heads * head_dim; }
+  KvHeads kv_heads() const {
+    return {.num_heads = num_heads, .num_kv_heads = num_kv_heads, .head_dim = head_dim};
+  }
+  std::int64_t max_inputs() const { return q_width(); }
   bool has_normed_values() const { return value_norm && kv_layer == kOwnKeys; }
 
   void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;

@@ -5,11 +5,13 @@
 
 #include "base/status.h"
 #include "models/attention_spec.h"
+#include "models/latent_attention_spec.h"
 #include "models/mlp_spec.h"
 #include "models/moe_spec.h"
 #include "models/spec.h"
 #include "models/tensor_loader.h"
 #include "nn/attention_block.h"
+#include "nn/latent_attention_block.h"
 #include "nn/mlp_block.h"
 #include "nn/moe_block.h"
 #include "nn/per_layer_block.h"
@@ -19,6 +21,8 @@ namespace quire {
 
 Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loader,
                                   std::int64_t layer);
+Result<LatentAttentionBlock> load_block(const LatentAttentionSpec& spec, TensorLoader& loader,
+                                        std::int64_t layer);
 Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std::int64_t layer);
 Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
                                  std::int64_t layer);
@@ -29,6 +33,8 @@ Result<PerLayerBlock> load_block(const PerLayerSpec& spec, TensorLoader& loader,
 
 // Bytes of arena that such a block of a model takes for a step of `rows` tokens.
 std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t hidden_size,
+                                std::int64_t rows);
+std::uint64_t block_arena_bytes(const LatentAttentionSpec& spec, std::int64_t hidden_size,
                                 std::int64_t rows);
 std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t hidden_size,
                                 std::int64_t rows);

@@ -84,7 +84,7 @@ Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, s
   LayerShape shape = {.hidden_size = spec.hidden_size,
                       .parallel = layer.parallel,
                       .residual_scale = static_cast<float>(layer.residual_scale)};
-  const std::int32_t rope = layer.attention().rope;
+  const std::int32_t rope = layer.rope();
   if (rope != kNoRope) shape.rotary = static_cast<std::size_t>(rope);
   if (layer.output_scale) {
     QUIRE_ASSIGN_OR_RETURN(shape.output_scale, loader.number(kLayerScale, index));

@@ -69,8 +69,8 @@ Status check_scale(std::string_view where, std::string_view what, double scale) 
 [[maybe_unused]] bool reads_like(const LayerSpec& layer, const std::vector<LayerSpec>& layers) {
   const LayerSpec& source = layers[static_cast<std::size_t>(layer.kv_layer())];
   return &source < &layer && source.kv_layer() == kOwnKeys &&
-         source.attention().num_kv_heads == layer.attention().num_kv_heads &&
-         source.attention().head_dim == layer.attention().head_dim &&
+         source.kv_heads().num_kv_heads == layer.kv_heads().num_kv_heads &&
+         source.kv_heads().head_dim == layer.kv_heads().head_dim &&
          source.kv_window() == layer.kv_window();
 }
 
@@ -80,10 +80,24 @@ std::int64_t LayerSpec::intermediate_size() const {
   return std::visit([](const auto& block) { return block.intermediate_size; }, feed_forward);
 }
 
+KvHeads LayerSpec::kv_heads() const {
+  return std::visit([](const auto& block) { return block.kv_heads(); }, mixer);
+}
+
+std::int32_t LayerSpec::rope() const {
+  return std::visit([](const auto& block) { return block.rope; }, mixer);
+}
+
+std::int32_t LayerSpec::kv_window() const {
+  return std::visit([](const auto& block) { return block.kept_tokens(); }, mixer);
+}
+
 std::int64_t DecoderSpec::max_product_inputs() const {
   std::int64_t inputs = std::max(hidden_size, per_layer.width);
   for (const LayerSpec& layer : layers) {
-    inputs = std::max({inputs, layer.attention().q_width(), layer.intermediate_size()});
+    const std::int64_t of_mixer =
+        std::visit([](const auto& block) { return block.max_inputs(); }, layer.mixer);
+    inputs = std::max({inputs, of_mixer, layer.intermediate_size()});
     if (layer.moe() != nullptr) inputs = std::max(inputs, layer.moe()->shared_intermediate_size);
   }
   return inputs;
@@ -98,6 +112,17 @@ ExpertSizes DecoderSpec::experts() const {
              .experts_per_row = std::max(sizes.experts_per_row, moe->experts_per_token),
              .hidden_size = hidden_size,
              .intermediate_size = std::max(sizes.intermediate_size, moe->intermediate_size)};
+  }
+  return sizes;
+}
+
+HeadSizes DecoderSpec::head_products() const {
+  HeadSizes sizes;
+  for (const LayerSpec& layer : layers) {
+    const LatentAttentionSpec* const latent = layer.latent_attention();
+    if (latent == nullptr) continue;
+    sizes = {.num_heads = std::max(sizes.num_heads, latent->num_heads),
+             .max_inputs = std::max(sizes.max_inputs, latent->head_inputs())};
   }
   return sizes;
 }
@@ -174,10 +199,11 @@ std::uint64_t DecoderSpec::computed_bytes(std::int64_t max_positions) const {
   std::uint64_t bytes = 0;
   for (const RopeSpec& rope : ropes) bytes += RotaryTable::bytes(max_positions, rope.rotary_dim);
   for (const LayerSpec& layer : layers) {
-    const AttentionSpec& attention = layer.attention();
-    bytes += attention.alibi_slopes.size() * sizeof(float);
-    if (attention.has_normed_values()) {
-      bytes += static_cast<std::uint64_t>(attention.head_dim) * sizeof(float);
+    const AttentionSpec* const attention = layer.plain_attention();
+    if (attention == nullptr) continue;
+    bytes += attention->alibi_slopes.size() * sizeof(float);
+    if (attention->has_normed_values()) {
+      bytes += static_cast<std::uint64_t>(attention->head_dim) * sizeof(float);
     }
   }
   return bytes;

@@ -11,6 +11,7 @@
 #include "kernels/op_args.h"
 #include "kernels/sizing.h"
 #include "models/attention_spec.h"
+#include "models/latent_attention_spec.h"
 #include "models/mlp_spec.h"
 #include "models/moe_spec.h"
 #include "models/tensor_names.h"
@@ -42,7 +43,7 @@ struct PerLayerSpec {
 // A layer: a mixer, in which tokens see each other, and a feed-forward, in which they do not. Each
 // kind of block is a structure of options; another kind is one more alternative.
 struct LayerSpec {
-  std::variant<AttentionSpec> mixer;
+  std::variant<AttentionSpec, LatentAttentionSpec> mixer;
   std::variant<GatedMlpSpec, PlainMlpSpec, MoeSpec> feed_forward;
   NormPlacement norms = NormPlacement::kBefore;
   bool parallel = false;      // both blocks read what the layer gets, through one norm
@@ -52,13 +53,22 @@ struct LayerSpec {
 
   AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }
   const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer); }
+  // Null where the mixer is another.
+  const AttentionSpec* plain_attention() const { return std::get_if<AttentionSpec>(&mixer); }
+  const LatentAttentionSpec* latent_attention() const {
+    return std::get_if<LatentAttentionSpec>(&mixer);
+  }
+  KvHeads kv_heads() const;
+  std::int32_t rope() const;  // index into DecoderSpec::ropes, or kNoRope
   // Of the MLP, or of one expert of a mixture.
   std::int64_t intermediate_size() const;
   // What the mixer leaves for later tokens: elements of a token, how many tokens' (0: all), and the
   // layer that has left it where this one reads another's, else kOwnKeys.
-  std::int64_t kv_width() const { return 2 * attention().kv_width(); }
-  std::int32_t kv_window() const { return attention().kept_tokens(); }
-  std::int32_t kv_layer() const { return attention().kv_layer; }
+  std::int64_t kv_width() const { return kv_heads().width(); }
+  std::int32_t kv_window() const;
+  std::int32_t kv_layer() const {
+    return plain_attention() == nullptr ? kOwnKeys : plain_attention()->kv_layer;
+  }
   // Null where the feed-forward is no mixture of experts.
   const MoeSpec* moe() const { return std::get_if<MoeSpec>(&feed_forward); }
 
@@ -92,7 +102,7 @@ struct DecoderSpec {
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
 
-  // Of the first layer.
+  // Of the first layer, where that is no latent attention.
   const AttentionSpec& attention() const { return layers.front().attention(); }
 
   // The most inputs that a product of any layer has.
@@ -100,6 +110,9 @@ struct DecoderSpec {
 
   // Experts and their sizes, the largest of all layers; none where no layer has a mixture.
   ExpertSizes experts() const;
+
+  // Products of single heads, the largest of all layers; none where no attention is latent.
+  HeadSizes head_products() const;
 
   // Weights that a token does not meet, because they are those of experts that it does not go to.
   std::uint64_t idle_weights() const;

@@ -199,12 +199,12 @@ Result<std::vector<PackedWeight>> TensorLoader::experts(TensorRole role, std::in
     }
     report(first);
   }
-  return packed_experts(first, parts);
+  return packed_alike(first, "expert", parts);
 }
 
 // As one matrix where each ends with a panel: many small mappings would have no large pages.
-Result<std::vector<PackedWeight>> TensorLoader::packed_experts(
-    const TensorInfo& first, const std::vector<EncodedMatrix>& parts) {
+Result<std::vector<PackedWeight>> TensorLoader::packed_alike(
+    const TensorInfo& first, std::string_view kind, const std::vector<EncodedMatrix>& parts) {
   const bool together = std::ranges::all_of(parts, [&](const EncodedMatrix& part) {
     return part.encoding == parts[0].encoding && part.rows % kPanelOutputs == 0;
   });
@@ -213,7 +213,7 @@ Result<std::vector<PackedWeight>> TensorLoader::packed_experts(
   if (!together) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       QUIRE_ASSIGN_OR_RETURN(auto weight,
-                             packed_matrix(first, fmt::format("{}, expert {}", first.name, i),
+                             packed_matrix(first, fmt::format("{}, {} {}", first.name, kind, i),
                                            std::span(&parts[i], 1)));
       experts.push_back(std::move(weight));
     }
@@ -221,7 +221,7 @@ Result<std::vector<PackedWeight>> TensorLoader::packed_experts(
   }
   QUIRE_ASSIGN_OR_RETURN(
       auto packed,
-      packed_matrix(first, fmt::format("{}, {} experts", first.name, parts.size()), parts));
+      packed_matrix(first, fmt::format("{}, {} {}s", first.name, parts.size(), kind), parts));
   const auto all = std::make_shared<const PackedWeight>(std::move(packed));
   const std::size_t bytes = all->bytes().size() / parts.size();
   for (std::size_t i = 0; i < parts.size(); ++i) {

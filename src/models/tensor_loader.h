@@ -22,6 +22,12 @@ namespace quire {
 // Called after each tensor that was loaded, with the bytes done and in all.
 using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
+// Two matrices of each head.
+struct HeadMatrices {
+  std::vector<PackedWeight> transposed;
+  std::vector<PackedWeight> others;
+};
+
 // Of a checkpoint that check_tensors() has accepted: what the specification says is there.
 class TensorLoader {
  public:
@@ -59,6 +65,17 @@ class TensorLoader {
                                                    std::int64_t layer);
   Result<DeviceFloats> vector_by_head(TensorRole role, std::int64_t num_heads, std::int64_t layer);
 
+  // A matrix, or a vector, whose first `count` rows go behind the others. The vector is empty where
+  // the model has none.
+  Result<PackedWeight> turned_matrix(TensorRole role, std::int64_t count, std::int64_t layer);
+  Result<DeviceFloats> turned_vector(TensorRole role, std::int64_t count, std::int64_t layer);
+
+  // A matrix that has the rows of one head after the other, as two for each head: the first
+  // `transposed_rows` rows of a head transposed, and the rest. kUnimplemented for an encoding of
+  // blocks, which cannot be transposed without loss.
+  Result<HeadMatrices> matrices_of_heads(TensorRole role, std::int64_t num_heads,
+                                         std::int64_t transposed_rows, std::int64_t layer);
+
   // The matrices of `count` that one tensor has below each other, all of as many rows.
   Result<std::vector<PackedWeight>> stacked_matrices(TensorRole role, std::int64_t count,
                                                      std::int64_t layer);
@@ -79,9 +96,10 @@ class TensorLoader {
   const TensorInfo* find(TensorRole role, std::int64_t layer, std::int64_t expert = 0) const;
   Result<PackedWeight> packed_matrix(const TensorInfo& tensor, const std::string& name,
                                      std::span<const EncodedMatrix> parts);
-  // The first of the experts' tensors names them.
-  Result<std::vector<PackedWeight>> packed_experts(const TensorInfo& first,
-                                                   const std::vector<EncodedMatrix>& parts);
+  // Matrices of one size, of experts or of heads, which `kind` says; `first` names them, the first
+  // of their tensors.
+  Result<std::vector<PackedWeight>> packed_alike(const TensorInfo& first, std::string_view kind,
+                                                 const std::vector<EncodedMatrix>& parts);
   Result<PackedWeight> kept_or_packed(const std::string& name,
                                       std::span<const EncodedMatrix> parts);
   Result<std::vector<float>> values(std::initializer_list<TensorRole> roles, std::int64_t layer);

@@ -34,6 +34,14 @@ enum class TensorRole : std::uint8_t {
   kQueryNorm,
   kKeyNorm,
   kAttentionSinks,
+  kQueryDown,  // of latent attention: what queries are made of
+  kQueryDownBias,
+  kQueryDownNorm,
+  kQueryUp,
+  kLatent,  // what is cached: the latent, then the key that turns
+  kLatentBias,
+  kLatentNorm,
+  kLatentUp,  // of each head, its key that does not turn, then its value
   kAttentionOutput,
   kAttentionBias,        // of kAttentionOutput
   kAttentionOutputNorm,  // after attention, before its residual is added

@@ -8,6 +8,7 @@
 
 #include "nn/attention_block.h"
 #include "nn/forward_context.h"
+#include "nn/latent_attention_block.h"
 #include "nn/mlp_block.h"
 #include "nn/moe_block.h"
 #include "nn/norm.h"
@@ -38,7 +39,7 @@ struct LayerShape {
 
 class DecoderLayer {
  public:
-  using Mixer = std::variant<AttentionBlock>;
+  using Mixer = std::variant<AttentionBlock, LatentAttentionBlock>;
   using FeedForward = std::variant<MlpBlock, PlainMlpBlock, MoeBlock>;
 
   DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward,

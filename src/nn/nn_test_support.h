@@ -137,14 +137,17 @@ class TestSequences {
  public:
   static constexpr std::int32_t kBlockSize = 4;
 
+  // `latent_dims`: as KvLayout has it.
   TestSequences(IsaLevel level, const AttentionShape& shape, std::size_t num_layers,
                 std::vector<Floats> inputs, std::int64_t hidden_size,
-                const ExpertSizes& experts = {})
+                const ExpertSizes& experts = {}, std::int32_t latent_dims = 0,
+                const HeadSizes& head_products = {})
       : level_(level),
         shape_(shape),
-        layout_{DType::kF32, kBlockSize, shape.num_kv_heads, shape.head_dim},
+        layout_{DType::kF32, kBlockSize, shape.num_kv_heads, shape.head_dim, 0, latent_dims},
         hidden_size_(hidden_size),
         experts_(experts),
+        head_products_(head_products),
         inputs_(std::move(inputs)) {
     std::size_t num_blocks = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -184,7 +187,8 @@ class TestSequences {
                           .max_inputs = kMaxInputs,
                           .attention = {shape_.head_dim, heads.heads_per_kv_head, longest,
                                         shape_.num_kv_heads, std::ssize(inputs_)},
-                          .experts = experts_})
+                          .experts = experts_,
+                          .head_products = head_products_})
             .value();
     constexpr std::uint64_t kGuard = 4096;
     const Buffer memory = Buffer::allocate(arena_bytes + kGuard).value();
@@ -283,6 +287,7 @@ class TestSequences {
   KvLayout layout_;
   std::int64_t hidden_size_;
   ExpertSizes experts_;
+  HeadSizes head_products_;
   std::vector<Floats> inputs_;
   std::vector<std::vector<BlockId>> tables_;
   std::vector<std::vector<std::byte>> memory_;

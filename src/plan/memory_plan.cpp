@@ -79,6 +79,25 @@ std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
   return bytes;
 }
 
+// What keys and values of latent attention are made with is packed as two matrices for each head:
+// the bytes that this costs.
+std::uint64_t head_padding(const LayerSpec& layer, const DecoderSpec& spec,
+                           const WeightSource& source, LoadQuantization quantization,
+                           std::int64_t index) {
+  const LatentAttentionSpec* const latent = layer.latent_attention();
+  if (latent == nullptr) return 0;
+  const TensorInfo* const tensor = source.find(spec.names.name(TensorRole::kLatentUp, index));
+  if (tensor == nullptr) return 0;
+  const auto packed = [&](std::int64_t outputs, std::int64_t inputs) {
+    return packed_weight_bytes(tensor->encoding, outputs, inputs, quantization,
+                               /*vocabulary=*/false);
+  };
+  return static_cast<std::uint64_t>(latent->num_heads) *
+             (packed(latent->latent_dims, latent->key_dims) +
+              packed(latent->value_dims, latent->latent_dims)) -
+         packed(tensor->shape[0], tensor->shape[1]);
+}
+
 // What decides where a token goes is never quantized at load, and a bias is no matrix even where
 // the file has it as one: the bytes that this costs.
 std::uint64_t router_bytes(const DecoderSpec& spec, const WeightSource& source,
@@ -235,6 +254,8 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
     bytes -= static_cast<std::uint64_t>(shared_padding(spec, source, quantization, layer));
     bytes += split_padding(spec, source, quantization, layer);
     bytes += router_bytes(spec, source, quantization, layer);
+    bytes += head_padding(spec.layers[static_cast<std::size_t>(layer)], spec, source, quantization,
+                          layer);
   }
   return bytes;
 }

@@ -10,7 +10,7 @@ namespace quire::test {
 namespace {
 
 AttentionHeads heads_of(const LayerSpec& layer) {
-  const AttentionSpec& heads = layer.attention();
+  const KvHeads heads = layer.kv_heads();
   return {.num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
           .heads_per_kv_head = static_cast<std::int32_t>(heads.num_heads / heads.num_kv_heads)};
 }
@@ -32,10 +32,12 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
   AttentionSizes sizes = {.max_seq_len = max_tokens, .max_num_seqs = max_tokens};
   for (const LayerSpec& layer : spec.layers) {
     const AttentionHeads heads = heads_of(layer);
-    scorer->layouts_.push_back({.dtype = kv_dtype,
-                                .block_size = 16,
-                                .num_kv_heads = heads.num_kv_heads,
-                                .head_dim = static_cast<std::int32_t>(layer.attention().head_dim)});
+    scorer->layouts_.push_back(
+        {.dtype = kv_dtype,
+         .block_size = 16,
+         .num_kv_heads = heads.num_kv_heads,
+         .head_dim = static_cast<std::int32_t>(layer.kv_heads().head_dim),
+         .latent_dims = static_cast<std::int32_t>(layer.kv_heads().latent_dims)});
     kv_bytes += scorer->layouts_.back().block_bytes() * blocks;
     sizes.head_dim = std::max(sizes.head_dim, scorer->layouts_.back().head_dim);
     sizes.num_kv_heads = std::max(sizes.num_kv_heads, heads.num_kv_heads);
@@ -46,7 +48,8 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
                          scorer->device_.make_stream({.max_rows = max_tokens,
                                                       .max_inputs = spec.max_product_inputs(),
                                                       .attention = sizes,
-                                                      .experts = spec.experts()}));
+                                                      .experts = spec.experts(),
+                                                      .head_products = spec.head_products()}));
   QUIRE_ASSIGN_OR_RETURN(scorer->activations_,
                          Buffer::allocate(Model::arena_bytes(spec, max_tokens)));
   scorer->arena_ = Arena(scorer->activations_.bytes());

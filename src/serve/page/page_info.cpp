@@ -72,6 +72,7 @@ json::object model_facts_json(const ServedModel& served) {
           {"num_attention_heads", model.num_heads},
           {"num_key_value_heads", model.num_kv_heads},
           {"head_dim", model.head_dim},
+          {"latent_dims", model.latent_dims},
           {"vocab_size", info.vocab_size},
           {"max_position_embeddings", model.max_position_embeddings},
           {"rope_theta", model.rope_theta},

@@ -23,7 +23,9 @@ function architecture({model, engine}) {
       fact('Layers', count(model.num_layers)),
       fact('Hidden size', count(model.hidden_size)),
       fact('MLP size', count(model.intermediate_size)),
-      fact('Attention', `${model.num_attention_heads} heads of ${model.head_dim}, ${model.num_key_value_heads} for keys and values`),
+      fact('Attention', model.latent_dims > 0
+        ? `${model.num_attention_heads} heads over one latent of ${model.head_dim} (MLA)`
+        : `${model.num_attention_heads} heads of ${model.head_dim}, ${model.num_key_value_heads} for keys and values`),
       fact('Vocabulary', `${count(model.vocab_size)} tokens${model.tie_word_embeddings ? ', embeddings tied' : ''}`),
       fact('Rope base', count(model.rope_theta)),
       fact('Context', `${count(engine.max_model_len)} of ${count(model.max_position_embeddings)} tokens`),
