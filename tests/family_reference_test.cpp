@@ -16,6 +16,7 @@
 #include "engine/api.h"
 #include "load/model_bundle.h"
 #include "plan/memory_plan.h"
+#include "support/changed_checkpoint.h"
 #include "support/score.h"
 #include "support/test_models.h"
 
@@ -77,33 +78,6 @@ std::int64_t rows_beyond(float tolerance, const std::vector<float>& values,
   }
   return rows;
 }
-
-// A copy of a checkpoint's folder with some keys of config.json changed; gone with the test.
-class ChangedCheckpoint {
- public:
-  ChangedCheckpoint(const std::filesystem::path& from, const json::object& changes) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "family_XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) return;
-    path_ = pattern;
-    for (const auto& file : std::filesystem::directory_iterator(from)) {
-      std::filesystem::copy(file.path(), path_ / file.path().filename());
-    }
-    json::object config = read_json((from / "config.json").string()).as_object();
-    for (const auto& change : changes) config[change.key()] = change.value();
-    std::ofstream(path_ / "config.json") << json::serialize(config);
-  }
-  ChangedCheckpoint(const ChangedCheckpoint&) = delete;
-  ChangedCheckpoint& operator=(const ChangedCheckpoint&) = delete;
-  ~ChangedCheckpoint() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct Case {
   std::string family;

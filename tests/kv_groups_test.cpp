@@ -11,6 +11,7 @@
 #include "serve/http/server.h"
 #include "serve/metrics/metrics.h"
 #include "serve/models/test_held_engine.h"
+#include "support/changed_checkpoint.h"
 #include "support/collector.h"
 #include "support/score.h"
 #include "support/test_models.h"
@@ -168,6 +169,55 @@ TEST_P(KvGroups, PagesOfTheGroupsAddUp) {
   EXPECT_EQ(sum("quire_kv_group_pages", "used"), sum("quire_blocks", "used"));
   EXPECT_EQ(sum("quire_kv_group_pages", "cached"), sum("quire_blocks", "cached"));
   EXPECT_GT(sum("quire_kv_group_pages", "cached"), 0);
+}
+
+// A long context of latent attention takes one vector of a token and layer, no more than the last
+// block has room for; the plan says so before.
+TEST(LatentCache, ALongContextTakesWhatItsLatentsNeed) {
+  constexpr std::int64_t kTokens = 8192;
+  const ChangedCheckpoint checkpoint(
+      family_model("deepseek_v3", "hf"),
+      {{"max_position_embeddings", 2 * kTokens},
+       {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 10000.0}}}});
+  EngineArgs args;
+  args.model = checkpoint.path();
+  args.threads = 2;
+  args.max_num_seqs = 1;
+  args.max_model_len = kTokens + 16;
+  args.max_num_batched_tokens = 512;
+  args.enable_prefix_caching = false;
+  auto engine = Engine::create(args, {});
+  ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+  const EngineInfo& info = (*engine)->info();
+  // Three layers of 32 numbers and 8 that turn, in bfloat16.
+  constexpr std::uint64_t kTokenBytes = 3 * (32 + 8) * 2;
+  EXPECT_EQ(info.kv_bytes_per_token, kTokenBytes);
+
+  std::int64_t most_used = 0;
+  std::promise<void> ended;
+  look_at_each_step(**engine, [&](const EngineState& state) {
+    most_used = std::max(most_used, state.stats().blocks_used);
+    if (state.stats().num_finished == 0) return true;
+    ended.set_value();
+    return false;
+  });
+  Collector collector(1);
+  GenerateRequest request;
+  for (std::int64_t i = 0; i < kTokens; ++i) {
+    request.prompt_token_ids.push_back(static_cast<TokenId>((i * i * 7 + i * 3) % 120));
+  }
+  request.params.temperature = 0;
+  request.params.max_tokens = 2;
+  request.params.ignore_eos = true;
+  ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(0)).ok());
+  collector.wait_for(1);
+  ended.get_future().wait();
+  const std::uint64_t page_bytes =
+      info.kv_cache_bytes / static_cast<std::uint64_t>(info.num_blocks);
+  EXPECT_EQ(page_bytes, kTokenBytes * static_cast<std::uint64_t>(info.block_size));
+  const std::uint64_t used = static_cast<std::uint64_t>(most_used) * page_bytes;
+  EXPECT_GE(used, kTokens * kTokenBytes);
+  EXPECT_LE(used, (kTokens + info.block_size) * kTokenBytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, KvGroups, ::testing::Values("gemma3", "mistral", "gemma4"),

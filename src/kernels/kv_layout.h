@@ -92,8 +92,7 @@ struct KvLayout {
   // Of the scale of one token's key; only where has_scales().
   [[gnu::always_inline]] std::uint64_t key_scale_offset(BlockId block, std::int32_t kv_head,
                                                         std::int32_t slot) const {
-    return static_cast<std::uint64_t>(block) * block_stride() +
-           kinds() * rows_bytes(num_kv_heads) +
+    return static_cast<std::uint64_t>(block) * block_stride() + kinds() * rows_bytes(num_kv_heads) +
            (static_cast<std::uint64_t>(kv_head) * static_cast<std::uint64_t>(block_size) +
             static_cast<std::uint64_t>(slot)) *
                sizeof(float);

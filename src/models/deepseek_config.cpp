@@ -10,6 +10,14 @@ namespace quire {
 namespace {
 
 constexpr TensorName kDeepseekNames[] = {
+    {TensorRole::kQueryDown, "model.layers.{layer}.self_attn.q_a_proj.weight"},
+    {TensorRole::kQueryDownBias, "model.layers.{layer}.self_attn.q_a_proj.bias"},
+    {TensorRole::kQueryDownNorm, "model.layers.{layer}.self_attn.q_a_layernorm.weight"},
+    {TensorRole::kQueryUp, "model.layers.{layer}.self_attn.q_b_proj.weight"},
+    {TensorRole::kLatent, "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.weight"},
+    {TensorRole::kLatentBias, "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.bias"},
+    {TensorRole::kLatentNorm, "model.layers.{layer}.self_attn.kv_a_layernorm.weight"},
+    {TensorRole::kLatentUp, "model.layers.{layer}.self_attn.kv_b_proj.weight"},
     {TensorRole::kRouter, "model.layers.{layer}.mlp.gate.weight"},
     {TensorRole::kRouterBias, "model.layers.{layer}.mlp.gate.e_score_correction_bias"},
     {TensorRole::kExpertGate, "model.layers.{layer}.mlp.experts.{expert}.gate_proj.weight"},

@@ -1,6 +1,6 @@
 // What the config.json of DeepSeek's models has in common with those of families that took over
-// their mixtures of experts: names of tensors, groups of experts, shared experts, first layers
-// without a mixture, layers behind the last that draft tokens.
+// their mixtures of experts: names of tensors (those of latent attention, too), groups of experts,
+// shared experts, first layers without a mixture, layers behind the last that draft tokens.
 #pragma once
 
 #include <cstdint>

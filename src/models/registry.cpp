@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "models/arcee.h"
 #include "models/cohere.h"
+#include "models/deepseek.h"
 #include "models/dots1.h"
 #include "models/ernie4_5.h"
 #include "models/ernie4_5_moe.h"
@@ -73,6 +74,9 @@ constexpr std::array kFamilies = {
     ModelFamily{"Qwen3MoeForCausalLM", "qwen3moe", qwen3_moe_from_config, qwen3_moe_from_gguf},
     ModelFamily{"OlmoeForCausalLM", "olmoe", olmoe_from_config, olmoe_from_gguf},
     ModelFamily{"GraniteMoeForCausalLM", "", granite_moe_from_config, nullptr},
+    ModelFamily{"DeepseekV2ForCausalLM", "", deepseek_v2_from_config, nullptr},
+    ModelFamily{"DeepseekV3ForCausalLM", "", deepseek_v3_from_config, nullptr},
+    ModelFamily{"Glm4MoeLiteForCausalLM", "", glm4_moe_lite_from_config, nullptr},
     ModelFamily{"Glm4MoeForCausalLM", "", glm4_moe_from_config, nullptr},
     ModelFamily{"Ernie4_5_MoeForCausalLM", "", ernie4_5_moe_from_config, nullptr},
     ModelFamily{"MiniMaxM2ForCausalLM", "", minimax_m2_from_config, nullptr},

@@ -14,12 +14,6 @@
 namespace quire {
 namespace {
 
-// What YaRN multiplies cosines and sines with, unless the configuration says (Peng et al. 2023,
-// section 3.4).
-double yarn_mscale(double factor, double mscale = 1.0) {
-  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
-}
-
 Result<std::optional<RopeScaling>> scaling_kind(const JsonReader& rope) {
   for (const std::string_view key : {"rope_type", "type"}) {
     QUIRE_ASSIGN_OR_RETURN(const auto name, rope.find_string(key));
@@ -120,6 +114,10 @@ Status read_yarn_gguf(const GgufFile& file, const std::string& prefix, RopeSpec&
 }
 
 }  // namespace
+
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
 
 Result<JsonReader> rope_object(const JsonReader& config, bool nested) {
   static const json::object kNone;

@@ -22,6 +22,10 @@ Result<JsonReader> rope_object(const JsonReader& config, bool nested = false);
 Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& config,
                                   std::int64_t rotary_dim, double default_theta);
 
+// What YaRN multiplies cosines and sines with for a factor of the context's length, unless the
+// configuration says (Peng et al. 2023, section 3.4).
+double yarn_mscale(double factor, double mscale = 1.0);
+
 // kUnimplemented where `partial_rotary_factor` says that only a part of each head turns.
 Status refuse_partial_rotary(const JsonReader& rope);
 

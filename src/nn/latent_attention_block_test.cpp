@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nn/attention_test_support.h"
 #include "nn/nn_test_support.h"
 
 namespace quire {
