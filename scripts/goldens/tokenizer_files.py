@@ -6,6 +6,9 @@ spm_bpe, spm_bytes, spm_plain   tokenizer.model, by SentencePiece: with byte fal
 tiktoken                        vocab.tiktoken, by tiktoken, with Qwen's way to cut words
 tekken                          tekken.json, by tiktoken, as mistral-common uses it
 gpt2, qwen2                     vocab.json and merges.txt, by tokenizers
+spm_unigram                     tokenizer.model of a unigram model, by SentencePiece
+unigram, unigram_bytes,         tokenizer.json of the models that are no BPE, by tokenizers, with what the ids
+word_piece, word_level           decode to
 """
 
 import base64
@@ -14,7 +17,7 @@ import json
 
 import sentencepiece
 import tiktoken
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import tokenizer_pipelines as pipelines
 from tokenizer import OUT
@@ -32,8 +35,9 @@ def put(name, content):
 
 def sentencepiece_model(name, texts, configs, **options):
     model = io.BytesIO()
+    options.setdefault("model_type", "bpe")
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_writer=model, model_type="bpe", normalization_rule_name="identity",
+        sentence_iterator=iter(texts), model_writer=model, normalization_rule_name="identity",
         remove_extra_whitespaces=False, num_threads=1, minloglevel=2, max_sentence_length=100_000, **options)
     put(name + "/tokenizer.model", model.getvalue())
     put(name + "/tokenizer_config.json", json.dumps(configs))
@@ -63,6 +67,39 @@ def byte_ranks(vocab):
     return {token: rank for rank, token in enumerate(tokens)}
 
 
+def other_models(corpus):
+    decode = {"unigram": decoders.Metaspace(prepend_scheme="always"), "word": decoders.WordPiece()}
+    for name in ("unigram", "unigram_bytes"):
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=name == "unigram")
+        special = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256) if name == "unigram_bytes")]
+        tokenizer.train_from_iterator([text for text in corpus if "<0x" not in text and "<unk>" not in text], trainers.UnigramTrainer(
+            vocab_size=1500, show_progress=False, special_tokens=special, unk_token="<unk>", max_piece_length=8))
+        definition = json.loads(tokenizer.to_str())
+        definition["model"]["byte_fallback"] = name == "unigram_bytes"
+        definition["added_tokens"] = [each for each in definition["added_tokens"] if each["content"] == "<unk>"]
+        tokenizer = Tokenizer.from_str(json.dumps(definition))
+        if name == "unigram":
+            tokenizer.decoder = decode["unigram"]
+        else:
+            tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(),
+                                                   decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+        yield name, tokenizer
+    word_piece = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=20))
+    word_piece.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()])
+    word_piece.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    word_piece.train_from_iterator(corpus, trainers.WordPieceTrainer(
+        vocab_size=1200, show_progress=False, special_tokens=["[UNK]", "[CLS]"]))
+    word_piece.decoder = decode["word"]
+    yield "word_piece", word_piece
+    word_level = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    word_level.pre_tokenizer = pre_tokenizers.Whitespace()
+    word_level.train_from_iterator(corpus, trainers.WordLevelTrainer(
+        vocab_size=400, show_progress=False, special_tokens=["[UNK]"]))
+    word_level.decoder = decode["word"]
+    yield "word_level", word_level
+
+
 def main():
     all_texts = strings()
     texts = all_texts[::STEP]
@@ -76,6 +113,8 @@ def main():
         "spm_plain": sentencepiece_model("spm_plain", corpus, {"add_eos_token": True}, vocab_size=1700,
                                          character_coverage=0.98, split_by_whitespace=False, add_dummy_prefix=False),
     }
+    encoders["spm_unigram"] = sentencepiece_model(
+        "spm_unigram", corpus, {}, model_type="unigram", vocab_size=2200, byte_fallback=True, character_coverage=0.98)
     vocab, merges = byte_model(corpus)
     ranks = byte_ranks(vocab)
     put("tiktoken/vocab.tiktoken", "".join(f"{base64.b64encode(token).decode()} {rank}\n"
@@ -113,8 +152,18 @@ def main():
         tokenizer = Tokenizer.from_str(json.dumps(definition))
         encoders[name] = lambda text, tokenizer=tokenizer: tokenizer.encode(text).ids
 
-    lines = [json.dumps({"name": name, "ids": [encode(text) for text in texts]}, separators=(",", ":"))
-             for name, encode in encoders.items()]
+    models_ = dict(other_models(corpus))
+    for name, tokenizer in models_.items():
+        put(name + "/tokenizer.json", tokenizer.to_str())
+        encoders[name] = lambda text, tokenizer=tokenizer: tokenizer.encode(text).ids
+    lines = []
+    for name, encode in encoders.items():
+        entry = {"name": name, "ids": [encode(text) for text in texts]}
+        if name == "unigram_bytes":  # Quire never takes text for a byte token, the library does: not compared
+            entry["ids"] = [None if "<0x" in text else ids for text, ids in zip(texts, entry["ids"])]
+        if name in models_:
+            entry["texts"] = [models_[name].decode(ids or []) for ids in entry["ids"]]
+        lines.append(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
     put("ids.json", "[\n" + ",\n".join(lines) + "\n]\n")
     for path in sorted(FILES.rglob("*")):
         if path.is_file():

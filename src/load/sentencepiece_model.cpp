@@ -139,7 +139,8 @@ Result<SentencePieceModel> read_sentencepiece_model(std::string_view bytes,
 }
 
 Result<VocabData> sentencepiece_vocab(SentencePieceModel model, std::string_view where) {
-  if (model.kind != SentencePieceModel::Kind::kBpe) {
+  const bool is_unigram = model.kind == SentencePieceModel::Kind::kUnigram;
+  if (!is_unigram && model.kind != SentencePieceModel::Kind::kBpe) {
     constexpr std::string_view kNames[] = {"", "unigram", "bpe", "word", "char"};
     return not_supported(where, fmt::format("a SentencePiece model of the kind {}",
                                             kNames[static_cast<std::size_t>(model.kind)]));
@@ -153,7 +154,12 @@ Result<VocabData> sentencepiece_vocab(SentencePieceModel model, std::string_view
   VocabData data;
   data.style = BpeStyle::kCharacters;
   data.tokens = std::move(model.pieces);
-  data.scores = std::move(model.scores);
+  if (is_unigram) {
+    data.model = WordModel::kUnigram;
+    data.piece_scores.assign(model.scores.begin(), model.scores.end());
+  } else {
+    data.scores = std::move(model.scores);
+  }
   data.kinds = std::move(model.kinds);
   data.byte_fallback = model.byte_fallback;
   data.fuse_unk = true;

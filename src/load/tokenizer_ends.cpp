@@ -123,6 +123,7 @@ Status add_token(const AddedToken& token, std::string_view where, VocabData& dat
     data.tokens.resize(id + 1);
     data.kinds.resize(id + 1, TokenKind::kUnused);
     if (!data.scores.empty()) data.scores.resize(id + 1, 0);
+    if (!data.piece_scores.empty()) data.piece_scores.resize(id + 1, 0);
   }
   const bool is_new = data.tokens[id].empty();
   if (!is_new && data.tokens[id] != token.content) {

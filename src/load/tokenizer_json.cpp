@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "load/tokenizer_ends.h"
 #include "load/tokenizer_json_pipeline.h"
+#include "text/byte_alphabet.h"
 
 namespace quire {
 
@@ -29,7 +30,7 @@ class JsonVocabReader {
     QUIRE_RETURN_IF_ERROR(read_tokenizer_pipeline(root_, data_));
     QUIRE_RETURN_IF_ERROR(read_vocab(model));
     QUIRE_RETURN_IF_ERROR(read_added_tokens());
-    QUIRE_RETURN_IF_ERROR(read_merges(model));
+    if (data_.model == WordModel::kBpe) QUIRE_RETURN_IF_ERROR(read_merges(model));
     QUIRE_RETURN_IF_ERROR(read_unknown(model));
     QUIRE_ASSIGN_OR_RETURN(const AddedEnds ends, read_post_processor(root_));
     QUIRE_RETURN_IF_ERROR(
@@ -38,6 +39,11 @@ class JsonVocabReader {
   }
 
  private:
+  struct Entry {
+    std::string_view token;
+    std::size_t id = 0;
+  };
+
   Status bad(std::string_view key, std::string_view what) const {
     return Status::bad_model(fmt::format("{}: {}: {}", root_.where(), key, what));
   }
@@ -45,9 +51,10 @@ class JsonVocabReader {
     return Status::unimplemented(fmt::format("{}: {} is not supported", root_.where(), what));
   }
 
-  Status check_model(const JsonReader& model) const;
+  Status check_model(const JsonReader& model);
   Result<std::size_t> read_id(std::string_view key, const json::value& value) const;
   Status set_token(std::string_view key, std::size_t id, std::string_view text);
+  Result<std::vector<Entry>> read_entries(const JsonReader& model);
   Status read_vocab(const JsonReader& model);
   Status read_added_tokens();
   Status read_merges(const JsonReader& model);
@@ -57,18 +64,35 @@ class JsonVocabReader {
   VocabData data_;
 };
 
-Status JsonVocabReader::check_model(const JsonReader& model) const {
-  QUIRE_ASSIGN_OR_RETURN(const auto type, model.find_string("type"));
+Status JsonVocabReader::check_model(const JsonReader& model) {
+  constexpr std::pair<std::string_view, WordModel> kTypes[] = {
+      {"BPE", WordModel::kBpe},
+      {"Unigram", WordModel::kUnigram},
+      {"WordPiece", WordModel::kWordPiece},
+      {"WordLevel", WordModel::kWordLevel}};
+  QUIRE_ASSIGN_OR_RETURN(const auto said, model.find_string("type"));
   // Files older than the key have merges in a BPE model and in no other.
-  if (type.value_or(model.contains("merges") ? "BPE" : "none") != "BPE") {
-    return unsupported(fmt::format("model: type {}", printable(type.value_or("none"))));
-  }
+  const std::string type = said.value_or(model.contains("merges") ? "BPE" : "none");
+  const auto known =
+      std::ranges::find(kTypes, type, &std::pair<std::string_view, WordModel>::first);
+  if (known == std::end(kTypes)) return unsupported(fmt::format("model: type {}", printable(type)));
+  data_.model = known->second;
   QUIRE_ASSIGN_OR_RETURN(const auto dropout, model.find_double("dropout"));
   if (dropout.value_or(0) != 0) return unsupported("model: dropout");
-  for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    QUIRE_ASSIGN_OR_RETURN(const auto text, model.find_string(key));
-    if (text && !text->empty()) return unsupported(fmt::format("model: {}", key));
+  QUIRE_ASSIGN_OR_RETURN(const auto prefix, model.find_string("continuing_subword_prefix"));
+  if (data_.model == WordModel::kWordPiece) {
+    data_.subword_prefix = prefix.value_or("##");
+    QUIRE_ASSIGN_OR_RETURN(const auto most, model.find_int("max_input_chars_per_word"));
+    constexpr std::int64_t kMost = 4096;  // each character is looked up with all behind it
+    if (most.value_or(1) < 0 || most.value_or(1) > kMost) {
+      return model.type_error("max_input_chars_per_word", fmt::format("a count up to {}", kMost));
+    }
+    data_.max_word_characters = static_cast<std::size_t>(most.value_or(100));
+    return {};
   }
+  if (!prefix.value_or("").empty()) return unsupported("model: continuing_subword_prefix");
+  QUIRE_ASSIGN_OR_RETURN(const auto suffix, model.find_string("end_of_word_suffix"));
+  if (!suffix.value_or("").empty()) return unsupported("model: end_of_word_suffix");
   return {};
 }
 
@@ -86,14 +110,38 @@ Status JsonVocabReader::set_token(std::string_view key, std::size_t id, std::str
   return {};
 }
 
-Status JsonVocabReader::read_vocab(const JsonReader& model) {
-  QUIRE_ASSIGN_OR_RETURN(const JsonReader vocab, model.get_object("vocab"));
-  std::size_t count = vocab.object().size();
-  std::size_t end = 0;
-  for (const auto& entry : vocab.object()) {
-    QUIRE_ASSIGN_OR_RETURN(const std::size_t id, read_id("model: vocab", entry.value()));
-    end = std::max(end, id + 1);
+// The ids of a vocabulary by token: an object of them, or the list of a unigram
+// model, whose pieces come with their scores.
+Result<std::vector<JsonVocabReader::Entry>> JsonVocabReader::read_entries(const JsonReader& model) {
+  std::vector<Entry> entries;
+  if (data_.model != WordModel::kUnigram) {
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader vocab, model.get_object("vocab"));
+    for (const auto& entry : vocab.object()) {
+      QUIRE_ASSIGN_OR_RETURN(const std::size_t id, read_id("model: vocab", entry.value()));
+      entries.push_back({entry.key(), id});
+    }
+    return entries;
   }
+  const json::value* pieces = model.find("vocab");
+  if (pieces == nullptr || !pieces->is_array()) return model.type_error("vocab", "an array");
+  for (const json::value& piece : pieces->get_array()) {
+    const json::array* pair = piece.if_array();
+    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].is_string() ||
+        !(*pair)[1].is_number()) {
+      return bad("model: vocab",
+                 fmt::format("entry {} is not a piece and its score", entries.size()));
+    }
+    entries.push_back({(*pair)[0].get_string(), entries.size()});
+    data_.piece_scores.push_back((*pair)[1].to_number<double>());
+  }
+  return entries;
+}
+
+Status JsonVocabReader::read_vocab(const JsonReader& model) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Entry> entries, read_entries(model));
+  std::size_t count = entries.size();
+  std::size_t end = 0;
+  for (const Entry& entry : entries) end = std::max(end, entry.id + 1);
   if (const json::value* added = root_.find("added_tokens")) {
     if (!added->is_array()) return root_.type_error("added_tokens", "an array");
     count += added->get_array().size();
@@ -110,17 +158,12 @@ Status JsonVocabReader::read_vocab(const JsonReader& model) {
                fmt::format("the id {} is far beyond the {} tokens", end - 1, count));
   }
   data_.tokens.resize(end);
-  for (const auto& entry : vocab.object()) {
-    const auto id = static_cast<std::size_t>(entry.value().get_int64());
-    QUIRE_RETURN_IF_ERROR(set_token("model: vocab", id, entry.key()));
-  }
-
   data_.kinds.assign(end, TokenKind::kNormal);
-  if (!data_.byte_fallback) return {};
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const auto name = fmt::format("<0x{:02X}>", byte);
-    if (const json::value* id = vocab.object().if_contains(name)) {
-      data_.kinds[static_cast<std::size_t>(id->get_int64())] = TokenKind::kByte;
+  if (data_.model == WordModel::kUnigram) data_.piece_scores.resize(end, 0);
+  for (const Entry& entry : entries) {
+    QUIRE_RETURN_IF_ERROR(set_token("model: vocab", entry.id, entry.token));
+    if (data_.byte_fallback && parse_byte_token(entry.token)) {
+      data_.kinds[entry.id] = TokenKind::kByte;
     }
   }
   return {};
@@ -187,6 +230,15 @@ Status JsonVocabReader::read_merges(const JsonReader& model) {
 }
 
 Status JsonVocabReader::read_unknown(const JsonReader& model) {
+  if (data_.model == WordModel::kUnigram) {
+    QUIRE_ASSIGN_OR_RETURN(const auto id, model.find_int("unk_id"));
+    if (!id) return {};
+    if (*id < 0 || std::cmp_greater_equal(*id, data_.tokens.size())) {
+      return bad("model: unk_id", "it is no token");
+    }
+    data_.unk_id = static_cast<TokenId>(*id);
+    return {};
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto unknown, model.find_string("unk_token"));
   if (unknown) {
     const auto found = std::ranges::find(data_.tokens, *unknown);

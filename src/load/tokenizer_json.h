@@ -11,16 +11,15 @@
 namespace quire {
 
 // `where` names tokenizer.json in errors; the others may be null if the folder lacks them.
-// Supported: BPE models with
+// Supported: BPE, Unigram, WordPiece and WordLevel models with
 //   normalizers      NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend,
-//   ByteLevel pre-tokenizers   Split, ByteLevel, Digits, Punctuation, Whitespace, WhitespaceSplit,
-//   Metaspace,
-//                    CharDelimiterSplit
+//                    ByteLevel
+//   pre-tokenizers   Split, ByteLevel, Digits, Punctuation, Whitespace, WhitespaceSplit, Metaspace,
+//                    CharDelimiterSplit, BertPreTokenizer
 //   post-processors  TemplateProcessing, RobertaProcessing, BertProcessing, ByteLevel
-//   decoders         ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip
+//   decoders         ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip, WordPiece
 // each alone or in a Sequence. Errors: kUnimplemented naming the part and its type for anything
-// else
-// ("tokenizer.json: type Precompiled is not supported"), kBadModel for a file that breaks the
+// else ("tokenizer.json: type Precompiled is not supported"), kBadModel for a file that breaks the
 // format.
 //
 // End-of-sequence ids are those of generation_config.json, config.json and tokenizer_config.json

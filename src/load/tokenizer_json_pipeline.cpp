@@ -149,8 +149,14 @@ Status read_pre_tokenizer(const JsonReader& root, VocabData& data) {
   QUIRE_ASSIGN_OR_RETURN(const auto steps, read_json_steps(root, "pre_tokenizer", "pretokenizers"));
   data.style = BpeStyle::kCharacters;
   for (const JsonStep& step : steps) {
+    if (step.type == "BertPreTokenizer") {
+      data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kWhitespaceSplit});
+      data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kPunctuation});
+      continue;
+    }
     if (step.type == "ByteLevel") {
-      const bool as_symbols = &step != &steps.back() || data.byte_fallback;
+      const bool as_symbols =
+          &step != &steps.back() || data.byte_fallback || data.model != WordModel::kBpe;
       QUIRE_RETURN_IF_ERROR(append_byte_level(step.json, as_symbols, data));
       continue;
     }
@@ -186,6 +192,10 @@ Result<DecoderStep> read_decoder_step(const JsonStep& step) {
     QUIRE_ASSIGN_OR_RETURN(out.content, read_character(step.json, "replacement"));
     QUIRE_ASSIGN_OR_RETURN(const auto scheme, read_prepend_scheme(step.json));
     out.prefixed = scheme != PreTokenizerStep::Prefix::kNever;
+  } else if (step.type == "WordPiece") {
+    out.kind = Kind::kWordPiece;
+    QUIRE_ASSIGN_OR_RETURN(out.content, step.json.get_string("prefix"));
+    QUIRE_ASSIGN_OR_RETURN(out.cleanup, bool_or(step.json, "cleanup", true));
   } else if (step.type == "Strip") {
     out.kind = Kind::kStrip;
     QUIRE_ASSIGN_OR_RETURN(out.content, read_character(step.json, "content"));

@@ -1,5 +1,7 @@
 #include "text/token_decoder.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "text/byte_alphabet.h"
@@ -21,6 +23,8 @@ std::string_view name_of(DecoderStep::Kind kind) {
       return "ByteFallback";
     case DecoderStep::Kind::kFuse:
       return "Fuse";
+    case DecoderStep::Kind::kWordPiece:
+      return "WordPiece";
     case DecoderStep::Kind::kStrip:
       return "Strip";
   }
@@ -37,6 +41,28 @@ std::string without_metaspaces(const DecoderStep& step, std::string_view token, 
       text += token[at++];
     }
   }
+  return text;
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+// As the tokenizers library cleans a token up, in its order.
+std::string as_word_piece(const DecoderStep& step, std::string_view token, bool is_first) {
+  constexpr std::pair<std::string_view, std::string_view> kCleanup[] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  std::string text(token);
+  if (!is_first) {
+    text = token.starts_with(step.content) ? std::string(token.substr(step.content.size()))
+                                           : " " + std::string(token);
+  }
+  if (!step.cleanup) return text;
+  for (const auto& [from, to] : kCleanup) replace_all(text, from, to);
   return text;
 }
 
@@ -83,6 +109,8 @@ Result<TokenDecoder> TokenDecoder::create(std::vector<DecoderStep> steps) {
       QUIRE_ASSIGN_OR_RETURN(compiled.pattern, Pattern::create(step.pattern));
     } else if (step.kind == DecoderStep::Kind::kMetaspace) {
       decoder.first_token_differs_ |= step.prefixed;
+    } else if (step.kind == DecoderStep::Kind::kWordPiece) {
+      decoder.first_token_differs_ = true;
     } else if (step.kind == DecoderStep::Kind::kByteLevel) {
       phase = Phase::kText;
     } else if (step.kind == DecoderStep::Kind::kByteFallback) {
@@ -116,6 +144,9 @@ Result<std::string> TokenDecoder::decode(std::string_view token, bool is_first) 
         break;
       case DecoderStep::Kind::kStrip:
         text = strip_ends(step.data, text);
+        break;
+      case DecoderStep::Kind::kWordPiece:
+        text = as_word_piece(step.data, text, is_first);
         break;
       case DecoderStep::Kind::kFuse:
         break;

@@ -1,8 +1,9 @@
-// Text to token ids and back, for BPE vocabularies: byte-level (GPT-2 and its descendants) and
-// SentencePiece-style, with merges or with scores. Immutable after creation, so that any number of
-// threads may share one; every call takes time and memory linear in its input, up to a logarithm
-// where a vocabulary lets one word be arbitrarily long, and up to the limits of PCRE2 where a
-// pre-tokenizer's pattern is not one of those known by name (text/pattern.h).
+// Text to token ids and back, for BPE vocabularies, byte-level (GPT-2 and its descendants) and
+// SentencePiece-style, with merges or with scores, and for unigram, word-piece and word models.
+// Immutable after creation, so that any number of threads may share one; every call takes time and
+// memory linear in its input, up to a logarithm where a vocabulary lets one word be arbitrarily
+// long, and up to the limits of PCRE2 where a pre-tokenizer's pattern is not one of those known by
+// name (text/pattern.h).
 //
 // BPE: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units" (2016), over
 // bytes as in Radford et al., "Language Models are Unsupervised Multitask Learners" (2019).

@@ -34,7 +34,9 @@ class Builder {
     QUIRE_RETURN_IF_ERROR(add_steps());
     QUIRE_RETURN_IF_ERROR(add_added_tokens());
     QUIRE_RETURN_IF_ERROR(index_tokens());
-    if (!data().scores.empty()) {
+    if (data().model != WordModel::kBpe) {
+      add_pieces();
+    } else if (!data().scores.empty()) {
       add_merges_by_score();
     } else {
       QUIRE_RETURN_IF_ERROR(add_merges_by_rank());
@@ -58,7 +60,7 @@ class Builder {
   Status add_added_tokens();
   Status index_tokens();
   void index_first_symbols();
-  bool may_be_merged(TokenId id) const;
+  void add_pieces();
   Status add_merges_by_rank();
   void add_merges_by_score();
   TokenId symbol_of_char(const std::string& symbol);
@@ -90,6 +92,15 @@ Status Builder::check() {
       return bad(fmt::format("token {} is {} bytes long, more than {}", i, d.tokens[i].size(),
                              kMaxTokenBytes));
     }
+  }
+  if (d.model != WordModel::kBpe && (byte_level() || !d.scores.empty() || !d.merges.empty())) {
+    return bad("merges, or bytes, of a model that has none");
+  }
+  if (d.model == WordModel::kUnigram && d.piece_scores.size() != size) {
+    return bad(fmt::format("{} scores for {} tokens", d.piece_scores.size(), size));
+  }
+  if (std::ranges::any_of(d.piece_scores, [](double score) { return !std::isfinite(score); })) {
+    return bad("a score is not a number");
   }
   if (!d.scores.empty()) {
     if (!d.merges.empty()) return bad("both merges and scores are given");
@@ -221,7 +232,7 @@ void Builder::index_first_symbols() {
   if (byte_level()) {
     for (unsigned byte = 0; byte < 256; ++byte) {
       const auto found = m.by_text.find(byte_to_symbol(static_cast<std::uint8_t>(byte)));
-      if (found != m.by_text.end() && may_be_merged(found->second))
+      if (found != m.by_text.end() && model_->is_ordinary(found->second))
         m.byte_ids[byte] = found->second;
     }
     return;
@@ -229,18 +240,10 @@ void Builder::index_first_symbols() {
   for (std::size_t i = 0; i < m.size(); ++i) {
     const std::string& text = data().tokens[i];
     const auto id = static_cast<TokenId>(i);
-    if (!text.empty() && symbol_size(text, 0) == text.size() && may_be_merged(id)) {
+    if (!text.empty() && symbol_size(text, 0) == text.size() && model_->is_ordinary(id)) {
       m.char_ids.emplace(text, id);
     }
   }
-}
-
-// User text must never become a control token, so that no merge may make one, whatever the file
-// says; byte tokens and the unknown token are what is left for text that nothing spells.
-bool Builder::may_be_merged(TokenId id) const {
-  const auto index = static_cast<std::size_t>(id);
-  const TokenKind kind = model_->data.kinds[index];
-  return !model_->special[index] && kind != TokenKind::kByte && kind != TokenKind::kAdded;
 }
 
 Status Builder::add_merges_by_rank() {
@@ -259,7 +262,7 @@ Status Builder::add_merges_by_rank() {
         return bad(fmt::format("merge {} has a part or a result that is no token", rank));
       }
     }
-    if (!may_be_merged(merged->second)) continue;
+    if (!model_->is_ordinary(merged->second)) continue;
     m.merges.insert(left->second, right->second,
                     {static_cast<std::uint32_t>(rank), merged->second});
     crosses_space |=
@@ -285,7 +288,7 @@ TokenId Builder::part_of_token(std::string_view part) {
     return symbol_of_char(std::string(part));
   }
   const auto found = model_->by_text.find(part);
-  return found != model_->by_text.end() && may_be_merged(found->second) ? found->second : -1;
+  return found != model_->by_text.end() && model_->is_ordinary(found->second) ? found->second : -1;
 }
 
 // "Merge the pair whose concatenation is the token of the best score" becomes merges with ranks:
@@ -302,7 +305,7 @@ void Builder::add_merges_by_score() {
   for (std::size_t i = 0; i < scores.size(); ++i) {
     const std::string_view text = data().tokens[i];
     const auto id = static_cast<TokenId>(i);
-    if (text.empty() || !may_be_merged(id) || m.by_text.at(text) != id) continue;
+    if (text.empty() || !model_->is_ordinary(id) || m.by_text.at(text) != id) continue;
     const auto rank = static_cast<std::uint32_t>(
         std::ranges::lower_bound(order, scores[i], std::greater<>()) - order.begin());
     for (std::size_t cut = symbol_size(text, 0); cut < text.size(); cut += symbol_size(text, cut)) {
@@ -316,6 +319,20 @@ void Builder::add_merges_by_score() {
   }
   m.words_end_at_space = m.pre_tokenizer.empty() && !data().ignore_merges && !crosses_space &&
                          m.char_ids.contains(std::string(kSpaceSymbol));
+}
+
+// What a unigram or a word-piece model looks its pieces up in.
+void Builder::add_pieces() {
+  constexpr double kUnknownPenalty = 10;  // SentencePiece's
+  Tokenizer::Model& m = *model_;
+  const std::vector<double> scores = std::exchange(data().piece_scores, {});
+  if (!scores.empty()) m.unknown_score = std::ranges::min(scores) - kUnknownPenalty;
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const std::string& text = data().tokens[i];
+    m.longest_token = std::max(m.longest_token, text.size());
+    const auto id = static_cast<TokenId>(i);
+    if (!scores.empty() && !text.empty() && m.is_ordinary(id)) m.pieces.insert(text, id, scores[i]);
+  }
 }
 
 void Builder::add_whole_words() {
@@ -333,10 +350,10 @@ void Builder::add_whole_words() {
       if (!bytes) continue;  // no text is it
       word = std::move(*bytes);
     }
-    if (!may_be_merged(id)) continue;
+    if (!model_->is_ordinary(id)) continue;
     if (!data().ignore_merges) {
       ids.clear();
-      encoder.encode_by_merges(word, {});
+      encoder.encode_by_model(word, {});
       if (ids.size() != 1 || ids.front() != id) continue;
     }
     m.longest_whole_word = std::max(m.longest_whole_word, word.size());
@@ -350,7 +367,8 @@ void Builder::bound_bytes_per_token() {
   Tokenizer::Model& m = *model_;
   const bool spells_all_bytes = (byte_level() || data().byte_fallback) &&
                                 std::ranges::all_of(m.byte_ids, [](TokenId id) { return id >= 0; });
-  const bool one_unknown_each = data().unk_id && !data().fuse_unk;
+  const bool one_unknown_each =
+      data().model == WordModel::kBpe && data().unk_id && !data().fuse_unk;
   if (!spells_all_bytes && !one_unknown_each) return;
   std::size_t most = kMaxSymbolBytes;
   for (std::size_t i = 0; i < m.size(); ++i) {

@@ -17,6 +17,7 @@
 #include "text/pre_tokenizer.h"
 #include "text/token_decoder.h"
 #include "text/tokenizer.h"
+#include "text/unigram.h"
 #include "text/word_table.h"
 
 namespace quire {
@@ -55,6 +56,8 @@ struct Tokenizer::Model {
   std::vector<std::string> symbol_texts;  // of the symbols from vocab_size() on
 
   MergeTable merges{0};
+  PieceTree pieces;          // of a unigram model
+  double unknown_score = 0;  // and what a character counts that no piece spells
 
   // Words whose encoding is one token, by their bytes; spares most words of a text the merging.
   WordTable whole_words{0};
@@ -71,27 +74,44 @@ struct Tokenizer::Model {
   // it holds for a text as it is given, too.
   bool keeps_all_text = false;
 
+  // Of a word-piece model: no token has more bytes.
+  std::size_t longest_token = 0;
+
   std::size_t size() const { return data.tokens.size(); }
+
+  // Whether text may become it: user text must never become a control token,
+  // whatever the file says; byte tokens and the unknown token are what is left
+  // for text that nothing spells.
+  bool is_ordinary(TokenId id) const {
+    const auto index = static_cast<std::size_t>(id);
+    return !special[index] && data.kinds[index] != TokenKind::kByte &&
+           data.kinds[index] != TokenKind::kAdded;
+  }
 };
 
 // Encodes words: the state of one encode() call.
 class WordEncoder {
  public:
   WordEncoder(const Tokenizer::Model& model, std::vector<TokenId>& out)
-      : model_(&model), merger_(model.merges), out_(&out) {}
+      : model_(&model), merger_(model.merges), cutter_(model.pieces), out_(&out) {}
 
   // Appends the tokens of one word: bytes, or normalized text where SentencePiece-style. False: it
   // was given up, for `cancelled` (EncodeLimits) said so.
   bool encode(std::string_view word, const std::function<bool()>& cancelled);
 
-  // The same by merges alone, without the table of whole words.
-  bool encode_by_merges(std::string_view word, const std::function<bool()>& cancelled);
+  // The same without the table of whole words.
+  bool encode_by_model(std::string_view word, const std::function<bool()>& cancelled);
 
  private:
+  bool encode_by_merges(std::string_view word, const std::function<bool()>& cancelled);
+  bool encode_by_pieces(std::string_view word, const std::function<bool()>& cancelled);
+  void encode_by_longest(std::string_view word);
   void append_unknown(std::string_view symbol, std::vector<TokenId>& ids) const;
 
   const Tokenizer::Model* model_;
   BpeMerger merger_;
+  UnigramCutter cutter_;
+  std::vector<UnigramCutter::Piece> cut_;
   std::vector<TokenId>* out_;
   std::vector<TokenId> symbols_;
   WordCache cache_;

@@ -24,6 +24,14 @@ enum class TokenKind : std::uint8_t {
   kUnused,
 };
 
+// How a word becomes tokens.
+enum class WordModel : std::uint8_t {
+  kBpe,        // by merges, or by the scores of what they make
+  kUnigram,    // the pieces whose scores add up to most
+  kWordPiece,  // the longest token that fits, again and again
+  kWordLevel,  // the token that is the word
+};
+
 // What the first symbols of a word are, before any merge.
 enum class BpeStyle : std::uint8_t {
   kByteLevel,   // bytes; tokens are published in GPT-2's alphabet of printable characters
@@ -100,6 +108,9 @@ struct DecoderStep {
     kReplace,       // each match of `pattern` becomes `content`
     kByteFallback,  // "<0xNN>" becomes a byte
     kFuse,
+    kWordPiece,  // a space before each token but the first, unless it begins
+                 // with `content`, which goes; if `cleanup`, none before
+                 // punctuation and in contractions
     kStrip,  // up to `start` times `content`, one character, from the front, and `stop` from the
              // end
   };
@@ -107,6 +118,7 @@ struct DecoderStep {
   TextPattern pattern = {};
   std::string content = {};
   bool prefixed = false;
+  bool cleanup = false;
   std::uint32_t start = 0;
   std::uint32_t stop = 0;
 };
@@ -128,7 +140,8 @@ struct BpeMerge {
 };
 
 struct VocabData {
-  BpeStyle style = BpeStyle::kByteLevel;
+  WordModel model = WordModel::kBpe;
+  BpeStyle style = BpeStyle::kByteLevel;  // of any other model than kBpe: kCharacters
 
   // By id, as published. An empty string is an id without a token.
   std::vector<std::string> tokens;
@@ -139,6 +152,10 @@ struct VocabData {
   // is merged next, as in SentencePiece's BPE models). Exactly one of the two may be non-empty.
   std::vector<BpeMerge> merges;
   std::vector<float> scores;
+
+  std::vector<double> piece_scores;  // of kUnigram: of each token, log probabilities
+  std::string subword_prefix = {};   // of kWordPiece: before tokens that do not begin a word, "##"
+  std::size_t max_word_characters = 0;  // of kWordPiece: a longer word is unknown
 
   std::vector<NormalizerStep> normalizers;
   std::vector<PreTokenizerStep> pre_tokenizers;

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+
 #include "text/byte_alphabet.h"
 #include "text/tokenizer_model.h"
 #include "text/utf8.h"
@@ -60,6 +64,69 @@ bool WordEncoder::encode_by_merges(std::string_view word, const std::function<bo
   return true;
 }
 
+// Kudo 2018. Pieces that nothing spells become bytes together, or one unknown
+// token.
+bool WordEncoder::encode_by_pieces(std::string_view word, const std::function<bool()>& cancelled) {
+  if (!cutter_.cut(word, model_->unknown_score, cut_, cancelled)) return false;
+  for (const UnigramCutter::Piece& piece : cut_) {
+    if (piece.id >= 0) {
+      out_->push_back(piece.id);
+    } else {
+      append_unknown(word.substr(piece.begin, piece.end - piece.begin), *out_);
+    }
+  }
+  return true;
+}
+
+// WordPiece: Wu et al., "Google's Neural Machine Translation System" (2016). A
+// word of which any part is no token is unknown as a whole.
+void WordEncoder::encode_by_longest(std::string_view word) {
+  const VocabData& data = model_->data;
+  std::size_t characters = 0;
+  for (std::size_t at = 0; at < word.size(); at += symbol_size(word, at)) ++characters;
+  symbols_.clear();
+  std::string token;
+  for (std::size_t begin = 0; begin < word.size() && characters <= data.max_word_characters;) {
+    std::size_t end = std::min(word.size(), begin + model_->longest_token);
+    std::optional<TokenId> found;
+    for (; end > begin && !found; --end) {
+      token = begin == 0 ? "" : data.subword_prefix;
+      token += word.substr(begin, end - begin);
+      const auto id = model_->by_text.find(token);
+      if (id != model_->by_text.end() && model_->is_ordinary(id->second)) found = id->second;
+    }
+    if (!found) break;
+    symbols_.push_back(*found);
+    begin = end + 1;
+    if (begin == word.size()) {
+      out_->insert(out_->end(), symbols_.begin(), symbols_.end());
+      return;
+    }
+  }
+  if (data.unk_id) out_->push_back(*data.unk_id);
+}
+
+bool WordEncoder::encode_by_model(std::string_view word, const std::function<bool()>& cancelled) {
+  switch (model_->data.model) {
+    case WordModel::kBpe:
+      return encode_by_merges(word, cancelled);
+    case WordModel::kUnigram:
+      return encode_by_pieces(word, cancelled);
+    case WordModel::kWordPiece:
+      encode_by_longest(word);
+      return true;
+    case WordModel::kWordLevel:
+      break;
+  }
+  const auto id = model_->by_text.find(word);
+  if (id != model_->by_text.end() && model_->is_ordinary(id->second)) {
+    out_->push_back(id->second);
+  } else if (model_->data.unk_id) {
+    out_->push_back(*model_->data.unk_id);
+  }
+  return true;
+}
+
 bool WordEncoder::encode(std::string_view word, const std::function<bool()>& cancelled) {
   const std::uint64_t hash = hash_word(word);
   if (word.size() <= model_->longest_whole_word) {
@@ -74,7 +141,7 @@ bool WordEncoder::encode(std::string_view word, const std::function<bool()>& can
     return true;
   }
   const std::size_t before = out_->size();
-  if (!encode_by_merges(word, cancelled)) return false;
+  if (!encode_by_model(word, cancelled)) return false;
   // An unknown token may have joined the one before the word: then the word's ids are not its own.
   if (!model_->data.fuse_unk) cache_.insert(word, hash, std::span(*out_).subspan(before));
   return true;
