@@ -51,7 +51,7 @@ Result<PackedWeight> TensorLoader::turned_matrix(TensorRole role, std::int64_t c
 Result<DeviceFloats> TensorLoader::turned_vector(TensorRole role, std::int64_t count,
                                                  std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(auto numbers, values({role}, layer));
-  if (!numbers.empty()) std::ranges::rotate(numbers, numbers.begin() + count);
+  if (!numbers.empty()) std::rotate(numbers.begin(), numbers.begin() + count, numbers.end());
   return device_.upload(std::move(numbers));
 }
 

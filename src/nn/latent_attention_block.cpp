@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-constexpr Stage kDownStage = {StageKind::kKernel, "queries and latents"};
+constexpr Stage kQueriesAndLatentsStage = {StageKind::kKernel, "queries and latents"};
 constexpr Stage kQueryUpStage = {StageKind::kKernel, "queries"};
 constexpr Stage kAbsorbStage = {StageKind::kKernel, "queries to latents"};
 constexpr Stage kValueStage = {StageKind::kKernel, "latents to values"};
@@ -44,7 +44,7 @@ void LatentAttentionBlock::project(ForwardContext& ctx, const float* x, float* q
                                              .out = latents,
                                              .out_stride = stride,
                                              .bias = weights_.latent_bias.data_or_null()}}};
-  ctx.ops.matmul(x, first.inputs(), rows, ctx.activation_mode, parts, kDownStage);
+  ctx.ops.matmul(x, first.inputs(), rows, ctx.activation_mode, parts, kQueriesAndLatentsStage);
   ctx.ops.rms_norm_in_place(weights_.latent_norm.data(), shape_.norm_epsilon, rows,
                             shape_.latent_dims, stride, latents + shape_.rope_dims);
   if (rank == 0) return;

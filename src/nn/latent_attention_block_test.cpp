@@ -2,6 +2,7 @@
 // of all heads are made of the latents, in steps of any size.
 #include "nn/latent_attention_block.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -57,11 +58,12 @@ struct TestLatentAttention {
     weights.query_down_norm = DeviceFloats::of_host(query_norm.weight);
     weights.query = pack(device, {&query});
     TestWeights turned = latent;
-    std::ranges::rotate(turned.values, turned.values.begin() + shape.latent_dims * kHiddenSize);
+    std::rotate(turned.values.begin(), turned.values.begin() + shape.latent_dims * kHiddenSize,
+                turned.values.end());
     weights.latent = pack(device, {&turned});
     Floats turned_bias = latent_bias;
     if (!turned_bias.empty()) {
-      std::ranges::rotate(turned_bias, turned_bias.begin() + shape.latent_dims);
+      std::rotate(turned_bias.begin(), turned_bias.begin() + shape.latent_dims, turned_bias.end());
     }
     weights.latent_bias = DeviceFloats::of_host(turned_bias);
     weights.latent_norm = DeviceFloats::of_host(latent_norm.weight);
