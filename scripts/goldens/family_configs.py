@@ -24,7 +24,7 @@ QWEN_VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_head
 
 
 GEMMA4 = {
-    "num_hidden_layers": 6, "head_dim": 16, "global_head_dim": 32, "num_global_key_value_heads": 1,
+    "num_hidden_layers": 6, "head_dim": 16, "global_head_dim": 32, "num_global_key_value_heads": 2,
     "attention_k_eq_v": True, "sliding_window": 16, "num_kv_shared_layers": 2,
     "use_double_wide_mlp": True, "hidden_size_per_layer_input": 8,
     "vocab_size_per_layer_input": VOCAB, "final_logit_softcapping": 3.0, "intermediate_size": 48,
