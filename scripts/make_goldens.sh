@@ -9,8 +9,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(quant tiny_llama tiny_kquants families pooling rope stories260k smollm2 gemma3_270m chat_template tokenizer
-  tokenizer_files sampling)
+all=(quant tiny_llama tiny_kquants tiny_compact families pooling rope stories260k smollm2 gemma3_270m chat_template
+  tokenizer tokenizer_files sampling)
 goldens=("$@")
 [[ ${#goldens[@]} -gt 0 ]] || goldens=("${all[@]}")
 for golden in "${goldens[@]}"; do

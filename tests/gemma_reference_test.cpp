@@ -1,5 +1,5 @@
-// Checkpoints of mixed encodings against the reference implementation (transformers, float32): a
-// tiny one, and Gemma 3 270M in Q4_K, Q5_0, Q6_K and Q8_0. The goldens are made by
+// Checkpoints of mixed encodings against the reference implementation (transformers, float32): tiny
+// ones, and Gemma 3 270M in Q4_K, Q5_0, Q6_K and Q8_0. The goldens are made by
 // scripts/make_goldens.sh.
 #include <gtest/gtest.h>
 
@@ -20,14 +20,12 @@ class MixedEncodings : public ::testing::TestWithParam<IsaLevel> {
     }
   }
 
-  float tiny_difference(ActivationMode mode, DType kv_dtype) {
-    const std::string path = QUIRE_SOURCE_DIR "/tests/data/tiny_kquants/tiny_kquants.gguf";
-    auto scorer = Scorer::open(path, GetParam(), mode, kv_dtype, 64);
+  float tiny_difference(const std::string& name, ActivationMode mode, DType kv_dtype) {
+    auto scorer = Scorer::open(tiny_encodings(name), GetParam(), mode, kv_dtype, 64);
     EXPECT_TRUE(scorer.ok()) << scorer.status().to_string();
     if (!scorer.ok()) return INFINITY;
-    const auto prompt = token_ids(golden("tiny_kquants/goldens.json").at("prompt_token_ids"));
-    return largest_difference((*scorer)->score(prompt, 0),
-                              golden_floats("tiny_kquants/logits.bin"));
+    const auto prompt = token_ids(golden(name + "/goldens.json").at("prompt_token_ids"));
+    return largest_difference((*scorer)->score(prompt, 0), golden_floats(name + "/logits.bin"));
   }
 
   void check_gemma(ActivationMode mode, DType kv_dtype, double allowed_gap, double allowed_nll) {
@@ -47,11 +45,22 @@ class MixedEncodings : public ::testing::TestWithParam<IsaLevel> {
 };
 
 TEST_P(MixedEncodings, TinyKQuantsLogitsWithin1e4) {
-  EXPECT_LE(tiny_difference(ActivationMode::kFloat32, DType::kF32), 1e-4F);
+  EXPECT_LE(tiny_difference("tiny_kquants", ActivationMode::kFloat32, DType::kF32), 1e-4F);
 }
 
 TEST_P(MixedEncodings, TinyKQuantsQuantizedActivationsStayClose) {
-  EXPECT_LE(tiny_difference(ActivationMode::kInt16, DType::kBF16), 0.1F);
+  EXPECT_LE(tiny_difference("tiny_kquants", ActivationMode::kInt16, DType::kBF16), 0.1F);
+}
+
+TEST_P(MixedEncodings, TinyCompactLogitsWithin1e4) {
+  EXPECT_LE(tiny_difference("tiny_compact", ActivationMode::kFloat32, DType::kF32), 1e-4F);
+}
+
+// Inputs of compact weights have 8 bits at levels with a dot product of bytes.
+TEST_P(MixedEncodings, TinyCompactQuantizedActivationsStayClose) {
+  const bool bytes = GetParam() >= IsaLevel::kAvx512VnniBf16;
+  EXPECT_LE(tiny_difference("tiny_compact", ActivationMode::kInt16, DType::kBF16),
+            bytes ? 0.3F : 0.2F);
 }
 
 TEST_P(MixedEncodings, Gemma3InFloat32) {

@@ -181,8 +181,8 @@ TEST(Matrix, Stories260k) {
   check_matrix(corpus, all_settings());
 }
 
-void check_tiny_llama(const char* file) {
-  Corpus corpus = {.model = tiny_llama(file), .prompts = {}};
+void check_tiny_llama(const std::string& model) {
+  Corpus corpus = {.model = model, .prompts = {}};
   for (int i = 0; i < 16; ++i) {
     corpus.prompts.push_back(std::string(static_cast<std::size_t>(1 + 4 * i), 'a') + " the cat");
   }
@@ -221,9 +221,19 @@ INSTANTIATE_TEST_SUITE_P(Types, KvCacheMatrix,
                          ::testing::Values("float32", "bfloat16", "fp8", "int8"),
                          [](const auto& param) { return std::string(param.param); });
 
-TEST(Matrix, TinyLlamaOfQuantizedWeights) { check_tiny_llama("tiny_llama_q4_0.gguf"); }
+TEST(Matrix, TinyLlamaOfQuantizedWeights) { check_tiny_llama(tiny_llama("tiny_llama_q4_0.gguf")); }
 
-TEST(Matrix, TinyLlamaOfBfloat16) { check_tiny_llama("tiny_llama_bf16.gguf"); }
+TEST(Matrix, TinyLlamaOfBfloat16) { check_tiny_llama(tiny_llama("tiny_llama_bf16.gguf")); }
+
+// All compact encodings. The tokenizer knows few characters.
+TEST(Matrix, TinyLlamaOfCompactWeights) {
+  Corpus corpus = {.model = tiny_encodings("tiny_compact"), .prompts = {}};
+  for (int i = 0; i < 16; ++i) {
+    corpus.prompts.push_back(std::string(static_cast<std::size_t>(1 + 4 * i), 'A') + "BCAB");
+  }
+  corpus.max_tokens = 48;
+  check_matrix(corpus, all_settings());
+}
 
 // Windows, norms of heads and outputs, biases and several rope bases change nothing either. Prompts
 // shorter and longer than the windows, which are 16 to 20 tokens.

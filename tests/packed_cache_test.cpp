@@ -40,7 +40,7 @@ class PackedCacheTest : public ::testing::Test {
     weight_bytes_ = (*engine)->info().weight_bytes;
     Collector collector(1);
     GenerateRequest request;
-    request.prompt_token_ids = *(*engine)->encode_text("the cat sat");
+    request.prompt_token_ids = *(*engine)->encode_text("THE CAT SAT");
     request.params.temperature = 0;
     request.params.max_tokens = 24;
     request.params.ignore_eos = true;
@@ -104,6 +104,7 @@ TEST_F(PackedCacheTest, TheNextStartMapsTheSameWeights) {
   for (const std::string file : {"tiny_llama_q4_0.gguf", "tiny_llama_f32.gguf"}) {
     cases.emplace_back().model = tiny_llama(file);
   }
+  cases.emplace_back().model = tiny_encodings("tiny_compact");
   for (EngineArgs args : cases) {
     SCOPED_TRACE(args.model + " " + args.quantization);
     const auto expected = generate(args);

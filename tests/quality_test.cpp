@@ -121,9 +121,15 @@ std::vector<Case> cases() {
       {.name = "tiny_q5_0", .model = tiny("q5_0"), .divergence = 1e-3, .perplexity = 0.01},
       {.name = "tiny_q5_1", .model = tiny("q5_1"), .divergence = 1e-3, .perplexity = 0.01},
       {.name = "tiny_k_quants",
-       .model = QUIRE_SOURCE_DIR "/tests/data/tiny_kquants/tiny_kquants.gguf",
+       .model = tiny_encodings("tiny_kquants"),
        .positions = 42,  // its tokenizer makes no more of the text
        .divergence = 1e-3,
+       .perplexity = 0.01},
+      {.name = "tiny_compact",
+       .model = tiny_encodings("tiny_compact"),
+       .positions = 42,
+       .divergence = 1e-3,
+       .byte_divergence = 4e-3,
        .perplexity = 0.01},
   };
 }

@@ -131,6 +131,7 @@ TEST(RemoteDevice, EveryLevelAndLayoutGivesTheSameBits) {
          {"tiny_llama_q4_0.gguf", "tiny_llama_bf16.gguf", "tiny_llama_f32.gguf"}) {
       check(args_of(tiny_llama(file)));
     }
+    check(args_of(tiny_encodings("tiny_compact")));
   }
 }
 

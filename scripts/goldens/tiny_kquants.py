@@ -41,15 +41,15 @@ def kind_of(tensor):
     return KINDS.Q5_K if "ffn" in tensor else KINDS.Q4_K
 
 
-def save_gguf(path, model):
-    config = model.config
+def write_model(path, name, config, tensors):
+    """A file with a model of this tokenizer: names, data and kinds of its tensors."""
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name("tiny llama of K encodings")
+    writer.add_name(name)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(WIDTH)
-    writer.add_block_count(1)
+    writer.add_block_count(config.num_hidden_layers)
     writer.add_feed_forward_length(WIDTH)
-    writer.add_head_count(HEADS)
+    writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(KV_HEADS)
     writer.add_key_length(HEAD_DIM)
     writer.add_value_length(HEAD_DIM)
@@ -63,6 +63,16 @@ def save_gguf(path, model):
     writer.add_token_list([chr(33 + i) for i in range(VOCAB - 1)] + ["AB"])
     writer.add_token_types([gguf.TokenType.NORMAL] * VOCAB)
     writer.add_token_merges(["A B"])
+    for tensor, data, kind in tensors:
+        writer.add_tensor(tensor, data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    print(f"{path.name}: {path.stat().st_size} bytes")
+
+
+def quantized_tensors(model):
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight":
             continue  # tied
@@ -71,12 +81,7 @@ def save_gguf(path, model):
             array = rotary_rows(array, HEADS if "q_proj" in name else KV_HEADS)
         name = gguf_name(name)
         kind = kind_of(name) if array.ndim == 2 else KINDS.F32
-        writer.add_tensor(name, quantize(np.ascontiguousarray(array), kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    print(f"{path.name}: {path.stat().st_size} bytes")
+        yield name, quantize(np.ascontiguousarray(array), kind), kind
 
 
 def main():
@@ -86,7 +91,7 @@ def main():
     prompt = np.random.default_rng(7).integers(0, VOCAB, 32).tolist()
     unquantized = all_logits(model, prompt)
     path = FOLDER / "tiny_kquants.gguf"
-    save_gguf(path, model)
+    write_model(path, "tiny llama of K encodings", model.config, quantized_tensors(model))
     from_gguf = AutoModelForCausalLM.from_pretrained(FOLDER, gguf_file=path.name,
                                                      dtype=torch.float32).eval()
     logits = all_logits(from_gguf, prompt)

@@ -22,6 +22,10 @@
 // minima [16], then four groups; the last block of a panel has the groups that are left. Where all
 // inputs share one, the panel begins with float scales [16], and blocks are groups alone.
 //
+// Where each half of a group has a float scale of its own, as in the product layouts of compact
+// ones, a group is its codes, then float scales [2][16], then float minima [2][16] where there are
+// any.
+//
 // This is the size of the file's own blocks, to the byte for the 32-weight encodings and Q6_K; Q4_K
 // and Q5_K grow by 2 to 3% because their 6-bit factors become bytes.
 #pragma once
@@ -39,7 +43,7 @@ enum class ScaleFactors : std::uint8_t {
 };
 
 // The inputs of an output that share a scale, before factors.
-enum class ScaleSpan : std::uint8_t { kBlock, kFourGroups, kRow };
+enum class ScaleSpan : std::uint8_t { kBlock, kFourGroups, kRow, kHalfGroup };
 
 // Always inlined, so that no copy compiled with a level's flags can take another's place.
 struct GroupLayout {
@@ -71,7 +75,7 @@ struct GroupLayout {
     return span == ScaleSpan::kFourGroups ? 0 : groups_per_block() * group_bytes();
   }
   [[gnu::always_inline]] constexpr std::int64_t minimum_offset() const {
-    return scale_offset() + 32;
+    return scale_offset() + (span == ScaleSpan::kHalfGroup ? 128 : 32);
   }
   [[gnu::always_inline]] constexpr std::int64_t block_bytes() const {
     return groups_per_block() * group_bytes() + scale_bytes();
@@ -87,13 +91,14 @@ struct GroupLayout {
  private:
   [[gnu::always_inline]] constexpr std::int64_t scale_bytes() const {
     if (span == ScaleSpan::kRow) return 0;
+    if (span == ScaleSpan::kHalfGroup) return has_minimum ? 256 : 128;
     return has_minimum ? 64 : 32;
   }
 };
 
-// `layout` is a quantized one.
+// `layout` is a quantized one; of a compact one, what its products see.
 [[gnu::always_inline]] constexpr GroupLayout group_layout(WeightLayout layout) {
-  switch (layout) {
+  switch (product_layout(layout)) {
     case WeightLayout::kInt8:
       return {.code_bits = 8};
     case WeightLayout::kInt4:
@@ -114,12 +119,13 @@ struct GroupLayout {
       return {.code_bits = 8, .span = ScaleSpan::kRow};
     case WeightLayout::kInt4Group128:
       return {.code_bits = 4, .has_minimum = true, .span = ScaleSpan::kFourGroups};
-    case WeightLayout::kF32:
-    case WeightLayout::kF16:
-    case WeightLayout::kBF16:
-      break;
+    case WeightLayout::kInt8Halves:
+      return {.code_bits = 8, .span = ScaleSpan::kHalfGroup};
+    case WeightLayout::kInt8HalvesMinimum:
+      return {.code_bits = 8, .has_minimum = true, .span = ScaleSpan::kHalfGroup};
+    default:  // dense
+      return {};
   }
-  return {};
 }
 
 }  // namespace quire

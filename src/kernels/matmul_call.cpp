@@ -208,6 +208,47 @@ Int8Rows from_row(const Int8Rows& x, std::int64_t row, std::int64_t inputs) {
           .offsets = x.offsets + group};
 }
 
+// Inputs of a compact weight that are expanded at once, whole blocks of any encoding, and panels:
+// what they become fits the second cache, mostly the first.
+constexpr std::int64_t kExpandedInputs = 512;
+constexpr std::int64_t kExpandedPanels = 4;
+
+// Panels of a compact weight, some inputs after the other: an output is the sum of what they give,
+// in this order for any number of rows.
+void multiply_expanded(const MatmulPanels& all, PanelExpander expand, MatmulKernel multiply) {
+  constexpr auto kBytes =
+      static_cast<std::uint64_t>(kExpandedInputs / kGroupInputs *
+                                 group_layout(WeightLayout::kInt8HalvesMinimum).block_bytes());
+  alignas(64) std::uint8_t expanded[kExpandedPanels * kBytes];
+  const std::int64_t block_bytes = group_layout(all.layout).block_bytes();
+  for (std::int64_t panel = 0; panel < all.num_panels; panel += kExpandedPanels) {
+    MatmulPanels piece = all;
+    piece.panels = expanded;
+    piece.next_panels = expanded;
+    piece.num_panels = std::min(kExpandedPanels, all.num_panels - panel);
+    piece.outputs = all.outputs - panel * kPanelOutputs;
+    piece.out = all.out + panel * kPanelOutputs;
+    if (all.bias != nullptr) piece.bias = all.bias + panel * kPanelOutputs;
+    for (std::int64_t input = 0; input < all.inputs; input += kExpandedInputs) {
+      piece.inputs = std::min(kExpandedInputs, all.inputs - input);
+      piece.first_input = input;
+      piece.x = all.x + input;
+      piece.panel_bytes = static_cast<std::uint64_t>(piece.inputs / kGroupInputs * block_bytes);
+      for (std::int64_t p = 0; p < piece.num_panels; ++p) {
+        const auto of_panel = static_cast<std::uint64_t>(p);
+        const std::uint8_t* from = all.panels +
+                                   all.panel_bytes * static_cast<std::uint64_t>(panel + p) +
+                                   all.panel_bytes * static_cast<std::uint64_t>(input) /
+                                       static_cast<std::uint64_t>(all.inputs);
+        expand(from, piece.inputs, expanded + piece.panel_bytes * of_panel);
+      }
+      multiply(piece);
+      piece.bias = nullptr;
+      piece.accumulate = true;
+    }
+  }
+}
+
 }  // namespace
 
 KernelChoice::KernelChoice(const MatmulKernels& kernels, ActivationMode mode, std::int64_t rows,
@@ -216,7 +257,7 @@ KernelChoice::KernelChoice(const MatmulKernels& kernels, ActivationMode mode, st
   // Where a part wants float32, those of bfloat16 share it: room for one of the two is enough.
   bf16_ = mode != ActivationMode::kFloat32 && kernels.bf16_with_bf16 != nullptr &&
           std::none_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
-            const WeightLayout layout = part.weight->layout();
+            const WeightLayout layout = product_layout(part.weight->layout());
             return !is_quantized(layout) && layout != WeightLayout::kBF16;
           });
 }
@@ -226,6 +267,7 @@ bool KernelChoice::has_int8(WeightLayout layout) const {
 }
 
 InputForm KernelChoice::form(WeightLayout layout) const {
+  layout = product_layout(layout);
   if (!is_quantized(layout)) {
     return bf16_ ? InputForm::kBf16 : InputForm::kFloat32;
   }
@@ -244,6 +286,7 @@ InputForm KernelChoice::form(WeightLayout layout) const {
 }
 
 MatmulKernel KernelChoice::kernel(WeightLayout layout) const {
+  layout = product_layout(layout);
   switch (form(layout)) {
     case InputForm::kFloat32:
       return kernels_.with_float[index(layout)];
@@ -264,6 +307,7 @@ MatmulCall::MatmulCall(OpContext& ctx, const float* x, std::int64_t x_stride, st
                        std::int64_t chunk_rows, ActivationMode mode,
                        std::span<const MatmulPart> parts, Arena& workspace)
     : choice_(ctx.table.matmul, mode, rows, parts),
+      expanders_(ctx.table.matmul.expand),
       rows_(rows),
       chunk_rows_(chunk_rows),
       out_is_far_(rows > ctx.table.matmul.chunk_rows) {
@@ -305,7 +349,7 @@ void MatmulCall::compute(const MatmulPart& part, const MatmulTile& tile) const {
   const std::int64_t inputs = weight.inputs();
   const std::int64_t output = tile.panel_begin * kPanelOutputs;
   MatmulPanels panels;
-  panels.layout = layout;
+  panels.layout = product_layout(layout);
   panels.panels = weight.panel(tile.panel_begin);
   panels.panel_bytes = panel_bytes(layout, inputs);
   panels.num_panels = tile.panel_end - tile.panel_begin;
@@ -313,6 +357,7 @@ void MatmulCall::compute(const MatmulPart& part, const MatmulTile& tile) const {
       tile.next_panels != nullptr ? tile.next_panels : weight.panel(tile.panel_end);
   panels.outputs = weight.outputs() - output;
   panels.inputs = inputs;
+  panels.row_inputs = inputs;
   panels.rows = tile.row_end - tile.row_begin;
   panels.out = tile.out;
   panels.out_stride = tile.out_stride;
@@ -339,7 +384,12 @@ void MatmulCall::compute(const MatmulPart& part, const MatmulTile& tile) const {
       panels.int8_x = from_row(inputs_.int8, row, inputs);
       break;
   }
-  choice_.kernel(layout)(panels);
+  const PanelExpander expand = expanders_[index(layout)];
+  if (expand == nullptr) {
+    choice_.kernel(layout)(panels);
+  } else {
+    multiply_expanded(panels, expand, choice_.kernel(layout));
+  }
 }
 
 SpanCost cost_of(std::span<const MatmulPart> parts, std::int64_t rows) {

@@ -91,6 +91,7 @@ class MatmulCall {
   };
 
   KernelChoice choice_;
+  const PanelExpander* expanders_;  // [kNumWeightLayouts]
   std::int64_t rows_;
   std::int64_t chunk_rows_;
   bool out_is_far_;  // so many rows that what their sums are stored to comes from memory

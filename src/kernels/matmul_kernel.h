@@ -120,6 +120,10 @@ struct MatmulPanels {
   const std::uint8_t* next_panels = nullptr;  // that the next call will want; fetched meanwhile
   std::int64_t outputs = 0;                   // of the weight, from the first panel on
   std::int64_t inputs = 0;
+  // The input of a row that the panels begin with, a multiple of 32, and all inputs of a row: those
+  // of a compact weight are multiplied some at a time. `x` below is from that input on already.
+  std::int64_t first_input = 0;
+  std::int64_t row_inputs = 0;
   std::int64_t rows = 0;
   // The inputs as the kernel wants them: float32, or rounded.
   const float* x = nullptr;  // [rows][x_stride]
@@ -140,6 +144,11 @@ struct MatmulPanels {
 
 using MatmulKernel = void (*)(const MatmulPanels&);
 
+// Expands `inputs` inputs, whole blocks, of a panel of a compact layout from the block at `blocks`
+// on, into a panel of its product layout.
+using PanelExpander = void (*)(const std::uint8_t* blocks, std::int64_t inputs,
+                               std::uint8_t* panel);
+
 // With this many rows or fewer, weights are expanded in registers and float inputs read as they
 // are; with more, a block of weights is expanded once for all blocks of rows.
 inline constexpr std::int64_t kMaxDirectRows = 3;
@@ -155,6 +164,8 @@ struct MatmulKernels {
   // For more rows than kMaxDirectRows, where products of bytes do better than the above; else null.
   MatmulKernel many_with_int16_bytes[kNumWeightLayouts] = {};
   MatmulKernel many_with_int8[kNumWeightLayouts] = {};
+  // Compact layouts only.
+  PanelExpander expand[kNumWeightLayouts] = {};
   // bfloat16 weights with activations rounded to bfloat16; null where that is no faster than
   // with_float.
   MatmulKernel bf16_with_bf16 = nullptr;

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "kernels/group_layout.h"
@@ -15,13 +17,16 @@
 
 namespace quire {
 
-inline constexpr Encoding kAllEncodings[] = {Encoding::kF32,  Encoding::kF16,  Encoding::kBF16,
-                                             Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1,
-                                             Encoding::kQ5_0, Encoding::kQ5_1, Encoding::kQ4_K,
-                                             Encoding::kQ5_K, Encoding::kQ6_K};
-inline constexpr Encoding kQuantizedEncodings[] = {
-    Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1, Encoding::kQ5_0,
-    Encoding::kQ5_1, Encoding::kQ4_K, Encoding::kQ5_K, Encoding::kQ6_K};
+inline constexpr Encoding kAllEncodings[] = {
+    Encoding::kF32,    Encoding::kF16,     Encoding::kBF16,  Encoding::kQ8_0,    Encoding::kQ4_0,
+    Encoding::kQ4_1,   Encoding::kQ5_0,    Encoding::kQ5_1,  Encoding::kQ4_K,    Encoding::kQ5_K,
+    Encoding::kQ6_K,   Encoding::kQ2_K,    Encoding::kQ3_K,  Encoding::kQ8_K,    Encoding::kIQ4_NL,
+    Encoding::kIQ4_XS, Encoding::kMXFP4,   Encoding::kNVFP4, Encoding::kIQ2_XXS, Encoding::kIQ2_XS,
+    Encoding::kIQ2_S,  Encoding::kIQ3_XXS, Encoding::kIQ3_S, Encoding::kIQ1_S,   Encoding::kIQ1_M,
+    Encoding::kTQ1_0,  Encoding::kTQ2_0};
+static_assert(std::size(kAllEncodings) == kNumEncodings);
+inline constexpr std::span<const Encoding> kQuantizedEncodings =
+    std::span(kAllEncodings).subspan<3>();
 
 // A matrix as a checkpoint would hold it; weights are roughly normal with deviation 1/sqrt(cols).
 struct TestMatrix {
@@ -77,6 +82,56 @@ struct TestMatrix {
         case Encoding::kQ6_K:
           put(at + 208, float_to_f16(value / 16.0F / 64.0F));
           break;
+        case Encoding::kQ2_K:
+          put(at + 80, float_to_f16(value / 16.0F));
+          put(at + 82, float_to_f16(normal(random) / 16.0F));
+          break;
+        case Encoding::kQ3_K:
+          put(at + 108, float_to_f16(value / 64.0F));
+          break;
+        case Encoding::kQ8_K: {
+          const float scale = value / 100.0F;
+          std::memcpy(&data[at], &scale, sizeof(scale));
+          break;
+        }
+        case Encoding::kIQ4_NL:
+          put(at, float_to_f16(value / 100.0F));
+          break;
+        case Encoding::kIQ4_XS:
+          put(at, float_to_f16(value / 100.0F / 16.0F));
+          break;
+        case Encoding::kIQ2_XXS:
+        case Encoding::kIQ2_XS:
+        case Encoding::kIQ2_S:
+        case Encoding::kIQ3_XXS:
+          put(at, float_to_f16(value / 64.0F));
+          break;
+        case Encoding::kIQ3_S:
+          put(at, float_to_f16(value / 128.0F));
+          break;
+        case Encoding::kIQ1_S:
+          put(at, float_to_f16(value / 8.0F));
+          break;
+        case Encoding::kIQ1_M: {
+          const std::uint16_t scale = float_to_f16(value / 8.0F);
+          for (std::size_t i = 0; i < 4; ++i) {
+            std::uint8_t& top = data[at + 49 + 2 * i];
+            top = static_cast<std::uint8_t>((top & 15) | (scale >> (4 * i) & 15) << 4);
+          }
+          break;
+        }
+        case Encoding::kTQ1_0:
+          put(at + 52, float_to_f16(value));
+          break;
+        case Encoding::kTQ2_0:
+          put(at + 64, float_to_f16(value));
+          break;
+        case Encoding::kMXFP4:  // 2^-11 to 2^-8, times the table's values
+          data[at] = static_cast<std::uint8_t>(117 + random() % 4);
+          break;
+        case Encoding::kNVFP4:  // any scale of the smaller ones
+          for (std::size_t i = 0; i < 4; ++i) data[at + i] &= 0x1F;
+          break;
       }
     }
   }
@@ -94,18 +149,62 @@ struct TestMatrix {
   void put(std::size_t at, std::uint16_t bits) { std::memcpy(&data[at], &bits, sizeof(bits)); }
 };
 
-// Where a block's half-precision numbers lie; what is not in them may hold any bits.
-inline bool is_half_byte(Encoding encoding, std::size_t byte_of_block) {
+// Where a block's floating-point scales lie; what is not in them may hold any bits.
+inline bool is_scale_byte(Encoding encoding, std::size_t byte_of_block) {
   switch (encoding) {
     case Encoding::kQ6_K:
       return byte_of_block >= 208;
+    case Encoding::kQ2_K:
+      return byte_of_block >= 80;
+    case Encoding::kQ3_K:
+      return byte_of_block >= 108;
+    case Encoding::kTQ1_0:
+      return byte_of_block >= 52;
+    case Encoding::kTQ2_0:
+      return byte_of_block >= 64;
+    case Encoding::kIQ1_M:
+      return byte_of_block >= 48;  // with factors in between
+    case Encoding::kMXFP4:
+      return byte_of_block < 1;
     case Encoding::kQ8_0:
     case Encoding::kQ4_0:
     case Encoding::kQ5_0:
+    case Encoding::kIQ4_NL:
+    case Encoding::kIQ4_XS:
+    case Encoding::kIQ2_XXS:
+    case Encoding::kIQ2_XS:
+    case Encoding::kIQ2_S:
+    case Encoding::kIQ3_XXS:
+    case Encoding::kIQ3_S:
+    case Encoding::kIQ1_S:
       return byte_of_block < 2;
     default:
       return byte_of_block < 4;
   }
+}
+
+// Gives a block a scale that is not finite; false where the encoding has no such scale.
+inline bool spoil_block(Encoding encoding, std::uint8_t* block) {
+  switch (encoding) {
+    case Encoding::kNVFP4:
+      return false;
+    case Encoding::kMXFP4:
+      block[0] = 0xFF;
+      return true;
+    case Encoding::kQ8_K:
+      std::memcpy(block, "\0\0\x80\x7F", 4);
+      return true;
+    case Encoding::kIQ1_M:
+      block[53] = 0xCF;  // of the scale, 0x7C00: its bits 8 to 11
+      block[55] = 0x7F;  // 12 to 15
+      return true;
+    default:
+      break;
+  }
+  std::size_t at = 0;
+  while (!is_scale_byte(encoding, at)) ++at;
+  std::memcpy(block + at, "\0\x7C", 2);
+  return true;
 }
 
 // Whether products of such weights round their inputs to bfloat16, unless the mode is kFloat32.
@@ -117,7 +216,8 @@ inline bool rounds_to_bf16(IsaLevel level, Encoding encoding) {
 // have 16-bit inputs where there is no dot product of bytes, and 8-bit ones where there is.
 inline ActivationMode mode_at(IsaLevel level, WeightLayout layout, ActivationMode mode) {
   if (mode == ActivationMode::kFloat32) return mode;
-  const bool has_int8 = op_table(level).matmul.with_int8[static_cast<int>(layout)] != nullptr;
+  const auto index = static_cast<int>(product_layout(layout));
+  const bool has_int8 = op_table(level).matmul.with_int8[index] != nullptr;
   if (!has_int8) return ActivationMode::kInt16;
   return group_layout(layout).code_bits == 8 ? ActivationMode::kInt8 : mode;
 }

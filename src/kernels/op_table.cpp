@@ -34,6 +34,7 @@ bool bf16_dots_are_fast() {
 
 [[maybe_unused]] void set_avx2(OpTable& table) {
   set_avx2_rounding(table.matmul);
+  set_avx2_expanders(table.matmul);
   if constexpr (is_used_below(IsaLevel::kAvx512)) {
     set_avx2_matmul(table.matmul);
     set_avx2_int_matmul(table.matmul);

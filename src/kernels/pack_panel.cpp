@@ -4,6 +4,7 @@
 
 #include "kernels/group_layout.h"
 #include "kernels/transpose.h"
+#include "quant/compact_block.h"
 #include "quant/load_quantization.h"
 #include "quant/super_block.h"
 
@@ -236,6 +237,22 @@ bool pack_super_blocks(const PanelRows& source, std::uint8_t* panel) {
   return check.all_finite();
 }
 
+// The blocks of all rows side by side.
+bool pack_compact_blocks(const PanelRows& source, std::uint8_t* panel) {
+  const EncodingTraits& traits = encoding_traits(source.encoding);
+  const auto bytes = static_cast<std::size_t>(traits.block_bytes);
+  bool all_finite = true;
+  for (std::int64_t k = 0; k < source.inputs; k += traits.block_elements) {
+    const std::int64_t from = k / traits.block_elements * traits.block_bytes;
+    for (const std::uint8_t* row : source.rows) {
+      if (!is_finite_block(source.encoding, row + from)) all_finite = false;
+      std::memcpy(panel, row + from, bytes);
+      panel += bytes;
+    }
+  }
+  return all_finite;
+}
+
 bool is_finite_row(const PanelRows& source, std::int64_t n) {
   FiniteCheck check(source.encoding);
   const std::int64_t bytes = source.inputs * encoding_traits(source.encoding).block_bytes;
@@ -357,8 +374,9 @@ bool pack_panel(const PanelRows& source, WeightLayout layout, std::span<std::byt
       return quantize_int8_panel(source, scratch, panel);
     case WeightLayout::kInt4Group128:
       return quantize_int4_panel(source, scratch, panel);
+    default:
+      return pack_compact_blocks(source, panel);
   }
-  return false;
 }
 
 }  // namespace quire

@@ -58,6 +58,15 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
                                       : (low >> place.low_shift & 15) + 16 * high - layout.zero;
     }
   }
+  if (layout.span == ScaleSpan::kHalfGroup) {
+    for (int half = 0; half < 2; ++half) {
+      const std::uint8_t* scales = block + layout.scale_offset() + 64 * half + 4 * n;
+      std::memcpy(&group.scales[half], scales, sizeof(float));
+      group.minima[half] = 0.0F;
+      if (layout.has_minimum) std::memcpy(&group.minima[half], scales + 128, sizeof(float));
+    }
+    return group;
+  }
   float scale = 0;
   if (layout.span == ScaleSpan::kRow) {
     std::memcpy(&scale, panel + 4 * n, sizeof(scale));
@@ -65,7 +74,7 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
     scale = half_to_float(block + layout.scale_offset() + 2 * n);
   }
   group.scales[0] = group.scales[1] = scale;
-  group.minimum =
+  float minimum =
       layout.has_minimum ? half_to_float(block + layout.minimum_offset() + 2 * n) : 0.0F;
   const std::uint8_t* factors = data + layout.code_bytes() + n;
   switch (layout.factors) {
@@ -73,13 +82,14 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
       break;
     case ScaleFactors::kGroup:
       group.scales[0] = group.scales[1] = scale * static_cast<float>(factors[0]);
-      group.minimum *= static_cast<float>(factors[16]);
+      minimum *= static_cast<float>(factors[16]);
       break;
     case ScaleFactors::kHalfGroup:
       group.scales[0] = scale * static_cast<float>(static_cast<std::int8_t>(factors[0]));
       group.scales[1] = scale * static_cast<float>(static_cast<std::int8_t>(factors[16]));
       break;
   }
+  group.minima[0] = group.minima[1] = minimum;
   return group;
 }
 

@@ -9,12 +9,12 @@
 
 namespace quire {
 
-// w[i] = scales[i / 16] * codes[i] + minimum; the product is exact but where all inputs share a
-// scale.
+// w[i] = scales[i / 16] * codes[i] + minima[i / 16]; the product is exact but where all inputs
+// share a scale.
 struct PackedGroup {
   int codes[kGroupSize];  // the zero is subtracted
   float scales[2];
-  float minimum;
+  float minima[2];
 };
 
 PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* panel,

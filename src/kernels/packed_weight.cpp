@@ -46,6 +46,16 @@ const std::uint8_t* find_row(const EncodedMatrix* parts, int num_parts, std::uin
   return nullptr;
 }
 
+// Compact encodings and the layouts of their blocks are in the same order.
+static_assert(kNumEncodings - static_cast<int>(kFirstCompact) ==
+              kNumWeightLayouts - static_cast<int>(kFirstBlocks));
+
+template <typename To, typename From>
+To moved(From from, From first, To to_first) {
+  return static_cast<To>(static_cast<int>(from) - static_cast<int>(first) +
+                         static_cast<int>(to_first));
+}
+
 }  // namespace
 
 std::string_view weight_layout_name(WeightLayout layout) {
@@ -76,8 +86,13 @@ std::string_view weight_layout_name(WeightLayout layout) {
       return "int8_row";
     case WeightLayout::kInt4Group128:
       return "int4_group128";
+    case WeightLayout::kInt8Halves:
+      return "int8_halves";
+    case WeightLayout::kInt8HalvesMinimum:
+      return "int8_halves_minimum";
+    default:
+      return encoding_traits(encoding_of_blocks(layout)).name;
   }
-  return "?";
 }
 
 WeightLayout layout_of(Encoding encoding) {
@@ -104,8 +119,13 @@ WeightLayout layout_of(Encoding encoding) {
       return WeightLayout::kUint5Super;
     case Encoding::kQ6_K:
       return WeightLayout::kInt6Super;
+    default:
+      return moved<WeightLayout>(encoding, kFirstCompact, kFirstBlocks);
   }
-  return WeightLayout::kF32;
+}
+
+Encoding encoding_of_blocks(WeightLayout layout) {
+  return moved<Encoding>(layout, kFirstBlocks, kFirstCompact);
 }
 
 WeightLayout layout_at_load(Encoding encoding, std::int64_t inputs, const PackOptions& options) {
@@ -129,6 +149,11 @@ std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs) {
       return (k + 1) / 2 * kPanelOutputs * 4;
     default:
       break;
+  }
+  if (is_blocks(layout)) {
+    const EncodingTraits& traits = encoding_traits(encoding_of_blocks(layout));
+    return k / static_cast<std::uint64_t>(traits.block_elements) *
+           static_cast<std::uint64_t>(kPanelOutputs * traits.block_bytes);
   }
   const GroupLayout form = group_layout(layout);
   const std::int64_t groups = ceil_div(inputs, kGroupInputs);
@@ -253,12 +278,21 @@ void PackedWeight::decode_output(std::int64_t n, float* out) const {
     default:
       break;
   }
+  if (is_blocks(layout_)) {
+    const Encoding encoding = encoding_of_blocks(layout_);
+    const auto [name, weights, bytes] = encoding_traits(encoding);
+    data += column * bytes;
+    for (std::int64_t k = 0; k < inputs_; k += weights, data += kPanelOutputs * bytes) {
+      decode_row(encoding, data, weights, out + k);
+    }
+    return;
+  }
   const GroupLayout form = group_layout(layout_);
   for (std::int64_t g = 0; g < inputs_ / kGroupInputs; ++g, out += kGroupInputs) {
     const PackedGroup group = read_packed_group(form, data, g, column);
     for (int i = 0; i < kGroupSize; ++i) {
       const float product = group.scales[i / kHalfGroupSize] * static_cast<float>(group.codes[i]);
-      out[i] = product + group.minimum;
+      out[i] = product + group.minima[i / kHalfGroupSize];
     }
   }
 }

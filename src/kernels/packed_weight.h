@@ -9,10 +9,11 @@
 //   kF16    [K][16] half
 //   kBF16   [K/2][16][2] bfloat16 (odd K padded with zero)
 //   quantized layouts: group_layout.h
+//   compact layouts: blocks of the checkpoint [K / weights of a block][16][bytes of a block]
 //
 // Outputs are padded to a multiple of 16 with zero weights; quantized K is a multiple of 32, or of
-// 256 where scales are two-fold. What is quantized at load needs a multiple of 32, too; a matrix
-// with another K keeps the numbers of its checkpoint.
+// 256 where scales are two-fold, or whole blocks. What is quantized at load needs a multiple of 32,
+// too; a matrix with another K keeps the numbers of its checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +34,15 @@ class ThreadPool;
 
 // Changes whenever the packed bytes of some checkpoint do, or which of its matrices are packed as
 // one: what was packed before and kept is not read again then.
-inline constexpr int kPackedWeightVersion = 2;
+inline constexpr int kPackedWeightVersion = 3;
 
 std::string_view weight_layout_name(WeightLayout layout);
 
 // The layout that holds `encoding` without loss.
 WeightLayout layout_of(Encoding encoding);
+
+// The encoding of a compact layout's blocks.
+Encoding encoding_of_blocks(WeightLayout layout);
 
 // Bytes of one panel of `inputs` inputs, and of a whole packed matrix.
 std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs);

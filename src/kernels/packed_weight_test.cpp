@@ -106,8 +106,8 @@ TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
     options.quantization = quantization;
     add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
   }
-  EXPECT_EQ(kPackedWeightVersion, 2);
-  EXPECT_EQ(hash, 10227565890578092774U);
+  EXPECT_EQ(kPackedWeightVersion, 3);
+  EXPECT_EQ(hash, 14396684376913744206U);
 }
 
 TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {

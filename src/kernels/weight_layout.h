@@ -1,6 +1,11 @@
 // The compute layouts of weights: few, so that kernels are layouts x instruction sets and not
 // encodings x instruction sets. packed_weight.h says how the dense ones lie in memory,
 // group_layout.h the quantized ones.
+//
+// Compact layouts are no such thing: they keep the blocks of one encoding as the file has them
+// ([block][16 outputs][bytes of the block]), and kernels do not know them. What multiplies them are
+// the kernels of their product layout, after some blocks have been expanded to it at a time; so an
+// encoding costs one function (MatmulKernels::expand), and memory is what the file has.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +16,56 @@ enum class WeightLayout : std::uint8_t {
   kF32,
   kF16,
   kBF16,
-  kInt8,         // Q8_0
-  kInt4,         // Q4_0
-  kInt5,         // Q5_0
-  kUint4,        // Q4_1
-  kUint5,        // Q5_1
-  kUint4Super,   // Q4_K
-  kUint5Super,   // Q5_K
-  kInt6Super,    // Q6_K
-  kInt8Row,      // quantized at load: one scale for each output
-  kInt4Group128  // quantized at load: one scale for 128 inputs of an output
+  kInt8,          // Q8_0
+  kInt4,          // Q4_0
+  kInt5,          // Q5_0
+  kUint4,         // Q4_1
+  kUint5,         // Q5_1
+  kUint4Super,    // Q4_K
+  kUint5Super,    // Q5_K
+  kInt6Super,     // Q6_K
+  kInt8Row,       // quantized at load: one scale for each output
+  kInt4Group128,  // quantized at load: one scale for 128 inputs of an output
+  // Product layouts of compact ones: no matrix has them.
+  kInt8Halves,         // a float32 scale for each half of a group
+  kInt8HalvesMinimum,  // and a minimum
+  // Compact.
+  kBlocksQ2_K,
+  kBlocksQ3_K,
+  kBlocksQ8_K,
+  kBlocksIQ4_NL,
+  kBlocksIQ4_XS,
+  kBlocksMXFP4,
+  kBlocksNVFP4,
+  kBlocksIQ2_XXS,
+  kBlocksIQ2_XS,
+  kBlocksIQ2_S,
+  kBlocksIQ3_XXS,
+  kBlocksIQ3_S,
+  kBlocksIQ1_S,
+  kBlocksIQ1_M,
+  kBlocksTQ1_0,
+  kBlocksTQ2_0
 };
-inline constexpr int kNumWeightLayouts = 13;
+inline constexpr int kNumWeightLayouts = 31;
+inline constexpr WeightLayout kFirstBlocks = WeightLayout::kBlocksQ2_K;
 
 inline constexpr std::int64_t kPanelOutputs = 16;
 inline constexpr std::int64_t kGroupInputs = 32;
 
 [[gnu::always_inline]] constexpr bool is_quantized(WeightLayout layout) {
   return layout >= WeightLayout::kInt8;
+}
+
+[[gnu::always_inline]] constexpr bool is_blocks(WeightLayout layout) {
+  return layout >= kFirstBlocks;
+}
+
+// The layout whose kernels multiply `layout`.
+[[gnu::always_inline]] constexpr WeightLayout product_layout(WeightLayout layout) {
+  if (!is_blocks(layout)) return layout;
+  return layout == WeightLayout::kBlocksQ2_K ? WeightLayout::kInt8HalvesMinimum
+                                             : WeightLayout::kInt8Halves;
 }
 
 }  // namespace quire

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "quant/compact_block.h"
 #include "quant/group_row.h"
 #include "tensor/float_convert.h"
 
@@ -12,17 +13,13 @@ namespace quire {
 namespace {
 
 constexpr std::array<EncodingTraits, kNumEncodings> kTraits = {{
-    {"F32", 1, 4},
-    {"F16", 1, 2},
-    {"BF16", 1, 2},
-    {"Q8_0", 32, 34},
-    {"Q4_0", 32, 18},
-    {"Q4_1", 32, 20},
-    {"Q5_0", 32, 22},
-    {"Q5_1", 32, 24},
-    {"Q4_K", 256, 144},
-    {"Q5_K", 256, 176},
-    {"Q6_K", 256, 210},
+    {"F32", 1, 4},      {"F16", 1, 2},        {"BF16", 1, 2},       {"Q8_0", 32, 34},
+    {"Q4_0", 32, 18},   {"Q4_1", 32, 20},     {"Q5_0", 32, 22},     {"Q5_1", 32, 24},
+    {"Q4_K", 256, 144}, {"Q5_K", 256, 176},   {"Q6_K", 256, 210},   {"Q2_K", 256, 84},
+    {"Q3_K", 256, 110}, {"Q8_K", 256, 292},   {"IQ4_NL", 32, 18},   {"IQ4_XS", 256, 136},
+    {"MXFP4", 32, 17},  {"NVFP4", 64, 36},    {"IQ2_XXS", 256, 66}, {"IQ2_XS", 256, 74},
+    {"IQ2_S", 256, 82}, {"IQ3_XXS", 256, 98}, {"IQ3_S", 256, 110},  {"IQ1_S", 256, 50},
+    {"IQ1_M", 256, 56}, {"TQ1_0", 256, 54},   {"TQ2_0", 256, 66},
 }};
 
 std::uint16_t load_u16(const std::uint8_t* data) {
@@ -39,6 +36,14 @@ float widen_f16(std::uint16_t half) {
   const std::uint32_t beyond = magnitude >= 0x0F800000U ? 0x7F800000U : 0U;  // infinity, NaN
   const float value = std::bit_cast<float>(magnitude) * 0x1p112F;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | sign | beyond);
+}
+
+void decode_group(const CompactGroup& group, float* out) {
+  for (int i = 0; i < kGroupSize; ++i) {
+    const int half = i / kHalfGroupSize;
+    const float product = group.scales[half] * static_cast<float>(group.codes[i]);
+    out[i] = product + group.minima[half];
+  }
 }
 
 }  // namespace
@@ -67,6 +72,17 @@ void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count,
       return;
     default:
       break;
+  }
+  if (is_compact(encoding)) {
+    const EncodingTraits& traits = encoding_traits(encoding);
+    CompactGroup groups[kMaxBlockGroups];
+    for (std::int64_t i = 0; i < count; i += traits.block_elements, data += traits.block_bytes) {
+      expand_block(encoding, data, groups);
+      for (std::int64_t at = 0; at < traits.block_elements; at += kGroupSize) {
+        decode_group(groups[at / kGroupSize], out + i + at);
+      }
+    }
+    return;
   }
   for (std::int64_t g = 0; g < count / kGroupSize; ++g, out += kGroupSize) {
     const WeightGroup group = read_group(encoding, data, g);

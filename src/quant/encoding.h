@@ -21,7 +21,7 @@ namespace quire {
 //   Q5_K: as Q4_K, with 32 bytes of high bits before the nibbles;  w = d * s * q - dmin * m
 //   Q6_K: 128 bytes of nibbles, 64 bytes of 2 high bits, 16 x i8 s, f16 d; w = d * s * (q - 32)
 // with one s (and m) for 32 weights, in Q6_K for 16. All of a weight's products are exact in
-// float32.
+// float32. compact_block.h says what the encodings after these are.
 enum class Encoding : std::uint8_t {
   kF32,
   kF16,
@@ -33,9 +33,27 @@ enum class Encoding : std::uint8_t {
   kQ5_1,
   kQ4_K,
   kQ5_K,
-  kQ6_K
+  kQ6_K,
+  // Compact blocks.
+  kQ2_K,
+  kQ3_K,
+  kQ8_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
+  kNVFP4,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ1_S,
+  kIQ1_M,
+  kTQ1_0,
+  kTQ2_0
 };
-inline constexpr int kNumEncodings = 11;
+inline constexpr int kNumEncodings = 27;
+inline constexpr Encoding kFirstCompact = Encoding::kQ2_K;
 
 struct EncodingTraits {
   std::string_view name;        // "F32", "Q4_1", ...

@@ -51,6 +51,36 @@ TEST(Encoding, Q4_KDecodesAsTheReference) { check_golden(Encoding::kQ4_K, "q4_k.
 TEST(Encoding, Q5_KDecodesAsTheReference) { check_golden(Encoding::kQ5_K, "q5_k.json"); }
 TEST(Encoding, Q6_KDecodesAsTheReference) { check_golden(Encoding::kQ6_K, "q6_k.json"); }
 
+TEST(Encoding, Q2_KDecodesAsTheReference) { check_golden(Encoding::kQ2_K, "q2_k.json"); }
+TEST(Encoding, Q3_KDecodesAsTheReference) { check_golden(Encoding::kQ3_K, "q3_k.json"); }
+TEST(Encoding, IQ4_NLDecodesAsTheReference) { check_golden(Encoding::kIQ4_NL, "iq4_nl.json"); }
+TEST(Encoding, IQ4_XSDecodesAsTheReference) { check_golden(Encoding::kIQ4_XS, "iq4_xs.json"); }
+TEST(Encoding, MXFP4DecodesAsTheReference) { check_golden(Encoding::kMXFP4, "mxfp4.json"); }
+TEST(Encoding, NVFP4DecodesAsTheReference) { check_golden(Encoding::kNVFP4, "nvfp4.json"); }
+
+TEST(Encoding, IQ2_XXSDecodesAsTheReference) { check_golden(Encoding::kIQ2_XXS, "iq2_xxs.json"); }
+TEST(Encoding, IQ2_XSDecodesAsTheReference) { check_golden(Encoding::kIQ2_XS, "iq2_xs.json"); }
+TEST(Encoding, IQ2_SDecodesAsTheReference) { check_golden(Encoding::kIQ2_S, "iq2_s.json"); }
+TEST(Encoding, IQ3_XXSDecodesAsTheReference) { check_golden(Encoding::kIQ3_XXS, "iq3_xxs.json"); }
+TEST(Encoding, IQ3_SDecodesAsTheReference) { check_golden(Encoding::kIQ3_S, "iq3_s.json"); }
+TEST(Encoding, IQ1_SDecodesAsTheReference) { check_golden(Encoding::kIQ1_S, "iq1_s.json"); }
+TEST(Encoding, IQ1_MDecodesAsTheReference) { check_golden(Encoding::kIQ1_M, "iq1_m.json"); }
+TEST(Encoding, TQ1_0DecodesAsTheReference) { check_golden(Encoding::kTQ1_0, "tq1_0.json"); }
+TEST(Encoding, TQ2_0DecodesAsTheReference) { check_golden(Encoding::kTQ2_0, "tq2_0.json"); }
+
+// No file should hold Q8_K, so the gguf package does not decode it: w = d * q (ggml-quants.c).
+TEST(Encoding, Q8_KIsScaledCodes) {
+  std::vector<std::uint8_t> block(292);
+  const float scale = -0.375F;
+  std::memcpy(block.data(), &scale, 4);
+  for (std::size_t i = 0; i < 256; ++i) block[4 + i] = static_cast<std::uint8_t>(i);
+  std::vector<float> values(256);
+  decode_row(Encoding::kQ8_K, block.data(), 256, values.data());
+  for (std::size_t i = 0; i < 256; ++i) {
+    EXPECT_EQ(values[i], scale * static_cast<float>(static_cast<std::int8_t>(i)));
+  }
+}
+
 TEST(Encoding, RowBytesNeedWholeBlocks) {
   EXPECT_EQ(encoded_row_bytes(Encoding::kQ4_1, 64), 40U);
   EXPECT_FALSE(encoded_row_bytes(Encoding::kQ4_1, 63).has_value());

@@ -86,12 +86,9 @@ WeightGroup read_group(Encoding encoding, const std::uint8_t* row, std::int64_t 
       return read_super_group<Encoding::kQ5_K>(block, g);
     case Encoding::kQ6_K:
       return read_super_group<Encoding::kQ6_K>(block, g);
-    case Encoding::kF32:
-    case Encoding::kF16:
-    case Encoding::kBF16:
-      break;
+    default:
+      return {};  // floats, and compact blocks
   }
-  return {};  // has no groups
 }
 
 }  // namespace quire

@@ -30,36 +30,25 @@ constexpr std::string_view kTypeNames[] = {
     "Q8_1",    "Q2_K",  "Q3_K",   "Q4_K",  "Q5_K",  "Q6_K",   "Q8_K", "IQ2_XXS", "IQ2_XS",
     "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS", "I8",   "I16",     "I32",
     "I64",     "F64",   "IQ1_M",  "BF16",  "",      "",       "",     "TQ1_0",   "TQ2_0",
-    "",        "",      "",       "MXFP4", "NVFP4",
+    "",        "",      "",       "MXFP4", "NVFP4", "Q1_0",
 };
 
-std::optional<Encoding> supported_encoding(std::uint32_t type) {
-  switch (type) {
-    case 0:
-      return Encoding::kF32;
-    case 1:
-      return Encoding::kF16;
-    case 2:
-      return Encoding::kQ4_0;
-    case 3:
-      return Encoding::kQ4_1;
-    case 6:
-      return Encoding::kQ5_0;
-    case 7:
-      return Encoding::kQ5_1;
-    case 8:
-      return Encoding::kQ8_0;
-    case 12:
-      return Encoding::kQ4_K;
-    case 13:
-      return Encoding::kQ5_K;
-    case 14:
-      return Encoding::kQ6_K;
-    case 30:
-      return Encoding::kBF16;
-    default:
-      return std::nullopt;
+// Encodings are called what ggml calls its types.
+std::optional<Encoding> supported_encoding(std::string_view type) {
+  for (int i = 0; i < kNumEncodings; ++i) {
+    const auto encoding = static_cast<Encoding>(i);
+    if (encoding_traits(encoding).name == type) return encoding;
   }
+  return std::nullopt;
+}
+
+std::string supported_names() {
+  std::string names;
+  for (int i = 0; i < kNumEncodings; ++i) {
+    if (i > 0) names += i + 1 < kNumEncodings ? ", " : " or ";
+    names += encoding_traits(static_cast<Encoding>(i)).name;
+  }
+  return names;
 }
 
 Result<Header> read_header(ByteCursor& cursor, std::span<const std::byte> bytes,
@@ -196,12 +185,12 @@ class TensorListParser {
   }
 
   Result<Encoding> encoding_of(std::uint32_t type) const {
-    if (const auto encoding = supported_encoding(type)) return *encoding;
     if (type < std::size(kTypeNames) && !kTypeNames[type].empty()) {
+      const std::string_view name = kTypeNames[type];
+      if (const auto encoding = supported_encoding(name)) return *encoding;
       return Status::unimplemented(
-          fmt::format("{}: {}: encoding {} is not supported yet", file_, where_, kTypeNames[type]),
-          "use a file whose tensors are F32, F16, BF16, Q8_0, Q6_K, Q5_K, Q5_1, Q5_0, Q4_K, Q4_1 "
-          "or Q4_0");
+          fmt::format("{}: {}: encoding {} is not supported", file_, where_, name),
+          "use a file whose tensors are " + supported_names());
     }
     return bad(fmt::format("unknown tensor type {}", static_cast<std::int32_t>(type)));
   }

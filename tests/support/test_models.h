@@ -26,6 +26,11 @@ inline std::string stories260k() { return QUIRE_SOURCE_DIR "/../shared/models/st
 inline std::string tiny_llama(const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/tiny_llama/" + file;
 }
+// Tiny models whose matrices have all K encodings, or all compact ones: "tiny_kquants",
+// "tiny_compact".
+inline std::string tiny_encodings(const std::string& name) {
+  return QUIRE_SOURCE_DIR "/tests/data/" + name + "/" + name + ".gguf";
+}
 
 // One tiny checkpoint of each family with its goldens.
 inline constexpr std::string_view kFamilies[] = {

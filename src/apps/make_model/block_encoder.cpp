@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "quant/compact_block.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
@@ -169,8 +170,7 @@ void encode_block(Encoding encoding, const float* weights, std::uint8_t* out) {
     case Encoding::kQ6_K:
       encode_q6_k(weights, out);
       break;
-    case Encoding::kQ5_1:
-    case Encoding::kQ5_K:
+    default:
       break;  // can_encode says no
   }
 }
@@ -178,7 +178,7 @@ void encode_block(Encoding encoding, const float* weights, std::uint8_t* out) {
 }  // namespace
 
 bool can_encode(Encoding encoding) {
-  return encoding != Encoding::kQ5_1 && encoding != Encoding::kQ5_K;
+  return encoding != Encoding::kQ5_1 && encoding != Encoding::kQ5_K && !is_compact(encoding);
 }
 
 void encode_row(Encoding encoding, const float* weights, std::int64_t count, std::uint8_t* out) {

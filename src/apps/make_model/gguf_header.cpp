@@ -49,8 +49,9 @@ std::uint32_t tensor_type(Encoding encoding) {
       return 14;
     case Encoding::kBF16:
       return 30;
+    default:
+      return 0;  // not written
   }
-  return 0;
 }
 
 // What tools call a file of such tensors (general.file_type).

@@ -101,6 +101,8 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_group_matmul<V, WeightLayout::kInt6Super>(kernels);
   set_group_matmul<V, WeightLayout::kInt8Row>(kernels);
   set_group_matmul<V, WeightLayout::kInt4Group128>(kernels);
+  set_group_matmul<V, WeightLayout::kInt8Halves>(kernels);
+  set_group_matmul<V, WeightLayout::kInt8HalvesMinimum>(kernels);
 }
 
 // With inputs rounded to integers.
@@ -116,6 +118,8 @@ void set_vec_int_matmul(MatmulKernels& kernels) {
   set_group_int_matmul<V, WeightLayout::kInt6Super>(kernels);
   set_group_int_matmul<V, WeightLayout::kInt8Row>(kernels);
   set_group_int_matmul<V, WeightLayout::kInt4Group128>(kernels);
+  set_group_int_matmul<V, WeightLayout::kInt8Halves>(kernels);
+  set_group_int_matmul<V, WeightLayout::kInt8HalvesMinimum>(kernels);
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ struct FloatProduct {
                        std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
     constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
     constexpr int N = P * kVectors;
-    const float* x = args.blocked_x + row * args.inputs + begin * R;
+    const float* x = args.blocked_x + row * args.row_inputs + (args.first_input + begin) * R;
     const auto add = [&](typename V::F(&acc)[R][N], std::int64_t k, std::int64_t last)
         __attribute__((always_inline)) {
       for (; k < last; ++k) {
@@ -140,7 +140,7 @@ struct Bf16Pieces {
                        std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
     constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
     constexpr int N = P * kVectors;
-    const float* x = args.blocked_x + row * args.inputs + begin * R;
+    const float* x = args.blocked_x + row * args.row_inputs + begin * R;
     const auto pair_at = [&](int n, std::int64_t k) __attribute__((always_inline)) {
       return V::load_int(pieces[n / kVectors].begin + 2 * k * kPanelOutputs +
                          n % kVectors * 4 * V::kWidth);

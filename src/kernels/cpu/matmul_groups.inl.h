@@ -29,6 +29,8 @@ struct GroupReader {
     factors = group + kForm.code_bytes() + lane;
     if constexpr (kForm.span == ScaleSpan::kRow) {
       scales = panel + 4 * lane;
+    } else if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
+      scales = block + kForm.scale_offset() + 4 * lane;
     } else {
       scales = block + kForm.scale_offset() + 2 * lane;
     }
@@ -92,6 +94,9 @@ struct GroupReader {
     if constexpr (kForm.span == ScaleSpan::kRow) {
       return V::load(reinterpret_cast<const float*>(scales));
     }
+    if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
+      return V::load(reinterpret_cast<const float*>(scales + 64 * half));
+    }
     const F scale = V::load_half(scales);
     if constexpr (kForm.factors == ScaleFactors::kGroup) {
       return V::mul(scale, V::load_bytes(factors));
@@ -101,7 +106,11 @@ struct GroupReader {
       return scale;
     }
   }
-  [[gnu::always_inline]] F minimum() const {
+  // Of a half of the group, where each has one.
+  [[gnu::always_inline]] F minimum(int half) const {
+    if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
+      return V::load(reinterpret_cast<const float*>(scales + 128 + 64 * half));
+    }
     const F minimum = V::load_half(scales + 32);
     if constexpr (kForm.factors == ScaleFactors::kNone) {
       return minimum;
@@ -124,6 +133,11 @@ struct GroupReader {
 // times the scales of inputs.
 template <WeightLayout kLayout>
 inline constexpr bool kScaledAtEnd = group_layout(kLayout).span == ScaleSpan::kRow;
+
+// Whether the halves of a group have minima of their own.
+template <WeightLayout kLayout>
+inline constexpr bool kHalvesHaveMinima =
+    group_layout(kLayout).has_minimum&& group_layout(kLayout).span == ScaleSpan::kHalfGroup;
 
 // Calls step<0>(), step<1>(), ... for a constant count.
 template <int kCount, int kFrom = 0, typename Step>
@@ -156,11 +170,14 @@ struct GroupFloatBlock {
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) {
         group[n] = Reader(streams.panel[n], g, streams.lane[n]);
-        minimum[n] = kForm.has_minimum ? group[n].minimum() : V::zero();
+        minimum[n] = kForm.has_minimum ? group[n].minimum(0) : V::zero();
       }
       for (int half = 0; half < 2; ++half) {
         QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) scale[n] = group[n].scale(half);
+        for (int n = 0; n < N; ++n) {
+          scale[n] = group[n].scale(half);
+          if constexpr (kHalvesHaveMinima<kLayout>) minimum[n] = group[n].minimum(half);
+        }
         for (int u = 0; u < 4; ++u) {
           I codes[N];
           QUIRE_UNROLL
@@ -193,9 +210,10 @@ struct GroupLines {
       float* out = lines + lane;
       for (std::int64_t g = begin / kGroupInputs; g < end / kGroupInputs; ++g) {
         const Reader group(panel, g, lane);
-        const F minimum = Reader::kForm.has_minimum ? group.minimum() : V::zero();
+        F minimum = Reader::kForm.has_minimum ? group.minimum(0) : V::zero();
         for (int half = 0; half < 2; ++half) {
           const F scale = group.scale(half);
+          if constexpr (kHalvesHaveMinima<kLayout>) minimum = group.minimum(half);
           for (int u = 0; u < 4; ++u) {
             const typename V::I codes = group.quad(half, u);
             repeat<4>([&]<int kByte>() __attribute__((always_inline)) {

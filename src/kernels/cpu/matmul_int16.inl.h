@@ -35,8 +35,10 @@ struct QuadPairs {
 
 // Scales and minima are constant for this many quads.
 template <WeightLayout kLayout>
-inline constexpr int kScaleQuads = group_layout(kLayout).factors == ScaleFactors::kHalfGroup ? 4
-                                                                                             : 8;
+inline constexpr int kScaleQuads = group_layout(kLayout).factors == ScaleFactors::kHalfGroup ||
+                                           group_layout(kLayout).span == ScaleSpan::kHalfGroup
+                                       ? 4
+                                       : 8;
 
 // Few rows, the weights expanded in registers.
 template <typename V, WeightLayout kLayout>
@@ -97,7 +99,11 @@ struct GroupInt16Block {
   template <int R, int N>
   static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
-    const Int16Rows& x = args.int16_x;
+    const std::int64_t first = args.first_input / kGroupInputs;
+    const std::int16_t* codes = args.int16_x.codes + args.first_input * R;
+    const float* scales = args.int16_x.scales + first * R;
+    const std::int32_t* sums = args.int16_x.sums + 2 * first * R;
+    const float* scaled_sums = args.int16_x.scaled_sums + first * R;
     F acc[R][N];
     clear<V>(acc);
     for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
@@ -107,26 +113,30 @@ struct GroupInt16Block {
       streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
       repeat<8 / kQuads>([&]<int kPart>() __attribute__((always_inline)) {
         I dot[R][N];
-        dot_codes<kPart>(group, x.codes + g * kGroupInputs * R, dot);
+        dot_codes<kPart>(group, codes + g * kGroupInputs * R, dot);
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
           F scale;
           if constexpr (!kScaledAtEnd<kLayout>) scale = group[n].scale(kPart);
           F minimum;
-          if constexpr (kForm.has_minimum) minimum = group[n].minimum();
+          if constexpr (kForm.has_minimum) minimum = group[n].minimum(kPart);
           QUIRE_UNROLL
           for (int r = 0; r < R; ++r) {
             I total = dot[r][n];
             if constexpr (kForm.zero != 0) {
-              const std::int32_t* sums = x.sums + 2 * g * R + r;
-              const std::int32_t sum = kQuads == 8 ? sums[0] + sums[R] : sums[kPart * R];
+              const std::int32_t* halves = sums + 2 * g * R + r;
+              const std::int32_t sum = kQuads == 8 ? halves[0] + halves[R] : halves[kPart * R];
               total = V::add32(total, V::set1_int(-kForm.zero * sum));
             }
-            F product = V::set1(x.scales[g * R + r]);
+            F product = V::set1(scales[g * R + r]);
             if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
             acc[r][n] = V::fma(V::to_float(total), product, acc[r][n]);
             if constexpr (kForm.has_minimum) {
-              acc[r][n] = V::fma(minimum, V::set1(x.scaled_sums[g * R + r]), acc[r][n]);
+              float sum = scaled_sums[g * R + r];
+              if constexpr (kHalvesHaveMinima<kLayout>) {
+                sum = scales[g * R + r] * static_cast<float>(sums[(2 * g + kPart) * R + r]);
+              }
+              acc[r][n] = V::fma(minimum, V::set1(sum), acc[r][n]);
             }
           }
         }
@@ -150,7 +160,7 @@ struct Int16Product {
   struct alignas(64) Piece {
     std::int16_t lines[kInputs * kPanelOutputs];  // [pair][16][2], the zero subtracted
     float scales[kGroups * kParts * kPanelOutputs];
-    float minima[kMinimum ? kGroups * kPanelOutputs : 1];
+    float minima[kMinimum ? kGroups * kParts * kPanelOutputs : 1];
   };
 
   template <int R, int P>
@@ -158,11 +168,13 @@ struct Int16Product {
                        std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
     constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
     constexpr int N = P * kVectors;
-    const std::int64_t num_groups = args.inputs / kGroupInputs;
-    const std::int64_t first = begin / kGroupInputs;
-    const std::int16_t* x = args.int16_x.codes + row * args.inputs + begin * R;
+    const std::int64_t num_groups = args.row_inputs / kGroupInputs;
+    const std::int64_t first = (args.first_input + begin) / kGroupInputs;
+    const std::int16_t* x =
+        args.int16_x.codes + row * args.row_inputs + (args.first_input + begin) * R;
     const float* scales = args.int16_x.scales + row * num_groups + first * R;
     const float* scaled_sums = args.int16_x.scaled_sums + row * num_groups + first * R;
+    const std::int32_t* halves = args.int16_x.sums + 2 * (row * num_groups + first * R);
     const std::int64_t piece_groups = (end - begin) / kGroupInputs;
     for (std::int64_t g = 0; g < piece_groups; ++g) {
       ahead.fetch(kGroupInputs);
@@ -185,8 +197,13 @@ struct Int16Product {
             if constexpr (kScalesGroups) product = V::mul(scale, product);
             F total = V::fma(V::to_float(dot[r][n]), product, V::load(sum));
             if constexpr (kMinimum) {
-              const F minimum = V::load(piece.minima + g * kPanelOutputs + lane);
-              total = V::fma(minimum, V::set1(scaled_sums[g * R + r]), total);
+              float sum_of_inputs = scaled_sums[g * R + r];
+              if constexpr (kParts == 2) {
+                const std::int32_t half = halves[(2 * g + part) * R + r];
+                sum_of_inputs = scales[g * R + r] * static_cast<float>(half);
+              }
+              const F minimum = V::load(piece.minima + (g * kParts + part) * kPanelOutputs + lane);
+              total = V::fma(minimum, V::set1(sum_of_inputs), total);
             }
             V::store(sum, total);
           }
@@ -259,7 +276,10 @@ struct Int16Pieces {
           });
         }
         if constexpr (kForm.has_minimum) {
-          V::store(piece.minima + g * kPanelOutputs + lane, group.minimum());
+          repeat<kParts>([&]<int kPart>() __attribute__((always_inline)) {
+            V::store(piece.minima + (g * kParts + kPart) * kPanelOutputs + lane,
+                     group.minimum(kPart));
+          });
         }
       }
     }

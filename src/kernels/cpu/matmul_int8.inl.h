@@ -123,7 +123,7 @@ struct GroupInt8Block {
       for (int n = 0; n < N; ++n) {
         const F scale = group[n].scale(0);
         F minimum;
-        if constexpr (kForm.has_minimum) minimum = group[n].minimum();
+        if constexpr (kForm.has_minimum) minimum = group[n].minimum(0);
         QUIRE_UNROLL
         for (int r = 0; r < R; ++r) {
           const std::int64_t at = r * groups + g;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/packed_group.h"
+#include "kernels/ref/expand_ref.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
@@ -71,7 +72,7 @@ void quantized_float(const MatmulPanels& args) {
       const float* x = args.x + r * args.x_stride + g * kGroupInputs;
       for (int i = 0; i < kGroupInputs; ++i) {
         const float product = group.scales[i / 16] * static_cast<float>(group.codes[i]);
-        const float weight = product + group.minimum;
+        const float weight = product + group.minima[i / 16];
         sum += static_cast<double>(x[i]) * static_cast<double>(weight);
       }
     }
@@ -81,19 +82,22 @@ void quantized_float(const MatmulPanels& args) {
 
 void quantized_int8(const MatmulPanels& args) {
   const GroupLayout layout = group_layout(args.layout);
-  const std::int64_t groups = args.inputs / kGroupInputs;
+  const std::int64_t groups = args.row_inputs / kGroupInputs;
+  const std::int64_t first = args.first_input / kGroupInputs;
   for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
     double sum = 0;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      const PackedGroup group = read_packed_group(layout, panel, g, n);
+    for (std::int64_t i = 0; i < args.inputs / kGroupInputs; ++i) {
+      const PackedGroup group = read_packed_group(layout, panel, i, n);
+      const std::int64_t g = first + i;
       const std::int8_t* codes = args.int8_x.codes + r * args.int8_x.stride + g * kGroupInputs;
       int dots[2] = {};
-      for (int i = 0; i < kGroupInputs; ++i) dots[i / 16] += group.codes[i] * codes[i];
+      for (int k = 0; k < kGroupInputs; ++k) dots[k / 16] += group.codes[k] * codes[k];
       const std::int16_t* sums = args.int8_x.sums + (r * groups + g) * 2;
       sum += static_cast<double>(args.int8_x.scales[r * groups + g]) *
              (static_cast<double>(group.scales[0]) * dots[0] +
               static_cast<double>(group.scales[1]) * dots[1] +
-              static_cast<double>(group.minimum) * (sums[0] + sums[1]));
+              static_cast<double>(group.minima[0]) * sums[0] +
+              static_cast<double>(group.minima[1]) * sums[1]);
     }
     return sum;
   });
@@ -105,21 +109,24 @@ constexpr int kOrder[] = {0, 2, 1, 3};
 // Blocks of one row each: `max_block_rows` is 1 here.
 void quantized_int16(const MatmulPanels& args) {
   const GroupLayout layout = group_layout(args.layout);
-  const std::int64_t groups = args.inputs / kGroupInputs;
+  const std::int64_t groups = args.row_inputs / kGroupInputs;
+  const std::int64_t first = args.first_input / kGroupInputs;
   for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
     double sum = 0;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      const PackedGroup group = read_packed_group(layout, panel, g, n);
-      const std::int16_t* codes = args.int16_x.codes + r * args.inputs + g * kGroupInputs;
+    for (std::int64_t i = 0; i < args.inputs / kGroupInputs; ++i) {
+      const PackedGroup group = read_packed_group(layout, panel, i, n);
+      const std::int64_t g = first + i;
+      const std::int16_t* codes = args.int16_x.codes + r * args.row_inputs + g * kGroupInputs;
       std::int64_t dots[2] = {};
-      for (int i = 0; i < kGroupInputs; ++i) {
-        dots[i / 16] += group.codes[i] * codes[i / 4 * 4 + kOrder[i % 4]];
+      for (int k = 0; k < kGroupInputs; ++k) {
+        dots[k / 16] += group.codes[k] * codes[k / 4 * 4 + kOrder[k % 4]];
       }
       const std::int32_t* sums = args.int16_x.sums + (r * groups + g) * 2;
       sum += static_cast<double>(args.int16_x.scales[r * groups + g]) *
              (static_cast<double>(group.scales[0]) * static_cast<double>(dots[0]) +
               static_cast<double>(group.scales[1]) * static_cast<double>(dots[1]) +
-              static_cast<double>(group.minimum) * (sums[0] + sums[1]));
+              static_cast<double>(group.minima[0]) * sums[0] +
+              static_cast<double>(group.minima[1]) * sums[1]);
     }
     return sum;
   });
@@ -186,6 +193,7 @@ MatmulKernels ref_matmul_kernels() {
         quantized && group_layout(static_cast<WeightLayout>(layout)).code_bits < 8;
     kernels.with_int8[layout] = below_8_bits ? quantized_int8 : nullptr;
   }
+  set_ref_expanders(kernels);
   kernels.quantize_row_int16 = quantize_row_int16;
   kernels.quantize_row_int8 = quantize_row_int8;
   return kernels;

@@ -30,6 +30,8 @@ void set_amx_matmul(MatmulKernels& kernels) {
   set_int_tiles<WeightLayout::kInt6Super>(kernels);
   set_int_tiles<WeightLayout::kInt8Row>(kernels);
   set_int_tiles<WeightLayout::kInt4Group128>(kernels);
+  set_int_tiles<WeightLayout::kInt8Halves>(kernels);
+  set_int_tiles<WeightLayout::kInt8HalvesMinimum>(kernels);
 }
 
 }  // namespace quire

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/matmul_groups.inl.h"
 #include "kernels/cpu/matmul_int16.inl.h"
@@ -20,12 +21,14 @@ inline constexpr std::int64_t kIntPieceGroups = 16;
 inline constexpr std::int64_t kIntChunkRows = 128;
 
 // The inputs of a call, in either form: [rows][stride] bytes, the low ones null for 8 bits.
+template <bool k16>
 struct TileInputs {
   const std::int8_t* high;
   const std::int8_t* low;
   std::int64_t stride;
-  const float* scales;       // [rows][groups]
-  const float* scaled_sums;  // [rows][groups]
+  const float* scales;                                              // [rows][groups]
+  const float* scaled_sums;                                         // [rows][groups]
+  const std::conditional_t<k16, std::int32_t, std::int16_t>* sums;  // [rows][2 groups]
 };
 
 template <WeightLayout kLayout, bool k16>
@@ -37,12 +40,12 @@ struct IntTiles {
   static constexpr int kParts = 8 / kQuads;            // tiles of a group
   static constexpr int kLine = 64;
   // Two halves of a group of 8-bit inputs are added as integers, times their factors.
-  static constexpr bool kAddsHalves = kParts == 2 && !k16;
+  static constexpr bool kAddsHalves = kForm.factors == ScaleFactors::kHalfGroup && !k16;
 
   struct alignas(64) Piece {
     std::int8_t lines[kIntPieceGroups * 8 * kLine];  // the zero subtracted
     float scales[kIntPieceGroups * kParts * kPanelOutputs];
-    float minima[kForm.has_minimum ? kIntPieceGroups * kPanelOutputs : 1];
+    float minima[kForm.has_minimum ? kIntPieceGroups * kParts * kPanelOutputs : 1];
     std::int32_t factors[kAddsHalves ? kIntPieceGroups * kParts * kPanelOutputs : 1];
   };
 
@@ -60,13 +63,11 @@ struct IntTiles {
       repeat<kParts>([&]<int kPart>() __attribute__((always_inline)) {
         const std::int64_t at = (g * kParts + kPart) * kPanelOutputs;
         V::store(piece.scales + at, kAddsHalves ? V::load_half(group.scales) : group.scale(kPart));
+        if constexpr (kForm.has_minimum) V::store(piece.minima + at, group.minimum(kPart));
         if constexpr (kAddsHalves) {
           V::store_int(piece.factors + at, V::load_signed_bytes(group.factors + 16 * kPart));
         }
       });
-      if constexpr (kForm.has_minimum) {
-        V::store(piece.minima + g * kPanelOutputs, group.minimum());
-      }
     }
   }
 
@@ -82,7 +83,7 @@ struct IntTiles {
   }
 
   // Rows `row` to `row + rows`, as configured, by one group of a panel: sums [rows][16].
-  static void multiply(const TileInputs& x, std::int64_t num_groups, std::int64_t row,
+  static void multiply(const TileInputs<k16>& x, std::int64_t num_groups, std::int64_t row,
                        std::int64_t rows, std::int64_t group, const Piece& piece,
                        std::int64_t index, float* sums) {
     alignas(64) std::int32_t products[2][kTileRows * kPanelOutputs];
@@ -127,8 +128,12 @@ struct IntTiles {
         if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
         __m512 value = V::fma(V::to_float(total), product, V::load(sum));
         if constexpr (kForm.has_minimum) {
-          value = V::fma(V::load(piece.minima + index * kPanelOutputs),
-                         V::set1(scaled_sums[r * num_groups]), value);
+          float sum_of_inputs = scaled_sums[r * num_groups];
+          if constexpr (kHalvesHaveMinima<kLayout>) {
+            const auto half = x.sums[2 * ((row + r) * num_groups + group) + part];
+            sum_of_inputs = scales[r * num_groups] * static_cast<float>(half);
+          }
+          value = V::fma(V::load(piece.minima + of_part), V::set1(sum_of_inputs), value);
         }
         V::store(sum, value);
       }
@@ -136,9 +141,10 @@ struct IntTiles {
   }
 
   // Rows [row, row + rows), at most kIntChunkRows, by one panel.
-  static void multiply_chunk(const MatmulPanels& args, const TileInputs& x, std::int64_t row,
+  static void multiply_chunk(const MatmulPanels& args, const TileInputs<k16>& x, std::int64_t row,
                              std::int64_t rows, std::int64_t panel) {
     const std::int64_t num_groups = args.inputs / kGroupInputs;
+    const std::int64_t row_groups = args.row_inputs / kGroupInputs;
     const std::uint8_t* from = args.panels + static_cast<std::uint64_t>(panel) * args.panel_bytes;
     Piece piece;
     alignas(64) float sums[kIntChunkRows * kPanelOutputs];
@@ -150,7 +156,7 @@ struct IntTiles {
       for (std::int64_t r = 0; r < rows; r += kTileRows) {
         const std::int64_t count = rows - r < kTileRows ? rows - r : kTileRows;
         for (std::int64_t g = 0; g < groups; ++g) {
-          multiply(x, num_groups, row + r, count, first + g, piece, g, sums + r * kPanelOutputs);
+          multiply(x, row_groups, row + r, count, first + g, piece, g, sums + r * kPanelOutputs);
         }
       }
     }
@@ -163,14 +169,20 @@ struct IntTiles {
 
   // Whole tiles of rows first, then those left over.
   static void run(const MatmulPanels& args) {
-    TileInputs x;
+    TileInputs<k16> x;
     if constexpr (k16) {
       const Int16ByteRows& rows = args.int16_bytes_x;
-      x = {rows.high, rows.low, rows.stride, rows.scales, rows.scaled_sums};
+      x = {rows.high, rows.low, rows.stride, rows.scales, rows.scaled_sums, rows.sums};
     } else {
       const Int8Rows& rows = args.int8_x;
-      x = {rows.codes, nullptr, rows.stride, rows.scales, rows.scaled_sums};
+      x = {rows.codes, nullptr, rows.stride, rows.scales, rows.scaled_sums, rows.sums};
     }
+    const std::int64_t first = args.first_input / kGroupInputs;
+    x.high += args.first_input;
+    if constexpr (k16) x.low += args.first_input;
+    x.scales += first;
+    x.scaled_sums += first;
+    x.sums += 2 * first;
     const std::int64_t whole = args.rows / kTileRows * kTileRows;
     if (whole > 0) configure(kTileRows);
     for (std::int64_t row = 0; row < whole; row += kIntChunkRows) {

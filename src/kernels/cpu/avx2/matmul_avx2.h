@@ -11,5 +11,8 @@ void set_avx2_matmul(MatmulKernels& kernels);
 void set_avx2_int_matmul(MatmulKernels& kernels);
 // How inputs are rounded, which the levels above take over.
 void set_avx2_rounding(MatmulKernels& kernels);
+// How compact weights are expanded; so do they.
+void set_avx2_expanders(MatmulKernels& kernels);
+void set_avx2_grid_expanders(MatmulKernels& kernels);  // a part of these
 
 }  // namespace quire

@@ -66,6 +66,8 @@ void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
   set_vnni_matmul<WeightLayout::kInt6Super>(kernels);
   set_vnni_matmul<WeightLayout::kInt8Row>(kernels);
   set_vnni_matmul<WeightLayout::kInt4Group128>(kernels);
+  set_vnni_matmul<WeightLayout::kInt8Halves>(kernels);
+  set_vnni_matmul<WeightLayout::kInt8HalvesMinimum>(kernels);
   kernels.quantize_row_int16_bytes = quantize_row_int16_bytes;
   if (bf16_dots) {
     kernels.bf16_with_bf16 =

@@ -35,6 +35,12 @@ template <WeightLayout kLayout, int kQuad>
   return _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
 }
 
+// Whether the two halves of a group of 8-bit inputs are added as integers, times their factors;
+// where their scales are floats, each is scaled by itself.
+template <WeightLayout kLayout>
+inline constexpr bool kAddsHalvesOf8Bits = group_layout(kLayout).factors
+                                           == ScaleFactors::kHalfGroup;
+
 // dot += second, the sums of the two halves of a group, each times its factor: of vector n.
 template <int R, int N>
 [[gnu::always_inline]] inline void add_halves(int n, __m512i factor, __m512i second_factor,
@@ -60,7 +66,8 @@ struct VnniRows {
   std::int64_t groups;          // of a row
 
   [[gnu::always_inline]] VnniRows(const MatmulPanels& args, std::int64_t row, std::int64_t begin)
-      : groups(args.inputs / kGroupInputs) {
+      : groups(args.row_inputs / kGroupInputs) {
+    begin += args.first_input;
     const std::int64_t group = row * groups + begin / kGroupInputs;
     const auto take = [&](const auto& x) __attribute__((always_inline)) {
       stride = x.stride;
@@ -86,7 +93,7 @@ struct VnniRows {
   template <WeightLayout kLayout, int kPart>
   [[gnu::always_inline]] int correction(int r, std::int64_t g) const {
     // Int8Rows::offsets are what the zero of eight bits asks for.
-    if constexpr (!k16 && group_layout(kLayout).code_bits == 8) {
+    if constexpr (!k16 && group_layout(kLayout).code_bits == 8 && kScaleQuads<kLayout> == 8) {
       return offsets[r * groups + g];
     } else {
       const auto* halves = sums + 2 * (r * groups + g);
@@ -94,11 +101,19 @@ struct VnniRows {
       return -kUnsignedZero<kLayout> * (whole ? halves[0] + halves[1] : halves[kPart]);
     }
   }
+
+  // What the minimum of a part is multiplied by.
+  template <WeightLayout kLayout, int kPart>
+  [[gnu::always_inline]] float scaled_sum(int r, std::int64_t g) const {
+    const std::int64_t at = r * groups + g;
+    if constexpr (!kHalvesHaveMinima<kLayout>) return scaled_sums[at];
+    return scales[at] * static_cast<float>(sums[2 * at + kPart]);
+  }
 };
 
-// acc += the sums of group g, scaled, and its minimum: of vector n. What the layout lacks of
-// `scale` and `minimum` is not looked at.
-template <WeightLayout kLayout, bool k16, int R, int N>
+// acc += the sums of part kPart of group g, scaled, and its minimum: of vector n. What the layout
+// lacks of `scale` and `minimum` is not looked at.
+template <WeightLayout kLayout, int kPart, bool k16, int R, int N>
 [[gnu::always_inline]] inline void add_group(int n, std::int64_t g, __m512 scale, __m512 minimum,
                                              const VnniRows<k16>& x, const __m512i (&dot)[R][N],
                                              __m512 (&acc)[R][N]) {
@@ -109,7 +124,8 @@ template <WeightLayout kLayout, bool k16, int R, int N>
     if constexpr (!kScaledAtEnd<kLayout>) product = V::mul(scale, product);
     acc[r][n] = V::fma(V::to_float(dot[r][n]), product, acc[r][n]);
     if constexpr (group_layout(kLayout).has_minimum) {
-      acc[r][n] = V::fma(minimum, V::set1(x.scaled_sums[r * x.groups + g]), acc[r][n]);
+      const float sum = x.template scaled_sum<kLayout, kPart>(r, g);
+      acc[r][n] = V::fma(minimum, V::set1(sum), acc[r][n]);
     }
   }
 }
@@ -122,7 +138,8 @@ struct VnniInt8Block {
   using Reader = GroupReader<V, kLayout>;
   static constexpr GroupLayout kForm = Reader::kForm;
   static constexpr int kQuads = kScaleQuads<kLayout>;
-  static constexpr int kParts = 8 / kQuads;  // of a group, each with a factor of its own
+  static constexpr int kParts = 8 / kQuads;  // of a group, each with a scale of its own
+  static constexpr bool kAddsHalves = kAddsHalvesOf8Bits<kLayout>;
 
   // Sums of part kPart of group g, without its zeros.
   template <int kPart, int R, int N>
@@ -157,34 +174,36 @@ struct VnniInt8Block {
     const VnniRows<false> x(args, 0, 0);
     __m512 acc[R][N];
     clear<V>(acc);
-    for (std::int64_t g = 0; g < x.groups; ++g) {
+    for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
       Reader group[N];
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
       streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
-      __m512i dot[R][N];
-      dot_part<0>(group, x, g, dot);
-      if constexpr (kParts == 2) {
-        __m512i second[R][N];
-        dot_part<1>(group, x, g, second);
+      repeat<kAddsHalves ? 1 : kParts>([&]<int kPart>() __attribute__((always_inline)) {
+        __m512i dot[R][N];
+        dot_part<kPart>(group, x, g, dot);
+        if constexpr (kAddsHalves) {
+          __m512i second[R][N];
+          dot_part<1>(group, x, g, second);
+          QUIRE_UNROLL
+          for (int n = 0; n < N; ++n) {
+            add_halves(n, V::load_signed_bytes(group[n].factors),
+                       V::load_signed_bytes(group[n].factors + 16), second, dot);
+          }
+        }
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
-          add_halves(n, V::load_signed_bytes(group[n].factors),
-                     V::load_signed_bytes(group[n].factors + 16), second, dot);
+          __m512 scale = V::zero();
+          if constexpr (kAddsHalves) {
+            scale = V::load_half(group[n].scales);
+          } else if constexpr (!kScaledAtEnd<kLayout>) {
+            scale = group[n].scale(kPart);
+          }
+          __m512 minimum = V::zero();
+          if constexpr (kForm.has_minimum) minimum = group[n].minimum(kPart);
+          add_group<kLayout, kPart>(n, g, scale, minimum, x, dot, acc);
         }
-      }
-      QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) {
-        __m512 scale = V::zero();
-        if constexpr (kParts == 2) {
-          scale = V::load_half(group[n].scales);
-        } else if constexpr (!kScaledAtEnd<kLayout>) {
-          scale = group[n].scale(0);
-        }
-        __m512 minimum = V::zero();
-        if constexpr (kForm.has_minimum) minimum = group[n].minimum();
-        add_group<kLayout>(n, g, scale, minimum, x, dot, acc);
-      }
+      });
     }
     if constexpr (kScaledAtEnd<kLayout>) scale_outputs<V>(args, output, acc);
     store_block<V>(args, 0, output, acc);

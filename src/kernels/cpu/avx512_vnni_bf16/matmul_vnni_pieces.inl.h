@@ -31,10 +31,12 @@ struct PackedCodes {
   [[gnu::always_inline]] __m512i quad(std::int64_t g) const {
     return unsigned_quad<kLayout, kQuad>(group(g));
   }
-  [[gnu::always_inline]] __m512 scale(std::int64_t g, int /*part*/) const {
-    return group(g).scale(0);
+  [[gnu::always_inline]] __m512 scale(std::int64_t g, int part) const {
+    return group(g).scale(part);
   }
-  [[gnu::always_inline]] __m512 minimum(std::int64_t g) const { return group(g).minimum(); }
+  [[gnu::always_inline]] __m512 minimum(std::int64_t g, int part) const {
+    return group(g).minimum(part);
+  }
 
  private:
   [[gnu::always_inline]] Reader group(std::int64_t g) const { return Reader(panel, first + g, 0); }
@@ -68,7 +70,7 @@ struct alignas(64) ExpandedCodes {
           V::store_int(factors + at, V::load_signed_bytes(group.factors + 16 * kPart));
         }
       });
-      if constexpr (kForm.has_minimum) V::store(minima + g * kPanelOutputs, group.minimum());
+      if constexpr (kForm.has_minimum) V::store(minima + g * kPanelOutputs, group.minimum(0));
     }
   }
   template <int kQuad>
@@ -78,7 +80,7 @@ struct alignas(64) ExpandedCodes {
   [[gnu::always_inline]] __m512 scale(std::int64_t g, int part) const {
     return V::load(scales + (g * kParts + part) * kPanelOutputs);
   }
-  [[gnu::always_inline]] __m512 minimum(std::int64_t g) const {
+  [[gnu::always_inline]] __m512 minimum(std::int64_t g, int /*part*/) const {
     return V::load(minima + g * kPanelOutputs);
   }
   [[gnu::always_inline]] __m512i factor(std::int64_t g, int part) const {
@@ -102,7 +104,7 @@ struct VnniProduct {
   static constexpr int kQuads = kScaleQuads<kLayout>;
   static constexpr int kParts = 8 / kQuads;
   // Two halves of a group of 8-bit inputs are added as integers, times their factors.
-  static constexpr bool kAddsHalves = kParts == 2 && !k16;
+  static constexpr bool kAddsHalves = kAddsHalvesOf8Bits<kLayout> && !k16;
   using Piece = std::conditional_t<kUsedPacked<kLayout>, PackedCodes<kLayout>,
                                    ExpandedCodes<kLayout, kAddsHalves>>;
   static constexpr bool kScalesOutputs = kScaledAtEnd<kLayout>;
@@ -155,8 +157,8 @@ struct VnniProduct {
           __m512 scale = V::zero();
           if constexpr (!kScalesOutputs) scale = piece.scale(g, kPart);
           __m512 minimum = V::zero();
-          if constexpr (kForm.has_minimum) minimum = piece.minimum(g);
-          add_group<kLayout>(n, g, scale, minimum, x, dot, acc);
+          if constexpr (kForm.has_minimum) minimum = piece.minimum(g, kPart);
+          add_group<kLayout, kPart>(n, g, scale, minimum, x, dot, acc);
         }
       });
     }

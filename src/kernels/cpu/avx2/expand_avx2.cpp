@@ -1,0 +1,167 @@
+// Compact blocks with codes of two to four bits (quant/compact_block.h), expanded by vectors: what
+// the same bits of all outputs become is computed together. The bytes are those of level ref.
+#include "kernels/cpu/avx2/expand_blocks.inl.h"
+#include "kernels/cpu/avx2/matmul_avx2.h"
+#include "quant/compact_block.h"
+
+namespace quire {
+namespace {
+
+// Sixteen bytes of nibbles of all outputs as a group's codes. The low nibbles of word u are quad u,
+// or (kInTurn) quad u / 2 * 4 + u % 2; the high ones come 4 quads later, or 2.
+template <bool kInTurn>
+void expand_nibbles(const std::uint8_t* nibbles, std::int64_t stride, const std::int8_t* table,
+                    std::uint8_t* lines) {
+  const __m256i values =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  const __m256i mask = _mm256_set1_epi8(15);
+  for (int half = 0; half < 2; ++half) {
+    const Columns columns(nibbles + 8 * half * stride, stride);
+    QUIRE_UNROLL
+    for (int u = 0; u < 4; ++u) {
+      const int quad = kInTurn ? u / 2 * 4 + u % 2 : u;
+      std::uint8_t* line = lines + quad * kLine + 32 * half;
+      const __m256i low = _mm256_and_si256(columns.word[u], mask);
+      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(columns.word[u], 4), mask);
+      store_line(line, _mm256_shuffle_epi8(values, low));
+      store_line(line + (kInTurn ? 2 : 4) * kLine, _mm256_shuffle_epi8(values, high));
+    }
+  }
+}
+
+void expand_iq4_nl(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 18;
+  for (std::int64_t k = 0; k < inputs; k += 32) {
+    store_scale(halves_at(blocks, kBytes), panel);
+    expand_nibbles<false>(blocks + 2, kBytes, kIq4Table, panel);
+    blocks += kOutputs * kBytes;
+    panel += kHalves.block_bytes();
+  }
+}
+
+void expand_iq4_xs(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 136;
+  for (std::int64_t k = 0; k < inputs; k += 256) {
+    const Integers scale_and_high = words(blocks, kBytes);
+    const Integers low = words(blocks + 4, kBytes);
+    const Numbers scales = halves(scale_and_high);
+    for (int g = 0; g < 8; ++g, panel += kHalves.block_bytes()) {
+      const Integers high = scale_and_high.bits(16 + 2 * g, 2).shifted_left(4);
+      store_scale(scales * ((low.bits(4 * g, 4) | high) - 32), panel);
+      expand_nibbles<false>(blocks + 8 + 16 * g, kBytes, kIq4Table, panel);
+    }
+    blocks += kOutputs * kBytes;
+  }
+}
+
+// 2^(e - 128): 2^-128 and 2^-127 are subnormal.
+Numbers e8m0_halves(const Integers& exponents) {
+  const auto make = [](__m256i e) __attribute__((always_inline)) {
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    const __m256i is_normal = _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1));
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(subnormal, normal, is_normal));
+  };
+  return {{make(exponents.eight[0]), make(exponents.eight[1])}};
+}
+
+void expand_mxfp4(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 17;
+  for (std::int64_t k = 0; k < inputs; k += 32) {
+    store_scale(e8m0_halves(words(blocks, kBytes).bits(0, 8)), panel);
+    expand_nibbles<false>(blocks + 1, kBytes, kE2m1Table, panel);
+    blocks += kOutputs * kBytes;
+    panel += kHalves.block_bytes();
+  }
+}
+
+// Exponent and mantissa of e4m3 in the places of a float's are 2^-120 of its value; 0x7F is zero.
+Numbers e4m3_halves(const Integers& bytes) {
+  const auto make = [](__m256i bits) __attribute__((always_inline)) {
+    const __m256i is_nan = _mm256_cmpeq_epi32(bits, _mm256_set1_epi32(0x7F));
+    const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7F));
+    const __m256i moved = _mm256_slli_epi32(_mm256_andnot_si256(is_nan, magnitude), 20);
+    return _mm256_mul_ps(_mm256_castsi256_ps(moved), _mm256_set1_ps(0x1p119F));
+  };
+  return {{make(bytes.eight[0]), make(bytes.eight[1])}};
+}
+
+void expand_nvfp4(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 36;
+  for (std::int64_t k = 0; k < inputs; k += 64) {
+    const Integers scales = words(blocks, kBytes);
+    for (int g = 0; g < 2; ++g, panel += kHalves.block_bytes()) {
+      e4m3_halves(scales.bits(16 * g, 8)).store(panel + kScales);
+      e4m3_halves(scales.bits(16 * g + 8, 8)).store(panel + kScales + 64);
+      expand_nibbles<true>(blocks + 4 + 16 * g, kBytes, kE2m1Table, panel);
+    }
+    blocks += kOutputs * kBytes;
+  }
+}
+
+void expand_q2_k(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 84;
+  constexpr GroupLayout kForm = group_layout(WeightLayout::kInt8HalvesMinimum);
+  for (std::int64_t k = 0; k < inputs; k += 256) {
+    const Integers both = words(blocks + 80, kBytes);
+    const Numbers scales = halves(both);
+    const Numbers minima = -halves(both.bits(16, 16));
+    const auto keep = [](__m256i codes, int, int) __attribute__((always_inline)) { return codes; };
+    expand_two_bits(blocks + 16, kBytes, kForm.block_bytes(), panel, keep);
+    const Columns factors[2] = {{blocks, kBytes}, {blocks + 8 * kBytes, kBytes}};
+    for (int part = 0; part < 16; ++part) {
+      std::uint8_t* to = panel + part / 2 * kForm.block_bytes() + kScales + part % 2 * 64;
+      const Integers word(factors, part / 4);
+      (scales * word.bits(part % 4 * 8, 4)).store(to);
+      (minima * word.bits(part % 4 * 8 + 4, 4)).store(to + 128);
+    }
+    blocks += kOutputs * kBytes;
+    panel += 8 * kForm.block_bytes();
+  }
+}
+
+void expand_q3_k(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 110;
+  for (std::int64_t k = 0; k < inputs; k += 256) {
+    __m256i thirds[16];  // bit g of each byte is of group g
+    for (int part = 0; part < 4; ++part) {
+      const Columns columns(blocks + part % 2 * 8 * kBytes + part / 2 * 16, kBytes);
+      for (int u = 0; u < 4; ++u) thirds[(part / 2 * 4 + u) * 2 + part % 2] = columns.word[u];
+    }
+    const auto finish = [&](__m256i codes, int g, int i) __attribute__((always_inline)) {
+      const __m256i bit = _mm256_set1_epi8(static_cast<char>(1 << g));
+      const __m256i is_clear =
+          _mm256_cmpeq_epi8(_mm256_and_si256(thirds[i], bit), _mm256_setzero_si256());
+      return _mm256_sub_epi8(codes, _mm256_and_si256(is_clear, _mm256_set1_epi8(4)));
+    };
+    expand_two_bits(blocks + 32, kBytes, kHalves.block_bytes(), panel, finish);
+    const Integers factors[3] = {words(blocks + 96, kBytes), words(blocks + 100, kBytes),
+                                 words(blocks + 104, kBytes)};
+    const Numbers scales = halves_behind(blocks + 108, kBytes);
+    for (int part = 0; part < 16; ++part) {
+      const Integers low = factors[part % 8 / 4].bits(part % 4 * 8 + part / 8 * 4, 4);
+      const Integers high = factors[2].bits(part % 4 * 8 + part / 4 * 2, 2).shifted_left(4);
+      (scales * ((low | high) - 32))
+          .store(panel + part / 2 * kHalves.block_bytes() + kScales + part % 2 * 64);
+    }
+    blocks += kOutputs * kBytes;
+    panel += 8 * kHalves.block_bytes();
+  }
+}
+
+}  // namespace
+
+void set_avx2_expanders(MatmulKernels& kernels) {
+  set_avx2_grid_expanders(kernels);
+  const auto set = [&](WeightLayout layout, PanelExpander expand) {
+    kernels.expand[static_cast<int>(layout)] = expand;
+  };
+  set(WeightLayout::kBlocksQ2_K, expand_q2_k);
+  set(WeightLayout::kBlocksQ3_K, expand_q3_k);
+  set(WeightLayout::kBlocksIQ4_NL, expand_iq4_nl);
+  set(WeightLayout::kBlocksIQ4_XS, expand_iq4_xs);
+  set(WeightLayout::kBlocksMXFP4, expand_mxfp4);
+  set(WeightLayout::kBlocksNVFP4, expand_nvfp4);
+}
+
+}  // namespace quire
