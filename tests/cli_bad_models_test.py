@@ -251,9 +251,13 @@ class BadModels(unittest.TestCase):
             self.assertIn("byte token 2", result.stderr)
 
     def test_split_gguf_names_its_parts(self):
-        body = (entry("general.architecture", STRING, text("llama")) +
-                entry("split.count", 2, struct.pack("<H", 3)))
-        self.refuse(self.gguf(header(num_keys=2, body=body)), 64, "split")
+        def part(number):
+            return header(num_keys=3, body=(entry("general.architecture", STRING, text("llama")) +
+                                            entry("split.no", 2, struct.pack("<H", number)) +
+                                            entry("split.count", 2, struct.pack("<H", 3))))
+        self.refuse(self.gguf(part(0)), 65, "part 1 of 3", "NAME-00001-of-00003.gguf")
+        self.refuse(self.gguf(part(0), "split-00001-of-00003.gguf"), 66, "part 2 of 3",
+                    "split-00002-of-00003.gguf")
 
     # Safetensors.
 

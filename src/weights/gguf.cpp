@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -96,15 +97,6 @@ Result<std::uint64_t> read_alignment(const GgufMetadata& metadata, const std::st
                     kGgufMinAlignment, kGgufMaxAlignment, value));
   }
   return value;
-}
-
-Status refuse_split(const GgufMetadata& metadata, const std::string& file) {
-  QUIRE_ASSIGN_OR_RETURN(const auto parts, metadata.find_int("split.count"));
-  if (parts.value_or(1) <= 1) return {};
-  return Status::unimplemented(
-      fmt::format("{}: one of {} parts of a split model, which are not supported yet", file,
-                  *parts),
-      "merge the parts into one file");
 }
 
 // A tensor as the file describes it, before its place is known.
@@ -263,30 +255,107 @@ Result<std::vector<TensorInfo>> read_tensors(ByteCursor& cursor, std::uint64_t c
 
 Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::filesystem::path& path) {
   QUIRE_ASSIGN_OR_RETURN(MappedFile mapping, MappedFile::open(path));
-  QUIRE_ASSIGN_OR_RETURN(auto file, parse(mapping.bytes(), path.string()));
-  file->mapping_ = std::move(mapping);
+  QUIRE_ASSIGN_OR_RETURN(auto file, parse_part(mapping.bytes(), path.string()));
+  file->mappings_.push_back(std::move(mapping));
+  QUIRE_ASSIGN_OR_RETURN(const GgufPart part, read_gguf_part(file->metadata_, file->name_));
+  if (part.count > 1) QUIRE_RETURN_IF_ERROR(file->open_other_parts(path, part));
+  QUIRE_RETURN_IF_ERROR(file->index_tensors());
   return file;
 }
 
 Result<std::unique_ptr<GgufFile>> GgufFile::parse(std::span<const std::byte> bytes,
                                                   std::string name) {
+  QUIRE_ASSIGN_OR_RETURN(auto file, parse_part(bytes, std::move(name)));
+  QUIRE_ASSIGN_OR_RETURN(const GgufPart part, read_gguf_part(file->metadata_, file->name_));
+  if (part.count > 1) {
+    return Status::unimplemented(fmt::format("{}: part {} of {} of a split model, in memory",
+                                             file->name_, part.number, part.count),
+                                 "open the first part's file");
+  }
+  QUIRE_RETURN_IF_ERROR(file->index_tensors());
+  return file;
+}
+
+Result<std::unique_ptr<GgufFile>> GgufFile::parse_part(std::span<const std::byte> bytes,
+                                                       std::string name) {
   ByteCursor cursor(bytes);
   QUIRE_ASSIGN_OR_RETURN(const Header header, read_header(cursor, bytes, name));
   QUIRE_ASSIGN_OR_RETURN(auto metadata, GgufMetadata::parse(cursor, header.key_count, name));
   QUIRE_ASSIGN_OR_RETURN(const std::uint64_t alignment, read_alignment(metadata, name));
-  QUIRE_RETURN_IF_ERROR(refuse_split(metadata, name));
   std::unique_ptr<GgufFile> file(new GgufFile(name, header.version, std::move(metadata)));
   QUIRE_ASSIGN_OR_RETURN(file->tensors_,
                          read_tensors(cursor, header.tensor_count, alignment, bytes, name));
-  for (std::size_t i = 0; i < file->tensors_.size(); ++i) {
-    const std::string& tensor = file->tensors_[i].name;
-    if (!file->index_.emplace(tensor, i).second) {
+  return file;
+}
+
+Status GgufFile::open_other_parts(const std::filesystem::path& path, const GgufPart& first) {
+  const auto named = gguf_part_of_name(path);
+  if (!named || named->number != first.number || named->count != first.count) {
+    return Status::bad_model(
+        fmt::format("{}: its keys say that it is part {} of {} of a split model, and its name does "
+                    "not: expected NAME-{:05}-of-{:05}.gguf",
+                    name_, first.number, first.count, first.number, first.count),
+        "give the parts the names that they were fetched under");
+  }
+  if (first.number != 1) {
+    return Status::invalid_argument(
+        fmt::format("{}: part {} of {} of a split model", name_, first.number, first.count),
+        fmt::format("open the first part: {}", other_gguf_part(path, 1).string()));
+  }
+  for (int number = 2; number <= first.count; ++number) {
+    const std::filesystem::path other = other_gguf_part(path, number);
+    auto mapping = MappedFile::open(other);
+    if (!mapping.ok() && mapping.status().code() == StatusCode::kNotFound) {
+      return Status::not_found(fmt::format("{}: part {} of {} of the model is missing: {}", name_,
+                                           number, first.count, other.string()),
+                               "fetch all parts into one folder");
+    }
+    QUIRE_RETURN_IF_ERROR(mapping.status());
+    QUIRE_ASSIGN_OR_RETURN(auto file, parse_part(mapping->bytes(), other.string()));
+    QUIRE_ASSIGN_OR_RETURN(const GgufPart part, read_gguf_part(file->metadata_, file->name_));
+    if (part.number != number || part.count != first.count) {
       return Status::bad_model(
-          fmt::format("{}: the tensor {} appears twice", name, printable(tensor)),
-          "fetch or convert the model again");
+          fmt::format("{}: expected part {} of {}, found part {} of {}", file->name_, number,
+                      first.count, part.number, part.count),
+          "fetch the parts of one model again");
+    }
+    mappings_.push_back(std::move(*mapping));
+    for (TensorInfo& tensor : file->tensors_) tensors_.push_back(std::move(tensor));
+    if (tensors_.size() > kGgufMaxTensors) {
+      return Status::bad_model(
+          fmt::format("{}: the parts have more than {} tensors", name_, kGgufMaxTensors));
     }
   }
-  return file;
+  QUIRE_ASSIGN_OR_RETURN(const auto count, metadata_.find_int("split.tensors.count"));
+  if (count && std::cmp_not_equal(*count, tensors_.size())) {
+    return Status::bad_model(fmt::format("{}: split.tensors.count = {}, but the {} parts have {}",
+                                         name_, *count, first.count, tensors_.size()),
+                             "fetch the parts of one model again");
+  }
+  return {};
+}
+
+Status GgufFile::index_tensors() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (!index_.emplace(tensors_[i].name, i).second) {
+      return Status::bad_model(fmt::format("{}: the tensor {} appears twice", tensors_[i].file,
+                                           printable(tensors_[i].name)),
+                               "fetch or convert the model again");
+    }
+  }
+  return {};
+}
+
+void GgufFile::release(std::span<const std::uint8_t> data) const {
+  for (const MappedFile& mapping : mappings_) {
+    if (mapping.contains(data.data())) return mapping.release(std::as_bytes(data));
+  }
+}
+
+std::vector<const MappedFile*> GgufFile::files() const {
+  std::vector<const MappedFile*> files;
+  for (const MappedFile& mapping : mappings_) files.push_back(&mapping);
+  return files;
 }
 
 const TensorInfo* GgufFile::find(std::string_view name) const {

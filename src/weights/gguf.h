@@ -1,4 +1,5 @@
-// A GGUF checkpoint (ggml/docs/gguf.md): keys, tensor list and tensors in one file, read in place.
+// A GGUF checkpoint (ggml/docs/gguf.md): keys, tensor list and tensors, read in place; in one file
+// or in the parts of a split model.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "weights/gguf_metadata.h"
+#include "weights/gguf_split.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -26,17 +27,20 @@ inline constexpr std::uint32_t kGgufMaxDims = 4;
 inline constexpr std::uint64_t kGgufMinAlignment = 8;
 inline constexpr std::uint64_t kGgufMaxAlignment = 1U << 20U;
 
-// Versions 2 and 3, little-endian, in one file. Tensors may have any Encoding.
+// Versions 2 and 3, little-endian. Tensors may have any Encoding.
 // Limits: those above and in gguf_metadata.h.
 class GgufFile final : public WeightSource {
  public:
-  // Maps the file and checks all of it but the tensors' values. Errors: those of MappedFile::open;
-  // kBadModel naming file, key or tensor, offset, expected and found for a file that is something
-  // else, is truncated or breaks the format; kUnimplemented for big-endian files, split files and
+  // Maps the file, or all parts of the split model whose first part it is, and checks all but the
+  // tensors' values. Errors: those of MappedFile::open; kBadModel naming file, key or tensor,
+  // offset, expected and found for a file that is something else, is truncated or breaks the
+  // format, and for parts that do not belong together; kNotFound for a missing part and
+  // kInvalidArgument for another part than the first; kUnimplemented for big-endian files and
   // tensor types that are known but not supported.
   static Result<std::unique_ptr<GgufFile>> open(const std::filesystem::path& path);
 
-  // The same for a file in memory, which must outlive the result. `name` stands for it in messages.
+  // The same for a whole file in memory, which must outlive the result. `name` stands for it in
+  // messages.
   static Result<std::unique_ptr<GgufFile>> parse(std::span<const std::byte> bytes,
                                                  std::string name);
 
@@ -45,14 +49,10 @@ class GgufFile final : public WeightSource {
 
   std::span<const TensorInfo> tensors() const override { return tensors_; }
   const TensorInfo* find(std::string_view name) const override;
-  void release(std::span<const std::uint8_t> data) const override {
-    if (mapping_) mapping_->release(std::as_bytes(data));
-  }
-  std::vector<const MappedFile*> files() const override {
-    if (!mapping_) return {};
-    return {&*mapping_};
-  }
+  void release(std::span<const std::uint8_t> data) const override;
+  std::vector<const MappedFile*> files() const override;
 
+  // Of the first part.
   const GgufMetadata& metadata() const { return metadata_; }
 
   // Shorthands for metadata().
@@ -71,9 +71,14 @@ class GgufFile final : public WeightSource {
   GgufFile(std::string name, std::uint32_t version, GgufMetadata metadata)
       : name_(std::move(name)), version_(version), metadata_(std::move(metadata)) {}
 
+  static Result<std::unique_ptr<GgufFile>> parse_part(std::span<const std::byte> bytes,
+                                                      std::string name);
+  Status open_other_parts(const std::filesystem::path& path, const GgufPart& first);
+  Status index_tensors();
+
   std::string name_;
   std::uint32_t version_;
-  std::optional<MappedFile> mapping_;  // absent if the caller owns the bytes
+  std::vector<MappedFile> mappings_;  // of each part; none if the caller owns the bytes
   GgufMetadata metadata_;
   std::vector<TensorInfo> tensors_;
   std::map<std::string_view, std::size_t> index_;  // into tensors_

@@ -122,10 +122,12 @@ TEST(Gguf, OtherVersionsAreRefused) {
   }
 }
 
-TEST(Gguf, SplitFileIsRefused) {
-  expect_error(
-      parse(GgufBuilder().key("split.count", GgufType::kU16, testing::le<short>(9)).build()),
-      kUnimplemented, {"one of 9 parts"});
+TEST(Gguf, PartInMemoryIsRefused) {
+  expect_error(parse(GgufBuilder()
+                         .key("split.count", GgufType::kU16, testing::le<short>(9))
+                         .key("split.no", GgufType::kU16, testing::le<short>(2))
+                         .build()),
+               kUnimplemented, {"part 3 of 9"});
 }
 
 TEST(Gguf, TensorCountBeyondTheFileIsRefused) {

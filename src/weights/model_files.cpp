@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "weights/file_kind.h"
+#include "weights/gguf_split.h"
 
 namespace quire {
 namespace {
@@ -91,8 +92,11 @@ Result<ModelFiles> model_folder(const fs::path& folder) {
   }
   QUIRE_ASSIGN_OR_RETURN(const auto files, list_files(folder));
   std::vector<fs::path> ggufs;
-  std::ranges::copy_if(files, std::back_inserter(ggufs),
-                       [](const fs::path& file) { return file.extension() == ".gguf"; });
+  std::ranges::copy_if(files, std::back_inserter(ggufs), [](const fs::path& file) {
+    // A split model is opened by its first part.
+    const auto part = gguf_part_of_name(file);
+    return file.extension() == ".gguf" && (!part || part->number == 1);
+  });
   if (ggufs.size() == 1) return single_file(ggufs[0]);
   if (ggufs.size() > 1) {
     std::vector<std::string> names;

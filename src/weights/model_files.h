@@ -11,7 +11,7 @@ namespace quire {
 struct ModelFiles {
   enum class Kind {
     kHuggingFace,  // a folder with config.json and safetensors: open_safetensors(path)
-    kGguf,         // one file that holds everything: GgufFile::open(path)
+    kGguf,         // a file that holds everything, or its first part: GgufFile::open(path)
   };
 
   Kind kind = Kind::kHuggingFace;
@@ -28,11 +28,11 @@ struct ModelFiles {
   std::optional<std::filesystem::path> modules;           // modules.json: sentence-transformers
 };
 
-// `path` is a folder in Hugging Face layout, a .gguf file, or a folder with exactly one .gguf file
-// (safetensors go first if it has both). Opens no tensor. Errors: kNotFound if nothing is there or
-// the folder holds no model (the message lists what was looked for), kInvalidArgument for several
-// .gguf files (listed), kBadModel for pickles, which are never loaded, and for a file of another
-// kind (named where it is recognized).
+// `path` is a folder in Hugging Face layout, a .gguf file, or a folder with exactly one .gguf file,
+// or one such file's parts// (safetensors go first if it has both). Opens no tensor. Errors:
+// kNotFound if nothing is there or the folder holds no model (the message lists what was looked
+// for), kInvalidArgument for several .gguf files (listed), kBadModel for pickles, which are never
+// loaded, and for a file of another kind (named where it is recognized).
 Result<ModelFiles> find_model_files(const std::filesystem::path& path);
 
 }  // namespace quire
