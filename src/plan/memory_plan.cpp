@@ -38,9 +38,11 @@ std::int64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
     return static_cast<std::int64_t>(packed_weight_bytes(like.encoding, outputs, like.shape[1],
                                                          quantization, /*vocabulary=*/false));
   };
-  const AttentionSpec& attention = spec.layers[static_cast<std::size_t>(layer)].attention();
-  if (attention.kv_layer != kOwnKeys) return 0;
-  const TensorRole value = attention.values_are_keys ? TensorRole::kKey : TensorRole::kValue;
+  const AttentionSpec* const attention =
+      spec.layers[static_cast<std::size_t>(layer)].plain_attention();
+  if (attention == nullptr) return 0;  // latent: no three matrices
+  if (attention->kv_layer != kOwnKeys) return 0;
+  const TensorRole value = attention->values_are_keys ? TensorRole::kKey : TensorRole::kValue;
   std::int64_t apart = 0;
   std::int64_t outputs = 0;
   const TensorInfo* first = nullptr;
@@ -54,7 +56,7 @@ std::int64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
     outputs += tensor->shape[0];
   }
   const TensorInfo& key = *source.find(spec.names.name(TensorRole::kKey, layer));
-  const std::int64_t twice = attention.values_are_keys ? packed(key, key.shape[0]) : 0;
+  const std::int64_t twice = attention->values_are_keys ? packed(key, key.shape[0]) : 0;
   return (alike ? apart - packed(*first, outputs) : 0) - twice;
 }
 
