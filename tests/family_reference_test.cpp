@@ -198,7 +198,9 @@ TEST(FamilyMemory, WeightsTakeWhatThePlanSays) {
       const auto bundle = open_model(family_model(family, name), "");
       ASSERT_TRUE(bundle.ok()) << bundle.status().to_string();
       // Factors of rope_freqs.weight are kept with the specification.
-      const std::uint64_t factors = bundle->spec.ropes[0].factors.size() * sizeof(float);
+      std::uint64_t factors = 0;
+      for (const RopeSpec& rope : bundle->spec.ropes)
+        factors += rope.factors.size() * sizeof(float);
       for (const LoadQuantization quantization :
            {LoadQuantization::kNone, LoadQuantization::kInt8, LoadQuantization::kInt4}) {
         const auto model = Model::load(bundle->spec, *bundle->weights, kMaxPositions, device,

@@ -88,6 +88,8 @@ def random_model(name, family):
 
 
 def model_class(family):
+    if family["class"] == "GPT2":
+        return transformers.GPT2LMHeadModel
     kind = "ForConditionalGeneration" if "text_config" in family["config"] else "ForCausalLM"
     return getattr(transformers, family["class"] + kind)
 

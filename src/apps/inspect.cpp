@@ -104,7 +104,7 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   report["kv_latent_dims"] = facts.latent_dims;
   report["vocab_size"] = spec.vocab_size;
   report["max_position_embeddings"] = spec.max_position_embeddings;
-  report["rope_theta"] = spec.ropes[0].theta;
+  report["rope_theta"] = facts.rope_theta ? json::value(*facts.rope_theta) : json::value(nullptr);
   report["rms_norm_eps"] = spec.norm.epsilon;
   report["tie_word_embeddings"] = spec.tie_word_embeddings;
   report["chat_template"] = bundle.text.chat_template.has_value();
@@ -143,6 +143,13 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   fmt::print("{}\n", json::serialize(report));
 }
 
+std::string positions_text(const DecoderSpec& spec) {
+  if (!spec.ropes.empty()) return fmt::format("rope base {}", spec.ropes[0].theta);
+  if (spec.positions.kind == PositionKind::kLearned) return "learned";
+  if (spec.positions.kind == PositionKind::kSinusoidal) return "sinusoidal";
+  return spec.attention().alibi_slopes.empty() ? "none" : "linear biases";
+}
+
 void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bool list_tensors) {
   const DecoderSpec& spec = bundle.spec;
   const auto line = [](std::string_view name, const std::string& value) {
@@ -162,7 +169,7 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
   }
   line("attention", heads_text(spec));
   line("positions",
-       fmt::format("up to {}, rope base {}", spec.max_position_embeddings, spec.ropes[0].theta));
+       fmt::format("up to {}, {}", spec.max_position_embeddings, positions_text(spec)));
   line("vocabulary",
        fmt::format("{}{}", spec.vocab_size, spec.tie_word_embeddings ? ", embeddings tied" : ""));
   line("chat template", bundle.text.chat_template ? "yes" : "no");

@@ -112,6 +112,13 @@ class CpuStream final : public OpStream {
   void scale_in_place(float factor, std::int64_t count, float* x) override {
     quire::scale_in_place(ctx_, factor, count, x);
   }
+  void clamp_in_place(float limit, std::int64_t count, float* x) override {
+    quire::clamp_in_place(ctx_, limit, count, x);
+  }
+  void add_position_rows(const float* table, const std::int32_t* positions, std::int64_t rows,
+                         std::int64_t cols, float* x) override {
+    quire::add_position_rows(ctx_, table, positions, rows, cols, x);
+  }
   void soft_cap_and_best(float cap, std::int64_t rows, std::int64_t cols, float* x,
                          RowBest* best) override {
     quire::soft_cap_and_best(ctx_, cap, rows, cols, x, best);

@@ -158,6 +158,13 @@ class OpStream {
   // x[i] *= factor.
   virtual void scale_in_place(float factor, std::int64_t count, float* x) = 0;
 
+  // x[i], but no more than limit and no less than -limit; NaN stays NaN.
+  virtual void clamp_in_place(float limit, std::int64_t count, float* x) = 0;
+
+  // x[r] += table[positions[r]]. table: [...][cols]; positions: [rows].
+  virtual void add_position_rows(const float* table, const std::int32_t* positions,
+                                 std::int64_t rows, std::int64_t cols, float* x) = 0;
+
   // x[r][c] = cap * tanh(x[r][c] / cap), and best[r] as matmul_and_best() gives it.
   virtual void soft_cap_and_best(float cap, std::int64_t rows, std::int64_t cols, float* x,
                                  RowBest* best) = 0;

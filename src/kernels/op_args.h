@@ -49,6 +49,7 @@ enum class Activation : std::uint8_t {
   kGeluTanh,
   // The others are of MLPs without a gate alone.
   kGelu,  // x / 2 * (1 + erf(x / sqrt(2))), the same paper's
+  kRelu,  // max(x, 0)
   kRelu2  // max(x, 0)^2 (So et al. 2021)
 };
 

@@ -100,6 +100,13 @@ void gather_rows(OpContext& ctx, const float* x, const std::int64_t* rows, std::
 // x[i] *= factor.
 void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x);
 
+// x[i], but no more than limit and no less than -limit; NaN stays NaN.
+void clamp_in_place(OpContext& ctx, float limit, std::int64_t count, float* x);
+
+// x[r] += table[positions[r]]. table: [...][cols]; positions: [rows].
+void add_position_rows(OpContext& ctx, const float* table, const std::int32_t* positions,
+                       std::int64_t rows, std::int64_t cols, float* x);
+
 // x[r][c] = cap * tanh(x[r][c] / cap), and best[r] as matmul_and_best() gives it.
 void soft_cap_and_best(OpContext& ctx, float cap, std::int64_t rows, std::int64_t cols, float* x,
                        RowBest* best);

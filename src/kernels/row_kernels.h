@@ -50,6 +50,7 @@ struct RowKernels {
                             float* out) = nullptr;
   void (*gelu_tanh)(std::int64_t count, float* x) = nullptr;
   void (*gelu)(std::int64_t count, float* x) = nullptr;
+  void (*relu)(std::int64_t count, float* x) = nullptr;
   void (*relu2)(std::int64_t count, float* x) = nullptr;
   void (*soft_cap)(float cap, std::int64_t count, float* x) = nullptr;
   void (*rope_and_cache)(const RopeAndCacheArgs& args, const HeadTile& tile) = nullptr;

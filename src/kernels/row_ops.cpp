@@ -20,6 +20,8 @@ constexpr Stage kGatherStage = {StageKind::kKernel, "gather rows"};
 constexpr Stage kScaleStage = {StageKind::kKernel, "scale_in_place"};
 constexpr Stage kSoftCapStage = {StageKind::kKernel, "soft_cap"};
 constexpr Stage kScaleAndAddStage = {StageKind::kKernel, "scale_and_add"};
+constexpr Stage kClampStage = {StageKind::kKernel, "clamp_in_place"};
+constexpr Stage kPositionsStage = {StageKind::kKernel, "positions"};
 constexpr Stage kAddGatedStage = {StageKind::kKernel, "add_gated"};
 constexpr Stage kMultiplyStage = {StageKind::kKernel, "multiply_rows"};
 constexpr Stage kRopeAndCacheStage = {StageKind::kKernel, "rope, cache write"};
@@ -77,6 +79,7 @@ void activate_in_place(OpContext& ctx, Activation activation, std::int64_t count
   const RowKernels& rows = ctx.table.rows;
   assert(activation != Activation::kSilu);
   const auto activate = activation == Activation::kRelu2  ? rows.relu2
+                        : activation == Activation::kRelu ? rows.relu
                         : activation == Activation::kGelu ? rows.gelu
                                                           : rows.gelu_tanh;
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
@@ -96,6 +99,26 @@ void scale_in_place(OpContext& ctx, float factor, std::int64_t count, float* x) 
   const OpSpan span(ctx, kScaleStage);
   ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
+  });
+}
+
+void clamp_in_place(OpContext& ctx, float limit, std::int64_t count, float* x) {
+  const OpSpan span(ctx, kClampStage);
+  ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+    }
+  });
+}
+
+void add_position_rows(OpContext& ctx, const float* table, const std::int32_t* positions,
+                       std::int64_t rows, std::int64_t cols, float* x) {
+  const OpSpan span(ctx, kPositionsStage);
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* const from = table + positions[row] * cols;
+      for (std::int64_t i = 0; i < cols; ++i) x[row * cols + i] += from[i];
+    }
   });
 }
 

@@ -140,6 +140,32 @@ TEST_P(RowOps, ScaleInPlace) {
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], before[i] * 25.25F);
 }
 
+TEST_P(RowOps, ClampInPlace) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const auto before = random_floats(20'003, 3.0F, 49);
+  auto x = before;
+  x[5] = kNan;
+  clamp_in_place(ctx_, 2.5F, static_cast<std::int64_t>(x.size()), x.data());
+  EXPECT_TRUE(std::isnan(x[5]));
+  for (std::size_t i = 6; i < x.size(); ++i) {
+    ASSERT_EQ(x[i], std::clamp(before[i], -2.5F, 2.5F));
+  }
+}
+
+TEST_P(RowOps, AddPositionRows) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  constexpr std::size_t kCols = 37;
+  const std::vector<std::int32_t> positions = {0, 9, 3, 3};
+  const auto table = random_floats(10 * kCols, 1.0F, 50);
+  const auto before = random_floats(positions.size() * kCols, 1.0F, 51);
+  auto x = before;
+  add_position_rows(ctx_, table.data(), positions.data(), std::ssize(positions), kCols, x.data());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto row = static_cast<std::size_t>(positions[i / kCols]);
+    ASSERT_EQ(x[i], before[i] + table[row * kCols + i % kCols]);
+  }
+}
+
 TEST_P(RowOps, SoftCapAndTheLargestAfterIt) {
   QUIRE_SKIP_ABSENT_LEVEL();
   constexpr std::size_t kRows = 3;

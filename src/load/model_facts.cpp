@@ -31,6 +31,11 @@ std::vector<EncodingTotal> encoding_totals(const DecoderSpec& spec, const Weight
   return list;
 }
 
+std::optional<double> rope_theta_of(const DecoderSpec& spec) {
+  if (spec.ropes.empty()) return std::nullopt;
+  return spec.ropes.front().theta;
+}
+
 }  // namespace
 
 ModelFacts model_facts(const ModelBundle& bundle) {
@@ -48,7 +53,7 @@ ModelFacts model_facts(const ModelBundle& bundle) {
           .head_dim = heads.head_dim,
           .latent_dims = heads.latent_dims,
           .max_position_embeddings = spec.max_position_embeddings,
-          .rope_theta = spec.ropes.front().theta,
+          .rope_theta = rope_theta_of(spec),
           .tie_word_embeddings = spec.tie_word_embeddings,
           .chat_template = bundle.text.chat_template.has_value(),
           .num_moe_layers = std::ranges::count_if(

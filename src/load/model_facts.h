@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct ModelFacts {
   std::int64_t head_dim = 0;
   std::int64_t latent_dims = 0;  // of a cached vector that are values, too; 0: values lie apart
   std::int64_t max_position_embeddings = 0;
-  double rope_theta = 0;  // of the first kind of layers
+  std::optional<double> rope_theta;  // of the first kind of layers that turn heads, if one does
   bool tie_word_embeddings = false;
   bool chat_template = false;
   std::int64_t num_moe_layers = 0;  // with a mixture of experts

@@ -23,7 +23,7 @@ void AttentionSpec::list_tensors(std::int64_t hidden_size,
     tensors.push_back({kKey, {kv_width(), hidden_size}});
     if (!values_are_keys) tensors.push_back({kValue, {kv_width(), hidden_size}});
   }
-  if (query_key_value_bias && fused_by_head) {
+  if (query_key_value_bias && fused_projections) {
     tensors.push_back({kQueryKeyValueBias, {q_width() + 2 * kv_width()}});
   } else if (query_key_value_bias) {
     tensors.push_back({kQueryBias, {q_width()}});
@@ -77,6 +77,11 @@ Status AttentionSpec::validate(std::string_view where) const {
         fmt::format("{}: the soft cap of attention scores is {}; expected above 0, below 1e6",
                     where, soft_cap));
   }
+  if (!(qkv_limit >= 0 && qkv_limit < 1e9)) {
+    return Status::bad_model(fmt::format(
+        "{}: queries, keys and values are limited to {}; expected above 0", where, qkv_limit));
+  }
+  assert(!fused_by_head || fused_projections);
   assert(chunk == 0 || window == 0);
   assert(alibi_slopes.empty() || std::ssize(alibi_slopes) == num_heads);
   return {};

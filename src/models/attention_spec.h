@@ -50,9 +50,10 @@ struct AttentionSpec {
   // or kOwnKeys.
   std::int32_t kv_layer = kOwnKeys;
   bool fused_projections = false;  // the checkpoint has queries, keys and values as one matrix
-  bool fused_by_head = false;      // there the query, the key and the value of a head follow each
-                                   // other, biases, too; as many key-value heads as heads
-  bool query_key_value_bias = false;
+  bool fused_by_head = false;      // there the queries, the key and the value of a key-value head
+                                   // follow each other, biases, too
+  bool query_key_value_bias = false;  // one vector where the projections are one matrix
+  double qkv_limit = 0;  // of the size of queries, keys and values as projected; 0: none
   bool output_bias = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   bool values_are_keys = false;  // values are the keys' projections, before norm and rotation

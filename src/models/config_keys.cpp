@@ -8,6 +8,7 @@
 
 #include "base/printable.h"
 #include "models/rope_config.h"
+#include "models/size_check.h"
 
 namespace quire {
 
@@ -47,6 +48,7 @@ Result<Activation> read_activation(const JsonReader& config, const ConfigDefault
     return Activation::kGeluTanh;
   }
   if (!defaults.gated_mlp && *name == "gelu") return Activation::kGelu;
+  if (!defaults.gated_mlp && *name == "relu") return Activation::kRelu;
   if (!defaults.gated_mlp && *name == "relu2") return Activation::kRelu2;
   return unsupported(config.where(), key, *name);
 }
@@ -131,6 +133,22 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
   return draft;
 }
 
+Result<json::object> with_usual_keys(
+    const JsonReader& config,
+    std::initializer_list<std::pair<std::string_view, std::string_view>> names) {
+  json::object usual = config.object();
+  for (const std::string_view key : {"num_key_value_heads", "intermediate_size"}) usual.erase(key);
+  for (const auto& [own, key] : names) {
+    if (const json::value* value = config.find(own)) usual[key] = *value;
+  }
+  const JsonReader reader(usual, config.where());
+  QUIRE_ASSIGN_OR_RETURN(const auto inner, reader.find_int("intermediate_size"));
+  QUIRE_ASSIGN_OR_RETURN(const std::int64_t hidden_size, reader.get_int("hidden_size"));
+  QUIRE_RETURN_IF_ERROR(check_sizes(config.where(), {{"hidden_size", hidden_size}}));
+  usual["intermediate_size"] = inner.value_or(4 * hidden_size);
+  return usual;
+}
+
 Result<bool> read_flag(const JsonReader& config, std::string_view key, bool if_absent) {
   QUIRE_ASSIGN_OR_RETURN(const auto value, config.find_bool(key));
   return value.value_or(if_absent);
@@ -141,6 +159,12 @@ Status read_attention_bias(const JsonReader& config, std::string_view key, bool 
   QUIRE_ASSIGN_OR_RETURN(const bool bias, read_flag(config, key, if_absent));
   attention.query_key_value_bias = bias;
   attention.output_bias = bias;
+  return {};
+}
+
+Status read_qkv_limit(const JsonReader& config, AttentionSpec& attention) {
+  QUIRE_ASSIGN_OR_RETURN(const auto limit, config.find_double("clip_qkv"));
+  attention.qkv_limit = limit.value_or(0);
   return {};
 }
 

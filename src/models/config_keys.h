@@ -46,6 +46,13 @@ Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDe
 // all.
 Status refuse_keys(const JsonReader& config, std::initializer_list<std::string_view> keys);
 
+// The configuration of a family of GPT's time, which has as many key-value heads as heads, with the
+// usual keys beside its own: {own, usual}. Where none of its own stands for `intermediate_size`,
+// that is four times `hidden_size`.
+Result<json::object> with_usual_keys(
+    const JsonReader& config,
+    std::initializer_list<std::pair<std::string_view, std::string_view>> names);
+
 // The boolean `key`, or `if_absent`.
 Result<bool> read_flag(const JsonReader& config, std::string_view key, bool if_absent);
 
@@ -57,6 +64,9 @@ Status read_attention_bias(const JsonReader& config, std::string_view key, bool 
 // `layer_types`: true for each layer with a sliding window. nullopt if the key is absent.
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
                                                           std::int64_t num_layers);
+
+// `clip_qkv`, which may be absent: AttentionSpec::qkv_limit.
+Status read_qkv_limit(const JsonReader& config, AttentionSpec& attention);
 
 // Which layers have a sliding window: true for all but every `pattern`th.
 std::vector<bool> sliding_by_pattern(std::int64_t num_layers, std::int64_t pattern);

@@ -15,12 +15,13 @@ constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
 
 }  // namespace
 
-Model::Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output,
+Model::Model(DecoderSpec spec, PackedWeight embedding, Inputs inputs, PackedWeight output,
              DeviceFloats output_bias, Norm final_norm,
              std::optional<PerLayerInputs> per_layer_inputs, DecoderStack stack,
              std::uint64_t weight_bytes)
     : spec_(std::move(spec)),
       embedding_(std::move(embedding)),
+      inputs_(std::move(inputs)),
       output_(std::move(output)),
       output_bias_(std::move(output_bias)),
       final_norm_(std::move(final_norm)),
@@ -54,6 +55,11 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
     ctx.ops.scale_in_place(embedding_scale(ctx.activation_mode),
                            ctx.tokens.num_tokens * spec_.hidden_size, hidden);
   }
+  if (!inputs_.positions.empty()) {
+    ctx.ops.add_position_rows(inputs_.positions.data(), ctx.tokens.positions, ctx.tokens.num_tokens,
+                              spec_.hidden_size, hidden);
+  }
+  if (inputs_.norm) inputs_.norm->apply(ctx.ops, hidden, ctx.tokens.num_tokens, hidden);
   const Arena::Scope scope(ctx.arena);
   if (per_layer_inputs_) ctx.per_layer_inputs = per_layer_inputs_->compute(ctx, hidden);
   stack_.forward(ctx, hidden);

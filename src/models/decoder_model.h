@@ -52,14 +52,21 @@ class Model {
               std::int64_t num_rows, float* normed, float* logits, RowBest* best) const;
 
  private:
-  Model(DecoderSpec spec, PackedWeight embedding, PackedWeight output, DeviceFloats output_bias,
-        Norm final_norm, std::optional<PerLayerInputs> per_layer_inputs, DecoderStack stack,
-        std::uint64_t weight_bytes);
+  // What becomes of the embeddings before the first layer; empty where nothing does.
+  struct Inputs {
+    DeviceFloats positions;  // [max_positions][hidden_size]
+    std::optional<Norm> norm;
+  };
+
+  Model(DecoderSpec spec, PackedWeight embedding, Inputs inputs, PackedWeight output,
+        DeviceFloats output_bias, Norm final_norm, std::optional<PerLayerInputs> per_layer_inputs,
+        DecoderStack stack, std::uint64_t weight_bytes);
 
   float embedding_scale(ActivationMode mode) const;
 
   DecoderSpec spec_;
   PackedWeight embedding_;
+  Inputs inputs_;
   PackedWeight output_;       // empty where tied: the embedding serves
   DeviceFloats output_bias_;  // [vocab_size], or empty
   Norm final_norm_;

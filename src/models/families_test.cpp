@@ -345,7 +345,10 @@ TEST(Families, OlmoHasNormsWithoutParameters) {
   EXPECT_FALSE(has(spec, TensorRole::kInputNorm));
   EXPECT_FALSE(has(spec, TensorRole::kFinalNorm));
   EXPECT_DOUBLE_EQ(spec.norm.epsilon, 1e-5);
-  expect_refused("OlmoForCausalLM", R"({"clip_qkv": 8.0})", StatusCode::kUnimplemented, "clip_qkv");
+  EXPECT_EQ(spec.attention().qkv_limit, 0.0);
+  EXPECT_EQ(good("OlmoForCausalLM", R"({"clip_qkv": 8.0})").attention().qkv_limit, 8.0);
+  expect_refused("OlmoForCausalLM", R"({"clip_qkv": -8.0})", StatusCode::kBadModel,
+                 "limited to -8");
 }
 
 TEST(Families, HunyuanNormsRotatedHeadsAndStretchesItsBase) {
@@ -399,8 +402,8 @@ TEST(Families, GptjHasKeysOfItsOwn) {
   EXPECT_FALSE(has(spec, TensorRole::kMlpNorm));
   EXPECT_EQ(good(name, R"({"n_inner": 80})").layers[0].intermediate_size(), 80);
   expect_refused(name, R"({"rotary_dim": 18})", StatusCode::kBadModel, "rotary_dim is 18");
-  expect_refused(name, R"({"n_embd": -4})", StatusCode::kBadModel, "n_embd is -4");
-  expect_refused(name, R"({"activation_function": "relu"})", StatusCode::kUnimplemented,
+  expect_refused(name, R"({"n_embd": -4})", StatusCode::kBadModel, "hidden_size is -4");
+  expect_refused(name, R"({"activation_function": "tanh"})", StatusCode::kUnimplemented,
                  "activation_function");
 }
 

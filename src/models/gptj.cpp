@@ -27,37 +27,17 @@ constexpr TensorName kGptjNames[] = {
     {TensorRole::kDownBias, "transformer.h.{layer}.mlp.fc_out.bias"},
 };
 
-// What others call these, by the names of this family.
-constexpr std::pair<std::string_view, std::string_view> kGptjKeys[] = {
-    {"n_embd", "hidden_size"},
-    {"n_head", "num_attention_heads"},
-    {"n_layer", "num_hidden_layers"},
-    {"n_positions", "max_position_embeddings"},
-};
-
-// The configuration with the usual keys beside its own.
-Result<json::object> with_usual_keys(const JsonReader& config) {
-  json::object usual = config.object();
-  for (const auto& [own, key] : kGptjKeys) {
-    if (const json::value* value = config.find(own)) usual[key] = *value;
-  }
-  usual.erase("num_key_value_heads");  // as many as heads
-  QUIRE_ASSIGN_OR_RETURN(const auto inner, config.find_int("n_inner"));
-  QUIRE_ASSIGN_OR_RETURN(const std::int64_t hidden_size,
-                         JsonReader(usual, config.where()).get_int("hidden_size"));
-  if (hidden_size < 0 || hidden_size > (1 << 24)) {
-    return Status::bad_model(fmt::format("{}: n_embd is {}", config.where(), hidden_size));
-  }
-  usual["intermediate_size"] = inner.value_or(4 * hidden_size);
-  return usual;
-}
-
 }  // namespace
 
 Result<DecoderSpec> gptj_from_config(const JsonReader& own) {
   QUIRE_RETURN_IF_ERROR(
       refuse_keys(own, {"rope_scaling", "rope_parameters", "sliding_window", "layer_types"}));
-  QUIRE_ASSIGN_OR_RETURN(const json::object keys, with_usual_keys(own));
+  QUIRE_ASSIGN_OR_RETURN(const json::object keys,
+                         with_usual_keys(own, {{"n_embd", "hidden_size"},
+                                               {"n_head", "num_attention_heads"},
+                                               {"n_layer", "num_hidden_layers"},
+                                               {"n_positions", "max_position_embeddings"},
+                                               {"n_inner", "intermediate_size"}}));
   const JsonReader config(keys, own.where());
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
                          read_common_config(config, {.activation_key = "activation_function",

@@ -13,6 +13,7 @@ AttentionShape shape_of(const AttentionSpec& spec) {
           .window = spec.window,
           .chunk = spec.chunk,
           .soft_cap = static_cast<float>(spec.soft_cap),
+          .qkv_limit = static_cast<float>(spec.qkv_limit),
           .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole,
           .norms_after_rope = spec.query_key_norm == QueryKeyNorm::kRotatedHeads,
           .value_norm = spec.value_norm,
@@ -63,8 +64,7 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
   using enum TensorRole;
   AttentionWeights weights;
   if (spec.fused_by_head) {
-    QUIRE_ASSIGN_OR_RETURN(weights.qkv,
-                           loader.matrix_by_head(kQueryKeyValue, spec.num_heads, layer));
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrix_by_head(kQueryKeyValue, spec, layer));
   } else if (spec.kv_layer != kOwnKeys) {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv, loader.matrices({kQuery}, layer));
   } else if (spec.fused_projections) {
@@ -76,10 +76,11 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
   }
   if (spec.fused_by_head) {
     QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
-                           loader.vector_by_head(kQueryKeyValueBias, spec.num_heads, layer));
+                           loader.vector_by_head(kQueryKeyValueBias, spec, layer));
   } else {
     const TensorRole value = spec.values_are_keys ? kKeyBias : kValueBias;
-    QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias, loader.vector({kQueryBias, kKeyBias, value}, layer));
+    QUIRE_ASSIGN_OR_RETURN(weights.qkv_bias,
+                           loader.vector({kQueryKeyValueBias, kQueryBias, kKeyBias, value}, layer));
   }
   QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.norm_weight(kQueryNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm_weight(kKeyNorm, layer));

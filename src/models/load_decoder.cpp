@@ -14,6 +14,7 @@
 #include "models/decoder_model.h"
 #include "models/load_blocks.h"
 #include "models/tensor_loader.h"
+#include "nn/sinusoids.h"
 
 namespace quire {
 namespace {
@@ -36,12 +37,23 @@ Status for_each_expected(const DecoderSpec& spec, const Check& check) {
 }
 
 // Tensors that some exporters write and that carry nothing a model computes with.
-bool is_ignorable(const DecoderSpec& spec, std::string_view name) {
+bool is_ignorable(const DecoderSpec& spec, const TensorInfo& tensor) {
+  const std::string_view name = tensor.name;
   if (name.ends_with(".rotary_emb.inv_freq")) return true;  // recomputed from rope_theta
   if (name.ends_with(".masked_bias")) return true;          // what masked scores once were
   if (spec.is_unread(name)) return true;
+  // Which keys a query sees, as a matrix of the longest sequence.
+  if (tensor.shape.size() == 4 &&
+      (name.ends_with(".attn.bias") || name.ends_with(".attention.bias"))) {
+    return true;
+  }
+  if (name.ends_with(".embed_positions.weights")) {  // recomputed
+    return spec.positions.kind == PositionKind::kSinusoidal;
+  }
   // Read with the configuration, into the spec.
-  if (name == "rope_freqs.weight") return spec.ropes[0].scaling == RopeScaling::kFactors;
+  if (name == "rope_freqs.weight") {
+    return !spec.ropes.empty() && spec.ropes[0].scaling == RopeScaling::kFactors;
+  }
   return spec.tie_word_embeddings && name == spec.names.name(TensorRole::kOutput);
 }
 
@@ -121,7 +133,7 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
   };
   QUIRE_RETURN_IF_ERROR(for_each_expected(spec, check));
   for (const TensorInfo& tensor : source.tensors()) {
-    if (!known.contains(tensor.name) && !is_ignorable(spec, tensor.name)) {
+    if (!known.contains(tensor.name) && !is_ignorable(spec, tensor)) {
       return Status::bad_model(
           fmt::format("{}: tensor {} is not part of architecture {}", tensor.file,
                       printable(tensor.name), spec.architecture),
@@ -157,6 +169,19 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
   QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
   TensorLoader loader(spec, source, device, progress, quantization, cache);
   QUIRE_ASSIGN_OR_RETURN(auto embedding, loader.vocabulary(TensorRole::kEmbedding));
+  Inputs inputs;
+  if (spec.positions.kind == PositionKind::kLearned) {
+    QUIRE_ASSIGN_OR_RETURN(inputs.positions, loader.rows(TensorRole::kPositions,
+                                                         spec.positions.offset, max_positions));
+  } else if (spec.positions.kind == PositionKind::kSinusoidal) {
+    QUIRE_ASSIGN_OR_RETURN(
+        inputs.positions,
+        loader.upload(sinusoidal_rows(max_positions, spec.hidden_size, spec.positions.offset)));
+  }
+  if (spec.embedding_norm) {
+    QUIRE_ASSIGN_OR_RETURN(
+        inputs.norm, loader.norm(TensorRole::kEmbeddingNorm, {TensorRole::kEmbeddingNormBias}));
+  }
   PackedWeight output;
   if (!spec.tie_word_embeddings) {
     QUIRE_ASSIGN_OR_RETURN(output, loader.vocabulary(TensorRole::kOutput));
@@ -178,9 +203,10 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
     rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
   }
   const std::uint64_t bytes = loader.bytes() + spec.computed_bytes(max_positions);
-  return std::unique_ptr<Model>(new Model(
-      spec, std::move(embedding), std::move(output), std::move(output_bias), std::move(final_norm),
-      std::move(per_layer_inputs), DecoderStack(std::move(rotaries), std::move(layers)), bytes));
+  return std::unique_ptr<Model>(
+      new Model(spec, std::move(embedding), std::move(inputs), std::move(output),
+                std::move(output_bias), std::move(final_norm), std::move(per_layer_inputs),
+                DecoderStack(std::move(rotaries), std::move(layers)), bytes));
 }
 
 }  // namespace quire

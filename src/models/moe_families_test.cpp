@@ -119,8 +119,7 @@ TEST(Families, OlmoeNormsQueriesAndKeysOverAllHeads) {
             (MoeSpec{.num_experts = 64, .experts_per_token = 8, .intermediate_size = 96}));
   EXPECT_EQ(spec.attention().query_key_norm, QueryKeyNorm::kWhole);
   EXPECT_EQ(spec.layers[0].norms, NormPlacement::kBefore);
-  expect_refused("OlmoeForCausalLM", R"({"clip_qkv": 8.0})", StatusCode::kUnimplemented,
-                 "clip_qkv");
+  EXPECT_EQ(good("OlmoeForCausalLM", R"({"clip_qkv": 8.0})").attention().qkv_limit, 8.0);
 }
 
 TEST(Families, GraniteMoeHasItsExpertsInOneTensor) {

@@ -21,13 +21,13 @@ constexpr TensorName kOlmoeNames[] = {
 }  // namespace
 
 Result<DecoderSpec> olmoe_from_config(const JsonReader& config) {
-  QUIRE_RETURN_IF_ERROR(
-      refuse_keys(config, {"clip_qkv", "mlp_bias", "sliding_window", "layer_types"}));
+  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias", "sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));
   DecoderSpec& spec = draft.spec;
   spec.names = {.own = kOlmoeNames, .shared = kLlamaTensorNames};
   QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   draft.attention.query_key_norm = QueryKeyNorm::kWhole;
+  QUIRE_RETURN_IF_ERROR(read_qkv_limit(config, draft.attention));
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_moe(config,
                                                      {.intermediate_size = "intermediate_size",

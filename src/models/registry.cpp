@@ -8,16 +8,19 @@
 
 #include "base/printable.h"
 #include "models/arcee.h"
+#include "models/bloom.h"
 #include "models/cohere.h"
 #include "models/deepseek.h"
 #include "models/dots1.h"
 #include "models/ernie4_5.h"
 #include "models/ernie4_5_moe.h"
 #include "models/exaone4.h"
+#include "models/falcon.h"
 #include "models/gemma.h"
 #include "models/gemma4.h"
 #include "models/glm.h"
 #include "models/glm4_moe.h"
+#include "models/gpt2.h"
 #include "models/gpt_neox.h"
 #include "models/gptj.h"
 #include "models/granite.h"
@@ -28,11 +31,13 @@
 #include "models/minimax_m2.h"
 #include "models/mistral.h"
 #include "models/mixtral.h"
+#include "models/mpt.h"
 #include "models/nemotron.h"
 #include "models/olmo.h"
 #include "models/olmo2.h"
 #include "models/olmo3.h"
 #include "models/olmoe.h"
+#include "models/opt.h"
 #include "models/phi.h"
 #include "models/phi3.h"
 #include "models/qwen.h"
@@ -42,6 +47,7 @@
 #include "models/stablelm.h"
 #include "models/starcoder2.h"
 #include "models/text_part.h"
+#include "models/xglm.h"
 
 namespace quire {
 namespace {
@@ -97,6 +103,13 @@ constexpr std::array kFamilies = {
     ModelFamily{"HunYuanDenseV1ForCausalLM", "", hunyuan_from_config, nullptr},
     ModelFamily{"GPTNeoXForCausalLM", "", gpt_neox_from_config, nullptr},
     ModelFamily{"GPTJForCausalLM", "", gptj_from_config, nullptr},
+    ModelFamily{"GPT2LMHeadModel", "", gpt2_from_config, nullptr},
+    ModelFamily{"OPTForCausalLM", "", opt_from_config, nullptr},
+    ModelFamily{"BloomForCausalLM", "", bloom_from_config, nullptr},
+    ModelFamily{"MptForCausalLM", "", mpt_from_config, nullptr},
+    ModelFamily{"MPTForCausalLM", "", mpt_from_config, nullptr},
+    ModelFamily{"FalconForCausalLM", "", falcon_from_config, nullptr},
+    ModelFamily{"XGLMForCausalLM", "", xglm_from_config, nullptr},
 };
 
 // What a family has read, with what holds for all of them.

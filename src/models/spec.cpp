@@ -146,6 +146,14 @@ bool DecoderSpec::is_unread(std::string_view name) const {
 
 std::vector<TensorShape> DecoderSpec::tensors() const {
   std::vector<TensorShape> tensors = {{TensorRole::kEmbedding, {vocab_size, hidden_size}}};
+  if (positions.kind == PositionKind::kLearned) {
+    tensors.push_back(
+        {TensorRole::kPositions, {max_position_embeddings + positions.offset, hidden_size}});
+  }
+  if (embedding_norm) {
+    tensors.push_back({TensorRole::kEmbeddingNorm, {hidden_size}});
+    if (norm.bias) tensors.push_back({TensorRole::kEmbeddingNormBias, {hidden_size}});
+  }
   if (norm.weight) tensors.push_back({TensorRole::kFinalNorm, {hidden_size}});
   if (norm.bias) tensors.push_back({TensorRole::kFinalNormBias, {hidden_size}});
   if (!tie_word_embeddings) tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
@@ -169,6 +177,10 @@ std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
   };
   std::visit(list, layer.mixer);
   std::visit(list, layer.feed_forward);
+  for (TensorShape& tensor : tensors) {
+    if (transposed_matrices && tensor.sizes.size() == 2)
+      std::swap(tensor.sizes[0], tensor.sizes[1]);
+  }
   if (layer.norms != NormPlacement::kAfter) {
     list_norm(TensorRole::kInputNorm, TensorRole::kInputNormBias);
     if (!layer.parallel || layer.two_norms)
@@ -198,6 +210,9 @@ std::int64_t DecoderSpec::kv_elements_per_token() const {
 std::uint64_t DecoderSpec::computed_bytes(std::int64_t max_positions) const {
   std::uint64_t bytes = 0;
   for (const RopeSpec& rope : ropes) bytes += RotaryTable::bytes(max_positions, rope.rotary_dim);
+  if (positions.kind != PositionKind::kNone) {
+    bytes += static_cast<std::uint64_t>(max_positions * hidden_size) * sizeof(float);
+  }
   for (const LayerSpec& layer : layers) {
     const AttentionSpec* const attention = layer.plain_attention();
     if (attention == nullptr) continue;
@@ -217,6 +232,11 @@ Status DecoderSpec::validate(std::string_view where) const {
     return Status::bad_model(
         fmt::format("{}: the soft cap of the logits is {}; expected above 0, below 1e6", where,
                     logit_soft_cap));
+  }
+  if (positions.kind == PositionKind::kSinusoidal && (hidden_size % 2 != 0 || hidden_size < 4)) {
+    return Status::bad_model(
+        fmt::format("{}: hidden_size is {}; sinusoidal positions need an even number from 4 on",
+                    where, hidden_size));
   }
   assert(!output_bias || logit_scale == 1.0);
   for (const RopeSpec& rope : ropes) QUIRE_RETURN_IF_ERROR(validate_rope(rope, where));

@@ -75,6 +75,18 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
+// What is added to the embeddings by position.
+enum class PositionKind : std::uint8_t {
+  kNone,
+  kLearned,     // a row of a tensor
+  kSinusoidal,  // a row of sinusoidal_rows()
+};
+
+struct PositionSpec {
+  PositionKind kind = PositionKind::kNone;
+  std::int64_t offset = 0;  // the number of the row that position 0 has
+};
+
 struct DecoderSpec {
   std::string architecture;  // as the checkpoint calls it
   std::int64_t hidden_size = 0;
@@ -84,11 +96,16 @@ struct DecoderSpec {
   // The reference rounds that scale to the type that it computes in: bfloat16 for checkpoints of
   // that type, unless float32 is asked for.
   bool round_embedding_scale = false;
+  PositionSpec positions;
+  bool embedding_norm = false;  // of what enters the first layer, with weights and, where others
+                                // have them, biases
   double logit_scale = 1;
   double logit_soft_cap = 0;  // logits are bent to stay below it, by tanh; 0: they are not
   bool tie_word_embeddings = false;
   bool output_bias = false;  // of the logits
   PerLayerSpec per_layer;
+  // The matrices of the layers are stored with a row for each input.
+  bool transposed_matrices = false;
   NormSpec norm;
   RopeStyle rope_style = RopeStyle::kHalves;
   std::vector<RopeSpec> ropes;  // the kinds of rotary positions that layers use
@@ -127,8 +144,8 @@ struct DecoderSpec {
   // Elements of keys and values that one token leaves in the cache, over all layers.
   std::int64_t kv_elements_per_token() const;
 
-  // Bytes of what is computed for a model instead of read: rotary tables for sequences of up to
-  // `max_positions` tokens, slopes.
+  // Bytes of what is computed for a model instead of read, or kept as numbers, for sequences of
+  // up to `max_positions` tokens: rotary tables, rows of positions, slopes.
   std::uint64_t computed_bytes(std::int64_t max_positions) const;
 
   // All sizes positive, within limits and consistent with each other; `where` names the source.

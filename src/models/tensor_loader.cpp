@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -13,12 +14,33 @@
 namespace quire {
 namespace {
 
-constexpr std::int64_t kPartsOfAHead = 3;  // query, key and value
+// The heads of all queries, keys and values in this order, as places in a list that has the
+// queries, the key and the value of each key-value head side by side.
+std::vector<std::size_t> places_by_head(const AttentionSpec& attention) {
+  const std::int64_t group = attention.num_heads / attention.num_kv_heads;
+  std::vector<std::size_t> places;
+  for (std::int64_t head = 0; head < attention.num_heads; ++head) {
+    places.push_back(static_cast<std::size_t>(head / group * (group + 2) + head % group));
+  }
+  for (const std::int64_t part : {group, group + 1}) {
+    for (std::int64_t head = 0; head < attention.num_kv_heads; ++head) {
+      places.push_back(static_cast<std::size_t>(head * (group + 2) + part));
+    }
+  }
+  return places;
+}
 
 TensorRoles roles_of(const std::vector<TensorShape>& tensors) {
   TensorRoles roles;
   for (const TensorShape& tensor : tensors) roles.set(static_cast<std::size_t>(tensor.role));
   return roles;
+}
+
+Status check_finite(const TensorInfo& tensor, std::span<const float> values) {
+  if (std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) return {};
+  return Status::bad_model(fmt::format("{}: tensor {} has values that are not finite", tensor.file,
+                                       printable(tensor.name)),
+                           "fetch the file again");
 }
 
 }  // namespace
@@ -95,15 +117,20 @@ Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<T
                                                          std::int64_t layer) {
   std::vector<const TensorInfo*> tensors;
   std::vector<EncodedMatrix> parts;
+  std::vector<PackedWeight> packed;
   for (const TensorRole role : roles) {
     const TensorInfo* tensor = find(role, layer);
+    if (spec_.transposed_matrices && !options_.vocabulary) {
+      QUIRE_ASSIGN_OR_RETURN(auto weight, transposed_matrix(*tensor));
+      packed.push_back(std::move(weight));
+      continue;
+    }
     tensors.push_back(tensor);
     parts.push_back({tensor->encoding, tensor->shape[0], tensor->shape[1], tensor->data.data()});
   }
   const bool uniform = std::all_of(parts.begin(), parts.end(), [&](const EncodedMatrix& part) {
     return part.encoding == parts[0].encoding;
   });
-  std::vector<PackedWeight> packed;
   const std::size_t step = uniform ? parts.size() : 1;
   for (std::size_t i = 0; i < parts.size(); i += step) {
     QUIRE_ASSIGN_OR_RETURN(
@@ -114,24 +141,49 @@ Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<T
   return packed;
 }
 
+// A copy that has the tensor's columns as rows is packed in its place.
+Result<PackedWeight> TensorLoader::transposed_matrix(const TensorInfo& tensor) {
+  const auto rows = static_cast<std::size_t>(tensor.shape[1]);
+  const auto cols = static_cast<std::size_t>(tensor.shape[0]);
+  const std::size_t bytes = tensor.data.size() / (rows * cols);
+  if (is_quantized(layout_of(tensor.encoding))) {
+    return Status::unimplemented(
+        fmt::format("{}: tensor {} is {} and stored with a row for each input, which is not "
+                    "supported",
+                    tensor.file, printable(tensor.name), encoding_traits(tensor.encoding).name),
+        "use a checkpoint of F32, F16 or BF16");
+  }
+  std::vector<std::uint8_t> copy(tensor.data.size());
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t col = 0; col < cols; ++col) {
+      std::memcpy(copy.data() + (row * cols + col) * bytes,
+                  tensor.data.data() + (col * rows + row) * bytes, bytes);
+    }
+  }
+  source_.release(tensor.data);
+  const auto done = std::exchange(options_.done, nullptr);  // the copy is not the source's
+  const EncodedMatrix part = {tensor.encoding, tensor.shape[1], tensor.shape[0], copy.data()};
+  auto packed = packed_matrix(tensor, tensor.name, std::span(&part, 1));
+  options_.done = done;
+  report(tensor);
+  return packed;
+}
+
 Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(auto packed, matrices({role}, layer));
   return std::move(packed[0]);
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::matrix_by_head(TensorRole role,
-                                                               std::int64_t num_heads,
+                                                               const AttentionSpec& attention,
                                                                std::int64_t layer) {
   const TensorInfo& tensor = *find(role, layer);
-  const std::int64_t head_dim = tensor.shape[0] / (kPartsOfAHead * num_heads);
-  const std::size_t bytes =
-      tensor.data.size() / static_cast<std::size_t>(kPartsOfAHead * num_heads);
+  const std::vector<std::size_t> places = places_by_head(attention);
+  const std::size_t bytes = tensor.data.size() / places.size();
   std::vector<EncodedMatrix> parts;
-  for (std::int64_t part = 0; part < kPartsOfAHead; ++part) {
-    for (std::int64_t head = 0; head < num_heads; ++head) {
-      const auto at = static_cast<std::size_t>(head * kPartsOfAHead + part) * bytes;
-      parts.push_back({tensor.encoding, head_dim, tensor.shape[1], tensor.data.data() + at});
-    }
+  for (const std::size_t place : places) {
+    parts.push_back(
+        {tensor.encoding, attention.head_dim, tensor.shape[1], tensor.data.data() + place * bytes});
   }
   std::vector<PackedWeight> packed;
   QUIRE_ASSIGN_OR_RETURN(auto weight, packed_matrix(tensor, tensor.name, parts));
@@ -140,20 +192,37 @@ Result<std::vector<PackedWeight>> TensorLoader::matrix_by_head(TensorRole role,
   return packed;
 }
 
-Result<DeviceFloats> TensorLoader::vector_by_head(TensorRole role, std::int64_t num_heads,
+Result<DeviceFloats> TensorLoader::vector_by_head(TensorRole role, const AttentionSpec& attention,
                                                   std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(const auto by_head, values({role}, layer));
-  const std::int64_t size = std::ssize(by_head);
-  const std::int64_t head_dim = size / (kPartsOfAHead * num_heads);
   std::vector<float> by_part;
+  if (by_head.empty()) return device_.upload(std::move(by_part));
   by_part.reserve(by_head.size());
-  for (std::int64_t i = 0; i < size; ++i) {
-    const std::int64_t part = i / (num_heads * head_dim);
-    const std::int64_t head = i / head_dim % num_heads;
-    by_part.push_back(
-        by_head[static_cast<std::size_t>((head * kPartsOfAHead + part) * head_dim + i % head_dim)]);
+  for (const std::size_t place : places_by_head(attention)) {
+    const auto from = by_head.begin() + static_cast<std::ptrdiff_t>(place) * attention.head_dim;
+    by_part.insert(by_part.end(), from, from + attention.head_dim);
   }
   return device_.upload(std::move(by_part));
+}
+
+Result<DeviceFloats> TensorLoader::rows(TensorRole role, std::int64_t first, std::int64_t count) {
+  const TensorInfo& tensor = *find(role, 0);
+  const std::int64_t cols = tensor.shape[1];
+  const auto row_bytes = encoded_row_bytes(tensor.encoding, cols);
+  std::vector<float> values(static_cast<std::size_t>(count * cols));
+  if (!row_bytes) {
+    return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
+                                         tensor.file, printable(tensor.name), cols,
+                                         encoding_traits(tensor.encoding).name));
+  }
+  for (std::int64_t row = 0; row < count; ++row) {
+    decode_row(tensor.encoding,
+               tensor.data.data() + static_cast<std::size_t>(first + row) * *row_bytes, cols,
+               values.data() + row * cols);
+  }
+  QUIRE_RETURN_IF_ERROR(check_finite(tensor, values));
+  report(tensor);
+  return device_.upload(std::move(values));
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role,
@@ -281,12 +350,7 @@ Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values
                                          encoding_traits(tensor.encoding).name));
   }
   decode_row(tensor.encoding, tensor.data.data(), count, values.data() + begin);
-  if (!std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin), values.end(),
-                   [](float v) { return std::isfinite(v); })) {
-    return Status::bad_model(fmt::format("{}: tensor {} has values that are not finite",
-                                         tensor.file, printable(tensor.name)),
-                             "fetch the file again");
-  }
+  QUIRE_RETURN_IF_ERROR(check_finite(tensor, std::span(values).subspan(begin)));
   report(tensor);
   return {};
 }

@@ -59,11 +59,16 @@ class TensorLoader {
                                              std::int64_t layer = 0);
   Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0);
 
-  // A matrix, or a vector, whose rows are query, key and value of one head after the other, as one
-  // of all queries, all keys, all values. The vector is empty where the model has none.
-  Result<std::vector<PackedWeight>> matrix_by_head(TensorRole role, std::int64_t num_heads,
+  // A matrix, or a vector, whose rows are the queries, the key and the value of one key-value head
+  // after the other, as one of all queries, all keys, all values. The vector is empty where the
+  // model has none.
+  Result<std::vector<PackedWeight>> matrix_by_head(TensorRole role, const AttentionSpec& attention,
                                                    std::int64_t layer);
-  Result<DeviceFloats> vector_by_head(TensorRole role, std::int64_t num_heads, std::int64_t layer);
+  Result<DeviceFloats> vector_by_head(TensorRole role, const AttentionSpec& attention,
+                                      std::int64_t layer);
+
+  // Rows [first, first + count) of a matrix as numbers (DecoderSpec::computed_bytes()).
+  Result<DeviceFloats> rows(TensorRole role, std::int64_t first, std::int64_t count);
 
   // A matrix, or a vector, whose first `count` rows go behind the others. The vector is empty where
   // the model has none.
@@ -104,6 +109,7 @@ class TensorLoader {
                                       std::span<const EncodedMatrix> parts);
   Result<std::vector<float>> values(std::initializer_list<TensorRole> roles, std::int64_t layer);
   Status append(const TensorInfo& tensor, std::vector<float>& values);
+  Result<PackedWeight> transposed_matrix(const TensorInfo& tensor);
   void report(const TensorInfo& tensor);
 
   const DecoderSpec& spec_;

@@ -14,6 +14,9 @@ namespace quire {
 // shape, its specification says.
 enum class TensorRole : std::uint8_t {
   kEmbedding,
+  kEmbeddingNorm,
+  kEmbeddingNormBias,
+  kPositions,  // a row for each position, added to the embeddings
   kFinalNorm,
   kFinalNormBias,
   kOutput,

@@ -108,6 +108,17 @@ void make_plain(json::object& config) {
   }
 }
 
+// Checkpoints that were saved from the base class have names without its part (GPT-2, BLOOM, OPT).
+void strip_base_class(const WeightSource& weights, TensorNames& names) {
+  const std::string embedding = names.name(TensorRole::kEmbedding);
+  if (weights.find(embedding) != nullptr) return;
+  for (const std::string_view base : {"model.", "transformer."}) {
+    if (embedding.starts_with(base) && weights.find(embedding.substr(base.size())) != nullptr) {
+      names.prefix = {base, ""};
+    }
+  }
+}
+
 bool is_true(const json::object& config, std::string_view key) {
   const json::value* const value = config.if_contains(key);
   return value != nullptr && value->is_bool() && value->get_bool();
@@ -182,6 +193,7 @@ std::string SkippedTensors::to_text() const {
 TextWeights select_text_weights(std::unique_ptr<WeightSource> weights, DecoderSpec& spec) {
   TextWeights result;
   if (!spec.text_part) {
+    strip_base_class(*weights, spec.names);
     result.weights = std::move(weights);
     return result;
   }

@@ -50,7 +50,9 @@ struct TextWeights {
 
 // Looks which of the published ways to name the text model's tensors `weights` has, and puts it
 // into `spec.names`; where the configuration does not say whether embeddings are tied, the absence
-// of an output matrix does. The weights as they are where `spec` is no part of a checkpoint.
+// of an output matrix does. Of a checkpoint of text alone all weights, and
+// where its names lack what stands before those of its base class, "transformer." or "model.", they
+// are found without.
 TextWeights select_text_weights(std::unique_ptr<WeightSource> weights, DecoderSpec& spec);
 
 }  // namespace quire

@@ -193,5 +193,14 @@ TEST(TextPart, AModelOfTextAloneIsLeftAsItIs) {
   EXPECT_NE(text->weights->find("vision_tower.encoder.bias"), nullptr);
 }
 
+TEST(TextPart, NamesMayLackThePartOfTheBaseClass) {
+  DecoderSpec spec = good("LlamaForCausalLM", text_of("llama"));
+  const Checkpoint checkpoint("", "lm_head.weight", "");
+  const auto text = checkpoint.select(spec);
+  ASSERT_TRUE(text.ok());
+  EXPECT_TRUE(check_tensors(spec, *text->weights).ok())
+      << check_tensors(spec, *text->weights).to_string();
+}
+
 }  // namespace
 }  // namespace quire::families_test

@@ -32,11 +32,12 @@ void AttentionBlock::project_qkv(ForwardContext& ctx, const float* x,
     column += weights_.qkv[i].outputs();
   }
   const std::span<const MatmulPart> products(parts.data(), weights_.qkv.size());
-  if (!shape_.whole_norms && !shape_.value_norm) {
+  if (!shape_.whole_norms && !shape_.value_norm && shape_.qkv_limit == 0.0F) {
     ctx.ops.qkv_matmul(x, ctx.activation_mode, products, heads, kQkvStage);
     return;
   }
-  // A norm over all heads waits for all of them, and heads are taken on with no norm of values.
+  // A norm over all heads waits for all of them, heads are taken on with no norm of values, and a
+  // limit is that of what is turned.
   const std::int64_t rows = heads.num_tokens;
   const std::int64_t q_width = shape_.out_width();
   const std::int64_t k_width = std::int64_t{shape_.num_kv_heads} * shape_.head_dim;
@@ -53,6 +54,9 @@ void AttentionBlock::project_qkv(ForwardContext& ctx, const float* x,
   for (std::int32_t head = 0; head < normed_values; ++head) {
     ctx.ops.rms_norm_in_place(weights_.v_norm.data(), epsilon_, rows, shape_.head_dim, stride,
                               heads.qkv + q_width + k_width + std::int64_t{head} * shape_.head_dim);
+  }
+  if (shape_.qkv_limit > 0.0F) {
+    ctx.ops.clamp_in_place(shape_.qkv_limit, rows * stride, heads.qkv);
   }
   ctx.ops.rope_and_cache(heads);
 }

@@ -22,6 +22,7 @@ struct AttentionShape {
   std::int32_t window = 0;   // as in AttentionArgs
   std::int32_t chunk = 0;    // the same
   float soft_cap = 0.0F;     // the same
+  float qkv_limit = 0.0F;    // of the size of queries, keys and values as projected; 0: none
   bool whole_norms = false;  // norms are over all heads of a token, not over each
   bool norms_after_rope = false;
   bool value_norm = false;  // each head of the values is normed, without weights

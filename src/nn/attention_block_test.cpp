@@ -154,6 +154,19 @@ TEST_P(AttentionBlockTest, AWindow) {
   }
 }
 
+TEST_P(AttentionBlockTest, ALimitOfWhatIsProjected) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  AttentionShape limited = shape(4, 2, 16);
+  limited.qkv_limit = 0.4F;
+  TestAttention attention = TestAttention::random(limited, {.rotary_dim = 16}, kHiddenSize, 12);
+  attention.add_biases(10);
+  check(attention);
+  limited.whole_norms = true;
+  TestAttention normed = TestAttention::random(limited, {.rotary_dim = 16}, kHiddenSize, 13);
+  normed.add_norms(20);
+  check(normed, true);
+}
+
 TEST_P(AttentionBlockTest, InChunks) {
   QUIRE_SKIP_ABSENT_LEVEL();
   for (const std::int32_t chunk : {1, 4, 7}) {

@@ -2,6 +2,7 @@
 // precision.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -121,6 +122,10 @@ struct TestAttention {
       }
       Numbers all = product(weights, x, bias);
       if (shape.whole_norms) all = norm.of(all);
+      if (shape.qkv_limit > 0.0F) {
+        const auto limit = static_cast<double>(shape.qkv_limit);
+        for (double& value : all) value = std::clamp(value, -limit, limit);
+      }
       std::vector<Numbers> each;
       for (auto at = all.begin(); at < all.end(); at += shape.head_dim) {
         each.emplace_back(at, at + shape.head_dim);

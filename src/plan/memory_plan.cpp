@@ -236,14 +236,18 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
   const std::string embedding = spec.names.name(TensorRole::kEmbedding);
   const std::string output = spec.names.name(TensorRole::kOutput);
   const std::string per_layer = spec.names.name(TensorRole::kPerLayerEmbedding);
+  const std::string positions = spec.names.name(TensorRole::kPositions);
   for (const TensorInfo& tensor : source.tensors()) {
     // Where embeddings are tied, some files repeat them; they are not loaded.
     if (spec.tie_word_embeddings && tensor.name == output) continue;
     if (spec.is_unread(tensor.name)) continue;
+    if (tensor.name == positions) continue;  // rows of it, as numbers
     if (tensor.shape.size() == 2) {
-      bytes += packed_weight_bytes(
-          tensor.encoding, tensor.shape[0], tensor.shape[1], quantization,
-          tensor.name == embedding || tensor.name == output || tensor.name == per_layer);
+      const bool vocabulary =
+          tensor.name == embedding || tensor.name == output || tensor.name == per_layer;
+      const std::size_t outputs = spec.transposed_matrices && !vocabulary ? 1 : 0;
+      bytes += packed_weight_bytes(tensor.encoding, tensor.shape[outputs],
+                                   tensor.shape[1 - outputs], quantization, vocabulary);
     } else if (tensor.shape.size() == 3) {  // a matrix of each expert
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) *
                packed_weight_bytes(tensor.encoding, tensor.shape[1], tensor.shape[2], quantization,

@@ -253,6 +253,14 @@ class RemoteStream final : public OpStream {
   void scale_in_place(float factor, std::int64_t count, float* x) override {
     queue_.add([=, this] { home_->scale_in_place(factor, count, near(x)); });
   }
+  void clamp_in_place(float limit, std::int64_t count, float* x) override {
+    queue_.add([=, this] { home_->clamp_in_place(limit, count, near(x)); });
+  }
+  void add_position_rows(const float* table, const std::int32_t* positions, std::int64_t rows,
+                         std::int64_t cols, float* x) override {
+    queue_.add(
+        [=, this] { home_->add_position_rows(near(table), near(positions), rows, cols, near(x)); });
+  }
   void soft_cap_and_best(float cap, std::int64_t rows, std::int64_t cols, float* x,
                          RowBest* best) override {
     queue_.add([=, this] { home_->soft_cap_and_best(cap, rows, cols, near(x), near(best)); });

@@ -42,6 +42,8 @@ inline constexpr std::string_view kFamilies[] = {
     "qwen3_moe", "olmoe",    "granite_moe",   "glm4_moe",    "ernie4_5_moe", "minimax_m2",
     "dots1",     "gemma",    "gemma3_images", "mistral3",    "llava",        "qwen2_5_vl",
     "qwen3_vl",  "gemma2",   "gemma4",        "deepseek_v2", "deepseek_v3",  "glm4_moe_lite",
+    "gpt2",      "opt",      "bloom",         "mpt",         "falcon",       "falcon_grouped",
+    "falcon_rw", "xglm",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;

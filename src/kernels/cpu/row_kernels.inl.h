@@ -143,6 +143,12 @@ struct Gelu {
 };
 
 template <class V>
+struct Relu {
+  using F = typename V::F;
+  static F apply(F x) { return V::max(V::zero(), x); }
+};
+
+template <class V>
 struct Relu2 {
   using F = typename V::F;
   static F apply(F x) {

@@ -72,6 +72,10 @@ void gelu(std::int64_t count, float* x) {
   }
 }
 
+void relu(std::int64_t count, float* x) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] < 0.0F ? 0.0F : x[i];
+}
+
 void relu2(std::int64_t count, float* x) {
   for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] < 0.0F ? 0.0F : x[i] * x[i];
 }
@@ -148,6 +152,7 @@ RowKernels ref_row_kernels() {
   kernels.gelu_tanh_and_mul = gelu_tanh_and_mul;
   kernels.gelu_tanh = gelu_tanh;
   kernels.gelu = gelu;
+  kernels.relu = relu;
   kernels.relu2 = relu2;
   kernels.soft_cap = soft_cap;
   kernels.rope_and_cache = rope_and_cache;

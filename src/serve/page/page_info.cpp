@@ -75,7 +75,7 @@ json::object model_facts_json(const ServedModel& served) {
           {"latent_dims", model.latent_dims},
           {"vocab_size", info.vocab_size},
           {"max_position_embeddings", model.max_position_embeddings},
-          {"rope_theta", model.rope_theta},
+          {"rope_theta", model.rope_theta ? json::value(*model.rope_theta) : json::value(nullptr)},
           {"tie_word_embeddings", model.tie_word_embeddings},
           {"chat_template", model.chat_template},
           {"encodings", std::move(encodings)}};

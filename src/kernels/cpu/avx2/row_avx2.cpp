@@ -14,6 +14,7 @@ void set_avx2_rows(RowKernels& kernels) {
   kernels.gelu_tanh_and_mul = vec_activate_and_mul<Vec8, GeluTanh<Vec8>>;
   kernels.gelu_tanh = vec_activate<Vec8, GeluTanh<Vec8>>;
   kernels.gelu = vec_activate<Vec8, Gelu<Vec8>>;
+  kernels.relu = vec_activate<Vec8, Relu<Vec8>>;
   kernels.relu2 = vec_activate<Vec8, Relu2<Vec8>>;
   kernels.soft_cap = vec_soft_cap<Vec8>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec8>;

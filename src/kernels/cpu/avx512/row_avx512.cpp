@@ -16,6 +16,7 @@ void set_avx512_rows(RowKernels& kernels) {
   kernels.gelu_tanh_and_mul = vec_activate_and_mul<Vec16, GeluTanh<Vec16>>;
   kernels.gelu_tanh = vec_activate<Vec16, GeluTanh<Vec16>>;
   kernels.gelu = vec_activate<Vec16, Gelu<Vec16>>;
+  kernels.relu = vec_activate<Vec16, Relu<Vec16>>;
   kernels.relu2 = vec_activate<Vec16, Relu2<Vec16>>;
   kernels.soft_cap = vec_soft_cap<Vec16>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec16>;

@@ -27,7 +27,7 @@ function architecture({model, engine}) {
         ? `${model.num_attention_heads} heads over one latent of ${model.head_dim} (MLA)`
         : `${model.num_attention_heads} heads of ${model.head_dim}, ${model.num_key_value_heads} for keys and values`),
       fact('Vocabulary', `${count(model.vocab_size)} tokens${model.tie_word_embeddings ? ', embeddings tied' : ''}`),
-      fact('Rope base', count(model.rope_theta)),
+      fact('Rope base', model.rope_theta === null ? 'none' : count(model.rope_theta)),
       fact('Context', `${count(engine.max_model_len)} of ${count(model.max_position_embeddings)} tokens`),
       fact('Chat template', model.chat_template ? 'yes' : 'none'),
       fact('Computes with', engine.isa_level === 'simulated' ? 'nothing: simulated'

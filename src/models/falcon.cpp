@@ -1,0 +1,113 @@
+#include "models/falcon.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "models/config_keys.h"
+#include "models/rope_config.h"
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+constexpr double kMaxBias = 8;  // of the linear biases
+
+constexpr TensorName kFalconNames[] = {
+    {TensorRole::kEmbedding, "transformer.word_embeddings.weight"},
+    {TensorRole::kFinalNorm, "transformer.ln_f.weight"},
+    {TensorRole::kFinalNormBias, "transformer.ln_f.bias"},
+    {TensorRole::kOutput, "lm_head.weight"},
+    {TensorRole::kInputNorm, "transformer.h.{layer}.input_layernorm.weight"},
+    {TensorRole::kInputNormBias, "transformer.h.{layer}.input_layernorm.bias"},
+    {TensorRole::kQueryKeyValue, "transformer.h.{layer}.self_attention.query_key_value.weight"},
+    {TensorRole::kQueryKeyValueBias, "transformer.h.{layer}.self_attention.query_key_value.bias"},
+    {TensorRole::kAttentionOutput, "transformer.h.{layer}.self_attention.dense.weight"},
+    {TensorRole::kAttentionBias, "transformer.h.{layer}.self_attention.dense.bias"},
+    {TensorRole::kMlpNorm, "transformer.h.{layer}.post_attention_layernorm.weight"},
+    {TensorRole::kMlpNormBias, "transformer.h.{layer}.post_attention_layernorm.bias"},
+    {TensorRole::kUp, "transformer.h.{layer}.mlp.dense_h_to_4h.weight"},
+    {TensorRole::kUpBias, "transformer.h.{layer}.mlp.dense_h_to_4h.bias"},
+    {TensorRole::kDown, "transformer.h.{layer}.mlp.dense_4h_to_h.weight"},
+    {TensorRole::kDownBias, "transformer.h.{layer}.mlp.dense_4h_to_h.bias"},
+};
+
+// The norms where both blocks have one.
+constexpr TensorName kFalconTwoNorms[] = {
+    {TensorRole::kInputNorm, "transformer.h.{layer}.ln_attn.weight"},
+    {TensorRole::kInputNormBias, "transformer.h.{layer}.ln_attn.bias"},
+    {TensorRole::kMlpNorm, "transformer.h.{layer}.ln_mlp.weight"},
+    {TensorRole::kMlpNormBias, "transformer.h.{layer}.ln_mlp.bias"},
+};
+
+// How the layers are built, by generation.
+struct FalconForm {
+  bool grouped = false;  // `new_decoder_architecture`
+  bool one_kv_head = false;
+  bool parallel = false;
+  bool two_norms = false;
+};
+
+Result<FalconForm> read_form(const JsonReader& config) {
+  FalconForm form;
+  QUIRE_ASSIGN_OR_RETURN(form.grouped, read_flag(config, "new_decoder_architecture", false));
+  QUIRE_ASSIGN_OR_RETURN(const bool multi_query, read_flag(config, "multi_query", true));
+  QUIRE_ASSIGN_OR_RETURN(const bool parallel, read_flag(config, "parallel_attn", true));
+  QUIRE_ASSIGN_OR_RETURN(const auto norms, config.find_int("num_ln_in_parallel_attn"));
+  if (form.grouped && !parallel) return unsupported(config.where(), "parallel_attn", "false");
+  form.one_kv_head = multi_query && !form.grouped;
+  form.parallel = parallel || form.grouped;
+  form.two_norms = form.grouped && norms.value_or(2) == 2;
+  if (norms && *norms != 1 && !form.two_norms) {
+    return unsupported(config.where(), "num_ln_in_parallel_attn", fmt::format("{}", *norms));
+  }
+  return form;
+}
+
+}  // namespace
+
+Result<DecoderSpec> falcon_from_config(const JsonReader& own) {
+  QUIRE_ASSIGN_OR_RETURN(const FalconForm form, read_form(own));
+  QUIRE_ASSIGN_OR_RETURN(
+      json::object keys,
+      with_usual_keys(own, {{"n_embed", "hidden_size"}, {"ffn_hidden_size", "intermediate_size"}}));
+  const json::value* const kv_heads = own.find("num_kv_heads");
+  if (form.grouped && kv_heads != nullptr) keys["num_key_value_heads"] = *kv_heads;
+  if (form.one_kv_head) keys["num_key_value_heads"] = 1;
+  if (!own.contains("max_position_embeddings")) keys["max_position_embeddings"] = 2048;
+  const JsonReader config(keys, own.where());
+  QUIRE_ASSIGN_OR_RETURN(const auto epsilon, config.find_double("layer_norm_epsilon"));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
+                         read_common_config(config, {.tie_word_embeddings = true,
+                                                     .activation_key = "activation",
+                                                     .activation = Activation::kGelu,
+                                                     .gated_mlp = false,
+                                                     .norm_epsilon = epsilon.value_or(1e-5)}));
+  DecoderSpec& spec = draft.spec;
+  spec.names = {.own = kFalconNames};
+  if (form.two_norms) spec.names = {.own = kFalconTwoNorms, .shared = kFalconNames};
+  spec.norm.kind = NormKind::kLayer;
+  spec.norm.bias = true;
+  AttentionSpec& attention = draft.attention;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "bias", false, attention));
+  attention.fused_projections = true;
+  attention.fused_by_head = !form.one_kv_head;
+  QUIRE_ASSIGN_OR_RETURN(const bool biased, read_flag(config, "alibi", false));
+  if (biased) {
+    attention.rope = kNoRope;
+    attention.alibi_slopes = alibi_slopes(attention.num_heads, kMaxBias);
+    // As the models were trained with: rounded, and added before scores are scaled.
+    for (float& slope : attention.alibi_slopes) {
+      slope = bf16_to_float(float_to_bf16(slope)) * static_cast<float>(attention.scale);
+    }
+  } else {
+    QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
+  }
+  draft.make_layers({.mixer = attention,
+                     .feed_forward = draft.plain_mlp(attention.output_bias),
+                     .parallel = form.parallel,
+                     .two_norms = form.two_norms});
+  return std::move(spec);
+}
+
+}  // namespace quire

@@ -1,0 +1,13 @@
+// MPT (MosaicML 2023): linear biases instead of positions, layer norms without biases, an MLP
+// without a gate.
+#pragma once
+
+#include "base/json.h"
+#include "base/status.h"
+#include "models/spec.h"
+
+namespace quire {
+
+Result<DecoderSpec> mpt_from_config(const JsonReader& config);
+
+}  // namespace quire
