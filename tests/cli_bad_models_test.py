@@ -355,10 +355,16 @@ class BadModels(unittest.TestCase):
         self.refuse(self.hugging_face(hidden_act="mystery"), 64, "hidden_act", "mystery")
 
     def test_quantization_methods(self):
-        for method in ("gptq", "awq", "bitsandbytes", "fp8", "compressed-tensors", "mxfp4",
-                       "mystery"):
+        for method in ("mxfp4", "mystery"):
             self.refuse(self.hugging_face(quantization_config={"quant_method": method}), 64,
-                        "quantization_config", method)
+                        "quantization_config", method, "gptq, awq")
+
+    def test_quantization_without_its_parameters(self):
+        for method in ("gptq", "awq"):
+            self.refuse(self.hugging_face(quantization_config={"quant_method": method}), 65,
+                        "quantization_config", "bits")
+        self.refuse(self.hugging_face(quantization_config={"quant_method": "gptq", "bits": 5,
+                                                           "group_size": 128}), 64, "bits = 5")
 
     def test_model_code_is_not_run(self):
         model = self.hugging_face(auto_map={"AutoModelForCausalLM": "evil.Evil"})

@@ -253,6 +253,23 @@ TEST_P(FamilyMatrix, SameTokens) {
 INSTANTIATE_TEST_SUITE_P(Families, FamilyMatrix, ::testing::ValuesIn(kFamilies),
                          [](const auto& param) { return std::string(param.param); });
 
+// Integer codes with zero points, from tensors that lie apart.
+class QuantizedMatrix : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(QuantizedMatrix, SameTokens) {
+  Corpus corpus = {.model = quantized_model(GetParam()), .prompts = {}};
+  for (int i = 0; i < 12; ++i) {
+    std::string prompt = i % 2 == 0 ? "the cat" : "she sells";
+    for (int j = 0; j < i; ++j) prompt += j % 3 == 0 ? " sea shells" : " and the dog";
+    corpus.prompts.push_back(std::move(prompt));
+  }
+  corpus.max_tokens = 24;
+  check_matrix(corpus, all_settings());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, QuantizedMatrix, ::testing::ValuesIn(kQuantizedKinds),
+                         [](const auto& param) { return std::string(param.param); });
+
 TEST(Matrix, SmolLm2) {
   QUIRE_REQUIRE_FILE(smollm2());
   Corpus corpus = {

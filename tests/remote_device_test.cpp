@@ -124,6 +124,10 @@ TEST(RemoteDevice, EveryFamilyGivesTheSameBits) {
   }
 }
 
+TEST(RemoteDevice, EveryWayOfQuantizingGivesTheSameBits) {
+  for (const std::string_view kind : kQuantizedKinds) check(args_of(quantized_model(kind)));
+}
+
 TEST(RemoteDevice, EveryLevelAndLayoutGivesTheSameBits) {
   for (const IsaLevel level : available_levels()) {
     const ForceIsa force(level);

@@ -133,9 +133,9 @@ void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& s
   for (const TensorInfo& tensor : bundle.weights->tensors()) {
     json::array shape(tensor.shape.begin(), tensor.shape.end());
     tensors.push_back({{"name", tensor.name},
-                       {"encoding", encoding_traits(tensor.encoding).name},
+                       {"encoding", tensor.format_name()},
                        {"shape", std::move(shape)},
-                       {"bytes", tensor.data.size()},
+                       {"bytes", tensor.bytes()},
                        {"file", tensor.file},
                        {"offset", tensor.file_offset}});
   }
@@ -181,26 +181,34 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
         fmt::format("{} in {}", kv_token_bytes(bundle, dtype), dtype_name(dtype)));
   }
   line("KV cache", fmt::format("bytes a token: {}", fmt::join(token_bytes, ", ")));
-  fmt::print("\n{:<10}{:>9}{:>16}{:>16}\n", "encoding", "tensors", "weights", "bytes");
+  // Those of quantized safetensors are words.
+  std::size_t width = 10;
+  for (const EncodingTotal& total : facts.encodings) {
+    width = std::max(width, total.encoding.size() + 1);
+  }
+  const auto row = [&](std::string_view encoding, const auto&... numbers) {
+    fmt::print("{:<{}}{:>9}{:>16}{:>16}\n", encoding, width, numbers...);
+  };
+  fmt::print("\n");
+  row("encoding", "tensors", "weights", "bytes");
   EncodingTotal all;
   for (const EncodingTotal& total : facts.encodings) {
-    fmt::print("{:<10}{:>9}{:>16}{:>16}\n", total.encoding, total.tensors, total.elements,
-               total.bytes);
+    row(total.encoding, total.tensors, total.elements, total.bytes);
     all.tensors += total.tensors;
     all.elements += total.elements;
     all.bytes += total.bytes;
   }
-  fmt::print("{:<10}{:>9}{:>16}{:>16}\n", "all", all.tensors, all.elements, all.bytes);
+  row("all", all.tensors, all.elements, all.bytes);
   if (bundle.skipped.tensors != 0) {
     fmt::print("\nnot loaded, because text is all that is read: {}\n", bundle.skipped.to_text());
   }
   if (sizes.ok()) fmt::print("\nmemory plan\n{}", sizes->plan.to_text());
   if (!list_tensors) return;
-  fmt::print("\n{:<48}{:<8}{:>20}{:>14}\n", "tensor", "", "shape", "bytes");
+  width = width == 10 ? 8 : width;
+  fmt::print("\n{:<48}{:<{}}{:>20}{:>14}\n", "tensor", "", width, "shape", "bytes");
   for (const TensorInfo& tensor : bundle.weights->tensors()) {
-    fmt::print("{:<48}{:<8}{:>20}{:>14}\n", printable(tensor.name),
-               encoding_traits(tensor.encoding).name,
-               fmt::format("[{}]", fmt::join(tensor.shape, ", ")), tensor.data.size());
+    fmt::print("{:<48}{:<{}}{:>20}{:>14}\n", printable(tensor.name), tensor.format_name(), width,
+               fmt::format("[{}]", fmt::join(tensor.shape, ", ")), tensor.bytes());
   }
 }
 

@@ -26,6 +26,18 @@
 // ones, a group is its codes, then float scales [2][16], then float minima [2][16] where there are
 // any.
 //
+// With zero points. The panel begins with float factors [16]; a block is the half-precision scales
+// [16], the zero points [16], bytes or, with codes of eight bits, halves, then the groups that
+// share them: one, two, four, or all of the panel.
+//
+//   w = factor * scale * (code - zero point)
+//
+// which kernels take as a minimum of -zero point * (factor * scale): exact, because factors are
+// powers of two.
+//
+// Floats of eight bits (e4m3) lie as codes of eight bits do, with one float scale for all inputs of
+// an output; or, where a block is four groups, one for all of its outputs, in 16 bytes before it.
+//
 // This is the size of the file's own blocks, to the byte for the 32-weight encodings and Q6_K; Q4_K
 // and Q5_K grow by 2 to 3% because their 6-bit factors become bytes.
 #pragma once
@@ -43,7 +55,14 @@ enum class ScaleFactors : std::uint8_t {
 };
 
 // The inputs of an output that share a scale, before factors.
-enum class ScaleSpan : std::uint8_t { kBlock, kFourGroups, kRow, kHalfGroup };
+enum class ScaleSpan : std::uint8_t {
+  kBlock,
+  kFourGroups,
+  kRow,
+  kHalfGroup,
+  kZeroGroups,  // 1 << span_shift groups, with zero points
+  kPanelBlocks  // four groups of all outputs
+};
 
 // Always inlined, so that no copy compiled with a level's flags can take another's place.
 struct GroupLayout {
@@ -52,9 +71,12 @@ struct GroupLayout {
   bool has_minimum = false;
   ScaleFactors factors = ScaleFactors::kNone;
   ScaleSpan span = ScaleSpan::kBlock;
+  int span_shift = 0;  // kZeroGroups: known when a kernel runs
+  bool float_codes = false;
 
   [[gnu::always_inline]] constexpr std::int64_t groups_per_block() const {
-    if (span == ScaleSpan::kFourGroups) return 4;
+    if (span == ScaleSpan::kZeroGroups) return std::int64_t{1} << span_shift;
+    if (span == ScaleSpan::kFourGroups || span == ScaleSpan::kPanelBlocks) return 4;
     return factors == ScaleFactors::kNone ? 1 : 8;
   }
   [[gnu::always_inline]] constexpr std::int64_t code_bytes() const {
@@ -65,14 +87,14 @@ struct GroupLayout {
   }
   // What stands before the first block of a panel, and before the first group of a block.
   [[gnu::always_inline]] constexpr std::int64_t panel_header_bytes() const {
-    return span == ScaleSpan::kRow ? 64 : 0;
+    return span == ScaleSpan::kRow || span == ScaleSpan::kZeroGroups ? 64 : 0;
   }
   [[gnu::always_inline]] constexpr std::int64_t block_header_bytes() const {
-    return span == ScaleSpan::kFourGroups ? scale_bytes() : 0;
+    return scales_come_first() ? scale_bytes() : 0;
   }
   // From the start of a block to its scales and minima, where it has them.
   [[gnu::always_inline]] constexpr std::int64_t scale_offset() const {
-    return span == ScaleSpan::kFourGroups ? 0 : groups_per_block() * group_bytes();
+    return scales_come_first() ? 0 : groups_per_block() * group_bytes();
   }
   [[gnu::always_inline]] constexpr std::int64_t minimum_offset() const {
     return scale_offset() + (span == ScaleSpan::kHalfGroup ? 128 : 32);
@@ -82,19 +104,36 @@ struct GroupLayout {
   }
   // From the start of a panel to a group's block, and within the block to the group.
   [[gnu::always_inline]] constexpr std::int64_t block_offset(std::int64_t group) const {
-    return panel_header_bytes() + group / groups_per_block() * block_bytes();
+    return panel_header_bytes() + block_of(group) * block_bytes();
   }
   [[gnu::always_inline]] constexpr std::int64_t group_offset(std::int64_t group) const {
-    return block_header_bytes() + group % groups_per_block() * group_bytes();
+    const std::int64_t before = group - block_of(group) * groups_per_block();
+    return block_header_bytes() + before * group_bytes();
+  }
+  // Where the last block of a panel ends with its last group.
+  [[gnu::always_inline]] constexpr bool scales_come_first() const {
+    return span == ScaleSpan::kFourGroups || span == ScaleSpan::kZeroGroups ||
+           span == ScaleSpan::kPanelBlocks;
   }
 
  private:
+  [[gnu::always_inline]] constexpr std::int64_t block_of(std::int64_t group) const {
+    return span == ScaleSpan::kZeroGroups ? group >> span_shift : group / groups_per_block();
+  }
   [[gnu::always_inline]] constexpr std::int64_t scale_bytes() const {
     if (span == ScaleSpan::kRow) return 0;
     if (span == ScaleSpan::kHalfGroup) return has_minimum ? 256 : 128;
+    if (span == ScaleSpan::kPanelBlocks) return 16;
+    if (span == ScaleSpan::kZeroGroups && code_bits == 4) return 48;
     return has_minimum ? 64 : 32;
   }
 };
+
+// Of those with zero points.
+[[gnu::always_inline]] constexpr int zero_span_shift(WeightLayout layout) {
+  const int index = (static_cast<int>(layout) - static_cast<int>(WeightLayout::kUint4Zero32)) % 4;
+  return index == 3 ? 40 : index;
+}
 
 // `layout` is a quantized one; of a compact one, what its products see.
 [[gnu::always_inline]] constexpr GroupLayout group_layout(WeightLayout layout) {
@@ -119,6 +158,22 @@ struct GroupLayout {
       return {.code_bits = 8, .span = ScaleSpan::kRow};
     case WeightLayout::kInt4Group128:
       return {.code_bits = 4, .has_minimum = true, .span = ScaleSpan::kFourGroups};
+    case WeightLayout::kUint4Zero32:
+    case WeightLayout::kUint4Zero64:
+    case WeightLayout::kUint4Zero128:
+    case WeightLayout::kUint4ZeroRow:
+    case WeightLayout::kInt8Zero32:
+    case WeightLayout::kInt8Zero64:
+    case WeightLayout::kInt8Zero128:
+    case WeightLayout::kInt8ZeroRow:
+      return {.code_bits = layout < WeightLayout::kInt8Zero32 ? 4 : 8,
+              .has_minimum = true,
+              .span = ScaleSpan::kZeroGroups,
+              .span_shift = zero_span_shift(layout)};
+    case WeightLayout::kF8Row:
+      return {.code_bits = 8, .span = ScaleSpan::kRow, .float_codes = true};
+    case WeightLayout::kF8Block128:
+      return {.code_bits = 8, .span = ScaleSpan::kPanelBlocks, .float_codes = true};
     case WeightLayout::kInt8Halves:
       return {.code_bits = 8, .span = ScaleSpan::kHalfGroup};
     case WeightLayout::kInt8HalvesMinimum:

@@ -175,6 +175,27 @@ Int8Rows round_to_int8(OpContext& ctx, const float* x, std::int64_t x_stride,
   return all;
 }
 
+// The rows with their inputs in another order. Where weights have one, none of the call is dense:
+// what those take of the workspace is free, or, in float32, what rounded inputs do
+// (matmul_workspace_bytes()).
+const float* in_order(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
+                      std::int64_t inputs, const std::int32_t* order, Arena& workspace) {
+  float* const ordered = workspace.array<float>(rows * inputs);
+  const auto gather = [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t k = 0; k < inputs; ++k) {
+        ordered[row * inputs + k] = x[row * x_stride + order[k]];
+      }
+    }
+  };
+  if (rows * inputs <= kSerialValues) {
+    gather(0, rows, 0);
+  } else {
+    ctx.pool.parallel_for(rows, 1, gather);
+  }
+  return ordered;
+}
+
 // The same inputs from a row on; in blocks, from the first row of a block on.
 Bf16Rows from_row(const Bf16Rows& x, std::int64_t row) {
   return {.values = x.values + row * x.stride, .stride = x.stride};
@@ -255,11 +276,12 @@ KernelChoice::KernelChoice(const MatmulKernels& kernels, ActivationMode mode, st
                            std::span<const MatmulPart> parts)
     : kernels_(kernels), mode_(mode), many_(rows > kMaxDirectRows) {
   // Where a part wants float32, those of bfloat16 share it: room for one of the two is enough.
-  bf16_ = mode != ActivationMode::kFloat32 && kernels.bf16_with_bf16 != nullptr &&
-          std::none_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
-            const WeightLayout layout = product_layout(part.weight->layout());
-            return !is_quantized(layout) && layout != WeightLayout::kBF16;
-          });
+  bf16_ =
+      mode != ActivationMode::kFloat32 && kernels.bf16_with_bf16 != nullptr &&
+      std::none_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
+        const WeightLayout layout = product_layout(part.weight->layout());
+        return has_float_codes(layout) || (!is_quantized(layout) && layout != WeightLayout::kBF16);
+      });
 }
 
 bool KernelChoice::has_int8(WeightLayout layout) const {
@@ -268,6 +290,7 @@ bool KernelChoice::has_int8(WeightLayout layout) const {
 
 InputForm KernelChoice::form(WeightLayout layout) const {
   layout = product_layout(layout);
+  if (has_float_codes(layout)) return InputForm::kFloat32;
   if (!is_quantized(layout)) {
     return bf16_ ? InputForm::kBf16 : InputForm::kFloat32;
   }
@@ -319,6 +342,10 @@ MatmulCall::MatmulCall(OpContext& ctx, const float* x, std::int64_t x_stride, st
       return choice_.form(part.weight->layout()) == form;
     });
   };
+  if (const std::int32_t* order = parts[0].weight->input_order(); order != nullptr) {
+    x = in_order(ctx, x, x_stride, rows, inputs, order, workspace);
+    x_stride = inputs;
+  }
   inputs_.x = x;
   inputs_.x_stride = x_stride;
   const bool has_blocks = max_block_rows > 1 && rows > kMaxDirectRows;
@@ -350,6 +377,7 @@ void MatmulCall::compute(const MatmulPart& part, const MatmulTile& tile) const {
   const std::int64_t output = tile.panel_begin * kPanelOutputs;
   MatmulPanels panels;
   panels.layout = product_layout(layout);
+  panels.span_shift = is_quantized(layout) ? group_layout(layout).span_shift : 0;
   panels.panels = weight.panel(tile.panel_begin);
   panels.panel_bytes = panel_bytes(layout, inputs);
   panels.num_panels = tile.panel_end - tile.panel_begin;

@@ -53,9 +53,9 @@ class MatmulCall {
   // Tiles have all rows.
   static constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
 
-  // Rounds x [rows][x_stride] for `parts`. A tile's rows are those of one chunk: `chunk_rows` of
-  // them, a multiple of MatmulKernels::max_block_rows, from a multiple of it on, or what is left at
-  // the end. What is rounded lies in `workspace`.
+  // Rounds x [rows][x_stride] for `parts`, which have one order of inputs. A tile's rows are those
+  // of one chunk: `chunk_rows` of them, a multiple of MatmulKernels::max_block_rows, from a
+  // multiple of it on, or what is left at the end. What is rounded lies in `workspace`.
   MatmulCall(OpContext& ctx, const float* x, std::int64_t x_stride, std::int64_t rows,
              std::int64_t chunk_rows, ActivationMode mode, std::span<const MatmulPart> parts,
              Arena& workspace);

@@ -114,6 +114,7 @@ inline constexpr std::int64_t kBf16Line = 32;
 // panel, output and row of the call.
 struct MatmulPanels {
   WeightLayout layout = WeightLayout::kF32;
+  int span_shift = 0;  // GroupLayout::span_shift of `layout`
   const std::uint8_t* panels = nullptr;
   std::uint64_t panel_bytes = 0;
   std::int64_t num_panels = 0;

@@ -13,20 +13,30 @@
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
 #include "kernels/packed_weight.h"
+#include "quant/zero_groups.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
 
 inline constexpr Encoding kAllEncodings[] = {
-    Encoding::kF32,    Encoding::kF16,     Encoding::kBF16,  Encoding::kQ8_0,    Encoding::kQ4_0,
-    Encoding::kQ4_1,   Encoding::kQ5_0,    Encoding::kQ5_1,  Encoding::kQ4_K,    Encoding::kQ5_K,
-    Encoding::kQ6_K,   Encoding::kQ2_K,    Encoding::kQ3_K,  Encoding::kQ8_K,    Encoding::kIQ4_NL,
-    Encoding::kIQ4_XS, Encoding::kMXFP4,   Encoding::kNVFP4, Encoding::kIQ2_XXS, Encoding::kIQ2_XS,
-    Encoding::kIQ2_S,  Encoding::kIQ3_XXS, Encoding::kIQ3_S, Encoding::kIQ1_S,   Encoding::kIQ1_M,
-    Encoding::kTQ1_0,  Encoding::kTQ2_0};
-static_assert(std::size(kAllEncodings) == kNumEncodings);
+    Encoding::kF8Row,        Encoding::kF8Block128,   Encoding::kF32,
+    Encoding::kF16,          Encoding::kBF16,         Encoding::kQ8_0,
+    Encoding::kQ4_0,         Encoding::kQ4_1,         Encoding::kQ5_0,
+    Encoding::kQ5_1,         Encoding::kQ4_K,         Encoding::kQ5_K,
+    Encoding::kQ6_K,         Encoding::kUint4Zero32,  Encoding::kUint4Zero64,
+    Encoding::kUint4Zero128, Encoding::kUint4ZeroRow, Encoding::kInt8Zero32,
+    Encoding::kInt8Zero64,   Encoding::kInt8Zero128,  Encoding::kInt8ZeroRow,
+    Encoding::kInt8Row,      Encoding::kQ2_K,         Encoding::kQ3_K,
+    Encoding::kQ8_K,         Encoding::kIQ4_NL,       Encoding::kIQ4_XS,
+    Encoding::kMXFP4,        Encoding::kNVFP4,        Encoding::kIQ2_XXS,
+    Encoding::kIQ2_XS,       Encoding::kIQ2_S,        Encoding::kIQ3_XXS,
+    Encoding::kIQ3_S,        Encoding::kIQ1_S,        Encoding::kIQ1_M,
+    Encoding::kTQ1_0,        Encoding::kTQ2_0};
+// All but those of parts of tensors.
+static_assert(std::size(kAllEncodings) == kNumEncodings - 5);
+// Those with integer codes.
 inline constexpr std::span<const Encoding> kQuantizedEncodings =
-    std::span(kAllEncodings).subspan<3>();
+    std::span(kAllEncodings).subspan<5>();
 
 // A matrix as a checkpoint would hold it; weights are roughly normal with deviation 1/sqrt(cols).
 struct TestMatrix {
@@ -44,6 +54,22 @@ struct TestMatrix {
     for (std::uint8_t& byte : data) byte = static_cast<std::uint8_t>(random());
     const float deviation = 1.0F / std::sqrt(static_cast<float>(cols));
     std::normal_distribution<float> normal(0.0F, deviation);
+    if (is_zero_groups(encoding)) {
+      put_zero_groups(random);
+      return;
+    }
+    if (encoding == Encoding::kF8Row || encoding == Encoding::kF8Block128) {
+      put_floats(random);
+      return;
+    }
+    if (encoding == Encoding::kInt8Row) {
+      const std::size_t row_bytes = data.size() / static_cast<std::size_t>(rows);
+      for (std::size_t row = 0; row < data.size(); row += row_bytes) {
+        const float scale = normal(random) / 100.0F;
+        std::memcpy(&data[row], &scale, sizeof(scale));
+      }
+      return;
+    }
     const auto step = static_cast<std::size_t>(traits.block_bytes);
     for (std::size_t at = 0; at < data.size(); at += step) {
       const float value = normal(random);
@@ -132,6 +158,8 @@ struct TestMatrix {
         case Encoding::kNVFP4:  // any scale of the smaller ones
           for (std::size_t i = 0; i < 4; ++i) data[at + i] &= 0x1F;
           break;
+        default:
+          break;
       }
     }
   }
@@ -141,11 +169,51 @@ struct TestMatrix {
   // All weights as floats, [rows][cols].
   std::vector<float> decode() const {
     std::vector<float> weights(static_cast<std::size_t>(rows * cols));
-    decode_row(encoding, data.data(), rows * cols, weights.data());
+    const std::size_t row_bytes = data.size() / static_cast<std::size_t>(rows);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      decode_row(encoding, data.data() + static_cast<std::size_t>(r) * row_bytes, cols,
+                 weights.data() + r * cols);
+    }
     return weights;
   }
 
  private:
+  // Every e4m3 but NaN; in blocks the same scales for all rows.
+  void put_floats(std::mt19937& random) {
+    for (std::uint8_t& byte : data) {
+      if ((byte & 0x7F) == 0x7F) byte = 0x11;
+    }
+    const std::size_t row_bytes = data.size() / static_cast<std::size_t>(rows);
+    std::normal_distribution<float> normal(0.0F, 1.0F / std::sqrt(static_cast<float>(cols)));
+    const std::size_t step = encoding == Encoding::kF8Row ? row_bytes : 132;
+    for (std::size_t at = 0; at < row_bytes; at += step) {
+      float scale = normal(random) / 100.0F;
+      for (std::size_t row = 0; row < data.size(); row += row_bytes) {
+        if (encoding == Encoding::kF8Row) scale = normal(random) / 100.0F;
+        std::memcpy(&data[row + at], &scale, sizeof(scale));
+      }
+    }
+  }
+
+  // Every code is likely; zero points from one end of the codes to the other.
+  void put_zero_groups(std::mt19937& random) {
+    const ZeroGroups form = zero_groups(encoding);
+    const float codes = form.code_bits == 4 ? 8.0F : 128.0F;
+    std::normal_distribution<float> normal(0.0F, 1.0F / std::sqrt(static_cast<float>(cols)));
+    const std::size_t row_bytes = data.size() / static_cast<std::size_t>(rows);
+    for (std::size_t row = 0; row < data.size(); row += row_bytes) {
+      const float factor = random() % 2 == 0 ? 1.0F : 0x1p-4F;
+      std::memcpy(&data[row], &factor, sizeof(factor));
+      for (std::int64_t g = 0; g < cols / kGroupSize; ++g) {
+        const std::size_t at = row + static_cast<std::size_t>(form.span_offset(g));
+        put(at, float_to_f16(normal(random) / codes / factor));
+        const auto zero = static_cast<int>(random() % 17);
+        if (form.code_bits == 4) data[at + 2] = static_cast<std::uint8_t>(zero);
+        if (form.code_bits == 8) put(at + 2, float_to_f16(static_cast<float>(zero * 16 - 128)));
+      }
+    }
+  }
+
   void put(std::size_t at, std::uint16_t bits) { std::memcpy(&data[at], &bits, sizeof(bits)); }
 };
 
@@ -207,6 +275,40 @@ inline bool spoil_block(Encoding encoding, std::uint8_t* block) {
   return true;
 }
 
+// Whether byte `at` of a matrix may hold any bits.
+inline bool is_code_byte(const TestMatrix& matrix, std::size_t at) {
+  const auto row_bytes = matrix.data.size() / static_cast<std::size_t>(matrix.rows);
+  if (matrix.encoding == Encoding::kInt8Row) return at % row_bytes >= 4;
+  if (is_zero_groups(matrix.encoding)) {
+    const ZeroGroups form = zero_groups(matrix.encoding);
+    const auto byte = static_cast<std::int64_t>(at % row_bytes);
+    for (std::int64_t g = 0; g < matrix.cols / kGroupSize; ++g) {
+      const std::int64_t codes = form.codes_offset(g);
+      if (byte >= codes && byte < codes + form.code_bytes()) return true;
+    }
+    return false;
+  }
+  const EncodingTraits& traits = encoding_traits(matrix.encoding);
+  return !is_scale_byte(matrix.encoding, at % static_cast<std::size_t>(traits.block_bytes));
+}
+
+// Makes a scale of the last row one that is not finite; false where there is none.
+inline bool spoil_last_row(TestMatrix& matrix) {
+  std::uint8_t* row = matrix.data.data() + matrix.data.size() -
+                      matrix.data.size() / static_cast<std::size_t>(matrix.rows);
+  if (matrix.encoding == Encoding::kInt8Row) {
+    std::memcpy(row, "\0\0\x80\x7F", 4);
+    return true;
+  }
+  if (is_zero_groups(matrix.encoding)) {
+    const std::int64_t last = matrix.cols / kGroupSize - 1;
+    std::memcpy(row + zero_groups(matrix.encoding).span_offset(last), "\0\x7C", 2);
+    return true;
+  }
+  const auto block = static_cast<std::size_t>(encoding_traits(matrix.encoding).block_bytes);
+  return spoil_block(matrix.encoding, matrix.data.data() + matrix.data.size() - block);
+}
+
 // Whether products of such weights round their inputs to bfloat16, unless the mode is kFloat32.
 inline bool rounds_to_bf16(IsaLevel level, Encoding encoding) {
   return encoding == Encoding::kBF16 && op_table(level).matmul.bf16_with_bf16 != nullptr;
@@ -215,7 +317,9 @@ inline bool rounds_to_bf16(IsaLevel level, Encoding encoding) {
 // The mode in which products of such weights see their inputs at a level: weights of eight bits
 // have 16-bit inputs where there is no dot product of bytes, and 8-bit ones where there is.
 inline ActivationMode mode_at(IsaLevel level, WeightLayout layout, ActivationMode mode) {
-  if (mode == ActivationMode::kFloat32) return mode;
+  if (mode == ActivationMode::kFloat32 || has_float_codes(layout)) {
+    return ActivationMode::kFloat32;
+  }
   const auto index = static_cast<int>(product_layout(layout));
   const bool has_int8 = op_table(level).matmul.with_int8[index] != nullptr;
   if (!has_int8) return ActivationMode::kInt16;

@@ -2,7 +2,9 @@
 
 #include <cstring>
 
+#include "kernels/finite_check.h"
 #include "kernels/group_layout.h"
+#include "kernels/pack_module_rows.h"
 #include "kernels/transpose.h"
 #include "quant/compact_block.h"
 #include "quant/load_quantization.h"
@@ -12,40 +14,6 @@ namespace quire {
 namespace {
 
 using Halves = std::uint16_t __attribute__((vector_size(16)));
-
-// Finds numbers that are not finite: their exponents are all ones, so that adding one to an
-// exponent that stands alone carries into the place of the sign.
-class FiniteCheck {
- public:
-  explicit FiniteCheck(Encoding encoding) {
-    switch (encoding) {
-      case Encoding::kF32:
-        set(0x7F800000U, 0x00800000U);
-        break;
-      case Encoding::kBF16:
-        set(0x7F807F80U, 0x00800080U);
-        break;
-      default:  // halves, as weights or as scales
-        set(0x7C007C00U, 0x04000400U);
-    }
-  }
-  void see(Words words) { carries_ |= (words & exponents_) + step_; }
-  void see(std::uint32_t word) { see(Words{word}); }
-  bool all_finite() const {
-    const Words signs = carries_ & 0x80008000U;
-    return (signs[0] | signs[1] | signs[2] | signs[3]) == 0;
-  }
-
- private:
-  void set(std::uint32_t exponents, std::uint32_t step) {
-    exponents_ = Words{} + exponents;
-    step_ = Words{} + step;
-  }
-
-  Words exponents_ = {};
-  Words step_ = {};
-  Words carries_ = {};
-};
 
 // Lines of 32-bit words, straight from the rows: F32, BF16 and, at `offset` of each row, whole
 // words of anything else.
@@ -370,7 +338,22 @@ bool pack_panel(const PanelRows& source, WeightLayout layout, std::span<std::byt
       return pack_super_blocks<Encoding::kQ5_K, WeightLayout::kUint5Super>(source, panel);
     case WeightLayout::kInt6Super:
       return pack_super_blocks<Encoding::kQ6_K, WeightLayout::kInt6Super>(source, panel);
+    case WeightLayout::kUint4Zero32:
+    case WeightLayout::kUint4Zero64:
+    case WeightLayout::kUint4Zero128:
+    case WeightLayout::kUint4ZeroRow:
+      return pack_zero_groups(source, layout, panel);
+    case WeightLayout::kInt8Zero32:
+    case WeightLayout::kInt8Zero64:
+    case WeightLayout::kInt8Zero128:
+    case WeightLayout::kInt8ZeroRow:
+      return pack_zero_groups(source, layout, panel);
+    case WeightLayout::kF8Row:
+      return pack_f8_rows(source, panel);
+    case WeightLayout::kF8Block128:
+      return pack_f8_blocks(source, panel);
     case WeightLayout::kInt8Row:
+      if (source.encoding == Encoding::kInt8Row) return pack_int8_rows(source, panel);
       return quantize_int8_panel(source, scratch, panel);
     case WeightLayout::kInt4Group128:
       return quantize_int4_panel(source, scratch, panel);

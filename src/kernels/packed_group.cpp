@@ -1,5 +1,6 @@
 #include "kernels/packed_group.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "tensor/float_convert.h"
@@ -39,6 +40,16 @@ float half_to_float(const std::uint8_t* data) {
   return f16_to_float(bits);
 }
 
+// Before factors; `scale` is the group's.
+float minimum_of(const GroupLayout& layout, const std::uint8_t* block, std::int64_t n,
+                 float scale) {
+  if (!layout.has_minimum) return 0;
+  const std::uint8_t* from = block + layout.minimum_offset();
+  if (layout.span != ScaleSpan::kZeroGroups) return half_to_float(from + 2 * n);
+  return -scale *
+         (layout.code_bits == 4 ? static_cast<float>(from[n]) : half_to_float(from + 2 * n));
+}
+
 }  // namespace
 
 PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* panel,
@@ -68,14 +79,23 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
     return group;
   }
   float scale = 0;
-  if (layout.span == ScaleSpan::kRow) {
-    std::memcpy(&scale, panel + 4 * n, sizeof(scale));
-  } else {
+  if (layout.float_codes) {
+    // In steps of the smallest: integers.
+    for (int& code : group.codes) {
+      code = static_cast<int>(std::ldexp(fp8_e4m3_to_float(static_cast<std::uint8_t>(code)), 9));
+    }
+  }
+  if (layout.panel_header_bytes() != 0) std::memcpy(&scale, panel + 4 * n, sizeof(scale));
+  if (layout.span == ScaleSpan::kZeroGroups) {
+    scale *= half_to_float(block + layout.scale_offset() + 2 * n);
+  } else if (layout.span == ScaleSpan::kPanelBlocks) {
+    std::memcpy(&scale, block, sizeof(scale));
+  } else if (layout.span != ScaleSpan::kRow) {
     scale = half_to_float(block + layout.scale_offset() + 2 * n);
   }
+  if (layout.float_codes) scale = std::ldexp(scale, -9);
   group.scales[0] = group.scales[1] = scale;
-  float minimum =
-      layout.has_minimum ? half_to_float(block + layout.minimum_offset() + 2 * n) : 0.0F;
+  float minimum = minimum_of(layout, block, n, scale);
   const std::uint8_t* factors = data + layout.code_bytes() + n;
   switch (layout.factors) {
     case ScaleFactors::kNone:

@@ -56,6 +56,11 @@ To moved(From from, From first, To to_first) {
                          static_cast<int>(to_first));
 }
 
+bool same_order(const EncodedMatrix& a, const EncodedMatrix& b) {
+  if (a.input_order == nullptr || b.input_order == nullptr) return a.input_order == b.input_order;
+  return std::equal(a.input_order, a.input_order + a.cols, b.input_order);
+}
+
 }  // namespace
 
 std::string_view weight_layout_name(WeightLayout layout) {
@@ -86,6 +91,26 @@ std::string_view weight_layout_name(WeightLayout layout) {
       return "int8_row";
     case WeightLayout::kInt4Group128:
       return "int4_group128";
+    case WeightLayout::kUint4Zero32:
+      return "uint4_zero32";
+    case WeightLayout::kUint4Zero64:
+      return "uint4_zero64";
+    case WeightLayout::kUint4Zero128:
+      return "uint4_zero128";
+    case WeightLayout::kUint4ZeroRow:
+      return "uint4_zero_row";
+    case WeightLayout::kInt8Zero32:
+      return "int8_zero32";
+    case WeightLayout::kInt8Zero64:
+      return "int8_zero64";
+    case WeightLayout::kInt8Zero128:
+      return "int8_zero128";
+    case WeightLayout::kInt8ZeroRow:
+      return "int8_zero_row";
+    case WeightLayout::kF8Row:
+      return "f8_row";
+    case WeightLayout::kF8Block128:
+      return "f8_block128";
     case WeightLayout::kInt8Halves:
       return "int8_halves";
     case WeightLayout::kInt8HalvesMinimum:
@@ -119,6 +144,34 @@ WeightLayout layout_of(Encoding encoding) {
       return WeightLayout::kUint5Super;
     case Encoding::kQ6_K:
       return WeightLayout::kInt6Super;
+    case Encoding::kUint4Zero32:
+      return WeightLayout::kUint4Zero32;
+    case Encoding::kUint4Zero64:
+      return WeightLayout::kUint4Zero64;
+    case Encoding::kUint4Zero128:
+      return WeightLayout::kUint4Zero128;
+    case Encoding::kUint4ZeroRow:
+      return WeightLayout::kUint4ZeroRow;
+    case Encoding::kInt8Zero32:
+      return WeightLayout::kInt8Zero32;
+    case Encoding::kInt8Zero64:
+      return WeightLayout::kInt8Zero64;
+    case Encoding::kInt8Zero128:
+      return WeightLayout::kInt8Zero128;
+    case Encoding::kInt8ZeroRow:
+      return WeightLayout::kInt8ZeroRow;
+    case Encoding::kInt8Row:
+      return WeightLayout::kInt8Row;
+    case Encoding::kF8Row:
+      return WeightLayout::kF8Row;
+    case Encoding::kF8Block128:
+      return WeightLayout::kF8Block128;
+    case Encoding::kF8E4M3:
+    case Encoding::kU8:
+    case Encoding::kI8:
+    case Encoding::kI32:
+    case Encoding::kI64:
+      return WeightLayout::kF32;  // no weights: not asked for
     default:
       return moved<WeightLayout>(encoding, kFirstCompact, kFirstBlocks);
   }
@@ -157,7 +210,7 @@ std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs) {
   }
   const GroupLayout form = group_layout(layout);
   const std::int64_t groups = ceil_div(inputs, kGroupInputs);
-  if (form.span == ScaleSpan::kFourGroups) {
+  if (form.scales_come_first()) {
     // The last block ends with its last group.
     const std::int64_t last = groups - 1;
     return static_cast<std::uint64_t>(form.block_offset(last) + form.group_offset(last) +
@@ -181,6 +234,9 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
     if (parts[i].encoding != encoding || parts[i].cols != weight.inputs_ || parts[i].rows <= 0) {
       return Status::bad_model("matrices that are used as one differ in encoding or width");
     }
+    if (!same_order(parts[i], parts[0])) {
+      return Status::bad_model("matrices that are used as one differ in the order of their inputs");
+    }
     weight.outputs_ += parts[i].rows;
   }
   const auto row_bytes = encoded_row_bytes(encoding, weight.inputs_);
@@ -189,10 +245,13 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
                                          weight.inputs_, encoding_traits(encoding).name));
   }
   const std::uint64_t stride = panel_bytes(weight.layout_, weight.inputs_);
-  QUIRE_ASSIGN_OR_RETURN(weight.buffer_, Buffer::allocate(packed_bytes(
-                                             weight.layout_, weight.outputs_, weight.inputs_)));
+  const std::uint64_t panel_bytes = packed_bytes(weight.layout_, weight.outputs_, weight.inputs_);
+  weight.is_ordered_ = parts[0].input_order != nullptr;
+  const std::uint64_t order_bytes = weight.is_ordered_ ? input_order_bytes(weight.inputs_) : 0;
+  QUIRE_ASSIGN_OR_RETURN(weight.buffer_, Buffer::allocate(panel_bytes + order_bytes));
   auto* const packed = reinterpret_cast<std::uint8_t*>(weight.buffer_.data());
   weight.bytes_ = {packed, weight.buffer_.size()};
+  if (weight.is_ordered_) std::memcpy(packed + panel_bytes, parts[0].input_order, order_bytes);
   // A row of zeros for each output of the last panel that there is not.
   const std::vector<std::uint8_t> zeros(weight.outputs_ % kPanelOutputs == 0 ? 0 : *row_bytes);
   const std::uint64_t scratch_bytes =
@@ -246,12 +305,21 @@ PackedWeight PackedWeight::view(WeightLayout layout, std::int64_t outputs, std::
   weight.layout_ = layout;
   weight.outputs_ = outputs;
   weight.inputs_ = inputs;
+  weight.is_ordered_ = bytes.size() > packed_bytes(layout, outputs, inputs);
   weight.bytes_ = bytes;
   weight.owner_ = std::move(owner);
   return weight;
 }
 
 void PackedWeight::decode_output(std::int64_t n, float* out) const {
+  if (const std::int32_t* order = input_order(); order != nullptr) {
+    for (std::int64_t g = 0; g < inputs_ / kGroupInputs; ++g) {
+      float group[kGroupSize];
+      decode_group(n, g, group);
+      for (int i = 0; i < kGroupSize; ++i) out[order[g * kGroupInputs + i]] = group[i];
+    }
+    return;
+  }
   const std::uint8_t* data = panel(n / kPanelOutputs);
   const std::int64_t column = n % kPanelOutputs;
   const auto half_at = [](const std::uint8_t* from) {
@@ -280,20 +348,24 @@ void PackedWeight::decode_output(std::int64_t n, float* out) const {
   }
   if (is_blocks(layout_)) {
     const Encoding encoding = encoding_of_blocks(layout_);
-    const auto [name, weights, bytes] = encoding_traits(encoding);
+    const auto [name, weights, bytes, header] = encoding_traits(encoding);
     data += column * bytes;
     for (std::int64_t k = 0; k < inputs_; k += weights, data += kPanelOutputs * bytes) {
       decode_row(encoding, data, weights, out + k);
     }
     return;
   }
-  const GroupLayout form = group_layout(layout_);
-  for (std::int64_t g = 0; g < inputs_ / kGroupInputs; ++g, out += kGroupInputs) {
-    const PackedGroup group = read_packed_group(form, data, g, column);
-    for (int i = 0; i < kGroupSize; ++i) {
-      const float product = group.scales[i / kHalfGroupSize] * static_cast<float>(group.codes[i]);
-      out[i] = product + group.minima[i / kHalfGroupSize];
-    }
+  for (std::int64_t g = 0; g < inputs_ / kGroupInputs; ++g) {
+    decode_group(n, g, out + g * kGroupInputs);
+  }
+}
+
+void PackedWeight::decode_group(std::int64_t n, std::int64_t g, float* out) const {
+  const PackedGroup group =
+      read_packed_group(group_layout(layout_), panel(n / kPanelOutputs), g, n % kPanelOutputs);
+  for (int i = 0; i < kGroupSize; ++i) {
+    const float product = group.scales[i / kHalfGroupSize] * static_cast<float>(group.codes[i]);
+    out[i] = product + group.minima[i / kHalfGroupSize];
   }
 }
 

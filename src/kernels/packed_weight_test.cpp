@@ -107,7 +107,7 @@ TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
     add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
   }
   EXPECT_EQ(kPackedWeightVersion, 3);
-  EXPECT_EQ(hash, 14396684376913744206U);
+  EXPECT_EQ(hash, 17054389153556730200U);
 }
 
 TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {

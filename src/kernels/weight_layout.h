@@ -26,6 +26,17 @@ enum class WeightLayout : std::uint8_t {
   kInt6Super,     // Q6_K
   kInt8Row,       // quantized at load: one scale for each output
   kInt4Group128,  // quantized at load: one scale for 128 inputs of an output
+  // Scales with zero points (quant/zero_groups.h): one for 32, 64 or 128 inputs, or for all of them
+  kUint4Zero32,
+  kUint4Zero64,
+  kUint4Zero128,
+  kUint4ZeroRow,
+  kInt8Zero32,
+  kInt8Zero64,
+  kInt8Zero128,
+  kInt8ZeroRow,
+  kF8Row,       // e4m3, one scale for each output
+  kF8Block128,  // e4m3, one scale for 128 inputs of the outputs of a panel
   // Product layouts of compact ones: no matrix has them.
   kInt8Halves,         // a float32 scale for each half of a group
   kInt8HalvesMinimum,  // and a minimum
@@ -47,7 +58,7 @@ enum class WeightLayout : std::uint8_t {
   kBlocksTQ1_0,
   kBlocksTQ2_0
 };
-inline constexpr int kNumWeightLayouts = 31;
+inline constexpr int kNumWeightLayouts = 41;
 inline constexpr WeightLayout kFirstBlocks = WeightLayout::kBlocksQ2_K;
 
 inline constexpr std::int64_t kPanelOutputs = 16;
@@ -66,6 +77,11 @@ inline constexpr std::int64_t kGroupInputs = 32;
   if (!is_blocks(layout)) return layout;
   return layout == WeightLayout::kBlocksQ2_K ? WeightLayout::kInt8HalvesMinimum
                                              : WeightLayout::kInt8Halves;
+}
+
+// Whose codes are floats: products take float32 inputs, whatever the mode.
+[[gnu::always_inline]] constexpr bool has_float_codes(WeightLayout layout) {
+  return layout == WeightLayout::kF8Row || layout == WeightLayout::kF8Block128;
 }
 
 }  // namespace quire

@@ -11,6 +11,7 @@
 #include "load/tokenizer_json.h"
 #include "models/registry.h"
 #include "weights/hub_cache.h"
+#include "weights/quantized_source.h"
 #include "weights/safetensors.h"
 
 namespace quire {
@@ -157,6 +158,19 @@ Result<TextBundle> open_gguf_text(const GgufFile& file) {
   return make_text_bundle(std::move(vocab), std::move(source), file.name());
 }
 
+// Quantized or not, as config.json says, of the whole or of its text model.
+Result<std::unique_ptr<WeightSource>> open_weights(const std::filesystem::path& folder,
+                                                   const JsonReader& config) {
+  QUIRE_ASSIGN_OR_RETURN(auto quantization, read_quantization_config(config));
+  if (quantization.method == QuantizationMethod::kNone && config.contains("text_config")) {
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader text, config.get_object("text_config"));
+    QUIRE_ASSIGN_OR_RETURN(quantization, read_quantization_config(text));
+  }
+  if (quantization.method == QuantizationMethod::kNone) return open_safetensors(folder);
+  QUIRE_ASSIGN_OR_RETURN(auto source, open_safetensors(folder, SafetensorsTypes::kQuantized));
+  return open_quantized(std::move(source), quantization);
+}
+
 std::string display_name(const std::filesystem::path& path) {
   if (const std::string name = hub_model_name(path); !name.empty()) return name;
   const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
@@ -196,9 +210,9 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
     bundle.weights = std::move(file);
   } else {
     QUIRE_ASSIGN_OR_RETURN(const auto config, read_object(*bundle.files.config, kMaxConfigBytes));
-    QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_config(JsonReader(
-                                            config.get_object(), bundle.files.config->string())));
-    QUIRE_ASSIGN_OR_RETURN(auto weights, open_safetensors(bundle.files.path));
+    const JsonReader reader(config.get_object(), bundle.files.config->string());
+    QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_config(reader));
+    QUIRE_ASSIGN_OR_RETURN(auto weights, open_weights(bundle.files.path, reader));
     TextWeights text = select_text_weights(std::move(weights), bundle.spec);
     bundle.weights = std::move(text.weights);
     bundle.skipped = std::move(text.skipped);

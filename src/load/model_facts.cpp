@@ -19,12 +19,12 @@ std::vector<EncodingTotal> encoding_totals(const DecoderSpec& spec, const Weight
   std::map<std::string, EncodingTotal> totals;
   for (const TensorInfo& tensor : weights.tensors()) {
     if (spec.is_unread(tensor.name)) continue;
-    const std::string name(encoding_traits(tensor.encoding).name);
+    const std::string name(tensor.format_name());
     EncodingTotal& total = totals[name];
     total.encoding = name;
     ++total.tensors;
     total.elements += elements_of(tensor);
-    total.bytes += tensor.data.size();
+    total.bytes += tensor.bytes();
   }
   std::vector<EncodingTotal> list;
   for (const auto& [name, total] : totals) list.push_back(total);

@@ -64,8 +64,7 @@ Status read_soft_cap(const JsonReader& config, std::string_view key, double if_a
 }
 
 Status refuse_common(const JsonReader& config) {
-  QUIRE_RETURN_IF_ERROR(
-      refuse_keys(config, {"quantization_config", "use_bidirectional_attention"}));
+  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"use_bidirectional_attention"}));
   QUIRE_ASSIGN_OR_RETURN(const auto slices, config.find_int("pretraining_tp"));
   if (slices.value_or(1) != 1) {
     return unsupported(config.where(), "pretraining_tp", fmt::format("{}", *slices));

@@ -38,7 +38,7 @@ struct ConfigDefaults {
 // A draft with everything but biases and ropes, from keys that all families share; the scale of
 // attention is the usual 1 / sqrt(head_dim). Errors: kBadModel for a key that is missing or of
 // the wrong kind, kUnimplemented by name for a value that would change results: another activation,
-// quantization_config, softcapping but in families that have it, bidirectional attention,
+// softcapping but in families that have it, bidirectional attention,
 // pretraining_tp.
 Result<DecoderDraft> read_common_config(const JsonReader& config, const ConfigDefaults& defaults);
 

@@ -26,7 +26,7 @@ constexpr TensorName kGemma4Names[] = {
     {TensorRole::kLayerScale, "model.layers.{layer}.layer_scalar"},
 };
 
-constexpr std::int64_t kDefaultPattern = 6;  // every sixth layer sees all keys, and the last
+constexpr std::int64_t kGemma4Pattern = 6;  // every sixth layer sees all keys, and the last
 
 RopeSpec default_rope(std::int64_t head_dim, double theta) {
   RopeSpec spec;
@@ -159,7 +159,7 @@ Result<DecoderSpec> gemma4_from_config(const JsonReader& whole) {
   QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
 
   QUIRE_ASSIGN_OR_RETURN(auto sliding,
-                         read_sliding_layers(config, draft.num_layers, kDefaultPattern));
+                         read_sliding_layers(config, draft.num_layers, kGemma4Pattern));
   sliding.back() = false;  // whatever the file says
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 512));
   QUIRE_ASSIGN_OR_RETURN(const AttentionSpec wide, read_wide(config, sliding, draft.attention));

@@ -43,6 +43,9 @@ Result<std::vector<ExpertWeights>> load_experts(const MoeSpec& spec, TensorLoade
       experts[i].up = std::move(both[2 * i + 1]);
     }
   } else {
+    for (std::int64_t i = 0; each && i < count; ++i) {
+      QUIRE_RETURN_IF_ERROR(loader.check_shared_inputs({kExpertGate, kExpertUp}, layer, i));
+    }
     QUIRE_ASSIGN_OR_RETURN(auto gates,
                            loader.experts(each ? kExpertGate : kExpertGates, count, layer));
     QUIRE_ASSIGN_OR_RETURN(auto ups, loader.experts(each ? kExpertUp : kExpertUps, count, layer));
@@ -107,6 +110,7 @@ Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std:
     weights.gate = std::move(both[0]);
     weights.up = std::move(both[1]);
   } else {
+    QUIRE_RETURN_IF_ERROR(loader.check_shared_inputs({kGate, kUp}, layer));
     QUIRE_ASSIGN_OR_RETURN(weights.gate, loader.matrix(kGate, layer));
     QUIRE_ASSIGN_OR_RETURN(weights.up, loader.matrix(kUp, layer));
   }
@@ -146,6 +150,7 @@ Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int6
   QUIRE_ASSIGN_OR_RETURN(weights.experts, load_experts(spec, loader, layer));
   if (spec.shared_intermediate_size != 0) {
     ExpertWeights& shared = weights.shared.emplace();
+    QUIRE_RETURN_IF_ERROR(loader.check_shared_inputs({kSharedGate, kSharedUp}, layer));
     QUIRE_ASSIGN_OR_RETURN(shared.gate, loader.matrix(kSharedGate, layer));
     QUIRE_ASSIGN_OR_RETURN(shared.up, loader.matrix(kSharedUp, layer));
     QUIRE_ASSIGN_OR_RETURN(shared.down, loader.matrix(kSharedDown, layer));

@@ -1,4 +1,5 @@
 // Loading of a decoder: which tensors there are, their shapes, and packing them.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -34,6 +35,16 @@ Status for_each_expected(const DecoderSpec& spec, const Check& check) {
     }
   }
   return {};
+}
+
+// GPTQ's exporters give every matrix a bias, of zeros where the model has none.
+bool is_zero_bias(const WeightSource& source, const TensorInfo& tensor) {
+  constexpr std::string_view kBias = ".bias";
+  if (!tensor.name.ends_with(kBias)) return false;
+  const TensorInfo* matrix = source.find(
+      fmt::format("{}.weight", tensor.name.substr(0, tensor.name.size() - kBias.size())));
+  return matrix != nullptr && matrix->parts_bytes > 0 &&
+         std::ranges::all_of(tensor.data, [](std::uint8_t byte) { return byte == 0; });
 }
 
 // Tensors that some exporters write and that carry nothing a model computes with.
@@ -133,7 +144,8 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
   };
   QUIRE_RETURN_IF_ERROR(for_each_expected(spec, check));
   for (const TensorInfo& tensor : source.tensors()) {
-    if (!known.contains(tensor.name) && !is_ignorable(spec, tensor)) {
+    if (!known.contains(tensor.name) && !is_ignorable(spec, tensor) &&
+        !is_zero_bias(source, tensor)) {
       return Status::bad_model(
           fmt::format("{}: tensor {} is not part of architecture {}", tensor.file,
                       printable(tensor.name), spec.architecture),
@@ -155,7 +167,7 @@ Status check_quantization(const DecoderSpec& spec, const WeightSource& source,
     return Status::config(
         fmt::format("--quantization {}: {}: tensor {} is quantized already, as {}",
                     load_quantization_name(quantization), tensor->file, tensor->name,
-                    encoding_traits(tensor->encoding).name),
+                    tensor->format_name()),
         "leave the flag out, or use a checkpoint of F32, F16 or BF16");
   };
   return for_each_expected(spec, check);

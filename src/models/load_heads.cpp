@@ -39,11 +39,9 @@ void transpose_numbers(const std::uint8_t* from, std::int64_t rows, std::int64_t
 Result<PackedWeight> TensorLoader::turned_matrix(TensorRole role, std::int64_t count,
                                                  std::int64_t layer) {
   const TensorInfo& tensor = *find(role, layer);
-  const std::size_t row_bytes = tensor.data.size() / static_cast<std::size_t>(tensor.shape[0]);
-  const EncodedMatrix parts[] = {{tensor.encoding, tensor.shape[0] - count, tensor.shape[1],
-                                  tensor.data.data() + static_cast<std::size_t>(count) * row_bytes},
-                                 {tensor.encoding, count, tensor.shape[1], tensor.data.data()}};
-  auto packed = packed_matrix(tensor, tensor.name, parts);
+  const Rows parts[] = {{.tensor = &tensor, .first = count, .count = tensor.shape[0] - count},
+                        {.tensor = &tensor, .count = count}};
+  auto packed = packed_matrix(tensor.name, parts);
   report(tensor);
   return packed;
 }
@@ -65,7 +63,7 @@ Result<HeadMatrices> TensorLoader::matrices_of_heads(TensorRole role, std::int64
         fmt::format(
             "{}: tensor {} is {}; latent attention transposes it, and so wants numbers that "
             "stand for themselves",
-            tensor.file, printable(tensor.name), encoding_traits(tensor.encoding).name),
+            tensor.file, printable(tensor.name), tensor.format_name()),
         "use a checkpoint that has it as F32, F16 or BF16");
   }
   const std::int64_t cols = tensor.shape[1];
@@ -73,23 +71,26 @@ Result<HeadMatrices> TensorLoader::matrices_of_heads(TensorRole role, std::int64
   const auto head_bytes = static_cast<std::size_t>(rows * cols) * bytes;
   const auto transposed_bytes = static_cast<std::size_t>(transposed_rows * cols) * bytes;
   std::vector<std::uint8_t> turned(static_cast<std::size_t>(num_heads) * transposed_bytes);
-  std::vector<EncodedMatrix> transposed;
-  std::vector<EncodedMatrix> others;
-  for (std::size_t head = 0; head < static_cast<std::size_t>(num_heads); ++head) {
-    const std::uint8_t* const from = tensor.data.data() + head * head_bytes;
-    std::uint8_t* const to = turned.data() + head * transposed_bytes;
-    transpose_numbers(from, transposed_rows, cols, bytes, to);
-    transposed.push_back({tensor.encoding, cols, transposed_rows, to});
-    others.push_back({tensor.encoding, rows - transposed_rows, cols, from + transposed_bytes});
+  std::vector<Rows> transposed;
+  std::vector<Rows> others;
+  for (std::int64_t head = 0; head < num_heads; ++head) {
+    const auto index = static_cast<std::size_t>(head);
+    std::uint8_t* const to = turned.data() + index * transposed_bytes;
+    transpose_numbers(tensor.data.data() + index * head_bytes, transposed_rows, cols, bytes, to);
+    transposed.push_back(
+        {.tensor = &tensor, .count = cols, .made = to, .made_cols = transposed_rows});
+    others.push_back({.tensor = &tensor,
+                      .first = head * rows + transposed_rows,
+                      .count = rows - transposed_rows});
   }
   HeadMatrices result;
   // What is packed from here is no part of the file that could be given back.
   const auto done = std::exchange(options_.done, {});
-  auto packed = packed_alike(tensor, "transposed head", transposed);
+  auto packed = packed_alike("transposed head", transposed);
   options_.done = done;
   if (!packed.ok()) return packed.status();
   result.transposed = *std::move(packed);
-  QUIRE_ASSIGN_OR_RETURN(result.others, packed_alike(tensor, "head", others));
+  QUIRE_ASSIGN_OR_RETURN(result.others, packed_alike("head", others));
   report(tensor);
   return result;
 }

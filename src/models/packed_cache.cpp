@@ -73,13 +73,14 @@ Result<std::unique_ptr<PackedCache>> PackedCache::open(const fs::path& folder,
 }
 
 Result<std::optional<PackedWeight>> PackedCache::find(const std::string& name, WeightLayout layout,
-                                                      std::int64_t outputs,
-                                                      std::int64_t inputs) const {
+                                                      std::int64_t outputs, std::int64_t inputs,
+                                                      bool has_input_order) const {
   if (file_ == nullptr) return std::optional<PackedWeight>();
   const PackedMatrix* found = file_->find(name);
+  const std::uint64_t bytes =
+      packed_bytes(layout, outputs, inputs) + (has_input_order ? input_order_bytes(inputs) : 0);
   if (found == nullptr || found->layout != weight_layout_name(layout) ||
-      found->outputs != outputs || found->inputs != inputs ||
-      found->data.size() != packed_bytes(layout, outputs, inputs)) {
+      found->outputs != outputs || found->inputs != inputs || found->data.size() != bytes) {
     return Status::bad_model(fmt::format("{}: expected matrix {} as {} of {} by {}", path_.string(),
                                          name, weight_layout_name(layout), outputs, inputs),
                              "remove the file");

@@ -31,7 +31,8 @@ class PackedCache {
   // The matrix as it was kept, mapped; nullopt where the file is not read. kBadModel for a file
   // with another matrix in its place.
   Result<std::optional<PackedWeight>> find(const std::string& name, WeightLayout layout,
-                                           std::int64_t outputs, std::int64_t inputs) const;
+                                           std::int64_t outputs, std::int64_t inputs,
+                                           bool has_input_order) const;
 
   // Keeps a matrix for the next start, as Device::pack() has made it; no effect where the file is
   // read. After a first failure the rest is not kept either.

@@ -162,8 +162,6 @@ TEST(DecoderSpec, ScalingWidensTheReach) {
 TEST(Refused, InEveryFamily) {
   constexpr auto kCode = StatusCode::kUnimplemented;
   for (const std::string_view family : kAll) {
-    expect_refused(family, R"({"quantization_config": {"quant_method": "awq"}})", kCode,
-                   "quantization_config");
     expect_refused(family, R"({"partial_rotary_factor": 0.5})", kCode, "partial_rotary_factor");
     expect_refused(family, R"({"pretraining_tp": 2})", kCode, "pretraining_tp = 2");
     if (family != "Gemma3ForCausalLM") {

@@ -53,7 +53,7 @@ TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, 
   options_.done = [&source](const std::uint8_t* data, std::uint64_t bytes) {
     source.release({data, bytes});
   };
-  for (const TensorInfo& tensor : source.tensors()) total_ += tensor.data.size();
+  for (const TensorInfo& tensor : source.tensors()) total_ += tensor.bytes();
   const TensorRoles outside = roles_of(spec.tensors());
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
     roles_.push_back(outside | roles_of(spec.layer_tensors(layer)));
@@ -115,8 +115,8 @@ Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRol
 
 Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<TensorRole> roles,
                                                          std::int64_t layer) {
-  std::vector<const TensorInfo*> tensors;
-  std::vector<EncodedMatrix> parts;
+  QUIRE_RETURN_IF_ERROR(check_shared_inputs(roles, layer));
+  std::vector<Rows> parts;
   std::vector<PackedWeight> packed;
   for (const TensorRole role : roles) {
     const TensorInfo* tensor = find(role, layer);
@@ -125,19 +125,19 @@ Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<T
       packed.push_back(std::move(weight));
       continue;
     }
-    tensors.push_back(tensor);
-    parts.push_back({tensor->encoding, tensor->shape[0], tensor->shape[1], tensor->data.data()});
+    parts.push_back(all_rows(*tensor));
   }
-  const bool uniform = std::all_of(parts.begin(), parts.end(), [&](const EncodedMatrix& part) {
-    return part.encoding == parts[0].encoding;
+  const bool uniform = std::ranges::all_of(parts, [&](const Rows& part) {
+    return part.tensor->encoding == parts[0].tensor->encoding &&
+           can_be_stacked(part.tensor->encoding, part.count);
   });
   const std::size_t step = uniform ? parts.size() : 1;
   for (std::size_t i = 0; i < parts.size(); i += step) {
-    QUIRE_ASSIGN_OR_RETURN(
-        auto weight, packed_matrix(*tensors[i], tensors[i]->name, std::span(&parts[i], step)));
+    QUIRE_ASSIGN_OR_RETURN(auto weight,
+                           packed_matrix(parts[i].tensor->name, std::span(&parts[i], step)));
     packed.push_back(std::move(weight));
   }
-  for (const TensorInfo* tensor : tensors) report(*tensor);
+  for (const Rows& part : parts) report(*part.tensor);
   return packed;
 }
 
@@ -162,11 +162,29 @@ Result<PackedWeight> TensorLoader::transposed_matrix(const TensorInfo& tensor) {
   }
   source_.release(tensor.data);
   const auto done = std::exchange(options_.done, nullptr);  // the copy is not the source's
-  const EncodedMatrix part = {tensor.encoding, tensor.shape[1], tensor.shape[0], copy.data()};
-  auto packed = packed_matrix(tensor, tensor.name, std::span(&part, 1));
+  const Rows part = {.tensor = &tensor,
+                     .count = tensor.shape[1],
+                     .made = copy.data(),
+                     .made_cols = tensor.shape[0]};
+  auto packed = packed_matrix(tensor.name, std::span(&part, 1));
   options_.done = done;
   report(tensor);
   return packed;
+}
+
+Status TensorLoader::check_shared_inputs(std::initializer_list<TensorRole> roles,
+                                         std::int64_t layer, std::int64_t expert) const {
+  const TensorInfo* first = nullptr;
+  for (const TensorRole role : roles) {
+    const TensorInfo* tensor = find(role, layer, expert);
+    if (first == nullptr) first = tensor;
+    if (std::ranges::equal(tensor->input_order, first->input_order)) continue;
+    return Status::unimplemented(
+        fmt::format("{}: tensors {} and {} have the same inputs in different orders", tensor->file,
+                    printable(first->name), printable(tensor->name)),
+        "use a checkpoint without activation order");
+  }
+  return {};
 }
 
 Result<PackedWeight> TensorLoader::matrix(TensorRole role, std::int64_t layer) {
@@ -178,15 +196,14 @@ Result<std::vector<PackedWeight>> TensorLoader::matrix_by_head(TensorRole role,
                                                                const AttentionSpec& attention,
                                                                std::int64_t layer) {
   const TensorInfo& tensor = *find(role, layer);
-  const std::vector<std::size_t> places = places_by_head(attention);
-  const std::size_t bytes = tensor.data.size() / places.size();
-  std::vector<EncodedMatrix> parts;
-  for (const std::size_t place : places) {
-    parts.push_back(
-        {tensor.encoding, attention.head_dim, tensor.shape[1], tensor.data.data() + place * bytes});
+  std::vector<Rows> parts;
+  for (const std::size_t place : places_by_head(attention)) {
+    parts.push_back({.tensor = &tensor,
+                     .first = static_cast<std::int64_t>(place) * attention.head_dim,
+                     .count = attention.head_dim});
   }
   std::vector<PackedWeight> packed;
-  QUIRE_ASSIGN_OR_RETURN(auto weight, packed_matrix(tensor, tensor.name, parts));
+  QUIRE_ASSIGN_OR_RETURN(auto weight, packed_matrix(tensor.name, parts));
   packed.push_back(std::move(weight));
   report(tensor);
   return packed;
@@ -232,12 +249,9 @@ Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role
   const std::int64_t rows = tensor.shape[0] / count;
   std::vector<PackedWeight> packed;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(count);
-    const EncodedMatrix part = {tensor.encoding, rows, tensor.shape[1],
-                                tensor.data.data() + static_cast<std::size_t>(i) * bytes};
-    QUIRE_ASSIGN_OR_RETURN(
-        auto weight,
-        packed_matrix(tensor, fmt::format("{}, part {}", tensor.name, i), std::span(&part, 1)));
+    const Rows part = {.tensor = &tensor, .first = i * rows, .count = rows};
+    QUIRE_ASSIGN_OR_RETURN(auto weight, packed_matrix(fmt::format("{}, part {}", tensor.name, i),
+                                                      std::span(&part, 1)));
     packed.push_back(std::move(weight));
   }
   report(tensor);
@@ -253,48 +267,46 @@ Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
 
 Result<std::vector<PackedWeight>> TensorLoader::experts(TensorRole role, std::int64_t count,
                                                         std::int64_t layer) {
-  std::vector<EncodedMatrix> parts;
+  std::vector<Rows> parts;
   const TensorInfo& first = *find(role, layer);
   for (std::int64_t i = 0; first.shape.size() == 2 && i < count; ++i) {
     const TensorInfo& tensor = *find(role, layer, i);
-    parts.push_back({tensor.encoding, tensor.shape[0], tensor.shape[1], tensor.data.data()});
+    parts.push_back(all_rows(tensor));
     report(tensor);
   }
   if (first.shape.size() == 3) {
     const std::int64_t rows = first.shape[0] * first.shape[1] / count;
-    const std::size_t bytes = first.data.size() / static_cast<std::size_t>(count);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      parts.push_back({first.encoding, rows, first.shape[2], first.data.data() + i * bytes});
-    }
+    for (std::int64_t i = 0; i < count; ++i)
+      parts.push_back({.tensor = &first, .first = i * rows, .count = rows});
     report(first);
   }
-  return packed_alike(first, "expert", parts);
+  return packed_alike("expert", parts);
 }
 
 // As one matrix where each ends with a panel: many small mappings would have no large pages.
-Result<std::vector<PackedWeight>> TensorLoader::packed_alike(
-    const TensorInfo& first, std::string_view kind, const std::vector<EncodedMatrix>& parts) {
-  const bool together = std::ranges::all_of(parts, [&](const EncodedMatrix& part) {
-    return part.encoding == parts[0].encoding && part.rows % kPanelOutputs == 0;
+Result<std::vector<PackedWeight>> TensorLoader::packed_alike(std::string_view kind,
+                                                             const std::vector<Rows>& parts) {
+  const std::string& name = parts[0].tensor->name;
+  const bool together = std::ranges::all_of(parts, [&](const Rows& part) {
+    return part.tensor->encoding == parts[0].tensor->encoding && part.count % kPanelOutputs == 0 &&
+           part.tensor->input_order.empty();
   });
   std::vector<PackedWeight> experts;
   experts.reserve(parts.size());
   if (!together) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      QUIRE_ASSIGN_OR_RETURN(auto weight,
-                             packed_matrix(first, fmt::format("{}, {} {}", first.name, kind, i),
-                                           std::span(&parts[i], 1)));
+      QUIRE_ASSIGN_OR_RETURN(auto weight, packed_matrix(fmt::format("{}, {} {}", name, kind, i),
+                                                        std::span(&parts[i], 1)));
       experts.push_back(std::move(weight));
     }
     return experts;
   }
-  QUIRE_ASSIGN_OR_RETURN(
-      auto packed,
-      packed_matrix(first, fmt::format("{}, {} {}s", first.name, parts.size(), kind), parts));
+  QUIRE_ASSIGN_OR_RETURN(auto packed,
+                         packed_matrix(fmt::format("{}, {} {}s", name, parts.size(), kind), parts));
   const auto all = std::make_shared<const PackedWeight>(std::move(packed));
   const std::size_t bytes = all->bytes().size() / parts.size();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    experts.push_back(PackedWeight::view(all->layout(), parts[i].rows, parts[i].cols,
+    experts.push_back(PackedWeight::view(all->layout(), parts[i].count, parts[i].cols(),
                                          all->bytes().subspan(i * bytes, bytes), all));
   }
   return experts;
@@ -308,9 +320,10 @@ Result<PackedWeight> TensorLoader::router(TensorRole role, std::int64_t layer) {
   return packed;
 }
 
-// `parts`, the first of `tensor`, as one matrix, which the cache knows by `name`.
-Result<PackedWeight> TensorLoader::packed_matrix(const TensorInfo& tensor, const std::string& name,
-                                                 std::span<const EncodedMatrix> parts) {
+// `parts` as one matrix, which the cache knows by `name`.
+Result<PackedWeight> TensorLoader::packed_matrix(const std::string& name,
+                                                 std::span<const Rows> parts) {
+  const TensorInfo& tensor = *parts[0].tensor;
   auto weight = kept_or_packed(name, parts);
   if (!weight.ok()) {
     const Status status = weight.status();
@@ -324,20 +337,44 @@ Result<PackedWeight> TensorLoader::packed_matrix(const TensorInfo& tensor, const
 }
 
 Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,
-                                                  std::span<const EncodedMatrix> parts) {
+                                                  std::span<const Rows> parts) {
   if (cache_ == nullptr) {
-    QUIRE_ASSIGN_OR_RETURN(auto packed, device_.pack(parts, options_));
-    return device_.adopt(std::move(packed));
+    QUIRE_ASSIGN_OR_RETURN(auto weight, packed(parts));
+    return device_.adopt(std::move(weight));
   }
   std::int64_t outputs = 0;
-  for (const EncodedMatrix& part : parts) outputs += part.rows;
-  const std::int64_t inputs = parts[0].cols;
-  const WeightLayout layout = layout_at_load(parts[0].encoding, inputs, options_);
-  QUIRE_ASSIGN_OR_RETURN(auto kept, cache_->find(name, layout, outputs, inputs));
+  for (const Rows& part : parts) outputs += part.count;
+  const std::int64_t inputs = parts[0].cols();
+  const WeightLayout layout = layout_at_load(parts[0].tensor->encoding, inputs, options_);
+  QUIRE_ASSIGN_OR_RETURN(auto kept, cache_->find(name, layout, outputs, inputs,
+                                                 !parts[0].tensor->input_order.empty()));
   if (kept) return device_.adopt(*std::move(kept));
-  QUIRE_ASSIGN_OR_RETURN(auto packed, device_.pack(parts, options_));
-  cache_->add(name, packed, device_);
-  return device_.adopt(std::move(packed));
+  QUIRE_ASSIGN_OR_RETURN(auto weight, packed(parts));
+  cache_->add(name, weight, device_);
+  return device_.adopt(std::move(weight));
+}
+
+// Parts of one tensor follow each other, and share its rows.
+Result<PackedWeight> TensorLoader::packed(std::span<const Rows> parts) {
+  std::vector<TensorRows> read;
+  std::vector<EncodedMatrix> matrices;
+  const TensorInfo* last = nullptr;
+  for (const Rows& part : parts) {
+    const TensorInfo& tensor = *part.tensor;
+    EncodedMatrix matrix = {tensor.encoding, part.count, part.cols(), part.made, nullptr};
+    if (part.made == nullptr) {
+      if (last != &tensor) {
+        QUIRE_ASSIGN_OR_RETURN(auto rows, source_.rows(tensor, device_.host_threads()));
+        read.push_back(std::move(rows));
+        last = &tensor;
+      }
+      const std::uint64_t row_bytes = encoded_row_bytes(tensor.encoding, matrix.cols).value_or(0);
+      matrix.data = read.back().data + static_cast<std::uint64_t>(part.first) * row_bytes;
+      if (!tensor.input_order.empty()) matrix.input_order = tensor.input_order.data();
+    }
+    matrices.push_back(matrix);
+  }
+  return device_.pack(matrices, options_);
 }
 
 Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values) {
@@ -356,7 +393,7 @@ Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values
 }
 
 void TensorLoader::report(const TensorInfo& tensor) {
-  done_ += tensor.data.size();
+  done_ += tensor.bytes();
   if (progress_) progress_(done_, total_);
 }
 

@@ -59,6 +59,11 @@ class TensorLoader {
                                              std::int64_t layer = 0);
   Result<PackedWeight> matrix(TensorRole role, std::int64_t layer = 0);
 
+  // kUnimplemented where matrices of `roles`, which are multiplied with the same inputs, have them
+  // in different orders. `expert`: of several, which.
+  Status check_shared_inputs(std::initializer_list<TensorRole> roles, std::int64_t layer,
+                             std::int64_t expert = 0) const;
+
   // A matrix, or a vector, whose rows are the queries, the key and the value of one key-value head
   // after the other, as one of all queries, all keys, all values. The vector is empty where the
   // model has none.
@@ -97,16 +102,29 @@ class TensorLoader {
   Result<PackedWeight> router(TensorRole role, std::int64_t layer);
 
  private:
+  // Rows of a tensor of the checkpoint, as a matrix or a part of one; or what was made of them, in
+  // the tensor's encoding.
+  struct Rows {
+    const TensorInfo* tensor = nullptr;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    const std::uint8_t* made = nullptr;  // [count][made_cols]
+    std::int64_t made_cols = 0;
+    std::int64_t cols() const { return made == nullptr ? tensor->shape.back() : made_cols; }
+  };
+  static Rows all_rows(const TensorInfo& tensor) {
+    return {.tensor = &tensor, .count = tensor.shape[0]};
+  }
+
   // nullptr where the model has none, even if the checkpoint uses the role's name for another.
   const TensorInfo* find(TensorRole role, std::int64_t layer, std::int64_t expert = 0) const;
-  Result<PackedWeight> packed_matrix(const TensorInfo& tensor, const std::string& name,
-                                     std::span<const EncodedMatrix> parts);
-  // Matrices of one size, of experts or of heads, which `kind` says; `first` names them, the first
-  // of their tensors.
-  Result<std::vector<PackedWeight>> packed_alike(const TensorInfo& first, std::string_view kind,
-                                                 const std::vector<EncodedMatrix>& parts);
-  Result<PackedWeight> kept_or_packed(const std::string& name,
-                                      std::span<const EncodedMatrix> parts);
+  Result<PackedWeight> packed_matrix(const std::string& name, std::span<const Rows> parts);
+  // Matrices of one size, of experts or of heads, which `kind` says; the first of their tensors
+  // names them.
+  Result<std::vector<PackedWeight>> packed_alike(std::string_view kind,
+                                                 const std::vector<Rows>& parts);
+  Result<PackedWeight> kept_or_packed(const std::string& name, std::span<const Rows> parts);
+  Result<PackedWeight> packed(std::span<const Rows> parts);
   Result<std::vector<float>> values(std::initializer_list<TensorRole> roles, std::int64_t layer);
   Status append(const TensorInfo& tensor, std::vector<float>& values);
   Result<PackedWeight> transposed_matrix(const TensorInfo& tensor);

@@ -134,6 +134,9 @@ class PartialSource : public WeightSource {
   const TensorInfo* find(std::string_view name) const override {
     return other_part(name).empty() ? whole_->find(name) : nullptr;
   }
+  Result<TensorRows> rows(const TensorInfo& tensor, ThreadPool& pool) const override {
+    return whole_->rows(tensor, pool);
+  }
   void release(std::span<const std::uint8_t> data) const override { whole_->release(data); }
   std::vector<const MappedFile*> files() const override { return whole_->files(); }
 
@@ -170,10 +173,6 @@ Result<std::optional<TextPart>> read_text_part(const JsonReader& config,
     if (!own.contains(key)) part.config[key] = value;
   }
   if (text->mrope) make_plain(part.config);
-  // What is said of the whole holds for its text model.
-  if (config.contains("quantization_config")) {
-    part.config["quantization_config"] = *config.find("quantization_config");
-  }
   constexpr std::string_view kTied = "tie_word_embeddings";
   part.says_tied = config.contains(kTied) || own.contains(kTied);
   part.config[kTied] = is_true(config.object(), kTied) || is_true(own.object(), kTied);
@@ -214,7 +213,7 @@ TextWeights select_text_weights(std::unique_ptr<WeightSource> weights, DecoderSp
       continue;
     }
     ++result.skipped.tensors;
-    result.skipped.bytes += tensor.data.size();
+    result.skipped.bytes += tensor.bytes();
     if (std::ranges::find(result.skipped.parts, part) == result.skipped.parts.end()) {
       result.skipped.parts.emplace_back(part);
     }

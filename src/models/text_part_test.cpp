@@ -78,13 +78,6 @@ TEST(TextPart, PositionsInSectionsAreTheUsualOnes) {
                  StatusCode::kUnimplemented, "mrope_section");
 }
 
-TEST(TextPart, QuantizationOfTheWholeIsRefused) {
-  expect_refused("Gemma3ForConditionalGeneration",
-                 R"({"quantization_config": {"quant_method": "none_such"}, "text_config": )" +
-                     text_of("gemma3_text") + "}",
-                 StatusCode::kUnimplemented, "quantization_config");
-}
-
 // A checkpoint of the Llama of kText with the names that `prefix` and `head` make, and others.
 class Checkpoint {
  public:

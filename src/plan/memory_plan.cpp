@@ -30,6 +30,10 @@ PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
   return {.blocks = std::min(input.all_pages, affordable), .bytes = bytes};
 }
 
+std::int64_t order_bytes(const TensorInfo& tensor) {
+  return static_cast<std::int64_t>(tensor.input_order.size_bytes());
+}
+
 // Query, key and value projections are packed as one where their encodings agree: the bytes of
 // padding that they then do without. Fewer than none where the keys' matrix serves as the values'.
 std::int64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
@@ -51,13 +55,17 @@ std::int64_t shared_padding(const DecoderSpec& spec, const WeightSource& source,
     const TensorInfo* tensor = source.find(spec.names.name(role, layer));
     if (tensor == nullptr || tensor->shape.size() != 2) return 0;
     if (first == nullptr) first = tensor;
-    alike = alike && tensor->encoding == first->encoding && tensor->shape[1] == first->shape[1];
-    apart += packed(*tensor, tensor->shape[0]);
+    // Those that cannot be stacked are packed apart.
+    const bool stacks = tensor->encoding != Encoding::kF8Block128 || tensor->shape[0] % 16 == 0;
+    alike = alike && stacks && tensor->encoding == first->encoding &&
+            tensor->shape[1] == first->shape[1];
+    apart += packed(*tensor, tensor->shape[0]) + order_bytes(*tensor);
     outputs += tensor->shape[0];
   }
   const TensorInfo& key = *source.find(spec.names.name(TensorRole::kKey, layer));
-  const std::int64_t twice = attention->values_are_keys ? packed(key, key.shape[0]) : 0;
-  return (alike ? apart - packed(*first, outputs) : 0) - twice;
+  const std::int64_t twice =
+      attention->values_are_keys ? packed(key, key.shape[0]) + order_bytes(key) : 0;
+  return (alike ? apart - packed(*first, outputs) - order_bytes(*first) : 0) - twice;
 }
 
 // Gate and up projections that lie in the file as one, of an MLP or of each expert, are packed as
@@ -76,7 +84,8 @@ std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
                                  /*vocabulary=*/false);
     };
     const auto count = static_cast<std::uint64_t>(dims == 2 ? 1 : tensor->shape[0]);
-    bytes += count * (2 * packed(rows / 2) - packed(rows));
+    bytes += count * (2 * packed(rows / 2) - packed(rows)) +
+             static_cast<std::uint64_t>(order_bytes(*tensor));
   }
   return bytes;
 }
@@ -247,7 +256,8 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
           tensor.name == embedding || tensor.name == output || tensor.name == per_layer;
       const std::size_t outputs = spec.transposed_matrices && !vocabulary ? 1 : 0;
       bytes += packed_weight_bytes(tensor.encoding, tensor.shape[outputs],
-                                   tensor.shape[1 - outputs], quantization, vocabulary);
+                                   tensor.shape[1 - outputs], quantization, vocabulary) +
+               static_cast<std::uint64_t>(order_bytes(tensor));
     } else if (tensor.shape.size() == 3) {  // a matrix of each expert
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) *
                packed_weight_bytes(tensor.encoding, tensor.shape[1], tensor.shape[2], quantization,

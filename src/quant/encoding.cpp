@@ -7,19 +7,56 @@
 #include "base/checked.h"
 #include "quant/compact_block.h"
 #include "quant/group_row.h"
+#include "quant/zero_groups.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
 namespace {
 
 constexpr std::array<EncodingTraits, kNumEncodings> kTraits = {{
-    {"F32", 1, 4},      {"F16", 1, 2},        {"BF16", 1, 2},       {"Q8_0", 32, 34},
-    {"Q4_0", 32, 18},   {"Q4_1", 32, 20},     {"Q5_0", 32, 22},     {"Q5_1", 32, 24},
-    {"Q4_K", 256, 144}, {"Q5_K", 256, 176},   {"Q6_K", 256, 210},   {"Q2_K", 256, 84},
-    {"Q3_K", 256, 110}, {"Q8_K", 256, 292},   {"IQ4_NL", 32, 18},   {"IQ4_XS", 256, 136},
-    {"MXFP4", 32, 17},  {"NVFP4", 64, 36},    {"IQ2_XXS", 256, 66}, {"IQ2_XS", 256, 74},
-    {"IQ2_S", 256, 82}, {"IQ3_XXS", 256, 98}, {"IQ3_S", 256, 110},  {"IQ1_S", 256, 50},
-    {"IQ1_M", 256, 56}, {"TQ1_0", 256, 54},   {"TQ2_0", 256, 66},
+    {"F32", 1, 4},
+    {"F16", 1, 2},
+    {"BF16", 1, 2},
+    {"Q8_0", 32, 34},
+    {"Q4_0", 32, 18},
+    {"Q4_1", 32, 20},
+    {"Q5_0", 32, 22},
+    {"Q5_1", 32, 24},
+    {"Q4_K", 256, 144},
+    {"Q5_K", 256, 176},
+    {"Q6_K", 256, 210},
+    {"uint4_zero32", 32, 19, 4},
+    {"uint4_zero64", 64, 35, 4},
+    {"uint4_zero128", 128, 67, 4},
+    {"uint4_zero_row", 32, 16, 7},
+    {"int8_zero32", 32, 36, 4},
+    {"int8_zero64", 64, 68, 4},
+    {"int8_zero128", 128, 132, 4},
+    {"int8_zero_row", 32, 32, 8},
+    {"int8_row", 32, 32, 4},
+    {"f8_row", 32, 32, 4},
+    {"f8_block128", 128, 132},
+    {"U8", 1, 1},
+    {"I8", 1, 1},
+    {"I32", 1, 4},
+    {"I64", 1, 8},
+    {"F8_E4M3", 1, 1},
+    {"Q2_K", 256, 84},
+    {"Q3_K", 256, 110},
+    {"Q8_K", 256, 292},
+    {"IQ4_NL", 32, 18},
+    {"IQ4_XS", 256, 136},
+    {"MXFP4", 32, 17},
+    {"NVFP4", 64, 36},
+    {"IQ2_XXS", 256, 66},
+    {"IQ2_XS", 256, 74},
+    {"IQ2_S", 256, 82},
+    {"IQ3_XXS", 256, 98},
+    {"IQ3_S", 256, 110},
+    {"IQ1_S", 256, 50},
+    {"IQ1_M", 256, 56},
+    {"TQ1_0", 256, 54},
+    {"TQ2_0", 256, 66},
 }};
 
 std::uint16_t load_u16(const std::uint8_t* data) {
@@ -46,6 +83,25 @@ void decode_group(const CompactGroup& group, float* out) {
   }
 }
 
+// A float scale before each `span` weights.
+void decode_f8(const std::uint8_t* data, std::int64_t span, std::int64_t count, float* out) {
+  for (std::int64_t from = 0; from < count; from += span, data += span) {
+    float scale = 0;
+    std::memcpy(&scale, data, sizeof(scale));
+    data += sizeof(scale);
+    for (std::int64_t i = 0; i < span; ++i) *out++ = scale * fp8_e4m3_to_float(data[i]);
+  }
+}
+
+void decode_int8_row(const std::uint8_t* row, std::int64_t count, float* out) {
+  float scale = 0;
+  std::memcpy(&scale, row, sizeof(scale));
+  row += sizeof(scale);
+  for (std::int64_t i = 0; i < count; ++i) {
+    out[i] = scale * static_cast<float>(static_cast<std::int8_t>(row[i]));
+  }
+}
+
 }  // namespace
 
 const EncodingTraits& encoding_traits(Encoding encoding) {
@@ -55,8 +111,14 @@ const EncodingTraits& encoding_traits(Encoding encoding) {
 std::optional<std::uint64_t> encoded_row_bytes(Encoding encoding, std::int64_t cols) {
   const EncodingTraits& traits = encoding_traits(encoding);
   if (cols < 0 || cols % traits.block_elements != 0) return std::nullopt;
-  return checked_mul(static_cast<std::uint64_t>(cols / traits.block_elements),
-                     static_cast<std::uint64_t>(traits.block_bytes));
+  const auto blocks = checked_mul(static_cast<std::uint64_t>(cols / traits.block_elements),
+                                  static_cast<std::uint64_t>(traits.block_bytes));
+  if (!blocks) return std::nullopt;
+  return checked_add(*blocks, static_cast<std::uint64_t>(traits.row_header_bytes));
+}
+
+bool holds_weights(Encoding encoding) {
+  return encoding < Encoding::kU8 || encoding > Encoding::kF8E4M3;
 }
 
 void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count, float* out) {
@@ -73,6 +135,10 @@ void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count,
     default:
       break;
   }
+  if (encoding == Encoding::kF8Row) return decode_f8(data, count, count, out);
+  if (encoding == Encoding::kF8Block128) return decode_f8(data, 128, count, out);
+  if (encoding == Encoding::kInt8Row) return decode_int8_row(data, count, out);
+  if (is_zero_groups(encoding)) return decode_zero_groups(encoding, data, count, out);
   if (is_compact(encoding)) {
     const EncodingTraits& traits = encoding_traits(encoding);
     CompactGroup groups[kMaxBlockGroups];

@@ -21,7 +21,12 @@ namespace quire {
 //   Q5_K: as Q4_K, with 32 bytes of high bits before the nibbles;  w = d * s * q - dmin * m
 //   Q6_K: 128 bytes of nibbles, 64 bytes of 2 high bits, 16 x i8 s, f16 d; w = d * s * (q - 32)
 // with one s (and m) for 32 weights, in Q6_K for 16. All of a weight's products are exact in
-// float32. compact_block.h says what the encodings after these are.
+// float32. compact_block.h says what the compact encodings are.
+//
+// What GPTQ, AWQ and their like write lies in several tensors, and not by rows; it is brought into
+// rows before it is packed (quant/grouped_tensor.h), as one of the encodings of
+// quant/zero_groups.h. The others of the list are what safetensors files hold beside floats: parts
+// of such tensors.
 enum class Encoding : std::uint8_t {
   kF32,
   kF16,
@@ -34,6 +39,22 @@ enum class Encoding : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kUint4Zero32,
+  kUint4Zero64,
+  kUint4Zero128,
+  kUint4ZeroRow,
+  kInt8Zero32,
+  kInt8Zero64,
+  kInt8Zero128,
+  kInt8ZeroRow,
+  kInt8Row,     // a float scale, then signed bytes; w = scale * code
+  kF8Row,       // a float scale, then e4m3; w = scale * code
+  kF8Block128,  // the same for each 128 weights
+  kU8,
+  kI8,
+  kI32,
+  kI64,
+  kF8E4M3,
   // Compact blocks.
   kQ2_K,
   kQ3_K,
@@ -52,16 +73,20 @@ enum class Encoding : std::uint8_t {
   kTQ1_0,
   kTQ2_0
 };
-inline constexpr int kNumEncodings = 27;
+inline constexpr int kNumEncodings = 43;
 inline constexpr Encoding kFirstCompact = Encoding::kQ2_K;
 
 struct EncodingTraits {
   std::string_view name;        // "F32", "Q4_1", ...
   std::int64_t block_elements;  // weights in one block
   std::int64_t block_bytes;
+  std::int64_t row_header_bytes = 0;  // before the first block of a row
 };
 
 const EncodingTraits& encoding_traits(Encoding encoding);
+
+// Whether numbers of this encoding are weights that can be read without any others.
+bool holds_weights(Encoding encoding);
 
 // Bytes of a row of `cols` weights; nullopt if `cols` is not a whole number of blocks or too large.
 std::optional<std::uint64_t> encoded_row_bytes(Encoding encoding, std::int64_t cols);
@@ -72,10 +97,13 @@ struct EncodedMatrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   const std::uint8_t* data = nullptr;
+  // [cols]: which input place j of a row is of; null: input j.
+  const std::int32_t* input_order = nullptr;
 };
 
 // Decodes `count` weights (a whole number of blocks) to floats, exactly: each result is the float
-// nearest to the encoding's formula evaluated in float32 as the reference implementation does.
+// nearest to the encoding's formula evaluated in float32 as the reference implementation does. One
+// row, where rows have a header.
 void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count, float* out);
 
 }  // namespace quire

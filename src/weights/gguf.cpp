@@ -34,11 +34,14 @@ constexpr std::string_view kTypeNames[] = {
     "",        "",      "",       "MXFP4", "NVFP4", "Q1_0",
 };
 
+// Those that other files alone have lie between the others.
+bool is_ggml(Encoding encoding) { return encoding <= Encoding::kQ6_K || encoding >= kFirstCompact; }
+
 // Encodings are called what ggml calls its types.
 std::optional<Encoding> supported_encoding(std::string_view type) {
   for (int i = 0; i < kNumEncodings; ++i) {
     const auto encoding = static_cast<Encoding>(i);
-    if (encoding_traits(encoding).name == type) return encoding;
+    if (is_ggml(encoding) && encoding_traits(encoding).name == type) return encoding;
   }
   return std::nullopt;
 }
@@ -46,6 +49,7 @@ std::optional<Encoding> supported_encoding(std::string_view type) {
 std::string supported_names() {
   std::string names;
   for (int i = 0; i < kNumEncodings; ++i) {
+    if (!is_ggml(static_cast<Encoding>(i))) continue;
     if (i > 0) names += i + 1 < kNumEncodings ? ", " : " or ";
     names += encoding_traits(static_cast<Encoding>(i)).name;
   }

@@ -26,11 +26,18 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 
-Result<Encoding> encoding_of(const JsonReader& entry) {
+Result<Encoding> encoding_of(const JsonReader& entry, SafetensorsTypes types) {
   QUIRE_ASSIGN_OR_RETURN(const std::string dtype, entry.get_string("dtype"));
   if (dtype == "F32") return Encoding::kF32;
   if (dtype == "F16") return Encoding::kF16;
   if (dtype == "BF16") return Encoding::kBF16;
+  if (types == SafetensorsTypes::kQuantized) {
+    if (dtype == "U8") return Encoding::kU8;
+    if (dtype == "I8") return Encoding::kI8;
+    if (dtype == "I32") return Encoding::kI32;
+    if (dtype == "I64") return Encoding::kI64;
+    if (dtype == "F8_E4M3") return Encoding::kF8E4M3;
+  }
   return Status::unimplemented(
       fmt::format("{}: dtype {} is not supported", entry.where(), printable(dtype)),
       "use a checkpoint whose tensors are F32, F16 or BF16");
@@ -74,7 +81,7 @@ struct ReadTensor {
 
 Result<ReadTensor> read_tensor(std::string_view name, const json::value& value,
                                std::uint64_t data_start, std::span<const std::byte> bytes,
-                               const std::string& file) {
+                               const std::string& file, SafetensorsTypes types) {
   const std::string where = fmt::format("{}: tensor {}", file, printable(name));
   if (!value.is_object()) {
     return Status::bad_model(
@@ -89,7 +96,7 @@ Result<ReadTensor> read_tensor(std::string_view name, const json::value& value,
   QUIRE_ASSIGN_OR_RETURN(tensor.shape, read_sizes(entry, "shape", kSafetensorsMaxDims));
   read.is_mask = is_causal_mask(dtype, tensor.shape);
   if (!read.is_mask) {
-    QUIRE_ASSIGN_OR_RETURN(tensor.encoding, encoding_of(entry));
+    QUIRE_ASSIGN_OR_RETURN(tensor.encoding, encoding_of(entry, types));
   }
   QUIRE_ASSIGN_OR_RETURN(const auto offsets, read_sizes(entry, "data_offsets", 2));
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
@@ -150,9 +157,11 @@ Status check_coverage(std::span<const TensorInfo> tensors, std::uint64_t data_st
 // Several mapped files as one checkpoint.
 class SafetensorsCheckpoint final : public WeightSource {
  public:
+  explicit SafetensorsCheckpoint(SafetensorsTypes types) : types_(types) {}
+
   Status add(const fs::path& path) {
     QUIRE_ASSIGN_OR_RETURN(MappedFile mapping, MappedFile::open(path));
-    QUIRE_ASSIGN_OR_RETURN(auto tensors, parse_safetensors(mapping.bytes(), path.string()));
+    QUIRE_ASSIGN_OR_RETURN(auto tensors, parse_safetensors(mapping.bytes(), path.string(), types_));
     mappings_.push_back(std::move(mapping));
     std::ranges::move(tensors, std::back_inserter(tensors_));
     return {};
@@ -189,6 +198,7 @@ class SafetensorsCheckpoint final : public WeightSource {
   }
 
  private:
+  SafetensorsTypes types_;
   std::vector<MappedFile> mappings_;
   std::vector<TensorInfo> tensors_;
   std::map<std::string_view, std::size_t> index_;
@@ -256,14 +266,15 @@ Status open_shards(const fs::path& folder, SafetensorsCheckpoint& checkpoint) {
 }  // namespace
 
 Result<std::vector<TensorInfo>> parse_safetensors(std::span<const std::byte> bytes,
-                                                  const std::string& name) {
+                                                  const std::string& name, SafetensorsTypes types) {
   QUIRE_ASSIGN_OR_RETURN(const auto header, read_safetensors_header(bytes, name));
   std::set<std::string> masks;
   std::vector<TensorInfo> tensors;
   tensors.reserve(header.entries.size());
   for (const auto& [key, value] : header.entries) {
     if (key == "__metadata__") continue;  // free text of the writer
-    QUIRE_ASSIGN_OR_RETURN(auto read, read_tensor(key, value, header.data_start, bytes, name));
+    QUIRE_ASSIGN_OR_RETURN(auto read,
+                           read_tensor(key, value, header.data_start, bytes, name, types));
     if (read.is_mask) masks.insert(read.info.name);
     tensors.push_back(std::move(read.info));
   }
@@ -273,8 +284,9 @@ Result<std::vector<TensorInfo>> parse_safetensors(std::span<const std::byte> byt
   return tensors;
 }
 
-Result<std::unique_ptr<WeightSource>> open_safetensors(const fs::path& folder) {
-  auto checkpoint = std::make_unique<SafetensorsCheckpoint>();
+Result<std::unique_ptr<WeightSource>> open_safetensors(const fs::path& folder,
+                                                       SafetensorsTypes types) {
+  auto checkpoint = std::make_unique<SafetensorsCheckpoint>(types);
   std::error_code error;
   if (fs::exists(folder / kSingleFile, error)) {
     QUIRE_RETURN_IF_ERROR(checkpoint->add(folder / kSingleFile));

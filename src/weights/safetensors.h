@@ -20,17 +20,25 @@ inline constexpr std::uint64_t kSafetensorsMaxEntries = 200'000;          // ten
 inline constexpr std::size_t kSafetensorsMaxDims = 8;
 inline constexpr std::uint64_t kSafetensorsMaxIndexBytes = 100'000'000;
 
+// Which tensors a file may have.
+enum class SafetensorsTypes : std::uint8_t {
+  kFloats,     // F32, F16 and BF16
+  kQuantized,  // and U8, I8, I32, I64 and F8_E4M3
+};
+
 // The checkpoint of a model folder: `model.safetensors`, else the shards that
-// `model.safetensors.index.json` names. Tensors are F32, F16 or BF16, in the order of shards and of
+// `model.safetensors.index.json` names. Tensors are of `types`, in the order of shards and of
 // offsets within each; `data` has no particular alignment. All files are mapped and checked, except
 // the tensors' values. Errors name file and tensor, expected and found: kNotFound for a folder
 // without weights or a missing shard, kBadModel for a file that breaks the format, contradicts the
 // index or is a pickle, kUnimplemented for another dtype.
-Result<std::unique_ptr<WeightSource>> open_safetensors(const std::filesystem::path& folder);
+Result<std::unique_ptr<WeightSource>> open_safetensors(
+    const std::filesystem::path& folder, SafetensorsTypes types = SafetensorsTypes::kFloats);
 
 // The tensors of one file in memory, in the order of their offsets; they borrow `bytes`. `name`
 // stands for the file in messages.
-Result<std::vector<TensorInfo>> parse_safetensors(std::span<const std::byte> bytes,
-                                                  const std::string& name);
+Result<std::vector<TensorInfo>> parse_safetensors(
+    std::span<const std::byte> bytes, const std::string& name,
+    SafetensorsTypes types = SafetensorsTypes::kFloats);
 
 }  // namespace quire

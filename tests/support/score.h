@@ -21,6 +21,7 @@ class Scorer {
 
   // logits[i]: after token first + i, for i in [0, tokens.size() - first): rows of vocab_size.
   std::vector<float> score(const std::vector<TokenId>& tokens, std::int64_t first);
+  const Model& model() const { return *model_; }
   std::int64_t vocab_size() const { return model_->spec().vocab_size; }
 
  private:

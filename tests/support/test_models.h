@@ -71,6 +71,32 @@ inline std::vector<std::string> family_files(std::string_view family) {
   return {"hf", "model.gguf"};
 }
 
+// One tiny checkpoint of each way that safetensors are quantized.
+inline constexpr std::string_view kQuantizedKinds[] = {
+    "gptq_w4_g128",
+    "gptq_w4_g32_asym",
+    "gptq_v2_w4_g64_asym",
+    "gptq_w4_row_mixed",
+    "gptq_w8_row",
+    "gptq_v2_w8_g32_asym",
+    "gptq_w4_g32_act_order",
+    "gptq_w3_g32",
+    "gptq_w2_g64",
+    "auto_round_w4_g128",
+    "awq_gemm_g64",
+    "awq_gemv_g64",
+    "compressed_w4_g32",
+    "compressed_w4_g128_asym",
+    "compressed_w8a8",
+    "fp8_blocks",
+    "fp8_tensor",
+    "compressed_fp8_channel",
+    "llm_int8",
+};
+inline std::string quantized_model(std::string_view kind) {
+  return QUIRE_SOURCE_DIR "/tests/data/quantized/" + std::string(kind);
+}
+
 inline bool in_ci() { return std::getenv("CI") != nullptr; }
 
 // Sets the instruction-set level for engines that are created in its scope.

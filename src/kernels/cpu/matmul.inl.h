@@ -76,6 +76,20 @@ void set_group_int_matmul(MatmulKernels& kernels) {
   }
 }
 
+// The kernels of the layout with the smallest spans serve the wider ones, too.
+template <typename V, WeightLayout kSmallest>
+void set_zero_matmul(MatmulKernels& kernels) {
+  set_group_matmul<V, kSmallest>(kernels);
+  share_with_wider_spans(kernels.with_float, kSmallest);
+}
+
+template <typename V, WeightLayout kSmallest>
+void set_zero_int_matmul(MatmulKernels& kernels) {
+  set_group_int_matmul<V, kSmallest>(kernels);
+  share_with_wider_spans(kernels.with_int16, kSmallest);
+  share_with_wider_spans(kernels.with_int8, kSmallest);
+}
+
 template <typename V, WeightLayout kLayout>
 void set_dense_matmul(MatmulKernels& kernels) {
   kernels.with_float[static_cast<int>(kLayout)] =
@@ -103,6 +117,10 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_group_matmul<V, WeightLayout::kInt4Group128>(kernels);
   set_group_matmul<V, WeightLayout::kInt8Halves>(kernels);
   set_group_matmul<V, WeightLayout::kInt8HalvesMinimum>(kernels);
+  set_zero_matmul<V, WeightLayout::kUint4Zero32>(kernels);
+  set_zero_matmul<V, WeightLayout::kInt8Zero32>(kernels);
+  set_group_matmul<V, WeightLayout::kF8Row>(kernels);
+  set_group_matmul<V, WeightLayout::kF8Block128>(kernels);
 }
 
 // With inputs rounded to integers.
@@ -120,6 +138,8 @@ void set_vec_int_matmul(MatmulKernels& kernels) {
   set_group_int_matmul<V, WeightLayout::kInt4Group128>(kernels);
   set_group_int_matmul<V, WeightLayout::kInt8Halves>(kernels);
   set_group_int_matmul<V, WeightLayout::kInt8HalvesMinimum>(kernels);
+  set_zero_int_matmul<V, WeightLayout::kUint4Zero32>(kernels);
+  set_zero_int_matmul<V, WeightLayout::kInt8Zero32>(kernels);
 }
 
 }  // namespace

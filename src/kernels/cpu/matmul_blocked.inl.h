@@ -115,9 +115,9 @@ struct FloatPieces {
   using Piece = typename Product::Piece;
   static constexpr std::int64_t kInputs = Product::kInputs;
   static constexpr bool kScalesOutputs = false;
-  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                     Piece& piece) {
-    piece.begin = Lines::expand(panel, begin, end, piece.lines);
+  static void expand(const MatmulPanels& args, const std::uint8_t* panel, std::int64_t begin,
+                     std::int64_t end, Piece& piece) {
+    piece.begin = Lines::expand(args, panel, begin, end, piece.lines);
   }
 };
 
@@ -131,8 +131,8 @@ struct Bf16Pieces {
   struct Piece {
     const std::uint8_t* begin;
   };
-  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t /*end*/,
-                     Piece& piece) {
+  static void expand(const MatmulPanels& /*args*/, const std::uint8_t* panel, std::int64_t begin,
+                     std::int64_t /*end*/, Piece& piece) {
     piece.begin = panel + 2 * begin * kPanelOutputs;
   }
   template <int R, int P>
@@ -237,7 +237,7 @@ void multiply_panels(const MatmulPanels& args, const RowBlocks& blocks, std::int
         begin + piece_inputs < args.inputs ? begin + piece_inputs : args.inputs;
     const auto panel_bytes = static_cast<std::int64_t>(args.panel_bytes);
     const std::uint8_t* const from = args.panels + panel * panel_bytes;
-    for (int p = 0; p < P; ++p) Pieces::expand(from + p * panel_bytes, begin, end, pieces[p]);
+    for (int p = 0; p < P; ++p) Pieces::expand(args, from + p * panel_bytes, begin, end, pieces[p]);
     // The next piece is as long as this one.
     const std::uint8_t* const next =
         end < args.inputs ? from + panel_bytes * end / args.inputs : next_panels;

@@ -147,8 +147,8 @@ struct DenseLines {
   using Block = DenseBlock<V, kLayout>;
 
   // Inputs [begin, end) of a panel.
-  static const float* expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                             float* lines) {
+  static const float* expand(const MatmulPanels& /*args*/, const std::uint8_t* panel,
+                             std::int64_t begin, std::int64_t end, float* lines) {
     const std::uint8_t* from = panel + Block::kBytes * kPanelOutputs * begin;
     if constexpr (kLayout == WeightLayout::kF32) {
       return reinterpret_cast<const float*>(from);  // they are lines already

@@ -10,6 +10,17 @@
 namespace quire {
 namespace {
 
+// As group_layout(); kernels are compiled for one layout with zero points, and serve those whose
+// spans are wider.
+template <WeightLayout kLayout>
+[[gnu::always_inline]] inline GroupLayout form_of(const MatmulPanels& args) {
+  GroupLayout form = group_layout(kLayout);
+  if constexpr (group_layout(kLayout).span == ScaleSpan::kZeroGroups) {
+    form.span_shift = args.span_shift;
+  }
+  return form;
+}
+
 // One vector of outputs of one group: where it lies, and how its numbers are taken out.
 template <typename V, WeightLayout kLayout>
 struct GroupReader {
@@ -18,16 +29,26 @@ struct GroupReader {
   using I = typename V::I;
 
   const std::uint8_t* codes;    // the vector's part of quad 0
-  const std::uint8_t* factors;  // its first factor
+  const std::uint8_t* factors;  // its first factor, of the group or of the row
   const std::uint8_t* scales;   // its first scale
+  const std::uint8_t* zeros;    // its first zero point
 
   GroupReader() = default;
-  [[gnu::always_inline]] GroupReader(const std::uint8_t* panel, std::int64_t g, std::int64_t lane) {
-    const std::uint8_t* block = panel + kForm.block_offset(g);
-    const std::uint8_t* group = block + kForm.group_offset(g);
+  [[gnu::always_inline]] GroupReader(const MatmulPanels& args, const std::uint8_t* panel,
+                                     std::int64_t g, std::int64_t lane) {
+    const GroupLayout form = form_of<kLayout>(args);
+    const std::uint8_t* block = panel + form.block_offset(g);
+    const std::uint8_t* group = block + form.group_offset(g);
     codes = group + 4 * lane;
     factors = group + kForm.code_bytes() + lane;
-    if constexpr (kForm.span == ScaleSpan::kRow) {
+    zeros = nullptr;
+    if constexpr (kForm.span == ScaleSpan::kZeroGroups) {
+      factors = panel + 4 * lane;
+      scales = block + form.scale_offset() + 2 * lane;
+      zeros = block + form.minimum_offset() + (kForm.code_bits == 8 ? 2 : 1) * lane;
+    } else if constexpr (kForm.span == ScaleSpan::kPanelBlocks) {
+      scales = block;
+    } else if constexpr (kForm.span == ScaleSpan::kRow) {
       scales = panel + 4 * lane;
     } else if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
       scales = block + kForm.scale_offset() + 4 * lane;
@@ -77,6 +98,7 @@ struct GroupReader {
   // The weights of byte kByte of each lane's codes, in the very steps of decode_output().
   template <int kByte>
   [[gnu::always_inline]] static F weight(I codes, F scale, F minimum) {
+    if constexpr (kForm.float_codes) return V::mul(scale, e4m3<kByte>(codes));
     I code;
     if constexpr (kForm.code_bits == 8) {
       code = V::template shift_right_signed<24>(V::template shift_left<24 - 8 * kByte>(codes));
@@ -97,8 +119,15 @@ struct GroupReader {
     if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
       return V::load(reinterpret_cast<const float*>(scales + 64 * half));
     }
+    if constexpr (kForm.span == ScaleSpan::kPanelBlocks) {
+      float scale = 0;
+      __builtin_memcpy(&scale, scales, sizeof(scale));
+      return V::set1(scale);
+    }
     const F scale = V::load_half(scales);
-    if constexpr (kForm.factors == ScaleFactors::kGroup) {
+    if constexpr (kForm.span == ScaleSpan::kZeroGroups) {
+      return V::mul(scale, V::load(reinterpret_cast<const float*>(factors)));
+    } else if constexpr (kForm.factors == ScaleFactors::kGroup) {
       return V::mul(scale, V::load_bytes(factors));
     } else if constexpr (kForm.factors == ScaleFactors::kHalfGroup) {
       return V::mul(scale, V::to_float(V::load_signed_bytes(factors + 16 * half)));
@@ -111,6 +140,10 @@ struct GroupReader {
     if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
       return V::load(reinterpret_cast<const float*>(scales + 128 + 64 * half));
     }
+    if constexpr (kForm.span == ScaleSpan::kZeroGroups) {
+      const F zero = kForm.code_bits == 8 ? V::load_half(zeros) : V::load_bytes(zeros);
+      return V::mul(scale(0), V::sub(V::zero(), zero));
+    }
     const F minimum = V::load_half(scales + 32);
     if constexpr (kForm.factors == ScaleFactors::kNone) {
       return minimum;
@@ -120,6 +153,16 @@ struct GroupReader {
   }
 
  private:
+  // Byte kByte of each lane as the float that it is: exponent and mantissa in their places, whose
+  // bias a multiplication mends, exactly, also of subnormal ones.
+  template <int kByte>
+  [[gnu::always_inline]] static F e4m3(I codes) {
+    const I on_top = V::template shift_left<24 - 8 * kByte>(codes);
+    const I placed = V::bit_and(V::template shift_right_signed<4>(on_top),
+                                V::set1_int(static_cast<int>(0x87F00000U)));
+    return V::mul(V::as_float(placed), V::set1(0x1p120F));
+  }
+
   // Brings bit kFrom of each byte to bit 4, and the bits above with it.
   template <int kFrom>
   [[gnu::always_inline]] static I up_to_4(I x) {
@@ -128,6 +171,13 @@ struct GroupReader {
     return x;
   }
 };
+
+// Of layouts with zero points.
+[[gnu::always_inline]] inline void share_with_wider_spans(
+    MatmulKernel (&kernels)[kNumWeightLayouts], WeightLayout smallest) {
+  const auto first = static_cast<int>(smallest);
+  for (int wider = first + 1; wider < first + 4; ++wider) kernels[wider] = kernels[first];
+}
 
 // Whether an output has one scale, which integer products leave to the end: its sum is of integers
 // times the scales of inputs.
@@ -169,7 +219,7 @@ struct GroupFloatBlock {
       F minimum[N];
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) {
-        group[n] = Reader(streams.panel[n], g, streams.lane[n]);
+        group[n] = Reader(args, streams.panel[n], g, streams.lane[n]);
         minimum[n] = kForm.has_minimum ? group[n].minimum(0) : V::zero();
       }
       for (int half = 0; half < 2; ++half) {
@@ -204,12 +254,12 @@ struct GroupLines {
   using F = typename V::F;
 
   // Inputs [begin, end), whole groups, of a panel.
-  static const float* expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                             float* lines) {
+  static const float* expand(const MatmulPanels& args, const std::uint8_t* panel,
+                             std::int64_t begin, std::int64_t end, float* lines) {
     for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
       float* out = lines + lane;
       for (std::int64_t g = begin / kGroupInputs; g < end / kGroupInputs; ++g) {
-        const Reader group(panel, g, lane);
+        const Reader group(args, panel, g, lane);
         F minimum = Reader::kForm.has_minimum ? group.minimum(0) : V::zero();
         for (int half = 0; half < 2; ++half) {
           const F scale = group.scale(half);

@@ -104,13 +104,14 @@ struct GroupInt16Block {
     const float* scales = args.int16_x.scales + first * R;
     const std::int32_t* sums = args.int16_x.sums + 2 * first * R;
     const float* scaled_sums = args.int16_x.scaled_sums + first * R;
+    const GroupLayout form = form_of<kLayout>(args);
     F acc[R][N];
     clear<V>(acc);
     for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
       Reader group[N];
       QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
-      streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
+      for (int n = 0; n < N; ++n) group[n] = Reader(args, streams.panel[n], g, streams.lane[n]);
+      streams.fetch(form.block_offset(g) + form.group_offset(g), form.group_bytes());
       repeat<8 / kQuads>([&]<int kPart>() __attribute__((always_inline)) {
         I dot[R][N];
         dot_codes<kPart>(group, codes + g * kGroupInputs * R, dot);
@@ -251,13 +252,13 @@ struct Int16Pieces {
   static constexpr std::int64_t kInputs = Product::kInputs;
 
   // Inputs [begin, end), whole groups, of a panel.
-  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                     Piece& piece) {
+  static void expand(const MatmulPanels& args, const std::uint8_t* panel, std::int64_t begin,
+                     std::int64_t end, Piece& piece) {
     const std::int64_t first = begin / kGroupInputs;
     for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
       QUIRE_UNROLL
       for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
-        const Reader group(panel, first + g, lane);
+        const Reader group(args, panel, first + g, lane);
         std::int16_t* line = piece.lines + g * kGroupInputs * kPanelOutputs + 2 * lane;
         repeat<8>([&]<int kQuad>() __attribute__((always_inline)) {
           QuadPairs<V, kLayout> pairs(group.template quad<kQuad>());

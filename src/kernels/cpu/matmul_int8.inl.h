@@ -92,6 +92,7 @@ struct GroupInt8Block {
   template <int R, int N>
   static void run(const MatmulPanels& args, std::int64_t row, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
+    const GroupLayout form = form_of<kLayout>(args);
     const std::int64_t groups = args.inputs / kGroupInputs;
     const std::int64_t stride = args.int8_x.stride;
     const std::int8_t* codes = args.int8_x.codes + row * stride;
@@ -103,9 +104,9 @@ struct GroupInt8Block {
     for (std::int64_t g = 0; g < groups; ++g, codes += kGroupInputs) {
       Reader group[N];
       QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
+      for (int n = 0; n < N; ++n) group[n] = Reader(args, streams.panel[n], g, streams.lane[n]);
       if constexpr (R <= kMaxDirectRows) {
-        streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
+        streams.fetch(form.block_offset(g) + form.group_offset(g), form.group_bytes());
       }
       I dot[R][N];
       if constexpr (kForm.factors == ScaleFactors::kHalfGroup) {

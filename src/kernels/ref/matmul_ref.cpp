@@ -188,9 +188,10 @@ MatmulKernels ref_matmul_kernels() {
   for (int layout = 0; layout < kNumWeightLayouts; ++layout) {
     const bool quantized = is_quantized(static_cast<WeightLayout>(layout));
     kernels.with_float[layout] = quantized ? quantized_float : dense;
-    kernels.with_int16[layout] = quantized ? quantized_int16 : nullptr;
+    const bool integers = quantized && !has_float_codes(static_cast<WeightLayout>(layout));
+    kernels.with_int16[layout] = integers ? quantized_int16 : nullptr;
     const bool below_8_bits =
-        quantized && group_layout(static_cast<WeightLayout>(layout)).code_bits < 8;
+        integers && group_layout(static_cast<WeightLayout>(layout)).code_bits < 8;
     kernels.with_int8[layout] = below_8_bits ? quantized_int8 : nullptr;
   }
   set_ref_expanders(kernels);

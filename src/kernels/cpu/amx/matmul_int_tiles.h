@@ -49,10 +49,10 @@ struct IntTiles {
     std::int32_t factors[kAddsHalves ? kIntPieceGroups * kParts * kPanelOutputs : 1];
   };
 
-  static void expand(const std::uint8_t* panel, std::int64_t first, std::int64_t groups,
-                     Piece& piece) {
+  static void expand(const MatmulPanels& args, const std::uint8_t* panel, std::int64_t first,
+                     std::int64_t groups, Piece& piece) {
     for (std::int64_t g = 0; g < groups; ++g) {
-      const Reader group(panel, first + g, 0);
+      const Reader group(args, panel, first + g, 0);
       repeat<8>([&]<int kQuad>() __attribute__((always_inline)) {
         __m512i codes = group.template quad<kQuad>();
         if constexpr (kForm.zero != 0) {
@@ -152,7 +152,7 @@ struct IntTiles {
     for (std::int64_t first = 0; first < num_groups; first += kIntPieceGroups) {
       const std::int64_t left = num_groups - first;
       const std::int64_t groups = left < kIntPieceGroups ? left : kIntPieceGroups;
-      expand(from, first, groups, piece);
+      expand(args, from, first, groups, piece);
       for (std::int64_t r = 0; r < rows; r += kTileRows) {
         const std::int64_t count = rows - r < kTileRows ? rows - r : kTileRows;
         for (std::int64_t g = 0; g < groups; ++g) {

@@ -53,6 +53,16 @@ void set_vnni_matmul(MatmulKernels& kernels) {
   kernels.many_with_int8[kIndex] = many_rows<kLayout, false>;
 }
 
+// Those of the smallest spans serve the wider ones, too.
+template <WeightLayout kSmallest>
+void set_vnni_zero_matmul(MatmulKernels& kernels) {
+  set_vnni_matmul<kSmallest>(kernels);
+  share_with_wider_spans(kernels.with_int16, kSmallest);
+  share_with_wider_spans(kernels.with_int8, kSmallest);
+  share_with_wider_spans(kernels.many_with_int16_bytes, kSmallest);
+  share_with_wider_spans(kernels.many_with_int8, kSmallest);
+}
+
 }  // namespace
 
 void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
@@ -68,6 +78,8 @@ void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
   set_vnni_matmul<WeightLayout::kInt4Group128>(kernels);
   set_vnni_matmul<WeightLayout::kInt8Halves>(kernels);
   set_vnni_matmul<WeightLayout::kInt8HalvesMinimum>(kernels);
+  set_vnni_zero_matmul<WeightLayout::kUint4Zero32>(kernels);
+  set_vnni_zero_matmul<WeightLayout::kInt8Zero32>(kernels);
   kernels.quantize_row_int16_bytes = quantize_row_int16_bytes;
   if (bf16_dots) {
     kernels.bf16_with_bf16 =

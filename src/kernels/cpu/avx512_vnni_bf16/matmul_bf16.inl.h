@@ -55,8 +55,8 @@ struct Bf16DotPieces {
   struct Piece {
     const std::uint8_t* lines;
   };
-  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t /*end*/,
-                     Piece& piece) {
+  static void expand(const MatmulPanels& /*args*/, const std::uint8_t* panel, std::int64_t begin,
+                     std::int64_t /*end*/, Piece& piece) {
     piece.lines = panel + 2 * begin * kPanelOutputs;
   }
 

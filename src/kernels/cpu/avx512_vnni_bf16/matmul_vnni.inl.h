@@ -172,13 +172,14 @@ struct VnniInt8Block {
   static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
     const VnniRows<false> x(args, 0, 0);
+    const GroupLayout form = form_of<kLayout>(args);
     __m512 acc[R][N];
     clear<V>(acc);
     for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
       Reader group[N];
       QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) group[n] = Reader(streams.panel[n], g, streams.lane[n]);
-      streams.fetch(kForm.block_offset(g) + kForm.group_offset(g), kForm.group_bytes());
+      for (int n = 0; n < N; ++n) group[n] = Reader(args, streams.panel[n], g, streams.lane[n]);
+      streams.fetch(form.block_offset(g) + form.group_offset(g), form.group_bytes());
       repeat<kAddsHalves ? 1 : kParts>([&]<int kPart>() __attribute__((always_inline)) {
         __m512i dot[R][N];
         dot_part<kPart>(group, x, g, dot);

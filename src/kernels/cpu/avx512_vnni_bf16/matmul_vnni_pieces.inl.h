@@ -19,11 +19,14 @@ template <WeightLayout kLayout>
 struct PackedCodes {
   using Reader = GroupReader<VnniVec16, kLayout>;
   static constexpr std::int64_t kInputs = 2048;  // of four panels in the second cache
+  const MatmulPanels* args;
   const std::uint8_t* panel;
   std::int64_t first;  // group
 
   template <WeightLayout>
-  void expand(const std::uint8_t* from, std::int64_t begin, std::int64_t /*end*/) {
+  void expand(const MatmulPanels& of, const std::uint8_t* from, std::int64_t begin,
+              std::int64_t /*end*/) {
+    args = &of;
     panel = from;
     first = begin / kGroupInputs;
   }
@@ -39,7 +42,9 @@ struct PackedCodes {
   }
 
  private:
-  [[gnu::always_inline]] Reader group(std::int64_t g) const { return Reader(panel, first + g, 0); }
+  [[gnu::always_inline]] Reader group(std::int64_t g) const {
+    return Reader(*args, panel, first + g, 0);
+  }
 };
 
 // The others, expanded once for all rows; kLike stands for all that are alike then. kWhole: scales
@@ -57,9 +62,10 @@ struct alignas(64) ExpandedCodes {
   std::int32_t factors[kWhole ? kGroups * kParts * kPanelOutputs : 1];
 
   template <WeightLayout kLayout>
-  void expand(const std::uint8_t* from, std::int64_t begin, std::int64_t end) {
+  void expand(const MatmulPanels& args, const std::uint8_t* from, std::int64_t begin,
+              std::int64_t end) {
     for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
-      const GroupReader<V, kLayout> group(from, begin / kGroupInputs + g, 0);
+      const GroupReader<V, kLayout> group(args, from, begin / kGroupInputs + g, 0);
       repeat<8>([&]<int kQuad>() __attribute__((always_inline)) {
         V::store_int(lines + (g * 8 + kQuad) * 64, group.template quad<kQuad>());
       });
@@ -229,9 +235,9 @@ struct VnniPieces {
   static constexpr std::int64_t kInputs = Piece::kInputs;
   static constexpr bool kScalesOutputs = Product::kScalesOutputs;
 
-  static void expand(const std::uint8_t* panel, std::int64_t begin, std::int64_t end,
-                     Piece& piece) {
-    piece.template expand<kLayout>(panel, begin, end);
+  static void expand(const MatmulPanels& args, const std::uint8_t* panel, std::int64_t begin,
+                     std::int64_t end, Piece& piece) {
+    piece.template expand<kLayout>(args, panel, begin, end);
   }
 };
 

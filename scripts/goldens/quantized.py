@@ -1,0 +1,142 @@
+"""tests/data/quantized: a tiny Llama with random weights in each way that safetensors are quantized.
+
+NAME/config.json, model.safetensors   the checkpoint, packed here by the format's published definition
+NAME/logits.bin                       reference logits of the prompt, little-endian float32, [tokens, vocab]
+goldens.json                          the prompt, and how near each checkpoint's resident weights are to
+                                      the bytes of its files
+
+The reference runs in float32 over the weights that the codes stand for. All have one tokenizer, that
+of tests/data/families/llama, beside them.
+"""
+
+import json
+import shutil
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import quantized_packing as packing
+from common import DATA, all_logits, versions, write_floats, write_json
+
+FOLDER = DATA / "quantized"
+VOCAB, HIDDEN, FFN, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 128, 64, 256, 1, 4, 2, 16
+SAME_INPUTS = [("q_proj", "k_proj", "v_proj"), ("o_proj",), ("gate_proj", "up_proj"), ("down_proj",)]
+PROMPT = [1] + [(37 * i * i + 11 * i) % 125 + 3 for i in range(11)]
+
+
+def gptq(**changed):
+    return {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True,
+            "checkpoint_format": "gptq", **changed}
+
+
+def awq(**changed):
+    return {"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": True,
+            "version": "gemm", "modules_to_not_convert": None, **changed}
+
+
+def compressed(form, bits, strategy, group=None, symmetric=True, activations=None, **changed):
+    weights = {"num_bits": bits, "type": "int", "symmetric": symmetric, "strategy": strategy,
+               "group_size": group, "dynamic": False, "actorder": None, **changed}
+    return {"quant_method": "compressed-tensors", "format": form, "ignore": ["lm_head"],
+            "quantization_status": "compressed", "kv_cache_scheme": None,
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights,
+                                          "input_activations": activations}}}
+
+
+KINDS = {
+    "gptq_w4_g128": gptq(),
+    "gptq_w4_g32_asym": gptq(group_size=32, sym=False),
+    "gptq_v2_w4_g64_asym": gptq(group_size=64, sym=False, checkpoint_format="gptq_v2"),
+    "gptq_w4_row_mixed": gptq(group_size=-1, sym=False),
+    "gptq_w8_row": gptq(bits=8, group_size=-1),
+    "gptq_v2_w8_g32_asym": gptq(bits=8, group_size=32, sym=False, checkpoint_format="gptq_v2"),
+    "gptq_w4_g32_act_order": gptq(group_size=32, sym=False, desc_act=True),
+    "gptq_w3_g32": gptq(bits=3, group_size=32, sym=False),
+    "gptq_w2_g64": gptq(bits=2, group_size=64, sym=False),
+    "auto_round_w4_g128": {"quant_method": "auto-round", "packing_format": "auto_round:auto_gptq",
+                           "bits": 4, "group_size": 128, "sym": True, "data_type": "int"},
+    "awq_gemm_g64": awq(),
+    "awq_gemv_g64": awq(version="gemv"),
+    "compressed_w4_g32": compressed("pack-quantized", 4, "group", 32),
+    "compressed_w4_g128_asym": compressed("pack-quantized", 4, "group", 128, symmetric=False),
+    "compressed_w8a8": compressed("int-quantized", 8, "channel", activations={
+        "num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}),
+}
+
+
+KINDS |= {
+    "fp8_blocks": {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+                   "weight_block_size": [128, 128]},
+    "fp8_tensor": {"quant_method": "fp8", "activation_scheme": "static"},
+    "llm_int8": {"quant_method": "bitsandbytes", "load_in_8bit": True, "load_in_4bit": False,
+                 "llm_int8_threshold": 6.0, "llm_int8_skip_modules": ["lm_head"]},
+    "compressed_fp8_channel": compressed("float-quantized", 8, "channel", type="float"),
+}
+
+
+def make_model():
+    torch.manual_seed(20261124)
+    config = LlamaConfig(
+        vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS, num_key_value_heads=KV_HEADS, head_dim=HEAD_DIM,
+        max_position_embeddings=256, rms_norm_eps=1e-5, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        bos_token_id=1, eos_token_id=2)
+    model = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            scale, mean = (0.1, 1.0) if "norm" in name else (0.2, 0.0)
+            weight.copy_((torch.randn_like(weight) * scale + mean).bfloat16().float())
+    return model
+
+
+def is_quantized(kind, name):
+    linear = "_proj." in name
+    # One matrix is left as it is: mixed models load.
+    return linear and not ("mixed" in kind and "layers.0.self_attn.q_proj" in name)
+
+
+def make(kind, quantization):
+    model = make_model()
+    state, tensors = model.state_dict(), {}
+    for name, weight in state.items():
+        if name == "lm_head.weight":
+            continue
+        if not is_quantized(kind, name):
+            tensors[name] = weight.bfloat16()
+            continue
+        # Matrices with the same inputs have them in one order.
+        inputs = next(i for i, names in enumerate(SAME_INPUTS) if any(n in name for n in names))
+        parts, decoded = packing.pack(quantization, weight.float(), seed=inputs)
+        module = name.removesuffix(".weight")
+        tensors.update({f"{module}.{part}": value for part, value in parts.items()})
+        state[name] = decoded
+    model.load_state_dict(state)
+    folder = FOLDER / kind
+    folder.mkdir(parents=True)
+    save_file({name: value.contiguous() for name, value in tensors.items()},
+              folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads(model.config.to_json_string())
+    config["architectures"] = ["LlamaForCausalLM"]
+    config["quantization_config"] = quantization
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(DATA / "families" / "llama" / "hf" / file, folder)
+    write_floats(folder / "logits.bin", all_logits(model, PROMPT))
+
+
+def main():
+    only = sys.argv[1:]
+    for kind, quantization in KINDS.items():
+        if only and kind not in only:
+            continue
+        shutil.rmtree(FOLDER / kind, ignore_errors=True)
+        make(kind, quantization)
+    write_json(FOLDER / "goldens.json",
+               {**versions(), "prompt_token_ids": PROMPT, "checkpoints": list(KINDS)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+#include "kernels/pack_module_rows.h"
+
+#include <cstring>
+
+#include "kernels/finite_check.h"
+#include "kernels/group_layout.h"
+#include "kernels/transpose.h"
+#include "quant/zero_groups.h"
+
+namespace quire {
+namespace {
+
+template <int kCodeBits>
+bool pack_spans(const PanelRows& source, WeightLayout layout, std::uint8_t* panel) {
+  const GroupLayout form = group_layout(layout);
+  const ZeroGroups rows = zero_groups(source.encoding);
+  FiniteCheck factors(Encoding::kF32);
+  FiniteCheck check(Encoding::kF16);
+  for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
+    const std::uint32_t factor = load_word(source.rows[n]);
+    factors.see(factor);
+    std::memcpy(panel + 4 * n, &factor, 4);
+  }
+  for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
+    const std::int64_t codes = rows.codes_offset(g);
+    std::uint8_t* block = panel + form.block_offset(g);
+    transpose_rows<kCodeBits>(
+        [&](int row, int i) { return load_words(source.rows[row] + codes + 16 * i); }, [](Words) {},
+        block + form.group_offset(g));
+    if (form.group_offset(g) != form.block_header_bytes()) continue;  // not the first of its span
+    const std::int64_t span = rows.span_offset(g);
+    for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
+      const std::uint8_t* from = source.rows[n] + span;
+      std::uint16_t scale = 0;
+      std::memcpy(&scale, from, 2);
+      check.see(std::uint32_t{scale});
+      std::memcpy(block + form.scale_offset() + 2 * n, from, 2);
+      constexpr std::int64_t kZeroBytes = kCodeBits == 8 ? 2 : 1;
+      std::memcpy(block + form.minimum_offset() + kZeroBytes * n, from + 2, kZeroBytes);
+    }
+  }
+  return check.all_finite() && factors.all_finite();
+}
+
+// Whether some of four codes is e4m3's NaN.
+bool has_nan(Words codes) {
+  const Words magnitudes = codes & 0x7F7F7F7FU;
+  const Words carries = (magnitudes + 0x01010101U) & 0x80808080U;
+  return (carries[0] | carries[1] | carries[2] | carries[3]) != 0;
+}
+
+}  // namespace
+
+bool pack_zero_groups(const PanelRows& source, WeightLayout layout, std::uint8_t* panel) {
+  return group_layout(layout).code_bits == 4 ? pack_spans<4>(source, layout, panel)
+                                             : pack_spans<8>(source, layout, panel);
+}
+
+bool pack_int8_rows(const PanelRows& source, std::uint8_t* panel) {
+  constexpr GroupLayout kForm = group_layout(WeightLayout::kInt8Row);
+  FiniteCheck scales(Encoding::kF32);
+  for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
+    const std::uint32_t scale = load_word(source.rows[n]);
+    scales.see(scale);
+    std::memcpy(panel + 4 * n, &scale, 4);
+  }
+  for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
+    const std::int64_t codes = 4 + g * kGroupInputs;
+    transpose_rows<8>([&](int row, int i) { return load_words(source.rows[row] + codes + 16 * i); },
+                      [](Words) {}, panel + kForm.block_offset(g));
+  }
+  return scales.all_finite();
+}
+
+bool pack_f8_rows(const PanelRows& source, std::uint8_t* panel) {
+  constexpr GroupLayout kForm = group_layout(WeightLayout::kF8Row);
+  FiniteCheck scales(Encoding::kF32);
+  bool nan = false;
+  for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
+    const std::uint32_t scale = load_word(source.rows[n]);
+    scales.see(scale);
+    std::memcpy(panel + 4 * n, &scale, 4);
+  }
+  for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
+    const std::int64_t codes = 4 + g * kGroupInputs;
+    transpose_rows<8>([&](int row, int i) { return load_words(source.rows[row] + codes + 16 * i); },
+                      [&](Words seen) { nan |= has_nan(seen); }, panel + kForm.block_offset(g));
+  }
+  return scales.all_finite() && !nan;
+}
+
+// The rows of a panel share their scales, but those that there are not, which are zeros.
+bool pack_f8_blocks(const PanelRows& source, std::uint8_t* panel) {
+  constexpr GroupLayout kForm = group_layout(WeightLayout::kF8Block128);
+  constexpr std::int64_t kGroups = 4;
+  const std::int64_t block_bytes = encoding_traits(source.encoding).block_bytes;
+  FiniteCheck scales(Encoding::kF32);
+  bool fits = true;
+  for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
+    const std::int64_t from = g / kGroups * block_bytes;
+    std::uint8_t* block = panel + kForm.block_offset(g);
+    if (g % kGroups == 0) {
+      const std::uint32_t scale = load_word(source.rows[0] + from);
+      scales.see(scale);
+      std::memset(block, 0, static_cast<std::size_t>(kForm.block_header_bytes()));
+      std::memcpy(block, &scale, 4);
+      for (std::int64_t n = 1; n < kPanelOutputs; ++n) {
+        const std::uint32_t other = load_word(source.rows[n] + from);
+        fits = fits && (other == scale || other == 0);
+      }
+    }
+    const std::int64_t codes = from + 4 + g % kGroups * kGroupInputs;
+    transpose_rows<8>([&](int row, int i) { return load_words(source.rows[row] + codes + 16 * i); },
+                      [&](Words seen) { fits = fits && !has_nan(seen); },
+                      block + kForm.group_offset(g));
+  }
+  return scales.all_finite() && fits;
+}
+
+}  // namespace quire

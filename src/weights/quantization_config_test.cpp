@@ -1,0 +1,110 @@
+#include "weights/quantization_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace quantization_config_test {
+
+using ::testing::HasSubstr;
+
+Result<QuantizationConfig> read(const std::string& text) {
+  const auto value = parse_json(text, "a test");
+  EXPECT_TRUE(value.ok()) << text;
+  return read_quantization_config(JsonReader(value->get_object(), "config.json"));
+}
+
+void expect_refused(const std::string& quantization, const std::vector<std::string>& words,
+                    StatusCode code = StatusCode::kUnimplemented) {
+  const auto config = read(R"({"quantization_config": )" + quantization + "}");
+  ASSERT_FALSE(config.ok()) << quantization;
+  EXPECT_EQ(config.status().code(), code) << quantization;
+  for (const std::string& word : words) EXPECT_THAT(config.status().to_string(), HasSubstr(word));
+}
+
+TEST(QuantizationConfig, AbsentAndNullMeanNone) {
+  EXPECT_EQ(read("{}")->method, QuantizationMethod::kNone);
+  EXPECT_EQ(read(R"({"quantization_config": null})")->method, QuantizationMethod::kNone);
+}
+
+TEST(QuantizationConfig, ReadsGptq) {
+  const auto config = read(R"({"quantization_config": {"quant_method": "gptq", "bits": 4,
+      "group_size": 128, "desc_act": true, "sym": true}})");
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_EQ(config->method, QuantizationMethod::kGptq);
+  EXPECT_EQ(config->bits, 4);
+  EXPECT_EQ(config->group_size, 128);
+  EXPECT_TRUE(config->zeros_minus_one);
+  EXPECT_FALSE(config->per_module);
+  const auto second = read(R"({"quantization_config": {"quant_method": "gptq", "bits": 8,
+      "group_size": -1, "checkpoint_format": "gptq_v2", "dynamic": {"+:.*": {"bits": 8}}}})");
+  ASSERT_TRUE(second.ok()) << second.status().to_string();
+  EXPECT_FALSE(second->zeros_minus_one);
+  EXPECT_TRUE(second->per_module);
+}
+
+TEST(QuantizationConfig, ReadsTheNamesOfOlderAwq) {
+  const auto config = read(R"({"quantization_config": {"quant_method": "awq", "w_bit": 4,
+      "q_group_size": 64, "version": "GEMV"}})");
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_EQ(config->group_size, 64);
+  EXPECT_TRUE(config->by_output);
+}
+
+TEST(QuantizationConfig, ReadsFloatsOfEightBits) {
+  const auto config = read(R"({"quantization_config": {"quant_method": "fp8", "fmt": "e4m3",
+      "activation_scheme": "dynamic", "weight_block_size": [128, 128]}})");
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_EQ(config->method, QuantizationMethod::kFp8);
+}
+
+TEST(QuantizationConfig, ReadsLlmInt8) {
+  const auto config =
+      read(R"({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true}})");
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_EQ(config->method, QuantizationMethod::kBitsAndBytes);
+}
+
+TEST(QuantizationConfig, ReadsTheOldKeyOfCompressedTensors) {
+  const auto config = read(R"({"compression_config": {"format": "pack-quantized"}})");
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_EQ(config->method, QuantizationMethod::kCompressedTensors);
+}
+
+TEST(QuantizationConfig, AnUnknownMethodIsNamedWithThoseThatAreKnown) {
+  expect_refused(R"({"quant_method": "mystery"})",
+                 {"quant_method = mystery", "gptq, awq", "compressed-tensors"});
+}
+
+TEST(QuantizationConfig, WhatIsNotComputedIsNamed) {
+  const std::string gptq = R"({"quant_method": "gptq", "group_size": 128, "bits": )";
+  expect_refused(gptq + "5}", {"bits = 5", "2, 3, 4, 8 bits"});
+  expect_refused(gptq + R"(4, "checkpoint_format": "marlin"})", {"checkpoint_format = marlin"});
+  expect_refused(R"({"quant_method": "gptq", "bits": 4, "group_size": 48})", {"group_size = 48"});
+  expect_refused(R"({"quant_method": "gptq", "bits": 4, "group_size": 0})", {"group_size = 0"});
+  const std::string awq = R"({"quant_method": "awq", "group_size": 128, "bits": 4)";
+  expect_refused(awq + R"(, "version": "gemv_fast"})", {"version = gemv_fast"});
+  expect_refused(awq + R"(, "zero_point": false})", {"zero_point = false"});
+  expect_refused(R"({"quant_method": "compressed-tensors", "format": "marlin-24"})",
+                 {"format = marlin-24"});
+  expect_refused(R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
+                     "kv_cache_scheme": {"num_bits": 8}})",
+                 {"kv_cache_scheme"});
+  expect_refused(R"({"quant_method": "fp8", "weight_block_size": [64, 128]})",
+                 {"weight_block_size = [64,128]"});
+  expect_refused(R"({"quant_method": "fp8", "fmt": "e5m2"})", {"fmt = e5m2"});
+  expect_refused(R"({"quant_method": "bitsandbytes", "load_in_4bit": true})", {"load_in_8bit"});
+  expect_refused(R"({"quant_method": "auto-round", "packing_format": "auto_round:mystery"})",
+                 {"packing_format = auto_round:mystery"});
+}
+
+TEST(QuantizationConfig, WhatIsMissingOrOfTheWrongKindIsNamed) {
+  expect_refused("[]", {"quantization_config"}, StatusCode::kBadModel);
+  expect_refused("{}", {"quant_method"}, StatusCode::kBadModel);
+  expect_refused(R"({"quant_method": "gptq", "group_size": 128})", {"bits"}, StatusCode::kBadModel);
+  expect_refused(R"({"quant_method": "gptq", "bits": "4", "group_size": 128})", {"bits"},
+                 StatusCode::kBadModel);
+}
+
+}  // namespace quantization_config_test
+}  // namespace quire

@@ -1,0 +1,197 @@
+#include "weights/quantized_modules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "quant/group_row.h"
+#include "weights/compressed_modules.h"
+#include "weights/module_parts.h"
+
+namespace quire {
+namespace {
+
+// auto_gptq's format: qweight [inputs / 32 * bits][outputs] and qzeros [groups][outputs / 32 *
+// bits] of words, scales [groups][outputs], g_idx [inputs] (AutoGPTQ, nn_modules/qlinear).
+Result<std::optional<QuantizedModule>> read_gptq_module(const WeightSource& source,
+                                                        const QuantizationConfig& config,
+                                                        const TensorInfo& codes) {
+  ModuleParts parts(source, codes);
+  QUIRE_RETURN_IF_ERROR(expect_matrix(codes, Encoding::kI32));
+  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* scales, parts.get("scales"));
+  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* zeros, parts.get("qzeros"));
+  const TensorInfo* index = parts.find("g_idx");
+  QuantizedModule module;
+  GroupedTensor& matrix = module.matrix;
+  matrix.rows = codes.shape[1];
+  const std::int64_t words = codes.shape[0];
+  int bits = config.bits;
+  if (index != nullptr && index->shape.size() == 1 && index->shape[0] > 0) {
+    // Modules may have bits of their own.
+    matrix.cols = index->shape[0];
+    bits = static_cast<int>(std::min<std::int64_t>(words * 32 / matrix.cols, 99));
+  } else {
+    matrix.cols = words * 32 / bits;
+  }
+  const bool known = bits == 2 || bits == 3 || bits == 4 || bits == 8;
+  if (!known || words_of(matrix.cols, bits) != words || matrix.cols % kGroupSize != 0 ||
+      (bits != config.bits && !config.per_module)) {
+    return wrong_part(codes, fmt::format("{} rows of words do not hold {} inputs of {} bits", words,
+                                         matrix.cols, config.bits));
+  }
+  if (scales->shape.size() != 2) return expect_floats(*scales, {1, matrix.rows});
+  QUIRE_RETURN_IF_ERROR(expect_floats(*scales, {scales->shape[0], matrix.rows}));
+  QUIRE_RETURN_IF_ERROR(set_span(*scales, scales->shape[0], matrix));
+  const std::int64_t expected =
+      config.group_size == -1 ? matrix.cols : std::min(config.group_size, matrix.cols);
+  if (matrix.span != expected && !config.per_module) {
+    return wrong_part(
+        *scales, fmt::format("{} groups for {} inputs; {} says group_size = {}", scales->shape[0],
+                             matrix.cols, config.where, config.group_size));
+  }
+  const std::int64_t zero_words = words_of(matrix.rows, bits);
+  QUIRE_RETURN_IF_ERROR(expect_part(*zeros, Encoding::kI32, {scales->shape[0], zero_words}));
+  if (index != nullptr) QUIRE_RETURN_IF_ERROR(set_order(*index, matrix));
+  matrix.codes = {.data = codes.data.data(), .bits = bits, .stride = matrix.rows};
+  matrix.zeros = {.data = zeros->data.data(),
+                  .bits = bits,
+                  .along = PackedAlong::kSecond,
+                  .stride = zero_words};
+  matrix.has_zeros = true;
+  matrix.zero = config.zeros_minus_one ? 1 : 0;
+  set_scales(*scales, 1, matrix.rows, matrix);
+  module.format = fmt::format("{} int{}, {}", config.name, bits, groups_text(matrix));
+  module.parts = parts.take();
+  return std::optional(std::move(module));
+}
+
+// AutoAWQ's formats. For its GEMM kernel qweight [inputs][outputs / 8] and qzeros [groups][outputs
+// / 8], the eight of a word in AWQ's places, scales [groups][outputs]. For GEMV qweight [outputs]
+// [inputs / 8], qzeros [outputs][words] and scales [outputs][8 * words], groups padded
+// (AutoAWQ, awq/modules/linear).
+Result<std::optional<QuantizedModule>> read_awq_module(const WeightSource& source,
+                                                       const QuantizationConfig& config,
+                                                       const TensorInfo& codes) {
+  ModuleParts parts(source, codes);
+  QUIRE_RETURN_IF_ERROR(expect_matrix(codes, Encoding::kI32));
+  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* scales, parts.get("scales"));
+  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* zeros, parts.get("qzeros"));
+  QuantizedModule module;
+  GroupedTensor& matrix = module.matrix;
+  const bool by_output = config.by_output;
+  matrix.rows = by_output ? codes.shape[0] : codes.shape[1] * 8;
+  matrix.cols = by_output ? codes.shape[1] * 8 : codes.shape[0];
+  const std::int64_t span = config.group_size == -1 ? matrix.cols : config.group_size;
+  if (matrix.cols % span != 0) {
+    return wrong_part(codes,
+                      fmt::format("{} inputs are not whole groups of {}", matrix.cols, span));
+  }
+  const std::int64_t spans = matrix.cols / span;
+  QUIRE_RETURN_IF_ERROR(set_span(*scales, spans, matrix));
+  matrix.codes = {.data = codes.data.data(),
+                  .along = PackedAlong::kSecond,
+                  .stride = codes.shape[1],
+                  .awq_places = !by_output};
+  matrix.codes_by_input = !by_output;
+  matrix.zeros = {.data = zeros->data.data(),
+                  .along = PackedAlong::kSecond,
+                  .stride = codes.shape[1],
+                  .awq_places = !by_output};
+  matrix.zeros_by_span = !by_output;
+  matrix.has_zeros = true;
+  if (by_output) {
+    QUIRE_RETURN_IF_ERROR(expect_matrix(*zeros, Encoding::kI32));
+    const std::int64_t zero_words = zeros->shape[1];
+    if (zero_words * 8 < spans) return wrong_part(*zeros, fmt::format("expected {} groups", spans));
+    QUIRE_RETURN_IF_ERROR(expect_part(*zeros, Encoding::kI32, {matrix.rows, zero_words}));
+    QUIRE_RETURN_IF_ERROR(expect_floats(*scales, {matrix.rows, zero_words * 8}));
+    matrix.zeros.stride = zero_words;
+    set_scales(*scales, zero_words * 8, 1, matrix);
+  } else {
+    QUIRE_RETURN_IF_ERROR(expect_part(*zeros, Encoding::kI32, {spans, codes.shape[1]}));
+    QUIRE_RETURN_IF_ERROR(expect_floats(*scales, {spans, matrix.rows}));
+    set_scales(*scales, 1, matrix.rows, matrix);
+  }
+  module.format = fmt::format("{} int4, {}", config.name, groups_text(matrix));
+  module.parts = parts.take();
+  return std::optional(std::move(module));
+}
+
+// bitsandbytes' LLM.int8(): weight [outputs][inputs] of signed bytes, SCB [outputs], the largest
+// magnitude of each output, of which a code of 127 is the whole; weight_format says how the bytes
+// lie (0: by rows).
+Result<std::optional<QuantizedModule>> read_llm_int8_module(const WeightSource& source,
+                                                            const QuantizationConfig& config,
+                                                            const TensorInfo& codes) {
+  ModuleParts parts(source, codes);
+  QUIRE_RETURN_IF_ERROR(expect_matrix(codes, Encoding::kI8));
+  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* scales, parts.get("SCB"));
+  const TensorInfo* format = parts.find("weight_format");
+  QuantizedModule module;
+  GroupedTensor& matrix = module.matrix;
+  matrix.rows = codes.shape[0];
+  matrix.cols = codes.shape[1];
+  if (matrix.cols % kGroupSize != 0) {
+    return wrong_part(codes, fmt::format("{} inputs are not a multiple of 32", matrix.cols));
+  }
+  QUIRE_RETURN_IF_ERROR(expect_floats(*scales, {matrix.rows}));
+  if (format != nullptr) {
+    QUIRE_RETURN_IF_ERROR(expect_part(*format, Encoding::kU8, format->shape));
+    if (std::ranges::any_of(format->data, [](std::uint8_t byte) { return byte != 0; })) {
+      return Status::unimplemented(
+          fmt::format("{}: tensor {}: weights that do not lie by rows are not supported",
+                      format->file, printable(format->name)),
+          "save the model again with a newer bitsandbytes");
+    }
+  }
+  QUIRE_RETURN_IF_ERROR(set_span(*scales, 1, matrix));
+  set_scales(*scales, 1, 1, matrix);
+  matrix.scale_unit = 1.0F / 127.0F;
+  matrix.codes = {
+      .data = codes.data.data(), .bits = 8, .along = PackedAlong::kBytes, .stride = matrix.cols};
+  matrix.codes_by_input = false;
+  matrix.is_signed = true;
+  module.format = fmt::format("{} int8, {}", config.name, groups_text(matrix));
+  module.parts = parts.take();
+  return std::optional(std::move(module));
+}
+
+}  // namespace
+
+std::string_view module_name(const TensorInfo& codes) {
+  return std::string_view(codes.name).substr(0, codes.name.rfind('.'));
+}
+
+Result<std::optional<QuantizedModule>> read_quantized_module(const WeightSource& source,
+                                                             const QuantizationConfig& config,
+                                                             const TensorInfo& codes) {
+  const std::size_t dot = codes.name.rfind('.');
+  if (dot == std::string::npos) return std::optional<QuantizedModule>();
+  const std::string_view part = std::string_view(codes.name).substr(dot + 1);
+  const bool packed_words = part == "qweight";
+  switch (config.method) {
+    case QuantizationMethod::kGptq:
+      if (packed_words) return read_gptq_module(source, config, codes);
+      break;
+    case QuantizationMethod::kAwq:
+      if (packed_words) return read_awq_module(source, config, codes);
+      break;
+    case QuantizationMethod::kCompressedTensors:
+      return read_compressed_module(source, config, codes);
+    case QuantizationMethod::kBitsAndBytes:
+      if (part == "weight" && codes.encoding == Encoding::kI8) {
+        return read_llm_int8_module(source, config, codes);
+      }
+      break;
+    case QuantizationMethod::kFp8:
+      if (part == "weight") return read_float_module(source, config, codes);
+      break;
+    case QuantizationMethod::kNone:
+      break;
+  }
+  return std::optional<QuantizedModule>();
+}
+
+}  // namespace quire

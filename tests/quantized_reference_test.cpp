@@ -1,0 +1,119 @@
+// A tiny checkpoint in each way that safetensors are quantized against the reference
+// implementation, which runs over the weights that the codes stand for. The goldens are made by
+// scripts/make_goldens.sh quantized.
+#include <algorithm>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "kernels/sizing.h"
+#include "load/model_bundle.h"
+#include "load/model_facts.h"
+#include "plan/memory_plan.h"
+#include "quant/zero_groups.h"
+#include "support/golden.h"
+#include "support/score.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+class QuantizedReference : public ::testing::TestWithParam<IsaLevel> {
+ protected:
+  void SetUp() override {
+    const auto levels = available_levels();
+    if (std::find(levels.begin(), levels.end(), GetParam()) == levels.end()) {
+      GTEST_SKIP() << "this processor has no " << isa_level_name(GetParam());
+    }
+  }
+
+  // The largest difference to the reference's logits of the prompt.
+  static float difference(std::string_view kind, ActivationMode mode, DType kv_dtype) {
+    const auto prompt = token_ids(golden("quantized/goldens.json").at("prompt_token_ids"));
+    auto scorer = Scorer::open(quantized_model(kind), GetParam(), mode, kv_dtype, 32);
+    EXPECT_TRUE(scorer.ok()) << kind << ": " << scorer.status().to_string();
+    if (!scorer.ok()) return INFINITY;
+    return largest_difference((*scorer)->score(prompt, 0),
+                              golden_floats("quantized/" + std::string(kind) + "/logits.bin"));
+  }
+};
+
+// The weights decode to the same floats as the reference's, so in float32 the logits agree.
+TEST_P(QuantizedReference, LogitsWithin1e4) {
+  for (const std::string_view kind : kQuantizedKinds) {
+    EXPECT_LE(difference(kind, ActivationMode::kFloat32, DType::kF32), 1e-4F) << kind;
+  }
+}
+
+// The arithmetic that they get by default: inputs rounded to integers.
+TEST_P(QuantizedReference, LogitsWithRoundedInputsStayClose) {
+  for (const std::string_view kind : kQuantizedKinds) {
+    const float found = difference(kind, ActivationMode::kInt16, DType::kBF16);
+    EXPECT_LE(found, 0.25F) << kind;
+    EXPECT_GT(found, 0.0F) << kind << ": nothing was rounded";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, QuantizedReference, ::testing::ValuesIn(kIsaLevels),
+                         [](const auto& level) {
+                           return std::string(isa_level_name(level.param));
+                         });
+
+TEST(QuantizedPlan, IsWhatIsLoaded) {
+  for (const std::string_view kind : kQuantizedKinds) {
+    auto bundle = open_model(quantized_model(kind), "");
+    ASSERT_TRUE(bundle.ok()) << kind << ": " << bundle.status().to_string();
+    auto scorer = Scorer::open(quantized_model(kind), available_levels().back(),
+                               ActivationMode::kInt16, DType::kBF16, 64);
+    ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
+    EXPECT_EQ(planned_weight_bytes(bundle->spec, *bundle->weights, 64),
+              (*scorer)->model().weight_bytes())
+        << kind;
+  }
+}
+
+// A matrix of a usual size takes what its tensors take.
+TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
+  constexpr std::int64_t kSize = 4096;
+  const auto ratio = [](Encoding encoding, std::uint64_t file_bytes) {
+    return static_cast<double>(packed_weight_bytes(encoding, kSize, kSize, LoadQuantization::kNone,
+                                                   /*vocabulary=*/false)) /
+           static_cast<double>(file_bytes);
+  };
+  constexpr std::uint64_t kWeights = kSize * kSize;
+  for (const std::uint64_t bits : {4U, 8U}) {
+    for (const std::uint64_t span : {32U, 64U, 128U, 256U, 4096U}) {
+      // Codes, scales, zero points and the group of each input, as GPTQ writes them.
+      const std::uint64_t bytes =
+          kWeights * bits / 8 + kWeights / span * 2 + kWeights / span * bits / 8 + kSize * 4;
+      const auto encoding =
+          zero_groups_encoding(static_cast<int>(bits), static_cast<std::int64_t>(span), kSize);
+      EXPECT_LE(ratio(encoding, bytes), 1.03) << bits << " bits, groups of " << span;
+      EXPECT_GE(ratio(encoding, bytes), 0.99) << bits << " bits, groups of " << span;
+    }
+  }
+  EXPECT_LE(ratio(Encoding::kInt8Row, kWeights + kSize * 4), 1.001);
+  EXPECT_LE(ratio(Encoding::kF8Row, kWeights + kSize * 4), 1.001);
+  EXPECT_LE(ratio(Encoding::kF8Block128, kWeights + kWeights / (128 * 128) * 4), 1.01);
+}
+
+TEST(QuantizedFacts, NameTheFormat) {
+  const auto bundle = open_model(quantized_model("gptq_v2_w4_g64_asym"), "");
+  ASSERT_TRUE(bundle.ok()) << bundle.status().to_string();
+  std::vector<std::string> names;
+  std::uint64_t bytes = 0;
+  for (const EncodingTotal& total : model_facts(*bundle).encodings) {
+    names.push_back(total.encoding);
+    bytes += total.bytes;
+  }
+  // Rows of 64 inputs are one group each.
+  EXPECT_EQ(names, (std::vector<std::string>{"BF16", "gptq int4, groups of 64",
+                                             "gptq int4, one scale a row"}));
+  std::uint64_t in_files = 0;
+  for (const MappedFile* file : bundle->weights->files()) in_files += file->bytes().size();
+  EXPECT_GT(bytes, in_files * 9 / 10);  // all but the headers
+  EXPECT_LT(bytes, in_files);
+}
+
+}  // namespace
+}  // namespace quire::test
