@@ -132,6 +132,23 @@ TEST_P(RowOps, ScaleAndAdd) {
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], before[i] + 0.22F * x[i]);
 }
 
+TEST_P(RowOps, ScaleByPosition) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const std::vector<std::int32_t> positions = {0, 7, 8, 100};
+  std::vector<float> x(4 * 5, 2.0F);
+  scale_by_position(ctx_, {.growth = 0.5F, .interval = 8.0F}, positions.data(), 4, 3, 5, x.data());
+  std::vector<float> later(4 * 5, 2.0F);
+  scale_by_position(ctx_, {.growth = 0.5F, .interval = 8.0F, .offset = 1}, positions.data(), 4, 3,
+                    5, later.data());
+  const std::vector<double> factors = {1, 1, 1 + 0.5 * std::log(2), 1 + 0.5 * std::log(13)};
+  const std::vector<double> of_later = {1, 1 + 0.5 * std::log(2), 1 + 0.5 * std::log(2),
+                                        1 + 0.5 * std::log(13)};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(x[i], i % 5 < 3 ? 2 * factors[i / 5] : 2, 1e-6) << i;
+    EXPECT_NEAR(later[i], i % 5 < 3 ? 2 * of_later[i / 5] : 2, 1e-6) << i;
+  }
+}
+
 TEST_P(RowOps, ScaleInPlace) {
   QUIRE_SKIP_ABSENT_LEVEL();
   const auto before = random_floats(20'003, 1.0F, 26);

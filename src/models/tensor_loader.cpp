@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "tensor/buffer.h"
 
 namespace quire {
 namespace {
@@ -19,6 +21,17 @@ TensorRoles roles_of(const std::vector<TensorShape>& tensors) {
   TensorRoles roles;
   for (const TensorShape& tensor : tensors) roles.set(static_cast<std::size_t>(tensor.role));
   return roles;
+}
+
+// Whether nothing of the tensor is left to be read after these columns.
+bool is_last(const TensorInfo& tensor, const TensorLoader::Columns& columns) {
+  return columns.begin + (columns.count - 1) * columns.step == tensor.shape.back() - 1;
+}
+
+// Bytes of one number of an encoding that has no blocks; 0 of others.
+std::size_t number_bytes(Encoding encoding) {
+  if (encoding == Encoding::kF32) return 4;
+  return encoding == Encoding::kF16 || encoding == Encoding::kBF16 ? 2 : 0;
 }
 
 }  // namespace
@@ -202,6 +215,69 @@ Result<std::vector<PackedWeight>> TensorLoader::experts(TensorRole role, std::in
   return packed_alike(first, "expert", parts);
 }
 
+Result<std::vector<PackedWeight>> TensorLoader::turned_experts(TensorRole role, std::int64_t count,
+                                                               std::int64_t layer,
+                                                               Columns columns) {
+  const TensorInfo& tensor = *find(role, layer);
+  const std::size_t size = number_bytes(tensor.encoding);
+  if (size == 0) {
+    return Status::unimplemented(
+        fmt::format("{}: tensor {}: {} matrices of experts whose rows are inputs are not supported",
+                    tensor.file, printable(tensor.name), encoding_traits(tensor.encoding).name),
+        "use a checkpoint of F32, F16 or BF16");
+  }
+  const auto inputs = static_cast<std::size_t>(tensor.shape[1]);
+  const auto width = static_cast<std::size_t>(tensor.shape[2]);
+  const auto outputs = static_cast<std::size_t>(columns.count);
+  QUIRE_ASSIGN_OR_RETURN(  // a part of what the file has
+      const Buffer buffer,
+      Buffer::allocate(static_cast<std::size_t>(count) * inputs * outputs * size));
+  auto* const turned = reinterpret_cast<std::uint8_t*>(buffer.data());
+  std::vector<EncodedMatrix> parts;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    std::uint8_t* const to = turned + i * inputs * outputs * size;
+    parts.push_back({tensor.encoding, columns.count, tensor.shape[1], to});
+  }
+  device_.host_threads().parallel_for(
+      count * columns.count, 16, [&](std::int64_t begin, std::int64_t end, int) {
+        for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end);
+             ++row) {
+          const std::size_t column = static_cast<std::size_t>(columns.begin) +
+                                     row % outputs * static_cast<std::size_t>(columns.step);
+          const std::uint8_t* from =
+              tensor.data.data() + (row / outputs * inputs * width + column) * size;
+          std::uint8_t* const to = turned + row * inputs * size;
+          for (std::size_t i = 0; i < inputs; ++i) {
+            std::memcpy(to + i * size, from + i * width * size, size);
+          }
+        }
+      });
+  const auto done = std::exchange(options_.done, nullptr);  // it knows the checkpoint's bytes alone
+  auto packed = packed_alike(tensor, fmt::format("columns from {}, expert", columns.begin), parts);
+  options_.done = done;
+  if (is_last(tensor, columns)) {
+    report(tensor);
+    source_.release(tensor.data);
+  }
+  return packed;
+}
+
+Result<DeviceFloats> TensorLoader::expert_vectors(TensorRole role, std::int64_t count,
+                                                  std::int64_t layer, Columns columns) {
+  const TensorInfo& tensor = *find(role, layer);
+  std::vector<float> all;
+  for (std::int64_t i = 0; i < count; ++i) QUIRE_RETURN_IF_ERROR(append_row(tensor, i, all));
+  std::vector<float> picked;
+  picked.reserve(static_cast<std::size_t>(count * columns.count));
+  for (std::int64_t i = 0; i < count * columns.count; ++i) {
+    const std::int64_t column = columns.begin + i % columns.count * columns.step;
+    picked.push_back(all[static_cast<std::size_t>(i / columns.count * tensor.shape[1] + column)]);
+  }
+  bytes_ += picked.size() * sizeof(float);
+  if (is_last(tensor, columns)) report(tensor);
+  return device_.upload(std::move(picked));
+}
+
 // As one matrix where each ends with a panel: many small mappings would have no large pages.
 Result<std::vector<PackedWeight>> TensorLoader::packed_alike(
     const TensorInfo& first, std::string_view kind, const std::vector<EncodedMatrix>& parts) {
@@ -272,22 +348,30 @@ Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,
 }
 
 Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values) {
+  QUIRE_RETURN_IF_ERROR(append_row(tensor, 0, values));
+  report(tensor);
+  return {};
+}
+
+Status TensorLoader::append_row(const TensorInfo& tensor, std::int64_t row,
+                                std::vector<float>& values) {
   const std::size_t begin = values.size();
-  const std::int64_t count = tensor.shape.back();  // of the only row
-  values.resize(begin + static_cast<std::size_t>(count));
-  if (!encoded_row_bytes(tensor.encoding, count)) {
+  const std::int64_t width = tensor.shape.empty() ? 1 : tensor.shape.back();
+  values.resize(begin + static_cast<std::size_t>(width));
+  const auto row_bytes = encoded_row_bytes(tensor.encoding, width);
+  if (!row_bytes) {
     return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
-                                         tensor.file, printable(tensor.name), count,
+                                         tensor.file, printable(tensor.name), width,
                                          encoding_traits(tensor.encoding).name));
   }
-  decode_row(tensor.encoding, tensor.data.data(), count, values.data() + begin);
+  decode_row(tensor.encoding, tensor.data.data() + static_cast<std::uint64_t>(row) * *row_bytes,
+             width, values.data() + begin);
   if (!std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin), values.end(),
                    [](float v) { return std::isfinite(v); })) {
     return Status::bad_model(fmt::format("{}: tensor {} has values that are not finite",
                                          tensor.file, printable(tensor.name)),
                              "fetch the file again");
   }
-  report(tensor);
   return {};
 }
 

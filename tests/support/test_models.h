@@ -29,14 +29,16 @@ inline std::string tiny_llama(const std::string& file) {
 
 // One tiny checkpoint of each family with its goldens.
 inline constexpr std::string_view kFamilies[] = {
-    "llama",     "mistral",  "qwen2",         "qwen3",       "gemma3",       "granite",
-    "phi3",      "smollm3",  "olmo2",         "stablelm",    "starcoder2",   "cohere",
-    "seed_oss",  "ernie4_5", "helium",        "glm",         "glm4",         "olmo3",
-    "exaone4",   "cohere2",  "ministral",     "arcee",       "nemotron",     "phi",
-    "olmo",      "hunyuan",  "gpt_neox",      "gptj",        "mixtral",      "qwen2_moe",
-    "qwen3_moe", "olmoe",    "granite_moe",   "glm4_moe",    "ernie4_5_moe", "minimax_m2",
-    "dots1",     "gemma",    "gemma3_images", "mistral3",    "llava",        "qwen2_5_vl",
-    "qwen3_vl",  "gemma2",   "gemma4",        "deepseek_v2", "deepseek_v3",  "glm4_moe_lite",
+    "llama",      "mistral",  "qwen2",         "qwen3",       "gemma3",       "granite",
+    "phi3",       "smollm3",  "olmo2",         "stablelm",    "starcoder2",   "cohere",
+    "seed_oss",   "ernie4_5", "helium",        "glm",         "glm4",         "olmo3",
+    "exaone4",    "cohere2",  "ministral",     "arcee",       "nemotron",     "phi",
+    "olmo",       "hunyuan",  "gpt_neox",      "gptj",        "mixtral",      "qwen2_moe",
+    "qwen3_moe",  "olmoe",    "granite_moe",   "glm4_moe",    "ernie4_5_moe", "minimax_m2",
+    "dots1",      "gemma",    "gemma3_images", "mistral3",    "llava",        "qwen2_5_vl",
+    "qwen3_vl",   "gemma2",   "gemma4",        "deepseek_v2", "deepseek_v3",  "glm4_moe_lite",
+    "ministral3", "apertus",  "gpt_oss",       "cwm",         "jais2",        "llama4",
+    "flex_olmo",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
@@ -53,7 +55,8 @@ inline std::string family_model(std::string_view family, const std::string& file
 // Those of which a router sends tokens to experts.
 inline bool is_mixture(std::string_view family) {
   return family.find("moe") != family.npos || family.starts_with("deepseek") ||
-         family == "mixtral" || family == "minimax_m2" || family == "dots1";
+         family == "mixtral" || family == "minimax_m2" || family == "dots1" ||
+         family == "gpt_oss" || family == "llama4" || family == "flex_olmo";
 }
 
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.
