@@ -79,7 +79,7 @@ def make_tokenizer():
 
 def random_model(name, family):
     torch.manual_seed(sum(map(ord, name)) + 1000 * family.get("seed", 0))
-    config_class = family["class"] + ("TextConfig" if name in ("gemma3", "gemma4") else "Config")
+    config_class = family.get("config_class", family["class"] + "Config")
     # Some classes write into what they are given, which other families share.
     common = {} if "text_config" in family["config"] else COMMON
     settings = copy.deepcopy({**common, **family["config"]})

@@ -16,6 +16,8 @@ PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
 
+LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.5, 2.0, 3.0],
+            "long_factor": [2.0, 8.0, 16.0, 40.0]}
 # Of checkpoints of more than text: a vision tower as small as can be, and a text model.
 VISION = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
           "num_attention_heads": 2, "image_size": 32, "patch_size": 16}
@@ -83,7 +85,7 @@ FAMILIES = {
             "sliding_attention", "full_attention", "sliding_attention"]}},
     },
     "gemma3": {
-        "class": "Gemma3", "counted": False,
+        "class": "Gemma3", "config_class": "Gemma3TextConfig", "counted": False,
         "config": {"num_hidden_layers": 7, "head_dim": 24, "sliding_window": 16,
                    "query_pre_attn_scalar": 24, "num_key_value_heads": 1, "intermediate_size": 48,
                    "rope_parameters": {
@@ -109,11 +111,17 @@ FAMILIES = {
     },
     # An MLP whose gate and up do not end at a multiple of 16 rows.
     "phi3": {
-        "class": "Phi3", "counted": False, "gguf": False, "scale": 0.2,
+        "class": "Phi3", "gguf": False, "scale": 0.2,
         "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "intermediate_size": 40,
                    "pad_token_id": UNK, "rope_parameters": PLAIN},
         "variants": {"window": {"sliding_window": 20},
-                     "partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
+                     "partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}},
+                     # Prompts of 96 tokens are beyond the length of pre-training here, ...
+                     "long": {"rope_parameters": {**LONGROPE, "original_max_position_embeddings": 32},
+                              "original_max_position_embeddings": 32},
+                     # ... and within it here.
+                     "short": {"rope_parameters": {**LONGROPE, "original_max_position_embeddings": 128},
+                               "original_max_position_embeddings": 128}},
     },
     "smollm3": {
         "class": "SmolLM3", "counted": False, "gguf": False, "scale": 0.2, "seed": 4,
@@ -255,6 +263,67 @@ FAMILIES = {
                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
         "variants": {"every_layer": {"layer_types": None}},
     },
+    "ministral3": {
+        "class": "Ministral3", "gguf": False, "scale": 0.2, "seed": 1,
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0, "beta_fast": 8.0,
+            "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.5,
+            "original_max_position_embeddings": 24}},
+        "variants": {"steady": {"rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0, "beta_fast": 8.0,
+            "beta_slow": 0.5, "llama_4_scaling_beta": 0.0, "original_max_position_embeddings": 24}},
+                     "window": {"sliding_window": 20}},
+    },
+    # The activation's numbers, so that each matters: beta and epsilon are those of all layers.
+    "apertus": {
+        "class": "Apertus", "gguf": False, "scale": 0.2, "bias_scale": 0.125,
+        "tensors": {"act_fn.beta": (0.0, 0.75), "act_fn.eps": (0.0, -0.25),
+                    "act_fn.alpha": (0.5, -0.5)},
+        "config": {"num_hidden_layers": 2, "intermediate_size": 40, "attention_bias": True,
+                   "pad_token_id": UNK, "rope_parameters": LLAMA3},
+        "variants": {"plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
+    "gpt_oss": {
+        "class": "GptOss", "gguf": False, "scale": 0.2, "bias_scale": 0.25,
+        "tensors": {"sinks": (1.0, 1.0)},
+        "config": {"num_hidden_layers": 2, "head_dim": 16, "intermediate_size": 40,
+                   "num_local_experts": 6, "num_experts_per_tok": 2, "sliding_window": 20,
+                   "swiglu_limit": 1.0, "rope_parameters": {
+                       "rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0, "beta_fast": 8.0,
+                       "beta_slow": 0.5, "truncate": False,
+                       "original_max_position_embeddings": 32}},
+        "variants": {"wide": {"swiglu_limit": 7.0, "swiglu_alpha": 1.0},
+                     "everywhere": {"layer_types": ["full_attention"] * 2}},
+    },
+    "cwm": {
+        "class": "Cwm", "gguf": False, "scale": 0.2,
+        "config": {"num_hidden_layers": 4, "head_dim": 16, "intermediate_size": 40,
+                   "sliding_window": 20, "rope_parameters": LLAMA3},
+        "variants": {"everywhere": {"layer_types": ["full_attention"] * 4}},
+    },
+    "flex_olmo": {
+        "class": "FlexOlmo", "gguf": False,
+        "config": {"num_hidden_layers": 2, "intermediate_size": 24, "pad_token_id": UNK,
+                   "num_experts": 5, "num_experts_per_tok": 2, "rope_parameters": PLAIN},
+        "variants": {"three": {"num_experts_per_tok": 3}},
+    },
+    "jais2": {
+        "class": "Jais2", "gguf": False, "scale": 0.2, "bias_scale": 0.125,
+        "config": {"num_hidden_layers": 2, "intermediate_size": 40, "layer_norm_eps": 1e-4,
+                   "rope_parameters": PLAIN},
+        "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
+    "llama4": {
+        "class": "Llama4", "config_class": "Llama4TextConfig", "gguf": False, "scale": 0.2,
+        "config": {"num_hidden_layers": 4, "head_dim": 16, "intermediate_size": 40,
+                   "intermediate_size_mlp": 48, "num_local_experts": 5, "num_experts_per_tok": 1,
+                   "interleave_moe_layer_step": 2, "no_rope_layers": [1, 0, 1, 1],
+                   "attention_chunk_size": 20, "attn_scale": 0.5, "floor_scale": 8,
+                   "rope_parameters": PLAIN},
+        "variants": {"everywhere": {"layer_types": ["full_attention"] * 4},
+                     "steady": {"attn_temperature_tuning": False},
+                     "unnormed": {"use_qk_norm": False}},
+    },
     "arcee": {
         "class": "Arcee", "gguf": False, "scale": 0.2, "bias_scale": 0.125,
         "config": {"num_hidden_layers": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True,
@@ -363,7 +432,8 @@ FAMILIES = {
     },
     # Heads of two sizes, keys that are values, layers that read others' keys, an embedding a layer.
     "gemma4": {
-        "class": "Gemma4", "gguf": False, "embed_scale": 0.125, "scale": 0.2, "seed": 2,
+        "class": "Gemma4", "config_class": "Gemma4TextConfig", "gguf": False, "embed_scale": 0.125,
+        "scale": 0.2, "seed": 2,
         "tensors": {"layer_scalar": [0.1, 0.9], "q_norm": [0.1, 0.25], "k_norm": [0.1, 0.25],
                     "post_": [0.1, 0.5]},
         "config": GEMMA4,

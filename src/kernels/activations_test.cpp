@@ -1,4 +1,5 @@
 // Activations of MLPs on every level against double arithmetic, with and without a gate.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -66,6 +67,60 @@ TEST_P(Activations, ActivationsOfSpecialValues) {
     }
     EXPECT_EQ(relu2[i], before[i] > 0.0F ? before[i] * before[i] : 0.0F) << before[i];
   }
+}
+
+TEST_P(Activations, Xielu) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const Xielu curve = {.alpha_p = 0.7F, .alpha_n = 1.3F, .beta = 0.5F, .epsilon = -0.25F};
+  for (const std::int64_t count : {1, 8, 9, 16, 31, 20'003}) {
+    auto before = random_floats(static_cast<std::size_t>(count), 3.0F, 50);
+    before.back() = -0.1F;  // between epsilon and 0
+    auto x = before;
+    xielu_in_place(ctx_, curve, count, x.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double v = before[i];
+      const double expected =
+          v > 0 ? double{curve.alpha_p} * v * v + 0.5 * v
+                : double{curve.alpha_n} * (std::expm1(std::min(v, -0.25)) - v) + 0.5 * v;
+      ASSERT_NEAR(x[i], expected, 3e-7 * (1.0 + std::abs(expected))) << v;
+    }
+  }
+  std::vector<float> special = {kNan, kInfinity, -kInfinity, 0.0F, 1e30F, -1e30F};
+  xielu_in_place(ctx_, curve, std::ssize(special), special.data());
+  EXPECT_TRUE(std::isnan(special[0]));
+  EXPECT_EQ(special[1], kInfinity);
+  EXPECT_TRUE(std::isnan(special[2]));  // alpha_n infinity - beta infinity
+  EXPECT_NEAR(special[3], 1.3 * std::expm1(-0.25), 1e-6);
+  EXPECT_EQ(special[4], kInfinity);
+  EXPECT_NEAR(special[5] / 0.8e30F, 1.0F, 1e-6);
+}
+
+TEST_P(Activations, ClampedAndMul) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  const ClampedGate clamped = {.alpha = 1.702F, .limit = 2.5F};
+  for (const std::int64_t width : {1, 8, 9, 16, 31, 5000}) {
+    const auto n = static_cast<std::size_t>(width);
+    const auto gate = random_floats(n, 3.0F, 51);
+    const auto up = random_floats(n, 3.0F, 52);
+    std::vector<float> out(n, kNan);
+    ctx_.table.rows.clamped_and_mul(clamped, gate.data(), up.data(), width, out.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      const double g = std::min(double{gate[i]}, 2.5);
+      const double u = std::clamp(double{up[i]}, -2.5, 2.5);
+      const double expected = g / (1.0 + std::exp(-double{clamped.alpha} * g)) * (u + 1.0);
+      ASSERT_NEAR(out[i], expected, 2e-6 * (std::abs(expected) + std::abs(g))) << gate[i];
+    }
+  }
+  const std::vector<float> gate = {kNan, 1.0F, kInfinity, -kInfinity, 100.0F, -1e30F};
+  const std::vector<float> up = {1.0F, kNan, kInfinity, 1.0F, -100.0F, 0.0F};
+  std::vector<float> out(gate.size());
+  ctx_.table.rows.clamped_and_mul(clamped, gate.data(), up.data(), std::ssize(gate), out.data());
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_TRUE(std::isnan(out[1]));
+  const double full = 2.5 / (1.0 + std::exp(-1.702 * 2.5));
+  EXPECT_NEAR(out[2], full * 3.5, 1e-5);
+  EXPECT_NEAR(out[4], full * -1.5, 1e-5);
+  EXPECT_EQ(out[5], 0.0F);
 }
 
 TEST_P(Activations, GeluTanhAndMul) {

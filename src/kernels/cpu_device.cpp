@@ -109,6 +109,14 @@ class CpuStream final : public OpStream {
   void activate_in_place(Activation activation, std::int64_t count, float* x) override {
     quire::activate_in_place(ctx_, activation, count, x);
   }
+  void xielu_in_place(const Xielu& curve, std::int64_t count, float* x) override {
+    quire::xielu_in_place(ctx_, curve, count, x);
+  }
+  void scale_by_position(const PositionScale& scale, const std::int32_t* positions,
+                         std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                         float* x) override {
+    quire::scale_by_position(ctx_, scale, positions, rows, cols, stride, x);
+  }
   void scale_in_place(float factor, std::int64_t count, float* x) override {
     quire::scale_in_place(ctx_, factor, count, x);
   }

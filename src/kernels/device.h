@@ -104,8 +104,9 @@ class OpStream {
   virtual void route(const RouteArgs& args) = 0;
 
   // out[r] = sum_e weight[r][e] down_e(activation(gate_e(x[r])) * up_e(x[r])) over the experts that
-  // row r goes to, added in the order of the experts: a row's sum is the same whoever goes where.
-  // The weights of experts that no row goes to are not read. x, out: [rows][inputs].
+  // row r goes to (or with weight[r][e] x[r] instead of x[r] and no other weight), added in the
+  // order of the experts: a row's sum is the same whoever goes where. The weights of experts that
+  // no row goes to are not read. x, out: [rows][inputs].
   virtual void expert_mlp(const float* x, std::int64_t rows, const ExpertProducts& products,
                           float* out) = 0;
 
@@ -154,6 +155,14 @@ class OpStream {
 
   // x[i] = activation(x[i]), of those that MLPs without a gate have.
   virtual void activate_in_place(Activation activation, std::int64_t count, float* x) = 0;
+
+  // x[i] = xIELU(x[i]).
+  virtual void xielu_in_place(const Xielu& curve, std::int64_t count, float* x) = 0;
+
+  // x[r][c] *= the factor of positions[r], for c < cols. x: rows that lie `stride` apart.
+  virtual void scale_by_position(const PositionScale& scale, const std::int32_t* positions,
+                                 std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                                 float* x) = 0;
 
   // x[i] *= factor.
   virtual void scale_in_place(float factor, std::int64_t count, float* x) = 0;

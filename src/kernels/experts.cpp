@@ -115,15 +115,29 @@ class ExpertCall {
     const std::int64_t begin = wave.front().begin;
     const std::int64_t count = wave.back().end - begin;
     const std::int64_t grain = std::max<std::int64_t>(1, kGrainNumbers / hidden_);
-    ctx_.pool.parallel_for(count, grain, [&](std::int64_t from, std::int64_t to, int) {
-      for (std::int64_t i = from; i < to; ++i) {
-        const std::int64_t row = order_[begin + i] / products_.experts_per_row;
-        std::copy_n(x_ + row * hidden_, hidden_, rows_of_pairs_ + i * hidden_);
-      }
+    ctx_.pool.parallel_for(count, grain, [&](std::int64_t first, std::int64_t last, int) {
+      for (std::int64_t i = first; i < last; ++i) gather(order_[begin + i], i);
     });
     compute_gated(wave);
     compute_down(wave);
     add_to_rows(begin, count);
+  }
+
+  // What goes into the expert of `pair`.
+  void gather(std::int64_t pair, std::int64_t index) const {
+    const float* const from = x_ + pair / products_.experts_per_row * hidden_;
+    float* const to = rows_of_pairs_ + index * hidden_;
+    if (!products_.weigh_inputs) {
+      std::copy_n(from, hidden_, to);
+      return;
+    }
+    const float weight = products_.weights[pair];
+    for (std::int64_t c = 0; c < hidden_; ++c) to[c] = weight * from[c];
+  }
+
+  // Of one expert, of those of all.
+  static const float* bias(const float* biases, const ExpertRows& of, std::int64_t outputs) {
+    return biases == nullptr ? nullptr : biases + of.expert * outputs;
   }
 
   // gated_ = activation(gate(row)) * up(row)
@@ -133,8 +147,12 @@ class ExpertCall {
     float* const scratch = workspace_.floats(GatedCall::kScratchFloats * ctx_.pool.num_threads());
     for (std::size_t i = 0; i < wave.size(); ++i) {
       const ExpertWeights& expert = products_.experts[static_cast<std::size_t>(wave[i].expert)];
-      const GatedProducts products = {
-          .gate = &expert.gate, .up = &expert.up, .activation = products_.activation};
+      const GatedProducts products = {.gate = &expert.gate,
+                                      .up = &expert.up,
+                                      .gate_bias = bias(products_.gate_biases, wave[i], width_),
+                                      .up_bias = bias(products_.up_biases, wave[i], width_),
+                                      .activation = products_.activation,
+                                      .clamped = products_.clamped};
       const std::int64_t first = wave[i].begin - wave[0].begin;
       std::construct_at(calls + i, ctx_, rows_of_pairs_ + first * hidden_,
                         wave[i].end - wave[i].begin, products_.gate_up_mode, products, workspace_);
@@ -155,7 +173,8 @@ class ExpertCall {
       const std::int64_t first = wave[i].begin - wave[0].begin;
       parts[i] = {.weight = &products_.experts[static_cast<std::size_t>(wave[i].expert)].down,
                   .out = rows_of_pairs_ + first * hidden_,
-                  .out_stride = hidden_};
+                  .out_stride = hidden_,
+                  .bias = bias(products_.down_biases, wave[i], hidden_)};
       std::construct_at(calls + i, ctx_, gated_ + first * width_, width_,
                         wave[i].end - wave[i].begin, MatmulCall::kAllRows, products_.down_mode,
                         std::span(parts + i, 1), workspace_);
@@ -189,7 +208,7 @@ class ExpertCall {
     ctx_.pool.parallel_for(hidden_, grain, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t pair = order_[first + i];
-        const float weight = products_.weights[pair];
+        const float weight = products_.weigh_inputs ? 1.0F : products_.weights[pair];
         const float* const from = rows_of_pairs_ + i * hidden_;
         float* const to = out_ + pair / products_.experts_per_row * hidden_;
         for (std::int64_t c = begin; c < end; ++c) to[c] += weight * from[c];

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -29,6 +30,9 @@ struct Case {
   ActivationMode mode = ActivationMode::kInt16;
   LoadQuantization quantization = LoadQuantization::kNone;
   Activation activation = Activation::kSilu;
+  bool biases = false;
+  std::optional<ClampedGate> clamped = {};
+  bool weigh_inputs = false;
 };
 
 class Experts : public testing::TestWithParam<IsaLevel> {
@@ -51,6 +55,13 @@ class Experts : public testing::TestWithParam<IsaLevel> {
                           .up = pack(c, c.width, c.hidden_size, 10 * i + 1),
                           .down = pack(c, c.hidden_size, c.width, 10 * i + 2)});
     }
+    const auto biases = [&](std::int64_t width, unsigned seed) {
+      return c.biases ? random_floats(static_cast<std::size_t>(kNumExperts * width), 1.0F, seed)
+                      : Values();
+    };
+    gate_biases_ = biases(c.width, 7);
+    up_biases_ = biases(c.width, 8);
+    down_biases_ = biases(c.hidden_size, 9);
   }
 
   OpContext context(ThreadPool& pool, std::span<std::byte> workspace) const {
@@ -73,14 +84,26 @@ class Experts : public testing::TestWithParam<IsaLevel> {
         const auto chosen = std::find(first, first + kPerRow, e);
         if (chosen == first + kPerRow) continue;
         const ExpertWeights& expert = experts_[static_cast<std::size_t>(e)];
-        gated_matmul(ctx, x.data() + row * c.hidden_size, 1, c.mode,
-                     {.gate = &expert.gate, .up = &expert.up, .activation = c.activation},
+        float weight = routes.weights[static_cast<std::size_t>(chosen - routes.experts.begin())];
+        Values input(x.begin() + row * c.hidden_size, x.begin() + (row + 1) * c.hidden_size);
+        if (c.weigh_inputs) {
+          for (float& number : input) number *= weight;
+          weight = 1.0F;
+        }
+        gated_matmul(ctx, input.data(), 1, c.mode,
+                     {.gate = &expert.gate,
+                      .up = &expert.up,
+                      .gate_bias = c.biases ? gate_biases_.data() + e * c.width : nullptr,
+                      .up_bias = c.biases ? up_biases_.data() + e * c.width : nullptr,
+                      .activation = c.activation,
+                      .clamped = c.clamped},
                      gated.data());
         const MatmulPart down = {
-            .weight = &expert.down, .out = result.data(), .out_stride = c.hidden_size};
+            .weight = &expert.down,
+            .out = result.data(),
+            .out_stride = c.hidden_size,
+            .bias = c.biases ? down_biases_.data() + e * c.hidden_size : nullptr};
         matmul(ctx, gated.data(), c.width, 1, ActivationMode::kInt8, std::span(&down, 1));
-        const float weight =
-            routes.weights[static_cast<std::size_t>(chosen - routes.experts.begin())];
         for (std::size_t i = 0; i < result.size(); ++i) sum[i] += weight * result[i];
       }
     }
@@ -105,12 +128,17 @@ class Experts : public testing::TestWithParam<IsaLevel> {
     Values out(x.size(), kNan);
     expert_mlp(ctx, x.data(), std::ssize(x) / c.hidden_size,
                {.experts = experts_,
+                .gate_biases = c.biases ? gate_biases_.data() : nullptr,
+                .up_biases = c.biases ? up_biases_.data() : nullptr,
+                .down_biases = c.biases ? down_biases_.data() : nullptr,
                 .activation = c.activation,
+                .clamped = c.clamped,
                 .gate_up_mode = c.mode,
                 .down_mode = ActivationMode::kInt8,
                 .experts_per_row = kPerRow,
                 .chosen = routes.experts.data(),
-                .weights = routes.weights.data()},
+                .weights = routes.weights.data(),
+                .weigh_inputs = c.weigh_inputs},
                out.data());
     for (const std::byte byte : workspace.bytes().subspan(bytes)) {
       EXPECT_EQ(byte, kUntouched) << "the workspace was too small";
@@ -144,6 +172,9 @@ class Experts : public testing::TestWithParam<IsaLevel> {
   ThreadPool pool_{3};
   ThreadPool serial_{1};
   std::vector<ExpertWeights> experts_;
+  Values gate_biases_;
+  Values up_biases_;
+  Values down_biases_;
 };
 
 // With more than 256 pairs of rows and experts there are several waves.
@@ -153,6 +184,10 @@ TEST_P(Experts, GiveEachRowTheBitsOfItsExpertsOnTheirOwn) {
   check({.encoding = Encoding::kF32, .hidden_size = 40, .width = 24}, {1, 7, 300});
   check({.encoding = Encoding::kQ4_K, .hidden_size = 256, .width = 256}, {1, 9, 110});
   check({.activation = Activation::kGeluTanh}, {3});
+  check({.biases = true}, {1, 9, 300});
+  check({.clamped = ClampedGate{.alpha = 1.702F, .limit = 2.0F}}, {9});
+  check({.biases = true, .clamped = ClampedGate{.alpha = 1.5F, .limit = 7.0F}}, {3});
+  check({.weigh_inputs = true}, {1, 9, 300});
 }
 
 TEST_P(Experts, EveryModeAndQuantizationAtLoad) {

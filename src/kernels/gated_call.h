@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/matmul_call.h"
 
@@ -33,6 +34,9 @@ class GatedCall {
   std::int64_t rows_;
   std::int64_t chunk_rows_;
   void (*activate_and_mul_)(const float* gate, const float* up, std::int64_t width, float* out);
+  std::optional<ClampedGate> clamped_;
+  void (*clamped_and_mul_)(const ClampedGate& clamped, const float* gate, const float* up,
+                           std::int64_t width, float* out);
 };
 
 }  // namespace quire

@@ -32,7 +32,9 @@ GatedCall::GatedCall(OpContext& ctx, const float* x, std::int64_t rows, Activati
       chunk_rows_(ctx.table.matmul.chunk_rows),
       activate_and_mul_(products.activation == Activation::kSilu
                             ? ctx.table.rows.silu_and_mul
-                            : ctx.table.rows.gelu_tanh_and_mul) {}
+                            : ctx.table.rows.gelu_tanh_and_mul),
+      clamped_(products.clamped),
+      clamped_and_mul_(ctx.table.rows.clamped_and_mul) {}
 
 void GatedCall::compute_tile(const MatmulTile& tile, float* out) const {
   const std::int64_t width = parts_[0].weight->outputs();
@@ -46,7 +48,12 @@ void GatedCall::compute_tile(const MatmulTile& tile, float* out) const {
   call_.compute(parts_[1], of_up);
   for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
     const std::int64_t sums = (row - tile.row_begin) * tile.out_stride;
-    activate_and_mul_(of_gate.out + sums, of_up.out + sums, outputs, out + row * width + first);
+    float* const to = out + row * width + first;
+    if (clamped_) {
+      clamped_and_mul_(*clamped_, of_gate.out + sums, of_up.out + sums, outputs, to);
+    } else {
+      activate_and_mul_(of_gate.out + sums, of_up.out + sums, outputs, to);
+    }
   }
 }
 

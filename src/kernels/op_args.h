@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/ids.h"
@@ -53,6 +54,16 @@ enum class Activation : std::uint8_t {
   kRelu2  // max(x, 0)^2 (So et al. 2021)
 };
 
+// A factor of queries that grows with their position p, so that those of long sequences stay as
+// sharp: 1 + growth log(1 + floor((p + offset) / interval)) (Nakanishi 2025, scalable softmax).
+struct PositionScale {
+  float growth = 0.0F;
+  float interval = 1.0F;  // above 0
+  std::int32_t offset = 0;
+
+  bool operator==(const PositionScale&) const = default;
+};
+
 // The two products of a gated MLP (Shazeer 2020), of the same inputs and outputs.
 struct GatedProducts {
   const PackedWeight* gate = nullptr;
@@ -60,6 +71,7 @@ struct GatedProducts {
   const float* gate_bias = nullptr;  // [outputs] or nullptr
   const float* up_bias = nullptr;    // [outputs] or nullptr
   Activation activation = Activation::kSilu;
+  std::optional<ClampedGate> clamped = {};  // instead of `activation` and the product with `up`
 };
 
 // A product for each head of every row: out[r][h] = W_h x[r][h]. In front of its outputs a head may
@@ -119,7 +131,7 @@ struct RouteArgs {
   float* weights = nullptr;            // [rows][experts_per_row]
 };
 
-// The matrices of one expert, a gated MLP without biases.
+// The matrices of one expert, a gated MLP.
 struct ExpertWeights {
   PackedWeight gate;
   PackedWeight up;
@@ -129,12 +141,18 @@ struct ExpertWeights {
 // The experts of a layer, all of the same sizes, and which rows go to which of them.
 struct ExpertProducts {
   std::span<const ExpertWeights> experts;
+  // Of all experts, one after the other: [num_experts][outputs] or nullptr.
+  const float* gate_biases = nullptr;
+  const float* up_biases = nullptr;
+  const float* down_biases = nullptr;
   Activation activation = Activation::kSilu;
+  std::optional<ClampedGate> clamped = {};  // as in GatedProducts
   ActivationMode gate_up_mode = ActivationMode::kFloat32;
   ActivationMode down_mode = ActivationMode::kFloat32;
   std::int64_t experts_per_row = 0;
   const std::int32_t* chosen = nullptr;  // [rows][experts_per_row], as route() gives them
   const float* weights = nullptr;        // [rows][experts_per_row]
+  bool weigh_inputs = false;  // a weight is of what goes into the expert, else of what comes out
 };
 
 }  // namespace quire

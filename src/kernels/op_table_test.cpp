@@ -44,6 +44,8 @@ TEST(OpTable, EveryLevelProvidesItsKernels) {
     EXPECT_NE(table.rows.rms_norm, nullptr);
     EXPECT_NE(table.rows.silu_and_mul, nullptr);
     EXPECT_NE(table.rows.soft_cap, nullptr);
+    EXPECT_NE(table.rows.xielu, nullptr);
+    EXPECT_NE(table.rows.clamped_and_mul, nullptr);
     EXPECT_NE(table.rows.rope_and_cache, nullptr);
     EXPECT_NE(table.rows.best_of_row, nullptr);
     EXPECT_NE(table.rows.log_sum_exp, nullptr);

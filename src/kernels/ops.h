@@ -93,6 +93,13 @@ void layer_norm(OpContext& ctx, const float* x, const float* weight, const float
 // x[i] = activation(x[i]), of those that MLPs without a gate have.
 void activate_in_place(OpContext& ctx, Activation activation, std::int64_t count, float* x);
 
+// x[i] = xIELU(x[i]).
+void xielu_in_place(OpContext& ctx, const Xielu& curve, std::int64_t count, float* x);
+
+// x[r][c] *= the factor of positions[r], for c < cols. x: rows that lie `stride` apart.
+void scale_by_position(OpContext& ctx, const PositionScale& scale, const std::int32_t* positions,
+                       std::int64_t rows, std::int64_t cols, std::int64_t stride, float* x);
+
 // out[i] = x[rows[i]]. x: [...][cols]; out: [num_rows][cols].
 void gather_rows(OpContext& ctx, const float* x, const std::int64_t* rows, std::int64_t num_rows,
                  std::int64_t cols, float* out);

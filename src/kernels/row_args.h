@@ -41,6 +41,26 @@ struct RopeAndCacheArgs {
   }
 };
 
+// xIELU (Huang and Schlag 2024), an activation with two slopes that are learned, one a layer:
+// alpha_p x^2 + beta x above 0, alpha_n (exp(min(x, epsilon)) - 1 - x) + beta x elsewhere.
+struct Xielu {
+  float alpha_p = 0.0F;
+  float alpha_n = 0.0F;
+  float beta = 0.0F;
+  float epsilon = 0.0F;  // just below 0
+
+  bool operator==(const Xielu&) const = default;
+};
+
+// gpt-oss's gate: g sigmoid(alpha g) (u + 1), with g the gate, at most `limit`, and u the other
+// projection, within [-limit, limit].
+struct ClampedGate {
+  float alpha = 0.0F;
+  float limit = 0.0F;  // above 0
+
+  bool operator==(const ClampedGate&) const = default;
+};
+
 // Some heads of some tokens. Heads are counted as they lie in a row: queries, keys, values.
 struct HeadTile {
   std::int64_t token_begin = 0;

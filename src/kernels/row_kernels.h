@@ -48,11 +48,14 @@ struct RowKernels {
                        float* out) = nullptr;
   void (*gelu_tanh_and_mul)(const float* gate, const float* up, std::int64_t width,
                             float* out) = nullptr;
+  void (*clamped_and_mul)(const ClampedGate& clamped, const float* gate, const float* up,
+                          std::int64_t width, float* out) = nullptr;
   void (*gelu_tanh)(std::int64_t count, float* x) = nullptr;
   void (*gelu)(std::int64_t count, float* x) = nullptr;
   void (*relu)(std::int64_t count, float* x) = nullptr;
   void (*relu2)(std::int64_t count, float* x) = nullptr;
   void (*soft_cap)(float cap, std::int64_t count, float* x) = nullptr;
+  void (*xielu)(const Xielu& curve, std::int64_t count, float* x) = nullptr;
   void (*rope_and_cache)(const RopeAndCacheArgs& args, const HeadTile& tile) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
   // Whether it rounds queries and weights to bfloat16 over a bfloat16 cache, as the dot product of

@@ -87,6 +87,26 @@ void activate_in_place(OpContext& ctx, Activation activation, std::int64_t count
   });
 }
 
+void xielu_in_place(OpContext& ctx, const Xielu& curve, std::int64_t count, float* x) {
+  const OpSpan span(ctx, kActivationStage);
+  ctx.pool.parallel_for(count, kGrainElements, [&](std::int64_t begin, std::int64_t end, int) {
+    ctx.table.rows.xielu(curve, end - begin, x + begin);
+  });
+}
+
+void scale_by_position(OpContext& ctx, const PositionScale& scale, const std::int32_t* positions,
+                       std::int64_t rows, std::int64_t cols, std::int64_t stride, float* x) {
+  const OpSpan span(ctx, kScaleStage);
+  ctx.pool.parallel_for(rows, rows_per_chunk(cols), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const auto position = static_cast<float>(positions[row] + scale.offset);
+      const float factor =
+          1.0F + scale.growth * std::log(1.0F + std::floor(position / scale.interval));
+      for (std::int64_t i = row * stride; i < row * stride + cols; ++i) x[i] *= factor;
+    }
+  });
+}
+
 void gather_rows(OpContext& ctx, const float* x, const std::int64_t* rows, std::int64_t num_rows,
                  std::int64_t cols, float* out) {
   const OpSpan span(ctx, kGatherStage);

@@ -32,7 +32,7 @@ void AttentionSpec::list_tensors(std::int64_t hidden_size,
       if (!values_are_keys) tensors.push_back({kValueBias, {kv_width()}});
     }
   }
-  if (query_key_norm != QueryKeyNorm::kNone) {
+  if (query_key_norm != QueryKeyNorm::kNone && query_key_norm_weights) {
     const bool whole = query_key_norm == QueryKeyNorm::kWhole;
     tensors.push_back({kQueryNorm, {whole ? q_width() : head_dim}});
     if (kv_layer == kOwnKeys) tensors.push_back({kKeyNorm, {whole ? kv_width() : head_dim}});
@@ -63,6 +63,12 @@ Status AttentionSpec::validate(std::string_view where) const {
   if (!(scale > 0 && scale < 1e6)) {
     return Status::bad_model(
         fmt::format("{}: the scale of attention scores is {}; expected above 0", where, scale));
+  }
+  if (query_scale &&
+      !(query_scale->interval > 0 && query_scale->growth > -10 && query_scale->growth < 10)) {
+    return Status::bad_model(
+        fmt::format("{}: queries that grow by {} every {} positions; expected -10 to 10, above 0",
+                    where, query_scale->growth, query_scale->interval));
   }
   if (window < 0) {
     return Status::bad_model(

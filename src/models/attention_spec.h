@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/op_args.h"
 #include "models/tensor_names.h"
 
 namespace quire {
@@ -56,8 +58,10 @@ struct AttentionSpec {
   double qkv_limit = 0;  // of the size of queries, keys and values as projected; 0: none
   bool output_bias = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
-  bool values_are_keys = false;  // values are the keys' projections, before norm and rotation
-  bool value_norm = false;       // RMS, of each head on its own, without weights
+  bool values_are_keys = false;        // values are the keys' projections, before norm and rotation
+  bool value_norm = false;             // RMS, of each head on its own, without weights
+  bool query_key_norm_weights = true;  // of norms of single heads
+  std::optional<PositionScale> query_scale = {};
 
   // Tokens that a later token may read, itself the last of them; 0: all before it.
   std::int32_t kept_tokens() const { return chunk > 0 ? chunk : window; }

@@ -89,8 +89,6 @@ TEST(Families, Phi3HasFusedTensorsAndMayTurnAPart) {
                  "3 of 16 dimensions");
   expect_refused("Phi3ForCausalLM", R"({"partial_rotary_factor": 1.5})", StatusCode::kBadModel,
                  "partial_rotary_factor is 1.5");
-  expect_refused("Phi3ForCausalLM", R"({"rope_scaling": {"type": "longrope", "factor": 4.0}})",
-                 StatusCode::kUnimplemented, "longrope");
 }
 
 TEST(Families, SmolLM3HasLayersWithoutPositions) {

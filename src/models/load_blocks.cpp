@@ -1,9 +1,13 @@
 #include "models/load_blocks.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace quire {
 namespace {
+
+float softplus(float x) { return std::max(x, 0.0F) + std::log1p(std::exp(-std::abs(x))); }
 
 AttentionShape shape_of(const AttentionSpec& spec) {
   return {.num_heads = static_cast<std::int32_t>(spec.num_heads),
@@ -14,10 +18,24 @@ AttentionShape shape_of(const AttentionSpec& spec) {
           .chunk = spec.chunk,
           .soft_cap = static_cast<float>(spec.soft_cap),
           .qkv_limit = static_cast<float>(spec.qkv_limit),
+          .query_scale = spec.query_scale,
           .whole_norms = spec.query_key_norm == QueryKeyNorm::kWhole,
           .norms_after_rope = spec.query_key_norm == QueryKeyNorm::kRotatedHeads,
           .value_norm = spec.value_norm,
           .own_keys = spec.kv_layer == kOwnKeys};
+}
+
+// Where the two are in a tensor that has the columns of both.
+TensorLoader::Columns gate_columns(const MoeSpec& spec) {
+  const bool pairs = spec.tensors == ExpertTensors::kTurnedPairs;
+  return {.begin = 0, .step = pairs ? 2 : 1, .count = spec.intermediate_size};
+}
+
+TensorLoader::Columns up_columns(const MoeSpec& spec) {
+  const bool pairs = spec.tensors == ExpertTensors::kTurnedPairs;
+  return {.begin = pairs ? 1 : spec.intermediate_size,
+          .step = pairs ? 2 : 1,
+          .count = spec.intermediate_size};
 }
 
 MoeShape shape_of(const MoeSpec& spec, std::int64_t hidden_size) {
@@ -27,7 +45,28 @@ MoeShape shape_of(const MoeSpec& spec, std::int64_t hidden_size) {
           .shared_size = spec.shared_intermediate_size,
           .shared_gate = spec.shared_gate,
           .activation = spec.activation,
-          .routing = spec.routing};
+          .routing = spec.routing,
+          .clamped = spec.clamped,
+          .weigh_inputs = spec.weigh_inputs};
+}
+
+// Of experts whose matrices have a row for each input.
+Result<std::vector<ExpertWeights>> load_turned_experts(const MoeSpec& spec, TensorLoader& loader,
+                                                       std::int64_t layer) {
+  using enum TensorRole;
+  const std::int64_t count = spec.num_experts;
+  QUIRE_ASSIGN_OR_RETURN(auto gates,
+                         loader.turned_experts(kExpertGateUps, count, layer, gate_columns(spec)));
+  QUIRE_ASSIGN_OR_RETURN(auto ups,
+                         loader.turned_experts(kExpertGateUps, count, layer, up_columns(spec)));
+  QUIRE_ASSIGN_OR_RETURN(auto downs, loader.turned_experts(kExpertDowns, count, layer,
+                                                           {.count = loader.spec().hidden_size}));
+  std::vector<ExpertWeights> experts(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    experts[i] = {
+        .gate = std::move(gates[i]), .up = std::move(ups[i]), .down = std::move(downs[i])};
+  }
+  return experts;
 }
 
 Result<std::vector<ExpertWeights>> load_experts(const MoeSpec& spec, TensorLoader& loader,
@@ -35,6 +74,7 @@ Result<std::vector<ExpertWeights>> load_experts(const MoeSpec& spec, TensorLoade
   using enum TensorRole;
   const std::int64_t count = spec.num_experts;
   const bool each = spec.tensors == ExpertTensors::kEach;
+  if (spec.turned()) return load_turned_experts(spec, loader, layer);
   std::vector<ExpertWeights> experts(static_cast<std::size_t>(count));
   if (spec.tensors == ExpertTensors::kStackedGateUp) {
     QUIRE_ASSIGN_OR_RETURN(auto both, loader.experts(kExpertGateUps, 2 * count, layer));
@@ -87,6 +127,11 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
   }
   QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.norm_weight(kQueryNorm, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.norm_weight(kKeyNorm, layer));
+  if (spec.query_key_norm != QueryKeyNorm::kNone && !spec.query_key_norm_weights) {
+    const std::vector<float> ones(static_cast<std::size_t>(spec.head_dim), 1.0F);
+    QUIRE_ASSIGN_OR_RETURN(weights.q_norm, loader.upload(ones));
+    QUIRE_ASSIGN_OR_RETURN(weights.k_norm, loader.upload(ones));
+  }
   QUIRE_ASSIGN_OR_RETURN(weights.alibi_slopes, loader.upload(spec.alibi_slopes));
   QUIRE_ASSIGN_OR_RETURN(weights.sinks, loader.vector({kAttentionSinks}, layer));
   const auto ones = static_cast<std::size_t>(spec.has_normed_values() ? spec.head_dim : 0);
@@ -134,6 +179,16 @@ Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
   QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
+  if (spec.xielu) {
+    QUIRE_ASSIGN_OR_RETURN(const float alpha_p, loader.number(kXieluAlphaP, layer));
+    QUIRE_ASSIGN_OR_RETURN(const float alpha_n, loader.number(kXieluAlphaN, layer));
+    QUIRE_ASSIGN_OR_RETURN(const float beta, loader.number(kXieluBeta, layer));
+    QUIRE_ASSIGN_OR_RETURN(const float epsilon, loader.number(kXieluEpsilon, layer));
+    weights.xielu = Xielu{.alpha_p = softplus(alpha_p),
+                          .alpha_n = beta + softplus(alpha_n),
+                          .beta = beta,
+                          .epsilon = epsilon};
+  }
   return PlainMlpBlock(spec.activation, std::move(weights));
 }
 
@@ -147,7 +202,18 @@ Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int6
   MoeWeights weights;
   QUIRE_ASSIGN_OR_RETURN(weights.router, loader.router(kRouter, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.choice_bias, loader.vector({kRouterBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.router_bias, loader.vector({kRouterLogitBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.experts, load_experts(spec, loader, layer));
+  if (spec.biases) {
+    const std::int64_t count = spec.num_experts;
+    QUIRE_ASSIGN_OR_RETURN(weights.gate_biases, loader.expert_vectors(kExpertGateUpBiases, count,
+                                                                      layer, gate_columns(spec)));
+    QUIRE_ASSIGN_OR_RETURN(weights.up_biases, loader.expert_vectors(kExpertGateUpBiases, count,
+                                                                    layer, up_columns(spec)));
+    QUIRE_ASSIGN_OR_RETURN(weights.down_biases,
+                           loader.expert_vectors(kExpertDownBiases, count, layer,
+                                                 {.count = loader.spec().hidden_size}));
+  }
   if (spec.shared_intermediate_size != 0) {
     ExpertWeights& shared = weights.shared.emplace();
     QUIRE_RETURN_IF_ERROR(loader.check_shared_inputs({kSharedGate, kSharedUp}, layer));

@@ -10,4 +10,7 @@ namespace quire {
 Result<DecoderSpec> mistral_from_config(const JsonReader& config);
 Result<DecoderSpec> ministral_from_config(const JsonReader& config);
 
+// Ministral 3 (2025): no window, YaRN, and queries that grow with their position.
+Result<DecoderSpec> ministral3_from_config(const JsonReader& config);
+
 }  // namespace quire

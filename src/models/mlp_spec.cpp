@@ -27,6 +27,12 @@ void PlainMlpSpec::list_tensors(std::int64_t hidden_size, std::vector<TensorShap
   using enum TensorRole;
   tensors.push_back({kUp, {intermediate_size, hidden_size}});
   tensors.push_back({kDown, {hidden_size, intermediate_size}});
+  if (xielu) {
+    tensors.push_back({kXieluAlphaP, {1}});
+    tensors.push_back({kXieluAlphaN, {1}});
+    tensors.push_back({kXieluBeta, {}});
+    tensors.push_back({kXieluEpsilon, {}});
+  }
   if (!bias) return;
   tensors.push_back({kUpBias, {intermediate_size}});
   tensors.push_back({kDownBias, {hidden_size}});

@@ -28,7 +28,8 @@ struct GatedMlpSpec {
 struct PlainMlpSpec {
   std::int64_t intermediate_size = 0;
   Activation activation = Activation::kGeluTanh;
-  bool bias = false;  // of both
+  bool bias = false;   // of both
+  bool xielu = false;  // the activation is xIELU, with the layer's numbers
 
   void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;
   Status validate(std::string_view where) const;

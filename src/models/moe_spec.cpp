@@ -1,5 +1,8 @@
 #include "models/moe_spec.h"
 
+#include <cassert>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "models/size_check.h"
@@ -25,6 +28,16 @@ void MoeSpec::list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& l
       list.push_back({kExpertGateUps, {num_experts, 2 * width, hidden_size}});
       list.push_back({kExpertDowns, {num_experts, hidden_size, width}});
       break;
+    case ExpertTensors::kTurnedGateUp:
+    case ExpertTensors::kTurnedPairs:
+      list.push_back({kExpertGateUps, {num_experts, hidden_size, 2 * width}});
+      list.push_back({kExpertDowns, {num_experts, width, hidden_size}});
+      break;
+  }
+  if (router_bias) list.push_back({kRouterLogitBias, {num_experts}});
+  if (biases) {
+    list.push_back({kExpertGateUpBiases, {num_experts, 2 * width}});
+    list.push_back({kExpertDownBiases, {num_experts, hidden_size}});
   }
   if (choice_bias == ChoiceBias::kVector) list.push_back({kRouterBias, {num_experts}});
   if (choice_bias == ChoiceBias::kRow) list.push_back({kRouterBias, {1, num_experts}});
@@ -69,6 +82,11 @@ Status MoeSpec::validate(std::string_view where) const {
         fmt::format("{}: the least sum of the experts' weights is {}; expected 0 or more, below 1",
                     where, routing.min_weight_sum));
   }
+  if (clamped && !(clamped->limit > 0 && clamped->limit < 1e6 && std::isfinite(clamped->alpha))) {
+    return Status::bad_model(
+        fmt::format("{}: gates clamped to {}; expected above 0", where, clamped->limit));
+  }
+  assert(!biases || tensors == ExpertTensors::kTurnedPairs);
   if (shared_intermediate_size == 0) return {};
   return check_sizes(where,
                      {{"the intermediate size of the shared expert", shared_intermediate_size}});

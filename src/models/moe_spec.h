@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,13 +17,17 @@ enum class ExpertTensors : std::uint8_t {
   kEach,     // a tensor for each matrix of each expert
   kStacked,  // one for the gates of all experts, one for ups, one for downs
   // One of all gates and ups, those of an expert below each other, and one of all downs.
-  kStackedGateUp
+  kStackedGateUp,
+  // The same, with a row for each input instead of one for each output.
+  kTurnedGateUp,
+  // The same, and gate and up take turns.
+  kTurnedPairs
 };
 
 // How a checkpoint has the numbers that are added to scores before experts are chosen.
 enum class ChoiceBias : std::uint8_t { kNone, kVector, kRow /* a matrix of one row */ };
 
-// Some gated MLPs without biases, of which a router chooses a few for each token.
+// Some gated MLPs, of which a router chooses a few for each token.
 struct MoeSpec {
   std::int64_t num_experts = 0;
   std::int64_t experts_per_token = 0;
@@ -34,6 +39,15 @@ struct MoeSpec {
   std::int64_t shared_intermediate_size = 0;
   bool shared_gate = false;  // that one has a gate for its result
   ExpertTensors tensors = ExpertTensors::kEach;
+  bool router_bias = false;
+  bool biases = false;                      // of kTurnedPairs
+  std::optional<ClampedGate> clamped = {};  // instead of `activation`
+  bool weigh_inputs = false;  // a token is weighted before it goes into an expert, else afterwards
+
+  // Whether the experts' matrices have a row for each input.
+  bool turned() const {
+    return tensors == ExpertTensors::kTurnedGateUp || tensors == ExpertTensors::kTurnedPairs;
+  }
 
   void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& list) const;
   Status validate(std::string_view where) const;

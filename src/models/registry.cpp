@@ -7,27 +7,33 @@
 #include <fmt/ranges.h>
 
 #include "base/printable.h"
+#include "models/apertus.h"
 #include "models/arcee.h"
 #include "models/bloom.h"
 #include "models/cohere.h"
+#include "models/cwm.h"
 #include "models/deepseek.h"
 #include "models/dots1.h"
 #include "models/ernie4_5.h"
 #include "models/ernie4_5_moe.h"
 #include "models/exaone4.h"
 #include "models/falcon.h"
+#include "models/flex_olmo.h"
 #include "models/gemma.h"
 #include "models/gemma4.h"
 #include "models/glm.h"
 #include "models/glm4_moe.h"
 #include "models/gpt2.h"
 #include "models/gpt_neox.h"
+#include "models/gpt_oss.h"
 #include "models/gptj.h"
 #include "models/granite.h"
 #include "models/granite_moe.h"
 #include "models/helium.h"
 #include "models/hunyuan.h"
+#include "models/jais2.h"
 #include "models/llama.h"
+#include "models/llama4.h"
 #include "models/minimax_m2.h"
 #include "models/mistral.h"
 #include "models/mixtral.h"
@@ -42,6 +48,7 @@
 #include "models/phi3.h"
 #include "models/qwen.h"
 #include "models/qwen_moe.h"
+#include "models/refused_architectures.h"
 #include "models/seed_oss.h"
 #include "models/smollm3.h"
 #include "models/stablelm.h"
@@ -96,6 +103,13 @@ constexpr std::array kFamilies = {
     ModelFamily{"Exaone4ForCausalLM", "", exaone4_from_config, nullptr},
     ModelFamily{"Cohere2ForCausalLM", "", cohere2_from_config, nullptr},
     ModelFamily{"MinistralForCausalLM", "", ministral_from_config, nullptr},
+    ModelFamily{"Ministral3ForCausalLM", "", ministral3_from_config, nullptr},
+    ModelFamily{"ApertusForCausalLM", "", apertus_from_config, nullptr},
+    ModelFamily{"CwmForCausalLM", "", cwm_from_config, nullptr},
+    ModelFamily{"FlexOlmoForCausalLM", "", flex_olmo_from_config, nullptr},
+    ModelFamily{"Jais2ForCausalLM", "", jais2_from_config, nullptr},
+    ModelFamily{"Llama4ForCausalLM", "", llama4_from_config, nullptr},
+    ModelFamily{"GptOssForCausalLM", "", gpt_oss_from_config, nullptr},
     ModelFamily{"ArceeForCausalLM", "", arcee_from_config, nullptr},
     ModelFamily{"NemotronForCausalLM", "", nemotron_from_config, nullptr},
     ModelFamily{"PhiForCausalLM", "", phi_from_config, nullptr},
@@ -122,8 +136,10 @@ Result<DecoderSpec> checked(Result<DecoderSpec> spec, std::string_view name,
 }
 
 Status unknown_architecture(std::string_view where, std::string_view name) {
+  const std::string_view why = why_architecture_is_refused(name);
   return Status::bad_model(
-      fmt::format("{}: architecture \"{}\" is not supported", where, printable(name)),
+      fmt::format("{}: architecture \"{}\" is not supported{}{}", where, printable(name),
+                  why.empty() ? "" : ": ", why),
       fmt::format("use a model of one of these: {}", fmt::join(known_architectures(), ", ")));
 }
 

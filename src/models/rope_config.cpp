@@ -23,6 +23,8 @@ Result<std::optional<RopeScaling>> scaling_kind(const JsonReader& rope) {
     if (*name == "dynamic") return std::optional(RopeScaling::kDynamic);
     if (*name == "llama3") return std::optional(RopeScaling::kLlama3);
     if (*name == "yarn") return std::optional(RopeScaling::kYarn);
+    // "su" is what Phi-3's first files call it.
+    if (*name == "longrope" || *name == "su") return std::optional(RopeScaling::kLongRope);
     return unsupported(rope.where(), key, *name);
   }
   return std::optional<RopeScaling>();
@@ -59,6 +61,34 @@ Status read_yarn(const JsonReader& rope, const JsonReader& config, RopeSpec& spe
   } else {
     spec.attention_factor = yarn_mscale(spec.factor);
   }
+  return {};
+}
+
+Result<std::vector<float>> read_factors(const JsonReader& rope, std::string_view key) {
+  const json::value* const list = rope.find(key);
+  if (list == nullptr || !list->is_array()) return rope.type_error(key, "a list of numbers");
+  std::vector<float> factors;
+  for (const json::value& factor : list->get_array()) {
+    if (!factor.is_number()) return rope.type_error(key, "a list of numbers");
+    factors.push_back(static_cast<float>(factor.to_number<double>()));
+  }
+  return factors;
+}
+
+Status read_longrope(const JsonReader& rope, const JsonReader& config, RopeSpec& spec) {
+  QUIRE_ASSIGN_OR_RETURN(spec.short_factors, read_factors(rope, "short_factor"));
+  QUIRE_ASSIGN_OR_RETURN(spec.long_factors, read_factors(rope, "long_factor"));
+  QUIRE_ASSIGN_OR_RETURN(const double reach, config.get_double("max_position_embeddings"));
+  QUIRE_ASSIGN_OR_RETURN(const auto factor, rope.find_double("factor"));
+  QUIRE_ASSIGN_OR_RETURN(const auto attention_factor, rope.find_double("attention_factor"));
+  spec.factor = factor.value_or(reach / spec.original_max_positions);
+  const double usual =
+      spec.factor <= 1.0
+          ? 1.0
+          : std::sqrt(1.0 + std::log(spec.factor) / std::log(spec.original_max_positions));
+  spec.attention_factor = attention_factor.value_or(usual);
+  // Both are of longer sequences than those of pre-training.
+  spec.factor = std::max(spec.factor, 1.0);
   return {};
 }
 
@@ -180,11 +210,16 @@ Result<RopeSpec> read_rope_object(const JsonReader& rope, const JsonReader& conf
   }
   spec.scaling = kind.value_or(RopeScaling::kNone);
   if (spec.scaling == RopeScaling::kNone) return spec;
-  if (spec.scaling == RopeScaling::kLlama3 || spec.scaling == RopeScaling::kYarn) {
+  if (spec.scaling == RopeScaling::kLlama3 || spec.scaling == RopeScaling::kYarn ||
+      spec.scaling == RopeScaling::kLongRope) {
     QUIRE_ASSIGN_OR_RETURN(spec.original_max_positions, original_length(rope, config));
   }
   if (spec.scaling == RopeScaling::kYarn) {
     QUIRE_RETURN_IF_ERROR(read_yarn(rope, config, spec));
+    return spec;
+  }
+  if (spec.scaling == RopeScaling::kLongRope) {
+    QUIRE_RETURN_IF_ERROR(read_longrope(rope, config, spec));
     return spec;
   }
   QUIRE_ASSIGN_OR_RETURN(spec.factor, rope.get_double("factor"));

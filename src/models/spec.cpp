@@ -14,6 +14,14 @@
 namespace quire {
 namespace {
 
+Status check_factors(std::string_view where, const std::vector<float>& factors,
+                     std::int32_t rotary_dim) {
+  const auto good = [](float f) { return std::isfinite(f) && f > 0; };
+  if (std::ssize(factors) == rotary_dim / 2 && std::ranges::all_of(factors, good)) return {};
+  return Status::bad_model(
+      fmt::format("{}: rope scaling: expected {} factors above 0", where, rotary_dim / 2));
+}
+
 Status validate_rope(const RopeSpec& rope, std::string_view where) {
   if (!(rope.theta > 1 && rope.theta < 1e12)) {
     return Status::bad_model(
@@ -47,13 +55,12 @@ Status validate_rope(const RopeSpec& rope, std::string_view where) {
       QUIRE_RETURN_IF_ERROR(check("attention_factor", rope.attention_factor, 1e-3));
       break;
     case RopeScaling::kFactors:
-      if (std::ssize(rope.factors) != rope.rotary_dim / 2 ||
-          !std::all_of(rope.factors.begin(), rope.factors.end(),
-                       [](float f) { return std::isfinite(f) && f > 0; })) {
-        return Status::bad_model(fmt::format("{}: rope scaling: expected {} factors above 0", where,
-                                             rope.rotary_dim / 2));
-      }
-      return {};
+      return check_factors(where, rope.factors, rope.rotary_dim);
+    case RopeScaling::kLongRope:
+      QUIRE_RETURN_IF_ERROR(check_factors(where, rope.short_factors, rope.rotary_dim));
+      QUIRE_RETURN_IF_ERROR(check_factors(where, rope.long_factors, rope.rotary_dim));
+      QUIRE_RETURN_IF_ERROR(check("attention_factor", rope.attention_factor, 1e-3));
+      break;
   }
   QUIRE_RETURN_IF_ERROR(check("factor", rope.factor, 1.0));
   return check("original_max_position_embeddings", rope.original_max_positions, 1.0);

@@ -172,9 +172,10 @@ TEST(Refused, InEveryFamily) {
     }
     expect_refused(family, R"({"use_bidirectional_attention": true})", kCode,
                    "use_bidirectional_attention");
-    expect_refused(family, R"({"rope_scaling": {"type": "longrope", "factor": 4.0}})", kCode,
-                   "longrope");
-    expect_refused(family, R"({"rope_scaling": {"rope_type": "su", "factor": 4.0}})", kCode, "su");
+    expect_refused(family, R"({"rope_scaling": {"type": "spiral", "factor": 4.0}})", kCode,
+                   "spiral");
+    expect_refused(family, R"({"rope_scaling": {"rope_type": "ntk", "factor": 4.0}})", kCode,
+                   "ntk");
     expect_refused(family, R"({"rope_scaling": {"rope_type": "default",
                                "mrope_section": [16, 24, 24]}})",
                    kCode, "mrope_section");

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "tensor/buffer.h"
 
 namespace quire {
 namespace {
@@ -265,53 +266,6 @@ Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
   return packed;
 }
 
-Result<std::vector<PackedWeight>> TensorLoader::experts(TensorRole role, std::int64_t count,
-                                                        std::int64_t layer) {
-  std::vector<Rows> parts;
-  const TensorInfo& first = *find(role, layer);
-  for (std::int64_t i = 0; first.shape.size() == 2 && i < count; ++i) {
-    const TensorInfo& tensor = *find(role, layer, i);
-    parts.push_back(all_rows(tensor));
-    report(tensor);
-  }
-  if (first.shape.size() == 3) {
-    const std::int64_t rows = first.shape[0] * first.shape[1] / count;
-    for (std::int64_t i = 0; i < count; ++i)
-      parts.push_back({.tensor = &first, .first = i * rows, .count = rows});
-    report(first);
-  }
-  return packed_alike("expert", parts);
-}
-
-// As one matrix where each ends with a panel: many small mappings would have no large pages.
-Result<std::vector<PackedWeight>> TensorLoader::packed_alike(std::string_view kind,
-                                                             const std::vector<Rows>& parts) {
-  const std::string& name = parts[0].tensor->name;
-  const bool together = std::ranges::all_of(parts, [&](const Rows& part) {
-    return part.tensor->encoding == parts[0].tensor->encoding && part.count % kPanelOutputs == 0 &&
-           part.tensor->input_order.empty();
-  });
-  std::vector<PackedWeight> experts;
-  experts.reserve(parts.size());
-  if (!together) {
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      QUIRE_ASSIGN_OR_RETURN(auto weight, packed_matrix(fmt::format("{}, {} {}", name, kind, i),
-                                                        std::span(&parts[i], 1)));
-      experts.push_back(std::move(weight));
-    }
-    return experts;
-  }
-  QUIRE_ASSIGN_OR_RETURN(auto packed,
-                         packed_matrix(fmt::format("{}, {} {}s", name, parts.size(), kind), parts));
-  const auto all = std::make_shared<const PackedWeight>(std::move(packed));
-  const std::size_t bytes = all->bytes().size() / parts.size();
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    experts.push_back(PackedWeight::view(all->layout(), parts[i].count, parts[i].cols(),
-                                         all->bytes().subspan(i * bytes, bytes), all));
-  }
-  return experts;
-}
-
 Result<PackedWeight> TensorLoader::router(TensorRole role, std::int64_t layer) {
   const LoadQuantization quantization = options_.quantization;
   options_.quantization = LoadQuantization::kNone;
@@ -378,17 +332,25 @@ Result<PackedWeight> TensorLoader::packed(std::span<const Rows> parts) {
 }
 
 Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values) {
+  QUIRE_RETURN_IF_ERROR(append_row(tensor, 0, values));
+  report(tensor);
+  return {};
+}
+
+Status TensorLoader::append_row(const TensorInfo& tensor, std::int64_t row,
+                                std::vector<float>& values) {
   const std::size_t begin = values.size();
-  const std::int64_t count = tensor.shape.back();  // of the only row
-  values.resize(begin + static_cast<std::size_t>(count));
-  if (!encoded_row_bytes(tensor.encoding, count)) {
+  const std::int64_t width = tensor.shape.empty() ? 1 : tensor.shape.back();
+  values.resize(begin + static_cast<std::size_t>(width));
+  const auto row_bytes = encoded_row_bytes(tensor.encoding, width);
+  if (!row_bytes) {
     return Status::bad_model(fmt::format("{}: tensor {}: {} elements are not whole {} blocks",
-                                         tensor.file, printable(tensor.name), count,
+                                         tensor.file, printable(tensor.name), width,
                                          encoding_traits(tensor.encoding).name));
   }
-  decode_row(tensor.encoding, tensor.data.data(), count, values.data() + begin);
+  decode_row(tensor.encoding, tensor.data.data() + static_cast<std::uint64_t>(row) * *row_bytes,
+             width, values.data() + begin);
   QUIRE_RETURN_IF_ERROR(check_finite(tensor, std::span(values).subspan(begin)));
-  report(tensor);
   return {};
 }
 

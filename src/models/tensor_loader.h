@@ -31,6 +31,13 @@ struct HeadMatrices {
 // Of a checkpoint that check_tensors() has accepted: what the specification says is there.
 class TensorLoader {
  public:
+  // Which columns of a tensor belong to a matrix: from `begin` on every `step`th, `count` of them.
+  struct Columns {
+    std::int64_t begin = 0;
+    std::int64_t step = 1;
+    std::int64_t count = 0;
+  };
+
   // Borrows everything; `cache` may be null.
   TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
                const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache);
@@ -95,6 +102,15 @@ class TensorLoader {
   Result<std::vector<PackedWeight>> experts(TensorRole role, std::int64_t count,
                                             std::int64_t layer);
 
+  // One of the two matrices, or the only one, of each of `count` experts, whose rows are inputs in
+  // the checkpoint: those of all experts are turned around at once, in memory that is free again
+  // when they are packed.
+  Result<std::vector<PackedWeight>> turned_experts(TensorRole role, std::int64_t count,
+                                                   std::int64_t layer, Columns columns);
+  // The numbers of `count` experts in the columns that turned_experts() takes, one after the other.
+  Result<DeviceFloats> expert_vectors(TensorRole role, std::int64_t count, std::int64_t layer,
+                                      Columns columns);
+
   // `role` is an embedding's or the logits'.
   Result<PackedWeight> vocabulary(TensorRole role);
 
@@ -126,7 +142,8 @@ class TensorLoader {
   Result<PackedWeight> kept_or_packed(const std::string& name, std::span<const Rows> parts);
   Result<PackedWeight> packed(std::span<const Rows> parts);
   Result<std::vector<float>> values(std::initializer_list<TensorRole> roles, std::int64_t layer);
-  Status append(const TensorInfo& tensor, std::vector<float>& values);
+  Status append(const TensorInfo& tensor, std::vector<float>& values);  // of one dimension or none
+  Status append_row(const TensorInfo& tensor, std::int64_t row, std::vector<float>& values);
   Result<PackedWeight> transposed_matrix(const TensorInfo& tensor);
   void report(const TensorInfo& tensor);
 

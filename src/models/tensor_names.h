@@ -57,6 +57,10 @@ enum class TensorRole : std::uint8_t {
   kGateBias,
   kUpBias,
   kDownBias,
+  kXieluAlphaP,  // of the activation of an MLP without a gate, before their softplus: one number
+  kXieluAlphaN,
+  kXieluBeta,  // one number without a dimension, as the next
+  kXieluEpsilon,
   kMlpOutputNorm,  // after the MLP, before its residual is added
   kPerLayerGate,
   kPerLayerOutput,
@@ -71,6 +75,9 @@ enum class TensorRole : std::uint8_t {
   kExpertUps,
   kExpertGateUps,  // both, those of an expert below each other
   kExpertDowns,
+  kRouterLogitBias,     // of kRouter's product
+  kExpertGateUpBiases,  // of all experts, as their matrices have them
+  kExpertDownBiases,
   kSharedGate,  // of the expert that sees every token
   kSharedUp,
   kSharedDown,

@@ -90,6 +90,10 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
                .norms_after_rope = shape_.norms_after_rope,
                .layout = written,
                .kv = kv});
+  if (shape_.query_scale) {
+    ctx.ops.scale_by_position(*shape_.query_scale, ctx.tokens.positions, rows, shape_.out_width(),
+                              qkv_width, qkv);
+  }
   ctx.ops.attention(ctx.plan_of(layer), {.q = qkv,
                                          .q_stride = qkv_width,
                                          .num_heads = shape_.num_heads,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/packed_weight.h"
@@ -18,11 +19,12 @@ struct AttentionShape {
   std::int32_t num_heads = 0;
   std::int32_t num_kv_heads = 0;
   std::int32_t head_dim = 0;
-  float scale = 0.0F;        // of the scores
-  std::int32_t window = 0;   // as in AttentionArgs
-  std::int32_t chunk = 0;    // the same
-  float soft_cap = 0.0F;     // the same
-  float qkv_limit = 0.0F;    // of the size of queries, keys and values as projected; 0: none
+  float scale = 0.0F;       // of the scores
+  std::int32_t window = 0;  // as in AttentionArgs
+  std::int32_t chunk = 0;   // the same
+  float soft_cap = 0.0F;    // the same
+  float qkv_limit = 0.0F;   // of the size of queries, keys and values as projected; 0: none
+  std::optional<PositionScale> query_scale = {};
   bool whole_norms = false;  // norms are over all heads of a token, not over each
   bool norms_after_rope = false;
   bool value_norm = false;  // each head of the values is normed, without weights

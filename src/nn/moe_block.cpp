@@ -11,11 +11,12 @@ constexpr Stage kSharedGateStage = {StageKind::kKernel, "gate of the shared expe
 constexpr Stage kSharedGateUpStage = {StageKind::kKernel, "gate and up, shared expert"};
 constexpr Stage kSharedDownStage = {StageKind::kKernel, "down, shared expert"};
 
-// out = W x, with inputs as they are: a rounding would send a token that hangs by it to another
-// expert, and these products are small.
-void exact_product(ForwardContext& ctx, const PackedWeight& weight, const float* x, float* out,
-                   const Stage& stage) {
-  const MatmulPart part = {.weight = &weight, .out = out, .out_stride = weight.outputs()};
+// out = W x + bias, with inputs as they are: a rounding would send a token that hangs by it to
+// another expert, and these products are small.
+void exact_product(ForwardContext& ctx, const PackedWeight& weight, const float* bias,
+                   const float* x, float* out, const Stage& stage) {
+  const MatmulPart part = {
+      .weight = &weight, .out = out, .out_stride = weight.outputs(), .bias = bias};
   ctx.ops.matmul(x, weight.inputs(), ctx.tokens.num_tokens, ActivationMode::kFloat32,
                  std::span(&part, 1), stage);
 }
@@ -46,7 +47,7 @@ void MoeBlock::forward(ForwardContext& ctx, const float* x, const Residual& resi
   auto* const experts = ctx.arena.array<std::int32_t>(choices);
   float* const weights = ctx.arena.floats(choices);
 
-  exact_product(ctx, weights_.router, x, logits, kRouterStage);
+  exact_product(ctx, weights_.router, weights_.router_bias.data_or_null(), x, logits, kRouterStage);
   ctx.ops.route({.logits = logits,
                  .rows = rows,
                  .num_experts = shape_.num_experts,
@@ -57,12 +58,17 @@ void MoeBlock::forward(ForwardContext& ctx, const float* x, const Residual& resi
                  .weights = weights});
   ctx.ops.expert_mlp(x, rows,
                      {.experts = weights_.experts,
+                      .gate_biases = weights_.gate_biases.data_or_null(),
+                      .up_biases = weights_.up_biases.data_or_null(),
+                      .down_biases = weights_.down_biases.data_or_null(),
                       .activation = shape_.activation,
+                      .clamped = shape_.clamped,
                       .gate_up_mode = ctx.activation_mode,
                       .down_mode = ctx.last_product_mode(),
                       .experts_per_row = shape_.experts_per_token,
                       .chosen = experts,
-                      .weights = weights},
+                      .weights = weights,
+                      .weigh_inputs = shape_.weigh_inputs},
                      sum);
   if (weights_.shared) add_shared(ctx, x, sum);
   add_to_residual(ctx, sum, shape_.hidden_size, residual);
@@ -84,7 +90,7 @@ void MoeBlock::add_shared(ForwardContext& ctx, const float* x, float* sum) const
   }
   float* const gates = ctx.arena.floats(rows);
   float* const result = ctx.arena.floats(rows * shape_.hidden_size);
-  exact_product(ctx, weights_.shared_gate, x, gates, kSharedGateStage);
+  exact_product(ctx, weights_.shared_gate, nullptr, x, gates, kSharedGateStage);
   const MatmulPart down = {.weight = &shared.down, .out = result, .out_stride = shape_.hidden_size};
   ctx.ops.matmul(gated, shape_.shared_size, rows, ctx.last_product_mode(), std::span(&down, 1),
                  kSharedDownStage);

@@ -22,11 +22,18 @@ struct MoeShape {
   bool shared_gate = false;      // its result goes through one
   Activation activation = Activation::kSilu;
   Routing routing = {};
+  std::optional<ClampedGate> clamped = {};
+  bool weigh_inputs = false;
 };
 
 struct MoeWeights {
-  PackedWeight router;  // [num_experts][hidden_size]
+  PackedWeight router;            // [num_experts][hidden_size]
+  DeviceFloats router_bias = {};  // [num_experts] or empty
   std::vector<ExpertWeights> experts;
+  // Of all experts, one after the other; or empty.
+  DeviceFloats gate_biases = {};
+  DeviceFloats up_biases = {};
+  DeviceFloats down_biases = {};
   std::optional<ExpertWeights> shared = {};
   PackedWeight shared_gate;  // [1][hidden_size]
   DeviceFloats choice_bias;  // [num_experts], or empty

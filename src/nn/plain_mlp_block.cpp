@@ -29,7 +29,11 @@ void PlainMlpBlock::forward(ForwardContext& ctx, const float* x, const Residual&
                          .bias = weights_.up_bias.data_or_null()};
   ctx.ops.matmul(x, weights_.up.inputs(), rows, ctx.activation_mode, std::span(&up, 1),
                  kPlainUpStage);
-  ctx.ops.activate_in_place(activation_, rows * width, inner);
+  if (weights_.xielu) {
+    ctx.ops.xielu_in_place(*weights_.xielu, rows * width, inner);
+  } else {
+    ctx.ops.activate_in_place(activation_, rows * width, inner);
+  }
   add_to_residual(ctx, inner,
                   {.weight = &weights_.down,
                    .bias = &weights_.down_bias,

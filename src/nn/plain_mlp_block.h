@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/packed_weight.h"
 #include "nn/forward_context.h"
@@ -14,8 +15,9 @@ namespace quire {
 struct PlainMlpWeights {
   PackedWeight up;
   PackedWeight down;
-  DeviceFloats up_bias;    // [intermediate_size]
-  DeviceFloats down_bias;  // [hidden_size]
+  DeviceFloats up_bias;             // [intermediate_size]
+  DeviceFloats down_bias;           // [hidden_size]
+  std::optional<Xielu> xielu = {};  // instead of another activation
 };
 
 class PlainMlpBlock {

@@ -48,6 +48,12 @@ void stretch_yarn(const RopeSpec& rope, std::vector<double>& frequencies) {
   }
 }
 
+void divide(std::vector<double>& frequencies, const std::vector<float>& factors) {
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] /= static_cast<double>(factors[i]);
+  }
+}
+
 }  // namespace
 
 std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int64_t max_positions) {
@@ -78,10 +84,13 @@ std::vector<float> rotary_frequencies(const RopeSpec& rope, std::int64_t max_pos
       }
       break;
     case RopeScaling::kFactors:
-      for (std::size_t i = 0; i < frequencies.size(); ++i) {
-        frequencies[i] /= static_cast<double>(rope.factors[i]);
-      }
+      divide(frequencies, rope.factors);
       break;
+    case RopeScaling::kLongRope: {
+      const bool beyond = static_cast<double>(max_positions) > rope.original_max_positions;
+      divide(frequencies, beyond ? rope.long_factors : rope.short_factors);
+      break;
+    }
   }
   std::vector<float> rounded;
   rounded.reserve(frequencies.size());

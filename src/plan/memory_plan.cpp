@@ -78,6 +78,8 @@ std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
     const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
     const std::size_t dims = role == TensorRole::kGateUp ? 2 : 3;
     if (tensor == nullptr || tensor->shape.size() != dims) continue;
+    const MoeSpec* const moe = spec.layers[static_cast<std::size_t>(layer)].moe();
+    if (moe != nullptr && moe->turned()) continue;
     const std::int64_t rows = tensor->shape[dims - 2];
     const auto packed = [&](std::int64_t outputs) {
       return packed_weight_bytes(tensor->encoding, outputs, tensor->shape[dims - 1], quantization,
@@ -107,6 +109,37 @@ std::uint64_t head_padding(const LayerSpec& layer, const DecoderSpec& spec,
              (packed(latent->latent_dims, latent->key_dims) +
               packed(latent->value_dims, latent->latent_dims)) -
          packed(tensor->shape[0], tensor->shape[1]);
+}
+
+// What the matrices of experts whose rows are inputs take, and what their biases take as floats,
+// less what both would take as matrices as they are.
+std::uint64_t turned_bytes(const DecoderSpec& spec, const WeightSource& source,
+                           LoadQuantization quantization, std::int64_t layer) {
+  const MoeSpec* const moe = spec.layers[static_cast<std::size_t>(layer)].moe();
+  if (moe == nullptr) return 0;
+  using enum TensorRole;
+  std::uint64_t bytes = 0;
+  for (const TensorRole role : {kExpertGateUps, kExpertDowns}) {
+    const TensorInfo* tensor = moe->turned() ? source.find(spec.names.name(role, layer)) : nullptr;
+    if (tensor == nullptr || tensor->shape.size() != 3) continue;
+    const auto packed = [&](std::int64_t outputs, std::int64_t inputs) {
+      return static_cast<std::uint64_t>(tensor->shape[0]) *
+             packed_weight_bytes(tensor->encoding, outputs, inputs, quantization,
+                                 /*vocabulary=*/false);
+    };
+    const std::int64_t matrices = role == kExpertGateUps ? 2 : 1;
+    bytes += static_cast<std::uint64_t>(matrices) *
+             packed(tensor->shape[2] / matrices, tensor->shape[1]);
+    bytes -= packed(tensor->shape[1], tensor->shape[2]);
+  }
+  for (const TensorRole role : {kExpertGateUpBiases, kExpertDownBiases}) {
+    const TensorInfo* tensor = moe->biases ? source.find(spec.names.name(role, layer)) : nullptr;
+    if (tensor == nullptr || tensor->shape.size() != 2) continue;
+    bytes += static_cast<std::uint64_t>(tensor->shape[0] * tensor->shape[1]) * sizeof(float);
+    bytes -= packed_weight_bytes(tensor->encoding, tensor->shape[0], tensor->shape[1], quantization,
+                                 /*vocabulary=*/false);
+  }
+  return bytes;
 }
 
 // What decides where a token goes is never quantized at load, and a bias is no matrix even where
@@ -262,8 +295,9 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) *
                packed_weight_bytes(tensor.encoding, tensor.shape[1], tensor.shape[2], quantization,
                                    /*vocabulary=*/false);
-    } else if (tensor.shape.size() == 1) {
-      bytes += static_cast<std::uint64_t>(tensor.shape[0]) * sizeof(float);
+    } else if (tensor.shape.size() < 2) {
+      const std::int64_t count = tensor.shape.empty() ? 1 : tensor.shape[0];
+      bytes += static_cast<std::uint64_t>(count) * sizeof(float);
     }
   }
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
@@ -272,6 +306,7 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
     bytes += router_bytes(spec, source, quantization, layer);
     bytes += head_padding(spec.layers[static_cast<std::size_t>(layer)], spec, source, quantization,
                           layer);
+    bytes += turned_bytes(spec, source, quantization, layer);
   }
   return bytes;
 }

@@ -160,7 +160,8 @@ class RemoteStream final : public OpStream {
                                  .up = &up,
                                  .gate_bias = near(products.gate_bias),
                                  .up_bias = near(products.up_bias),
-                                 .activation = products.activation};
+                                 .activation = products.activation,
+                                 .clamped = products.clamped};
       home_->gated_matmul(near(x), rows, mode, own, near(out), stage);
     });
   }
@@ -188,6 +189,9 @@ class RemoteStream final : public OpStream {
     queue_.add([=, this, own = products]() mutable {
       const std::vector<ExpertWeights> experts = near_experts(memory_, own.experts);
       own.experts = experts;
+      own.gate_biases = near(own.gate_biases);
+      own.up_biases = near(own.up_biases);
+      own.down_biases = near(own.down_biases);
       own.chosen = near(own.chosen);
       own.weights = near(own.weights);
       home_->expert_mlp(near(x), rows, own, near(out));
@@ -249,6 +253,16 @@ class RemoteStream final : public OpStream {
   }
   void activate_in_place(Activation activation, std::int64_t count, float* x) override {
     queue_.add([=, this] { home_->activate_in_place(activation, count, near(x)); });
+  }
+  void xielu_in_place(const Xielu& curve, std::int64_t count, float* x) override {
+    queue_.add([=, this] { home_->xielu_in_place(curve, count, near(x)); });
+  }
+  void scale_by_position(const PositionScale& scale, const std::int32_t* positions,
+                         std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                         float* x) override {
+    queue_.add([=, this] {
+      home_->scale_by_position(scale, near(positions), rows, cols, stride, near(x));
+    });
   }
   void scale_in_place(float factor, std::int64_t count, float* x) override {
     queue_.add([=, this] { home_->scale_in_place(factor, count, near(x)); });

@@ -43,7 +43,8 @@ inline constexpr std::string_view kFamilies[] = {
     "dots1",     "gemma",    "gemma3_images", "mistral3",    "llava",        "qwen2_5_vl",
     "qwen3_vl",  "gemma2",   "gemma4",        "deepseek_v2", "deepseek_v3",  "glm4_moe_lite",
     "gpt2",      "opt",      "bloom",         "mpt",         "falcon",       "falcon_grouped",
-    "falcon_rw", "xglm",
+    "falcon_rw", "xglm",     "ministral3",    "apertus",     "gpt_oss",      "cwm",
+    "jais2",     "llama4",   "flex_olmo",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
@@ -60,7 +61,8 @@ inline std::string family_model(std::string_view family, const std::string& file
 // Those of which a router sends tokens to experts.
 inline bool is_mixture(std::string_view family) {
   return family.find("moe") != family.npos || family.starts_with("deepseek") ||
-         family == "mixtral" || family == "minimax_m2" || family == "dots1";
+         family == "mixtral" || family == "minimax_m2" || family == "dots1" ||
+         family == "gpt_oss" || family == "llama4" || family == "flex_olmo";
 }
 
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.

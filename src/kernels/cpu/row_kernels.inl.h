@@ -157,6 +157,55 @@ struct Relu2 {
   }
 };
 
+// exp(x) - 1 as it is: where x is near 0 what is lost is small beside beta x.
+template <class V>
+inline typename V::F xielu_of(const Xielu& curve, typename V::F x) {
+  using F = typename V::F;
+  const F minus = V::sub(V::zero(), x);
+  const F low = V::sub(V::zero(), V::max(V::set1(-curve.epsilon), minus));  // NaN stays
+  const F below = V::sub(V::sub(vec_exp<V>(low), V::set1(1.0F)), x);
+  const F bend = V::where_less(V::zero(), x, V::mul(V::mul(V::set1(curve.alpha_p), x), x),
+                               V::mul(V::set1(curve.alpha_n), below));
+  return V::fma(V::set1(curve.beta), x, bend);
+}
+
+template <class V>
+inline void vec_xielu(const Xielu& curve, std::int64_t count, float* x) {
+  std::int64_t i = 0;
+  for (; i + V::kWidth <= count; i += V::kWidth) {
+    V::store(x + i, xielu_of<V>(curve, V::load(x + i)));
+  }
+  const int rest = static_cast<int>(count - i);
+  if (rest != 0) V::store_first(x + i, xielu_of<V>(curve, V::load_first(x + i, rest)), rest);
+}
+
+template <class V>
+inline typename V::F clamped_of(const ClampedGate& clamped, typename V::F gate, typename V::F up) {
+  using F = typename V::F;
+  const F least = V::set1(-clamped.limit);
+  const F minus_g = V::max(least, V::sub(V::zero(), gate));  // NaN stays, here and below
+  const F minus_u = V::max(least, V::sub(V::zero(), up));
+  const F u = V::max(least, V::sub(V::zero(), minus_u));
+  const F e = vec_exp<V>(V::mul(V::set1(clamped.alpha), minus_g));
+  const F g = V::div(V::sub(V::zero(), minus_g), V::add(V::set1(1.0F), e));
+  return V::mul(g, V::add(u, V::set1(1.0F)));
+}
+
+template <class V>
+inline void vec_clamped_and_mul(const ClampedGate& clamped, const float* gate, const float* up,
+                                std::int64_t width, float* out) {
+  std::int64_t i = 0;
+  for (; i + V::kWidth <= width; i += V::kWidth) {
+    V::store(out + i, clamped_of<V>(clamped, V::load(gate + i), V::load(up + i)));
+  }
+  const int rest = static_cast<int>(width - i);
+  if (rest != 0) {
+    V::store_first(
+        out + i, clamped_of<V>(clamped, V::load_first(gate + i, rest), V::load_first(up + i, rest)),
+        rest);
+  }
+}
+
 template <class V, class Activation>
 inline void vec_activate_and_mul(const float* gate, const float* up, std::int64_t width,
                                  float* out) {

@@ -1,5 +1,6 @@
 #include "kernels/ref/row_ref.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/ref/kv_ref.h"
@@ -86,6 +87,26 @@ void soft_cap(float cap, std::int64_t count, float* x) {
   }
 }
 
+void xielu(const Xielu& curve, std::int64_t count, float* x) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double v = x[i];
+    const double bend = v > 0.0
+                            ? curve.alpha_p * v * v
+                            : curve.alpha_n * (std::expm1(std::min(v, double{curve.epsilon})) - v);
+    x[i] = static_cast<float>(bend + curve.beta * v);
+  }
+}
+
+void clamped_and_mul(const ClampedGate& clamped, const float* gate, const float* up,
+                     std::int64_t width, float* out) {
+  const double limit = clamped.limit;
+  for (std::int64_t i = 0; i < width; ++i) {
+    const double g = std::min(double{gate[i]}, limit);
+    const double u = std::clamp(double{up[i]}, -limit, limit);
+    out[i] = static_cast<float>(g / (1.0 + std::exp(-clamped.alpha * g)) * (u + 1.0));
+  }
+}
+
 void rotate(float* head, const float* cosines, const float* sines, std::int32_t pairs,
             RopeStyle style) {
   for (std::int32_t i = 0; i < pairs; ++i) {
@@ -155,6 +176,8 @@ RowKernels ref_row_kernels() {
   kernels.relu = relu;
   kernels.relu2 = relu2;
   kernels.soft_cap = soft_cap;
+  kernels.xielu = xielu;
+  kernels.clamped_and_mul = clamped_and_mul;
   kernels.rope_and_cache = rope_and_cache;
   kernels.attention = ref_attention;
   kernels.best_of_row = best_of_row;

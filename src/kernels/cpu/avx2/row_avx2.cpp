@@ -17,6 +17,8 @@ void set_avx2_rows(RowKernels& kernels) {
   kernels.relu = vec_activate<Vec8, Relu<Vec8>>;
   kernels.relu2 = vec_activate<Vec8, Relu2<Vec8>>;
   kernels.soft_cap = vec_soft_cap<Vec8>;
+  kernels.xielu = vec_xielu<Vec8>;
+  kernels.clamped_and_mul = vec_clamped_and_mul<Vec8>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec8>;
   kernels.attention = vec_attention<Vec8>;
   kernels.merge_attention = vec_merge_attention<Vec8>;

@@ -19,6 +19,8 @@ void set_avx512_rows(RowKernels& kernels) {
   kernels.relu = vec_activate<Vec16, Relu<Vec16>>;
   kernels.relu2 = vec_activate<Vec16, Relu2<Vec16>>;
   kernels.soft_cap = vec_soft_cap<Vec16>;
+  kernels.xielu = vec_xielu<Vec16>;
+  kernels.clamped_and_mul = vec_clamped_and_mul<Vec16>;
   kernels.rope_and_cache = vec_rope_and_cache<Vec16>;
   kernels.attention = avx512_attention;
   kernels.merge_attention = vec_merge_attention<Vec16>;

@@ -1,0 +1,38 @@
+#include "models/jais2.h"
+
+#include <utility>
+
+#include "models/config_keys.h"
+#include "models/rope_config.h"
+
+namespace quire {
+namespace {
+
+// The others are Llama's.
+constexpr TensorName kJais2Names[] = {
+    {TensorRole::kFinalNormBias, "model.norm.bias"},
+    {TensorRole::kInputNormBias, "model.layers.{layer}.input_layernorm.bias"},
+    {TensorRole::kMlpNormBias, "model.layers.{layer}.post_attention_layernorm.bias"},
+};
+
+}  // namespace
+
+Result<DecoderSpec> jais2_from_config(const JsonReader& config) {
+  QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,
+                         read_common_config(config, {.activation = Activation::kRelu2,
+                                                     .gated_mlp = false,
+                                                     .norm_epsilon_key = "layer_norm_eps"}));
+  DecoderSpec& spec = draft.spec;
+  spec.names = {.own = kJais2Names, .shared = kLlamaTensorNames};
+  spec.norm.kind = NormKind::kLayer;
+  spec.norm.bias = true;
+  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", true, draft.attention));
+  QUIRE_ASSIGN_OR_RETURN(const bool mlp_bias, read_flag(config, "mlp_bias", true));
+  const PlainMlpSpec mlp = draft.plain_mlp(mlp_bias);
+  QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
+  draft.make_layers({.mixer = draft.attention, .feed_forward = mlp});
+  return std::move(spec);
+}
+
+}  // namespace quire
