@@ -10,7 +10,6 @@
 #include "models/tensor_loader.h"
 #include "quant/encoding.h"
 #include "tensor/buffer.h"
-#include "tensor/thread_pool.h"
 
 namespace quire {
 namespace {
