@@ -21,14 +21,14 @@ struct Slot {
   std::int64_t line = 0;
   std::optional<RequestId> request_id;
   SamplingParams params;
-  Generation generation;
+  GatheredOutputs generation;
   Status error;
   bool done = false;
 };
 using SlotRef = std::list<Slot>::iterator;
 
 bool was_aborted(const Slot& slot) {
-  return std::ranges::any_of(slot.generation.outputs, [](const Generation::Output& output) {
+  return std::ranges::any_of(slot.generation.outputs, [](const GatheredOutputs::Output& output) {
     return output.finish_reason == FinishReason::kAbort;
   });
 }

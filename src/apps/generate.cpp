@@ -63,7 +63,7 @@ class SingleRun {
   }
 
   // Until the request has ended. A reader that has gone away ends it.
-  Generation wait(Engine& engine, RequestId id) {
+  GatheredOutputs wait(Engine& engine, RequestId id) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_ || !write_status_.ok(); });
     if (!done_) {
@@ -81,7 +81,7 @@ class SingleRun {
   std::condition_variable changed_;
   bool done_ = false;
   Status write_status_;
-  Generation generation_;
+  GatheredOutputs generation_;
 };
 
 Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const GenerateFlags& flags) {
@@ -94,7 +94,7 @@ Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const GenerateF
   return engine.encode_chat(conversation);
 }
 
-std::string json_line(const Generation& generation, const SamplingParams& params) {
+std::string json_line(const GatheredOutputs& generation, const SamplingParams& params) {
   const RequestTimings timings = request_timings(generation.last);
   json::object record = generation_record(1, generation, params);
   record["timings"] = {
@@ -102,7 +102,7 @@ std::string json_line(const Generation& generation, const SamplingParams& params
   return json::serialize(record) + "\n";
 }
 
-void print_summary(const Generation& generation) {
+void print_summary(const GatheredOutputs& generation) {
   const RequestOutput& last = generation.last;
   const RequestTimings timings = request_timings(last);
   const std::string_view reason =
@@ -114,7 +114,7 @@ void print_summary(const Generation& generation) {
 }
 
 // The outputs of n > 1 under headings, for they cannot stream side by side.
-std::string numbered_texts(const Generation& generation) {
+std::string numbered_texts(const GatheredOutputs& generation) {
   std::string text;
   for (std::size_t i = 0; i < generation.outputs.size(); ++i) {
     text += fmt::format("[{}] {}\n", i, generation.outputs[i].text);
@@ -135,7 +135,7 @@ Status run_single(Engine& engine, const GenerateFlags& flags, OutputFile& output
                          engine.submit({.prompt_token_ids = std::move(prompt), .params = params},
                                        [&](const RequestOutput& piece) { run.add(piece); }));
   QUIRE_RETURN_IF_ERROR(interrupt.watch([&engine, id] { engine.abort(id); }));
-  const Generation generation = run.wait(engine, id);
+  const GatheredOutputs generation = run.wait(engine, id);
   QUIRE_RETURN_IF_ERROR(run.write_status());
   QUIRE_RETURN_IF_ERROR(output.write_text(flags.json ? json_line(generation, params)
                                           : stream   ? "\n"

@@ -27,7 +27,7 @@ json::array to_json(const std::vector<PositionLogprobs>& positions) {
 
 }  // namespace
 
-void Generation::add(const RequestOutput& piece) {
+void GatheredOutputs::add(const RequestOutput& piece) {
   const auto index = static_cast<std::size_t>(piece.index);
   if (outputs.size() <= index) outputs.resize(index + 1);
   Output& output = outputs[index];
@@ -46,17 +46,17 @@ void Generation::add(const RequestOutput& piece) {
   last.prompt_logprobs.clear();
 }
 
-std::int64_t Generation::num_output_tokens() const {
+std::int64_t GatheredOutputs::num_output_tokens() const {
   std::int64_t count = 0;
   for (const Output& output : outputs) count += std::ssize(output.token_ids);
   return count;
 }
 
-json::object generation_record(const json::value& id, const Generation& generation,
+json::object generation_record(const json::value& id, const GatheredOutputs& generation,
                                const SamplingParams& params) {
   json::array outputs;
   for (std::size_t i = 0; i < generation.outputs.size(); ++i) {
-    const Generation::Output& from = generation.outputs[i];
+    const GatheredOutputs::Output& from = generation.outputs[i];
     json::object output;
     output["index"] = i;
     output["text"] = from.text;

@@ -13,8 +13,9 @@
 
 namespace quire {
 
-// Gathers a request's outputs.
-struct Generation {
+// Gathers a request's outputs. (Not Generation, which the server has: two types of one name are one
+// to the linker.)
+struct GatheredOutputs {
   struct Output {
     std::string text;
     std::vector<TokenId> token_ids;
@@ -34,7 +35,7 @@ struct Generation {
 };
 
 // `params` say which log probabilities were asked for.
-json::object generation_record(const json::value& id, const Generation& generation,
+json::object generation_record(const json::value& id, const GatheredOutputs& generation,
                                const SamplingParams& params);
 
 // Seconds of one finished request.
