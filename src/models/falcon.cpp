@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-constexpr double kMaxBias = 8;  // of the linear biases
+constexpr double kFalconMaxBias = 8;  // of the linear biases
 
 constexpr TensorName kFalconNames[] = {
     {TensorRole::kEmbedding, "transformer.word_embeddings.weight"},
@@ -95,7 +95,7 @@ Result<DecoderSpec> falcon_from_config(const JsonReader& own) {
   QUIRE_ASSIGN_OR_RETURN(const bool biased, read_flag(config, "alibi", false));
   if (biased) {
     attention.rope = kNoRope;
-    attention.alibi_slopes = alibi_slopes(attention.num_heads, kMaxBias);
+    attention.alibi_slopes = alibi_slopes(attention.num_heads, kFalconMaxBias);
     // As the models were trained with: rounded, and added before scores are scaled.
     for (float& slope : attention.alibi_slopes) {
       slope = bf16_to_float(float_to_bf16(slope)) * static_cast<float>(attention.scale);
