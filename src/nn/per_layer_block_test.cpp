@@ -14,7 +14,7 @@ namespace quire {
 namespace {
 
 constexpr std::int64_t kLayers = 3;
-constexpr std::int64_t kWidth = 16;
+constexpr std::int64_t kPerLayerWidth = 16;
 constexpr std::int64_t kVocab = 11;
 constexpr std::int64_t kRows = 70;  // more than are embedded at once
 
@@ -60,26 +60,26 @@ double gelu_tanh(double x) {
 }
 
 TEST_P(PerLayerTest, VectorsAreOfTheTokenAndOfWhatEntersTheFirstLayer) {
-  const TestWeights embedding = TestWeights::random(kVocab, kLayers * kWidth, 1);
-  const TestWeights projection = TestWeights::random(kLayers * kWidth, kHiddenSize, 2);
-  const TestNorm norm = TestNorm::rms(kWidth, 3);
+  const TestWeights embedding = TestWeights::random(kVocab, kLayers * kPerLayerWidth, 1);
+  const TestWeights projection = TestWeights::random(kLayers * kPerLayerWidth, kHiddenSize, 2);
+  const TestNorm norm = TestNorm::rms(kPerLayerWidth, 3);
   const PerLayerInputs inputs(kLayers, 4.0F, 0.25F,
                               {.embedding = pack(*device_, {&embedding}),
                                .projection = pack(*device_, {&projection}),
                                .norm = norm.norm()});
-  run(PerLayerInputs::arena_bytes(kLayers, kWidth, kRows), [&](ForwardContext& ctx) {
+  run(PerLayerInputs::arena_bytes(kLayers, kPerLayerWidth, kRows), [&](ForwardContext& ctx) {
     const PerLayerVectors vectors = inputs.compute(ctx, hidden_.data());
-    ASSERT_EQ(vectors.stride, kLayers * kWidth);
+    ASSERT_EQ(vectors.stride, kLayers * kPerLayerWidth);
     for (std::int64_t row = 0; row < kRows; ++row) {
       Numbers projected = product(projection, hidden_of(row));
       for (double& value : projected) value *= 0.25;
       for (std::int64_t layer = 0; layer < kLayers; ++layer) {
-        const auto begin = projected.begin() + layer * kWidth;
-        const Numbers normed = norm.of(Numbers(begin, begin + kWidth));
-        for (std::int64_t i = 0; i < kWidth; ++i) {
-          const std::int64_t column = layer * kWidth + i;
+        const auto begin = projected.begin() + layer * kPerLayerWidth;
+        const Numbers normed = norm.of(Numbers(begin, begin + kPerLayerWidth));
+        for (std::int64_t i = 0; i < kPerLayerWidth; ++i) {
+          const std::int64_t column = layer * kPerLayerWidth + i;
           const auto at = static_cast<std::size_t>(
-              tokens_[static_cast<std::size_t>(row)] * kLayers * kWidth + column);
+              tokens_[static_cast<std::size_t>(row)] * kLayers * kPerLayerWidth + column);
           const double expected = (normed[static_cast<std::size_t>(i)] +
                                    4.0 * static_cast<double>(embedding.values[at])) /
                                   std::numbers::sqrt2;
@@ -93,24 +93,24 @@ TEST_P(PerLayerTest, VectorsAreOfTheTokenAndOfWhatEntersTheFirstLayer) {
 
 TEST_P(PerLayerTest, ALayerAddsWhatItsGateLetsThroughOfItsOwnPart) {
   constexpr int kLayer = 1;
-  const TestWeights gate = TestWeights::random(kWidth, kHiddenSize, 6);
-  const TestWeights output = TestWeights::random(kHiddenSize, kWidth, 7);
+  const TestWeights gate = TestWeights::random(kPerLayerWidth, kHiddenSize, 6);
+  const TestWeights output = TestWeights::random(kHiddenSize, kPerLayerWidth, 7);
   const TestNorm norm = TestNorm::rms(kHiddenSize, 8);
-  const Floats vectors = random_floats(kRows * kLayers * kWidth, 1.0F, 9);
+  const Floats vectors = random_floats(kRows * kLayers * kPerLayerWidth, 1.0F, 9);
   const PerLayerBlock block(
       Activation::kGeluTanh,
       {.gate = pack(*device_, {&gate}), .output = pack(*device_, {&output}), .norm = norm.norm()});
   Floats result = hidden_;
   Floats scratch(result.size());
-  run(PerLayerBlock::arena_bytes(kWidth, kRows), [&](ForwardContext& ctx) {
-    ctx.per_layer_inputs = {.data = vectors.data(), .stride = kLayers * kWidth};
+  run(PerLayerBlock::arena_bytes(kPerLayerWidth, kRows), [&](ForwardContext& ctx) {
+    ctx.per_layer_inputs = {.data = vectors.data(), .stride = kLayers * kPerLayerWidth};
     block.forward(ctx, kLayer, result.data(), scratch.data());
   });
   for (std::int64_t row = 0; row < kRows; ++row) {
     const Numbers hidden = hidden_of(row);
     Numbers gated = product(gate, hidden);
-    for (std::int64_t i = 0; i < kWidth; ++i) {
-      const auto at = static_cast<std::size_t>((row * kLayers + kLayer) * kWidth + i);
+    for (std::int64_t i = 0; i < kPerLayerWidth; ++i) {
+      const auto at = static_cast<std::size_t>((row * kLayers + kLayer) * kPerLayerWidth + i);
       double& value = gated[static_cast<std::size_t>(i)];
       value = gelu_tanh(value) * static_cast<double>(vectors[at]);
     }
