@@ -165,10 +165,8 @@ Result<CacheRemoval> HubCache::plan_removal(std::string_view repo,
   QUIRE_ASSIGN_OR_RETURN(auto commits, snapshots_of(folder));
   std::erase(commits, commit);
   if (revision.empty() || commits.empty()) {  // everything
-    QUIRE_ASSIGN_OR_RETURN(const auto files, files_below(folder));
-    for (const fs::path& file : files) {
-      if (!fs::is_symlink(file, error)) removal.bytes += size_of(file);
-    }
+    QUIRE_ASSIGN_OR_RETURN(const auto blobs, files_below(folder / "blobs"));
+    for (const fs::path& blob : blobs) removal.bytes += size_of(blob);
     removal.paths = {folder, locks};
     return removal;
   }
