@@ -60,11 +60,12 @@ std::string_view activation_name(Activation activation) {
       return "tanh GELU";
     case Activation::kGelu:
       return "GELU";
+    case Activation::kRelu:
+      return "ReLU";
     case Activation::kRelu2:
       return "squared ReLU";
-    default:
-      return "another activation";
   }
+  return "";
 }
 
 void add_attention(const AttentionSpec& attention, Columns& columns) {
@@ -72,7 +73,7 @@ void add_attention(const AttentionSpec& attention, Columns& columns) {
   if (attention.chunk > 0) columns.keys.insert("chunks");
   if (attention.window == 0 && attention.chunk == 0) columns.keys.insert("all");
   if (!attention.alibi_slopes.empty()) columns.positions.insert("ALiBi");
-  if (attention.rope == kNoRope) columns.positions.insert("layers without rope");
+  if (attention.rope == kNoRope) columns.positions.insert("layers that do not rotate");
   if (attention.query_scale) columns.positions.insert("queries scaled by position");
   if (attention.query_key_norm != QueryKeyNorm::kNone) {
     columns.norms.insert("of queries and keys");
@@ -130,6 +131,8 @@ void add(const DecoderSpec& spec, Columns& columns) {
   columns.norms.insert(spec.norm.kind == NormKind::kRms ? "RMS" : "layer");
   if (spec.logit_soft_cap != 0) columns.besides.insert("a soft cap of logits");
   if (spec.logit_scale != 1) columns.besides.insert("scaled logits");
+  if (spec.positions.kind == PositionKind::kLearned) columns.positions.insert("learned rows");
+  if (spec.positions.kind == PositionKind::kSinusoidal) columns.positions.insert("sinusoidal rows");
   if (spec.embedding_scale != 1) columns.besides.insert("scaled embeddings");
 }
 
