@@ -4,8 +4,8 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "base/nearest.h"
 #include "base/printable.h"
 #include "models/apertus.h"
 #include "models/arcee.h"
@@ -137,10 +137,14 @@ Result<DecoderSpec> checked(Result<DecoderSpec> spec, std::string_view name,
 
 Status unknown_architecture(std::string_view where, std::string_view name) {
   const std::string_view why = why_architecture_is_refused(name);
+  const std::vector<std::string> known = known_architectures();
+  // A name is as long as its maker likes, and the search takes the time of both lengths.
+  const auto like = why.empty() && name.size() <= 100 ? nearest(name, known) : std::nullopt;
   return Status::bad_model(
       fmt::format("{}: architecture \"{}\" is not supported{}{}", where, printable(name),
                   why.empty() ? "" : ": ", why),
-      fmt::format("use a model of one of these: {}", fmt::join(known_architectures(), ", ")));
+      fmt::format("{}docs/models.md lists the {} that are",
+                  like ? fmt::format("the nearest name is {}; ", *like) : "", known.size()));
 }
 
 }  // namespace
