@@ -67,7 +67,8 @@ class Docs(unittest.TestCase):
         row = re.search(r"^\| Families of models \| (\d+) ", (SOURCE / "README.md").read_text(), re.M)
         self.assertEqual(int(row[1]), len(families))
         table = (SOURCE / "docs/architecture.md").read_text()
-        self.assertEqual(set(re.findall(r"^\| `(\w+ForCausalLM)`", table.partition("## Families")[2], re.M)), set(families))
+        named = re.findall(r"^\| (`[^|]+) \|", table.partition("## Families")[2], re.M)
+        self.assertEqual(set(re.findall(r"`(\w+(?:ForCausalLM|LMHeadModel))`", "\n".join(named))), set(families))
 
 
 if __name__ == "__main__":

@@ -358,10 +358,9 @@ TEST_P(QuantizeRow, ExtremeCodesDoNotSaturate) {
         for (std::size_t n = 0; n < 16; ++n) {
           const Exact exact = exact_float(x.data(), &weights[n * inputs], k);
           // What is subtracted from codes with zero points is as large as they are.
-          largest[n] = std::max(largest[n], static_cast<float>(exact.magnitude));
-          const double terms = has_zero_points(encoding) ? static_cast<double>(largest[n]) : 0;
-          EXPECT_NEAR(static_cast<double>(out[n]), exact.value,
-                      1e-6 * std::max(exact.magnitude, terms))
+          const auto magnitude = static_cast<float>(exact.magnitude);
+          largest[n] = has_zero_points(encoding) ? std::max(largest[n], magnitude) : magnitude;
+          EXPECT_NEAR(static_cast<double>(out[n]), exact.value, 1e-6 * double{largest[n]})
               << encoding_traits(encoding).name << ", codes of " << fill << ", output " << n;
         }
       }
