@@ -331,7 +331,7 @@ class BadModels(unittest.TestCase):
 
     def test_unknown_architecture(self):
         self.refuse(self.hugging_face(architectures=["MysteryForCausalLM"]), 65,
-                    "MysteryForCausalLM", "LlamaForCausalLM")
+                    "MysteryForCausalLM", "docs/models.md")
 
     def test_config_without_a_needed_key(self):
         self.refuse(self.hugging_face(hidden_size=None), 65, "config.json", "hidden_size")
