@@ -20,25 +20,6 @@ Status damaged(std::string_view where, std::string_view what) {
                            "is it a SentencePiece model? fetch it again");
 }
 
-std::optional<TokenKind> kind_of_piece(std::uint64_t type) {
-  switch (type) {
-    case 1:
-      return TokenKind::kNormal;
-    case 2:
-      return TokenKind::kUnknown;
-    case 3:
-      return TokenKind::kControl;
-    case 4:
-      return TokenKind::kUserDefined;
-    case 5:
-      return TokenKind::kUnused;
-    case 6:
-      return TokenKind::kByte;
-    default:
-      return std::nullopt;
-  }
-}
-
 // ModelProto.SentencePiece
 Status read_piece(std::string_view bytes, std::string_view where, SentencePieceModel& model) {
   std::string text;
@@ -52,7 +33,7 @@ Status read_piece(std::string_view bytes, std::string_view where, SentencePieceM
     }
     if (field->number == 3 && !field->has_bytes) type = field->value;
   }
-  const auto kind = kind_of_piece(type);
+  const auto kind = kind_of_piece(static_cast<std::int64_t>(type));
   if (cursor.damaged() || !kind) {
     return damaged(where, fmt::format("piece {}", model.pieces.size()));
   }
@@ -122,6 +103,25 @@ std::optional<TokenId> id_in(std::int32_t id, std::size_t size) {
 }
 
 }  // namespace
+
+std::optional<TokenKind> kind_of_piece(std::int64_t type) {
+  switch (type) {
+    case 1:
+      return TokenKind::kNormal;
+    case 2:
+      return TokenKind::kUnknown;
+    case 3:
+      return TokenKind::kControl;
+    case 4:
+      return TokenKind::kUserDefined;
+    case 5:
+      return TokenKind::kUnused;
+    case 6:
+      return TokenKind::kByte;
+    default:
+      return std::nullopt;
+  }
+}
 
 Result<SentencePieceModel> read_sentencepiece_model(std::string_view bytes,
                                                     std::string_view where) {

@@ -34,6 +34,10 @@ struct SentencePieceModel {
   bool escape_whitespaces = true;
 };
 
+// What a piece's type says it is, and as much of a token in `tokenizer.ggml.token_type` of GGUF;
+// nullopt where no type has that number.
+std::optional<TokenKind> kind_of_piece(std::int64_t type);
+
 // Reads `bytes`, checking each length. `where` names the file in errors. kBadModel.
 Result<SentencePieceModel> read_sentencepiece_model(std::string_view bytes, std::string_view where);
 

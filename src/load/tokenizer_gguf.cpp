@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/printable.h"
+#include "load/sentencepiece_model.h"
 #include "load/space_steps.h"
 #include "text/scanners.h"
 
@@ -26,26 +27,6 @@ Status unsupported(std::string_view where, std::string_view key, std::string_vie
       fmt::format("supported: {}", supported)};
 }
 
-// The values of `tokenizer.ggml.token_type`.
-std::optional<TokenKind> kind_of_type(std::int32_t type) {
-  switch (type) {
-    case 1:
-      return TokenKind::kNormal;
-    case 2:
-      return TokenKind::kUnknown;
-    case 3:
-      return TokenKind::kControl;
-    case 4:
-      return TokenKind::kUserDefined;
-    case 5:
-      return TokenKind::kUnused;
-    case 6:
-      return TokenKind::kByte;
-    default:
-      return std::nullopt;
-  }
-}
-
 bool ends_a_turn(std::string_view token) {
   constexpr std::string_view kNames[] = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>",
                                          "<|endoftext|>"};
@@ -62,7 +43,7 @@ Status read_kinds(const GgufTokenizerKeys& keys, std::string_view where, VocabDa
                fmt::format("{} types for {} tokens", keys.token_type.size(), data.tokens.size()));
   }
   for (std::size_t i = 0; i < keys.token_type.size(); ++i) {
-    const auto kind = kind_of_type(keys.token_type[i]);
+    const auto kind = kind_of_piece(keys.token_type[i]);
     if (!kind) {
       return bad(where, "token_type",
                  fmt::format("token {} has the unknown type {}", i, keys.token_type[i]));
