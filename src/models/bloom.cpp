@@ -9,27 +9,6 @@ namespace {
 
 constexpr double kMaxBias = 8;  // of the linear biases
 
-constexpr TensorName kBloomNames[] = {
-    {TensorRole::kEmbedding, "transformer.word_embeddings.weight"},
-    {TensorRole::kEmbeddingNorm, "transformer.word_embeddings_layernorm.weight"},
-    {TensorRole::kEmbeddingNormBias, "transformer.word_embeddings_layernorm.bias"},
-    {TensorRole::kFinalNorm, "transformer.ln_f.weight"},
-    {TensorRole::kFinalNormBias, "transformer.ln_f.bias"},
-    {TensorRole::kOutput, "lm_head.weight"},
-    {TensorRole::kInputNorm, "transformer.h.{layer}.input_layernorm.weight"},
-    {TensorRole::kInputNormBias, "transformer.h.{layer}.input_layernorm.bias"},
-    {TensorRole::kQueryKeyValue, "transformer.h.{layer}.self_attention.query_key_value.weight"},
-    {TensorRole::kQueryKeyValueBias, "transformer.h.{layer}.self_attention.query_key_value.bias"},
-    {TensorRole::kAttentionOutput, "transformer.h.{layer}.self_attention.dense.weight"},
-    {TensorRole::kAttentionBias, "transformer.h.{layer}.self_attention.dense.bias"},
-    {TensorRole::kMlpNorm, "transformer.h.{layer}.post_attention_layernorm.weight"},
-    {TensorRole::kMlpNormBias, "transformer.h.{layer}.post_attention_layernorm.bias"},
-    {TensorRole::kUp, "transformer.h.{layer}.mlp.dense_h_to_4h.weight"},
-    {TensorRole::kUpBias, "transformer.h.{layer}.mlp.dense_h_to_4h.bias"},
-    {TensorRole::kDown, "transformer.h.{layer}.mlp.dense_4h_to_h.weight"},
-    {TensorRole::kDownBias, "transformer.h.{layer}.mlp.dense_4h_to_h.bias"},
-};
-
 }  // namespace
 
 Result<DecoderSpec> bloom_from_config(const JsonReader& own) {
@@ -55,7 +34,7 @@ Result<DecoderSpec> bloom_from_config(const JsonReader& own) {
                                                      .gated_mlp = false,
                                                      .norm_epsilon_key = "layer_norm_epsilon"}));
   DecoderSpec& spec = draft.spec;
-  spec.names = {.own = kBloomNames};
+  spec.names = {.own = kBloomTensorNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.bias = true;
   spec.embedding_norm = true;

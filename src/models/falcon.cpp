@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "models/bloom.h"
 #include "models/config_keys.h"
 #include "models/rope_config.h"
 #include "tensor/float_convert.h"
@@ -12,25 +13,6 @@ namespace quire {
 namespace {
 
 constexpr double kFalconMaxBias = 8;  // of the linear biases
-
-constexpr TensorName kFalconNames[] = {
-    {TensorRole::kEmbedding, "transformer.word_embeddings.weight"},
-    {TensorRole::kFinalNorm, "transformer.ln_f.weight"},
-    {TensorRole::kFinalNormBias, "transformer.ln_f.bias"},
-    {TensorRole::kOutput, "lm_head.weight"},
-    {TensorRole::kInputNorm, "transformer.h.{layer}.input_layernorm.weight"},
-    {TensorRole::kInputNormBias, "transformer.h.{layer}.input_layernorm.bias"},
-    {TensorRole::kQueryKeyValue, "transformer.h.{layer}.self_attention.query_key_value.weight"},
-    {TensorRole::kQueryKeyValueBias, "transformer.h.{layer}.self_attention.query_key_value.bias"},
-    {TensorRole::kAttentionOutput, "transformer.h.{layer}.self_attention.dense.weight"},
-    {TensorRole::kAttentionBias, "transformer.h.{layer}.self_attention.dense.bias"},
-    {TensorRole::kMlpNorm, "transformer.h.{layer}.post_attention_layernorm.weight"},
-    {TensorRole::kMlpNormBias, "transformer.h.{layer}.post_attention_layernorm.bias"},
-    {TensorRole::kUp, "transformer.h.{layer}.mlp.dense_h_to_4h.weight"},
-    {TensorRole::kUpBias, "transformer.h.{layer}.mlp.dense_h_to_4h.bias"},
-    {TensorRole::kDown, "transformer.h.{layer}.mlp.dense_4h_to_h.weight"},
-    {TensorRole::kDownBias, "transformer.h.{layer}.mlp.dense_4h_to_h.bias"},
-};
 
 // The norms where both blocks have one.
 constexpr TensorName kFalconTwoNorms[] = {
@@ -84,8 +66,8 @@ Result<DecoderSpec> falcon_from_config(const JsonReader& own) {
                                                      .gated_mlp = false,
                                                      .norm_epsilon = epsilon.value_or(1e-5)}));
   DecoderSpec& spec = draft.spec;
-  spec.names = {.own = kFalconNames};
-  if (form.two_norms) spec.names = {.own = kFalconTwoNorms, .shared = kFalconNames};
+  spec.names = {.own = kBloomTensorNames};
+  if (form.two_norms) spec.names = {.own = kFalconTwoNorms, .shared = kBloomTensorNames};
   spec.norm.kind = NormKind::kLayer;
   spec.norm.bias = true;
   AttentionSpec& attention = draft.attention;
