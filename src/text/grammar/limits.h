@@ -1,0 +1,63 @@
+// What compiling a grammar and following it may take. Grammars come from requests, so everything
+// that can grow has a limit with a name, and what reaches it is refused by that name.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace quire {
+
+struct GrammarLimits {
+  std::size_t max_source_bytes = std::size_t{1} << 20;  // of a regex's or a grammar's own text
+  int max_source_nesting = 128;                         // groups within groups in it
+  std::size_t max_rules = 50'000;
+  std::size_t max_expressions = 1'000'000;
+  // Of one automaton, those on the way to it among them; and of all rules together.
+  std::size_t max_states = 150'000;
+  std::size_t max_edges = 1'500'000;
+  // A compilation that takes longer is given up.
+  std::chrono::milliseconds max_compile_time{1800};
+  // Rules within rules while text is followed. What would go deeper is masked as if the grammar did
+  // not have it; what has been begun can always be ended.
+  std::uint32_t max_depth = 1024;
+  // Items of one Earley set: how ambiguous a grammar may be at one place of the text.
+  std::size_t max_set_items = 20'000;
+  // Parse sets and masks kept for all that follow one grammar; what is beyond is computed again.
+  std::size_t max_cache_bytes = std::size_t{32} << 20;
+};
+
+// What is left of a compilation's limits. One thread.
+class GrammarBudget {
+ public:
+  explicit GrammarBudget(const GrammarLimits& limits = {}, std::function<bool()> cancelled = {});
+
+  const GrammarLimits& limits() const { return limits_; }
+
+  // kResourceExhausted by the limit's name where an automaton of so many states and edges is too
+  // large.
+  Status check_size(std::size_t states, std::size_t edges) const;
+
+  // Called in every loop that input makes long. Looks at the clock and at `cancelled` once in a
+  // while: kResourceExhausted naming max_compile_time, kCancelled.
+  Status tick(std::size_t work = 1) {
+    pending_ += work;
+    return pending_ < kTicksBetweenLooks ? Status() : look();
+  }
+
+ private:
+  static constexpr std::size_t kTicksBetweenLooks = 4096;
+
+  Status look();
+
+  GrammarLimits limits_;
+  std::function<bool()> cancelled_;
+  std::chrono::steady_clock::time_point deadline_;
+  std::size_t pending_ = 0;
+};
+
+}  // namespace quire

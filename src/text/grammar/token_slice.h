@@ -1,0 +1,39 @@
+// Tokens of one kind of text, which most places of a grammar that allow one of them allow all of:
+// what may stand in a JSON string without an escape, say. Where an automaton's state allows the
+// kind, these tokens are allowed by one sweep over words, and only the others are walked. (The idea
+// is llguidance's "slicer".) Internal to src/text/grammar.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "text/grammar/char_set.h"
+#include "text/grammar/dfa.h"
+#include "text/grammar/token_trie.h"
+
+namespace quire {
+
+struct TokenSlice {
+  static constexpr std::uint32_t kNoEnd = UINT32_MAX;
+
+  // `tokens`: bytes and ids; those that begin a text of characters of `set` belong to the slice,
+  // also where they end within a character.
+  TokenSlice(const CharSet& set, std::span<const std::pair<std::string_view, TokenId>> tokens,
+             std::size_t mask_words);
+
+  Dfa character;  // one character of the kind
+
+  // masks[i]: the tokens of the slice with at most counts[i] characters, begun ones among them;
+  // the last has all.
+  std::vector<std::uint32_t> counts;
+  std::vector<std::vector<std::uint32_t>> masks;
+  // The tokens that masks[i] leaves.
+  std::vector<TokenTrie> rests;
+};
+
+}  // namespace quire

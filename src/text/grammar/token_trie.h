@@ -1,0 +1,42 @@
+// The tokens of a vocabulary as a tree of bytes, laid out in the order of a walk. Internal to
+// src/text/grammar.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace quire {
+
+class TokenTrie {
+ public:
+  struct Node {
+    std::uint32_t end = 0;    // of the nodes below, which follow this one
+    TokenId token = -1;       // whose bytes end here, or -1; more of them by next_alike()
+    std::uint16_t depth = 0;  // bytes up to here, this one among them: 1 or more
+    std::uint8_t byte = 0;
+  };
+
+  TokenTrie() = default;
+  // Bytes (not empty, at most 65535) with their tokens, in any order.
+  explicit TokenTrie(std::vector<std::pair<std::string_view, TokenId>> tokens);
+
+  std::span<const Node> nodes() const { return nodes_; }
+  std::size_t max_depth() const { return max_depth_; }
+  // Another token with the same bytes, or -1.
+  TokenId next_alike(TokenId token) const { return alike_.empty() ? -1 : find_alike(token); }
+
+ private:
+  TokenId find_alike(TokenId token) const;
+
+  std::vector<Node> nodes_;
+  std::vector<std::pair<TokenId, TokenId>> alike_;  // sorted
+  std::size_t max_depth_ = 0;
+};
+
+}  // namespace quire
