@@ -48,8 +48,8 @@ class CompiledGrammar {
   CompiledGrammar(RuleAutomata automata, std::shared_ptr<const GrammarVocabulary> vocabulary,
                   const GrammarLimits& limits);
 
-  // The store to follow the grammar with; `full` (may be empty) is not wanted any more.
-  std::shared_ptr<ParseStore> store(const std::shared_ptr<ParseStore>& full) const;
+  // The store to follow the grammar with; not `full`.
+  std::shared_ptr<ParseStore> store(const ParseStore* full) const;
 
   struct Shared;
 

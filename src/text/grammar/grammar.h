@@ -47,7 +47,9 @@ struct GrammarExpr {
   std::uint32_t index = 0;
   std::uint32_t min = 0;
   std::uint32_t max = 0;
-  std::vector<ExprId> children;
+  std::vector<ExprId> children = {};
+  bool is_regular = true;  // it has no rules and no tokens
+  int depth = 1;           // of the tree that it is
 };
 
 struct GrammarRule {
@@ -116,6 +118,8 @@ class GrammarBuilder {
   Grammar grammar_;
   std::vector<bool> defined_;
   std::map<std::string, ExprId, std::less<>> literals_;
+  std::size_t states_ = 0;  // of the languages
+  std::size_t edges_ = 0;
   Status status_;
 };
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,7 +54,7 @@ class GrammarMatcher {
   // Whether it is one and nothing can follow but the end.
   bool must_end();
   // Whether a token that ends a sequence was accepted.
-  bool is_finished() const { return finished_; }
+  bool is_finished() const { return num_ends_ > 0; }
 
   // The bytes that have to come next, up to the first place where there is a choice (to end is
   // one), at most `max_bytes`. They may end within a character.
@@ -63,12 +64,16 @@ class GrammarMatcher {
 
  private:
   std::uint32_t current() const { return sets_.back(); }
-  void renew_store();
+  // The store's lock; the store is another one afterwards where it was full, with `sets_` in it.
+  std::unique_lock<std::mutex> lock_store();
+  std::unique_lock<std::mutex> renew_store(std::unique_lock<std::mutex> old_lock);
+  // The set behind a token, 0 where it cannot come.
+  std::uint32_t behind(TokenId token);
 
   std::shared_ptr<const CompiledGrammar> grammar_;
   std::shared_ptr<ParseStore> store_;
   std::vector<std::uint32_t> sets_;  // of store_, behind each accepted token; the first before any
-  bool finished_ = false;
+  std::size_t num_ends_ = 0;         // accepted tokens that end a sequence
 };
 
 }  // namespace quire

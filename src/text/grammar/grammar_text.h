@@ -24,9 +24,9 @@ Result<Grammar> choice_grammar(std::span<const std::string> choices, GrammarBudg
 
 // EBNF as XGrammar and llama.cpp (GBNF) write it, `name ::= expression`, the root rule's name being
 // "root": "text" and 'text', classes [a-z] and [^a-z], ., sequences, |, ( ), * + ? {m} {m,} {m,n},
-// comments from # to the end of the line and /* */, W3C's #xN and A - B (both without rules), and
-// tokens <[id]> and <|name|>. A rule goes on until the next one begins, over any number of lines.
-// Refused by name: look-ahead, macros (TagDispatch), !<token>.
+// comments from # to the end of the line and /* */, W3C's #xN within classes and A - B (of parts
+// without rules), and tokens <[id]> and <|name|>. A rule goes on until the next one begins, over
+// any number of lines. Refused by name: look-ahead, macros (TagDispatch), !<token>.
 Result<Grammar> ebnf_grammar(std::string_view text, GrammarBudget& budget);
 
 // Lark's grammars, `name: expression`, the root rule's name being "start": rules and terminals,

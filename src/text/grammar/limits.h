@@ -16,7 +16,7 @@ struct GrammarLimits {
   std::size_t max_source_bytes = std::size_t{1} << 20;  // of a regex's or a grammar's own text
   int max_source_nesting = 128;                         // groups within groups in it
   std::size_t max_rules = 50'000;
-  std::size_t max_expressions = 1'000'000;
+  std::size_t max_expressions = 200'000;
   // Of one automaton, those on the way to it among them; and of all rules together.
   std::size_t max_states = 150'000;
   std::size_t max_edges = 1'500'000;

@@ -19,21 +19,20 @@
 namespace quire {
 
 struct TokenSlice {
-  static constexpr std::uint32_t kNoEnd = UINT32_MAX;
+  // Of at most `count` characters, those that are only begun among them.
+  struct Part {
+    std::uint32_t count = 0;
+    std::vector<std::uint32_t> mask;  // the tokens of the slice that are so short
+    TokenTrie rest;                   // all tokens but those
+  };
 
-  // `tokens`: bytes and ids; those that begin a text of characters of `set` belong to the slice,
-  // also where they end within a character.
+  // `tokens`: bytes and ids, sorted; those that begin a text of characters of `set` belong to the
+  // slice, also where they end within a character.
   TokenSlice(const CharSet& set, std::span<const std::pair<std::string_view, TokenId>> tokens,
              std::size_t mask_words);
 
-  Dfa character;  // one character of the kind
-
-  // masks[i]: the tokens of the slice with at most counts[i] characters, begun ones among them;
-  // the last has all.
-  std::vector<std::uint32_t> counts;
-  std::vector<std::vector<std::uint32_t>> masks;
-  // The tokens that masks[i] leaves.
-  std::vector<TokenTrie> rests;
+  Dfa character;            // one character of the kind
+  std::vector<Part> parts;  // by rising count; the last has the whole slice
 };
 
 }  // namespace quire

@@ -1,0 +1,42 @@
+#include "text/grammar/limits.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace quire {
+
+GrammarBudget::GrammarBudget(const GrammarLimits& limits, std::function<bool()> cancelled)
+    : limits_(limits),
+      cancelled_(std::move(cancelled)),
+      deadline_(std::chrono::steady_clock::now() + limits.max_compile_time) {}
+
+Status GrammarBudget::check_size(std::size_t states, std::size_t edges) const {
+  if (states > limits_.max_states) {
+    return Status::resource_exhausted(
+        fmt::format("the grammar takes more than {} states (limit max_states)", limits_.max_states),
+        "use smaller repeat counts, fewer alternatives or fewer exclusions");
+  }
+  if (edges > limits_.max_edges) {
+    return Status::resource_exhausted(
+        fmt::format("the grammar takes more than {} edges (limit max_edges)", limits_.max_edges),
+        "use smaller repeat counts, fewer alternatives or fewer exclusions");
+  }
+  return {};
+}
+
+Status GrammarBudget::look() {
+  pending_ = 0;
+  if (cancelled_ && cancelled_()) {
+    return {StatusCode::kCancelled, "compiling the grammar was cancelled"};
+  }
+  if (std::chrono::steady_clock::now() > deadline_) {
+    return Status::resource_exhausted(
+        fmt::format("compiling the grammar takes more than {} ms (limit max_compile_time)",
+                    limits_.max_compile_time.count()),
+        "use a simpler grammar");
+  }
+  return {};
+}
+
+}  // namespace quire

@@ -1,0 +1,217 @@
+#include "text/grammar/nfa.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "text/grammar/dfa_builder.h"
+
+namespace quire {
+
+namespace {
+
+struct SubsetHash {
+  std::size_t operator()(const std::vector<std::int32_t>& subset) const {
+    std::uint64_t hash = subset.size();
+    for (const std::int32_t state : subset) {
+      hash = (hash ^ static_cast<std::uint32_t>(state)) * 0x9E3779B97F4A7C15U;
+      hash ^= hash >> 29;
+    }
+    return static_cast<std::size_t>(hash);
+  }
+};
+
+// The subset construction (Rabin and Scott 1959). Of a subset only states count that have edges of
+// columns, or accept.
+class Determinizer {
+ public:
+  Determinizer(const Nfa& nfa, std::int32_t accept, GrammarBudget& budget)
+      : nfa_(&nfa), accept_(accept), budget_(&budget), seen_(nfa.num_states(), 0) {}
+
+  Result<Dfa> run(std::int32_t start) {
+    targets_ = {start};
+    QUIRE_RETURN_IF_ERROR(take_subset().status());
+    for (std::size_t i = 0; i < subsets_.size(); ++i) {
+      const std::vector<std::int32_t> subset = *subsets_[i];
+      builder_.add_state(std::binary_search(subset.begin(), subset.end(), accept_));
+      QUIRE_RETURN_IF_ERROR(add_edges(subset));
+      QUIRE_RETURN_IF_ERROR(
+          budget_->check_size(subsets_.size(), std::max(builder_.num_edges(), members_ / 4)));
+    }
+    return builder_.finish(*budget_);
+  }
+
+ private:
+  // The number of the subset that `targets_` and what empty edges reach from there form.
+  Result<std::int32_t> take_subset() {
+    ++stamp_;
+    std::vector<std::int32_t> subset;
+    while (!targets_.empty()) {
+      const std::int32_t state = targets_.back();
+      targets_.pop_back();
+      if (seen_[static_cast<std::size_t>(state)] == stamp_) continue;
+      seen_[static_cast<std::size_t>(state)] = stamp_;
+      bool counts = state == accept_;
+      for (std::int32_t at = nfa_->first_edge(state); at >= 0; at = nfa_->edge(at).next) {
+        QUIRE_RETURN_IF_ERROR(budget_->tick());
+        const Nfa::Edge& edge = nfa_->edge(at);
+        if (edge.first == Nfa::kEmpty) {
+          targets_.push_back(edge.target);
+        } else {
+          counts = true;
+        }
+      }
+      if (counts) subset.push_back(state);
+    }
+    std::sort(subset.begin(), subset.end());
+    const auto number = static_cast<std::int32_t>(subsets_.size());
+    const auto [place, fresh] = numbers_.try_emplace(std::move(subset), number);
+    if (fresh) {
+      members_ += place->first.size();
+      subsets_.push_back(&place->first);
+    }
+    return place->second;
+  }
+
+  Status add_edges(const std::vector<std::int32_t>& subset) {
+    edges_.clear();
+    bounds_.clear();
+    for (const std::int32_t state : subset) {
+      for (std::int32_t at = nfa_->first_edge(state); at >= 0; at = nfa_->edge(at).next) {
+        const Nfa::Edge& edge = nfa_->edge(at);
+        if (edge.first == Nfa::kEmpty) continue;
+        edges_.push_back(edge);
+        bounds_.push_back(edge.first);
+        bounds_.push_back(edge.last + 1);
+      }
+    }
+    std::sort(edges_.begin(), edges_.end(),
+              [](const Nfa::Edge& a, const Nfa::Edge& b) { return a.first < b.first; });
+    std::sort(bounds_.begin(), bounds_.end());
+    bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
+    active_.clear();
+    std::size_t next = 0;
+    for (std::size_t i = 0; i + 1 < bounds_.size(); ++i) {
+      const std::uint32_t first = bounds_[i];
+      std::erase_if(active_, [&](const Nfa::Edge& edge) { return edge.last < first; });
+      for (; next < edges_.size() && edges_[next].first == first; ++next) {
+        active_.push_back(edges_[next]);
+      }
+      if (active_.empty()) continue;
+      QUIRE_RETURN_IF_ERROR(budget_->tick(active_.size()));
+      targets_.clear();
+      for (const Nfa::Edge& edge : active_) targets_.push_back(edge.target);
+      QUIRE_ASSIGN_OR_RETURN(const std::int32_t target, take_subset());
+      builder_.add_edge(first, bounds_[i + 1] - 1, target);
+    }
+    return {};
+  }
+
+  const Nfa* nfa_;
+  std::int32_t accept_;
+  GrammarBudget* budget_;
+  DfaBuilder builder_;
+  std::unordered_map<std::vector<std::int32_t>, std::int32_t, SubsetHash> numbers_;
+  std::vector<const std::vector<std::int32_t>*> subsets_;  // keys of numbers_, which stay in place
+  std::size_t members_ = 0;
+  std::vector<std::uint32_t> seen_;  // by state: the last walk that came by
+  std::uint32_t stamp_ = 0;
+  std::vector<std::int32_t> targets_;
+  std::vector<Nfa::Edge> edges_, active_;
+  std::vector<std::uint32_t> bounds_;
+};
+
+// The bytes of a sequence of UTF-8, each from a range.
+struct ByteRanges {
+  std::array<std::uint8_t, 4> first{};
+  std::array<std::uint8_t, 4> last{};
+  std::size_t size = 0;
+};
+
+ByteRanges spell(char32_t first, char32_t last, std::size_t size) {
+  constexpr std::array<unsigned, 5> kLead = {0, 0x00, 0xC0, 0xE0, 0xF0};
+  ByteRanges ranges;
+  ranges.size = size;
+  for (std::size_t i = size; i-- > 1;) {
+    ranges.first[i] = static_cast<std::uint8_t>(0x80 | (first & 0x3F));
+    ranges.last[i] = static_cast<std::uint8_t>(0x80 | (last & 0x3F));
+    first >>= 6;
+    last >>= 6;
+  }
+  ranges.first[0] = static_cast<std::uint8_t>(kLead[size] | first);
+  ranges.last[0] = static_cast<std::uint8_t>(kLead[size] | last);
+  return ranges;
+}
+
+// Cuts a range of characters of one length into parts of which each byte is free within a range
+// whatever the others are.
+void split_range(char32_t first, char32_t last, std::size_t size, std::vector<ByteRanges>& out) {
+  for (std::size_t i = 1; i < size; ++i) {
+    const char32_t low = (char32_t{1} << (6 * i)) - 1;  // bits of the last i bytes
+    if ((first & ~low) == (last & ~low)) continue;
+    if ((first & low) != 0) {
+      split_range(first, first | low, size, out);
+      return split_range((first | low) + 1, last, size, out);
+    }
+    if ((last & low) != low) {
+      split_range(first, (last & ~low) - 1, size, out);
+      return split_range(last & ~low, last, size, out);
+    }
+  }
+  out.push_back(spell(first, last, size));
+}
+
+}  // namespace
+
+std::int32_t Nfa::add_state() {
+  heads_.push_back(-1);
+  return static_cast<std::int32_t>(heads_.size() - 1);
+}
+
+void Nfa::add_edge(std::int32_t from, std::uint32_t first, std::uint32_t last,
+                   std::int32_t target) {
+  std::int32_t& head = heads_[static_cast<std::size_t>(from)];
+  edges_.push_back({first, last, target, head});
+  head = static_cast<std::int32_t>(edges_.size() - 1);
+}
+
+void Nfa::add_dfa(const Dfa& dfa, std::int32_t from, std::int32_t to) {
+  if (dfa.is_empty()) return;
+  const auto base = static_cast<std::int32_t>(num_states());
+  for (std::size_t i = 0; i < dfa.num_states(); ++i) add_state();
+  for (std::int32_t state = 0; state < static_cast<std::int32_t>(dfa.num_states()); ++state) {
+    for (const DfaEdge& edge : dfa.edges(state)) {
+      add_edge(base + state, edge.first, edge.last, base + edge.target);
+    }
+    if (dfa.accepts(state)) add_empty(base + state, to);
+  }
+  add_empty(from, base);
+}
+
+void Nfa::add_chars(const CharSet& set, std::int32_t from, std::int32_t to) {
+  constexpr std::array<char32_t, 4> kLast = {0x7F, 0x7FF, 0xFFFF, CharSet::kLastCode};
+  std::vector<ByteRanges> parts;
+  for (const CharRange& range : set.ranges()) {
+    char32_t first = range.first;
+    for (std::size_t size = 1; size <= 4; ++size) {
+      const char32_t last = std::min(range.last, kLast[size - 1]);
+      if (first > last) continue;
+      split_range(first, last, size, parts);
+      first = last + 1;
+    }
+  }
+  for (const ByteRanges& part : parts) {
+    std::int32_t at = from;
+    for (std::size_t i = 0; i < part.size; ++i) {
+      const std::int32_t next = i + 1 == part.size ? to : add_state();
+      add_edge(at, part.first[i], part.last[i], next);
+      at = next;
+    }
+  }
+}
+
+Result<Dfa> Nfa::determinize(std::int32_t start, std::int32_t accept, GrammarBudget& budget) const {
+  return Determinizer(*this, accept, budget).run(start);
+}
+
+}  // namespace quire

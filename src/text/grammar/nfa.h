@@ -1,0 +1,47 @@
+// Nondeterministic automata, on the way to minimal ones. Internal to src/text/grammar.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "text/grammar/char_set.h"
+#include "text/grammar/dfa.h"
+#include "text/grammar/limits.h"
+
+namespace quire {
+
+// States are numbers from 0. Columns as in DfaEdge.
+class Nfa {
+ public:
+  std::int32_t add_state();
+  void add_edge(std::int32_t from, std::uint32_t first, std::uint32_t last, std::int32_t target);
+  void add_empty(std::int32_t from, std::int32_t target) { add_edge(from, kEmpty, kEmpty, target); }
+  // A way from `from` to `to` for each text of `dfa`, or each character of `set` in UTF-8.
+  void add_dfa(const Dfa& dfa, std::int32_t from, std::int32_t to);
+  void add_chars(const CharSet& set, std::int32_t from, std::int32_t to);
+
+  std::size_t num_states() const { return heads_.size(); }
+  std::size_t num_edges() const { return edges_.size(); }
+
+  struct Edge {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+    std::int32_t target = 0;
+    std::int32_t next = -1;  // of the same state, or -1
+  };
+  static constexpr std::uint32_t kEmpty = UINT32_MAX;
+  std::int32_t first_edge(std::int32_t state) const {
+    return heads_[static_cast<std::size_t>(state)];
+  }
+  const Edge& edge(std::int32_t index) const { return edges_[static_cast<std::size_t>(index)]; }
+
+  // The minimal automaton of the ways from `start` to `accept`.
+  Result<Dfa> determinize(std::int32_t start, std::int32_t accept, GrammarBudget& budget) const;
+
+ private:
+  std::vector<std::int32_t> heads_;
+  std::vector<Edge> edges_;
+};
+
+}  // namespace quire

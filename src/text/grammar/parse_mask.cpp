@@ -1,0 +1,180 @@
+// Masks of parse sets.
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "text/grammar/parse_store.h"
+
+namespace quire {
+
+namespace {
+
+// A mask of no more tokens is kept as a list.
+constexpr std::size_t kFewMaskTokens = 256;
+// Where an automaton goes more ways at once, its tokens are all walked.
+constexpr std::size_t kMaxPlaces = 512;
+
+}  // namespace
+
+std::uint8_t ParseStore::slice_reach(std::uint32_t state, std::size_t slice) {
+  std::vector<std::uint8_t>& known = reach_[slice];
+  if (known.empty()) {
+    known.assign(automata_->num_states(), kUnknownReach);
+    bytes_ += known.size();
+  }
+  if (known[state] != kUnknownReach) return known[state];
+  const TokenSlice& kind = vocabulary_->slices()[slice];
+  const Dfa& character = kind.character;
+  // Character by character: `level` has the states behind so many of them. Where all of them have
+  // been met before, any number may follow.
+  using Place = std::pair<std::uint32_t, std::int32_t>;  // of the rule, within the character
+  std::vector<std::uint32_t> level = {state};
+  std::vector<std::uint32_t> met = {state};
+  const std::uint32_t longest = kind.parts.back().count;
+  std::uint32_t count = 0;
+  for (bool alive = true; alive && count < longest;) {
+    std::vector<std::uint32_t> behind;
+    std::vector<Place> todo;
+    for (const std::uint32_t from : level) todo.emplace_back(from, character.start());
+    for (std::size_t i = 0; alive && i < todo.size(); ++i) {
+      const auto [at, within] = todo[i];
+      const std::span<const RuleAutomata::ByteEdge> edges = automata_->bytes[at];
+      for (const DfaEdge& wanted : character.edges(within)) {
+        std::uint32_t from = wanted.first;
+        for (const RuleAutomata::ByteEdge& edge : edges) {
+          if (edge.last < from) continue;
+          if (edge.first > from || from > wanted.last) break;
+          if (character.accepts(wanted.target)) {
+            behind.push_back(edge.target);
+          } else if (const Place place(edge.target, wanted.target);
+                     std::find(todo.begin(), todo.end(), place) == todo.end()) {
+            todo.push_back(place);
+          }
+          from = edge.last + std::uint32_t{1};
+        }
+        if (from <= wanted.last) alive = false;
+      }
+      if (todo.size() > kMaxPlaces) alive = false;
+    }
+    if (!alive) break;
+    ++count;
+    std::sort(behind.begin(), behind.end());
+    behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
+    if (std::includes(met.begin(), met.end(), behind.begin(), behind.end())) count = longest;
+    std::vector<std::uint32_t> all;
+    std::set_union(met.begin(), met.end(), behind.begin(), behind.end(), std::back_inserter(all));
+    met = std::move(all);
+    level = std::move(behind);
+  }
+  std::uint8_t reach = 0;
+  while (reach < kind.parts.size() && kind.parts[reach].count <= count) ++reach;
+  known[state] = reach;
+  return reach;
+}
+
+const TokenSlice::Part* ParseStore::best_part(ParseSetId set) {
+  const TokenSlice::Part* best = nullptr;
+  for (const Item& item : items_of(set)) {
+    // A slice looks at bytes alone, and not at whether max_depth allows what has to follow them.
+    if (automata_->bytes[item.state].empty() || !fits(depth_of(item), automata_->max_height)) {
+      continue;
+    }
+    for (std::size_t slice = 0; slice < reach_.size(); ++slice) {
+      const std::uint8_t reach = slice_reach(item.state, slice);
+      if (reach == 0) continue;
+      const TokenSlice::Part& part = vocabulary_->slices()[slice].parts[reach - std::size_t{1}];
+      if (best == nullptr || part.rest.nodes().size() < best->rest.nodes().size()) best = &part;
+    }
+  }
+  return best;
+}
+
+void ParseStore::walk(ParseSetId set, const TokenTrie& trie, std::span<std::uint32_t> words) {
+  const std::span<const TokenTrie::Node> nodes = trie.nodes();
+  path_.resize(trie.max_depth() + 1);
+  path_[0] = set;
+  for (std::size_t i = 0; i < nodes.size();) {
+    const TokenTrie::Node& node = nodes[i];
+    const ParseSetId next_set = next(path_[node.depth - std::size_t{1}], node.byte);
+    if (next_set == kDead) {
+      i = node.end;
+      continue;
+    }
+    path_[node.depth] = next_set;
+    ++i;
+    if (node.token < 0) continue;
+    if (bytes_ > 2 * limits_->max_cache_bytes) break;
+    const auto id = static_cast<std::size_t>(node.token);
+    words[id / 32] |= std::uint32_t{1} << (id % 32);
+    if (!trie.has_alike()) continue;
+    for (const auto& [token, other] : trie.alike(node.token)) {
+      const auto alike = static_cast<std::size_t>(other);
+      words[alike / 32] |= std::uint32_t{1} << (alike % 32);
+    }
+  }
+}
+
+void ParseStore::keep_mask(ParseSetId set, std::span<const std::uint32_t> words) {
+  Mask mask;
+  std::size_t count = 0;
+  for (const std::uint32_t word : words) count += static_cast<std::size_t>(std::popcount(word));
+  if (count <= kFewMaskTokens) {
+    mask.tokens.reserve(count);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      for (std::uint32_t word = words[i]; word != 0; word &= word - 1) {
+        mask.tokens.push_back(
+            static_cast<TokenId>(i * 32 + static_cast<std::size_t>(std::countr_zero(word))));
+      }
+    }
+  } else {
+    mask.words.assign(words.begin(), words.end());
+  }
+  bytes_ += sizeof(Mask) + mask.tokens.size() * sizeof(TokenId) +
+            mask.words.size() * sizeof(std::uint32_t);
+  sets_[set].mask = static_cast<std::uint32_t>(masks_.size());
+  masks_.push_back(std::move(mask));
+}
+
+Status ParseStore::fill_mask(ParseSetId set, std::span<std::uint32_t> words) {
+  if (sets_[set].mask == kNone) {
+    if (const TokenSlice::Part* part = best_part(set)) {
+      std::copy(part->mask.begin(), part->mask.end(), words.begin());
+      walk(set, part->rest, words);
+    } else {
+      std::fill(words.begin(), words.end(), 0);
+      walk(set, vocabulary_->trie(), words);
+    }
+    const auto allow = [&](TokenId token) {
+      const auto id = static_cast<std::size_t>(token);
+      words[id / 32] |= std::uint32_t{1} << (id % 32);
+    };
+    for (const TokenId token : next_tokens(set)) allow(token);
+    if (can_end(set)) {
+      for (const TokenId token : vocabulary_->end_ids()) allow(token);
+    }
+    QUIRE_RETURN_IF_ERROR(take_error());
+    if (bytes_ > 2 * limits_->max_cache_bytes) {
+      return Status::resource_exhausted(
+          fmt::format("the tokens that may come next take more than {} bytes to find (limit "
+                      "max_cache_bytes)",
+                      limits_->max_cache_bytes),
+          "make the grammar less ambiguous");
+    }
+    keep_mask(set, words);
+    return {};
+  }
+  const Mask& mask = masks_[sets_[set].mask];
+  if (!mask.words.empty()) {
+    std::copy(mask.words.begin(), mask.words.end(), words.begin());
+    return {};
+  }
+  std::fill(words.begin(), words.end(), 0);
+  for (const TokenId token : mask.tokens) {
+    const auto id = static_cast<std::size_t>(token);
+    words[id / 32] |= std::uint32_t{1} << (id % 32);
+  }
+  return {};
+}
+
+}  // namespace quire
