@@ -61,7 +61,9 @@ class GrammarVocabulary {
   std::string bytes_;
   std::vector<std::uint32_t> bytes_begin_;
   std::vector<TokenId> end_ids_;
-  std::vector<std::pair<std::string, TokenId>> names_;  // sorted
+  std::string names_;
+  std::vector<std::uint32_t> names_begin_;
+  std::vector<std::pair<std::size_t, TokenId>> by_name_;  // hashes of names, sorted
   std::size_t mask_words_ = 0;
   TokenTrie trie_;
   std::vector<TokenSlice> slices_;

@@ -27,9 +27,10 @@ struct TokenSlice {
   };
 
   // `tokens`: bytes and ids, sorted; those that begin a text of characters of `set` belong to the
-  // slice, also where they end within a character.
-  TokenSlice(const CharSet& set, std::span<const std::pair<std::string_view, TokenId>> tokens,
-             std::size_t mask_words);
+  // slice, also where they end within a character. `part_counts`: of the parts but the last,
+  // rising.
+  TokenSlice(const CharSet& set, std::span<const std::uint32_t> part_counts,
+             std::span<const std::pair<std::string_view, TokenId>> tokens, std::size_t mask_words);
 
   Dfa character;            // one character of the kind
   std::vector<Part> parts;  // by rising count; the last has the whole slice

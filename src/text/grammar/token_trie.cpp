@@ -4,8 +4,7 @@
 
 namespace quire {
 
-TokenTrie::TokenTrie(std::vector<std::pair<std::string_view, TokenId>> tokens) {
-  std::sort(tokens.begin(), tokens.end());
+TokenTrie::TokenTrie(std::span<const std::pair<std::string_view, TokenId>> tokens) {
   std::vector<std::size_t> path;  // nodes of the bytes of the token before
   std::string_view before;
   for (const auto& [bytes, token] : tokens) {
@@ -33,6 +32,7 @@ TokenTrie::TokenTrie(std::vector<std::pair<std::string_view, TokenId>> tokens) {
   }
   for (const std::size_t node : path) nodes_[node].end = static_cast<std::uint32_t>(nodes_.size());
   std::sort(alike_.begin(), alike_.end());
+  nodes_.shrink_to_fit();
 }
 
 std::span<const std::pair<TokenId, TokenId>> TokenTrie::alike(TokenId token) const {

@@ -23,8 +23,8 @@ class TokenTrie {
   };
 
   TokenTrie() = default;
-  // Bytes (at least one, at most 65535) with their tokens, in any order.
-  explicit TokenTrie(std::vector<std::pair<std::string_view, TokenId>> tokens);
+  // Bytes (at least one, at most 65535) with their tokens, sorted.
+  explicit TokenTrie(std::span<const std::pair<std::string_view, TokenId>> tokens);
 
   std::span<const Node> nodes() const { return nodes_; }
   std::size_t max_depth() const { return max_depth_; }
