@@ -16,9 +16,9 @@ say = printf '\033[1m== %s\033[0m\n' "$(1)" >&2
 ctest = mkdir -p build/$(1)/reports && \
   ctest --preset $(1) -j $(JOBS) --no-tests=error -R '$(TESTS)' --output-junit $(CURDIR)/build/$(1)/reports/ctest.xml
 
-CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h')
+CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h' 'python/*.cpp' 'python/*.h')
 
-.PHONY: help docs run build package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package format format-check lint fuzz fuzz-minimize goldens clean
+.PHONY: help docs run build python wheel package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package format format-check lint fuzz fuzz-minimize goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -37,6 +37,17 @@ build: deps  ## the program, optimized: build/release/quire (LEVELS=all for ever
 	@cmake --preset release -DQUIRE_LEVELS=$(LEVELS) >/dev/null
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release --target quire -j $(JOBS)
 
+# Objects are kept in build/python, so that a second time compiles what has changed.
+python:  ## the Python package, for this machine's processor, in .venv: then .venv/bin/python examples/python/first.py
+	@scripts/install_deps.sh build python
+	@$(MAKE) --no-print-directory model
+	@[[ -x .venv/bin/python ]] || $(firstword $(wildcard /usr/bin/python3) python3) -m venv .venv
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) .venv/bin/pip install --disable-pip-version-check -C cmake.define.QUIRE_LEVELS=$(LEVELS) .
+
+wheel:  ## a wheel of the Python package with every library that it needs, for every processor: build/wheel/*.whl
+	@scripts/install_deps.sh build python
+	@scripts/make_wheel.sh
+
 package:  ## a Debian package of the program and its services: build/package/quire_*.deb
 	@scripts/install_deps.sh build package
 	@cmake --preset package >/dev/null
@@ -47,8 +58,11 @@ package:  ## a Debian package of the program and its services: build/package/qui
 	  echo "made $$deb ($$(stat -c %s $$deb) bytes); install it with: sudo apt install ./$$deb"; \
 	  dpkg-deb --field $$deb Package Version Architecture Installed-Size Depends; done
 
+# The Python package is built and tested where `make test-clients` has made the environment for it.
+PYTHON_BUILD = $(shell test -f .venvs/python/installed.txt && echo -DQUIRE_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/.venvs/python/bin/python || echo -DQUIRE_PYTHON=OFF)
+
 test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
-	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
+	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=OFF $(PYTHON_BUILD) >/dev/null
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
 	@$(call ctest,release)
 

@@ -239,7 +239,7 @@ def check(root):
         folder = path.relative_to(root / "src").parts[0]
         if path.suffix in (".h", ".cpp", ".cu", ".cuh") and folder in deps:
             problems += check_includes(root, path, folder, closure(folder, deps))
-    for top in ("src", "tests", "bench"):
+    for top in ("src", "tests", "bench", "python"):
         for path in sorted((root / top).rglob("*.h")):
             if not re.search(r"^\s*#\s*pragma\s+once\b", path.read_text(encoding="utf-8"), re.M):
                 problems.append(f"{path.relative_to(root)}:1: a header needs #pragma once")

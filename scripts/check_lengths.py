@@ -37,7 +37,7 @@ def check(root, short_functions=None):
     """All violations below `root`, each one line starting with file:line."""
     root = pathlib.Path(root)
     problems = []
-    for top in ("src", "tests", "bench"):
+    for top in ("src", "tests", "bench", "python"):
         for path in sorted((root / top).rglob("*")):
             if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
                 continue

@@ -2,7 +2,7 @@
 # Installs the Debian 12 packages that Quire needs and that are missing.
 #
 #   scripts/install_deps.sh [group...]                build, test (these two by default), format,
-#                                                     lint, clang, fuzz, browser, package, deploy
+#                                                     lint, clang, fuzz, browser, package, deploy, python
 #   scripts/install_deps.sh --list [group...]         only prints the packages of the groups
 #
 # Uses apt, with sudo when not root. Does nothing, and asks the network nothing, when every package
@@ -17,7 +17,8 @@ packages_of() {
                 libsqlite3-dev libssl-dev libcurl4-openssl-dev libedit-dev libxxhash-dev \
                 libjs-marked libjs-highlight.js libjs-katex fonts-katex fonts-inter-variable libharfbuzz-bin woff2 \
                 python3 python3-venv curl ca-certificates git ccache ;;
-    test)  echo libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev openssl ;;
+    test)  echo libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev openssl python3-dev ;;
+    python) echo python3-dev ;;
     format) echo clang-format ;;
     lint)  echo clang-tidy ;;
     clang) echo clang-14 ;;
@@ -25,7 +26,7 @@ packages_of() {
     browser) echo chromium ;;
     package) echo dpkg-dev ;;
     deploy) echo lintian mmdebstrap shellcheck systemd ;;
-    *)     echo "install_deps: unknown group '$1' (build, test, format, lint, clang, fuzz, browser, package, deploy)" >&2
+    *)     echo "install_deps: unknown group '$1' (build, test, format, lint, clang, fuzz, browser, package, deploy, python)" >&2
            exit 64 ;;
   esac
 }

@@ -13,6 +13,7 @@
 #include "apps/engine_flags.h"
 #include "apps/help.h"
 #include "apps/local_model.h"
+#include "apps/model_report.h"
 #include "base/printable.h"
 #include "engine/engine_args.h"
 #include "engine/engine_sizing.h"
@@ -29,23 +30,6 @@ struct InspectFlags {
   bool json = false;
   bool tensors = false;
 };
-
-// What --kv-cache-dtype offers.
-constexpr std::array kKvCacheTypes = {DType::kBF16, DType::kF32, DType::kF8E4M3, DType::kI8};
-
-// Bytes a token, scales included.
-std::uint64_t kv_token_bytes(const ModelBundle& bundle, DType dtype) {
-  const std::int32_t block_size = EngineArgs().block_size;
-  return kv_block_bytes(bundle, dtype, block_size) / static_cast<std::uint64_t>(block_size);
-}
-
-json::object embedding_report(const EmbeddingDefaults& embedding) {
-  const Status status = embedding.check();
-  return {{"pooling", pooling_name(embedding.pooling)},
-          {"normalize", embedding.normalize},
-          {"source", embedding.source},
-          {"error", status.ok() ? json::value() : json::value(status.message())}};
-}
 
 std::string embedding_text(const EmbeddingDefaults& embedding) {
   if (const Status status = embedding.check(); !status.ok()) {
@@ -82,65 +66,6 @@ std::string heads_text(const DecoderSpec& spec) {
   }
   if (readers != 0) parts.push_back(fmt::format("{} layers read those of others", readers));
   return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-void print_model_as_json(const ModelBundle& bundle, const Result<EngineSizes>& sizes) {
-  const DecoderSpec& spec = bundle.spec;
-  json::object report;
-  report["model"] = bundle.name;
-  report["architecture"] = spec.architecture;
-  report["num_layers"] = spec.num_layers();
-  report["hidden_size"] = spec.hidden_size;
-  report["intermediate_size"] = spec.layers[0].intermediate_size();
-  const ModelFacts facts = model_facts(bundle);
-  report["num_experts"] = facts.num_experts;
-  report["num_experts_per_tok"] = facts.experts_per_token;
-  report["expert_intermediate_size"] = facts.expert_size;
-  report["num_moe_layers"] = facts.num_moe_layers;
-  report["active_weights"] = facts.active_weights;
-  report["num_attention_heads"] = facts.num_heads;
-  report["num_key_value_heads"] = facts.num_kv_heads;
-  report["head_dim"] = facts.head_dim;
-  report["kv_latent_dims"] = facts.latent_dims;
-  report["vocab_size"] = spec.vocab_size;
-  report["max_position_embeddings"] = spec.max_position_embeddings;
-  report["rope_theta"] = facts.rope_theta ? json::value(*facts.rope_theta) : json::value(nullptr);
-  report["rms_norm_eps"] = spec.norm.epsilon;
-  report["tie_word_embeddings"] = spec.tie_word_embeddings;
-  report["chat_template"] = bundle.text.chat_template.has_value();
-  report["embedding"] = embedding_report(bundle.embedding_defaults);
-  json::object token_bytes;
-  for (const DType dtype : kKvCacheTypes) {
-    token_bytes[dtype_name(dtype)] = kv_token_bytes(bundle, dtype);
-  }
-  report["kv_bytes_per_token"] = std::move(token_bytes);
-  json::object encodings;
-  for (const EncodingTotal& total : facts.encodings) {
-    encodings[total.encoding] = {
-        {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
-  }
-  report["encodings"] = std::move(encodings);
-  if (sizes.ok()) {
-    report["memory_plan"] = sizes->plan.to_json();
-  } else {
-    report["memory_plan_error"] = sizes.status().to_string();
-  }
-  report["skipped_tensors"] = {
-      {"tensors", bundle.skipped.tensors},
-      {"bytes", bundle.skipped.bytes},
-      {"parts", json::array(bundle.skipped.parts.begin(), bundle.skipped.parts.end())}};
-  json::array tensors;
-  for (const TensorInfo& tensor : bundle.weights->tensors()) {
-    json::array shape(tensor.shape.begin(), tensor.shape.end());
-    tensors.push_back({{"name", tensor.name},
-                       {"encoding", tensor.format_name()},
-                       {"shape", std::move(shape)},
-                       {"bytes", tensor.bytes()},
-                       {"file", tensor.file},
-                       {"offset", tensor.file_offset}});
-  }
-  report["tensors"] = std::move(tensors);
-  fmt::print("{}\n", json::serialize(report));
 }
 
 std::string positions_text(const DecoderSpec& spec) {
@@ -221,7 +146,7 @@ Status run_inspect(InspectFlags flags) {
   QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
   const auto sizes = size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits());
   if (flags.json) {
-    print_model_as_json(bundle, sizes);
+    fmt::print("{}\n", json::serialize(model_report(bundle, sizes)));
   } else {
     print_model(bundle, sizes, flags.tensors);
   }

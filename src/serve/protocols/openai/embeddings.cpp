@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "serve/generation/generation.h"
 #include "serve/http/gate.h"
+#include "serve/protocols/embedding_vector.h"
 #include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/request_body.h"
 #include "serve/requests/request_origin.h"
@@ -180,20 +180,6 @@ Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view re
   return job;
 }
 
-// Cut to its first `dimensions` values and scaled to length 1, where that is wanted. A vector of
-// nothing but zeros, which has no direction, stays as it is.
-std::vector<float> shaped(std::span<const float> state, const EmbeddingJob& job) {
-  const auto kept = state.first(static_cast<std::size_t>(job.dimensions));
-  std::vector<float> vector(kept.begin(), kept.end());
-  if (!job.normalize) return vector;
-  double sum = 0;
-  for (const float value : vector) sum += static_cast<double>(value) * static_cast<double>(value);
-  if (sum == 0) return vector;
-  const double length = std::sqrt(sum);
-  for (float& value : vector) value = static_cast<float>(static_cast<double>(value) / length);
-  return vector;
-}
-
 void append_base64(std::string& out, std::span<const float> vector) {
   static_assert(std::endian::native == std::endian::little, "floats are sent as they lie here");
   const std::size_t begin = out.size();
@@ -233,7 +219,9 @@ class EmbeddingAnswer final : public GenerationAnswer {
 
   void piece(std::size_t input, const RequestOutput& output, bool last) override {
     if (!output.request_finished) return;
-    vectors_[input] = shaped(output.embedding, job_);
+    const std::span<const float> state(output.embedding);
+    vectors_[input] =
+        shaped_embedding(state.first(static_cast<std::size_t>(job_.dimensions)), job_.normalize);
     num_tokens_ += output.num_prompt_tokens;
     if (last) respond();
   }

@@ -1,0 +1,129 @@
+"""The offline table: one data set of 300 prompts (text to SQL) at several sizes of the batch, beside a static
+batch of transformers with the same checkpoint.
+
+    offline_table.py --model MODEL [--sizes 1 2 4 8 16 32] [--prompts 300] [--max-tokens 24] [--plot table.png]
+
+A size is Quire's max_num_seqs, and the number of prompts that transformers pads to one length and runs until the
+last of them is done. Both are greedy. transformers and torch are needed for its column (--no-transformers leaves
+it out), matplotlib for the plot.
+"""
+
+import argparse
+import json
+import pathlib
+import time
+from typing import Any
+
+from quire import LLM, SamplingParams
+
+DATA = pathlib.Path(__file__).parent / "text_to_sql.jsonl"
+
+
+def read_prompts(count: int) -> list[str]:
+    with DATA.open(encoding="utf-8") as lines:
+        prompts = [json.loads(line)["prompt"] for line in lines]
+    step = max(1, len(prompts) // count)
+    return prompts[::step][:count]
+
+
+def run_quire(args: argparse.Namespace, size: int, prompts: list[str]) -> tuple[float, list[list[int]]]:
+    """Seconds of the whole set, and each prompt's tokens."""
+    params = SamplingParams(temperature=0, max_tokens=args.max_tokens, stop=["\n"])
+    with LLM(args.model, max_num_seqs=size, max_model_len=args.max_model_len, dtype=args.dtype) as llm:
+        llm.generate(prompts[:1], params, use_tqdm=False)
+        begin = time.perf_counter()
+        outputs = llm.generate(prompts, params, use_tqdm=False)
+        seconds = time.perf_counter() - begin
+    return seconds, [output.outputs[0].token_ids for output in outputs]
+
+
+def run_transformers(args: argparse.Namespace, sizes: list[int], prompts: list[str]) -> dict[int, float]:
+    """Seconds of the whole set for each size."""
+    import torch
+    import transformers
+
+    folder, options = args.model, {}
+    if args.model.endswith(".gguf"):  # its weights are decoded when it is loaded
+        path = pathlib.Path(args.model)
+        folder, options = str(path.parent), {"gguf_file": path.name}
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, padding_side="left", **options)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    dtype = torch.float32 if args.dtype == "float32" else torch.bfloat16
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options).eval()
+    seconds = {}
+    for size in sizes:
+        begin = time.perf_counter()
+        for start in range(0, len(prompts), size):
+            batch = tokenizer(prompts[start : start + size], return_tensors="pt", padding=True)
+            with torch.inference_mode():
+                model.generate(
+                    **batch,
+                    max_new_tokens=args.max_tokens,
+                    do_sample=False,
+                    pad_token_id=tokenizer.pad_token_id,
+                    stop_strings=["\n"],
+                    tokenizer=tokenizer,
+                )
+        seconds[size] = time.perf_counter() - begin
+        print(f"transformers {size:3}: {seconds[size]:8.2f} s", flush=True)
+    return seconds
+
+
+def draw(path: str, sizes: list[int], columns: dict[str, dict[int, float]], count: int) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4))
+    for name, seconds in columns.items():
+        axes.plot(sizes, [count / seconds[size] for size in sizes], marker="o", label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.set_xlabel("requests at once")
+    axes.set_ylabel("prompts a second")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="", help="a folder or .gguf file, which transformers reads, too")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
+    parser.add_argument("--prompts", type=int, default=300)
+    parser.add_argument("--max-tokens", type=int, default=24)
+    parser.add_argument("--max-model-len", type=int, default=512)
+    parser.add_argument("--dtype", default="auto", choices=["auto", "float32", "bfloat16"])
+    parser.add_argument("--no-transformers", action="store_true")
+    parser.add_argument("--plot", help="where to draw it")
+    args = parser.parse_args()
+
+    prompts = read_prompts(args.prompts)
+    columns: dict[str, dict[int, float]] = {"Quire": {}}
+    tokens: list[list[int]] | None = None
+    for size in args.sizes:
+        seconds, given = run_quire(args, size, prompts)
+        columns["Quire"][size] = seconds
+        print(f"Quire {size:3}: {seconds:8.2f} s", flush=True)
+        if tokens is not None and given != tokens:
+            raise SystemExit(f"at {size} the tokens differ")
+        tokens = given
+    if not args.no_transformers:
+        columns["transformers"] = run_transformers(args, args.sizes, prompts)
+
+    print(f"\n{len(prompts)} prompts; the same tokens at every size")
+    print("| at once | " + " | ".join(f"{name}, s" for name in columns) + " | times as fast |")
+    print("|---|" + "---|" * (len(columns) + 1))
+    for size in args.sizes:
+        times = [seconds[size] for seconds in columns.values()]
+        ratio = f"{times[1] / times[0]:.1f}" if len(times) > 1 else ""
+        print(f"| {size} | " + " | ".join(f"{each:.2f}" for each in times) + f" | {ratio} |")
+    if args.plot:
+        draw(args.plot, args.sizes, columns, len(prompts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""``python -m quire``: the program."""
+
+from quire._program import main
+
+main()

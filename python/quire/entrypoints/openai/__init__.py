@@ -1,0 +1,1 @@
+"""The server of OpenAI's API."""

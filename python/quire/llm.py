@@ -1,0 +1,430 @@
+"""``LLM``: many prompts at once, in this process."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any, Union
+
+from quire import _quire
+from quire._batch import Job, run_batch
+from quire._client import Client, Prompt, PromptType, is_one_prompt
+from quire.errors import ConfigError, InvalidArgumentError, UnimplementedError
+from quire.outputs import (
+    EmbeddingRequestOutput,
+    PoolingRequestOutput,
+    RequestOutput,
+    ScoringOutput,
+    ScoringRequestOutput,
+)
+from quire.sampling_params import PoolingParams, SamplingParams
+from quire.tokenizer import Tokenizer, chat_json
+
+__all__ = ["LLM", "Metric", "Timeline"]
+
+Message = Mapping[str, Any]
+Params = Union[SamplingParams, Sequence[SamplingParams], None]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of the engine: ``kind`` is ``"counter"`` (since the start) or ``"gauge"`` (now)."""
+
+    name: str
+    kind: str
+    value: float
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class Timeline:
+    """Steps of an engine: ``slots``, and ``steps``, each with ``start_s``, ``end_s`` (seconds since the
+    first) and ``rows`` of ``slot``, ``request``, ``num_tokens``, ``samples`` and ``wanted``."""
+
+    def __init__(self, data: dict[str, Any], page: str) -> None:
+        self.slots: int = data["slots"]
+        self.steps: list[dict[str, Any]] = data["steps"]
+        self.page = page  #: an HTML page of its own
+
+    def _repr_html_(self) -> str:
+        height = 220 + min(self.slots, 64) * (14 if self.slots > 16 else 24)
+        return (
+            f'<iframe srcdoc="{html.escape(self.page)}" style="width:100%;height:{height}px;border:0">'
+            "</iframe>"
+        )
+
+    def __repr__(self) -> str:
+        return f"Timeline({len(self.steps)} steps)"
+
+
+class LLM:
+    """A model in this process, and the engine that runs it.
+
+    ``LLM("HuggingFaceTB/SmolLM2-360M-Instruct")``: a name of the Hugging Face hub (fetched where it is
+    not here yet), a folder in its layout, or a ``.gguf`` file; without one the bundled model.
+
+    Settings, each by keyword, are those of ``quire generate --help``: ``tokenizer``,
+    ``chat_template`` (a file), ``dtype``, ``kv_cache_dtype``, ``quantization`` (None, "int8", "int4"),
+    ``threads``, ``max_model_len``, ``max_num_seqs``, ``max_num_batched_tokens``, ``block_size``,
+    ``gpu_memory_utilization`` (the share of this machine's memory), ``kv_cache_memory_bytes``,
+    ``enable_prefix_caching``, ``enable_chunked_prefill``, ``scheduling_policy``, ``batching``,
+    ``max_logprobs``, ``generation_config``, ``seed``, ``packed_weights_cache``, ``event_log``. vLLM's
+    other settings are taken where they ask for nothing (``tensor_parallel_size=1``), and refused by name
+    where they do not. ``simulate_step_ms`` makes up tokens and loads no weights.
+
+    Any number of threads may call it at once. Use it as a context manager, or call ``close()``, to give
+    its memory and threads back.
+    """
+
+    def __init__(self, model: str = "", **settings: Any) -> None:
+        self._client = Client({"model": str(model), **settings})
+
+    # Text.
+
+    def generate(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        sampling_params: Params = None,
+        use_tqdm: bool | Callable[..., Any] = True,
+        *,
+        priority: Sequence[int] | None = None,
+    ) -> list[RequestOutput]:
+        """Continues each prompt; the outputs are in the order of the prompts.
+
+        A prompt is a text, a list of token ids, or a dict with ``prompt`` or ``prompt_token_ids``;
+        several are a list of these. ``sampling_params``: one for all, one for each, or None for the
+        model's own defaults. ``use_tqdm``: a bar where tqdm is installed, or a callable that makes one.
+
+        Errors: ``InvalidArgumentError`` for a prompt or a parameter that breaks a rule; all requests of
+        the call are ended then. Ctrl-C raises ``GenerationInterrupted`` with what is finished.
+        """
+        many = self._several(prompts)
+        prepare = [
+            partial(self._client.read_prompt, each, f"prompts[{i}]") for i, each in enumerate(many)
+        ]
+        return self._generate(prepare, sampling_params, use_tqdm, priority)
+
+    def chat(
+        self,
+        messages: Sequence[Message] | Sequence[Sequence[Message]],
+        sampling_params: Params = None,
+        use_tqdm: bool | Callable[..., Any] = True,
+        *,
+        add_generation_prompt: bool | None = None,
+        continue_final_message: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> list[RequestOutput]:
+        """Answers a conversation, or each of several, through the model's chat template.
+
+        ``messages``: dicts with ``role`` and ``content``, or several lists of them. ``tools`` are shown
+        to the model as its template does. ``continue_final_message`` goes on within the last message.
+        """
+        if chat_template is not None:
+            raise UnimplementedError(
+                "chat: Quire does not take a chat_template with a call",
+                "give it to the engine: LLM(..., chat_template=FILE)",
+            )
+        several: Sequence[Any] = messages
+        if not messages or isinstance(messages[0], Mapping):
+            several = [messages]
+        if add_generation_prompt is None:
+            add_generation_prompt = not continue_final_message
+        options = {
+            "tools": None if tools is None else [dict(tool) for tool in tools],
+            "documents": None if documents is None else [dict(each) for each in documents],
+            "add_generation_prompt": add_generation_prompt,
+            "continue_final_message": continue_final_message,
+            "chat_template_kwargs": None if chat_template_kwargs is None else dict(chat_template_kwargs),
+        }
+
+        def prompt_of(conversation: Sequence[Message]) -> Prompt:
+            chat = chat_json(conversation, **options)
+            engine = self._client.engine
+            return Prompt(engine.render_chat(chat), engine.encode_chat(chat, False))
+
+        prepare = [partial(prompt_of, each) for each in several]
+        return self._generate(prepare, sampling_params, use_tqdm, None)
+
+    def beam_search(self, *arguments: Any, **keywords: Any) -> list[Any]:
+        """Not there: the engine has no beams."""
+        raise UnimplementedError(
+            "beam_search: Quire does not have beam search", "use generate(), with n for several outputs"
+        )
+
+    # Vectors.
+
+    def embed(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        use_tqdm: bool | Callable[..., Any] = True,
+        *,
+        pooling_params: PoolingParams | None = None,
+    ) -> list[EmbeddingRequestOutput]:
+        """An embedding of each prompt: its final hidden states, pooled as the model says."""
+        params = pooling_params or PoolingParams()
+        client = self._client
+
+        def finish(place: int, job: Job, record: _quire.RequestRecord) -> EmbeddingRequestOutput:
+            assert job.prompt is not None
+            return client.embedding_output(record, job.request_id, job.prompt, params)
+
+        return self._pool(prompts, params, use_tqdm, finish)
+
+    def encode(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        pooling_params: PoolingParams | None = None,
+        use_tqdm: bool | Callable[..., Any] = True,
+    ) -> list[PoolingRequestOutput]:
+        """The pooled hidden state of each prompt, not scaled unless ``pooling_params`` say so."""
+        params = pooling_params or PoolingParams()
+        client = self._client
+
+        def finish(place: int, job: Job, record: _quire.RequestRecord) -> PoolingRequestOutput:
+            assert job.prompt is not None
+            return client.pooling_output(record, job.request_id, job.prompt, params)
+
+        return self._pool(prompts, params, use_tqdm, finish)
+
+    def score(
+        self,
+        data_1: str | Sequence[str],
+        data_2: str | Sequence[str],
+        use_tqdm: bool | Callable[..., Any] = True,
+    ) -> list[ScoringRequestOutput]:
+        """How close texts are, as cosines of their embeddings: one to one, or one to each of several."""
+        first = [data_1] if isinstance(data_1, str) else list(data_1)
+        second = [data_2] if isinstance(data_2, str) else list(data_2)
+        if len(first) == 1:
+            first *= len(second)
+        if len(first) != len(second):
+            raise InvalidArgumentError(
+                f"score: {len(first)} texts and {len(second)}", "give as many, or one and several"
+            )
+        unit = PoolingParams(normalize=True)
+        texts = list(dict.fromkeys(first + second))
+        embedded = dict(zip(texts, self.embed(texts, use_tqdm, pooling_params=unit)))
+        scores = []
+        for a, b in zip(first, second):
+            one, other = embedded[a], embedded[b]
+            cosine = math.fsum(x * y for x, y in zip(one.outputs.embedding, other.outputs.embedding))
+            scores.append(
+                ScoringRequestOutput(
+                    one.request_id, ScoringOutput(cosine), one.prompt_token_ids + other.prompt_token_ids
+                )
+            )
+        return scores
+
+    # What the engine knows of itself.
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Sizes and settings that it runs with."""
+        return dict(self._client.info)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What it takes of the memory, as planned before anything was loaded, in bytes."""
+        return dict(self._client.info["plan"])
+
+    def get_tokenizer(self) -> Tokenizer:
+        """The tokenizer that it runs with."""
+        return Tokenizer(self._client.engine)
+
+    def get_default_sampling_params(self) -> SamplingParams:
+        """Those of requests that bring none: with what the model's generation_config.json says."""
+        return self._client.default_params()
+
+    def why(self, request_id: str) -> list[dict[str, Any]]:
+        """What a request did with its time, span by span, for each of its outputs; "text" has it for
+        people. ``NotFoundError`` where it is forgotten: the last 4096 that ended are kept."""
+        story: list[dict[str, Any]] = json.loads(self._client.engine.why(request_id))
+        return story
+
+    def engine_state(self, most: int = 256) -> dict[str, Any]:
+        """The engine between two steps: its numbers, and at most so many of the requests that run and
+        that wait."""
+        state: dict[str, Any] = json.loads(self._client.engine.state(most))
+        return state
+
+    def timeline(self) -> Timeline:
+        """Who was in which step: the last 4096 steps, or fewer of large batches. A picture in a
+        notebook."""
+        engine = self._client.engine
+        return Timeline(json.loads(engine.timeline(False)), engine.timeline(True))
+
+    def get_metrics(self) -> list[Metric]:
+        """The engine's numbers, after its last step, by vLLM's names where it has them."""
+        stats = json.loads(self._client.engine.stats())
+        labels = {"model_name": str(self._client.info["model"]), "engine": "0"}
+        used = stats["blocks_used"] / max(stats["blocks_total"], 1)
+        gauges = {
+            "vllm:num_requests_running": stats["num_running"],
+            "vllm:num_requests_waiting": stats["num_waiting"],
+            "vllm:kv_cache_usage_perc": used,
+        }
+        counters = {
+            "vllm:prompt_tokens": stats["prompt_tokens_computed"] + stats["prompt_tokens_cached"],
+            "vllm:generation_tokens": stats["output_tokens_sampled"],
+            "vllm:prefix_cache_queries": stats["prefix_cache_queries"],
+            "vllm:prefix_cache_hits": stats["prefix_cache_hits"],
+            "vllm:num_preemptions": stats["num_preemptions"],
+            "quire:steps": stats["num_steps"],
+            "quire:requests_finished": stats["num_finished"],
+            "quire:requests_aborted": stats["num_aborted"],
+        }
+        return [Metric(name, "gauge", float(value), labels) for name, value in gauges.items()] + [
+            Metric(name, "counter", float(value), labels) for name, value in counters.items()
+        ]
+
+    # What it does not have.
+
+    def reset_prefix_cache(self) -> bool:
+        """Not there."""
+        raise UnimplementedError(
+            "reset_prefix_cache: Quire cannot empty the prefix cache of a running engine",
+            "close it and load the model again, or start it with enable_prefix_caching=False",
+        )
+
+    def sleep(self, level: int = 1) -> None:
+        """Not there."""
+        raise UnimplementedError(
+            "sleep: Quire cannot give an engine's memory back and keep it", "use close()"
+        )
+
+    def wake_up(self, tags: Sequence[str] | None = None) -> None:
+        """Not there: see ``sleep``."""
+        raise UnimplementedError("wake_up: Quire has no engine that sleeps", "load the model: LLM(...)")
+
+    def update_weights(self, weights: Any) -> None:
+        """Not there."""
+        raise UnimplementedError(
+            "update_weights: Quire cannot replace tensors of a running engine",
+            "close it and load the new checkpoint",
+        )
+
+    # Its end.
+
+    def close(self) -> None:
+        """Ends what runs and gives memory and threads back. A second time does nothing."""
+        self._client.engine.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._client.engine.closed else ""
+        return f"LLM({self._client.info['model']!r}{closed})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an LLM cannot be pickled: load the model in the process that uses it")
+
+    # Within.
+
+    @staticmethod
+    def _several(prompts: PromptType | Sequence[PromptType]) -> Sequence[PromptType]:
+        if is_one_prompt(prompts):
+            return [prompts]  # type: ignore[list-item]
+        return prompts  # type: ignore[return-value]
+
+    def _generate(
+        self,
+        prepare: Sequence[Callable[[], Prompt]],
+        sampling_params: Params,
+        use_tqdm: bool | Callable[..., Any],
+        priority: Sequence[int] | None,
+    ) -> list[RequestOutput]:
+        if sampling_params is None:
+            params = [self._client.default_params()] * len(prepare)
+        elif isinstance(sampling_params, SamplingParams):
+            params = [sampling_params] * len(prepare)
+        else:
+            params = list(sampling_params)
+        for what, given in (("sampling_params", params), ("priority", priority)):
+            if given is not None and len(given) != len(prepare):
+                raise InvalidArgumentError(
+                    f"{what}: {len(given)} for {len(prepare)} prompts", "give one for each, or one for all"
+                )
+        jobs = [
+            Job(
+                call,
+                each._native(),
+                each.n,
+                self._client.new_request_id(),
+                0 if priority is None else int(priority[i]),
+            )
+            for i, (call, each) in enumerate(zip(prepare, params))
+        ]
+        client = self._client
+
+        def finish(place: int, job: Job, record: _quire.RequestRecord) -> RequestOutput:
+            assert job.prompt is not None
+            return client.request_output(record, job.request_id, job.prompt)
+
+        with _progress(use_tqdm, len(jobs)) as progress:
+            return run_batch(client, jobs, finish, progress)
+
+    def _pool(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        params: PoolingParams,
+        use_tqdm: bool | Callable[..., Any],
+        finish: Callable[[int, Job, _quire.RequestRecord], Any],
+    ) -> list[Any]:
+        if self._client.info["embedding_error"] is not None:
+            raise ConfigError(self._client.info["embedding_error"])
+        self._client.check_dimensions(params)
+        native = SamplingParams()._native()
+        jobs = [
+            Job(
+                partial(self._client.read_prompt, each, f"prompts[{i}]"),
+                native,
+                1,
+                self._client.new_request_id(),
+                embed=True,
+            )
+            for i, each in enumerate(self._several(prompts))
+        ]
+        with _progress(use_tqdm, len(jobs)) as progress:
+            return run_batch(self._client, jobs, finish, progress)
+
+
+@contextmanager
+def _progress(
+    use_tqdm: bool | Callable[..., Any], total: int
+) -> Iterator[Callable[[_quire.RequestRecord], None] | None]:
+    """A bar of requests, where one is wanted and tqdm is there."""
+    make: Callable[..., Any] | None = None
+    if callable(use_tqdm):
+        make = use_tqdm
+    elif use_tqdm:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            make = None
+        else:
+            make = tqdm
+    if make is None:
+        yield None
+        return
+    bar = make(total=total, desc="Processed prompts", dynamic_ncols=True)
+    try:
+        yield lambda record: bar.update(1)
+    finally:
+        bar.close()

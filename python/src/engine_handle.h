@@ -1,0 +1,94 @@
+// An engine as Python holds it: every call gives up the GIL before it takes a lock or waits, an
+// engine that was closed says so, and so does one that a fork has left without its threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nanobind/nanobind.h>
+#include <shared_mutex>
+#include <string>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+#include "engine/api.h"
+#include "errors.h"
+#include "gil.h"
+#include "inbox.h"
+#include "serve/why/request_directory.h"
+#include "step_ring.h"
+
+namespace quire::python {
+
+// How a request is continued, checked once and used by any number of requests.
+struct NativeParams {
+  // `text`: an object of sampling fields. Of token ids nothing is known yet but that they are not
+  // negative. `to_the_end`: max_tokens is what is left of the context. Errors as of
+  // SamplingParams::validate.
+  static Result<NativeParams> read(std::string_view text, bool to_the_end);
+
+  SamplingParams params;
+  bool to_the_end = false;
+};
+
+class EngineHandle {
+ public:
+  // `settings`: the JSON of engine_settings.h. Logs its notes.
+  static std::unique_ptr<EngineHandle> create(const std::string& settings);
+  // Ends the engine, but in a process that a fork made: its threads are not there to be joined.
+  ~EngineHandle();
+
+  // What runs is aborted, memory and threads are given back; waits for calls that others make.
+  // Again: nothing.
+  void close();
+  bool closed() const;
+  // kUnavailable in a process that a fork made.
+  Status check_process() const;
+
+  // The engine's number of the request, whose outputs go to `inbox` under `key`.
+  RequestId submit(Inbox& inbox, std::uint64_t key, std::vector<TokenId> prompt,
+                   const NativeParams& params, std::int32_t priority, bool embed,
+                   std::string external_id);
+  void abort(RequestId request_id);
+  // What a request did with its time, by its external id: JSON, a list with one entry for each of
+  // its outputs ("story_json"). kNotFound.
+  std::string why(const std::string& external_id);
+  // The engine between two steps, with at most so many of the requests that run and wait: JSON.
+  std::string state(std::size_t most);
+
+  // Its last steps (step_ring.h), as JSON or as a page; also when it is closed.
+  std::string timeline(bool as_page) const;
+
+  // What `call` makes of the engine, a Result.
+  template <typename Call>
+  auto run(Call&& call) {
+    check(check_process());
+    decltype(call(std::declval<Engine&>())) result = closed_error();
+    {
+      const WithoutGil released;
+      const std::shared_lock lock(mutex_);
+      if (engine_) result = call(*engine_);
+    }
+    return value_of(std::move(result));
+  }
+
+ private:
+  EngineHandle(std::unique_ptr<Engine> engine, std::shared_ptr<const StepRing> steps);
+  static Status closed_error();
+
+  const ::pid_t process_;
+  mutable std::shared_mutex mutex_;  // shared while a call uses the engine
+  // Of requests' stories; sinks of the engine know it.
+  std::shared_ptr<RequestDirectory> directory_ = std::make_shared<RequestDirectory>();
+  std::shared_ptr<const StepRing> steps_;
+  std::unique_ptr<Engine> engine_;  // null: closed
+  std::int32_t max_num_seqs_;
+  std::string model_name_;
+};
+
+// What an engine says of itself, and its numbers: JSON.
+json::object info_json(const EngineInfo& info);
+json::object stats_json(const EngineStats& stats);
+json::object output_state_json(const OutputState& output, Instant now);
+
+}  // namespace quire::python

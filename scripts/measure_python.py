@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""What Python costs beside the engine: processor time of the calling thread for each token and request, with tokens
+that are made up, 256 at once.
+
+    .venv/bin/python scripts/measure_python.py --model MODEL [--requests 1024] [--tokens 64]
+
+The engine's own threads compute beside it and are not counted; what the calling thread does while it waits costs no
+processor time.
+"""
+
+import argparse
+import asyncio
+import time
+
+from quire import LLM, AsyncLLM, SamplingParams
+
+PROMPT = "Once upon a time, there was a little girl who lived in a village near the forest."
+
+
+def costs(run, requests, tokens):
+    """Microseconds of this thread, for each request with one token and for each further token."""
+    seconds = {}
+    for length in (1, tokens):
+        best = None
+        for _ in range(3):
+            begin = time.thread_time()
+            run(requests, length)
+            spent = time.thread_time() - begin
+            best = spent if best is None else min(best, spent)
+        seconds[length] = best
+    token = (seconds[tokens] - seconds[1]) / (requests * (tokens - 1))
+    return 1e6 * seconds[1] / requests, 1e6 * token
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="")
+    parser.add_argument("--requests", type=int, default=1024)
+    parser.add_argument("--tokens", type=int, default=64)
+    args = parser.parse_args()
+    settings = {"simulate_step_ms": 0, "max_num_seqs": 256, "max_num_batched_tokens": 8192, "max_model_len": 1024}
+
+    with LLM(args.model, **settings) as llm:
+        def generate(requests, length):
+            params = SamplingParams(max_tokens=length, ignore_eos=True)
+            llm.generate([PROMPT] * requests, params, use_tqdm=False)
+
+        request, token = costs(generate, args.requests, args.tokens)
+        print(f"LLM.generate:      {request:6.1f} us a request, {token:6.2f} us a token")
+
+    engine = AsyncLLM(args.model, **settings)
+
+    def stream(requests, length):
+        params = SamplingParams(max_tokens=length, ignore_eos=True)
+
+        async def follow():
+            async for _ in engine.generate(PROMPT, params):
+                pass
+
+        async def everything():
+            limit = asyncio.Semaphore(256)
+
+            async def one():
+                async with limit:
+                    await follow()
+
+            await asyncio.gather(*(one() for _ in range(requests)))
+
+        asyncio.run(everything())
+
+    request, token = costs(stream, args.requests, args.tokens)
+    print(f"AsyncLLM.generate: {request:6.1f} us a request, {token:6.2f} us a token")
+    engine.shutdown()
+
+
+if __name__ == "__main__":
+    main()
