@@ -32,12 +32,14 @@ EDGES = {
     "models": {"nn": None, "weights": None},
     "text": {},
     "core": {},
+    "draft": {},
     "plan": {"models": {"spec.h"}, "weights": None, "kernels": {"sizing.h"}},
     "exec": {"models": None, "core": {"step.h", "sampling_params.h"}},
     "sim": {"core": None, "plan": None, "exec": {"executor.h"}},
     "load": {"models": None, "weights": None, "text": None,
              "core": {"sampling_params.h", "sampling_table.h"}},
-    "engine": {"load": None, "exec": None, "core": None, "plan": None, "text": None},
+    "engine": {"load": None, "exec": None, "core": None, "draft": None, "plan": None,
+               "text": None},
     "serve": {"engine": {"api.h"}, "text": None},
 }
 EDGES["apps"] = {folder: None for folder in EDGES}

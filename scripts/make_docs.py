@@ -24,7 +24,7 @@ TOOLS = ROOT / "scripts" / "docs_tools.txt"
 FOLDERS = ("docs", "examples")
 NAV = [
     {"Quire": "README.md"},
-    {"Use": ["docs/commands.md", "docs/getting_models.md", "docs/python.md", "docs/clients.md", "docs/server.md", "docs/page_comparison.md",
+    {"Use": ["docs/commands.md", "docs/getting_models.md", "docs/python.md", "docs/clients.md", "docs/server.md", "docs/speculation.md", "docs/page_comparison.md",
              "examples/README.md"]},
     {"Operate": ["docs/operators.md", "docs/deployment.md", "docs/event_log.md", "docs/benchmarking.md"]},
     {"Performance": ["docs/performance.md", *(f"docs/performance/{name}.md" for name in (

@@ -69,6 +69,7 @@ class EventLogEngineTest : public testing::Test {
       request.params.ignore_eos = random(2) == 0;
       request.params.n = random(10) == 0 ? 2 : 1;
       request.external_id = "request-" + std::to_string(i);
+      if (drafts_ && i % 3 > 0) request.drafts = i % 7;
       const auto id = (*engine)->submit(std::move(request), [&](const RequestOutput& output) {
         if (!output.request_finished) return;
         const std::lock_guard lock(mutex);
@@ -91,6 +92,9 @@ class EventLogEngineTest : public testing::Test {
     return stats.get_future().get();
   }
 
+  // Each request has its own number of drafts, where there are any.
+  bool drafts_ = false;
+
   Status replay(Replay& replay, ReplayNotes& notes) const {
     QUIRE_ASSIGN_OR_RETURN(const auto files, event_log_files(args_.engine.event_log));
     return replay_files(
@@ -100,6 +104,30 @@ class EventLogEngineTest : public testing::Test {
   std::filesystem::path folder_;
   SimulatedEngineArgs args_;
 };
+
+// Which drafts were computed was the governor's choice, made of times: the log has them.
+TEST_F(EventLogEngineTest, DraftsReplayIdentically) {
+  args_.engine.speculation =
+      SpeculativeConfig::parse(R"({"method": "ngram", "num_speculative_tokens": 8,
+                                   "prompt_lookup_min": 1, "prompt_lookup_max": 3})")
+          .value();
+  args_.engine.event_log_segment_bytes = 1 << 17;
+  args_.engine.event_log_segments = 1000;
+  drafts_ = true;
+  const EngineStats stats = run();
+  EXPECT_GT(stats.draft_tokens_rejected, 1000);
+  EXPECT_GT(stats.draft_tokens_accepted, 20);
+  Replay replayed;
+  ReplayNotes notes;
+  const Status status = replay(replayed, notes);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+  const ReplaySummary& summary = replayed.summary();
+  EXPECT_GT(summary.num_states_compared, 2U);
+  EXPECT_EQ(summary.num_steps, static_cast<std::uint64_t>(stats.num_steps));
+  EXPECT_EQ(summary.num_draft_tokens, static_cast<std::uint64_t>(stats.draft_tokens));
+  EXPECT_GE(summary.num_accepted_drafts, static_cast<std::uint64_t>(stats.draft_tokens_accepted));
+}
 
 TEST_F(EventLogEngineTest, AThousandRequestsWithAbortsAndPreemptionsReplayIdentically) {
   // Room for a fraction of what the requests that run at once come to need.

@@ -28,6 +28,8 @@ struct Setting {
   std::int64_t shared_tokens = 0;  // that prompts find in the prefix cache at least
   std::int32_t max_steps_in_flight = 1;
   bool kept_weights = false;  // mapped as an engine before this one has packed them
+  std::string speculation = "{}";
+  std::optional<std::int32_t> drafts;  // in each step; as many as the governor says
 };
 
 struct Corpus {
@@ -58,6 +60,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.enable_prefix_caching = setting.prefix_caching;
   args.max_step_ms = setting.max_step_ms;
   args.max_steps_in_flight = setting.max_steps_in_flight;
+  args.speculation = SpeculativeConfig::parse(setting.speculation).value();
   if (setting.preempt) {
     // Little more than one sequence of the greatest length.
     args.kv_cache_memory_bytes =
@@ -79,6 +82,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
     request.params.max_tokens = corpus.max_tokens;
     request.params.ignore_eos = true;
     request.params.logprobs = 0;  // the tokens' own, whose bits are compared
+    request.drafts = setting.drafts;
     const auto id = (*engine)->submit(std::move(request), collector.sink(i));
     EXPECT_TRUE(id.ok()) << id.status().to_string();
     if (!id.ok()) return {};
@@ -93,7 +97,17 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
     EXPECT_GE(stats.prefix_cache_hits, setting.shared_tokens) << setting.name;
   }
   EXPECT_EQ(stats.blocks_leaked, 0);
-  return take(collector);
+  EXPECT_EQ(stats.draft_tokens, stats.draft_tokens_accepted + stats.draft_tokens_rejected);
+  std::vector<Output> outputs = take(collector);
+  std::int64_t num_drafts = 0;
+  for (const Output& output : outputs) {
+    num_drafts += output.last.num_accepted_drafts + output.last.num_rejected_drafts;
+  }
+  EXPECT_EQ(num_drafts, stats.draft_tokens) << setting.name;
+  if (setting.drafts.value_or(0) > 0) {
+    EXPECT_GT(num_drafts, 0) << setting.name;
+  }
+  return outputs;
 }
 
 std::uint64_t kv_bytes_per_token(const Corpus& corpus) {
@@ -105,6 +119,14 @@ std::uint64_t kv_bytes_per_token(const Corpus& corpus) {
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
   return engine.ok() ? (*engine)->info().kv_bytes_per_token : 0;
 }
+
+// Guesses at what follows the last token or three.
+constexpr const char* kNgram = R"({"method": "ngram", "num_speculative_tokens": 8,
+                                   "prompt_lookup_min": 1, "prompt_lookup_max": 3})";
+// Also in the outputs of others.
+constexpr const char* kSuffix = R"({"method": "suffix", "num_speculative_tokens": 32,
+                                    "suffix_decoding_max_cached_requests": 100,
+                                    "suffix_decoding_max_spec_factor": 4})";
 
 void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
   const std::uint64_t kv_bytes = kv_bytes_per_token(corpus);
@@ -120,7 +142,10 @@ void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
       // The scalar level is some hundred times slower: fewer tokens, and the settings joined.
       small.prompts.resize(2);
       small.max_tokens = 3;
-      some = {{.name = "batch, block 1, chunk 4", .block_size = 1, .chunk = 4}};
+      some = {{.name = "batch, block 1, chunk 4, ngram",
+               .block_size = 1,
+               .chunk = 4,
+               .speculation = kNgram}};
     }
     const auto alone =
         run(small, {.name = "alone", .batch = false, .prefix_caching = false}, level, kv_bytes);
@@ -165,6 +190,24 @@ const std::vector<Setting>& all_settings() {
        .preempt = true,
        .max_steps_in_flight = 3},
       {.name = "batch, kept weights", .kept_weights = true},
+      {.name = "batch, ngram", .speculation = kNgram},
+      {.name = "batch, 5 ngram drafts, chunk 16", .chunk = 16, .speculation = kNgram, .drafts = 5},
+      {.name = "alone, 1 ngram draft, 1 thread",
+       .batch = false,
+       .threads = 1,
+       .speculation = kNgram,
+       .drafts = 1},
+      {.name = "batch, 3 ngram drafts, preemption, block 1",
+       .block_size = 1,
+       .chunk = 48,
+       .preempt = true,
+       .speculation = kNgram,
+       .drafts = 3},
+      {.name = "batch, suffix, 2 steps in flight",
+       .chunk = 64,
+       .max_steps_in_flight = 2,
+       .speculation = kSuffix},
+      {.name = "alone, suffix, 32 drafts", .batch = false, .speculation = kSuffix, .drafts = 32},
   };
   return settings;
 }

@@ -28,6 +28,7 @@ struct Setting {
   bool preempt = false;
   std::string batching = "continuous";
   std::string policy = "fcfs";
+  std::string speculation = "{}";
 };
 
 // Request `i` samples in a way of its own.
@@ -81,6 +82,7 @@ std::vector<std::vector<Output>> run(const std::string& model, const Setting& se
   args.batching = setting.batching;
   args.max_batch_delay_ms = 5;
   args.scheduling_policy = setting.policy;
+  args.speculation = SpeculativeConfig::parse(setting.speculation).value();
   if (setting.preempt) {
     EngineArgs probe = args;
     probe.max_num_seqs = 1;
@@ -98,6 +100,8 @@ std::vector<std::vector<Output>> run(const std::string& model, const Setting& se
     request.prompt_token_ids = prompt_of(i, (*engine)->info().vocab_size);
     request.params = params_of(i);
     request.priority = static_cast<std::int32_t>(i * 7 % 5);
+    // Of each request another number of guesses; one in five as the governor says.
+    if (args.speculation && i % 5 > 0) request.drafts = static_cast<std::int32_t>(i % 8);
     const auto id = (*engine)->submit(std::move(request), collector.sink(i));
     EXPECT_TRUE(id.ok()) << "request " << i << ": " << id.status().to_string();
     if (!id.ok()) return {};
@@ -112,8 +116,19 @@ std::vector<std::vector<Output>> run(const std::string& model, const Setting& se
   if (setting.prefix_caching) {
     EXPECT_GT(stats.prompt_tokens_cached, 0);
   }
+  EXPECT_EQ(stats.draft_tokens, stats.draft_tokens_accepted + stats.draft_tokens_rejected);
+  if (args.speculation) {
+    EXPECT_GT(stats.draft_tokens_rejected, 0) << setting.name;
+  }
   return collector.take();
 }
+
+// Guesses after one token that stood there before: many, and most of them wrong.
+constexpr const char* kNgram = R"({"method": "ngram", "num_speculative_tokens": 8,
+                                   "prompt_lookup_min": 1, "prompt_lookup_max": 4})";
+constexpr const char* kSuffix = R"({"method": "suffix", "num_speculative_tokens": 8,
+                                    "suffix_decoding_max_cached_requests": 16,
+                                    "suffix_decoding_min_token_prob": 0})";
 
 class SamplingMatrix : public testing::TestWithParam<std::string> {};
 
@@ -129,6 +144,13 @@ TEST_P(SamplingMatrix, EverySettingGivesTheSameTokens) {
       {.name = "preemption, priorities", .block_size = 4, .preempt = true, .policy = "priority"},
       {.name = "static", .max_num_seqs = 8, .batching = "static"},
       {.name = "dynamic", .max_num_seqs = 8, .batching = "dynamic"},
+      {.name = "ngram", .speculation = kNgram},
+      {.name = "ngram, chunk 16, alone, 1 thread",
+       .batch = false,
+       .chunk = 16,
+       .threads = 1,
+       .speculation = kNgram},
+      {.name = "suffix, preemption", .block_size = 4, .preempt = true, .speculation = kSuffix},
   };
   for (const IsaLevel level : available_levels()) {
     const ForceIsa force(level);

@@ -88,7 +88,7 @@ class CommandLines(unittest.TestCase):
     def test_flags_that_cannot_be_met_are_refused_by_name(self):
         need_model()
         for flags in (["--tensor-parallel-size", "2"], ["--enable-lora"],
-                      ["--speculative-config", '{"method": "ngram"}'],
+                      ["--speculative-config", '{"method": "eagle3", "num_speculative_tokens": 3}'],
                       ["--quantization", "awq"]):
             with self.subTest(flags):
                 result = subprocess.run([PROGRAM, "serve", str(SMOLLM2), *flags], text=True,

@@ -31,6 +31,7 @@ Command add_bench_throughput(CLI::App& bench);
 Command add_bench_step(CLI::App& bench);
 Command add_bench_core(CLI::App& bench);
 Command add_bench_limits(CLI::App& bench);
+Command add_bench_spec(CLI::App& bench);
 Command add_bench_serve(CLI::App& bench);
 Command add_bench_make_model(CLI::App& bench);
 

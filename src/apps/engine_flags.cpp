@@ -39,6 +39,24 @@ void add_max_step(CLI::App& app, EngineArgs& args, const std::string& group) {
       ->group(group);
 }
 
+void add_speculation(CLI::App& app, EngineArgs& args, const std::string& group) {
+  const std::string name = "--speculative-config";
+  app.add_option_function<std::string>(
+         name,
+         [&args](const std::string& text) {
+           if (text.empty() || text == "None" || text == "null") return args.speculation.reset();
+           auto config = SpeculativeConfig::parse(text);
+           if (!config.ok()) throw CLI::ValidationError(config.status().to_string());
+           args.speculation = *config;
+         },
+         "Guess tokens ahead, where that is faster; no output changes. A JSON object: method "
+         "\"ngram\" (look up the last tokens in prompt and output) or \"suffix\", "
+         "num_speculative_tokens, prompt_lookup_min and prompt_lookup_max "
+         "(docs/speculation.md)")
+      ->type_name("JSON")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_engine_flags(CLI::App& app, EngineArgs& args) {
@@ -100,6 +118,7 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
             "Tokens that one step computes at most", 1, 1 << 20)
       ->group(group);
   add_max_step(app, args, group);
+  add_speculation(app, args, group);
   add_count(app, "--max-model-len", args.max_model_len,
             "Tokens of prompt and output together (default: the model's context length)", 1,
             kMaxInt)

@@ -146,6 +146,7 @@ int run(int argc, char** argv) {
   add(*bench, "throughput", "Tokens per second with many requests at once", add_bench_throughput);
   add(*bench, "step", "What one step takes, and where in it the time goes", add_bench_step);
   add(*bench, "core", "What scheduling costs, without a model", add_bench_core);
+  add(*bench, "spec", "What guessing tokens gives (--speculative-config)", add_bench_spec);
   add(*bench, "limits", "What the machine can do at most", add_bench_limits);
   add(*bench, "serve", "Load a server over HTTP, Quire's or another, and measure it",
       add_bench_serve);

@@ -43,6 +43,8 @@ json::object report_of(const Replay& replay, const ReplayNotes& notes) {
                          {"preemptions", s.num_preemptions},
                          {"scheduled_tokens", s.num_scheduled_tokens},
                          {"output_tokens", s.num_output_tokens},
+                         {"draft_tokens", s.num_draft_tokens},
+                         {"accepted_drafts", s.num_accepted_drafts},
                          {"states_compared", s.num_states_compared},
                          {"recorded_seconds", to_seconds(s.recorded)},
                          {"notes", to_json(notes)}};
@@ -93,6 +95,9 @@ void print_report(const Replay& replay, const ReplayNotes& notes) {
              counted(s.num_runs, "run"), s.num_records, to_seconds(s.recorded));
   fmt::print("{} steps: {} tokens computed, {} sampled\n", s.num_steps, s.num_scheduled_tokens,
              s.num_output_tokens);
+  if (s.num_draft_tokens > 0) {
+    fmt::print("{} drafts computed, {} of them right\n", s.num_draft_tokens, s.num_accepted_drafts);
+  }
   fmt::print("{} requests added, {} refused, {} finished, {} aborted; {} preemptions\n",
              s.num_added, s.num_refused, s.num_finished, s.num_aborted, s.num_preemptions);
   if (s.num_states_compared > 0) {

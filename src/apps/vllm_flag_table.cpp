@@ -30,7 +30,8 @@ constexpr std::string_view kHub = "a flag for it: the model's name says it, ORG/
 constexpr std::string_view kPlugins = "plugins";
 constexpr std::string_view kRanks = "models or replicas on several ranks";
 constexpr std::string_view kOffload = "a KV cache beyond this process";
-constexpr std::string_view kSpeculation = "speculative decoding";
+constexpr std::string_view kSpeculation =
+    "an own flag for it; --speculative-config takes all of speculation";
 constexpr std::string_view kAdapters = "adapters";
 constexpr std::string_view kStructured = "structured outputs";
 constexpr std::string_view kTools = "calls of tools";
@@ -198,7 +199,6 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
      "a request that could never fit is refused when it comes"},
     {"--scheduler-cls", "", kOne, kMissing, "", kPlugins},
     // Speculation.
-    {"--speculative-config", "-sc", kOne, kMissing, "{}", kSpeculation},
     {"--speculative-model", "", kOne, kMissing, "", kSpeculation},
     {"--speculative-model-quantization", "", kOne, kMissing, "", kSpeculation},
     {"--num-speculative-tokens", "", kOne, kMissing, "0", kSpeculation},

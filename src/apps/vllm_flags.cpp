@@ -50,8 +50,9 @@ bool asks_for_nothing(const VllmFlag& flag, std::string_view value) {
 }
 
 // Flags of vLLM that Quire has under a name of its own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOtherNames = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOtherNames = {{
     {"-q", "--quantization"},
+    {"-sc", "--speculative-config"},
     {"--enable-log-requests", "--log-requests"},
     {"--no-enable-log-requests", "--no-log-requests"},
     {"--disable-log-requests", "--no-log-requests"},

@@ -62,6 +62,8 @@ struct RequestSnapshot {
   std::int32_t num_cached_tokens = 0;
   std::int32_t num_preemptions = 0;
   std::int64_t num_recomputed_tokens = 0;
+  std::int64_t num_accepted_drafts = 0;
+  std::int64_t num_rejected_drafts = 0;
   Instant arrival{};
   std::optional<Instant> first_scheduled;
   std::optional<Instant> first_token;
@@ -122,6 +124,11 @@ class Request {
   void wait_for(const Blockers& blockers) { timeline_.block(blockers); }
   // Guesses at the tokens after those it knows, for its next step; in place of earlier ones.
   void propose(std::span<const TokenId> drafts) { drafts_.assign(drafts.begin(), drafts.end()); }
+  // So many more were what it got, and so many were not.
+  void count_drafts(std::int32_t num_accepted, std::int32_t num_rejected) {
+    num_accepted_drafts_ += num_accepted;
+    num_rejected_drafts_ += num_rejected;
+  }
   std::span<const TokenId> drafts() const { return drafts_; }
 
   RequestId id() const { return identity_.id; }
@@ -173,6 +180,8 @@ class Request {
   std::int32_t num_cached_tokens() const { return num_cached_tokens_; }
   std::int32_t num_preemptions() const { return num_preemptions_; }
   std::int64_t num_recomputed_tokens() const { return num_recomputed_tokens_; }
+  std::int64_t num_accepted_drafts() const { return num_accepted_drafts_; }
+  std::int64_t num_rejected_drafts() const { return num_rejected_drafts_; }
   Instant arrival() const { return arrival_; }
   std::optional<Instant> first_scheduled() const { return first_scheduled_; }
   std::optional<Instant> first_token() const { return first_token_; }
@@ -207,6 +216,8 @@ class Request {
   std::int32_t num_found_tokens_ = 0;  // when it last started; until its first step then is planned
   std::int32_t num_preemptions_ = 0;
   std::int64_t num_recomputed_tokens_ = 0;
+  std::int64_t num_accepted_drafts_ = 0;
+  std::int64_t num_rejected_drafts_ = 0;
   Instant arrival_;
   std::optional<Instant> first_scheduled_;
   std::optional<Instant> first_token_;

@@ -115,12 +115,15 @@ Blockers Scheduler::others_running(const Request& request) const {
 // Lets go of a finished request: out of its queue and of all steps, its blocks free, the executor
 // to be told; unless its row stays in the batch, with the tokens that steps in flight give it.
 std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row) {
-  const std::int32_t num_in_flight = steps_.forget(request);
-  if (request.finish_reason() != FinishReason::kAbort) counters_.tokens_discarded += num_in_flight;
+  const StepsInFlight::Forgotten in_flight = steps_.forget(request);
+  if (request.finish_reason() != FinishReason::kAbort) {
+    counters_.tokens_discarded += in_flight.num_tokens;
+  }
+  count_drafts(request, 0, in_flight.num_drafts);
   const bool runs = std::erase(running_, &request) > 0;
   if (!runs) std::erase(waiting_, &request);
   if (runs && retain_row) {
-    retained_.add(request.id(), request.num_tokens() + num_in_flight);
+    retained_.add(request.id(), request.num_tokens() + in_flight.num_tokens);
   } else {
     if (runs) removed_request_ids_.push_back(request.id());
     kv_.free(request.id());
@@ -131,7 +134,9 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
 void Scheduler::propose(RequestId request_id, std::span<const TokenId> drafts) {
   const auto found = requests_.find(request_id);
   if (found == requests_.end() || found->second->state() != RequestState::kRunning) return;
-  if (!batch_.retains()) found->second->propose(drafts);
+  if (batch_.retains()) return;
+  const std::size_t count = std::min(drafts.size(), std::size_t{kMaxDrafts});
+  found->second->propose(drafts.first(count));
 }
 
 bool Scheduler::has_work() const {

@@ -84,6 +84,9 @@ struct SchedulerConfig {
   Status validate() const;
 };
 
+// Most drafts of a request in one step; of a longer proposal the first so many count.
+inline constexpr std::int32_t kMaxDrafts = 32;
+
 // Why a request was refused at admission.
 enum class RejectCause : std::uint8_t {
   kEmptyPrompt,
@@ -131,6 +134,14 @@ struct SchedulerStats {
   // Tokens of requests that started, looked up in the prefix cache; and found.
   std::int64_t prefix_cache_queries = 0;
   std::int64_t prefix_cache_hits = 0;
+  // Drafts: how often a request had some in a step, and how many they were. Those are accepted
+  // (they were what the request got), rejected (they were not, or their request ended or was
+  // preempted before it was known), or in flight.
+  std::int64_t num_drafted_rows = 0;
+  std::int64_t draft_tokens = 0;  // = accepted + rejected + in flight
+  std::int64_t draft_tokens_accepted = 0;
+  std::int64_t draft_tokens_rejected = 0;
+  std::array<std::int64_t, kMaxDrafts> draft_tokens_accepted_at{};  // by place: 0 is the first
 
   bool operator==(const SchedulerStats&) const = default;
 };
@@ -164,8 +175,9 @@ class Scheduler {
   std::unique_ptr<const Request> abort(RequestId request_id, Instant now);
 
   // Guesses at the next tokens of a request, which must be of the vocabulary; its next step that
-  // computes its last known token checks as many as there is room for. Drafts change no token. No
-  // effect on a request that does not run, and in static batches.
+  // computes its last known token checks as many as there is room for, at most kMaxDrafts. They
+  // come in place of those that it had; none: it has none. Drafts change no token. No effect on a
+  // request that does not run, and in static batches.
   void propose(RequestId request_id, std::span<const TokenId> drafts);
 
   // How long the steps planned from now on may take; validate() must have passed. At first there is
@@ -233,6 +245,7 @@ class Scheduler {
   StepBudget budget_of_step() const;
   void plan_running(StepBudget& budget, SchedulerOutput& plan, Instant now);
   void plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant now);
+  std::int32_t num_drafts_wanted(const Request& request) const;
   std::int32_t num_drafts_that_fit(const Request& request, const StepBudget& budget) const;
   std::optional<std::int32_t> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
                                                   SchedulerOutput& plan, Instant now);
@@ -261,6 +274,7 @@ class Scheduler {
   void take_in(const StepsInFlight::Share& share, std::span<const SampledToken> tokens,
                RequestStepOutput& given, Instant now);
   void count(const Request::Computed& computed);
+  void count_drafts(Request& request, std::int32_t num_accepted, std::int32_t num_rejected);
   std::unique_ptr<const Request> take(Request& request, bool retain_row);
   Status restore_requests(std::vector<RequestSnapshot>& requests, RequestState state,
                           std::vector<Request*>& queue);

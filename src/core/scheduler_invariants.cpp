@@ -133,6 +133,18 @@ Status Scheduler::check_conservation() const {
     return broken("{} output tokens are computed, but {} were sampled", now.output_tokens_computed,
                   now.output_tokens_sampled);
   }
+  std::int64_t drafts_in_flight = 0;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    for (const StepsInFlight::Share& share : steps_[i].shares) {
+      drafts_in_flight += share.request == nullptr ? 0 : share.num_drafts;
+    }
+  }
+  if (now.draft_tokens !=
+      now.draft_tokens_accepted + now.draft_tokens_rejected + drafts_in_flight) {
+    return broken("{} drafts were computed: {} accepted, {} rejected, {} in flight",
+                  now.draft_tokens, now.draft_tokens_accepted, now.draft_tokens_rejected,
+                  drafts_in_flight);
+  }
   if (now.blocks_free + now.blocks_used != now.blocks_total || now.blocks_leaked != 0) {
     return broken("blocks: {} free, {} used, {} leaked of {}", now.blocks_free, now.blocks_used,
                   now.blocks_leaked, now.blocks_total);

@@ -87,14 +87,17 @@ void Scheduler::plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant 
   }
 }
 
-// Guesses are computed where nobody has to give way for them, and no further than the output may
-// go.
-std::int32_t Scheduler::num_drafts_that_fit(const Request& request,
-                                            const StepBudget& budget) const {
+// No further than the output may go.
+std::int32_t Scheduler::num_drafts_wanted(const Request& request) const {
   if (request.drafts().empty() || request.num_placeholders() > 0) return 0;
   const std::int32_t room = request.max_computed_tokens() - request.num_tokens();
-  const std::int32_t num_drafts = std::min(
-      {static_cast<std::int32_t>(request.drafts().size()), budget.tokens_left() - 1, room});
+  return std::clamp(room, 0, static_cast<std::int32_t>(request.drafts().size()));
+}
+
+// Guesses are computed where nobody has to give way for them.
+std::int32_t Scheduler::num_drafts_that_fit(const Request& request,
+                                            const StepBudget& budget) const {
+  const std::int32_t num_drafts = std::min(num_drafts_wanted(request), budget.tokens_left() - 1);
   if (num_drafts <= 0) return 0;
   const std::int32_t num_pages =
       kv_.pages_needed(request.id(), request.num_scheduled_tokens(), 1 + num_drafts);
@@ -113,12 +116,15 @@ Instant Scheduler::oldest_arrival() const {
   return (*oldest)->arrival();
 }
 
-// Those that run and know one token that is not computed are the step's rows, retained ones too.
+// Those that run and know one token that is not computed are the step's rows, with what is guessed
+// after it; retained ones too.
 StepBudget Scheduler::budget_of_step() const {
   StepWork rows;
   if (pace_.limited()) {
     for (const Request* request : running_) {
-      if (request->num_pending_tokens() == 1) rows.add_row(request->num_scheduled_tokens());
+      if (request->num_pending_tokens() != 1) continue;
+      const std::int32_t num_rows = 1 + num_drafts_wanted(*request);
+      for (std::int32_t i = 0; i < num_rows; ++i) rows.add_row(request->num_scheduled_tokens() + i);
     }
     retained_.add_to(rows);
   }
@@ -149,7 +155,9 @@ std::optional<std::int32_t> Scheduler::allocate_or_preempt(const Request& reques
 void Scheduler::preempt(Request& request, const Request& for_request, SchedulerOutput& plan,
                         Instant now) {
   kv_.free(request.id());
-  counters_.tokens_discarded += steps_.forget(request);
+  const StepsInFlight::Forgotten in_flight = steps_.forget(request);
+  counters_.tokens_discarded += in_flight.num_tokens;
+  count_drafts(request, 0, in_flight.num_drafts);
   request.preempt(now);
   if (&for_request == &request) {
     request.wait_for(others_running(request));
@@ -279,6 +287,8 @@ void Scheduler::plan_tokens(Request& request, const Share& share, SchedulerOutpu
                             .first_new_block = num_block_ids - share.num_new_blocks,
                             .num_new_blocks = share.num_new_blocks});
   plan.total_num_scheduled_tokens += num_tokens;
+  counters_.num_drafted_rows += share.num_drafts > 0 ? 1 : 0;
+  counters_.draft_tokens += share.num_drafts;
   steps_.next().shares.push_back({&request, request.id(), num_tokens, share.num_drafts, use});
 }
 

@@ -43,6 +43,9 @@ Status check_counters(const SchedulerStats& counters) {
   if (bad) {
     return Status::invalid_argument("a counter of the scheduler is out of range");
   }
+  if (counters.draft_tokens != counters.draft_tokens_accepted + counters.draft_tokens_rejected) {
+    return Status::invalid_argument("drafts were neither accepted nor rejected");
+  }
   return {};
 }
 
@@ -174,6 +177,8 @@ RequestSnapshot Request::snapshot() const {
           .num_cached_tokens = num_cached_tokens_,
           .num_preemptions = num_preemptions_,
           .num_recomputed_tokens = num_recomputed_tokens_,
+          .num_accepted_drafts = num_accepted_drafts_,
+          .num_rejected_drafts = num_rejected_drafts_,
           .arrival = arrival_,
           .first_scheduled = first_scheduled_,
           .first_token = first_token_,
@@ -207,7 +212,9 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
       snapshot.max_computed_so_far > num_tokens || snapshot.num_cached_tokens < 0 ||
       snapshot.num_cached_tokens >= num_prompt || snapshot.num_preemptions < 0 ||
       snapshot.num_preemptions > 1 << 30 || snapshot.num_recomputed_tokens < 0 ||
-      snapshot.num_recomputed_tokens > kMaxCount) {
+      snapshot.num_recomputed_tokens > kMaxCount || snapshot.num_accepted_drafts < 0 ||
+      snapshot.num_accepted_drafts > kMaxCount || snapshot.num_rejected_drafts < 0 ||
+      snapshot.num_rejected_drafts > kMaxCount) {
     return broken("its counts of tokens cannot be");
   }
   for (const auto& instant :
@@ -239,6 +246,8 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   request->num_cached_tokens_ = snapshot.num_cached_tokens;
   request->num_preemptions_ = snapshot.num_preemptions;
   request->num_recomputed_tokens_ = snapshot.num_recomputed_tokens;
+  request->num_accepted_drafts_ = snapshot.num_accepted_drafts;
+  request->num_rejected_drafts_ = snapshot.num_rejected_drafts;
   request->first_scheduled_ = snapshot.first_scheduled;
   request->first_token_ = snapshot.first_token;
   request->timeline_ = std::move(*timeline);

@@ -45,6 +45,11 @@ void visit_counters(Stats& stats, Visit&& visit) {
   visit(stats.tokens_discarded);
   visit(stats.prefix_cache_queries);
   visit(stats.prefix_cache_hits);
+  visit(stats.num_drafted_rows);
+  visit(stats.draft_tokens);
+  visit(stats.draft_tokens_accepted);
+  visit(stats.draft_tokens_rejected);
+  for (auto& count : stats.draft_tokens_accepted_at) visit(count);
 }
 
 }  // namespace quire

@@ -59,7 +59,9 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
     ++counters_.output_tokens_sampled;
   }
   if (share.num_drafts > 0) {
-    counters_.tokens_discarded += share.num_drafts - (given.num_sampled - 1);
+    const std::int32_t num_accepted = given.num_sampled - 1;
+    counters_.tokens_discarded += share.num_drafts - num_accepted;
+    count_drafts(request, num_accepted, share.num_drafts - num_accepted);
     request.drop_drafts_in_flight();
     const std::int32_t num_tokens = request.num_computed_tokens();
     if (const auto num_blocks = kv_.truncate(request.id(), num_tokens)) {
@@ -77,6 +79,16 @@ void Scheduler::count(const Request::Computed& computed) {
   counters_.prompt_tokens_computed += computed.num_first_prompt;
   counters_.output_tokens_computed += computed.num_first_output;
   counters_.tokens_recomputed += computed.num_again;
+}
+
+void Scheduler::count_drafts(Request& request, std::int32_t num_accepted,
+                             std::int32_t num_rejected) {
+  request.count_drafts(num_accepted, num_rejected);
+  counters_.draft_tokens_accepted += num_accepted;
+  counters_.draft_tokens_rejected += num_rejected;
+  for (std::int32_t i = 0; i < num_accepted; ++i) {
+    ++counters_.draft_tokens_accepted_at[static_cast<std::size_t>(i)];
+  }
 }
 
 Status Scheduler::check_result(const ModelRunnerOutput& output) const {

@@ -22,7 +22,13 @@ void StepWork::add_prompt(std::int64_t num_computed, std::int64_t num_tokens) {
 StepWork work_of(const SchedulerOutput& plan) {
   StepWork work;
   for (const ScheduledRequest& each : plan.scheduled) {
-    work.add(each.num_computed_tokens, each.num_scheduled_tokens);
+    if (each.num_drafts == 0) {
+      work.add(each.num_computed_tokens, each.num_scheduled_tokens);
+      continue;
+    }
+    for (std::int32_t i = 0; i < each.num_scheduled_tokens; ++i) {
+      work.add_row(each.num_computed_tokens + i);
+    }
   }
   return work;
 }

@@ -13,8 +13,8 @@
 namespace quire {
 
 // What a step computes, by what costs differ. A row is one token of a request, most often its last
-// known one; more tokens of one request are a prompt's. Keys are those that the tokens see, each
-// counted for each token.
+// known one, or a draft after it; more tokens of one request are a prompt's. Keys are those that
+// the tokens see, each counted for each token.
 struct StepWork {
   std::int64_t num_rows = 0;
   std::int64_t row_keys = 0;

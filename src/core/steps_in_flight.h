@@ -60,17 +60,23 @@ class StepsInFlight {
     --size_;
   }
 
-  // The request leaves all steps. Returns how many of its tokens are computed in vain.
-  std::int32_t forget(const Request& request) {
-    std::int32_t num_tokens = 0;
+  // What is computed in vain.
+  struct Forgotten {
+    std::int32_t num_tokens = 0;  // drafts included
+    std::int32_t num_drafts = 0;
+  };
+  // The request leaves all steps.
+  Forgotten forget(const Request& request) {
+    Forgotten forgotten;
     for (std::size_t i = 0; i < size_; ++i) {
       for (Share& share : steps_[(first_ + i) % steps_.size()].shares) {
         if (share.request != &request) continue;
         share.request = nullptr;
-        num_tokens += share.num_tokens;
+        forgotten.num_tokens += share.num_tokens;
+        forgotten.num_drafts += share.num_drafts;
       }
     }
-    return num_tokens;
+    return forgotten;
   }
 
  private:

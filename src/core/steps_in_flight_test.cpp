@@ -130,6 +130,65 @@ TEST_F(Drafts, AreCheckedByOneStepAndTheRightOnesKept) {
   EXPECT_THAT(shares(schedule()), ElementsAre("1:5+1!"));
 }
 
+TEST_F(Drafts, AreAcceptedOrRejected) {
+  start(20);
+  propose({6, 7, 8, 9});
+  update_with(schedule(), {6, 7, 4});
+  SchedulerStats stats = scheduler_->stats();
+  EXPECT_EQ(stats.num_drafted_rows, 1);
+  EXPECT_EQ(stats.draft_tokens, 4);
+  EXPECT_EQ(stats.draft_tokens_accepted, 2);
+  EXPECT_EQ(stats.draft_tokens_rejected, 2);
+  EXPECT_EQ(stats.draft_tokens_accepted_at[0], 1);
+  EXPECT_EQ(stats.draft_tokens_accepted_at[1], 1);
+  EXPECT_EQ(stats.draft_tokens_accepted_at[2], 0);
+  // Nobody knows what became of those that were in flight when their request went.
+  propose({6, 7});
+  const SchedulerOutput plan = schedule();
+  EXPECT_EQ(scheduler_->stats().draft_tokens_rejected, 2);
+  const auto aborted = abort(1);
+  ASSERT_NE(aborted, nullptr);
+  EXPECT_EQ(aborted->num_accepted_drafts(), 2);
+  EXPECT_EQ(aborted->num_rejected_drafts(), 4);
+  update_with(plan, {6, 7, 8});
+  stats = scheduler_->stats();
+  EXPECT_EQ(stats.draft_tokens, 6);
+  EXPECT_EQ(stats.draft_tokens_rejected, 4);
+}
+
+TEST_F(Drafts, AProposalReplacesTheOneBefore) {
+  start(20);
+  propose({6, 7});
+  propose({});
+  EXPECT_THAT(shares(schedule()), ElementsAre("1:3+1!"));
+}
+
+TEST_F(Drafts, AreNoMoreThanTheLimit) {
+  SchedulerConfig config = small_config();
+  config.max_num_batched_tokens = 100;
+  config.max_model_len = 100;
+  config.num_blocks = 100;
+  make(config);
+  add(request_of(1, 3, 90));
+  step(5);
+  propose(std::vector<TokenId>(kMaxDrafts + 5, 6));
+  EXPECT_EQ(schedule().scheduled[0].num_drafts, kMaxDrafts);
+}
+
+// Their rows are set aside before prompts, like all rows.
+TEST_F(Drafts, LeavePromptsWhatTimeTheyLeave) {
+  start(20);
+  StepPace pace;
+  pace.max_step = Duration(8);
+  pace.max_prompt_tokens = 100;
+  pace.cost = {.step = 1, .row = 1, .prompt_token = 1};
+  scheduler_->set_pace(pace);
+  add(request_of(2, 20, 4));
+  propose({6, 7, 8});
+  EXPECT_THAT(shares(schedule()), ElementsAre("1:3+4!", "2:0+3"));
+  EXPECT_EQ(work_of({}).num_rows, 0);
+}
+
 TEST_F(Drafts, BlocksOfWrongOnesAreReturnedAtOnce) {
   start(20);
   propose({6, 7, 8, 9});

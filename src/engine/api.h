@@ -24,6 +24,7 @@
 #include "core/sampling_params.h"
 #include "core/sampling_table.h"
 #include "core/step.h"
+#include "draft/speculative_config.h"
 #include "engine/engine_state.h"
 #include "load/embedding_defaults.h"
 #include "load/model_facts.h"
@@ -55,10 +56,11 @@ struct EngineArgs {
   std::optional<std::int32_t> max_model_len;  // default: what the model was trained for
   bool enable_chunked_prefill = true;
   bool enable_prefix_caching = true;
-  std::string scheduling_policy = "fcfs";   // fcfs, priority
-  std::string batching = "continuous";      // continuous, static, dynamic
-  double max_batch_delay_ms = 100;          // how long a dynamic batch waits for more requests
-  bool prefault = false;                    // touch all memory at start
+  std::string scheduling_policy = "fcfs";        // fcfs, priority
+  std::string batching = "continuous";           // continuous, static, dynamic
+  double max_batch_delay_ms = 100;               // how long a dynamic batch waits for more requests
+  std::optional<SpeculativeConfig> speculation;  // guesses tokens; none: nothing does
+  bool prefault = false;                         // touch all memory at start
   std::int32_t max_queued_requests = 4096;  // that wait besides those that run; more are refused
   std::int64_t max_logprobs = 20;           // most alternatives that a request may ask for
   std::string generation_config = "auto";   // auto: the model's generation_config.json; vllm: none
@@ -77,6 +79,9 @@ struct GenerateRequest {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams params;
   std::int32_t priority = 0;  // lower goes first, with --scheduling-policy priority
+  // Guesses at its next tokens in each step, where the engine makes any; they change no token.
+  // nullopt: as many as make it faster; 0: none; else so many, for measurements.
+  std::optional<std::int32_t> drafts = {};
   // No text is wanted, but RequestOutput::embedding; of `params` nothing counts then. Needs no room
   // for output: the prompt may have max_model_len tokens.
   bool embed = false;
@@ -119,7 +124,11 @@ struct RequestOutput {
   std::int64_t num_prompt_tokens = 0;
   std::int64_t num_cached_tokens = 0;  // of the prompt: taken from the cache; known when finished
   std::int64_t num_output_tokens = 0;  // so far
-  double cumulative_logprob = 0;       // of the output so far, where logprobs are asked for
+  // Guesses at its tokens that were computed, known when finished: right ones, which are among its
+  // tokens, and others.
+  std::int64_t num_accepted_drafts = 0;
+  std::int64_t num_rejected_drafts = 0;
+  double cumulative_logprob = 0;  // of the output so far, where logprobs are asked for
   // With the last call of a request to embed: the final hidden states (after the last norm) of the
   // prompt's tokens, pooled as EngineInfo::embedding says; hidden_size values, not normalized.
   std::vector<float> embedding;
@@ -153,6 +162,7 @@ struct EngineInfo {
   std::int32_t max_num_seqs = 0;
   std::int32_t max_num_batched_tokens = 0;
   bool continuous_batching = true;  // requests join at each step
+  std::optional<SpeculativeConfig> speculation;
   std::uint64_t weight_bytes = 0;
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t kv_bytes_per_token = 0;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/scheduler.h"
+#include "draft/speculative_config.h"
 #include "engine/api.h"
 #include "engine/scheduler_listener.h"
 #include "engine/step_pacer.h"
@@ -32,6 +33,7 @@ struct EngineParts {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<SchedulerListener> listener = nullptr;  // may be null
   std::optional<StepPacer> pacer = std::nullopt;          // none: steps are not limited
+  std::optional<SpeculativeConfig> speculation = std::nullopt;
 };
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts);

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,7 +15,6 @@
 #include "engine/engine_args.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
-#include "engine/event_log/event_log.h"
 #include "engine/output_processor.h"
 #include "exec/in_process_executor.h"
 #include "kernels/cpu_device.h"
@@ -46,100 +43,14 @@ Result<std::vector<std::vector<TokenId>>> bad_words_token_ids(
   return ids;
 }
 
-// The scheduler's settings that follow from an engine's.
-Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t max_model_len,
-                                         std::int32_t num_blocks, std::vector<KvGroup> kv_groups,
-                                         const Tokenizer& tokenizer) {
-  SchedulerConfig config;
-  config.max_num_seqs = args.max_num_seqs;
-  config.max_num_batched_tokens = args.max_num_batched_tokens;
-  config.max_model_len = max_model_len;
-  config.block_size = args.block_size;
-  config.num_blocks = num_blocks;
-  config.kv_groups = std::move(kv_groups);
-  config.max_queued = args.max_queued_requests;
-  config.max_steps_in_flight = args.max_steps_in_flight;
-  config.enable_chunked_prefill = args.enable_chunked_prefill;
-  config.enable_prefix_caching = args.enable_prefix_caching;
-  QUIRE_ASSIGN_OR_RETURN(config.policy, parse_policy(args.scheduling_policy));
-  QUIRE_ASSIGN_OR_RETURN(config.batching, parse_batching(args.batching));
-  config.max_batch_delay = Duration(static_cast<std::int64_t>(args.max_batch_delay_ms * 1e6));
-  config.eos_token_ids.assign(tokenizer.eos_ids().begin(), tokenizer.eos_ids().end());
-  QUIRE_RETURN_IF_ERROR(config.validate());
-  return config;
-}
-
-// What holds the time of a step to EngineArgs::max_step_ms; none where that is zero.
-std::optional<StepPacer> step_pacer(const EngineArgs& args) {
-  if (!args.max_step_ms) return StepPacer(std::nullopt);
-  if (*args.max_step_ms == 0) return std::nullopt;
-  return StepPacer(Duration(static_cast<std::int64_t>(*args.max_step_ms * 1e6)));
-}
-
-// The event log that EngineArgs ask for; null where they ask for none.
-Result<std::unique_ptr<SchedulerListener>> open_event_log(const EngineArgs& args) {
-  if (args.event_log.empty()) return std::unique_ptr<SchedulerListener>();
-  EventLogOptions options;
-  options.base = args.event_log;
-  const std::filesystem::path folder = std::filesystem::path(args.event_log).parent_path();
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Status::io_error(
-        fmt::format("--event-log: cannot make {}: {}", folder.string(), error.message()),
-        "give a path in a folder that can be written");
-  }
-  options.segment_bytes = args.event_log_segment_bytes;
-  options.max_segments = args.event_log_segments;
-  QUIRE_ASSIGN_OR_RETURN(auto log, EventLog::open(std::move(options)));
-  return std::unique_ptr<SchedulerListener>(std::move(log));
+// What guesses tokens; null where nothing does.
+std::unique_ptr<Speculator> speculator(const EngineParts& parts) {
+  if (!parts.speculation) return nullptr;
+  return std::make_unique<Speculator>(*parts.speculation, parts.scheduler.max_num_seqs,
+                                      parts.scheduler.max_model_len);
 }
 
 }  // namespace
-
-Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
-                                 std::int32_t max_model_len, std::int32_t num_blocks,
-                                 DType kv_cache_dtype) {
-  QUIRE_RETURN_IF_ERROR(check_engine_args(args));
-  EngineParts parts;
-  QUIRE_ASSIGN_OR_RETURN(parts.scheduler, scheduler_config(args, max_model_len, num_blocks,
-                                                           kv_groups(bundle.spec, max_model_len),
-                                                           *bundle.text.tokenizer));
-  parts.pacer = step_pacer(args);
-  QUIRE_ASSIGN_OR_RETURN(parts.listener, open_event_log(args));
-  parts.info = {.model_name = bundle.name,
-                .architecture = bundle.spec.architecture,
-                .isa_level = {},
-                .activation = {},
-                .kv_cache_dtype = std::string(dtype_name(kv_cache_dtype)),
-                .quantization = {},
-                .vocab_size = bundle.spec.vocab_size,
-                .hidden_size = bundle.spec.hidden_size,
-                .max_model_len = max_model_len,
-                .block_size = args.block_size,
-                .num_blocks = num_blocks,
-                .max_num_seqs = args.max_num_seqs,
-                .max_num_batched_tokens = args.max_num_batched_tokens,
-                .continuous_batching = parts.scheduler.batching == Batching::kContinuous,
-                .model = model_facts(bundle),
-                .embedding = bundle.embedding_defaults,
-                .plan = {}};
-  QUIRE_ASSIGN_OR_RETURN(const auto pooling, parse_pooling(args.pooling_type));
-  if (pooling) {
-    parts.info.embedding.pooling = *pooling;
-    parts.info.embedding.source = "--pooling-type";
-    parts.info.embedding.pooling_error = {};
-  }
-  parts.info.embedding.normalize =
-      args.normalize_embeddings.value_or(parts.info.embedding.normalize);
-  parts.text = std::move(bundle.text);
-  if (args.generation_config == "auto") {
-    parts.generation_defaults = std::move(bundle.generation_defaults);
-  }
-  parts.max_logprobs = args.max_logprobs;
-  parts.seed = args.seed;
-  return parts;
-}
 
 class Engine::Impl {
  public:
@@ -159,7 +70,7 @@ class Engine::Impl {
                              .hidden_size = info_.hidden_size}),
         core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
               std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
-              std::move(parts.listener), std::move(parts.pacer)) {}
+              std::move(parts.listener), std::move(parts.pacer), speculator(parts)) {}
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -185,7 +96,8 @@ class Engine::Impl {
                         .sampling_params = std::move(shared),
                         .priority = request.priority,
                         .pooling = request.embed ? info_.embedding.pooling : Pooling::kNone,
-                        .external_id = std::move(request.external_id)});
+                        .external_id = std::move(request.external_id)},
+                       request.drafts);
     });
     if (!status.ok() && outputs_.remove(id)) {
       if (status.code() == StatusCode::kResourceExhausted) count_refusal();
@@ -201,10 +113,25 @@ class Engine::Impl {
     if (request.embed) return {};
     const SamplingParams& params = request.params;
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
+    QUIRE_RETURN_IF_ERROR(check_drafts(request.drafts));
     if (params.allowed_token_ids.empty() && params.bad_words.empty()) return {};
     QUIRE_ASSIGN_OR_RETURN(const auto bad_words,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
     return check_satisfiable(params, bad_words, text_.tokenizer->eos_ids(), info_.vocab_size);
+  }
+
+  Status check_drafts(const std::optional<std::int32_t>& drafts) const {
+    if (!drafts || *drafts == 0) return {};
+    if (!info_.speculation) {
+      return Status::invalid_argument(
+          fmt::format("speculation: {}: nothing guesses tokens here", *drafts),
+          "use \"auto\" or \"off\", or start with --speculative-config");
+    }
+    const std::int32_t most = info_.speculation->num_speculative_tokens;
+    if (*drafts > 0 && *drafts <= most) return {};
+    return Status::invalid_argument(
+        fmt::format("speculation: {}: expected \"off\", \"auto\" or 1 to {}", *drafts, most),
+        "num_speculative_tokens of --speculative-config is the most");
   }
 
   Status reserve(std::int64_t num_outputs) {
@@ -369,6 +296,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   bundle.weights.reset();  // packed: the mapping is not needed any more
   QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, *device, sizes.runner));
   if (args.prefault) runner->prefault();
+  if (args.speculation) log_info("speculation: {}", args.speculation->to_text());
 
   EngineInfo& info = parts.info;
   info.isa_level = isa_level_name(level);

@@ -58,6 +58,12 @@ Status check_engine_args(const EngineArgs& args) {
   QUIRE_RETURN_IF_ERROR(
       check_range("--max-num-batched-tokens", args.max_num_batched_tokens, 1, 1 << 20));
   QUIRE_RETURN_IF_ERROR(check_milliseconds("--max-batch-delay-ms", args.max_batch_delay_ms));
+  if (args.speculation && args.batching != "continuous") {
+    return Status::config(fmt::format("--speculative-config: with --batching {} each request gets "
+                                      "one token a step, and no drafts",
+                                      args.batching),
+                          "use --batching continuous, or leave --speculative-config out");
+  }
   return check_milliseconds("--max-step-ms", args.max_step_ms.value_or(0));
 }
 

@@ -28,7 +28,8 @@ constexpr Stage kStatsStage = {StageKind::kBookkeeping, "publish stats"};
 EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
                        OutputProcessor& outputs, const SteadyClock& clock,
                        std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
-                       std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer)
+                       std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer,
+                       std::unique_ptr<Speculator> speculator)
     : clock_(clock),
       outputs_(outputs),
       steps_(static_cast<std::size_t>(config.max_steps_in_flight)),
@@ -38,6 +39,7 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
       spans_(spans),
       listener_(std::move(listener)),
       pacer_(std::move(pacer)),
+      speculator_(std::move(speculator)),
       stats_(scheduler_.stats()),
       group_uses_(scheduler_.kv_cache().group_uses().begin(),
                   scheduler_.kv_cache().group_uses().end()),
@@ -52,7 +54,7 @@ void EngineCore::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status EngineCore::add(AddRequest request) {
+Status EngineCore::add(AddRequest request, DraftCount drafts) {
   {
     const std::lock_guard lock(mutex_);
     QUIRE_RETURN_IF_ERROR(failure_);
@@ -60,7 +62,7 @@ Status EngineCore::add(AddRequest request) {
       return Status::resource_exhausted(fmt::format("{} requests wait already", commands_.size()),
                                         "try again later");
     }
-    commands_.emplace_back(std::move(request));
+    commands_.emplace_back(Add{std::move(request), drafts});
   }
   wake_.notify_one();
   return {};
@@ -149,6 +151,7 @@ void EngineCore::apply(Command command) {
     const Instant now = clock_.now();
     auto request = scheduler_.abort(abort->request_id, now);
     if (listener_) listener_->aborted(abort->request_id, now, request != nullptr);
+    if (speculator_ && request) speculator_->end(request->id(), request->output_token_ids());
     if (request != nullptr) outputs_.push_aborted(std::move(request));
     return;
   }
@@ -156,11 +159,19 @@ void EngineCore::apply(Command command) {
     const EngineState state(scheduler_);
     return inspect->look(&state);
   }
-  const auto& request = std::get<AddRequest>(command);
+  apply(std::get<Add>(command));
+}
+
+void EngineCore::apply(const Add& add) {
+  const AddRequest& request = add.request;
   const Instant now = clock_.now();
   Status status = scheduler_.add(request, now);
   if (listener_) listener_->added(request, now, status);
-  if (!status.ok()) outputs_.push_failed(request.request_id, std::move(status));
+  if (!status.ok()) return outputs_.push_failed(request.request_id, std::move(status));
+  if (!speculator_ || request.pooling != Pooling::kNone) return;
+  const auto num_outputs = static_cast<RequestId>(request.sampling_params->n);
+  for (RequestId i = 0; i < num_outputs; ++i)
+    speculator_->begin(request.request_id + i, add.drafts);
 }
 
 Status EngineCore::begin_steps() {
@@ -171,6 +182,7 @@ Status EngineCore::begin_steps() {
     {
       const ScopedSpan span(spans_, kScheduleStage);
       set_pace(step.start);
+      propose_drafts(step.start);
       QUIRE_RETURN_IF_ERROR(scheduler_.schedule(step.start, step.plan));
     }
     if (listener_) listener_->scheduled(step.plan, step.start);
@@ -188,6 +200,7 @@ Status EngineCore::end_step() {
   const Instant start = std::max(step.start, last_end_);
   {
     const ScopedSpan span(spans_, kExecuteStage);
+    if (speculator_) speculator_->read_ahead(scheduler_);
     QUIRE_RETURN_IF_ERROR(executor_->collect(step_.result));
   }
   if (stepped_) observe_step(step.plan, start);
@@ -197,6 +210,7 @@ Status EngineCore::end_step() {
     const ScopedSpan span(spans_, kUpdateStage);
     QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, last_end_, step_.outputs));
   }
+  if (speculator_) follow_step(step.plan, last_end_ - start);
   if (listener_) listener_->updated(step_.result, last_end_);
   publish_stats();  // before somebody has these outputs, and asks
   const ScopedSpan span(spans_, kOutputStage);
@@ -210,6 +224,23 @@ void EngineCore::set_pace(Instant now) {
   if (pace == scheduler_.pace()) return;
   scheduler_.set_pace(pace);
   if (listener_) listener_->paced(pace, now);
+}
+
+void EngineCore::propose_drafts(Instant now) {
+  if (!speculator_) return;
+  const auto give = [this, now](RequestId request_id, std::span<const TokenId> drafts) {
+    scheduler_.propose(request_id, drafts);
+    if (listener_) listener_->proposed(request_id, drafts, now);
+  };
+  speculator_->propose(scheduler_, give);
+}
+
+void EngineCore::follow_step(const SchedulerOutput& plan, Duration time) {
+  speculator_->took(plan, step_.result, time);
+  for (const RequestStepOutput& output : step_.outputs) {
+    if (output.finished == nullptr) continue;
+    speculator_->end(output.request_id, output.finished->output_token_ids());
+  }
 }
 
 void EngineCore::observe_step(const SchedulerOutput& plan, Instant start) {

@@ -16,6 +16,7 @@
 #include "core/scheduler.h"
 #include "engine/output_processor.h"
 #include "engine/scheduler_listener.h"
+#include "engine/speculator.h"
 #include "engine/step_pacer.h"
 #include "exec/executor.h"
 
@@ -26,14 +27,16 @@ class EngineCore {
   EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
              OutputProcessor& outputs, const SteadyClock& clock,
              std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
-             std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer);
+             std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer,
+             std::unique_ptr<Speculator> speculator = nullptr);
   ~EngineCore() { stop(); }
 
   // Fails what runs, then joins the thread. Later commands are refused or ignored.
   void stop();
 
   // Commands; any thread. add() gives kResourceExhausted when `max_queued` commands wait.
-  Status add(AddRequest request);
+  // `drafts`: of each of its outputs, where there is a speculator.
+  Status add(AddRequest request, DraftCount drafts = std::nullopt);
   void abort(RequestId request_id);
   // Calls `look` on the engine's thread between two steps; with null, from any thread, once the
   // engine has ended.
@@ -49,7 +52,11 @@ class EngineCore {
   struct Inspect {
     std::function<void(const EngineState*)> look;
   };
-  using Command = std::variant<AddRequest, Abort, Inspect>;
+  struct Add {
+    AddRequest request;
+    DraftCount drafts;
+  };
+  using Command = std::variant<Add, Abort, Inspect>;
 
   void run();
   Status run_round();
@@ -58,11 +65,15 @@ class EngineCore {
   bool take_commands();
   void apply_all();
   void apply(Command command);
+  void apply(const Add& add);
   // Plans and submits steps for as long as there may be more in flight and there is one to plan.
   Status begin_steps();
   // Waits for the oldest step in flight and takes in its result.
   Status end_step();
   void set_pace(Instant now);
+  void propose_drafts(Instant now);
+  // What the step that has just been taken in tells of drafts, and of requests that ended.
+  void follow_step(const SchedulerOutput& plan, Duration time);
   // Tells the observer of a step that is about to be taken in.
   void observe_step(const SchedulerOutput& plan, Instant start);
   void fail(const Status& error);
@@ -82,6 +93,7 @@ class EngineCore {
   SpanRecorder* spans_;                          // null: nothing is recorded
   std::unique_ptr<SchedulerListener> listener_;  // may be null
   std::optional<StepPacer> pacer_;               // engine thread only; none: steps are not limited
+  std::unique_ptr<Speculator> speculator_;       // engine thread only; null: nothing is guessed
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

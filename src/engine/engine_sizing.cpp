@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/kv_cache_manager.h"
+#include "draft/drafter.h"
 #include "engine/engine_args.h"
 #include "engine/output_processor.h"
 #include "models/decoder_model.h"
@@ -40,6 +41,15 @@ Result<std::int32_t> resolve_max_model_len(const EngineArgs& args, const Decoder
                           fmt::format("use 1 to {}", trained));
   }
   return *args.max_model_len;
+}
+
+// Rows whose logits a step with drafts computes at once: of a few sequences all, so that the output
+// matrix is read once for them; of more, as many sequences' as before.
+std::int64_t drafted_rows(const EngineArgs& args) {
+  constexpr std::int64_t kMostRows = 64;
+  const std::int64_t rows =
+      std::int64_t{args.max_num_seqs} * (1 + args.speculation->num_speculative_tokens);
+  return std::min({rows, kMostRows, std::int64_t{args.max_num_batched_tokens}});
 }
 
 // What sequences need of the pool: of those that compute prompts, all tokens of the steps in flight
@@ -84,6 +94,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   runner.block_size = args.block_size;
   runner.max_num_batched_tokens = args.max_num_batched_tokens;
   runner.max_num_seqs = args.max_num_seqs;
+  if (args.speculation) runner.max_sampled_rows = drafted_rows(args);
   runner.max_steps_in_flight = args.max_steps_in_flight;
   runner.max_model_len = sizes.max_model_len;
   const auto eos_ids = bundle.text.tokenizer->eos_ids();
@@ -103,6 +114,9 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
                                     .hidden_size = spec.hidden_size};
   input.activation_bytes = memory.activations() + results.total_bytes();
   input.workspace_bytes = memory.workspace;
+  if (args.speculation) {
+    input.draft_bytes = drafter_bytes(*args.speculation, args.max_num_seqs, sizes.max_model_len);
+  }
   input.table_bytes = table_bytes;
   input.block_table_bytes =
       KvCacheManager::bytes_per_page(args.block_size, sizes.kv_groups, args.enable_prefix_caching);

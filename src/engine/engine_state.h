@@ -2,6 +2,7 @@
 // runs, who waits, and who holds which part of the KV cache.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -73,6 +74,12 @@ struct EngineStats {
   // Tokens of requests that started, looked up in the prefix cache; and found.
   std::int64_t prefix_cache_queries = 0;
   std::int64_t prefix_cache_hits = 0;
+  // Drafts (speculation): how often a request had some in a step, and how many they were.
+  std::int64_t num_drafted_rows = 0;
+  std::int64_t draft_tokens = 0;  // = accepted + rejected + in flight
+  std::int64_t draft_tokens_accepted = 0;
+  std::int64_t draft_tokens_rejected = 0;
+  std::array<std::int64_t, 32> draft_tokens_accepted_at{};  // by place: 0 is the first
 
   bool operator==(const EngineStats&) const = default;
 };

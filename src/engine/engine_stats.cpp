@@ -32,7 +32,12 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
                        .tokens_recomputed = stats.tokens_recomputed,
                        .tokens_discarded = stats.tokens_discarded,
                        .prefix_cache_queries = stats.prefix_cache_queries,
-                       .prefix_cache_hits = stats.prefix_cache_hits};
+                       .prefix_cache_hits = stats.prefix_cache_hits,
+                       .num_drafted_rows = stats.num_drafted_rows,
+                       .draft_tokens = stats.draft_tokens,
+                       .draft_tokens_accepted = stats.draft_tokens_accepted,
+                       .draft_tokens_rejected = stats.draft_tokens_rejected,
+                       .draft_tokens_accepted_at = stats.draft_tokens_accepted_at};
   // As many numbers of eight bytes on both sides: a further one is added here, too.
   static_assert(sizeof(EngineStats) - sizeof(shown.kv_groups) - sizeof(shown.rejections) ==
                 sizeof(SchedulerStats) - sizeof(stats.num_rejected));

@@ -397,6 +397,8 @@ void OutputProcessor::hand_out(State& state, RequestOutput& output) {
 void OutputProcessor::finish(RequestId output_id, const Request* request, RequestOutput output) {
   if (request != nullptr) {
     output.num_cached_tokens = request->num_cached_tokens();
+    output.num_accepted_drafts = request->num_accepted_drafts();
+    output.num_rejected_drafts = request->num_rejected_drafts();
     output.metrics = metrics_of(*request);
     output.timeline = std::make_shared<const RequestTimeline>(request->timeline());
   }

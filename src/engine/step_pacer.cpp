@@ -57,6 +57,13 @@ void StepPacer::measured(const StepWork& work, Duration time) {
   last_rows_ = {.num_rows = work.num_rows, .row_keys = work.row_keys};
 }
 
+double StepPacer::expected(const StepWork& work) const {
+  const Vector x = features(work);
+  double time = 0;
+  for (std::size_t i = 0; i < kSize; ++i) time += costs_[i] * x[i];
+  return time;
+}
+
 // Nothing is known but how long one step took: the step itself is thought to cost less of it than
 // its tokens, so that too little is computed at first rather than too much. What a row takes
 // besides (its logits) and kKeys keys are thought to cost no more than a token: where all rows see

@@ -35,6 +35,9 @@ class StepPacer {
   // A step of that work took so long.
   void measured(const StepWork& work, Duration time);
 
+  // What a step of that work is thought to take, in nanoseconds; 0 before any was measured.
+  double expected(const StepWork& work) const;
+
   // Of the next step. Costs are rounded up to six significant bits, so that the pace changes
   // seldom once they are known.
   StepPace pace() const;

@@ -37,7 +37,7 @@ InputBatch::InputBatch(const InputBatchLimits& limits)
   }
   query_start_loc_.reserve(sequences + 1);
   seq_lens_.reserve(sequences);
-  sample_rows_.reserve(sequences);
+  sample_rows_.reserve(tokens);
   pool_rows_.reserve(tokens);
   prompt_rows_.reserve(tokens);
 }
@@ -63,11 +63,10 @@ std::uint64_t InputBatch::bytes(const InputBatchLimits& limits) {
           sizeof(BlockId) +
       sizeof(std::vector<BlockId>) + sizeof(void*);
   const std::uint64_t per_sequence = length * sizeof(TokenId) + pages * per_page_of_sequence +
-                                     sizeof(RequestState) + sizeof(SampleRow) +
-                                     2 * sizeof(std::int32_t);
+                                     sizeof(RequestState) + 2 * sizeof(std::int32_t);
   const std::uint64_t per_token = sizeof(TokenId) + sizeof(std::int32_t) +
-                                  pages * sizeof(std::int64_t) + sizeof(PromptRow) +
-                                  sizeof(PoolRow);
+                                  pages * sizeof(std::int64_t) + sizeof(SampleRow) +
+                                  sizeof(PromptRow) + sizeof(PoolRow);
   return sequences * per_sequence + tokens * per_token;
 }
 

@@ -70,11 +70,11 @@ StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunn
     attention.heads_per_kv_head = std::max(attention.heads_per_kv_head, heads.heads_per_kv_head);
     attention.num_kv_heads = std::max(attention.num_kv_heads, heads.num_kv_heads);
   }
-  return {.max_rows = std::max(config.max_num_batched_tokens, config.max_num_seqs),
+  return {.max_rows = std::max(config.max_num_batched_tokens, config.rows_at_once()),
           .max_inputs = spec.max_product_inputs(),
           .attention = attention,
           .vocab_size = spec.vocab_size,
-          .max_sampled_rows = config.max_num_seqs,
+          .max_sampled_rows = config.rows_at_once(),
           .experts = spec.experts(),
           .head_products = spec.head_products()};
 }
@@ -89,16 +89,16 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   const std::int64_t rows = config.max_num_batched_tokens;
   RunnerMemory memory;
   memory.hidden = Arena::float_bytes(rows * spec.hidden_size);
-  memory.normed = Arena::float_bytes(config.max_num_seqs * spec.hidden_size);
+  memory.normed = Arena::float_bytes(config.rows_at_once() * spec.hidden_size);
   // The output thread has one result, the engine's another, and each step in flight fills one.
   memory.pooled = static_cast<std::uint64_t>(2 + config.max_steps_in_flight) *
-                      Arena::float_bytes(std::min(rows, config.max_num_seqs) * spec.hidden_size) +
-                  Pooler::bytes(config.max_num_seqs, spec.hidden_size);
-  memory.logits = Arena::float_bytes(config.max_num_seqs * spec.vocab_size);
-  memory.best = Arena::array_bytes<RowBest>(config.max_num_seqs);
+                      Arena::float_bytes(std::min(rows, config.rows_at_once()) * spec.hidden_size) +
+                  Pooler::bytes(config.rows_at_once(), spec.hidden_size);
+  memory.logits = Arena::float_bytes(config.rows_at_once() * spec.vocab_size);
+  memory.best = Arena::array_bytes<RowBest>(config.rows_at_once());
   memory.arena = Model::arena_bytes(spec, rows);
   memory.workspace = stream.workspace;
-  memory.sampler = stream.sampling + Sampler::bytes(config.max_num_seqs);
+  memory.sampler = stream.sampling + Sampler::bytes(config.rows_at_once());
   memory.batch = InputBatch::bytes(batch_limits(config, kv_paging(spec, config.max_model_len)));
   return memory;
 }
@@ -127,8 +127,8 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
       memory_(std::move(memory)),
       batch_(batch_limits(config, paging)),
       ops_(std::move(ops)),
-      sampler_(model.spec().vocab_size, config.max_num_seqs, config.eos_token_ids),
-      pooler_(config.max_num_seqs, model.spec().hidden_size),
+      sampler_(model.spec().vocab_size, config.rows_at_once(), config.eos_token_ids),
+      pooler_(config.rows_at_once(), model.spec().hidden_size),
       arena_({}) {
   const RunnerMemory parts = memory_of(model.spec(), config, {});
   std::byte* next = memory_.data();
@@ -143,7 +143,7 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
     page_tables_.resize(static_cast<std::size_t>(paging.pages_per_block()));
     layer_tables_.resize(places_.size());
   }
-  row_indices_.reserve(static_cast<std::size_t>(config.max_num_seqs));
+  row_indices_.reserve(static_cast<std::size_t>(config.rows_at_once()));
 }
 
 // Layers with as many heads share a plan.
@@ -241,7 +241,7 @@ Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& 
   return {};
 }
 
-// The log probabilities of prompts, max_num_seqs rows at a time, for which there is memory anyway.
+// The log probabilities of prompts, rows_at_once() at a time, for which there is memory anyway.
 Status ModelRunner::score_prompts(ForwardContext& ctx, ModelRunnerOutput& result) {
   std::span<const InputBatch::PromptRow> rows = batch_.prompt_rows();
   while (!rows.empty()) {

@@ -27,11 +27,15 @@ struct ModelRunnerConfig {
   std::int64_t num_blocks = 0;  // of the KV cache: pages (KvPaging)
   std::int64_t max_num_batched_tokens = 0;
   std::int64_t max_num_seqs = 0;
+  // Rows whose logits are computed at once, where drafts make them more than sequences.
+  std::int64_t max_sampled_rows = 0;
   std::int64_t max_model_len = 0;
   std::int32_t max_steps_in_flight = 1;
   std::vector<TokenId> eos_token_ids;  // that min_tokens bans
   DType kv_cache_dtype = DType::kBF16;
   ActivationMode activation_mode = ActivationMode::kInt16;
+
+  std::int64_t rows_at_once() const { return std::max(max_num_seqs, max_sampled_rows); }
 };
 
 // Bytes that a runner takes besides the KV cache.
@@ -86,7 +90,7 @@ class ModelRunner {
   void plan_heads(std::uint64_t slot_bytes);
   void stage_layer_tables();
   ForwardContext context();
-  // The logits of at most max_num_seqs rows of the step, into logits_.
+  // The logits of at most rows_at_once() rows of the step, into logits_.
   template <typename Row>
   void compute_logits(ForwardContext& ctx, std::span<const Row> rows) {
     if (rows.empty()) return;
@@ -97,7 +101,7 @@ class ModelRunner {
   }
   template <typename Row>
   std::span<const Row> rows_at_once(std::span<const Row> rows) const {
-    return rows.first(std::min(rows.size(), static_cast<std::size_t>(config_.max_num_seqs)));
+    return rows.first(std::min(rows.size(), static_cast<std::size_t>(config_.rows_at_once())));
   }
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
   Status pool_prompts(ForwardContext& ctx);
@@ -130,9 +134,9 @@ class ModelRunner {
 
   // Parts of `memory_`.
   float* hidden_ = nullptr;  // [max_num_batched_tokens][hidden_size]
-  float* normed_ = nullptr;  // [max_num_seqs][hidden_size]
-  float* logits_ = nullptr;  // [max_num_seqs][vocab_size]
-  RowBest* best_ = nullptr;  // [max_num_seqs]
+  float* normed_ = nullptr;  // [rows_at_once][hidden_size]
+  float* logits_ = nullptr;  // [rows_at_once][vocab_size]
+  RowBest* best_ = nullptr;  // [rows_at_once]
   Arena arena_;
 };
 

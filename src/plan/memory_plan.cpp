@@ -220,6 +220,7 @@ std::string MemoryPlan::to_text() const {
   }
   line("activations", activation_bytes, "");
   line("workspace", workspace_bytes, "");
+  if (draft_bytes > 0) line("drafts", draft_bytes, "");
   line("tables", table_bytes, "");
   line("all", total(),
        fmt::format("of {} that it may take{}", mebibytes(budget),
@@ -233,10 +234,12 @@ std::string MemoryPlan::to_text() const {
 
 std::string MemoryPlan::to_line() const {
   return fmt::format(
-      "memory: {} = weights {} + KV cache {} ({} tokens) + activations {} + workspace {} + tables "
+      "memory: {} = weights {} + KV cache {} ({} tokens) + activations {} + workspace {}{} + "
+      "tables "
       "{}, of {}",
       mebibytes(total()), mebibytes(weight_bytes), mebibytes(kv_cache_bytes), kv_tokens(),
-      mebibytes(activation_bytes), mebibytes(workspace_bytes), mebibytes(table_bytes),
+      mebibytes(activation_bytes), mebibytes(workspace_bytes),
+      draft_bytes > 0 ? " + drafts " + mebibytes(draft_bytes) : "", mebibytes(table_bytes),
       mebibytes(budget));
 }
 
@@ -256,6 +259,7 @@ json::object MemoryPlan::to_json() const {
           {"kv_cache_bytes", kv_cache_bytes},
           {"activation_bytes", activation_bytes},
           {"workspace_bytes", workspace_bytes},
+          {"draft_bytes", draft_bytes},
           {"table_bytes", table_bytes},
           {"total_bytes", total()},
           {"num_blocks", num_blocks},
@@ -321,6 +325,7 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
   plan.weight_bytes = input.weight_bytes;
   plan.activation_bytes = input.activation_bytes;
   plan.workspace_bytes = input.workspace_bytes;
+  plan.draft_bytes = input.draft_bytes;
   plan.table_bytes = input.table_bytes;
   plan.block_size = input.block_size;
   plan.kv_groups = input.kv_groups;

@@ -32,6 +32,7 @@ struct MemoryPlanInput {
   std::uint64_t kv_page_bytes = 0;      // one page of the KV cache
   std::uint64_t activation_bytes = 0;   // of a step: hidden states, logits, sampling, batch arrays
   std::uint64_t workspace_bytes = 0;    // scratch of the kernels
+  std::uint64_t draft_bytes = 0;        // what guesses tokens looks them up in
   std::uint64_t table_bytes = 0;        // tokenizer, configuration: already in memory
   std::uint64_t block_table_bytes = 0;  // bookkeeping of one page
 
@@ -53,6 +54,7 @@ struct MemoryPlan {
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t activation_bytes = 0;
   std::uint64_t workspace_bytes = 0;
+  std::uint64_t draft_bytes = 0;
   std::uint64_t table_bytes = 0;
   std::int64_t num_blocks = 0;  // pages, where a block takes several
   std::vector<PlannedKvGroup> kv_groups;
@@ -63,7 +65,8 @@ struct MemoryPlan {
   MemoryLimits limits;
 
   std::uint64_t total() const {
-    return weight_bytes + kv_cache_bytes + activation_bytes + workspace_bytes + table_bytes;
+    return weight_bytes + kv_cache_bytes + activation_bytes + workspace_bytes + draft_bytes +
+           table_bytes;
   }
   std::int64_t pages_per_block() const;  // of all groups
   // Tokens that the KV cache holds; where windows let go of some, in sequences of max_model_len.

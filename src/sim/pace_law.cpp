@@ -16,7 +16,7 @@ std::string pace_error(const Scheduler& scheduler, const SchedulerOutput& plan) 
                                [id](const NewRequestData& data) { return data.request_id == id; });
   };
   const bool has_rows = std::ranges::any_of(plan.scheduled, [&](const ScheduledRequest& each) {
-    return each.num_scheduled_tokens == 1 && each.use == RowUse::kTokens &&
+    return each.num_scheduled_tokens == 1 + each.num_drafts && each.use == RowUse::kTokens &&
            !starts(each.request_id);
   });
   const StepWork work = work_of(plan);

@@ -40,7 +40,7 @@ class Simulation {
         pace_random_(mix64(seed)),
         limited_(pace_random_.chance(0.5)),
         draft_random_(mix64(~seed)),
-        drafts_(!limited_ && draft_random_.chance(0.5)),
+        drafts_(draft_random_.chance(limited_ ? 0.2 : 0.5)),
         scheduler_(with_steps_in_flight(trace_.scheduler, max_steps_in_flight)),
         executor_({.block_size = trace_.scheduler.block_size,
                    .num_blocks = trace_.scheduler.num_blocks,
@@ -253,7 +253,7 @@ class Simulation {
   std::string check_plan(const SchedulerOutput& plan) {
     ++coverage_.steps;
     coverage_.truncated_tables += std::ssize(plan.truncated_tables);
-    for (const ScheduledRequest& each : plan.scheduled) coverage_.drafts += each.num_drafts;
+    for (const ScheduledRequest& each : plan.scheduled) num_drafts_ += each.num_drafts;
     coverage_.copied_blocks += std::ssize(plan.block_copies);
     num_scheduled_tokens_ += plan.total_num_scheduled_tokens;
     const auto note = [&](auto value) {
@@ -388,6 +388,7 @@ class Simulation {
     const SchedulerStats stats = scheduler_.stats();
     for (std::size_t i = 0; i < kNumRejectCauses; ++i)
       coverage_.rejected[i] += stats.num_rejected[i];
+    coverage_.drafts += num_drafts_;
     coverage_.forks += stats.num_forks;
     coverage_.cached += stats.prompt_tokens_cached;
     coverage_.discarded += stats.tokens_discarded;
@@ -403,6 +404,12 @@ class Simulation {
                                : num_computed_tokens > num_scheduled_tokens_) {
       return fmt::format("{} tokens are accounted for, {} were scheduled", num_computed_tokens,
                          num_scheduled_tokens_);
+    }
+    if (stats.draft_tokens != num_drafts_ ||
+        stats.draft_tokens != stats.draft_tokens_accepted + stats.draft_tokens_rejected) {
+      return fmt::format("{} drafts were computed, but {} are counted: {} accepted, {} rejected",
+                         num_drafts_, stats.draft_tokens, stats.draft_tokens_accepted,
+                         stats.draft_tokens_rejected);
     }
     if (executor_.num_requests() != 0) return "the executor still knows a request";
     if (scheduler_.next_deadline()) return "an idle scheduler has a deadline";
@@ -429,6 +436,7 @@ class Simulation {
   std::map<RequestId, Live> live_;  // ids count arrivals
   StarvationLaw starvation_{scheduler_, limited_};
   std::int64_t num_scheduled_tokens_ = 0;
+  std::int64_t num_drafts_ = 0;
   std::uint64_t plans_hash_ = 0;
 };
 

@@ -112,6 +112,11 @@ void EventLog::paced(const StepPace& pace, Instant now) {
   append_scratch();
 }
 
+void EventLog::proposed(RequestId request_id, std::span<const TokenId> drafts, Instant now) {
+  encode_drafts(request_id, drafts, since_previous(now), scratch_);
+  append_scratch();
+}
+
 void EventLog::scheduled(const SchedulerOutput& plan, Instant now) {
   encode_plan(plan, since_previous(now), scratch_);
   append_scratch();

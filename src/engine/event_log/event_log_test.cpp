@@ -165,6 +165,10 @@ class CountingListener final : public SchedulerListener {
     ++num_records;
     next_.paced(pace, now);
   }
+  void proposed(RequestId request_id, std::span<const TokenId> drafts, Instant now) override {
+    ++num_records;
+    next_.proposed(request_id, drafts, now);
+  }
   void scheduled(const SchedulerOutput& plan, Instant now) override {
     ++num_records;
     next_.scheduled(plan, now);
@@ -304,6 +308,8 @@ std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
       encode_ended({StatusCode::kCancelled, end->reason}, since(end->time), records);
     } else if (const auto* paced = std::get_if<PaceRecord>(&*record)) {
       encode_paced(paced->pace, since(paced->time), records);
+    } else if (const auto* proposed = std::get_if<DraftRecord>(&*record)) {
+      encode_drafts(proposed->request_id, proposed->drafts, since(proposed->time), records);
     }
   }
   append_frame(FrameKind::kRecords, records, out);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -39,6 +40,7 @@ class RecordedRun {
     if (random(3) == 0) add();
     if (random(10) == 0) abort();
     if (random(7) == 0) pace();
+    propose();
     step();
   }
   void end() { listener_.ended({StatusCode::kCancelled, "the test is over"}, now_); }
@@ -87,6 +89,24 @@ class RecordedRun {
     listener_.paced(pace, now_);
   }
 
+  // Of two tokens, so that some drafts are right; some proposals take drafts back.
+  void propose() {
+    for (const Request* request : scheduler_.running()) {
+      if (random(3) != 0) continue;
+      std::vector<TokenId> drafts(random(5));
+      for (TokenId& token : drafts) token = static_cast<TokenId>(random(2));
+      proposed_.emplace_back(request->id(), std::move(drafts));
+    }
+    for (const auto& [id, drafts] : proposed_) {
+      scheduler_.propose(id, drafts);
+      listener_.proposed(id, drafts, now_);
+    }
+    proposed_.clear();
+  }
+
+  // A request's tokens: mostly of the two that are guessed, else of all.
+  TokenId token() { return static_cast<TokenId>(random(4) == 0 ? random(40) : random(2)); }
+
   void step() {
     if (!scheduler_.schedule(now_, plan_).ok()) std::abort();
     listener_.scheduled(plan_, now_);
@@ -96,8 +116,11 @@ class RecordedRun {
     for (const ScheduledRequest& each : plan_.scheduled) {
       if (each.use == RowUse::kState) result_.pooled.push_back({.request_id = each.request_id});
       if (each.use != RowUse::kTokens) continue;
-      result_.sampled.push_back(
-          {.request_id = each.request_id, .token_id = static_cast<TokenId>(random(40))});
+      const auto drafts = plan_.drafts_of(each);
+      for (std::size_t i = 0; i <= drafts.size(); ++i) {
+        result_.sampled.push_back({.request_id = each.request_id, .token_id = token()});
+        if (i < drafts.size() && result_.sampled.back().token_id != drafts[i]) break;
+      }
     }
     now_ += std::chrono::milliseconds(3);
     std::vector<RequestStepOutput> outputs;
@@ -111,6 +134,7 @@ class RecordedRun {
   Scheduler scheduler_;
   Instant now_{};
   RequestId next_id_ = 1;
+  std::vector<std::pair<RequestId, std::vector<TokenId>>> proposed_;
   SchedulerOutput plan_;
   ModelRunnerOutput result_;
 };

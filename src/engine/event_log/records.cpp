@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-enum class Kind : std::uint8_t { kAdd = 1, kAbort, kPlan, kResult, kEnd, kPace };
+enum class Kind : std::uint8_t { kAdd = 1, kAbort, kPlan, kResult, kEnd, kPace, kDrafts };
 
 // Calls visit(field, default) for each field, in the order of their bits.
 template <typename Visit, typename Params>
@@ -95,10 +95,11 @@ void visit_changes(Archive& archive, Plan& plan) {
 }
 
 // What follows a scheduled request's number of computed tokens: how many it computes, what for, and
-// whether it gets blocks.
+// whether it gets blocks and has drafts.
 constexpr std::uint64_t kUse = 3;
 constexpr std::uint64_t kNewBlocks = 4;
-constexpr unsigned kFlagBits = 3;
+constexpr std::uint64_t kWithDrafts = 8;
+constexpr unsigned kFlagBits = 4;
 
 std::optional<EventRecord> decode_add(ByteReader& reader, Instant time) {
   AddRecord record;
@@ -144,6 +145,10 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
     if ((number & kNewBlocks) != 0) {
       r(each.first_new_block);
       r(each.num_new_blocks);
+    }
+    if ((number & kWithDrafts) != 0) {
+      r(each.num_drafts);
+      if (each.num_drafts < 1 || each.num_drafts > kMaxDrafts) r.fail();
     }
     plan.total_num_scheduled_tokens += each.num_scheduled_tokens;
   });
@@ -209,11 +214,13 @@ void encode_plan(const SchedulerOutput& plan, Duration since_previous,
     previous_id = each.request_id;
     w(each.num_computed_tokens);
     w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
-             static_cast<std::uint64_t>(each.use) | (each.num_new_blocks > 0 ? kNewBlocks : 0));
+             static_cast<std::uint64_t>(each.use) | (each.num_new_blocks > 0 ? kNewBlocks : 0) |
+             (each.num_drafts > 0 ? kWithDrafts : 0));
     if (each.num_new_blocks > 0) {
       w(each.first_new_block);
       w(each.num_new_blocks);
     }
+    if (each.num_drafts > 0) w(each.num_drafts);
   });
   writer(plan.new_block_ids);
 }
@@ -234,9 +241,17 @@ void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std
   visit_pace(writer, pace);
 }
 
+void encode_drafts(RequestId request_id, std::span<const TokenId> drafts, Duration since_previous,
+                   std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kDrafts, since_previous, out);
+  writer(request_id);
+  writer.varint(drafts.size());
+  for (const TokenId token : drafts) writer(token);
+}
+
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
   Kind kind{};
-  reader.enumeration(kind, Kind::kPace);
+  reader.enumeration(kind, Kind::kDrafts);
   Duration since_previous{};
   reader(since_previous);
   if (since_previous < -kMaxInstant || since_previous > kMaxInstant) reader.fail();
@@ -275,6 +290,16 @@ std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
       visit_pace(reader, paced.pace);
       if (!paced.pace.validate().ok()) reader.fail();
       record = paced;
+      break;
+    }
+    case Kind::kDrafts: {
+      DraftRecord proposed{.time = time, .drafts = {}};
+      reader(proposed.request_id);
+      reader(proposed.drafts);
+      for (const TokenId token : proposed.drafts) {
+        if (token < 0) reader.fail();
+      }
+      record = std::move(proposed);
       break;
     }
   }

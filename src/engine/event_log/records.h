@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,7 +32,8 @@ struct PlanRecord {
   Instant time{};
   SchedulerOutput plan;
 };
-// The result of the plan before it, as far as a scheduler looks at it.
+// The result of the plan before it, as far as a scheduler looks at it: of a request with drafts
+// there are tokens up to the first that is not what was guessed, so the plan says whose each is.
 struct ResultRecord {
   Instant time{};
   std::vector<TokenId> sampled;  // in the order of the plan
@@ -47,8 +49,15 @@ struct PaceRecord {
   StepPace pace;  // valid
 };
 
-using EventRecord =
-    std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord, PaceRecord>;
+// A running request was given drafts in place of those that it had.
+struct DraftRecord {
+  Instant time{};
+  RequestId request_id = 0;
+  std::vector<TokenId> drafts;
+};
+
+using EventRecord = std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord,
+                                 PaceRecord, DraftRecord>;
 
 // Appends one record to `out`. `since_previous`: the time since the record before it.
 void encode_added(const AddRequest& request, StatusCode outcome, Duration since_previous,
@@ -61,6 +70,8 @@ void encode_result(const ModelRunnerOutput& result, Duration since_previous,
                    std::vector<std::uint8_t>& out);
 void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out);
 void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std::uint8_t>& out);
+void encode_drafts(RequestId request_id, std::span<const TokenId> drafts, Duration since_previous,
+                   std::vector<std::uint8_t>& out);
 
 class ByteReader;
 // The next record; nullopt where the bytes are none, or hold what no scheduler may be given.

@@ -40,6 +40,7 @@ std::vector<std::string> describe_plan(const SchedulerOutput& plan) {
     std::string line =
         fmt::format("request {} computes {} tokens after {} for {}", each.request_id,
                     each.num_scheduled_tokens, each.num_computed_tokens, row_use_name(each.use));
+    if (each.num_drafts > 0) line += fmt::format(", {} of them drafts", each.num_drafts);
     if (each.num_new_blocks > 0) {
       line += fmt::format(", {} new blocks (entry {})", each.num_new_blocks, each.first_new_block);
     }
@@ -164,6 +165,7 @@ Status Replay::apply_record(const PlanRecord& record) {
   }
   summary_.num_steps += plan.empty() ? 0 : 1;
   summary_.num_scheduled_tokens += static_cast<std::uint64_t>(plan.total_num_scheduled_tokens);
+  summary_.num_draft_tokens += plan.draft_token_ids.size();
   if (plan.empty()) plans_.pop_back();
   return {};
 }
@@ -178,11 +180,18 @@ Status Replay::apply_record(const ResultRecord& record) {
   for (const ScheduledRequest& each : plan.scheduled) {
     if (each.use == RowUse::kState) result_.pooled.push_back({.request_id = each.request_id});
     if (each.use != RowUse::kTokens) continue;
-    if (num_sampled == record.sampled.size()) {
-      return Status::invalid_argument(fmt::format("the result of step {} lacks tokens", step_id_));
+    // One token, and one more after each guess that it was.
+    const auto drafts = plan.drafts_of(each);
+    for (std::size_t i = 0; i <= drafts.size(); ++i) {
+      if (num_sampled == record.sampled.size()) {
+        return Status::invalid_argument(
+            fmt::format("the result of step {} lacks tokens", step_id_));
+      }
+      const TokenId token = record.sampled[num_sampled++];
+      result_.sampled.push_back({.request_id = each.request_id, .token_id = token});
+      if (i == drafts.size() || token != drafts[i]) break;
+      ++summary_.num_accepted_drafts;
     }
-    result_.sampled.push_back(
-        {.request_id = each.request_id, .token_id = record.sampled[num_sampled++]});
   }
   if (num_sampled != record.sampled.size()) {
     return Status::invalid_argument(
@@ -208,6 +217,12 @@ Status Replay::apply_record(const EndRecord& record) {
 Status Replay::apply_record(const PaceRecord& record) {
   QUIRE_RETURN_IF_ERROR(check_free("a pace"));
   scheduler_->set_pace(record.pace);
+  return {};
+}
+
+Status Replay::apply_record(const DraftRecord& record) {
+  QUIRE_RETURN_IF_ERROR(check_free("a draft"));
+  scheduler_->propose(record.request_id, record.drafts);
   return {};
 }
 

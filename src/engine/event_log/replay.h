@@ -42,6 +42,8 @@ struct ReplaySummary {
   std::uint64_t num_preemptions = 0;
   std::uint64_t num_scheduled_tokens = 0;
   std::uint64_t num_output_tokens = 0;
+  std::uint64_t num_draft_tokens = 0;  // that were computed, and of these right
+  std::uint64_t num_accepted_drafts = 0;
   std::uint64_t num_states_compared = 0;  // snapshots between segments
   Duration recorded{};                    // time that the records span
 };
@@ -75,6 +77,7 @@ class Replay {
   Status apply_record(const ResultRecord& record);
   Status apply_record(const EndRecord& record);
   Status apply_record(const PaceRecord& record);
+  Status apply_record(const DraftRecord& record);
   Status check_free(std::string_view what) const;
   Status restore(const SegmentReader& segment);
   void compare_state(const SegmentReader& segment);

@@ -136,6 +136,27 @@ void add_vllm(Snapshot& out, const EngineStats& stats) {
   out.counter("vllm:num_preemptions_total", "Preemptions", stats.num_preemptions);
 }
 
+// vLLM's counters of speculation, where there is any; of accepted tokens by place as many as it
+// guesses, and what they add up with (drafted = accepted + rejected + in flight).
+void add_speculation(Snapshot& out, const EngineStats& stats, const EngineInfo& info) {
+  if (!info.speculation) return;
+  out.counter("vllm:spec_decode_num_drafts_total", "How often a sequence was given drafts",
+              stats.num_drafted_rows);
+  out.counter("vllm:spec_decode_num_draft_tokens_total", "Drafts that were computed",
+              stats.draft_tokens);
+  out.counter("vllm:spec_decode_num_accepted_tokens_total", "Drafts that were right",
+              stats.draft_tokens_accepted);
+  out.counter("quire_draft_tokens_rejected_total",
+              "Drafts that were wrong, or whose sequence ended or was preempted meanwhile",
+              stats.draft_tokens_rejected);
+  for (std::int32_t place = 0; place < info.speculation->num_speculative_tokens; ++place) {
+    out.counter("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                "Drafts that were right, by their place",
+                stats.draft_tokens_accepted_at[static_cast<std::size_t>(place)],
+                {{"position", std::to_string(place)}});
+  }
+}
+
 // What dashboards compute the cache's size from: num_gpu_blocks x block_size tokens.
 void add_cache_config(Snapshot& out, const EngineInfo& info) {
   out.gauge("vllm:cache_config_info", "The KV cache; its blocks lie where the model runs", 1,
@@ -340,6 +361,7 @@ class Metrics::Impl {
     Snapshot snapshot(labels_);
     const EngineStats stats = engine_.observe();
     add_vllm(snapshot, stats);
+    add_speculation(snapshot, stats, engine_.info());
     add_cache_config(snapshot, engine_.info());
     snapshot.histogram("vllm:iteration_tokens_total", "Tokens that a step computed, each once",
                        steps_);

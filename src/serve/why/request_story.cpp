@@ -21,7 +21,10 @@ std::string requests(std::int32_t count) {
 
 std::string because(const TimelineSpan& span) {
   if (span.kind == SpanKind::kDecode) {
-    return fmt::format("{} output tokens, one a step", span.num_tokens);
+    const std::int32_t num_guesses = span.num_tokens - span.num_steps;
+    if (num_guesses == 0) return fmt::format("{} output tokens, one a step", span.num_tokens);
+    return fmt::format("{} steps, each a token and one more for each guess that was right, of {}",
+                       span.num_steps, num_guesses);
   }
   const std::int32_t others = span.blockers.count;
   switch (span.kind == SpanKind::kPrefill ? WaitCause::kQueueOrder : span.cause) {
@@ -209,6 +212,10 @@ json::object short_story(const RequestOutput& output) {
   story["decode_ms"] = millis(micros(timeline.total(SpanKind::kDecode, end)));
   story["cached_tokens"] = output.num_cached_tokens;
   story["preemptions"] = output.metrics.num_preemptions;
+  if (output.num_accepted_drafts + output.num_rejected_drafts > 0) {
+    story["drafts"] = {{"accepted", output.num_accepted_drafts},
+                       {"rejected", output.num_rejected_drafts}};
+  }
   return story;
 }
 

@@ -74,6 +74,8 @@ class ChoicesAnswer final : public GenerationAnswer {
       usage_.prompt_tokens += output.num_prompt_tokens;
       usage_.cached_tokens += output.num_cached_tokens;
     }
+    usage_.accepted_drafts += output.num_accepted_drafts;
+    usage_.rejected_drafts += output.num_rejected_drafts;
     if (job_.options.stream) {
       stream(prompt, output, read_piece, target, last);
     } else {
@@ -266,7 +268,8 @@ void answer_generation(std::shared_ptr<Exchange> exchange, GenerationJob job,
   for (const AnsweredPrompt& prompt : job.prompts) {
     requests.push_back({.prompt_token_ids = prompt.token_ids,
                         .params = job.options.params,
-                        .priority = job.options.priority});
+                        .priority = job.options.priority,
+                        .drafts = job.options.drafts});
   }
   ServedModel& served = *job.served;
   auto answer = std::make_shared<ChoicesAnswer>(exchange, std::move(job), std::move(format));

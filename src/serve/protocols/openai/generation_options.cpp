@@ -57,6 +57,7 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
     return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
   }
   options.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(options.drafts, read_speculation(fields));
   QUIRE_ASSIGN_OR_RETURN(options.truncate_prompt_tokens, fields.find_int("truncate_prompt_tokens"));
   QUIRE_ASSIGN_OR_RETURN(options.request_id, fields.find_string("request_id"));
   if (options.request_id && !valid_request_id(*options.request_id)) {
@@ -64,6 +65,23 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
         "request_id: expected 1 to 128 letters, digits, and any of . _ : -");
   }
   return options;
+}
+
+Result<std::optional<std::int32_t>> read_speculation(const JsonReader& fields) {
+  const json::value* const value = fields.find("speculation");
+  using Drafts = std::optional<std::int32_t>;
+  if (value == nullptr) return Drafts();
+  if (value->is_string()) {
+    const std::string_view name = value->get_string();
+    if (name == "auto") return Drafts();
+    if (name == "off") return Drafts(0);
+  } else if (value->is_int64() && value->get_int64() >= 0 &&
+             value->get_int64() <= SpeculativeConfig::kMaxTokens) {
+    return Drafts(static_cast<std::int32_t>(value->get_int64()));
+  }
+  return Status::invalid_argument(
+      fmt::format("speculation: expected \"auto\", \"off\" or a whole number from 0 to {}",
+                  SpeculativeConfig::kMaxTokens));
 }
 
 json::object sampling_report(const json::object& request, const SamplingParams& params,

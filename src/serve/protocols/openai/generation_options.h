@@ -26,6 +26,7 @@ struct GenerationOptions {
   bool return_why = false;              // where the time of each output went, in short
   bool return_prompt_logprobs = false;
   std::int32_t priority = 0;
+  std::optional<std::int32_t> drafts;                  // GenerateRequest::drafts
   std::optional<std::int64_t> truncate_prompt_tokens;  // keep the last so many; -1: what fits
   std::optional<std::string> request_id;
 };
@@ -33,6 +34,9 @@ struct GenerationOptions {
 // Reads what completions and chat completions share from `fields`. Sampling values start from the
 // engine's defaults. Errors (kInvalidArgument, kUnimplemented) start with the name of the field.
 Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine);
+
+// `speculation`: "off", "auto", or so many guesses a step. The engine says how many it may be.
+Result<std::optional<std::int32_t>> read_speculation(const JsonReader& fields);
 
 // {"temperature": {"value": 0.2, "source": "request"}, ...} for every sampling parameter; sources
 // are request, generation_config and default.

@@ -178,6 +178,7 @@ std::vector<RequestField> generation(FieldOrigin max_tokens_origin) {
       works("return_token_ids", kVllm),
       works("return_sampling_params", kOwn),
       works("return_why", kOwn),
+      works("speculation", kOwn, R"("auto", "off", or how many tokens to guess a step)"),
   };
   append(fields, sampling());
   for (RequestField& field : fields) {
@@ -213,7 +214,8 @@ FieldTable make_chat_fields() {
              no_effect("reasoning_effort", kBoth, "models without reasoning have no effort"),
              no_effect("include_reasoning", kVllm, "models without reasoning have none"),
              no_effect("store"),
-             no_effect("prediction", kOpenAi, "a hint about speed"),
+             no_effect("prediction", kOpenAi,
+                       "a hint about speed; --speculative-config guesses without it"),
              limited("tools", kBoth, are_tools_not_called,
                      "`[]`, and any with `tool_choice: \"none\"`"),
              limited("tool_choice", kBoth, is_no_tool_choice, R"("none" and "auto")"),
@@ -242,7 +244,8 @@ FieldTable make_response_fields() {
        works("max_output_tokens"), works("top_logprobs"), works("include"), works("stream"),
        works("store"), works("background"), works("metadata"), works("text", kBoth, "text alone"),
        works("tool_choice", kBoth, R"("none" and "auto")"), works("priority", kVllm),
-       works("request_id", kVllm)}};
+       works("request_id", kVllm),
+       works("speculation", kOwn, R"("auto", "off", or how many tokens to guess a step)")}};
   for (const RequestField& field : sampling()) {
     if (std::ranges::find(kNotOfResponses, field.name) == kNotOfResponses.end()) {
       table.fields.push_back(field);

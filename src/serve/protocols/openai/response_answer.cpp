@@ -273,6 +273,7 @@ void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<Respons
   requests[0].prompt_token_ids = std::move(job.prompt_token_ids);
   requests[0].params = job.params;
   requests[0].priority = job.priority;
+  requests[0].drafts = job.drafts;
   ServedModel& served = *job.served;
   const RequestOrigin origin =
       origin_of(*exchange, job.log_id, std::string(job.echo.at("model").as_string()), job.stream);

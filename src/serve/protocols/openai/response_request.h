@@ -24,6 +24,7 @@ struct ResponseJob {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams params;
   std::int32_t priority = 0;
+  std::optional<std::int32_t> drafts;  // GenerateRequest::drafts
   bool stream = false;
   bool store = true;
   bool background = false;        // it runs on without its client

@@ -64,10 +64,15 @@ std::int64_t count_characters(std::string_view text) {
 }
 
 json::object TokenUsage::to_json() const {
-  return {{"prompt_tokens", prompt_tokens},
-          {"completion_tokens", completion_tokens},
-          {"total_tokens", prompt_tokens + completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}}};
+  json::object usage = {{"prompt_tokens", prompt_tokens},
+                        {"completion_tokens", completion_tokens},
+                        {"total_tokens", prompt_tokens + completion_tokens},
+                        {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}}};
+  if (accepted_drafts + rejected_drafts > 0) {
+    usage["completion_tokens_details"] = {{"accepted_prediction_tokens", accepted_drafts},
+                                          {"rejected_prediction_tokens", rejected_drafts}};
+  }
+  return usage;
 }
 
 std::string token_string(const Tokenizer& tokenizer, TokenId id) {

@@ -16,6 +16,9 @@ struct TokenUsage {
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  // of them
   std::int64_t completion_tokens = 0;
+  // Guesses at them that were computed, right and wrong ones; shown where there were any.
+  std::int64_t accepted_drafts = 0;
+  std::int64_t rejected_drafts = 0;
 
   json::object to_json() const;
 };

@@ -1,0 +1,163 @@
+// `quire bench spec`: what guessing tokens gives on texts of several kinds, beside what theory says
+// that it can.
+#include <cmath>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/bench_spec/measure.h"
+#include "apps/bench_spec/texts.h"
+#include "apps/commands.h"
+#include "apps/count_option.h"
+#include "apps/engine_flags.h"
+#include "apps/flag_values.h"
+#include "apps/help.h"
+
+namespace quire {
+namespace {
+
+struct SpecFlags {
+  EngineArgs engine;
+  std::int64_t output_len = 200;
+  std::int64_t num_turns = 5;
+  std::vector<std::int64_t> lengths = {1, 2, 4, 8};
+  bool json = false;
+};
+
+// A chat, where the model has a template for it.
+Result<std::vector<TokenId>> prompt_of(const Engine& engine, const SpecText& text) {
+  if (engine.chat_template().empty()) return engine.encode_text(text.message);
+  Conversation conversation;
+  conversation.messages.push_back(json::object{{"role", "user"}, {"content", text.message}});
+  return engine.encode_chat(conversation);
+}
+
+// 1 / (1 - f + f c), for a share f of tokens that were guessed and rows that cost c: what there
+// would be were no guess wrong.
+double bound(const SpecOutcome& outcome, double cost_of_row) {
+  const double share =
+      static_cast<double>(outcome.num_accepted) / static_cast<double>(outcome.num_tokens);
+  return 1 / (1 - share + share * cost_of_row);
+}
+
+json::object to_json(const SpecOutcome& outcome, double cost_of_row) {
+  json::array places;
+  for (const std::int64_t count : outcome.accepted_at) places.push_back(count);
+  return {{"drafts", spec_setting_name(outcome.setting)},
+          {"tokens_per_s", outcome.tokens_per_s},
+          {"speedup", outcome.speedup},
+          {"bound", bound(outcome, cost_of_row)},
+          {"num_tokens", outcome.num_tokens},
+          {"num_drafted_steps", outcome.num_drafted},
+          {"num_draft_tokens", outcome.num_drafts},
+          {"num_accepted_tokens", outcome.num_accepted},
+          {"accepted_at", std::move(places)},
+          {"block_efficiency", outcome.block_efficiency()},
+          {"same_output", outcome.same_output}};
+}
+
+void print_outcome(const SpecText& text, const SpecOutcome& outcome, double cost_of_row) {
+  std::vector<std::string> places;
+  for (const std::int64_t count : outcome.accepted_at) {
+    if (places.size() == 6) break;
+    places.push_back(fmt::format(
+        "{:.2f}", static_cast<double>(count) / static_cast<double>(outcome.num_drafted)));
+  }
+  fmt::print("{:<12}{:>8}{:>10.1f}{:>10.2f}{:>8.2f}{:>10}{:>10}{:>8.2f}  {}{}\n", text.name,
+             spec_setting_name(outcome.setting), outcome.tokens_per_s, outcome.speedup,
+             bound(outcome, cost_of_row), outcome.num_drafts, outcome.num_accepted,
+             outcome.block_efficiency(), fmt::join(places, " "),
+             outcome.same_output ? "" : "  ANOTHER OUTPUT");
+}
+
+Status run_spec(SpecFlags flags) {
+  if (!flags.engine.speculation) {
+    QUIRE_ASSIGN_OR_RETURN(flags.engine.speculation,
+                           SpeculativeConfig::parse(R"({"method": "ngram", "prompt_lookup_min": 2,
+                               "prompt_lookup_max": 5, "num_speculative_tokens": 8})"));
+  }
+  const std::int32_t most = flags.engine.speculation->num_speculative_tokens;
+  std::vector<SpecSetting> settings = {0, std::nullopt};
+  for (const std::int64_t length : flags.lengths) {
+    if (length <= most) settings.emplace_back(static_cast<std::int32_t>(length));
+  }
+  InterruptWatcher interrupt;
+  QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
+  RowClock clock;
+  QUIRE_ASSIGN_OR_RETURN(
+      const auto engine,
+      start_engine(flags.engine, [&clock](const StepRecord& step) { clock.stepped(step); }));
+  std::vector<std::vector<SpecOutcome>> all;
+  for (const SpecText& text : spec_texts()) {
+    QUIRE_ASSIGN_OR_RETURN(const auto prompt, prompt_of(*engine, text));
+    QUIRE_ASSIGN_OR_RETURN(auto outcomes,
+                           measure_speculation(*engine, prompt, flags.output_len, flags.num_turns,
+                                               settings, interrupt));
+    all.push_back(std::move(outcomes));
+  }
+  const double cost = clock.cost_of_row();
+  if (flags.json) {
+    json::array texts;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      json::array outcomes;
+      for (const SpecOutcome& outcome : all[i]) outcomes.push_back(to_json(outcome, cost));
+      texts.push_back({{"text", spec_texts()[i].name}, {"outcomes", std::move(outcomes)}});
+    }
+    json::array steps;
+    for (std::int64_t rows = 1; rows <= 1 + most; ++rows) {
+      if (const double seconds = clock.seconds(rows); seconds > 0) {
+        steps.push_back({{"rows", rows}, {"seconds", seconds}});
+      }
+    }
+    const json::object report = {{"model", engine->info().model_name},
+                                 {"isa_level", engine->info().isa_level},
+                                 {"threads", engine->info().threads},
+                                 {"speculation", flags.engine.speculation->to_text()},
+                                 {"output_len", flags.output_len},
+                                 {"num_turns", flags.num_turns},
+                                 {"cost_of_row", cost},
+                                 {"steps", std::move(steps)},
+                                 {"texts", std::move(texts)}};
+    fmt::print("{}\n", json::serialize(report));
+    return {};
+  }
+  fmt::print("{}, {} threads, level {}; {}\n", engine->info().model_name, engine->info().threads,
+             engine->info().isa_level, flags.engine.speculation->to_text());
+  fmt::print(
+      "{} tokens, {} turns; a step of one row takes {:.2f} ms, a row more costs {:.2f} of "
+      "it\n\n",
+      flags.output_len, flags.num_turns, clock.seconds(1) * 1e3, cost);
+  fmt::print("{:<12}{:>8}{:>10}{:>10}{:>8}{:>10}{:>10}{:>8}  {}\n", "text", "drafts", "tokens/s",
+             "speed-up", "bound", "drafted", "accepted", "a step", "accepted, by place");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const SpecOutcome& outcome : all[i]) print_outcome(spec_texts()[i], outcome, cost);
+  }
+  return {};
+}
+
+}  // namespace
+
+Command add_bench_spec(CLI::App& bench) {
+  auto flags = std::make_shared<SpecFlags>();
+  flags->engine.max_num_seqs = 1;
+  flags->engine.max_model_len = 1024;
+  set_help(bench,
+           {{{"quire bench spec M", "n-grams, up to 8 guesses"},
+             {"quire bench spec M --speculative-config '{\"method\": \"suffix\"}' --lengths 4,16",
+              "suffixes"}}});
+  add_engine_flags(bench, flags->engine);
+  add_count(bench, "--output-len", flags->output_len, "Output tokens of each text", 2, 1 << 20);
+  add_count(bench, "--num-turns", flags->num_turns, "How often each setting decodes each text", 1,
+            1 << 16);
+  comma_list(bench.add_option("--lengths", flags->lengths,
+                              "Numbers of guesses to compare with the governor's; those above "
+                              "num_speculative_tokens are left out"))
+      ->type_name("N,...")
+      ->check(whole_number(1, SpeculativeConfig::kMaxTokens))
+      ->capture_default_str();
+  bench.add_flag("--json", flags->json, "Print one JSON object");
+  return [flags] { return run_spec(*flags); };
+}
+
+}  // namespace quire

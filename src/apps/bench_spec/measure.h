@@ -1,0 +1,68 @@
+// Decodes a text again and again, with guesses and without, in turns, so that what the machine does
+// meanwhile falls on all alike.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "apps/interrupt.h"
+#include "engine/api.h"
+
+namespace quire {
+
+// One way to decode: GenerateRequest::drafts.
+using SpecSetting = std::optional<std::int32_t>;
+std::string spec_setting_name(SpecSetting setting);  // "off", "auto", "4"
+
+struct SpecOutcome {
+  SpecSetting setting;
+  double tokens_per_s = 0;  // while decoding: of the tokens after the first; the median
+  double speedup = 1;       // the median of the ratio to `off` in the same turn
+  // Of one turn: with the number of guesses fixed each turn is the same.
+  std::int64_t num_tokens = 0;
+  std::int64_t num_drafted = 0;  // steps with guesses
+  std::int64_t num_drafts = 0;
+  std::int64_t num_accepted = 0;
+  std::vector<std::int64_t> accepted_at;  // by place
+  bool same_output = true;                // as `off`
+
+  // Tokens of a step that had guesses, on average.
+  double block_efficiency() const {
+    return num_drafted == 0
+               ? 1
+               : 1 + static_cast<double>(num_accepted) / static_cast<double>(num_drafted);
+  }
+};
+
+// What steps of one sequence took, by their rows: fill it as EngineObserver::stepped.
+class RowClock {
+ public:
+  void stepped(const StepRecord& step);
+  // Median, in seconds; 0 where there was none.
+  double seconds(std::int64_t rows) const;
+  // What one row more costs, in steps of one row: the median over the rows that were seen.
+  double cost_of_row() const;
+
+ private:
+  static constexpr std::size_t kMaxRows = 33;
+  mutable std::mutex mutex_;
+  std::array<std::vector<double>, kMaxRows> seconds_;
+  RequestId decoding_ = 0;  // the last output that has sampled
+};
+
+// Decodes `prompt` greedily for `num_tokens` tokens, `num_turns` times in each setting. kCancelled
+// at an interrupt.
+Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
+                                                     std::span<const TokenId> prompt,
+                                                     std::int64_t num_tokens,
+                                                     std::int64_t num_turns,
+                                                     std::span<const SpecSetting> settings,
+                                                     const InterruptWatcher& interrupt);
+
+}  // namespace quire

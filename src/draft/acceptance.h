@@ -1,0 +1,55 @@
+// How often drafts are right, by their place and by how long the match before them was: measured,
+// the older the less it counts. A draft that was not computed is measured too, for what its request
+// got is known afterwards; so nothing has to be tried to learn whether it would be worth it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "draft/speculative_config.h"
+
+namespace quire {
+
+class Acceptance {
+ public:
+  static constexpr std::size_t kPlaces = SpeculativeConfig::kMaxTokens;
+  static constexpr std::array<std::int32_t, 2> kLongMatches = {4, 12};
+  static constexpr std::size_t kClasses = kLongMatches.size() + 1;
+
+  // Of a draft after a match of so many tokens.
+  static std::size_t class_of(std::int32_t match) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(kLongMatches, [&](std::int32_t length) { return match >= length; }));
+  }
+
+  // `decay`: of what was known before, with each draft.
+  explicit Acceptance(double decay) : decay_(decay) {}
+
+  // Whether the token at a place was right, where those before it were.
+  void observe(std::size_t match_class, std::size_t place, bool right) {
+    Count& count = counts_[match_class][place];
+    count.tried = count.tried * decay_ + 1;
+    count.right = count.right * decay_ + (right ? 1 : 0);
+  }
+
+  // That the token at a place is right, where those before it were: what was seen, and
+  // `prior` with the weight of kPriorWeight drafts.
+  double probability(std::size_t match_class, std::size_t place, double prior) const {
+    const Count& count = counts_[match_class][place];
+    return (count.right + kPriorWeight * prior) / (count.tried + kPriorWeight);
+  }
+
+ private:
+  static constexpr double kPriorWeight = 2;
+
+  struct Count {
+    double right = 0;
+    double tried = 0;
+  };
+  double decay_;
+  std::array<std::array<Count, kPlaces>, kClasses> counts_{};
+};
+
+}  // namespace quire

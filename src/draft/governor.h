@@ -1,0 +1,85 @@
+// How many drafts each request gets in a step: as many as make tokens come fastest, and none where
+// they would come slower.
+//
+// A step of B requests takes T(B) and gives B tokens. With m drafts it takes T(B + m), and gives
+// one token more for each draft that is right, as all before it. The drafts are sorted by how
+// probable that is (Acceptance); of all m the one with the most tokens for its time is chosen
+// (within one request a later draft is never more probable than an earlier one, so whichever m it
+// is, they are the beginnings of what was guessed). With one request and drafts of which each is
+// right with probability a this is the published choice of the draft's length (Leviathan et al.
+// 2023, 3.5).
+//
+// What is measured may be wrong. So an account is kept, in time: drafts are paid from it where they
+// gave fewer tokens than their time would have given without them, and each step pays in
+// kAllowance of its time. Where it is empty, nothing is drafted. In the long run drafts therefore
+// cost at most kAllowance, whatever the text and the machine are like (Wu et al. 2016 call this a
+// conservative bandit).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "draft/acceptance.h"
+
+namespace quire {
+
+// A request that could be given drafts.
+struct DraftOffer {
+  const Acceptance* acceptance = nullptr;  // its own
+  std::int32_t match = 0;                  // Draft::match
+  std::int32_t num_tokens = 0;             // that were guessed
+  std::int32_t num_chosen = 0;             // what choose() says: of these, the first so many
+};
+
+class Governor {
+ public:
+  static constexpr double kAllowance = 0.01;  // of the time of steps
+  // What the account holds at most, and at first: so many steps.
+  static constexpr double kMostSaved = 4;
+
+  // Time of a step of so many rows, in any unit that stays the same; above 0.
+  using TimeOf = std::function<double(std::int64_t rows)>;
+
+  // `num_rows`: that the step has without drafts, those of the offers included.
+  void choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of);
+
+  // Whether a draft of any request was right, as Acceptance::observe().
+  void observe(std::int32_t match, std::size_t place, bool right) {
+    all_.observe(Acceptance::class_of(match), place, right);
+  }
+  // A step without prompts has ended: `num_rows` without drafts, with `num_drafts`, of which
+  // `num_accepted` were right.
+  void account(std::int64_t num_rows, std::int64_t num_drafts, std::int64_t num_accepted,
+               const TimeOf& time_of);
+
+  double saved() const { return saved_; }
+  // Time of all steps that were accounted for, and what the same tokens would have taken without
+  // drafts.
+  double spent() const { return spent_; }
+  double plain() const { return plain_; }
+
+ private:
+  void find_chances(std::span<const DraftOffer> offers);
+
+  struct Chance {
+    double probability = 0;
+    std::uint32_t offer = 0;
+    std::int32_t place = 0;
+  };
+  static constexpr double kLeastGain = 1.01;  // for less nothing is drafted
+  static constexpr double kLeastChance = 0.02;
+  static constexpr double kFirstGuess = 0.5;
+  static constexpr std::int32_t kProbeEvery = 128;  // steps
+
+  Acceptance all_{0.995};
+  std::vector<Chance> chances_;  // kept from call to call
+  double saved_ = 0;
+  double spent_ = 0;
+  double plain_ = 0;
+  bool started_ = false;
+  std::int32_t num_idle_ = 0;  // steps without drafts, though some were likely
+};
+
+}  // namespace quire

@@ -1,0 +1,182 @@
+#include "draft/governor.h"
+
+#include <cmath>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "draft/row_times.h"
+
+namespace quire {
+namespace {
+
+// Requests whose drafts are right with probability `right` each, on a machine where one more row
+// costs `row` of a step.
+struct World {
+  double right = 0;
+  double row = 0;
+  std::int64_t num_requests = 1;
+  std::int32_t num_tokens = 8;
+};
+
+struct Outcome {
+  double tokens = 0;
+  double time = 0;
+  double drafts = 0;  // of a request and step, over the last half
+};
+
+// Tells `observe(place, right)` of a draft of so many tokens, of which the first so many were
+// right.
+template <typename Observe>
+void tell(std::int32_t num_right, std::int32_t num_tokens, const Observe& observe) {
+  for (std::int32_t place = 0; place < std::min(num_tokens, num_right + 1); ++place) {
+    observe(static_cast<std::size_t>(place), place < num_right);
+  }
+}
+
+double step_time(const World& world, std::int64_t rows) {
+  return 1 + world.row * static_cast<double>(rows - 1);
+}
+
+// `fixed`: so many drafts in each step, without the governor.
+Outcome run(const World& world, int num_steps, std::int32_t fixed = -1) {
+  Governor governor;
+  std::vector<Acceptance> acceptances(static_cast<std::size_t>(world.num_requests),
+                                      Acceptance(0.95));
+  const auto time_of = [&](std::int64_t rows) { return step_time(world, rows); };
+  Outcome outcome;
+  std::uint64_t counter = 0;
+  for (int step = 0; step < num_steps; ++step) {
+    std::vector<DraftOffer> offers;
+    for (const Acceptance& acceptance : acceptances) {
+      offers.push_back({.acceptance = &acceptance, .match = 8, .num_tokens = world.num_tokens});
+    }
+    if (fixed < 0) {
+      governor.choose(offers, world.num_requests, time_of);
+    } else {
+      for (DraftOffer& offer : offers) offer.num_chosen = fixed;
+    }
+    std::int64_t num_drafts = 0;
+    std::int64_t num_accepted = 0;
+    for (std::size_t i = 0; i < offers.size(); ++i) {
+      std::int32_t num_right = 0;
+      while (num_right < world.num_tokens && random_uniform(17, counter++) < world.right) {
+        ++num_right;
+      }
+      num_drafts += offers[i].num_chosen;
+      num_accepted += std::min(num_right, offers[i].num_chosen);
+      tell(num_right, world.num_tokens, [&](std::size_t place, bool right) {
+        acceptances[i].observe(Acceptance::class_of(8), place, right);
+        governor.observe(8, place, right);
+      });
+    }
+    if (fixed < 0) governor.account(world.num_requests, num_drafts, num_accepted, time_of);
+    outcome.tokens += static_cast<double>(world.num_requests + num_accepted);
+    outcome.time += time_of(world.num_requests + num_drafts);
+    if (2 * step >= num_steps) {
+      outcome.drafts += 2.0 * static_cast<double>(num_drafts) /
+                        static_cast<double>(world.num_requests * num_steps);
+    }
+  }
+  return outcome;
+}
+
+double rate(const Outcome& outcome) { return outcome.tokens / outcome.time; }
+
+TEST(Governor, IsCloseToTheBestFixedLengthAndNeverBelowNone) {
+  for (const double right : {0.0, 0.1, 0.3, 0.6, 0.8, 0.95}) {
+    for (const double row : {0.0, 0.02, 0.1, 0.3, 0.6, 1.0}) {
+      for (const std::int64_t num_requests : {1, 4, 16}) {
+        const World world = {.right = right, .row = row, .num_requests = num_requests};
+        double best = 0;
+        for (std::int32_t fixed = 0; fixed <= world.num_tokens; ++fixed) {
+          best = std::max(best, rate(run(world, 2000, fixed)));
+        }
+        const double plain = rate(run(world, 2000, 0));
+        const double own = rate(run(world, 2000));
+        EXPECT_GE(own, 0.95 * best) << right << " " << row << " " << num_requests;
+        EXPECT_GE(own, 0.98 * plain) << right << " " << row << " " << num_requests;
+      }
+    }
+  }
+}
+
+TEST(Governor, DraftsNothingWhereItCannotPayAndAllWhereItIsFree) {
+  EXPECT_LT(run({.right = 0.1, .row = 1.0}, 1000).drafts, 0.05);
+  EXPECT_GT(run({.right = 0.9, .row = 0.001}, 1000).drafts, 7);
+}
+
+// A text that could be looked up, then one that cannot: what is drafted in vain meanwhile is
+// little.
+TEST(Governor, TheAccountBoundsWhatWrongEstimatesCost) {
+  Governor governor;
+  Acceptance acceptance(0.95);
+  for (int i = 0; i < 1000; ++i) {
+    tell(8, 8, [&](std::size_t place, bool right) {
+      acceptance.observe(1, place, right);
+      governor.observe(8, place, right);
+    });
+  }
+  const auto time_of = [](std::int64_t rows) { return static_cast<double>(rows); };
+  double lost = 0;
+  for (int step = 0; step < 1000; ++step) {
+    // Nobody learns that all of it is wrong now, and rows cost as much as steps.
+    DraftOffer offer = {.acceptance = &acceptance, .match = 8, .num_tokens = 8};
+    governor.choose({&offer, 1}, 1,
+                    [](std::int64_t rows) { return 1 + 0.1 * static_cast<double>(rows); });
+    lost += offer.num_chosen;
+    governor.account(1, offer.num_chosen, 0, time_of);
+  }
+  EXPECT_GT(lost, 0);
+  EXPECT_LE(lost, Governor::kMostSaved * 1.1 + 0.011 * 1000 + 2 * 8);
+}
+
+TEST(Acceptance, CountsByPlaceAndKindOfMatch) {
+  Acceptance acceptance(1.0);
+  const std::size_t kind = Acceptance::class_of(20);
+  for (int i = 0; i < 1000; ++i) {
+    tell(i % 2 == 0 ? 1 : 3, 3,
+         [&](std::size_t place, bool right) { acceptance.observe(kind, place, right); });
+  }
+  EXPECT_NEAR(acceptance.probability(kind, 0, 0.5), 1.0, 0.01);
+  EXPECT_NEAR(acceptance.probability(kind, 1, 0.5), 0.5, 0.01);
+  EXPECT_NEAR(acceptance.probability(kind, 2, 0.5), 1.0, 0.01);
+  EXPECT_EQ(acceptance.probability(kind, 3, 0.25), 0.25);  // nothing seen
+  EXPECT_EQ(acceptance.probability(Acceptance::class_of(2), 0, 0.25), 0.25);
+  EXPECT_EQ(Acceptance::class_of(3), 0U);
+  EXPECT_EQ(Acceptance::class_of(4), 1U);
+  EXPECT_EQ(Acceptance::class_of(12), 2U);
+}
+
+TEST(Acceptance, WhatIsOldCountsLess) {
+  Acceptance acceptance(0.9);
+  for (int i = 0; i < 100; ++i) acceptance.observe(0, 0, true);
+  EXPECT_GT(acceptance.probability(0, 0, 0.5), 0.9);
+  for (int i = 0; i < 50; ++i) acceptance.observe(0, 0, false);
+  EXPECT_LT(acceptance.probability(0, 0, 0.5), 0.1);
+}
+
+TEST(RowTimes, KnowsWhatWasSeenAndInterpolates) {
+  RowTimes times;
+  EXPECT_EQ(times.ratio(5), 1);
+  times.observe(1, 10, 10);
+  EXPECT_DOUBLE_EQ(times.ratio(9), 1);
+  times.observe(5, 10, 20);
+  EXPECT_DOUBLE_EQ(times.ratio(5), 2);
+  EXPECT_DOUBLE_EQ(times.ratio(3), 1.5);
+  EXPECT_DOUBLE_EQ(times.ratio(50), 2);
+  for (int i = 0; i < 200; ++i) times.observe(5, 10, 10);
+  EXPECT_NEAR(times.ratio(5), 1, 0.02);
+  times.observe(5, 10, 10'000);  // one that lost its CPUs
+  EXPECT_LT(times.ratio(5), 1.05);
+  times.observe(9, 10, 50);
+  EXPECT_DOUBLE_EQ(times.ratio(9), 5);
+  for (int i = 0; i < 300; ++i) times.observe(1, 10, 10);
+  EXPECT_LT(times.ratio(9), 1.05);  // seen once, and long ago
+  EXPECT_LT(times.ratio(5), 1.05);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,81 @@
+#include "draft/speculative_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+using testing::HasSubstr;
+
+SpeculativeConfig parsed(std::string_view text) {
+  const auto config = SpeculativeConfig::parse(text);
+  EXPECT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_TRUE(config.ok() && config->has_value());
+  return config.ok() ? config->value_or(SpeculativeConfig()) : SpeculativeConfig();
+}
+
+TEST(SpeculativeConfig, NamesAndDefaultsAreVllms) {
+  const SpeculativeConfig ngram = parsed(R"({"method": "ngram", "num_speculative_tokens": 5})");
+  EXPECT_EQ(ngram.method, SpeculativeMethod::kNgram);
+  EXPECT_EQ(ngram.num_speculative_tokens, 5);
+  EXPECT_EQ(ngram.prompt_lookup_min, 5);
+  EXPECT_EQ(ngram.prompt_lookup_max, 5);
+  const SpeculativeConfig both = parsed(
+      R"({"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 2, "prompt_lookup_max": 4})");
+  EXPECT_EQ(both.prompt_lookup_min, 2);
+  EXPECT_EQ(both.prompt_lookup_max, 4);
+  const SpeculativeConfig one =
+      parsed(R"({"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4})");
+  EXPECT_EQ(one.prompt_lookup_min, 4);
+  const SpeculativeConfig suffix = parsed(
+      R"({"method": "suffix", "suffix_decoding_max_tree_depth": 16, "suffix_decoding_min_token_prob": 0.25})");
+  EXPECT_EQ(suffix.method, SpeculativeMethod::kSuffix);
+  EXPECT_EQ(suffix.num_speculative_tokens, 16);
+  EXPECT_EQ(suffix.suffix_max_cached_requests, 0);
+  EXPECT_DOUBLE_EQ(suffix.suffix_min_token_prob, 0.25);
+  const auto none = SpeculativeConfig::parse("{}");
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->has_value());
+}
+
+TEST(SpeculativeConfig, WhatIsNotThereIsRefusedByName) {
+  for (const char* method : {"draft_model", "eagle", "eagle3", "medusa", "mtp", "dflash"}) {
+    const auto config = SpeculativeConfig::parse(
+        std::string(R"({"num_speculative_tokens": 3, "model": "m", "method": ")") + method + "\"}");
+    EXPECT_EQ(config.status().code(), StatusCode::kUnimplemented);
+    EXPECT_THAT(config.status().message(), HasSubstr(method));
+  }
+}
+
+TEST(SpeculativeConfig, ErrorsNameKeyAndValue) {
+  const auto expect_error = [](std::string_view text, std::string_view what) {
+    const auto config = SpeculativeConfig::parse(text);
+    EXPECT_EQ(config.status().code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(config.status().to_string(), HasSubstr(std::string(what)));
+  };
+  expect_error("ngram", "JSON object such as");
+  expect_error("[]", "expected an object");
+  expect_error(R"({"num_speculative_tokens": 3})", "method is missing");
+  expect_error(R"({"method": "magic"})", "magic");
+  expect_error(R"({"method": "ngram"})", "num_speculative_tokens is missing");
+  expect_error(R"({"method": "ngram", "num_speculative_tokens": 33})", "1 to 32");
+  expect_error(R"({"method": "ngram", "num_speculative_tokens": 1.5})", "whole number");
+  expect_error(R"({"method": "ngram", "num_speculative_tokens": 2, "draft": 1})", "draft");
+  expect_error(
+      R"({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_min": 3, "prompt_lookup_max": 2})",
+      "prompt_lookup_min 3");
+  expect_error(R"({"method": "suffix", "prompt_lookup_max": 2})", "not of method \"suffix\"");
+  expect_error(R"({"method": "suffix", "suffix_decoding_min_token_prob": 2})",
+               "suffix_decoding_min_token_prob is 2");
+}
+
+TEST(SpeculativeConfig, SaysWhatItIs) {
+  EXPECT_EQ(parsed(R"({"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2,
+                       "prompt_lookup_max": 4})")
+                .to_text(),
+            "ngram, up to 5 tokens, after matches of 2 to 4");
+}
+
+}  // namespace
+}  // namespace quire

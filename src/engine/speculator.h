@@ -1,0 +1,87 @@
+// Gives the requests of a scheduler drafts before each step: a drafter guesses, a governor says how
+// many guesses are worth their rows, and what steps took and gave tells both how they did. Nothing
+// of this reaches an output: drafts go to Scheduler::propose(), and into the event log.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "core/scheduler.h"
+#include "draft/drafter.h"
+#include "draft/governor.h"
+#include "draft/row_times.h"
+#include "engine/step_pacer.h"
+
+namespace quire {
+
+// Drafts of a request in each step: nullopt as many as the governor says, else so many where there
+// are as many guesses; 0: none.
+using DraftCount = std::optional<std::int32_t>;
+
+class Speculator {
+ public:
+  Speculator(const SpeculativeConfig& config, std::int64_t max_num_seqs,
+             std::int64_t max_model_len);
+
+  // One of the outputs of a request that the scheduler was given; those that get drafts.
+  void begin(RequestId request_id, DraftCount count);
+  // It has ended, with this output.
+  void end(RequestId request_id, std::span<const TokenId> output);
+
+  // Takes in the tokens of those that run. While a step is computed the time for it is free.
+  void read_ahead(const Scheduler& scheduler);
+
+  // Calls give(request id, drafts) for each running request whose drafts are to be other ones: in
+  // place of any that it has. Not where the token before them is still to come.
+  using Give = std::function<void(RequestId request_id, std::span<const TokenId> drafts)>;
+  void propose(const Scheduler& scheduler, const Give& give);
+
+  // A step took so long and gave this.
+  void took(const SchedulerOutput& plan, const ModelRunnerOutput& result, Duration time);
+
+  const Governor& governor() const { return governor_; }
+
+ private:
+  struct Followed {
+    DraftCount count;
+    bool begun = false;    // the drafter knows it
+    bool refused = false;  // and has no room for it
+    Acceptance acceptance{0.95};
+    Draft draft;  // for the next step
+    // A guess of which it is still open whether it is right.
+    Draft guess;
+    std::size_t guessed_at = 0;   // tokens that the request had
+    std::size_t num_learned = 0;  // tokens of the guess of which it is known
+  };
+  Followed* follow(const Request& request);
+  void learn(const Request& request, Followed& followed);
+  void guess_next(const Request& request, Followed& followed);
+  // Of a step with so many rows, each seeing as many keys as those of the next step on average.
+  double time_of(std::int64_t num_rows) const;
+
+  SpeculativeConfig config_;
+  std::unique_ptr<Drafter> drafter_;
+  Governor governor_;
+  StepPacer times_{std::nullopt};
+  RowTimes row_times_;
+  std::unordered_map<RequestId, Followed> followed_;
+  bool timed_ = false;  // a step without prompts was measured
+  bool fixed_ = false;  // drafts of the next step were not the governor's choice
+  double keys_of_row_ = 0;
+  // Kept from step to step.
+  std::vector<DraftOffer> offers_;
+  struct Offered {
+    const Request* request = nullptr;
+    const Followed* followed = nullptr;
+  };
+  std::vector<Offered> offered_;
+};
+
+}  // namespace quire
