@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 // An automaton with no more states becomes part of those that use it.
-constexpr std::size_t kSmallRuleStates = 24;
+constexpr std::size_t kSmallRuleStates = 16;
 // A regular part of an expression with more states becomes a rule: determinizing what is around it
 // need not look into it, and all its uses are one.
 constexpr std::size_t kLargePartStates = 48;

@@ -1,0 +1,218 @@
+#include "text/grammar/json_schema_emit.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "text/grammar/json_schema_escapes.h"
+#include "text/grammar/regex.h"
+
+namespace quire {
+namespace {
+
+// Repeated up to so often, something is part of the rule that has it.
+constexpr std::int64_t kRepeatedInPlace = 32;
+
+}  // namespace
+
+Status SchemaEmitter::prepare() {
+  GrammarBudget& budget = space_->budget();
+  const JsonSchemaOptions& options = space_->options();
+  std::string pattern = fmt::format("(\\r?\\n)?[ \\t]{{0,{}}}", JsonSchemaOptions::kMaxBlanks);
+  if (options.whitespace_pattern) pattern = *options.whitespace_pattern;
+  if (options.disable_any_whitespace) {
+    white_space_ = builder_->empty();
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(Dfa blank, regex_to_dfa(pattern, RegexOptions(), budget));
+    const RuleId rule = builder_->add_rule("white space");
+    builder_->define(rule, builder_->regular(std::move(blank)));
+    white_space_ = builder_->rule(rule);
+  }
+  comma_ = builder_->seq({white_space_, builder_->literal(","), white_space_});
+  colon_ = builder_->seq({white_space_, builder_->literal(":"), white_space_});
+  QUIRE_ASSIGN_OR_RETURN(Dfa character, json_character_spellings(budget));
+  character_ = builder_->regular(std::move(character));
+  return {};
+}
+
+Result<Grammar> SchemaEmitter::emit(FormulaId formula) {
+  QUIRE_RETURN_IF_ERROR(prepare());
+  QUIRE_ASSIGN_OR_RETURN(const std::optional<ExprId> root, value(formula));
+  if (!root) {
+    return Status::invalid_argument("JSON Schema: no value is valid",
+                                    "correct what contradicts itself in the schema");
+  }
+  const RuleId rule = builder_->add_rule("schema");
+  builder_->define(rule, *root);
+  while (!open_.empty()) {
+    const auto [next, its_rule] = open_.back();
+    open_.pop_back();
+    QUIRE_RETURN_IF_ERROR(define(next, its_rule));
+  }
+  return builder_->build(rule);
+}
+
+Result<std::optional<ExprId>> SchemaEmitter::value(FormulaId formula) {
+  QUIRE_ASSIGN_OR_RETURN(const bool empty, space_->is_empty(formula));
+  if (empty) return std::optional<ExprId>();
+  const auto found = rules_.find(formula);
+  if (found != rules_.end()) return std::optional(builder_->rule(found->second));
+  const RuleId rule = builder_->add_rule("value");
+  rules_.emplace(formula, rule);
+  open_.emplace_back(formula, rule);
+  return std::optional(builder_->rule(rule));
+}
+
+Status SchemaEmitter::define(FormulaId formula, RuleId rule) {
+  QUIRE_RETURN_IF_ERROR(space_->budget().tick(64));
+  QUIRE_ASSIGN_OR_RETURN(const Shape* const kept, space_->expand(formula));
+  QUIRE_ASSIGN_OR_RETURN(const ExprId body, shape(*kept));
+  builder_->define(rule, body);
+  return {};
+}
+
+Result<ExprId> SchemaEmitter::shape(const Shape& shape) {
+  GrammarBudget& budget = space_->budget();
+  std::vector<ExprId> choices;
+  if (shape.null_value) choices.push_back(builder_->literal("null"));
+  if (shape.true_value) choices.push_back(builder_->literal("true"));
+  if (shape.false_value) choices.push_back(builder_->literal("false"));
+  if (!shape.numbers.is_none()) {
+    QUIRE_ASSIGN_OR_RETURN(Dfa numbers, shape.numbers.language(budget));
+    choices.push_back(builder_->regular(std::move(numbers)));
+  }
+  if (!shape.strings.is_none()) {
+    QUIRE_ASSIGN_OR_RETURN(const ExprId strings, string(shape.strings));
+    choices.push_back(strings);
+  }
+  for (const ArrayCase& array : shape.arrays) {
+    QUIRE_ASSIGN_OR_RETURN(const ExprId expr, emit_array(*this, array));
+    choices.push_back(expr);
+  }
+  for (const ObjectCase& object : shape.objects) {
+    QUIRE_ASSIGN_OR_RETURN(const ExprId expr, emit_object(*this, object));
+    choices.push_back(expr);
+  }
+  return builder_->choice(choices);
+}
+
+Result<ExprId> SchemaEmitter::string(const StringSet& texts) {
+  const ExprId quote = builder_->literal("\"");
+  if (texts.is_all()) {
+    if (!any_string_) {
+      const RuleId rule = builder_->add_rule("string");
+      builder_->define(rule, builder_->seq({quote, repeat(character_, 0, std::nullopt), quote}));
+      any_string_ = builder_->rule(rule);
+    }
+    return *any_string_;
+  }
+  if (texts.kind() == StringSet::Kind::kThese) {
+    std::vector<ExprId> choices;
+    for (const std::string& text : texts.texts()) {
+      QUIRE_RETURN_IF_ERROR(space_->budget().tick(text.size()));
+      choices.push_back(json_literal(text, *builder_));
+    }
+    return builder_->choice(choices);
+  }
+  for (const auto& [set, expr] : spelled_) {
+    if (set == texts) return expr;
+  }
+  if (texts.kind() == StringSet::Kind::kLength) {
+    const std::optional<std::int64_t> max =
+        texts.max() ? std::optional<std::int64_t>(*texts.max()) : std::nullopt;
+    const RuleId rule = builder_->add_rule("string");
+    builder_->define(rule, builder_->seq({quote, repeat(character_, texts.min(), max), quote}));
+    spelled_.emplace_back(texts, builder_->rule(rule));
+    return spelled_.back().second;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Dfa meant, texts.language(space_->budget()));
+  QUIRE_ASSIGN_OR_RETURN(Dfa spelled, json_spellings(meant, space_->budget()));
+  const ExprId expr = builder_->seq({quote, builder_->regular(std::move(spelled)), quote});
+  spelled_.emplace_back(texts, expr);
+  return expr;
+}
+
+Result<ExprId> SchemaEmitter::member(const StringSet& names, FormulaId formula) {
+  QUIRE_ASSIGN_OR_RETURN(const ExprId name, string(names));
+  QUIRE_ASSIGN_OR_RETURN(const std::optional<ExprId> expr, value(formula));
+  if (!expr) return builder_->nothing();
+  return builder_->seq({name, colon_, *expr});
+}
+
+Result<ExprId> SchemaEmitter::member(std::string_view name, FormulaId formula) {
+  QUIRE_ASSIGN_OR_RETURN(const std::optional<ExprId> expr, value(formula));
+  if (!expr) return builder_->nothing();
+  return builder_->seq({json_literal(name, *builder_), colon_, *expr});
+}
+
+ExprId SchemaEmitter::repeat(ExprId part, std::int64_t min, std::optional<std::int64_t> max) {
+  const auto small = [](std::int64_t count) { return static_cast<std::uint32_t>(count); };
+  if (max && *max == 0) return builder_->empty();
+  if (min <= kRepeatedInPlace && (!max || *max <= kRepeatedInPlace)) {
+    return builder_->repeat(part, small(min),
+                            max ? std::optional<std::uint32_t>(small(*max)) : std::nullopt);
+  }
+  const auto [place, fresh] = blocks_.try_emplace(part, 0);
+  if (fresh) {
+    const RuleId block = builder_->add_rule("many");
+    builder_->define(block,
+                     builder_->repeat(part, small(kRepeatedInPlace), small(kRepeatedInPlace)));
+    place->second = builder_->rule(block);
+  }
+  const ExprId many = place->second;
+  std::vector<ExprId> parts;
+  if (min > 0) {
+    const std::int64_t blocks = min / kRepeatedInPlace;
+    parts.push_back(repeat(many, blocks, blocks));
+    parts.push_back(repeat(part, min % kRepeatedInPlace, min % kRepeatedInPlace));
+  }
+  if (!max) {
+    parts.push_back(builder_->repeat(part, 0, std::nullopt));
+    return builder_->seq(parts);
+  }
+  // Up to `left` more: fewer blocks than would fit and any rest, or all blocks and what is left.
+  const std::int64_t left = *max - min;
+  const std::int64_t blocks = left / kRepeatedInPlace;
+  std::vector<ExprId> ways;
+  if (blocks > 0) {
+    ways.push_back(
+        builder_->seq({repeat(many, 0, blocks - 1), repeat(part, 0, kRepeatedInPlace - 1)}));
+  }
+  ways.push_back(
+      builder_->seq({repeat(many, blocks, blocks), repeat(part, 0, left % kRepeatedInPlace)}));
+  parts.push_back(builder_->choice(ways));
+  return builder_->seq(parts);
+}
+
+ExprId emit_memory(SchemaEmitter& emitter, const std::vector<MemoryState>& states) {
+  GrammarBuilder& builder = emitter.builder();
+  std::vector<RuleId> rules;
+  rules.reserve(states.size());
+  for (std::size_t i = 0; i < states.size(); ++i) rules.push_back(builder.add_rule("more"));
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    std::vector<ExprId> loops;
+    std::vector<ExprId> ways;
+    if (states[i].can_end) ways.push_back(builder.empty());
+    for (const MemoryStep& step : states[i].steps) {
+      const ExprId with_comma = builder.seq({emitter.comma(), step.expr});
+      if (step.to == i) {
+        loops.push_back(with_comma);
+      } else {
+        ways.push_back(builder.seq({with_comma, builder.rule(rules[step.to])}));
+      }
+    }
+    ExprId body = builder.choice(ways);
+    if (!loops.empty()) {
+      body = builder.seq({builder.repeat(builder.choice(loops), 0, std::nullopt), body});
+    }
+    builder.define(rules[i], body);
+  }
+  std::vector<ExprId> first;
+  if (states.front().can_end) first.push_back(builder.empty());
+  for (const MemoryStep& step : states.front().steps) {
+    first.push_back(builder.seq({step.expr, builder.rule(rules[step.to])}));
+  }
+  return builder.choice(first);
+}
+
+}  // namespace quire

@@ -1,0 +1,85 @@
+// From shapes to a grammar. Internal to JSON Schema.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "text/grammar/grammar.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/json_schema_space.h"
+
+namespace quire {
+
+class SchemaEmitter {
+ public:
+  // States that one array or object may need for what it remembers.
+  static constexpr std::size_t kMaxMemory = 3000;
+
+  // Borrows both.
+  SchemaEmitter(SchemaSpace& space, GrammarBuilder& builder) : space_(&space), builder_(&builder) {}
+
+  // The grammar of the values of `formula`.
+  Result<Grammar> emit(FormulaId formula);
+
+  SchemaSpace& space() { return *space_; }
+  GrammarBuilder& builder() { return *builder_; }
+
+  // A value of `formula`; its rule is made later. Nullopt where there is none.
+  Result<std::optional<ExprId>> value(FormulaId formula);
+  ExprId white_space() const { return white_space_; }
+  // A JSON string with one of these texts.
+  Result<ExprId> string(const StringSet& texts);
+  // A member's name of a set that is no list, and one name.
+  Result<ExprId> member(const StringSet& names, FormulaId value);
+  Result<ExprId> member(std::string_view name, FormulaId value);
+  // A comma and the white space around it.
+  ExprId comma() const { return comma_; }
+  // Takes `steps` from what members in any order may take (JsonSchemaOptions::kMaxFreeSteps); false
+  // where that is not left.
+  bool take_free_steps(std::size_t steps) {
+    if (steps > free_steps_) return false;
+    free_steps_ -= steps;
+    return true;
+  }
+  // `part`, which is not empty, so many times; large counts take rules within rules.
+  ExprId repeat(ExprId part, std::int64_t min, std::optional<std::int64_t> max);
+
+ private:
+  Status prepare();
+  Status define(FormulaId formula, RuleId rule);
+  Result<ExprId> shape(const Shape& shape);
+
+  SchemaSpace* space_;
+  GrammarBuilder* builder_;
+  std::size_t free_steps_ = JsonSchemaOptions::kMaxFreeSteps;
+  ExprId white_space_ = 0;
+  ExprId comma_ = 0;
+  ExprId colon_ = 0;
+  ExprId character_ = 0;
+  std::optional<ExprId> any_string_;
+  std::vector<std::pair<StringSet, ExprId>> spelled_;  // sets of strings that were made already
+  std::unordered_map<ExprId, ExprId> blocks_;          // what is repeated, in blocks
+  std::unordered_map<FormulaId, RuleId> rules_;
+  std::vector<std::pair<FormulaId, RuleId>> open_;
+};
+
+// json_schema_emit_arrays.cpp, json_schema_emit_objects.cpp: brackets included.
+Result<ExprId> emit_array(SchemaEmitter& emitter, const ArrayCase& array);
+Result<ExprId> emit_object(SchemaEmitter& emitter, const ObjectCase& object);
+
+// Something that has to be remembered while items or members come: states, of which the first is
+// that before any of them.
+struct MemoryStep {
+  ExprId expr = 0;     // an item or a member
+  std::size_t to = 0;  // a state
+};
+struct MemoryState {
+  bool can_end = false;
+  std::vector<MemoryStep> steps;
+};
+// All ways from the first state to one that can end, with commas between the steps.
+ExprId emit_memory(SchemaEmitter& emitter, const std::vector<MemoryState>& states);
+
+}  // namespace quire

@@ -1,0 +1,282 @@
+#include "text/grammar/json_schema_escapes.h"
+
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "text/grammar/nfa.h"
+#include "text/grammar/regex.h"
+#include "text/utf8.h"
+
+namespace quire {
+namespace {
+
+struct ShortEscape {
+  char32_t code;
+  char letter;
+};
+constexpr std::array<ShortEscape, 8> kShortEscapes = {{{'"', '"'},
+                                                       {'\\', '\\'},
+                                                       {'/', '/'},
+                                                       {0x08, 'b'},
+                                                       {0x0C, 'f'},
+                                                       {0x0A, 'n'},
+                                                       {0x0D, 'r'},
+                                                       {0x09, 't'}}};
+
+// One step of an automaton over characters.
+struct CharacterStep {
+  CharRange codes;
+  std::int32_t target = 0;
+};
+
+bool is_one_edge(const Dfa& dfa, std::int32_t state, DfaEdge* edge) {
+  const std::span<const DfaEdge> edges = dfa.edges(state);
+  if (edges.size() != 1 || edges.front().first != 0x80 || edges.front().last != 0xBF) return false;
+  *edge = edges.front();
+  return true;
+}
+
+// The characters that begin with bytes of `first`..`last` (as code points so far) and go on from
+// `state` for `rest` more bytes. Where all that can follow leads to one state, that is one range.
+void add_steps(const Dfa& dfa, std::int32_t state, char32_t first, char32_t last, int rest,
+               std::vector<CharacterStep>& steps) {
+  if (rest == 0) {
+    steps.push_back({{first, last}, state});
+    return;
+  }
+  DfaEdge edge;
+  if (is_one_edge(dfa, state, &edge)) {
+    add_steps(dfa, edge.target, first << 6, (last << 6) | 0x3F, rest - 1, steps);
+    return;
+  }
+  for (char32_t code = first; code <= last; ++code) {
+    for (const DfaEdge& next : dfa.edges(state)) {
+      add_steps(dfa, next.target, (code << 6) | (next.first & 0x3F),
+                (code << 6) | (next.last & 0x3F), rest - 1, steps);
+    }
+  }
+}
+
+std::vector<CharacterStep> steps_from(const Dfa& dfa, std::int32_t state) {
+  struct Lead {
+    std::uint32_t first, last, bits;
+    int rest;
+  };
+  constexpr std::array<Lead, 4> kLeads = {
+      {{0x00, 0x7F, 0, 0}, {0xC2, 0xDF, 0xC0, 1}, {0xE0, 0xEF, 0xE0, 2}, {0xF0, 0xF4, 0xF0, 3}}};
+  std::vector<CharacterStep> steps;
+  for (const DfaEdge& edge : dfa.edges(state)) {
+    for (const Lead& lead : kLeads) {
+      const std::uint32_t first = std::max(edge.first, lead.first);
+      const std::uint32_t last = std::min(edge.last, lead.last);
+      if (first > last) continue;
+      add_steps(dfa, edge.target, first - lead.bits, last - lead.bits, lead.rest, steps);
+    }
+  }
+  return steps;
+}
+
+// Which characters may be written by their number: those that have to be (0 to 1F), and those
+// beyond ASCII, and all.
+enum class Escapes : std::uint8_t { kControls, kBeyondAscii, kAll };
+
+// Builds the automaton of spellings state by state.
+class SpellingBuilder {
+ public:
+  explicit SpellingBuilder(Nfa& nfa) : nfa_(nfa) {}
+
+  // The characters of `set` as they are where JSON allows that; by a short escape where there is
+  // one (of the solidus only with kAll); and some as \uXXXX.
+  void add(const CharSet& set, std::int32_t from, std::int32_t to, Escapes escapes);
+
+ private:
+  std::int32_t behind_backslash(std::int32_t from);
+  std::int32_t behind_u(std::int32_t from);
+  void add_hex_digit(std::int32_t from, unsigned first, unsigned last, std::int32_t to);
+  void add_hex(std::int32_t from, unsigned first, unsigned last, int digits, std::int32_t to);
+  void add_pairs(std::int32_t from, char32_t first, char32_t last, std::int32_t to);
+
+  Nfa& nfa_;
+  std::map<std::int32_t, std::int32_t> backslashes_;
+  std::map<std::int32_t, std::int32_t> unicode_;
+};
+
+std::int32_t SpellingBuilder::behind_backslash(std::int32_t from) {
+  const auto [place, fresh] = backslashes_.try_emplace(from, 0);
+  if (fresh) {
+    place->second = nfa_.add_state();
+    nfa_.add_edge(from, '\\', '\\', place->second);
+  }
+  return place->second;
+}
+
+std::int32_t SpellingBuilder::behind_u(std::int32_t from) {
+  const std::int32_t backslash = behind_backslash(from);
+  const auto [place, fresh] = unicode_.try_emplace(from, 0);
+  if (fresh) {
+    place->second = nfa_.add_state();
+    nfa_.add_edge(backslash, 'u', 'u', place->second);
+  }
+  return place->second;
+}
+
+void SpellingBuilder::add_hex_digit(std::int32_t from, unsigned first, unsigned last,
+                                    std::int32_t to) {
+  if (first <= 9) nfa_.add_edge(from, '0' + first, '0' + std::min(last, 9U), to);
+  if (last < 10) return;
+  const unsigned low = std::max(first, 10U) - 10;
+  nfa_.add_edge(from, 'a' + low, 'a' + last - 10, to);
+  nfa_.add_edge(from, 'A' + low, 'A' + last - 10, to);
+}
+
+void SpellingBuilder::add_hex(std::int32_t from, unsigned first, unsigned last, int digits,
+                              std::int32_t to) {
+  const unsigned size = 1U << (4 * (digits - 1));  // of what stands behind the first digit
+  unsigned at = first;
+  while (at <= last) {
+    const unsigned digit = at / size;
+    const unsigned rest = at % size;
+    unsigned until = digit;
+    unsigned end = std::min(last, digit * size + size - 1);
+    // Whole blocks together.
+    if (rest == 0 && end == digit * size + size - 1) {
+      while (until < 15 && (until + 2) * size - 1 <= last) ++until;
+      end = until * size + size - 1;
+    }
+    const std::int32_t next = digits == 1 ? to : nfa_.add_state();
+    add_hex_digit(from, digit, until, next);
+    if (digits > 1) add_hex(next, rest, end % size, digits - 1, to);
+    at = end + 1;
+  }
+}
+
+void SpellingBuilder::add_pairs(std::int32_t from, char32_t first, char32_t last, std::int32_t to) {
+  unsigned at = first - 0x10000;
+  const unsigned end = last - 0x10000;
+  while (at <= end) {
+    const unsigned high = at >> 10;
+    unsigned until = high;
+    unsigned stop = std::min(end, (high << 10) | 0x3FF);
+    if ((at & 0x3FF) == 0 && (stop & 0x3FF) == 0x3FF) {
+      while (((until + 2) << 10) - 1 <= end) ++until;
+      stop = (until << 10) | 0x3FF;
+    }
+    const std::int32_t middle = nfa_.add_state();
+    const std::int32_t backslash = nfa_.add_state();
+    const std::int32_t low = nfa_.add_state();
+    add_hex(from, 0xD800 + high, 0xD800 + until, 4, middle);
+    nfa_.add_edge(middle, '\\', '\\', backslash);
+    nfa_.add_edge(backslash, 'u', 'u', low);
+    add_hex(low, 0xDC00 + (at & 0x3FF), 0xDC00 + (stop & 0x3FF), 4, to);
+    at = stop + 1;
+  }
+}
+
+void SpellingBuilder::add(const CharSet& set, std::int32_t from, std::int32_t to, Escapes escapes) {
+  const CharSet escaped({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
+  nfa_.add_chars(set & ~escaped, from, to);
+  for (const ShortEscape& escape : kShortEscapes) {
+    if (!set.contains(escape.code) || (escape.code == '/' && escapes != Escapes::kAll)) continue;
+    const auto letter = static_cast<std::uint32_t>(escape.letter);
+    nfa_.add_edge(behind_backslash(from), letter, letter, to);
+  }
+  CharSet by_number = set;
+  if (escapes == Escapes::kBeyondAscii) by_number = set & ~CharSet({{0x20, 0x7E}});
+  if (escapes == Escapes::kControls) by_number = set & CharSet({{0, 0x1F}});
+  for (const CharRange& range : by_number.ranges()) {
+    if (range.first <= 0xFFFF) {
+      add_hex(behind_u(from), range.first, std::min<char32_t>(range.last, 0xFFFF), 4, to);
+    }
+    if (range.last > 0xFFFF) {
+      add_pairs(behind_u(from), std::max<char32_t>(range.first, 0x10000), range.last, to);
+    }
+  }
+}
+
+}  // namespace
+
+Result<Dfa> json_spellings(const Dfa& meant, GrammarBudget& budget) {
+  if (meant.is_empty()) return Dfa::nothing();
+  Nfa nfa;
+  SpellingBuilder builder(nfa);
+  const std::int32_t accept = nfa.add_state();
+  std::map<std::int32_t, std::int32_t> states = {{0, nfa.add_state()}};
+  std::vector<std::int32_t> open = {0};
+  const Escapes escapes =
+      meant.num_states() > kMaxStatesWithEscapes ? Escapes::kControls : Escapes::kBeyondAscii;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const std::int32_t from = states.at(open[i]);
+    if (meant.accepts(open[i])) nfa.add_empty(from, accept);
+    std::map<std::int32_t, std::vector<CharRange>> ranges;
+    for (const CharacterStep& step : steps_from(meant, open[i])) {
+      ranges[step.target].push_back(step.codes);
+    }
+    for (auto& [target, codes] : ranges) {
+      if (!states.contains(target)) {
+        states.emplace(target, nfa.add_state());
+        open.push_back(target);
+      }
+      builder.add(CharSet(std::move(codes)), from, states.at(target), escapes);
+    }
+    QUIRE_RETURN_IF_ERROR(budget.tick(16));
+    QUIRE_RETURN_IF_ERROR(budget.check_size(nfa.num_states(), nfa.num_edges()));
+  }
+  return nfa.determinize(states.at(0), accept, budget);
+}
+
+Result<Dfa> json_character_spellings(GrammarBudget& budget) {
+  Nfa nfa;
+  const std::int32_t from = nfa.add_state();
+  const std::int32_t to = nfa.add_state();
+  SpellingBuilder(nfa).add(CharSet::all(), from, to, Escapes::kAll);
+  return nfa.determinize(from, to, budget);
+}
+
+ExprId json_literal(std::string_view text, GrammarBuilder& builder) {
+  std::vector<ExprId> parts;
+  std::string plain = "\"";
+  const auto flush = [&] {
+    if (!plain.empty()) parts.push_back(builder.literal(plain));
+    plain.clear();
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    const Utf8Char c = decode_utf8(text, i);
+    const std::string_view bytes = text.substr(i, c.size);
+    i += c.size;
+    if (c.code == '"' || c.code == '\\') {
+      plain.append("\\").append(bytes);
+      continue;
+    }
+    if (c.code >= 0x20 && c.code < 0x7F) {
+      plain += bytes;
+      continue;
+    }
+    flush();
+    std::vector<ExprId> spellings;
+    if (c.code > 0x20) spellings.push_back(builder.literal(bytes));
+    for (const ShortEscape& escape : kShortEscapes) {
+      if (escape.code != c.code) continue;
+      spellings.push_back(builder.literal(std::string("\\") + escape.letter));
+    }
+    const auto code = static_cast<std::uint32_t>(c.code);
+    if (code <= 0xFFFF) {
+      spellings.push_back(builder.literal(fmt::format("\\u{:04x}", code)));
+      spellings.push_back(builder.literal(fmt::format("\\u{:04X}", code)));
+    } else {
+      const std::uint32_t high = 0xD800 + ((code - 0x10000) >> 10);
+      const std::uint32_t low = 0xDC00 + ((code - 0x10000) & 0x3FF);
+      spellings.push_back(builder.literal(fmt::format("\\u{:04x}\\u{:04x}", high, low)));
+      spellings.push_back(builder.literal(fmt::format("\\u{:04X}\\u{:04X}", high, low)));
+    }
+    parts.push_back(builder.choice(spellings));
+  }
+  plain += '"';
+  flush();
+  return builder.seq(parts);
+}
+
+}  // namespace quire

@@ -1,0 +1,27 @@
+// How JSON spells strings: from languages of texts as they are meant to languages of what stands
+// between quotes (RFC 8259, section 7).
+#pragma once
+
+#include <string_view>
+
+#include "base/status.h"
+#include "text/grammar/dfa.h"
+#include "text/grammar/grammar.h"
+#include "text/grammar/limits.h"
+
+namespace quire {
+
+// Languages of more states have characters beyond ASCII as they are, and not as \uXXXX.
+inline constexpr std::size_t kMaxStatesWithEscapes = 1500;
+
+// The spellings of the texts of `meant` (UTF-8): printable ASCII as it is (\" and \\ apart), any
+// other character as it is, where JSON allows that, as \uXXXX, or by a short escape.
+Result<Dfa> json_spellings(const Dfa& meant, GrammarBudget& budget);
+
+// The spellings of any one character: all escapes, of ASCII too.
+Result<Dfa> json_character_spellings(GrammarBudget& budget);
+
+// The spellings of `text`, quotes included.
+ExprId json_literal(std::string_view text, GrammarBuilder& builder);
+
+}  // namespace quire

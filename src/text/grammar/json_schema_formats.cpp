@@ -1,0 +1,198 @@
+#include "text/grammar/json_schema_formats.h"
+
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "text/grammar/regex.h"
+
+namespace quire {
+namespace {
+
+// Pieces of regular expressions. Digits of fractions and durations are bounded, so that they end.
+constexpr std::string_view kMonthAndDay =
+    "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|"
+    "02-(0[1-9]|1[0-9]|2[0-8]))";
+constexpr std::string_view kLeapYear =
+    "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)";
+constexpr std::string_view kOffset = "([Zz]|[-+]([01][0-9]|2[0-3]):[0-5][0-9])";
+constexpr std::string_view kFraction = "(\\.[0-9]{1,18})?";
+constexpr std::string_view kOctet = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+constexpr std::string_view kLabel = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+// RFC 3987's ucschar, in the Basic Multilingual Plane and beyond.
+constexpr std::string_view kUcs =
+    "\\u{A0}-\\u{D7FF}\\u{F900}-\\u{FDCF}\\u{FDF0}-\\u{FFEF}\\u{10000}-\\u{1FFFD}\\u{20000}-"
+    "\\u{2FFFD}\\u{30000}-\\u{3FFFD}\\u{40000}-\\u{4FFFD}\\u{50000}-\\u{5FFFD}\\u{60000}-"
+    "\\u{6FFFD}\\u{70000}-\\u{7FFFD}\\u{80000}-\\u{8FFFD}\\u{90000}-\\u{9FFFD}\\u{A0000}-"
+    "\\u{AFFFD}\\u{B0000}-\\u{BFFFD}\\u{C0000}-\\u{CFFFD}\\u{D0000}-\\u{DFFFD}\\u{E1000}-"
+    "\\u{EFFFD}";
+constexpr std::string_view kPrivate =
+    "\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}";
+
+std::string date_pattern() {
+  return fmt::format("([0-9]{{4}}-{}|{}-02-29)", kMonthAndDay, kLeapYear);
+}
+
+// Second 60 where it is 23:59 in UTC: for offsets of whole and half hours. The time has to be
+// remembered up to the offset, so that its fraction is short.
+std::string leap_second_pattern() {
+  constexpr std::string_view kShortFraction = "(\\.[0-9]{1,3})?";
+  std::string pattern = fmt::format("23:59:60{}([Zz]|[-+]00:00)", kShortFraction);
+  for (int hour = 0; hour < 24; ++hour) {
+    const int east = (hour + 1) % 24;  // so far ahead of UTC, it is hour:59 there
+    const int west = 23 - hour;
+    if (east != 0) {
+      pattern +=
+          fmt::format("|{:02}:59:60{}(\\+{:02}:00|-{:02}:00)", hour, kShortFraction, east, west);
+    }
+    pattern +=
+        fmt::format("|{:02}:29:60{}(\\+{:02}:30|-{:02}:30)", hour, kShortFraction, hour, west);
+  }
+  return pattern;
+}
+
+std::string time_pattern() {
+  return fmt::format("(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{}{}|{})", kFraction, kOffset,
+                     leap_second_pattern());
+}
+
+std::string duration_pattern() {
+  constexpr std::string_view kDigits = "[0-9]{1,90}";
+  const std::string time = fmt::format("T({0}H({0}M({0}S)?)?|{0}M({0}S)?|{0}S)", kDigits);
+  const std::string date = fmt::format("({0}D|{0}M({0}D)?|{0}Y({0}M({0}D)?)?)", kDigits);
+  return fmt::format("P({}W|{}({})?|{})", kDigits, date, time, time);
+}
+
+std::string ipv4_pattern() { return fmt::format("{0}(\\.{0}){{3}}", kOctet); }
+
+std::string ipv6_pattern() {
+  constexpr std::string_view kGroup = "[0-9A-Fa-f]{1,4}";
+  const std::string last = fmt::format("({0}:{0}|{1})", kGroup, ipv4_pattern());
+  std::string pattern = fmt::format("({}:){{6}}{}", kGroup, last);
+  pattern += fmt::format("|::({}:){{5}}{}", kGroup, last);
+  for (int before = 0; before < 5; ++before) {
+    // At most before + 1 groups, "::", 4 - before groups and the last two.
+    pattern +=
+        fmt::format("|(({0}:){{0,{1}}}{0})?::({0}:){{{2}}}{3}", kGroup, before, 4 - before, last);
+  }
+  pattern += fmt::format("|(({0}:){{0,5}}{0})?::{0}|(({0}:){{0,6}}{0})?::", kGroup);
+  return fmt::format("({})", pattern);
+}
+
+std::string email_pattern(bool international) {
+  const std::string_view more = international ? "\\u{80}-\\u{10FFFF}" : "";
+  const std::string atom = fmt::format("[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{}-]", more);
+  const std::string quoted = fmt::format("\"([ !#-\\[\\]-~{}]|\\\\[ -~])*\"", more);
+  constexpr std::string_view kLetters = "A-Za-z0-9\\p{L}\\p{M}\\p{N}";
+  const std::string label =
+      international ? fmt::format("[{0}]([{0}-]{{0,61}}[{0}])?", kLetters) : std::string(kLabel);
+  return fmt::format("({0}+(\\.{0}+)*|{1})@({2}(\\.{2})*|\\[({3}|IPv6:{4})\\])", atom, quoted,
+                     label, ipv4_pattern(), ipv6_pattern());
+}
+
+struct UriPieces {
+  std::string path_character, query_character, user_character, name_character;
+};
+
+UriPieces uri_pieces(bool international) {
+  const std::string_view more = international ? kUcs : std::string_view();
+  constexpr std::string_view kEscape = "%[0-9A-Fa-f]{2}";
+  const auto piece = [&](std::string_view set, std::string_view private_use) {
+    return fmt::format("([A-Za-z0-9._~!$&'()*+,;={}{}{}-]|{})", set, more, private_use, kEscape);
+  };
+  return {piece(":@", ""), piece(":@/?", international ? kPrivate : std::string_view()),
+          piece(":", ""), piece("", "")};
+}
+
+// With a scheme, or (a reference) without one too.
+std::string uri_pattern(bool international, bool reference) {
+  const UriPieces pieces = uri_pieces(international);
+  const std::string authority = fmt::format(
+      "({}*@)?(\\[({}|[Vv][0-9A-Fa-f]+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+)\\]|{}*)(:[0-9]*)?",
+      pieces.user_character, ipv6_pattern(), pieces.name_character);
+  const std::string& p = pieces.path_character;
+  const std::string rooted = fmt::format("//{}(/{}*)*|/({}+(/{}*)*)?", authority, p, p, p);
+  const std::string fragment = fmt::format("({}|[/?])", p);
+  const std::string query_and_fragment =
+      fmt::format("(\\?{}*)?(#{}*)?", pieces.query_character, fragment);
+  const std::string full =
+      fmt::format("[A-Za-z][A-Za-z0-9+.-]*:({}|{}+(/{}*)*)?{}", rooted, p, p, query_and_fragment);
+  if (!reference) return full;
+  std::string no_colon = p;
+  no_colon.erase(no_colon.find(":@"), 1);
+  return fmt::format("({}|({}|{}+(/{}*)*)?{})", full, rooted, no_colon, p, query_and_fragment);
+}
+
+std::string uri_template_pattern() {
+  const std::string literal =
+      fmt::format("([!#$&-;=?-\\[\\]_a-z~{}{}]|%[0-9A-Fa-f]{{2}})", kUcs, kPrivate);
+  constexpr std::string_view kName =
+      "([A-Za-z0-9_]|%[0-9A-Fa-f]{2})(\\.?([A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*";
+  const std::string variable = fmt::format("{}(:[1-9][0-9]{{0,3}}|\\*)?", kName);
+  return fmt::format("({0}|\\{{[+#./;?&=,!@|]?{1}(,{1})*\\}})*", literal, variable);
+}
+
+// Regular expressions whose groups nest at most three deep and have no names: not all, but nothing
+// else.
+std::string regex_pattern() {
+  constexpr std::string_view kClassItem = "([^\\[\\]\\\\^-]|\\\\[dDwWsSnrtfv\\[\\]\\\\^.*+?-])";
+  const std::string simple = fmt::format(
+      "([^()\\[\\]{{}}*+?|^$\\\\/]|\\\\[dDwWsSnrtfv.*+?^$(){{}}|\\[\\]\\\\/]|\\\\c[A-Za-z]|"
+      "\\\\u[0-9A-Fa-f]{{4}}|\\\\x[0-9A-Fa-f]{{2}}|\\[\\^?{}*\\])",
+      kClassItem);
+  constexpr std::string_view kRepeat = "([*+?][?]{0,1}|\\{[0-9]{1,3},?\\}[?]{0,1})?";
+  std::string atom = fmt::format("({}{}|\\^|\\$|\\\\[bB])", simple, kRepeat);
+  std::string expression;
+  for (int depth = 0; depth < 4; ++depth) {
+    expression = fmt::format("({0})*(\\|({0})*)*", atom);
+    atom = fmt::format("({0}{1}|\\^|\\$|\\\\[bB]|\\((\\?:)?{2}\\){1}|\\(\\?<?[=!]{2}\\))", simple,
+                       kRepeat, expression);
+  }
+  return expression;
+}
+
+std::optional<std::string> pattern_of(std::string_view name) {
+  // No year 0, which validators do not know.
+  if (name == "date") return "(?!0000)" + date_pattern();
+  if (name == "time") return time_pattern();
+  if (name == "date-time") return fmt::format("(?!0000){}[Tt]{}", date_pattern(), time_pattern());
+  if (name == "duration") return duration_pattern();
+  if (name == "email") return email_pattern(false);
+  if (name == "idn-email") return email_pattern(true);
+  if (name == "hostname") return fmt::format("{0}(\\.{0})*", kLabel);
+  if (name == "ipv4") return ipv4_pattern();
+  if (name == "ipv6") return ipv6_pattern();
+  if (name == "uri") return uri_pattern(false, false);
+  if (name == "uri-reference") return uri_pattern(false, true);
+  if (name == "iri") return uri_pattern(true, false);
+  if (name == "iri-reference") return uri_pattern(true, true);
+  if (name == "uri-template") return uri_template_pattern();
+  if (name == "uuid") return "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
+  if (name == "json-pointer") return "(/([^~/]|~[01])*)*";
+  if (name == "relative-json-pointer") return "(0|[1-9][0-9]{0,17})(#|(/([^~/]|~[01])*)*)";
+  if (name == "regex") return regex_pattern();
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::optional<Dfa>> schema_format(std::string_view name, GrammarBudget& budget) {
+  if (name == "idn-hostname") {
+    return Status::unimplemented("idn-hostname is not supported", "use hostname, or a pattern");
+  }
+  const std::optional<std::string> pattern = pattern_of(name);
+  if (!pattern) return std::optional<Dfa>();
+  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, regex_to_dfa(*pattern, RegexOptions(), budget));
+  if (name == "hostname") {
+    QUIRE_ASSIGN_OR_RETURN(const Dfa length, regex_to_dfa(".{1,253}", RegexOptions(), budget));
+    QUIRE_ASSIGN_OR_RETURN(dfa, dfa_intersect(dfa, length, budget));
+    // "xn--" and what else is reserved so (RFC 5891, section 4.2.3.1) would have to be decoded.
+    QUIRE_ASSIGN_OR_RETURN(const Dfa reserved,
+                           regex_to_dfa("(.*\\.)?[^.]{2}--.*", RegexOptions(), budget));
+    QUIRE_ASSIGN_OR_RETURN(dfa, dfa_difference(dfa, reserved, budget));
+  }
+  return std::optional(std::move(dfa));
+}
+
+}  // namespace quire

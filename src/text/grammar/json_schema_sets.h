@@ -1,0 +1,117 @@
+// Sets of strings and of numbers as a schema's keywords give them: closed under and, or, not.
+//
+// A set of strings is one of texts as they are meant, before JSON escapes any of it; its regular
+// languages are of UTF-8. A set of numbers is one of spellings: equal numbers are in it or not
+// together.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "text/grammar/dfa.h"
+#include "text/grammar/json_schema_decimal.h"
+#include "text/grammar/limits.h"
+
+namespace quire {
+
+class StringSet {
+ public:
+  enum class Kind : std::uint8_t { kThese, kAllBut, kLength, kRegular };
+
+  static StringSet all() { return StringSet(Kind::kAllBut); }
+  static StringSet none() { return StringSet(Kind::kThese); }
+  static StringSet these(std::vector<std::string> texts);
+  static StringSet all_but(std::vector<std::string> texts);
+  // From `min` to `max` characters (any number).
+  static StringSet length(std::uint32_t min, std::optional<std::uint32_t> max);
+  static StringSet regular(Dfa dfa);
+
+  Kind kind() const { return kind_; }
+  bool is_all() const { return kind_ == Kind::kAllBut && texts_->empty(); }
+  bool is_none() const { return kind_ == Kind::kThese && texts_->empty(); }
+  bool contains(std::string_view text) const;
+
+  const std::vector<std::string>& texts() const { return *texts_; }  // kThese, kAllBut: sorted
+  std::uint32_t min() const { return min_; }                         // kLength
+  std::optional<std::uint32_t> max() const { return max_; }          // kLength
+  Result<Dfa> language(GrammarBudget& budget) const;
+
+  bool operator==(const StringSet& other) const;
+
+ private:
+  explicit StringSet(Kind kind)
+      : kind_(kind), texts_(std::make_shared<const std::vector<std::string>>()) {}
+
+  Kind kind_;
+  std::shared_ptr<const std::vector<std::string>> texts_;
+  std::shared_ptr<const Dfa> dfa_;
+  std::uint32_t min_ = 0;
+  std::optional<std::uint32_t> max_;
+};
+
+// kResourceExhausted and kCancelled by `budget`.
+Result<StringSet> intersect(const StringSet& a, const StringSet& b, GrammarBudget& budget);
+Result<StringSet> unite(const StringSet& a, const StringSet& b, GrammarBudget& budget);
+Result<StringSet> complement(const StringSet& set, GrammarBudget& budget);
+
+class NumberSet {
+ public:
+  // Digits that a number may have before and behind its point.
+  static constexpr std::uint32_t kMaxWholeDigits = 64;
+  static constexpr std::uint32_t kMaxFractionDigits = 32;
+  // For `multipleOf`: the divisor's digits as an integer.
+  static constexpr std::uint32_t kMaxDivisor = 4096;
+  // Digits before the point of multiples, since each takes a state for each remainder.
+  static constexpr std::uint32_t kMaxWholeDigitsDivided = 18;
+
+  enum class Kind : std::uint8_t { kAll, kNone, kIntegers, kSome };
+  // Which spellings with an exponent are in a set. Comparing those digit by digit is not regular,
+  // so that a set that bounds them has none, and says that it might.
+  enum class Exponents : std::uint8_t { kNone, kUnknown, kIntegers, kAll };
+
+  static NumberSet all() { return NumberSet(Kind::kAll); }
+  static NumberSet none() { return NumberSet(Kind::kNone); }
+  static NumberSet integers() { return NumberSet(Kind::kIntegers); }
+  // Draft 4: 1.0 is none.
+  static Result<NumberSet> integers_without_point(GrammarBudget& budget);
+  // One of `values`.
+  static Result<NumberSet> equal_to(std::span<const Decimal> values, GrammarBudget& budget);
+  static Result<NumberSet> at_least(const Decimal& bound, bool exclusive, GrammarBudget& budget);
+  static Result<NumberSet> at_most(const Decimal& bound, bool exclusive, GrammarBudget& budget);
+  // `divisor` > 0. kUnimplemented beyond kMaxDivisor.
+  static Result<NumberSet> multiple_of(const Decimal& divisor, GrammarBudget& budget);
+
+  Kind kind() const { return kind_; }
+  bool is_none() const;
+  // Spellings without an exponent.
+  Result<Dfa> decimals(GrammarBudget& budget) const;
+  // All spellings.
+  Result<Dfa> language(GrammarBudget& budget) const;
+
+  bool operator==(const NumberSet& other) const;
+
+ private:
+  explicit NumberSet(Kind kind) : kind_(kind) {}
+  static NumberSet some(Dfa decimals, Exponents exponents);
+  Exponents exponents() const;
+
+  friend Result<NumberSet> intersect(const NumberSet&, const NumberSet&, GrammarBudget&);
+  friend Result<NumberSet> unite(const NumberSet&, const NumberSet&, GrammarBudget&);
+  friend Result<NumberSet> complement(const NumberSet&, GrammarBudget&);
+
+  Kind kind_;
+  std::shared_ptr<const Dfa> dfa_;             // kSome
+  Exponents exponents_ = Exponents::kUnknown;  // kSome
+};
+
+Result<NumberSet> intersect(const NumberSet& a, const NumberSet& b, GrammarBudget& budget);
+Result<NumberSet> unite(const NumberSet& a, const NumberSet& b, GrammarBudget& budget);
+Result<NumberSet> complement(const NumberSet& set, GrammarBudget& budget);
+
+}  // namespace quire

@@ -1,0 +1,158 @@
+// Sets of strings.
+#include <algorithm>
+
+#include "text/grammar/json_schema_sets.h"
+#include "text/utf8.h"
+
+namespace quire {
+namespace {
+
+std::vector<std::string> sorted_texts(std::vector<std::string> texts) {
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  return texts;
+}
+
+std::uint32_t count_characters(std::string_view text) {
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < text.size(); ++count) i += symbol_size(text, i);
+  return count;
+}
+
+std::vector<std::string> filter_texts(const StringSet& from, const StringSet& by, bool keep) {
+  std::vector<std::string> texts;
+  for (const std::string& text : from.texts()) {
+    if (by.contains(text) == keep) texts.push_back(text);
+  }
+  return texts;
+}
+
+}  // namespace
+
+StringSet StringSet::these(std::vector<std::string> texts) {
+  StringSet set(Kind::kThese);
+  set.texts_ = std::make_shared<const std::vector<std::string>>(sorted_texts(std::move(texts)));
+  return set;
+}
+
+StringSet StringSet::all_but(std::vector<std::string> texts) {
+  StringSet set = these(std::move(texts));
+  set.kind_ = Kind::kAllBut;
+  return set;
+}
+
+StringSet StringSet::length(std::uint32_t min, std::optional<std::uint32_t> max) {
+  if (max && *max < min) return none();
+  if (min == 0 && !max) return all();
+  if (max && *max == 0) return these({""});
+  StringSet set(Kind::kLength);
+  set.min_ = min;
+  set.max_ = max;
+  return set;
+}
+
+StringSet StringSet::regular(Dfa dfa) {
+  if (dfa.is_empty()) return none();
+  if (dfa == Dfa::any_text()) return all();
+  StringSet set(Kind::kRegular);
+  set.dfa_ = std::make_shared<const Dfa>(std::move(dfa));
+  return set;
+}
+
+bool StringSet::contains(std::string_view text) const {
+  switch (kind_) {
+    case Kind::kThese:
+      return std::binary_search(texts_->begin(), texts_->end(), text);
+    case Kind::kAllBut:
+      return !std::binary_search(texts_->begin(), texts_->end(), text);
+    case Kind::kLength: {
+      const std::uint32_t size = count_characters(text);
+      return size >= min_ && (!max_ || size <= *max_);
+    }
+    case Kind::kRegular:
+      break;
+  }
+  return dfa_->matches(text);
+}
+
+Result<Dfa> StringSet::language(GrammarBudget& budget) const {
+  switch (kind_) {
+    case Kind::kThese:
+    case Kind::kAllBut: {
+      std::vector<Dfa> parts;
+      for (const std::string& text : *texts_) parts.push_back(Dfa::literal(text));
+      QUIRE_ASSIGN_OR_RETURN(Dfa dfa, dfa_union(parts, budget));
+      if (kind_ == Kind::kThese) return dfa;
+      return dfa_complement(dfa, budget);
+    }
+    case Kind::kLength:
+      return dfa_repeat(Dfa::char_class(CharSet::all()), min_, max_, budget);
+    case Kind::kRegular:
+      break;
+  }
+  return *dfa_;
+}
+
+bool StringSet::operator==(const StringSet& other) const {
+  if (kind_ != other.kind_) return false;
+  if (kind_ == Kind::kLength) return min_ == other.min_ && max_ == other.max_;
+  if (kind_ == Kind::kRegular) return dfa_ == other.dfa_ || *dfa_ == *other.dfa_;
+  return texts_ == other.texts_ || *texts_ == *other.texts_;
+}
+
+Result<StringSet> intersect(const StringSet& a, const StringSet& b, GrammarBudget& budget) {
+  using Kind = StringSet::Kind;
+  if (a.is_all() || b.is_none()) return b;
+  if (b.is_all() || a.is_none()) return a;
+  if (a.kind() == Kind::kThese) return StringSet::these(filter_texts(a, b, true));
+  if (b.kind() == Kind::kThese) return StringSet::these(filter_texts(b, a, true));
+  if (a.kind() == Kind::kAllBut && b.kind() == Kind::kAllBut) {
+    std::vector<std::string> texts = a.texts();
+    texts.insert(texts.end(), b.texts().begin(), b.texts().end());
+    return StringSet::all_but(std::move(texts));
+  }
+  if (a.kind() == Kind::kLength && b.kind() == Kind::kLength) {
+    std::optional<std::uint32_t> max = a.max();
+    if (b.max() && (!max || *b.max() < *max)) max = b.max();
+    return StringSet::length(std::max(a.min(), b.min()), max);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Dfa left, a.language(budget));
+  QUIRE_ASSIGN_OR_RETURN(const Dfa right, b.language(budget));
+  QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(left, right, budget));
+  return StringSet::regular(std::move(both));
+}
+
+Result<StringSet> unite(const StringSet& a, const StringSet& b, GrammarBudget& budget) {
+  using Kind = StringSet::Kind;
+  if (a.is_all() || b.is_none()) return a;
+  if (b.is_all() || a.is_none()) return b;
+  if (a.kind() == Kind::kThese && b.kind() == Kind::kThese) {
+    std::vector<std::string> texts = a.texts();
+    texts.insert(texts.end(), b.texts().begin(), b.texts().end());
+    return StringSet::these(std::move(texts));
+  }
+  if (a.kind() == Kind::kAllBut) return StringSet::all_but(filter_texts(a, b, false));
+  if (b.kind() == Kind::kAllBut) return StringSet::all_but(filter_texts(b, a, false));
+  QUIRE_ASSIGN_OR_RETURN(Dfa left, a.language(budget));
+  QUIRE_ASSIGN_OR_RETURN(Dfa right, b.language(budget));
+  const std::vector<Dfa> parts = {std::move(left), std::move(right)};
+  QUIRE_ASSIGN_OR_RETURN(Dfa either, dfa_union(parts, budget));
+  return StringSet::regular(std::move(either));
+}
+
+Result<StringSet> complement(const StringSet& set, GrammarBudget& budget) {
+  using Kind = StringSet::Kind;
+  if (set.kind() == Kind::kThese) return StringSet::all_but(set.texts());
+  if (set.kind() == Kind::kAllBut) return StringSet::these(set.texts());
+  if (set.kind() == Kind::kLength) {
+    if (!set.max()) return StringSet::length(0, set.min() - 1);
+    const StringSet above = StringSet::length(*set.max() + 1, std::nullopt);
+    if (set.min() == 0) return above;
+    return unite(StringSet::length(0, set.min() - 1), above, budget);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Dfa dfa, set.language(budget));
+  QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_complement(dfa, budget));
+  return StringSet::regular(std::move(rest));
+}
+
+}  // namespace quire

@@ -1,0 +1,272 @@
+// JSON Schema to grammars, byte by byte: what is accepted, what is not, what is refused and how.
+// tests/json_schema_data_test.py has the official suite and MaskBench.
+#include "text/grammar/json_schema.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/grammar_matcher.h"
+
+namespace quire {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::shared_ptr<const GrammarVocabulary> byte_vocabulary() {
+  std::vector<GrammarVocabulary::Token> tokens;
+  for (int byte = 0; byte < 256; ++byte) {
+    tokens.push_back({std::string(1, static_cast<char>(byte)), "", false});
+  }
+  tokens.push_back({"", "<end>", true});
+  return GrammarVocabulary::create(tokens);
+}
+
+Result<std::shared_ptr<const CompiledGrammar>> compile_schema(
+    std::string_view schema, const JsonSchemaOptions& options = {}) {
+  GrammarBudget budget;
+  QUIRE_ASSIGN_OR_RETURN(const Grammar grammar, json_schema_grammar(schema, options, budget));
+  return compile_grammar(grammar, byte_vocabulary());
+}
+
+class SchemaGrammar {
+ public:
+  explicit SchemaGrammar(std::string_view schema, const JsonSchemaOptions& options = {}) {
+    auto compiled = compile_schema(schema, options);
+    EXPECT_TRUE(compiled.ok()) << schema << ": " << compiled.status().to_string();
+    if (compiled.ok()) grammar_ = *compiled;
+  }
+  bool accepts(std::string_view text) const {
+    if (grammar_ == nullptr) return false;
+    GrammarMatcher matcher(grammar_);
+    constexpr std::size_t kPiece = 512;
+    for (; text.size() > kPiece; text.remove_prefix(kPiece)) {
+      if (!matcher.accept_text(text.substr(0, kPiece))) return false;
+    }
+    return matcher.accept_text(text) && matcher.can_end();
+  }
+  std::string forced() const { return GrammarMatcher(grammar_).forced_text(); }
+
+ private:
+  std::shared_ptr<const CompiledGrammar> grammar_;
+};
+
+Status refusal(std::string_view schema) {
+  auto compiled = compile_schema(schema);
+  EXPECT_FALSE(compiled.ok()) << schema;
+  return compiled.status();
+}
+
+TEST(JsonSchema, ObjectsHaveTheirMembers) {
+  const SchemaGrammar schema(R"({"type": "object", "required": ["a"], "additionalProperties": false,
+                                 "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", null]}}})");
+  EXPECT_TRUE(schema.accepts(R"({"a":1})"));
+  EXPECT_TRUE(schema.accepts("{\n  \"a\": 1,\n  \"b\": \"x\"\n}"));
+  EXPECT_TRUE(schema.accepts(R"({"a":-0,"b":null})"));
+  EXPECT_FALSE(schema.accepts(R"({"b":null})"));
+  EXPECT_FALSE(schema.accepts(R"({"b":null,"a":1})"));  // not as declared
+  EXPECT_FALSE(schema.accepts(R"({"a":1,"c":1})"));
+  EXPECT_FALSE(schema.accepts(R"({"a":"1"})"));
+  EXPECT_FALSE(schema.accepts(R"({"a":1,"a":1})"));
+  EXPECT_FALSE(schema.accepts(R"({"a":1},)"));
+}
+
+TEST(JsonSchema, MembersInAnyOrder) {
+  JsonSchemaOptions options;
+  options.property_order = PropertyOrder::kFree;
+  const SchemaGrammar schema(R"({"type": "object", "required": ["a", "b"],
+                                 "properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}}})",
+                             options);
+  EXPECT_TRUE(schema.accepts(R"({"b":2,"c":3,"a":1})"));
+  EXPECT_TRUE(schema.accepts(R"({"z":0,"b":2,"y":[],"a":1})"));
+  EXPECT_FALSE(schema.accepts(R"({"b":2,"c":3})"));
+  EXPECT_FALSE(schema.accepts(R"({"b":2,"b":2,"a":1})"));
+  EXPECT_FALSE(schema.accepts(R"({"b":2,"a":2})"));
+}
+
+TEST(JsonSchema, XOrderComesFirst) {
+  const SchemaGrammar schema(R"({"type": "object", "additionalProperties": false,
+      "required": ["a", "b", "c"], "properties": {"c": {"const": 3},
+      "a": {"const": 1, "x-order": 1}, "b": {"const": 2, "x-order": 0}}})");
+  EXPECT_TRUE(schema.accepts(R"({"b":2,"a":1,"c":3})"));
+  EXPECT_FALSE(schema.accepts(R"({"c":3,"a":1,"b":2})"));
+}
+
+TEST(JsonSchema, ManyOptionalMembers) {
+  std::string properties;
+  for (int i = 0; i < 60; ++i) {
+    properties += fmt::format("{}\"name{}\": {{\"const\": {}}}", i == 0 ? "" : ", ", i, i);
+  }
+  const SchemaGrammar schema(fmt::format(
+      R"({{"type": "object", "additionalProperties": false, "properties": {{{}}}}})", properties));
+  EXPECT_TRUE(schema.accepts("{}"));
+  EXPECT_TRUE(schema.accepts(R"({"name0":0,"name13":13,"name24":24,"name59":59})"));
+  EXPECT_TRUE(schema.accepts(R"({"name58":58})"));
+  EXPECT_FALSE(schema.accepts(R"({"name13":13,"name12":12})"));
+  EXPECT_FALSE(schema.accepts(R"({"name13":12})"));
+  EXPECT_FALSE(schema.accepts(R"({"name60":60})"));
+}
+
+TEST(JsonSchema, ForcedTextIsWhatTheSchemaSays) {
+  JsonSchemaOptions options;
+  options.disable_any_whitespace = true;
+  const SchemaGrammar schema(R"({"type": "object", "required": ["first name"],
+      "properties": {"first name": {"type": "string"}}})",
+                             options);
+  EXPECT_EQ(schema.forced(), R"({"first name":")");
+}
+
+TEST(JsonSchema, StringsByLengthPatternAndFormat) {
+  const SchemaGrammar length(R"({"type": "string", "minLength": 2, "maxLength": 3})");
+  EXPECT_TRUE(length.accepts("\"\xF0\x9F\x98\x80\xC3\xA9\""));
+  EXPECT_TRUE(length.accepts(R"("\ud83d\ude00\u00E9")"));
+  EXPECT_TRUE(length.accepts(R"("\n\/a")"));
+  EXPECT_FALSE(length.accepts(R"("\ud83d\ude00")"));
+  EXPECT_FALSE(length.accepts(R"("abcd")"));
+  EXPECT_FALSE(length.accepts(R"("\ud83d")"));
+  const SchemaGrammar both(R"({"type": "string", "pattern": "^[a-z]+-", "maxLength": 4})");
+  EXPECT_TRUE(both.accepts("\"ab-\\u00e9\""));
+  EXPECT_TRUE(both.accepts(R"("a-\"\\")"));
+  EXPECT_FALSE(both.accepts(R"("abcd-")"));
+  EXPECT_FALSE(both.accepts(R"("-a")"));
+  const SchemaGrammar date(R"({"type": "string", "format": "date"})");
+  EXPECT_TRUE(date.accepts(R"("2024-02-29")"));
+  EXPECT_FALSE(date.accepts(R"("2023-02-29")"));
+}
+
+TEST(JsonSchema, LongStringsAreCounted) {
+  const SchemaGrammar schema(R"({"type": "string", "minLength": 1000, "maxLength": 9000})");
+  for (const auto& [size, valid] : std::vector<std::pair<std::size_t, bool>>{
+           {999, false}, {1000, true}, {1129, true}, {4000, true}, {9000, true}, {9001, false}}) {
+    EXPECT_EQ(schema.accepts('"' + std::string(size, 'x') + '"'), valid) << size;
+  }
+}
+
+TEST(JsonSchema, NumbersWithinBounds) {
+  const SchemaGrammar schema(R"({"type": "number", "minimum": -12.5, "exclusiveMaximum": 103})");
+  for (const std::string_view in :
+       {"-12.5", "-12.50", "-12.49", "-0", "0", "9", "99.999", "102.9", "100"}) {
+    EXPECT_TRUE(schema.accepts(in)) << in;
+  }
+  for (const std::string_view out :
+       {"-12.51", "-13", "103", "103.0", "1000", "01", "1e1", "+1", ".5"}) {
+    EXPECT_FALSE(schema.accepts(out)) << out;
+  }
+  const SchemaGrammar free(R"({"type": "number"})");
+  EXPECT_TRUE(free.accepts("1e-07"));
+  EXPECT_TRUE(free.accepts("1.7e+300"));
+  EXPECT_FALSE(free.accepts("1e999"));
+}
+
+TEST(JsonSchema, MultiplesByTheirDigits) {
+  const SchemaGrammar seven(R"({"type": "integer", "multipleOf": 7, "minimum": 1})");
+  for (int i = 1; i < 300; ++i) EXPECT_EQ(seven.accepts(std::to_string(i)), i % 7 == 0) << i;
+  const SchemaGrammar cents(R"({"multipleOf": 0.25})");
+  for (const std::string_view in : {"0", "1", "1.25", "-3.5", "2.750"}) {
+    EXPECT_TRUE(cents.accepts(in)) << in;
+  }
+  for (const std::string_view out : {"0.1", "1.255", "2.7"})
+    EXPECT_FALSE(cents.accepts(out)) << out;
+}
+
+TEST(JsonSchema, ArraysByPlaceCountAndContent) {
+  const SchemaGrammar tuple(R"({"type": "array", "minItems": 1, "maxItems": 4,
+      "prefixItems": [{"const": 1}, {"const": 2}], "items": {"type": "boolean"}})");
+  EXPECT_TRUE(tuple.accepts("[1]"));
+  EXPECT_TRUE(tuple.accepts("[1,2,true,false]"));
+  EXPECT_FALSE(tuple.accepts("[]"));
+  EXPECT_FALSE(tuple.accepts("[1,true]"));
+  EXPECT_FALSE(tuple.accepts("[1,2,true,true,true]"));
+  const SchemaGrammar contains(R"({"type": "array", "items": {"type": "integer"},
+      "contains": {"minimum": 5}, "minContains": 2, "maxContains": 3})");
+  EXPECT_TRUE(contains.accepts("[1,5,2,6]"));
+  EXPECT_FALSE(contains.accepts("[1,5,2]"));
+  EXPECT_FALSE(contains.accepts("[5,6,7,8]"));
+  const SchemaGrammar unique(
+      R"({"type": "array", "uniqueItems": true, "items": {"enum": ["a", "b", null]}})");
+  EXPECT_TRUE(unique.accepts(R"(["b",null,"a"])"));
+  EXPECT_FALSE(unique.accepts(R"(["b","a","b"])"));
+}
+
+TEST(JsonSchema, AlternativesAreExact) {
+  const SchemaGrammar one(R"({"oneOf": [{"type": "object", "required": ["a"]},
+                                        {"type": "object", "required": ["b"]}]})");
+  EXPECT_TRUE(one.accepts(R"({"a":1})"));
+  EXPECT_TRUE(one.accepts(R"({"b":1})"));
+  EXPECT_FALSE(one.accepts(R"({"a":1,"b":1})"));
+  EXPECT_FALSE(one.accepts("{}"));
+  const SchemaGrammar conditional(
+      R"({"type": "object", "properties": {"kind": {"enum": ["n", "s"]}},
+      "required": ["kind", "value"], "if": {"properties": {"kind": {"const": "n"}}},
+      "then": {"properties": {"value": {"type": "number"}}},
+      "else": {"properties": {"value": {"type": "string"}}}})");
+  EXPECT_TRUE(conditional.accepts(R"({"kind":"n","value":1})"));
+  EXPECT_TRUE(conditional.accepts(R"({"kind":"s","value":"1"})"));
+  EXPECT_FALSE(conditional.accepts(R"({"kind":"s","value":1})"));
+}
+
+TEST(JsonSchema, RecursionThroughReferences) {
+  const SchemaGrammar tree(R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object",
+      "required": ["value", "next"], "additionalProperties": false, "properties": {
+      "value": {"type": "integer"}, "next": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/node"}]}}}}})");
+  EXPECT_TRUE(tree.accepts(R"({"value":1,"next":{"value":2,"next":null}})"));
+  EXPECT_FALSE(tree.accepts(R"({"value":1,"next":{"value":2}})"));
+}
+
+TEST(JsonSchema, AnyObject) {
+  GrammarBudget budget;
+  const auto grammar = json_object_grammar({}, budget);
+  ASSERT_TRUE(grammar.ok()) << grammar.status().to_string();
+  const auto compiled = compile_grammar(*grammar, byte_vocabulary());
+  ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
+  GrammarMatcher matcher(*compiled);
+  EXPECT_TRUE(matcher.accept_text(R"({"a": [1, {"b": "c"}], "d": null})"));
+  EXPECT_TRUE(matcher.can_end());
+  EXPECT_FALSE(GrammarMatcher(*compiled).accept_text("["));
+}
+
+TEST(JsonSchema, RefusesByKeywordAndPlace) {
+  const Status unique = refusal(R"({"properties": {"a": {"type": "array", "uniqueItems": true}}})");
+  EXPECT_EQ(unique.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(unique.message(), HasSubstr("uniqueItems"));
+  const Status pattern = refusal(R"({"properties": {"a/b": {"pattern": "(a)\\1"}}})");
+  EXPECT_EQ(pattern.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(pattern.message(), HasSubstr("pattern at #/properties/a~1b"));
+  const Status reference = refusal(R"({"$ref": "https://example.com/schema"})");
+  EXPECT_EQ(reference.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(reference.message(), HasSubstr("https://example.com/schema"));
+  const Status loop = refusal(R"({"allOf": [{"$ref": "#"}]})");
+  EXPECT_THAT(loop.message(), HasSubstr("refers to itself"));
+  EXPECT_EQ(refusal("false").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refusal(R"({"type": "strange"})").code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      refusal(R"({"type": "object", "required": ["a"], "properties": {"a": false}})").message(),
+      HasSubstr("no value is valid"));
+}
+
+TEST(JsonSchema, HostileSchemasEndInANamedError) {
+  std::string deep = "true";
+  for (int i = 0; i < 300; ++i) deep = R"({"not":)" + deep + "}";
+  EXPECT_FALSE(compile_schema(deep).ok());
+  std::string parts;
+  for (int i = 0; i < 24; ++i) {
+    parts += fmt::format(
+        R"({}{{"properties": {{"a{}": {{"type": "string"}}, "b{}": {{"minimum": 3}}}}}})",
+        i == 0 ? "" : ",", i, i);
+  }
+  const Status exponential = refusal(R"({"type": "object", "oneOf": [)" + parts + "]}");
+  EXPECT_EQ(exponential.code(), StatusCode::kResourceExhausted) << exponential.to_string();
+  std::string chain = R"({"$ref": "#/$defs/d0", "$defs": {)";
+  for (int i = 0; i < 3000; ++i)
+    chain += fmt::format(R"("d{}": {{"$ref": "#/$defs/d{}"}},)", i, i + 1);
+  EXPECT_EQ(refusal(chain + R"("d3000": true}})").code(), StatusCode::kResourceExhausted);
+  const std::string large(JsonSchemaOptions::kMaxSchemaBytes + 1, ' ');
+  EXPECT_EQ(refusal(large).code(), StatusCode::kResourceExhausted);
+  std::string values;
+  for (int i = 0; i < 400'000; ++i) values += fmt::format("{}{}", i == 0 ? "" : ",", i % 10);
+  EXPECT_EQ(refusal(R"({"enum": [)" + values + "]}").code(), StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace quire
