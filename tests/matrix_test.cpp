@@ -29,7 +29,7 @@ struct Setting {
   std::int32_t max_steps_in_flight = 1;
   bool kept_weights = false;  // mapped as an engine before this one has packed them
   std::string speculation = "{}";
-  std::optional<std::int32_t> drafts;  // in each step; as many as the governor says
+  std::optional<std::int32_t> drafts = std::nullopt;  // in each step; none: the governor says
 };
 
 struct Corpus {

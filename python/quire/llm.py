@@ -73,7 +73,8 @@ class LLM:
     ``threads``, ``max_model_len``, ``max_num_seqs``, ``max_num_batched_tokens``, ``block_size``,
     ``gpu_memory_utilization`` (the share of this machine's memory), ``kv_cache_memory_bytes``,
     ``enable_prefix_caching``, ``enable_chunked_prefill``, ``scheduling_policy``, ``batching``,
-    ``max_logprobs``, ``generation_config``, ``seed``, ``packed_weights_cache``, ``event_log``. vLLM's
+    ``max_logprobs``, ``generation_config``, ``seed``, ``packed_weights_cache``, ``event_log``,
+    ``speculative_config`` (a dictionary: docs/speculation.md). vLLM's
     other settings are taken where they ask for nothing (``tensor_parallel_size=1``), and refused by name
     where they do not. ``simulate_step_ms`` makes up tokens and loads no weights.
 

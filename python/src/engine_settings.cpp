@@ -76,6 +76,16 @@ Status read_quantization(const JsonReader& object, std::string_view key, EngineA
   return {};
 }
 
+// An object as the command line's JSON, or its text.
+Status read_speculation(const JsonReader& object, std::string_view key, EngineArgs& args) {
+  const json::value* value = object.find(key);
+  if (value == nullptr) return {};
+  const std::string text =
+      value->is_string() ? std::string(value->get_string()) : json::serialize(*value);
+  QUIRE_ASSIGN_OR_RETURN(args.speculation, SpeculativeConfig::parse(text));
+  return {};
+}
+
 struct Setting {
   std::string_view name;
   ReadSetting read;
@@ -103,6 +113,7 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"scheduling_policy", read_setting<&EngineArgs::scheduling_policy>},
     {"batching", read_setting<&EngineArgs::batching>},
     {"max_batch_delay_ms", read_setting<&EngineArgs::max_batch_delay_ms>},
+    {"speculative_config", read_speculation},
     {"prefault", read_setting<&EngineArgs::prefault>},
     {"max_queued_requests", read_setting<&EngineArgs::max_queued_requests>},
     {"max_logprobs", read_setting<&EngineArgs::max_logprobs>},
