@@ -1,42 +1,53 @@
 #include "text/grammar/dfa_builder.h"
 
 #include <algorithm>
+#include <array>
 
 namespace quire {
 
 namespace {
+
+using Index = std::uint32_t;
 
 // A partition of 0..n-1 that is refined: elements are marked, then each set with marked elements is
 // split in two, of which the smaller gets a new number (Valmari 2012).
 class Partition {
  public:
   explicit Partition(std::size_t size)
-      : elements_(size), location_(size), set_of_(size, 0), first_{0}, past_{size}, marked_{0} {
-    for (std::size_t i = 0; i < size; ++i) elements_[i] = location_[i] = i;
-    if (size == 0) first_.clear(), past_.clear(), marked_.clear();
+      : elements_(size), location_(size), set_of_(size, 0), first_(1, 0), past_(1), marked_(1, 0) {
+    for (std::size_t i = 0; i < size; ++i) elements_[i] = location_[i] = static_cast<Index>(i);
+    past_[0] = static_cast<Index>(size);
   }
 
-  // Instead of the one set: one for each key, in the order of keys.
-  void divide(const std::vector<std::uint32_t>& keys) {
-    std::stable_sort(elements_.begin(), elements_.end(),
-                     [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
-    first_.clear(), past_.clear(), marked_.clear();
-    for (std::size_t i = 0; i < elements_.size(); ++i) {
-      if (i == 0 || keys[elements_[i]] != keys[elements_[i - 1]]) {
-        if (i > 0) past_.push_back(i);
-        first_.push_back(i);
-        marked_.push_back(0);
-      }
-      set_of_[elements_[i]] = first_.size() - 1;
-      location_[elements_[i]] = i;
+  // Instead of the one set: one for each key that there is, in the order of keys, which are below
+  // `num_keys`.
+  void divide(const std::vector<Index>& keys, std::size_t num_keys) {
+    std::vector<Index> at(num_keys + 1, 0);
+    for (const Index key : keys) ++at[key + 1];
+    first_.clear();
+    past_.clear();
+    std::vector<Index> set_of_key(num_keys, 0);
+    for (std::size_t key = 0; key < num_keys; ++key) {
+      const Index count = at[key + 1];
+      at[key + 1] += at[key];
+      if (count == 0) continue;
+      set_of_key[key] = static_cast<Index>(first_.size());
+      first_.push_back(at[key]);
+      past_.push_back(at[key] + count);
     }
-    if (!elements_.empty()) past_.push_back(elements_.size());
+    marked_.assign(first_.size(), 0);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const Index place = at[keys[i]]++;
+      elements_[place] = static_cast<Index>(i);
+      location_[i] = place;
+      set_of_[i] = set_of_key[keys[i]];
+    }
   }
 
-  void mark(std::size_t element) {
-    const std::size_t set = set_of_[element];
-    const std::size_t from = location_[element];
-    const std::size_t to = first_[set] + marked_[set];
+  void mark(Index element) {
+    const Index set = set_of_[element];
+    const Index from = location_[element];
+    const Index to = first_[set] + marked_[set];
     elements_[from] = elements_[to];
     location_[elements_[from]] = from;
     elements_[to] = element;
@@ -46,12 +57,12 @@ class Partition {
 
   void split() {
     while (!touched_.empty()) {
-      const std::size_t set = touched_.back();
+      const Index set = touched_.back();
       touched_.pop_back();
-      const std::size_t middle = first_[set] + marked_[set];
+      const Index middle = first_[set] + marked_[set];
       marked_[set] = 0;
       if (middle == past_[set]) continue;
-      const std::size_t fresh = first_.size();
+      const auto fresh = static_cast<Index>(first_.size());
       if (middle - first_[set] <= past_[set] - middle) {
         first_.push_back(first_[set]);
         past_.push_back(middle);
@@ -62,40 +73,73 @@ class Partition {
         past_[set] = middle;
       }
       marked_.push_back(0);
-      for (std::size_t i = first_[fresh]; i < past_[fresh]; ++i) set_of_[elements_[i]] = fresh;
+      for (Index i = first_[fresh]; i < past_[fresh]; ++i) set_of_[elements_[i]] = fresh;
     }
   }
 
   std::size_t num_sets() const { return first_.size(); }
-  std::size_t set_of(std::size_t element) const { return set_of_[element]; }
-  std::span<const std::size_t> set(std::size_t index) const {
+  Index set_of(std::size_t element) const { return set_of_[element]; }
+  std::span<const Index> set(std::size_t index) const {
     return {elements_.data() + first_[index], elements_.data() + past_[index]};
   }
 
  private:
-  std::vector<std::size_t> elements_, location_, set_of_;
-  std::vector<std::size_t> first_, past_, marked_;
-  std::vector<std::size_t> touched_;
+  std::vector<Index> elements_, location_, set_of_;
+  std::vector<Index> first_, past_, marked_;
+  std::vector<Index> touched_;
 };
 
 // Edges by what they lead to.
 class IncomingEdges {
  public:
-  IncomingEdges(std::size_t num_states, const std::vector<std::int32_t>& heads)
-      : begins_(num_states + 1, 0), edges_(heads.size()) {
-    for (const std::int32_t head : heads) ++begins_[static_cast<std::size_t>(head) + 1];
-    for (std::size_t i = 0; i < num_states; ++i) begins_[i + 1] += begins_[i];
-    std::vector<std::size_t> at(begins_.begin(), begins_.end() - 1);
+  IncomingEdges(std::size_t num_states, const std::vector<Index>& heads)
+      : begins_(num_states + 2, 0), edges_(heads.size()) {
+    for (const Index head : heads) ++begins_[head + std::size_t{2}];
+    for (std::size_t i = 2; i < begins_.size(); ++i) begins_[i] += begins_[i - 1];
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      edges_[at[static_cast<std::size_t>(heads[i])]++] = i;
+      edges_[begins_[heads[i] + std::size_t{1}]++] = static_cast<Index>(i);
     }
   }
-  std::span<const std::size_t> of(std::size_t state) const {
+  std::span<const Index> of(std::size_t state) const {
     return {edges_.data() + begins_[state], edges_.data() + begins_[state + 1]};
   }
 
  private:
-  std::vector<std::size_t> begins_, edges_;
+  std::vector<Index> begins_, edges_;
+};
+
+// Columns that no edge tells apart have one label.
+class ColumnLabels {
+ public:
+  explicit ColumnLabels(const std::vector<DfaEdge>& edges) {
+    std::array<bool, 257> begins{};
+    for (const DfaEdge& edge : edges) {
+      for (const std::uint32_t bound : {edge.first, edge.last + 1}) {
+        if (bound <= 256) {
+          begins[bound] = true;
+        } else {
+          bounds_.push_back(bound);
+        }
+      }
+    }
+    std::sort(bounds_.begin(), bounds_.end());
+    bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
+    Index label = 0;
+    for (std::size_t column = 0; column <= 256; ++column) {
+      if (begins[column]) ++label;
+      of_low_[column] = label;
+    }
+  }
+  Index num_labels() const { return of_low_[256] + static_cast<Index>(bounds_.size()) + 1; }
+  Index of(std::uint32_t column) const {
+    if (column <= 256) return of_low_[column];
+    const auto behind = std::upper_bound(bounds_.begin(), bounds_.end(), column);
+    return of_low_[256] + static_cast<Index>(behind - bounds_.begin());
+  }
+
+ private:
+  std::array<Index, 257> of_low_{};
+  std::vector<std::uint32_t> bounds_;  // beyond those
 };
 
 }  // namespace
@@ -131,12 +175,14 @@ std::vector<bool> DfaBuilder::useful_states() const {
       }
     }
   }
-  std::vector<std::int32_t> heads, tails;
+  std::vector<Index> heads, tails;
+  heads.reserve(edges_.size());
+  tails.reserve(edges_.size());
   for (std::size_t state = 0; state < n; ++state) {
     if (!reached[state]) continue;
     for (const DfaEdge& edge : edges_of(state)) {
-      heads.push_back(edge.target);
-      tails.push_back(static_cast<std::int32_t>(state));
+      heads.push_back(static_cast<Index>(edge.target));
+      tails.push_back(static_cast<Index>(state));
     }
   }
   const IncomingEdges incoming(n, heads);
@@ -150,8 +196,8 @@ std::vector<bool> DfaBuilder::useful_states() const {
   while (!todo.empty()) {
     const std::size_t state = todo.back();
     todo.pop_back();
-    for (const std::size_t edge : incoming.of(state)) {
-      const auto tail = static_cast<std::size_t>(tails[edge]);
+    for (const Index edge : incoming.of(state)) {
+      const Index tail = tails[edge];
       if (!useful[tail]) {
         useful[tail] = true;
         todo.push_back(tail);
@@ -203,25 +249,17 @@ Result<Dfa> DfaBuilder::finish(GrammarBudget& budget) {
   const std::vector<bool> useful = useful_states();
   if (!useful[0]) return Dfa();
 
-  // Ranges of columns become single labels: columns that no edge tells apart are one.
-  std::vector<std::uint32_t> bounds;
-  for (const DfaEdge& edge : edges_) {
-    bounds.push_back(edge.first);
-    bounds.push_back(edge.last + 1);
-  }
-  std::sort(bounds.begin(), bounds.end());
-  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-  std::vector<std::uint32_t> labels;
-  std::vector<std::int32_t> tails, heads;
+  const ColumnLabels columns(edges_);
+  std::vector<Index> labels, tails, heads;
   for (std::size_t state = 0; state < num_states(); ++state) {
     if (!useful[state]) continue;
     for (const DfaEdge& edge : edges_of(state)) {
       if (!useful[static_cast<std::size_t>(edge.target)]) continue;
-      auto at = std::lower_bound(bounds.begin(), bounds.end(), edge.first);
-      for (; at != bounds.end() && *at <= edge.last; ++at) {
-        labels.push_back(static_cast<std::uint32_t>(at - bounds.begin()));
-        tails.push_back(static_cast<std::int32_t>(state));
-        heads.push_back(edge.target);
+      const Index last = columns.of(edge.last);
+      for (Index label = columns.of(edge.first); label <= last; ++label) {
+        labels.push_back(label);
+        tails.push_back(static_cast<Index>(state));
+        heads.push_back(static_cast<Index>(edge.target));
       }
       QUIRE_RETURN_IF_ERROR(budget.tick());
     }
@@ -230,22 +268,20 @@ Result<Dfa> DfaBuilder::finish(GrammarBudget& budget) {
 
   Partition blocks(num_states());
   for (std::size_t state = 0; state < num_states(); ++state) {
-    if (useful[state] && accepting_[state]) blocks.mark(state);
+    if (useful[state] && accepting_[state]) blocks.mark(static_cast<Index>(state));
   }
   blocks.split();
   Partition cords(labels.size());
-  cords.divide(labels);
+  cords.divide(labels, columns.num_labels());
   const IncomingEdges incoming(num_states(), heads);
   std::size_t next_block = 1;
   for (std::size_t cord = 0; cord < cords.num_sets(); ++cord) {
-    for (const std::size_t edge : cords.set(cord)) {
-      blocks.mark(static_cast<std::size_t>(tails[edge]));
-    }
+    for (const Index edge : cords.set(cord)) blocks.mark(tails[edge]);
     QUIRE_RETURN_IF_ERROR(budget.tick(cords.set(cord).size()));
     blocks.split();
     for (; next_block < blocks.num_sets(); ++next_block) {
-      for (const std::size_t state : blocks.set(next_block)) {
-        for (const std::size_t edge : incoming.of(state)) cords.mark(edge);
+      for (const Index state : blocks.set(next_block)) {
+        for (const Index edge : incoming.of(state)) cords.mark(edge);
       }
       cords.split();
     }

@@ -1,4 +1,5 @@
 // What matchers keep, share and refuse.
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -96,6 +97,36 @@ TEST(GrammarMatcherLimits, LimitsWhileFollowingAreNamed) {
   EXPECT_TRUE(matcher.accept(0));
   std::vector<std::uint32_t> word(1);
   EXPECT_EQ(matcher.fill_mask(word).code(), StatusCode::kInvalidArgument);
+}
+
+// What compiling may be asked for by a request: each ends in a limit's name, soon.
+TEST(GrammarMatcherLimits, HostileGrammarsEndInANamedLimit) {
+  const auto status_of = [](const Result<Grammar>& grammar) {
+    if (!grammar.ok()) return grammar.status();
+    return compile_grammar(*grammar, vocabulary()).status();
+  };
+  std::string nested = "root ::= a0\n";
+  for (int i = 0; i < 30; ++i) {
+    const std::string next = "a" + std::to_string(i + 1);
+    nested += "a" + std::to_string(i) + " ::= " + next + " " + next + "\n";
+  }
+  nested += "a30 ::= [a-z]";
+  for (const std::string& source :
+       {std::string("root ::= ((([a-z]{99} x){99}){99}){99}\nx ::= \"(\" root \")\" | \"\""),
+        std::string("root ::= x{99999999}\nx ::= \"(\" x \")\" | \"a\""),
+        std::string("root ::= ([ab]* \"a\" [ab]{40}) | \"c\" root \"d\"")}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Status status = status_of(ebnf(source));
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << source << status.to_string();
+    EXPECT_NE(status.message().find("limit max_"), std::string::npos) << status.message();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << source;
+  }
+  // Two to the thirtieth letters, by rules that are small: no limit is hit, and none has to be.
+  const CompiledPtr long_text = compiled(ebnf(nested));
+  ASSERT_NE(long_text, nullptr);
+  GrammarMatcher matcher(long_text);
+  EXPECT_TRUE(matcher.accept_text("abcdefghijklmnopqrstuvwxyz"));
+  EXPECT_FALSE(matcher.can_end());
 }
 
 }  // namespace

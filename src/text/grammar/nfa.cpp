@@ -73,20 +73,43 @@ class Determinizer {
     return place->second;
   }
 
+  // The same for one state; most subsets come from one.
+  Result<std::int32_t> take_subset_of(std::int32_t state) {
+    if (single_.empty()) single_.assign(nfa_->num_states(), kUnknownSubset);
+    std::int32_t& known = single_[static_cast<std::size_t>(state)];
+    if (known != kUnknownSubset) return known;
+    targets_ = {state};
+    QUIRE_ASSIGN_OR_RETURN(known, take_subset());
+    return known;
+  }
+
   Status add_edges(const std::vector<std::int32_t>& subset) {
     edges_.clear();
-    bounds_.clear();
     for (const std::int32_t state : subset) {
       for (std::int32_t at = nfa_->first_edge(state); at >= 0; at = nfa_->edge(at).next) {
-        const Nfa::Edge& edge = nfa_->edge(at);
-        if (edge.first == Nfa::kEmpty) continue;
-        edges_.push_back(edge);
-        bounds_.push_back(edge.first);
-        bounds_.push_back(edge.last + 1);
+        if (nfa_->edge(at).first != Nfa::kEmpty) edges_.push_back(nfa_->edge(at));
       }
     }
+    QUIRE_RETURN_IF_ERROR(budget_->tick(edges_.size()));
     std::sort(edges_.begin(), edges_.end(),
               [](const Nfa::Edge& a, const Nfa::Edge& b) { return a.first < b.first; });
+    const auto overlap = std::adjacent_find(
+        edges_.begin(), edges_.end(),
+        [](const Nfa::Edge& a, const Nfa::Edge& b) { return a.last >= b.first; });
+    if (overlap != edges_.end()) return add_overlapping_edges();
+    for (const Nfa::Edge& edge : edges_) {
+      QUIRE_ASSIGN_OR_RETURN(const std::int32_t target, take_subset_of(edge.target));
+      builder_.add_edge(edge.first, edge.last, target);
+    }
+    return {};
+  }
+
+  Status add_overlapping_edges() {
+    bounds_.clear();
+    for (const Nfa::Edge& edge : edges_) {
+      bounds_.push_back(edge.first);
+      bounds_.push_back(edge.last + 1);
+    }
     std::sort(bounds_.begin(), bounds_.end());
     bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
     active_.clear();
@@ -101,7 +124,9 @@ class Determinizer {
       QUIRE_RETURN_IF_ERROR(budget_->tick(active_.size()));
       targets_.clear();
       for (const Nfa::Edge& edge : active_) targets_.push_back(edge.target);
-      QUIRE_ASSIGN_OR_RETURN(const std::int32_t target, take_subset());
+      const bool one = std::equal(targets_.begin() + 1, targets_.end(), targets_.begin());
+      QUIRE_ASSIGN_OR_RETURN(const std::int32_t target,
+                             one ? take_subset_of(targets_[0]) : take_subset());
       builder_.add_edge(first, bounds_[i + 1] - 1, target);
     }
     return {};
@@ -116,6 +141,8 @@ class Determinizer {
   std::size_t members_ = 0;
   std::vector<std::uint32_t> seen_;  // by state: the last walk that came by
   std::uint32_t stamp_ = 0;
+  static constexpr std::int32_t kUnknownSubset = -1;
+  std::vector<std::int32_t> single_;  // by state: the subset that it forms, or kUnknownSubset
   std::vector<std::int32_t> targets_;
   std::vector<Nfa::Edge> edges_, active_;
   std::vector<std::uint32_t> bounds_;
