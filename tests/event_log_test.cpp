@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -43,6 +44,13 @@ class EventLogEngineTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
+  // Of texts that end early.
+  static std::shared_ptr<const StructuredOutputsParams> constraint(int i) {
+    StructuredOutputsParams params;
+    params.regex = i % 2 == 0 ? "[a-z]{3}" : "([a-z]{1,6} ){2,5}";
+    return std::make_shared<const StructuredOutputsParams>(params);
+  }
+
   // Sends requests of random lengths from a thread of its own, aborts some of them, and waits for
   // the end of all. The engine begins with half of them, so that they crowd it however late this
   // thread is with the others, of which some are aborted in mid-answer.
@@ -68,6 +76,9 @@ class EventLogEngineTest : public testing::Test {
       request.params.max_tokens = 1 + static_cast<std::int64_t>(random(60));
       request.params.ignore_eos = random(2) == 0;
       request.params.n = random(10) == 0 ? 2 : 1;
+      if (i % 7 == 1) request.params.structured_outputs = constraint(i);
+      // Cannot be: it ends with an error when its text is complete.
+      if (i % 35 == 1) request.params.min_tokens = request.params.max_tokens;
       request.external_id = "request-" + std::to_string(i);
       if (drafts_ && i % 3 > 0) request.drafts = i % 7;
       const auto id = (*engine)->submit(std::move(request), [&](const RequestOutput& output) {

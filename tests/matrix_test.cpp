@@ -2,6 +2,7 @@
 // Within a level, tokens and log probabilities are compared bit for bit.
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -29,6 +30,7 @@ struct Setting {
   std::int32_t max_steps_in_flight = 1;
   bool kept_weights = false;  // mapped as an engine before this one has packed them
   std::string speculation = "{}";
+  bool jump_forward = true;
   std::optional<std::int32_t> drafts = std::nullopt;  // in each step; none: the governor says
 };
 
@@ -38,6 +40,8 @@ struct Corpus {
   std::int64_t max_tokens = 32;
   std::int32_t max_model_len = 160;
   std::string kv_cache_dtype = "auto";
+  // What the text of prompt i must be: element i % size; null, and where there are none: anything.
+  std::vector<std::shared_ptr<const StructuredOutputsParams>> constraints = {};
 };
 
 std::vector<Output> take(Collector& collector) {
@@ -60,6 +64,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.enable_prefix_caching = setting.prefix_caching;
   args.max_step_ms = setting.max_step_ms;
   args.max_steps_in_flight = setting.max_steps_in_flight;
+  args.jump_forward = setting.jump_forward;
   args.speculation = SpeculativeConfig::parse(setting.speculation).value();
   if (setting.preempt) {
     // Little more than one sequence of the greatest length.
@@ -83,6 +88,9 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
     request.params.ignore_eos = true;
     request.params.logprobs = 0;  // the tokens' own, whose bits are compared
     request.drafts = setting.drafts;
+    if (!corpus.constraints.empty()) {
+      request.params.structured_outputs = corpus.constraints[i % corpus.constraints.size()];
+    }
     const auto id = (*engine)->submit(std::move(request), collector.sink(i));
     EXPECT_TRUE(id.ok()) << id.status().to_string();
     if (!id.ok()) return {};
@@ -231,6 +239,32 @@ void check_tiny_llama(const std::string& model) {
   }
   corpus.max_tokens = 48;
   check_matrix(corpus, all_settings());
+}
+
+std::shared_ptr<const StructuredOutputsParams> constraint_of(
+    std::optional<std::string> StructuredOutputsParams::*kind, const std::string& text) {
+  StructuredOutputsParams params;
+  params.*kind = text;
+  return std::make_shared<const StructuredOutputsParams>(params);
+}
+
+// Texts that are held to a grammar beside others that are not; some end before the last token.
+TEST(Matrix, TinyLlamaUnderConstraints) {
+  Corpus corpus = {.model = tiny_llama("tiny_llama_bf16.gguf"), .prompts = {}};
+  for (int i = 0; i < 16; ++i) {
+    corpus.prompts.push_back(std::string(static_cast<std::size_t>(1 + 4 * i), 'a') + " the cat");
+  }
+  corpus.max_tokens = 48;
+  corpus.constraints = {
+      constraint_of(&StructuredOutputsParams::regex, "([a-z]{2,7}, )*[a-z]+\\."), nullptr,
+      constraint_of(&StructuredOutputsParams::grammar,
+                    "root ::= item+\nitem ::= \"[\" item* \"]\" | [0-9]+ \";\""),
+      constraint_of(
+          &StructuredOutputsParams::regex,
+          "(yes|no), said the dog on the sea\\. The (cat|fox) sells [0-9]+ pages, [a-z]+")};
+  std::vector<Setting> settings = all_settings();
+  settings.push_back({.name = "batch, one by one", .jump_forward = false});
+  check_matrix(corpus, settings);
 }
 
 // Each type of KV cache, and sequences of more than one range of keys (256), so that threads share

@@ -95,12 +95,12 @@ INSTANTIATE_TEST_SUITE_P(
                    "stream_options"},
         BadRequest{"RequestIdOfSpaces", kCompletions, R"({"prompt": "a", "request_id": "a b"})",
                    400, "request_id"},
-        BadRequest{"Grammar", kCompletions, R"({"prompt": "a", "guided_regex": "(a+)+b"})", 400,
+        BadRequest{"Grammar", kCompletions, R"({"prompt": "a", "guided_regex": "(a+"})", 400,
                    "guided_regex"},
         BadRequest{"JsonSchema", kChatCompletions,
                    R"({"messages": [{"role": "user", "content": "a"}],
-                       "response_format": {"type": "json_object"}})",
-                   400, "response_format"},
+                       "response_format": {"type": "json_schema", "json_schema": {"name": "a"}}})",
+                   400, "response_format.json_schema.schema"},
         BadRequest{"Tools", kChatCompletions,
                    R"({"messages": [{"role": "user", "content": "a"}],
                        "tools": [{"type": "function"}]})",
@@ -385,17 +385,16 @@ TEST(Requests, FieldsThatChangeAnAnswerAreRefusedByName) {
                                                         {kChatCompletions, chat},
                                                         {"/v1/responses", R"("input": "a")"}};
   for (const auto& [path, common] : routes) {
-    for (const char* name :
-         {"json_schema", "grammar", "regex", "return_tokens_as_token_ids", "logprob_token_ids",
-          "structured_outputs", "guided_json", "mirostat"}) {
+    for (const char* name : {"return_tokens_as_token_ids", "logprob_token_ids", "grammar_lazy",
+                             "use_beam_search", "mirostat"}) {
       refuse(path, common, name, "1", "this feature is not supported");
     }
     refuse(path, common, "truncation_side", R"("right")", "this value is not supported");
     refuse(path, common, "repeat_penalty", "1.1", "repetition_penalty");
   }
   refuse("/v1/embeddings", R"("input": "a")", "truncation_side", R"("right")", "only \"left\"");
-  refuse(kChatCompletions, chat, "response_format", R"({"type": "json_object"})",
-         R"(only {"type": "text"})");
+  refuse(kChatCompletions, chat, "guided_decoding_backend", R"("xgrammar:no-fallback")",
+         "names of backends");
   refuse(kChatCompletions, chat, "tools", R"([{"type": "function"}])", "this value");
 }
 

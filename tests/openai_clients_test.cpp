@@ -198,7 +198,8 @@ TEST(LlamaCpp, CompletionAnswersWholeAndAsEvents) {
   const json::object full = object_of(
       api.post("/completion", R"({"prompt": [5, 6], "n_predict": -1, "ignore_eos": true})"));
   EXPECT_EQ(full.at("tokens_predicted"), most - 2);
-  EXPECT_EQ(param_of(api.post("/completion", R"({"prompt": "a", "grammar": "root ::= x"})")),
+  EXPECT_EQ(param_of(api.post("/completion",
+                              R"({"prompt": "a", "grammar": "root ::= x"})")),  // no rule x
             "grammar");
   EXPECT_EQ(param_of(api.post("/completion", R"({"prompt": ["a", "b"]})")), "prompt");
 }

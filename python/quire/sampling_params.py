@@ -33,7 +33,6 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "length_penalty": ("beam search", (None, 1, 1.0)),
     "logits_processors": ("logits processors", (None, [])),
     "spaces_between_special_tokens": ("texts without spaces between special tokens", (None, True)),
-    "structured_outputs": ("structured outputs", (None,)),
     "truncate_prompt_tokens": ("truncation of prompts", (None,)),
     "use_beam_search": ("beam search", (None, False)),
 }

@@ -1,5 +1,6 @@
 import enum
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from quire import _quire
 
@@ -32,6 +33,7 @@ class SamplingParams:
     skip_special_tokens: bool
     logit_bias: Mapping[int, float] | None
     allowed_token_ids: Sequence[int] | None
+    structured_outputs: Mapping[str, Any] | None
     output_kind: RequestOutputKind
     def __init__(
         self,
@@ -57,6 +59,7 @@ class SamplingParams:
         skip_special_tokens: bool = True,
         logit_bias: Mapping[int, float] | None = None,
         allowed_token_ids: Sequence[int] | None = None,
+        structured_outputs: Mapping[str, Any] | None = None,
         output_kind: RequestOutputKind = ...,
     ) -> None: ...
     def clone(self) -> SamplingParams: ...

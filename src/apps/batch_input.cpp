@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "serve/protocols/sampling_fields.h"
+#include "serve/protocols/structured_fields.h"
 
 namespace quire {
 namespace {
@@ -16,6 +17,9 @@ constexpr std::array<std::string_view, 5> kOwnFields = {"id", "prompt", "message
 std::vector<std::string_view> known_fields() {
   std::vector<std::string_view> names(kOwnFields.begin(), kOwnFields.end());
   for (const SamplingField& field : sampling_fields()) names.push_back(field.name);
+  const auto constraints = constraint_field_names();
+  names.emplace_back("response_format");
+  names.insert(names.end(), constraints.begin(), constraints.end());
   return names;
 }
 
@@ -56,7 +60,8 @@ Status read_request(const JsonReader& line, BatchRequest& request) {
     request.priority = static_cast<std::int32_t>(*priority);
   }
   request.max_tokens_given = line.contains("max_tokens");
-  return read_sampling_fields(line, request.params);
+  QUIRE_RETURN_IF_ERROR(read_sampling_fields(line, request.params));
+  return read_constraint_fields(line, request.params);
 }
 
 }  // namespace
@@ -94,6 +99,9 @@ json::object batch_line_schema() {
                             {"default", 0},
                             {"description", "Lower goes first (--scheduling-policy priority)"}};
   for (auto& property : sampling_properties()) {
+    properties[property.key()] = std::move(property.value());
+  }
+  for (auto& property : constraint_properties()) {
     properties[property.key()] = std::move(property.value());
   }
   json::array one_of;

@@ -144,6 +144,9 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   app.add_flag("--enable-chunked-prefill,!--no-enable-chunked-prefill", args.enable_chunked_prefill,
                "Spread long prompts over steps (default: on)")
       ->group(group);
+  app.add_flag("--jump-forward,!--no-jump-forward", args.jump_forward,
+               "Compute what structured output forces several tokens a step (default: on)")
+      ->group(group);
   app.add_option("--scheduling-policy", args.scheduling_policy,
                  "Who goes first; fcfs: who came first")
       ->type_name("POLICY")

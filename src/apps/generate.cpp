@@ -9,6 +9,7 @@
 
 #include "apps/batch_runner.h"
 #include "apps/commands.h"
+#include "apps/constraint_flags.h"
 #include "apps/engine_flags.h"
 #include "apps/generation_record.h"
 #include "apps/help.h"
@@ -264,6 +265,7 @@ Command add_generate(CLI::App& app) {
   app.add_flag("--schema", flags->schema,
                "Print what a line of --input may hold, as JSON Schema, and end")
       ->group(what);
+  add_constraint_flags(app, flags->sampling, "What the text must be");
   add_sampling_flags(app, flags->sampling, "Sampling, and the defaults of --input's lines");
   add_engine_flags(app, flags->engine);
   return [flags] { return run_generate(*flags); };

@@ -75,6 +75,7 @@ std::string_view value_name(Kind kind) {
     case Kind::kTokenIds:
       return "ID,ID,...";
     case Kind::kBiases:
+    case Kind::kStructuredOutputs:
       return "JSON";
     case Kind::kBoolean:
       break;

@@ -161,13 +161,16 @@ class Request {
   std::int32_t num_scheduled_tokens() const { return num_computed_tokens_ + num_in_flight_tokens_; }
   // Tokens that steps in flight will give it at least.
   std::int32_t num_placeholders() const { return num_placeholders_; }
-  // Tokens that a next step may compute, placeholders included. None while drafts are in flight,
-  // for nobody knows then how many tokens there will be.
+  // Tokens that a next step may compute, placeholders included, but not where the text is
+  // constrained: what may follow a token is known once that token is. None while drafts are in
+  // flight, for nobody knows then how many tokens there will be.
   std::int32_t num_pending_tokens() const {
     if (num_drafts_in_flight_ > 0) return 0;
-    return std::min(num_tokens() + num_placeholders_, max_computed_tokens()) -
+    const std::int32_t num_placeholders = constrained() ? 0 : num_placeholders_;
+    return std::min(num_tokens() + num_placeholders, max_computed_tokens()) -
            num_scheduled_tokens();
   }
+  bool constrained() const { return sampling_params_->structured_outputs != nullptr; }
   // Most tokens that were computed for it, or found computed, at any time.
   std::int32_t max_computed_so_far() const { return max_computed_so_far_; }
   // Prompt tokens that were never computed yet, not even before a preemption.

@@ -134,6 +134,11 @@ Status check_value(const SamplingParameter<std::optional<std::uint64_t>>&, const
                    const SamplingLimits&) {
   return {};
 }
+Status check_value(const SamplingParameter<std::shared_ptr<const StructuredOutputsParams>>& row,
+                   const SamplingParams& params, const SamplingLimits&) {
+  const auto& value = params.*row.member;
+  return value == nullptr ? Status() : value->validate();
+}
 Status check_value(const SamplingParameter<std::vector<std::vector<TokenId>>>&,
                    const SamplingParams&, const SamplingLimits&) {
   return {};

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -189,7 +190,13 @@ inline constexpr auto kSamplingTable = [] {
       SamplingParameter<std::vector<std::vector<TokenId>>>{.name = "bad_words_token_ids",
                                                            .member = &P::bad_words_token_ids,
                                                            .description = "",
-                                                           .log_bit = 17});
+                                                           .log_bit = 17},
+      SamplingParameter<std::shared_ptr<const StructuredOutputsParams>>{
+          .name = "structured_outputs",
+          .member = &P::structured_outputs,
+          .description = "What the text must be: {\"json\": SCHEMA}, or regex, choice, grammar, "
+                         "json_object",
+          .log_bit = 22});
 }();
 
 inline constexpr std::size_t kNumSamplingParameters =

@@ -13,8 +13,9 @@ namespace {
 
 // The address of every member: with one more or less in the type this does not compile.
 std::vector<const void*> members_of(const SamplingParams& params) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v] = params;
-  return {&a, &b, &c, &d, &e, &f, &g, &h, &i, &j, &k, &l, &m, &n, &o, &p, &q, &r, &s, &t, &u, &v};
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w] = params;
+  return {&a, &b, &c, &d, &e, &f, &g, &h, &i, &j, &k, &l,
+          &m, &n, &o, &p, &q, &r, &s, &t, &u, &v, &w};
 }
 
 TEST(SamplingTable, EveryMemberHasOneRow) {
@@ -63,7 +64,8 @@ TEST(SamplingTable, LogBitsAreThoseOfWrittenLogs) {
                                              "allowed_token_ids",
                                              "logprobs",
                                              "prompt_logprobs",
-                                             "skip_special_tokens"};
+                                             "skip_special_tokens",
+                                             "structured_outputs"};
   ASSERT_GE(names.size(), expected.size());
   names.resize(expected.size());  // later ones come behind
   EXPECT_EQ(names, expected);

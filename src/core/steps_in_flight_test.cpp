@@ -34,6 +34,23 @@ TEST_F(StepsInFlight2, APlaceholderStandsForTheTokenOfTheStepBefore) {
   EXPECT_THAT(scheduler_->find(1)->output_token_ids(), ElementsAre(5, 6));
 }
 
+// What may follow a token is known once the token is.
+TEST_F(StepsInFlight2, AConstrainedTextIsNotPlannedAhead) {
+  make(config());
+  AddRequest request = request_of(1, 3, 4);
+  SamplingParams params = *request.sampling_params;
+  params.structured_outputs = std::make_shared<const StructuredOutputsParams>();
+  request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
+  add(request);
+  add(request_of(2, 3, 4));
+  const SchedulerOutput first = schedule();
+  EXPECT_THAT(shares(first), ElementsAre("1:0+3!", "2:0+3!"));
+  const SchedulerOutput second = schedule();
+  EXPECT_THAT(shares(second), ElementsAre("2:3+1!"));
+  update(first, 5);
+  EXPECT_THAT(shares(schedule()), ElementsAre("1:3+1!", "2:4+1!"));
+}
+
 // Its length is known beforehand: no row is computed in vain.
 TEST_F(StepsInFlight2, NothingIsPlannedBeyondTheLastToken) {
   make(config());

@@ -62,8 +62,10 @@ struct EngineArgs {
   std::optional<SpeculativeConfig> speculation;  // guesses tokens; none: nothing does
   bool prefault = false;                         // touch all memory at start
   std::int32_t max_queued_requests = 4096;  // that wait besides those that run; more are refused
-  std::int64_t max_logprobs = 20;           // most alternatives that a request may ask for
-  std::string generation_config = "auto";   // auto: the model's generation_config.json; vllm: none
+  // What a constraint forces is computed several tokens a step; the text is the same without.
+  bool jump_forward = true;
+  std::int64_t max_logprobs = 20;          // most alternatives that a request may ask for
+  std::string generation_config = "auto";  // auto: the model's generation_config.json; vllm: none
   std::string pooling_type = "auto";  // of embeddings: auto (as the model says), mean, cls, last
   std::optional<bool> normalize_embeddings;  // default: as the model says
   std::uint64_t seed = 0;
@@ -105,6 +107,14 @@ struct PositionLogprobs {
   std::vector<TokenLogprob> top;  // the most probable ones, best first; as many as were asked for
 };
 
+// What holding a request's text to its constraint has cost, all outputs together.
+struct ConstraintReport {
+  double compile_ms = 0;
+  bool cached = false;  // compiled for a request before
+  std::int64_t num_masks = 0;
+  double mask_ms = 0;  // filling them, while steps were computed
+};
+
 // What happened to one of a request's outputs since the last call.
 struct RequestOutput {
   RequestId request_id = 0;
@@ -136,6 +146,8 @@ struct RequestOutput {
   // When finished: what the output did with its time, span by span. Null where it was refused or
   // the engine ended.
   std::shared_ptr<const RequestTimeline> timeline;
+  // When finished, where SamplingParams::structured_outputs constrains it.
+  std::optional<ConstraintReport> constraint;
   Status error;  // why the request ended without a finish reason
 };
 
@@ -237,6 +249,15 @@ class Engine {
 
   // What submit() would say of the request itself, whatever the queue; any thread.
   Status check(const GenerateRequest& request) const;
+
+  // Compiles SamplingParams::structured_outputs on this thread, within the limits of
+  // text/grammar/limits.h (about two seconds), unless that is done; nothing where there is none.
+  // submit() and check() do the same, so that who may not wait calls this elsewhere before.
+  // kInvalidArgument, beginning with the constraint's field, for what is wrong with it;
+  // kUnimplemented; kCancelled where `cancelled`, which may be empty, says so. Any thread.
+  Status prepare(const SamplingParams& params, const std::function<bool()>& cancelled = {}) const;
+  // Whether that is done, for now: of many constraints the latest are kept. Any thread.
+  bool is_prepared(const SamplingParams& params) const;
 
   // Sets room in the queue aside for `num_outputs` outputs (a request has n), whose requests are
   // submitted later, with GenerateRequest::reserved, each taking its own. kResourceExhausted, and

@@ -27,6 +27,7 @@ struct EngineParts {
   SchedulerConfig scheduler;  // validate() must have passed
   GenerationDefaults generation_defaults;
   std::int64_t max_logprobs = 20;
+  bool jump_forward = true;
   std::uint64_t seed = 0;
   std::function<void(const StepRecord&)> stepped;  // may be empty
   EngineProfile* profile = nullptr;                // EngineObserver::profile

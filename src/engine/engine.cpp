@@ -11,7 +11,10 @@
 #include "core/satisfiable.h"
 #include "engine/api.h"
 #include "engine/assembly.h"
+#include "engine/bad_words.h"
 #include "engine/chat_input.h"
+#include "engine/constraints/constraint_compiler.h"
+#include "engine/constraints/running_constraints.h"
 #include "engine/engine_args.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
@@ -24,24 +27,6 @@
 
 namespace quire {
 namespace {
-
-// The token ids of each word as it stands and, where that is another form of the same length, with
-// a space before it: within a text a word usually has one. vLLM's rule.
-Result<std::vector<std::vector<TokenId>>> bad_words_token_ids(
-    const Tokenizer& tokenizer, const std::vector<std::string>& words) {
-  const EncodeOptions plain = {.add_special_tokens = false, .parse_special = false};
-  std::vector<std::vector<TokenId>> ids;
-  for (const std::string& word : words) {
-    const std::string bare = word.substr(std::min(word.find_first_not_of(' '), word.size()));
-    QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> start, tokenizer.encode(bare, plain));
-    QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> within, tokenizer.encode(" " + bare, plain));
-    const bool other =
-        !within.empty() && !start.empty() && within[0] != start[0] && within.size() == start.size();
-    if (!start.empty()) ids.push_back(std::move(start));
-    if (other) ids.push_back(std::move(within));
-  }
-  return ids;
-}
 
 // What guesses tokens; null where nothing does.
 std::unique_ptr<Speculator> speculator(const EngineParts& parts) {
@@ -61,6 +46,7 @@ class Engine::Impl {
         max_logprobs_(parts.max_logprobs),
         seed_(parts.seed),
         max_unfinished_(parts.scheduler.max_num_seqs + parts.scheduler.max_queued),
+        compiler_(*text_.tokenizer, static_cast<std::size_t>(info_.vocab_size)),
         outputs_(
             *text_.tokenizer, [this](RequestId id) { core_.abort(id); },
             parts.profile == nullptr ? nullptr : &parts.profile->output,
@@ -68,7 +54,8 @@ class Engine::Impl {
                              .max_num_batched_tokens = parts.scheduler.max_num_batched_tokens,
                              .max_logprobs = parts.max_logprobs,
                              .hidden_size = info_.hidden_size}),
-        core_(parts.scheduler, std::move(parts.executor), outputs_, clock_,
+        core_(parts.scheduler, std::move(parts.executor), outputs_,
+              RunningConstraints(*text_.tokenizer, clock_, parts.jump_forward), clock_,
               std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
               std::move(parts.listener), std::move(parts.pacer), speculator(parts)) {}
 
@@ -84,12 +71,16 @@ class Engine::Impl {
     if (request.embed) params = SamplingParams();
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
+    RequestConstraint constraint;
+    if (params.structured_outputs != nullptr) {
+      QUIRE_ASSIGN_OR_RETURN(constraint, compiler_.use(*params.structured_outputs));
+    }
     if (!request.reserved) QUIRE_RETURN_IF_ERROR(check_room(params.n));
     const std::int64_t num_outputs = params.n;
     const RequestId id = next_id_.fetch_add(static_cast<RequestId>(num_outputs));
     if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
-    outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink));
+    outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink), constraint.work);
     const Status status = or_status([&] {
       return core_.add({.request_id = id,
                         .prompt_token_ids = std::move(request.prompt_token_ids),
@@ -97,7 +88,7 @@ class Engine::Impl {
                         .priority = request.priority,
                         .pooling = request.embed ? info_.embedding.pooling : Pooling::kNone,
                         .external_id = std::move(request.external_id)},
-                       request.drafts);
+                       std::move(constraint), request.drafts);
     });
     if (!status.ok() && outputs_.remove(id)) {
       if (status.code() == StatusCode::kResourceExhausted) count_refusal();
@@ -114,6 +105,7 @@ class Engine::Impl {
     const SamplingParams& params = request.params;
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
     QUIRE_RETURN_IF_ERROR(check_drafts(request.drafts));
+    QUIRE_RETURN_IF_ERROR(prepare(params, {}));
     if (params.allowed_token_ids.empty() && params.bad_words.empty()) return {};
     QUIRE_ASSIGN_OR_RETURN(const auto bad_words,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
@@ -132,6 +124,14 @@ class Engine::Impl {
     return Status::invalid_argument(
         fmt::format("speculation: {}: expected \"off\", \"auto\" or 1 to {}", *drafts, most),
         "num_speculative_tokens of --speculative-config is the most");
+  }
+
+  Status prepare(const SamplingParams& params, const std::function<bool()>& cancelled) const {
+    if (params.structured_outputs == nullptr) return {};
+    return compiler_.compile(*params.structured_outputs, cancelled).status();
+  }
+  bool is_prepared(const SamplingParams& params) const {
+    return params.structured_outputs == nullptr || compiler_.is_kept(*params.structured_outputs);
   }
 
   Status reserve(std::int64_t num_outputs) {
@@ -220,6 +220,7 @@ class Engine::Impl {
   std::mutex reserve_mutex_;
   std::atomic<std::int64_t> num_reserved_ = 0;  // outputs whose requests are still to come
   std::atomic<std::int64_t> num_refused_ = 0;   // for the queue is full, before the scheduler hears
+  mutable ConstraintCompiler compiler_;
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above
 };
@@ -332,6 +333,10 @@ Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
   return impl_->submit(std::move(request), std::move(sink));
 }
 Status Engine::check(const GenerateRequest& request) const { return impl_->check(request); }
+Status Engine::prepare(const SamplingParams& params, const std::function<bool()>& cancelled) const {
+  return impl_->prepare(params, cancelled);
+}
+bool Engine::is_prepared(const SamplingParams& params) const { return impl_->is_prepared(params); }
 Status Engine::reserve(std::int64_t num_outputs) { return impl_->reserve(num_outputs); }
 void Engine::release(std::int64_t num_outputs) { impl_->release(num_outputs); }
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }

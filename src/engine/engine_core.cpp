@@ -17,6 +17,7 @@ constexpr Stage kTakeCommandsStage = {StageKind::kBookkeeping, "take commands"};
 constexpr Stage kWaitStage = {StageKind::kWait, "wait for commands"};
 constexpr Stage kApplyCommandsStage = {StageKind::kBookkeeping, "apply commands"};
 constexpr Stage kScheduleStage = {StageKind::kBookkeeping, "schedule"};
+constexpr Stage kMaskStage = {StageKind::kBookkeeping, "fill masks"};
 constexpr Stage kExecuteStage = {StageKind::kWhole, "execute"};
 constexpr Stage kObserveStage = {StageKind::kBookkeeping, "tell observer"};
 constexpr Stage kUpdateStage = {StageKind::kBookkeeping, "update"};
@@ -26,15 +27,16 @@ constexpr Stage kStatsStage = {StageKind::kBookkeeping, "publish stats"};
 }  // namespace
 
 EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
-                       OutputProcessor& outputs, const SteadyClock& clock,
-                       std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
-                       std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer,
-                       std::unique_ptr<Speculator> speculator)
+                       OutputProcessor& outputs, RunningConstraints constraints,
+                       const SteadyClock& clock, std::function<void(const StepRecord&)> stepped,
+                       SpanRecorder* spans, std::unique_ptr<SchedulerListener> listener,
+                       std::optional<StepPacer> pacer, std::unique_ptr<Speculator> speculator)
     : clock_(clock),
       outputs_(outputs),
       steps_(static_cast<std::size_t>(config.max_steps_in_flight)),
       executor_(std::move(executor)),
       scheduler_(config),
+      constraints_(std::move(constraints)),
       stepped_(std::move(stepped)),
       spans_(spans),
       listener_(std::move(listener)),
@@ -54,7 +56,7 @@ void EngineCore::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status EngineCore::add(AddRequest request, DraftCount drafts) {
+Status EngineCore::add(AddRequest request, RequestConstraint constraint, DraftCount drafts) {
   {
     const std::lock_guard lock(mutex_);
     QUIRE_RETURN_IF_ERROR(failure_);
@@ -62,7 +64,7 @@ Status EngineCore::add(AddRequest request, DraftCount drafts) {
       return Status::resource_exhausted(fmt::format("{} requests wait already", commands_.size()),
                                         "try again later");
     }
-    commands_.emplace_back(Add{std::move(request), drafts});
+    commands_.emplace_back(Add{std::move(request), std::move(constraint), drafts});
   }
   wake_.notify_one();
   return {};
@@ -148,10 +150,7 @@ void EngineCore::apply_all() {
 
 void EngineCore::apply(Command command) {
   if (const auto* abort = std::get_if<Abort>(&command)) {
-    const Instant now = clock_.now();
-    auto request = scheduler_.abort(abort->request_id, now);
-    if (listener_) listener_->aborted(abort->request_id, now, request != nullptr);
-    if (speculator_ && request) speculator_->end(request->id(), request->output_token_ids());
+    auto request = abort_now(abort->request_id);
     if (request != nullptr) outputs_.push_aborted(std::move(request));
     return;
   }
@@ -168,10 +167,21 @@ void EngineCore::apply(const Add& add) {
   Status status = scheduler_.add(request, now);
   if (listener_) listener_->added(request, now, status);
   if (!status.ok()) return outputs_.push_failed(request.request_id, std::move(status));
+  if (add.constraint.grammar != nullptr) constraints_.add(request, add.constraint);
   if (!speculator_ || request.pooling != Pooling::kNone) return;
   const auto num_outputs = static_cast<RequestId>(request.sampling_params->n);
-  for (RequestId i = 0; i < num_outputs; ++i)
+  for (RequestId i = 0; i < num_outputs; ++i) {
     speculator_->begin(request.request_id + i, add.drafts);
+  }
+}
+
+std::unique_ptr<const Request> EngineCore::abort_now(RequestId request_id) {
+  const Instant now = clock_.now();
+  auto request = scheduler_.abort(request_id, now);
+  if (listener_) listener_->aborted(request_id, now, request != nullptr);
+  if (speculator_ && request) speculator_->end(request->id(), request->output_token_ids());
+  constraints_.remove(request_id);
+  return request;
 }
 
 Status EngineCore::begin_steps() {
@@ -189,7 +199,11 @@ Status EngineCore::begin_steps() {
     if (step.plan.empty()) return {};
     ++num_begun_;
     QUIRE_RETURN_IF_ERROR(executor_->submit(step.plan));
-    QUIRE_RETURN_IF_ERROR(executor_->sample({}));
+    {
+      const ScopedSpan span(constraints_.empty() ? nullptr : spans_, kMaskStage);
+      constraints_.fill(step.plan, step.masks);
+    }
+    QUIRE_RETURN_IF_ERROR(executor_->sample(step.masks.masks));
   }
   return {};
 }
@@ -206,16 +220,50 @@ Status EngineCore::end_step() {
   if (stepped_) observe_step(step.plan, start);
   last_end_ = clock_.now();
   if (pacer_) pacer_->measured(work_of(step.plan), last_end_ - start);
+  fail_stuck(step.masks);
   {
     const ScopedSpan span(spans_, kUpdateStage);
     QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, last_end_, step_.outputs));
   }
   if (speculator_) follow_step(step.plan, last_end_ - start);
   if (listener_) listener_->updated(step_.result, last_end_);
+  take_tokens();
   publish_stats();  // before somebody has these outputs, and asks
   const ScopedSpan span(spans_, kOutputStage);
   outputs_.push(step_);
   return {};
+}
+
+// A row behind a draft counts only where the draft was right.
+void EngineCore::fail_stuck(const StepMasks& masks) {
+  for (const StepMasks::Stuck& row : masks.stuck) {
+    const auto num_sampled =
+        std::ranges::count(step_.result.sampled, row.output_id, &SampledToken::request_id);
+    if (num_sampled > row.draft) fail_request(row.output_id, row.reason);
+  }
+}
+
+// All its outputs: an answer without one of them is none.
+void EngineCore::fail_request(RequestId output_id, const Status& error) {
+  const RunningConstraints::Outputs all = constraints_.siblings(output_id);
+  for (std::int64_t i = 0; i < all.count; ++i) abort_now(all.first + static_cast<RequestId>(i));
+  outputs_.push_failed(all.first, error);
+}
+
+void EngineCore::take_tokens() {
+  if (constraints_.empty()) return;
+  for (const RequestStepOutput& given : step_.outputs) {
+    const auto tokens = std::span(step_.result.sampled)
+                            .subspan(static_cast<std::size_t>(given.first_sampled),
+                                     static_cast<std::size_t>(given.num_sampled));
+    if (!constraints_.take(given.request_id, tokens)) {
+      fail_request(given.request_id,
+                   Status::internal(fmt::format(
+                       "output {} got a token that its mask does not allow", given.request_id)));
+    } else if (given.finished != nullptr) {
+      constraints_.remove(given.request_id);
+    }
+  }
 }
 
 void EngineCore::set_pace(Instant now) {
@@ -226,13 +274,25 @@ void EngineCore::set_pace(Instant now) {
   if (listener_) listener_->paced(pace, now);
 }
 
+// What a constraint forces is known, and goes before guesses.
 void EngineCore::propose_drafts(Instant now) {
-  if (!speculator_) return;
   const auto give = [this, now](RequestId request_id, std::span<const TokenId> drafts) {
     scheduler_.propose(request_id, drafts);
     if (listener_) listener_->proposed(request_id, drafts, now);
   };
-  speculator_->propose(scheduler_, give);
+  forced_ids_.clear();
+  for (const Request* request : scheduler_.running()) {
+    if (!request->constrained() || request->num_pending_tokens() != 1) continue;
+    constraints_.forced_tokens(request->id(), forced_tokens_);
+    if (forced_tokens_.empty()) continue;
+    forced_ids_.push_back(request->id());
+    give(request->id(), forced_tokens_);
+  }
+  if (!speculator_) return;
+  const auto guess = [&](RequestId request_id, std::span<const TokenId> drafts) {
+    if (std::ranges::find(forced_ids_, request_id) == forced_ids_.end()) give(request_id, drafts);
+  };
+  speculator_->propose(scheduler_, guess);
 }
 
 void EngineCore::follow_step(const SchedulerOutput& plan, Duration time) {

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "core/scheduler.h"
+#include "engine/constraints/running_constraints.h"
 #include "engine/output_processor.h"
 #include "engine/scheduler_listener.h"
 #include "engine/speculator.h"
@@ -25,7 +26,7 @@ namespace quire {
 class EngineCore {
  public:
   EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> executor,
-             OutputProcessor& outputs, const SteadyClock& clock,
+             OutputProcessor& outputs, RunningConstraints constraints, const SteadyClock& clock,
              std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
              std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer,
              std::unique_ptr<Speculator> speculator = nullptr);
@@ -36,7 +37,7 @@ class EngineCore {
 
   // Commands; any thread. add() gives kResourceExhausted when `max_queued` commands wait.
   // `drafts`: of each of its outputs, where there is a speculator.
-  Status add(AddRequest request, DraftCount drafts = std::nullopt);
+  Status add(AddRequest request, RequestConstraint constraint, DraftCount drafts);
   void abort(RequestId request_id);
   // Calls `look` on the engine's thread between two steps; with null, from any thread, once the
   // engine has ended.
@@ -46,15 +47,16 @@ class EngineCore {
   EngineHeartbeat heartbeat() const;
 
  private:
+  struct Add {
+    AddRequest request;
+    RequestConstraint constraint;
+    DraftCount drafts;
+  };
   struct Abort {
     RequestId request_id = 0;
   };
   struct Inspect {
     std::function<void(const EngineState*)> look;
-  };
-  struct Add {
-    AddRequest request;
-    DraftCount drafts;
   };
   using Command = std::variant<Add, Abort, Inspect>;
 
@@ -66,10 +68,16 @@ class EngineCore {
   void apply_all();
   void apply(Command command);
   void apply(const Add& add);
+  std::unique_ptr<const Request> abort_now(RequestId request_id);
   // Plans and submits steps for as long as there may be more in flight and there is one to plan.
   Status begin_steps();
   // Waits for the oldest step in flight and takes in its result.
   Status end_step();
+  // Ends requests of which no token could be chosen, before what the step gave them counts.
+  void fail_stuck(const StepMasks& masks);
+  void fail_request(RequestId output_id, const Status& error);
+  // Tells the constraints of what their outputs have got.
+  void take_tokens();
   void set_pace(Instant now);
   void propose_drafts(Instant now);
   // What the step that has just been taken in tells of drafts, and of requests that ended.
@@ -84,11 +92,14 @@ class EngineCore {
   OutputProcessor& outputs_;
   struct StepInFlight {
     SchedulerOutput plan;
+    StepMasks masks;
     Instant start{};
   };
-  std::vector<StepInFlight> steps_;  // a ring; engine thread only, but the executor reads the plans
+  // A ring; engine thread only, but the executor reads plans and masks.
+  std::vector<StepInFlight> steps_;
   std::unique_ptr<Executor> executor_;
-  Scheduler scheduler_;  // engine thread only
+  Scheduler scheduler_;             // engine thread only
+  RunningConstraints constraints_;  // likewise
   std::function<void(const StepRecord&)> stepped_;
   SpanRecorder* spans_;                          // null: nothing is recorded
   std::unique_ptr<SchedulerListener> listener_;  // may be null
@@ -112,6 +123,8 @@ class EngineCore {
   // Reused from step to step.
   StepResult step_;
   std::vector<StepShare> shares_;
+  std::vector<TokenId> forced_tokens_;  // of one output
+  std::vector<RequestId> forced_ids_;   // those that have any, in this step
   std::thread thread_;
 };
 

@@ -106,6 +106,7 @@ Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
     parts.generation_defaults = std::move(bundle.generation_defaults);
   }
   parts.max_logprobs = args.max_logprobs;
+  parts.jump_forward = args.jump_forward;
   parts.seed = args.seed;
   return parts;
 }

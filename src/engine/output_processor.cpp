@@ -91,10 +91,12 @@ void OutputProcessor::stop() {
 }
 
 void OutputProcessor::add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
-                          const SamplingParams& params, OutputSink sink) {
+                          const SamplingParams& params, OutputSink sink,
+                          std::shared_ptr<const ConstraintWork> constraint) {
   auto group = std::make_shared<Group>();
   group->request_id = request_id;
   group->sink = std::move(sink);
+  group->constraint = std::move(constraint);
   group->num_outputs = group->num_unfinished = static_cast<std::int32_t>(params.n);
   group->num_prompt_tokens = static_cast<std::int64_t>(prompt_token_ids.size());
   std::vector<std::unique_ptr<State>> states;
@@ -407,6 +409,7 @@ void OutputProcessor::finish(RequestId output_id, const Request* request, Reques
     const std::lock_guard lock(mutex_);
     const auto it = states_.find(output_id);
     if (it == states_.end()) return;  // removed meanwhile
+    if (it->second->group->constraint) output.constraint = it->second->group->constraint->report();
     state = std::move(it->second);
     states_.erase(it);
     output.request_finished = --state->group->num_unfinished == 0;

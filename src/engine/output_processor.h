@@ -19,6 +19,7 @@
 #include "core/scheduler.h"
 #include "core/step.h"
 #include "engine/api.h"
+#include "engine/constraints/constraint_work.h"
 #include "engine/stop_matcher.h"
 #include "text/detokenizer.h"
 
@@ -63,7 +64,8 @@ class OutputProcessor {
   // Announces a request with the ids request_id .. request_id + n - 1; must come before any of its
   // tokens. Any thread.
   void add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
-           const SamplingParams& params, OutputSink sink);
+           const SamplingParams& params, OutputSink sink,
+           std::shared_ptr<const ConstraintWork> constraint = nullptr);
 
   // Forgets a request that never reached the engine; its sink is not called. False where it was
   // failed with all others meanwhile: then the sink gets that, or has got it.
@@ -95,7 +97,8 @@ class OutputProcessor {
     std::int32_t num_outputs = 1;
     std::int32_t num_unfinished = 1;
     std::int64_t num_prompt_tokens = 0;
-    std::vector<PositionLogprobs> prompt_logprobs;  // until they are handed out
+    std::vector<PositionLogprobs> prompt_logprobs;     // until they are handed out
+    std::shared_ptr<const ConstraintWork> constraint;  // null: any text
   };
   struct State {
     State(const Tokenizer& tokenizer, std::span<const TokenId> prompt, const SamplingParams& params,

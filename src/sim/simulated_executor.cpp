@@ -16,6 +16,16 @@ Status broken(fmt::format_string<Args...> format, Args&&... args) {
   return Status::internal(fmt::format(format, std::forward<Args>(args)...));
 }
 
+// The first token from `token` on, around the vocabulary, that the mask allows; one is.
+TokenId next_allowed(std::span<const std::uint32_t> mask, TokenId token, std::int32_t vocab_size) {
+  for (std::int32_t i = 0; i < vocab_size; ++i) {
+    const TokenId each = (token + i) % vocab_size;
+    const auto index = static_cast<std::size_t>(each);
+    if (index / 32 < mask.size() && (mask[index / 32] >> (index % 32) & 1) != 0) return each;
+  }
+  return token;
+}
+
 }  // namespace
 
 std::uint64_t extend_history(std::uint64_t history, TokenId token_id) {
@@ -84,7 +94,10 @@ Status SimulatedExecutor::submit(const SchedulerOutput& plan) {
     if (request.prompt_logprobs) report_prompt(scheduled, request, step.result);
     if (scheduled.use == RowUse::kState) pool(scheduled, request, step.result);
     if (scheduled.use != RowUse::kTokens) continue;
-    sample_tokens(scheduled, drafts, request, step.result);
+    request.token_ids.resize(request.token_ids.size() - drafts.size());
+    request.history.resize(request.token_ids.size());
+    sample_tokens(scheduled.request_id, drafts, {}, request, step.result.sampled);
+    if (!drafts.empty()) step.drafts[scheduled.request_id].assign(drafts.begin(), drafts.end());
   }
   for (const ScheduledRequest& scheduled : plan.scheduled) {
     let_go_behind_windows(requests_.at(scheduled.request_id));
@@ -93,9 +106,35 @@ Status SimulatedExecutor::submit(const SchedulerOutput& plan) {
   return {};
 }
 
+// Tokens were sampled when the step was submitted: those of rows with a mask are taken back, and
+// sampled again. No later step has been computed from them, for none is planned where a mask is.
 Status SimulatedExecutor::sample(std::span<const TokenMask> masks) {
+  if (num_masked_ >= steps_.size()) return broken("there is no step that may sample");
+  Step& step = steps_[num_masked_++];
   if (masks.empty()) return {};
-  return Status::unimplemented("the simulated executor knows no masks", "give none");
+  std::vector<SampledToken> sampled;
+  std::span<const SampledToken> before = step.result.sampled;
+  std::size_t num_used = 0;
+  while (!before.empty()) {
+    const RequestId id = before.front().request_id;
+    std::size_t count = 0;
+    while (count < before.size() && before[count].request_id == id) ++count;
+    const auto own = std::ranges::count(masks, id, &TokenMask::request_id);
+    if (own == 0) {
+      sampled.insert(sampled.end(), before.begin(),
+                     before.begin() + static_cast<std::ptrdiff_t>(count));
+    } else {
+      RequestCopy& request = requests_.at(id);
+      request.token_ids.resize(request.token_ids.size() - count);
+      request.history.resize(request.token_ids.size());
+      sample_tokens(id, step.drafts[id], masks, request, sampled);
+      num_used += static_cast<std::size_t>(own);
+    }
+    before = before.subspan(count);
+  }
+  step.result.sampled = std::move(sampled);
+  if (num_used != masks.size()) return broken("{} masks are of no row", masks.size() - num_used);
+  return {};
 }
 
 Status SimulatedExecutor::collect(ModelRunnerOutput& result) {
@@ -103,6 +142,7 @@ Status SimulatedExecutor::collect(ModelRunnerOutput& result) {
   clock_.advance(steps_.front().time);
   std::swap(result, steps_.front().result);
   steps_.pop_front();
+  if (num_masked_ > 0) --num_masked_;
   return {};
 }
 
@@ -113,19 +153,20 @@ void SimulatedExecutor::append(TokenId token, RequestCopy& request) {
 }
 
 // At each position, as long as what was sampled is what was guessed.
-void SimulatedExecutor::sample_tokens(const ScheduledRequest& scheduled,
-                                      std::span<const TokenId> drafts, RequestCopy& request,
-                                      ModelRunnerOutput& result) const {
-  const std::size_t num_known = request.token_ids.size() - drafts.size();
-  request.token_ids.resize(num_known);
-  request.history.resize(num_known);
+void SimulatedExecutor::sample_tokens(RequestId request_id, std::span<const TokenId> drafts,
+                                      std::span<const TokenMask> masks, RequestCopy& request,
+                                      std::vector<SampledToken>& sampled) const {
   for (std::size_t i = 0; i <= drafts.size(); ++i) {
     const std::uint64_t history = request.history.back();
-    const TokenId token = simulated_token(history, request.stream, config_.vocab_size);
+    TokenId token = simulated_token(history, request.stream, config_.vocab_size);
+    const auto mask = std::ranges::find_if(masks, [&](const TokenMask& each) {
+      return each.request_id == request_id && each.draft == static_cast<std::int32_t>(i);
+    });
+    if (mask != masks.end()) token = next_allowed(mask->words, token, config_.vocab_size);
     append(token, request);
-    result.sampled.push_back({.request_id = scheduled.request_id,
-                              .token_id = token,
-                              .logprob = simulated_logprob(history, token)});
+    sampled.push_back({.request_id = request_id,
+                       .token_id = token,
+                       .logprob = simulated_logprob(history, token)});
     if (i < drafts.size() && token != drafts[i]) break;
   }
   request.num_computed_tokens = static_cast<std::int32_t>(request.token_ids.size()) - 1;

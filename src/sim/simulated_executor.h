@@ -56,7 +56,8 @@ class SimulatedExecutor : public Executor {
   // kInternal naming the request and the rule for a plan that a real executor could not carry out.
   // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives. The
   // hidden state of a prompt to pool is a function of its tokens alone.
-  // Of masks it knows nothing: kUnimplemented where there are any.
+  // A token that its mask does not allow becomes the next one in the vocabulary that it does;
+  // kInternal for a mask of no row that samples.
   Status submit(const SchedulerOutput& plan) override;
   Status sample(std::span<const TokenMask> masks) override;
   Status collect(ModelRunnerOutput& result) override;
@@ -87,6 +88,8 @@ class SimulatedExecutor : public Executor {
   struct Step {
     ModelRunnerOutput result;
     Duration time{};
+    // Of rows that sample more than one token, where they have masks: what was guessed.
+    std::unordered_map<RequestId, std::vector<TokenId>> drafts;
   };
 
   Status truncate(const SchedulerOutput& plan);
@@ -100,8 +103,10 @@ class SimulatedExecutor : public Executor {
   Status check_scheduled(const ScheduledRequest& scheduled, const RequestCopy& request) const;
   Status compute(const ScheduledRequest& scheduled, RequestCopy& request);
   static void append(TokenId token, RequestCopy& request);
-  void sample_tokens(const ScheduledRequest& scheduled, std::span<const TokenId> drafts,
-                     RequestCopy& request, ModelRunnerOutput& result) const;
+  // `masks`: the request's own among them, if there are any.
+  void sample_tokens(RequestId request_id, std::span<const TokenId> drafts,
+                     std::span<const TokenMask> masks, RequestCopy& request,
+                     std::vector<SampledToken>& sampled) const;
   void pool(const ScheduledRequest& scheduled, const RequestCopy& request,
             ModelRunnerOutput& result) const;
   static void report_prompt(const ScheduledRequest& scheduled, const RequestCopy& request,
@@ -130,7 +135,8 @@ class SimulatedExecutor : public Executor {
   std::vector<std::uint64_t> slots_;       // num_blocks x block_size
   std::vector<std::int32_t> num_holders_;  // of each page
   StepId last_step_ = 0;
-  std::deque<Step> steps_;  // the oldest first
+  std::deque<Step> steps_;      // the oldest first
+  std::size_t num_masked_ = 0;  // of these, those that have had sample()
 };
 
 }  // namespace quire

@@ -21,6 +21,27 @@ void visit_params(Visit& visit, Params& params) {
       [&](const auto& row) { visit(params.*row.member, defaults.*row.member); });
 }
 
+template <typename Archive, typename Structured>
+void visit_constraint(Archive& archive, Structured& constraint) {
+  archive(constraint.json);
+  archive(constraint.regex);
+  archive.list(constraint.choice, [](auto& a, auto& each) { a(each); });
+  archive(constraint.grammar);
+  archive(constraint.json_object);
+  archive(constraint.structural_tag);
+  archive(constraint.disable_any_whitespace);
+  archive(constraint.disable_additional_properties);
+  archive(constraint.whitespace_pattern);
+}
+void constraint(ByteWriter& writer, const std::shared_ptr<const StructuredOutputsParams>& value) {
+  visit_constraint(writer, *value);
+}
+void constraint(ByteReader& reader, std::shared_ptr<const StructuredOutputsParams>& value) {
+  StructuredOutputsParams read;
+  visit_constraint(reader, read);
+  value = std::make_shared<const StructuredOutputsParams>(std::move(read));
+}
+
 template <typename Archive, typename Field>
 void field(Archive& archive, Field& value) {
   using Value = std::remove_const_t<Field>;
@@ -33,6 +54,8 @@ void field(Archive& archive, Field& value) {
     });
   } else if constexpr (std::is_same_v<Value, std::vector<std::vector<TokenId>>>) {
     archive.list(value, [](auto& a, auto& ids) { a(ids); });
+  } else if constexpr (std::is_same_v<Value, std::shared_ptr<const StructuredOutputsParams>>) {
+    constraint(archive, value);
   } else {
     archive(value);
   }

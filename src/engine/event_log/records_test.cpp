@@ -20,12 +20,12 @@ auto fields_of(const SamplingParams& params) {
                frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-               skip_special_tokens] = params;
+               skip_special_tokens, structured_outputs] = params;
   return std::tie(n, temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty,
                   frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                   include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                   bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-                  skip_special_tokens);
+                  skip_special_tokens, structured_outputs);
 }
 
 template <typename Field>
@@ -37,6 +37,8 @@ bool same(const Field& one, const Field& other) {
                         const auto& [b_token_id, b_bias] = b;
                         return a_token_id == b_token_id && a_bias == b_bias;
                       });
+  } else if constexpr (std::is_same_v<Field, std::shared_ptr<const StructuredOutputsParams>>) {
+    return (one == nullptr) == (other == nullptr) && (one == nullptr || *one == *other);
   } else {
     return one == other;
   }
@@ -76,6 +78,11 @@ TEST(EventLogParams, EveryFieldIsKept) {
   params.logprobs = 0;
   params.prompt_logprobs = 2;
   params.skip_special_tokens = false;
+  StructuredOutputsParams structured;
+  structured.json = R"({"type": "object"})";
+  structured.disable_any_whitespace = true;
+  structured.disable_additional_properties = true;
+  params.structured_outputs = std::make_shared<const StructuredOutputsParams>(structured);
   std::vector<std::uint8_t> bytes;
   ByteWriter writer(bytes);
   encode_params(params, writer);

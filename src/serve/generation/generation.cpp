@@ -27,15 +27,8 @@ bool is_failure(const RequestOutput& output) {
   return output.finished && (!output.error.ok() || output.finish_reason == FinishReason::kAbort);
 }
 
-Status reason_of(const RequestOutput& failure) {
-  if (!failure.error.ok()) return failure.error;
-  return Status::unavailable("the request was ended before its answer was complete");
-}
-
-}  // namespace
-
-void generate(ServedModel& model, Exchange& exchange, const RequestOrigin& origin,
-              std::vector<GenerateRequest> prompts, std::shared_ptr<GenerationAnswer> answer) {
+void begin(ServedModel& model, Exchange& exchange, const RequestOrigin& origin,
+           std::vector<GenerateRequest> prompts, const std::shared_ptr<GenerationAnswer>& answer) {
   const auto generation = Generation::submit(model, origin, std::move(prompts), answer);
   if (!generation.ok()) return answer->refused(generation.status());
   const std::shared_ptr<Generation>& running = *generation;
@@ -43,6 +36,48 @@ void generate(ServedModel& model, Exchange& exchange, const RequestOrigin& origi
     exchange.on_disconnect([running] { running->abort(); });
     answer->begun();
   });
+}
+
+// A request whose constraint is to be compiled before it can begin.
+struct Unprepared {
+  std::shared_ptr<Exchange> exchange;
+  RequestOrigin origin;
+  SamplingParams params;
+  std::vector<GenerateRequest> prompts;
+  std::shared_ptr<GenerationAnswer> answer;
+
+  void prepare_and_begin(ServedModel& model) {
+    if (exchange->gone()) return;
+    try {
+      const Status prepared = model.engine().prepare(params, [this] { return exchange->gone(); });
+      if (!prepared.ok()) return answer->refused(prepared);
+      begin(model, *exchange, origin, std::move(prompts), answer);
+    } catch (const std::bad_alloc&) {
+      until_memory([&] { answer->refused(out_of_memory()); });
+    }
+  }
+};
+
+Status reason_of(const RequestOutput& failure) {
+  if (!failure.error.ok()) return failure.error;
+  return Status::unavailable("the request was ended before its answer was complete");
+}
+
+}  // namespace
+
+void generate(ServedModel& model, std::shared_ptr<Exchange> exchange, RequestOrigin origin,
+              std::vector<GenerateRequest> prompts, std::shared_ptr<GenerationAnswer> answer) {
+  const auto unprepared = std::ranges::find_if(prompts, [&](const GenerateRequest& prompt) {
+    return !prompt.embed && !model.engine().is_prepared(prompt.params);
+  });
+  if (unprepared == prompts.end()) {
+    return begin(model, *exchange, origin, std::move(prompts), std::move(answer));
+  }
+  auto waiting = std::make_shared<Unprepared>(Unprepared{
+      std::move(exchange), std::move(origin), unprepared->params, std::move(prompts), answer});
+  const Status posted =
+      model.preparations().post([&model, waiting] { waiting->prepare_and_begin(model); });
+  if (!posted.ok()) answer->refused(posted);
 }
 
 Generation::Generation(ServedModel& model, RequestOrigin origin,

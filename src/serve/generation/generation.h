@@ -37,8 +37,9 @@ class GenerationAnswer {
 };
 
 // Submits a request's prompts and answers on `exchange` as their outputs come; a client that goes
-// away aborts them. Any thread but the output thread.
-void generate(ServedModel& model, Exchange& exchange, const RequestOrigin& origin,
+// away aborts them. Any thread but the output thread. Where their constraint has to be compiled
+// first, that and all else is done later, on a thread of ServedModel::preparations().
+void generate(ServedModel& model, std::shared_ptr<Exchange> exchange, RequestOrigin origin,
               std::vector<GenerateRequest> prompts, std::shared_ptr<GenerationAnswer> answer);
 
 class Generation : public std::enable_shared_from_this<Generation> {

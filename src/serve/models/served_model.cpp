@@ -38,7 +38,10 @@ ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
       live_(*engine_, latencies_, name(), steps_->recorder) {}
 
 // Its calls submit to the engine, and the sinks that the engine calls while it ends post to it.
-ServedModel::~ServedModel() { deferred_.stop(); }
+ServedModel::~ServedModel() {
+  preparations_.stop();
+  deferred_.stop();
+}
 
 bool ServedModel::has_name(std::string_view name) const {
   const auto among = [name](const std::vector<std::string>& names) {

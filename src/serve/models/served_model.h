@@ -18,6 +18,7 @@
 #include "serve/metrics/metrics.h"
 #include "serve/models/deferred_calls.h"
 #include "serve/models/drain_rate.h"
+#include "serve/models/preparations.h"
 #include "serve/models/request_listeners.h"
 #include "serve/models/service_config.h"
 #include "serve/models/step_watch.h"
@@ -55,6 +56,8 @@ class ServedModel {
   // this. kUnavailable while draining.
   Status reserve(std::int64_t num_outputs);
   DeferredCalls& deferred() { return deferred_; }
+  // Where Engine::prepare() is called for requests that are not prepared.
+  Preparations& preparations() { return preparations_; }
 
   // Seconds after which a request that the full queue refused should find room, by the rate at
   // which requests ended lately: at least 1.
@@ -80,6 +83,7 @@ class ServedModel {
   Drain& drain_;
   Listeners listeners_;
   DeferredCalls deferred_;
+  Preparations preparations_;
   std::mutex heartbeat_mutex_;
   std::uint64_t last_progress_ = 0;
   Duration silence_{};  // since progress was last seen

@@ -24,6 +24,8 @@ std::string_view kind_name(SamplingFieldKind kind) {
       return "token_ids";
     case SamplingFieldKind::kBiases:
       return "biases";
+    case SamplingFieldKind::kStructuredOutputs:
+      return "structured_outputs";
   }
   return "";
 }

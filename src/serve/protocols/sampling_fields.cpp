@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "serve/protocols/structured_fields.h"
+
 namespace quire {
 namespace {
 
@@ -28,6 +30,8 @@ constexpr Kind kind_of() {
     return Kind::kTokenIds;
   } else if constexpr (std::is_same_v<T, std::vector<LogitBias>>) {
     return Kind::kBiases;
+  } else if constexpr (std::is_same_v<T, SharedConstraint>) {
+    return Kind::kStructuredOutputs;
   } else {
     return Kind::kInteger;
   }
@@ -120,6 +124,14 @@ Status read_field(const JsonReader& object, const SamplingParameter<std::vector<
   return {};
 }
 
+Status read_field(const JsonReader& object, const SamplingParameter<SharedConstraint>& row,
+                  SharedConstraint& target) {
+  const json::value* value = object.find(row.name);
+  if (value == nullptr) return {};
+  QUIRE_ASSIGN_OR_RETURN(target, read_structured_outputs(*value, row.name));
+  return {};
+}
+
 template <typename T>
 json::value show_field(const T& value) {
   if constexpr (std::is_same_v<T, std::optional<std::int64_t>> ||
@@ -131,6 +143,8 @@ json::value show_field(const T& value) {
       biases[std::to_string(each.token_id)] = static_cast<double>(each.bias);
     }
     return value.empty() ? json::value() : json::value(std::move(biases));
+  } else if constexpr (std::is_same_v<T, SharedConstraint>) {
+    return value == nullptr ? json::value() : show_structured_outputs(*value);
   } else if constexpr (requires { value.begin(); }) {
     return value.empty() ? json::value() : json::value(json::array(value.begin(), value.end()));
   } else {
@@ -217,6 +231,8 @@ json::object type_of(Kind kind) {
                {{"type", "number"},
                 {"minimum", plain_number(-SamplingParams::kMaxLogitBias)},
                 {"maximum", plain_number(SamplingParams::kMaxLogitBias)}}}};
+    case Kind::kStructuredOutputs:
+      return structured_outputs_schema();
   }
   return {};
 }

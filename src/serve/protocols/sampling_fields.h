@@ -16,9 +16,10 @@ enum class SamplingFieldKind {
   kInteger,
   kNumber,
   kBoolean,
-  kStrings,   // a string or a list of strings
-  kTokenIds,  // a list of token ids
-  kBiases,    // an object from token ids, written as strings, to numbers
+  kStrings,            // a string or a list of strings
+  kTokenIds,           // a list of token ids
+  kBiases,             // an object from token ids, written as strings, to numbers
+  kStructuredOutputs,  // StructuredOutputsParams' object
 };
 
 struct SamplingField {

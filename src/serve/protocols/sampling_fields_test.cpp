@@ -25,6 +25,7 @@ std::string_view kind_text(SamplingFieldKind kind) {
     case SamplingFieldKind::kTokenIds:
       return "list of token ids";
     case SamplingFieldKind::kBiases:
+    case SamplingFieldKind::kStructuredOutputs:
       return "object";
   }
   return "";

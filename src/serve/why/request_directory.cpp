@@ -79,6 +79,7 @@ RequestDirectory::EndSinks RequestDirectory::end(const std::shared_ptr<Entry>& e
   story.num_preemptions = output.metrics.num_preemptions;
   story.told = told;
   story.timeline = output.timeline;
+  story.constraint = output.constraint;
   if (output.timeline != nullptr) {
     story.arrival = output.metrics.arrival;
     story.end = output.metrics.finished;

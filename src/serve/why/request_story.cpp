@@ -73,6 +73,7 @@ class StoryWriter {
                         {"output_tokens", story_.num_output_tokens},
                         {"preemptions", story_.num_preemptions}};
     if (!story_.finish_reason.empty()) out["finish_reason"] = story_.finish_reason;
+    if (story_.constraint) out["constraint"] = constraint_json(*story_.constraint);
     out["total_ms"] = millis(at_ - origin_);
     out["spans"] = std::move(spans_);
     json::object totals;
@@ -170,6 +171,13 @@ json::object unread_story_json(const OutputStory& story, Instant now, std::strin
           {"spans", json::array()}};
 }
 
+json::object constraint_json(const ConstraintReport& report) {
+  return {{"compile_ms", report.compile_ms},
+          {"cached", report.cached},
+          {"masks", report.num_masks},
+          {"mask_ms", report.mask_ms}};
+}
+
 std::string story_text(const json::object& story) {
   std::string text;
   for (const json::value& each : story.at("spans").as_array()) {
@@ -192,6 +200,13 @@ std::string story_text(const json::object& story) {
     text += '\n';
   }
   text += fmt::format("{:>15} {:>12.3f} ms  in all\n", "", story.at("total_ms").as_double());
+  if (const json::value* found = story.if_contains("constraint")) {
+    const json::object& constraint = found->as_object();
+    text += fmt::format("constraint: compiled in {:.3f} ms{}; {} masks in {:.3f} ms\n",
+                        constraint.at("compile_ms").as_double(),
+                        constraint.at("cached").as_bool() ? ", for a request before" : "",
+                        constraint.at("masks").as_int64(), constraint.at("mask_ms").as_double());
+  }
   return text;
 }
 
@@ -216,6 +231,7 @@ json::object short_story(const RequestOutput& output) {
     story["drafts"] = {{"accepted", output.num_accepted_drafts},
                        {"rejected", output.num_rejected_drafts}};
   }
+  if (output.constraint) story["constraint"] = constraint_json(*output.constraint);
   return story;
 }
 

@@ -37,6 +37,7 @@ struct OutputStory {
   std::optional<Instant> end;      // when the scheduler let it go; empty while it goes on
   std::optional<Instant> told;     // when its last piece was handed on
   std::shared_ptr<const RequestTimeline> timeline;  // null without an arrival
+  std::optional<ConstraintReport> constraint;       // when it has ended, where it had one
 };
 
 // What a client calls one of a request's outputs: the request's id, with "#2" after it where there
@@ -49,8 +50,12 @@ using RequestNames = std::function<std::string(RequestId)>;
 
 // {"index", "status", "finish_reason", "total_ms", "spans": [{"what", "cause", "start_ms",
 // "duration_ms", "waited_for": {"count", "ids"}, "steps", "tokens", "cached_tokens",
-// "recomputed_tokens", "because"}], "totals_ms": {...}}. `now`: for a story that goes on.
+// "recomputed_tokens", "because"}], "totals_ms": {...}}, and where the text was constrained
+// "constraint": constraint_json(). `now`: for a story that goes on.
 json::object story_json(const OutputStory& story, const RequestNames& names, Instant now);
+
+// {"compile_ms", "cached", "masks", "mask_ms"}: of the request, not of this output alone.
+json::object constraint_json(const ConstraintReport& report);
 
 // Of an output that goes on and was not looked at in the scheduler: what is known without it, and
 // {"left_out"}, why no more is; no spans.

@@ -7,13 +7,17 @@ const GROUPS = [
   {title: 'Sampling', open: true, names: ['temperature', 'top_p', 'min_p', 'top_k', 'seed', 'max_tokens', 'n']},
   {title: 'Penalties', names: ['repetition_penalty', 'presence_penalty', 'frequency_penalty']},
   {title: 'Where it ends', names: ['stop', 'stop_token_ids', 'min_tokens', 'ignore_eos', 'include_stop_str_in_output', 'skip_special_tokens']},
+  {title: 'What the text must be', names: ['structured_outputs']},
   {title: 'Tokens', names: ['logprobs', 'prompt_logprobs', 'logit_bias', 'allowed_token_ids', 'bad_words']},
 ];
 // Where a slider helps, and what it reaches; the field beside it takes any value.
 const SLIDERS = {temperature: {max: 2, step: 0.05}, top_p: {max: 1, step: 0.01}, min_p: {max: 1, step: 0.01}};
 const HINTS = {
   strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
+  structured_outputs: '{JSON Schema}, /regex/ or a grammar',
 };
+// Of structured_outputs' object; no JSON Schema has one of these.
+const CONSTRAINTS = ['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'];
 
 function wrong(name, message) {
   return new ServerError(0, {message, param: name, code: 'not sent'});
@@ -38,6 +42,19 @@ const PARSERS = {
     if (!match) throw wrong(name, `"${each.trim()}" is not of the form ID: BIAS`);
     return [match[1], PARSERS.number(match[2], name)];
   })),
+  structured_outputs: (text, name) => {
+    const written = text.trim();
+    const regex = /^\/(.*)\/$/s.exec(written);
+    if (regex) return {regex: regex[1]};
+    if (!written.startsWith('{')) return {grammar: written};
+    let object;
+    try {
+      object = JSON.parse(written);
+    } catch (error) {
+      throw wrong(name, `this is no JSON: ${error.message}`);
+    }
+    return CONSTRAINTS.some((each) => each in object) ? object : {json: object};
+  },
 };
 
 function defaultText({kind, default: value}) {
@@ -160,7 +177,7 @@ export class Parameters {
     if (kind === 'boolean') row.append(h('div', {class: 'top'}, entry.input, label, badge ?? '', undo), help);
     else if (entry.slider) row.append(h('div', {class: 'top'}, label, badge ?? '', undo, entry.input), entry.slider, help);
     else row.append(h('div', {class: 'top'}, label, badge ?? '', undo), entry.input, help);
-    if (['strings', 'token_ids', 'biases', 'boolean'].includes(kind) || entry.slider) row.classList.add('wide');
+    if (['strings', 'token_ids', 'biases', 'structured_outputs', 'boolean'].includes(kind) || entry.slider) row.classList.add('wide');
     showHelp(row);
     this.fields.set(name, {parameter, row, ...entry});
     return row;
@@ -185,10 +202,10 @@ export class Parameters {
 
   #text(parameter, id, row) {
     const {name, kind, default: value} = parameter;
-    const lines = ['strings', 'biases'].includes(kind);
+    const lines = ['strings', 'biases', 'structured_outputs'].includes(kind);
     const input = h(lines ? 'textarea' : 'input', {
       id, placeholder: defaultText(parameter), autocomplete: 'off', spellcheck: false,
-      ...(lines ? {rows: 1} : {type: 'text', inputMode: kind === 'number' ? 'decimal' : 'text'}),
+      ...(lines ? {rows: kind === 'structured_outputs' ? 3 : 1} : {type: 'text', inputMode: kind === 'number' ? 'decimal' : 'text'}),
     });
     const range = SLIDERS[name];
     const slider = range && h('input', {

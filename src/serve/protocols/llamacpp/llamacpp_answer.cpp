@@ -121,7 +121,7 @@ void answer_llama(std::shared_ptr<Exchange> exchange, GenerationJob job) {
   ServedModel& served = *job.served;
   const RequestOrigin origin =
       origin_of(*exchange, "cmpl-" + exchange->request().request_id, job.model, job.options.stream);
-  generate(served, *exchange, origin, std::move(requests),
+  generate(served, exchange, origin, std::move(requests),
            std::make_shared<LlamaAnswer>(exchange, std::move(job)));
 }
 

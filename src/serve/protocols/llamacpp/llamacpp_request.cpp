@@ -16,10 +16,11 @@ namespace quire {
 namespace {
 
 // Fields that a completion request has under the same name and with the same meaning.
-constexpr std::array<std::string_view, 11> kShared = {
-    "model",      "stream",     "temperature",      "top_p",
-    "top_k",      "min_p",      "presence_penalty", "stop",
-    "ignore_eos", "logit_bias", "frequency_penalty"};
+constexpr std::array<std::string_view, 13> kShared = {
+    "model",      "stream",     "temperature",       "top_p",
+    "top_k",      "min_p",      "presence_penalty",  "stop",
+    "ignore_eos", "logit_bias", "frequency_penalty", "grammar",
+    "json_schema"};
 
 bool is_nothing(const json::value& value, const json::object& /*request*/) {
   return says_nothing(value) || (value.is_number() && value.to_number<double>() == 0.0);
@@ -43,9 +44,8 @@ FieldTable make_llama_fields() {
     add(name, FieldEffect::kNone);
   }
   for (const char* name :
-       {"n_probs", "min_keep", "grammar", "json_schema", "mirostat", "dynatemp_range",
-        "xtc_probability", "dry_multiplier", "lora", "n_indent", "return_tokens",
-        "post_sampling_probs", "image_data", "n_cmpl"}) {
+       {"n_probs", "min_keep", "mirostat", "dynatemp_range", "xtc_probability", "dry_multiplier",
+        "lora", "n_indent", "return_tokens", "post_sampling_probs", "image_data", "n_cmpl"}) {
     add(name, FieldEffect::kRefused, is_nothing);
   }
   const auto is_one = [](const json::value& value, const json::object&) {

@@ -265,7 +265,7 @@ void answer_embedding(std::shared_ptr<Exchange> exchange, EmbeddingJob job) {
   ServedModel& served = *job.served;
   const RequestOrigin origin =
       origin_of(*exchange, "embd-" + job.request_id, job.model, /*stream=*/false);
-  generate(served, *exchange, origin, std::move(requests),
+  generate(served, exchange, origin, std::move(requests),
            std::make_shared<EmbeddingAnswer>(exchange, std::move(job)));
 }
 

@@ -274,7 +274,7 @@ void answer_generation(std::shared_ptr<Exchange> exchange, GenerationJob job,
   ServedModel& served = *job.served;
   auto answer = std::make_shared<ChoicesAnswer>(exchange, std::move(job), std::move(format));
   const RequestOrigin origin = answer->origin();
-  generate(served, *exchange, origin, std::move(requests), std::move(answer));
+  generate(served, exchange, origin, std::move(requests), std::move(answer));
 }
 
 }  // namespace quire

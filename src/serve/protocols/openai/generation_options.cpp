@@ -7,6 +7,7 @@
 
 #include "serve/http/gate.h"
 #include "serve/protocols/sampling_fields.h"
+#include "serve/protocols/structured_fields.h"
 
 namespace quire {
 namespace {
@@ -37,6 +38,7 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
   GenerationOptions options;
   options.params = engine.default_sampling_params();
   QUIRE_RETURN_IF_ERROR(read_sampling_fields(fields, options.params));
+  QUIRE_RETURN_IF_ERROR(read_constraint_fields(fields, options.params));
   options.max_tokens_requested = fields.contains("max_tokens");
   options.max_tokens_given = options.max_tokens_requested ||
                              std::ranges::find(engine.generation_config_fields(), "max_tokens") !=

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "serve/protocols/sampling_fields.h"
+#include "serve/protocols/structured_fields.h"
 
 namespace quire {
 namespace {
@@ -32,11 +33,11 @@ bool is_true(const json::value& value, const json::object& /*request*/) {
 bool is_default_tier(const json::value& value, const json::object& /*request*/) {
   return is_any_of(value, "auto", "default");
 }
-bool is_text_format(const json::value& value, const json::object& /*request*/) {
-  if (says_nothing(value)) return true;
-  if (!value.is_object()) return false;
-  const json::value* type = value.get_object().if_contains("type");
-  return type != nullptr && is_any_of(*type, "text");
+// Of what holds an output to its constraint there is one, whichever is asked for; options behind a
+// colon would change what it does.
+bool is_backend_name(const json::value& value, const json::object& /*request*/) {
+  return says_nothing(value) ||
+         is_any_of(value, "auto", "xgrammar", "guidance", "outlines", "lm-format-enforcer");
 }
 bool is_no_tool_choice(const json::value& value, const json::object& /*request*/) {
   return is_any_of(value, "none", "auto");
@@ -112,6 +113,15 @@ std::vector<RequestField> sampling() {
   return fields;
 }
 
+// What the text must be, in the words of each.
+std::vector<RequestField> constraints() {
+  std::vector<RequestField> fields = {works("response_format")};
+  for (const std::string_view name : constraint_field_names()) {
+    fields.push_back(works(name, name.starts_with("guided_") ? kVllm : kOthers));
+  }
+  return fields;
+}
+
 // Who calls and what for; says nothing about the answer.
 std::vector<RequestField> labels() {
   return {no_effect("user"), no_effect("metadata"), no_effect("safety_identifier"),
@@ -121,20 +131,10 @@ std::vector<RequestField> labels() {
 // What would constrain, reshape or sample an answer in ways that are not there.
 std::vector<RequestField> missing_of_generation() {
   return {
-      limited("response_format", kBoth, is_text_format, R"({"type": "text"})"),
-      missing("structured_outputs", kVllm),
-      missing("guided_json", kVllm),
-      missing("guided_regex", kVllm),
-      missing("guided_choice", kVllm),
-      missing("guided_grammar", kVllm),
-      missing("guided_decoding_backend", kVllm),
-      missing("guided_whitespace_pattern", kVllm),
-      missing("structural_tag", kOthers),
-      missing("json_schema", kOthers),
-      missing("grammar", kOthers),
+      limited("guided_decoding_backend", kVllm, is_backend_name, "names of backends"),
       missing("grammar_lazy", kOthers),
-      missing("regex", kOthers),
-      missing("ebnf", kOthers),
+      missing("ensure_close", kOwn),
+      missing("schema_in_prompt", kOwn),
       missing("use_beam_search", kVllm),
       limited("length_penalty", kVllm, is_number_one, "1"),
       missing("early_stopping", kVllm),
@@ -184,6 +184,7 @@ std::vector<RequestField> generation(FieldOrigin max_tokens_origin) {
   for (RequestField& field : fields) {
     if (field.name == "max_tokens") field.origin = max_tokens_origin;
   }
+  append(fields, constraints());
   append(fields, labels());
   append(fields, missing_of_generation());
   return fields;
@@ -242,7 +243,7 @@ FieldTable make_response_fields() {
       "POST /v1/responses",
       {works("model"), works("input"), works("instructions"), works("previous_response_id"),
        works("max_output_tokens"), works("top_logprobs"), works("include"), works("stream"),
-       works("store"), works("background"), works("metadata"), works("text", kBoth, "text alone"),
+       works("store"), works("background"), works("metadata"), works("text"),
        works("tool_choice", kBoth, R"("none" and "auto")"), works("priority", kVllm),
        works("request_id", kVllm),
        works("speculation", kOwn, R"("auto", "off", or how many tokens to guess a step)")}};
@@ -253,6 +254,11 @@ FieldTable make_response_fields() {
   }
   for (const RequestField& field : labels()) {
     if (field.name != "metadata") table.fields.push_back(field);
+  }
+  // Theirs is text.format.
+  for (RequestField field : constraints()) {
+    if (field.name == "response_format") field.origin = kOthers;
+    table.fields.push_back(field);
   }
   append(table.fields,
          {

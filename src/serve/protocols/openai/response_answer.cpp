@@ -282,7 +282,7 @@ void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<Respons
   const bool in_background = job.background;
   auto answer = std::make_shared<ResponseAnswer>(exchange, store, std::move(job));
   if (!in_background) {
-    return generate(served, *exchange, origin, std::move(requests), std::move(answer));
+    return generate(served, exchange, origin, std::move(requests), std::move(answer));
   }
   const auto background = std::make_shared<BackgroundResponse>(id, answer->as_queued(), exchange,
                                                                follows, live, std::move(store));
@@ -296,7 +296,7 @@ void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<Respons
   }
   try {
     answer->run_in_background(background);
-    generate(served, *background, origin, std::move(requests), std::move(answer));
+    generate(served, background, origin, std::move(requests), std::move(answer));
   } catch (const std::bad_alloc&) {
     live->remove(id);
     throw;

@@ -14,6 +14,7 @@
 #include "serve/protocols/openai/request_body.h"
 #include "serve/protocols/openai/response_input.h"
 #include "serve/protocols/sampling_fields.h"
+#include "serve/protocols/structured_fields.h"
 
 namespace quire {
 namespace {
@@ -73,10 +74,12 @@ Result<bool> read_include(const JsonReader& fields) {
   return logprobs;
 }
 
-// Only {"format": {"type": "text"}} and the verbosity that is the default.
-Status check_text(const JsonReader& fields) {
+// What the text must be by text.format, null where it may be any, and the verbosity that is the
+// default. `echo` gets the field as a Response object has it.
+Result<SharedConstraint> read_text(const JsonReader& fields, json::value& echo) {
+  echo = {{"format", {{"type", "text"}}}, {"verbosity", "medium"}};
   const json::value* value = fields.find("text");
-  if (value == nullptr) return {};
+  if (value == nullptr) return SharedConstraint();
   if (!value->is_object()) return fields.type_error("text", "an object");
   const JsonReader text(value->get_object(), "text", StatusCode::kInvalidArgument);
   if (const json::value* verbosity = text.find("verbosity");
@@ -84,13 +87,11 @@ Status check_text(const JsonReader& fields) {
     return Status::unimplemented("text.verbosity: only \"medium\", the default, is supported");
   }
   const json::value* format = text.find("format");
-  if (format == nullptr) return {};
-  if (!format->is_object()) return Status::invalid_argument("text.format: expected an object");
-  const json::value* type = format->get_object().if_contains("type");
-  if (type == nullptr || !is_text(*type, "text")) {
-    return Status::unimplemented("text.format: only {\"type\": \"text\"} is supported");
-  }
-  return {};
+  if (format == nullptr) return SharedConstraint();
+  QUIRE_ASSIGN_OR_RETURN(auto constraint,
+                         read_response_format(*format, "text.format", /*flat=*/true));
+  echo.get_object()["format"] = *format;
+  return constraint;
 }
 
 Result<std::string> read_tool_choice(const JsonReader& fields) {
@@ -113,6 +114,14 @@ Status read_sampling(const JsonReader& fields, const ServedModel& served, Respon
   job.params = engine.default_sampling_params();
   QUIRE_RETURN_IF_ERROR(
       read_sampling_fields(JsonReader(given, "request", StatusCode::kInvalidArgument), job.params));
+  QUIRE_RETURN_IF_ERROR(read_constraint_fields(fields, job.params));
+  QUIRE_ASSIGN_OR_RETURN(auto format, read_text(fields, job.echo["text"]));
+  if (format != nullptr && job.params.structured_outputs != nullptr) {
+    return Status::invalid_argument(fmt::format("text.format: {} constrains the text already",
+                                                job.params.structured_outputs->field),
+                                    "give one of them");
+  }
+  if (format != nullptr) job.params.structured_outputs = std::move(format);
   // As OpenAI's specification has it; a Response object could not say more.
   if (job.params.temperature > 2) {
     return Status::invalid_argument(
@@ -158,8 +167,6 @@ Status read_max_output_tokens(const JsonReader& fields, const ServedModel& serve
 Status read_echoed(const JsonReader& fields, ResponseJob& job) {
   json::object& echo = job.echo;
   QUIRE_ASSIGN_OR_RETURN(echo["metadata"], read_metadata(fields));
-  QUIRE_RETURN_IF_ERROR(check_text(fields));
-  echo["text"] = {{"format", {{"type", "text"}}}, {"verbosity", "medium"}};
   QUIRE_ASSIGN_OR_RETURN(const std::string tool_choice, read_tool_choice(fields));
   echo["tool_choice"] = json::string(tool_choice);
   echo["tools"] = json::array();

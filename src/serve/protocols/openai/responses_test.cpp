@@ -325,7 +325,6 @@ TEST_F(BadResponseRequests, UnsupportedFieldsAreRefusedByName) {
       {"tools", R"([{"type": "web_search"}])"},
       {"tool_choice", R"("required")"},
       {"truncation", R"("last")"},
-      {"json_schema", R"({"type": "object"})"},
       {"max_tokens", "5"},
       {"messages", R"([{"role": "user", "content": "a"}])"},
       {"n", "2"}};
@@ -334,8 +333,12 @@ TEST_F(BadResponseRequests, UnsupportedFieldsAreRefusedByName) {
     const HttpResponse response = post(R"({"input": "a", ")" + name + "\": " + value + "}");
     EXPECT_EQ(parse_body(response).at("error").at("code"), "unsupported_parameter") << name;
   }
-  expect_refused(R"({"input": "a", "text": {"format": {"type": "json_object"}}})", "text.format",
-                 "only {\"type\": \"text\"}");
+  expect_refused(R"({"input": "a", "text": {"format": {"type": "xml"}}})", "text.format.type",
+                 "\"json_schema\"");
+  expect_refused(R"({"input": "a", "text": {"format": {"type": "json_schema", "name": "a"}}})",
+                 "text.format.schema", "missing");
+  expect_refused(R"({"input": "a", "regex": "a", "text": {"format": {"type": "json_object"}}})",
+                 "text.format", "regex constrains the text already");
   expect_refused(R"({"input": "a", "text": {"verbosity": "low"}})", "text.verbosity", "medium");
 }
 

@@ -1,0 +1,17 @@
+// Which reader of text/grammar a request's constraint is for.
+#pragma once
+
+#include "base/status.h"
+#include "core/structured_outputs.h"
+#include "text/grammar/grammar.h"
+#include "text/grammar/limits.h"
+
+namespace quire {
+
+// The grammar of a constraint that validate() has passed. kInvalidArgument with the place of what
+// is wrong, kUnimplemented naming what is not supported, kResourceExhausted naming a limit,
+// kCancelled; without the field's name.
+Result<Grammar> constraint_grammar(const StructuredOutputsParams& constraint,
+                                   GrammarBudget& budget);
+
+}  // namespace quire

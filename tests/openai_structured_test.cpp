@@ -1,0 +1,160 @@
+// What the text of an answer must be, in the words of each protocol, over a simulated engine: its
+// tokens are noise, so what holds is the constraint's doing.
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/openai_api.h"
+
+namespace quire::test {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr const char* kChat = R"("messages": [{"role": "user", "content": "a"}])";
+
+std::string text_of(const HttpResponse& response, const char* key = "text") {
+  EXPECT_EQ(response.status, 200) << response.body;
+  const json::object answer = object_of(response);
+  if (response.status != 200) return {};
+  const json::object& first = choice(answer);
+  EXPECT_EQ(first.at("finish_reason"), "stop") << response.body;
+  if (std::string_view(key) == "content") {
+    return std::string(first.at("message").at("content").as_string());
+  }
+  return std::string(first.at("text").as_string());
+}
+
+struct Refused {
+  std::string param;
+  std::string message;
+};
+Refused refused(const HttpResponse& response) {
+  EXPECT_EQ(response.status, 400) << response.body;
+  if (response.status != 400) return {};
+  const json::object error = object_of(response).at("error").as_object();
+  return {std::string(error.at("param").as_string()), std::string(error.at("message").as_string())};
+}
+
+TEST(Structured, EveryNameOfAConstraintHolds) {
+  Api api;
+  const char* const bodies[] = {
+      R"("structured_outputs": {"choice": ["red", "blue"]})",
+      R"("structured_outputs": {"regex": "red|blue"})",
+      R"("structured_outputs": {"grammar": "root ::= \"red\" | \"blue\""})",
+      R"("structured_outputs": {"grammar": "start: \"red\" | \"blue\""})",
+      R"("guided_choice": ["red", "blue"])",
+      R"("guided_regex": "red|blue", "guided_decoding_backend": "xgrammar")",
+      R"("guided_grammar": "root ::= \"red\" | \"blue\"")",
+      R"("regex": "red|blue")",
+      R"("grammar": "root ::= \"red\" | \"blue\"")",
+      R"("ebnf": "root ::= \"red\" | \"blue\"")",
+  };
+  for (const char* body : bodies) {
+    EXPECT_THAT(text_of(api.post(kCompletions, fmt::format(R"({{"prompt": "a", {}}})", body))),
+                AnyOf("red", "blue"))
+        << body;
+    EXPECT_THAT(
+        text_of(api.post(kChatCompletions, fmt::format("{{{}, {}}}", kChat, body)), "content"),
+        AnyOf("red", "blue"))
+        << body;
+  }
+}
+
+TEST(Structured, EveryOutputOfEveryPromptHolds) {
+  Api api;
+  const json::object answer = object_of(api.post(
+      kCompletions, R"({"prompt": ["a", "b", "c"], "n": 3, "temperature": 1, "max_tokens": 50,
+                        "logprobs": 1, "regex": "[0-9]{2,4}x"})"));
+  ASSERT_EQ(answer.at("choices").as_array().size(), 9U);
+  for (const json::value& each : answer.at("choices").as_array()) {
+    const std::string text(each.at("text").as_string());
+    EXPECT_TRUE(std::regex_match(text, std::regex("[0-9]{2,4}x"))) << text;
+  }
+}
+
+TEST(Structured, StreamsHold) {
+  Api api;
+  const HttpResponse response = api.post(
+      kChatCompletions,
+      fmt::format(R"({{{}, "stream": true, "return_why": true, "regex": "[a-z]{{9}}"}})", kChat));
+  std::string text;
+  json::value why;
+  for (const json::object& chunk : chunks_of(response)) {
+    text += std::string(choice(chunk).at("delta").at("content").as_string());
+    if (const json::value* found = choice(chunk).if_contains("why")) why = *found;
+  }
+  EXPECT_TRUE(std::regex_match(text, std::regex("[a-z]{9}"))) << text;
+  const json::object& constraint = why.at("constraint").as_object();
+  EXPECT_GT(constraint.at("masks").as_int64(), 0);
+  EXPECT_FALSE(constraint.at("cached").as_bool());
+}
+
+TEST(Structured, ResponsesAndLlamaCppHold) {
+  Api api;
+  const json::object response = object_of(api.post(
+      "/v1/responses", R"({"input": "a", "structured_outputs": {"choice": ["red", "blue"]}})"));
+  EXPECT_THAT(std::string(response.at("output").at(0).at("content").at(0).at("text").as_string()),
+              AnyOf("red", "blue"));
+  const json::object llama = object_of(
+      api.post("/completion", R"({"prompt": "a", "grammar": "root ::= \"red\" | \"blue\""})"));
+  EXPECT_THAT(std::string(llama.at("content").as_string()), AnyOf("red", "blue"));
+}
+
+TEST(Structured, ErrorsNameTheFieldAndThePlace) {
+  Api api;
+  const auto post = [&](const std::string& field) {
+    return refused(api.post(kCompletions, fmt::format(R"({{"prompt": "a", {}}})", field)));
+  };
+  EXPECT_EQ(post(R"("guided_regex": "a(b")").param, "guided_regex");
+  EXPECT_THAT(post(R"("structured_outputs": {"regex": "a(b"})").message, HasSubstr("column"));
+  EXPECT_EQ(post(R"("structured_outputs": {"regexp": "a"})").param, "structured_outputs.regexp");
+  EXPECT_EQ(post(R"("structured_outputs": {"choice": "a"})").param, "structured_outputs.choice");
+  EXPECT_EQ(post(R"("structured_outputs": {})").param, "structured_outputs");
+  EXPECT_EQ(post(R"("structured_outputs": {"regex": "a", "choice": ["a"]})").param,
+            "structured_outputs");
+  EXPECT_EQ(post(R"("guided_choice": [1])").param, "guided_choice");
+  EXPECT_EQ(post(R"("guided_choice": ["a"], "regex": "b")").param, "regex");
+  EXPECT_EQ(post(R"("guided_regex": "a", "guided_whitespace_pattern": " ?")").param,
+            "guided_whitespace_pattern");
+  EXPECT_EQ(post(R"("response_format": {"type": "xml"})").param, "response_format.type");
+  EXPECT_EQ(post(R"("response_format": "json")").param, "response_format");
+  EXPECT_EQ(
+      post(R"("response_format": {"type": "json_schema", "json_schema": {"schema": []}})").param,
+      "response_format.json_schema.schema");
+  EXPECT_THAT(post(R"("grammar": "root ::= missing")").message, HasSubstr("missing"));
+  // Nothing of it has reached the engine.
+  EXPECT_EQ(api.settled().num_added, 0);
+}
+
+// What only shows once it runs.
+TEST(Structured, WhatCannotBeIsAnErrorOfItsRequest) {
+  Api api;
+  const Refused whole = refused(
+      api.post(kCompletions,
+               R"({"prompt": "a", "guided_choice": ["a"], "min_tokens": 9, "max_tokens": 20})"));
+  EXPECT_EQ(whole.param, "guided_choice");
+  EXPECT_THAT(whole.message, HasSubstr("min_tokens"));
+  const HttpResponse stream = api.post(
+      kCompletions,
+      R"({"prompt": "a", "regex": "[ab]{4}", "min_tokens": 9, "max_tokens": 20, "stream": true})");
+  EXPECT_EQ(stream.status, 200);
+  EXPECT_THAT(stream.body, HasSubstr("min_tokens is 9"));
+  EXPECT_THAT(text_of(api.post(kCompletions, R"({"prompt": "a", "guided_choice": ["b"]})")), "b");
+}
+
+TEST(Structured, SaysNothingWhereNothingIsSaid) {
+  Api api;
+  const HttpResponse response =
+      api.post(kCompletions, R"({"prompt": "a", "max_tokens": 2, "grammar": "", "guided_choice": [],
+                        "guided_json": null, "response_format": {"type": "text"}})");
+  EXPECT_EQ(response.status, 200) << response.body;
+}
+
+}  // namespace
+}  // namespace quire::test

@@ -1,0 +1,65 @@
+"""instructor in each of its modes for OpenAI's API that needs no tools.
+
+    serve_instructor_test.py PROGRAM SOURCE_DIR [TEST...]
+"""
+
+import enum
+
+import instructor
+import openai
+import pydantic
+from serve_support import ServerTest, main
+
+NAME = "a-model"
+MESSAGES = [{"role": "user", "content": "Tell me of a city as JSON."}]
+
+
+class Climate(enum.Enum):
+    WARM = "warm"
+    COLD = "cold"
+
+
+class City(pydantic.BaseModel):
+    name: str = pydantic.Field(min_length=1, max_length=12)
+    population: int = pydantic.Field(ge=0, le=99_999_999)
+    climate: Climate
+
+
+class Anything(pydantic.BaseModel, extra="allow"):
+    pass
+
+
+class InstructorTest(ServerTest):
+    flags = ("--served-model-name", NAME, "--max-model-len", 2048)
+
+    def ask(self, mode, model, **options):
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="EMPTY", max_retries=0) as client:
+            return instructor.from_openai(client, mode=mode).chat.completions.create(
+                model=NAME, messages=MESSAGES, response_model=model, max_retries=0, **options)
+
+
+class Noise(InstructorTest):
+    """Tokens that are made up: all sense is the schema's."""
+
+    def test_json_schema(self):
+        for seed in range(4):
+            self.assertIsInstance(self.ask(instructor.Mode.JSON_SCHEMA, City, seed=seed), City)
+
+    # It puts the schema into the prompt; vLLM's field has it kept.
+    def test_md_json(self):
+        schema = {"structured_outputs": {"json": City.model_json_schema()}}
+        for seed in range(4):
+            self.assertIsInstance(self.ask(instructor.Mode.MD_JSON, City, seed=seed, extra_body=schema), City)
+
+
+class Model(InstructorTest):
+    simulate = None
+
+    # An object, of which this mode says no more.
+    def test_json(self):
+        city = self.ask(instructor.Mode.JSON, Anything, temperature=0, max_tokens=800)
+        self.assertIsInstance(city, Anything)
+
+
+if __name__ == "__main__":
+    main()
