@@ -19,8 +19,8 @@
 
 namespace quire {
 
-// Immutable: any number of threads and grammars share one. Made once for a tokenizer: about 50 ms
-// and 30 bytes for each token and its bytes.
+// Immutable: any number of threads and grammars share one. Made once for a tokenizer: about 1 us
+// and 120 bytes for each token.
 class GrammarVocabulary {
  public:
   struct Token {
