@@ -184,12 +184,15 @@ json::object answer(const json::object& line, const Arguments& arguments,
                     const Splitter* splitter) {
   json::object out;
   const Duration start = thread_cpu_time();
-  GrammarBudget budget;
+  // What is refused must not depend on what the machine does besides.
+  GrammarLimits limits;
+  limits.max_compile_time = std::chrono::seconds(30);
+  GrammarBudget budget(limits);
   const Result<Grammar> grammar = json_schema_grammar(line.at("schema"), arguments.schema, budget);
   Status status = grammar.status();
   std::shared_ptr<const CompiledGrammar> compiled;
   if (grammar.ok()) {
-    auto made = compile_grammar(*grammar, vocabulary);
+    auto made = compile_grammar(*grammar, vocabulary, limits);
     status = made.status();
     if (made.ok()) compiled = *made;
   }

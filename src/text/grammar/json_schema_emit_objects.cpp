@@ -66,6 +66,19 @@ Status split_others(SchemaSpace& space, const StringSet& names, FormulaId value,
   return {};
 }
 
+// Names of a set that has few of them are members like others: each comes once.
+Result<bool> list_few(SchemaSpace& space, const Others& others, Members& members) {
+  constexpr std::size_t kFewNames = 16;
+  if (others.names.kind() != StringSet::Kind::kRegular) return false;
+  QUIRE_ASSIGN_OR_RETURN(const Dfa names, others.names.language(space.budget()));
+  const auto texts = names.texts(kFewNames);
+  if (!texts) return false;
+  for (const std::string& name : *texts) {
+    members.named.push_back({name, others.value, false, others.demands});
+  }
+  return true;
+}
+
 Result<Members> members_of(SchemaSpace& space, const ObjectCase& object) {
   Members members;
   members.min = object.min;
@@ -127,7 +140,9 @@ Result<Members> members_of(SchemaSpace& space, const ObjectCase& object) {
   std::vector<Others> possible;
   for (Others& others : members.others) {
     QUIRE_ASSIGN_OR_RETURN(const bool empty, space.is_empty(others.value));
-    if (!empty) possible.push_back(std::move(others));
+    if (empty) continue;
+    QUIRE_ASSIGN_OR_RETURN(const bool few, list_few(space, others, members));
+    if (!few) possible.push_back(std::move(others));
   }
   members.others = std::move(possible);
   return members;
@@ -268,6 +283,10 @@ void ObjectMemoryBuilder::choose_order() {
   const auto steps = [&](std::size_t bits) { return (std::size_t{1} << bits) * listed; };
   const bool all =
       listed <= JsonSchemaOptions::kMaxFreeMembers && emitter_.take_free_steps(steps(listed));
+  if (!all && members_.min > 1) {
+    free_ = false;  // where members are counted, none may come twice
+    return;
+  }
   in_row_ = !all && (required > JsonSchemaOptions::kMaxFreeRequired ||
                      !emitter_.take_free_steps(steps(required)));
   for (const Named& named : members_.named) {

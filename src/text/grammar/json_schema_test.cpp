@@ -93,6 +93,15 @@ TEST(JsonSchema, XOrderComesFirst) {
   EXPECT_FALSE(schema.accepts(R"({"c":3,"a":1,"b":2})"));
 }
 
+TEST(JsonSchema, CountedMembersComeOnce) {
+  const SchemaGrammar schema(
+      R"({"type": "object", "minProperties": 2, "additionalProperties": false,
+                                 "patternProperties": {"^[a-f]$": {"type": "integer"}}})");
+  EXPECT_TRUE(schema.accepts(R"({"b":1,"f":2})"));
+  EXPECT_FALSE(schema.accepts(R"({"f":1,"f":2})"));
+  EXPECT_FALSE(schema.accepts(R"({"f":1})"));
+}
+
 TEST(JsonSchema, ManyOptionalMembers) {
   std::string properties;
   for (int i = 0; i < 60; ++i) {
