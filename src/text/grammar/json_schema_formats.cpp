@@ -86,7 +86,7 @@ std::string email_pattern(bool international) {
   const std::string quoted = fmt::format("\"([ !#-\\[\\]-~{}]|\\\\[ -~])*\"", more);
   constexpr std::string_view kLetters = "A-Za-z0-9\\p{L}\\p{M}\\p{N}";
   const std::string label =
-      international ? fmt::format("[{0}]([{0}-]{{0,61}}[{0}])?", kLetters) : std::string(kLabel);
+      international ? fmt::format("[{0}]([{0}-]*[{0}])?", kLetters) : std::string(kLabel);
   return fmt::format("({0}+(\\.{0}+)*|{1})@({2}(\\.{2})*|\\[({3}|IPv6:{4})\\])", atom, quoted,
                      label, ipv4_pattern(), ipv6_pattern());
 }
