@@ -106,6 +106,52 @@ TEST(Structured, ResponsesAndLlamaCppHold) {
   EXPECT_THAT(std::string(llama.at("content").as_string()), AnyOf("red", "blue"));
 }
 
+// Whatever the schema is called, and whichever protocol calls it so.
+TEST(Structured, JsonHoldsUnderEveryName) {
+  Api api;
+  const std::string schema =
+      R"({"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"enum": [1, "x"]}},
+          "required": ["a", "b"], "additionalProperties": false})";
+  const auto check = [](const std::string& text, const std::string& of) {
+    const auto value = parse_json(text, "answer");
+    ASSERT_TRUE(value.ok() && value->is_object()) << of << ": " << text;
+    EXPECT_TRUE(value->at("a").is_bool()) << of;
+    EXPECT_TRUE(value->at("b") == 1 || value->at("b") == "x") << of;
+    EXPECT_EQ(value->as_object().size(), 2U) << of;
+  };
+  for (
+      const std::string& body : {
+          R"("response_format": {"type": "json_schema", "json_schema": {"name": "a", "strict": true,
+              "schema": )" +
+              schema + "}}",
+          R"("response_format": {"type": "json_object", "schema": )" + schema + "}",
+          R"("structured_outputs": {"disable_any_whitespace": true, "json": )" + schema + "}",
+          R"("guided_whitespace_pattern": "[ ]?", "guided_json": )" + schema,
+          R"("json_schema": )" + schema,
+          R"("json_schema": )" + json::serialize(json::string(schema)),
+      }) {
+    check(text_of(api.post(kChatCompletions, fmt::format("{{{}, {}}}", kChat, body)), "content"),
+          body);
+  }
+  const json::object response = object_of(
+      api.post("/v1/responses", R"({"input": "a", "text": {"format": {"type": "json_schema",
+                                    "name": "a", "schema": )" +
+                                    schema + "}}}"));
+  check(std::string(response.at("output").at(0).at("content").at(0).at("text").as_string()),
+        "responses");
+  EXPECT_EQ(response.at("text").at("format").at("type"), "json_schema");
+  check(std::string(
+            object_of(api.post("/completion", R"({"prompt": "a", "json_schema": )" + schema + "}"))
+                .at("content")
+                .as_string()),
+        "llama.cpp");
+  const Refused wrong = refused(
+      api.post(kChatCompletions, fmt::format(R"({{{}, "response_format": {{"type": "json_schema",
+          "json_schema": {{"name": "a", "schema": {{"type": "integr"}}}}}}}})",
+                                             kChat)));
+  EXPECT_EQ(wrong.param, "response_format.json_schema.schema");
+}
+
 TEST(Structured, ErrorsNameTheFieldAndThePlace) {
   Api api;
   const auto post = [&](const std::string& field) {
