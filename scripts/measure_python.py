@@ -32,6 +32,25 @@ def costs(run, requests, tokens):
     return 1e6 * seconds[1] / requests, 1e6 * token
 
 
+def streams(engine):
+    """Runs requests of an event loop, 256 at once."""
+    def run(requests, length):
+        params = SamplingParams(max_tokens=length, ignore_eos=True)
+
+        async def one(limit):
+            async with limit:
+                async for _ in engine.generate(PROMPT, params):
+                    pass
+
+        async def everything():
+            limit = asyncio.Semaphore(256)
+            await asyncio.gather(*(one(limit) for _ in range(requests)))
+
+        asyncio.run(everything())
+
+    return run
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="")
@@ -48,29 +67,12 @@ def main():
         request, token = costs(generate, args.requests, args.tokens)
         print(f"LLM.generate:      {request:6.1f} us a request, {token:6.2f} us a token")
 
-    engine = AsyncLLM(args.model, **settings)
-
-    def stream(requests, length):
-        params = SamplingParams(max_tokens=length, ignore_eos=True)
-
-        async def follow():
-            async for _ in engine.generate(PROMPT, params):
-                pass
-
-        async def everything():
-            limit = asyncio.Semaphore(256)
-
-            async def one():
-                async with limit:
-                    await follow()
-
-            await asyncio.gather(*(one() for _ in range(requests)))
-
-        asyncio.run(everything())
-
-    request, token = costs(stream, args.requests, args.tokens)
-    print(f"AsyncLLM.generate: {request:6.1f} us a request, {token:6.2f} us a token")
-    engine.shutdown()
+    for step_ms, what in ((0, "as fast as it goes, pieces that have come meanwhile in one output"),
+                          (20, "steps of 20 ms, an output for each token")):
+        engine = AsyncLLM(args.model, **{**settings, "simulate_step_ms": step_ms})
+        request, token = costs(streams(engine), args.requests if step_ms == 0 else 256, args.tokens)
+        print(f"AsyncLLM.generate: {request:6.1f} us a request, {token:6.2f} us a token ({what})")
+        engine.shutdown()
 
 
 if __name__ == "__main__":

@@ -123,6 +123,15 @@ class Generate(unittest.TestCase):
         self.assertLessEqual(times.first_token_time, times.finished_time)
         self.assertGreater(times.time_to_first_token, 0)
 
+    def test_a_reset_prefix_cache_is_cold(self):
+        prompt = [11] * 100
+        self.generate(prompt, GREEDY)
+        self.assertTrue(self.llm.reset_prefix_cache())
+        (cold,) = self.generate(prompt, GREEDY)
+        (warm,) = self.generate(prompt, GREEDY)
+        self.assertEqual((cold.num_cached_tokens, warm.num_cached_tokens), (0, 96))
+        self.assertEqual(cold.outputs, warm.outputs)
+
     def test_logprobs_as_dicts_and_as_arrays(self):
         (output,) = self.generate("the cat", SamplingParams(temperature=0, max_tokens=5, ignore_eos=True,
                                                            logprobs=3, prompt_logprobs=0))
@@ -318,6 +327,13 @@ class Errors(unittest.TestCase):
                  quantization=None) as llm:
             self.assertEqual(llm.info["block_size"], 16)
 
+    def test_guesses_change_no_token(self):
+        with LLM(TINY) as llm, LLM(TINY, speculative_config={"method": "ngram", "num_speculative_tokens": 3}) as other:
+            plain, guessed = (each.generate(PROMPTS, GREEDY, use_tqdm=False) for each in (llm, other))
+        self.assertEqual([each.outputs for each in plain], [each.outputs for each in guessed])
+        with self.assertRaisesRegex((ValueError, NotImplementedError), "tarot"):
+            LLM(TINY, speculative_config={"method": "tarot"})
+
     def test_parameters(self):
         for wrong in ({"top_p": 2}, {"max_tokens": 0}, {"n": 1.5}, {"temperature": math.nan}, {"stop": 3},
                       {"logit_bias": {"x": 1}}):
@@ -343,7 +359,7 @@ class Errors(unittest.TestCase):
 
     def test_what_is_not_there_says_so(self):
         with LLM(TINY) as llm:
-            for call in (llm.beam_search, llm.sleep, llm.wake_up, llm.reset_prefix_cache,
+            for call in (llm.beam_search, llm.sleep, llm.wake_up,
                          lambda: llm.update_weights([]),
                          lambda: llm.chat([{"role": "user", "content": "x"}], chat_template="x")):
                 with self.assertRaises(NotImplementedError) as caught:

@@ -263,6 +263,10 @@ class AsyncLLM:
         for number in list(self._running.get(request_id, ())):
             self._client.engine.abort(number)
 
+    async def reset_prefix_cache(self) -> None:
+        """Later requests find nothing in the prefix cache but what requests use that run now."""
+        self._client.engine.reset_prefix_cache()
+
     async def get_tokenizer(self) -> Tokenizer:
         """The tokenizer that it runs with."""
         return Tokenizer(self._client.engine)

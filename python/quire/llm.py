@@ -286,14 +286,13 @@ class LLM:
             Metric(name, "counter", float(value), labels) for name, value in counters.items()
         ]
 
-    # What it does not have.
-
     def reset_prefix_cache(self) -> bool:
-        """Not there."""
-        raise UnimplementedError(
-            "reset_prefix_cache: Quire cannot empty the prefix cache of a running engine",
-            "close it and load the model again, or start it with enable_prefix_caching=False",
-        )
+        """Later requests find nothing in the prefix cache but what requests use that run now. True where
+        none does, so that it is as at the start."""
+        self._client.engine.reset_prefix_cache()
+        return bool(self.engine_state(0)["stats"]["blocks_used"] == 0)
+
+    # What it does not have.
 
     def sleep(self, level: int = 1) -> None:
         """Not there."""

@@ -139,6 +139,13 @@ void bind_engine(nb::module_& module) {
            nb::arg("prompt_token_ids"), nb::arg("params"), nb::arg("priority"), nb::arg("embed"),
            nb::arg("external_id"))
       .def("abort", &EngineHandle::abort, nb::arg("request_id"))
+      .def("reset_prefix_cache",
+           [](EngineHandle& self) {
+             self.run([](Engine& it) -> Result<bool> {
+               it.reset_prefix_cache();
+               return true;
+             });
+           })
       .def("why", &EngineHandle::why, nb::arg("external_id"))
       .def("state", &EngineHandle::state, nb::arg("most"))
       .def("timeline", &EngineHandle::timeline, nb::arg("as_page"))

@@ -298,6 +298,17 @@ void KvCacheManager::release_passed(RequestId request_id, std::int32_t num_compu
   table.num_passed_tokens = std::max(table.num_passed_tokens, num_computed_tokens);
 }
 
+void KvCacheManager::forget_cached() {
+  for (BlockId page = 0; page < pool_.num_blocks(); ++page) {
+    // The pages of a cached block are used alike.
+    if (pool_.reference_count(page) > 0 || !findable(page)) continue;
+    const auto block = index_.block_of(page);
+    for (const BlockId each : block) pool_.move_to_front(each);
+    uses_[index_.group_of(page)].num_cached -= static_cast<std::int32_t>(block.size());
+    index_.erase(page);
+  }
+}
+
 std::optional<std::int32_t> KvCacheManager::truncate(RequestId request_id,
                                                      std::int32_t num_tokens) {
   Table& table = *tables_.find(request_id);

@@ -104,6 +104,10 @@ class KvCacheManager {
   // many tokens, and nothing that they read is released.
   std::optional<std::int32_t> truncate(RequestId request_id, std::int32_t num_tokens);
 
+  // What free pages hold is not found any more: they are as new ones. Blocks in tables stay
+  // findable. O(num_pages).
+  void forget_cached();
+
   // Releases all blocks of the request, the last ones first, so that the start of a sequence, which
   // others are likeliest to share, stays longest. No effect if it has none.
   void free(RequestId request_id);

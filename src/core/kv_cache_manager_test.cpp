@@ -171,6 +171,27 @@ TEST(KvCacheManager, GivesUpTheEndOfTheLeastRecentlyUsed) {
   EXPECT_EQ(kv.check_invariants().message(), "");
 }
 
+TEST(KvCacheManager, ForgetsWhatNobodyUses) {
+  KvCacheManager kv(4, 8, true);
+  const std::vector<TokenId> used = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<TokenId> ended = {1, 2, 3, 4, 9, 9, 9, 9, 8, 8, 8, 8};
+  compute(kv, 1, used);
+  compute(kv, 2, ended);
+  kv.free(2);
+  ASSERT_EQ(kv.match_prefix(ended, 12).num_blocks, 3);
+  kv.forget_cached();
+  EXPECT_TRUE(kv.check_invariants().ok());
+  EXPECT_EQ(kv.num_cached_blocks(), 0);
+  EXPECT_EQ(kv.match_prefix(ended, 12).num_blocks, 1);  // the block that the first one holds
+  EXPECT_EQ(kv.match_prefix(used, 8).num_blocks, 2);
+  kv.free(1);
+  EXPECT_EQ(kv.match_prefix(used, 8).num_blocks, 2);
+  kv.forget_cached();
+  EXPECT_EQ(kv.match_prefix(used, 8).num_blocks, 0);
+  EXPECT_EQ(kv.pool().num_free_blocks(), 8);
+  EXPECT_TRUE(kv.check_invariants().ok());
+}
+
 TEST(KvCacheManager, BeingUsedAgainMakesABlockRecent) {
   KvCacheManager kv(1, 2, true);
   compute(kv, 1, {1});

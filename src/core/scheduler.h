@@ -174,6 +174,9 @@ class Scheduler {
   // into them, but steps are executed in order, so before any later step.
   std::unique_ptr<const Request> abort(RequestId request_id, Instant now);
 
+  // The prefix cache is as at the start, but for what requests use now: that later ones may find.
+  void reset_prefix_cache() { kv_.forget_cached(); }
+
   // Guesses at the next tokens of a request, which must be of the vocabulary; its next step that
   // computes its last known token checks as many as there is room for, at most kMaxDrafts. They
   // come in place of those that it had; none: it has none. Drafts change no token. No effect on a

@@ -270,6 +270,10 @@ class Engine {
   // Unknown ids are ignored.
   void abort(RequestId request_id);
 
+  // Requests that are submitted after this find nothing in the prefix cache but what others use
+  // when it is their turn. Any thread; returns at once.
+  void reset_prefix_cache();
+
   // Prompts to token ids. A plain text is encoded as the tokenizer says (BOS where it adds one),
   // and control tokens spelled in it count, for who writes a whole prompt writes its template too.
   // A chat goes through the model's template, whose output gets no second BOS, and message text

@@ -145,6 +145,7 @@ class Engine::Impl {
     const std::int32_t count = outputs_.num_outputs(id);
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
   }
+  void reset_prefix_cache() { core_.reset_prefix_cache(); }
   Result<std::vector<TextSegment>> render_chat(const Conversation& conversation) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
@@ -340,6 +341,7 @@ bool Engine::is_prepared(const SamplingParams& params) const { return impl_->is_
 Status Engine::reserve(std::int64_t num_outputs) { return impl_->reserve(num_outputs); }
 void Engine::release(std::int64_t num_outputs) { impl_->release(num_outputs); }
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
+void Engine::reset_prefix_cache() { impl_->reset_prefix_cache(); }
 const SamplingParams& Engine::default_sampling_params() const { return impl_->defaults().params; }
 std::span<const std::string> Engine::generation_config_fields() const {
   return impl_->defaults().fields;

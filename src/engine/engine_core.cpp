@@ -78,6 +78,14 @@ void EngineCore::abort(RequestId request_id) {
   wake_.notify_one();
 }
 
+void EngineCore::reset_prefix_cache() {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.emplace_back(ResetPrefixCache{});
+  }
+  wake_.notify_one();
+}
+
 void EngineCore::inspect(std::function<void(const EngineState*)> look) {
   {
     const std::lock_guard lock(mutex_);
@@ -157,6 +165,11 @@ void EngineCore::apply(Command command) {
   if (const auto* inspect = std::get_if<Inspect>(&command)) {
     const EngineState state(scheduler_);
     return inspect->look(&state);
+  }
+  if (std::holds_alternative<ResetPrefixCache>(command)) {
+    scheduler_.reset_prefix_cache();
+    if (listener_) listener_->prefix_cache_reset(clock_.now());
+    return;
   }
   apply(std::get<Add>(command));
 }

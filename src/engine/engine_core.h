@@ -39,6 +39,7 @@ class EngineCore {
   // `drafts`: of each of its outputs, where there is a speculator.
   Status add(AddRequest request, RequestConstraint constraint, DraftCount drafts);
   void abort(RequestId request_id);
+  void reset_prefix_cache();
   // Calls `look` on the engine's thread between two steps; with null, from any thread, once the
   // engine has ended.
   void inspect(std::function<void(const EngineState*)> look);
@@ -58,7 +59,8 @@ class EngineCore {
   struct Inspect {
     std::function<void(const EngineState*)> look;
   };
-  using Command = std::variant<Add, Abort, Inspect>;
+  struct ResetPrefixCache {};
+  using Command = std::variant<Add, Abort, Inspect, ResetPrefixCache>;
 
   void run();
   Status run_round();

@@ -117,6 +117,11 @@ void EventLog::proposed(RequestId request_id, std::span<const TokenId> drafts, I
   append_scratch();
 }
 
+void EventLog::prefix_cache_reset(Instant now) {
+  encode_prefix_cache_reset(since_previous(now), scratch_);
+  append_scratch();
+}
+
 void EventLog::scheduled(const SchedulerOutput& plan, Instant now) {
   encode_plan(plan, since_previous(now), scratch_);
   append_scratch();

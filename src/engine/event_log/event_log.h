@@ -62,6 +62,7 @@ class EventLog final : public SchedulerListener {
   void aborted(RequestId request_id, Instant now, bool found) override;
   void paced(const StepPace& pace, Instant now) override;
   void proposed(RequestId request_id, std::span<const TokenId> drafts, Instant now) override;
+  void prefix_cache_reset(Instant now) override;
   void scheduled(const SchedulerOutput& plan, Instant now) override;
   void updated(const ModelRunnerOutput& result, Instant now) override;
   void ended(const Status& reason, Instant now) override;

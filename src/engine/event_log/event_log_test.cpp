@@ -169,6 +169,10 @@ class CountingListener final : public SchedulerListener {
     ++num_records;
     next_.proposed(request_id, drafts, now);
   }
+  void prefix_cache_reset(Instant now) override {
+    ++num_records;
+    next_.prefix_cache_reset(now);
+  }
   void scheduled(const SchedulerOutput& plan, Instant now) override {
     ++num_records;
     next_.scheduled(plan, now);
@@ -310,6 +314,8 @@ std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
       encode_paced(paced->pace, since(paced->time), records);
     } else if (const auto* proposed = std::get_if<DraftRecord>(&*record)) {
       encode_drafts(proposed->request_id, proposed->drafts, since(proposed->time), records);
+    } else if (const auto* reset = std::get_if<PrefixCacheResetRecord>(&*record)) {
+      encode_prefix_cache_reset(since(reset->time), records);
     }
   }
   append_frame(FrameKind::kRecords, records, out);

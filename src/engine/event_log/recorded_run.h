@@ -41,6 +41,7 @@ class RecordedRun {
     if (random(10) == 0) abort();
     if (random(7) == 0) pace();
     propose();
+    if (++num_rounds_ % 40 == 0) reset_prefix_cache();
     step();
   }
   void end() { listener_.ended({StatusCode::kCancelled, "the test is over"}, now_); }
@@ -107,6 +108,11 @@ class RecordedRun {
   // A request's tokens: mostly of the two that are guessed, else of all.
   TokenId token() { return static_cast<TokenId>(random(4) == 0 ? random(40) : random(2)); }
 
+  void reset_prefix_cache() {
+    scheduler_.reset_prefix_cache();
+    listener_.prefix_cache_reset(now_);
+  }
+
   void step() {
     if (!scheduler_.schedule(now_, plan_).ok()) std::abort();
     listener_.scheduled(plan_, now_);
@@ -133,6 +139,7 @@ class RecordedRun {
   std::uint64_t counter_ = 0;
   Scheduler scheduler_;
   Instant now_{};
+  int num_rounds_ = 0;
   RequestId next_id_ = 1;
   std::vector<std::pair<RequestId, std::vector<TokenId>>> proposed_;
   SchedulerOutput plan_;

@@ -11,7 +11,16 @@
 namespace quire {
 namespace {
 
-enum class Kind : std::uint8_t { kAdd = 1, kAbort, kPlan, kResult, kEnd, kPace, kDrafts };
+enum class Kind : std::uint8_t {
+  kAdd = 1,
+  kAbort,
+  kPlan,
+  kResult,
+  kEnd,
+  kPace,
+  kDrafts,
+  kPrefixCacheReset
+};
 
 // Calls visit(field, default) for each field, in the order of their bits.
 template <typename Visit, typename Params>
@@ -272,9 +281,13 @@ void encode_drafts(RequestId request_id, std::span<const TokenId> drafts, Durati
   for (const TokenId token : drafts) writer(token);
 }
 
+void encode_prefix_cache_reset(Duration since_previous, std::vector<std::uint8_t>& out) {
+  start_record(Kind::kPrefixCacheReset, since_previous, out);
+}
+
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
   Kind kind{};
-  reader.enumeration(kind, Kind::kDrafts);
+  reader.enumeration(kind, Kind::kPrefixCacheReset);
   Duration since_previous{};
   reader(since_previous);
   if (since_previous < -kMaxInstant || since_previous > kMaxInstant) reader.fail();
@@ -325,6 +338,9 @@ std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
       record = std::move(proposed);
       break;
     }
+    case Kind::kPrefixCacheReset:
+      record = PrefixCacheResetRecord{.time = time};
+      break;
   }
   return reader.ok() ? std::move(record) : std::nullopt;
 }

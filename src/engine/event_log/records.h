@@ -56,8 +56,13 @@ struct DraftRecord {
   std::vector<TokenId> drafts;
 };
 
+// What the prefix cache held that no request used was forgotten.
+struct PrefixCacheResetRecord {
+  Instant time{};
+};
+
 using EventRecord = std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord,
-                                 PaceRecord, DraftRecord>;
+                                 PaceRecord, DraftRecord, PrefixCacheResetRecord>;
 
 // Appends one record to `out`. `since_previous`: the time since the record before it.
 void encode_added(const AddRequest& request, StatusCode outcome, Duration since_previous,
@@ -72,6 +77,7 @@ void encode_ended(const Status& reason, Duration since_previous, std::vector<std
 void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std::uint8_t>& out);
 void encode_drafts(RequestId request_id, std::span<const TokenId> drafts, Duration since_previous,
                    std::vector<std::uint8_t>& out);
+void encode_prefix_cache_reset(Duration since_previous, std::vector<std::uint8_t>& out);
 
 class ByteReader;
 // The next record; nullopt where the bytes are none, or hold what no scheduler may be given.

@@ -226,6 +226,12 @@ Status Replay::apply_record(const DraftRecord& record) {
   return {};
 }
 
+Status Replay::apply_record(const PrefixCacheResetRecord&) {
+  QUIRE_RETURN_IF_ERROR(check_free("a reset of the prefix cache"));
+  scheduler_->reset_prefix_cache();
+  return {};
+}
+
 void Replay::differ(std::string what) {
   difference_ = ReplayDifference{.what = std::move(what),
                                  .segment = header_.number,
