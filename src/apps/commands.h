@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <span>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -13,7 +15,9 @@ namespace quire {
 using Command = std::function<Status()>;
 
 Command add_generate(CLI::App& app);
-Command add_serve(CLI::App& app);
+// `arguments`: the command line, normalized as vllm_flags.h says, for which of vLLM's flags it
+// names.
+Command add_serve(CLI::App& app, std::span<const std::string> arguments);
 Command add_chat(CLI::App& app);
 Command add_top(CLI::App& app);
 Command add_inspect(CLI::App& app);

@@ -3,8 +3,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <new>
+#include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -41,6 +44,9 @@ std::vector<std::string> names(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
   }
   for (const CLI::App* sub : command.get_subcommands({})) all.push_back(sub->get_name());
+  if (full_name(command) == "quire serve") {
+    for (const VllmFlag& flag : vllm_flags()) all.emplace_back(flag.name);
+  }
   return all;
 }
 
@@ -74,14 +80,20 @@ Status run_command(const Command& command) {
       fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
 }
 
-// The command line as CLI11 takes it: from the last argument to the first.
-std::vector<std::string> reversed_arguments(int argc, char** argv) {
+std::vector<std::string> normal_arguments(int argc, char** argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (!arguments.empty() && arguments.front() == "serve") {
     arguments = normalize_vllm_arguments(arguments);
   }
-  std::ranges::reverse(arguments);
   return arguments;
+}
+
+// Whether a command's flags are looked at: where it is named, and where all are completed. The
+// flags of all commands take as long as the start of a small server.
+bool needs_flags(std::span<const std::string> arguments, std::string_view command) {
+  return std::ranges::any_of(arguments, [command](const std::string& argument) {
+    return argument == command || argument == "completion";
+  });
 }
 
 // Prints an error; the process's exit code.
@@ -108,6 +120,7 @@ int run(int argc, char** argv) {
     print_first_steps();
     return 0;
   }
+  std::vector<std::string> arguments = normal_arguments(argc, argv);
   CLI::App app("Quire serves large language models: the same tokens, always", "quire");
   app.set_version_flag("-v,--version", QUIRE_VERSION, "Print the version and end");
   app.require_subcommand(1);
@@ -117,13 +130,14 @@ int run(int argc, char** argv) {
 
   std::vector<std::pair<CLI::App*, Command>> commands;
   const auto add = [&](CLI::App& parent, const char* name, const char* description,
-                       Command (*make)(CLI::App&)) {
+                       const std::function<Command(CLI::App&)>& make) {
     CLI::App* sub = parent.add_subcommand(name, description);
-    commands.emplace_back(sub, make(*sub));
+    if (needs_flags(arguments, name)) commands.emplace_back(sub, make(*sub));
   };
   add(app, "generate", "Generate text: one prompt, one chat question, or a file of them",
       add_generate);
-  add(app, "serve", "Serve a model over HTTP: an OpenAI-compatible API", add_serve);
+  add(app, "serve", "Serve a model over HTTP: an OpenAI-compatible API",
+      [&arguments](CLI::App& serve) { return add_serve(serve, arguments); });
   add(app, "chat", "Chat in a terminal, with a model here or with a server", add_chat);
   add(app, "top", "Watch a server's engine at work, in a terminal", add_top);
   add(app, "pull", "Fetch a model from the Hugging Face hub, an address or a bucket", add_pull);
@@ -154,7 +168,8 @@ int run(int argc, char** argv) {
       add_bench_make_model);
 
   try {
-    app.parse(reversed_arguments(argc, argv));
+    std::ranges::reverse(arguments);  // as CLI11 takes them
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(usage_error(app, error));

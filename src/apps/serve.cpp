@@ -243,11 +243,11 @@ Status run_serve(ServeFlags flags, const VllmFlags& vllm_flags) {
 
 }  // namespace
 
-Command add_serve(CLI::App& app) {
+Command add_serve(CLI::App& app, std::span<const std::string> arguments) {
   auto flags = std::make_shared<ServeFlags>();
   auto vllm_flags = std::make_shared<VllmFlags>();
   add_serve_flags(app, *flags);
-  add_vllm_flags(app, *vllm_flags);
+  add_vllm_flags(app, arguments, *vllm_flags);
   set_help(app, {{{"quire serve", "the bundled model, on http://127.0.0.1:8000"},
                   {"quire serve MODEL --port 9000 --api-key KEY",
                    "another model and port, for who brings the key"}}});

@@ -152,13 +152,27 @@ std::vector<std::string> items_of_list(std::string_view text) {
 
 }  // namespace
 
-void add_vllm_flags(CLI::App& app, VllmFlags& given) {
+void add_vllm_flags(CLI::App& app, std::span<const std::string> arguments, VllmFlags& given) {
+  const auto named = [&arguments](std::string_view name) {
+    return std::ranges::any_of(arguments, [name](std::string_view argument) {
+      return argument.substr(0, argument.find('=')) == name;
+    });
+  };
+  // -O and -O3.
+  const auto named_shortly = [&arguments](std::string_view letter) {
+    return letter.size() == 2 &&
+           std::ranges::any_of(arguments, [letter](std::string_view argument) {
+             return argument.starts_with(letter);
+           });
+  };
   const auto taken = [&app](const std::string& name) {
     return app.get_option_no_throw(name) != nullptr;
   };
   for (const VllmFlag& flag : vllm_flags()) {
     const std::string name(flag.name);
-    if (!taken(name) && !taken(negated(name))) add_flag(app, flag, given);
+    const std::string negative = negated(name);
+    if (!named(name) && !named(negative) && !named_shortly(flag.short_name)) continue;
+    if (!taken(name) && !taken(negative)) add_flag(app, flag, given);
   }
   app.add_flag_callback(
       "--help-vllm",

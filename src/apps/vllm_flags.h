@@ -39,9 +39,11 @@ struct VllmFlags {
   std::map<std::string, std::vector<std::string>, std::less<>> values;
 };
 
-// Adds the flags that `app` does not have itself, hidden from its help, and --help-vllm, which
-// lists them. Call it after the command's own flags are there; parsing fills `given`.
-void add_vllm_flags(CLI::App& app, VllmFlags& given);
+// Adds those of the flags that `app` does not have itself and `arguments` (as they are normalized
+// below) name, hidden from its help, and --help-vllm, which lists all: CLI11 compares each flag
+// with every other, which for all of them takes longer than reading a small model's headers. Call
+// it after the command's own flags are there; parsing fills `given`.
+void add_vllm_flags(CLI::App& app, std::span<const std::string> arguments, VllmFlags& given);
 
 // kUnimplemented for a flag whose capability is missing, naming both; else `notes` gets a line for
 // each flag that has no effect.

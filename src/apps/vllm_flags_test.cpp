@@ -27,12 +27,11 @@ class Command {
   Command() {
     app_.add_option("model", model_);
     app_.add_option("--max-model-len", max_model_len_);
-    add_vllm_flags(app_, given_);
   }
 
   Parsed parse(std::vector<std::string> arguments) {
-    given_.values.clear();
     arguments = normalize_vllm_arguments(arguments);
+    add_vllm_flags(app_, arguments, given_);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app_.parse(reversed);
     Parsed parsed;
@@ -82,7 +81,6 @@ TEST(VllmFlags, NoneOfThemIsOneOfTheProgramsOwn) {
 }
 
 TEST(VllmFlags, EveryFlagIsAnsweredByName) {
-  Command command;
   for (const VllmFlag& flag : vllm_flags()) {
     SCOPED_TRACE(flag.name);
     const std::string name(flag.name);
@@ -92,7 +90,7 @@ TEST(VllmFlags, EveryFlagIsAnsweredByName) {
     } else if (flag.off == "true") {
       arguments[1] = "--no-" + name.substr(2);
     }
-    const Parsed parsed = command.parse(arguments);
+    const Parsed parsed = parse(arguments);
     EXPECT_EQ(parsed.model, "m");
     if (flag.answer == VllmFlag::Answer::kRefused) {
       EXPECT_EQ(parsed.status.code(), StatusCode::kUnimplemented);
@@ -107,7 +105,6 @@ TEST(VllmFlags, EveryFlagIsAnsweredByName) {
 }
 
 TEST(VllmFlags, ValuesThatAskForNothingAreFine) {
-  Command command;
   for (const VllmFlag& flag : vllm_flags()) {
     SCOPED_TRACE(flag.name);
     const std::string name(flag.name);
@@ -125,7 +122,7 @@ TEST(VllmFlags, ValuesThatAskForNothingAreFine) {
       }
     }
     for (const auto& line : lines) {
-      const Parsed parsed = command.parse(line);
+      const Parsed parsed = parse(line);
       EXPECT_TRUE(parsed.status.ok()) << parsed.status.to_string();
       EXPECT_THAT(parsed.notes, IsEmpty()) << line.back();
     }
@@ -178,7 +175,8 @@ TEST(VllmFlags, OwnFlagsWin) {
   std::string format;
   app.add_option("--tool-call-parser", format);
   VllmFlags given;
-  add_vllm_flags(app, given);
+  add_vllm_flags(app, std::vector<std::string>{"--disable-log-stats", "--tool-call-parser", "x"},
+                 given);
   app.parse("--disable-log-stats --tool-call-parser x", false);
   EXPECT_TRUE(own);
   EXPECT_EQ(format, "x");
@@ -196,7 +194,7 @@ TEST(VllmFlags, ListsDoNotSwallowFlags) {
 TEST(VllmFlags, HelpStaysHelpAndShowsNoneOfThem) {
   CLI::App app("serve");
   VllmFlags given;
-  add_vllm_flags(app, given);
+  add_vllm_flags(app, {}, given);
   EXPECT_THROW(app.parse("-h", false), CLI::CallForHelp);
   EXPECT_THAT(app.help(), testing::Not(HasSubstr("--enforce-eager")));
   EXPECT_THAT(app.help(), HasSubstr("--help-vllm"));
@@ -205,7 +203,7 @@ TEST(VllmFlags, HelpStaysHelpAndShowsNoneOfThem) {
 TEST(VllmFlags, HelpListsThem) {
   CLI::App app("serve");
   VllmFlags given;
-  add_vllm_flags(app, given);
+  add_vllm_flags(app, {}, given);
   testing::internal::CaptureStdout();
   EXPECT_THROW(app.parse("--help-vllm", false), CLI::Success);
   const std::string text = testing::internal::GetCapturedStdout();

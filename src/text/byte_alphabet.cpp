@@ -51,11 +51,16 @@ int hex_value(char c) {
 std::string_view byte_to_symbol(std::uint8_t byte) { return alphabet().symbol_of_byte[byte]; }
 
 std::optional<std::string> symbols_to_bytes(std::string_view symbols) {
+  const Alphabet& table = alphabet();
   std::string bytes;
+  bytes.reserve(symbols.size());
   for (std::size_t i = 0; i < symbols.size();) {
-    const Utf8Char c = decode_utf8(symbols, i);
+    // A vocabulary is nearly all ASCII, and its reading is most of a small model's start.
+    const auto lead = static_cast<unsigned char>(symbols[i]);
+    const Utf8Char c =
+        lead < 0x80 ? Utf8Char{.code = lead, .valid = true} : decode_utf8(symbols, i);
     if (!c.valid || c.code >= kSymbols) return std::nullopt;
-    const std::int16_t byte = alphabet().byte_of_code[c.code];
+    const std::int16_t byte = table.byte_of_code[c.code];
     if (byte < 0) return std::nullopt;
     bytes += static_cast<char>(byte);
     i += c.size;
