@@ -42,7 +42,7 @@ python:  ## the Python package, for this machine's processor, in .venv: then .ve
 	@scripts/install_deps.sh build python
 	@$(MAKE) --no-print-directory model
 	@[[ -x .venv/bin/python ]] || $(firstword $(wildcard /usr/bin/python3) python3) -m venv .venv
-	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) .venv/bin/pip install --disable-pip-version-check -C cmake.define.QUIRE_LEVELS=$(LEVELS) .
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) .venv/bin/pip install --disable-pip-version-check --config-settings=cmake.define.QUIRE_LEVELS=$(LEVELS) .
 
 wheel:  ## a wheel of the Python package with every library that it needs, for every processor: build/wheel/*.whl
 	@scripts/install_deps.sh build python

