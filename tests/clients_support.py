@@ -162,7 +162,7 @@ class ClientTest(OwnServersTest):
     def test_a_tool_is_refused_with_the_servers_message(self):
         with self.assertRaises(self.refused) as caught:
             self.use_tool("keyed", KEY)
-        self.assertIn("tools: this value is not supported by this server", str(caught.exception))
+        self.assertIn("tools: not supported by this model", str(caught.exception))
 
     def test_the_lines_of_the_documentation(self):
         examples = documented(self.section)

@@ -395,7 +395,8 @@ TEST(Requests, FieldsThatChangeAnAnswerAreRefusedByName) {
   refuse("/v1/embeddings", R"("input": "a")", "truncation_side", R"("right")", "only \"left\"");
   refuse(kChatCompletions, chat, "guided_decoding_backend", R"("xgrammar:no-fallback")",
          "names of backends");
-  refuse(kChatCompletions, chat, "tools", R"([{"type": "function"}])", "this value");
+  refuse(kChatCompletions, chat, "tools", R"([{"type": "function"}])",
+         "not supported by this model");
 }
 
 // Clients send these unasked.

@@ -34,7 +34,6 @@ constexpr std::string_view kSpeculation =
     "an own flag for it; --speculative-config takes all of speculation";
 constexpr std::string_view kAdapters = "adapters";
 constexpr std::string_view kStructured = "structured outputs";
-constexpr std::string_view kTools = "calls of tools";
 
 constexpr auto kFlags = std::to_array<VllmFlag>({
     // Which model, and how it is read.
@@ -259,15 +258,15 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--guided-decoding-disable-fallback", "", kNone, kMissing, "false", kStructured},
     {"--guided-decoding-disable-any-whitespace", "", kNone, kMissing, "false", kStructured},
     {"--guided-decoding-disable-additional-properties", "", kNone, kMissing, "false", kStructured},
-    {"--reasoning-parser", "", kOne, kMissing, "", "parsers of reasoning"},
-    {"--reasoning-parser-plugin", "", kOne, kMissing, "", "parsers of reasoning"},
-    {"--reasoning-config", "", kOne, kMissing, "{}", "parsers of reasoning"},
-    {"--enable-reasoning", "", kNone, kMissing, "false", "parsers of reasoning"},
-    {"--enable-auto-tool-choice", "", kNone, kMissing, "false", kTools},
-    {"--tool-call-parser", "", kOne, kMissing, "", kTools},
-    {"--tool-parser-plugin", "", kOne, kMissing, "", kTools},
-    {"--tool-server", "", kOne, kMissing, "", kTools},
-    {"--exclude-tools-when-tool-choice-none", "", kNone, kMissing, "false", kTools},
+    {"--reasoning-parser-plugin", "", kOne, kMissing, "", kPlugins},
+    {"--reasoning-config", "", kOne, kMissing, "{}", "other marks of reasoning than its dialects'"},
+    {"--enable-reasoning", "", kNone, kFine, "false", "reasoning is always told apart"},
+    {"--enable-auto-tool-choice", "", kNone, kFine, "false",
+     "requests with tools always may call them"},
+    {"--tool-parser-plugin", "", kOne, kMissing, "", kPlugins},
+    {"--tool-server", "", kOne, kMissing, "", "tools of its own"},
+    {"--exclude-tools-when-tool-choice-none", "", kNone, kFine, "false",
+     "tools that may not be called are not shown"},
     // The server.
     {"--config", "", kOne, kMissing, "", "files of flags"},
     {"--chat-template-content-format", "", kOne, kMissing, "auto",

@@ -91,6 +91,9 @@ struct GenerateRequest {
   // It takes room that Engine::reserve() has set aside for it, so the queue is never too full for
   // it.
   bool reserved = false;
+  // Special tokens that are part of the text although SamplingParams::skip_special_tokens hides the
+  // others: those with which a dialect marks calls and reasoning. Increasing.
+  std::vector<TokenId> shown_special_tokens = {};
 };
 
 struct RequestMetrics {

@@ -80,7 +80,8 @@ class Engine::Impl {
     const RequestId id = next_id_.fetch_add(static_cast<RequestId>(num_outputs));
     if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
-    outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink), constraint.work);
+    outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink), constraint.work,
+                 request.shown_special_tokens);
     const Status status = or_status([&] {
       return core_.add({.request_id = id,
                         .prompt_token_ids = std::move(request.prompt_token_ids),

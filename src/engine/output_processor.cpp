@@ -61,12 +61,11 @@ std::size_t StepResultLimits::total_bytes() const {
   return 2 * std::max(queue_bytes(), step_bytes()) + step_bytes();
 }
 
-OutputProcessor::State::State(const Tokenizer& tokenizer, std::span<const TokenId> prompt,
-                              const SamplingParams& params, std::shared_ptr<Group> request,
-                              std::int32_t output_index)
+OutputProcessor::State::State(const Detokenizer& start, const SamplingParams& params,
+                              std::shared_ptr<Group> request, std::int32_t output_index)
     : group(std::move(request)),
       index(output_index),
-      detokenizer(tokenizer, params.skip_special_tokens, prompt),
+      detokenizer(start),
       stop(params.stop, params.include_stop_str_in_output),
       min_tokens(params.min_tokens) {}
 
@@ -92,16 +91,19 @@ void OutputProcessor::stop() {
 
 void OutputProcessor::add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
                           const SamplingParams& params, OutputSink sink,
-                          std::shared_ptr<const ConstraintWork> constraint) {
+                          std::shared_ptr<const ConstraintWork> constraint,
+                          std::span<const TokenId> shown_special_tokens) {
   auto group = std::make_shared<Group>();
   group->request_id = request_id;
   group->sink = std::move(sink);
   group->constraint = std::move(constraint);
   group->num_outputs = group->num_unfinished = static_cast<std::int32_t>(params.n);
   group->num_prompt_tokens = static_cast<std::int64_t>(prompt_token_ids.size());
+  const Detokenizer start(tokenizer_, params.skip_special_tokens, prompt_token_ids,
+                          shown_special_tokens);
   std::vector<std::unique_ptr<State>> states;
   for (std::int32_t i = 0; i < group->num_outputs; ++i) {
-    states.push_back(std::make_unique<State>(tokenizer_, prompt_token_ids, params, group, i));
+    states.push_back(std::make_unique<State>(start, params, group, i));
   }
   const std::lock_guard lock(mutex_);
   try {

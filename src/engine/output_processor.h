@@ -65,7 +65,8 @@ class OutputProcessor {
   // tokens. Any thread.
   void add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
            const SamplingParams& params, OutputSink sink,
-           std::shared_ptr<const ConstraintWork> constraint = nullptr);
+           std::shared_ptr<const ConstraintWork> constraint = nullptr,
+           std::span<const TokenId> shown_special_tokens = {});
 
   // Forgets a request that never reached the engine; its sink is not called. False where it was
   // failed with all others meanwhile: then the sink gets that, or has got it.
@@ -101,8 +102,8 @@ class OutputProcessor {
     std::shared_ptr<const ConstraintWork> constraint;  // null: any text
   };
   struct State {
-    State(const Tokenizer& tokenizer, std::span<const TokenId> prompt, const SamplingParams& params,
-          std::shared_ptr<Group> request, std::int32_t output_index);
+    State(const Detokenizer& start, const SamplingParams& params, std::shared_ptr<Group> request,
+          std::int32_t output_index);
     std::shared_ptr<Group> group;
     std::int32_t index = 0;
     Detokenizer detokenizer;

@@ -7,17 +7,23 @@
 namespace quire {
 
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens,
-                         std::span<const TokenId> prompt_token_ids)
+                         std::span<const TokenId> prompt_token_ids, std::span<const TokenId> shown)
     : tokenizer_(&tokenizer),
       repairer_(tokenizer.decoder().replacement()),
       skip_special_tokens_(skip_special_tokens) {
+  if (!shown.empty()) {
+    shown_ = std::make_shared<const std::vector<TokenId>>(shown.begin(), shown.end());
+  }
   at_start_ = std::ranges::none_of(prompt_token_ids, [this](TokenId id) { return shows(id); });
   if (at_start_) strip_count_ = tokenizer.decoder().strip_count();
 }
 
 // Whether a token takes part in the text at all.
 bool Detokenizer::shows(TokenId id) const {
-  if (skip_special_tokens_ && tokenizer_->is_special(id)) return false;
+  if (skip_special_tokens_ && tokenizer_->is_special(id) &&
+      (shown_ == nullptr || !std::ranges::binary_search(*shown_, id))) {
+    return false;
+  }
   return !tokenizer_->token_text(id).empty();
 }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/ids.h"
 #include "text/tokenizer.h"
@@ -16,9 +18,11 @@ namespace quire {
 class Detokenizer {
  public:
   // `prompt_token_ids` are what the output continues: the leading space that decoding strips from a
-  // text's start is kept if the prompt has shown text already.
+  // text's start is kept if the prompt has shown text already. Of the special tokens that are
+  // skipped, those of `shown` (increasing) are not.
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens = true,
-                       std::span<const TokenId> prompt_token_ids = {});
+                       std::span<const TokenId> prompt_token_ids = {},
+                       std::span<const TokenId> shown = {});
 
   // The text that `id` completes: whole characters, possibly none. U+FFFD stands for bytes that can
   // no longer become a character. An id outside the vocabulary adds nothing.
@@ -34,7 +38,8 @@ class Detokenizer {
   const Tokenizer* tokenizer_;
   Utf8Repairer repairer_;
   bool skip_special_tokens_;
-  bool at_start_ = true;           // no token has been shown yet
+  std::shared_ptr<const std::vector<TokenId>> shown_;  // null: none
+  bool at_start_ = true;                               // no token has been shown yet
   std::uint32_t strip_count_ = 0;  // characters that may yet be stripped from the text's start
 };
 

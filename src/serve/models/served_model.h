@@ -16,6 +16,7 @@
 #include "serve/live/latency_window.h"
 #include "serve/live/live_view.h"
 #include "serve/metrics/metrics.h"
+#include "serve/models/answer_dialect.h"
 #include "serve/models/deferred_calls.h"
 #include "serve/models/drain_rate.h"
 #include "serve/models/preparations.h"
@@ -39,6 +40,7 @@ class ServedModel {
   Engine& engine() const { return *engine_; }
   std::int64_t max_logprobs() const { return config_.max_logprobs; }
   const TokenWidths& token_widths() const { return token_widths_; }
+  const AnswerDialect& dialect() const { return dialect_; }
   const ServiceConfig& config() const { return config_; }
   const Metrics& metrics() const { return metrics_; }
   // The requests of late and their stories.
@@ -76,6 +78,7 @@ class ServedModel {
   ServiceConfig config_;
   std::shared_ptr<StepWatch> steps_;
   TokenWidths token_widths_;
+  AnswerDialect dialect_;
   Metrics metrics_;
   RequestDirectory directory_;
   DrainRate drain_rate_;

@@ -18,6 +18,10 @@ constexpr std::uint64_t kChatTokenBytes = 36;    // {"token":"","logprob":,"byte
 constexpr std::uint64_t kChatTopBytes = 20;      // ,"top_logprobs":[]
 constexpr std::uint64_t kRankedTokenBytes = 60;  // "":{"logprob":,"rank":,"decoded_token":""},
 constexpr std::uint64_t kWidestEscape = 6;       // of a byte, "\u0001"
+// Reasoning is told twice, and arguments are JSON within a string; a call has at least three
+// tokens.
+constexpr std::uint64_t kCopiesOfRead = 2;
+constexpr std::uint64_t kCallBytesPerToken = 40;
 // Of an output in the engine, besides its tokens and stop strings.
 constexpr std::uint64_t kOutputBytes = 2048;
 
@@ -55,6 +59,9 @@ OutputSize output_size(const GenerationJob& job, const AnsweredPrompt& prompt, A
   const std::uint64_t num_prompt_tokens = prompt.token_ids.size();
   OutputSize size = {.fixed = kChoiceBytes + json_text_bytes(prompt.echo),
                      .per_token = std::max<std::uint64_t>(1, widths.texts(1))};
+  if (prompt.parsing.reads()) {
+    size.per_token = size.per_token * kCopiesOfRead + kCallBytesPerToken;
+  }
   std::uint64_t longest_stop = 0;
   for (const std::string& stop : options.params.stop) {
     longest_stop = std::max(longest_stop, json_text_bytes(stop));
@@ -190,13 +197,15 @@ Status fit_answer(GenerationJob& job, AnswerKind kind, const ServedModel& served
       "lower the number of prompts, n, max_tokens or logprobs", served);
 }
 
-Result<std::int64_t> fit_response(const SamplingParams& params, std::int64_t num_prompt_tokens,
+Result<std::int64_t> fit_response(const SamplingParams& params, const AnswerParsing& parsing,
+                                  std::int64_t num_prompt_tokens,
                                   std::optional<std::int64_t> max_tokens, int copies,
                                   const ServedModel& served) {
   const TokenWidths& widths = served.token_widths();
   const std::uint64_t limit = served.config().max_response_bytes;
   const auto num_copies = static_cast<std::uint64_t>(copies);
   std::uint64_t per_token = std::max<std::uint64_t>(1, widths.texts(1));
+  if (parsing.reads()) per_token = per_token * kCopiesOfRead + kCallBytesPerToken;
   if (params.logprobs) per_token += chat_position(*params.logprobs, widths);
   per_token *= num_copies;
   const std::int64_t room =

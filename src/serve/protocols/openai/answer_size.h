@@ -26,7 +26,8 @@ Status fit_answer(GenerationJob& job, AnswerKind kind, const ServedModel& served
 
 // The same for an answer that says of each output token what a chat completion says, in `copies`
 // copies. `max_tokens`: as the request has it; nothing: what fits, which is given back.
-Result<std::int64_t> fit_response(const SamplingParams& params, std::int64_t num_prompt_tokens,
+Result<std::int64_t> fit_response(const SamplingParams& params, const AnswerParsing& parsing,
+                                  std::int64_t num_prompt_tokens,
                                   std::optional<std::int64_t> max_tokens, int copies,
                                   const ServedModel& served);
 

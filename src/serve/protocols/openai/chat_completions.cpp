@@ -8,6 +8,7 @@
 #include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/openai/token_report.h"
+#include "serve/protocols/openai/tool_fields.h"
 
 namespace quire {
 namespace {
@@ -52,7 +53,13 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
   GenerationJob job;
   job.prompt_field = "messages";
   QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
-  QUIRE_ASSIGN_OR_RETURN(const Conversation conversation, read_conversation(fields, engine));
+  QUIRE_ASSIGN_OR_RETURN(const ToolFields tools, read_tools(fields, ToolForm::kChat, served));
+  QUIRE_ASSIGN_OR_RETURN(Conversation conversation, read_conversation(fields, engine));
+  if (!tools.tools.empty()) conversation.tools = tools.tools;
+  QUIRE_ASSIGN_OR_RETURN(const auto effort, fields.find_string("reasoning_effort"));
+  QUIRE_RETURN_IF_ERROR(read_reasoning_effort(effort, "reasoning_effort", engine.chat_template(),
+                                              conversation.chat_template_kwargs));
+  QUIRE_ASSIGN_OR_RETURN(const auto include_reasoning, fields.find_bool("include_reasoning"));
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
   QUIRE_ASSIGN_OR_RETURN(const auto echo, fields.find_bool("echo"));
   AnsweredPrompt prompt;
@@ -63,6 +70,11 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
                          engine.encode_chat(conversation, special.value_or(false), limits));
   QUIRE_RETURN_IF_ERROR(
       truncate_prompt(prompt.token_ids, job.options, engine.info().max_model_len));
+  // What is held to a constraint is so from its first token on: all of it is content.
+  if (job.options.params.structured_outputs == nullptr) {
+    prompt.parsing = answer_parsing(tools, served, prompt.token_ids);
+    prompt.parsing.include_reasoning = include_reasoning.value_or(true);
+  }
   role = "assistant";
   if (!conversation.add_generation_prompt) {
     const json::value& last = conversation.messages.back();
@@ -107,11 +119,17 @@ class ChatFormat final : public ChoiceFormat {
   void append_choice(std::string& out, const AnsweredPrompt& prompt, std::int64_t index,
                      const AnsweredOutput& output,
                      const std::vector<PositionLogprobs>& /*prompt_logprobs*/) const override {
-    fmt::format_to(
-        std::back_inserter(out),
-        R"({{"index":{},"message":{{"role":{},"content":{},"refusal":null}},"logprobs":)", index,
-        json::serialize(json::string_view(role_)),
-        json::serialize(json::string_view(prompt.echo + output.text)));
+    fmt::format_to(std::back_inserter(out),
+                   R"({{"index":{},"message":{{"role":{},"content":{},"refusal":null)", index,
+                   json::serialize(json::string_view(role_)),
+                   content_of(prompt.echo + output.text, !output.calls.empty()));
+    append_reasoning(out, output.reasoning);
+    if (!output.calls.empty()) {
+      out += R"(,"tool_calls":[)";
+      for (const AnsweredCall& call : output.calls) append_call(out, call, /*of_chunk=*/false);
+      out.back() = ']';
+    }
+    out += R"(},"logprobs":)";
     if (logprobs_) {
       append_chat_logprobs(out, tokenizer_, output.logprobs);
     } else {
@@ -131,10 +149,16 @@ class ChatFormat final : public ChoiceFormat {
       fmt::format_to(std::back_inserter(out), R"("role":{},)",
                      json::serialize(json::string_view(role_)));
     }
+    const bool echoes = piece.first && !prompt.echo.empty();
+    const bool elsewhere = !piece.calls.empty() || !piece.reasoning.empty();
     out += R"("content":)";
-    out += piece.first && !prompt.echo.empty()
-               ? json::serialize(json::string_view(prompt.echo + piece.text))
-               : json::serialize(json::string_view(piece.text));
+    out += content_of(echoes ? prompt.echo + piece.text : piece.text, elsewhere);
+    append_reasoning(out, piece.reasoning);
+    if (!piece.calls.empty()) {
+      out += R"(,"tool_calls":[)";
+      for (const AnsweredCall& call : piece.calls) append_call(out, call, /*of_chunk=*/true);
+      out.back() = ']';
+    }
     out += R"(},"logprobs":)";
     if (logprobs_) {
       append_chat_logprobs(out, tokenizer_, piece.logprobs);
@@ -154,6 +178,37 @@ class ChatFormat final : public ChoiceFormat {
   }
 
  private:
+  // Null where there is none and the message says something else.
+  static std::string content_of(std::string_view text, bool elsewhere) {
+    return text.empty() && elsewhere ? "null" : json::serialize(json::string_view(text));
+  }
+
+  // Under vLLM's name of today and the one that clients know from before.
+  static void append_reasoning(std::string& out, std::string_view reasoning) {
+    if (reasoning.empty()) return;
+    const std::string text = json::serialize(json::string_view(reasoning));
+    fmt::format_to(std::back_inserter(out), R"(,"reasoning":{},"reasoning_content":{})", text,
+                   text);
+  }
+
+  // An element of "tool_calls", with a comma behind it. A chunk's has an index, and names its call
+  // only where it begins.
+  static void append_call(std::string& out, const AnsweredCall& call, bool of_chunk) {
+    out += '{';
+    if (of_chunk) fmt::format_to(std::back_inserter(out), R"("index":{},)", call.index);
+    if (call.begins) {
+      fmt::format_to(std::back_inserter(out), R"("id":{},"type":"function",)",
+                     json::serialize(json::string_view(call.id)));
+    }
+    out += R"("function":{)";
+    if (call.begins) {
+      fmt::format_to(std::back_inserter(out), R"("name":{},)",
+                     json::serialize(json::string_view(call.name)));
+    }
+    fmt::format_to(std::back_inserter(out), R"("arguments":{}}}}},)",
+                   json::serialize(json::string_view(call.arguments)));
+  }
+
   const Tokenizer& tokenizer_;
   bool logprobs_;
   bool token_ids_;

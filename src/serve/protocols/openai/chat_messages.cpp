@@ -44,8 +44,21 @@ bool quotes(std::string_view source, std::string_view word) {
          source.find(fmt::format("\"{}\"", word)) != std::string_view::npos;
 }
 
-// Templates take arguments as an object, clients send them as its text.
-Status read_arguments(json::object& call, const std::string& where) {
+// Most templates take arguments as an object; some put them together with other text
+// (DeepSeek-R1's).
+bool takes_arguments_as_text(std::string_view source) {
+  return source.find("['arguments'] +") != std::string_view::npos ||
+         source.find(".arguments +") != std::string_view::npos;
+}
+
+// Whether a template asks if a message has no content at all, rather than none in it.
+bool asks_for_no_content(std::string_view source) {
+  return source.find("['content'] is none") != std::string_view::npos ||
+         source.find("message.content is none") != std::string_view::npos;
+}
+
+// Clients send arguments as the text of an object.
+Status read_arguments(json::object& call, const std::string& where, std::string_view source) {
   json::value* function = call.if_contains("function");
   if (function == nullptr || !function->is_object()) {
     return Status::invalid_argument(fmt::format("{}.function: expected an object", where));
@@ -68,7 +81,24 @@ Status read_arguments(json::object& call, const std::string& where) {
     return Status::invalid_argument(
         fmt::format("{}.function.arguments: expected the text of a JSON object", where));
   }
+  if (takes_arguments_as_text(source)) arguments = json::string(json::serialize(arguments));
   return {};
+}
+
+// Reasoning of the past has several names, and each template one of them: it gets its own.
+void name_reasoning(json::object& message, std::string_view source) {
+  const json::value* found = nullptr;
+  for (const std::string_view name : {"reasoning_content", "reasoning", "thinking"}) {
+    const json::value* value = message.if_contains(name);
+    if (found == nullptr && value != nullptr && value->is_string()) found = value;
+  }
+  if (found == nullptr) return;
+  const json::value reasoning = *found;
+  for (const std::string_view name : {"reasoning_content", "reasoning", "thinking"}) {
+    const bool known =
+        source.find(name == "thinking" ? "message.thinking" : name) != std::string_view::npos;
+    if (known && !message.contains(name)) message[name] = reasoning;
+  }
 }
 
 // The calls that an answer of the past made, as the template shows them.
@@ -97,7 +127,7 @@ Status read_calls(json::object& message, const std::string& where, std::string_v
     if (!list[i].is_object()) {
       return Status::invalid_argument(fmt::format("{}: expected an object", call));
     }
-    QUIRE_RETURN_IF_ERROR(read_arguments(list[i].get_object(), call));
+    QUIRE_RETURN_IF_ERROR(read_arguments(list[i].get_object(), call, source));
   }
   return {};
 }
@@ -142,12 +172,14 @@ Result<json::value> read_message(const json::value& value, std::size_t index,
   const JsonReader reader(message, where, StatusCode::kInvalidArgument);
   QUIRE_RETURN_IF_ERROR(read_role(message, where, source));
   QUIRE_RETURN_IF_ERROR(read_calls(message, where, source));
+  name_reasoning(message, source);
   const json::value* content = reader.find("content");
   if (content == nullptr) {
     if (message.at("role").as_string() != "assistant") {
       return Status::invalid_argument(fmt::format("{}.content: it is missing", where));
     }
-    message["content"] = "";
+    const bool absent = message.contains("tool_calls") && asks_for_no_content(source);
+    message["content"] = absent ? json::value() : json::value("");
   } else if (content->is_array()) {
     QUIRE_ASSIGN_OR_RETURN(json::value joined, join_parts(content->get_array(), index));
     message["content"] = std::move(joined);
@@ -176,6 +208,18 @@ Result<json::array> read_chat_messages(const JsonReader& fields, std::string_vie
 }
 
 }  // namespace
+
+Status prepare_message(json::object& message, const std::string& where,
+                       std::string_view chat_template) {
+  QUIRE_RETURN_IF_ERROR(read_role(message, where, chat_template));
+  QUIRE_RETURN_IF_ERROR(read_calls(message, where, chat_template));
+  name_reasoning(message, chat_template);
+  const bool empty = says_nothing(message["content"]);
+  if (empty && message.contains("tool_calls") && asks_for_no_content(chat_template)) {
+    message["content"] = nullptr;
+  }
+  return {};
+}
 
 Result<Conversation> read_conversation(const JsonReader& fields, const Engine& engine) {
   Conversation conversation;

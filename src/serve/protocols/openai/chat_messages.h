@@ -1,6 +1,9 @@
 // The conversation of a request, as OpenAI's clients send it, made ready for the model's template.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "base/json.h"
 #include "base/status.h"
 #include "engine/api.h"
@@ -15,5 +18,10 @@ namespace quire {
 // no place for are errors; `developer` becomes `system` there. Errors start with the name of the
 // field.
 Result<Conversation> read_conversation(const JsonReader& fields, const Engine& engine);
+
+// What of that is about calls and reasoning of the past, for one message whose content is text.
+// `where` begins errors.
+Status prepare_message(json::object& message, const std::string& where,
+                       std::string_view chat_template);
 
 }  // namespace quire

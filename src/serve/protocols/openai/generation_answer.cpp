@@ -40,6 +40,11 @@ class ChoicesAnswer final : public GenerationAnswer {
     const auto n = static_cast<std::size_t>(job_.options.params.n);
     outputs_.resize(job_.prompts.size() * n);
     prompt_logprobs_.resize(job_.prompts.size());
+    readers_.resize(outputs_.size());
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+      const AnswerParsing& parsing = job_.prompts[i / n].parsing;
+      if (parsing.reads()) readers_[i] = std::make_unique<AnswerReader>(parsing);
+    }
   }
 
   RequestOrigin origin() const {
@@ -66,8 +71,9 @@ class ChoicesAnswer final : public GenerationAnswer {
   }
 
   void piece(std::size_t prompt, const RequestOutput& output, bool last) override {
-    AnsweredOutput& target = outputs_[prompt * num_per_prompt() + index_of(output)];
-    AnsweredOutput read_piece = read(output, target);
+    const std::size_t position = prompt * num_per_prompt() + index_of(output);
+    AnsweredOutput& target = outputs_[position];
+    AnsweredOutput read_piece = read(output, target, readers_[position].get());
     if (!output.prompt_logprobs.empty()) prompt_logprobs_[prompt] = output.prompt_logprobs;
     usage_.completion_tokens += job_.drop_output ? 0 : std::ssize(output.token_ids);
     if (output.request_finished) {
@@ -97,7 +103,8 @@ class ChoicesAnswer final : public GenerationAnswer {
   }
 
  private:
-  AnsweredOutput read(const RequestOutput& output, const AnsweredOutput& before) const {
+  AnsweredOutput read(const RequestOutput& output, const AnsweredOutput& before,
+                      AnswerReader* reader) const {
     AnsweredOutput piece;
     piece.first = before.first;
     piece.text_offset = before.text_offset;
@@ -108,14 +115,29 @@ class ChoicesAnswer final : public GenerationAnswer {
       if (job_.options.return_why) piece.why = short_story(output);
     }
     if (job_.drop_output) return piece;
-    piece.text = output.text;
+    if (reader != nullptr) {
+      read_parts(output, *reader, piece);
+    } else {
+      piece.text = output.text;
+    }
     piece.token_ids = output.token_ids;
     if (job_.options.params.logprobs) piece.logprobs = output.logprobs;
     return piece;
   }
 
+  static void read_parts(const RequestOutput& output, AnswerReader& reader, AnsweredOutput& piece) {
+    AnswerParts parts = parts_of(reader.read(output.text, output.finished));
+    piece.text = std::move(parts.content);
+    piece.reasoning = std::move(parts.reasoning);
+    piece.calls = std::move(parts.calls);
+    const bool calls = output.finished && reader.any_calls();
+    if (calls && output.finish_reason == FinishReason::kStop) piece.finish_reason = "tool_calls";
+  }
+
   static void collect(AnsweredOutput& target, AnsweredOutput piece) {
     target.text += piece.text;
+    target.reasoning += piece.reasoning;
+    add_parts(target.calls, std::move(piece.calls));
     target.token_ids.insert(target.token_ids.end(), piece.token_ids.begin(), piece.token_ids.end());
     std::ranges::move(piece.logprobs, std::back_inserter(target.logprobs));
     target.finished = piece.finished;
@@ -128,7 +150,8 @@ class ChoicesAnswer final : public GenerationAnswer {
   // told of it.
   void stream(std::size_t prompt, const RequestOutput& output, const AnsweredOutput& piece,
               AnsweredOutput& state, bool last) {
-    const bool tells = !piece.text.empty() || piece.finished || !piece.logprobs.empty() ||
+    const bool tells = !piece.text.empty() || !piece.reasoning.empty() || !piece.calls.empty() ||
+                       piece.finished || !piece.logprobs.empty() ||
                        (job_.options.return_token_ids && !piece.token_ids.empty());
     if (tells) {
       text_.clear();
@@ -241,7 +264,8 @@ class ChoicesAnswer final : public GenerationAnswer {
   std::unique_ptr<const ChoiceFormat> format_;
   std::int64_t created_;
   std::string id_;
-  std::vector<AnsweredOutput> outputs_;  // of prompt 0, then of prompt 1, ...
+  std::vector<AnsweredOutput> outputs_;                 // of prompt 0, then of prompt 1, ...
+  std::vector<std::unique_ptr<AnswerReader>> readers_;  // null where all text is content
   std::vector<std::vector<PositionLogprobs>> prompt_logprobs_;
   TokenUsage usage_;
   std::string chunk_head_;     // of every chunk of a stream, up to "choices"
@@ -266,10 +290,14 @@ void answer_generation(std::shared_ptr<Exchange> exchange, GenerationJob job,
                        std::unique_ptr<const ChoiceFormat> format) {
   std::vector<GenerateRequest> requests;
   for (const AnsweredPrompt& prompt : job.prompts) {
-    requests.push_back({.prompt_token_ids = prompt.token_ids,
-                        .params = job.options.params,
-                        .priority = job.options.priority,
-                        .drafts = job.options.drafts});
+    GenerateRequest& request = requests.emplace_back();
+    request.prompt_token_ids = prompt.token_ids;
+    request.params = job.options.params;
+    request.priority = job.options.priority;
+    request.drafts = job.options.drafts;
+    if (!prompt.parsing.reads()) continue;
+    request.shown_special_tokens =
+        job.served->dialect().shown_special_tokens(prompt.parsing.tools != nullptr);
   }
   ServedModel& served = *job.served;
   auto answer = std::make_shared<ChoicesAnswer>(exchange, std::move(job), std::move(format));

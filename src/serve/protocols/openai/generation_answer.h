@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "serve/generation/answer_reader.h"
 #include "serve/http/exchange.h"
 #include "serve/models/served_model.h"
 #include "serve/protocols/openai/generation_options.h"
@@ -20,12 +21,15 @@ namespace quire {
 // One prompt as it was submitted.
 struct AnsweredPrompt {
   std::vector<TokenId> token_ids;
-  std::string echo;  // text that goes before the output, where the request asks for it
+  std::string echo;            // text that goes before the output, where the request asks for it
+  AnswerParsing parsing = {};  // of its outputs
 };
 
 // One output, as a whole or as the piece of it that came last.
 struct AnsweredOutput {
-  std::string text;
+  std::string text;  // the content
+  std::string reasoning;
+  std::vector<AnsweredCall> calls;
   std::vector<TokenId> token_ids;
   std::vector<PositionLogprobs> logprobs;
   bool finished = false;

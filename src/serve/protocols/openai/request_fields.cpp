@@ -42,12 +42,7 @@ bool is_backend_name(const json::value& value, const json::object& /*request*/) 
 bool is_no_tool_choice(const json::value& value, const json::object& /*request*/) {
   return is_any_of(value, "none", "auto");
 }
-// Tools that the request itself forbids to call.
-bool are_tools_not_called(const json::value& value, const json::object& request) {
-  const json::value* choice = request.if_contains("tool_choice");
-  return says_nothing(value) ||
-         (value.is_array() && choice != nullptr && is_any_of(*choice, "none"));
-}
+// Functions that the request itself forbids to call.
 bool are_functions_not_called(const json::value& value, const json::object& request) {
   const json::value* choice = request.if_contains("function_call");
   return says_nothing(value) ||
@@ -211,14 +206,13 @@ FieldTable make_chat_fields() {
              works("continue_final_message", kVllm),
              works("add_special_tokens", kVllm),
              works("echo", kVllm),
-             no_effect("parallel_tool_calls", kBoth, "without tools there is no call"),
-             no_effect("reasoning_effort", kBoth, "models without reasoning have no effort"),
-             no_effect("include_reasoning", kVllm, "models without reasoning have none"),
+             works("tools", kBoth, "functions"),
+             works("parallel_tool_calls"),
+             works("reasoning_effort", kBoth, "where the model's chat template knows it"),
+             works("include_reasoning", kVllm),
              no_effect("store"),
              no_effect("prediction", kOpenAi,
                        "a hint about speed; --speculative-config guesses without it"),
-             limited("tools", kBoth, are_tools_not_called,
-                     "`[]`, and any with `tool_choice: \"none\"`"),
              limited("tool_choice", kBoth, is_no_tool_choice, R"("none" and "auto")"),
              limited("functions", kOpenAi, are_functions_not_called,
                      "`[]`, and any with `function_call: \"none\"`"),
@@ -244,8 +238,7 @@ FieldTable make_response_fields() {
       {works("model"), works("input"), works("instructions"), works("previous_response_id"),
        works("max_output_tokens"), works("top_logprobs"), works("include"), works("stream"),
        works("store"), works("background"), works("metadata"), works("text"),
-       works("tool_choice", kBoth, R"("none" and "auto")"), works("priority", kVllm),
-       works("request_id", kVllm),
+       works("tools", kBoth, "functions"), works("priority", kVllm), works("request_id", kVllm),
        works("speculation", kOwn, R"("auto", "off", or how many tokens to guess a step)")}};
   for (const RequestField& field : sampling()) {
     if (std::ranges::find(kNotOfResponses, field.name) == kNotOfResponses.end()) {
@@ -262,13 +255,12 @@ FieldTable make_response_fields() {
   }
   append(table.fields,
          {
-             no_effect("parallel_tool_calls", kBoth, "without tools there is no call"),
-             no_effect("max_tool_calls", kBoth, "without tools there is no call"),
-             no_effect("reasoning", kBoth, "models without reasoning have none"),
+             works("parallel_tool_calls"),
+             no_effect("max_tool_calls", kBoth, "it is about tools of the server, which has none"),
+             works("reasoning", kBoth, "`effort`, where the model's chat template knows it"),
              limited("truncation", kBoth, is_never_truncated,
                      R"("disabled" and "auto"; an input that does not fit is refused)"),
-             limited("tools", kBoth, are_tools_not_called,
-                     "`[]`, and any with `tool_choice: \"none\"`"),
+             limited("tool_choice", kBoth, is_no_tool_choice, R"("none" and "auto")"),
              limited("stream_options", kBoth, is_no_option, R"({"include_obfuscation": false})"),
              missing("conversation", kOpenAi),
              missing("context_management", kOpenAi),

@@ -10,39 +10,29 @@
 
 #include "serve/generation/generation.h"
 #include "serve/protocols/openai/request_body.h"
-#include "serve/protocols/openai/response_input.h"
+#include "serve/protocols/openai/response_items.h"
 #include "serve/protocols/openai/token_report.h"
 #include "serve/requests/request_origin.h"
 
 namespace quire {
 namespace {
 
-json::object usage_of(const RequestOutput& output) {
+json::object usage_of(const RequestOutput& output, std::int64_t reasoning_tokens) {
   return {{"input_tokens", output.num_prompt_tokens},
           {"input_tokens_details",
            {{"cached_tokens", output.num_cached_tokens}, {"cache_write_tokens", 0}}},
           {"output_tokens", output.num_output_tokens},
-          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"output_tokens_details", {{"reasoning_tokens", reasoning_tokens}}},
           {"total_tokens", output.num_prompt_tokens + output.num_output_tokens}};
-}
-
-// The JSON text of `object` and one member more, whose value is JSON text already.
-std::string with_member(const json::object& object, std::string_view name, std::string_view value) {
-  std::string text = json::serialize(object);
-  text.pop_back();  // its brace
-  fmt::format_to(std::back_inserter(text), R"({}"{}":{}}})", object.empty() ? "" : ",", name,
-                 value);
-  return text;
 }
 
 class ResponseAnswer final : public GenerationAnswer {
  public:
   ResponseAnswer(std::shared_ptr<Exchange> exchange, std::shared_ptr<ResponseStore> store,
                  ResponseJob job)
-      : exchange_(std::move(exchange)),
-        store_(std::move(store)),
-        job_(std::move(job)),
-        item_id_(new_id("msg_")) {}
+      : exchange_(std::move(exchange)), store_(std::move(store)), job_(std::move(job)) {
+    if (job_.parsing.reads()) reader_ = std::make_unique<AnswerReader>(job_.parsing);
+  }
 
   // Before it is submitted: it goes to a stream of its own, and what is kept of it with it.
   void run_in_background(std::shared_ptr<BackgroundResponse> background) {
@@ -62,17 +52,16 @@ class ResponseAnswer final : public GenerationAnswer {
   }
 
   void piece(std::size_t /*prompt*/, const RequestOutput& output, bool /*last*/) override {
-    if (streams() && delta_head_.empty()) begin_output();
+    if (streams() && !output_begun_) begin_output();
     std::string logprobs;
     if (job_.params.logprobs) {
       append_chat_tokens(logprobs, job_.served->engine().tokenizer(), output.logprobs);
     }
-    text_ += output.text;
-    if (streams() && (!output.text.empty() || !logprobs.empty())) {
-      add_delta(output.text, logprobs);
+    if (reader_ == nullptr) {
+      items_.add_text(output.text, logprobs);
+    } else {
+      read(output, std::move(logprobs));
     }
-    if (!logprobs_.empty() && !logprobs.empty()) logprobs_ += ',';
-    logprobs_ += logprobs;
     if (output.finished) {
       finish(output);
     } else if (!events_.empty()) {
@@ -88,12 +77,32 @@ class ResponseAnswer final : public GenerationAnswer {
                        {"message", request_error(status, *job_.served, "input").message}};
     const std::string text = with_member(object, "output", "[]");
     if (background_ != nullptr) background_->keep(stored(text));
-    add_event("response.failed", {}, "response", text);
+    events_.add("response.failed", {}, "response", text);
     send();
     exchange_->finish();
   }
 
  private:
+  // Log probabilities go with the message's text; those of what is none have no place in a
+  // Response.
+  void read(const RequestOutput& output, std::string logprobs) {
+    if (!waiting_logprobs_.empty() && !logprobs.empty()) waiting_logprobs_ += ',';
+    waiting_logprobs_ += logprobs;
+    waiting_tokens_ += std::ssize(output.token_ids);
+    const auto events = reader_->read(output.text, output.finished);
+    if (events.empty()) return;
+    if (events.front().kind == OutputEvent::Kind::kReasoning) reasoning_tokens_ += waiting_tokens_;
+    waiting_tokens_ = 0;
+    for (const OutputEvent& event : events) {
+      if (event.kind == OutputEvent::Kind::kContent) {
+        items_.add_text(event.text, std::exchange(waiting_logprobs_, {}));
+      } else {
+        items_.add(event);
+      }
+    }
+    waiting_logprobs_.clear();
+  }
+
   enum class Outcome { kQueued, kInProgress, kCompleted, kIncomplete, kFailed };
 
   static std::string_view outcome_name(Outcome outcome) {
@@ -123,23 +132,6 @@ class ResponseAnswer final : public GenerationAnswer {
     return object;
   }
 
-  // What has the output's text is put together as text: log probabilities are most of an answer,
-  // and a tree of values takes several times their text.
-  std::string text_part() const {
-    json::object part = output_text_part(text_);
-    part.erase("logprobs");
-    return with_member(part, "logprobs", '[' + logprobs_ + ']');
-  }
-
-  // `content`: JSON text of what is in the list.
-  std::string item(Outcome outcome, std::string_view content) const {
-    const json::object item = {{"id", item_id_},
-                               {"type", "message"},
-                               {"role", "assistant"},
-                               {"status", outcome_name(outcome)}};
-    return with_member(item, "content", fmt::format("[{}]", content));
-  }
-
   void begin_stream() {
     HttpResponse head;
     head.content_type = "text/event-stream; charset=utf-8";
@@ -148,47 +140,20 @@ class ResponseAnswer final : public GenerationAnswer {
     exchange_->start_stream(std::move(head));
     const bool waits = background_ != nullptr;
     const std::string response = without_output(waits ? Outcome::kQueued : Outcome::kInProgress);
-    add_event("response.created", {}, "response", response);
+    events_.add("response.created", {}, "response", response);
     if (waits) {
-      add_event("response.queued", {}, "response", response);
+      events_.add("response.queued", {}, "response", response);
       send();
     }
   }
 
   void begin_output() {
-    add_event("response.in_progress", {}, "response", without_output(Outcome::kInProgress));
-    add_event("response.output_item.added", {{"output_index", 0}}, "item",
-              item(Outcome::kInProgress, ""));
-    add_event("response.content_part.added", in_part({}), "part", text_part());
+    output_begun_ = true;
+    events_.add("response.in_progress", {}, "response", without_output(Outcome::kInProgress));
+    items_.tell(&events_);
+    // What a dialect reads may begin with something else.
+    if (reader_ == nullptr) items_.open_message();
     send();
-    delta_head_ = fmt::format(
-        "event: response.output_text.delta\ndata: "
-        R"({{"type":"response.output_text.delta","item_id":"{}","output_index":0,"content_index":0)",
-        item_id_);
-  }
-
-  // What the events about the text have in common.
-  json::object in_part(json::object fields) const {
-    fields["item_id"] = item_id_;
-    fields["output_index"] = 0;
-    fields["content_index"] = 0;
-    return fields;
-  }
-
-  // `value`: the JSON text of the member `name`.
-  void add_event(std::string_view type, json::object fields, std::string_view name,
-                 std::string_view value) {
-    fields["type"] = type;
-    fields["sequence_number"] = next_event_++;
-    // As one piece: without memory there is no half of an event.
-    events_ += fmt::format("event: {}\ndata: {}\n\n", type, with_member(fields, name, value));
-  }
-
-  void add_delta(std::string_view text, std::string_view logprobs) {
-    fmt::format_to(std::back_inserter(events_),
-                   R"({},"delta":{},"logprobs":[{}],"sequence_number":{}}})", delta_head_,
-                   json::serialize(json::string_view(text)), logprobs, next_event_++);
-    events_ += "\n\n";
   }
 
   std::string without_output(Outcome outcome) const {
@@ -196,7 +161,7 @@ class ResponseAnswer final : public GenerationAnswer {
   }
 
   void send() {
-    exchange_->write(events_);
+    exchange_->write(events_.text());
     events_.clear();
   }
 
@@ -209,9 +174,10 @@ class ResponseAnswer final : public GenerationAnswer {
     } else {
       object["completed_at"] = std::time(nullptr);
     }
-    object["usage"] = usage_of(output);
-    std::string text = with_member(object, "output", '[' + item(outcome, text_part()) + ']');
-    job_.messages.push_back(json::object{{"role", "assistant"}, {"content", text_}});
+    object["usage"] = usage_of(output, reasoning_tokens_);
+    items_.close(outcome == Outcome::kCompleted);
+    std::string text = with_member(object, "output", '[' + items_.json() + ']');
+    job_.messages.push_back(items_.message());
     if (background_ != nullptr) {
       background_->keep(stored(text));
     } else if (job_.store) {
@@ -236,13 +202,8 @@ class ResponseAnswer final : public GenerationAnswer {
 
   // `response`: the whole Response object.
   void finish_stream(Outcome outcome, std::string_view response) {
-    add_event("response.output_text.done", in_part({{"text", text_}}), "logprobs",
-              '[' + logprobs_ + ']');
-    add_event("response.content_part.done", in_part({}), "part", text_part());
-    add_event("response.output_item.done", {{"output_index", 0}}, "item",
-              item(outcome, text_part()));
-    add_event(outcome == Outcome::kCompleted ? "response.completed" : "response.incomplete", {},
-              "response", response);
+    events_.add(outcome == Outcome::kCompleted ? "response.completed" : "response.incomplete", {},
+                "response", response);
     send();
     exchange_->finish();
   }
@@ -257,12 +218,13 @@ class ResponseAnswer final : public GenerationAnswer {
   std::shared_ptr<ResponseStore> store_;
   std::shared_ptr<BackgroundResponse> background_;  // then it is exchange_, too; else null
   ResponseJob job_;
-  std::string item_id_;
-  std::string text_;
-  std::string logprobs_;  // JSON text of what is in their list
-  std::int64_t next_event_ = 0;
-  std::string delta_head_;  // of every event of text, up to its text
-  std::string events_;      // to be sent; reused
+  std::unique_ptr<AnswerReader> reader_;  // null where all text is the message's
+  std::string waiting_logprobs_;          // of text that the reader holds back
+  std::int64_t waiting_tokens_ = 0;       // of that, too
+  std::int64_t reasoning_tokens_ = 0;
+  ResponseItems items_;
+  ResponseEvents events_;
+  bool output_begun_ = false;
 };
 
 }  // namespace
@@ -274,6 +236,10 @@ void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<Respons
   requests[0].params = job.params;
   requests[0].priority = job.priority;
   requests[0].drafts = job.drafts;
+  if (job.parsing.reads()) {
+    requests[0].shown_special_tokens =
+        job.served->dialect().shown_special_tokens(job.parsing.tools != nullptr);
+  }
   ServedModel& served = *job.served;
   const RequestOrigin origin =
       origin_of(*exchange, job.log_id, std::string(job.echo.at("model").as_string()), job.stream);

@@ -25,7 +25,7 @@ Result<std::string> read_part(const json::value& value, const std::string& where
     return Status::invalid_argument(fmt::format("{}.type: expected a string", where));
   }
   const std::string_view name = type->get_string();
-  if (name != "input_text" && name != "output_text" && name != "text") {
+  if (name != "input_text" && name != "output_text" && name != "text" && name != "reasoning_text") {
     return Status::unimplemented(fmt::format(
         "{}.type: \"{}\" is not supported; this model reads text", where, name.substr(0, 40)));
   }
@@ -36,8 +36,8 @@ Result<std::string> read_part(const json::value& value, const std::string& where
   return std::string(text->get_string());
 }
 
-Result<std::vector<std::string>> read_content(const json::value* content,
-                                              const std::string& where) {
+Result<std::vector<std::string>> read_content(const json::value* content, const std::string& where,
+                                              std::string_view field = "content") {
   std::vector<std::string> texts;
   if (content != nullptr && content->is_string()) {
     texts.emplace_back(content->get_string());
@@ -45,12 +45,12 @@ Result<std::vector<std::string>> read_content(const json::value* content,
   }
   if (content == nullptr || !content->is_array()) {
     return Status::invalid_argument(
-        fmt::format("{}.content: expected a string or a list of parts", where));
+        fmt::format("{}.{}: expected a string or a list of parts", where, field));
   }
   const json::array& parts = content->get_array();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     QUIRE_ASSIGN_OR_RETURN(std::string text,
-                           read_part(parts[i], fmt::format("{}.content[{}]", where, i)));
+                           read_part(parts[i], fmt::format("{}.{}[{}]", where, field, i)));
     texts.push_back(std::move(text));
   }
   return texts;
@@ -71,8 +71,85 @@ void add_message(std::string_view role, const std::vector<std::string>& texts,
                                      {"role", role},
                                      {"status", "completed"},
                                      {"content", std::move(parts)}});
+  // What an answer of this server was made of comes back as items of their own.
+  if (output && !input.messages.empty()) {
+    json::object& last = input.messages.back().as_object();
+    if (last.at("role") == "assistant" && last.at("content") == "" &&
+        !last.contains("tool_calls")) {
+      last["content"] = whole;
+      return;
+    }
+  }
   input.messages.push_back(
       json::object{{"role", role == "developer" ? "system" : role}, {"content", whole}});
+}
+
+// The assistant's message that calls and reasoning belong to: the last one, or a new one. A text
+// closes it, and so does a result.
+json::object& open_answer(ResponseInput& input) {
+  if (input.messages.empty() || input.messages.back().at("role") != "assistant") {
+    input.messages.push_back(json::object{{"role", "assistant"}, {"content", ""}});
+  }
+  return input.messages.back().as_object();
+}
+
+Status read_call(const JsonReader& item, const std::string& where, ResponseInput& input) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name, item.find_string("name"));
+  QUIRE_ASSIGN_OR_RETURN(const auto arguments, item.find_string("arguments"));
+  QUIRE_ASSIGN_OR_RETURN(const auto call_id, item.find_string("call_id"));
+  if (!name || !arguments || !call_id) {
+    return Status::invalid_argument(
+        fmt::format("{}: expected a call with call_id, name and arguments", where));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto id, item.find_string("id"));
+  input.items.push_back(json::object{{"id", id.value_or(new_id("fc_"))},
+                                     {"type", "function_call"},
+                                     {"call_id", *call_id},
+                                     {"name", *name},
+                                     {"arguments", *arguments},
+                                     {"status", "completed"}});
+  json::value& calls = open_answer(input)["tool_calls"];
+  if (!calls.is_array()) calls = json::array();
+  calls.as_array().push_back({{"id", *call_id},
+                              {"type", "function"},
+                              {"function", {{"name", *name}, {"arguments", *arguments}}}});
+  return {};
+}
+
+Status read_result(const JsonReader& item, const std::string& where, ResponseInput& input) {
+  QUIRE_ASSIGN_OR_RETURN(const auto call_id, item.find_string("call_id"));
+  if (!call_id) return Status::invalid_argument(fmt::format("{}.call_id: it is missing", where));
+  const json::value* output = item.find("output");
+  std::string whole;
+  QUIRE_ASSIGN_OR_RETURN(const auto texts, read_content(output, where, "output"));
+  for (const std::string& text : texts) whole += text;
+  QUIRE_ASSIGN_OR_RETURN(const auto id, item.find_string("id"));
+  input.items.push_back(json::object{{"id", id.value_or(new_id("fco_"))},
+                                     {"type", "function_call_output"},
+                                     {"call_id", *call_id},
+                                     {"output", whole},
+                                     {"status", "completed"}});
+  input.messages.push_back(
+      json::object{{"role", "tool"}, {"tool_call_id", *call_id}, {"content", whole}});
+  return {};
+}
+
+// As this server wrote it: what is in its content.
+Status read_reasoning_item(const JsonReader& item, const std::string& where, ResponseInput& input) {
+  std::string whole;
+  if (const json::value* content = item.find("content")) {
+    QUIRE_ASSIGN_OR_RETURN(const auto texts, read_content(content, where, "content"));
+    for (const std::string& text : texts) whole += text;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto id, item.find_string("id"));
+  input.items.push_back(json::object{
+      {"id", id.value_or(new_id("rs_"))},
+      {"type", "reasoning"},
+      {"summary", json::array()},
+      {"content", json::array{json::object{{"type", "reasoning_text"}, {"text", whole}}}}});
+  input.messages.push_back(
+      json::object{{"role", "assistant"}, {"content", ""}, {"reasoning_content", whole}});
+  return {};
 }
 
 Status read_item(const json::value& value, const std::string& where, ResponseInput& input) {
@@ -85,10 +162,14 @@ Status read_item(const json::value& value, const std::string& where, ResponseInp
     if (!type->is_string()) {
       return Status::invalid_argument(fmt::format("{}.type: expected a string", where));
     }
+    if (type->get_string() == "function_call") return read_call(item, where, input);
+    if (type->get_string() == "function_call_output") return read_result(item, where, input);
+    if (type->get_string() == "reasoning") return read_reasoning_item(item, where, input);
     if (type->get_string() != "message") {
-      return Status::unimplemented(
-          fmt::format("{}.type: \"{}\" is not supported; only messages are", where,
-                      std::string_view(type->get_string()).substr(0, 40)));
+      return Status::unimplemented(fmt::format(
+          "{}.type: \"{}\" is not supported; messages, calls of functions, their outputs and "
+          "reasoning are",
+          where, std::string_view(type->get_string()).substr(0, 40)));
     }
   }
   const json::value* role = item.find("role");

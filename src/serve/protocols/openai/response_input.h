@@ -11,12 +11,14 @@
 namespace quire {
 
 struct ResponseInput {
-  json::array items;     // as GET /v1/responses/{id}/input_items shows them, each with an id
-  json::array messages;  // {"role", "content"}; the role developer is system here
+  json::array items;  // as GET /v1/responses/{id}/input_items shows them, each with an id
+  // {"role", "content"}; the role developer is system here. Calls and reasoning are with the
+  // assistant's message, the output of a function is one of the role tool.
+  json::array messages;
 };
 
-// Errors (kInvalidArgument, kUnimplemented for an image, a file, a tool's output and the like)
-// start with the name of the field: "input[0].content[1].type: ...".
+// Errors (kInvalidArgument, kUnimplemented for an image, a file, a call of another tool and the
+// like) start with the name of the field: "input[0].content[1].type: ...".
 Result<ResponseInput> read_response_input(const JsonReader& fields);
 
 // {"type": "output_text", "text", "annotations", "logprobs": []}

@@ -11,8 +11,10 @@
 
 #include "serve/http/gate.h"
 #include "serve/protocols/openai/answer_size.h"
+#include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/openai/request_body.h"
 #include "serve/protocols/openai/response_input.h"
+#include "serve/protocols/openai/tool_fields.h"
 #include "serve/protocols/sampling_fields.h"
 #include "serve/protocols/structured_fields.h"
 
@@ -94,13 +96,20 @@ Result<SharedConstraint> read_text(const JsonReader& fields, json::value& echo) 
   return constraint;
 }
 
-Result<std::string> read_tool_choice(const JsonReader& fields) {
-  const json::value* value = fields.find("tool_choice");
-  if (value == nullptr) return std::string("auto");
-  if (!is_text(*value, "auto") && !is_text(*value, "none")) {
-    return Status::unimplemented("tool_choice: only \"auto\" and \"none\" are supported");
-  }
-  return std::string(value->get_string());
+// {"effort", "summary"}: the effort goes to the template; there are no summaries of reasoning,
+// which is told as it is.
+Status read_reasoning(const JsonReader& fields, std::string_view chat_template,
+                      json::object& kwargs, json::object& echo) {
+  echo["reasoning"] = nullptr;
+  const json::value* value = fields.find("reasoning");
+  if (value == nullptr) return {};
+  if (!value->is_object()) return fields.type_error("reasoning", "an object");
+  const JsonReader reasoning(value->get_object(), "reasoning", StatusCode::kInvalidArgument);
+  QUIRE_ASSIGN_OR_RETURN(const auto effort, reasoning.find_string("effort"));
+  QUIRE_RETURN_IF_ERROR(read_reasoning_effort(effort, "reasoning.effort", chat_template, kwargs));
+  echo["reasoning"] = {{"effort", effort ? json::value(*effort) : json::value()},
+                       {"summary", nullptr}};
+  return {};
 }
 
 Status read_sampling(const JsonReader& fields, const ServedModel& served, ResponseJob& job) {
@@ -156,9 +165,10 @@ Status read_max_output_tokens(const JsonReader& fields, const ServedModel& serve
     QUIRE_RETURN_IF_ERROR(
         check_room(*most, "max_output_tokens", std::ssize(job.prompt_token_ids), served.engine()));
   }
-  QUIRE_ASSIGN_OR_RETURN(job.params.max_tokens,
-                         fit_response(job.params, std::ssize(job.prompt_token_ids), most,
-                                      job.stream || job.background ? kCopiesInStream : 1, served));
+  QUIRE_ASSIGN_OR_RETURN(
+      job.params.max_tokens,
+      fit_response(job.params, job.parsing, std::ssize(job.prompt_token_ids), most,
+                   job.stream || job.background ? kCopiesInStream : 1, served));
   job.echo["max_output_tokens"] = most ? json::value(*most) : json::value();
   return {};
 }
@@ -167,15 +177,15 @@ Status read_max_output_tokens(const JsonReader& fields, const ServedModel& serve
 Status read_echoed(const JsonReader& fields, ResponseJob& job) {
   json::object& echo = job.echo;
   QUIRE_ASSIGN_OR_RETURN(echo["metadata"], read_metadata(fields));
-  QUIRE_ASSIGN_OR_RETURN(const std::string tool_choice, read_tool_choice(fields));
-  echo["tool_choice"] = json::string(tool_choice);
-  echo["tools"] = json::array();
+  const json::value* tool_choice = fields.find("tool_choice");
+  echo["tool_choice"] = tool_choice != nullptr ? *tool_choice : json::value("auto");
+  const json::value* tools = fields.find("tools");
+  echo["tools"] = tools != nullptr ? *tools : json::value(json::array());
   QUIRE_ASSIGN_OR_RETURN(const auto parallel, fields.find_bool("parallel_tool_calls"));
   echo["parallel_tool_calls"] = parallel.value_or(true);
   QUIRE_ASSIGN_OR_RETURN(const auto max_calls, fields.find_int("max_tool_calls"));
   echo["max_tool_calls"] = max_calls ? json::value(*max_calls) : json::value();
   echo["truncation"] = "disabled";
-  echo["reasoning"] = nullptr;
   echo["background"] = job.background;
   echo["service_tier"] = "default";
   for (const std::string_view name : {"user", "safety_identifier", "prompt_cache_key"}) {
@@ -217,8 +227,10 @@ Status read_flags(const JsonReader& fields, ResponseJob& job) {
 
 // The conversation: what the previous response was, then the new input. Instructions go before it,
 // and hold for this response alone.
-Status read_conversation(const JsonReader& fields, const Engine& engine,
+Status read_conversation(const JsonReader& fields, const ServedModel& served,
                          const StoredResponse* previous, ClientGone gone, ResponseJob& job) {
+  const Engine& engine = served.engine();
+  QUIRE_ASSIGN_OR_RETURN(const ToolFields tools, read_tools(fields, ToolForm::kResponse, served));
   if (previous != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(json::value messages, parse_json(previous->messages, "store"));
     job.messages = std::move(messages.get_array());
@@ -233,10 +245,20 @@ Status read_conversation(const JsonReader& fields, const Engine& engine,
   }
   conversation.messages.insert(conversation.messages.end(), job.messages.begin(),
                                job.messages.end());
+  for (json::value& message : conversation.messages) {
+    QUIRE_RETURN_IF_ERROR(prepare_message(message.as_object(), "input", engine.chat_template()));
+  }
+  if (!tools.tools.empty()) conversation.tools = tools.tools;
+  QUIRE_RETURN_IF_ERROR(
+      read_reasoning(fields, engine.chat_template(), conversation.chat_template_kwargs, job.echo));
   QUIRE_ASSIGN_OR_RETURN(
       job.prompt_token_ids,
       engine.encode_chat(conversation, /*add_special_tokens=*/false,
                          prompt_limits(engine, /*room=*/1, "input", std::move(gone))));
+  // What is held to a constraint is so from its first token on: all of it is content.
+  if (job.params.structured_outputs == nullptr) {
+    job.parsing = answer_parsing(tools, served, job.prompt_token_ids);
+  }
   job.echo["instructions"] = instructions ? json::value(*instructions) : json::value();
   return {};
 }
@@ -247,7 +269,7 @@ Status read_response_job(const RequestBody& body, const ServedModel& served,
   QUIRE_RETURN_IF_ERROR(read_flags(fields, job));
   QUIRE_RETURN_IF_ERROR(read_echoed(fields, job));
   QUIRE_RETURN_IF_ERROR(read_sampling(fields, served, job));
-  QUIRE_RETURN_IF_ERROR(read_conversation(fields, served.engine(), previous, std::move(gone), job));
+  QUIRE_RETURN_IF_ERROR(read_conversation(fields, served, previous, std::move(gone), job));
   const EngineInfo& info = served.engine().info();
   QUIRE_RETURN_IF_ERROR(read_max_output_tokens(fields, served, job));
   job.ignored_fields = body.ignored_fields();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "serve/generation/answer_reader.h"
 #include "serve/protocols/openai/api_error.h"
 #include "serve/protocols/openai/response_store.h"
 #include "serve/protocols/openai/text_limits.h"
@@ -23,6 +24,7 @@ struct ResponseJob {
   std::string id;  // "resp_..."
   std::vector<TokenId> prompt_token_ids;
   SamplingParams params;
+  AnswerParsing parsing;  // of the output
   std::int32_t priority = 0;
   std::optional<std::int32_t> drafts;  // GenerateRequest::drafts
   bool stream = false;

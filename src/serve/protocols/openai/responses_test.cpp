@@ -359,8 +359,10 @@ TEST_F(BadResponseRequests, InputsOfOtherKindsAreRefusedByName) {
                  "input[0].content[0].text", "expected a string");
   expect_refused(R"({"input": [{"type": "item_reference", "id": "msg_1"}]})", "input[0].type",
                  "\"item_reference\" is not supported");
-  expect_refused(R"({"input": [{"type": "function_call_output", "output": "x"}]})", "input[0].type",
-                 "is not supported");
+  expect_refused(R"({"input": [{"type": "function_call_output", "output": "x"}]})",
+                 "input[0].call_id", "it is missing");
+  expect_refused(R"({"input": [{"type": "function_call", "name": "f", "call_id": "c"}]})",
+                 "input[0]", "expected a call with call_id, name and arguments");
 }
 
 TEST_F(BadResponseRequests, NumbersOutOfRangeAreRefused) {
