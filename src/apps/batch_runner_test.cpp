@@ -64,7 +64,8 @@ class SimulatedBackend final : public BatchBackend {
                   SimulatedExecutorConfig{
                       .block_size = kBlockSize, .num_blocks = kNumBlocks, .vocab_size = kVocabSize},
                   virtual_clock_, next_id_, first_step_at_),
-              outputs_, clock_, {}, nullptr, nullptr, std::nullopt) {}
+              outputs_, RunningConstraints(*text_.tokenizer, clock_), clock_, {}, nullptr, nullptr,
+              std::nullopt) {}
 
   ~SimulatedBackend() override {
     core_.stop();
@@ -89,7 +90,8 @@ class SimulatedBackend final : public BatchBackend {
     outputs_.add(id, request.prompt_token_ids, *params, std::move(sink));
     QUIRE_RETURN_IF_ERROR(core_.add({.request_id = id,
                                      .prompt_token_ids = std::move(request.prompt_token_ids),
-                                     .sampling_params = std::move(params)}));
+                                     .sampling_params = std::move(params)},
+                                    {}, std::nullopt));
     return id;
   }
   void abort(RequestId request_id) override { core_.abort(request_id); }
