@@ -139,11 +139,11 @@ TEST(VllmFlags, NumbersAndJsonCompareByMeaning) {
 TEST(VllmFlags, ShortNamesAndUnderscores) {
   EXPECT_THAT(
       normalize_vllm_arguments({"m", "-tp", "2", "-pp=1", "-q", "awq", "-O3", "-O.level=3",
-                                "--max_model_len=8k", "--speculative_config.model", "a_b", "-1",
-                                "-", "--", "-tp", "--a_b"}),
+                                "--max_model_len=8k", "--eplb_config.window", "a_b", "-1", "-",
+                                "--", "-tp", "--a_b"}),
       ElementsAre("m", "--tensor-parallel-size", "2", "--pipeline-parallel-size=1",
                   "--quantization", "awq", "-O3", "--compilation-config=3", "--max-model-len=8k",
-                  "--speculative-config", "a_b", "-1", "-", "--", "-tp", "--a_b"));
+                  "--eplb-config", "a_b", "-1", "-", "--", "-tp", "--a_b"));
   const Parsed two = parse({"-tp", "2"});
   EXPECT_THAT(two.status.message(), HasSubstr("--tensor-parallel-size 2"));
   EXPECT_TRUE(parse({"-tp", "1", "-pp=1"}).status.ok());
