@@ -122,7 +122,7 @@ TEST_F(EventLogEngineTest, DraftsReplayIdentically) {
       SpeculativeConfig::parse(R"({"method": "ngram", "num_speculative_tokens": 8,
                                    "prompt_lookup_min": 1, "prompt_lookup_max": 3})")
           .value();
-  args_.engine.event_log_segment_bytes = 1 << 17;
+  args_.engine.event_log_segment_bytes = 1 << 15;
   args_.engine.event_log_segments = 1000;
   drafts_ = true;
   const EngineStats stats = run();

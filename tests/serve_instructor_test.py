@@ -19,7 +19,7 @@ class Climate(enum.Enum):
     COLD = "cold"
 
 
-class City(pydantic.BaseModel):
+class City(pydantic.BaseModel, extra="forbid"):
     name: str = pydantic.Field(min_length=1, max_length=12)
     population: int = pydantic.Field(ge=0, le=99_999_999)
     climate: Climate
@@ -32,10 +32,10 @@ class Anything(pydantic.BaseModel, extra="allow"):
 class InstructorTest(ServerTest):
     flags = ("--served-model-name", NAME, "--max-model-len", 2048)
 
-    def ask(self, mode, model, **options):
+    def ask(self, mode, model, messages=MESSAGES, **options):
         with openai.OpenAI(base_url=self.server.url + "/v1", api_key="EMPTY", max_retries=0) as client:
             return instructor.from_openai(client, mode=mode).chat.completions.create(
-                model=NAME, messages=MESSAGES, response_model=model, max_retries=0, **options)
+                model=NAME, messages=messages, response_model=model, max_retries=0, **options)
 
 
 class Noise(InstructorTest):
@@ -57,7 +57,8 @@ class Model(InstructorTest):
 
     # An object, of which this mode says no more.
     def test_json(self):
-        city = self.ask(instructor.Mode.JSON, Anything, temperature=0, max_tokens=800)
+        question = [{"role": "user", "content": 'Answer with JSON like {"city": "Paris"}: the capital of Italy?'}]
+        city = self.ask(instructor.Mode.JSON, Anything, question, temperature=0, max_tokens=800)
         self.assertIsInstance(city, Anything)
 
 

@@ -29,12 +29,12 @@ class Climate(enum.Enum):
     COLD = "cold"
 
 
-class River(pydantic.BaseModel):
+class River(pydantic.BaseModel, extra="forbid"):
     name: str = pydantic.Field(max_length=12, pattern="^[a-z]+$")
     length_km: int = pydantic.Field(ge=1, le=7000)
 
 
-class City(pydantic.BaseModel):
+class City(pydantic.BaseModel, extra="forbid"):
     name: str = pydantic.Field(min_length=1, max_length=12)
     population: int = pydantic.Field(ge=0, le=99_999_999)
     climate: Climate
