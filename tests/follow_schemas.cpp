@@ -10,6 +10,7 @@
 // in hexadecimal, "-" for one without text, "end" for one that ends a sequence. Without one the
 // tokens are the bytes.
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -149,9 +150,34 @@ bool follow(const std::shared_ptr<const CompiledGrammar>& grammar, std::string_v
   return accepted;
 }
 
+// The allowed token that `number` others come before.
+TokenId nth_allowed(const std::vector<std::uint32_t>& mask, std::size_t number) {
+  for (std::size_t word = 0;; ++word) {
+    std::uint32_t bits = mask.at(word);
+    const auto count = static_cast<std::size_t>(std::popcount(bits));
+    if (number >= count) {
+      number -= count;
+      continue;
+    }
+    for (; number > 0; --number) bits &= bits - 1;
+    return static_cast<TokenId>(word * 32 + static_cast<std::size_t>(std::countr_zero(bits)));
+  }
+}
+
+// Tokens that close something, and those that end a text.
+std::vector<TokenId> closing_tokens(const GrammarVocabulary& vocabulary) {
+  std::vector<TokenId> closing(vocabulary.end_ids().begin(), vocabulary.end_ids().end());
+  for (std::size_t i = 0; i < vocabulary.size(); ++i) {
+    const std::string_view bytes = vocabulary.bytes(static_cast<TokenId>(i));
+    if (bytes == "\"" || bytes == "}" || bytes == "]") closing.push_back(static_cast<TokenId>(i));
+  }
+  return closing;
+}
+
 // Random tokens of the mask until one ends the text. What closes something is taken more often, or
 // few would end. Empty where none of 600 tokens did.
-std::string walk(const std::shared_ptr<const CompiledGrammar>& grammar, std::uint64_t seed) {
+std::string walk(const std::shared_ptr<const CompiledGrammar>& grammar,
+                 const std::vector<TokenId>& closing, std::uint64_t seed) {
   GrammarMatcher matcher(grammar);
   const GrammarVocabulary& vocabulary = grammar->vocabulary();
   std::vector<std::uint32_t> mask(vocabulary.mask_words());
@@ -159,19 +185,20 @@ std::string walk(const std::shared_ptr<const CompiledGrammar>& grammar, std::uin
   for (std::uint64_t step = 0; step < 600; ++step) {
     const Status status = matcher.fill_mask(mask);
     if (!status.ok()) throw std::runtime_error(status.to_string());
-    std::vector<TokenId> allowed;
-    std::vector<TokenId> closing;
-    for (std::size_t i = 0; i < vocabulary.size(); ++i) {
-      const auto id = static_cast<TokenId>(i);
-      if (!has(mask, id)) continue;
-      allowed.push_back(id);
-      const std::string_view bytes = vocabulary.bytes(id);
-      if (bytes.empty() || bytes == "\"" || bytes == "}" || bytes == "]") closing.push_back(id);
+    std::vector<TokenId> from;
+    for (const TokenId id : closing) {
+      if (has(mask, id)) from.push_back(id);
     }
     const std::uint64_t random = random_bits(seed, step);
-    const bool close = !closing.empty() && random % 3 != 0;
-    const std::vector<TokenId>& from = close ? closing : allowed;
-    const TokenId id = from[(random >> 8) % from.size()];
+    TokenId id = 0;
+    if (!from.empty() && random % 3 != 0) {
+      id = from[(random >> 8) % from.size()];
+    } else {
+      std::size_t allowed = 0;
+      for (const std::uint32_t word : mask)
+        allowed += static_cast<std::size_t>(std::popcount(word));
+      id = nth_allowed(mask, (random >> 8) % allowed);
+    }
     if (!matcher.accept(id)) throw std::runtime_error("a token of the mask is not accepted");
     if (vocabulary.is_end(id)) return text;
     text += vocabulary.bytes(id);
@@ -210,8 +237,10 @@ json::object answer(const json::object& line, const Arguments& arguments,
   out["accepted"] = std::move(accepted);
   if (splitter != nullptr) out["mask_us"] = std::move(times);
   json::array walks;
+  const std::vector<TokenId> closing = closing_tokens(*vocabulary);
   for (int i = 0; i < arguments.walks; ++i) {
-    const std::string text = walk(compiled, arguments.seed * 1000 + static_cast<std::uint64_t>(i));
+    const std::string text =
+        walk(compiled, closing, arguments.seed * 1000 + static_cast<std::uint64_t>(i));
     if (!text.empty()) walks.emplace_back(text);
   }
   out["walks"] = std::move(walks);
