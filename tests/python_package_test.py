@@ -115,7 +115,7 @@ class Generate(unittest.TestCase):
         (cold,) = self.generate(prompt, GREEDY)
         (warm,) = self.generate(prompt, GREEDY)
         self.assertEqual(cold.num_cached_tokens, 0)
-        self.assertEqual(warm.num_cached_tokens, 96)
+        self.assertEqual(warm.num_cached_tokens, 99)
         self.assertEqual(cold.outputs, warm.outputs)
         times = warm.metrics
         self.assertLessEqual(times.arrival_time, times.first_scheduled_time)
@@ -129,7 +129,7 @@ class Generate(unittest.TestCase):
         self.assertTrue(self.llm.reset_prefix_cache())
         (cold,) = self.generate(prompt, GREEDY)
         (warm,) = self.generate(prompt, GREEDY)
-        self.assertEqual((cold.num_cached_tokens, warm.num_cached_tokens), (0, 96))
+        self.assertEqual((cold.num_cached_tokens, warm.num_cached_tokens), (0, 99))
         self.assertEqual(cold.outputs, warm.outputs)
 
     def test_logprobs_as_dicts_and_as_arrays(self):

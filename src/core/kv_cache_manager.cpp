@@ -81,10 +81,23 @@ KvCacheManager::PrefixMatch KvCacheManager::match_prefix(std::span<const TokenId
     match.num_blocks = end;
     match.node = node;
   }
+  match.num_tokens = match.num_blocks * block_size_;
+  const auto rest = tokens.subspan(
+      static_cast<std::size_t>(match.num_tokens),
+      static_cast<std::size_t>(std::min(max_tokens - match.num_tokens, block_size_)));
+  if (const auto last = index_.find_longest(match.node, rest)) {
+    match.num_tokens += last->num_tokens;
+    match.last = last->node;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      const BlockId page = index_.block(last->node, group)[0];
+      if (pool_.reference_count(page) > 0 || !must_copy(page, last->num_tokens)) continue;
+      match.num_copied_pages += groups_[group].pages_per_block;
+    }
+  }
   node = match.node;
   for (std::int32_t block = match.num_blocks - 1; block >= 0; --block) {
     for (std::size_t group = 0; group < groups_.size(); ++group) {
-      if (block < first_block(group, match.num_blocks * block_size_)) continue;
+      if (block < first_block(group, match.num_tokens)) continue;
       const bool used = pool_.reference_count(index_.block(node, group)[0]) > 0;
       (used ? match.num_used_pages : match.num_free_pages) += groups_[group].pages_per_block;
     }
@@ -95,21 +108,27 @@ KvCacheManager::PrefixMatch KvCacheManager::match_prefix(std::span<const TokenId
 
 void KvCacheManager::share_prefix(RequestId request_id, const PrefixMatch& match) {
   Table& table = new_table(request_id);
-  table.num_passed_tokens = match.num_blocks * block_size_;
-  table.blocks.resize(match.num_blocks);
+  table.num_passed_tokens = match.num_tokens;
+  table.blocks.resize(match.num_blocks + (match.last ? 1 : 0));
   table.nodes.resize(static_cast<std::size_t>(match.num_blocks));
+  if (match.last) share_block(table, match.num_blocks, *match.last);
   PrefixIndex::Node node = match.node;
   for (std::int32_t block = match.num_blocks - 1; block >= 0; --block) {
     table.nodes[static_cast<std::size_t>(block)] = node;
-    for (std::size_t group = 0; group < groups_.size(); ++group) {
-      if (block < first_block(group, table.num_passed_tokens)) continue;
-      std::int32_t page = first_page(group);
-      for (const BlockId block_id : index_.block(node, group)) {
-        share(block_id, page);
-        table.blocks.set(block, page++, block_id);
-      }
-    }
+    share_block(table, block, node);
     node = index_.parent(node);
+  }
+}
+
+// Of a node, in the groups that need it.
+void KvCacheManager::share_block(Table& table, std::int32_t block, PrefixIndex::Node node) {
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    if (block < first_block(group, table.num_passed_tokens)) continue;
+    std::int32_t page = first_page(group);
+    for (const BlockId block_id : index_.block(node, group)) {
+      share(block_id, page);
+      table.blocks.set(block, page++, block_id);
+    }
   }
 }
 
@@ -197,13 +216,14 @@ void KvCacheManager::release_block(const Table& table, std::int32_t block) {
   }
 }
 
-// Copies what others share of a block; what they do not was found by its content until now, and is
-// about to change.
+// Copies what others share of a block, or may still find; the rest was found by its content until
+// now, and is about to change. What is copied becomes free behind what allocate() has counted, so
+// that none of it is taken for a copy.
 void KvCacheManager::make_writable(RequestId request_id, BlockTable& table, std::int32_t block,
-                                   SchedulerOutput& plan) {
+                                   std::int32_t num_kept, SchedulerOutput& plan) {
   for (std::int32_t page = 0; page < pages_per_block_; ++page) {
     const BlockId source = table.at(block, page);
-    if (!pool_.shared(source)) {
+    if (!must_copy(source, num_kept)) {
       if (findable(source)) index_.erase(source);
       continue;
     }
@@ -226,7 +246,7 @@ std::optional<std::int32_t> KvCacheManager::allocate(RequestId request_id,
   Table* found = tables_.find(request_id);
   BlockTable& table = found == nullptr ? new_table(request_id).blocks : found->blocks;
   for (std::int32_t i = first_written(num_computed_tokens, block_size_); i < table.size(); ++i) {
-    make_writable(request_id, table, i, plan);
+    make_writable(request_id, table, i, num_computed_tokens - i * block_size_, plan);
   }
   const std::int64_t size = ceil_div(num_computed_tokens + num_new_tokens, block_size_);
   std::int32_t num_appended = 0;
@@ -248,7 +268,8 @@ std::int32_t KvCacheManager::pages_needed(RequestId request_id, std::int32_t num
   if (table == nullptr) return size * pages_per_block_;
   std::int32_t needed = std::max(size - table->size(), 0) * pages_per_block_;
   for (std::int32_t i = first_written(num_computed_tokens, block_size_); i < table->size(); ++i) {
-    for (const BlockId block_id : table->block(i)) needed += pool_.shared(block_id) ? 1 : 0;
+    const std::int32_t num_kept = num_computed_tokens - i * block_size_;
+    for (const BlockId block_id : table->block(i)) needed += must_copy(block_id, num_kept) ? 1 : 0;
   }
   return needed;
 }
@@ -282,6 +303,33 @@ void KvCacheManager::commit(RequestId request_id, std::span<const TokenId> token
   if (table.nodes.empty()) return;
   index_.prune(table.nodes.back());  // where nothing of it is held any more
   drop_lost_nodes(table);
+}
+
+void KvCacheManager::keep_end(RequestId request_id, std::span<const TokenId> tokens,
+                              std::int32_t num_computed_tokens) {
+  const std::int32_t num_full = num_computed_tokens / block_size_;
+  const std::int32_t num_left = num_computed_tokens % block_size_;
+  Table* table = tables_.find(request_id);
+  if (!enable_prefix_caching_ || num_left == 0 || table == nullptr) return;
+  drop_lost_nodes(*table);
+  if (std::ssize(table->nodes) != num_full) return;  // nobody would find the way
+  const auto pages = table->blocks.block(num_full);
+  if (std::ranges::any_of(
+          pages, [this](BlockId page) { return page == kNullBlock || index_.contains(page); })) {
+    return;
+  }
+  const PrefixIndex::Node parent = table->nodes.empty() ? PrefixIndex::Node{} : table->nodes.back();
+  const auto end = tokens.subspan(static_cast<std::size_t>(num_computed_tokens - num_left),
+                                  static_cast<std::size_t>(num_left));
+  const auto longest = index_.find_longest(parent, end);
+  if ((longest && longest->num_tokens == num_left) || index_.find(parent, end)) return;
+  const auto node = index_.insert(parent, end);
+  if (!node) return;
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    index_.put(*node, group,
+               pages.subspan(static_cast<std::size_t>(first_page(group)),
+                             static_cast<std::size_t>(groups_[group].pages_per_block)));
+  }
 }
 
 void KvCacheManager::release_passed(RequestId request_id, std::int32_t num_computed_tokens) {

@@ -19,7 +19,9 @@
 // Prefix cache: full blocks whose keys and values are computed are found by their tokens
 // (PrefixIndex), while they are in use and after, until the pool needs them for something else,
 // the least recently used first. A prefix is found as far as every group has what it needs: all
-// blocks, or those of the window before the prefix's end.
+// blocks, or those of the window before the prefix's end. So is the block in which a sequence ended
+// (keep_end()). A prefix may end within a block: whoever goes on there gets a copy of it, or the
+// block itself, where nobody uses it and nothing of it is lost by going on.
 //
 // After reserve() nothing is allocated.
 #pragma once
@@ -56,15 +58,19 @@ class KvCacheManager {
 
   // The cached blocks that a sequence begins with.
   struct PrefixMatch {
-    std::int32_t num_blocks = 0;      // of its tokens
+    std::int32_t num_blocks = 0;      // of its tokens; full ones
+    std::int32_t num_tokens = 0;      // in these, and in the block after them
     std::int32_t num_used_pages = 0;  // that it would share with others who use them now
     std::int32_t num_free_pages = 0;  // in no table now, so that using them takes them
-    PrefixIndex::Node node;           // of the last block
+    // Free pages of the block after them that are taken while they are copied.
+    std::int32_t num_copied_pages = 0;
+    PrefixIndex::Node node;                 // of the last full block
+    std::optional<PrefixIndex::Node> last;  // of the block after it
   };
   // Blocks that hold the first of `tokens`, not more than max_tokens of them. O(max_tokens).
   PrefixMatch match_prefix(std::span<const TokenId> tokens, std::int32_t max_tokens) const;
-  // Gives a request, which has no table, these blocks, one at least. Nothing may have changed since
-  // they were found.
+  // Gives a request, which has no table, these blocks, one token at least. Nothing may have changed
+  // since they were found.
   void share_prefix(RequestId request_id, const PrefixMatch& match);
   // Whether the parent still has what a child needs that goes on after its first `num_tokens`
   // tokens, the last of them computed again.
@@ -92,6 +98,10 @@ class KvCacheManager {
   // from now on.
   void commit(RequestId request_id, std::span<const TokenId> tokens,
               std::int32_t num_computed_tokens);
+
+  // The same of the last block of a request that is about to be freed, where that is not full.
+  void keep_end(RequestId request_id, std::span<const TokenId> tokens,
+                std::int32_t num_computed_tokens);
 
   // The first `num_computed_tokens` of a request's tokens are computed and stay so: releases what
   // none of those after them reads. Behind a window it is found as long as nobody needs its pages.
@@ -183,10 +193,17 @@ class KvCacheManager {
   }
   BlockId take_page(std::int32_t page);  // a free one, its content given up; there must be one
   void share(BlockId block_id, std::int32_t page);
+  void share_block(Table& table, std::int32_t block, PrefixIndex::Node node);
   void release(BlockId block_id, std::int32_t page);
   void release_block(const Table& table, std::int32_t block);
+  // Whether whoever writes behind the first `num_kept` tokens of a block takes something away from
+  // others, or from the prefix cache.
+  bool must_copy(BlockId block_id, std::int32_t num_kept) const {
+    return pool_.shared(block_id) ||
+           (findable(block_id) && index_.num_tokens_of(block_id) > num_kept);
+  }
   void make_writable(RequestId request_id, BlockTable& table, std::int32_t block,
-                     SchedulerOutput& plan);
+                     std::int32_t num_kept, SchedulerOutput& plan);
   void drop_lost_nodes(Table& table);
   Status restore_table(const Snapshot::Table& table);
   void count_uses();

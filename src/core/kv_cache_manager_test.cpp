@@ -1,5 +1,6 @@
 #include "core/kv_cache_manager.h"
 
+#include <algorithm>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -241,8 +242,7 @@ class RandomUse {
     const auto other = static_cast<RequestId>(pick(1, 6));
     switch (pick(0, 9)) {
       case 0:
-        kv_.free(id);
-        requests_.erase(id);
+        end(id);
         break;
       case 1:
         if (requests_.contains(id) && !requests_.contains(other)) fork(id, other);
@@ -264,6 +264,7 @@ class RandomUse {
   }
 
   std::int64_t num_hits() const { return num_hits_; }
+  std::int64_t num_partial_hits() const { return num_partial_hits_; }
 
  private:
   struct Live {
@@ -286,11 +287,20 @@ class RandomUse {
       request.tokens.push_back(pick(0, 1));
     const auto size = static_cast<std::int32_t>(request.tokens.size());
     const auto match = kv_.match_prefix(request.tokens, size - 1);
-    if (match.num_blocks == 0) return add(id, std::move(request));
+    if (match.num_tokens == 0) return add(id, std::move(request));
     kv_.share_prefix(id, match);
-    request.num_computed = match.num_blocks * block_size_;
+    request.num_computed = match.num_tokens;
     num_hits_ += match.num_blocks;
+    num_partial_hits_ += match.last ? 1 : 0;
     requests_.emplace(id, std::move(request));
+  }
+
+  void end(RequestId id) {
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) return;
+    if (pick(0, 3) > 0) kv_.keep_end(id, found->second.tokens, found->second.num_computed);
+    kv_.free(id);
+    requests_.erase(found);
   }
 
   void add(RequestId id, Live request) {
@@ -312,7 +322,10 @@ class RandomUse {
     const bool allocated = kv_.allocate(id, request.num_computed, num_new, plan).has_value();
     ASSERT_EQ(allocated, needed <= num_free);
     if (!allocated) return;
-    ASSERT_EQ(kv_.pool().num_free_blocks(), num_free - needed);
+    const auto num_left = static_cast<std::int32_t>(std::ranges::count_if(
+        plan.block_copies,
+        [&](const BlockCopy& copy) { return kv_.pool().reference_count(copy.source) == 0; }));
+    ASSERT_EQ(kv_.pool().num_free_blocks(), num_free - needed + num_left);
     write(id, num_new, plan);
   }
 
@@ -345,10 +358,12 @@ class RandomUse {
   std::vector<std::vector<std::uint64_t>> memory_;  // by block
   std::map<RequestId, Live> requests_;
   std::int64_t num_hits_ = 0;
+  std::int64_t num_partial_hits_ = 0;
 };
 
 TEST(KvCacheManager, NoRequestSeesAnothersWrites) {
   std::int64_t num_hits = 0;
+  std::int64_t num_partial_hits = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     RandomUse use(seed);
     for (int i = 0; i < 200; ++i) {
@@ -357,8 +372,10 @@ TEST(KvCacheManager, NoRequestSeesAnothersWrites) {
       if (testing::Test::HasFatalFailure()) return;
     }
     num_hits += use.num_hits();
+    num_partial_hits += use.num_partial_hits();
   }
   EXPECT_GT(num_hits, 1000);
+  EXPECT_GT(num_partial_hits, 1000);
 }
 
 TEST(KvCacheManager, TruncateReturnsBlocksAtOnce) {

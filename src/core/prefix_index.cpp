@@ -38,7 +38,8 @@ PrefixIndex::PrefixIndex(std::int32_t num_pages, std::int32_t block_size,
       tokens_(at(num_pages) * at(block_size)),
       pages_(at(num_pages) * at(pages_per_block_), kNullBlock),
       owners_(at(num_pages)),
-      buckets_(num_buckets(num_pages), kNone) {
+      buckets_(num_buckets(num_pages), kNone),
+      starts_(buckets_.size(), kNone) {
   for (std::int32_t slot = num_pages - 1; slot >= 0; --slot) {
     slots_[at(slot)].next = first_unused_;
     first_unused_ = slot;
@@ -47,19 +48,23 @@ PrefixIndex::PrefixIndex(std::int32_t num_pages, std::int32_t block_size,
 
 std::uint64_t PrefixIndex::bytes_per_page(std::int32_t block_size,
                                           std::span<const KvGroup> groups) {
-  // Buckets: between one and two a node.
+  // Buckets: between one and two a node, of two kinds.
   return sizeof(Slot) + static_cast<std::uint64_t>(block_size) * sizeof(TokenId) +
          static_cast<std::uint64_t>(quire::pages_per_block(groups)) * sizeof(BlockId) +
-         sizeof(Owner) + 2 * sizeof(std::int32_t);
+         sizeof(Owner) + 4 * sizeof(std::int32_t);
+}
+
+std::size_t PrefixIndex::start_of(NodeId parent, TokenId first) const {
+  return hash_of(parent, std::span(&first, 1)) & (starts_.size() - 1);
 }
 
 std::span<const TokenId> PrefixIndex::tokens_of(std::int32_t slot) const {
-  return std::span(tokens_).subspan(at(slot) * at(block_size_), at(block_size_));
+  return std::span(tokens_).subspan(at(slot) * at(block_size_), at(slots_[at(slot)].num_tokens));
 }
 
 std::optional<PrefixIndex::Node> PrefixIndex::find(Node parent,
                                                    std::span<const TokenId> tokens) const {
-  assert(std::ssize(tokens) == block_size_);
+  assert(!tokens.empty() && std::ssize(tokens) <= block_size_);
   const std::uint64_t hash = hash_of(parent.id, tokens);
   for (std::int32_t slot = bucket(hash); slot != kNone; slot = slots_[at(slot)].next) {
     const Slot& each = slots_[at(slot)];
@@ -71,15 +76,40 @@ std::optional<PrefixIndex::Node> PrefixIndex::find(Node parent,
   return std::nullopt;
 }
 
+std::optional<PrefixIndex::Beginning> PrefixIndex::find_longest(
+    Node parent, std::span<const TokenId> tokens) const {
+  if (tokens.empty() || starts_.empty()) return std::nullopt;
+  std::optional<Beginning> best;
+  std::int32_t num_looks = 0;
+  for (std::int32_t slot = starts_[start_of(parent.id, tokens[0])];
+       slot != kNone && num_looks < kMaxLooks; slot = slots_[at(slot)].earlier, ++num_looks) {
+    const Slot& each = slots_[at(slot)];
+    if (id_of_parent(each) != parent.id || at(each.num_blocks) + 1 != first_page_.size()) continue;
+    const auto own = tokens_of(slot);
+    const auto end = std::ranges::mismatch(own, tokens).in1;
+    const auto num_tokens = static_cast<std::int32_t>(end - own.begin());
+    if (num_tokens > (best ? best->num_tokens : 0)) best = Beginning{{each.id, slot}, num_tokens};
+  }
+  return best;
+}
+
 std::optional<PrefixIndex::Node> PrefixIndex::insert(Node parent, std::span<const TokenId> tokens) {
   assert(!find(parent, tokens));
+  assert(parent.slot == kNone || num_tokens(parent) == block_size_);
   if (first_unused_ == kNone) return std::nullopt;
   const std::int32_t slot = first_unused_;
   first_unused_ = slots_[at(slot)].next;
   const std::uint64_t hash = hash_of(parent.id, tokens);
-  slots_[at(slot)] = {
-      .id = ++last_node_, .parent = parent.slot, .next = bucket(hash), .hash = hash};
+  std::int32_t& latest = first_of(parent.id, tokens[0]);
+  slots_[at(slot)] = {.id = ++last_node_,
+                      .parent = parent.slot,
+                      .next = bucket(hash),
+                      .hash = hash,
+                      .num_tokens = static_cast<std::int32_t>(tokens.size()),
+                      .earlier = latest};
   bucket(hash) = slot;
+  if (latest != kNone) slots_[at(latest)].later = slot;
+  latest = slot;
   if (parent.slot != kNone) ++slots_[at(parent.slot)].num_children;
   std::ranges::copy(tokens, tokens_.begin() + std::int64_t{slot} * block_size_);
   ++size_;
@@ -101,6 +131,9 @@ void PrefixIndex::remove(std::int32_t slot) {
   std::int32_t* link = &bucket(gone.hash);
   while (*link != slot) link = &slots_[at(*link)].next;
   *link = gone.next;
+  (gone.later == kNone ? first_of(id_of_parent(gone), tokens_of(slot)[0])
+                       : slots_[at(gone.later)].earlier) = gone.earlier;
+  if (gone.earlier != kNone) slots_[at(gone.earlier)].later = gone.later;
   if (gone.parent != kNone) --slots_[at(gone.parent)].num_children;
   gone = {.next = first_unused_};
   first_unused_ = slot;
@@ -157,7 +190,8 @@ PrefixIndex::Snapshot PrefixIndex::snapshot() const {
   }
   std::ranges::sort(used, {}, [&](std::int32_t slot) { return slots_[at(slot)].id; });
   for (const std::int32_t slot : used) {
-    snapshot.nodes.push_back({slots_[at(slot)].id, id_of_parent(slots_[at(slot)])});
+    const Slot& each = slots_[at(slot)];
+    snapshot.nodes.push_back({each.id, id_of_parent(each), each.num_tokens});
     const auto tokens = tokens_of(slot);
     snapshot.tokens.insert(snapshot.tokens.end(), tokens.begin(), tokens.end());
     const auto pages = std::span(pages_).subspan(page_index(slot, 0), at(pages_per_block_));
@@ -176,7 +210,15 @@ std::optional<PrefixIndex::Node> PrefixIndex::restored_node(NodeId id) const {
 
 Status PrefixIndex::restore(const Snapshot& snapshot) {
   const std::size_t count = snapshot.nodes.size();
-  if (snapshot.tokens.size() != count * at(block_size_) ||
+  std::size_t num_tokens = 0;
+  for (const Snapshot::Entry& each : snapshot.nodes) {
+    if (each.num_tokens < 1 || each.num_tokens > block_size_) {
+      return Status::invalid_argument(
+          fmt::format("node {} of the prefix index has {} tokens", each.node, each.num_tokens));
+    }
+    num_tokens += at(each.num_tokens);
+  }
+  if (snapshot.tokens.size() != num_tokens ||
       snapshot.pages.size() != count * at(pages_per_block_)) {
     return Status::invalid_argument(
         fmt::format("the prefix index has {} nodes, {} tokens and {} pages", count,
@@ -185,9 +227,11 @@ Status PrefixIndex::restore(const Snapshot& snapshot) {
   const auto usable = [&](BlockId page) {
     return page >= 0 && page < std::ssize(owners_) && !contains(page);
   };
+  std::size_t first_token = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const Snapshot::Entry& each = snapshot.nodes[i];
-    const auto tokens = std::span(snapshot.tokens).subspan(i * at(block_size_), at(block_size_));
+    const auto tokens = std::span(snapshot.tokens).subspan(first_token, at(each.num_tokens));
+    first_token += tokens.size();
     const auto pages =
         std::span(snapshot.pages).subspan(i * at(pages_per_block_), at(pages_per_block_));
     const auto broken = [&] {
@@ -196,6 +240,7 @@ Status PrefixIndex::restore(const Snapshot& snapshot) {
     };
     const std::optional<Node> parent = each.parent == kRoot ? Node{} : restored_node(each.parent);
     if (each.node <= last_node_ || each.node > snapshot.last_node || !parent ||
+        (parent->slot != kNone && this->num_tokens(*parent) != block_size_) ||
         find(*parent, tokens)) {
       return broken();
     }
@@ -224,7 +269,29 @@ Status PrefixIndex::restore(const Snapshot& snapshot) {
   return {};
 }
 
+Status PrefixIndex::check_starts() const {
+  std::int32_t num_chained = 0;
+  for (std::size_t i = 0; i < starts_.size(); ++i) {
+    std::int32_t later = kNone;
+    for (std::int32_t slot = starts_[i]; slot != kNone; slot = slots_[at(slot)].earlier) {
+      const Slot& each = slots_[at(slot)];
+      if (each.id == kRoot || start_of(id_of_parent(each), tokens_of(slot)[0]) != i) {
+        return Status::internal(fmt::format("node {} is in the wrong chain of starts", each.id));
+      }
+      if (each.later != later || (later != kNone && slots_[at(later)].id < each.id)) {
+        return Status::internal(fmt::format("the chain of starts at node {} is broken", each.id));
+      }
+      if (++num_chained > size_) return Status::internal("a chain of starts has a cycle");
+      later = slot;
+    }
+  }
+  if (num_chained == size_) return {};
+  return Status::internal(
+      fmt::format("{} nodes are in chains of starts, the index has {}", num_chained, size_));
+}
+
 Status PrefixIndex::check_invariants() const {
+  QUIRE_RETURN_IF_ERROR(check_starts());
   std::int32_t num_chained = 0;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     for (std::int32_t slot = buckets_[i]; slot != kNone; slot = slots_[at(slot)].next) {
@@ -250,6 +317,9 @@ Status PrefixIndex::check_invariants() const {
         return Status::internal(fmt::format("node {} has lost its parent", each.id));
       }
       ++num_children[at(each.parent)];
+      if (slots_[at(each.parent)].num_tokens != block_size_) {
+        return Status::internal(fmt::format("node {} follows a block that is not full", each.id));
+      }
     }
     std::int32_t num_blocks = 0;
     for (std::size_t group = 0; group + 1 < first_page_.size(); ++group) {

@@ -1,6 +1,8 @@
 // Finds KV blocks by what they hold. What a block holds depends on its own tokens and on all tokens
-// before it, so that full blocks form a tree: a node stands for the tokens of one block below the
-// node of those before them, and a prompt is matched by walking down from the root.
+// before it, so that blocks form a tree: a node stands for the tokens of one block below the node
+// of those before them, and a prompt is matched by walking down from the root. A block that is not
+// full is a leaf: where a sequence ended. A prompt's last block is matched by the leaf or the full
+// block that begins as it does for the most tokens (find_longest()).
 //
 // A node has at most one block of each KV group, in pages of the pool. Blocks come and go, and the
 // node stays as long as it has one or has descendants: a group that reads only a window needs no
@@ -43,8 +45,18 @@ class PrefixIndex {
   // Bytes that an index takes for each page.
   static std::uint64_t bytes_per_page(std::int32_t block_size, std::span<const KvGroup> groups);
 
-  // The node of these `block_size` tokens after `parent`, which is the root or alive.
+  // The node of exactly these tokens, one to `block_size`, after `parent`, which is the root or
+  // alive and full.
   std::optional<Node> find(Node parent, std::span<const TokenId> tokens) const;
+  // Of the nodes below `parent` that have blocks in all groups, the one that begins as `tokens` do
+  // for the most of them; nullopt where none has the first. Looks at no more than kMaxLooks nodes,
+  // the latest first.
+  struct Beginning {
+    Node node;
+    std::int32_t num_tokens = 0;  // that it has in common, at least one
+  };
+  static constexpr std::int32_t kMaxLooks = 64;
+  std::optional<Beginning> find_longest(Node parent, std::span<const TokenId> tokens) const;
   // A new one without blocks, of which no equal may exist; nullopt where all nodes are in use. The
   // caller gives it a block or a child, or prunes it.
   std::optional<Node> insert(Node parent, std::span<const TokenId> tokens);
@@ -52,6 +64,7 @@ class PrefixIndex {
   void prune(Node node);
   bool alive(Node node) const { return slots_[at(node.slot)].id == node.id; }
   Node parent(Node node) const;
+  std::int32_t num_tokens(Node node) const { return slots_[at(node.slot)].num_tokens; }
 
   // The node's block in a group: its pages; empty where it has none.
   std::span<const BlockId> block(Node node, std::size_t group) const;
@@ -68,6 +81,9 @@ class PrefixIndex {
   std::size_t group_of(BlockId page) const {
     return static_cast<std::size_t>(owners_[at(page)].group);
   }
+  std::int32_t num_tokens_of(BlockId page) const {
+    return slots_[at(owners_[at(page)].slot)].num_tokens;
+  }
   // That block's content is given up, in all its pages.
   void erase(BlockId page);
 
@@ -78,10 +94,11 @@ class PrefixIndex {
     struct Entry {
       NodeId node = kRoot;
       NodeId parent = kRoot;
+      std::int32_t num_tokens = 0;
     };
     NodeId last_node = kRoot;     // the last id given; none is given twice
     std::vector<Entry> nodes;     // in order of their ids
-    std::vector<TokenId> tokens;  // of each node, block_size
+    std::vector<TokenId> tokens;  // of all nodes
     std::vector<BlockId> pages;   // of each node, of all groups; kNullBlock where it has no block
   };
   Snapshot snapshot() const;
@@ -90,8 +107,9 @@ class PrefixIndex {
   // The node of an id in an index that was restored just now; nullopt if there is none.
   std::optional<Node> restored_node(NodeId id) const;
 
-  // kInternal unless every node is in the chain of its bucket exactly once, has its parent, counts
-  // its children and has a block or a child, and every page knows its node. O(num_pages).
+  // kInternal unless every node is in the chains of its buckets exactly once, has its parent, which
+  // is full, counts its children and has a block or a child, and every page knows its node.
+  // O(num_pages).
   Status check_invariants() const;
 
  private:
@@ -101,6 +119,10 @@ class PrefixIndex {
     std::int32_t parent = kNone;
     std::int32_t next = kNone;  // in its bucket, or among those in no use
     std::uint64_t hash = 0;
+    std::int32_t num_tokens = 0;
+    // Among those with its parent's and its first token's hash, later ones before it.
+    std::int32_t later = kNone;
+    std::int32_t earlier = kNone;
     std::int32_t num_children = 0;
     std::int32_t num_blocks = 0;
   };
@@ -125,7 +147,10 @@ class PrefixIndex {
     return buckets_[hash & (buckets_.size() - 1)];
   }
   std::int32_t& bucket(std::uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
+  std::int32_t& first_of(NodeId parent, TokenId first) { return starts_[start_of(parent, first)]; }
+  std::size_t start_of(NodeId parent, TokenId first) const;
   void remove(std::int32_t slot);
+  Status check_starts() const;
 
   std::int32_t block_size_;
   std::vector<std::int32_t> first_page_;  // [num_groups + 1]: of each group, in a block of all
@@ -135,6 +160,7 @@ class PrefixIndex {
   std::vector<BlockId> pages_;         // [slots][pages_per_block]
   std::vector<Owner> owners_;          // of each page
   std::vector<std::int32_t> buckets_;  // a power of two of them
+  std::vector<std::int32_t> starts_;   // as many; the latest node by parent and first token
   std::int32_t first_unused_ = kNone;
   NodeId last_node_ = kRoot;
   std::int32_t size_ = 0;

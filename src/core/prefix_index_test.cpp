@@ -93,6 +93,46 @@ TEST(PrefixIndex, AFullIndexTakesNoMore) {
   EXPECT_TRUE(index.insert(first, std::array{3}));
 }
 
+TEST(PrefixIndex, FindsWhatBeginsAlikeForLongest) {
+  PrefixIndex index(8, 4, kOneGroup);
+  const auto full = add(index, {}, {1, 2, 3, 4}, 0);
+  const auto end = add(index, {}, {1, 2, 9}, 1);
+  add(index, full, {1, 2, 9, 9}, 2);  // further on
+  EXPECT_EQ(index.num_tokens(end), 3);
+  EXPECT_EQ(index.num_tokens_of(1), 3);
+  const auto longest = [&](const std::vector<TokenId>& tokens) {
+    return index.find_longest({}, tokens);
+  };
+  EXPECT_EQ(longest({1, 2, 3, 5})->node, full);
+  EXPECT_EQ(longest({1, 2, 3, 5})->num_tokens, 3);
+  EXPECT_EQ(longest({1, 2, 9, 9})->node, end);
+  EXPECT_EQ(longest({1, 2, 9, 9})->num_tokens, 3);
+  EXPECT_EQ(longest({1, 2})->node, end);  // of two as good the later one
+  EXPECT_FALSE(longest({2, 2, 3}));
+  EXPECT_FALSE(longest({}));
+  EXPECT_FALSE(index.find({}, std::array{1, 2}));
+  EXPECT_EQ(index.find({}, std::array{1, 2, 9}), end);
+  index.erase(1);
+  EXPECT_EQ(longest({1, 2, 9, 9})->node, full);
+  EXPECT_EQ(longest({1, 2, 9, 9})->num_tokens, 2);
+  EXPECT_EQ(index.check_invariants().message(), "");
+  index.erase(0);  // the node stays, for what is below
+  EXPECT_FALSE(longest({1, 2, 3, 4}));
+  EXPECT_EQ(index.check_invariants().message(), "");
+}
+
+// Many prompts that begin alike cost each search no more than so many looks.
+TEST(PrefixIndex, LooksAtTheLatestOnly) {
+  constexpr std::int32_t kNumNodes = PrefixIndex::kMaxLooks + 1;
+  PrefixIndex index(kNumNodes, 3, kOneGroup);
+  for (std::int32_t i = 0; i < kNumNodes; ++i) add(index, {}, {7, i}, i);
+  EXPECT_EQ(index.find_longest({}, std::array{7, 1, 5})->num_tokens, 2);
+  EXPECT_EQ(index.find_longest({}, std::array{7, 0, 5})->num_tokens, 1);
+  index.erase(kNumNodes - 1);
+  EXPECT_EQ(index.find_longest({}, std::array{7, 0, 5})->num_tokens, 2);
+  EXPECT_EQ(index.check_invariants().message(), "");
+}
+
 TEST(PrefixIndex, AgreesWithAMapOnRandomOperations) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     constexpr std::int32_t kNumPages = 32;

@@ -126,9 +126,15 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
     retained_.add(request.id(), request.num_tokens() + in_flight.num_tokens);
   } else {
     if (runs) removed_request_ids_.push_back(request.id());
-    kv_.free(request.id());
+    free_blocks(request);
   }
   return std::move(requests_.extract(request.id()).mapped());
+}
+
+// What is computed of it stays to be found, to the last token.
+void Scheduler::free_blocks(const Request& request) {
+  kv_.keep_end(request.id(), request.token_ids(), request.num_computed_tokens());
+  kv_.free(request.id());
 }
 
 void Scheduler::propose(RequestId request_id, std::span<const TokenId> drafts) {

@@ -279,6 +279,7 @@ class Scheduler {
   void count(const Request::Computed& computed);
   void count_drafts(Request& request, std::int32_t num_accepted, std::int32_t num_rejected);
   std::unique_ptr<const Request> take(Request& request, bool retain_row);
+  void free_blocks(const Request& request);
   Status restore_requests(std::vector<RequestSnapshot>& requests, RequestState state,
                           std::vector<Request*>& queue);
   Status check_queues() const;

@@ -154,7 +154,7 @@ std::optional<std::int32_t> Scheduler::allocate_or_preempt(const Request& reques
 // would have to.
 void Scheduler::preempt(Request& request, const Request& for_request, SchedulerOutput& plan,
                         Instant now) {
-  kv_.free(request.id());
+  free_blocks(request);
   const StepsInFlight::Forgotten in_flight = steps_.forget(request);
   counters_.tokens_discarded += in_flight.num_tokens;
   count_drafts(request, 0, in_flight.num_drafts);
@@ -198,7 +198,13 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
     num_pages = kv_.pages_per_block();
   } else {
     admission.match = match_prefix(request);
-    admission.num_computed_tokens = admission.match.num_blocks * config_.block_size;
+    // Nothing has to wait for the room that a copy takes.
+    if (num_pages - admission.match.num_used_pages + admission.match.num_copied_pages >
+        kv_.pool().num_free_blocks()) {
+      admission.match =
+          kv_.match_prefix(request.token_ids(), admission.match.num_blocks * config_.block_size);
+    }
+    admission.num_computed_tokens = admission.match.num_tokens;
     num_pages -= admission.match.num_used_pages;
   }
   admission.num_tokens = budget.tokens_for_prompt(
@@ -231,7 +237,7 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
   if (admission.fork_parent != nullptr) {
     kv_.fork(admission.fork_parent->id(), id, request.num_prompt_tokens());
     ++counters_.num_forks;
-  } else if (admission.match.num_blocks > 0) {
+  } else if (admission.match.num_tokens > 0) {
     kv_.share_prefix(id, admission.match);
   }
   if (config_.enable_prefix_caching && admission.fork_parent == nullptr) {

@@ -83,7 +83,7 @@ TEST_F(SchedulerPooling, TakesNothingFromThePrefixCacheAndLeavesItsBlocksThere) 
   EXPECT_THAT(shares(plan), ElementsAre("2:0+12*"));
   EXPECT_EQ(update(plan).at(0).finished->num_cached_tokens(), 0);
   add(request_of(3, 12, 1));
-  EXPECT_THAT(shares(schedule()), ElementsAre("3:8+4!"));
+  EXPECT_THAT(shares(schedule()), ElementsAre("3:11+1!"));
 }
 
 TEST_F(SchedulerPooling, IsPreemptedAndComputedAgain) {

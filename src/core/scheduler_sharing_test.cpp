@@ -33,20 +33,56 @@ TEST_F(SchedulerSharing, APromptStartsWithItsCachedBlocks) {
   make(sharing_config());
   add(counting(1, 10, 1));
   step();
-  EXPECT_EQ(scheduler_->stats().blocks_cached, 2);
+  EXPECT_EQ(scheduler_->stats().blocks_cached, 3);
   add(counting(2, 10, 1));
   const SchedulerOutput plan = schedule();
-  EXPECT_THAT(shares(plan), ElementsAre("2:8+2!"));
+  EXPECT_THAT(shares(plan), ElementsAre("2:9+1!"));
   ASSERT_EQ(plan.new_requests.size(), 1U);
-  EXPECT_THAT(plan.blocks_of(plan.new_requests[0]), ElementsAre(0, 1));
-  EXPECT_EQ(scheduler_->stats().blocks_cached, 0);
+  EXPECT_THAT(plan.blocks_of(plan.new_requests[0]), ElementsAre(0, 1, 2));
+  ASSERT_EQ(plan.block_copies.size(), 1U);  // the first one's end stays what it is
+  EXPECT_EQ(plan.block_copies[0].source, 2);
+  EXPECT_EQ(scheduler_->stats().blocks_cached, 1);
   const auto outputs = update(plan);
-  EXPECT_EQ(outputs[0].finished->num_cached_tokens(), 8);
+  EXPECT_EQ(outputs[0].finished->num_cached_tokens(), 9);
   const SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.prefix_cache_queries, 20);
-  EXPECT_EQ(stats.prefix_cache_hits, 8);
-  EXPECT_EQ(stats.prompt_tokens_cached, 8);
-  EXPECT_EQ(stats.prompt_tokens_computed, 12);
+  EXPECT_EQ(stats.prefix_cache_hits, 9);
+  EXPECT_EQ(stats.prompt_tokens_cached, 9);
+  EXPECT_EQ(stats.prompt_tokens_computed, 11);
+}
+
+// A conversation: each turn begins with all that was said before, and computes what is new.
+TEST_F(SchedulerSharing, ATurnComputesItsNewTokensOnly) {
+  make(sharing_config());
+  std::vector<TokenId> said = {101, 102, 103};
+  for (RequestId turn = 1; turn <= 8; ++turn) {
+    AddRequest request = counting(turn, 1, 2);
+    request.prompt_token_ids = said;
+    add(request);
+    const SchedulerOutput plan = schedule();
+    const std::int32_t num_new =
+        turn == 1 ? 3 : 2;  // the last token of an answer is never computed
+    ASSERT_THAT(shares(plan), ElementsAre(std::to_string(turn) + ":" +
+                                          std::to_string(std::ssize(said) - num_new) + "+" +
+                                          std::to_string(num_new) + "!"));
+    update(plan);
+    step();
+    said.insert(said.end(), {5, 5, static_cast<TokenId>(200 + turn)});
+  }
+}
+
+// The copy of a block that others may still find takes a page more for a while; where there is none
+// its tokens are computed.
+TEST_F(SchedulerSharing, APartOfABlockIsComputedWhereThereIsNoRoomForItsCopy) {
+  SchedulerConfig config = sharing_config();
+  for (const std::int32_t num_blocks : {3, 4}) {
+    config.num_blocks = num_blocks;
+    make(config);
+    add(counting(1, 12, 1));
+    step();
+    add(counting(2, 11, 2));
+    EXPECT_THAT(shares(schedule()), ElementsAre(num_blocks == 3 ? "2:8+3!" : "2:10+1!"));
+  }
 }
 
 TEST_F(SchedulerSharing, TheLastTokenOfAPromptIsAlwaysComputed) {
@@ -54,7 +90,7 @@ TEST_F(SchedulerSharing, TheLastTokenOfAPromptIsAlwaysComputed) {
   add(counting(1, 8, 1));
   step();
   add(counting(2, 8, 1));
-  EXPECT_THAT(shares(schedule()), ElementsAre("2:4+4!"));
+  EXPECT_THAT(shares(schedule()), ElementsAre("2:7+1!"));
 }
 
 TEST_F(SchedulerSharing, WhatIsStillBeingComputedIsNotFound) {
@@ -103,7 +139,7 @@ TEST_F(SchedulerSharing, PromptLogprobsNeedEveryTokenComputed) {
   EXPECT_THAT(shares(plan), ElementsAre("2:0+10!"));
   update(plan);
   add(counting(3, 10, 1));
-  EXPECT_THAT(shares(schedule()), ElementsAre("3:8+2!"));
+  EXPECT_THAT(shares(schedule()), ElementsAre("3:9+1!"));
 }
 
 TEST_F(SchedulerSharing, APreemptedRequestResumesThroughTheCacheOutputIncluded) {
@@ -184,7 +220,7 @@ TEST_F(SchedulerSharing, ThePrefixCacheServesWhenTheFirstIsGone) {
   make(sharing_config());
   add(counting(1, 10, 1, 100, 2));  // the first ends with the step that computes the prompt
   step();
-  EXPECT_THAT(shares(schedule()), ElementsAre("2:8+2!"));
+  EXPECT_THAT(shares(schedule()), ElementsAre("2:9+1!"));
 }
 
 TEST_F(SchedulerSharing, MoreOutputsThanSlotsRunInTurns) {

@@ -136,7 +136,9 @@ Status KvCacheManager::restore_table(const Snapshot::Table& table) {
   PrefixIndex::Node parent;
   for (const PrefixIndex::NodeId id : table.nodes) {
     const auto node = index_.restored_node(id);
-    if (!node || index_.parent(*node) != parent) return broken("a node that is not its own");
+    if (!node || index_.parent(*node) != parent || index_.num_tokens(*node) != block_size_) {
+      return broken("a node that is not its own");
+    }
     restored.nodes.push_back(*node);
     parent = *node;
   }

@@ -1,6 +1,7 @@
 // What random traces have met. For the tests of this folder.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -22,6 +23,7 @@ struct Coverage {
   std::int64_t pooled = 0;
   std::int64_t pooled_preempted = 0;
   std::int64_t copied_blocks = 0;
+  std::int64_t partial_hits = 0;  // starts within a cached block
   std::int64_t drafts = 0;
   std::int64_t drafts_right = 0;
   std::int64_t truncated_tables = 0;
@@ -32,5 +34,14 @@ struct Coverage {
   // Aborts by state of the request, outside a step and while one was in flight.
   std::array<std::array<std::int64_t, 2>, 3> aborted{};
 };
+
+// Requests of a plan that start within a cached block; forks, which do so too, do not count.
+inline std::int64_t num_partial_hits(const Scheduler& scheduler, const SchedulerOutput& plan) {
+  return std::ranges::count_if(plan.new_requests, [&](const NewRequestData& each) {
+    return each.sample_index == 0 &&
+           scheduler.find(each.request_id)->num_computed_tokens() % scheduler.config().block_size !=
+               0;
+  });
+}
 
 }  // namespace quire

@@ -255,6 +255,7 @@ class Simulation {
     coverage_.truncated_tables += std::ssize(plan.truncated_tables);
     for (const ScheduledRequest& each : plan.scheduled) num_drafts_ += each.num_drafts;
     coverage_.copied_blocks += std::ssize(plan.block_copies);
+    coverage_.partial_hits += num_partial_hits(scheduler_, plan);
     num_scheduled_tokens_ += plan.total_num_scheduled_tokens;
     const auto note = [&](auto value) {
       plans_hash_ = mix64(plans_hash_ ^ static_cast<std::uint64_t>(value));

@@ -53,6 +53,7 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.forks, 4000);
   EXPECT_GT(coverage.copied_blocks, 4000);
   EXPECT_GT(coverage.cached, 95'000);
+  EXPECT_GT(coverage.partial_hits, 1);
   EXPECT_GT(coverage.discarded, 12'500);
   EXPECT_GT(coverage.prompt_logprobs, 1200);
   EXPECT_GT(coverage.pooled, 1000);
@@ -83,6 +84,7 @@ TEST_P(SchedulerSimulation, RandomTracesOfSeveralKvGroups) {
   EXPECT_GT(coverage.forks, 2600);
   EXPECT_GT(coverage.copied_blocks, 12'000);
   EXPECT_GT(coverage.cached, 72'000);
+  EXPECT_GT(coverage.partial_hits, 1);
   EXPECT_GT(coverage.discarded, 17'000);
   EXPECT_GT(coverage.drafts_right, ahead ? 70 : 12'000);
   EXPECT_GT(coverage.truncated_tables, ahead ? 12 : 1400);

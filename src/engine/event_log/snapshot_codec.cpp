@@ -102,6 +102,7 @@ void visit_index(Archive& archive, Index& index) {
   archive.list(index.nodes, [](auto& a, auto& node) {
     a(node.node);
     a(node.parent);
+    a(node.num_tokens);
   });
   archive(index.tokens);
   archive(index.pages);
