@@ -26,7 +26,7 @@ NAV = [
     {"Quire": "README.md"},
     {"Use": ["docs/commands.md", "docs/getting_models.md", "docs/python.md", "docs/clients.md", "docs/server.md", "docs/speculation.md", "docs/page_comparison.md",
              "examples/README.md"]},
-    {"Operate": ["docs/operators.md", "docs/deployment.md", "docs/event_log.md", "docs/benchmarking.md"]},
+    {"Operate": ["docs/operators.md", "docs/deployment.md", "docs/planning.md", "examples/configs/README.md", "docs/event_log.md", "docs/benchmarking.md"]},
     {"Performance": ["docs/performance.md", *(f"docs/performance/{name}.md" for name in (
         "limits", "peers", "products", "attention", "step", "scheduling", "serving", "quality", "loading"))]},
     {"Contribute": ["CONTRIBUTING.md", "docs/architecture.md", "docs/development.md", "docs/add_a_model.md",

@@ -21,6 +21,7 @@ Command add_serve(CLI::App& app, std::span<const std::string> arguments);
 Command add_chat(CLI::App& app);
 Command add_top(CLI::App& app);
 Command add_inspect(CLI::App& app);
+Command add_plan(CLI::App& app);
 Command add_tokenize(CLI::App& app);
 Command add_detokenize(CLI::App& app);
 Command add_template(CLI::App& app);

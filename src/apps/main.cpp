@@ -144,6 +144,8 @@ int run(int argc, char** argv) {
   add(app, "list", "List the models that were pulled", add_list);
   add(app, "rm", "Remove a pulled model", add_rm);
   add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
+  add(app, "plan", "Say what a model takes and how fast it is on devices that are not here",
+      add_plan);
   add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
       add_tokenize);
   add(app, "detokenize", "Turn token ids into text", add_detokenize);

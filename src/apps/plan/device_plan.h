@@ -1,0 +1,62 @@
+// The plan of one model on one device or several of a kind, and how it is printed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/plan/planned_model.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "plan/capacity.h"
+
+namespace quire {
+
+// What is planned, beside the model.
+struct PlanSettings {
+  std::string kv_dtype = "auto";  // auto, fp32, bf16, fp8 or int8
+  CapacityOptions capacity;
+  std::int64_t input_len = 1024;
+  std::int64_t output_len = 256;
+  std::optional<double> usd_per_hour;  // of a device, in place of the catalogue's
+};
+
+struct DevicePlan {
+  PlanDevice device;
+  int tp = 1;
+  ModelFootprint footprint;  // of one of the devices
+  DeviceFit fit;
+  CostModel cost;
+  std::optional<double> usd_per_hour;  // of all `tp` of them
+
+  // Sequences of the workload that decode at once at most: as many as fit, at most max_num_seqs.
+  std::int64_t most = 0;
+};
+
+// Bytes of a number in the KV cache; auto is 2, or 4 where weights have 32 bits.
+Result<double> kv_number_bytes(const std::string& kv_dtype, const PlannedModel& model);
+
+// kInvalidArgument where `tp` is more than the device has links for or does not divide the model.
+// A model that does not fit is no error here: plan.fit says so.
+Result<DevicePlan> make_device_plan(const PlannedModel& model, const PlanDevice& device, int tp,
+                                    const PlanSettings& settings);
+
+// With the fewest devices that hold the model and a sequence; those of the most where none does.
+Result<DevicePlan> smallest_device_plan(const PlannedModel& model, const PlanDevice& device,
+                                        const PlanSettings& settings);
+
+// Powers of two that divide the model, up to what the device may be split over.
+std::vector<int> fitting_tp(const PlannedModel& model, const PlanDevice& device);
+
+// kResourceExhausted saying what is too large and what to change.
+Status check_fit(const PlannedModel& model, const DevicePlan& plan, const PlanSettings& settings);
+
+// Batches that a report lists: powers of two, and the most.
+std::vector<std::int64_t> plan_batches(std::int64_t most);
+
+// USD for a million output tokens, their prompts paid for too; nullopt without a price.
+std::optional<double> usd_per_million(const DevicePlan& plan, const PlanSettings& settings,
+                                      double batch);
+
+}  // namespace quire
