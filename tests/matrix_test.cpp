@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "engine/api.h"
+#include "kernels/level_test_support.h"
 #include "support/collector.h"
 #include "support/test_models.h"
 #include "weights/temp_folder.h"
@@ -156,10 +157,9 @@ constexpr const char* kSuffix = R"({"method": "suffix", "num_speculative_tokens"
 
 void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
   const std::uint64_t kv_bytes = kv_bytes_per_token(corpus);
-  const auto levels = available_levels();
   for (const IsaLevel level : kIsaLevels) {
-    if (std::find(levels.begin(), levels.end(), level) == levels.end()) {
-      std::cout << "skipped: this processor lacks " << isa_level_name(level) << "\n";
+    if (!level_can_run(level)) {
+      std::cout << "skipped: " << why_level_is_skipped(level) << "\n";
       continue;
     }
     Corpus small = corpus;

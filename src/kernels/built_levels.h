@@ -3,6 +3,7 @@
 // choice of levels.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <iterator>
@@ -31,27 +32,15 @@ constexpr bool is_used_below(IsaLevel replaced_by) {
 }
 
 // In a build that emulates wide vectors and tiles, their levels run wherever avx2 does.
-inline bool processor_has(IsaLevel level) {
+inline bool can_run(IsaLevel level) {
 #if defined(QUIRE_EMULATE_WIDE_VECTORS)
-  return level == IsaLevel::kRef || processor_has_avx2();
+  return processor_has(std::min(level, IsaLevel::kAvx2));
 #else
-  switch (level) {
-    case IsaLevel::kRef:
-      return true;
-    case IsaLevel::kAvx2:
-      return processor_has_avx2();
-    case IsaLevel::kAvx512:
-      return processor_has_avx512();
-    case IsaLevel::kAvx512VnniBf16:
-      return processor_has_avx512_vnni_bf16();
-    case IsaLevel::kAmx:
-      return processor_has_amx();
-  }
-  return false;
+  return processor_has(level);
 #endif
 }
 
-inline bool is_available(IsaLevel level) { return is_built(level) && processor_has(level); }
+inline bool is_available(IsaLevel level) { return is_built(level) && can_run(level); }
 
 template <class Table>
 using TableOfLevels = std::array<Table, std::size(kIsaLevels)>;
@@ -65,7 +54,7 @@ TableOfLevels<Table> make_table_of_levels(const Table& ref, const Set& set) {
   tables[0] = ref;
   for (std::size_t i = 1; i < tables.size(); ++i) {
     tables[i] = tables[i - 1];
-    if (processor_has(kIsaLevels[i])) set(kIsaLevels[i], tables[i]);
+    if (can_run(kIsaLevels[i])) set(kIsaLevels[i], tables[i]);
   }
   return tables;
 }

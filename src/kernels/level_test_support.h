@@ -1,6 +1,7 @@
 // For tests that run once for each instruction-set level: TEST_P with IsaLevel as the parameter,
 // INSTANTIATE_TEST_SUITE_P(Levels, Suite, kAllLevels, level_test_name), QUIRE_SKIP_ABSENT_LEVEL().
-// In kernels_emulated_test (kernels/cpu/intrinsics.h) all levels run wherever avx2 does.
+// A program that emulates instructions (kernels/cpu/intrinsics.h) runs the levels that the
+// processor lacks: what that has is tested without.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/op_table.h"
+#include "kernels/processor.h"
 
 namespace quire {
 
@@ -20,14 +22,23 @@ inline std::string level_test_name(const ::testing::TestParamInfo<IsaLevel>& inf
 }
 
 inline bool level_can_run(IsaLevel level) {
+#if defined(QUIRE_EMULATE_WIDE_VECTORS)
+  if (processor_has(level)) return false;
+#endif
   const auto levels = available_levels();
   return std::find(levels.begin(), levels.end(), level) != levels.end();
 }
 
+inline std::string why_level_is_skipped(IsaLevel level) {
+  return (processor_has(level) ? "not emulated, for this processor has "
+                               : "this processor lacks ") +
+         std::string(isa_level_name(level));
+}
+
 }  // namespace quire
 
-#define QUIRE_SKIP_ABSENT_LEVEL()                                          \
-  if (!::quire::level_can_run(GetParam())) {                               \
-    GTEST_SKIP() << "this processor lacks " << isa_level_name(GetParam()); \
-  }                                                                        \
+#define QUIRE_SKIP_ABSENT_LEVEL()                              \
+  if (!::quire::level_can_run(GetParam())) {                   \
+    GTEST_SKIP() << ::quire::why_level_is_skipped(GetParam()); \
+  }                                                            \
   static_assert(true)

@@ -45,7 +45,7 @@ class MatmulAtLoad : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (!level_can_run(level())) {
-      GTEST_SKIP() << "this processor lacks " << isa_level_name(level());
+      GTEST_SKIP() << why_level_is_skipped(level());
     }
   }
   IsaLevel level() const { return std::get<0>(GetParam()); }

@@ -127,7 +127,7 @@ class Matmul : public testing::TestWithParam<Case> {
 
   void SetUp() override {
     if (!level_can_run(level())) {
-      GTEST_SKIP() << "this processor lacks " << isa_level_name(level());
+      GTEST_SKIP() << why_level_is_skipped(level());
     }
   }
 

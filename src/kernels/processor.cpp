@@ -56,30 +56,45 @@ bool has_tiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, long{kTileDataState}) == 0;
 }
 
-}  // namespace
-
 // __builtin_cpu_supports also asks whether the operating system saves the wide registers.
-bool processor_has_avx2() {
+bool has_avx2() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("bmi2") && (cpuid(1).ecx & bit_F16C) != 0;
 }
 
-bool processor_has_avx512() {
-  return processor_has_avx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-bool processor_has_avx512_vnni_bf16() {
-  return processor_has_avx512() && __builtin_cpu_supports("avx512vnni") &&
+bool has_avx512_vnni_bf16() {
+  return has_avx512() && __builtin_cpu_supports("avx512vnni") &&
          __builtin_cpu_supports("avx512bf16");
 }
 
-bool processor_has_amx() {
-  if (!processor_has_avx512_vnni_bf16()) return false;
+bool has_amx() {
+  if (!has_avx512_vnni_bf16()) return false;
   static const bool tiles = has_tiles();
   return tiles;
+}
+
+}  // namespace
+
+bool processor_has(IsaLevel level) {
+  switch (level) {
+    case IsaLevel::kRef:
+      return true;
+    case IsaLevel::kAvx2:
+      return has_avx2();
+    case IsaLevel::kAvx512:
+      return has_avx512();
+    case IsaLevel::kAvx512VnniBf16:
+      return has_avx512_vnni_bf16();
+    case IsaLevel::kAmx:
+      return has_amx();
+  }
+  return false;
 }
 
 bool processor_is_amd() {

@@ -2,13 +2,13 @@
 // saves their registers and lets this process use them.
 #pragma once
 
+#include "kernels/op_table.h"
+
 namespace quire {
 
-bool processor_has_avx2();              // and FMA, F16C, BMI2
-bool processor_has_avx512();            // and F, BW, DQ, VL
-bool processor_has_avx512_vnni_bf16();  // and VNNI, BF16
-// Asks Linux, once a process, for the right to use tile registers; threads inherit it.
-bool processor_has_amx();
+// Whether it has a level's instructions. For amx it asks Linux, once a process, for the right to
+// use tile registers; threads inherit it.
+bool processor_has(IsaLevel level);
 
 // AMD's processors (Zen): where the best instruction differs by vendor.
 bool processor_is_amd();
