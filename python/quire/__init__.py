@@ -50,6 +50,7 @@ from quire.outputs import (  # noqa: E402
 )
 from quire.sampling_params import PoolingParams, RequestOutputKind, SamplingParams  # noqa: E402
 from quire.server import Server, serve  # noqa: E402
+from quire.structured_outputs import GuidedDecodingParams, StructuredOutputsParams  # noqa: E402
 from quire.tokenizer import Tokenizer  # noqa: E402
 
 __version__: str = _quire.__version__
@@ -67,6 +68,7 @@ __all__ = [
     "EmbeddingRequestOutput",
     "EngineArgs",
     "GenerationInterrupted",
+    "GuidedDecodingParams",
     "InternalError",
     "InvalidArgumentError",
     "IoError",
@@ -87,6 +89,7 @@ __all__ = [
     "ScoringOutput",
     "ScoringRequestOutput",
     "Server",
+    "StructuredOutputsParams",
     "TextPrompt",
     "Timeline",
     "Tokenizer",

@@ -14,6 +14,7 @@ from typing import Any
 
 from quire import _quire
 from quire.errors import InvalidArgumentError, UnimplementedError
+from quire.structured_outputs import StructuredOutputsParams
 
 __all__ = ["PoolingParams", "RequestOutputKind", "SamplingParams"]
 
@@ -29,7 +30,6 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "bad_words_token_ids": ("bad words as token ids: give bad_words as text", (None,)),
     "detokenize": ("outputs without text", (None, True)),
     "extra_args": ("extra arguments of plugins", (None, {})),
-    "guided_decoding": ("guided_decoding", (None,)),
     "length_penalty": ("beam search", (None, 1, 1.0)),
     "logits_processors": ("logits processors", (None, [])),
     "spaces_between_special_tokens": ("texts without spaces between special tokens", (None, True)),
@@ -47,7 +47,9 @@ class RequestOutputKind(enum.Enum):
 
 
 def _plain(value: Any) -> Any:
-    """What ``json`` does not know: numbers and arrays of numpy."""
+    """What ``json`` does not know: numbers and arrays of numpy, ``StructuredOutputsParams``."""
+    if isinstance(value, StructuredOutputsParams):
+        return value.to_dict()
     for convert in ("tolist", "item"):
         if hasattr(value, convert):
             return getattr(value, convert)()
@@ -73,6 +75,9 @@ class SamplingParams:
     end of the model's context. Without any, ``LLM.generate`` takes the model's own defaults
     (``LLM.get_default_sampling_params``).
 
+    ``structured_outputs``: a ``StructuredOutputsParams``, or a dict like it; ``guided_decoding`` is its
+    former name.
+
     Objects can be compared, copied, pickled and changed; one may serve any number of requests.
     """
 
@@ -82,7 +87,7 @@ class SamplingParams:
         self, *, output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE, **fields: Any
     ) -> None:
         values = dict(_DEFAULTS)
-        values.update({name: value for name, value in fields.items() if _check_name(name, value)})
+        values.update({name: value for name, value in _renamed(fields).items() if _check_name(name, value)})
         self._set(values, output_kind)
         self._native()
 
@@ -139,6 +144,19 @@ class SamplingParams:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *_PROPERTIES]
+
+
+def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
+    """``guided_decoding`` under its later name."""
+    if fields.get("guided_decoding") is None:
+        return {name: value for name, value in fields.items() if name != "guided_decoding"}
+    if fields.get("structured_outputs") is not None:
+        raise InvalidArgumentError(
+            "SamplingParams: guided_decoding: structured_outputs constrains the text already", "give one"
+        )
+    renamed = dict(fields)
+    renamed["structured_outputs"] = renamed.pop("guided_decoding")
+    return renamed
 
 
 def _restore(values: dict[str, Any], output_kind: RequestOutputKind) -> SamplingParams:

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quire import _quire
+from quire.structured_outputs import StructuredOutputsParams
 
 class RequestOutputKind(enum.Enum):
     CUMULATIVE = 0
@@ -33,7 +34,7 @@ class SamplingParams:
     skip_special_tokens: bool
     logit_bias: Mapping[int, float] | None
     allowed_token_ids: Sequence[int] | None
-    structured_outputs: Mapping[str, Any] | None
+    structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None
     output_kind: RequestOutputKind
     def __init__(
         self,
@@ -59,7 +60,8 @@ class SamplingParams:
         skip_special_tokens: bool = True,
         logit_bias: Mapping[int, float] | None = None,
         allowed_token_ids: Sequence[int] | None = None,
-        structured_outputs: Mapping[str, Any] | None = None,
+        structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None = None,
+        guided_decoding: StructuredOutputsParams | Mapping[str, Any] | None = None,
         output_kind: RequestOutputKind = ...,
     ) -> None: ...
     def clone(self) -> SamplingParams: ...
