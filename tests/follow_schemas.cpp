@@ -184,7 +184,7 @@ std::string walk(const std::shared_ptr<const CompiledGrammar>& grammar,
   std::string text;
   for (std::uint64_t step = 0; step < 600; ++step) {
     const Status status = matcher.fill_mask(mask);
-    if (!status.ok()) throw std::runtime_error(status.to_string());
+    if (!status.ok()) throw std::runtime_error(status.to_string() + " [" + text + "]");
     std::vector<TokenId> from;
     for (const TokenId id : closing) {
       if (has(mask, id)) from.push_back(id);

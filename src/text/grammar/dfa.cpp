@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "text/grammar/dfa_builder.h"
+#include "text/grammar/fixed_dfa.h"
 #include "text/grammar/nfa.h"
 
 namespace quire {
@@ -12,10 +13,7 @@ namespace {
 
 // The value of what cannot hit a limit: the automaton of a class, of all text.
 Dfa small_dfa(const Nfa& nfa, std::int32_t start, std::int32_t accept) {
-  GrammarLimits limits;
-  limits.max_compile_time = std::chrono::hours(1);
-  GrammarBudget budget(limits);
-  return nfa.determinize(start, accept, budget).value();
+  return fixed_dfa([&](GrammarBudget& budget) { return nfa.determinize(start, accept, budget); });
 }
 
 }  // namespace

@@ -61,6 +61,8 @@ Status ExprNfa::add(ExprId id, std::int32_t from, std::int32_t to, Nfa& nfa) {
     case GrammarExpr::Kind::kToken:
     case GrammarExpr::Kind::kNamedToken:
       return add_symbol_(expr, from, to, nfa);
+    case GrammarExpr::Kind::kAutomaton:
+      break;  // nothing but a rule's whole body, which needs no determinizing
   }
   return Status::internal("an expression of no kind");
 }

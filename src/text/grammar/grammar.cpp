@@ -30,7 +30,7 @@ ExprId GrammarBuilder::add(GrammarExpr expr) {
   }
   keep(budget_->tick());
   expr.is_regular = expr.kind != ExprKind::kRule && expr.kind != ExprKind::kToken &&
-                    expr.kind != ExprKind::kNamedToken;
+                    expr.kind != ExprKind::kNamedToken && expr.kind != ExprKind::kAutomaton;
   for (const ExprId child : expr.children) {
     const GrammarExpr& part = grammar_.exprs[child];
     expr.is_regular = expr.is_regular && part.is_regular;
@@ -51,14 +51,17 @@ ExprId GrammarBuilder::literal(std::string_view bytes) {
 ExprId GrammarBuilder::char_class(const CharSet& set) { return regular(Dfa::char_class(set)); }
 
 ExprId GrammarBuilder::regular(Dfa dfa) {
+  const std::optional<std::uint32_t> index = add_language(std::move(dfa));
+  return index ? add({.kind = ExprKind::kRegular, .index = *index, .children = {}}) : 0;
+}
+
+std::optional<std::uint32_t> GrammarBuilder::add_language(Dfa dfa) {
   states_ += dfa.num_states();
   edges_ += dfa.num_edges();
   keep(budget_->check_size(states_, edges_));
-  if (!status_.ok()) return 0;
+  if (!status_.ok()) return std::nullopt;
   grammar_.languages.push_back(std::move(dfa));
-  return add({.kind = ExprKind::kRegular,
-              .index = static_cast<std::uint32_t>(grammar_.languages.size() - 1),
-              .children = {}});
+  return static_cast<std::uint32_t>(grammar_.languages.size() - 1);
 }
 
 ExprId GrammarBuilder::seq(std::span<const ExprId> parts) {
@@ -121,6 +124,19 @@ void GrammarBuilder::define(RuleId rule, ExprId body) {
   }
   grammar_.rules[rule].body = body;
   defined_[rule] = true;
+}
+
+void GrammarBuilder::define_apart(RuleId rule, ExprId body) {
+  define(rule, body);
+  if (status_.ok()) grammar_.rules[rule].apart = true;
+}
+
+void GrammarBuilder::define_automaton(RuleId rule, Dfa dfa, std::span<const RuleId> parts) {
+  std::vector<ExprId> children;
+  for (const RuleId part : parts) children.push_back(this->rule(part));
+  const std::optional<std::uint32_t> index = add_language(std::move(dfa));
+  if (!index) return;
+  define_apart(rule, add({.kind = ExprKind::kAutomaton, .index = *index, .children = children}));
 }
 
 Result<Dfa> GrammarBuilder::language_of(ExprId expr) {

@@ -30,16 +30,22 @@ namespace quire {
 using ExprId = std::uint32_t;
 using RuleId = std::uint32_t;
 
+// The first column behind those of bytes, where an automaton has such.
+inline constexpr std::uint32_t kFirstPartColumn = 256;
+
 // One node of an expression; the names of its fields by kind.
 struct GrammarExpr {
   enum class Kind : std::uint8_t {
-    kRegular,    // a text of `index`, a language of Grammar::languages
-    kSequence,   // `children` one behind the other; none: the empty text
-    kChoice,     // one of `children`; none: nothing matches
-    kRepeat,     // children[0] at least `min` times, at most `max` times (kNoMax: any number)
-    kRule,       // rule `index`
-    kToken,      // the one token `index`, an id, whose text does not count
-    kNamedToken  // the one token whose text as published is Grammar::names[index]
+    kRegular,     // a text of `index`, a language of Grammar::languages
+    kSequence,    // `children` one behind the other; none: the empty text
+    kChoice,      // one of `children`; none: nothing matches
+    kRepeat,      // children[0] at least `min` times, at most `max` times (kNoMax: any number)
+    kRule,        // rule `index`
+    kToken,       // the one token `index`, an id, whose text does not count
+    kNamedToken,  // the one token whose text as published is Grammar::names[index]
+    // A text that leads through Grammar::languages[index], whose column kFirstPartColumn + i is a
+    // text of children[i], a rule. All of a rule's body.
+    kAutomaton
   };
   static constexpr std::uint32_t kNoMax = UINT32_MAX;
 
@@ -55,6 +61,7 @@ struct GrammarExpr {
 struct GrammarRule {
   std::string name;  // for messages
   ExprId body = 0;
+  bool apart = false;  // never becomes part of those that use it, however small
 };
 
 // Immutable. Expressions refer to earlier ones only; rules make the circles.
@@ -99,6 +106,10 @@ class GrammarBuilder {
   RuleId add_rule(std::string_view name);
   // Once for each rule.
   void define(RuleId rule, ExprId body);
+  // What is used so often that it should be one for all uses.
+  void define_apart(RuleId rule, ExprId body);
+  // By an automaton whose column kFirstPartColumn + i stands for a text of parts[i].
+  void define_automaton(RuleId rule, Dfa dfa, std::span<const RuleId> parts);
 
   // The language of an expression without rules and tokens, for the algebra of dfa.h.
   // kInvalidArgument where it has one.
@@ -112,6 +123,8 @@ class GrammarBuilder {
 
  private:
   ExprId add(GrammarExpr expr);
+  // Its index; nullopt where a limit is hit.
+  std::optional<std::uint32_t> add_language(Dfa dfa);
   void keep(Status status);
 
   GrammarBudget* budget_;

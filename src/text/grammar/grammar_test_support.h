@@ -35,6 +35,31 @@ class ReferenceRecognizer {
  private:
   using Ends = std::set<std::size_t>;
 
+  Ends ends_of_automaton(const GrammarExpr& expr, std::size_t at) {
+    const Dfa& dfa = grammar_->languages[expr.index];
+    using Place = std::pair<std::int32_t, std::size_t>;
+    std::set<Place> places;
+    std::vector<Place> todo = {{dfa.start(), at}};
+    Ends result;
+    while (!todo.empty()) {
+      const Place place = todo.back();
+      todo.pop_back();
+      if (place.first == Dfa::kDead || !places.insert(place).second) continue;
+      if (dfa.accepts(place.first)) result.insert(place.second);
+      if (place.second < text_.size()) {
+        const auto byte = static_cast<unsigned char>(text_[place.second]);
+        todo.emplace_back(dfa.next(place.first, byte), place.second + 1);
+      }
+      for (std::size_t i = 0; i < expr.children.size(); ++i) {
+        const auto column = kFirstPartColumn + static_cast<std::uint32_t>(i);
+        for (const std::size_t end : ends(expr.children[i], place.second)) {
+          todo.emplace_back(dfa.next(place.first, column), end);
+        }
+      }
+    }
+    return result;
+  }
+
   Ends behind(ExprId expr, const Ends& begins) {
     Ends result;
     for (const std::size_t at : begins) result.merge(ends(expr, at));
@@ -76,6 +101,8 @@ class ReferenceRecognizer {
       }
       case GrammarExpr::Kind::kRule:
         return ends_[{expr.index, at}];
+      case GrammarExpr::Kind::kAutomaton:
+        return ends_of_automaton(expr, at);
       case GrammarExpr::Kind::kToken:
       case GrammarExpr::Kind::kNamedToken:
         break;  // no text

@@ -47,10 +47,11 @@ struct JsonSchemaOptions {
   static constexpr std::size_t kMaxFreeMembers = 5;
   static constexpr std::size_t kMaxFreeRequired = 8;
   static constexpr std::size_t kMaxFreeSteps = 4'000;
-  // A string that has a pattern or a format, and a maxLength, is at most so long that its
-  // characters times the states of the pattern's automaton are no more than this (but never less
-  // than minLength); refused where that would be fewer than kMinPatternLength.
-  static constexpr std::uint32_t kMaxPatternStates = 20'000;
+  // A string that has a pattern or a format, and a maxLength, is at most so long that there are no
+  // more pairs than this of a state of the pattern's automaton and the number of characters that
+  // have led there (but never shorter than minLength); refused where that would be fewer than
+  // kMinPatternLength.
+  static constexpr std::uint32_t kMaxPatternStates = 50'000;
   static constexpr std::uint32_t kMinPatternLength = 64;
   // Of a schema's text.
   static constexpr std::size_t kMaxSchemaBytes = std::size_t{4} << 20;

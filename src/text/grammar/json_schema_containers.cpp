@@ -106,7 +106,7 @@ Result<ArrayCase> array_keywords(const SchemaContext& schema) {
     if (!unique->is_bool()) {
       return schema.space->invalid(*unique, "uniqueItems", "expected true or false");
     }
-    array.unique = unique->get_bool();
+    if (unique->get_bool()) array.unique = unique;
   }
   return array;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "text/grammar/fixed_dfa.h"
 #include "text/grammar/json_schema_escapes.h"
 #include "text/grammar/regex.h"
 
@@ -13,25 +14,33 @@ namespace {
 // Repeated up to so often, something is part of the rule that has it.
 constexpr std::int64_t kRepeatedInPlace = 32;
 
+const Dfa& default_white_space() {
+  static const Dfa dfa = fixed_dfa([](GrammarBudget& budget) {
+    return regex_to_dfa(fmt::format("(\\r?\\n)?[ \\t]{{0,{}}}", JsonSchemaOptions::kMaxBlanks),
+                        RegexOptions(), budget);
+  });
+  return dfa;
+}
+
 }  // namespace
 
 Status SchemaEmitter::prepare() {
-  GrammarBudget& budget = space_->budget();
   const JsonSchemaOptions& options = space_->options();
-  std::string pattern = fmt::format("(\\r?\\n)?[ \\t]{{0,{}}}", JsonSchemaOptions::kMaxBlanks);
-  if (options.whitespace_pattern) pattern = *options.whitespace_pattern;
   if (options.disable_any_whitespace) {
     white_space_ = builder_->empty();
   } else {
-    QUIRE_ASSIGN_OR_RETURN(Dfa blank, regex_to_dfa(pattern, RegexOptions(), budget));
+    Dfa blank = default_white_space();
+    if (options.whitespace_pattern) {
+      QUIRE_ASSIGN_OR_RETURN(
+          blank, regex_to_dfa(*options.whitespace_pattern, RegexOptions(), space_->budget()));
+    }
     const RuleId rule = builder_->add_rule("white space");
     builder_->define(rule, builder_->regular(std::move(blank)));
     white_space_ = builder_->rule(rule);
   }
   comma_ = builder_->seq({white_space_, builder_->literal(","), white_space_});
   colon_ = builder_->seq({white_space_, builder_->literal(":"), white_space_});
-  QUIRE_ASSIGN_OR_RETURN(Dfa character, json_character_spellings(budget));
-  character_ = builder_->regular(std::move(character));
+  character_ = builder_->regular(json_character_spellings());
   return {};
 }
 
@@ -125,11 +134,31 @@ Result<ExprId> SchemaEmitter::string(const StringSet& texts) {
     spelled_.emplace_back(texts, builder_->rule(rule));
     return spelled_.back().second;
   }
-  QUIRE_ASSIGN_OR_RETURN(const Dfa meant, texts.language(space_->budget()));
-  QUIRE_ASSIGN_OR_RETURN(Dfa spelled, json_spellings(meant, space_->budget()));
-  const ExprId expr = builder_->seq({quote, builder_->regular(std::move(spelled)), quote});
+  QUIRE_ASSIGN_OR_RETURN(const ExprId inside, regular_texts(texts));
+  const ExprId expr = builder_->seq({quote, inside, quote});
   spelled_.emplace_back(texts, expr);
   return expr;
+}
+
+Result<ExprId> SchemaEmitter::regular_texts(const StringSet& texts) {
+  // So many states (times counts) are few enough for one automaton of bytes, which masks take less
+  // time with.
+  constexpr std::uint64_t kStatesInPlace = 256;
+  GrammarBudget& budget = space_->budget();
+  if (texts.kind() == StringSet::Kind::kRegular) {
+    if (!texts.is_counted() && texts.spelled() != nullptr) {
+      return builder_->regular(*texts.spelled());
+    }
+    const std::uint64_t counts = texts.max() ? *texts.max() : std::max(texts.min(), 1U);
+    if (counts * texts.automaton().num_states() > kStatesInPlace) {
+      QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton,
+                             character_automaton(texts.automaton(), budget));
+      return counted_text(automaton, texts.min(), texts.max(), characters_, *builder_);
+    }
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Dfa meant, texts.language(budget));
+  QUIRE_ASSIGN_OR_RETURN(Dfa spelled, json_spellings(meant, budget));
+  return builder_->regular(std::move(spelled));
 }
 
 Result<ExprId> SchemaEmitter::member(const StringSet& names, FormulaId formula) {
@@ -140,9 +169,21 @@ Result<ExprId> SchemaEmitter::member(const StringSet& names, FormulaId formula) 
 }
 
 Result<ExprId> SchemaEmitter::member(std::string_view name, FormulaId formula) {
+  const auto [place, fresh] = members_.try_emplace(std::pair(std::string(name), formula), 0);
+  if (!fresh) return place->second;
   QUIRE_ASSIGN_OR_RETURN(const std::optional<ExprId> expr, value(formula));
-  if (!expr) return builder_->nothing();
-  return builder_->seq({json_literal(name, *builder_), colon_, *expr});
+  place->second =
+      expr ? builder_->seq({json_literal(name, *builder_), colon_, *expr}) : builder_->nothing();
+  return place->second;
+}
+
+ExprId SchemaEmitter::behind_comma(ExprId member, bool may_be_absent) {
+  const auto [place, fresh] = behind_comma_.try_emplace(std::pair(member, may_be_absent), 0);
+  if (fresh) {
+    const ExprId with_comma = builder_->seq({comma_, member});
+    place->second = may_be_absent ? builder_->optional(with_comma) : with_comma;
+  }
+  return place->second;
 }
 
 ExprId SchemaEmitter::repeat(ExprId part, std::int64_t min, std::optional<std::int64_t> max) {

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "text/grammar/grammar.h"
 #include "text/grammar/json_schema.h"
+#include "text/grammar/json_schema_counted.h"
 #include "text/grammar/json_schema_space.h"
 
 namespace quire {
@@ -34,6 +38,8 @@ class SchemaEmitter {
   // A member's name of a set that is no list, and one name.
   Result<ExprId> member(const StringSet& names, FormulaId value);
   Result<ExprId> member(std::string_view name, FormulaId value);
+  // A member behind a comma, or nothing where it may be absent.
+  ExprId behind_comma(ExprId member, bool may_be_absent);
   // A comma and the white space around it.
   ExprId comma() const { return comma_; }
   // Takes `steps` from what members in any order may take (JsonSchemaOptions::kMaxFreeSteps); false
@@ -50,6 +56,8 @@ class SchemaEmitter {
   Status prepare();
   Status define(FormulaId formula, RuleId rule);
   Result<ExprId> shape(const Shape& shape);
+  // Between the quotes: texts of an automaton, or all but a few.
+  Result<ExprId> regular_texts(const StringSet& texts);
 
   SchemaSpace* space_;
   GrammarBuilder* builder_;
@@ -60,7 +68,10 @@ class SchemaEmitter {
   ExprId character_ = 0;
   std::optional<ExprId> any_string_;
   std::vector<std::pair<StringSet, ExprId>> spelled_;  // sets of strings that were made already
-  std::unordered_map<ExprId, ExprId> blocks_;          // what is repeated, in blocks
+  CharacterRules characters_;
+  std::map<std::pair<std::string, FormulaId>, ExprId> members_;
+  std::map<std::pair<ExprId, bool>, ExprId> behind_comma_;
+  std::unordered_map<ExprId, ExprId> blocks_;  // what is repeated, in blocks
   std::unordered_map<FormulaId, RuleId> rules_;
   std::vector<std::pair<FormulaId, RuleId>> open_;
 };

@@ -131,14 +131,14 @@ Status ArrayMemoryBuilder::add_steps(std::size_t from) {
   const ArrayMemory now = memories_[from];
   if (array_.max && now.index >= *array_.max) return {};
   const std::size_t demands = array_.counted.size();
-  const std::size_t num_values = array_.unique ? values_.size() : 1;
+  const std::size_t num_values = array_.unique != nullptr ? values_.size() : 1;
   for (std::size_t v = 0; v < num_values; ++v) {
-    if (array_.unique && (now.used >> v & 1) != 0) continue;
+    if (array_.unique != nullptr && (now.used >> v & 1) != 0) continue;
     for (std::uint32_t set = 0; set < (1U << demands); ++set) {
       ArrayMemory next = now;
       next.index = std::min(now.index + 1, last_index_);
       std::vector<FormulaId> parts = {item_formula(array_, now.index)};
-      if (array_.unique) {
+      if (array_.unique != nullptr) {
         parts.push_back(values_[v]);
         next.used |= 1U << v;
       }
@@ -165,7 +165,7 @@ Status ArrayMemoryBuilder::add_steps(std::size_t from) {
 
 // For uniqueItems: the values of which the items are, if those are few.
 Status ArrayMemoryBuilder::find_values() {
-  constexpr std::size_t kMaxValues = 24;
+  constexpr std::size_t kMaxStrings = 21;
   SchemaSpace& space = emitter_.space();
   std::vector<FormulaId> items = array_.prefix;
   items.push_back(array_.rest);
@@ -173,12 +173,13 @@ Status ArrayMemoryBuilder::find_values() {
   QUIRE_ASSIGN_OR_RETURN(const Shape* const shape, space.expand(any));
   const bool few = shape->numbers.is_none() && shape->arrays.empty() && shape->objects.empty() &&
                    shape->strings.kind() == StringSet::Kind::kThese &&
-                   shape->strings.texts().size() <= kMaxValues - 3;
+                   shape->strings.texts().size() <= kMaxStrings;
   if (!few) {
-    return Status::unimplemented(
-        fmt::format("JSON Schema: uniqueItems of items that are not one of at most {} strings, "
-                    "booleans and null is not supported",
-                    kMaxValues),
+    return space.refused(
+        *array_.unique, "uniqueItems",
+        fmt::format("of items that are not one of at most {} strings, a boolean or null it is not "
+                    "supported",
+                    kMaxStrings),
         "leave uniqueItems out, or list what the items may be by enum");
   }
   if (shape->null_value) constants_.emplace_back(nullptr);
@@ -197,7 +198,7 @@ Result<ExprId> ArrayMemoryBuilder::build() {
         fmt::format("JSON Schema: more than {} `contains` of one array", kMaxCountedDemands),
         "use fewer");
   }
-  if (array_.unique) QUIRE_RETURN_IF_ERROR(find_values());
+  if (array_.unique != nullptr) QUIRE_RETURN_IF_ERROR(find_values());
   last_index_ = std::max(static_cast<std::int64_t>(array_.prefix.size()), array_.min);
   if (array_.max) last_index_ = std::max(last_index_, *array_.max);
   for (const CountedItems& counted : array_.counted) {
@@ -218,11 +219,11 @@ Result<ExprId> ArrayMemoryBuilder::build() {
 
 Result<ExprId> emit_array(SchemaEmitter& emitter, const ArrayCase& array) {
   GrammarBuilder& builder = emitter.builder();
-  const bool unique = array.unique && (!array.max || *array.max > 1);
+  const bool unique = array.unique != nullptr && (!array.max || *array.max > 1);
   ExprId items = 0;
   if (unique || !array.counted.empty()) {
     ArrayCase remembered = array;
-    remembered.unique = unique;
+    if (!unique) remembered.unique = nullptr;
     ArrayMemoryBuilder memory(emitter, remembered);
     QUIRE_ASSIGN_OR_RETURN(items, memory.build());
   } else {

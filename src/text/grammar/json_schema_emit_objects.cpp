@@ -188,8 +188,7 @@ Result<ExprId> RowOfMembers::build(bool may_be_empty) {
   for (const Named& named : members_.named) {
     QUIRE_ASSIGN_OR_RETURN(const ExprId expr, emitter_.member(named.name, named.value));
     exprs_.push_back(expr);
-    const ExprId with_comma = builder_.seq({emitter_.comma(), expr});
-    with_comma_.push_back(named.required ? with_comma : builder_.optional(with_comma));
+    with_comma_.push_back(emitter_.behind_comma(expr, !named.required));
   }
   std::vector<ExprId> others;
   for (const Others& other : members_.others) {

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "text/grammar/fixed_dfa.h"
+#include "text/grammar/json_schema_characters.h"
 #include "text/grammar/nfa.h"
 #include "text/grammar/regex.h"
 #include "text/utf8.h"
@@ -27,62 +29,8 @@ constexpr std::array<ShortEscape, 8> kShortEscapes = {{{'"', '"'},
                                                        {0x0D, 'r'},
                                                        {0x09, 't'}}};
 
-// One step of an automaton over characters.
-struct CharacterStep {
-  CharRange codes;
-  std::int32_t target = 0;
-};
-
-bool is_one_edge(const Dfa& dfa, std::int32_t state, DfaEdge* edge) {
-  const std::span<const DfaEdge> edges = dfa.edges(state);
-  if (edges.size() != 1 || edges.front().first != 0x80 || edges.front().last != 0xBF) return false;
-  *edge = edges.front();
-  return true;
-}
-
-// The characters that begin with bytes of `first`..`last` (as code points so far) and go on from
-// `state` for `rest` more bytes. Where all that can follow leads to one state, that is one range.
-void add_steps(const Dfa& dfa, std::int32_t state, char32_t first, char32_t last, int rest,
-               std::vector<CharacterStep>& steps) {
-  if (rest == 0) {
-    steps.push_back({{first, last}, state});
-    return;
-  }
-  DfaEdge edge;
-  if (is_one_edge(dfa, state, &edge)) {
-    add_steps(dfa, edge.target, first << 6, (last << 6) | 0x3F, rest - 1, steps);
-    return;
-  }
-  for (char32_t code = first; code <= last; ++code) {
-    for (const DfaEdge& next : dfa.edges(state)) {
-      add_steps(dfa, next.target, (code << 6) | (next.first & 0x3F),
-                (code << 6) | (next.last & 0x3F), rest - 1, steps);
-    }
-  }
-}
-
-std::vector<CharacterStep> steps_from(const Dfa& dfa, std::int32_t state) {
-  struct Lead {
-    std::uint32_t first, last, bits;
-    int rest;
-  };
-  constexpr std::array<Lead, 4> kLeads = {
-      {{0x00, 0x7F, 0, 0}, {0xC2, 0xDF, 0xC0, 1}, {0xE0, 0xEF, 0xE0, 2}, {0xF0, 0xF4, 0xF0, 3}}};
-  std::vector<CharacterStep> steps;
-  for (const DfaEdge& edge : dfa.edges(state)) {
-    for (const Lead& lead : kLeads) {
-      const std::uint32_t first = std::max(edge.first, lead.first);
-      const std::uint32_t last = std::min(edge.last, lead.last);
-      if (first > last) continue;
-      add_steps(dfa, edge.target, first - lead.bits, last - lead.bits, lead.rest, steps);
-    }
-  }
-  return steps;
-}
-
-// Which characters may be written by their number: those that have to be (0 to 1F), and those
-// beyond ASCII, and all.
-enum class Escapes : std::uint8_t { kControls, kBeyondAscii, kAll };
+// Which characters may be written by their number: those below 20 and those beyond ASCII, or all.
+enum class Escapes : std::uint8_t { kBeyondAscii, kAll };
 
 // Builds the automaton of spellings state by state.
 class SpellingBuilder {
@@ -186,7 +134,6 @@ void SpellingBuilder::add(const CharSet& set, std::int32_t from, std::int32_t to
   }
   CharSet by_number = set;
   if (escapes == Escapes::kBeyondAscii) by_number = set & ~CharSet({{0x20, 0x7E}});
-  if (escapes == Escapes::kControls) by_number = set & CharSet({{0, 0x1F}});
   for (const CharRange& range : by_number.ranges()) {
     if (range.first <= 0xFFFF) {
       add_hex(behind_u(from), range.first, std::min<char32_t>(range.last, 0xFFFF), 4, to);
@@ -201,39 +148,41 @@ void SpellingBuilder::add(const CharSet& set, std::int32_t from, std::int32_t to
 
 Result<Dfa> json_spellings(const Dfa& meant, GrammarBudget& budget) {
   if (meant.is_empty()) return Dfa::nothing();
+  QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton, character_automaton(meant, budget));
   Nfa nfa;
   SpellingBuilder builder(nfa);
+  for (std::size_t state = 0; state < automaton.num_states(); ++state) nfa.add_state();
   const std::int32_t accept = nfa.add_state();
-  std::map<std::int32_t, std::int32_t> states = {{0, nfa.add_state()}};
-  std::vector<std::int32_t> open = {0};
-  const Escapes escapes =
-      meant.num_states() > kMaxStatesWithEscapes ? Escapes::kControls : Escapes::kBeyondAscii;
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    const std::int32_t from = states.at(open[i]);
-    if (meant.accepts(open[i])) nfa.add_empty(from, accept);
-    std::map<std::int32_t, std::vector<CharRange>> ranges;
-    for (const CharacterStep& step : steps_from(meant, open[i])) {
-      ranges[step.target].push_back(step.codes);
-    }
-    for (auto& [target, codes] : ranges) {
-      if (!states.contains(target)) {
-        states.emplace(target, nfa.add_state());
-        open.push_back(target);
-      }
-      builder.add(CharSet(std::move(codes)), from, states.at(target), escapes);
+  for (std::size_t state = 0; state < automaton.num_states(); ++state) {
+    const auto from = static_cast<std::int32_t>(state);
+    if (automaton.accepting[state]) nfa.add_empty(from, accept);
+    for (const CharacterEdge& edge : automaton.edges[state]) {
+      builder.add(edge.characters, from, static_cast<std::int32_t>(edge.target),
+                  Escapes::kBeyondAscii);
     }
     QUIRE_RETURN_IF_ERROR(budget.tick(16));
     QUIRE_RETURN_IF_ERROR(budget.check_size(nfa.num_states(), nfa.num_edges()));
   }
-  return nfa.determinize(states.at(0), accept, budget);
+  return nfa.determinize(0, accept, budget);
 }
 
-Result<Dfa> json_character_spellings(GrammarBudget& budget) {
+Result<Dfa> json_spellings_of_one(const CharSet& characters, GrammarBudget& budget) {
   Nfa nfa;
   const std::int32_t from = nfa.add_state();
   const std::int32_t to = nfa.add_state();
-  SpellingBuilder(nfa).add(CharSet::all(), from, to, Escapes::kAll);
+  SpellingBuilder(nfa).add(characters, from, to, Escapes::kBeyondAscii);
   return nfa.determinize(from, to, budget);
+}
+
+const Dfa& json_character_spellings() {
+  static const Dfa dfa = fixed_dfa([](GrammarBudget& budget) {
+    Nfa nfa;
+    const std::int32_t from = nfa.add_state();
+    const std::int32_t to = nfa.add_state();
+    SpellingBuilder(nfa).add(CharSet::all(), from, to, Escapes::kAll);
+    return nfa.determinize(from, to, budget);
+  });
+  return dfa;
 }
 
 ExprId json_literal(std::string_view text, GrammarBuilder& builder) {

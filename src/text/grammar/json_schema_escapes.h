@@ -5,21 +5,22 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "text/grammar/char_set.h"
 #include "text/grammar/dfa.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/limits.h"
 
 namespace quire {
 
-// Languages of more states have characters beyond ASCII as they are, and not as \uXXXX.
-inline constexpr std::size_t kMaxStatesWithEscapes = 1500;
-
 // The spellings of the texts of `meant` (UTF-8): printable ASCII as it is (\" and \\ apart), any
 // other character as it is, where JSON allows that, as \uXXXX, or by a short escape.
 Result<Dfa> json_spellings(const Dfa& meant, GrammarBudget& budget);
 
+// The same of one character of the set.
+Result<Dfa> json_spellings_of_one(const CharSet& characters, GrammarBudget& budget);
+
 // The spellings of any one character: all escapes, of ASCII too.
-Result<Dfa> json_character_spellings(GrammarBudget& budget);
+const Dfa& json_character_spellings();
 
 // The spellings of `text`, quotes included.
 ExprId json_literal(std::string_view text, GrammarBuilder& builder);

@@ -1,10 +1,14 @@
 #include "text/grammar/json_schema_formats.h"
 
-#include <cstdlib>
+#include <algorithm>
+#include <array>
+#include <mutex>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "text/grammar/fixed_dfa.h"
+#include "text/grammar/json_schema_escapes.h"
 #include "text/grammar/regex.h"
 
 namespace quire {
@@ -152,39 +156,38 @@ std::string regex_pattern() {
   return expression;
 }
 
-std::optional<std::string> pattern_of(std::string_view name) {
-  // No year 0, which validators do not know.
-  if (name == "date") return "(?!0000)" + date_pattern();
-  if (name == "time") return time_pattern();
-  if (name == "date-time") return fmt::format("(?!0000){}[Tt]{}", date_pattern(), time_pattern());
-  if (name == "duration") return duration_pattern();
-  if (name == "email") return email_pattern(false);
-  if (name == "idn-email") return email_pattern(true);
-  if (name == "hostname") return fmt::format("{0}(\\.{0})*", kLabel);
-  if (name == "ipv4") return ipv4_pattern();
-  if (name == "ipv6") return ipv6_pattern();
-  if (name == "uri") return uri_pattern(false, false);
-  if (name == "uri-reference") return uri_pattern(false, true);
-  if (name == "iri") return uri_pattern(true, false);
-  if (name == "iri-reference") return uri_pattern(true, true);
-  if (name == "uri-template") return uri_template_pattern();
-  if (name == "uuid") return "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
-  if (name == "json-pointer") return "(/([^~/]|~[01])*)*";
-  if (name == "relative-json-pointer") return "(0|[1-9][0-9]{0,17})(#|(/([^~/]|~[01])*)*)";
-  if (name == "regex") return regex_pattern();
-  return std::nullopt;
-}
+std::string hostname_pattern() { return fmt::format("{0}(\\.{0})*", kLabel); }
 
-}  // namespace
+struct KnownFormat {
+  std::string_view name;
+  std::string (*pattern)();
+};
+constexpr auto kKnownFormats = std::to_array<KnownFormat>({
+    // No year 0, which validators do not know.
+    {"date", [] { return "(?!0000)" + date_pattern(); }},
+    {"time", time_pattern},
+    {"date-time", [] { return fmt::format("(?!0000){}[Tt]{}", date_pattern(), time_pattern()); }},
+    {"duration", duration_pattern},
+    {"email", [] { return email_pattern(false); }},
+    {"idn-email", [] { return email_pattern(true); }},
+    {"hostname", hostname_pattern},
+    {"ipv4", ipv4_pattern},
+    {"ipv6", ipv6_pattern},
+    {"uri", [] { return uri_pattern(false, false); }},
+    {"uri-reference", [] { return uri_pattern(false, true); }},
+    {"iri", [] { return uri_pattern(true, false); }},
+    {"iri-reference", [] { return uri_pattern(true, true); }},
+    {"uri-template", uri_template_pattern},
+    {"uuid", [] { return std::string("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"); }},
+    {"json-pointer", [] { return std::string("(/([^~/]|~[01])*)*"); }},
+    {"relative-json-pointer",
+     [] { return std::string("(0|[1-9][0-9]{0,17})(#|(/([^~/]|~[01])*)*)"); }},
+    {"regex", regex_pattern},
+});
 
-Result<std::optional<Dfa>> schema_format(std::string_view name, GrammarBudget& budget) {
-  if (name == "idn-hostname") {
-    return Status::unimplemented("idn-hostname is not supported", "use hostname, or a pattern");
-  }
-  const std::optional<std::string> pattern = pattern_of(name);
-  if (!pattern) return std::optional<Dfa>();
-  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, regex_to_dfa(*pattern, RegexOptions(), budget));
-  if (name == "hostname") {
+Result<Dfa> language_of_format(const KnownFormat& format, GrammarBudget& budget) {
+  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, regex_to_dfa(format.pattern(), RegexOptions(), budget));
+  if (format.name == "hostname") {
     QUIRE_ASSIGN_OR_RETURN(const Dfa length, regex_to_dfa(".{1,253}", RegexOptions(), budget));
     QUIRE_ASSIGN_OR_RETURN(dfa, dfa_intersect(dfa, length, budget));
     // "xn--" and what else is reserved so (RFC 5891, section 4.2.3.1) would have to be decoded.
@@ -192,7 +195,32 @@ Result<std::optional<Dfa>> schema_format(std::string_view name, GrammarBudget& b
                            regex_to_dfa("(.*\\.)?[^.]{2}--.*", RegexOptions(), budget));
     QUIRE_ASSIGN_OR_RETURN(dfa, dfa_difference(dfa, reserved, budget));
   }
-  return std::optional(std::move(dfa));
+  return dfa;
+}
+
+FormatLanguage make_format(const KnownFormat& format) {
+  FormatLanguage made;
+  made.meant = std::make_shared<const Dfa>(
+      fixed_dfa([&](GrammarBudget& budget) { return language_of_format(format, budget); }));
+  made.spelled = std::make_shared<const Dfa>(
+      fixed_dfa([&](GrammarBudget& budget) { return json_spellings(*made.meant, budget); }));
+  return made;
+}
+
+}  // namespace
+
+Result<std::optional<FormatLanguage>> schema_format(std::string_view name) {
+  // Each is made once, when it is first asked for: the largest takes a tenth of a second.
+  static std::array<std::once_flag, kKnownFormats.size()> made;
+  static std::array<FormatLanguage, kKnownFormats.size()> languages;
+  if (name == "idn-hostname") {
+    return Status::unimplemented("idn-hostname is not supported", "use hostname, or a pattern");
+  }
+  const auto found = std::ranges::find(kKnownFormats, name, &KnownFormat::name);
+  if (found == kKnownFormats.end()) return std::optional<FormatLanguage>();
+  const auto index = static_cast<std::size_t>(found - kKnownFormats.begin());
+  std::call_once(made[index], [&] { languages[index] = make_format(*found); });
+  return std::optional(languages[index]);
 }
 
 }  // namespace quire

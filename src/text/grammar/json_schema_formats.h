@@ -3,16 +3,22 @@
 // 3986 and 3987 (URI, IRI), 4122 (UUID), 6570 (URI templates), 6901 (JSON pointers).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "base/status.h"
 #include "text/grammar/dfa.h"
-#include "text/grammar/limits.h"
 
 namespace quire {
 
-// Nullopt for a name that no draft gives a meaning.
-Result<std::optional<Dfa>> schema_format(std::string_view name, GrammarBudget& budget);
+// A format's texts, and their JSON spellings. The same two for all that ask.
+struct FormatLanguage {
+  std::shared_ptr<const Dfa> meant;
+  std::shared_ptr<const Dfa> spelled;
+};
+
+// Nullopt for a name that no draft gives a meaning; kUnimplemented for what is not kept.
+Result<std::optional<FormatLanguage>> schema_format(std::string_view name);
 
 }  // namespace quire

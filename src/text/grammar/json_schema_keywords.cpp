@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "text/grammar/json_schema_characters.h"
 #include "text/grammar/json_schema_formats.h"
 #include "text/grammar/json_schema_space.h"
 #include "text/grammar/regex.h"
@@ -110,13 +111,13 @@ Result<NumberSet> number_keywords(const SchemaContext& schema) {
 Result<StringSet> space_format(const SchemaContext& schema, const json::value& format) {
   const std::string name(format.get_string());
   if (const StringSet* known = schema.space->known_set("format " + name)) return *known;
-  Result<std::optional<Dfa>> language = schema_format(name, schema.space->budget());
+  const Result<std::optional<FormatLanguage>> language = schema_format(name);
   if (!language.ok()) {
-    if (language.status().code() != StatusCode::kUnimplemented) return language.status();
     return schema.space->refused(format, "format", language.status().message(),
                                  language.status().remedy());
   }
-  StringSet set = *language ? StringSet::regular(std::move(**language)) : StringSet::all();
+  const StringSet set =
+      *language ? StringSet::kept((**language).meant, (**language).spelled) : StringSet::all();
   schema.space->keep_set("format " + name, set);
   return set;
 }
@@ -152,17 +153,19 @@ Result<StringSet> string_keywords(const SchemaContext& schema) {
     QUIRE_ASSIGN_OR_RETURN(strings, intersect(strings, formatted, budget));
   }
   if (most && strings.kind() == StringSet::Kind::kRegular) {
-    QUIRE_ASSIGN_OR_RETURN(const Dfa language, strings.language(budget));
-    const auto longest =
-        static_cast<std::uint32_t>(JsonSchemaOptions::kMaxPatternStates / language.num_states());
+    QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton,
+                           character_automaton(strings.automaton(), budget));
+    QUIRE_ASSIGN_OR_RETURN(
+        const std::uint32_t longest,
+        countable_length(automaton, *most, JsonSchemaOptions::kMaxPatternStates, budget));
     if (longest < *most && longest < JsonSchemaOptions::kMinPatternLength) {
       return schema.space->refused(
           *schema.find("maxLength"), "maxLength",
           fmt::format("with a pattern or format of {} states at most {} characters can be counted",
-                      language.num_states(), longest),
+                      automaton.num_states(), longest),
           "use a simpler pattern, or leave maxLength out");
     }
-    most = std::max(least, std::min(*most, longest));
+    most = std::max(least, longest);
   }
   QUIRE_ASSIGN_OR_RETURN(strings, intersect(strings, StringSet::length(least, most), budget));
   schema.space->keep_set(key, strings);

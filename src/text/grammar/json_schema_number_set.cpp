@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "text/grammar/fixed_dfa.h"
 #include "text/grammar/json_schema_sets.h"
 #include "text/grammar/regex.h"
 
 namespace quire {
 namespace {
 
-constexpr std::string_view kAnyMagnitude = "(0|[1-9][0-9]*)(\\.[0-9]+)?";
 constexpr std::string_view kZeroMagnitude = "0(\\.0+)?";
 
 Result<Dfa> number_regex(std::string_view pattern, GrammarBudget& budget) {
@@ -17,20 +17,33 @@ Result<Dfa> number_regex(std::string_view pattern, GrammarBudget& budget) {
 }
 
 // All spellings without an exponent.
-Result<Dfa> all_decimals(GrammarBudget& budget) {
-  return number_regex(fmt::format("-?(0|[1-9][0-9]{{0,{}}})(\\.[0-9]{{1,{}}})?",
-                                  NumberSet::kMaxWholeDigits - 1, NumberSet::kMaxFractionDigits),
-                      budget);
+const Dfa& all_decimals() {
+  static const Dfa dfa = fixed_dfa([](GrammarBudget& budget) {
+    return number_regex(fmt::format("-?(0|[1-9][0-9]{{0,{}}})(\\.[0-9]{{1,{}}})?",
+                                    NumberSet::kMaxWholeDigits - 1, NumberSet::kMaxFractionDigits),
+                        budget);
+  });
+  return dfa;
 }
 
-Result<Dfa> integer_decimals(GrammarBudget& budget) {
-  return number_regex(fmt::format("-?(0|[1-9][0-9]{{0,{}}})(\\.0{{1,{}}})?",
-                                  NumberSet::kMaxWholeDigits - 1, NumberSet::kMaxFractionDigits),
-                      budget);
+const Dfa& integer_decimals() {
+  static const Dfa dfa = fixed_dfa([](GrammarBudget& budget) {
+    return number_regex(fmt::format("-?(0|[1-9][0-9]{{0,{}}})(\\.0{{1,{}}})?",
+                                    NumberSet::kMaxWholeDigits - 1, NumberSet::kMaxFractionDigits),
+                        budget);
+  });
+  return dfa;
+}
+
+// Any number of digits, as bounds are compared with.
+const Dfa& any_magnitude() {
+  static const Dfa dfa = fixed_dfa(
+      [](GrammarBudget& budget) { return number_regex("(0|[1-9][0-9]*)(\\.[0-9]+)?", budget); });
+  return dfa;
 }
 
 // Spellings with an exponent, all of numbers that a double can hold.
-Result<Dfa> exponent_spellings(bool integers, GrammarBudget& budget) {
+Dfa make_exponent_spellings(bool integers) {
   const std::string fraction =
       fmt::format("(\\.{}{{1,{}}})?", integers ? "0" : "[0-9]", NumberSet::kMaxFractionDigits);
   const std::string whole = fmt::format("-?(0|[1-9][0-9]{{0,{}}})", NumberSet::kMaxWholeDigits - 1);
@@ -39,7 +52,25 @@ Result<Dfa> exponent_spellings(bool integers, GrammarBudget& budget) {
   pattern +=
       fmt::format("|-?[0-9]{}[eE]\\+?([12][0-9]{{2}}|30[0-7])|-?1(\\.0+)?[eE]\\+?308", fraction);
   if (!integers) pattern += fmt::format("|-?[0-9]{}[eE]-([12][0-9]{{2}}|30[0-7])", fraction);
-  return number_regex(pattern, budget);
+  return fixed_dfa([&](GrammarBudget& budget) { return number_regex(pattern, budget); });
+}
+
+const Dfa& exponent_spellings(bool integers) {
+  static const Dfa of_integers = make_exponent_spellings(true);
+  static const Dfa of_all = make_exponent_spellings(false);
+  return integers ? of_integers : of_all;
+}
+
+// All spellings of integers, or of any number.
+const Dfa& number_spellings(bool integers) {
+  static const auto joined = [](const Dfa& decimals, const Dfa& exponents) {
+    return fixed_dfa([&](GrammarBudget& budget) {
+      return dfa_union(std::vector<Dfa>{decimals, exponents}, budget);
+    });
+  };
+  static const Dfa of_integers = joined(integer_decimals(), exponent_spellings(true));
+  static const Dfa of_all = joined(all_decimals(), exponent_spellings(false));
+  return integers ? of_integers : of_all;
 }
 
 // Digits 'digit' + 1 to 9 as a class; empty for 9.
@@ -74,13 +105,12 @@ std::string magnitudes_above(const Decimal& bound, bool exclusive) {
 // Magnitudes on one side of `bound`.
 Result<Dfa> magnitudes(const Decimal& bound, bool above, bool exclusive, GrammarBudget& budget) {
   if (bound.whole.size() > NumberSet::kMaxWholeDigits) {
-    return above ? Result<Dfa>(Dfa::nothing()) : number_regex(kAnyMagnitude, budget);
+    return above ? Dfa::nothing() : any_magnitude();
   }
   if (above) return number_regex(magnitudes_above(bound, exclusive), budget);
-  QUIRE_ASSIGN_OR_RETURN(const Dfa all, number_regex(kAnyMagnitude, budget));
   QUIRE_ASSIGN_OR_RETURN(const Dfa beyond,
                          number_regex(magnitudes_above(bound, !exclusive), budget));
-  return dfa_difference(all, beyond, budget);
+  return dfa_difference(any_magnitude(), beyond, budget);
 }
 
 // `positive` as it is and `negative` with a minus sign, within the limits of digits.
@@ -89,8 +119,7 @@ Result<Dfa> join_signs(Dfa positive, Dfa negative, GrammarBudget& budget) {
   QUIRE_ASSIGN_OR_RETURN(Dfa with_sign, dfa_concat(signed_parts, budget));
   const std::vector<Dfa> parts = {std::move(positive), std::move(with_sign)};
   QUIRE_ASSIGN_OR_RETURN(const Dfa both, dfa_union(parts, budget));
-  QUIRE_ASSIGN_OR_RETURN(const Dfa all, all_decimals(budget));
-  return dfa_intersect(both, all, budget);
+  return dfa_intersect(both, all_decimals(), budget);
 }
 
 // Numbers on one side of `bound`: those from `bound` away from zero on its own side of it, or all
@@ -99,15 +128,15 @@ Result<Dfa> one_side(const Decimal& bound, bool upwards, bool exclusive, Grammar
   Dfa same;   // spellings of the sign that the direction has
   Dfa other;  // and of the other sign
   if (bound.is_zero()) {
-    QUIRE_ASSIGN_OR_RETURN(same, exclusive ? magnitudes(bound, true, true, budget)
-                                           : number_regex(kAnyMagnitude, budget));
+    QUIRE_ASSIGN_OR_RETURN(
+        same, exclusive ? magnitudes(bound, true, true, budget) : Result<Dfa>(any_magnitude()));
     if (!exclusive) {
       QUIRE_ASSIGN_OR_RETURN(other, number_regex(kZeroMagnitude, budget));
     }
   } else if (bound.negative != upwards) {
     QUIRE_ASSIGN_OR_RETURN(same, magnitudes(bound, true, exclusive, budget));
   } else {
-    QUIRE_ASSIGN_OR_RETURN(same, number_regex(kAnyMagnitude, budget));
+    same = any_magnitude();
     QUIRE_ASSIGN_OR_RETURN(other, magnitudes(bound, false, exclusive, budget));
   }
   if (upwards) return join_signs(std::move(same), std::move(other), budget);
@@ -164,8 +193,7 @@ Result<NumberSet> NumberSet::equal_to(std::span<const Decimal> values, GrammarBu
   if (!fractions.empty()) pattern += fmt::format("({})0*", fractions);
   if (pattern.empty()) return none();
   QUIRE_ASSIGN_OR_RETURN(const Dfa spelled, number_regex(pattern, budget));
-  QUIRE_ASSIGN_OR_RETURN(const Dfa all, all_decimals(budget));
-  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, dfa_intersect(spelled, all, budget));
+  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, dfa_intersect(spelled, all_decimals(), budget));
   return some(std::move(dfa), Exponents::kUnknown);
 }
 
@@ -179,20 +207,20 @@ Result<NumberSet> NumberSet::at_most(const Decimal& bound, bool exclusive, Gramm
   return some(std::move(dfa), Exponents::kUnknown);
 }
 
-Result<Dfa> NumberSet::decimals(GrammarBudget& budget) const {
-  if (kind_ == Kind::kAll) return all_decimals(budget);
-  if (kind_ == Kind::kNone) return Dfa::nothing();
-  if (kind_ == Kind::kIntegers) return integer_decimals(budget);
+const Dfa& NumberSet::decimals() const {
+  static const Dfa nothing;
+  if (kind_ == Kind::kAll) return all_decimals();
+  if (kind_ == Kind::kNone) return nothing;
+  if (kind_ == Kind::kIntegers) return integer_decimals();
   return *dfa_;
 }
 
 Result<Dfa> NumberSet::language(GrammarBudget& budget) const {
-  QUIRE_ASSIGN_OR_RETURN(Dfa plain, decimals(budget));
   const Exponents which = exponents();
-  if (which == Exponents::kNone || which == Exponents::kUnknown) return plain;
-  QUIRE_ASSIGN_OR_RETURN(Dfa with, exponent_spellings(which == Exponents::kIntegers, budget));
-  const std::vector<Dfa> parts = {std::move(plain), std::move(with)};
-  return dfa_union(parts, budget);
+  if (which == Exponents::kNone || which == Exponents::kUnknown) return decimals();
+  const bool integers = which == Exponents::kIntegers;
+  if (kind_ == Kind::kAll || kind_ == Kind::kIntegers) return number_spellings(integers);
+  return dfa_union(std::vector<Dfa>{decimals(), exponent_spellings(integers)}, budget);
 }
 
 bool NumberSet::operator==(const NumberSet& other) const {
@@ -205,9 +233,7 @@ Result<NumberSet> intersect(const NumberSet& a, const NumberSet& b, GrammarBudge
   using Exponents = NumberSet::Exponents;
   if (a.kind() == NumberSet::Kind::kAll || b.kind() == NumberSet::Kind::kNone || a == b) return b;
   if (b.kind() == NumberSet::Kind::kAll || a.kind() == NumberSet::Kind::kNone) return a;
-  QUIRE_ASSIGN_OR_RETURN(const Dfa left, a.decimals(budget));
-  QUIRE_ASSIGN_OR_RETURN(const Dfa right, b.decimals(budget));
-  QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(left, right, budget));
+  QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(a.decimals(), b.decimals(), budget));
   Exponents exponents = Exponents::kUnknown;
   if (a.exponents() == Exponents::kNone || b.exponents() == Exponents::kNone) {
     exponents = Exponents::kNone;
@@ -223,10 +249,8 @@ Result<NumberSet> unite(const NumberSet& a, const NumberSet& b, GrammarBudget& b
   using Exponents = NumberSet::Exponents;
   if (a.kind() == NumberSet::Kind::kAll || b.kind() == NumberSet::Kind::kNone || a == b) return a;
   if (b.kind() == NumberSet::Kind::kAll || a.kind() == NumberSet::Kind::kNone) return b;
-  QUIRE_ASSIGN_OR_RETURN(Dfa left, a.decimals(budget));
-  QUIRE_ASSIGN_OR_RETURN(Dfa right, b.decimals(budget));
-  const std::vector<Dfa> parts = {std::move(left), std::move(right)};
-  QUIRE_ASSIGN_OR_RETURN(Dfa either, dfa_union(parts, budget));
+  QUIRE_ASSIGN_OR_RETURN(Dfa either,
+                         dfa_union(std::vector<Dfa>{a.decimals(), b.decimals()}, budget));
   // All, or at least the integers, where one of both has them; else what nobody knows.
   Exponents exponents = std::max(a.exponents(), b.exponents());
   return NumberSet::some(std::move(either), exponents);
@@ -236,9 +260,7 @@ Result<NumberSet> complement(const NumberSet& set, GrammarBudget& budget) {
   using Exponents = NumberSet::Exponents;
   if (set.kind() == NumberSet::Kind::kAll) return NumberSet::none();
   if (set.kind() == NumberSet::Kind::kNone) return NumberSet::all();
-  QUIRE_ASSIGN_OR_RETURN(const Dfa all, all_decimals(budget));
-  QUIRE_ASSIGN_OR_RETURN(const Dfa plain, set.decimals(budget));
-  QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_difference(all, plain, budget));
+  QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_difference(all_decimals(), set.decimals(), budget));
   Exponents exponents = Exponents::kUnknown;
   if (set.exponents() == Exponents::kAll) exponents = Exponents::kNone;
   if (set.exponents() == Exponents::kNone) exponents = Exponents::kAll;

@@ -31,6 +31,8 @@ class StringSet {
   // From `min` to `max` characters (any number).
   static StringSet length(std::uint32_t min, std::optional<std::uint32_t> max);
   static StringSet regular(Dfa dfa);
+  // One that is kept, with its JSON spellings (json_schema_escapes.h). Not empty, not all texts.
+  static StringSet kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const Dfa> spelled);
 
   Kind kind() const { return kind_; }
   bool is_all() const { return kind_ == Kind::kAllBut && texts_->empty(); }
@@ -38,8 +40,13 @@ class StringSet {
   bool contains(std::string_view text) const;
 
   const std::vector<std::string>& texts() const { return *texts_; }  // kThese, kAllBut: sorted
-  std::uint32_t min() const { return min_; }                         // kLength
-  std::optional<std::uint32_t> max() const { return max_; }          // kLength
+  // kRegular: of which texts have min() to max() characters.
+  const Dfa& automaton() const { return *dfa_; }
+  const Dfa* spelled() const { return spelled_.get(); }  // of automaton(); nullptr if unknown
+  // kLength, kRegular.
+  std::uint32_t min() const { return min_; }
+  std::optional<std::uint32_t> max() const { return max_; }
+  bool is_counted() const { return min_ > 0 || max_; }
   Result<Dfa> language(GrammarBudget& budget) const;
 
   bool operator==(const StringSet& other) const;
@@ -50,13 +57,20 @@ class StringSet {
 
   Kind kind_;
   std::shared_ptr<const std::vector<std::string>> texts_;
+  friend Result<StringSet> of_length(const StringSet&, std::uint32_t, std::optional<std::uint32_t>,
+                                     GrammarBudget&);
+
   std::shared_ptr<const Dfa> dfa_;
+  std::shared_ptr<const Dfa> spelled_;
   std::uint32_t min_ = 0;
   std::optional<std::uint32_t> max_;
 };
 
 // kResourceExhausted and kCancelled by `budget`.
 Result<StringSet> intersect(const StringSet& a, const StringSet& b, GrammarBudget& budget);
+// The texts of `set`, which is kRegular, of `min` to `max` characters.
+Result<StringSet> of_length(const StringSet& set, std::uint32_t min,
+                            std::optional<std::uint32_t> max, GrammarBudget& budget);
 Result<StringSet> unite(const StringSet& a, const StringSet& b, GrammarBudget& budget);
 Result<StringSet> complement(const StringSet& set, GrammarBudget& budget);
 
@@ -90,7 +104,7 @@ class NumberSet {
   Kind kind() const { return kind_; }
   bool is_none() const;
   // Spellings without an exponent.
-  Result<Dfa> decimals(GrammarBudget& budget) const;
+  const Dfa& decimals() const;
   // All spellings.
   Result<Dfa> language(GrammarBudget& budget) const;
 

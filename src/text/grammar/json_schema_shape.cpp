@@ -36,7 +36,7 @@ std::optional<ArrayCase> both_arrays(const ArrayCase& a, const ArrayCase& b,
   both.min = std::max(a.min, b.min);
   both.max = smaller_limit(a.max, b.max);
   append_missing(both.counted, b.counted);
-  both.unique = a.unique || b.unique;
+  both.unique = a.unique != nullptr ? a.unique : b.unique;
   // No item can stand where none may.
   for (std::size_t i = 0; i < length; ++i) {
     if (both.prefix[i] != kFalseFormula) continue;
@@ -96,7 +96,7 @@ bool within(std::int64_t min, std::optional<std::int64_t> max, std::int64_t oute
 bool implies(const ArrayCase& a, const ArrayCase& b) {
   if (is_free(b)) return true;
   if (a == b) return true;
-  return b.prefix == a.prefix && b.rest == a.rest && (a.unique || !b.unique) &&
+  return b.prefix == a.prefix && b.rest == a.rest && (a.unique != nullptr || b.unique == nullptr) &&
          within(a.min, a.max, b.min, b.max) && has_all(a.counted, b.counted);
 }
 
@@ -153,8 +153,10 @@ Result<std::vector<Case>> both_cases(const std::vector<Case>& a, const std::vect
 
 // The ways in which a value can fail to be of a case.
 Result<std::vector<ArrayCase>> failures(const ArrayCase& array, ShapeContext context) {
-  if (array.unique) {
-    return Status::unimplemented("JSON Schema: uniqueItems under not, oneOf or if is not supported",
+  if (array.unique != nullptr) {
+    return Status::unimplemented(fmt::format("JSON Schema: uniqueItems at {}: under not, oneOf or "
+                                             "if it is not supported",
+                                             context.judge->place_of(*array.unique)),
                                  "leave uniqueItems out of the schemas that may not hold");
   }
   FormulaTable& formulas = *context.formulas;

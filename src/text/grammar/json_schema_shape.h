@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "text/grammar/json_schema_formula.h"
 #include "text/grammar/json_schema_sets.h"
@@ -31,7 +32,7 @@ struct ArrayCase {
   std::int64_t min = 0;
   std::optional<std::int64_t> max;
   std::vector<CountedItems> counted;
-  bool unique = false;
+  const json::value* unique = nullptr;  // the `uniqueItems` that says so
 
   bool operator==(const ArrayCase&) const = default;
 };
@@ -84,6 +85,8 @@ class EmptyCaseJudge {
  public:
   virtual Result<bool> is_empty(const ArrayCase& array) = 0;
   virtual Result<bool> is_empty(const ObjectCase& object) = 0;
+  // Where in the schema `value` is, for messages.
+  virtual std::string place_of(const json::value& value) const = 0;
 
  protected:
   ~EmptyCaseJudge() = default;

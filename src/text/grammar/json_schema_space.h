@@ -40,6 +40,9 @@ class SchemaSpace final : public EmptyCaseJudge {
   Result<bool> is_empty(FormulaId formula);
   Result<bool> is_empty(const ArrayCase& array) override;
   Result<bool> is_empty(const ObjectCase& object) override;
+  std::string place_of(const json::value& value) const override {
+    return document_->pointer_to(value);
+  }
 
   // A copy of `value` that lives as long as this, one for equal values.
   const json::value& keep(const json::value& value);

@@ -1,6 +1,7 @@
 // Sets of strings.
 #include <algorithm>
 
+#include "text/grammar/json_schema_characters.h"
 #include "text/grammar/json_schema_sets.h"
 #include "text/utf8.h"
 
@@ -17,6 +18,11 @@ std::uint32_t count_characters(std::string_view text) {
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < text.size(); ++count) i += symbol_size(text, i);
   return count;
+}
+
+bool has_length(std::string_view text, std::uint32_t min, std::optional<std::uint32_t> max) {
+  const std::uint32_t size = count_characters(text);
+  return size >= min && (!max || size <= *max);
 }
 
 std::vector<std::string> filter_texts(const StringSet& from, const StringSet& by, bool keep) {
@@ -59,20 +65,25 @@ StringSet StringSet::regular(Dfa dfa) {
   return set;
 }
 
+StringSet StringSet::kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const Dfa> spelled) {
+  StringSet set(Kind::kRegular);
+  set.dfa_ = std::move(dfa);
+  set.spelled_ = std::move(spelled);
+  return set;
+}
+
 bool StringSet::contains(std::string_view text) const {
   switch (kind_) {
     case Kind::kThese:
       return std::binary_search(texts_->begin(), texts_->end(), text);
     case Kind::kAllBut:
       return !std::binary_search(texts_->begin(), texts_->end(), text);
-    case Kind::kLength: {
-      const std::uint32_t size = count_characters(text);
-      return size >= min_ && (!max_ || size <= *max_);
-    }
+    case Kind::kLength:
+      return has_length(text, min_, max_);
     case Kind::kRegular:
       break;
   }
-  return dfa_->matches(text);
+  return dfa_->matches(text) && has_length(text, min_, max_);
 }
 
 Result<Dfa> StringSet::language(GrammarBudget& budget) const {
@@ -90,13 +101,17 @@ Result<Dfa> StringSet::language(GrammarBudget& budget) const {
     case Kind::kRegular:
       break;
   }
-  return *dfa_;
+  if (!is_counted()) return *dfa_;
+  QUIRE_ASSIGN_OR_RETURN(const Dfa lengths, length(min_, max_).language(budget));
+  return dfa_intersect(*dfa_, lengths, budget);
 }
 
 bool StringSet::operator==(const StringSet& other) const {
   if (kind_ != other.kind_) return false;
-  if (kind_ == Kind::kLength) return min_ == other.min_ && max_ == other.max_;
-  if (kind_ == Kind::kRegular) return dfa_ == other.dfa_ || *dfa_ == *other.dfa_;
+  if (kind_ == Kind::kLength || kind_ == Kind::kRegular) {
+    if (min_ != other.min_ || max_ != other.max_) return false;
+    return dfa_ == other.dfa_ || *dfa_ == *other.dfa_;
+  }
   return texts_ == other.texts_ || *texts_ == *other.texts_;
 }
 
@@ -111,15 +126,42 @@ Result<StringSet> intersect(const StringSet& a, const StringSet& b, GrammarBudge
     texts.insert(texts.end(), b.texts().begin(), b.texts().end());
     return StringSet::all_but(std::move(texts));
   }
-  if (a.kind() == Kind::kLength && b.kind() == Kind::kLength) {
-    std::optional<std::uint32_t> max = a.max();
-    if (b.max() && (!max || *b.max() < *max)) max = b.max();
-    return StringSet::length(std::max(a.min(), b.min()), max);
+  const std::uint32_t min = std::max(a.min(), b.min());
+  std::optional<std::uint32_t> max = a.max();
+  if (b.max() && (!max || *b.max() < *max)) max = b.max();
+  if (a.kind() == Kind::kLength && b.kind() == Kind::kLength) return StringSet::length(min, max);
+  if (a.kind() == Kind::kRegular && b.kind() == Kind::kLength) {
+    return of_length(a, min, max, budget);
+  }
+  if (a.kind() == Kind::kLength && b.kind() == Kind::kRegular) {
+    return of_length(b, min, max, budget);
+  }
+  const bool counted = min > 0 || max;
+  if (a.kind() == Kind::kRegular && b.kind() == Kind::kRegular && counted) {
+    QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(a.automaton(), b.automaton(), budget));
+    const StringSet uncounted = StringSet::regular(std::move(both));
+    if (uncounted.is_none()) return uncounted;
+    return of_length(uncounted, min, max, budget);
   }
   QUIRE_ASSIGN_OR_RETURN(const Dfa left, a.language(budget));
   QUIRE_ASSIGN_OR_RETURN(const Dfa right, b.language(budget));
   QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(left, right, budget));
   return StringSet::regular(std::move(both));
+}
+
+Result<StringSet> of_length(const StringSet& set, std::uint32_t min,
+                            std::optional<std::uint32_t> max, GrammarBudget& budget) {
+  QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton,
+                         character_automaton(set.automaton(), budget));
+  if (max && *max < min) return StringSet::none();
+  QUIRE_ASSIGN_OR_RETURN(const bool any, has_text_of_length(automaton, min, max, budget));
+  if (!any) return StringSet::none();
+  StringSet counted = set;
+  counted.min_ = min <= shortest_rests(automaton)[0] ? 0 : min;
+  counted.max_ = max;
+  const std::optional<std::uint32_t> longest = longest_text(automaton);
+  if (max && longest && *longest <= *max) counted.max_.reset();
+  return counted;
 }
 
 Result<StringSet> unite(const StringSet& a, const StringSet& b, GrammarBudget& budget) {

@@ -136,6 +136,28 @@ TEST(JsonSchema, StringsByLengthPatternAndFormat) {
   EXPECT_FALSE(length.accepts(R"("\ud83d")"));
   const SchemaGrammar both(R"({"type": "string", "pattern": "^[a-z]+-", "maxLength": 4})");
   EXPECT_TRUE(both.accepts("\"ab-\\u00e9\""));
+  // Counted by a rule for each character.
+  const SchemaGrammar counted(
+      R"({"type": "string", "pattern": "^\\S+( \\S+)*$", "minLength": 3, "maxLength": 300})");
+  const std::string most = std::string(150, 'a') + " " + std::string(148, 'b');
+  EXPECT_TRUE(counted.accepts("\"" + most + "c\""));
+  EXPECT_TRUE(counted.accepts("\"" + most + "\\u00e9\""));
+  EXPECT_TRUE(counted.accepts("\"" + most + "\\ud83d\\ude00\""));
+  EXPECT_FALSE(counted.accepts("\"" + most + "cc\""));
+  EXPECT_FALSE(counted.accepts("\"" + most + "\\u00e9c\""));
+  EXPECT_FALSE(counted.accepts("\"" + most + " \""));
+  EXPECT_FALSE(counted.accepts("\"ab\""));
+  EXPECT_TRUE(counted.accepts("\"a b\""));
+  EXPECT_TRUE(SchemaGrammar(R"({"type": "string", "pattern": "^[ab]*$", "minLength": 700})")
+                  .accepts("\"" + std::string(700, 'a') + "\""));
+  EXPECT_FALSE(SchemaGrammar(R"({"type": "string", "pattern": "^[ab]*$", "minLength": 700})")
+                   .accepts("\"" + std::string(699, 'a') + "\""));
+  // However many characters come one behind the other, none is deeper than the first.
+  EXPECT_TRUE(SchemaGrammar(R"({"type": "string", "pattern": "\\p{Letter}cole"})")
+                  .accepts("\"" + std::string(3000, 'x') + "\\u00e9cole\""));
+  EXPECT_THAT(refusal(R"({"type": "string", "pattern": "^(..)*$", "minLength": 7, "maxLength": 7})")
+                  .message(),
+              HasSubstr("no value is valid"));
   EXPECT_TRUE(both.accepts(R"("a-\"\\")"));
   EXPECT_FALSE(both.accepts(R"("abcd-")"));
   EXPECT_FALSE(both.accepts(R"("-a")"));
@@ -238,7 +260,7 @@ TEST(JsonSchema, AnyObject) {
 TEST(JsonSchema, RefusesByKeywordAndPlace) {
   const Status unique = refusal(R"({"properties": {"a": {"type": "array", "uniqueItems": true}}})");
   EXPECT_EQ(unique.code(), StatusCode::kUnimplemented);
-  EXPECT_THAT(unique.message(), HasSubstr("uniqueItems"));
+  EXPECT_THAT(unique.message(), HasSubstr("uniqueItems at #/properties/a/uniqueItems"));
   const Status pattern = refusal(R"({"properties": {"a/b": {"pattern": "(a)\\1"}}})");
   EXPECT_EQ(pattern.code(), StatusCode::kUnimplemented);
   EXPECT_THAT(pattern.message(), HasSubstr("pattern at #/properties/a~1b"));

@@ -14,8 +14,31 @@ namespace {
 constexpr std::size_t kFewMaskTokens = 256;
 // Where an automaton goes more ways at once, its tokens are all walked.
 constexpr std::size_t kMaxPlaces = 512;
+// Of a state that calls more rules, a slice looks at its own bytes alone.
+constexpr std::size_t kMaxSliceCalls = 8;
 
 }  // namespace
+
+// The bytes that lead on from a place, sorted; at the beginning of a character those that begin a
+// rule besides.
+std::span<const ParseStore::SliceEdge> ParseStore::slice_edges(const SlicePlace& place,
+                                                               std::int32_t character_start) {
+  slice_edges_.clear();
+  for (const RuleAutomata::ByteEdge& edge : automata_->bytes[place.state]) {
+    slice_edges_.push_back({edge.first, edge.last, edge.target, place.back});
+  }
+  const bool begins = place.within == character_start && place.back == RuleAutomata::kNever;
+  const std::span<const RuleAutomata::CallEdge> calls = automata_->calls[place.state];
+  if (!begins || calls.empty() || calls.size() > kMaxSliceCalls) return slice_edges_;
+  for (const RuleAutomata::CallEdge& call : calls) {
+    for (const RuleAutomata::ByteEdge& edge : automata_->bytes[automata_->rules[call.rule].start]) {
+      slice_edges_.push_back({edge.first, edge.last, edge.target, call.target});
+    }
+  }
+  std::sort(slice_edges_.begin(), slice_edges_.end(),
+            [](const SliceEdge& a, const SliceEdge& b) { return a.first < b.first; });
+  return slice_edges_;
+}
 
 std::uint8_t ParseStore::slice_reach(std::uint32_t state, std::size_t slice) {
   std::vector<std::uint8_t>& known = reach_[slice];
@@ -28,7 +51,7 @@ std::uint8_t ParseStore::slice_reach(std::uint32_t state, std::size_t slice) {
   const Dfa& character = kind.character;
   // Character by character: `level` has the states behind so many of them. Where all of them have
   // been met before, any number may follow.
-  using Place = std::pair<std::uint32_t, std::int32_t>;  // of the rule, within the character
+  using Place = SlicePlace;
   std::vector<std::uint32_t> level = {state};
   std::vector<std::uint32_t> met = {state};
   const std::uint32_t longest = kind.parts.back().count;
@@ -36,20 +59,26 @@ std::uint8_t ParseStore::slice_reach(std::uint32_t state, std::size_t slice) {
   for (bool alive = true; alive && count < longest;) {
     std::vector<std::uint32_t> behind;
     std::vector<Place> todo;
-    for (const std::uint32_t from : level) todo.emplace_back(from, character.start());
+    for (const std::uint32_t from : level) {
+      todo.push_back({from, character.start(), RuleAutomata::kNever});
+    }
     for (std::size_t i = 0; alive && i < todo.size(); ++i) {
-      const auto [at, within] = todo[i];
-      const std::span<const RuleAutomata::ByteEdge> edges = automata_->bytes[at];
-      for (const DfaEdge& wanted : character.edges(within)) {
+      const Place at = todo[i];
+      const std::span<const SliceEdge> edges = slice_edges(at, character.start());
+      for (const DfaEdge& wanted : character.edges(at.within)) {
         std::uint32_t from = wanted.first;
-        for (const RuleAutomata::ByteEdge& edge : edges) {
+        for (const SliceEdge& edge : edges) {
           if (edge.last < from) continue;
           if (edge.first > from || from > wanted.last) break;
-          if (character.accepts(wanted.target)) {
-            behind.push_back(edge.target);
-          } else if (const Place place(edge.target, wanted.target);
-                     std::find(todo.begin(), todo.end(), place) == todo.end()) {
-            todo.push_back(place);
+          // Within a rule that was called, the character has to be all of it.
+          const bool called = edge.back != RuleAutomata::kNever;
+          if (!character.accepts(wanted.target)) {
+            const Place place{edge.target, wanted.target, edge.back};
+            if (std::find(todo.begin(), todo.end(), place) == todo.end()) todo.push_back(place);
+          } else if (!called || automata_->accepting[edge.target]) {
+            behind.push_back(called ? edge.back : edge.target);
+          } else {
+            break;
           }
           from = edge.last + std::uint32_t{1};
         }
@@ -77,9 +106,8 @@ const TokenSlice::Part* ParseStore::best_part(ParseSetId set) {
   const TokenSlice::Part* best = nullptr;
   for (const Item& item : items_of(set)) {
     // A slice looks at bytes alone, and not at whether max_depth allows what has to follow them.
-    if (automata_->bytes[item.state].empty() || !fits(depth_of(item), automata_->max_height)) {
-      continue;
-    }
+    if (automata_->bytes[item.state].empty() && automata_->calls[item.state].empty()) continue;
+    if (!fits(depth_of(item) + 1, automata_->max_height)) continue;
     for (std::size_t slice = 0; slice < reach_.size(); ++slice) {
       const std::uint8_t reach = slice_reach(item.state, slice);
       if (reach == 0) continue;

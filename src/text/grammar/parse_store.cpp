@@ -48,12 +48,28 @@ void ParseStore::grow_table() {
   }
 }
 
+void ParseStore::take_back_ends(std::vector<Item>& kernel) {
+  const RuleAutomata& automata = *automata_;
+  const auto ends = [&](const Item& item) {
+    return automata.accepting[item.state] && item.origin != kDead;
+  };
+  if (std::none_of(kernel.begin(), kernel.end(), ends)) return;
+  load_closure(kernel);
+  complete();
+  kernel.clear();
+  for (const Item& item : closure_) {
+    if (leads_on(item) || item.origin == kDead) kernel.push_back(item);
+  }
+  std::sort(kernel.begin(), kernel.end());
+}
+
 ParseSetId ParseStore::intern(std::vector<Item>& kernel) {
-  if (kernel.empty()) return kDead;
   if (kernel.size() > 1) {
     std::sort(kernel.begin(), kernel.end());
     kernel.erase(std::unique(kernel.begin(), kernel.end()), kernel.end());
   }
+  take_back_ends(kernel);
+  if (kernel.empty()) return kDead;
   std::size_t at = hash_of(kernel) & (table_.size() - 1);
   for (; table_[at] != kDead; at = (at + 1) & (table_.size() - 1)) {
     const std::span<const Item> known = kernel_of(table_[at]);
@@ -64,9 +80,6 @@ ParseSetId ParseStore::intern(std::vector<Item>& kernel) {
   Set set;
   set.kernel = static_cast<std::uint32_t>(pool_.size());
   set.kernel_size = static_cast<std::uint32_t>(kernel.size());
-  for (const Item& item : kernel) {
-    set.depth = std::max(set.depth, depth_of(item));
-  }
   pool_.insert(pool_.end(), kernel.begin(), kernel.end());
   sets_.push_back(set);
   close_newest();
@@ -105,34 +118,38 @@ void ParseStore::add_item(Item item) {
   place = static_cast<std::uint32_t>(closure_.size());
 }
 
-void ParseStore::close_newest() {
-  const auto self = static_cast<ParseSetId>(sets_.size() - 1);
-  const RuleAutomata& automata = *automata_;
-  const std::span<const Item> kernel = kernel_of(self);
-  closure_.assign(kernel.begin(), kernel.end());
-  if (closure_.size() > kFewItems) {
-    // Into the table, item by item.
-    closure_.clear();
-    for (const Item& item : kernel) add_item(item);
+void ParseStore::load_closure(std::span<const Item> items) {
+  closure_.clear();
+  if (items.size() <= kFewItems) {
+    closure_.assign(items.begin(), items.end());
+  } else {
+    for (const Item& item : items) add_item(item);  // into the table
   }
-  const std::uint32_t self_depth = sets_[self].depth;
+}
+
+bool ParseStore::is_too_ambiguous() {
+  if (closure_.size() <= limits_->max_set_items) return false;
+  error_ = Status::resource_exhausted(
+      fmt::format("the grammar has more than {} readings at one place of the text (limit "
+                  "max_set_items)",
+                  limits_->max_set_items),
+      "make it less ambiguous");
+  has_failed_ = true;
+  closure_.clear();
+  return true;
+}
+
+// To the items of older sets all that follow rules which end here, or may be empty. Whether the
+// text can end.
+bool ParseStore::complete() {
+  const RuleAutomata& automata = *automata_;
   bool can_end = false;
-  for (std::size_t i = 0; i < closure_.size(); ++i) {
+  for (std::size_t i = 0; i < closure_.size() && !is_too_ambiguous(); ++i) {
     const Item item = closure_[i];
-    if (closure_.size() > limits_->max_set_items) {
-      error_ = Status::resource_exhausted(
-          fmt::format("the grammar has more than {} readings at one place of the text (limit "
-                      "max_set_items)",
-                      limits_->max_set_items),
-          "make it less ambiguous");
-      has_failed_ = true;
-      closure_.clear();
-      break;
-    }
     if (automata.accepting[item.state]) {
       if (item.origin == kDead) {
         can_end = true;
-      } else if (item.origin != self) {  // else it is empty: whoever called it has gone on already
+      } else {
         const std::uint32_t rule = automata.rule_of[item.state];
         for (const Item& caller : items_of(item.origin)) {
           for (const RuleAutomata::CallEdge& call : automata.calls[caller.state]) {
@@ -144,22 +161,42 @@ void ParseStore::close_newest() {
       }
     }
     for (const RuleAutomata::CallEdge& call : automata.calls[item.state]) {
+      if (automata.rules[call.rule].nullable &&
+          fits(depth_of(item), automata.height[call.target])) {
+        add_item({call.target, item.origin});
+      }
+    }
+  }
+  return can_end;
+}
+
+void ParseStore::close_newest() {
+  const auto self = static_cast<ParseSetId>(sets_.size() - 1);
+  const RuleAutomata& automata = *automata_;
+  load_closure(kernel_of(self));
+  const bool can_end = complete();
+  // Rules that have come to their end here count no more: what follows stands where they were
+  // called, so that a row of calls does not get deeper from one to the next.
+  std::uint32_t depth = 0;
+  for (const Item& item : closure_) {
+    if (!automata.calls[item.state].empty()) depth = std::max(depth, depth_of(item));
+  }
+  sets_[self].depth = depth;
+  for (std::size_t i = 0; i < closure_.size() && !is_too_ambiguous(); ++i) {
+    const Item item = closure_[i];
+    for (const RuleAutomata::CallEdge& call : automata.calls[item.state]) {
       const RuleAutomata::Rule& rule = automata.rules[call.rule];
       // What is begun has to be brought to its end within the limit, the rule and what follows it.
       if (!fits(depth_of(item), automata.height[call.target])) continue;
       if (rule.nullable) add_item({call.target, item.origin});
-      if (fits(self_depth + 1, rule.height)) add_item({rule.start, self});
+      if (fits(depth + 1, rule.height)) add_item({rule.start, self});
     }
   }
   Set& set = sets_[self];
   set.can_end = can_end;
   set.items = static_cast<std::uint32_t>(pool_.size());
   for (const Item& item : closure_) {
-    if (automata.bytes[item.state].empty() && automata.calls[item.state].empty() &&
-        automata.tokens[item.state].empty()) {
-      continue;
-    }
-    pool_.push_back(item);
+    if (leads_on(item)) pool_.push_back(item);
   }
   set.num_items = static_cast<std::uint32_t>(pool_.size()) - set.items;
 }

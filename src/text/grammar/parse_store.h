@@ -2,7 +2,8 @@
 // Internal to src/text/grammar.
 //
 // A set is known by its kernel: pairs of a state that a byte has led to and the set in which its
-// rule began. What the kernel implies (rules that end here, rules that may begin here) is found
+// rule began; where that rule has come to its end, in place of it what follows where it was called.
+// What the kernel implies (rules that end here, rules that may begin here) is found
 // once. The sets in which rules began are older, so kernels form no circle, and sets that are equal
 // have the same texts behind them however they were reached: a place within a list's tenth element
 // is the same set as within its second. (Earley 1970; rules that may be empty as in Aycock and
@@ -82,7 +83,7 @@ class ParseStore {
     std::uint32_t num_items = 0;
     std::uint32_t row = kNone;   // of the next sets by class
     std::uint32_t mask = kNone;  // of masks_
-    std::uint32_t depth = 0;     // rules within rules
+    std::uint32_t depth = 0;     // rules within rules of what calls others here
     bool can_end = false;
   };
   // The tokens themselves where they are few, else words.
@@ -113,6 +114,16 @@ class ParseStore {
   static std::size_t hash_of(std::span<const Item> kernel);
   // Fills in what the kernel of the newest set implies.
   void close_newest();
+  void load_closure(std::span<const Item> items);
+  bool complete();
+  // In place of rules that end here what follows them where they were called.
+  void take_back_ends(std::vector<Item>& kernel);
+  bool leads_on(const Item& item) const {
+    return !automata_->bytes[item.state].empty() || !automata_->calls[item.state].empty() ||
+           !automata_->tokens[item.state].empty();
+  }
+  // Whether closure_ has more items than there may be; it is cleared then, and error_ says so.
+  bool is_too_ambiguous();
   void add_item(Item item);
   std::uint32_t depth_of(const Item& item) const {
     return item.origin == kDead ? 1 : sets_[item.origin].depth + 1;
@@ -123,6 +134,21 @@ class ParseStore {
 
   // The part of a slice that leaves least to walk; nullptr: all has to be walked.
   const TokenSlice::Part* best_part(ParseSetId set);
+  // A place in a rule and within a character of a slice, while it is looked how far the slice
+  // reaches. `back`: within a rule that a state called, where that goes on; else kNever.
+  struct SlicePlace {
+    std::uint32_t state = 0;
+    std::int32_t within = 0;
+    std::uint32_t back = 0;
+    friend bool operator==(const SlicePlace&, const SlicePlace&) = default;
+  };
+  struct SliceEdge {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+    std::uint32_t target = 0;
+    std::uint32_t back = 0;
+  };
+  std::span<const SliceEdge> slice_edges(const SlicePlace& place, std::int32_t character_start);
   // How many characters of a slice may follow whatever they are, as an index into its parts plus
   // one.
   std::uint8_t slice_reach(std::uint32_t state, std::size_t slice);
@@ -150,6 +176,7 @@ class ParseStore {
   // Scratch.
   std::vector<Item> kernel_, closure_;
   std::vector<ParseSetId> path_;
+  std::vector<SliceEdge> slice_edges_;
   std::vector<std::uint32_t> item_places_;  // of closure_, by hash; see add_item
 };
 

@@ -78,11 +78,9 @@ class RegexBuilder {
     if (!has_look_[tree_->root]) {
       return language(std::span(&tree_->root, 1), !whole_text, !whole_text);
     }
-    const RegexNode& root = node(tree_->root);
-    std::vector<std::size_t> alternatives = {tree_->root};
-    if (root.kind == NodeKind::kAlternative) alternatives = root.children;
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<Parts> alternatives, spread(tree_->root));
     std::vector<Dfa> parts;
-    for (const std::size_t alternative : alternatives) {
+    for (const Parts& alternative : alternatives) {
       QUIRE_ASSIGN_OR_RETURN(Dfa part, looking_ahead(alternative, !whole_text));
       parts.push_back(std::move(part));
     }
@@ -92,11 +90,57 @@ class RegexBuilder {
  private:
   const RegexNode& node(std::size_t index) const { return tree_->nodes[index]; }
 
+  // Nodes one behind the other.
+  using Parts = std::vector<std::size_t>;
+
+  // The ways through a node, so that each look-ahead is followed by all that comes behind it:
+  // a(?:(?!b)c)?d is a(?!b)cd and ad.
+  Result<std::vector<Parts>> spread(std::size_t index) const {
+    constexpr std::size_t kMaxWays = 64;
+    const RegexNode& of = node(index);
+    std::vector<Parts> ways;
+    if (!has_look_[index] || of.kind == NodeKind::kLookAhead) {
+      ways = {{index}};
+    } else if (of.kind == NodeKind::kSequence) {
+      ways = {{}};
+      for (const std::size_t child : of.children) {
+        QUIRE_ASSIGN_OR_RETURN(const std::vector<Parts> more, spread(child));
+        if (ways.size() * more.size() > kMaxWays) return too_many_ways(index);
+        std::vector<Parts> longer;
+        for (const Parts& way : ways) {
+          for (const Parts& rest : more) {
+            longer.push_back(way);
+            longer.back().insert(longer.back().end(), rest.begin(), rest.end());
+          }
+        }
+        ways = std::move(longer);
+      }
+    } else if (of.kind == NodeKind::kRepeat && of.max > 1) {
+      return nested_look(index);
+    } else {
+      if (of.kind == NodeKind::kRepeat && of.min == 0) ways.emplace_back();
+      for (const std::size_t child : of.children) {
+        QUIRE_ASSIGN_OR_RETURN(const std::vector<Parts> more, spread(child));
+        ways.insert(ways.end(), more.begin(), more.end());
+      }
+      if (ways.size() > kMaxWays) return too_many_ways(index);
+    }
+    return ways;
+  }
+
+  Status too_many_ways(std::size_t index) const {
+    return cursor_->unsupported_at(node(index).position,
+                                   "look-ahead within more than 64 alternatives is not supported",
+                                   "write it outside of groups");
+  }
+
   Status nested_look(std::size_t index) const {
     const RegexNode& of = node(index);
     if (of.kind == NodeKind::kLookAhead) {
-      return cursor_->unsupported_at(of.position, "look-ahead within a group is not supported",
-                                     "write it outside of groups");
+      return cursor_->unsupported_at(
+          of.position,
+          "look-ahead within a group that is repeated, or within another one, is not supported",
+          "write it outside of groups");
     }
     for (const std::size_t child : of.children) {
       if (has_look_[child]) return nested_look(child);
@@ -135,9 +179,7 @@ class RegexBuilder {
 
   // An alternative with look-ahead between its parts: from its end on, what follows is cut down to
   // what each allows.
-  Result<Dfa> looking_ahead(std::size_t alternative, bool open) {
-    std::vector<std::size_t> parts = {alternative};
-    if (node(alternative).kind == NodeKind::kSequence) parts = node(alternative).children;
+  Result<Dfa> looking_ahead(const Parts& parts, bool open) {
     std::vector<std::size_t> stretch;  // parts behind the look-ahead at hand, in reverse order
     std::optional<Dfa> behind;
     const auto take_stretch = [&](bool at_begin) -> Status {

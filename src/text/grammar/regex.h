@@ -4,8 +4,8 @@
 // \d \D \w \W \s \S, \p{..} and \P{..} of general categories, . ^ $, quantifiers * + ? {m} {m,}
 // {m,n} (lazy and possessive ones as greedy: as sets of texts they are equal), escapes \n \r \t \v
 // \f \0 \xHH \uHHHH \u{H..} \cX, flags (?i) (?s) at the beginning, and (?=..) (?!..) outside of
-// groups. Refused by name: back-references, look-behind, \b \B, look-ahead within groups,
-// conditions, recursion, other properties of \p.
+// groups that are repeated. Refused by name: back-references, look-behind, \b \B, look-ahead within
+// repeated groups, conditions, recursion, other properties of \p.
 #pragma once
 
 #include <string_view>

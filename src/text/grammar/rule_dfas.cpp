@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "text/grammar/dfa_builder.h"
 #include "text/grammar/expr_nfa.h"
 #include "text/grammar/rule_automata.h"
 
@@ -187,9 +188,35 @@ class RuleDfaMaker {
     const RuleId rule = component[0];
     const Dfa& dfa = made_[rule];
     inlined_[rule] = component.size() == 1 && rule != grammar_->root &&
-                     dfa.num_states() <= kSmallRuleStates &&
+                     !grammar_->rules[rule].apart && dfa.num_states() <= kSmallRuleStates &&
                      !calls(dfa, kFirstRuleColumn + column_[rule]);
     return {};
+  }
+
+  // The automaton that `expr` is, with the columns that its parts have here.
+  Result<Dfa> with_columns(const GrammarExpr& expr) {
+    const Dfa& dfa = grammar_->languages[expr.index];
+    DfaBuilder builder;
+    std::vector<DfaEdge> edges;
+    for (std::int32_t state = 0; state < static_cast<std::int32_t>(dfa.num_states()); ++state) {
+      edges.clear();
+      for (const DfaEdge& edge : dfa.edges(state)) {
+        if (edge.first < kFirstPartColumn) {
+          edges.push_back({edge.first, std::min(edge.last, kFirstPartColumn - 1), edge.target});
+        }
+        for (std::uint32_t c = std::max(edge.first, kFirstPartColumn); c <= edge.last; ++c) {
+          const ExprId part = expr.children[c - kFirstPartColumn];
+          const std::uint32_t column = kFirstRuleColumn + column_[grammar_->exprs[part].index];
+          edges.push_back({column, column, edge.target});
+        }
+      }
+      std::sort(edges.begin(), edges.end(),
+                [](const DfaEdge& a, const DfaEdge& b) { return a.first < b.first; });
+      builder.add_state(dfa.accepts(state));
+      for (const DfaEdge& edge : edges) builder.add_edge(edge.first, edge.last, edge.target);
+      QUIRE_RETURN_IF_ERROR(budget_->tick(edges.size()));
+    }
+    return builder.finish_minimal();
   }
 
   static bool calls(const Dfa& dfa, std::uint32_t column) {
@@ -201,7 +228,9 @@ class RuleDfaMaker {
 
   Result<Dfa> make_one(RuleId rule) {
     const ExprId body = grammar_->rules[rule].body;
-    if (grammar_->exprs[body].is_regular) return language_of_expr(*grammar_, body, *budget_);
+    const GrammarExpr& expr = grammar_->exprs[body];
+    if (expr.kind == GrammarExpr::Kind::kRegular) return grammar_->languages[expr.index];
+    if (expr.kind == GrammarExpr::Kind::kAutomaton) return with_columns(expr);
     Nfa nfa;
     const std::int32_t start = nfa.add_state();
     const std::int32_t accept = nfa.add_state();
