@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Installs the engines that bench/peers/compare.py measures Quire against, each into an environment of its own.
 #
-#   scripts/install_peers.sh [--venvs DIR] [peer...]      llama.cpp, llama.cpp-library, openvino, vllm
+#   scripts/install_peers.sh [--venvs DIR] [peer...]      llama.cpp, llama.cpp-library, openvino, vllm,
+#                                                     structured-output
 #
-# Without names all that run on this processor: vllm needs AVX-512. openvino brings transformers along. Does nothing, and
+# Without names all that run on this processor: vllm needs AVX-512. structured-output, the
+# libraries that bench/peers/structured_output.py and scripts/walk_schemas.py need, comes by its name alone (6 GB, most of it
+# torch, which XGrammar wants). openvino brings transformers along. Does nothing, and
 # asks the network nothing, for a peer that is there already. llama.cpp is built from source (ten minutes on two free
 # cores; JOBS=N limits the compilers); openvino takes 8 GB on disk, vllm 25 GB. Building and running Quire needs none of
 # this.
@@ -79,7 +82,8 @@ for peer in "${peers[@]}"; do
     llama.cpp-library) venv=$venvs/peers-cyllama ;;
     openvino)          venv=$venvs/peers-openvino ;;
     vllm)              venv=$venvs/peers-vllm ;;
-    *) echo "install_peers: unknown peer '$peer' (llama.cpp, llama.cpp-library, openvino, vllm)" >&2
+    structured-output) venv=$venvs/peers-structured-output ;;
+    *) echo "install_peers: unknown peer '$peer' (llama.cpp, llama.cpp-library, openvino, vllm, structured-output)" >&2
        exit 64 ;;
   esac
   [[ -e "$venv/complete" ]] && continue
@@ -89,6 +93,8 @@ for peer in "${peers[@]}"; do
     llama.cpp-library) install --only-binary=:all: cyllama==0.2.18 ;;
     openvino)          install openvino-genai==2026.4.1.0 'optimum-intel[openvino]' torch==2.13.0 ;;
     vllm)              install_vllm ;;
+    structured-output) install torch==2.13.0 xgrammar==0.2.8 llguidance==1.9.1 outlines-core==0.2.14 \
+                         'jsonschema[format-nongpl]==4.26.0' regress==2026.9.1 ;;
   esac
   touch "$venv/complete"
 done

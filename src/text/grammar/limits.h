@@ -18,7 +18,7 @@ struct GrammarLimits {
   std::size_t max_rules = 50'000;
   std::size_t max_expressions = 200'000;
   // Of one automaton, those on the way to it among them; and of all rules together.
-  std::size_t max_states = 300'000;
+  std::size_t max_states = 150'000;
   std::size_t max_edges = 1'500'000;
   // A compilation that takes longer is given up.
   std::chrono::milliseconds max_compile_time{1800};
