@@ -9,6 +9,7 @@
 #include "apps/count_option.h"
 #include "apps/flag_values.h"
 #include "base/nearest.h"
+#include "engine/constraints/constraint_grammar.h"
 #include "serve/protocols/sampling_fields.h"
 
 namespace quire {
@@ -97,6 +98,22 @@ Result<json::value> parse_sampling_value(const std::string& name, const std::str
       suggestion ? fmt::format("did you mean {}?", *suggestion) : "quire chat --help lists them");
 }
 
+namespace {
+
+// Whether a constraint can be read, as far as that asks no vocabulary.
+Status check_constraint(const StructuredOutputsParams* constraint) {
+  if (constraint == nullptr || constraint->structural_tag) return {};
+  GrammarBudget budget;
+  const Status status = constraint_grammar(*constraint, budget).status();
+  if (status.ok()) return {};
+  const StatusCode code = status.code() == StatusCode::kResourceExhausted
+                              ? StatusCode::kInvalidArgument
+                              : status.code();
+  return {code, fmt::format("{}: {}", constraint->field, status.message()), status.remedy()};
+}
+
+}  // namespace
+
 Status check_sampling_fields(const json::object& given, std::optional<std::int64_t> max_logprobs) {
   SamplingParams params;
   params.max_tokens = std::numeric_limits<std::int32_t>::max();  // left out: what the model allows
@@ -104,7 +121,8 @@ Status check_sampling_fields(const json::object& given, std::optional<std::int64
       JsonReader(given, "command line", StatusCode::kInvalidArgument), params));
   // Which tokens there are the engine knows.
   constexpr std::int64_t kAny = std::numeric_limits<std::int32_t>::max();
-  return params.validate(kAny, max_logprobs.value_or(kAny));
+  QUIRE_RETURN_IF_ERROR(params.validate(kAny, max_logprobs.value_or(kAny)));
+  return check_constraint(params.structured_outputs.get());
 }
 
 void add_sampling_flags(CLI::App& app, json::object& given, const std::string& group) {

@@ -17,7 +17,8 @@ namespace quire {
 // a text that is no such value.
 Result<json::value> parse_sampling_value(const std::string& name, const std::string& text);
 
-// Whether these fields can hold for some model: ranges and combinations, before one is loaded.
+// Whether these fields can hold for some model: ranges, combinations, and whether a schema, pattern
+// or grammar is one, before a model is loaded.
 // `max_logprobs`: the most alternatives that may be asked for, where that is known.
 Status check_sampling_fields(const json::object& given,
                              std::optional<std::int64_t> max_logprobs = {});

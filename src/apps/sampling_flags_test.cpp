@@ -54,6 +54,20 @@ TEST(SamplingFields, EveryFieldIsRead) {
   EXPECT_THAT(params->allowed_token_ids, ElementsAre(1, 2));
 }
 
+TEST(SamplingFields, WrongConstraintsAreRefusedWithoutAModel) {
+  const auto message = [](const char* constraint) {
+    const json::object given = {{"structured_outputs", parse_json(constraint, "test").value()}};
+    return check_sampling_fields(given).to_string();
+  };
+  EXPECT_THAT(message(R"({"json": {"properties": {"a": {"type": "strin"}}}})"),
+              HasSubstr("structured_outputs: JSON Schema: type at #/properties/a/type"));
+  EXPECT_THAT(message(R"({"json": "{\"type\": "})"), HasSubstr("structured_outputs: "));
+  EXPECT_THAT(message(R"({"regex": "(a"})"), HasSubstr("line 1, column 3"));
+  EXPECT_THAT(message(R"({"grammar": "root ::= foo"})"), HasSubstr("there is no rule \"foo\""));
+  EXPECT_TRUE(
+      check_sampling_fields({{"structured_outputs", {{"json", {{"type", "object"}}}}}}).ok());
+}
+
 // A value of another type is an error that names the field, for each of them.
 TEST(SamplingFields, WrongTypesNameTheField) {
   for (const SamplingField& field : sampling_fields()) {
