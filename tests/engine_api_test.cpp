@@ -63,6 +63,39 @@ class EngineTest : public testing::Test {
   std::vector<PositionLogprobs> prompt_logprobs_;
 };
 
+class FailingProcessor : public LogitsProcessor {
+ public:
+  Status process(std::span<const TokenId> output, std::span<float> /*logits*/) override {
+    if (output.size() < 3) return {};
+    return Status::invalid_argument("the processor fails");
+  }
+};
+
+// All outputs of its request end, and no other.
+TEST_F(EngineTest, AProcessorThatFailsEndsItsRequest) {
+  start();
+  const Output alone = run(request(12))[0];
+  GenerateRequest failing = request(12);
+  failing.params.n = 3;
+  failing.params.logits_processor = std::make_shared<FailingProcessor>();
+  std::promise<Status> failed;
+  std::size_t num_tokens = 0;
+  const auto sink = [&](const RequestOutput& output) {
+    num_tokens += output.token_ids.size();
+    if (output.request_finished) failed.set_value(output.error);
+  };
+  Collector collector(1);
+  ASSERT_TRUE(engine_->submit(std::move(failing), sink).ok());
+  ASSERT_TRUE(engine_->submit(request(12), collector.sink(0)).ok());
+  const Status status = failed.get_future().get();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("the processor fails"));
+  collector.wait_for(1);
+  EXPECT_EQ(collector.take()[0].at(0), alone);
+  EXPECT_GE(num_tokens, 3U);
+  EXPECT_EQ(engine_->observe().num_running, 0);
+}
+
 TEST_F(EngineTest, GivesNOutputsWithSeedsInARow) {
   start();
   GenerateRequest many = request(12);

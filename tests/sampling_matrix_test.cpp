@@ -2,6 +2,7 @@
 // several outputs, log probabilities, prompts that share blocks, 32 requests at once; alone and
 // together, and under every setting of the scheduler.
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -31,6 +32,17 @@ struct Setting {
   std::string speculation = "{}";
 };
 
+// Shifts the logits, each time to another place.
+class ShiftingProcessor : public LogitsProcessor {
+ public:
+  Status process(std::span<const TokenId> output, std::span<float> logits) override {
+    const std::size_t shift = (output.empty() ? 3 : static_cast<std::size_t>(output.back()) + 1);
+    std::rotate(logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(shift % logits.size()),
+                logits.end());
+    return {};
+  }
+};
+
 // Request `i` samples in a way of its own.
 SamplingParams params_of(std::size_t i) {
   SamplingParams params;
@@ -53,6 +65,7 @@ SamplingParams params_of(std::size_t i) {
   if (i % 7 == 5) params.bad_words = {"a", "e", "the"};
   if (i % 4 == 2) params.logprobs = 4;
   if (i % 9 == 6) params.prompt_logprobs = 1;
+  if (i % 6 == 1) params.logits_processor = std::make_shared<ShiftingProcessor>();
   return params;
 }
 

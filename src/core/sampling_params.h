@@ -11,13 +11,14 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "base/token_scores.h"
+#include "core/logits_processor.h"
 #include "core/structured_outputs.h"
 
 namespace quire {
 
 // Names, defaults and rules are vLLM's SamplingParams; core/sampling_table.h has them as data.
-// Transforms apply in this order: structured outputs, allowed ids, bad words, logit bias,
-// min_tokens, penalties, temperature, min_p, top_k, top_p.
+// Transforms apply in this order: the caller's own, structured outputs, allowed ids, bad words,
+// logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p.
 struct SamplingParams {
   std::int64_t n = 1;        // outputs for the prompt; number i draws with seed + i
   double temperature = 1.0;  // in [0, 1000]; below kGreedyTemperature the best token is taken
@@ -47,6 +48,8 @@ struct SamplingParams {
   bool skip_special_tokens = true;  // special tokens add nothing to the text
   // What the text must be; null: any. Shared, for it may be long and prompts many.
   std::shared_ptr<const StructuredOutputsParams> structured_outputs;
+  // The caller's own transform; null: none. Log probabilities are of the logits before it.
+  std::shared_ptr<LogitsProcessor> logits_processor;
 
   static constexpr double kGreedyTemperature = 1e-5;
   static constexpr double kMaxTemperature = 1000;  // far beyond it every token is as likely

@@ -14,6 +14,7 @@
 
 #include "base/ids.h"
 #include "base/pooling.h"
+#include "base/status.h"
 #include "base/token_scores.h"
 #include "core/sampling_params.h"
 
@@ -188,6 +189,12 @@ struct PooledState {
   std::size_t size = 0;   // the model's hidden size
 };
 
+// A request whose token could not be chosen; the one that `sampled` has must not count.
+struct FailedRow {
+  RequestId request_id = 0;
+  Status reason;
+};
+
 struct ModelRunnerOutput {
   StepId step_id = 0;
   // Of each scheduled request of RowUse::kTokens, in order: one token, and one more for each draft
@@ -196,6 +203,7 @@ struct ModelRunnerOutput {
   // For requests that ask for prompt_logprobs, by request and position.
   std::vector<PromptToken> prompt_tokens;
   std::vector<TokenLogprob> top_logprobs;
+  std::vector<FailedRow> failed;
   std::vector<PooledState> pooled;  // one for each scheduled request of RowUse::kState, in order
   std::vector<float> hidden_states;
 
@@ -204,6 +212,7 @@ struct ModelRunnerOutput {
     sampled.clear();
     prompt_tokens.clear();
     top_logprobs.clear();
+    failed.clear();
     pooled.clear();
     hidden_states.clear();
   }

@@ -34,6 +34,8 @@
 
 namespace quire {
 
+struct TensorInfo;  // weights/weight_source.h
+
 // Settings of an engine; names and defaults are those of the command line.
 struct EngineArgs {
   std::string model;                    // a folder in Hugging Face layout, or a .gguf file
@@ -276,6 +278,13 @@ class Engine {
   // Requests that are submitted after this find nothing in the prefix cache but what others use
   // when it is their turn. Any thread; returns at once.
   void reset_prefix_cache();
+
+  // Replaces tensors of the model between two steps: names and shapes are the checkpoint's, numbers
+  // F32, F16 or BF16, of which only `data` is read. Then the engine is as one that was loaded with
+  // them, and its prefix cache empty; matrices that are replaced are in memory twice meanwhile. Any
+  // thread but the engine's; waits. After an error the model is as it was: kUnavailable where
+  // requests run or wait, and as WeightUpdater::update() says (models/weight_updater.h).
+  Status update_weights(const std::vector<TensorInfo>& tensors);
 
   // Prompts to token ids. A plain text is encoded as the tokenizer says (BOS where it adds one),
   // and control tokens spelled in it count, for who writes a whole prompt writes its template too.

@@ -147,6 +147,9 @@ class Engine::Impl {
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
   }
   void reset_prefix_cache() { core_.reset_prefix_cache(); }
+  Status update_weights(const std::vector<TensorInfo>& tensors) {
+    return core_.update_weights(tensors);
+  }
   Result<std::vector<TextSegment>> render_chat(const Conversation& conversation) const {
     if (!text_.chat_template) {
       return Status::config(fmt::format("the model {} has no chat template", info_.model_name),
@@ -296,7 +299,9 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
   QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(level, threads); }));
   QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
-  bundle.weights.reset();  // packed: the mapping is not needed any more
+  // Packed: of the mapping no page is left in memory, and the updater alone reads it again.
+  auto updater = std::make_unique<WeightUpdater>(std::move(bundle.weights), sizes.max_model_len,
+                                                 sizes.quantization, *device);
   QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, *device, sizes.runner));
   if (args.prefault) runner->prefault();
   if (args.speculation) log_info("speculation: {}", args.speculation->to_text());
@@ -315,7 +320,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(parts.executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
                            return std::unique_ptr<Executor>(new InProcessExecutor(
                                std::move(device), std::move(model), std::move(runner),
-                               args.max_steps_in_flight, spans));
+                               args.max_steps_in_flight, spans, std::move(updater)));
                          }));
   parts.stepped = observer.stepped;
   parts.profile = observer.profile;
@@ -343,6 +348,9 @@ Status Engine::reserve(std::int64_t num_outputs) { return impl_->reserve(num_out
 void Engine::release(std::int64_t num_outputs) { impl_->release(num_outputs); }
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
 void Engine::reset_prefix_cache() { impl_->reset_prefix_cache(); }
+Status Engine::update_weights(const std::vector<TensorInfo>& tensors) {
+  return impl_->update_weights(tensors);
+}
 const SamplingParams& Engine::default_sampling_params() const { return impl_->defaults().params; }
 std::span<const std::string> Engine::generation_config_fields() const {
   return impl_->defaults().fields;

@@ -98,6 +98,18 @@ void EngineCore::inspect(std::function<void(const EngineState*)> look) {
   wake_.notify_one();
 }
 
+Status EngineCore::update_weights(const std::vector<TensorInfo>& tensors) {
+  auto done = std::make_unique<std::promise<Status>>();
+  std::future<Status> told = done->get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(failure_);
+    commands_.emplace_back(UpdateWeights{&tensors, std::move(done)});
+  }
+  wake_.notify_one();
+  return told.get();
+}
+
 EngineStats EngineCore::stats() const {
   const std::lock_guard lock(mutex_);
   return engine_stats(stats_, scheduler_.config(), group_uses_);
@@ -118,6 +130,7 @@ void EngineCore::run() {
 Status EngineCore::run_round() {
   const ScopedSpan round(spans_, kStepStage);
   if (!take_commands()) return {StatusCode::kCancelled, "the engine is shutting down"};
+  QUIRE_RETURN_IF_ERROR(make_way_for_updates());
   if (listener_ && num_begun_ == num_ended_) listener_->between_steps(scheduler_, clock_.now());
   apply_all();
   QUIRE_RETURN_IF_ERROR(begin_steps());
@@ -166,12 +179,38 @@ void EngineCore::apply(Command command) {
     const EngineState state(scheduler_);
     return inspect->look(&state);
   }
-  if (std::holds_alternative<ResetPrefixCache>(command)) {
-    scheduler_.reset_prefix_cache();
-    if (listener_) listener_->prefix_cache_reset(clock_.now());
-    return;
+  if (std::holds_alternative<ResetPrefixCache>(command)) return reset_prefix_cache_now();
+  if (auto* update = std::get_if<UpdateWeights>(&command)) {
+    return update->done->set_value(or_status([&] { return update_now(*update->tensors); }));
   }
   apply(std::get<Add>(command));
+}
+
+void EngineCore::reset_prefix_cache_now() {
+  scheduler_.reset_prefix_cache();
+  if (listener_) listener_->prefix_cache_reset(clock_.now());
+}
+
+Status EngineCore::make_way_for_updates() {
+  const auto is_update = [](const Command& each) {
+    return std::holds_alternative<UpdateWeights>(each);
+  };
+  if (std::ranges::none_of(taken_, is_update)) return {};
+  while (num_begun_ > num_ended_) QUIRE_RETURN_IF_ERROR(end_step());
+  return {};
+}
+
+// Keys and values of other weights must not be read again, so nobody may have any.
+Status EngineCore::update_now(const std::vector<TensorInfo>& tensors) {
+  const std::size_t num_unfinished = scheduler_.running().size() + scheduler_.waiting().size();
+  if (num_unfinished > 0) {
+    return Status::unavailable(
+        fmt::format("update_weights: {} requests run or wait", num_unfinished),
+        "wait for them, or abort them: an output is made with one set of weights");
+  }
+  QUIRE_RETURN_IF_ERROR(executor_->update_weights(tensors));
+  reset_prefix_cache_now();
+  return {};
 }
 
 void EngineCore::apply(const Add& add) {
@@ -182,6 +221,8 @@ void EngineCore::apply(const Add& add) {
   if (!status.ok()) return outputs_.push_failed(request.request_id, std::move(status));
   if (add.constraint.grammar != nullptr) constraints_.add(request, add.constraint);
   if (!speculator_ || request.pooling != Pooling::kNone) return;
+  // A processor is called once a token.
+  if (request.sampling_params->logits_processor != nullptr) return;
   const auto num_outputs = static_cast<RequestId>(request.sampling_params->n);
   for (RequestId i = 0; i < num_outputs; ++i) {
     speculator_->begin(request.request_id + i, add.drafts);
@@ -234,6 +275,7 @@ Status EngineCore::end_step() {
   last_end_ = clock_.now();
   if (pacer_) pacer_->measured(work_of(step.plan), last_end_ - start);
   fail_stuck(step.masks);
+  fail_processed();
   {
     const ScopedSpan span(spans_, kUpdateStage);
     QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, last_end_, step_.outputs));
@@ -252,15 +294,25 @@ void EngineCore::fail_stuck(const StepMasks& masks) {
   for (const StepMasks::Stuck& row : masks.stuck) {
     const auto num_sampled =
         std::ranges::count(step_.result.sampled, row.output_id, &SampledToken::request_id);
-    if (num_sampled > row.draft) fail_request(row.output_id, row.reason);
+    if (num_sampled > row.draft) fail_request(constraints_.siblings(row.output_id), row.reason);
   }
 }
 
-// All its outputs: an answer without one of them is none.
-void EngineCore::fail_request(RequestId output_id, const Status& error) {
-  const RunningConstraints::Outputs all = constraints_.siblings(output_id);
-  for (std::int64_t i = 0; i < all.count; ++i) abort_now(all.first + static_cast<RequestId>(i));
-  outputs_.push_failed(all.first, error);
+// Those whose own processor failed. The first of several outputs ends the others.
+void EngineCore::fail_processed() {
+  for (const FailedRow& row : step_.result.failed) {
+    const Request* request = scheduler_.find(row.request_id);
+    if (request == nullptr) continue;
+    const auto place = static_cast<RequestId>(request->sample_index());
+    fail_request({row.request_id - place, request->sampling_params()->n}, row.reason);
+  }
+}
+
+void EngineCore::fail_request(const RunningConstraints::Outputs& outputs, const Status& error) {
+  for (std::int64_t i = 0; i < outputs.count; ++i) {
+    abort_now(outputs.first + static_cast<RequestId>(i));
+  }
+  outputs_.push_failed(outputs.first, error);
 }
 
 void EngineCore::take_tokens() {
@@ -270,7 +322,7 @@ void EngineCore::take_tokens() {
                             .subspan(static_cast<std::size_t>(given.first_sampled),
                                      static_cast<std::size_t>(given.num_sampled));
     if (!constraints_.take(given.request_id, tokens)) {
-      fail_request(given.request_id,
+      fail_request(constraints_.siblings(given.request_id),
                    Status::internal(fmt::format(
                        "output {} got a token that its mask does not allow", given.request_id)));
     } else if (given.finished != nullptr) {
@@ -296,6 +348,7 @@ void EngineCore::propose_drafts(Instant now) {
   forced_ids_.clear();
   for (const Request* request : scheduler_.running()) {
     if (!request->constrained() || request->num_pending_tokens() != 1) continue;
+    if (request->sampling_params()->logits_processor != nullptr) continue;
     constraints_.forced_tokens(request->id(), forced_tokens_);
     if (forced_tokens_.empty()) continue;
     forced_ids_.push_back(request->id());
@@ -337,20 +390,21 @@ void EngineCore::fail(const Status& error) {
     const std::lock_guard lock(mutex_);
     failure_ = error;
   });
-  end_taken_inspections();
+  end_taken(error);
   {
     const std::lock_guard lock(mutex_);
     taken_.swap(commands_);
   }
-  end_taken_inspections();
+  end_taken(error);
   until_memory([&] { outputs_.push_all_failed(error); });
 }
 
-// Those that were not made.
-void EngineCore::end_taken_inspections() {
+void EngineCore::end_taken(const Status& error) {
   for (const Command& command : taken_) {
     const auto* inspect = std::get_if<Inspect>(&command);
     if (inspect != nullptr && inspect->look) inspect->look(nullptr);
+    const auto* update = std::get_if<UpdateWeights>(&command);
+    if (update != nullptr && update->done != nullptr) update->done->set_value(error);
   }
   taken_.clear();
 }

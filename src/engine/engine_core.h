@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,9 @@ class EngineCore {
   // engine has ended.
   void inspect(std::function<void(const EngineState*)> look);
 
+  // As Engine says; waits.
+  Status update_weights(const std::vector<TensorInfo>& tensors);
+
   EngineStats stats() const;  // after the last step
   EngineHeartbeat heartbeat() const;
 
@@ -60,7 +64,11 @@ class EngineCore {
     std::function<void(const EngineState*)> look;
   };
   struct ResetPrefixCache {};
-  using Command = std::variant<Add, Abort, Inspect, ResetPrefixCache>;
+  struct UpdateWeights {
+    const std::vector<TensorInfo>* tensors = nullptr;  // of whoever waits
+    std::unique_ptr<std::promise<Status>> done;        // null once it is told
+  };
+  using Command = std::variant<Add, Abort, Inspect, ResetPrefixCache, UpdateWeights>;
 
   void run();
   Status run_round();
@@ -70,6 +78,10 @@ class EngineCore {
   void apply_all();
   void apply(Command command);
   void apply(const Add& add);
+  // Where taken_ has one, steps in flight end first.
+  Status make_way_for_updates();
+  Status update_now(const std::vector<TensorInfo>& tensors);
+  void reset_prefix_cache_now();
   std::unique_ptr<const Request> abort_now(RequestId request_id);
   // Plans and submits steps for as long as there may be more in flight and there is one to plan.
   Status begin_steps();
@@ -77,7 +89,9 @@ class EngineCore {
   Status end_step();
   // Ends requests of which no token could be chosen, before what the step gave them counts.
   void fail_stuck(const StepMasks& masks);
-  void fail_request(RequestId output_id, const Status& error);
+  void fail_processed();
+  // All outputs of a request: an answer without one of them is none.
+  void fail_request(const RunningConstraints::Outputs& outputs, const Status& error);
   // Tells the constraints of what their outputs have got.
   void take_tokens();
   void set_pace(Instant now);
@@ -87,7 +101,8 @@ class EngineCore {
   // Tells the observer of a step that is about to be taken in.
   void observe_step(const SchedulerOutput& plan, Instant start);
   void fail(const Status& error);
-  void end_taken_inspections();
+  // Tells those who wait for a command that it is not done.
+  void end_taken(const Status& error);
   void publish_stats();
 
   const SteadyClock& clock_;

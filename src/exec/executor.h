@@ -9,11 +9,14 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "core/step.h"
 
 namespace quire {
+
+struct TensorInfo;
 
 // Which tokens a request may be given at a position: token i where bit i % 32 of word i / 32 is
 // set.
@@ -40,6 +43,10 @@ class Executor {
   // Waits for the step and fills in its result, which holds nothing of an earlier step afterwards.
   // An error of the step comes here, and no later step can be counted on then.
   virtual Status collect(ModelRunnerOutput& result) = 0;
+
+  // Replaces tensors of the model, by their names in its checkpoint, while no step is in flight.
+  // After an error they are as they were. kUnimplemented where there is no model to change.
+  virtual Status update_weights(const std::vector<TensorInfo>& tensors);
 
   // A number that goes on changing while a step is computed, so that one that takes long can be
   // told from one that hangs. Any thread.

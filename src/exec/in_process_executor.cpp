@@ -23,8 +23,10 @@ constexpr Stage kMasksStage = {StageKind::kWait, "wait for masks"};
 
 InProcessExecutor::InProcessExecutor(std::unique_ptr<Device> device, std::unique_ptr<Model> model,
                                      std::unique_ptr<ModelRunner> runner,
-                                     std::int32_t max_steps_in_flight, SpanRecorder* spans)
+                                     std::int32_t max_steps_in_flight, SpanRecorder* spans,
+                                     std::unique_ptr<WeightUpdater> updater)
     : device_(std::move(device)),
+      updater_(std::move(updater)),
       model_(std::move(model)),
       runner_(std::move(runner)),
       spans_(spans),
@@ -78,6 +80,16 @@ Status InProcessExecutor::collect(ModelRunnerOutput& result) {
   Step& collected = step(num_collected_++);
   std::swap(result, collected.result);
   return std::move(collected.status);
+}
+
+// The executor's thread waits for a step meanwhile, and finds the model as it is then.
+Status InProcessExecutor::update_weights(const std::vector<TensorInfo>& tensors) {
+  if (num_collected_ != num_submitted_.load(std::memory_order_relaxed)) {
+    return Status::internal("weights are replaced while a step is in flight");
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto updated, updater_->update(*model_, tensors));
+  *model_ = std::move(*updated);
+  return {};
 }
 
 // Until `count` is beyond `number`; false: there is nothing more to come.

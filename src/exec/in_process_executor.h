@@ -13,6 +13,7 @@
 #include "exec/model_runner.h"
 #include "kernels/device.h"
 #include "models/decoder_model.h"
+#include "models/weight_updater.h"
 
 namespace quire {
 
@@ -21,15 +22,17 @@ class InProcessExecutor final : public Executor {
   // Owns what a step needs: the device, weights and the runner, which refers to both. At most
   // `max_steps_in_flight` (>= 1) steps between submit() and collect(). The executor's thread
   // records each step, with all that the runner records inside it, in `spans`, unless it is null.
+  // `updater`: of this device, for update_weights().
   InProcessExecutor(std::unique_ptr<Device> device, std::unique_ptr<Model> model,
                     std::unique_ptr<ModelRunner> runner, std::int32_t max_steps_in_flight,
-                    SpanRecorder* spans);
+                    SpanRecorder* spans, std::unique_ptr<WeightUpdater> updater);
   // Ends without the steps that have not been collected.
   ~InProcessExecutor() override;
 
   Status submit(const SchedulerOutput& step) override;
   Status sample(std::span<const TokenMask> masks) override;
   Status collect(ModelRunnerOutput& result) override;
+  Status update_weights(const std::vector<TensorInfo>& tensors) override;
   std::uint64_t progress() const override { return device_->progress(); }
 
  private:
@@ -45,6 +48,7 @@ class InProcessExecutor final : public Executor {
   bool wait_for(const std::atomic<std::uint32_t>& count, std::uint32_t number);
 
   std::unique_ptr<Device> device_;
+  std::unique_ptr<WeightUpdater> updater_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ModelRunner> runner_;
   SpanRecorder* spans_;

@@ -98,7 +98,7 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.best = Arena::array_bytes<RowBest>(config.rows_at_once());
   memory.arena = Model::arena_bytes(spec, rows);
   memory.workspace = stream.workspace;
-  memory.sampler = stream.sampling + Sampler::bytes(config.rows_at_once());
+  memory.sampler = stream.sampling + Sampler::bytes(spec.vocab_size, config.rows_at_once());
   memory.batch = InputBatch::bytes(batch_limits(config, kv_paging(spec, config.max_model_len)));
   return memory;
 }

@@ -1,6 +1,8 @@
 #include "exec/sampler.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +25,44 @@ std::span<TokenLogprob> part_of(std::vector<TokenLogprob>& all, std::int32_t fir
   return std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
 }
 
+bool has_processor(const InputBatch::SampleRow& row) {
+  return row.context.params->logits_processor != nullptr;
+}
+
+// Whether a token is left to choose. The bans of LogitEdits never take the last one.
+bool is_any_left(const LogitEdits& edits, std::span<const float> logits) {
+  const auto is_left = [&](std::size_t id) {
+    const bool masked = !edits.mask.empty() && (id / 32 >= edits.mask.size() ||
+                                                (edits.mask[id / 32] >> (id % 32) & 1) == 0);
+    return !masked && logits[id] > -std::numeric_limits<float>::infinity();
+  };
+  if (!edits.allowed.empty()) {
+    return std::ranges::any_of(edits.allowed,
+                               [&](TokenId id) { return is_left(static_cast<std::size_t>(id)); });
+  }
+  for (std::size_t id = 0; id < logits.size(); ++id) {
+    if (is_left(id)) return true;
+  }
+  return false;
+}
+
+// False for NaN, too.
+bool is_logit(float value) { return value < std::numeric_limits<float>::infinity(); }
+
+Status check_processed(const LogitEdits& edits, std::span<const float> logits) {
+  const auto wrong = std::ranges::find_if_not(logits, is_logit);
+  if (wrong != logits.end()) {
+    return Status::invalid_argument(
+        fmt::format("logits_processors: the logit of token {} became {}", wrong - logits.begin(),
+                    *wrong),
+        "give finite numbers, or minus infinity for a token that may not come");
+  }
+  if (is_any_left(edits, logits)) return {};
+  return Status::invalid_argument(
+      "logits_processors: no token is left that the request's other parameters allow",
+      "leave one that is not minus infinity");
+}
+
 double uniform_of(const InputBatch::SampleRow& row) {
   if (row.context.params->greedy()) return 0;
   return random_uniform(row.seed, static_cast<std::uint64_t>(row.context.output().size()));
@@ -38,10 +78,11 @@ Sampler::Sampler(std::int64_t vocab_size, std::int64_t max_rows, std::vector<Tok
   sample_args_.reserve(rows);
   score_args_.reserve(rows);
   samples_.reserve(rows);
+  processed_.resize(static_cast<std::size_t>(vocab_size));
 }
 
-std::uint64_t Sampler::bytes(std::int64_t max_rows) {
-  return kReservedBans * sizeof(TokenId) +
+std::uint64_t Sampler::bytes(std::int64_t vocab_size, std::int64_t max_rows) {
+  return kReservedBans * sizeof(TokenId) + static_cast<std::uint64_t>(vocab_size) * sizeof(float) +
          static_cast<std::uint64_t>(max_rows) *
              (sizeof(std::size_t) + sizeof(SampleArgs) + sizeof(ScoreArgs) + sizeof(RowSample));
 }
@@ -81,7 +122,19 @@ Status Sampler::sample(OpStream& ops, const SampledLogits& logits,
          .top = part_of(result.top_logprobs, token.first_top_logprob, token.num_top_logprobs)});
   }
   samples_.resize(rows.size());
-  ops.sample(logits.values, logits.best, sample_args_, samples_);
+  for (std::size_t i = 0; i < rows.size();) {
+    const auto end = std::ranges::find_if(rows.begin() + static_cast<std::ptrdiff_t>(i), rows.end(),
+                                          has_processor);
+    const std::size_t count = static_cast<std::size_t>(end - rows.begin()) - i;
+    if (count == 0) {
+      QUIRE_RETURN_IF_ERROR(sample_processed(ops, logits, i, rows[i], result));
+      ++i;
+      continue;
+    }
+    ops.sample(logits.values + static_cast<std::int64_t>(i) * vocab_size_, logits.best + i,
+               std::span(sample_args_).subspan(i, count), std::span(samples_).subspan(i, count));
+    i += count;
+  }
   QUIRE_RETURN_IF_ERROR(ops.synchronize());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!samples_[i].finite) return logits_not_finite(rows[i].request_id);
@@ -91,6 +144,35 @@ Status Sampler::sample(OpStream& ops, const SampledLogits& logits,
     token.rank = samples_[i].token.rank;
   }
   return {};
+}
+
+// Log probabilities are of the model's own logits, which are scored after the choice.
+Status Sampler::sample_processed(OpStream& ops, const SampledLogits& logits, std::size_t i,
+                                 const InputBatch::SampleRow& row, ModelRunnerOutput& result) {
+  const float* const values = logits.values + static_cast<std::int64_t>(i) * vocab_size_;
+  const std::span<RowSample> sample(&samples_[i], 1);
+  ops.download(values, vocab_size_, processed_.data());
+  QUIRE_RETURN_IF_ERROR(ops.synchronize());
+  if (!std::ranges::all_of(processed_, is_logit)) return logits_not_finite(row.request_id);
+  SampleArgs& args = sample_args_[i];
+  Status status = row.context.params->logits_processor->process(row.context.output(), processed_);
+  if (status.ok()) status = check_processed(args.edits, processed_);
+  if (!status.ok()) {
+    result.failed.push_back({row.request_id, std::move(status)});
+    sample[0] = {.token = {}, .finite = true};
+    return {};
+  }
+  const auto best = std::ranges::max_element(processed_);
+  processed_best_ = {.value = *best, .index = static_cast<TokenId>(best - processed_.begin())};
+  const std::span<TokenLogprob> top = std::exchange(args.top, {});
+  const bool wants_logprob = std::exchange(args.wants_logprob, false);
+  ops.sample(ops.stage(std::span<const float>(processed_)),
+             ops.stage(std::span<const RowBest>(&processed_best_, 1)), std::span(&args, 1), sample);
+  QUIRE_RETURN_IF_ERROR(ops.synchronize());
+  if (!wants_logprob) return {};
+  const ScoreArgs score = {.token_id = sample[0].token.token_id, .top = top};
+  ops.score(values, logits.best + i, std::span(&score, 1), sample);
+  return ops.synchronize();
 }
 
 Status Sampler::score(OpStream& ops, const SampledLogits& logits,

@@ -24,11 +24,12 @@ class Sampler {
  public:
   // At most `max_rows` rows at once. eos_token_ids are banned by min_tokens.
   Sampler(std::int64_t vocab_size, std::int64_t max_rows, std::vector<TokenId> eos_token_ids);
-  static std::uint64_t bytes(std::int64_t max_rows);
+  static std::uint64_t bytes(std::int64_t vocab_size, std::int64_t max_rows);
 
   // logits: row i for rows[i]; left as they are. Adds one token each, in order, and its log
   // probability and the alternatives where they are asked for; they are of the model's own
-  // distribution. Synchronizes `ops`. kBadModel if a row's logits are not finite.
+  // distribution. Synchronizes `ops`. kBadModel if a row's logits are not finite. Of rows that
+  // their request's own processor spoils result.failed has the reasons.
   Status sample(OpStream& ops, const SampledLogits& logits,
                 std::span<const InputBatch::SampleRow> rows, ModelRunnerOutput& result);
 
@@ -38,6 +39,9 @@ class Sampler {
 
  private:
   void collect_bans(std::span<const InputBatch::SampleRow> rows);
+  // Row i, which its request's processor changes before all else.
+  Status sample_processed(OpStream& ops, const SampledLogits& logits, std::size_t i,
+                          const InputBatch::SampleRow& row, ModelRunnerOutput& result);
 
   std::int64_t vocab_size_;
   std::vector<TokenId> eos_token_ids_;
@@ -47,6 +51,9 @@ class Sampler {
   std::vector<SampleArgs> sample_args_;
   std::vector<ScoreArgs> score_args_;
   std::vector<RowSample> samples_;
+  // Of one row at a time: who processes it may well be a language that runs one thread at a time.
+  std::vector<float> processed_;  // [vocab_size]
+  RowBest processed_best_;
 };
 
 }  // namespace quire

@@ -317,8 +317,9 @@ TEST(Sampler, ATokenDependsOnItsOwnRowAlone) {
 }
 
 TEST(Sampler, CountsItsMemory) {
-  EXPECT_GE(Sampler::bytes(8), 8 * sizeof(SampleArgs));
-  EXPECT_GT(Sampler::bytes(9), Sampler::bytes(8));
+  EXPECT_GE(Sampler::bytes(10, 8), 8 * sizeof(SampleArgs));
+  EXPECT_GT(Sampler::bytes(10, 9), Sampler::bytes(10, 8));
+  EXPECT_GE(Sampler::bytes(1000, 8), std::uint64_t{1000} * sizeof(float));
   const auto on_device = [](std::int64_t vocab_size, std::int64_t rows, int threads) {
     return cpu_stream_memory({.vocab_size = vocab_size, .max_sampled_rows = rows}, threads)
         .sampling;

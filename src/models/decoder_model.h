@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/status.h"
+#include "models/loaded_matrices.h"
 #include "models/packed_cache.h"
 #include "models/spec.h"
 #include "models/tensor_loader.h"
@@ -30,6 +33,14 @@ class Model {
       const DecoderSpec& spec, const WeightSource& source, std::int64_t max_positions,
       Device& device, const LoadProgress& progress,
       LoadQuantization quantization = LoadQuantization::kNone, PackedCache* cache = nullptr);
+
+  // This model with the tensors of `source`, its checkpoint but for `replaced`: the other matrices
+  // are shared. Errors as load() and LoadedMatrices::without().
+  Result<std::unique_ptr<Model>> with_tensors(const WeightSource& source,
+                                              const std::unordered_set<std::string>& replaced,
+                                              std::int64_t max_positions, Device& device,
+                                              LoadQuantization quantization) const;
+  const LoadedMatrices& matrices() const { return matrices_; }
 
   const DecoderSpec& spec() const { return spec_; }
   // In memory: packed matrices, vectors and rotary tables.
@@ -62,9 +73,14 @@ class Model {
         DeviceFloats output_bias, Norm final_norm, std::optional<PerLayerInputs> per_layer_inputs,
         DecoderStack stack, std::uint64_t weight_bytes);
 
+  static Result<std::unique_ptr<Model>> load_besides(
+      LoadedMatrices matrices, const DecoderSpec& spec, const WeightSource& source,
+      std::int64_t max_positions, Device& device, const LoadProgress& progress,
+      LoadQuantization quantization, PackedCache* cache);
   float embedding_scale(ActivationMode mode) const;
 
   DecoderSpec spec_;
+  LoadedMatrices matrices_;
   PackedWeight embedding_;
   Inputs inputs_;
   PackedWeight output_;       // empty where tied: the embedding serves

@@ -177,9 +177,28 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
                                            std::int64_t max_positions, Device& device,
                                            const LoadProgress& progress,
                                            LoadQuantization quantization, PackedCache* cache) {
+  return load_besides(LoadedMatrices(), spec, source, max_positions, device, progress, quantization,
+                      cache);
+}
+
+Result<std::unique_ptr<Model>> Model::with_tensors(const WeightSource& source,
+                                                   const std::unordered_set<std::string>& replaced,
+                                                   std::int64_t max_positions, Device& device,
+                                                   LoadQuantization quantization) const {
+  QUIRE_ASSIGN_OR_RETURN(auto matrices, matrices_.without(replaced));
+  return load_besides(std::move(matrices), spec_, source, max_positions, device, {}, quantization,
+                      nullptr);
+}
+
+Result<std::unique_ptr<Model>> Model::load_besides(LoadedMatrices matrices, const DecoderSpec& spec,
+                                                   const WeightSource& source,
+                                                   std::int64_t max_positions, Device& device,
+                                                   const LoadProgress& progress,
+                                                   LoadQuantization quantization,
+                                                   PackedCache* cache) {
   QUIRE_RETURN_IF_ERROR(check_tensors(spec, source));
   QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
-  TensorLoader loader(spec, source, device, progress, quantization, cache);
+  TensorLoader loader(spec, source, device, progress, quantization, cache, matrices);
   QUIRE_ASSIGN_OR_RETURN(auto embedding, loader.vocabulary(TensorRole::kEmbedding));
   Inputs inputs;
   if (spec.positions.kind == PositionKind::kLearned) {
@@ -215,10 +234,12 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
     rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
   }
   const std::uint64_t bytes = loader.bytes() + spec.computed_bytes(max_positions);
-  return std::unique_ptr<Model>(
+  std::unique_ptr<Model> model(
       new Model(spec, std::move(embedding), std::move(inputs), std::move(output),
                 std::move(output_bias), std::move(final_norm), std::move(per_layer_inputs),
                 DecoderStack(std::move(rotaries), std::move(layers)), bytes));
+  model->matrices_ = std::move(matrices);
+  return model;
 }
 
 }  // namespace quire

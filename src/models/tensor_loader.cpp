@@ -48,8 +48,13 @@ Status check_finite(const TensorInfo& tensor, std::span<const float> values) {
 
 TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
                            const LoadProgress& progress, LoadQuantization quantization,
-                           PackedCache* cache)
-    : spec_(spec), source_(source), device_(device), progress_(progress), cache_(cache) {
+                           PackedCache* cache, LoadedMatrices& matrices)
+    : spec_(spec),
+      source_(source),
+      device_(device),
+      progress_(progress),
+      cache_(cache),
+      matrices_(matrices) {
   options_.quantization = quantization;
   options_.done = [&source](const std::uint8_t* data, std::uint64_t bytes) {
     source.release({data, bytes});
@@ -278,7 +283,7 @@ Result<PackedWeight> TensorLoader::router(TensorRole role, std::int64_t layer) {
 Result<PackedWeight> TensorLoader::packed_matrix(const std::string& name,
                                                  std::span<const Rows> parts) {
   const TensorInfo& tensor = *parts[0].tensor;
-  auto weight = kept_or_packed(name, parts);
+  auto weight = loaded_matrix(name, parts);
   if (!weight.ok()) {
     const Status status = weight.status();
     return Status(
@@ -288,6 +293,19 @@ Result<PackedWeight> TensorLoader::packed_matrix(const std::string& name,
   }
   bytes_ += weight->size_bytes();
   return weight;
+}
+
+Result<PackedWeight> TensorLoader::loaded_matrix(const std::string& name,
+                                                 std::span<const Rows> parts) {
+  if (auto loaded = matrices_.find(name)) return *std::move(loaded);
+  QUIRE_ASSIGN_OR_RETURN(auto weight, kept_or_packed(name, parts));
+  std::vector<std::string> tensors;
+  for (const Rows& part : parts) {
+    if (tensors.empty() || tensors.back() != part.tensor->name) {
+      tensors.push_back(part.tensor->name);
+    }
+  }
+  return matrices_.add(name, std::move(tensors), std::move(weight));
 }
 
 Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "kernels/device.h"
 #include "kernels/packed_weight.h"
+#include "models/loaded_matrices.h"
 #include "models/packed_cache.h"
 #include "models/spec.h"
 #include "nn/norm.h"
@@ -38,9 +39,11 @@ class TensorLoader {
     std::int64_t count = 0;
   };
 
-  // Borrows everything; `cache` may be null.
+  // Borrows everything; `cache` may be null. Matrices that `matrices` has are taken from there, the
+  // others are added.
   TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
-               const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache);
+               const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache,
+               LoadedMatrices& matrices);
 
   const DecoderSpec& spec() const { return spec_; }
   std::uint64_t bytes() const { return bytes_; }  // in memory, of all that was loaded
@@ -139,6 +142,7 @@ class TensorLoader {
   // names them.
   Result<std::vector<PackedWeight>> packed_alike(std::string_view kind,
                                                  const std::vector<Rows>& parts);
+  Result<PackedWeight> loaded_matrix(const std::string& name, std::span<const Rows> parts);
   Result<PackedWeight> kept_or_packed(const std::string& name, std::span<const Rows> parts);
   Result<PackedWeight> packed(std::span<const Rows> parts);
   Result<std::vector<float>> values(std::initializer_list<TensorRole> roles, std::int64_t layer);
@@ -152,6 +156,7 @@ class TensorLoader {
   Device& device_;
   const LoadProgress& progress_;
   PackedCache* cache_;
+  LoadedMatrices& matrices_;
   PackOptions options_;
   std::vector<TensorRoles> roles_;  // that each layer has, and those outside
   std::uint64_t done_ = 0;

@@ -1,0 +1,11 @@
+#include "exec/executor.h"
+
+#include "weights/weight_source.h"
+
+namespace quire {
+
+Status Executor::update_weights(const std::vector<TensorInfo>& /*tensors*/) {
+  return Status::unimplemented("update_weights: this engine has no weights");
+}
+
+}  // namespace quire
