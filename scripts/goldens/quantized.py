@@ -1,4 +1,5 @@
-"""tests/data/quantized: a tiny Llama with random weights in each way that safetensors are quantized.
+"""tests/data/quantized: a tiny Llama with random weights in each way that safetensors are quantized,
+and a tiny gpt-oss with its experts in MXFP4, as it is published.
 
 NAME/config.json, model.safetensors   the checkpoint, packed here by the format's published definition
 NAME/logits.bin                       reference logits of the prompt, little-endian float32, [tokens, vocab]
@@ -15,7 +16,8 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import quantized_packing as packing
 from common import DATA, all_logits, versions, write_floats, write_json
@@ -76,6 +78,9 @@ KINDS |= {
 }
 
 
+GPT_OSS = "mxfp4_gpt_oss"
+
+
 def make_model():
     torch.manual_seed(20261124)
     config = LlamaConfig(
@@ -114,12 +119,44 @@ def make(kind, quantization):
         tensors.update({f"{module}.{part}": value for part, value in parts.items()})
         state[name] = decoded
     model.load_state_dict(state)
+    write(kind, quantization, model, tensors)
+
+
+def make_gpt_oss():
+    """Experts of random codes; the reference decodes them with the library's own function."""
+    torch.manual_seed(20261125)
+    config = GptOssConfig(
+        vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=HEADS, num_key_value_heads=KV_HEADS, head_dim=HEAD_DIM,
+        num_local_experts=4, num_experts_per_tok=2, sliding_window=8, max_position_embeddings=256,
+        tie_word_embeddings=False, rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    model = GptOssForCausalLM(config).eval()
+    state, tensors = model.state_dict(), {}
+    for name, weight in state.items():
+        if name.endswith(("gate_up_proj", "down_proj")):
+            experts, inputs, outputs = weight.shape
+            blocks = torch.randint(0, 256, (experts, outputs, inputs // 32, 16), dtype=torch.uint8)
+            scales = torch.randint(120, 125, blocks.shape[:3], dtype=torch.uint8)
+            tensors[f"{name}_blocks"], tensors[f"{name}_scales"] = blocks, scales
+            state[name] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+            continue
+        scale, mean = (0.1, 1.0) if "norm" in name else (0.2, 0.0)
+        tensors[name] = (torch.randn_like(weight) * scale + mean).bfloat16()
+        state[name] = tensors[name].float()
+    model.load_state_dict(state)
+    write(GPT_OSS, {"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]},
+          model, tensors)
+
+
+def write(kind, quantization, model, tensors):
     folder = FOLDER / kind
     folder.mkdir(parents=True)
     save_file({name: value.contiguous() for name, value in tensors.items()},
               folder / "model.safetensors", metadata={"format": "pt"})
     config = json.loads(model.config.to_json_string())
-    config["architectures"] = ["LlamaForCausalLM"]
+    config["architectures"] = [type(model).__name__]
     config["quantization_config"] = quantization
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     for file in ("tokenizer.json", "tokenizer_config.json"):
@@ -134,8 +171,11 @@ def main():
             continue
         shutil.rmtree(FOLDER / kind, ignore_errors=True)
         make(kind, quantization)
+    if not only or GPT_OSS in only:
+        shutil.rmtree(FOLDER / GPT_OSS, ignore_errors=True)
+        make_gpt_oss()
     write_json(FOLDER / "goldens.json",
-               {**versions(), "prompt_token_ids": PROMPT, "checkpoints": list(KINDS)})
+               {**versions(), "prompt_token_ids": PROMPT, "checkpoints": [*KINDS, GPT_OSS]})
 
 
 if __name__ == "__main__":

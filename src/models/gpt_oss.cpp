@@ -22,6 +22,14 @@ constexpr TensorName kGptOssNames[] = {
     {TensorRole::kExpertDownBiases, "model.layers.{layer}.mlp.experts.down_proj_bias"},
 };
 
+// Published are experts in MXFP4, whose rows are outputs; those of copies in BF16 are inputs.
+Result<bool> has_mxfp4_experts(const JsonReader& config) {
+  if (!config.contains("quantization_config")) return false;
+  QUIRE_ASSIGN_OR_RETURN(const JsonReader quantization, config.get_object("quantization_config"));
+  QUIRE_ASSIGN_OR_RETURN(const auto method, quantization.find_string("quant_method"));
+  return method == "mxfp4";
+}
+
 Result<MoeSpec> read_gpt_oss_moe(const JsonReader& config, const DecoderDraft& draft) {
   if (draft.mlp.activation != Activation::kSilu) {
     return unsupported(config.where(), "hidden_act", "an activation other than silu");
@@ -36,7 +44,8 @@ Result<MoeSpec> read_gpt_oss_moe(const JsonReader& config, const DecoderDraft& d
   moe.clamped = ClampedGate{.alpha = static_cast<float>(alpha.value_or(1.702)),
                             .limit = static_cast<float>(limit.value_or(7.0))};
   moe.routing.weights_sum_to_one = true;
-  moe.tensors = ExpertTensors::kTurnedPairs;
+  QUIRE_ASSIGN_OR_RETURN(const bool as_published, has_mxfp4_experts(config));
+  moe.tensors = as_published ? ExpertTensors::kStackedPairs : ExpertTensors::kTurnedPairs;
   moe.router_bias = true;
   moe.biases = true;
   return moe;

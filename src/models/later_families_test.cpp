@@ -85,6 +85,9 @@ TEST(LaterFamilies, GptOssHasSinksAndExpertsWithBiases) {
   EXPECT_EQ(moe.clamped, (ClampedGate{.alpha = 1.702F, .limit = 7.0F}));
   EXPECT_EQ(moe.tensors, ExpertTensors::kTurnedPairs);
   EXPECT_TRUE(moe.routing.weights_sum_to_one);
+  const DecoderSpec published = good(
+      name, "{" + std::string(kYarn) + R"(}, "quantization_config": {"quant_method": "mxfp4"}})");
+  EXPECT_EQ(published.layers[0].moe()->tensors, ExpertTensors::kStackedPairs);
   expect_refused(name, "{}", StatusCode::kBadModel, "rope_parameters");
   expect_refused(name, "{" + std::string(kYarn) + R"(}, "hidden_act": "gelu_pytorch_tanh"})",
                  StatusCode::kUnimplemented, "hidden_act");

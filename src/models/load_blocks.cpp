@@ -25,14 +25,13 @@ AttentionShape shape_of(const AttentionSpec& spec) {
           .own_keys = spec.kv_layer == kOwnKeys};
 }
 
-// Where the two are in a tensor that has the columns of both.
+// Where the two are in a tensor that has the outputs of both.
 TensorLoader::Columns gate_columns(const MoeSpec& spec) {
-  const bool pairs = spec.tensors == ExpertTensors::kTurnedPairs;
-  return {.begin = 0, .step = pairs ? 2 : 1, .count = spec.intermediate_size};
+  return {.begin = 0, .step = spec.in_pairs() ? 2 : 1, .count = spec.intermediate_size};
 }
 
 TensorLoader::Columns up_columns(const MoeSpec& spec) {
-  const bool pairs = spec.tensors == ExpertTensors::kTurnedPairs;
+  const bool pairs = spec.in_pairs();
   return {.begin = pairs ? 1 : spec.intermediate_size,
           .step = pairs ? 2 : 1,
           .count = spec.intermediate_size};
@@ -81,6 +80,15 @@ Result<std::vector<ExpertWeights>> load_experts(const MoeSpec& spec, TensorLoade
     for (std::size_t i = 0; i < experts.size(); ++i) {
       experts[i].gate = std::move(both[2 * i]);
       experts[i].up = std::move(both[2 * i + 1]);
+    }
+  } else if (spec.tensors == ExpertTensors::kStackedPairs) {
+    QUIRE_ASSIGN_OR_RETURN(auto gates,
+                           loader.picked_experts(kExpertGateUps, count, layer, gate_columns(spec)));
+    QUIRE_ASSIGN_OR_RETURN(auto ups,
+                           loader.picked_experts(kExpertGateUps, count, layer, up_columns(spec)));
+    for (std::size_t i = 0; i < experts.size(); ++i) {
+      experts[i].gate = std::move(gates[i]);
+      experts[i].up = std::move(ups[i]);
     }
   } else {
     for (std::int64_t i = 0; each && i < count; ++i) {

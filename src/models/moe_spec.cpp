@@ -25,6 +25,7 @@ void MoeSpec::list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& l
       list.push_back({kExpertDowns, {num_experts, hidden_size, width}});
       break;
     case ExpertTensors::kStackedGateUp:
+    case ExpertTensors::kStackedPairs:
       list.push_back({kExpertGateUps, {num_experts, 2 * width, hidden_size}});
       list.push_back({kExpertDowns, {num_experts, hidden_size, width}});
       break;
@@ -86,7 +87,7 @@ Status MoeSpec::validate(std::string_view where) const {
     return Status::bad_model(
         fmt::format("{}: gates clamped to {}; expected above 0", where, clamped->limit));
   }
-  assert(!biases || tensors == ExpertTensors::kTurnedPairs);
+  assert(!biases || in_pairs());
   if (shared_intermediate_size == 0) return {};
   return check_sizes(where,
                      {{"the intermediate size of the shared expert", shared_intermediate_size}});

@@ -18,7 +18,9 @@ enum class ExpertTensors : std::uint8_t {
   kStacked,  // one for the gates of all experts, one for ups, one for downs
   // One of all gates and ups, those of an expert below each other, and one of all downs.
   kStackedGateUp,
-  // The same, with a row for each input instead of one for each output.
+  // The same, and gate and up take turns.
+  kStackedPairs,
+  // As kStackedGateUp, with a row for each input instead of one for each output.
   kTurnedGateUp,
   // The same, and gate and up take turns.
   kTurnedPairs
@@ -40,11 +42,15 @@ struct MoeSpec {
   bool shared_gate = false;  // that one has a gate for its result
   ExpertTensors tensors = ExpertTensors::kEach;
   bool router_bias = false;
-  bool biases = false;                      // of kTurnedPairs
+  bool biases = false;                      // of those in pairs
   std::optional<ClampedGate> clamped = {};  // instead of `activation`
   bool weigh_inputs = false;  // a token is weighted before it goes into an expert, else afterwards
 
   // Whether the experts' matrices have a row for each input.
+  // Whether gate and up take turns.
+  bool in_pairs() const {
+    return tensors == ExpertTensors::kStackedPairs || tensors == ExpertTensors::kTurnedPairs;
+  }
   bool turned() const {
     return tensors == ExpertTensors::kTurnedGateUp || tensors == ExpertTensors::kTurnedPairs;
   }

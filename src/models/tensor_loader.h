@@ -32,7 +32,8 @@ struct HeadMatrices {
 // Of a checkpoint that check_tensors() has accepted: what the specification says is there.
 class TensorLoader {
  public:
-  // Which columns of a tensor belong to a matrix: from `begin` on every `step`th, `count` of them.
+  // Which columns, or rows, of a tensor belong to a matrix: from `begin` on every `step`th, `count`
+  // of them.
   struct Columns {
     std::int64_t begin = 0;
     std::int64_t step = 1;
@@ -110,7 +111,10 @@ class TensorLoader {
   // when they are packed.
   Result<std::vector<PackedWeight>> turned_experts(TensorRole role, std::int64_t count,
                                                    std::int64_t layer, Columns columns);
-  // The numbers of `count` experts in the columns that turned_experts() takes, one after the other.
+  // The same of experts whose rows are outputs: those rows of each.
+  Result<std::vector<PackedWeight>> picked_experts(TensorRole role, std::int64_t count,
+                                                   std::int64_t layer, Columns rows);
+  // The numbers of `count` experts at the places that these two take, one after the other.
   Result<DeviceFloats> expert_vectors(TensorRole role, std::int64_t count, std::int64_t layer,
                                       Columns columns);
 
@@ -142,6 +146,9 @@ class TensorLoader {
   // names them.
   Result<std::vector<PackedWeight>> packed_alike(std::string_view kind,
                                                  const std::vector<Rows>& parts);
+  // Of matrices that were made of a tensor; `is_last`: nothing else of it will be.
+  Result<std::vector<PackedWeight>> packed_made(const Columns& columns,
+                                                const std::vector<Rows>& parts, bool is_last);
   Result<PackedWeight> loaded_matrix(const std::string& name, std::span<const Rows> parts);
   Result<PackedWeight> kept_or_packed(const std::string& name, std::span<const Rows> parts);
   Result<PackedWeight> packed(std::span<const Rows> parts);

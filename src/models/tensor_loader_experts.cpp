@@ -14,9 +14,9 @@
 namespace quire {
 namespace {
 
-// Whether nothing of the tensor is left to be read after these columns.
-bool is_last(const TensorInfo& tensor, const TensorLoader::Columns& columns) {
-  return columns.begin + (columns.count - 1) * columns.step == tensor.shape.back() - 1;
+// Whether of `count` columns these take the last: nothing is left to be read after them.
+bool ends_at(const TensorLoader::Columns& columns, std::int64_t count) {
+  return columns.begin + (columns.count - 1) * columns.step == count - 1;
 }
 
 // Bytes of one number of an encoding that has no blocks; 0 of others.
@@ -84,10 +84,46 @@ Result<std::vector<PackedWeight>> TensorLoader::turned_experts(TensorRole role, 
           }
         }
       });
+  return packed_made(columns, parts, ends_at(columns, tensor.shape[2]));
+}
+
+Result<std::vector<PackedWeight>> TensorLoader::picked_experts(TensorRole role, std::int64_t count,
+                                                               std::int64_t layer, Columns rows) {
+  const TensorInfo& tensor = *find(role, layer);
+  QUIRE_ASSIGN_OR_RETURN(const TensorRows read, source_.rows(tensor, device_.host_threads()));
+  const std::uint64_t row_bytes = encoded_row_bytes(tensor.encoding, tensor.shape[2]).value_or(0);
+  const auto outputs = static_cast<std::uint64_t>(rows.count);
+  QUIRE_ASSIGN_OR_RETURN(  // a part of what the file has
+      const Buffer buffer,
+      Buffer::allocate(static_cast<std::uint64_t>(count) * outputs * row_bytes));
+  auto* const picked = reinterpret_cast<std::uint8_t*>(buffer.data());
+  std::vector<Rows> parts;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
+    parts.push_back({.tensor = &tensor,
+                     .count = rows.count,
+                     .made = picked + i * outputs * row_bytes,
+                     .made_cols = tensor.shape[2]});
+  }
+  device_.host_threads().parallel_for(
+      count * rows.count, 64, [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t row =
+              i / rows.count * tensor.shape[1] + rows.begin + i % rows.count * rows.step;
+          std::memcpy(picked + static_cast<std::uint64_t>(i) * row_bytes,
+                      read.data + static_cast<std::uint64_t>(row) * row_bytes, row_bytes);
+        }
+      });
+  return packed_made(rows, parts, ends_at(rows, tensor.shape[1]));
+}
+
+Result<std::vector<PackedWeight>> TensorLoader::packed_made(const Columns& columns,
+                                                            const std::vector<Rows>& parts,
+                                                            bool is_last) {
+  const TensorInfo& tensor = *parts[0].tensor;
   const auto done = std::exchange(options_.done, nullptr);  // it knows the checkpoint's bytes alone
   auto packed = packed_alike(fmt::format("columns from {}, expert", columns.begin), parts);
   options_.done = done;
-  if (is_last(tensor, columns)) {
+  if (is_last) {
     report(tensor);
     source_.release(tensor.data);
   }
@@ -106,7 +142,7 @@ Result<DeviceFloats> TensorLoader::expert_vectors(TensorRole role, std::int64_t 
     picked.push_back(all[static_cast<std::size_t>(i / columns.count * tensor.shape[1] + column)]);
   }
   bytes_ += picked.size() * sizeof(float);
-  if (is_last(tensor, columns)) report(tensor);
+  if (ends_at(columns, tensor.shape[1])) report(tensor);
   return device_.upload(std::move(picked));
 }
 

@@ -140,6 +140,12 @@ Status read_fp8(const JsonReader& config, QuantizationConfig& read) {
   return {};
 }
 
+// Which modules are not converted the tensors say themselves.
+Status read_mxfp4(const JsonReader& /*config*/, QuantizationConfig& read) {
+  read.method = QuantizationMethod::kMxfp4;
+  return {};
+}
+
 struct QuantizationReader {
   std::string_view method;
   Status (*read)(const JsonReader& config, QuantizationConfig& read);
@@ -152,6 +158,7 @@ constexpr QuantizationReader kQuantizationReaders[] = {
     {"compressed-tensors", read_compressed_tensors},
     {"bitsandbytes", read_bits_and_bytes},
     {"fp8", read_fp8},
+    {"mxfp4", read_mxfp4},
 };
 
 Result<QuantizationConfig> read_method(const JsonReader& config, std::string method) {

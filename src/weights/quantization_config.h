@@ -17,6 +17,7 @@ enum class QuantizationMethod : std::uint8_t {
   kAwq,                // and AutoRound's
   kCompressedTensors,  // pack-quantized, int-quantized and float-quantized
   kBitsAndBytes,       // LLM.int8()
+  kMxfp4,              // experts of gpt-oss: blocks of 32 floats of four bits and a scale
   kFp8,                // e4m3 with a scale for a tensor, an output or a block of 128 by 128
 };
 

@@ -188,6 +188,7 @@ Result<std::optional<QuantizedModule>> read_quantized_module(const WeightSource&
     case QuantizationMethod::kFp8:
       if (part == "weight") return read_float_module(source, config, codes);
       break;
+    case QuantizationMethod::kMxfp4:  // mxfp4_source.h
     case QuantizationMethod::kNone:
       break;
   }

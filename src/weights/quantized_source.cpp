@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "base/printable.h"
 #include "tensor/thread_pool.h"
+#include "weights/mxfp4_source.h"
 #include "weights/quantized_modules.h"
 
 namespace quire {
@@ -120,6 +121,7 @@ class QuantizedSource final : public WeightSource {
 
 Result<std::unique_ptr<WeightSource>> open_quantized(std::unique_ptr<WeightSource> source,
                                                      const QuantizationConfig& config) {
+  if (config.method == QuantizationMethod::kMxfp4) return open_mxfp4(std::move(source));
   auto quantized = std::make_unique<QuantizedSource>(std::move(source));
   QUIRE_RETURN_IF_ERROR(quantized->read(config));
   return std::unique_ptr<WeightSource>(std::move(quantized));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -12,46 +11,12 @@
 
 #include "tensor/float_convert.h"
 #include "tensor/thread_pool.h"
+#include "weights/fake_source.h"
 
 namespace quire {
 namespace quantized_source_test {
 
 using ::testing::HasSubstr;
-
-// Tensors in memory.
-class FakeSource final : public WeightSource {
- public:
-  template <typename T>
-  void add(const std::string& name, Encoding encoding, std::vector<std::int64_t> shape,
-           const std::vector<T>& values) {
-    auto& bytes = data_.emplace_back(values.size() * sizeof(T));
-    if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-    tensors_.push_back({.name = name,
-                        .encoding = encoding,
-                        .shape = std::move(shape),
-                        .data = bytes,
-                        .file = "m.safetensors",
-                        .file_offset = 0});
-  }
-  void remove(std::string_view name) {
-    std::erase_if(tensors_, [&](const TensorInfo& tensor) { return tensor.name == name; });
-  }
-  TensorInfo& at(std::string_view name) {
-    return *std::ranges::find(tensors_, name, &TensorInfo::name);
-  }
-
-  std::span<const TensorInfo> tensors() const override { return tensors_; }
-  const TensorInfo* find(std::string_view name) const override {
-    const auto found = std::ranges::find(tensors_, name, &TensorInfo::name);
-    return found == tensors_.end() ? nullptr : &*found;
-  }
-  void release(std::span<const std::uint8_t>) const override {}
-  std::vector<const MappedFile*> files() const override { return {}; }
-
- private:
-  std::deque<std::vector<std::uint8_t>> data_;
-  std::vector<TensorInfo> tensors_;
-};
 
 // What a module stands for: w = scale * (code - zero).
 struct Matrix {

@@ -94,6 +94,7 @@ inline constexpr std::string_view kQuantizedKinds[] = {
     "fp8_tensor",
     "compressed_fp8_channel",
     "llm_int8",
+    "mxfp4_gpt_oss",
 };
 inline std::string quantized_model(std::string_view kind) {
   return QUIRE_SOURCE_DIR "/tests/data/quantized/" + std::string(kind);
