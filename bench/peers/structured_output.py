@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """JSON Schemas of MaskBench through Quire's grammars, XGrammar, llguidance and outlines-core, in one run.
 
-  bench/peers/structured_output.py --follow-schemas PROGRAM --vocabulary FILE [--every N] [--engines NAME...] DATA_GZ
+  bench/peers/structured_output.py DATA_GZ --follow-schemas PROGRAM --vocabulary FILE [--every N] [--engines NAME...]
 
 PROGRAM: tests/follow_schemas of a release build; FILE as it reads one (scripts/write_vocabulary.py). Needs the Python of
 `scripts/install_peers.sh structured-output` (.venvs/peers-structured-output). Each schema goes through all engines, one
