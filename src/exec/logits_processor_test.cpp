@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 using Process = std::function<Status(std::span<const TokenId>, std::span<float>)>;
 
@@ -71,7 +71,7 @@ TEST(LogitsProcessor, ChangesItsOwnRowAlone) {
 
 TEST(LogitsProcessor, LogProbabilitiesAreTheModels) {
   const auto only_last = [](std::span<const TokenId>, std::span<float> logits) {
-    for (float& logit : logits.first(3)) logit = -kInfinity;
+    for (float& logit : logits.first(3)) logit = -kInfinite;
     return Status();
   };
   Rows rows = {.params = {greedy(only_last), greedy()}, .logits = {4, 2, 1, 3, 4, 2, 1, 3}};
@@ -112,11 +112,11 @@ TEST(LogitsProcessor, WhatItSpoilsFailsAlone) {
     return Status();
   };
   const auto none = [](std::span<const TokenId>, std::span<float> logits) {
-    std::ranges::fill(logits, -kInfinity);
+    std::ranges::fill(logits, -kInfinite);
     return Status();
   };
   const auto only_first = [](std::span<const TokenId>, std::span<float> logits) {
-    for (float& logit : logits.subspan(1)) logit = -kInfinity;
+    for (float& logit : logits.subspan(1)) logit = -kInfinite;
     return Status();
   };
   Rows rows = {
@@ -145,7 +145,7 @@ TEST(LogitsProcessor, IsNotAskedAboutDamagedLogits) {
     called = true;
     return Status();
   };
-  for (const float damaged : {kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float damaged : {kInfinite, std::numeric_limits<float>::quiet_NaN()}) {
     const Rows rows = {.params = {greedy(note)}, .logits = {1, damaged, 2, 3}};
     ModelRunnerOutput output;
     EXPECT_EQ(rows.sample(output).code(), StatusCode::kBadModel);

@@ -13,14 +13,16 @@
 namespace quire {
 namespace {
 
-// Every field: with one more or less in the type this does not compile, and the one that is added
-// here has to be set by the test below, and kept.
+// Every field but the caller's function, of which a log has what it led to: with one more or less
+// in the type this does not compile, and the one that is added here has to be set by the test
+// below, and kept.
 auto fields_of(const SamplingParams& params) {
   const auto& [n, temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty,
                frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-               skip_special_tokens, structured_outputs] = params;
+               skip_special_tokens, structured_outputs, logits_processor] = params;
+  (void)logits_processor;
   return std::tie(n, temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty,
                   frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                   include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
