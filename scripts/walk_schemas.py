@@ -14,6 +14,7 @@ import functools
 import gzip
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -78,7 +79,10 @@ def validator_of(schema):
     formats = jsonschema.FormatChecker()
     formats.checkers = {**kind.FORMAT_CHECKER.checkers,
                         "regex": (lambda text: not isinstance(text, str) or bool(ecma_regex(text)),
-                                  regress.RegressError)}
+                                  regress.RegressError),
+                        # jsonschema takes a 0 that a digit follows for a leading one, as in "105".
+                        "relative-json-pointer": (lambda text: not isinstance(text, str) or bool(
+                            re.fullmatch(r"(0|[1-9][0-9]*)(#|(/([^~/]|~[01])*)*)", text, re.DOTALL)), ())}
     with_a_point = kind is not jsonschema.Draft4Validator
     # Nothing is fetched.
     return kind(exact(json.dumps(schema), with_a_point), format_checker=formats,
