@@ -7,6 +7,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -201,7 +202,9 @@ class LongRuns(unittest.TestCase):
         result = self.generate("--output", self.target, "--resume")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(f"{kept} skipped", result.stderr)
-        self.assertEqual(self.target.read_bytes(), whole)
+        # But for what the prefix cache has, which begins empty with each start.
+        same = lambda text: re.sub(rb'"cached_tokens":\d+', b"", text)
+        self.assertEqual(same(self.target.read_bytes()), same(whole))
 
     def test_resume_after_kill_and_after_interrupt(self):
         self.write(400, max_tokens=40)

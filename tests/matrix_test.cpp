@@ -33,7 +33,9 @@ struct Setting {
   std::string speculation = "{}";
   bool jump_forward = true;
   std::optional<std::int32_t> drafts = std::nullopt;  // in each step; none: the governor says
-  bool again = false;  // what is compared are second runs, which find their prompts to the token
+  std::string policy = "fcfs";
+  bool salted = false;  // every other prompt is of another scope of the prefix cache
+  bool again = false;   // what is compared are second runs, which find their prompts to the token
 };
 
 struct Corpus {
@@ -67,6 +69,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.max_step_ms = setting.max_step_ms;
   args.max_steps_in_flight = setting.max_steps_in_flight;
   args.jump_forward = setting.jump_forward;
+  args.scheduling_policy = setting.policy;
   args.speculation = SpeculativeConfig::parse(setting.speculation).value();
   if (setting.preempt) {
     // Little more than one sequence of the greatest length.
@@ -92,6 +95,10 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
       request.params.ignore_eos = true;
       request.params.logprobs = 0;  // the tokens' own, whose bits are compared
       request.drafts = setting.drafts;
+      request.priority = -static_cast<std::int32_t>(i % 3);
+      request.user = std::to_string(i % 3);
+      request.deadline = std::chrono::milliseconds(100 * (7 * i % 5));
+      request.cache_salt = setting.salted ? std::to_string(i % 2) : "";
       if (!corpus.constraints.empty()) {
         request.params.structured_outputs = corpus.constraints[i % corpus.constraints.size()];
       }
@@ -199,14 +206,15 @@ const std::vector<Setting>& all_settings() {
       {.name = "batch, block 1", .block_size = 1},
       {.name = "batch, no prefix cache", .prefix_caching = false},
       {.name = "batch, again, block 24", .block_size = 24, .again = true},
-      {.name = "batch, chunk 16", .chunk = 16},
-      {.name = "batch, chunk 1", .chunk = 1},
-      {.name = "batch, preemption", .preempt = true},
-      {.name = "batch, preemption, block 1, chunk 16",
+      {.name = "batch, chunk 16, deadline", .chunk = 16, .policy = "deadline"},
+      {.name = "batch, chunk 1, shortest", .chunk = 1, .policy = "shortest"},
+      {.name = "batch, preemption, fair", .preempt = true, .policy = "fair"},
+      {.name = "batch, preemption, block 1, chunk 16, longest prefix",
        .block_size = 1,
        .chunk = 16,
-       .preempt = true},
-      {.name = "batch, 1 thread", .threads = 1},
+       .preempt = true,
+       .policy = "longest-prefix"},
+      {.name = "batch, 1 thread, priority", .threads = 1, .policy = "priority", .salted = true},
       {.name = "batch, no time for prompts", .max_step_ms = 1e-3},
       {.name = "batch, 5 ms a step", .max_step_ms = 5},
       {.name = "alone, 1 thread, chunk 16", .batch = false, .chunk = 16, .threads = 1},
@@ -308,7 +316,7 @@ TEST_P(KvCacheMatrix, SameTokens) {
   std::erase_if(settings, [](const Setting& setting) { return setting.preempt; });
   // The first long prompt takes many steps; the others find its blocks, and decode beside it.
   for (Setting& setting : settings) {
-    if (setting.name == "batch, chunk 16") setting.shared_tokens = 3 * 256;
+    if (setting.name == "batch, chunk 16, deadline") setting.shared_tokens = 3 * 256;
   }
   check_matrix(corpus, settings);
 }

@@ -148,9 +148,10 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
                "Compute what structured output forces several tokens a step (default: on)")
       ->group(group);
   app.add_option("--scheduling-policy", args.scheduling_policy,
-                 "Who goes first; fcfs: who came first")
+                 "Who goes first: who came first (fcfs), the lowest priority, the fewest tokens, "
+                 "the earliest deadline, the user or key that had least, or whose prompt is cached")
       ->type_name("POLICY")
-      ->check(known_names("fcfs|priority"))
+      ->check(known_names("fcfs|priority|shortest|deadline|fair|longest-prefix"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--batching", args.batching, "When a batch's members change")

@@ -78,6 +78,13 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
   add_names(app, "--api-key", http.api_keys, "KEY",
             "Key that requests have to bring (also QUIRE_API_KEY); may be given several times",
             group);
+  app.add_option("--prefix-cache-scope", flags.prefix_cache_scope,
+                 "Whose cached prefixes a request may find: those of its own key, or of all "
+                 "(global)")
+      ->type_name("SCOPE")
+      ->check(one_of({"key", "global"}))
+      ->capture_default_str()
+      ->group(group);
   add_names(app, "--allowed-hosts", http.allowed_hosts, "HOST",
             "Host headers to accept besides this machine's own while bound to loopback", group);
   add_names(app, "--allowed-origins", http.allowed_origins, "ORIGIN",
@@ -268,6 +275,8 @@ Status complete_serve_flags(ServeFlags& flags) {
   if (const char* key = std::getenv("QUIRE_API_KEY"); key != nullptr && *key != '\0') {
     flags.http.api_keys.emplace_back(key);
   }
+  flags.service.prefix_cache_scope =
+      flags.prefix_cache_scope == "key" ? PrefixCacheScope::kKey : PrefixCacheScope::kGlobal;
   flags.service.max_logprobs = flags.engine.max_logprobs;
   flags.service.max_unsent_bytes = flags.http.max_unsent_bytes;
   flags.service.created = std::time(nullptr);

@@ -23,9 +23,10 @@ struct ServeFlags {
   double shutdown_timeout_s = 30;
   std::string log_format = "text";
   bool disable_page = false;
-  std::string otlp_traces_endpoint;  // empty: as the environment says
-  std::string root_path;             // a prefix that routes may have; empty: none
-  std::string batch_database;        // empty: default_batch_database()
+  std::string otlp_traces_endpoint;        // empty: as the environment says
+  std::string prefix_cache_scope = "key";  // or global
+  std::string root_path;                   // a prefix that routes may have; empty: none
+  std::string batch_database;              // empty: default_batch_database()
   // Made-up tokens at a known speed, without weights.
   std::optional<double> simulate_step_ms;
   double simulate_token_us = 0;

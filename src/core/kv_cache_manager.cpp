@@ -58,14 +58,15 @@ std::span<const TokenId> KvCacheManager::tokens_of(std::span<const TokenId> toke
 // Walks down as far as every group that keeps all has its blocks; a hit may end wherever the others
 // have those of their window.
 KvCacheManager::PrefixMatch KvCacheManager::match_prefix(std::span<const TokenId> tokens,
-                                                         std::int32_t max_tokens) const {
+                                                         std::int32_t max_tokens,
+                                                         const CacheScope& scope) const {
   PrefixMatch match;
   if (!enable_prefix_caching_) return match;
   std::ranges::fill(run_begin_, 0);  // since which block each group has all
   PrefixIndex::Node node;
   const std::int32_t most = max_tokens / block_size_;
   for (std::int32_t end = 1; end <= most; ++end) {
-    const auto found = index_.find(node, tokens_of(tokens, end - 1));
+    const auto found = index_.find(node, tokens_of(tokens, end - 1), scope);
     if (!found) break;
     node = *found;
     bool hit = true;
@@ -85,7 +86,7 @@ KvCacheManager::PrefixMatch KvCacheManager::match_prefix(std::span<const TokenId
   const auto rest = tokens.subspan(
       static_cast<std::size_t>(match.num_tokens),
       static_cast<std::size_t>(std::min(max_tokens - match.num_tokens, block_size_)));
-  if (const auto last = index_.find_longest(match.node, rest)) {
+  if (const auto last = index_.find_longest(match.node, rest, scope)) {
     match.num_tokens += last->num_tokens;
     match.last = last->node;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
@@ -281,15 +282,15 @@ void KvCacheManager::drop_lost_nodes(Table& table) {
 // Where a node has a block of a group already (two requests computed the same block at the same
 // time), that one stays, and this request's next blocks belong to its children.
 void KvCacheManager::commit(RequestId request_id, std::span<const TokenId> tokens,
-                            std::int32_t num_computed_tokens) {
+                            std::int32_t num_computed_tokens, const CacheScope& scope) {
   if (!enable_prefix_caching_) return;
   Table& table = *tables_.find(request_id);
   drop_lost_nodes(table);
   for (auto i = static_cast<std::int32_t>(table.nodes.size());
        i < num_computed_tokens / block_size_; ++i) {
     const PrefixIndex::Node parent = table.nodes.empty() ? PrefixIndex::Node{} : table.nodes.back();
-    auto node = index_.find(parent, tokens_of(tokens, i));
-    if (!node) node = index_.insert(parent, tokens_of(tokens, i));
+    auto node = index_.find(parent, tokens_of(tokens, i), scope);
+    if (!node) node = index_.insert(parent, tokens_of(tokens, i), scope);
     if (!node) break;
     table.nodes.push_back(*node);
     const auto pages = table.blocks.block(i);
@@ -306,7 +307,7 @@ void KvCacheManager::commit(RequestId request_id, std::span<const TokenId> token
 }
 
 void KvCacheManager::keep_end(RequestId request_id, std::span<const TokenId> tokens,
-                              std::int32_t num_computed_tokens) {
+                              std::int32_t num_computed_tokens, const CacheScope& scope) {
   const std::int32_t num_full = num_computed_tokens / block_size_;
   const std::int32_t num_left = num_computed_tokens % block_size_;
   Table* table = tables_.find(request_id);
@@ -321,9 +322,9 @@ void KvCacheManager::keep_end(RequestId request_id, std::span<const TokenId> tok
   const PrefixIndex::Node parent = table->nodes.empty() ? PrefixIndex::Node{} : table->nodes.back();
   const auto end = tokens.subspan(static_cast<std::size_t>(num_computed_tokens - num_left),
                                   static_cast<std::size_t>(num_left));
-  const auto longest = index_.find_longest(parent, end);
-  if ((longest && longest->num_tokens == num_left) || index_.find(parent, end)) return;
-  const auto node = index_.insert(parent, end);
+  const auto longest = index_.find_longest(parent, end, scope);
+  if ((longest && longest->num_tokens == num_left) || index_.find(parent, end, scope)) return;
+  const auto node = index_.insert(parent, end, scope);
   if (!node) return;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     index_.put(*node, group,

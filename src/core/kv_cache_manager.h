@@ -67,8 +67,10 @@ class KvCacheManager {
     PrefixIndex::Node node;                 // of the last full block
     std::optional<PrefixIndex::Node> last;  // of the block after it
   };
-  // Blocks that hold the first of `tokens`, not more than max_tokens of them. O(max_tokens).
-  PrefixMatch match_prefix(std::span<const TokenId> tokens, std::int32_t max_tokens) const;
+  // Blocks of a scope that hold the first of `tokens`, not more than max_tokens of them.
+  // O(max_tokens).
+  PrefixMatch match_prefix(std::span<const TokenId> tokens, std::int32_t max_tokens,
+                           const CacheScope& scope = {}) const;
   // Gives a request, which has no table, these blocks, one token at least. Nothing may have changed
   // since they were found.
   void share_prefix(RequestId request_id, const PrefixMatch& match);
@@ -95,13 +97,13 @@ class KvCacheManager {
   }
 
   // The first num_computed_tokens of a request's tokens are computed: its full blocks may be found
-  // from now on.
+  // in its scope from now on.
   void commit(RequestId request_id, std::span<const TokenId> tokens,
-              std::int32_t num_computed_tokens);
+              std::int32_t num_computed_tokens, const CacheScope& scope = {});
 
   // The same of the last block of a request that is about to be freed, where that is not full.
   void keep_end(RequestId request_id, std::span<const TokenId> tokens,
-                std::int32_t num_computed_tokens);
+                std::int32_t num_computed_tokens, const CacheScope& scope = {});
 
   // The first `num_computed_tokens` of a request's tokens are computed and stay so: releases what
   // none of those after them reads. Behind a window it is found as long as nobody needs its pages.

@@ -11,12 +11,6 @@
 namespace quire {
 namespace {
 
-std::uint64_t hash_of(PrefixIndex::NodeId parent, std::span<const TokenId> tokens) {
-  std::uint64_t hash = mix64(parent);
-  for (const TokenId token : tokens) hash = mix64(hash ^ static_cast<std::uint32_t>(token));
-  return hash;
-}
-
 std::size_t num_buckets(std::int32_t num_nodes) {
   return std::bit_ceil(static_cast<std::size_t>(num_nodes));
 }
@@ -28,6 +22,13 @@ std::vector<std::int32_t> first_pages(std::span<const KvGroup> groups) {
 }
 
 }  // namespace
+
+std::uint64_t PrefixIndex::hash_of(NodeId parent, const CacheScope& scope,
+                                   std::span<const TokenId> tokens) {
+  std::uint64_t hash = parent == kRoot ? mix64(scope.low ^ mix64(scope.high)) : mix64(parent);
+  for (const TokenId token : tokens) hash = mix64(hash ^ static_cast<std::uint32_t>(token));
+  return hash;
+}
 
 PrefixIndex::PrefixIndex(std::int32_t num_pages, std::int32_t block_size,
                          std::span<const KvGroup> groups)
@@ -54,21 +55,21 @@ std::uint64_t PrefixIndex::bytes_per_page(std::int32_t block_size,
          sizeof(Owner) + 4 * sizeof(std::int32_t);
 }
 
-std::size_t PrefixIndex::start_of(NodeId parent, TokenId first) const {
-  return hash_of(parent, std::span(&first, 1)) & (starts_.size() - 1);
+std::size_t PrefixIndex::start_of(NodeId parent, const CacheScope& scope, TokenId first) const {
+  return hash_of(parent, scope, std::span(&first, 1)) & (starts_.size() - 1);
 }
 
 std::span<const TokenId> PrefixIndex::tokens_of(std::int32_t slot) const {
   return std::span(tokens_).subspan(at(slot) * at(block_size_), at(slots_[at(slot)].num_tokens));
 }
 
-std::optional<PrefixIndex::Node> PrefixIndex::find(Node parent,
-                                                   std::span<const TokenId> tokens) const {
+std::optional<PrefixIndex::Node> PrefixIndex::find(Node parent, std::span<const TokenId> tokens,
+                                                   const CacheScope& scope) const {
   assert(!tokens.empty() && std::ssize(tokens) <= block_size_);
-  const std::uint64_t hash = hash_of(parent.id, tokens);
+  const std::uint64_t hash = hash_of(parent.id, scope, tokens);
   for (std::int32_t slot = bucket(hash); slot != kNone; slot = slots_[at(slot)].next) {
     const Slot& each = slots_[at(slot)];
-    if (each.hash == hash && id_of_parent(each) == parent.id &&
+    if (each.hash == hash && is_below(each, parent, scope) &&
         std::ranges::equal(tokens_of(slot), tokens)) {
       return Node{each.id, slot};
     }
@@ -76,15 +77,16 @@ std::optional<PrefixIndex::Node> PrefixIndex::find(Node parent,
   return std::nullopt;
 }
 
-std::optional<PrefixIndex::Beginning> PrefixIndex::find_longest(
-    Node parent, std::span<const TokenId> tokens) const {
+std::optional<PrefixIndex::Beginning> PrefixIndex::find_longest(Node parent,
+                                                                std::span<const TokenId> tokens,
+                                                                const CacheScope& scope) const {
   if (tokens.empty() || starts_.empty()) return std::nullopt;
   std::optional<Beginning> best;
   std::int32_t num_looks = 0;
-  for (std::int32_t slot = starts_[start_of(parent.id, tokens[0])];
+  for (std::int32_t slot = starts_[start_of(parent.id, scope, tokens[0])];
        slot != kNone && num_looks < kMaxLooks; slot = slots_[at(slot)].earlier, ++num_looks) {
     const Slot& each = slots_[at(slot)];
-    if (id_of_parent(each) != parent.id || at(each.num_blocks) + 1 != first_page_.size()) continue;
+    if (!is_below(each, parent, scope) || at(each.num_blocks) + 1 != first_page_.size()) continue;
     const auto own = tokens_of(slot);
     const auto end = std::ranges::mismatch(own, tokens).in1;
     const auto num_tokens = static_cast<std::int32_t>(end - own.begin());
@@ -93,18 +95,20 @@ std::optional<PrefixIndex::Beginning> PrefixIndex::find_longest(
   return best;
 }
 
-std::optional<PrefixIndex::Node> PrefixIndex::insert(Node parent, std::span<const TokenId> tokens) {
-  assert(!find(parent, tokens));
+std::optional<PrefixIndex::Node> PrefixIndex::insert(Node parent, std::span<const TokenId> tokens,
+                                                     const CacheScope& scope) {
+  assert(!find(parent, tokens, scope));
   assert(parent.slot == kNone || num_tokens(parent) == block_size_);
   if (first_unused_ == kNone) return std::nullopt;
   const std::int32_t slot = first_unused_;
   first_unused_ = slots_[at(slot)].next;
-  const std::uint64_t hash = hash_of(parent.id, tokens);
-  std::int32_t& latest = first_of(parent.id, tokens[0]);
+  const std::uint64_t hash = hash_of(parent.id, scope, tokens);
+  std::int32_t& latest = first_of(parent.id, scope, tokens[0]);
   slots_[at(slot)] = {.id = ++last_node_,
                       .parent = parent.slot,
                       .next = bucket(hash),
                       .hash = hash,
+                      .scope = parent.id == kRoot ? scope : CacheScope{},
                       .num_tokens = static_cast<std::int32_t>(tokens.size()),
                       .earlier = latest};
   bucket(hash) = slot;
@@ -131,7 +135,7 @@ void PrefixIndex::remove(std::int32_t slot) {
   std::int32_t* link = &bucket(gone.hash);
   while (*link != slot) link = &slots_[at(*link)].next;
   *link = gone.next;
-  (gone.later == kNone ? first_of(id_of_parent(gone), tokens_of(slot)[0])
+  (gone.later == kNone ? first_of(id_of_parent(gone), gone.scope, tokens_of(slot)[0])
                        : slots_[at(gone.later)].earlier) = gone.earlier;
   if (gone.earlier != kNone) slots_[at(gone.earlier)].later = gone.later;
   if (gone.parent != kNone) --slots_[at(gone.parent)].num_children;
@@ -191,7 +195,7 @@ PrefixIndex::Snapshot PrefixIndex::snapshot() const {
   std::ranges::sort(used, {}, [&](std::int32_t slot) { return slots_[at(slot)].id; });
   for (const std::int32_t slot : used) {
     const Slot& each = slots_[at(slot)];
-    snapshot.nodes.push_back({each.id, id_of_parent(each), each.num_tokens});
+    snapshot.nodes.push_back({each.id, id_of_parent(each), each.num_tokens, each.scope});
     const auto tokens = tokens_of(slot);
     snapshot.tokens.insert(snapshot.tokens.end(), tokens.begin(), tokens.end());
     const auto pages = std::span(pages_).subspan(page_index(slot, 0), at(pages_per_block_));
@@ -241,11 +245,11 @@ Status PrefixIndex::restore(const Snapshot& snapshot) {
     const std::optional<Node> parent = each.parent == kRoot ? Node{} : restored_node(each.parent);
     if (each.node <= last_node_ || each.node > snapshot.last_node || !parent ||
         (parent->slot != kNone && this->num_tokens(*parent) != block_size_) ||
-        find(*parent, tokens)) {
+        (each.parent != kRoot && each.scope != CacheScope{}) || find(*parent, tokens, each.scope)) {
       return broken();
     }
     last_node_ = each.node - 1;
-    const std::optional<Node> node = insert(*parent, tokens);
+    const std::optional<Node> node = insert(*parent, tokens, each.scope);
     if (!node) return broken();
     for (std::size_t group = 0; group + 1 < first_page_.size(); ++group) {
       const auto block = pages.subspan(at(first_page_[group]), num_pages_of(group));
@@ -275,7 +279,7 @@ Status PrefixIndex::check_starts() const {
     std::int32_t later = kNone;
     for (std::int32_t slot = starts_[i]; slot != kNone; slot = slots_[at(slot)].earlier) {
       const Slot& each = slots_[at(slot)];
-      if (each.id == kRoot || start_of(id_of_parent(each), tokens_of(slot)[0]) != i) {
+      if (each.id == kRoot || start_of(id_of_parent(each), each.scope, tokens_of(slot)[0]) != i) {
         return Status::internal(fmt::format("node {} is in the wrong chain of starts", each.id));
       }
       if (each.later != later || (later != kNone && slots_[at(later)].id < each.id)) {
@@ -299,7 +303,7 @@ Status PrefixIndex::check_invariants() const {
       if (each.id == kRoot || (each.hash & (buckets_.size() - 1)) != i) {
         return Status::internal(fmt::format("node {} is in the wrong chain of the index", each.id));
       }
-      if (each.hash != hash_of(id_of_parent(each), tokens_of(slot))) {
+      if (each.hash != hash_of(id_of_parent(each), each.scope, tokens_of(slot))) {
         return Status::internal(fmt::format("node {}: the index has another hash", each.id));
       }
       if (++num_chained > size_) return Status::internal("a chain of the index has a cycle");

@@ -12,6 +12,9 @@
 // never used twice) and its tokens are the same, so that no collision, found or made, can give a
 // request another's keys and values.
 //
+// There is a tree for each scope (core/cache_scope.h): below the root, where a node has no parent
+// to tell them apart, nodes are equal only within one.
+//
 // Allocates nothing after construction.
 #pragma once
 
@@ -23,6 +26,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/cache_scope.h"
 #include "core/kv_group.h"
 
 namespace quire {
@@ -47,7 +51,8 @@ class PrefixIndex {
 
   // The node of exactly these tokens, one to `block_size`, after `parent`, which is the root or
   // alive and full.
-  std::optional<Node> find(Node parent, std::span<const TokenId> tokens) const;
+  std::optional<Node> find(Node parent, std::span<const TokenId> tokens,
+                           const CacheScope& scope = {}) const;
   // Of the nodes below `parent` that have blocks in all groups, the one that begins as `tokens` do
   // for the most of them; nullopt where none has the first. Looks at no more than kMaxLooks nodes,
   // the latest first.
@@ -56,10 +61,12 @@ class PrefixIndex {
     std::int32_t num_tokens = 0;  // that it has in common, at least one
   };
   static constexpr std::int32_t kMaxLooks = 64;
-  std::optional<Beginning> find_longest(Node parent, std::span<const TokenId> tokens) const;
+  std::optional<Beginning> find_longest(Node parent, std::span<const TokenId> tokens,
+                                        const CacheScope& scope = {}) const;
   // A new one without blocks, of which no equal may exist; nullopt where all nodes are in use. The
   // caller gives it a block or a child, or prunes it.
-  std::optional<Node> insert(Node parent, std::span<const TokenId> tokens);
+  std::optional<Node> insert(Node parent, std::span<const TokenId> tokens,
+                             const CacheScope& scope = {});
   // It goes, unless it has a block or a child; then its parent does likewise, and so on.
   void prune(Node node);
   bool alive(Node node) const { return slots_[at(node.slot)].id == node.id; }
@@ -95,6 +102,7 @@ class PrefixIndex {
       NodeId node = kRoot;
       NodeId parent = kRoot;
       std::int32_t num_tokens = 0;
+      CacheScope scope = {};  // zero but below the root
     };
     NodeId last_node = kRoot;     // the last id given; none is given twice
     std::vector<Entry> nodes;     // in order of their ids
@@ -119,6 +127,7 @@ class PrefixIndex {
     std::int32_t parent = kNone;
     std::int32_t next = kNone;  // in its bucket, or among those in no use
     std::uint64_t hash = 0;
+    CacheScope scope = {};  // zero but below the root
     std::int32_t num_tokens = 0;
     // Among those with its parent's and its first token's hash, later ones before it.
     std::int32_t later = kNone;
@@ -147,8 +156,15 @@ class PrefixIndex {
     return buckets_[hash & (buckets_.size() - 1)];
   }
   std::int32_t& bucket(std::uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
-  std::int32_t& first_of(NodeId parent, TokenId first) { return starts_[start_of(parent, first)]; }
-  std::size_t start_of(NodeId parent, TokenId first) const;
+  static std::uint64_t hash_of(NodeId parent, const CacheScope& scope,
+                               std::span<const TokenId> tokens);
+  bool is_below(const Slot& slot, Node parent, const CacheScope& scope) const {
+    return id_of_parent(slot) == parent.id && (parent.id != kRoot || slot.scope == scope);
+  }
+  std::int32_t& first_of(NodeId parent, const CacheScope& scope, TokenId first) {
+    return starts_[start_of(parent, scope, first)];
+  }
+  std::size_t start_of(NodeId parent, const CacheScope& scope, TokenId first) const;
   void remove(std::int32_t slot);
   Status check_starts() const;
 

@@ -121,6 +121,34 @@ TEST(PrefixIndex, FindsWhatBeginsAlikeForLongest) {
   EXPECT_EQ(index.check_invariants().message(), "");
 }
 
+// Nobody finds what another scope has left, by whole blocks or by parts.
+TEST(PrefixIndex, EachScopeHasATreeOfItsOwn) {
+  PrefixIndex index(8, 2, kOneGroup);
+  constexpr CacheScope kOwn = {.high = 1, .low = 2};
+  constexpr CacheScope kOther = {.high = 2, .low = 1};
+  const std::array tokens = {7, 8};
+  const auto own = index.insert({}, tokens, kOwn);
+  index.put(*own, 0, std::array<BlockId, 1>{3});
+  const auto below = index.insert(*own, tokens, kOwn);
+  index.put(*below, 0, std::array<BlockId, 1>{4});
+  EXPECT_EQ(index.find({}, tokens, kOwn), own);
+  EXPECT_EQ(index.find(*own, tokens, kOwn), below);
+  EXPECT_EQ(index.find_longest({}, tokens, kOwn)->node, *own);
+  for (const CacheScope& scope : {kOther, CacheScope{}}) {
+    EXPECT_FALSE(index.find({}, tokens, scope));
+    EXPECT_FALSE(index.find_longest({}, tokens, scope));
+    const auto node = index.insert({}, tokens, scope);
+    ASSERT_TRUE(node);
+    index.put(*node, 0, std::array<BlockId, 1>{scope == kOther ? 5 : 6});
+    EXPECT_NE(index.find({}, tokens, scope), own);
+  }
+  EXPECT_EQ(index.check_invariants().message(), "");
+  PrefixIndex restored(8, 2, kOneGroup);
+  ASSERT_EQ(restored.restore(index.snapshot()).message(), "");
+  EXPECT_TRUE(restored.find({}, tokens, kOther));
+  EXPECT_FALSE(restored.find({}, tokens, CacheScope{.high = 1, .low = 1}));
+}
+
 // Many prompts that begin alike cost each search no more than so many looks.
 TEST(PrefixIndex, LooksAtTheLatestOnly) {
   constexpr std::int32_t kNumNodes = PrefixIndex::kMaxLooks + 1;

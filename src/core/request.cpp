@@ -18,6 +18,9 @@ Request::Request(const AddRequest& request, const OutputIdentity& identity,
                       : static_cast<std::int32_t>(std::min<std::int64_t>(
                             sampling_params_->max_tokens, max_model_len - num_prompt_tokens_))),
       priority_(request.priority),
+      cache_scope_(request.cache_scope),
+      user_(request.user),
+      deadline_(request.deadline),
       arrival_(now) {
   assert(num_prompt_tokens_ > 0 && (is_pooled() || max_output_tokens_ > 0));
   token_ids_.reserve(static_cast<std::size_t>(num_prompt_tokens_ + max_output_tokens_));

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,8 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/cache_scope.h"
+#include "core/fair_shares.h"
 #include "core/finish_reason.h"
 #include "core/request_timeline.h"
 #include "core/sampling_params.h"
@@ -30,6 +33,9 @@ namespace quire {
 
 enum class RequestState : std::uint8_t { kWaiting, kRunning, kPreempted, kFinished };
 
+// Of requests that name none.
+inline constexpr Duration kDefaultDeadline = std::chrono::seconds(60);
+
 // What a caller gives to the scheduler. `sampling_params` are validated and not null; its n outputs
 // become requests of their own, with the ids request_id .. request_id + n - 1.
 struct AddRequest {
@@ -37,6 +43,10 @@ struct AddRequest {
   std::vector<TokenId> prompt_token_ids;
   std::shared_ptr<const SamplingParams> sampling_params;
   std::int32_t priority = 0;  // lower goes first, where the policy says so
+  CacheScope cache_scope = {};
+  std::string user = {};  // whose share of the machine it takes, where the policy is to be fair
+  // From its arrival to when its answer should begin, where the policy goes by that; >= 0.
+  Duration deadline = kDefaultDeadline;
   // Where it is pooled, the vector so made of its prompt's hidden states is wanted, and no output:
   // it ends when its prompt is computed. Of the parameters nothing counts; they must ask for one
   // output and no prompt_logprobs.
@@ -59,6 +69,9 @@ struct RequestSnapshot {
   std::int32_t num_computed_tokens = 0;
   std::int32_t max_computed_so_far = 0;
   std::int32_t priority = 0;
+  CacheScope cache_scope = {};
+  std::string user = {};
+  Duration deadline = kDefaultDeadline;
   std::int32_t num_cached_tokens = 0;
   std::int32_t num_preemptions = 0;
   std::int64_t num_recomputed_tokens = 0;
@@ -179,6 +192,12 @@ class Request {
   std::int32_t sample_index() const { return identity_.sample_index; }
   GroupId group_id() const { return identity_.group_id; }
   std::int32_t priority() const { return priority_; }
+  const CacheScope& cache_scope() const { return cache_scope_; }
+  const std::string& user() const { return user_; }
+  Duration deadline() const { return deadline_; }
+  // Its user's, which must outlive it; null where shares are not counted.
+  FairShare* share() const { return share_; }
+  void set_share(FairShare* share) { share_ = share; }
   // Prompt tokens that were there already when it first started: prefix cache or fork.
   std::int32_t num_cached_tokens() const { return num_cached_tokens_; }
   std::int32_t num_preemptions() const { return num_preemptions_; }
@@ -215,6 +234,10 @@ class Request {
   std::vector<TokenId> drafts_;
   std::int32_t max_computed_so_far_ = 0;  // high-water mark of num_computed_tokens_
   std::int32_t priority_;
+  CacheScope cache_scope_;
+  std::string user_;
+  Duration deadline_;
+  FairShare* share_ = nullptr;
   std::int32_t num_cached_tokens_ = 0;
   std::int32_t num_found_tokens_ = 0;  // when it last started; until its first step then is planned
   std::int32_t num_preemptions_ = 0;

@@ -24,13 +24,6 @@ Scheduler::Scheduler(SchedulerConfig config)
   landed_.reserve(num_seqs);
 }
 
-bool Scheduler::goes_before(const Request& a, const Request& b) const {
-  if (config_.policy == SchedulingPolicy::kPriority && a.priority() != b.priority()) {
-    return a.priority() < b.priority();
-  }
-  return a.arrival_index() < b.arrival_index();
-}
-
 void Scheduler::enqueue(Request& request) {
   const auto later = [this](const Request* a, const Request* b) { return goes_before(*b, *a); };
   waiting_.insert(std::lower_bound(waiting_.begin(), waiting_.end(), &request, later), &request);
@@ -51,6 +44,7 @@ Status Scheduler::add(const AddRequest& request, Instant now) {
                                      .arrival_index = num_arrivals_++};
     auto added = std::make_unique<Request>(request, identity, config_.eos_token_ids,
                                            config_.max_model_len, now);
+    if (config_.policy == SchedulingPolicy::kFair) added->set_share(&shares_.join(request.user));
     ++counters_.num_added;
     counters_.prompt_tokens_added += added->num_prompt_tokens();
     enqueue(*added);
@@ -128,12 +122,14 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
     if (runs) removed_request_ids_.push_back(request.id());
     free_blocks(request);
   }
+  if (request.share() != nullptr) shares_.leave(*request.share());
   return std::move(requests_.extract(request.id()).mapped());
 }
 
 // What is computed of it stays to be found, to the last token.
 void Scheduler::free_blocks(const Request& request) {
-  kv_.keep_end(request.id(), request.token_ids(), request.num_computed_tokens());
+  kv_.keep_end(request.id(), request.token_ids(), request.num_computed_tokens(),
+               request.cache_scope());
   kv_.free(request.id());
 }
 

@@ -16,10 +16,11 @@
 // turns out to be its last, what later steps compute for it is thrown away.
 //
 // There is no prefill and no decode: a request has tokens that it knows and tokens that are
-// computed, and a step computes some of the difference. Requests go in an order: by arrival, or by
-// priority and then arrival. When blocks run out, the last in this order among the running is
-// preempted: it loses its blocks, keeps its tokens, waits in its place in the queue and computes
-// them again later. So the first request always advances, and nothing starves within a priority.
+// computed, and a step computes some of the difference. Requests go in an order, that of their
+// arrival unless the policy is another. When blocks run out, the last in this order among the
+// running is preempted: it loses its blocks, keeps its tokens, waits in its place in the queue and
+// computes them again later. So the first request always advances, and nothing starves within a
+// priority.
 //
 // How much of the prompts a step computes follows from the pace that it was given (set_pace): no
 // more than leaves the step short enough for those who get their output token by token.
@@ -54,11 +55,21 @@
 
 namespace quire {
 
-// Who goes first among those that wait.
+// Who goes first, of those that wait; of equals the earliest arrival. The first four are orders,
+// which also say who goes on when blocks run out; with the other two the earliest goes on. In all
+// but kPriority a request is overtaken by so many at most, and by those that were preempted.
 enum class SchedulingPolicy : std::uint8_t {
   kFcfs,      // the earliest arrival
-  kPriority,  // the lowest priority value, then the earliest arrival
+  kPriority,  // the lowest priority value
+  // The fewest tokens, prompt and output at most; each later arrival weighs one token.
+  kShortest,
+  kDeadline,  // the earliest deadline, AddRequest::deadline after the arrival
+  kFair,      // whose user has been given the least (core/fair_shares.h)
+  // Of the earliest few the one of which the prefix cache has most; the earliest, where
+  // max_overtaken have gone before it.
+  kLongestPrefix,
 };
+std::string_view policy_name(SchedulingPolicy policy);  // as on the command line: "fcfs" and so on
 
 struct SchedulerConfig {
   std::int32_t max_num_seqs = 256;             // requests that run at once
@@ -72,6 +83,7 @@ struct SchedulerConfig {
   bool enable_chunked_prefill = true;    // a prompt may be spread over several steps
   bool enable_prefix_caching = true;     // full blocks are found again by their content
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  std::int32_t max_overtaken = 64;  // how often the earliest one is, with kLongestPrefix
   Batching batching = Batching::kContinuous;
   Duration max_batch_delay{};  // of dynamic batching, from the oldest waiting arrival
   std::vector<TokenId> eos_token_ids;
@@ -209,7 +221,8 @@ class Scheduler {
 
   const Request* find(RequestId request_id) const;  // waiting or running; nullptr otherwise
   std::span<const Request* const> running() const { return running_; }  // in order
-  std::span<const Request* const> waiting() const { return waiting_; }  // the next one last
+  // In order, the first one last; next_waiting() may be another where the policy is no order.
+  std::span<const Request* const> waiting() const { return waiting_; }
   const KvCacheManager& kv_cache() const { return kv_; }
   const BlockTable* find_blocks(RequestId request_id) const { return kv_.find(request_id); }
   const SchedulerConfig& config() const { return config_; }
@@ -241,6 +254,10 @@ class Scheduler {
     std::int32_t num_tokens = 0;
   };
   bool goes_before(const Request& a, const Request& b) const;
+  Request& next_waiting() const;  // there is one
+  Request& least_served() const;
+  Request& longest_prefix() const;
+  void leave_queue(Request& request);
   void enqueue(Request& request);
   std::optional<Refusal> admission_refusal(const AddRequest& request) const;
   void form_batch(Instant now);
@@ -291,7 +308,7 @@ class Scheduler {
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
   BatchFormer batch_;
   StepPace pace_;
-  std::vector<Request*> waiting_;  // the next one last, so that it leaves at no cost
+  std::vector<Request*> waiting_;  // in order, the first one last, so that it leaves at no cost
   std::vector<Request*> running_;  // in order
   RetainedRows retained_;
   std::vector<RequestId> removed_request_ids_;     // to be told to the executor with the next plan
@@ -299,7 +316,9 @@ class Scheduler {
   StepsInFlight steps_;
   std::vector<StepsInFlight::Share> landed_;  // of the step whose result is taken in
   std::uint64_t num_arrivals_ = 0;
-  SchedulerStats counters_;  // the counters; stats() fills in the gauges
+  FairShares shares_;
+  std::int32_t num_overtaken_ = 0;  // how often the first of those that wait has been, in a row
+  SchedulerStats counters_;         // the counters; stats() fills in the gauges
 };
 
 }  // namespace quire

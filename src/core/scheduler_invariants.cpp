@@ -18,6 +18,12 @@ Status Scheduler::check_invariants() const {
   QUIRE_RETURN_IF_ERROR(kv_.check_invariants());
   QUIRE_RETURN_IF_ERROR(check_queues());
   QUIRE_RETURN_IF_ERROR(check_steps_in_flight());
+  const bool fair = config_.policy == SchedulingPolicy::kFair;
+  const std::int64_t num_sharing = fair ? std::ssize(requests_) : 0;
+  if (shares_.num_present() != num_sharing) {
+    return broken("{} requests are counted for their users, there are {}", shares_.num_present(),
+                  num_sharing);
+  }
   return check_conservation();
 }
 
@@ -58,7 +64,7 @@ Status Scheduler::check_queues() const {
     return kv_.check_windows(request.id(), request.num_computed_tokens());
   };
   for (const Request* request : running_) QUIRE_RETURN_IF_ERROR(check(*request, true));
-  if (config_.policy == SchedulingPolicy::kPriority) previous = nullptr;
+  if (config_.policy != SchedulingPolicy::kFcfs) previous = nullptr;
   for (auto request = waiting_.rbegin(); request != waiting_.rend(); ++request) {
     QUIRE_RETURN_IF_ERROR(check(**request, false));
   }

@@ -76,7 +76,7 @@ void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant 
 
 void Scheduler::plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant now) {
   while (!waiting_.empty()) {
-    Request& request = *waiting_.back();
+    Request& request = next_waiting();
     Admission admission;
     if (const auto cause = admission_obstacle(request, budget, admission)) {
       hold(request, *cause, admission, now);
@@ -202,7 +202,8 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
     if (num_pages - admission.match.num_used_pages + admission.match.num_copied_pages >
         kv_.pool().num_free_blocks()) {
       admission.match =
-          kv_.match_prefix(request.token_ids(), admission.match.num_blocks * config_.block_size);
+          kv_.match_prefix(request.token_ids(), admission.match.num_blocks * config_.block_size,
+                           request.cache_scope());
     }
     admission.num_computed_tokens = admission.match.num_tokens;
     num_pages -= admission.match.num_used_pages;
@@ -228,7 +229,7 @@ const Request* Scheduler::find_fork_parent(const Request& request) const {
 }
 
 KvCacheManager::PrefixMatch Scheduler::match_prefix(const Request& request) const {
-  return kv_.match_prefix(request.token_ids(), most_found(request));
+  return kv_.match_prefix(request.token_ids(), most_found(request), request.cache_scope());
 }
 
 void Scheduler::start(Request& request, const Admission& admission, SchedulerOutput& plan,
@@ -244,7 +245,11 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
     counters_.prefix_cache_queries += request.num_tokens();
     counters_.prefix_cache_hits += admission.num_computed_tokens;
   }
+  const bool first_time = !request.first_scheduled();
   counters_.prompt_tokens_cached += request.start(admission.num_computed_tokens, now);
+  if (first_time && request.share() != nullptr) {
+    request.share()->served += FairShares::kPromptWeight * request.num_uncomputed_prompt_tokens();
+  }
 
   const BlockTable* shared = kv_.find(id);
   const auto first_block = static_cast<std::int32_t>(plan.new_block_ids.size());
@@ -265,7 +270,7 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
        .sampling_params = request.sampling_params(),
        .first_block = first_block,
        .num_blocks = static_cast<std::int32_t>(plan.new_block_ids.size()) - first_block});
-  waiting_.pop_back();
+  leave_queue(request);
   const auto earlier = [this](const Request* a, const Request* b) { return goes_before(*a, *b); };
   running_.insert(std::lower_bound(running_.begin(), running_.end(), &request, earlier), &request);
   batch_.joined();

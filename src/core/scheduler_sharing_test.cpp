@@ -51,6 +51,27 @@ TEST_F(SchedulerSharing, APromptStartsWithItsCachedBlocks) {
   EXPECT_EQ(stats.prompt_tokens_computed, 11);
 }
 
+TEST_F(SchedulerSharing, AScopeFindsItsOwnAlone) {
+  make(sharing_config());
+  const auto scoped = [](RequestId id, std::uint64_t scope) {
+    AddRequest request = counting(id, 10, 2);
+    request.cache_scope.low = scope;
+    return request;
+  };
+  add(scoped(1, 1));
+  step();
+  step();
+  add(scoped(2, 2));
+  EXPECT_THAT(shares(schedule()), ElementsAre("2:0+10!"));
+  scheduler_.reset();
+  make(sharing_config());
+  add(scoped(1, 1));
+  step();
+  step();
+  add(scoped(3, 1));
+  EXPECT_THAT(shares(schedule()), ElementsAre("3:9+1!"));
+}
+
 // A conversation: each turn begins with all that was said before, and computes what is new.
 TEST_F(SchedulerSharing, ATurnComputesItsNewTokensOnly) {
   make(sharing_config());

@@ -176,6 +176,9 @@ RequestSnapshot Request::snapshot() const {
           .num_computed_tokens = num_computed_tokens_,
           .max_computed_so_far = max_computed_so_far_,
           .priority = priority_,
+          .cache_scope = cache_scope_,
+          .user = user_,
+          .deadline = deadline_,
           .num_cached_tokens = num_cached_tokens_,
           .num_preemptions = num_preemptions_,
           .num_recomputed_tokens = num_recomputed_tokens_,
@@ -223,6 +226,7 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
        {std::optional(snapshot.arrival), snapshot.first_scheduled, snapshot.first_token}) {
     if (instant && !plausible(*instant)) return broken("a time is out of range");
   }
+  if (!plausible(snapshot.deadline)) return broken("its deadline is out of range");
   auto timeline = RequestTimeline::restore(snapshot.timeline);
   if (!timeline.ok()) return broken(timeline.status().message());
   const auto prompt_end = snapshot.token_ids.begin() + snapshot.num_prompt_tokens;
@@ -230,6 +234,9 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
                             .prompt_token_ids = {snapshot.token_ids.begin(), prompt_end},
                             .sampling_params = std::move(snapshot.sampling_params),
                             .priority = snapshot.priority,
+                            .cache_scope = snapshot.cache_scope,
+                            .user = std::move(snapshot.user),
+                            .deadline = snapshot.deadline,
                             .pooling = snapshot.pooling,
                             .external_id = std::move(snapshot.external_id)};
   const OutputIdentity identity = {.id = snapshot.request_id,
@@ -272,6 +279,8 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   snapshot.removed_request_ids = removed_request_ids_;
   snapshot.truncated_tables = truncated_tables_;
   snapshot.num_arrivals = num_arrivals_;
+  snapshot.shares = shares_.snapshot();
+  snapshot.num_overtaken = num_overtaken_;
   snapshot.counters = counters_;
   return snapshot;
 }
@@ -286,6 +295,11 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
   QUIRE_RETURN_IF_ERROR(scheduler->kv_.restore(snapshot.kv));
   scheduler->num_arrivals_ = snapshot.num_arrivals;
   scheduler->counters_ = snapshot.counters;
+  QUIRE_RETURN_IF_ERROR(scheduler->shares_.restore(snapshot.shares));
+  if (snapshot.num_overtaken < 0) {
+    return Status::invalid_argument("the first request was overtaken less than never");
+  }
+  scheduler->num_overtaken_ = snapshot.num_overtaken;
   QUIRE_RETURN_IF_ERROR(
       scheduler->restore_requests(snapshot.running, RequestState::kRunning, scheduler->running_));
   QUIRE_RETURN_IF_ERROR(
@@ -316,6 +330,13 @@ Status Scheduler::restore_requests(std::vector<RequestSnapshot>& requests, Reque
     }
     QUIRE_ASSIGN_OR_RETURN(auto request, Request::restore(std::move(each), config_.eos_token_ids,
                                                           config_.max_model_len));
+    if (config_.policy == SchedulingPolicy::kFair) {
+      request->set_share(shares_.rejoin(request->user()));
+      if (request->share() == nullptr) {
+        return Status::invalid_argument(
+            fmt::format("request {} is of a user without a share", request->id()));
+      }
+    }
     queue.push_back(request.get());
     const RequestId id = request->id();
     if (!requests_.emplace(id, std::move(request)).second) {

@@ -22,6 +22,8 @@ struct SchedulerSnapshot {
   std::vector<RequestId> removed_request_ids;     // that the executor has not been told of yet
   std::vector<BlockTruncation> truncated_tables;  // likewise
   std::uint64_t num_arrivals = 0;
+  FairShares::Snapshot shares;
+  std::int32_t num_overtaken = 0;
   SchedulerStats counters;  // its gauges are unused
 };
 

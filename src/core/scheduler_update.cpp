@@ -57,6 +57,7 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
       request.append_drafted(token.token_id, now);
     }
     ++counters_.output_tokens_sampled;
+    if (request.share() != nullptr) request.share()->served += FairShares::kOutputWeight;
   }
   if (share.num_drafts > 0) {
     const std::int32_t num_accepted = given.num_sampled - 1;
@@ -68,7 +69,8 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
       truncated_tables_.push_back({request.id(), *num_blocks});
     }
   }
-  kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens());
+  kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens(),
+             request.cache_scope());
   kv_.release_passed(request.id(), request.num_computed_tokens());
   if (!request.finished()) return;
   ++counters_.num_finished;

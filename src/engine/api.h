@@ -58,7 +58,7 @@ struct EngineArgs {
   std::optional<std::int32_t> max_model_len;  // default: what the model was trained for
   bool enable_chunked_prefill = true;
   bool enable_prefix_caching = true;
-  std::string scheduling_policy = "fcfs";        // fcfs, priority
+  std::string scheduling_policy = "fcfs";        // and others: engine_args.h
   std::string batching = "continuous";           // continuous, static, dynamic
   double max_batch_delay_ms = 100;               // how long a dynamic batch waits for more requests
   std::optional<SpeculativeConfig> speculation;  // guesses tokens; none: nothing does
@@ -83,6 +83,13 @@ struct GenerateRequest {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams params;
   std::int32_t priority = 0;  // lower goes first, with --scheduling-policy priority
+  // It finds in the prefix cache what requests of the same owner and salt have left, and nothing
+  // else.
+  std::string cache_owner = {};
+  std::string cache_salt = {};
+  std::string user = {};  // whose share it takes, with --scheduling-policy fair
+  // Until its answer should begin, with --scheduling-policy deadline; nullopt: a minute.
+  std::optional<Duration> deadline = {};
   // Guesses at its next tokens in each step, where the engine makes any; they change no token.
   // nullopt: as many as make it faster; 0: none; else so many, for measurements.
   std::optional<std::int32_t> drafts = {};

@@ -12,6 +12,7 @@
 #include "engine/api.h"
 #include "engine/assembly.h"
 #include "engine/bad_words.h"
+#include "engine/cache_scope.h"
 #include "engine/chat_input.h"
 #include "engine/constraints/constraint_compiler.h"
 #include "engine/constraints/running_constraints.h"
@@ -87,6 +88,9 @@ class Engine::Impl {
                         .prompt_token_ids = std::move(request.prompt_token_ids),
                         .sampling_params = std::move(shared),
                         .priority = request.priority,
+                        .cache_scope = cache_scope_of(request.cache_owner, request.cache_salt),
+                        .user = std::move(request.user),
+                        .deadline = request.deadline.value_or(kDefaultDeadline),
                         .pooling = request.embed ? info_.embedding.pooling : Pooling::kNone,
                         .external_id = std::move(request.external_id)},
                        std::move(constraint), request.drafts);
@@ -106,11 +110,18 @@ class Engine::Impl {
     const SamplingParams& params = request.params;
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
     QUIRE_RETURN_IF_ERROR(check_drafts(request.drafts));
+    QUIRE_RETURN_IF_ERROR(check_deadline(request.deadline));
     QUIRE_RETURN_IF_ERROR(prepare(params, {}));
     if (params.allowed_token_ids.empty() && params.bad_words.empty()) return {};
     QUIRE_ASSIGN_OR_RETURN(const auto bad_words,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
     return check_satisfiable(params, bad_words, text_.tokenizer->eos_ids(), info_.vocab_size);
+  }
+
+  static Status check_deadline(const std::optional<Duration>& deadline) {
+    constexpr Duration kMost = std::chrono::hours(24);
+    if (!deadline || (*deadline >= Duration::zero() && *deadline <= kMost)) return {};
+    return Status::invalid_argument("deadline_ms: expected 0 to 86400000, which is a day");
   }
 
   Status check_drafts(const std::optional<std::int32_t>& drafts) const {

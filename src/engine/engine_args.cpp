@@ -68,10 +68,16 @@ Status check_engine_args(const EngineArgs& args) {
 }
 
 Result<SchedulingPolicy> parse_policy(std::string_view name) {
-  if (name == "fcfs") return SchedulingPolicy::kFcfs;
-  if (name == "priority") return SchedulingPolicy::kPriority;
+  using enum SchedulingPolicy;
+  std::string names;
+  for (const SchedulingPolicy policy :
+       {kFcfs, kPriority, kShortest, kDeadline, kFair, kLongestPrefix}) {
+    if (name == policy_name(policy)) return policy;
+    if (!names.empty()) names += ", ";
+    names += policy_name(policy);
+  }
   return Status::invalid_argument(fmt::format("--scheduling-policy {}: no such policy", name),
-                                  "use fcfs or priority");
+                                  "use one of " + names);
 }
 
 Result<Batching> parse_batching(std::string_view name) {

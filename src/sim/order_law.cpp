@@ -1,19 +1,36 @@
 #include "sim/order_law.h"
 
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace quire {
 
+std::int64_t order_rank(SchedulingPolicy policy, const Request& request, std::int32_t priority) {
+  switch (policy) {
+    case SchedulingPolicy::kPriority:
+      return priority;
+    case SchedulingPolicy::kShortest:
+      return static_cast<std::int64_t>(request.arrival_index()) + request.num_prompt_tokens() +
+             request.max_output_tokens();
+    case SchedulingPolicy::kDeadline:
+      return (request.arrival() + request.deadline()).count();
+    default:
+      return 0;
+  }
+}
+
 std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
                         const std::map<RequestId, std::int32_t>& priorities) {
-  const bool by_priority = scheduler.config().policy == SchedulingPolicy::kPriority;
-  const auto goes_before = [&](RequestId a, RequestId b) {
-    const std::int32_t priority_of_a = by_priority ? priorities.at(a) : 0;
-    const std::int32_t priority_of_b = by_priority ? priorities.at(b) : 0;
-    return priority_of_a != priority_of_b ? priority_of_a < priority_of_b : a < b;
+  const SchedulingPolicy policy = scheduler.config().policy;
+  // Those that choose among the waiting have a law of their own (sim/choice_law.h).
+  const bool chooses =
+      policy == SchedulingPolicy::kFair || policy == SchedulingPolicy::kLongestPrefix;
+  const auto rank = [&](RequestId id) {
+    return std::pair(order_rank(policy, *scheduler.find(id), priorities.at(id)), id);
   };
+  const auto goes_before = [&](RequestId a, RequestId b) { return rank(a) < rank(b); };
   std::optional<RequestId> first_running;
   std::optional<RequestId> last_running;
   std::optional<RequestId> first_waiting;
@@ -32,7 +49,7 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
     return fmt::format("nothing runs in step {}", plan.step_id);
   }
   for (const NewRequestData& each : plan.new_requests) {
-    if (first_waiting && !goes_before(each.request_id, *first_waiting)) {
+    if (!chooses && first_waiting && !goes_before(each.request_id, *first_waiting)) {
       return fmt::format("request {} overtakes request {}", each.request_id, *first_waiting);
     }
   }

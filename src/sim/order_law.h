@@ -9,6 +9,10 @@
 
 namespace quire {
 
+// Where a request of this priority stands in the order of a policy: the lower goes first, of equals
+// the earlier.
+std::int64_t order_rank(SchedulingPolicy policy, const Request& request, std::int32_t priority);
+
 // Of a plan that the scheduler has just made, for the requests that are there, with their
 // priorities (ids count arrivals): those that run are computed in their order, the first of them in
 // every step unless one in flight computes it; nobody starts before one that waits and goes before

@@ -1,6 +1,7 @@
 #include "sim/random_trace.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/checked.h"
 #include "base/random.h"
@@ -60,8 +61,19 @@ TraceConfig random_trace(std::uint64_t seed) {
   if (random.chance(0.3)) w.num_outputs = {1, random.chance(0.2) ? 14 : 4};
   if (random.chance(0.6)) w.priority = {-1, random.between(0, 2)};
   w.shared_prefix_probability = random.chance(0.4) ? 0.0 : random.uniform();
+  trace.scheduler.max_overtaken = static_cast<std::int32_t>(seed / 8 % 4);
+  w.num_users = static_cast<std::int32_t>(1 + seed / 8 % 5);
+  w.deadline_ms = {0, 50'000};
+  w.scope_probability = seed % 3 == 0 ? 0.5 : 0.0;
   w.prompt_logprobs_probability = random.chance(0.7) ? 0.0 : 0.4;
   w.pooling_probability = random.chance(0.7) ? 0.0 : random.uniform();
+  // Half of the traces have a policy that is none of the two that there were at first; of those
+  // that pool, whose preemption is rare enough, fewer.
+  constexpr std::array kOthers = {SchedulingPolicy::kShortest, SchedulingPolicy::kDeadline,
+                                  SchedulingPolicy::kFair, SchedulingPolicy::kLongestPrefix};
+  if (seed % (w.pooling_probability > 0 ? 8 : 2) == 1) {
+    trace.scheduler.policy = kOthers[(seed / 2 + seed / 8) % kOthers.size()];
+  }
   w.greedy_probability = 0.5;
   w.abort_probability = random.chance(0.5) ? 0.4 : 0.0;
   w.mean_time_to_abort = Duration(random.between(1, 20000) * 1000);

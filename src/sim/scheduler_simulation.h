@@ -20,6 +20,7 @@
 #include "sim/held_pages_law.h"
 #include "sim/order_law.h"
 #include "sim/pace_law.h"
+#include "sim/plan_laws.h"
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
 #include "sim/starvation_law.h"
@@ -227,6 +228,7 @@ class Simulation {
       live.pooling = request.pooling != Pooling::kNone;
       live.prompt_logprobs = i == 0 && request.sampling_params->prompt_logprobs.has_value();
       starvation_.arrive(id, request.priority);
+      plan_laws_.arrive(*scheduler_.find(id));
       if (arrival.abort && random_.chance(0.8)) aborts_.emplace(*arrival.abort, id);
     }
     if (random_.chance(0.05) && scheduler_.add(request, clock_.now()).ok()) {
@@ -272,6 +274,7 @@ class Simulation {
     }
     if (auto error = held_pages_error(scheduler_, plan, coverage_); !error.empty()) return error;
     if (auto error = pace_error(scheduler_, plan); !error.empty()) return error;
+    if (auto error = plan_laws_.check(plan); !error.empty()) return error;
     std::map<RequestId, std::int32_t> priorities;
     for (const auto& [id, live] : live_) priorities.emplace(id, live.priority);
     return order_error(scheduler_, plan, priorities);
@@ -358,6 +361,7 @@ class Simulation {
   std::string note_end(const Request& request) {
     const Live live = std::move(live_.extract(request.id()).mapped());
     starvation_.end(request);
+    plan_laws_.end(request);
     const auto& expected = live.expected.output_token_ids;
     const auto output = request.output_token_ids();
     const bool aborted = request.finish_reason() == FinishReason::kAbort;
@@ -436,6 +440,7 @@ class Simulation {
   std::multimap<Instant, RequestId> aborts_;
   std::map<RequestId, Live> live_;  // ids count arrivals
   StarvationLaw starvation_{scheduler_, limited_};
+  PlanLaws plan_laws_{scheduler_};
   std::int64_t num_scheduled_tokens_ = 0;
   std::int64_t num_drafts_ = 0;
   std::uint64_t plans_hash_ = 0;

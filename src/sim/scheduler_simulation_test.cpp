@@ -53,11 +53,11 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.forks, 4000);
   EXPECT_GT(coverage.copied_blocks, 4000);
   EXPECT_GT(coverage.cached, 95'000);
-  EXPECT_GT(coverage.partial_hits, 1);
+  EXPECT_GT(coverage.partial_hits, 700);
   EXPECT_GT(coverage.discarded, 12'500);
   EXPECT_GT(coverage.prompt_logprobs, 1200);
   EXPECT_GT(coverage.pooled, 1000);
-  EXPECT_GT(coverage.pooled_preempted, 1);
+  EXPECT_GT(coverage.pooled_preempted, 0);
   // With another step in flight a request that has a token to come takes no drafts, and there is
   // seldom a moment without a step.
   EXPECT_GT(coverage.drafts, ahead ? 240 : 2000);
@@ -84,7 +84,7 @@ TEST_P(SchedulerSimulation, RandomTracesOfSeveralKvGroups) {
   EXPECT_GT(coverage.forks, 2600);
   EXPECT_GT(coverage.copied_blocks, 12'000);
   EXPECT_GT(coverage.cached, 72'000);
-  EXPECT_GT(coverage.partial_hits, 1);
+  EXPECT_GT(coverage.partial_hits, 500);
   EXPECT_GT(coverage.discarded, 17'000);
   EXPECT_GT(coverage.drafts_right, ahead ? 70 : 12'000);
   EXPECT_GT(coverage.truncated_tables, ahead ? 12 : 1400);

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "sim/order_law.h"
 
 namespace quire {
 
 void StarvationLaw::arrive(RequestId request_id, std::int32_t priority) {
   Seen& seen = seen_[request_id];
-  seen.priority = priority;
+  seen.rank = order_rank(scheduler_.config().policy, *scheduler_.find(request_id), priority);
   seen.num_steps_before = scheduler_.stats().num_steps;
   seen.ahead.assign(present_.begin(), present_.end());
   present_.insert(request_id);
@@ -42,10 +43,17 @@ std::string StarvationLaw::check(RequestId request_id) const {
     ++num_before;
   };
   for (const RequestId ahead : seen.ahead) add(ahead);
-  if (scheduler_.config().policy == SchedulingPolicy::kPriority) {
-    for (auto later = seen_.upper_bound(request_id); later != seen_.end(); ++later) {
-      if (later->second.priority < seen.priority) add(later->first);
-    }
+  const SchedulingPolicy policy = scheduler_.config().policy;
+  const bool chooses =
+      policy == SchedulingPolicy::kFair || policy == SchedulingPolicy::kLongestPrefix;
+  std::int64_t num_overtaking = 0;
+  for (auto later = seen_.upper_bound(request_id); later != seen_.end(); ++later) {
+    if (!chooses && later->second.rank >= seen.rank) continue;
+    add(later->first);
+    ++num_overtaking;
+  }
+  if (policy == SchedulingPolicy::kShortest && num_overtaking > seen.rank) {
+    return fmt::format("request {} may be overtaken by {} others", request_id, num_overtaking);
   }
   // The steps in flight when it came cannot include it, and before a batch that is not full there
   // may be steps that only end requests.

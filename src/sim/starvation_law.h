@@ -12,7 +12,8 @@
 namespace quire {
 
 // In every step the first of those that run advances. So a request ends after at most the steps for
-// itself, for those that were there before it, and for those that came later and go before it.
+// itself, for those that were there before it, and for those that came later and go before it: by
+// the order of the policy, or because it may choose them (which sim/choice_law.h bounds).
 class StarvationLaw {
  public:
   // `limited`: the scheduler may be given a pace.
@@ -27,7 +28,7 @@ class StarvationLaw {
 
  private:
   struct Seen {
-    std::int32_t priority = 0;
+    std::int64_t rank = 0;              // order_rank()
     std::int64_t num_steps_before = 0;  // of the scheduler, when it came
     std::vector<RequestId> ahead;       // requests that were there when it came
     std::int64_t num_steps_alone = 0;   // once it has ended

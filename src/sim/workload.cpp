@@ -75,6 +75,16 @@ std::vector<WorkloadRequest> make_workload(const WorkloadConfig& config) {
     each.request.prompt_token_ids = random_prompt(random, config, workload);
     each.request.priority =
         static_cast<std::int32_t>(random.between(config.priority.low, config.priority.high));
+    if (config.num_users > 1) {
+      each.request.user = "user " + std::to_string(random.between(1, config.num_users));
+    }
+    if (config.deadline_ms.low < config.deadline_ms.high) {
+      each.request.deadline = std::chrono::milliseconds(
+          random.between(config.deadline_ms.low, config.deadline_ms.high));
+    }
+    if (config.scope_probability > 0 && random.chance(config.scope_probability)) {
+      each.request.cache_scope.low = static_cast<std::uint64_t>(random.between(1, 3));
+    }
     each.request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
     workload.push_back(std::move(each));
   }

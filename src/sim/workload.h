@@ -45,6 +45,9 @@ struct WorkloadConfig {
   // That a prompt begins as an earlier one does, up to a random place; half of them go on with all
   // of it.
   double shared_prefix_probability = 0;
+  std::int32_t num_users = 1;
+  Range deadline_ms{60'000, 60'000};
+  double scope_probability = 0;  // that it is of another scope than zero
   double prompt_logprobs_probability = 0;
   double pooling_probability = 0;  // that the hidden state is wanted, and no output
   double greedy_probability = 0;   // others draw with a random seed of their own

@@ -63,6 +63,9 @@ class RecordedRun {
     request.prompt_token_ids.resize(1 + random(70));  // some are too long
     for (TokenId& token : request.prompt_token_ids) token = static_cast<TokenId>(random(2));
     request.priority = static_cast<std::int32_t>(random(3)) - 1;
+    request.cache_scope.low = next_id_ % 8 == 0 ? 1 : 0;
+    request.user = "user-" + std::to_string(next_id_ % 3);
+    request.deadline = std::chrono::milliseconds(next_id_ % 100);
     if (params.n == 1 && random(8) == 0) request.pooling = static_cast<Pooling>(1 + random(3));
     next_id_ += static_cast<RequestId>(params.n);
     request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));

@@ -140,6 +140,10 @@ std::optional<EventRecord> decode_add(ByteReader& reader, Instant time) {
   reader(record.request.request_id);
   reader(record.request.external_id);
   reader(record.request.priority);
+  visit_scope(reader, record.request.cache_scope);
+  reader(record.request.user);
+  reader(record.request.deadline);
+  if (!plausible(record.request.deadline)) reader.fail();
   reader.enumeration(record.request.pooling, Pooling::kMean);
   reader(record.request.prompt_token_ids);
   SamplingParams params = decode_params(reader);
@@ -215,6 +219,9 @@ void encode_added(const AddRequest& request, StatusCode outcome, Duration since_
   writer(request.request_id);
   writer(std::string_view(request.external_id));
   writer(request.priority);
+  visit_scope(writer, request.cache_scope);
+  writer(std::string_view(request.user));
+  writer(request.deadline);
   writer.enumeration(request.pooling, Pooling::kMean);
   writer(request.prompt_token_ids);
   encode_params(*request.sampling_params, writer);

@@ -84,6 +84,13 @@ class ByteReader;
 // `time` is that of the record before it, and becomes its own.
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time);
 
+// One description of a scope of cached prefixes for both directions.
+template <typename Archive, typename Scope>
+void visit_scope(Archive& archive, Scope& scope) {
+  archive(scope.high);
+  archive(scope.low);
+}
+
 // One description of a pace for both directions.
 template <typename Archive, typename Pace>
 void visit_pace(Archive& archive, Pace& pace) {

@@ -28,7 +28,8 @@ void visit_config(Archive& archive, Config& config) {
   archive(config.max_steps_in_flight);
   archive(config.enable_chunked_prefill);
   archive(config.enable_prefix_caching);
-  archive.enumeration(config.policy, SchedulingPolicy::kPriority);
+  archive.enumeration(config.policy, SchedulingPolicy::kLongestPrefix);
+  archive(config.max_overtaken);
   archive.enumeration(config.batching, Batching::kDynamic);
   archive(config.max_batch_delay);
   archive(config.eos_token_ids);
@@ -85,6 +86,9 @@ void visit_request(Archive& archive, Request& request) {
   archive(request.num_computed_tokens);
   archive(request.max_computed_so_far);
   archive(request.priority);
+  visit_scope(archive, request.cache_scope);
+  archive(request.user);
+  archive(request.deadline);
   archive(request.num_cached_tokens);
   archive(request.num_preemptions);
   archive(request.num_recomputed_tokens);
@@ -103,6 +107,7 @@ void visit_index(Archive& archive, Index& index) {
     a(node.node);
     a(node.parent);
     a(node.num_tokens);
+    visit_scope(a, node.scope);
   });
   archive(index.tokens);
   archive(index.pages);
@@ -144,6 +149,14 @@ void for_each_part(Part part) {
     });
   });
   part("arrivals", [](auto& a, auto& s) { a(s.num_arrivals); });
+  part("shares", [](auto& a, auto& s) {
+    a.list(s.shares.users, [](auto& inner, auto& user) {
+      inner(user.name);
+      inner(user.served);
+    });
+    a(s.shares.floor);
+    a(s.num_overtaken);
+  });
   part("free blocks", [](auto& a, auto& s) { a(s.kv.free_block_ids); });
   part("block tables", [](auto& a, auto& s) { visit_tables(a, s.kv.tables); });
   part("prefix cache", [](auto& a, auto& s) { visit_index(a, s.kv.index); });

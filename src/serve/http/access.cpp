@@ -6,6 +6,8 @@
 #include <utility>
 
 #include <boost/asio/ip/address.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace quire {
 namespace {
@@ -83,27 +85,29 @@ AccessPolicy::Origin AccessPolicy::classify_origin(const HttpRequest& request) c
 }
 
 // Digests are compared, for they have one length whatever the key's is.
-bool AccessPolicy::key_accepted(const HttpRequest& request) const {
-  if (key_digests_.empty()) return true;
+std::optional<std::string> AccessPolicy::caller_of(const HttpRequest& request) const {
+  if (key_digests_.empty()) return "";
   const std::string* header = request.header("Authorization");
   std::string_view key = header == nullptr ? std::string_view() : *header;
   const std::string_view scheme = "Bearer ";
   key = lower_case(key.substr(0, scheme.size())) == "bearer " ? key.substr(scheme.size())
                                                               : std::string_view();
   const std::string* other = request.header("X-Api-Key");
-  const bool by_bearer = known(key);
-  const bool by_own_header = known(other == nullptr ? std::string_view() : *other);
-  return by_bearer || by_own_header;
+  const Digest* by_bearer = find(key);
+  const Digest* by_own_header = find(other == nullptr ? std::string_view() : *other);
+  const Digest* found = by_bearer != nullptr ? by_bearer : by_own_header;
+  if (found == nullptr) return std::nullopt;
+  return fmt::format("{:02x}", fmt::join(*found, ""));
 }
 
-bool AccessPolicy::known(std::string_view key) const {
+const AccessPolicy::Digest* AccessPolicy::find(std::string_view key) const {
   const Digest given = digest(key);
-  bool accepted = false;
+  const Digest* found = nullptr;
   for (const Digest& each : key_digests_) {
     const bool equal = CRYPTO_memcmp(each.data(), given.data(), each.size()) == 0;
-    accepted = accepted || equal;
+    found = equal ? &each : found;
   }
-  return accepted;
+  return found;
 }
 
 AccessPolicy::Digest AccessPolicy::digest(std::string_view key) {

@@ -27,14 +27,15 @@ class AccessPolicy {
   enum class Origin { kNone, kSame, kAllowed, kForeign };
   Origin classify_origin(const HttpRequest& request) const;
 
-  // Whether the request brings a key ("Authorization: Bearer KEY" or "X-Api-Key: KEY"), where keys
-  // are needed. Takes the same time whichever key is wrong, and wherever.
-  bool key_accepted(const HttpRequest& request) const;
+  // Who the request's key ("Authorization: Bearer KEY" or "X-Api-Key: KEY") says it is from: the
+  // key's SHA-256 digest as hex digits; empty where no key is needed, nullopt where it brings none
+  // that is known. Takes the same time whichever key is wrong, and wherever.
+  std::optional<std::string> caller_of(const HttpRequest& request) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;
   static Digest digest(std::string_view key);
-  bool known(std::string_view key) const;
+  const Digest* find(std::string_view key) const;  // nullptr: unknown
 
   bool loopback_;
   std::vector<std::string> allowed_hosts_;

@@ -205,6 +205,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     http_1_0_ = parser.http_1_0();
     HttpRequest request = parser.take_request();
     request.path_params = std::move(admission.path_params);
+    request.caller = std::move(admission.caller);
     request.request_id = extra_headers_.back().value;
     request.received = std::chrono::steady_clock::now();
     head_only_ = request.method == "HEAD";

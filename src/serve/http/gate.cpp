@@ -111,7 +111,8 @@ Admission admit(const HttpRequest& request, bool has_body, const Router& router,
         {"Allow", fmt::format("{}", fmt::join(match.allowed_methods, ", "))});
     return refuse(std::move(response), std::move(cors));
   }
-  if (match.route->access == RouteAccess::kKey && !access.key_accepted(request)) {
+  auto caller = access.caller_of(request);
+  if (match.route->access == RouteAccess::kKey && !caller) {
     HttpResponse response =
         http_error(401,
                    "this server needs an API key: send it as \"Authorization: Bearer KEY\" or "
@@ -135,6 +136,7 @@ Admission admit(const HttpRequest& request, bool has_body, const Router& router,
   admission.route = match.route;
   admission.cors_headers = std::move(cors);
   admission.path_params = std::move(match.path_params);
+  admission.caller = std::move(caller).value_or("");
   return admission;
 }
 

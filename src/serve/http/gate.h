@@ -16,6 +16,7 @@ struct Admission {
   std::optional<HttpResponse> refusal;   // also the answer to a CORS preflight
   std::vector<HttpHeader> cors_headers;  // go with every answer
   std::vector<std::pair<std::string, std::string>> path_params;
+  std::string caller;  // AccessPolicy::caller_of()
 };
 
 // Checks, in this order: host, origin, path and method, key, kind and coding of content. `has_body`

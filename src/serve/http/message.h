@@ -26,7 +26,8 @@ struct HttpRequest {
   std::string body;
   // What the route's pattern names: {"id", "batch_1"} for "/v1/batches/{id}".
   std::vector<std::pair<std::string, std::string>> path_params;
-  std::string request_id;  // the client's X-Request-Id where it is well formed, else one of ours
+  std::string caller = {};  // by its key, see AccessPolicy::caller_of(); empty: anybody
+  std::string request_id;   // the client's X-Request-Id where it is well formed, else one of ours
   // When its last byte came; nothing for a request that did not come over a connection.
   std::optional<std::chrono::steady_clock::time_point> received = {};
 

@@ -69,6 +69,8 @@ Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest requ
   followed->last_token.resize(
       static_cast<std::size_t>(std::max<std::int64_t>(1, request.params.n)));
   request.external_id = origin.external_id;
+  if (!origin.caller.empty()) request.user = origin.caller;
+  if (config_.prefix_cache_scope == PrefixCacheScope::kKey) request.cache_owner = origin.caller;
   followed->origin = std::move(origin);
   listeners_.begun(*followed, request);
   auto id = or_status([&] {

@@ -11,6 +11,12 @@
 
 namespace quire {
 
+// Whose cached prefixes a request may find.
+enum class PrefixCacheScope : std::uint8_t {
+  kKey,     // of requests with the same API key
+  kGlobal,  // of all
+};
+
 struct ServiceConfig {
   std::vector<std::string> served_model_names;  // at least one; the first is shown
   // Requests may name the model so, too, but no answer does: its path on this machine.
@@ -20,6 +26,7 @@ struct ServiceConfig {
   bool strict_fields = false;                // unknown request fields are refused
   bool trust_request_chat_template = false;  // requests may bring a chat template
   bool log_requests = true;
+  PrefixCacheScope prefix_cache_scope = PrefixCacheScope::kKey;
   // How the model writes calls and reasoning; unset: as its chat template shows; null: not at all.
   std::optional<const ToolDialect*> tool_dialect = {};
   std::optional<const ReasoningDialect*> reasoning_dialect = {};

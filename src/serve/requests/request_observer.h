@@ -28,6 +28,7 @@ class RequestObserver {
 
 struct RequestOrigin {
   std::string external_id;  // by which clients and the log know it
+  std::string caller = {};  // HttpRequest::caller
   std::string model = {};   // as the request names it
   bool stream = false;      // the answer is streamed
   // When its last byte came; nothing for a request that did not come over a connection.

@@ -7,6 +7,7 @@ namespace quire {
 RequestOrigin origin_of(const Exchange& exchange, std::string external_id, std::string model,
                         bool stream) {
   return {.external_id = std::move(external_id),
+          .caller = exchange.request().caller,
           .model = std::move(model),
           .stream = stream,
           .received = exchange.request().received,

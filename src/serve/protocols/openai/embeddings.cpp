@@ -15,6 +15,7 @@
 #include "serve/http/gate.h"
 #include "serve/protocols/embedding_vector.h"
 #include "serve/protocols/openai/answer_size.h"
+#include "serve/protocols/openai/generation_options.h"
 #include "serve/protocols/openai/request_body.h"
 #include "serve/requests/request_origin.h"
 
@@ -165,6 +166,8 @@ Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view re
     return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
   }
   job.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(job.cache_salt, read_cache_salt(fields));
+  QUIRE_ASSIGN_OR_RETURN(job.user, read_user(fields));
   QUIRE_ASSIGN_OR_RETURN(const auto own_id, fields.find_string("request_id"));
   if (own_id && !valid_request_id(*own_id)) {
     return Status::invalid_argument(
@@ -260,6 +263,8 @@ void answer_embedding(std::shared_ptr<Exchange> exchange, EmbeddingJob job) {
     GenerateRequest& request = requests.emplace_back();
     request.prompt_token_ids = std::move(input);
     request.priority = job.priority;
+    request.cache_salt = job.cache_salt;
+    request.user = job.user;
     request.embed = true;
   }
   ServedModel& served = *job.served;

@@ -24,6 +24,8 @@ struct EmbeddingJob {
   bool normalize = true;
   bool base64 = false;  // of little-endian float32; else a list of numbers
   std::int32_t priority = 0;
+  std::string cache_salt = {};
+  std::string user = {};
   std::string request_id;
   std::string model;              // as the request names it
   ServedModel* served = nullptr;  // the model that it means

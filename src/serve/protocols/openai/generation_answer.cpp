@@ -294,6 +294,9 @@ void answer_generation(std::shared_ptr<Exchange> exchange, GenerationJob job,
     request.prompt_token_ids = prompt.token_ids;
     request.params = job.options.params;
     request.priority = job.options.priority;
+    request.cache_salt = job.options.cache_salt;
+    request.user = job.options.user;
+    request.deadline = job.options.deadline;
     request.drafts = job.options.drafts;
     if (!prompt.parsing.reads()) continue;
     request.shown_special_tokens =

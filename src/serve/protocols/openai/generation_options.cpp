@@ -1,6 +1,7 @@
 #include "serve/protocols/openai/generation_options.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 
 #include <fmt/format.h>
@@ -32,6 +33,18 @@ Status read_stream_options(const JsonReader& fields, GenerationOptions& options)
   return {};
 }
 
+Result<std::optional<Duration>> read_deadline(const JsonReader& fields) {
+  QUIRE_ASSIGN_OR_RETURN(const auto deadline, fields.find_double("deadline_ms"));
+  if (!deadline) return std::optional<Duration>();
+  constexpr double kMostMs = 86'400'000;  // a day
+  if (*deadline < 0 || !(*deadline <= kMostMs)) {
+    return Status::invalid_argument(
+        fmt::format("deadline_ms: {} is not a number from 0 to {}", *deadline, kMostMs));
+  }
+  const std::chrono::duration<double, std::milli> time(*deadline);
+  return std::optional<Duration>(std::chrono::duration_cast<Duration>(time));
+}
+
 }  // namespace
 
 Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine) {
@@ -59,6 +72,9 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
     return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
   }
   options.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(options.cache_salt, read_cache_salt(fields));
+  QUIRE_ASSIGN_OR_RETURN(options.user, read_user(fields));
+  QUIRE_ASSIGN_OR_RETURN(options.deadline, read_deadline(fields));
   QUIRE_ASSIGN_OR_RETURN(options.drafts, read_speculation(fields));
   QUIRE_ASSIGN_OR_RETURN(options.truncate_prompt_tokens, fields.find_int("truncate_prompt_tokens"));
   QUIRE_ASSIGN_OR_RETURN(options.request_id, fields.find_string("request_id"));
@@ -67,6 +83,18 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
         "request_id: expected 1 to 128 letters, digits, and any of . _ : -");
   }
   return options;
+}
+
+Result<std::string> read_user(const JsonReader& fields) {
+  QUIRE_ASSIGN_OR_RETURN(auto user, fields.find_string("user"));
+  return std::move(user).value_or("");
+}
+
+Result<std::string> read_cache_salt(const JsonReader& fields) {
+  QUIRE_ASSIGN_OR_RETURN(const auto salt, fields.find_string("cache_salt"));
+  if (!salt || !salt->empty()) return salt.value_or("");
+  return Status::invalid_argument("cache_salt: expected a text that is not empty",
+                                  "leave it out to share cached prefixes with those who do, too");
 }
 
 Result<std::optional<std::int32_t>> read_speculation(const JsonReader& fields) {

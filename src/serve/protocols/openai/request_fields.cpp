@@ -119,8 +119,9 @@ std::vector<RequestField> constraints() {
 
 // Who calls and what for; says nothing about the answer.
 std::vector<RequestField> labels() {
-  return {no_effect("user"), no_effect("metadata"), no_effect("safety_identifier"),
-          no_effect("prompt_cache_key"), no_effect("prompt_cache_retention")};
+  return {works("user", kBoth, "whose share it takes, with --scheduling-policy fair"),
+          no_effect("metadata"), no_effect("safety_identifier"), no_effect("prompt_cache_key"),
+          no_effect("prompt_cache_retention")};
 }
 
 // What would constrain, reshape or sample an answer in ways that are not there.
@@ -133,7 +134,7 @@ std::vector<RequestField> missing_of_generation() {
       missing("use_beam_search", kVllm),
       limited("length_penalty", kVllm, is_number_one, "1"),
       missing("early_stopping", kVllm),
-      missing("cache_salt", kVllm),
+      works("cache_salt", kVllm),
       missing("logits_processors", kVllm),
       missing("logprob_token_ids", kVllm),
       missing("return_tokens_as_token_ids", kVllm),
@@ -169,6 +170,7 @@ std::vector<RequestField> generation(FieldOrigin max_tokens_origin) {
       works("stream_options"),
       works("truncate_prompt_tokens", kVllm),
       works("priority", kVllm),
+      works("deadline_ms", kOwn, "until the answer begins, with --scheduling-policy deadline"),
       works("request_id", kVllm),
       works("return_token_ids", kVllm),
       works("return_sampling_params", kOwn),
@@ -294,7 +296,7 @@ FieldTable make_embedding_fields() {
               works("add_special_tokens", kVllm),
               works("priority", kVllm),
               works("request_id", kVllm),
-              no_effect("user"),
+              works("user", kBoth, "whose share it takes, with --scheduling-policy fair"),
               no_effect("metadata", kOthers),
               limited("truncation_side", kVllm, is_left, "\"left\""),
               limited("embed_dtype", kVllm, is_float32, "\"float32\""),
@@ -303,7 +305,7 @@ FieldTable make_embedding_fields() {
               missing("chat_template", kVllm),
               missing("chat_template_kwargs", kVllm),
               missing("mm_processor_kwargs", kVllm),
-              missing("cache_salt", kVllm),
+              works("cache_salt", kVllm),
               missing("use_activation", kVllm),
               missing("task", kOthers),
               missing("input_type", kOthers),

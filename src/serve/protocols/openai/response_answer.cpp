@@ -235,6 +235,8 @@ void answer_response(std::shared_ptr<Exchange> exchange, std::shared_ptr<Respons
   requests[0].prompt_token_ids = std::move(job.prompt_token_ids);
   requests[0].params = job.params;
   requests[0].priority = job.priority;
+  requests[0].cache_salt = job.cache_salt;
+  requests[0].user = job.user;
   requests[0].drafts = job.drafts;
   if (job.parsing.reads()) {
     requests[0].shown_special_tokens =

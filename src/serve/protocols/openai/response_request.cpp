@@ -215,6 +215,8 @@ Status read_flags(const JsonReader& fields, ResponseJob& job) {
     return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
   }
   job.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(job.cache_salt, read_cache_salt(fields));
+  QUIRE_ASSIGN_OR_RETURN(job.user, read_user(fields));
   QUIRE_ASSIGN_OR_RETURN(job.drafts, read_speculation(fields));
   QUIRE_ASSIGN_OR_RETURN(const auto request_id, fields.find_string("request_id"));
   if (request_id && !valid_request_id(*request_id)) {

@@ -26,6 +26,8 @@ struct ResponseJob {
   SamplingParams params;
   AnswerParsing parsing;  // of the output
   std::int32_t priority = 0;
+  std::string cache_salt;
+  std::string user;
   std::optional<std::int32_t> drafts;  // GenerateRequest::drafts
   bool stream = false;
   bool store = true;

@@ -338,6 +338,7 @@ Status BatchWorker::launch(const BatchInfo& batch, Running& running, BatchInputL
   request.path = batch.endpoint;
   request.headers = {{"Content-Type", "application/json"}};
   request.body = asked->body;
+  request.caller = batch.id;  // its prompts share with each other, and with nobody else
   request.request_id = batch_request_id(batch.id, line.line);
   const std::int64_t number = line.line;
   auto done = [inbox = inbox_, row = batch.row, number](HttpResponse response) {

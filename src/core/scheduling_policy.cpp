@@ -1,0 +1,110 @@
+// Who goes first: the order of those that have one, and the choice among those that wait.
+#include <algorithm>
+
+#include "core/scheduler.h"
+
+namespace quire {
+
+std::string_view policy_name(SchedulingPolicy policy) {
+  switch (policy) {
+    case SchedulingPolicy::kFcfs:
+      return "fcfs";
+    case SchedulingPolicy::kPriority:
+      return "priority";
+    case SchedulingPolicy::kShortest:
+      return "shortest";
+    case SchedulingPolicy::kDeadline:
+      return "deadline";
+    case SchedulingPolicy::kFair:
+      return "fair";
+    case SchedulingPolicy::kLongestPrefix:
+      return "longest-prefix";
+  }
+  return "unknown";
+}
+
+namespace {
+
+// The lower goes first; it never changes, so a queue stays in order. One more token weighs as much
+// as having come one request later, so a request of so many tokens is overtaken by as many at most.
+std::int64_t rank_of(SchedulingPolicy policy, const Request& request) {
+  switch (policy) {
+    case SchedulingPolicy::kPriority:
+      return request.priority();
+    case SchedulingPolicy::kShortest:
+      return static_cast<std::int64_t>(request.arrival_index()) + request.num_prompt_tokens() +
+             request.max_output_tokens();
+    case SchedulingPolicy::kDeadline:
+      return (request.arrival() + request.deadline()).count();
+    case SchedulingPolicy::kFcfs:
+    case SchedulingPolicy::kFair:
+    case SchedulingPolicy::kLongestPrefix:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool Scheduler::goes_before(const Request& a, const Request& b) const {
+  if (config_.policy != SchedulingPolicy::kFcfs) {
+    const std::int64_t rank_of_a = rank_of(config_.policy, a);
+    const std::int64_t rank_of_b = rank_of(config_.policy, b);
+    if (rank_of_a != rank_of_b) return rank_of_a < rank_of_b;
+  }
+  return a.arrival_index() < b.arrival_index();
+}
+
+// Where the policy chooses, those that were preempted go first, the earliest of them: the blocks
+// that they gave up are for those that run, and who took them instead would soon be preempted, too.
+Request& Scheduler::next_waiting() const {
+  const bool fair = config_.policy == SchedulingPolicy::kFair;
+  if (!fair && config_.policy != SchedulingPolicy::kLongestPrefix) return *waiting_.back();
+  const auto preempted = std::find_if(
+      waiting_.rbegin(), waiting_.rend(),
+      [](const Request* request) { return request->state() == RequestState::kPreempted; });
+  if (preempted != waiting_.rend()) return **preempted;
+  return fair ? least_served() : longest_prefix();
+}
+
+// Of those of the user that has had the least, the earliest.
+Request& Scheduler::least_served() const {
+  const auto has_had_less = [](const Request* a, const Request* b) {
+    return a->share()->served < b->share()->served;
+  };
+  return **std::min_element(waiting_.rbegin(), waiting_.rend(), has_had_less);
+}
+
+// Of the earliest few the one of which most is computed already, unless the first has been
+// overtaken often enough.
+Request& Scheduler::longest_prefix() const {
+  constexpr std::size_t kLooks = 16;
+  Request* best = waiting_.back();
+  if (num_overtaken_ >= config_.max_overtaken) return *best;
+  std::int32_t most = match_prefix(*best).num_tokens;
+  const std::size_t count = std::min(kLooks, waiting_.size());
+  for (std::size_t i = 1; i < count; ++i) {
+    Request* request = waiting_.rbegin()[i];
+    const std::int32_t num_tokens = match_prefix(*request).num_tokens;
+    if (num_tokens <= most) continue;
+    most = num_tokens;
+    best = request;
+  }
+  return *best;
+}
+
+// It starts: out of the queue.
+void Scheduler::leave_queue(Request& request) {
+  const bool first = waiting_.back() == &request;
+  if (config_.policy == SchedulingPolicy::kLongestPrefix) {
+    if (first) num_overtaken_ = 0;
+    if (!first && request.num_preemptions() == 0) ++num_overtaken_;
+  }
+  if (first) {
+    waiting_.pop_back();
+  } else {
+    std::erase(waiting_, &request);
+  }
+}
+
+}  // namespace quire

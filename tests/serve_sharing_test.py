@@ -1,0 +1,111 @@
+"""Whose cached prefixes a request of `quire serve` finds, how much of them, and whose turn it is.
+
+    serve_sharing_test.py PROGRAM SOURCE_DIR [TEST...]
+"""
+
+import concurrent.futures
+import time
+import unittest
+
+from serve_support import Server, ServerTest, main
+
+PROMPT = list(range(1000, 1100))
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
+
+
+def complete(server, prompt, headers=None, **fields):
+    reply = server.post("/v1/completions", {"prompt": prompt, "max_tokens": 5, "ignore_eos": True,
+                                            "temperature": 0, "return_token_ids": True, **fields}, headers)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def cached(answer):
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+class Keys(ServerTest):
+    flags = ("--api-key", "second")
+    key = "first"
+
+    def test_a_key_finds_what_it_has_asked_and_nothing_of_others(self):
+        cold = complete(self.server, PROMPT)
+        self.assertEqual(cached(cold), 0)
+        self.assertEqual(cached(complete(self.server, PROMPT)), len(PROMPT) - 1)
+        others = complete(self.server, PROMPT, bearer("second"))
+        self.assertEqual(cached(others), 0)
+        self.assertEqual(others["choices"], cold["choices"])
+        again = complete(self.server, PROMPT, {"Authorization": "", "X-Api-Key": "second"})
+        self.assertEqual(cached(again), len(PROMPT) - 1)
+
+    def test_a_salt_keeps_requests_of_a_key_apart(self):
+        prompt = [7, *PROMPT]
+        complete(self.server, prompt, cache_salt="a")
+        self.assertEqual(cached(complete(self.server, prompt, cache_salt="b")), 0)
+        self.assertEqual(cached(complete(self.server, prompt)), 0)
+        self.assertEqual(cached(complete(self.server, prompt, bearer("second"), cache_salt="a")), 0)
+        self.assertEqual(cached(complete(self.server, prompt, cache_salt="a")), len(prompt) - 1)
+
+    def test_the_messages_of_a_chat_have_a_salt_too(self):
+        def ask(salt):
+            reply = self.server.post("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "The cat"}], "max_tokens": 2, "cache_salt": salt})
+            self.assertEqual(reply.status, 200, reply.body)
+            return reply.json
+        ask("c")
+        self.assertEqual(cached(ask("d")), 0)
+        self.assertGreater(cached(ask("c")), 0)
+
+    def test_what_cannot_be_is_refused_by_name(self):
+        for fields, words in (({"cache_salt": ""}, "cache_salt"), ({"cache_salt": 7}, "cache_salt"),
+                              ({"deadline_ms": -1}, "deadline_ms"), ({"deadline_ms": 1e12}, "deadline_ms"),
+                              ({"user": 7}, "user")):
+            with self.subTest(fields):
+                reply = self.server.post("/v1/completions", {"prompt": "a", **fields})
+                self.assertEqual(reply.status, 400)
+                self.assertIn(words, reply.error["message"])
+
+
+class OneForAll(ServerTest):
+    flags = ("--api-key", "second", "--prefix-cache-scope", "global")
+    key = "first"
+
+    def test_keys_may_share(self):
+        complete(self.server, PROMPT)
+        self.assertEqual(cached(complete(self.server, PROMPT, bearer("second"))), len(PROMPT) - 1)
+
+
+class Turns(ServerTest):
+
+    def test_a_turn_computes_its_new_tokens_only(self):
+        said = PROMPT[:37]
+        known = 0
+        for turn in range(20):
+            answer = complete(self.server, said)
+            self.assertEqual(cached(answer), known, f"turn {turn}")
+            said = said + answer["choices"][0]["token_ids"]
+            known = len(said) - 1  # the last token of an answer is never computed
+            said = said + [2000 + turn, 3000, 3001]
+
+
+class Fair(unittest.TestCase):
+
+    def test_a_key_with_many_requests_delays_another_by_those_that_run(self):
+        with Server("--api-key", "few", "--scheduling-policy", "fair", "--max-num-seqs", 1,
+                    key="many", simulate=4) as server, \
+                concurrent.futures.ThreadPoolExecutor(16) as pool:
+            def ask(key):
+                complete(server, PROMPT[:10], bearer(key), max_tokens=30)
+                return time.monotonic()
+            many = [pool.submit(ask, "many") for _ in range(12)]
+            server.await_running()
+            few = pool.submit(ask, "few").result()
+            after = sorted(each.result() for each in many)
+            self.assertLess(few, after[3])
+
+
+if __name__ == "__main__":
+    main()
