@@ -146,6 +146,7 @@ int run(int argc, char** argv) {
   add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
   add(app, "plan", "Say what a model takes and how fast it is on devices that are not here",
       add_plan);
+  add(app, "simulate", "Run traffic in virtual time, under the real scheduler", add_simulate);
   add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
       add_tokenize);
   add(app, "detokenize", "Turn token ids into text", add_detokenize);
@@ -164,6 +165,8 @@ int run(int argc, char** argv) {
   add(*bench, "core", "What scheduling costs, without a model", add_bench_core);
   add(*bench, "spec", "What guessing tokens gives (--speculative-config)", add_bench_spec);
   add(*bench, "limits", "What the machine can do at most", add_bench_limits);
+  add(*bench, "calibrate", "What steps cost on this machine, for quire simulate",
+      add_bench_calibrate);
   add(*bench, "serve", "Load a server over HTTP, Quire's or another, and measure it",
       add_bench_serve);
   add(*bench, "make-model", "Write a model of a published shape with random weights",

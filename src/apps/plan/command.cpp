@@ -11,6 +11,7 @@
 #include "apps/flag_values.h"
 #include "apps/help.h"
 #include "apps/plan/load_report.h"
+#include "apps/plan/plan_flags.h"
 #include "apps/plan/plan_report.h"
 #include "apps/plan/plan_tables.h"
 #include "apps/plan/plan_values.h"
@@ -21,12 +22,10 @@ namespace {
 constexpr std::int64_t kMostPlanTokens = 1LL << 30;
 
 struct PlanFlags {
-  std::string model;
+  PlannedModelFlags model;
   std::vector<std::string> models;      // of tables
   std::vector<std::string> parameters;  // of the weights' table
   std::string table;
-  std::string dtype = "auto";
-  std::optional<std::int64_t> max_model_len;
   std::vector<std::string> devices;
   std::string device_file;
   int tp = 0;  // 0: as few as hold it
@@ -51,18 +50,12 @@ Status list_devices(const DeviceCatalog& catalog, bool as_json) {
   return {};
 }
 
-Status check_dtype(const std::string& dtype) {
-  const Status known = dtype == "auto" ? Status() : find_number_format(dtype).status();
-  if (known.ok()) return known;
-  return {known.code(), fmt::format("--dtype: {}", known.message()), known.remedy()};
-}
-
 Result<std::vector<PlannedModel>> models_of_table(const PlanFlags& flags) {
   std::vector<std::string> names = flags.models;
-  if (names.empty()) names.push_back(flags.model);
+  if (names.empty()) names.push_back(flags.model.model);
   std::vector<PlannedModel> models;
   for (const std::string& name : names) {
-    auto model = open_planned_model(name, flags.dtype, flags.max_model_len);
+    auto model = open_planned_model(name, flags.model.dtype, flags.model.max_model_len);
     QUIRE_RETURN_IF_ERROR(model.status());
     models.push_back(std::move(*model));
   }
@@ -151,7 +144,7 @@ Status run_plan(const PlanFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(DeviceCatalog catalog, DeviceCatalog::builtin());
   if (!flags.device_file.empty()) QUIRE_RETURN_IF_ERROR(catalog.add_file(flags.device_file));
   if (flags.list_devices) return list_devices(catalog, flags.json);
-  QUIRE_RETURN_IF_ERROR(check_dtype(flags.dtype));
+  QUIRE_RETURN_IF_ERROR(check_dtype(flags.model.dtype));
   if (!flags.table.empty()) return print_table(flags);
   std::vector<PlanDevice> devices = catalog.devices();
   if (!flags.devices.empty()) devices.clear();
@@ -159,8 +152,9 @@ Status run_plan(const PlanFlags& flags) {
     QUIRE_ASSIGN_OR_RETURN(PlanDevice device, catalog.find(name));
     devices.push_back(std::move(device));
   }
-  QUIRE_ASSIGN_OR_RETURN(const PlannedModel model,
-                         open_planned_model(flags.model, flags.dtype, flags.max_model_len));
+  QUIRE_ASSIGN_OR_RETURN(
+      const PlannedModel model,
+      open_planned_model(flags.model.model, flags.model.dtype, flags.model.max_model_len));
   if (flags.settings.input_len + flags.settings.output_len > model.max_len) {
     return Status::invalid_argument(
         fmt::format("--input-len {} and --output-len {} are more than a sequence of {} tokens",
@@ -175,19 +169,6 @@ Status run_plan(const PlanFlags& flags) {
           {.format = model.format, .kv_bytes = kv_bytes, .tp = 1, .max_len = model.max_len}));
   if (flags.qps) return print_load(model, whole, devices, flags);
   return print_devices(model, whole, devices, flags);
-}
-
-void add_seconds(CLI::App& app, const std::string& name, std::optional<double>& target,
-                 const std::string& description) {
-  app.add_option_function<std::string>(
-         name,
-         [&target, name](const std::string& text) {
-           const auto value = parse_seconds(text);
-           if (!value.ok()) throw CLI::ValidationError(name, value.status().to_string());
-           target = *value;
-         },
-         description)
-      ->type_name("TIME");
 }
 
 void add_load_flags(CLI::App& app, PlanFlags& flags) {
@@ -224,22 +205,7 @@ void add_device_flags(CLI::App& app, PlanFlags& flags) {
 }
 
 void add_model_flags(CLI::App& app, PlanFlags& flags) {
-  add_model(app, flags.model,
-            "A config.json, or what quire inspect takes (default: the bundled model)", "Model");
-  app.add_option("--dtype", flags.dtype,
-                 "Type of the weights: auto is what the files or the config say")
-      ->type_name("TYPE")
-      ->check(known_names("auto|fp32|bf16|fp8|int8|int4|fp4"))
-      ->capture_default_str()
-      ->group("Model");
-  app.add_option("--kv-cache-dtype", flags.settings.kv_dtype, "Type of keys and values")
-      ->type_name("TYPE")
-      ->check(one_of({"auto", "fp32", "float32", "bf16", "bfloat16", "fp8", "int8"}))
-      ->capture_default_str()
-      ->group("Model");
-  add_count(app, "--max-model-len", flags.max_model_len,
-            "Tokens of a sequence at most (default: the model's)", 1, kMostPlanTokens)
-      ->group("Model");
+  add_planned_model(app, flags.model, flags.settings.kv_dtype);
   CapacityOptions& capacity = flags.settings.capacity;
   add_count(app, "--max-num-seqs", capacity.max_num_seqs, "Sequences at once, at most", 1, 1 << 20);
   add_count(app, "--max-num-batched-tokens", capacity.batched_tokens, "Tokens of a step, at most",

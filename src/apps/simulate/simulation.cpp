@@ -1,0 +1,304 @@
+#include "apps/simulate/simulation.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/count_option.h"
+#include "apps/plan/plan_values.h"
+#include "base/checked.h"
+#include "base/printable.h"
+#include "engine/engine_sizing.h"
+
+namespace quire {
+namespace {
+
+constexpr std::int64_t kMostPages = std::numeric_limits<std::int32_t>::max() / 2;
+
+struct NamedChoice {
+  std::string_view setting;
+  std::array<std::string_view, 3> values;  // those that are not empty
+};
+
+constexpr std::array<NamedChoice, 6> kNamedChoices = {{
+    {"scheduling-policy", {"fcfs", "priority"}},
+    {"batching", {"continuous", "static", "dynamic"}},
+    {"kv", {"paged", "reserved"}},
+    {"router", {"round-robin", "least-loaded", "prefix"}},
+    {"enable-prefix-caching", {"on", "off"}},
+    {"enable-chunked-prefill", {"on", "off"}},
+}};
+
+Status set_named(SimulationSettings& settings, const NamedChoice& choice,
+                 const std::string& value) {
+  if (value.empty() || std::ranges::find(choice.values, value) == choice.values.end()) {
+    return Status::invalid_argument(fmt::format("{}: expected one of {}, found \"{}\"",
+                                                choice.setting, fmt::join(choice.values, " "),
+                                                printable(value)));
+  }
+  if (choice.setting == "scheduling-policy") settings.policy = value;
+  if (choice.setting == "batching") settings.batching = value;
+  if (choice.setting == "kv") settings.kv = value;
+  if (choice.setting == "router") settings.router = value;
+  if (choice.setting == "enable-prefix-caching") settings.prefix_caching = value == "on";
+  if (choice.setting == "enable-chunked-prefill") settings.chunked_prefill = value == "on";
+  return {};
+}
+
+constexpr std::array<std::string_view, 6> kCountSettings = {
+    "max-num-seqs", "max-num-batched-tokens", "block-size", "replicas", "tp", "kv-tokens"};
+
+void set_counted(SimulationSettings& settings, std::string_view name, std::int64_t value) {
+  if (name == "max-num-seqs") settings.max_num_seqs = value;
+  if (name == "max-num-batched-tokens") settings.max_num_batched_tokens = value;
+  if (name == "block-size") settings.block_size = value;
+  if (name == "replicas") settings.replicas = static_cast<int>(value);
+  if (name == "tp") settings.tp = static_cast<int>(value);
+  if (name == "kv-tokens") settings.kv_tokens = value;
+}
+
+Batching batching_of(const std::string& name) {
+  if (name == "static") return Batching::kStatic;
+  return name == "dynamic" ? Batching::kDynamic : Batching::kContinuous;
+}
+
+RouterPolicy router_of(const std::string& name) {
+  if (name == "least-loaded") return RouterPolicy::kLeastLoaded;
+  return name == "prefix" ? RouterPolicy::kPrefix : RouterPolicy::kRoundRobin;
+}
+
+// The pool of a server: as many tokens as asked for, or as the device's memory leaves.
+Status size_pool(const PlannedModel& model, const DevicePlan& plan,
+                 const SimulationSettings& settings, SchedulerConfig& scheduler) {
+  const std::int32_t pages_of_block = pages_per_block(scheduler.kv_groups);
+  const double block_bytes =
+      plan.footprint.kv_bytes_per_token() * static_cast<double>(scheduler.block_size);
+  const auto tokens = static_cast<double>(settings.kv_tokens.value_or(0));
+  const double blocks =
+      settings.kv_tokens ? tokens / scheduler.block_size : plan.fit.kv_cache / block_bytes;
+  const auto pages =
+      static_cast<std::int64_t>(std::min(blocks * pages_of_block, static_cast<double>(kMostPages)));
+  if (pages < pages_of_block) {
+    return Status::resource_exhausted(
+        fmt::format("{} leaves {} of {}'s memory for the KV cache, less than a block of {} tokens",
+                    model.name, binary_bytes(plan.fit.kv_cache), plan.device.name,
+                    scheduler.block_size),
+        "raise --tp, use a smaller --dtype, or lower --max-model-len");
+  }
+  scheduler.num_blocks = static_cast<std::int32_t>(pages);
+  return {};
+}
+
+Result<SchedulerConfig> scheduler_of(const PlannedModel& model, const DevicePlan& plan,
+                                     const SimulationSettings& settings, std::size_t num_requests) {
+  SchedulerConfig scheduler;
+  const bool reserved = settings.kv == "reserved";
+  scheduler.max_model_len = static_cast<std::int32_t>(model.max_len);
+  scheduler.max_num_seqs = static_cast<std::int32_t>(settings.max_num_seqs);
+  scheduler.max_num_batched_tokens = static_cast<std::int32_t>(settings.max_num_batched_tokens);
+  // A sequence's whole length in one piece, from its start: one block that is as long.
+  scheduler.block_size =
+      reserved ? scheduler.max_model_len : static_cast<std::int32_t>(settings.block_size);
+  scheduler.kv_groups =
+      reserved ? std::vector<KvGroup>{KvGroup{}} : kv_groups(model.spec, model.max_len);
+  scheduler.enable_prefix_caching = settings.prefix_caching && !reserved;
+  scheduler.enable_chunked_prefill = settings.chunked_prefill;
+  scheduler.policy =
+      settings.policy == "priority" ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
+  scheduler.batching = batching_of(settings.batching);
+  if (scheduler.batching == Batching::kDynamic) {
+    scheduler.max_batch_delay = std::chrono::milliseconds(100);
+  }
+  scheduler.max_queued = static_cast<std::int32_t>(
+      std::min<std::size_t>(num_requests + 1, std::numeric_limits<std::int32_t>::max()));
+  QUIRE_RETURN_IF_ERROR(size_pool(model, plan, settings, scheduler));
+  QUIRE_RETURN_IF_ERROR(scheduler.validate());
+  return scheduler;
+}
+
+Duration roofline_time(const CostModel& cost, const SchedulerOutput& plan) {
+  RooflineWork work;
+  for (const ScheduledRequest& each : plan.scheduled) {
+    cost.add(work, each.num_computed_tokens, each.num_scheduled_tokens,
+             each.use == RowUse::kNothing ? 0 : 1 + each.num_drafts);
+  }
+  return Duration(static_cast<Duration::rep>(cost.time(work).expected_s * 1e9));
+}
+
+SimulationSummary summarize(const FleetResult& result, const SimulationSettings& settings,
+                            const FleetConfig& fleet, std::optional<double> usd_per_hour) {
+  SimulationSummary summary;
+  std::vector<double> ttft;
+  std::vector<double> tpot;
+  std::vector<double> latency;
+  std::int64_t good = 0;
+  double inputs = 0;
+  double outputs = 0;
+  for (const SimulatedRequest& each : result.requests) {
+    ttft.push_back(each.ttft_s());
+    if (each.output_len > 1) tpot.push_back(each.tpot_s());
+    latency.push_back(to_seconds(each.end - each.arrival));
+    inputs += each.input_len;
+    outputs += each.output_len;
+    const bool first = !settings.ttft_s || each.ttft_s() <= *settings.ttft_s;
+    const bool further = !settings.tpot_s || each.tpot_s() <= *settings.tpot_s;
+    good += first && further ? 1 : 0;
+  }
+  const double duration = std::max(to_seconds(result.duration), 1e-9);
+  const auto ended = static_cast<double>(result.requests.size());
+  summary.num_requests = std::ssize(result.requests);
+  for (const std::int64_t rejected : result.num_rejected) summary.num_rejected += rejected;
+  summary.kv_tokens = std::int64_t{fleet.scheduler.num_blocks} /
+                      pages_per_block(fleet.scheduler.kv_groups) * fleet.scheduler.block_size;
+  summary.duration_s = to_seconds(result.duration);
+  summary.requests_per_s = ended / duration;
+  summary.input_tokens_per_s = inputs / duration;
+  summary.output_tokens_per_s = outputs / duration;
+  summary.ttft_s = statistics(std::move(ttft));
+  summary.tpot_s = statistics(std::move(tpot));
+  summary.latency_s = statistics(std::move(latency));
+  summary.good_share = ended > 0 ? static_cast<double>(good) / ended : 0;
+  summary.goodput = static_cast<double>(good) / duration;
+  summary.busy = to_seconds(result.busy) / duration / settings.replicas;
+  summary.occupancy = result.running / static_cast<double>(settings.max_num_seqs);
+  summary.kv_used = result.kv_used;
+  summary.kv_waste = result.kv_waste;
+  summary.hit_rate = result.prefix_cache_queries > 0
+                         ? static_cast<double>(result.prefix_cache_hits) /
+                               static_cast<double>(result.prefix_cache_queries)
+                         : 0;
+  summary.longest_step_s = to_seconds(result.longest_step);
+  summary.num_steps = result.num_steps;
+  summary.num_preemptions = result.num_preemptions;
+  summary.tokens_recomputed = result.tokens_recomputed;
+  summary.tokens_discarded = result.tokens_discarded;
+  summary.server_requests = result.server_requests;
+  if (usd_per_hour) {
+    summary.usd = *usd_per_hour * settings.replicas * duration / 3600;
+    if (outputs > 0) summary.usd_per_million_output = *summary.usd / outputs * 1e6;
+  }
+  return summary;
+}
+
+}  // namespace
+
+Status set_setting(SimulationSettings& settings, const std::string& name,
+                   const std::string& value) {
+  for (const NamedChoice& choice : kNamedChoices) {
+    if (choice.setting == name) return set_named(settings, choice, value);
+  }
+  if (std::ranges::find(kCountSettings, name) == kCountSettings.end()) {
+    return Status::invalid_argument(fmt::format("\"{}\" is no setting of a sweep", printable(name)),
+                                    fmt::format("use one of {}", fmt::join(setting_names(), ", ")));
+  }
+  const auto count = parse_count(value);
+  if (!count.ok() || *count < 1 || *count > (1LL << 30)) {
+    return Status::invalid_argument(fmt::format("{}: expected a count of 1 to {}, found {}", name,
+                                                1LL << 30, printable(value)));
+  }
+  set_counted(settings, name, *count);
+  return {};
+}
+
+std::vector<std::string> setting_names() {
+  std::vector<std::string> names(kCountSettings.begin(), kCountSettings.end());
+  for (const NamedChoice& choice : kNamedChoices) names.emplace_back(choice.setting);
+  return names;
+}
+
+Result<SimulationSummary> simulate(const PlannedModel& model, const PlanDevice& device,
+                                   const PlanSettings& plan_settings,
+                                   const SimulationSettings& settings, const Traffic& traffic) {
+  PlanSettings sized = plan_settings;
+  sized.capacity.batched_tokens = settings.max_num_batched_tokens;
+  sized.capacity.max_num_seqs = settings.max_num_seqs;
+  QUIRE_ASSIGN_OR_RETURN(const DevicePlan plan,
+                         make_device_plan(model, device, settings.tp, sized));
+  QUIRE_ASSIGN_OR_RETURN(SchedulerConfig scheduler,
+                         scheduler_of(model, plan, settings, traffic.arrivals.size()));
+  FleetConfig fleet;
+  fleet.scheduler = std::move(scheduler);
+  fleet.num_servers = settings.replicas;
+  fleet.router = router_of(settings.router);
+  fleet.step_time = [&plan, &settings](const SchedulerOutput& step) {
+    return settings.step_cost ? settings.step_cost->time_of(work_of(step))
+                              : roofline_time(plan.cost, step);
+  };
+  QUIRE_ASSIGN_OR_RETURN(const FleetResult result, simulate_fleet(fleet, traffic));
+  return summarize(result, settings, fleet, plan.usd_per_hour);
+}
+
+json::object to_json(const SimulationSummary& summary) {
+  const auto usd = [](const std::optional<double>& value) {
+    return value ? json::value(*value) : json::value(nullptr);
+  };
+  return {{"num_requests", summary.num_requests},
+          {"num_rejected", summary.num_rejected},
+          {"kv_tokens", summary.kv_tokens},
+          {"duration_s", summary.duration_s},
+          {"requests_per_s", summary.requests_per_s},
+          {"input_tokens_per_s", summary.input_tokens_per_s},
+          {"output_tokens_per_s", summary.output_tokens_per_s},
+          {"ttft_s", to_json(summary.ttft_s)},
+          {"tpot_s", to_json(summary.tpot_s)},
+          {"latency_s", to_json(summary.latency_s)},
+          {"good_share", summary.good_share},
+          {"goodput", summary.goodput},
+          {"busy", summary.busy},
+          {"occupancy", summary.occupancy},
+          {"kv_used", summary.kv_used},
+          {"kv_waste", summary.kv_waste},
+          {"hit_rate", summary.hit_rate},
+          {"longest_step_s", summary.longest_step_s},
+          {"num_steps", summary.num_steps},
+          {"num_preemptions", summary.num_preemptions},
+          {"tokens_recomputed", summary.tokens_recomputed},
+          {"tokens_discarded", summary.tokens_discarded},
+          {"server_requests",
+           json::array(summary.server_requests.begin(), summary.server_requests.end())},
+          {"usd", usd(summary.usd)},
+          {"usd_per_million_output_tokens", usd(summary.usd_per_million_output)}};
+}
+
+std::string summary_text(const SimulationSummary& summary) {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<18}{}\n", name, value);
+  };
+  const auto times = [&](std::string_view name, const Statistics& all) {
+    line(name, fmt::format("mean {}, p50 {}, p90 {}, p99 {}", time_text(all.mean),
+                           time_text(all.p50), time_text(all.p90), time_text(all.p99)));
+  };
+  line("requests", fmt::format("{} ended, {} rejected, in {}", summary.num_requests,
+                               summary.num_rejected, time_text(summary.duration_s)));
+  line("throughput",
+       fmt::format("{:.2f} requests/s, {:.1f} tokens/s in, {:.1f} out", summary.requests_per_s,
+                   summary.input_tokens_per_s, summary.output_tokens_per_s));
+  times("first token", summary.ttft_s);
+  times("further tokens", summary.tpot_s);
+  times("whole answer", summary.latency_s);
+  line("goodput", fmt::format("{:.2f} requests/s, {:.1f}% of the requests", summary.goodput,
+                              summary.good_share * 100));
+  line("servers", fmt::format("compute {:.1f}% of the time, {:.1f}% of their rows taken, {} steps, "
+                              "the longest that others waited for {}",
+                              summary.busy * 100, summary.occupancy * 100, summary.num_steps,
+                              time_text(summary.longest_step_s)));
+  line("KV cache", fmt::format("{} tokens a server, {:.1f}% used, of what sequences hold {:.1f}% "
+                               "without a token",
+                               summary.kv_tokens, summary.kv_used * 100, summary.kv_waste * 100));
+  line("prefix cache", fmt::format("{:.1f}% of prompt tokens found", summary.hit_rate * 100));
+  line("in vain",
+       fmt::format("{} preemptions, {} tokens computed again, {} thrown away",
+                   summary.num_preemptions, summary.tokens_recomputed, summary.tokens_discarded));
+  if (summary.usd) {
+    line("cost", fmt::format("{:.4f} USD, {:.3f} a million output tokens", *summary.usd,
+                             summary.usd_per_million_output.value_or(0)));
+  }
+  return text;
+}
+
+}  // namespace quire

@@ -1,0 +1,77 @@
+// Servers in virtual time: the real scheduler in each, steps that take what a cost model says, and
+// a router in front of them. Nothing is computed; outputs end where the traffic says.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/scheduler.h"
+#include "sim/traffic.h"
+
+namespace quire {
+
+// Which server a request goes to.
+enum class RouterPolicy : std::uint8_t {
+  kRoundRobin,
+  kLeastLoaded,  // the one with the fewest requests
+  // The one that was given the longest part of the same beginning last, unless it has twice as many
+  // requests as the least loaded and a few more; else the least loaded.
+  kPrefix,
+};
+
+struct FleetConfig {
+  SchedulerConfig scheduler;  // of each server; validate() passes
+  int num_servers = 1;
+  RouterPolicy router = RouterPolicy::kRoundRobin;
+  std::function<Duration(const SchedulerOutput&)> step_time;
+};
+
+struct SimulatedRequest {
+  Instant arrival{};
+  Instant first_token{};
+  Instant end{};
+  std::int32_t input_len = 0;
+  std::int32_t output_len = 0;
+  std::int32_t num_cached_tokens = 0;
+  std::int32_t num_preemptions = 0;
+
+  double ttft_s() const { return to_seconds(first_token - arrival); }
+  // Of each token after the first; 0 where there is none.
+  double tpot_s() const {
+    return output_len > 1 ? to_seconds(end - first_token) / (output_len - 1) : 0;
+  }
+};
+
+struct FleetResult {
+  std::vector<SimulatedRequest> requests;  // in order of their ends
+  std::array<std::int64_t, kNumRejectCauses> num_rejected{};
+  Duration duration{};      // from the first arrival to the last end
+  Duration busy{};          // of steps, over all servers
+  Duration longest_step{};  // that gave some request a token after its first
+  std::int64_t num_steps = 0;
+  std::int64_t num_preemptions = 0;
+  std::int64_t tokens_recomputed = 0;
+  std::int64_t tokens_discarded = 0;
+  std::int64_t prompt_tokens_computed = 0;
+  std::int64_t prompt_tokens_cached = 0;
+  std::int64_t output_tokens = 0;
+  std::int64_t prefix_cache_queries = 0;
+  std::int64_t prefix_cache_hits = 0;
+  // Means over the time of steps.
+  double running = 0;   // requests of a server
+  double kv_used = 0;   // of its pages
+  double kv_waste = 0;  // of the slots that sequences hold, those without a token
+  std::vector<std::int64_t> server_requests;  // that each got
+};
+
+// Runs until all requests have ended. kConfig for a scheduler's settings that contradict each
+// other, kInternal for a law of the scheduler that is broken.
+Result<FleetResult> simulate_fleet(const FleetConfig& config, const Traffic& traffic);
+
+}  // namespace quire

@@ -1,0 +1,127 @@
+#include "sim/step_cost_fit.h"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kFeatures = 5;
+constexpr std::size_t kFewestSteps = 20;
+using Features = std::array<double, kFeatures>;
+
+Features features_of(const StepWork& work) {
+  constexpr auto kKeys = static_cast<double>(StepCost::kKeys);
+  return {1, static_cast<double>(work.num_rows), static_cast<double>(work.row_keys) / kKeys,
+          static_cast<double>(work.prompt_tokens), static_cast<double>(work.prompt_keys) / kKeys};
+}
+
+double dot(const Features& a, const Features& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < kFeatures; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// The least squares with the features that are `used`, by Cholesky's factors; nullopt where some
+// depend on others. The others' costs are 0.
+std::optional<Features> solve(const std::array<Features, kFeatures>& matrix, const Features& right,
+                              const std::array<bool, kFeatures>& used) {
+  std::array<Features, kFeatures> lower{};
+  Features middle{};
+  for (std::size_t i = 0; i < kFeatures; ++i) {
+    if (!used[i]) continue;
+    double sum = right[i];
+    for (std::size_t j = 0; j <= i; ++j) {
+      if (!used[j]) continue;
+      double value = matrix[i][j];
+      for (std::size_t k = 0; k < j; ++k) value -= lower[i][k] * lower[j][k];
+      if (j < i) {
+        lower[i][j] = value / lower[j][j];
+        sum -= lower[i][j] * middle[j];
+      } else {
+        if (!(value > 1e-12 * matrix[i][i])) return std::nullopt;
+        lower[i][i] = std::sqrt(value);
+        middle[i] = sum / lower[i][i];
+      }
+    }
+  }
+  Features costs{};
+  for (std::size_t i = kFeatures; i-- > 0;) {
+    if (!used[i]) continue;
+    double sum = middle[i];
+    for (std::size_t j = i + 1; j < kFeatures; ++j) sum -= lower[j][i] * costs[j];
+    costs[i] = sum / lower[i][i];
+  }
+  return costs;
+}
+
+// None below zero: the lowest of those that would be is taken out, until none is.
+Result<Features> solve_nonnegative(std::span<const MeasuredStep* const> steps) {
+  std::array<Features, kFeatures> matrix{};
+  Features right{};
+  for (const MeasuredStep* step : steps) {
+    const Features features = features_of(step->work);
+    const auto time = static_cast<double>(step->time.count());
+    const double weight = 1 / (time * time);
+    for (std::size_t i = 0; i < kFeatures; ++i) {
+      for (std::size_t j = 0; j < kFeatures; ++j)
+        matrix[i][j] += weight * features[i] * features[j];
+      right[i] += weight * features[i] * time;
+    }
+  }
+  std::array<bool, kFeatures> used;
+  for (std::size_t i = 0; i < kFeatures; ++i) used[i] = matrix[i][i] > 0;
+  while (true) {
+    const auto costs = solve(matrix, right, used);
+    if (!costs) {
+      return Status::invalid_argument(
+          "the measured steps are too much alike to tell what a row, a prompt's token and a key "
+          "cost",
+          "measure steps of several sizes, with prompts and without");
+    }
+    std::size_t lowest = 0;
+    for (std::size_t i = 1; i < kFeatures; ++i) {
+      if ((*costs)[i] < (*costs)[lowest]) lowest = i;
+    }
+    if ((*costs)[lowest] >= 0) return *costs;
+    used[lowest] = false;
+  }
+}
+
+}  // namespace
+
+Result<StepCostFit> fit_step_cost(std::span<const MeasuredStep> steps) {
+  std::vector<const MeasuredStep*> used;
+  for (const MeasuredStep& step : steps) {
+    if (step.time > Duration::zero()) used.push_back(&step);
+  }
+  if (used.size() < kFewestSteps) {
+    return Status::invalid_argument(
+        fmt::format("{} steps were measured; expected at least {}", used.size(), kFewestSteps));
+  }
+  QUIRE_ASSIGN_OR_RETURN(Features costs, solve_nonnegative(used));
+  std::erase_if(used, [&costs](const MeasuredStep* step) {
+    return static_cast<double>(step->time.count()) > 3 * dot(costs, features_of(step->work));
+  });
+  QUIRE_ASSIGN_OR_RETURN(costs, solve_nonnegative(used));
+  double error = 0;
+  for (const MeasuredStep* step : used) {
+    const auto time = static_cast<double>(step->time.count());
+    error += std::abs(dot(costs, features_of(step->work)) - time) / time;
+  }
+  const auto whole = [](double cost) { return static_cast<std::int64_t>(std::llround(cost)); };
+  return StepCostFit{.cost = {.step = whole(costs[0]),
+                              .row = whole(costs[1]),
+                              .row_keys = whole(costs[2]),
+                              .prompt_token = whole(costs[3]),
+                              .prompt_keys = whole(costs[4])},
+                     .mean_error = error / static_cast<double>(used.size())};
+}
+
+}  // namespace quire

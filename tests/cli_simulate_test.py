@@ -1,0 +1,154 @@
+"""`quire simulate`: traffic in virtual time. What the field says of batching, memory and routers comes out of it.
+
+    cli_simulate_test.py PROGRAM SOURCE_DIR
+"""
+
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+from cli_support import SOURCE, TINY, run
+
+CONFIGS = SOURCE / "examples/configs"
+SMALL = [CONFIGS / "llama-3.1-8b.json", "--max-model-len", 4096]
+
+
+def simulate(*args):
+    result = run("simulate", *args, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def runs(*args):
+    return {" ".join(each["settings"]): each for each in simulate(*args)["runs"]}
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_a_load_and_what_it_costs(self):
+        args = [*SMALL, "--num-requests", 400, "--qps", 8, "--input-len", 512, "--output-len", 128]
+        report = simulate(*args, "--ttft", "200ms", "--tpot", "20ms", "--price-per-hour", 3.6)
+        (run_,) = report["runs"]
+        self.assertEqual((report["device"], run_["num_requests"], run_["num_rejected"]), ("h100", 400, 0))
+        self.assertAlmostEqual(run_["requests_per_s"], 8, delta=1.2)
+        self.assertAlmostEqual(run_["usd"], run_["duration_s"] * 0.001, places=6)
+        tokens = run_["output_tokens_per_s"] * run_["duration_s"]
+        self.assertAlmostEqual(tokens / 400, 128, delta=6)
+        self.assertAlmostEqual(run_["usd_per_million_output_tokens"], run_["usd"] / tokens * 1e6, places=6)
+        self.assertGreater(run_["good_share"], 0.9)
+        self.assertEqual(run_["goodput"], run_["good_share"] * run_["requests_per_s"])
+        self.assertLess(run_["busy"], 1)
+        self.assertEqual(simulate(*args, "--ttft", "200ms", "--tpot", "20ms", "--price-per-hour", 3.6), report)
+        strict = simulate(*args, "--tpot", "1us")["runs"][0]
+        self.assertEqual(strict["good_share"], 0)
+
+    def test_reserved_memory_is_mostly_empty(self):
+        """Kwon et al. 2023 (vLLM): 60 to 80% of reserved KV memory is wasted, under 4% of paged."""
+        found = runs(CONFIGS / "llama-2-13b.json", "--device", "a100-40gb", "--max-model-len", 2048, "--num-requests", 300,
+                     "--qps", 0, "--input-len", 161, "--output-len", 338, "--length-spread", "geometric",
+                     "--sweep", "kv=paged,reserved")
+        paged, reserved = found["kv=paged"], found["kv=reserved"]
+        self.assertLess(paged["kv_waste"], 0.04)
+        self.assertTrue(0.6 < reserved["kv_waste"] < 0.85, reserved["kv_waste"])
+        self.assertGreater(paged["output_tokens_per_s"], 1.5 * reserved["output_tokens_per_s"])
+
+    def test_continuous_batching_with_lengths_that_vary(self):
+        found = runs(*SMALL, "--num-requests", 400, "--qps", 0, "--input-len", 64, "--output-len", 128, "--length-spread",
+                     "geometric", "--max-num-seqs", 32, "--sweep", "batching=static,continuous")
+        ratio = (found["batching=continuous"]["output_tokens_per_s"] / found["batching=static"]["output_tokens_per_s"])
+        self.assertGreater(ratio, 2)
+        self.assertGreater(found["batching=static"]["tokens_discarded"], 0)
+
+    def test_chunks_bound_what_others_wait_for(self):
+        found = runs(*SMALL, "--num-requests", 200, "--qps", 6, "--input-len", 3000, "--output-len", 64, "--length-spread",
+                     "fixed", "--sweep", "max-num-batched-tokens=512,1024,4096")
+        longest = [found[f"max-num-batched-tokens={size}"]["longest_step_s"] for size in (512, 1024, 4096)]
+        self.assertEqual(longest, sorted(longest))
+        self.assertGreater(longest[2], 3 * longest[0])
+
+    def test_a_router_that_knows_prefixes(self):
+        report = simulate(*SMALL, "--num-requests", 600, "--qps", 40, "--input-len", 64, "--output-len", 16,
+                          "--num-prefixes", 40, "--prefix-len", 1024, "--replicas", 4, "--kv-tokens", 24000,
+                          "--sweep", "router=round-robin,least-loaded,prefix")
+        found = {each["settings"][0]: each for each in report["runs"]}
+        self.assertGreater(found["router=prefix"]["hit_rate"], found["router=round-robin"]["hit_rate"] + 0.1)
+        self.assertEqual(sum(found["router=prefix"]["server_requests"]), 600)
+        self.assertEqual(found["router=round-robin"]["server_requests"], [150] * 4)
+        self.assertEqual(len(report["best"]), 1)
+
+    def test_more_servers_keep_the_limits_that_one_does_not(self):
+        found = runs(*SMALL, "--num-requests", 300, "--qps", 25, "--input-len", 1500, "--output-len", 100, "--ttft", "500ms",
+                     "--sweep", "replicas=1,4")
+        self.assertLess(found["replicas=1"]["good_share"], 0.9)
+        self.assertGreater(found["replicas=4"]["good_share"], 0.95)
+
+    def test_traces_in_public_layouts(self):
+        azure = self.folder / "azure.csv"
+        azure.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                         + "".join(f"2023-11-16 18:17:{i:02}.9799600,{100 + i},{10 + i}\n" for i in range(30)))
+        report = simulate(*SMALL, "--trace", azure)
+        self.assertIn("Azure", report["traffic"])
+        self.assertEqual(report["runs"][0]["num_requests"], 30)
+        self.assertGreater(report["runs"][0]["duration_s"], 29)
+        mooncake = self.folder / "mooncake.jsonl"
+        mooncake.write_text("".join(json.dumps({"timestamp": 200 * i, "input_length": 1100, "output_length": 20,
+                                                "hash_ids": [1, 2, 100 + i]}) + "\n" for i in range(30)))
+        found = runs(*SMALL, "--trace", mooncake, "--sweep", "enable-prefix-caching=on,off")
+        # Two pieces of 512 of 1100 tokens, by all but the first.
+        self.assertAlmostEqual(found["enable-prefix-caching=on"]["hit_rate"], 29 / 30 * 1024 / 1100, places=3)
+        self.assertEqual(found["enable-prefix-caching=off"]["hit_rate"], 0)
+
+    def test_an_event_log_of_ones_own(self):
+        log = self.folder / "events"
+        recorded = run("bench", "core", "--concurrency", 8, "--num-steps", 200, "--output-len", 20, "--event-log", log)
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        report = simulate(*SMALL, "--event-log", log)
+        self.assertEqual(report["traffic"], "an event log")
+        self.assertGreater(report["runs"][0]["num_requests"], 50)
+
+    def test_costs_that_were_measured_here(self):
+        costs = self.folder / "costs.json"
+        measured = run("bench", "calibrate", TINY / "hf", "--max-model-len", 128, "--threads", 1, "--output", costs)
+        self.assertEqual(measured.returncode, 0, measured.stderr)
+        written = json.loads(costs.read_text())
+        self.assertGreater(written["step_ns"] + written["row_ns"], 0)
+        costs.write_text(json.dumps({**written, "step_ns": 10_000_000, "row_ns": 0, "row_1024_keys_ns": 0,
+                                     "prompt_token_ns": 0, "prompt_1024_keys_ns": 0}))
+        run_ = simulate(*SMALL, "--num-requests", 3, "--qps", 0, "--input-len", 10, "--output-len", 11, "--length-spread",
+                        "fixed", "--step-cost", costs)["runs"][0]
+        self.assertAlmostEqual(run_["ttft_s"]["p50"], 0.01)
+        self.assertAlmostEqual(run_["tpot_s"]["p50"], 0.01)
+        self.assertAlmostEqual(run_["duration_s"], 0.11)
+        self.assertEqual(run_["num_steps"], 11)
+
+    def test_what_is_wrong_is_refused_by_name(self):
+        broken = self.folder / "trace.csv"
+        broken.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16,1,1\n")
+        costs = self.folder / "costs.json"
+        costs.write_text('{"step_ns": -1, "row_ns": 0, "row_1024_keys_ns": 0, "prompt_token_ns": 0, "prompt_1024_keys_ns": 0}')
+        for args, code, said in (
+                (["--device", "h1000"], 64, "did you mean h100?"),
+                (["--trace", broken], 64, "trace.csv:2: expected a time"),
+                (["--trace", "/no/such/trace"], 66, "/no/such/trace"),
+                (["--sweep", "colour=red"], 64, '"colour" is no setting of a sweep'),
+                (["--sweep", "kv=green"], 64, 'kv: expected one of paged reserved , found "green"'),
+                (["--sweep", "replicas=0"], 64, "replicas: expected a count"),
+                (["--sweep", "replicas="], 64, "expected NAME=VALUE,VALUE"),
+                (["--input-len", 5000], 64, "more than a sequence of 4096 tokens"),
+                (["--step-cost", costs], 64, "a cost is out of range"),
+                (["--event-log", self.folder / "nothing"], 66, "nothing"),
+                (["--device", "rtx4090", "--dtype", "fp32"], 78, "less than a block")):
+            with self.subTest(args):
+                result = run("simulate", *SMALL, *args)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertIn(said, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
