@@ -34,7 +34,7 @@ class QuireLM(TemplateLM):  # type: ignore[misc]
         pretrained: str = "",
         model: str = "",
         max_gen_toks: int = 256,
-        add_bos_token: bool = False,
+        add_bos_token: bool | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class QuireLM(TemplateLM):  # type: ignore[misc]
         self._text = self._llm.get_tokenizer()
         self._max_length = int(self._llm.info["max_model_len"])
         self._max_gen_toks = int(max_gen_toks)
-        self._add_bos = bool(add_bos_token)
+        self._add_bos = add_bos_token
 
     @classmethod
     def create_from_arg_string(cls, arg_string: str, additional_config: Any = None) -> QuireLM:
@@ -72,6 +72,9 @@ class QuireLM(TemplateLM):  # type: ignore[misc]
         self, string: str, add_special_tokens: bool | None = None, **kwargs: Any
     ) -> list[int]:
         special = self._add_bos if add_special_tokens is None else add_special_tokens
+        if special is None:  # as the tokenizer does by itself, but not twice
+            start = self._text.bos_token
+            special = start is None or not string.startswith(start)
         return self._text.encode(string, special)
 
     def apply_chat_template(
