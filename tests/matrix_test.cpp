@@ -288,7 +288,13 @@ TEST(Matrix, TinyLlamaUnderConstraints) {
                     "root ::= item+\nitem ::= \"[\" item* \"]\" | [0-9]+ \";\""),
       constraint_of(
           &StructuredOutputsParams::regex,
-          "(yes|no), said the dog on the sea\\. The (cat|fox) sells [0-9]+ pages, [a-z]+")};
+          "(yes|no), said the dog on the sea\\. The (cat|fox) sells [0-9]+ pages, [a-z]+"),
+      // Reasoning whose end is forced, then calls.
+      constraint_of(&StructuredOutputsParams::structural_tag, R"({"type": "answer",
+          "reasoning": "qwen3", "start": "open", "thinking_budget": 6, "calls": {
+          "dialect": "hermes", "required": true, "parallel": true, "functions": [{"name": "get",
+          "parameters": {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}},
+          "required": ["city"]}}]}})")};
   std::vector<Setting> settings = all_settings();
   settings.push_back({.name = "batch, one by one", .jump_forward = false});
   check_matrix(corpus, settings);

@@ -1,9 +1,11 @@
-"""instructor in each of its modes for OpenAI's API that needs no tools.
+"""instructor in its modes for OpenAI's API, those of tools among them.
 
     serve_instructor_test.py PROGRAM SOURCE_DIR [TEST...]
 """
 
 import enum
+import os
+import tempfile
 
 import instructor
 import openai
@@ -50,6 +52,24 @@ class Noise(InstructorTest):
         schema = {"structured_outputs": {"json": City.model_json_schema()}}
         for seed in range(4):
             self.assertIsInstance(self.ask(instructor.Mode.MD_JSON, City, seed=seed, extra_body=schema), City)
+
+
+class Tools(InstructorTest):
+    """The same by a function, which has to be called."""
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.NamedTemporaryFile("w", suffix=".jinja", delete=False) as file:
+            file.write("{%- if tools %}{{ tools | tojson }} <tool_call> {% endif %}"
+                       "{%- for message in messages %}{{ message.content }}{% endfor %}")
+        cls.addClassCleanup(os.unlink, file.name)
+        cls.flags = (*InstructorTest.flags, "--chat-template", file.name)
+        super().setUpClass()
+
+    def test_tools(self):
+        for mode in (instructor.Mode.TOOLS, instructor.Mode.TOOLS_STRICT):
+            for seed in range(4):
+                self.assertIsInstance(self.ask(mode, City, seed=seed), City)
 
 
 class Model(InstructorTest):

@@ -89,6 +89,7 @@ Result<std::shared_ptr<const CompiledGrammar>> ConstraintCompiler::compile(
 Result<RequestConstraint> ConstraintCompiler::use(const StructuredOutputsParams& constraint) {
   RequestConstraint request;
   QUIRE_ASSIGN_OR_RETURN(request.grammar, compile(constraint, {}));
+  QUIRE_ASSIGN_OR_RETURN(request.reasoning, reasoning_budget(constraint, tokenizer_));
   request.work = std::make_shared<ConstraintWork>();
   const std::lock_guard lock(mutex_);
   const auto found = kept_.find(key_of(constraint));
@@ -109,11 +110,14 @@ ConstraintCompiler::Kept ConstraintCompiler::compile_now(const StructuredOutputs
   const std::int64_t start = steady_now_ns();
   GrammarLimits limits;
   limits.max_cache_bytes = kMaxGrammarBytes;
+  if (constraint.structural_tag) limits.max_depth = kMaxAnswerDepth;
   Kept made;
   auto compiled = [&]() -> Result<std::shared_ptr<const CompiledGrammar>> {
     GrammarBudget budget(limits, cancelled);
-    QUIRE_ASSIGN_OR_RETURN(const Grammar grammar, constraint_grammar(constraint, budget));
-    return compile_grammar(grammar, vocabulary(), limits, cancelled);
+    const auto tokens = vocabulary();
+    QUIRE_ASSIGN_OR_RETURN(const Grammar grammar,
+                           constraint_grammar(constraint, budget, tokens.get()));
+    return compile_grammar(grammar, tokens, limits, cancelled);
   }();
   made.status = compiled.status();
   if (compiled.ok()) made.grammar = *std::move(compiled);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "engine/api.h"
+#include "engine/constraints/reasoning_budget.h"
 #include "text/grammar/compiled_grammar.h"
 
 namespace quire {
@@ -29,6 +30,7 @@ struct ConstraintWork {
 struct RequestConstraint {
   std::shared_ptr<const CompiledGrammar> grammar;  // null: any text
   std::shared_ptr<ConstraintWork> work;
+  std::shared_ptr<const ReasoningBudget> reasoning;  // null: it may go on
 };
 
 }  // namespace quire

@@ -77,9 +77,10 @@ void RunningConstraints::fill_rows(Output& output, const SchedulerOutput& plan,
   const auto drafts = plan.drafts_of(row);
   const std::size_t size = words_of(output.matcher);
   std::size_t accepted = 0;
+  ReasoningWatch watch = output.watch;
   for (std::int32_t draft = 0; draft <= row.num_drafts; ++draft) {
     const auto words = std::span(masks.words).subspan(masks.num_words, size);
-    Status status = fill_mask(output, output.num_tokens + draft, words);
+    Status status = fill_mask(output, watch, output.num_tokens + draft, words);
     if (!status.ok()) {
       masks.stuck.push_back({row.request_id, draft, std::move(status)});
       break;
@@ -87,15 +88,23 @@ void RunningConstraints::fill_rows(Output& output, const SchedulerOutput& plan,
     masks.num_words += size;
     masks.masks.push_back({.request_id = row.request_id, .draft = draft, .words = words});
     if (draft == row.num_drafts) break;
-    if (!output.matcher.accept(drafts[static_cast<std::size_t>(draft)])) break;
+    const TokenId guess = drafts[static_cast<std::size_t>(draft)];
+    if (!output.matcher.accept(guess)) break;
+    watch.take(guess, tokenizer_);
     ++accepted;
   }
   output.matcher.rollback(accepted);
 }
 
-Status RunningConstraints::fill_mask(Output& output, std::int64_t num_tokens,
+Status RunningConstraints::fill_mask(Output& output, const ReasoningWatch& watch,
+                                     std::int64_t num_tokens,
                                      std::span<std::uint32_t> words) const {
-  if (const auto forced = forced_token(output.matcher, tokenizer_)) {
+  // The end of reasoning, but not within a character.
+  auto forced = watch.forced();
+  if (!forced || !output.matcher.allows(*forced)) {
+    forced = forced_token(output.matcher, tokenizer_);
+  }
+  if (forced) {
     std::ranges::fill(words, 0);
     set_bit(words, *forced);
     if (narrow(output, num_tokens, words)) return {};
@@ -179,6 +188,7 @@ bool RunningConstraints::take(RequestId output_id, std::span<const SampledToken>
     ++output.num_tokens;
     const bool stops = std::ranges::find(output.stop_ids, token.token_id) != output.stop_ids.end();
     if (!stops && !output.matcher.accept(token.token_id)) return false;
+    output.watch.take(token.token_id, tokenizer_);
   }
   return true;
 }

@@ -13,6 +13,7 @@
 #include "core/scheduler.h"
 #include "core/step.h"
 #include "engine/constraints/constraint_work.h"
+#include "engine/constraints/reasoning_budget.h"
 #include "exec/executor.h"
 #include "text/grammar/grammar_matcher.h"
 #include "text/tokenizer.h"
@@ -69,10 +70,12 @@ class RunningConstraints {
         : matcher(constraint.grammar),
           params(request.sampling_params),
           work(constraint.work),
+          watch(constraint.reasoning),
           request_id(request.request_id) {}
     GrammarMatcher matcher;
     std::shared_ptr<const SamplingParams> params;
     std::shared_ptr<ConstraintWork> work;
+    ReasoningWatch watch;
     RequestId request_id;
     std::int64_t num_tokens = 0;
     std::vector<TokenId> stop_ids;       // special tokens that end it besides end of sequence
@@ -81,8 +84,9 @@ class RunningConstraints {
 
   void fill_rows(Output& output, const SchedulerOutput& plan, const ScheduledRequest& row,
                  StepMasks& masks);
-  // After `num_tokens` tokens. An error where nothing is left.
-  Status fill_mask(Output& output, std::int64_t num_tokens, std::span<std::uint32_t> words) const;
+  // After `num_tokens` tokens, with which `watch` is where it is. An error where nothing is left.
+  Status fill_mask(Output& output, const ReasoningWatch& watch, std::int64_t num_tokens,
+                   std::span<std::uint32_t> words) const;
   // The same with what else the request asks: where a text may end, its tokens that may come.
   // False: nothing is left.
   static bool narrow(Output& output, std::int64_t num_tokens, std::span<std::uint32_t> words);

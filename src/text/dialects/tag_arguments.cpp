@@ -7,6 +7,7 @@ namespace quire {
 namespace {
 
 constexpr std::size_t kMaxKeyBytes = 256;
+constexpr int kMaxValueDepth = 256;
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
@@ -24,7 +25,7 @@ std::string typed_value(std::string_view text, std::uint8_t types) {
     return may_be(kBooleanType) ? (text == "True" ? "true" : "false") : "";
   }
   if (text == "None") return may_be(kNullType) ? "null" : "";
-  return parse_json(text, "value").ok() ? std::string(text) : "";
+  return parse_json(text, "value", kMaxValueDepth).ok() ? std::string(text) : "";
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "text/grammar/fixed_dfa.h"
-#include "text/grammar/json_schema_escapes.h"
 #include "text/grammar/regex.h"
 
 namespace quire {
@@ -40,8 +39,7 @@ Status SchemaEmitter::prepare() {
   }
   comma_ = builder_->seq({white_space_, builder_->literal(","), white_space_});
   colon_ = builder_->seq({white_space_, builder_->literal(":"), white_space_});
-  character_ = builder_->regular(json_character_spellings());
-  return {};
+  return prepare_strings();
 }
 
 Result<Grammar> SchemaEmitter::emit(FormulaId formula) {
@@ -51,8 +49,25 @@ Result<Grammar> SchemaEmitter::emit(FormulaId formula) {
     return Status::invalid_argument("JSON Schema: no value is valid",
                                     "correct what contradicts itself in the schema");
   }
+  return finish(*root);
+}
+
+Result<Grammar> SchemaEmitter::emit_objects(FormulaId formula, OuterObject* outer) {
+  QUIRE_RETURN_IF_ERROR(prepare());
+  QUIRE_ASSIGN_OR_RETURN(const Shape* const shape, space_->expand(formula));
+  outer_ = outer;
+  std::vector<ExprId> ways;
+  for (const ObjectCase& object : shape->objects) {
+    QUIRE_ASSIGN_OR_RETURN(const ExprId way, emit_object(*this, object));
+    ways.push_back(way);
+  }
+  outer_ = nullptr;
+  return finish(builder_->choice(ways));
+}
+
+Result<Grammar> SchemaEmitter::finish(ExprId root) {
   const RuleId rule = builder_->add_rule("schema");
-  builder_->define(rule, *root);
+  builder_->define(rule, root);
   while (!open_.empty()) {
     const auto [next, its_rule] = open_.back();
     open_.pop_back();
@@ -83,9 +98,16 @@ Status SchemaEmitter::define(FormulaId formula, RuleId rule) {
 Result<ExprId> SchemaEmitter::shape(const Shape& shape) {
   GrammarBudget& budget = space_->budget();
   std::vector<ExprId> choices;
-  if (shape.null_value) choices.push_back(builder_->literal("null"));
-  if (shape.true_value) choices.push_back(builder_->literal("true"));
-  if (shape.false_value) choices.push_back(builder_->literal("false"));
+  const bool python = spelling_.strings == ValueSpelling::Strings::kPython;
+  const auto word = [&](bool possible, std::string_view json, std::string_view of_python) {
+    if (possible) choices.push_back(builder_->literal(python ? of_python : json));
+  };
+  word(shape.null_value, "null", "None");
+  // Gemma's templates write it as Python does.
+  const bool marked = spelling_.strings == ValueSpelling::Strings::kMarked;
+  if (marked && shape.null_value) choices.push_back(builder_->literal("None"));
+  word(shape.true_value, "true", "True");
+  word(shape.false_value, "false", "False");
   if (!shape.numbers.is_none()) {
     QUIRE_ASSIGN_OR_RETURN(Dfa numbers, shape.numbers.language(budget));
     choices.push_back(builder_->regular(std::move(numbers)));
@@ -105,82 +127,10 @@ Result<ExprId> SchemaEmitter::shape(const Shape& shape) {
   return builder_->choice(choices);
 }
 
-Result<ExprId> SchemaEmitter::string(const StringSet& texts) {
-  const ExprId quote = builder_->literal("\"");
-  if (texts.is_all()) {
-    if (!any_string_) {
-      const RuleId rule = builder_->add_rule("string");
-      builder_->define(rule, builder_->seq({quote, repeat(character_, 0, std::nullopt), quote}));
-      any_string_ = builder_->rule(rule);
-    }
-    return *any_string_;
-  }
-  if (texts.kind() == StringSet::Kind::kThese) {
-    std::vector<ExprId> choices;
-    for (const std::string& text : texts.texts()) {
-      QUIRE_RETURN_IF_ERROR(space_->budget().tick(text.size()));
-      choices.push_back(json_literal(text, *builder_));
-    }
-    return builder_->choice(choices);
-  }
-  for (const auto& [set, expr] : spelled_) {
-    if (set == texts) return expr;
-  }
-  if (texts.kind() == StringSet::Kind::kLength) {
-    const std::optional<std::int64_t> max =
-        texts.max() ? std::optional<std::int64_t>(*texts.max()) : std::nullopt;
-    const RuleId rule = builder_->add_rule("string");
-    builder_->define(rule, builder_->seq({quote, repeat(character_, texts.min(), max), quote}));
-    spelled_.emplace_back(texts, builder_->rule(rule));
-    return spelled_.back().second;
-  }
-  QUIRE_ASSIGN_OR_RETURN(const ExprId inside, regular_texts(texts));
-  const ExprId expr = builder_->seq({quote, inside, quote});
-  spelled_.emplace_back(texts, expr);
-  return expr;
-}
-
-Result<ExprId> SchemaEmitter::regular_texts(const StringSet& texts) {
-  // So many states (times counts) are few enough for one automaton of bytes, which masks take less
-  // time with.
-  constexpr std::uint64_t kStatesInPlace = 256;
-  GrammarBudget& budget = space_->budget();
-  if (texts.kind() == StringSet::Kind::kRegular) {
-    if (!texts.is_counted() && texts.spelled() != nullptr) {
-      return builder_->regular(*texts.spelled());
-    }
-    const std::uint64_t counts = texts.max() ? *texts.max() : std::max(texts.min(), 1U);
-    if (counts * texts.automaton().num_states() > kStatesInPlace) {
-      QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton,
-                             character_automaton(texts.automaton(), budget));
-      return counted_text(automaton, texts.min(), texts.max(), characters_, *builder_);
-    }
-  }
-  QUIRE_ASSIGN_OR_RETURN(const Dfa meant, texts.language(budget));
-  QUIRE_ASSIGN_OR_RETURN(Dfa spelled, json_spellings(meant, budget));
-  return builder_->regular(std::move(spelled));
-}
-
-Result<ExprId> SchemaEmitter::member(const StringSet& names, FormulaId formula) {
-  QUIRE_ASSIGN_OR_RETURN(const ExprId name, string(names));
-  QUIRE_ASSIGN_OR_RETURN(const std::optional<ExprId> expr, value(formula));
-  if (!expr) return builder_->nothing();
-  return builder_->seq({name, colon_, *expr});
-}
-
-Result<ExprId> SchemaEmitter::member(std::string_view name, FormulaId formula) {
-  const auto [place, fresh] = members_.try_emplace(std::pair(std::string(name), formula), 0);
-  if (!fresh) return place->second;
-  QUIRE_ASSIGN_OR_RETURN(const std::optional<ExprId> expr, value(formula));
-  place->second =
-      expr ? builder_->seq({json_literal(name, *builder_), colon_, *expr}) : builder_->nothing();
-  return place->second;
-}
-
 ExprId SchemaEmitter::behind_comma(ExprId member, bool may_be_absent) {
   const auto [place, fresh] = behind_comma_.try_emplace(std::pair(member, may_be_absent), 0);
   if (fresh) {
-    const ExprId with_comma = builder_->seq({comma_, member});
+    const ExprId with_comma = builder_->seq({comma(), member});
     place->second = may_be_absent ? builder_->optional(with_comma) : with_comma;
   }
   return place->second;

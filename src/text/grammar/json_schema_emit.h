@@ -1,10 +1,11 @@
-// From shapes to a grammar. Internal to JSON Schema.
+// From shapes to a grammar. Internal to src/text.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,16 +17,48 @@
 
 namespace quire {
 
+class SchemaEmitter;
+
+// How values are written, where not as JSON has them.
+struct ValueSpelling {
+  enum class Strings : std::uint8_t {
+    kJson,
+    kPython,  // True, False and None besides
+    kMarked   // as they are, between marks; names of members bare where they are words
+  };
+  Strings strings = Strings::kJson;
+  // No string's spelling has this text; empty: any may.
+  std::string outside = {};
+  // Of kMarked.
+  ExprId mark = 0;
+};
+
+// The outermost object, where it is written in another form than those within it.
+class OuterObject {
+ public:
+  virtual ~OuterObject() = default;
+  // What stands before and behind its members, and between them.
+  virtual ExprId begin() = 0;
+  virtual ExprId end() = 0;
+  virtual ExprId comma() = 0;
+  virtual Result<ExprId> member(std::string_view name, FormulaId value) = 0;
+  // One of several names.
+  virtual Result<ExprId> member(const StringSet& names, FormulaId value) = 0;
+};
+
 class SchemaEmitter {
  public:
   // States that one array or object may need for what it remembers.
   static constexpr std::size_t kMaxMemory = 3000;
 
   // Borrows both.
-  SchemaEmitter(SchemaSpace& space, GrammarBuilder& builder) : space_(&space), builder_(&builder) {}
+  SchemaEmitter(SchemaSpace& space, GrammarBuilder& builder, ValueSpelling spelling = {})
+      : space_(&space), builder_(&builder), spelling_(std::move(spelling)) {}
 
   // The grammar of the values of `formula`.
   Result<Grammar> emit(FormulaId formula);
+  // Of those that are objects, written as `outer` says; null: as all others.
+  Result<Grammar> emit_objects(FormulaId formula, OuterObject* outer);
 
   SchemaSpace& space() { return *space_; }
   GrammarBuilder& builder() { return *builder_; }
@@ -33,15 +66,19 @@ class SchemaEmitter {
   // A value of `formula`; its rule is made later. Nullopt where there is none.
   Result<std::optional<ExprId>> value(FormulaId formula);
   ExprId white_space() const { return white_space_; }
-  // A JSON string with one of these texts.
+  // A string with one of these texts.
   Result<ExprId> string(const StringSet& texts);
+  // The same without anything around it, without `end` within it.
+  Result<ExprId> raw_text(const StringSet& texts, std::string_view end);
   // A member's name of a set that is no list, and one name.
   Result<ExprId> member(const StringSet& names, FormulaId value);
   Result<ExprId> member(std::string_view name, FormulaId value);
   // A member behind a comma, or nothing where it may be absent.
   ExprId behind_comma(ExprId member, bool may_be_absent);
   // A comma and the white space around it.
-  ExprId comma() const { return comma_; }
+  ExprId comma() const { return outer_ != nullptr ? outer_->comma() : comma_; }
+  ExprId object_begin() const { return outer_ ? outer_->begin() : builder_->literal("{"); }
+  ExprId object_end() const { return outer_ ? outer_->end() : builder_->literal("}"); }
   // Takes `steps` from what members in any order may take (JsonSchemaOptions::kMaxFreeSteps); false
   // where that is not left.
   bool take_free_steps(std::size_t steps) {
@@ -54,18 +91,30 @@ class SchemaEmitter {
 
  private:
   Status prepare();
+  Status prepare_strings();
+  Result<Grammar> finish(ExprId root);
   Status define(FormulaId formula, RuleId rule);
+  Result<ExprId> json_string(const StringSet& texts);
+  Result<ExprId> counted_string(const StringSet& texts);
+  Result<ExprId> marked_string(const StringSet& texts);
+  ExprId name(std::string_view name);
+  ExprId quoted(std::string_view text);
+  ExprId or_single(ExprId string, std::int64_t min, std::optional<std::int64_t> max);
   Result<ExprId> shape(const Shape& shape);
   // Between the quotes: texts of an automaton, or all but a few.
   Result<ExprId> regular_texts(const StringSet& texts);
 
   SchemaSpace* space_;
   GrammarBuilder* builder_;
+  ValueSpelling spelling_;
+  OuterObject* outer_ = nullptr;  // while the outermost object is made
   std::size_t free_steps_ = JsonSchemaOptions::kMaxFreeSteps;
   ExprId white_space_ = 0;
   ExprId comma_ = 0;
   ExprId colon_ = 0;
   ExprId character_ = 0;
+  ExprId counted_character_ = 0;  // of strings whose length matters
+  ExprId single_character_ = 0;   // of Python's strings in single quotes
   std::optional<ExprId> any_string_;
   std::vector<std::pair<StringSet, ExprId>> spelled_;  // sets of strings that were made already
   CharacterRules characters_;

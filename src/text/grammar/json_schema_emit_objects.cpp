@@ -433,7 +433,7 @@ Result<ExprId> emit_object(SchemaEmitter& emitter, const ObjectCase& object) {
     QUIRE_ASSIGN_OR_RETURN(inside, row.build(members.min == 0));
   }
   const ExprId space = emitter.white_space();
-  return builder.seq({builder.literal("{"), space, inside, space, builder.literal("}")});
+  return builder.seq({emitter.object_begin(), space, inside, space, emitter.object_end()});
 }
 
 }  // namespace quire

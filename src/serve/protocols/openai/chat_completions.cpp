@@ -60,6 +60,7 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
   QUIRE_RETURN_IF_ERROR(read_reasoning_effort(effort, "reasoning_effort", engine.chat_template(),
                                               conversation.chat_template_kwargs));
   QUIRE_ASSIGN_OR_RETURN(const auto include_reasoning, fields.find_bool("include_reasoning"));
+  QUIRE_ASSIGN_OR_RETURN(const auto budget, read_thinking_budget(fields));
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
   QUIRE_ASSIGN_OR_RETURN(const auto echo, fields.find_bool("echo"));
   AnsweredPrompt prompt;
@@ -70,11 +71,9 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
                          engine.encode_chat(conversation, special.value_or(false), limits));
   QUIRE_RETURN_IF_ERROR(
       truncate_prompt(prompt.token_ids, job.options, engine.info().max_model_len));
-  // What is held to a constraint is so from its first token on: all of it is content.
-  if (job.options.params.structured_outputs == nullptr) {
-    prompt.parsing = answer_parsing(tools, served, prompt.token_ids);
-    prompt.parsing.include_reasoning = include_reasoning.value_or(true);
-  }
+  QUIRE_ASSIGN_OR_RETURN(prompt.parsing,
+                         hold_answer(tools, budget, served, prompt.token_ids, job.options.params));
+  prompt.parsing.include_reasoning = include_reasoning.value_or(true);
   role = "assistant";
   if (!conversation.add_generation_prompt) {
     const json::value& last = conversation.messages.back();

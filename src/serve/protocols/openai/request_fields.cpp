@@ -143,7 +143,6 @@ std::vector<RequestField> missing_of_generation() {
       missing("prompt_embeds", kVllm),
       missing("kv_transfer_params", kVllm),
       missing("mm_processor_kwargs", kVllm),
-      missing("thinking_token_budget", kVllm),
       missing("repetition_detection", kVllm),
       missing("vllm_xargs", kVllm),
       limited("service_tier", kBoth, is_default_tier, R"("auto" and "default")"),
@@ -192,7 +191,8 @@ FieldTable make_completion_fields() {
   append(table.fields, generation(kBoth));
   append(table.fields, {works("add_special_tokens", kVllm),
                         works("best_of", kOpenAi, "only the value of `n`"), no_effect("store"),
-                        works("suffix", kBoth, "models with tokens for filling in the middle")});
+                        works("suffix", kBoth, "models with tokens for filling in the middle"),
+                        missing("thinking_token_budget", kVllm)});
   return table;
 }
 
@@ -215,7 +215,8 @@ FieldTable make_chat_fields() {
              no_effect("store"),
              no_effect("prediction", kOpenAi,
                        "a hint about speed; --speculative-config guesses without it"),
-             limited("tool_choice", kBoth, is_no_tool_choice, R"("none" and "auto")"),
+             works("tool_choice"),
+             works("thinking_token_budget", kVllm, "models that reason"),
              limited("functions", kOpenAi, are_functions_not_called,
                      "`[]`, and any with `function_call: \"none\"`"),
              limited("function_call", kOpenAi, is_no_tool_choice, R"("none" and "auto")"),
@@ -262,7 +263,8 @@ FieldTable make_response_fields() {
              works("reasoning", kBoth, "`effort`, where the model's chat template knows it"),
              limited("truncation", kBoth, is_never_truncated,
                      R"("disabled" and "auto"; an input that does not fit is refused)"),
-             limited("tool_choice", kBoth, is_no_tool_choice, R"("none" and "auto")"),
+             works("tool_choice"),
+             works("thinking_token_budget", kVllm, "models that reason"),
              limited("stream_options", kBoth, is_no_option, R"({"include_obfuscation": false})"),
              missing("conversation", kOpenAi),
              missing("context_management", kOpenAi),

@@ -257,10 +257,9 @@ Status read_conversation(const JsonReader& fields, const ServedModel& served,
       job.prompt_token_ids,
       engine.encode_chat(conversation, /*add_special_tokens=*/false,
                          prompt_limits(engine, /*room=*/1, "input", std::move(gone))));
-  // What is held to a constraint is so from its first token on: all of it is content.
-  if (job.params.structured_outputs == nullptr) {
-    job.parsing = answer_parsing(tools, served, job.prompt_token_ids);
-  }
+  QUIRE_ASSIGN_OR_RETURN(const auto budget, read_thinking_budget(fields));
+  QUIRE_ASSIGN_OR_RETURN(job.parsing,
+                         hold_answer(tools, budget, served, job.prompt_token_ids, job.params));
   job.echo["instructions"] = instructions ? json::value(*instructions) : json::value();
   return {};
 }

@@ -1,12 +1,15 @@
 // The fields of requests that are about tools, and how an answer with calls is read.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/json.h"
 #include "serve/generation/answer_reader.h"
 #include "serve/models/served_model.h"
+#include "text/dialects/answer_form.h"
 
 namespace quire {
 
@@ -14,6 +17,10 @@ struct ToolFields {
   // As templates take them: {"type": "function", "function": {...}}. Empty: none is to be called,
   // and the model is told of none.
   json::array tools;
+  // Those of them that may be called.
+  std::vector<AnswerForm::Function> callable;
+  // A call has to come.
+  bool required = false;
   bool parallel_calls = true;
 };
 
@@ -23,9 +30,16 @@ struct ToolFields {
 enum class ToolForm : std::uint8_t { kChat, kResponse };
 Result<ToolFields> read_tools(const JsonReader& fields, ToolForm form, const ServedModel& served);
 
-// How answers to `prompt` are read, with the special tokens that have to be shown for it.
-AnswerParsing answer_parsing(const ToolFields& tools, const ServedModel& served,
-                             std::span<const TokenId> prompt);
+// How the answer to `prompt` is read. What a call, a schema or a budget of reasoning asks of the
+// form of the whole answer goes to `params.structured_outputs`, around the constraint that stands
+// there. kInvalidArgument for a budget of a model without reasoning.
+Result<AnswerParsing> hold_answer(const ToolFields& tools,
+                                  std::optional<std::int64_t> thinking_budget,
+                                  const ServedModel& served, std::span<const TokenId> prompt,
+                                  SamplingParams& params);
+
+// `thinking_token_budget`: tokens of reasoning, at least 0.
+Result<std::optional<std::int64_t>> read_thinking_budget(const JsonReader& fields);
 
 // `reasoning_effort` becomes a variable of a template that knows it. kInvalidArgument for a word
 // that is no effort.
