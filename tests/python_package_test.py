@@ -360,7 +360,6 @@ class Errors(unittest.TestCase):
     def test_what_is_not_there_says_so(self):
         with LLM(TINY) as llm:
             for call in (llm.beam_search, llm.sleep, llm.wake_up,
-                         lambda: llm.update_weights([]),
                          lambda: llm.chat([{"role": "user", "content": "x"}], chat_template="x")):
                 with self.assertRaises(NotImplementedError) as caught:
                     call()

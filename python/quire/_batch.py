@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from quire import _quire
 from quire._client import Client, Prompt
+from quire._processors import ProcessorChain
 from quire.errors import GenerationInterrupted, ResourceExhaustedError
 
 __all__ = ["Job", "run_batch"]
@@ -23,7 +24,16 @@ T = TypeVar("T")
 class Job:
     """A request to come. ``prepare`` gives its prompt when it is its turn."""
 
-    __slots__ = ("embed", "num_outputs", "params", "prepare", "priority", "prompt", "request_id")
+    __slots__ = (
+        "embed",
+        "num_outputs",
+        "params",
+        "prepare",
+        "priority",
+        "processors",
+        "prompt",
+        "request_id",
+    )
 
     def __init__(
         self,
@@ -33,6 +43,7 @@ class Job:
         request_id: str,
         priority: int = 0,
         embed: bool = False,
+        processors: ProcessorChain | None = None,
     ) -> None:
         self.prepare = prepare
         self.params = params
@@ -40,6 +51,7 @@ class Job:
         self.request_id = request_id
         self.priority = priority
         self.embed = embed
+        self.processors = processors
         self.prompt: Prompt | None = None
 
 
@@ -81,7 +93,7 @@ class _Batch(Generic[T]):
             try:
                 number = self.client.engine.submit(
                     self.inbox, key, job.prompt.token_ids, job.params, job.priority, job.embed,
-                    job.request_id,
+                    job.request_id, job.processors,
                 )
             except BaseException as error:
                 del self.running[key]
@@ -121,7 +133,7 @@ class _Batch(Generic[T]):
                 self.progress(record)
 
     def _end(self, place: int, record: _quire.RequestRecord) -> None:
-        error = self.client.error_of(record)
+        error = self.client.error_of(record, self.jobs[place].processors)
         if error is None:
             self.results[place] = self.finish(place, self.jobs[place], record)
         elif self.may_retry and self._may_fit_later(error):

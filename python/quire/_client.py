@@ -7,10 +7,11 @@ import json
 import operator
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Union
 
 from quire import _life, _quire
+from quire._processors import ProcessorChain
 from quire.errors import (
     CancelledError,
     InvalidArgumentError,
@@ -44,6 +45,9 @@ class TokensPrompt(TypedDict):
 
     prompt_token_ids: list[int]
 
+
+#: Tensors by name: pairs, or a dict.
+Weights = Union[Iterable[tuple[str, Any]], Mapping[str, Any]]
 
 PromptType = Union[str, Sequence[int], TextPrompt, TokensPrompt, Mapping[str, Any]]
 
@@ -90,6 +94,20 @@ class Client:
         self._keys = itertools.count()
         self._default_params: SamplingParams | None = None
         self._lock = threading.Lock()
+
+    def update_weights(self, weights: Weights) -> None:
+        """As ``LLM.update_weights``."""
+        pairs: Iterable[tuple[str, Any]] = weights.items() if isinstance(weights, Mapping) else weights
+        tensors = []
+        for name, tensor in pairs:
+            if hasattr(tensor, "detach"):  # torch: no copy where it lies in this machine's memory
+                tensor = tensor.detach().cpu().contiguous()
+            elif not hasattr(tensor, "__dlpack__") and not hasattr(tensor, "__array_interface__"):
+                raise InvalidArgumentError(
+                    f"update_weights: {name}: {type(tensor).__name__} is no array", "give numpy or torch"
+                )
+            tensors.append((str(name), tensor))
+        self.engine.update_weights(tensors)
 
     def new_key(self) -> int:
         """A number that no other request of this engine has."""
@@ -141,9 +159,13 @@ class Client:
     # What a request has given.
 
     @staticmethod
-    def error_of(record: _quire.RequestRecord) -> Exception | None:
-        """What a request ended with, unless it was done."""
+    def error_of(
+        record: _quire.RequestRecord, processors: ProcessorChain | None = None
+    ) -> Exception | None:
+        """What a request ended with, unless it was done; an exception of its logits processors as it is."""
         error = record.error
+        if error is not None and processors is not None and processors.error is not None:
+            return processors.error
         if isinstance(error, CancelledError):
             return UnavailableError(
                 "the engine was closed while the request ran", "load the model again: LLM(...)"

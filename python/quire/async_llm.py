@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from quire import _quire
-from quire._client import Client, Prompt, PromptType
+from quire._client import Client, Prompt, PromptType, Weights
+from quire._processors import ProcessorChain
 from quire.errors import UnavailableError
 from quire.outputs import CompletionOutput, LogprobsList, PoolingRequestOutput, RequestOutput
 from quire.sampling_params import PoolingParams, RequestOutputKind, SamplingParams
@@ -185,7 +186,13 @@ class AsyncLLM:
         return link
 
     async def _records(
-        self, prompt: Prompt, params: _quire.Params, request_id: str, priority: int, embed: bool
+        self,
+        prompt: Prompt,
+        params: _quire.Params,
+        request_id: str,
+        priority: int,
+        embed: bool,
+        processors: ProcessorChain | None = None,
     ) -> AsyncIterator[list[_quire.RequestRecord]]:
         link = self._link()
         key = self._client.new_key()
@@ -194,14 +201,14 @@ class AsyncLLM:
         numbers = self._running.setdefault(request_id, set())
         try:
             stream.number = self._client.engine.submit(
-                link.inbox, key, prompt.token_ids, params, priority, embed, request_id
+                link.inbox, key, prompt.token_ids, params, priority, embed, request_id, processors
             )
             numbers.add(stream.number)
             while not finished:
                 come = await stream.take()
                 finished = come[-1].finished
                 for record in come:
-                    error = self._client.error_of(record)
+                    error = self._client.error_of(record, processors)
                     if error is not None:
                         raise error
                 yield come
@@ -232,7 +239,8 @@ class AsyncLLM:
         read = self._client.read_prompt(prompt)
         growing = _Growing(self._client, name, read, params.output_kind)
         final_only = params.output_kind is RequestOutputKind.FINAL_ONLY
-        records = self._records(read, params._native(), name, priority, False)
+        chain = ProcessorChain.of(params.logits_processors)
+        records = self._records(read, params._native(), name, priority, False, chain)
         async with contextlib.aclosing(records):  # type: ignore[type-var]
             async for come in records:
                 output = growing.add(come)
@@ -266,6 +274,10 @@ class AsyncLLM:
     async def reset_prefix_cache(self) -> None:
         """Later requests find nothing in the prefix cache but what requests use that run now."""
         self._client.engine.reset_prefix_cache()
+
+    async def update_weights(self, weights: Weights) -> None:
+        """Replaces tensors, as ``LLM.update_weights`` does, while no request runs or waits."""
+        await asyncio.to_thread(self._client.update_weights, weights)
 
     async def get_tokenizer(self) -> Tokenizer:
         """The tokenizer that it runs with."""

@@ -14,7 +14,8 @@ from typing import Any, Union
 
 from quire import _quire
 from quire._batch import Job, run_batch
-from quire._client import Client, Prompt, PromptType, is_one_prompt
+from quire._client import Client, Prompt, PromptType, Weights, is_one_prompt
+from quire._processors import ProcessorChain
 from quire.errors import ConfigError, InvalidArgumentError, UnimplementedError
 from quire.outputs import (
     EmbeddingRequestOutput,
@@ -292,6 +293,22 @@ class LLM:
         self._client.engine.reset_prefix_cache()
         return bool(self.engine_state(0)["stats"]["blocks_used"] == 0)
 
+    def update_weights(self, weights: Weights) -> None:
+        """Replaces tensors, as training does: pairs of a name and an array, or a dict (a ``state_dict``).
+
+        Names and shapes are the checkpoint's; numbers are float32, float16 or bfloat16 (numpy's, torch's,
+        or whatever speaks DLPack) and are rounded to the type that the checkpoint has. Then the engine gives
+        what one that is loaded with them gives, and its prefix cache is empty. All are taken before the first
+        is replaced, and matrices that are replaced are in memory twice meanwhile.
+
+        Errors, after each of which the model is as it was: ``InvalidArgumentError`` for a name that the
+        checkpoint does not have, another shape, and a matrix of several tensors of which some are given
+        (query, key and value projections lie in one); ``UnavailableError`` while requests run or wait;
+        ``UnimplementedError`` for a checkpoint that is quantized (``quantization="int8"`` is not:
+        what is loaded so is quantized again); ``BadModelError`` for numbers that are not finite.
+        """
+        self._client.update_weights(weights)
+
     # What it does not have.
 
     def sleep(self, level: int = 1) -> None:
@@ -303,13 +320,6 @@ class LLM:
     def wake_up(self, tags: Sequence[str] | None = None) -> None:
         """Not there: see ``sleep``."""
         raise UnimplementedError("wake_up: Quire has no engine that sleeps", "load the model: LLM(...)")
-
-    def update_weights(self, weights: Any) -> None:
-        """Not there."""
-        raise UnimplementedError(
-            "update_weights: Quire cannot replace tensors of a running engine",
-            "close it and load the new checkpoint",
-        )
 
     # Its end.
 
@@ -368,6 +378,7 @@ class LLM:
                 each.n,
                 self._client.new_request_id(),
                 0 if priority is None else int(priority[i]),
+                processors=ProcessorChain.of(each.logits_processors),
             )
             for i, (call, each) in enumerate(zip(prepare, params))
         ]

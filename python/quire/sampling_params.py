@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 from quire import _quire
+from quire._processors import LogitsProcessor, check_processors
 from quire.errors import InvalidArgumentError, UnimplementedError
 from quire.structured_outputs import StructuredOutputsParams
 
@@ -31,7 +32,6 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "detokenize": ("outputs without text", (None, True)),
     "extra_args": ("extra arguments of plugins", (None, {})),
     "length_penalty": ("beam search", (None, 1, 1.0)),
-    "logits_processors": ("logits processors", (None, [])),
     "spaces_between_special_tokens": ("texts without spaces between special tokens", (None, True)),
     "truncate_prompt_tokens": ("truncation of prompts", (None,)),
     "use_beam_search": ("beam search", (None, False)),
@@ -58,7 +58,7 @@ def _plain(value: Any) -> Any:
 
 def _check_name(name: str, value: Any) -> bool:
     """True: a parameter. False: one of vLLM's that asks for nothing. Else an exception."""
-    if name in _PROPERTIES:
+    if name in _PROPERTIES or name == "logits_processors":
         return True
     if name in _REFUSED:
         what, nothing = _REFUSED[name]
@@ -76,25 +76,36 @@ class SamplingParams:
     (``LLM.get_default_sampling_params``).
 
     ``structured_outputs``: a ``StructuredOutputsParams``, or a dict like it; ``guided_decoding`` is its
-    former name.
+    former name. ``logits_processors``: functions ``(output_token_ids, row)``, called one after the other
+    for each token of each output: ``row`` is the model's logits as a float32 array of shape (vocabulary,),
+    to be changed in place (or something like it is returned); minus infinity bans a token. It is called
+    before all other parameters apply, while nothing else is computed; log probabilities stay the model's.
+    Arguments are valid during the call. An exception ends the request, and is raised where it is waited for.
 
     Objects can be compared, copied, pickled and changed; one may serve any number of requests.
     """
 
-    __slots__ = ("_compiled", "_values", "output_kind")
+    __slots__ = ("_compiled", "_values", "logits_processors", "output_kind")
+
+    logits_processors: tuple[LogitsProcessor, ...] | None
 
     def __init__(
-        self, *, output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE, **fields: Any
+        self,
+        *,
+        output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE,
+        logits_processors: Any = None,
+        **fields: Any,
     ) -> None:
         values = dict(_DEFAULTS)
         values.update({name: value for name, value in _renamed(fields).items() if _check_name(name, value)})
-        self._set(values, output_kind)
+        self._set(values, output_kind, logits_processors)
         self._native()
 
-    def _set(self, values: dict[str, Any], output_kind: RequestOutputKind) -> None:
+    def _set(self, values: dict[str, Any], output_kind: RequestOutputKind, processors: Any) -> None:
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_compiled", None)
         object.__setattr__(self, "output_kind", RequestOutputKind(output_kind))
+        object.__setattr__(self, "logits_processors", check_processors(processors))
 
     def _native(self) -> _quire.Params:
         """What the engine takes; made once."""
@@ -118,21 +129,27 @@ class SamplingParams:
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "output_kind":
             object.__setattr__(self, name, RequestOutputKind(value))
+        elif name == "logits_processors":
+            object.__setattr__(self, name, check_processors(value))
         elif _check_name(name, value):
             self._values[name] = value
             object.__setattr__(self, "_compiled", None)
 
     def clone(self) -> SamplingParams:
         """A copy that can be changed by itself."""
-        return _restore(dict(self._values), self.output_kind)
+        return _restore(dict(self._values), self.output_kind, self.logits_processors)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (dict(self._values), self.output_kind)
+        return _restore, (dict(self._values), self.output_kind, self.logits_processors)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SamplingParams):
             return NotImplemented
-        return self._values == other._values and self.output_kind is other.output_kind
+        return (
+            self._values == other._values
+            and self.output_kind is other.output_kind
+            and self.logits_processors == other.logits_processors
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -140,6 +157,8 @@ class SamplingParams:
         changed = ", ".join(
             f"{name}={value!r}" for name, value in self._values.items() if value != _DEFAULTS[name]
         )
+        if self.logits_processors is not None:
+            changed += f"{', ' if changed else ''}logits_processors={list(self.logits_processors)!r}"
         return f"SamplingParams({changed})"
 
     def __dir__(self) -> list[str]:
@@ -159,9 +178,9 @@ def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
     return renamed
 
 
-def _restore(values: dict[str, Any], output_kind: RequestOutputKind) -> SamplingParams:
+def _restore(values: dict[str, Any], output_kind: RequestOutputKind, processors: Any) -> SamplingParams:
     params = object.__new__(SamplingParams)
-    params._set(values, output_kind)
+    params._set(values, output_kind, processors)
     params._native()
     return params
 
@@ -173,9 +192,10 @@ SamplingParams.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         for name in _PROPERTIES
     ]
     + [
+        inspect.Parameter("logits_processors", inspect.Parameter.KEYWORD_ONLY, default=None),
         inspect.Parameter(
             "output_kind", inspect.Parameter.KEYWORD_ONLY, default=RequestOutputKind.CUMULATIVE
-        )
+        ),
     ]
 )
 SamplingParams.__doc__ = (SamplingParams.__doc__ or "") + "\n    Parameters:\n\n" + "".join(

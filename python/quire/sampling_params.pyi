@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quire import _quire
+from quire._processors import LogitsProcessor
 from quire.structured_outputs import StructuredOutputsParams
 
 class RequestOutputKind(enum.Enum):
@@ -35,6 +36,7 @@ class SamplingParams:
     logit_bias: Mapping[int, float] | None
     allowed_token_ids: Sequence[int] | None
     structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None
+    logits_processors: Sequence[LogitsProcessor] | None
     output_kind: RequestOutputKind
     def __init__(
         self,
@@ -62,6 +64,7 @@ class SamplingParams:
         allowed_token_ids: Sequence[int] | None = None,
         structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None = None,
         guided_decoding: StructuredOutputsParams | Mapping[str, Any] | None = None,
+        logits_processors: Sequence[LogitsProcessor] | None = None,
         output_kind: RequestOutputKind = ...,
     ) -> None: ...
     def clone(self) -> SamplingParams: ...

@@ -1,16 +1,22 @@
 // Engine, Params and TextModel. Objects of several fields go over as JSON.
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <fmt/format.h>
+
 #include "base/json.h"
+#include "base/printable.h"
 #include "bindings.h"
 #include "engine_handle.h"
 #include "errors.h"
 #include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/sampling_fields.h"
 #include "text_model.h"
+#include "weights/weight_source.h"
 
 namespace quire::python {
 
@@ -116,6 +122,41 @@ json::object default_params_json(const Engine& engine) {
   return params;
 }
 
+using HostArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+Encoding encoding_of(const HostArray& array, const std::string& name) {
+  const nb::dlpack::dtype type = array.dtype();
+  if (type == nb::dtype<float>()) return Encoding::kF32;
+  if (type.lanes == 1 && type.bits == 16) {
+    if (type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float))
+      return Encoding::kF16;
+    if (type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat)) {
+      return Encoding::kBF16;
+    }
+  }
+  raise(Status::invalid_argument(
+      fmt::format("update_weights: {}: its numbers are of another type", printable(name)),
+      "give float32, float16 or bfloat16"));
+}
+
+void update_weights(EngineHandle& self,
+                    const std::vector<std::pair<std::string, HostArray>>& given) {
+  std::vector<TensorInfo> tensors;
+  for (const auto& [name, array] : given) {
+    TensorInfo& tensor = tensors.emplace_back();
+    tensor.name = name;
+    tensor.encoding = encoding_of(array, name);
+    for (std::size_t i = 0; i < array.ndim(); ++i) {
+      tensor.shape.push_back(static_cast<std::int64_t>(array.shape(i)));
+    }
+    tensor.data = {static_cast<const std::uint8_t*>(array.data()), array.nbytes()};
+  }
+  self.run([&](Engine& engine) -> Result<bool> {
+    QUIRE_RETURN_IF_ERROR(engine.update_weights(tensors));
+    return true;
+  });
+}
+
 void bind_params(nb::module_& module) {
   nb::class_<NativeParams>(module, "Params")
       .def(nb::new_([](const std::string& text, bool to_the_end) {
@@ -134,10 +175,10 @@ void bind_engine(nb::module_& module) {
   engine.def(nb::new_(&EngineHandle::create), nb::arg("settings"))
       .def("close", &EngineHandle::close)
       .def_prop_ro("closed", &EngineHandle::closed)
-      .def("check_process", [](const EngineHandle& self) { check(self.check_process()); })
+      .def("check_caller", [](const EngineHandle& self) { check(self.check_caller()); })
       .def("submit", &EngineHandle::submit, nb::arg("inbox"), nb::arg("key"),
            nb::arg("prompt_token_ids"), nb::arg("params"), nb::arg("priority"), nb::arg("embed"),
-           nb::arg("external_id"))
+           nb::arg("external_id"), nb::arg("logits_processor").none())
       .def("abort", &EngineHandle::abort, nb::arg("request_id"))
       .def("reset_prefix_cache",
            [](EngineHandle& self) {
@@ -146,6 +187,7 @@ void bind_engine(nb::module_& module) {
                return true;
              });
            })
+      .def("update_weights", update_weights, nb::arg("tensors"))
       .def("why", &EngineHandle::why, nb::arg("external_id"))
       .def("state", &EngineHandle::state, nb::arg("most"))
       .def("timeline", &EngineHandle::timeline, nb::arg("as_page"))

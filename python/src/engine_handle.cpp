@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/thread.h"
 #include "engine_settings.h"
 #include "serve/protocols/sampling_fields.h"
 #include "serve/why/request_story.h"
@@ -63,18 +64,25 @@ EngineHandle::~EngineHandle() {
     [[maybe_unused]] const Engine* leaked = engine_.release();
     return;
   }
-  close();
+  const WithoutGil released;
+  std::unique_ptr<Engine> engine = take_engine();
+  if (engine == nullptr || !LogitsCallable::is_calling()) return;
+  // Garbage that is collected within a processor: the engine's own thread cannot wait for itself.
+  Engine* const ended = engine.release();
+  auto thread = start_thread("quire-close", [ended] { const std::unique_ptr<Engine> last(ended); });
+  if (thread.ok()) thread->detach();
 }
 
 void EngineHandle::close() {
   if (::getpid() != process_) return;
-  std::unique_ptr<Engine> engine;
+  check(check_caller());
   const WithoutGil released;
-  {
-    const std::unique_lock lock(mutex_);
-    engine = std::move(engine_);
-  }
-  engine.reset();
+  take_engine().reset();
+}
+
+std::unique_ptr<Engine> EngineHandle::take_engine() {
+  const std::unique_lock lock(mutex_);
+  return std::move(engine_);
 }
 
 bool EngineHandle::closed() const {
@@ -88,7 +96,11 @@ Status EngineHandle::closed_error() {
   return Status::unavailable("the engine is closed", "load the model again: LLM(...)");
 }
 
-Status EngineHandle::check_process() const {
+Status EngineHandle::check_caller() const {
+  if (LogitsCallable::is_calling()) {
+    return Status::unavailable("a logits processor calls the engine, which waits for it",
+                               "call it from another thread, and do not wait");
+  }
   if (::getpid() == process_) return {};
   return Status::unavailable(
       fmt::format("the engine was loaded in process {}, and this one is a fork of it: an engine's "
@@ -100,7 +112,8 @@ Status EngineHandle::check_process() const {
 
 RequestId EngineHandle::submit(Inbox& inbox, std::uint64_t key, std::vector<TokenId> prompt,
                                const NativeParams& params, std::int32_t priority, bool embed,
-                               std::string external_id) {
+                               std::string external_id, nb::object logits_processor) {
+  std::shared_ptr<LogitsProcessor> processor = processor_of(std::move(logits_processor));
   return run([&](Engine& engine) -> Result<RequestId> {
     const Instant received = engine.now();
     GenerateRequest request = {.prompt_token_ids = std::move(prompt),
@@ -108,6 +121,7 @@ RequestId EngineHandle::submit(Inbox& inbox, std::uint64_t key, std::vector<Toke
                                .priority = priority,
                                .embed = embed,
                                .external_id = external_id};
+    request.params.logits_processor = processor;
     if (params.to_the_end) {
       default_max_tokens(request.params, std::ssize(request.prompt_token_ids),
                          engine.info().max_model_len);
@@ -127,6 +141,17 @@ RequestId EngineHandle::submit(Inbox& inbox, std::uint64_t key, std::vector<Toke
     }
     return id;
   });
+}
+
+std::shared_ptr<LogitsProcessor> EngineHandle::processor_of(nb::object call) {
+  if (call.is_none()) return nullptr;
+  const auto vocab_size = run([](Engine& engine) -> Result<std::int64_t> {
+    if (engine.info().plan.num_blocks != 0) return engine.info().vocab_size;
+    return Status::unimplemented("logits_processors: tokens are made up here, from no logits",
+                                 "leave simulate_step_ms out");
+  });
+  if (!logits_row_) logits_row_ = std::make_shared<LogitsRow>(static_cast<std::size_t>(vocab_size));
+  return std::make_shared<LogitsCallable>(std::move(call), logits_row_);
 }
 
 void EngineHandle::abort(RequestId request_id) {
@@ -207,7 +232,7 @@ std::string EngineHandle::state(std::size_t most) {
 }
 
 std::string EngineHandle::timeline(bool as_page) const {
-  check(check_process());
+  check(check_caller());
   const WithoutGil released;
   return as_page ? steps_->to_html(max_num_seqs_, model_name_)
                  : json::serialize(steps_->to_json(max_num_seqs_));

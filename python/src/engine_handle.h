@@ -15,6 +15,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "inbox.h"
+#include "logits_callable.h"
 #include "serve/why/request_directory.h"
 #include "step_ring.h"
 
@@ -42,13 +43,15 @@ class EngineHandle {
   // Again: nothing.
   void close();
   bool closed() const;
-  // kUnavailable in a process that a fork made.
-  Status check_process() const;
+  // kUnavailable in a process that a fork made, and within a logits processor, which the engine
+  // waits for.
+  Status check_caller() const;
 
   // The engine's number of the request, whose outputs go to `inbox` under `key`.
+  // `logits_processor`: None, or called as LogitsCallable says.
   RequestId submit(Inbox& inbox, std::uint64_t key, std::vector<TokenId> prompt,
                    const NativeParams& params, std::int32_t priority, bool embed,
-                   std::string external_id);
+                   std::string external_id, nanobind::object logits_processor);
   void abort(RequestId request_id);
   // What a request did with its time, by its external id: JSON, a list with one entry for each of
   // its outputs ("story_json"). kNotFound.
@@ -62,7 +65,7 @@ class EngineHandle {
   // What `call` makes of the engine, a Result.
   template <typename Call>
   auto run(Call&& call) {
-    check(check_process());
+    check(check_caller());
     decltype(call(std::declval<Engine&>())) result = closed_error();
     {
       const WithoutGil released;
@@ -74,7 +77,10 @@ class EngineHandle {
 
  private:
   EngineHandle(std::unique_ptr<Engine> engine, std::shared_ptr<const StepRing> steps);
+  std::unique_ptr<Engine> take_engine();  // null where it is closed; waits for calls
   static Status closed_error();
+  // Null for None. Raises ImportError without numpy, kUnimplemented where tokens are made up.
+  std::shared_ptr<LogitsProcessor> processor_of(nanobind::object call);
 
   const ::pid_t process_;
   mutable std::shared_mutex mutex_;  // shared while a call uses the engine
@@ -84,6 +90,7 @@ class EngineHandle {
   std::unique_ptr<Engine> engine_;  // null: closed
   std::int32_t max_num_seqs_;
   std::string model_name_;
+  std::shared_ptr<LogitsRow> logits_row_;  // once a request had a processor; under the GIL
 };
 
 // What an engine says of itself, and its numbers: JSON.
