@@ -59,6 +59,8 @@ class SimulatedBackend final : public BatchBackend {
                .max_model_len = 1024,
                .block_size = kBlockSize,
                .num_blocks = kNumBlocks,
+               // What a prompt finds there depends on when others came, and records say it.
+               .enable_prefix_caching = false,
                .eos_token_ids = {}},
               std::make_unique<GatedExecutor>(
                   SimulatedExecutorConfig{

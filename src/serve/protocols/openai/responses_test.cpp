@@ -323,7 +323,6 @@ TEST_F(BadResponseRequests, UnsupportedFieldsAreRefusedByName) {
       {"service_tier", R"("flex")"},
       {"stream_options", R"({"include_obfuscation": true})"},
       {"tools", R"([{"type": "web_search"}])"},
-      {"tool_choice", R"("required")"},
       {"truncation", R"("last")"},
       {"max_tokens", "5"},
       {"messages", R"([{"role": "user", "content": "a"}])"},
@@ -333,6 +332,7 @@ TEST_F(BadResponseRequests, UnsupportedFieldsAreRefusedByName) {
     const HttpResponse response = post(R"({"input": "a", ")" + name + "\": " + value + "}");
     EXPECT_EQ(parse_body(response).at("error").at("code"), "unsupported_parameter") << name;
   }
+  expect_refused(R"({"input": "a", "tool_choice": "required"})", "tool_choice", "no tools");
   expect_refused(R"({"input": "a", "text": {"format": {"type": "xml"}}})", "text.format.type",
                  "\"json_schema\"");
   expect_refused(R"({"input": "a", "text": {"format": {"type": "json_schema", "name": "a"}}})",

@@ -81,6 +81,7 @@ struct ToolChoice {
   bool allowed = true;
   bool required = false;
   std::optional<std::vector<std::string>> names;  // that may be called; none: all
+  bool single = false;  // one call and no more, as OpenAI has it of a name
 };
 
 Status wrong_choice() {
@@ -120,6 +121,7 @@ Result<ToolChoice> read_choice(const JsonReader& fields, ToolForm form) {
   if (type == nullptr || *type != "allowed_tools") {
     QUIRE_ASSIGN_OR_RETURN(std::string name, named_function(*choice, form));
     result.names->push_back(std::move(name));
+    result.single = true;
     return result;
   }
   if (form == ToolForm::kChat) {
@@ -186,7 +188,7 @@ Result<ToolFields> read_tools(const JsonReader& fields, ToolForm form, const Ser
   ToolFields result;
   QUIRE_ASSIGN_OR_RETURN(const ToolChoice choice, read_choice(fields, form));
   QUIRE_ASSIGN_OR_RETURN(const auto parallel, fields.find_bool("parallel_tool_calls"));
-  result.parallel_calls = parallel.value_or(true);
+  result.parallel_calls = parallel.value_or(true) && !choice.single;
   const json::value* value = fields.find("tools");
   if (value != nullptr && !value->is_array()) return fields.type_error("tools", "an array");
   if (value == nullptr || value->get_array().empty()) {
