@@ -247,13 +247,15 @@ class UpdateWeights(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, LLM(TINY, threads=2) as llm:
             copy = pathlib.Path(folder) / "model"
             shutil.copytree(TINY, copy)
-            checkpoint = Checkpoint(copy / "model.safetensors")
+            files = {path: Checkpoint(path) for path in copy.glob("*.safetensors")}
             before = self.tokens(llm)
-            state = {}
-            for name, array in checkpoint.tensors.items():
-                checkpoint.put(name, array[::-1].copy())
-                state[name] = np.ascontiguousarray(checkpoint.as_float32(name)[::-1])
-            (copy / "model.safetensors").write_bytes(checkpoint.data)
+            state, given = {}, {}
+            for path, checkpoint in files.items():
+                for name, array in checkpoint.tensors.items():
+                    given[name] = checkpoint.as_float32(name)
+                    state[name] = np.ascontiguousarray(given[name][::-1])
+                    checkpoint.put(name, array[::-1].copy())
+                path.write_bytes(checkpoint.data)
             with LLM(copy, threads=2) as loaded:
                 wanted = self.tokens(loaded)
             self.assertNotEqual(before, wanted)
@@ -261,7 +263,7 @@ class UpdateWeights(unittest.TestCase):
             self.assertEqual(self.tokens(llm), wanted)
             (again,) = llm.generate(PROMPT, greedy(), use_tqdm=False)
             self.assertGreater(again.num_cached_tokens, 0)
-            llm.update_weights({name: checkpoint.as_float32(name) for name in state})
+            llm.update_weights(given)
             self.assertEqual(self.tokens(llm), before)
 
     def test_what_is_wrong_is_named_and_changes_nothing(self):

@@ -1,6 +1,6 @@
 """Tools by the clients that people use for them: the openai client (tools whole and streamed, parse,
 Responses), LangChain and Pydantic AI, against a server whose tokens are noise, so that each call and
-its arguments are the grammar's doing.
+its arguments are the grammar's doing. One call at a time: noise seldom stops where it may.
 
     serve_tools_test.py PROGRAM SOURCE_DIR [TEST...]
 """
@@ -52,6 +52,7 @@ def function(model, **more):
 
 
 TOOLS = [{"type": "function", "function": function(model)} for model in (Weather, Time)]
+STRICT_TOOLS = [{"type": "function", "function": function(model, strict=True)} for model in (Weather, Time)]
 MODELS = {"Weather": Weather, "Time": Time}
 
 
@@ -74,7 +75,8 @@ class ToolsTest(ServerTest):
 class OpenAI(ToolsTest):
     def test_required_whole_and_streamed(self):
         for seed in range(4):
-            ask = dict(model=NAME, messages=MESSAGES, tools=TOOLS, tool_choice="required", seed=seed)
+            ask = dict(model=NAME, messages=MESSAGES, tools=TOOLS, tool_choice="required",
+                       parallel_tool_calls=False, seed=seed)
             answer = self.client.chat.completions.create(**ask)
             calls = answer.choices[0].message.tool_calls
             self.assertEqual(answer.choices[0].finish_reason, "tool_calls")
@@ -101,13 +103,14 @@ class OpenAI(ToolsTest):
     def test_parse_with_tools(self):
         tools = [openai.pydantic_function_tool(model) for model in (Weather, Time)]
         answer = self.client.chat.completions.parse(
-            model=NAME, messages=MESSAGES, tools=tools, tool_choice="required")
+            model=NAME, messages=MESSAGES, tools=tools, tool_choice="required", parallel_tool_calls=False)
         for call in answer.choices[0].message.tool_calls:
             self.assertIsInstance(call.function.parsed_arguments, MODELS[call.function.name])
 
     def test_responses_whole_and_streamed(self):
         tools = [{"type": "function", "strict": True, **function(model)} for model in (Weather, Time)]
-        ask = dict(model=NAME, input=QUESTION, tools=tools, tool_choice="required", extra_body={"seed": 3})
+        ask = dict(model=NAME, input=QUESTION, tools=tools, tool_choice="required",
+                   parallel_tool_calls=False, extra_body={"seed": 3})
         answer = self.client.responses.create(**ask)
         calls = [item for item in answer.output if item.type == "function_call"]
         self.assertTrue(calls)
@@ -121,7 +124,8 @@ class OpenAI(ToolsTest):
         schema = {"type": "json_schema", "json_schema": {"name": "w", "schema": Weather.model_json_schema()}}
         for seed in range(4):
             answer = self.client.chat.completions.create(
-                model=NAME, messages=MESSAGES, tools=TOOLS, response_format=schema, seed=seed)
+                model=NAME, messages=MESSAGES, tools=STRICT_TOOLS, response_format=schema,
+                parallel_tool_calls=False, seed=seed)
             message = answer.choices[0].message
             if message.tool_calls:
                 for call in message.tool_calls:
