@@ -31,6 +31,7 @@ struct Setting {
   std::int32_t max_steps_in_flight = 1;
   bool kept_weights = false;  // mapped as an engine before this one has packed them
   std::string speculation = "{}";
+  bool drafts_itself = false;  // the model is its own draft model
   bool jump_forward = true;
   std::optional<std::int32_t> drafts = std::nullopt;  // in each step; none: the governor says
   std::string policy = "fcfs";
@@ -71,10 +72,16 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.jump_forward = setting.jump_forward;
   args.scheduling_policy = setting.policy;
   args.speculation = SpeculativeConfig::parse(setting.speculation).value();
+  if (setting.drafts_itself) {
+    args.speculation = SpeculativeConfig{.method = SpeculativeMethod::kDraftModel,
+                                         .num_speculative_tokens = 8,
+                                         .model = corpus.model};
+  }
   if (setting.preempt) {
-    // Little more than one sequence of the greatest length.
-    args.kv_cache_memory_bytes =
-        kv_bytes_per_token * static_cast<std::uint64_t>(corpus.max_model_len) * 9 / 8;
+    // Little more than one sequence of the greatest length; the draft model takes its part.
+    args.kv_cache_memory_bytes = kv_bytes_per_token *
+                                 static_cast<std::uint64_t>(corpus.max_model_len) *
+                                 (setting.drafts_itself ? 20 : 9) / 8;
   }
   std::optional<testing::TempFolder> kept;
   if (setting.kept_weights) {
@@ -242,6 +249,12 @@ const std::vector<Setting>& all_settings() {
        .chunk = 64,
        .max_steps_in_flight = 2,
        .speculation = kSuffix},
+      {.name = "batch, itself drafts", .chunk = 64, .drafts_itself = true},
+      {.name = "batch, itself drafts 4, preemption, block 4",
+       .block_size = 4,
+       .preempt = true,
+       .drafts_itself = true,
+       .drafts = 4},
       {.name = "alone, suffix, 32 drafts", .batch = false, .speculation = kSuffix, .drafts = 32},
   };
   return settings;

@@ -2,6 +2,7 @@
 // stop strings that drafts run past; and what they did is told by request and by engine.
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -25,9 +26,15 @@ SpeculativeConfig ngram() {
                        "prompt_lookup_min": 1, "prompt_lookup_max": 4})");
 }
 
-Result<std::unique_ptr<Engine>> make_engine(const std::optional<SpeculativeConfig>& speculation) {
+SpeculativeConfig by_model(const std::string& model, std::int32_t count) {
+  return {
+      .method = SpeculativeMethod::kDraftModel, .num_speculative_tokens = count, .model = model};
+}
+
+Result<std::unique_ptr<Engine>> make_engine(const std::optional<SpeculativeConfig>& speculation,
+                                            const std::string& model = tiny_llama("hf")) {
   EngineArgs args;
-  args.model = tiny_llama("hf");
+  args.model = model;
   args.threads = 1;
   args.max_num_seqs = 8;
   args.max_model_len = 200;
@@ -152,6 +159,57 @@ TEST(Speculation, SuffixesOfOthersChangeNoOutput) {
       EXPECT_GT(accepted, sampled / 2) << accepted << " of " << sampled;
     }
   }
+}
+
+// The same model guesses right, what is sampled too, for it draws with the same random numbers; the
+// others have other weights, and are mostly wrong. One keeps the last tokens alone in some layers.
+TEST(Speculation, DraftModelsChangeNoOutput) {
+  const std::string llama = family_model("llama", "hf");
+  for (const auto& [model, draft] :
+       std::vector<std::pair<std::string, std::string>>{{llama, llama},
+                                                        {llama, family_model("qwen2", "hf")},
+                                                        {llama, family_model("gemma3", "hf")},
+                                                        {family_model("gemma3", "hf"), llama}}) {
+    const auto plain = make_engine(std::nullopt, model);
+    ASSERT_TRUE(plain.ok()) << plain.status().to_string();
+    const auto expected = outputs_of(**plain, std::nullopt);
+    const auto engine = make_engine(by_model(draft, 8), model);
+    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+    EXPECT_GT((*engine)->info().plan.draft_bytes, 0U);
+    for (const std::optional<std::int32_t> drafts :
+         std::vector<std::optional<std::int32_t>>{std::nullopt, 1, 3, 8}) {
+      const EngineStats before = (*engine)->observe();
+      expect_same(outputs_of(**engine, drafts), expected);
+      const EngineStats after = (*engine)->observe();
+      const std::int64_t drafted = after.draft_tokens - before.draft_tokens;
+      const std::int64_t accepted = after.draft_tokens_accepted - before.draft_tokens_accepted;
+      if (drafts) {
+        EXPECT_GT(drafted, 100);
+      }
+      // Wrong only where stop strings and the like end what was guessed on.
+      if (drafts && model == draft) {
+        EXPECT_GT(accepted, drafted * 9 / 10) << accepted << " of " << drafted;
+      }
+    }
+  }
+}
+
+TEST(Speculation, DraftModelsThatDoNotFitAreRefused) {
+  const auto status_of = [](const SpeculativeConfig& config) {
+    return make_engine(config).status();
+  };
+  const Status other = status_of(by_model(family_model("llama", "hf"), 4));
+  EXPECT_EQ(other.code(), StatusCode::kConfig);
+  EXPECT_THAT(other.message(), HasSubstr("the draft model has 128 tokens"));
+  const Status missing = status_of(by_model("/nowhere", 4));
+  EXPECT_EQ(missing.code(), StatusCode::kNotFound);
+  EXPECT_THAT(missing.message(), HasSubstr("the draft model: "));
+
+  EngineArgs args;
+  args.model = tiny_llama("hf");
+  args.speculation = by_model(args.model, 4);
+  args.max_steps_in_flight = 2;
+  EXPECT_THAT(Engine::create(args, {}).status().message(), HasSubstr("in flight"));
 }
 
 TEST(Speculation, AcceptanceByPlaceAddsUp) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "engine/chat_input.h"
+#include "engine/draft_model_parts.h"
 #include "engine/engine_sizing.h"
 #include "engine_settings.h"
 #include "models/decoder_model.h"
@@ -32,7 +33,10 @@ Result<std::string> report(const std::string& settings) {
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(args.model, args.tokenizer));
   QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
-  const auto sizes = size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits());
+  const std::uint64_t table_bytes = heap_bytes() - heap_before;
+  QUIRE_ASSIGN_OR_RETURN(const auto draft, open_draft_model(args, bundle));
+  const auto sizes =
+      size_engine(args, bundle, draft ? &*draft : nullptr, table_bytes, read_memory_limits());
   return json::serialize(model_report(bundle, sizes));
 }
 

@@ -15,6 +15,7 @@
 #include "apps/local_model.h"
 #include "apps/model_report.h"
 #include "base/printable.h"
+#include "engine/draft_model_parts.h"
 #include "engine/engine_args.h"
 #include "engine/engine_sizing.h"
 #include "kernels/packed_weight.h"
@@ -144,7 +145,10 @@ Status run_inspect(InspectFlags flags) {
   const std::uint64_t heap_before = heap_bytes();
   QUIRE_ASSIGN_OR_RETURN(const ModelBundle bundle, open_model(args.model, args.tokenizer));
   QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
-  const auto sizes = size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits());
+  const std::uint64_t table_bytes = heap_bytes() - heap_before;
+  QUIRE_ASSIGN_OR_RETURN(const auto draft, open_draft_model(args, bundle));
+  const auto sizes =
+      size_engine(args, bundle, draft ? &*draft : nullptr, table_bytes, read_memory_limits());
   if (flags.json) {
     fmt::print("{}\n", json::serialize(model_report(bundle, sizes)));
   } else {

@@ -99,6 +99,9 @@ Result<std::string> local_model(const std::string& named) {
 
 Status make_models_local(EngineArgs& args) {
   QUIRE_ASSIGN_OR_RETURN(args.model, local_model(args.model));
+  if (args.speculation && !args.speculation->model.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(args.speculation->model, local_model(args.speculation->model));
+  }
   if (args.tokenizer.empty()) return {};
   QUIRE_ASSIGN_OR_RETURN(args.tokenizer, local_model(args.tokenizer));
   return {};

@@ -25,7 +25,7 @@ Result<PulledModel> pull_shown(const ModelLocator& model, const HubSettings& set
 // is not there.
 Result<std::string> local_model(const std::string& named);
 
-// The same for the model and the tokenizer of an engine's arguments.
+// The same for the models and the tokenizer of an engine's arguments.
 Status make_models_local(EngineArgs& args);
 
 }  // namespace quire

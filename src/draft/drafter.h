@@ -1,10 +1,10 @@
 // Guesses at a request's next tokens. What is guessed never changes an output, only how many steps
 // it takes: the executor checks each guess against the token that it samples there. Drafters of
-// this folder look at tokens alone; one that computes hidden states is exec's.
+// this folder look at tokens alone; one that computes, a model, is exec's.
 //
-//   drafter.begin(id, max_tokens);
-//   drafter.read(id, tokens);               // while a step runs: long prompts
-//   drafter.draft(id, tokens, most, draft); // between two steps, microseconds
+//   drafter.begin(request);
+//   drafter.read(id, tokens);  // while a step runs: long prompts
+//   drafter.draft(wishes);     // between two steps
 //   drafter.end(id, output);
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "core/sampling_params.h"
 #include "draft/speculative_config.h"
 
 namespace quire {
@@ -23,18 +24,45 @@ struct Draft {
   std::int32_t match = 0;  // so many tokens before them were found elsewhere: the more, the better
 };
 
+// One output of a request, for which tokens will be guessed.
+struct DraftedRequest {
+  RequestId id = 0;
+  std::size_t max_tokens = 0;  // prompt and output
+  // How its tokens are drawn: with the random numbers of `sample_index`, by their places after the
+  // prompt. Whoever guesses what was said before does without.
+  std::int32_t num_prompt_tokens = 0;
+  std::int32_t sample_index = 0;
+  std::shared_ptr<const SamplingParams> sampling_params = nullptr;
+};
+
+// Guesses that are wanted.
+struct DraftWish {
+  RequestId request_id = 0;
+  std::span<const TokenId> tokens;  // all of the request's
+  std::int32_t most = 0;            // guesses at what follows them; none is common
+  Draft* draft = nullptr;           // filled in
+};
+
+// What draft() has done besides looking up.
+enum class DraftWork : std::uint8_t {
+  kNone,
+  kSteps,   // a step for each guess of the longest draft
+  kPrompts  // it read prompts, too
+};
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
 
-  // A request of at most `max_tokens` tokens begins. False: there is no memory left for it within
-  // the drafter's limit, and nothing will be guessed for it.
-  virtual bool begin(RequestId request_id, std::size_t max_tokens) = 0;
+  // A request begins. False: there is no memory left for it within the drafter's limit, and nothing
+  // will be guessed for it.
+  virtual bool begin(const DraftedRequest& request) = 0;
   // Takes in a request's tokens, which begin with those taken in before.
   virtual void read(RequestId request_id, std::span<const TokenId> tokens) = 0;
-  // Up to `most` guesses at what follows `tokens`, all of the request's; none is common.
-  virtual void draft(RequestId request_id, std::span<const TokenId> tokens, std::int32_t most,
-                     Draft& draft) = 0;
+  // Each request at most once.
+  virtual DraftWork draft(std::span<const DraftWish> wishes) = 0;
+  // Whether a guess takes a step of its own, so that it is to be wanted before it is made.
+  virtual bool computes() const { return false; }
   // The request has ended, with this output.
   virtual void end(RequestId request_id, std::span<const TokenId> output) = 0;
 };
@@ -44,10 +72,11 @@ class Drafter {
 inline constexpr std::uint64_t kMaxDrafterBytes = std::uint64_t{64} << 20;
 inline constexpr std::int64_t kMaxSharedTokens = std::int64_t{1} << 19;
 
-// Of an engine of so many requests of at most so many tokens at once.
+// Of an engine of so many requests of at most so many tokens at once; a model's are not among them.
 std::uint64_t drafter_bytes(const SpeculativeConfig& config, std::int64_t max_num_seqs,
                             std::int64_t max_model_len);
-std::unique_ptr<Drafter> make_drafter(const SpeculativeConfig& config, std::int64_t max_num_seqs,
-                                      std::int64_t max_model_len);
+// One that looks up, by its method.
+std::unique_ptr<Drafter> make_lookup_drafter(const SpeculativeConfig& config,
+                                             std::int64_t max_num_seqs, std::int64_t max_model_len);
 
 }  // namespace quire

@@ -19,10 +19,11 @@ std::vector<TokenId> to_tokens(std::string_view text) { return {text.begin(), te
 std::string guess(Drafter& drafter, std::string_view text, std::int32_t most,
                   std::int32_t* match = nullptr) {
   const auto tokens = to_tokens(text);
-  EXPECT_TRUE(drafter.begin(1, 1000));
+  EXPECT_TRUE(drafter.begin({.id = 1, .max_tokens = 1000}));
   drafter.read(1, std::span(tokens).first(tokens.size() / 2));
   Draft draft;
-  drafter.draft(1, tokens, most, draft);
+  const DraftWish wish = {.request_id = 1, .tokens = tokens, .most = most, .draft = &draft};
+  drafter.draft(std::span(&wish, 1));
   drafter.end(1, {});
   if (match != nullptr) *match = draft.match;
   return {draft.tokens.begin(), draft.tokens.end()};
@@ -55,15 +56,16 @@ TEST(NgramDrafter, WhatRepeatsItselfIsGuessedOn) {
 TEST(NgramDrafter, NothingIsGuessedForOneThatItDoesNotFollow) {
   NgramDrafter drafter(ngram(1, 5),
                        TokenIndex::bytes(100, NgramDrafter::grams(ngram(1, 5)).size()));
-  EXPECT_TRUE(drafter.begin(1, 100));
-  EXPECT_FALSE(drafter.begin(2, 100));  // there is no memory left
+  EXPECT_TRUE(drafter.begin({.id = 1, .max_tokens = 100}));
+  EXPECT_FALSE(drafter.begin({.id = 2, .max_tokens = 100}));  // there is no memory left
   Draft draft;
   const auto tokens = to_tokens("aaaa");
-  drafter.draft(2, tokens, 4, draft);
+  const DraftWish wish = {.request_id = 2, .tokens = tokens, .most = 4, .draft = &draft};
+  drafter.draft(std::span(&wish, 1));
   EXPECT_TRUE(draft.tokens.empty());
   drafter.end(1, {});
-  EXPECT_TRUE(drafter.begin(2, 100));
-  drafter.draft(2, tokens, 4, draft);
+  EXPECT_TRUE(drafter.begin({.id = 2, .max_tokens = 100}));
+  drafter.draft(std::span(&wish, 1));
   EXPECT_EQ(draft.tokens.size(), 4U);
 }
 
@@ -92,7 +94,7 @@ TEST(SuffixDrafter, OutputsOfOthersAreLookedUpWhereTheyAreAllowed) {
   SuffixDrafter shared(config, 1 << 20, 1000);
   const auto output = to_tokens("in the beginning was the word");
   for (SuffixDrafter* drafter : {&alone, &shared}) {
-    ASSERT_TRUE(drafter->begin(7, 100));
+    ASSERT_TRUE(drafter->begin({.id = 7, .max_tokens = 100}));
     drafter->end(7, output);
   }
   EXPECT_EQ(guess(alone, "so beginning was", 6), "");
@@ -104,7 +106,7 @@ TEST(SuffixDrafter, OldOutputsOfOthersAreForgotten) {
   config.suffix_max_cached_requests = 4;
   SuffixDrafter drafter(config, 1 << 20, 1000);
   const auto end = [&](std::string_view output) {
-    ASSERT_TRUE(drafter.begin(7, 100));
+    ASSERT_TRUE(drafter.begin({.id = 7, .max_tokens = 100}));
     drafter.end(7, to_tokens(output));
   };
   end("abcdefgh");
@@ -133,9 +135,9 @@ TEST(MakeDrafter, TakesWhatIsPlanned) {
   const SpeculativeConfig config = ngram(2, 5);
   const std::uint64_t each = TokenIndex::bytes(512, 2);
   EXPECT_EQ(drafter_bytes(config, 4, 512), 4 * each);
-  auto drafter = make_drafter(config, 4, 512);
-  for (RequestId id = 0; id < 4; ++id) EXPECT_TRUE(drafter->begin(id, 512));
-  EXPECT_FALSE(drafter->begin(4, 512));
+  auto drafter = make_lookup_drafter(config, 4, 512);
+  for (RequestId id = 0; id < 4; ++id) EXPECT_TRUE(drafter->begin({.id = id, .max_tokens = 512}));
+  EXPECT_FALSE(drafter->begin({.id = 4, .max_tokens = 512}));
   EXPECT_EQ(drafter_bytes(config, 1 << 20, 8192), kMaxDrafterBytes);
   SpeculativeConfig shared = suffix();
   shared.suffix_max_cached_requests = 10'000;

@@ -5,12 +5,12 @@
 namespace quire {
 
 // The drafts of all offers, the most probable first; of a request in their order.
-void Governor::find_chances(std::span<const DraftOffer> offers) {
+void Governor::find_chances(std::span<const DraftOffer> offers, double first_guess) {
   chances_.clear();
   for (std::uint32_t i = 0; i < offers.size(); ++i) {
     const DraftOffer& offer = offers[i];
     const std::size_t match_class = Acceptance::class_of(offer.match);
-    double all = kFirstGuess;  // nothing known: as at the place before
+    double all = first_guess;  // nothing known: as at the place before
     double probability = 1;
     for (std::int32_t place = 0; place < offer.num_tokens; ++place) {
       const auto at = static_cast<std::size_t>(place);
@@ -26,7 +26,31 @@ void Governor::find_chances(std::span<const DraftOffer> offers) {
   });
 }
 
-void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of) {
+std::size_t Governor::num_worth(std::int64_t num_rows, double plain_time, const TimeOf& time_of,
+                                double guess_time) const {
+  auto tokens = static_cast<double>(num_rows);
+  double best_rate = kLeastGain * tokens / plain_time;
+  std::size_t best = 0;
+  std::int32_t longest = 0;
+  for (std::size_t i = 0; i < chances_.size(); ++i) {
+    tokens += chances_[i].probability;
+    longest = std::max(longest, chances_[i].place + 1);
+    const double time = time_of(num_rows + static_cast<std::int64_t>(i) + 1) + guess_time * longest;
+    if (tokens / time <= best_rate) continue;
+    best_rate = tokens / time;
+    best = i + 1;
+  }
+  return best;
+}
+
+bool Governor::probes(bool likely, std::int32_t every) {
+  if (!likely || ++num_idle_ < every) return false;
+  num_idle_ = 0;
+  return true;
+}
+
+void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
+                      std::optional<double> guess_time) {
   for (DraftOffer& offer : offers) offer.num_chosen = 0;
   const double plain_time = time_of(num_rows);
   if (!started_) {
@@ -34,36 +58,28 @@ void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const
     started_ = true;
   }
   if (saved_ <= 0) return;
-  find_chances(offers);
-  const auto rows = static_cast<double>(num_rows);
-  double best_rate = kLeastGain * rows / plain_time;
-  std::size_t best = 0;
-  double tokens = rows;
-  for (std::size_t i = 0; i < chances_.size(); ++i) {
-    tokens += chances_[i].probability;
-    const double rate = tokens / time_of(num_rows + static_cast<std::int64_t>(i) + 1);
-    if (rate <= best_rate) continue;
-    best_rate = rate;
-    best = i + 1;
-  }
+  find_chances(offers, guess_time ? kFirstGuessOfModel : kFirstGuess);
+  const std::size_t best = num_worth(num_rows, plain_time, time_of, guess_time.value_or(0));
   if (best > 0) {
     num_idle_ = 0;
-  } else if (!chances_.empty() && chances_[0].probability > kFirstGuess &&
-             ++num_idle_ >= kProbeEvery) {
+    for (const Chance& chance : std::span(chances_).first(best)) {
+      ++offers[chance.offer].num_chosen;
+    }
+  } else if (guess_time) {
+    // One guess for each takes no longer than for one.
+    if (!probes(true, kProbeModelEvery)) return;
+    for (DraftOffer& offer : offers) offer.num_chosen = std::min(offer.num_tokens, 1);
+  } else if (!chances_.empty() && probes(chances_[0].probability > kFirstGuess, kProbeEvery)) {
     // Likely drafts, but rows that seem too dear: what they cost may have changed.
-    num_idle_ = 0;
-    best = 1;
-  }
-  for (const Chance& chance : std::span(chances_).first(best)) {
-    ++offers[chance.offer].num_chosen;
+    offers[chances_[0].offer].num_chosen = 1;
   }
 }
 
 void Governor::account(std::int64_t num_rows, std::int64_t num_drafts, std::int64_t num_accepted,
-                       const TimeOf& time_of) {
+                       const TimeOf& time_of, double guessing) {
   if (num_rows <= 0) return;
   const double plain_step = time_of(num_rows);
-  const double time = num_drafts > 0 ? time_of(num_rows + num_drafts) : plain_step;
+  const double time = (num_drafts > 0 ? time_of(num_rows + num_drafts) : plain_step) + guessing;
   const double plain =
       plain_step * (1 + static_cast<double>(num_accepted) / static_cast<double>(num_rows));
   spent_ += time;

@@ -7,7 +7,8 @@
 // (within one request a later draft is never more probable than an earlier one, so whichever m it
 // is, they are the beginnings of what was guessed). With one request and drafts of which each is
 // right with probability a this is the published choice of the draft's length (Leviathan et al.
-// 2023, 3.5).
+// 2023, 3.5). Where guesses are computed, those of all requests at once, the longest draft's time
+// is part of the step's.
 //
 // What is measured may be wrong. So an account is kept, in time: drafts are paid from it where they
 // gave fewer tokens than their time would have given without them, and each step pays in
@@ -18,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,17 +44,20 @@ class Governor {
   // Time of a step of so many rows, in any unit that stays the same; above 0.
   using TimeOf = std::function<double(std::int64_t rows)>;
 
-  // `num_rows`: that the step has without drafts, those of the offers included.
-  void choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of);
+  // `num_rows`: that the step has without drafts, those of the offers included. `guess_time`: of
+  // computing one guess more for each, in time_of()'s unit; nullopt where guesses are there
+  // already, and are known to be right or not even if they are not chosen.
+  void choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
+              std::optional<double> guess_time = std::nullopt);
 
   // Whether a draft of any request was right, as Acceptance::observe().
   void observe(std::int32_t match, std::size_t place, bool right) {
     all_.observe(Acceptance::class_of(match), place, right);
   }
   // A step without prompts has ended: `num_rows` without drafts, with `num_drafts`, of which
-  // `num_accepted` were right.
+  // `num_accepted` were right; computing them took `guessing`.
   void account(std::int64_t num_rows, std::int64_t num_drafts, std::int64_t num_accepted,
-               const TimeOf& time_of);
+               const TimeOf& time_of, double guessing = 0);
 
   double saved() const { return saved_; }
   // Time of all steps that were accounted for, and what the same tokens would have taken without
@@ -61,7 +66,11 @@ class Governor {
   double plain() const { return plain_; }
 
  private:
-  void find_chances(std::span<const DraftOffer> offers);
+  void find_chances(std::span<const DraftOffer> offers, double first_guess);
+  // Chances that are worth their time, the first so many.
+  std::size_t num_worth(std::int64_t num_rows, double plain_time, const TimeOf& time_of,
+                        double guess_time) const;
+  bool probes(bool likely, std::int32_t every);
 
   struct Chance {
     double probability = 0;
@@ -72,6 +81,10 @@ class Governor {
   static constexpr double kLeastChance = 0.02;
   static constexpr double kFirstGuess = 0.5;
   static constexpr std::int32_t kProbeEvery = 128;  // steps
+  // Of guesses that are computed: who takes a model for them expects that it is right, and nothing
+  // is learned of those that are not made.
+  static constexpr double kFirstGuessOfModel = 0.8;
+  static constexpr std::int32_t kProbeModelEvery = 32;
 
   Acceptance all_{0.995};
   std::vector<Chance> chances_;  // kept from call to call
@@ -79,7 +92,7 @@ class Governor {
   double spent_ = 0;
   double plain_ = 0;
   bool started_ = false;
-  std::int32_t num_idle_ = 0;  // steps without drafts, though some were likely
+  std::int32_t num_idle_ = 0;  // steps without drafts, though there might have been some
 };
 
 }  // namespace quire

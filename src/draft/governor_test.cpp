@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +20,9 @@ struct World {
   double row = 0;
   std::int64_t num_requests = 1;
   std::int32_t num_tokens = 8;
+  // Of computing one guess for each request, in steps; none: guesses are looked up, and known to be
+  // right or not even where they were not chosen.
+  std::optional<double> guess = std::nullopt;
 };
 
 struct Outcome {
@@ -54,12 +58,13 @@ Outcome run(const World& world, int num_steps, std::int32_t fixed = -1) {
       offers.push_back({.acceptance = &acceptance, .match = 8, .num_tokens = world.num_tokens});
     }
     if (fixed < 0) {
-      governor.choose(offers, world.num_requests, time_of);
+      governor.choose(offers, world.num_requests, time_of, world.guess);
     } else {
       for (DraftOffer& offer : offers) offer.num_chosen = fixed;
     }
     std::int64_t num_drafts = 0;
     std::int64_t num_accepted = 0;
+    std::int32_t longest = 0;
     for (std::size_t i = 0; i < offers.size(); ++i) {
       std::int32_t num_right = 0;
       while (num_right < world.num_tokens && random_uniform(17, counter++) < world.right) {
@@ -67,14 +72,19 @@ Outcome run(const World& world, int num_steps, std::int32_t fixed = -1) {
       }
       num_drafts += offers[i].num_chosen;
       num_accepted += std::min(num_right, offers[i].num_chosen);
-      tell(num_right, world.num_tokens, [&](std::size_t place, bool right) {
+      longest = std::max(longest, offers[i].num_chosen);
+      const std::int32_t num_known = world.guess ? offers[i].num_chosen : world.num_tokens;
+      tell(num_right, num_known, [&](std::size_t place, bool right) {
         acceptances[i].observe(Acceptance::class_of(8), place, right);
         governor.observe(8, place, right);
       });
     }
-    if (fixed < 0) governor.account(world.num_requests, num_drafts, num_accepted, time_of);
+    const double guessing = world.guess.value_or(0) * longest;
+    if (fixed < 0) {
+      governor.account(world.num_requests, num_drafts, num_accepted, time_of, guessing);
+    }
     outcome.tokens += static_cast<double>(world.num_requests + num_accepted);
-    outcome.time += time_of(world.num_requests + num_drafts);
+    outcome.time += time_of(world.num_requests + num_drafts) + guessing;
     if (2 * step >= num_steps) {
       outcome.drafts += 2.0 * static_cast<double>(num_drafts) /
                         static_cast<double>(world.num_requests * num_steps);
@@ -98,6 +108,25 @@ TEST(Governor, IsCloseToTheBestFixedLengthAndNeverBelowNone) {
         const double own = rate(run(world, 2000));
         EXPECT_GE(own, 0.95 * best) << right << " " << row << " " << num_requests;
         EXPECT_GE(own, 0.98 * plain) << right << " " << row << " " << num_requests;
+      }
+    }
+  }
+}
+
+TEST(Governor, CountsTheTimeOfGuessesThatAreComputed) {
+  for (const double right : {0.0, 0.3, 0.6, 0.9}) {
+    for (const double guess : {0.05, 0.2, 0.6, 1.0}) {
+      for (const std::int64_t num_requests : {1, 4, 16}) {
+        const World world = {
+            .right = right, .row = 0.05, .num_requests = num_requests, .guess = guess};
+        double best = 0;
+        for (std::int32_t fixed = 0; fixed <= world.num_tokens; ++fixed) {
+          best = std::max(best, rate(run(world, 2000, fixed)));
+        }
+        const double own = rate(run(world, 2000));
+        // What is not guessed is not learned, so that looking costs a little more than above.
+        EXPECT_GE(own, 0.94 * best) << right << " " << guess << " " << num_requests;
+        EXPECT_GE(own, 0.98 * rate(run(world, 2000, 0))) << right << " " << guess;
       }
     }
   }

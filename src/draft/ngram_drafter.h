@@ -4,28 +4,22 @@
 // that what repeats itself is guessed for as long as it may be.
 #pragma once
 
-#include "draft/drafter.h"
-#include "draft/request_texts.h"
+#include "draft/lookup_drafter.h"
 
 namespace quire {
 
-class NgramDrafter final : public Drafter {
+class NgramDrafter final : public LookupDrafter {
  public:
   NgramDrafter(const SpeculativeConfig& config, std::uint64_t max_bytes);
 
   // The lengths whose grams are indexed: the shortest match, and doubles of it up to the longest.
   static std::vector<std::int32_t> grams(const SpeculativeConfig& config);
 
-  bool begin(RequestId request_id, std::size_t max_tokens) override;
-  void read(RequestId request_id, std::span<const TokenId> tokens) override;
-  void draft(RequestId request_id, std::span<const TokenId> tokens, std::int32_t most,
-             Draft& draft) override;
-  void end(RequestId request_id, std::span<const TokenId> output) override;
+  void look_up(const TokenIndex& index, std::span<const TokenId> tokens, std::int32_t most,
+               Draft& draft) override;
 
  private:
   std::int32_t longest_;
-  RequestTexts texts_;
-  std::vector<TokenIndex::Match> matches_;  // kept from call to call
 };
 
 }  // namespace quire

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {
 
 constexpr std::string_view kFlag = "--speculative-config";
 
-constexpr std::array<std::string_view, 8> kSpeculativeKeys = {"method",
+constexpr std::array<std::string_view, 9> kSpeculativeKeys = {"method",
+                                                              "model",
                                                               "num_speculative_tokens",
                                                               "prompt_lookup_min",
                                                               "prompt_lookup_max",
@@ -21,27 +24,44 @@ constexpr std::array<std::string_view, 8> kSpeculativeKeys = {"method",
                                                               "suffix_decoding_max_spec_factor",
                                                               "suffix_decoding_min_token_prob"};
 
-// vLLM's methods that need another model or layers of the checkpoint.
-constexpr std::array<std::string_view, 9> kMethodsOfModels = {
-    "draft_model",    "eagle",  "eagle3",       "medusa",        "mtp",
+// Those that there are, by their name, and how the keys begin that are theirs alone.
+struct Method {
+  SpeculativeMethod method;
+  std::string_view name;
+  std::string_view keys;
+};
+constexpr std::array<Method, 3> kMethods = {{
+    {SpeculativeMethod::kNgram, "ngram", "prompt_lookup_"},
+    {SpeculativeMethod::kSuffix, "suffix", "suffix_decoding_"},
+    {SpeculativeMethod::kDraftModel, "draft_model", "model"},
+}};
+constexpr std::string_view kUseOneOf =
+    "use \"ngram\" or \"suffix\", which look up what was said before, or \"draft_model\"";
+
+// vLLM's methods that need layers made for the model that they draft for.
+constexpr std::array<std::string_view, 8> kMethodsOfHeads = {
+    "eagle",          "eagle3", "medusa",       "mtp",
     "mlp_speculator", "dflash", "deepseek_mtp", "qwen3_next_mtp"};
 
 Result<SpeculativeMethod> parse_method(const JsonReader& reader) {
   QUIRE_ASSIGN_OR_RETURN(const auto name, reader.find_string("method"));
+  // vLLM's rule: a model without a method drafts.
+  if (!name && reader.contains("model")) return SpeculativeMethod::kDraftModel;
   if (!name) {
     return Status::invalid_argument(fmt::format("{}: method is missing", kFlag),
-                                    "use \"ngram\" or \"suffix\"");
+                                    std::string(kUseOneOf));
   }
-  if (*name == "ngram") return SpeculativeMethod::kNgram;
-  if (*name == "suffix") return SpeculativeMethod::kSuffix;
-  if (std::ranges::find(kMethodsOfModels, *name) != kMethodsOfModels.end()) {
+  const auto found = std::ranges::find(kMethods, *name, &Method::name);
+  if (found != kMethods.end()) return found->method;
+  if (std::ranges::find(kMethodsOfHeads, *name) != kMethodsOfHeads.end()) {
     return Status::unimplemented(
-        fmt::format("{}: method \"{}\" needs a model that drafts, and Quire has none yet", kFlag,
-                    *name),
-        "use \"ngram\" or \"suffix\", which look up what was said before");
+        fmt::format("{}: method \"{}\" needs layers made for the model that they draft for, which "
+                    "Quire does not read yet",
+                    kFlag, *name),
+        std::string(kUseOneOf));
   }
-  return Status::invalid_argument(fmt::format("{}: no method \"{}\"", kFlag, *name),
-                                  "use \"ngram\" or \"suffix\"");
+  return Status::invalid_argument(fmt::format("{}: no method {}", kFlag, printable(*name)),
+                                  std::string(kUseOneOf));
 }
 
 // The value of `key`, where it is there; it must be in [least, most].
@@ -88,13 +108,13 @@ Status read_suffix(const JsonReader& reader, SpeculativeConfig& config) {
   return read(reader, "suffix_decoding_min_token_prob", 0.0, 1.0, config.suffix_min_token_prob);
 }
 
-// The settings of one method mean nothing to the other.
+// The settings of one method mean nothing to the others.
 Status refuse_others(const JsonReader& reader, SpeculativeMethod method) {
-  const std::string_view prefix =
-      method == SpeculativeMethod::kNgram ? "suffix_decoding_" : "prompt_lookup_";
   for (const auto& member : reader.object()) {
     const std::string_view key(member.key().data(), member.key().size());
-    if (!key.starts_with(prefix)) continue;
+    const auto owner = std::ranges::find_if(
+        kMethods, [&](const Method& each) { return key.starts_with(each.keys); });
+    if (owner == kMethods.end() || owner->method == method) continue;
     return Status::invalid_argument(
         fmt::format("{}: {} is not of method \"{}\"", kFlag, key, speculative_method_name(method)),
         "leave it out");
@@ -105,7 +125,7 @@ Status refuse_others(const JsonReader& reader, SpeculativeMethod method) {
 }  // namespace
 
 std::string_view speculative_method_name(SpeculativeMethod method) {
-  return method == SpeculativeMethod::kNgram ? "ngram" : "suffix";
+  return std::ranges::find(kMethods, method, &Method::method)->name;
 }
 
 Result<std::optional<SpeculativeConfig>> SpeculativeConfig::parse(std::string_view text) {
@@ -127,6 +147,14 @@ Result<std::optional<SpeculativeConfig>> SpeculativeConfig::parse(std::string_vi
   QUIRE_RETURN_IF_ERROR(refuse_others(reader, config.method));
   QUIRE_RETURN_IF_ERROR(read_lookup(reader, config));
   QUIRE_RETURN_IF_ERROR(read_suffix(reader, config));
+  if (config.method == SpeculativeMethod::kDraftModel) {
+    QUIRE_ASSIGN_OR_RETURN(auto model, reader.find_string("model"));
+    if (!model || model->empty()) {
+      return Status::invalid_argument(fmt::format("{}: model is missing", kFlag),
+                                      "name the model that drafts, as --model is named");
+    }
+    config.model = std::move(*model);
+  }
   // vLLM's default of this method.
   if (config.method == SpeculativeMethod::kSuffix) {
     config.num_speculative_tokens = std::min(config.suffix_max_tree_depth, kMaxTokens);
@@ -146,6 +174,9 @@ std::string SpeculativeConfig::to_text() const {
       fmt::format("{}, up to {} tokens", speculative_method_name(method), num_speculative_tokens);
   if (method == SpeculativeMethod::kNgram) {
     return text + fmt::format(", after matches of {} to {}", prompt_lookup_min, prompt_lookup_max);
+  }
+  if (method == SpeculativeMethod::kDraftModel) {
+    return text + fmt::format(", by {}", printable(model));
   }
   text += fmt::format(", after matches of up to {}", suffix_max_tree_depth);
   if (suffix_max_cached_requests > 0) {

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-enum class SpeculativeMethod : std::uint8_t { kNgram, kSuffix };
+enum class SpeculativeMethod : std::uint8_t { kNgram, kSuffix, kDraftModel };
 
 struct SpeculativeConfig {
   static constexpr std::int32_t kMaxTokens = 32;  // drafts of a request in one step
@@ -19,6 +19,7 @@ struct SpeculativeConfig {
 
   SpeculativeMethod method = SpeculativeMethod::kNgram;
   std::int32_t num_speculative_tokens = 0;  // in [1, kMaxTokens]
+  std::string model = {};                   // draft_model: where it lies, as EngineArgs::model
   // ngram: a match has at least and at most so many tokens.
   std::int32_t prompt_lookup_min = 5;
   std::int32_t prompt_lookup_max = 5;

@@ -40,11 +40,21 @@ TEST(SpeculativeConfig, NamesAndDefaultsAreVllms) {
 }
 
 TEST(SpeculativeConfig, WhatIsNotThereIsRefusedByName) {
-  for (const char* method : {"draft_model", "eagle", "eagle3", "medusa", "mtp", "dflash"}) {
+  for (const char* method : {"eagle", "eagle3", "medusa", "mtp", "dflash"}) {
     const auto config = SpeculativeConfig::parse(
         std::string(R"({"num_speculative_tokens": 3, "model": "m", "method": ")") + method + "\"}");
     EXPECT_EQ(config.status().code(), StatusCode::kUnimplemented);
     EXPECT_THAT(config.status().message(), HasSubstr(method));
+  }
+}
+
+TEST(SpeculativeConfig, AModelDraftsWithOrWithoutItsMethod) {
+  for (const char* method : {R"("method": "draft_model", )", ""}) {
+    const SpeculativeConfig config =
+        parsed(std::string("{") + method + R"("model": "small", "num_speculative_tokens": 4})");
+    EXPECT_EQ(config.method, SpeculativeMethod::kDraftModel);
+    EXPECT_EQ(config.model, "small");
+    EXPECT_EQ(config.to_text(), "draft_model, up to 4 tokens, by small");
   }
 }
 
@@ -65,6 +75,10 @@ TEST(SpeculativeConfig, ErrorsNameKeyAndValue) {
   expect_error(
       R"({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_min": 3, "prompt_lookup_max": 2})",
       "prompt_lookup_min 3");
+  expect_error(R"({"method": "draft_model", "num_speculative_tokens": 4})", "model is missing");
+  expect_error(R"({"method": "ngram", "model": "m", "num_speculative_tokens": 4})",
+               "model is not of method \"ngram\"");
+  expect_error(R"({"model": "m"})", "num_speculative_tokens is missing");
   expect_error(R"({"method": "suffix", "prompt_lookup_max": 2})", "not of method \"suffix\"");
   expect_error(R"({"method": "suffix", "suffix_decoding_min_token_prob": 2})",
                "suffix_decoding_min_token_prob is 2");

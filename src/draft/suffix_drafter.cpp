@@ -7,38 +7,25 @@ namespace quire {
 
 SuffixDrafter::SuffixDrafter(const SpeculativeConfig& config, std::uint64_t max_bytes,
                              std::size_t max_shared_tokens)
-    : config_(config),
-      texts_({kGrams.begin(), kGrams.end()}, max_bytes),
+    : LookupDrafter({kGrams.begin(), kGrams.end()}, max_bytes),
+      config_(config),
       shared_(max_shared_tokens, static_cast<std::size_t>(config.suffix_max_cached_requests),
               kGrams) {
-  matches_.reserve(TokenIndex::kMaxVisited);
   votes_.reserve(TokenIndex::kMaxVisited);
 }
 
-bool SuffixDrafter::begin(RequestId request_id, std::size_t max_tokens) {
-  return texts_.begin(request_id, max_tokens);
-}
-
-void SuffixDrafter::read(RequestId request_id, std::span<const TokenId> tokens) {
-  texts_.read(request_id, tokens);
-}
-
 void SuffixDrafter::end(RequestId request_id, std::span<const TokenId> output) {
-  texts_.end(request_id);
+  LookupDrafter::end(request_id, output);
   shared_.add(output);
 }
 
-void SuffixDrafter::draft(RequestId request_id, std::span<const TokenId> tokens, std::int32_t most,
-                          Draft& draft) {
-  draft.tokens.clear();
-  draft.match = 0;
-  const TokenIndex* const index = texts_.read(request_id, tokens);
-  if (index == nullptr || most <= 0) return;
-  index->find(tokens, tokens, config_.suffix_max_tree_depth, matches_);
+void SuffixDrafter::look_up(const TokenIndex& index, std::span<const TokenId> tokens,
+                            std::int32_t most, Draft& draft) {
+  index.find(tokens, tokens, config_.suffix_max_tree_depth, matches());
   double best = follow(tokens, /*own=*/true, most, draft);
   for (std::size_t i = 0; i < 2; ++i) {
     const SharedOutputs::Half& half = shared_.half(i);
-    half.index.find(half.text, tokens, config_.suffix_max_tree_depth, matches_);
+    half.index.find(half.text, tokens, config_.suffix_max_tree_depth, matches());
     const double score = follow(half.text, /*own=*/false, most, other_);
     if (score <= best) continue;
     best = score;
@@ -50,9 +37,9 @@ double SuffixDrafter::follow(std::span<const TokenId> text, bool own, std::int32
                              Draft& draft) {
   draft.tokens.clear();
   draft.match = 0;
-  if (matches_.empty()) return 0;
-  draft.match = std::ranges::max(matches_, {}, &TokenIndex::Match::length).length;
-  std::erase_if(matches_, [&](const auto& match) { return match.length < draft.match; });
+  if (matches().empty()) return 0;
+  draft.match = std::ranges::max(matches(), {}, &TokenIndex::Match::length).length;
+  std::erase_if(matches(), [&](const auto& match) { return match.length < draft.match; });
   const auto by_match =
       static_cast<std::int32_t>(config_.suffix_max_spec_factor * static_cast<double>(draft.match));
   most = std::min(most, by_match);
@@ -66,7 +53,7 @@ double SuffixDrafter::follow(std::span<const TokenId> text, bool own, std::int32
       return own ? draft.tokens[at - text.size()] : SharedOutputs::kSeparator;
     };
     votes_.clear();
-    for (const TokenIndex::Match& match : matches_) {
+    for (const TokenIndex::Match& match : matches()) {
       const TokenId token = token_at(match);
       const auto vote = std::ranges::find(votes_, token, &Vote::token);
       if (vote == votes_.end()) {
@@ -76,11 +63,11 @@ double SuffixDrafter::follow(std::span<const TokenId> text, bool own, std::int32
       }
     }
     const auto best = std::ranges::max_element(votes_, {}, &Vote::count);
-    probability *= static_cast<double>(best->count) / static_cast<double>(matches_.size());
+    probability *= static_cast<double>(best->count) / static_cast<double>(matches().size());
     if (best->token == SharedOutputs::kSeparator) break;
     if (probability < config_.suffix_min_token_prob) break;
     const TokenId token = best->token;
-    std::erase_if(matches_, [&](const auto& match) { return token_at(match) != token; });
+    std::erase_if(matches(), [&](const auto& match) { return token_at(match) != token; });
     draft.tokens.push_back(token);
     score += probability;
   }

@@ -8,23 +8,20 @@
 
 #include <array>
 
-#include "draft/drafter.h"
-#include "draft/request_texts.h"
+#include "draft/lookup_drafter.h"
 #include "draft/shared_outputs.h"
 
 namespace quire {
 
-class SuffixDrafter final : public Drafter {
+class SuffixDrafter final : public LookupDrafter {
  public:
   SuffixDrafter(const SpeculativeConfig& config, std::uint64_t max_bytes,
                 std::size_t max_shared_tokens);
 
   static constexpr std::array<std::int32_t, 3> kGrams = {2, 4, 8};
 
-  bool begin(RequestId request_id, std::size_t max_tokens) override;
-  void read(RequestId request_id, std::span<const TokenId> tokens) override;
-  void draft(RequestId request_id, std::span<const TokenId> tokens, std::int32_t most,
-             Draft& draft) override;
+  void look_up(const TokenIndex& index, std::span<const TokenId> tokens, std::int32_t most,
+               Draft& draft) override;
   void end(RequestId request_id, std::span<const TokenId> output) override;
 
  private:
@@ -36,10 +33,8 @@ class SuffixDrafter final : public Drafter {
   };
 
   SpeculativeConfig config_;
-  RequestTexts texts_;
   SharedOutputs shared_;
   // Kept from call to call.
-  std::vector<TokenIndex::Match> matches_;
   std::vector<Vote> votes_;
   Draft other_;
 };

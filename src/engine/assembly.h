@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/scheduler.h"
+#include "draft/drafter.h"
 #include "draft/speculative_config.h"
 #include "engine/api.h"
 #include "engine/scheduler_listener.h"
@@ -35,6 +36,8 @@ struct EngineParts {
   std::unique_ptr<SchedulerListener> listener = nullptr;  // may be null
   std::optional<StepPacer> pacer = std::nullopt;          // none: steps are not limited
   std::optional<SpeculativeConfig> speculation = std::nullopt;
+  // Of method draft_model, and only of it; it may compute on the executor's device.
+  std::unique_ptr<Drafter> draft_model = nullptr;
 };
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts);

@@ -16,6 +16,7 @@
 #include "engine/chat_input.h"
 #include "engine/constraints/constraint_compiler.h"
 #include "engine/constraints/running_constraints.h"
+#include "engine/draft_model_parts.h"
 #include "engine/engine_args.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
@@ -30,10 +31,15 @@ namespace quire {
 namespace {
 
 // What guesses tokens; null where nothing does.
-std::unique_ptr<Speculator> speculator(const EngineParts& parts) {
+std::unique_ptr<Speculator> speculator(EngineParts& parts, const SteadyClock& clock) {
   if (!parts.speculation) return nullptr;
-  return std::make_unique<Speculator>(*parts.speculation, parts.scheduler.max_num_seqs,
-                                      parts.scheduler.max_model_len);
+  const std::int64_t max_num_seqs = parts.scheduler.max_num_seqs;
+  auto drafter =
+      parts.draft_model != nullptr
+          ? std::move(parts.draft_model)
+          : make_lookup_drafter(*parts.speculation, max_num_seqs, parts.scheduler.max_model_len);
+  return std::make_unique<Speculator>(std::move(drafter), parts.speculation->num_speculative_tokens,
+                                      max_num_seqs, clock);
 }
 
 }  // namespace
@@ -58,7 +64,7 @@ class Engine::Impl {
         core_(parts.scheduler, std::move(parts.executor), outputs_,
               RunningConstraints(*text_.tokenizer, clock_, parts.jump_forward), clock_,
               std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
-              std::move(parts.listener), std::move(parts.pacer), speculator(parts)) {}
+              std::move(parts.listener), std::move(parts.pacer), speculator(parts, clock_)) {}
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -288,6 +294,8 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
     log_info("{}: text alone is read; not loaded: {}", bundle.spec.architecture,
              bundle.skipped.to_text());
   }
+  const std::uint64_t table_bytes = heap_bytes() - heap_before;
+  QUIRE_ASSIGN_OR_RETURN(const auto draft, open_draft_model(args, bundle));
   QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));
   const DecoderSpec& spec = bundle.spec;
   if (static_cast<std::int64_t>(bundle.text.tokenizer->vocab_size()) > spec.vocab_size) {
@@ -298,7 +306,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   }
   QUIRE_ASSIGN_OR_RETURN(
       const EngineSizes sizes,
-      size_engine(args, bundle, heap_bytes() - heap_before, read_memory_limits()));
+      size_engine(args, bundle, draft ? &*draft : nullptr, table_bytes, read_memory_limits()));
 
   const auto& runner_config = sizes.runner;
   // Before anything is loaded, so that a path that cannot be written shows at once.
@@ -310,6 +318,10 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
   QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(level, threads); }));
   QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
+  if (draft) {
+    QUIRE_ASSIGN_OR_RETURN(parts.draft_model,
+                           load_draft_model(*draft, *sizes.draft, spec.vocab_size, *device, {}));
+  }
   // Packed: of the mapping no page is left in memory, and the updater alone reads it again.
   auto updater = std::make_unique<WeightUpdater>(std::move(bundle.weights), sizes.max_model_len,
                                                  sizes.quantization, *device);
@@ -339,6 +351,13 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
 }
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts) {
+  if (parts.speculation && parts.speculation->method == SpeculativeMethod::kDraftModel &&
+      parts.draft_model == nullptr) {
+    return Status::config(
+        "--speculative-config: a draft model has no part in an engine that only "
+        "simulates one",
+        "use method \"ngram\" or \"suffix\"");
+  }
   return or_status([&]() -> Result<std::unique_ptr<Engine>> {
     return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::Impl>(std::move(parts))));
   });

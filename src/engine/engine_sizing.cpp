@@ -70,6 +70,33 @@ void size_kv_groups(const EngineArgs& args, const KvPaging& paging, const Engine
                                            in_flight, args.block_size));
 }
 
+// Of the model that drafts: its runner, and what it takes besides the cache; that, for each page of
+// the model's.
+Status size_draft_model(const EngineArgs& args, const ModelBundle& draft, int threads,
+                        EngineSizes& sizes, MemoryPlanInput& input) {
+  DraftSizes& own = sizes.draft.emplace();
+  own.runner = sizes.runner;
+  own.runner.max_sampled_rows = 0;
+  own.runner.max_steps_in_flight = 1;
+  own.runner.max_model_len =
+      std::min<std::int64_t>(sizes.max_model_len, draft.spec.max_position_embeddings);
+  QUIRE_RETURN_IF_ERROR(resolve_types(args, *draft.weights, LoadQuantization::kNone, own.runner));
+  own.kv_groups = kv_groups(draft.spec, own.runner.max_model_len);
+  const RunnerMemory memory = ModelRunner::memory_of(
+      draft.spec, own.runner,
+      cpu_stream_memory(ModelRunner::stream_limits(draft.spec, own.runner), threads));
+  input.draft_bytes = planned_weight_bytes(draft.spec, *draft.weights, own.runner.max_model_len) +
+                      memory.activations() + memory.workspace;
+  const auto pages = static_cast<std::uint64_t>(pages_per_block(own.kv_groups));
+  const std::uint64_t block_bytes =
+      ModelRunner::kv_block_bytes(draft.spec, own.runner) +
+      pages * KvCacheManager::bytes_per_page(args.block_size, own.kv_groups,
+                                             /*enable_prefix_caching=*/false);
+  const auto shared_by = static_cast<std::uint64_t>(pages_per_block(sizes.kv_groups));
+  input.draft_page_bytes = (block_bytes + shared_by - 1) / shared_by;
+  return {};
+}
+
 }  // namespace
 
 std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_len) {
@@ -82,7 +109,8 @@ std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_l
 }
 
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
-                                std::uint64_t table_bytes, const MemoryLimits& limits) {
+                                const ModelBundle* draft, std::uint64_t table_bytes,
+                                const MemoryLimits& limits) {
   QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   const DecoderSpec& spec = bundle.spec;
   EngineSizes sizes;
@@ -114,7 +142,9 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
                                     .hidden_size = spec.hidden_size};
   input.activation_bytes = memory.activations() + results.total_bytes();
   input.workspace_bytes = memory.workspace;
-  if (args.speculation) {
+  if (draft != nullptr) {
+    QUIRE_RETURN_IF_ERROR(size_draft_model(args, *draft, threads, sizes, input));
+  } else if (args.speculation) {
     input.draft_bytes = drafter_bytes(*args.speculation, args.max_num_seqs, sizes.max_model_len);
   }
   input.table_bytes = table_bytes;
@@ -127,6 +157,10 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   input.gpu_memory_utilization = args.gpu_memory_utilization;
   QUIRE_ASSIGN_OR_RETURN(sizes.plan, make_memory_plan(input, limits));
   runner.num_blocks = sizes.plan.num_blocks;
+  if (sizes.draft) {
+    sizes.draft->runner.num_blocks = sizes.plan.num_blocks / pages_per_block(sizes.kv_groups) *
+                                     pages_per_block(sizes.draft->kv_groups);
+  }
   return sizes;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -15,19 +16,28 @@
 
 namespace quire {
 
+// Of a model that drafts.
+struct DraftSizes {
+  ModelRunnerConfig runner;
+  std::vector<KvGroup> kv_groups;
+};
+
 struct EngineSizes {
   std::int32_t max_model_len = 0;
   LoadQuantization quantization = LoadQuantization::kNone;
   ModelRunnerConfig runner;
   std::vector<KvGroup> kv_groups;
+  std::optional<DraftSizes> draft;
   MemoryPlan plan;
 };
 
+// `draft`: the model that drafts, or null. Its cache has room for as many tokens as the model's.
 // `table_bytes`: what opening the model has put in memory (tokenizer, configuration). kConfig for
 // settings that contradict each other, kInvalidArgument for one out of range, kResourceExhausted
 // with numbers and a remedy where the memory does not suffice.
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
-                                std::uint64_t table_bytes, const MemoryLimits& limits);
+                                const ModelBundle* draft, std::uint64_t table_bytes,
+                                const MemoryLimits& limits);
 
 // The KV cache's type that `args` ask for, as size_engine() chooses it, and its errors.
 Result<DType> kv_cache_dtype(const EngineArgs& args, const ModelBundle& bundle);

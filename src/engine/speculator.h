@@ -1,6 +1,7 @@
 // Gives the requests of a scheduler drafts before each step: a drafter guesses, a governor says how
 // many guesses are worth their rows, and what steps took and gave tells both how they did. Nothing
-// of this reaches an output: drafts go to Scheduler::propose(), and into the event log.
+// of this reaches an output: drafts go to Scheduler::propose(), and into the event log. What is
+// looked up is guessed first and chosen from; what is computed is guessed as far as it was chosen.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,9 @@ using DraftCount = std::optional<std::int32_t>;
 
 class Speculator {
  public:
-  Speculator(const SpeculativeConfig& config, std::int64_t max_num_seqs,
-             std::int64_t max_model_len);
+  // Of at most `max_drafts` guesses of a request in a step.
+  Speculator(std::unique_ptr<Drafter> drafter, std::int32_t max_drafts, std::int64_t max_num_seqs,
+             const SteadyClock& clock);
 
   // One of the outputs of a request that the scheduler was given; those that get drafts.
   void begin(RequestId request_id, DraftCount count);
@@ -43,7 +45,7 @@ class Speculator {
   using Give = std::function<void(RequestId request_id, std::span<const TokenId> drafts)>;
   void propose(const Scheduler& scheduler, const Give& give);
 
-  // A step took so long and gave this.
+  // A step took so long, with the drafts that were computed for it, and gave this.
   void took(const SchedulerOutput& plan, const ModelRunnerOutput& result, Duration time);
 
   const Governor& governor() const { return governor_; }
@@ -61,27 +63,40 @@ class Speculator {
     std::size_t num_learned = 0;  // tokens of the guess of which it is known
   };
   Followed* follow(const Request& request);
+  // One that may be given drafts in the next step.
+  struct Candidate {
+    const Request* request = nullptr;
+    Followed* followed = nullptr;
+    std::int32_t num_drafts = 0;  // at first as many as could be, then what was chosen
+  };
   void learn(const Request& request, Followed& followed);
-  void guess_next(const Request& request, Followed& followed);
+  void collect(const Scheduler& scheduler, const Give& give);
+  void guess();
+  void choose();
   // Of a step with so many rows, each seeing as many keys as those of the next step on average.
   double time_of(std::int64_t num_rows) const;
 
-  SpeculativeConfig config_;
   std::unique_ptr<Drafter> drafter_;
+  std::int32_t max_drafts_;
+  const SteadyClock& clock_;
   Governor governor_;
   StepPacer times_{std::nullopt};
   RowTimes row_times_;
   std::unordered_map<RequestId, Followed> followed_;
   bool timed_ = false;  // a step without prompts was measured
   bool fixed_ = false;  // drafts of the next step were not the governor's choice
+  // Of the next step: its rows without drafts, and what computing drafts took.
+  std::int64_t num_rows_ = 0;
   double keys_of_row_ = 0;
+  Duration guessing_{};
+  bool read_prompts_ = false;  // which took some of that time, and need not be again
+  // Of one guess more for each, lately, in nanoseconds.
+  double guess_time_ = 0;
+  std::int64_t num_guess_times_ = 0;
   // Kept from step to step.
+  std::vector<Candidate> candidates_;
   std::vector<DraftOffer> offers_;
-  struct Offered {
-    const Request* request = nullptr;
-    const Followed* followed = nullptr;
-  };
-  std::vector<Offered> offered_;
+  std::vector<DraftWish> wishes_;
 };
 
 }  // namespace quire

@@ -33,7 +33,8 @@ class Loop {
   explicit Loop(const SpeculativeConfig& config, TokenAt token_at = repeated)
       : token_at_(std::move(token_at)),
         scheduler_(scheduler_config()),
-        speculator_(config, 8, 2000) {}
+        speculator_(make_lookup_drafter(config, 8, 2000), config.num_speculative_tokens, 8,
+                    clock_) {}
 
   std::int64_t step_ns = 1'000'000;
   std::int64_t row_ns = 50'000;  // of a step; a prompt's token takes as much
@@ -109,6 +110,7 @@ class Loop {
 
   TokenAt token_at_;
   Scheduler scheduler_;
+  SteadyClock clock_;
   Speculator speculator_;
   SchedulerOutput plan_;
   Instant now_{};

@@ -25,8 +25,9 @@ struct PoolSize {
 
 PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
   const std::uint64_t bytes = input.kv_cache_memory_bytes.value_or(memory_left / 4);
-  const auto affordable = static_cast<std::int64_t>(std::min<std::uint64_t>(
-      bytes / input.kv_page_bytes, std::numeric_limits<std::int32_t>::max()));
+  const auto affordable = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(bytes / (input.kv_page_bytes + input.draft_page_bytes),
+                              std::numeric_limits<std::int32_t>::max()));
   return {.blocks = std::min(input.all_pages, affordable), .bytes = bytes};
 }
 
@@ -363,6 +364,7 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
   }
   plan.kv_cache_bytes = static_cast<std::uint64_t>(pool.blocks) * input.kv_page_bytes;
   plan.table_bytes += static_cast<std::uint64_t>(pool.blocks) * input.block_table_bytes;
+  plan.draft_bytes += static_cast<std::uint64_t>(pool.blocks) * input.draft_page_bytes;
   if (plan.total() > plan.budget) {
     return Status::resource_exhausted(
         fmt::format("the plan takes {}: weights {}, KV cache {}, activations and workspace {}; it "

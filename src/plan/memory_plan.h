@@ -28,11 +28,14 @@ struct PlannedKvGroup {
 // Everything that the plan is made from. Sizes that belong to the executor come from its own static
 // functions; the rest is computed here.
 struct MemoryPlanInput {
-  std::uint64_t weight_bytes = 0;       // planned_weight_bytes()
-  std::uint64_t kv_page_bytes = 0;      // one page of the KV cache
-  std::uint64_t activation_bytes = 0;   // of a step: hidden states, logits, sampling, batch arrays
-  std::uint64_t workspace_bytes = 0;    // scratch of the kernels
-  std::uint64_t draft_bytes = 0;        // what guesses tokens looks them up in
+  std::uint64_t weight_bytes = 0;      // planned_weight_bytes()
+  std::uint64_t kv_page_bytes = 0;     // one page of the KV cache
+  std::uint64_t activation_bytes = 0;  // of a step: hidden states, logits, sampling, batch arrays
+  std::uint64_t workspace_bytes = 0;   // scratch of the kernels
+  // What guesses tokens: where it looks them up, or a model without its cache; and of the cache,
+  // for each page of the KV cache.
+  std::uint64_t draft_bytes = 0;
+  std::uint64_t draft_page_bytes = 0;
   std::uint64_t table_bytes = 0;        // tokenizer, configuration: already in memory
   std::uint64_t block_table_bytes = 0;  // bookkeeping of one page
 

@@ -37,8 +37,9 @@ std::uint64_t drafter_bytes(const SpeculativeConfig& config, std::int64_t max_nu
   return requests + shared * sizeof(TokenId) + 2 * TokenIndex::bytes(shared / 2, num_grams(config));
 }
 
-std::unique_ptr<Drafter> make_drafter(const SpeculativeConfig& config, std::int64_t max_num_seqs,
-                                      std::int64_t max_model_len) {
+std::unique_ptr<Drafter> make_lookup_drafter(const SpeculativeConfig& config,
+                                             std::int64_t max_num_seqs,
+                                             std::int64_t max_model_len) {
   const std::uint64_t bytes = request_bytes(config, max_num_seqs, max_model_len);
   if (config.method == SpeculativeMethod::kNgram) {
     return std::make_unique<NgramDrafter>(config, bytes);
