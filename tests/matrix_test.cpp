@@ -31,7 +31,6 @@ struct Setting {
   std::int32_t max_steps_in_flight = 1;
   bool kept_weights = false;  // mapped as an engine before this one has packed them
   std::string speculation = "{}";
-  bool drafts_itself = false;  // the model is its own draft model
   bool jump_forward = true;
   std::optional<std::int32_t> drafts = std::nullopt;  // in each step; none: the governor says
   std::string policy = "fcfs";
@@ -72,16 +71,12 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.jump_forward = setting.jump_forward;
   args.scheduling_policy = setting.policy;
   args.speculation = SpeculativeConfig::parse(setting.speculation).value();
-  if (setting.drafts_itself) {
-    args.speculation = SpeculativeConfig{.method = SpeculativeMethod::kDraftModel,
-                                         .num_speculative_tokens = 8,
-                                         .model = corpus.model};
-  }
+  const bool drafts_itself = args.speculation && !args.speculation->model.empty();
+  if (drafts_itself) args.speculation->model = corpus.model;
   if (setting.preempt) {
-    // Little more than one sequence of the greatest length; the draft model takes its part.
-    args.kv_cache_memory_bytes = kv_bytes_per_token *
-                                 static_cast<std::uint64_t>(corpus.max_model_len) *
-                                 (setting.drafts_itself ? 20 : 9) / 8;
+    // Little more than one sequence of the greatest length; a draft model takes its part.
+    args.kv_cache_memory_bytes = kv_bytes_per_token * (drafts_itself ? 20 : 9) *
+                                 static_cast<std::uint64_t>(corpus.max_model_len) / 8;
   }
   std::optional<testing::TempFolder> kept;
   if (setting.kept_weights) {
@@ -169,6 +164,9 @@ constexpr const char* kSuffix = R"({"method": "suffix", "num_speculative_tokens"
                                     "suffix_decoding_max_cached_requests": 100,
                                     "suffix_decoding_max_spec_factor": 4})";
 
+// The model is its own draft model.
+constexpr const char* kItself = R"({"model": "itself", "num_speculative_tokens": 8})";
+
 void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
   const std::uint64_t kv_bytes = kv_bytes_per_token(corpus);
   for (const IsaLevel level : kIsaLevels) {
@@ -223,7 +221,7 @@ const std::vector<Setting>& all_settings() {
        .policy = "longest-prefix"},
       {.name = "batch, 1 thread, priority", .threads = 1, .policy = "priority", .salted = true},
       {.name = "batch, no time for prompts", .max_step_ms = 1e-3},
-      {.name = "batch, 5 ms a step", .max_step_ms = 5},
+      {.name = "batch, 5 ms a step, itself drafts", .max_step_ms = 5, .speculation = kItself},
       {.name = "alone, 1 thread, chunk 16", .batch = false, .chunk = 16, .threads = 1},
       {.name = "batch, 2 steps in flight", .chunk = 64, .max_steps_in_flight = 2},
       {.name = "batch, preemption, 3 steps in flight",
@@ -249,12 +247,7 @@ const std::vector<Setting>& all_settings() {
        .chunk = 64,
        .max_steps_in_flight = 2,
        .speculation = kSuffix},
-      {.name = "batch, itself drafts", .chunk = 64, .drafts_itself = true},
-      {.name = "batch, itself drafts 4, preemption, block 4",
-       .block_size = 4,
-       .preempt = true,
-       .drafts_itself = true,
-       .drafts = 4},
+      {.name = "itself drafts 4, preemption", .preempt = true, .speculation = kItself, .drafts = 4},
       {.name = "alone, suffix, 32 drafts", .batch = false, .speculation = kSuffix, .drafts = 32},
   };
   return settings;

@@ -50,8 +50,8 @@ void add_speculation(CLI::App& app, EngineArgs& args, const std::string& group) 
            args.speculation = *config;
          },
          "Guess tokens ahead, where that is faster; no output changes. A JSON object: method "
-         "\"ngram\" (look up the last tokens in prompt and output) or \"suffix\", "
-         "num_speculative_tokens, prompt_lookup_min and prompt_lookup_max "
+         "\"ngram\" (look up the last tokens in prompt and output), \"suffix\" or \"draft_model\" "
+         "(with its model), num_speculative_tokens, prompt_lookup_min and prompt_lookup_max "
          "(docs/speculation.md)")
       ->type_name("JSON")
       ->group(group);

@@ -1,6 +1,6 @@
 // Guesses at a request's next tokens. What is guessed never changes an output, only how many steps
 // it takes: the executor checks each guess against the token that it samples there. Drafters of
-// this folder look at tokens alone; one that computes, a model, is exec's.
+// this folder look at tokens alone; one that computes, a model, is engine's.
 //
 //   drafter.begin(request);
 //   drafter.read(id, tokens);  // while a step runs: long prompts
@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "core/sampling_params.h"
 #include "draft/speculative_config.h"
 
 namespace quire {
+
+struct SamplingParams;  // core's; a drafter that looks up does not look at them
 
 struct Draft {
   std::vector<TokenId> tokens;

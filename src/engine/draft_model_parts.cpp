@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
-#include "exec/draft_model.h"
+#include "engine/draft_model.h"
 
 namespace quire {
 namespace {

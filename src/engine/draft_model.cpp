@@ -1,4 +1,4 @@
-#include "exec/draft_model.h"
+#include "engine/draft_model.h"
 
 #include <algorithm>
 #include <utility>

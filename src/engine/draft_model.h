@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 #include "core/kv_cache_manager.h"
+#include "core/sampling_params.h"
 #include "core/step.h"
 #include "draft/drafter.h"
 #include "exec/model_runner.h"
