@@ -65,6 +65,15 @@ class Simulate(unittest.TestCase):
         self.assertGreater(ratio, 2)
         self.assertGreater(found["batching=static"]["tokens_discarded"], 0)
 
+    def test_short_ones_first_start_sooner_on_average(self):
+        args = [*SMALL, "--num-requests", 600, "--qps", 60, "--input-len", 500, "--output-len", 200,
+                "--length-spread", "geometric", "--max-num-seqs", 16]
+        swept = runs(*args, "--sweep", "scheduling-policy=fcfs,shortest,longest-prefix")
+        mean = {name.removeprefix("scheduling-policy="): each["ttft_s"]["mean"] for name, each in swept.items()}
+        self.assertLess(mean["shortest"], 0.8 * mean["fcfs"], mean)
+        # Nothing is shared here.
+        self.assertAlmostEqual(mean["longest-prefix"] / mean["fcfs"], 1, delta=0.02)
+
     def test_chunks_bound_what_others_wait_for(self):
         found = runs(*SMALL, "--num-requests", 200, "--qps", 6, "--input-len", 3000, "--output-len", 64, "--length-spread",
                      "fixed", "--sweep", "max-num-batched-tokens=512,1024,4096")
@@ -137,7 +146,7 @@ class Simulate(unittest.TestCase):
                 (["--trace", broken], 64, "trace.csv:2: expected a time"),
                 (["--trace", "/no/such/trace"], 66, "/no/such/trace"),
                 (["--sweep", "colour=red"], 64, '"colour" is no setting of a sweep'),
-                (["--sweep", "kv=green"], 64, 'kv: expected one of paged reserved , found "green"'),
+                (["--sweep", "kv=green"], 64, 'kv: expected one of paged, reserved, found "green"'),
                 (["--sweep", "replicas=0"], 64, "replicas: expected a count"),
                 (["--sweep", "replicas="], 64, "expected NAME=VALUE,VALUE"),
                 (["--input-len", 5000], 64, "more than a sequence of 4096 tokens"),

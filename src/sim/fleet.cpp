@@ -206,7 +206,9 @@ Result<FleetResult> simulate_fleet(const FleetConfig& config, const Traffic& tra
   Totals totals;
   totals.result.requests.reserve(traffic.arrivals.size());
   std::size_t next = 0;
-  while (true) {
+  for (std::uint64_t event = 0;; ++event) {
+    constexpr std::uint64_t kTellEvery = 1024;
+    if (config.progress && event % kTellEvery == 0) config.progress(totals.result.requests.size());
     Instant now = next < traffic.arrivals.size() ? traffic.arrivals[next].time : kNever;
     for (const auto& server : servers) now = std::min(now, server->next_event());
     if (now == kNever) break;

@@ -30,6 +30,8 @@ struct FleetConfig {
   int num_servers = 1;
   RouterPolicy router = RouterPolicy::kRoundRobin;
   std::function<Duration(const SchedulerOutput&)> step_time;
+  // Told now and then how many requests have ended; may be empty.
+  std::function<void(std::size_t ended)> progress = {};
 };
 
 struct SimulatedRequest {

@@ -141,7 +141,7 @@ std::string model_text(const PlannedModel& model, const ModelFootprint& whole,
                          static_cast<double>(whole.parameters) / 1e9,
                          static_cast<double>(whole.active_parameters) / 1e9));
   line("weights",
-       fmt::format("{} in {}, {:.2f} bits each ({}); by {}", binary_bytes(whole.all_weight_bytes),
+       fmt::format("{}, {}, {:.2f} bits each ({}); by {}", binary_bytes(whole.all_weight_bytes),
                    model.format.name, 8 * model.format.bytes_per_weight(), model.format.note,
                    model.format_source));
   line("KV cache",

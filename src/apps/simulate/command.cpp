@@ -15,6 +15,7 @@
 #include "apps/help.h"
 #include "apps/plan/plan_flags.h"
 #include "apps/plan/plan_values.h"
+#include "apps/progress.h"
 #include "apps/simulate/simulation.h"
 #include "apps/step_cost_file.h"
 #include "base/file.h"
@@ -196,8 +197,14 @@ Status run_simulate(const SimulateFlags& flags) {
       open_planned_model(flags.model.model, flags.model.dtype, flags.model.max_model_len));
   QUIRE_ASSIGN_OR_RETURN(const Traffic traffic, traffic_of(flags, model.max_len));
   std::vector<SimulatedRun> runs;
+  ProgressBar bar("simulating", "requests");
+  const auto num_requests = static_cast<double>(traffic.arrivals.size());
   for (const auto& [labels, chosen] : all) {
-    auto summary = simulate(model, device, flags.plan, chosen, traffic);
+    const auto note = fmt::format("{}", fmt::join(labels, " "));
+    auto summary = simulate(model, device, flags.plan, chosen, traffic, [&](std::size_t ended) {
+      bar.update(static_cast<double>(ended), num_requests, note);
+    });
+    bar.clear();
     QUIRE_RETURN_IF_ERROR(summary.status());
     runs.push_back({.labels = labels, .summary = std::move(*summary)});
   }
@@ -230,7 +237,8 @@ Status run_simulate(const SimulateFlags& flags) {
 }
 
 void add_named_setting(CLI::App& app, const std::string& name, std::string& target,
-                       const std::string& description, std::vector<std::string> choices) {
+                       const std::string& description, std::vector<std::string> choices = {}) {
+  if (choices.empty()) choices = setting_choices(name.substr(2));
   app.add_option(name, target, description)
       ->type_name("NAME")
       ->check(one_of(std::move(choices)))
@@ -246,16 +254,12 @@ void add_setting_flags(CLI::App& app, SimulationSettings& settings) {
       ->type_name("N")
       ->check(whole_number(1, 1024))
       ->capture_default_str();
-  add_named_setting(app, "--router", settings.router, "How requests are spread over servers",
-                    {"round-robin", "least-loaded", "prefix"});
-  add_named_setting(app, "--batching", settings.batching, "When requests may join a batch",
-                    {"continuous", "static", "dynamic"});
+  add_named_setting(app, "--router", settings.router, "How requests are spread over servers");
+  add_named_setting(app, "--batching", settings.batching, "When requests may join a batch");
   add_named_setting(app, "--kv", settings.kv,
                     "How the KV cache is given out: in blocks, or reserved for the longest "
-                    "sequence in one piece",
-                    {"paged", "reserved"});
-  add_named_setting(app, "--scheduling-policy", settings.policy, "Who goes first",
-                    {"fcfs", "priority"});
+                    "sequence in one piece");
+  add_named_setting(app, "--scheduling-policy", settings.policy, "Who goes first");
   app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", settings.prefix_caching,
                "Find prompts' beginnings that were computed before (on)");
   app.add_flag("--enable-chunked-prefill,!--no-enable-chunked-prefill", settings.chunked_prefill,

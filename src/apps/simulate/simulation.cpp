@@ -12,6 +12,7 @@
 #include "apps/plan/plan_values.h"
 #include "base/checked.h"
 #include "base/printable.h"
+#include "engine/engine_args.h"
 #include "engine/engine_sizing.h"
 
 namespace quire {
@@ -21,11 +22,11 @@ constexpr std::int64_t kMostPages = std::numeric_limits<std::int32_t>::max() / 2
 
 struct NamedChoice {
   std::string_view setting;
-  std::array<std::string_view, 3> values;  // those that are not empty
+  std::array<std::string_view, 4> values;  // those that are not empty
 };
 
 constexpr std::array<NamedChoice, 6> kNamedChoices = {{
-    {"scheduling-policy", {"fcfs", "priority"}},
+    {"scheduling-policy", {"fcfs", "priority", "shortest", "longest-prefix"}},
     {"batching", {"continuous", "static", "dynamic"}},
     {"kv", {"paged", "reserved"}},
     {"router", {"round-robin", "least-loaded", "prefix"}},
@@ -33,12 +34,25 @@ constexpr std::array<NamedChoice, 6> kNamedChoices = {{
     {"enable-chunked-prefill", {"on", "off"}},
 }};
 
+}  // namespace
+
+std::vector<std::string> setting_choices(std::string_view name) {
+  const auto choice = std::ranges::find(kNamedChoices, name, &NamedChoice::setting);
+  std::vector<std::string> values;
+  for (const std::string_view value : choice->values) {
+    if (!value.empty()) values.emplace_back(value);
+  }
+  return values;
+}
+
+namespace {
+
 Status set_named(SimulationSettings& settings, const NamedChoice& choice,
                  const std::string& value) {
   if (value.empty() || std::ranges::find(choice.values, value) == choice.values.end()) {
-    return Status::invalid_argument(fmt::format("{}: expected one of {}, found \"{}\"",
-                                                choice.setting, fmt::join(choice.values, " "),
-                                                printable(value)));
+    return Status::invalid_argument(
+        fmt::format("{}: expected one of {}, found \"{}\"", choice.setting,
+                    fmt::join(setting_choices(choice.setting), ", "), printable(value)));
   }
   if (choice.setting == "scheduling-policy") settings.policy = value;
   if (choice.setting == "batching") settings.batching = value;
@@ -107,8 +121,7 @@ Result<SchedulerConfig> scheduler_of(const PlannedModel& model, const DevicePlan
       reserved ? std::vector<KvGroup>{KvGroup{}} : kv_groups(model.spec, model.max_len);
   scheduler.enable_prefix_caching = settings.prefix_caching && !reserved;
   scheduler.enable_chunked_prefill = settings.chunked_prefill;
-  scheduler.policy =
-      settings.policy == "priority" ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
+  QUIRE_ASSIGN_OR_RETURN(scheduler.policy, parse_policy(settings.policy));
   scheduler.batching = batching_of(settings.batching);
   if (scheduler.batching == Batching::kDynamic) {
     scheduler.max_batch_delay = std::chrono::milliseconds(100);
@@ -212,7 +225,8 @@ std::vector<std::string> setting_names() {
 
 Result<SimulationSummary> simulate(const PlannedModel& model, const PlanDevice& device,
                                    const PlanSettings& plan_settings,
-                                   const SimulationSettings& settings, const Traffic& traffic) {
+                                   const SimulationSettings& settings, const Traffic& traffic,
+                                   const std::function<void(std::size_t)>& progress) {
   PlanSettings sized = plan_settings;
   sized.capacity.batched_tokens = settings.max_num_batched_tokens;
   sized.capacity.max_num_seqs = settings.max_num_seqs;
@@ -224,6 +238,7 @@ Result<SimulationSummary> simulate(const PlannedModel& model, const PlanDevice& 
   fleet.scheduler = std::move(scheduler);
   fleet.num_servers = settings.replicas;
   fleet.router = router_of(settings.router);
+  fleet.progress = progress;
   fleet.step_time = [&plan, &settings](const SchedulerOutput& step) {
     return settings.step_cost ? settings.step_cost->time_of(work_of(step))
                               : roofline_time(plan.cost, step);

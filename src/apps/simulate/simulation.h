@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/plan/device_plan.h"
@@ -38,6 +40,7 @@ struct SimulationSettings {
 // kInvalidArgument naming what is wrong.
 Status set_setting(SimulationSettings& settings, const std::string& name, const std::string& value);
 std::vector<std::string> setting_names();
+std::vector<std::string> setting_choices(std::string_view name);  // of one that takes names
 
 struct SimulationSummary {
   std::int64_t num_requests = 0;  // that ended
@@ -68,10 +71,11 @@ struct SimulationSummary {
 };
 
 // `plan_settings` has the types and the share of memory. Errors: the model's and the device's,
-// those of simulate_fleet().
+// those of simulate_fleet(). `progress`: FleetConfig's.
 Result<SimulationSummary> simulate(const PlannedModel& model, const PlanDevice& device,
                                    const PlanSettings& plan_settings,
-                                   const SimulationSettings& settings, const Traffic& traffic);
+                                   const SimulationSettings& settings, const Traffic& traffic,
+                                   const std::function<void(std::size_t)>& progress);
 
 json::object to_json(const SimulationSummary& summary);
 std::string summary_text(const SimulationSummary& summary);
