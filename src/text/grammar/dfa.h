@@ -6,7 +6,8 @@
 //
 // Determinization by subsets (Rabin and Scott 1959); minimization by refinement of states and
 // transitions, O(edges log states) with transitions missing (Hopcroft 1971; Valmari, "Fast brief
-// practical DFA minimization", 2012).
+// practical DFA minimization", 2012), of what lies on circles; before and behind those equal states
+// have equal edges (Revuz 1992).
 #pragma once
 
 #include <cstddef>

@@ -29,6 +29,8 @@ class DfaBuilder {
   Dfa finish_minimal();
 
  private:
+  class Minimizer;
+
   std::vector<bool> useful_states() const;
   // Leaves out what is not useful, and numbers the rest as Dfa promises; `block[s]`: the merged
   // state that s belongs to.

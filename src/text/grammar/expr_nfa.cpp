@@ -25,10 +25,11 @@ ExprNfa::ExprNfa(const Grammar& grammar, AddSymbol add_symbol, std::size_t large
       add_large_(std::move(add_large)),
       budget_(&budget) {}
 
-Status ExprNfa::add_dfa(const Dfa& dfa, std::int32_t from, std::int32_t to, Nfa& nfa) {
-  if (dfa.num_states() > large_states_) return add_large_(dfa, from, to, nfa);
-  nfa.add_dfa(dfa, from, to);
-  return budget_->tick(dfa.num_edges());
+Status ExprNfa::add_dfa(const std::shared_ptr<const Dfa>& dfa, std::int32_t from, std::int32_t to,
+                        Nfa& nfa) {
+  if (dfa->num_states() > large_states_) return add_large_(dfa, from, to, nfa);
+  nfa.add_dfa(*dfa, from, to);
+  return budget_->tick(dfa->num_edges());
 }
 
 Status ExprNfa::add(ExprId id, std::int32_t from, std::int32_t to, Nfa& nfa) {
@@ -57,6 +58,8 @@ Status ExprNfa::add(ExprId id, std::int32_t from, std::int32_t to, Nfa& nfa) {
       return {};
     case GrammarExpr::Kind::kRepeat:
       return add_repeat(expr, from, to, nfa);
+    case GrammarExpr::Kind::kGraph:
+      return add_graph(expr, from, to, nfa);
     case GrammarExpr::Kind::kRule:
     case GrammarExpr::Kind::kToken:
     case GrammarExpr::Kind::kNamedToken:
@@ -67,6 +70,21 @@ Status ExprNfa::add(ExprId id, std::int32_t from, std::int32_t to, Nfa& nfa) {
   return Status::internal("an expression of no kind");
 }
 
+Status ExprNfa::add_graph(const GrammarExpr& expr, std::int32_t from, std::int32_t to, Nfa& nfa) {
+  std::vector<std::int32_t> states;
+  const auto state_of = [&](std::uint32_t place) {
+    while (states.size() <= place) states.push_back(nfa.add_state());
+    return states[place];
+  };
+  nfa.add_empty(from, state_of(0));
+  nfa.add_empty(state_of(1), to);
+  for (const GrammarEdge& edge : grammar_->graphs[expr.index]) {
+    const std::int32_t begin = state_of(edge.from);
+    QUIRE_RETURN_IF_ERROR(add(edge.part, begin, state_of(edge.to), nfa));
+  }
+  return {};
+}
+
 Status ExprNfa::add_repeat(const GrammarExpr& expr, std::int32_t from, std::int32_t to, Nfa& nfa) {
   const ExprId part = expr.children[0];
   const bool no_max = expr.max == GrammarExpr::kNoMax;
@@ -74,8 +92,8 @@ Status ExprNfa::add_repeat(const GrammarExpr& expr, std::int32_t from, std::int3
   if (!simple && grammar_->exprs[part].is_regular) {
     QUIRE_ASSIGN_OR_RETURN(const Dfa once, language_of_expr(*grammar_, part, *budget_));
     const auto max = no_max ? std::nullopt : std::optional(expr.max);
-    QUIRE_ASSIGN_OR_RETURN(const Dfa often, dfa_repeat(once, expr.min, max, *budget_));
-    return add_dfa(often, from, to, nfa);
+    QUIRE_ASSIGN_OR_RETURN(Dfa often, dfa_repeat(once, expr.min, max, *budget_));
+    return add_dfa(std::make_shared<const Dfa>(std::move(often)), from, to, nfa);
   }
   std::int32_t at = from;
   const auto add_copy = [&]() -> Status {
@@ -102,7 +120,7 @@ Status ExprNfa::add_repeat(const GrammarExpr& expr, std::int32_t from, std::int3
 
 Result<Dfa> language_of_expr(const Grammar& grammar, ExprId expr, GrammarBudget& budget) {
   if (grammar.exprs[expr].kind == GrammarExpr::Kind::kRegular) {
-    return grammar.languages[grammar.exprs[expr].index];
+    return *grammar.languages[grammar.exprs[expr].index];
   }
   ExprNfa builder(grammar, no_symbols, SIZE_MAX, {}, budget);
   Nfa nfa;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,8 +21,8 @@ class ExprNfa {
   using AddSymbol =
       std::function<Status(const GrammarExpr& expr, std::int32_t from, std::int32_t to, Nfa& nfa)>;
   // The same for a language of more than `large_states` states.
-  using AddLarge =
-      std::function<Status(const Dfa& dfa, std::int32_t from, std::int32_t to, Nfa& nfa)>;
+  using AddLarge = std::function<Status(const std::shared_ptr<const Dfa>& dfa, std::int32_t from,
+                                        std::int32_t to, Nfa& nfa)>;
 
   ExprNfa(const Grammar& grammar, AddSymbol add_symbol, std::size_t large_states,
           AddLarge add_large, GrammarBudget& budget);
@@ -29,7 +30,9 @@ class ExprNfa {
   Status add(ExprId expr, std::int32_t from, std::int32_t to, Nfa& nfa);
 
  private:
-  Status add_dfa(const Dfa& dfa, std::int32_t from, std::int32_t to, Nfa& nfa);
+  Status add_dfa(const std::shared_ptr<const Dfa>& dfa, std::int32_t from, std::int32_t to,
+                 Nfa& nfa);
+  Status add_graph(const GrammarExpr& expr, std::int32_t from, std::int32_t to, Nfa& nfa);
   Status add_repeat(const GrammarExpr& expr, std::int32_t from, std::int32_t to, Nfa& nfa);
 
   const Grammar* grammar_;

@@ -50,14 +50,14 @@ ExprId GrammarBuilder::literal(std::string_view bytes) {
 
 ExprId GrammarBuilder::char_class(const CharSet& set) { return regular(Dfa::char_class(set)); }
 
-ExprId GrammarBuilder::regular(Dfa dfa) {
+ExprId GrammarBuilder::regular(std::shared_ptr<const Dfa> dfa) {
   const std::optional<std::uint32_t> index = add_language(std::move(dfa));
   return index ? add({.kind = ExprKind::kRegular, .index = *index, .children = {}}) : 0;
 }
 
-std::optional<std::uint32_t> GrammarBuilder::add_language(Dfa dfa) {
-  states_ += dfa.num_states();
-  edges_ += dfa.num_edges();
+std::optional<std::uint32_t> GrammarBuilder::add_language(std::shared_ptr<const Dfa> dfa) {
+  states_ += dfa->num_states();
+  edges_ += dfa->num_edges();
   keep(budget_->check_size(states_, edges_));
   if (!status_.ok()) return std::nullopt;
   grammar_.languages.push_back(std::move(dfa));
@@ -81,6 +81,15 @@ ExprId GrammarBuilder::repeat(ExprId part, std::uint32_t min, std::optional<std:
               .min = min,
               .max = max ? *max : GrammarExpr::kNoMax,
               .children = {part}});
+}
+
+ExprId GrammarBuilder::graph(std::vector<GrammarEdge> edges) {
+  std::vector<ExprId> parts;
+  for (const GrammarEdge& edge : edges) parts.push_back(edge.part);
+  grammar_.graphs.push_back(std::move(edges));
+  return add({.kind = ExprKind::kGraph,
+              .index = static_cast<std::uint32_t>(grammar_.graphs.size() - 1),
+              .children = std::move(parts)});
 }
 
 ExprId GrammarBuilder::rule(RuleId rule) {
@@ -131,7 +140,8 @@ void GrammarBuilder::define_apart(RuleId rule, ExprId body) {
   if (status_.ok()) grammar_.rules[rule].apart = true;
 }
 
-void GrammarBuilder::define_automaton(RuleId rule, Dfa dfa, std::span<const RuleId> parts) {
+void GrammarBuilder::define_automaton(RuleId rule, std::shared_ptr<const Dfa> dfa,
+                                      std::span<const RuleId> parts) {
   std::vector<ExprId> children;
   for (const RuleId part : parts) children.push_back(this->rule(part));
   const std::optional<std::uint32_t> index = add_language(std::move(dfa));

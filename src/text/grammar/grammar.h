@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -42,6 +43,7 @@ struct GrammarExpr {
     kRepeat,      // children[0] at least `min` times, at most `max` times (kNoMax: any number)
     kRule,        // rule `index`
     kToken,       // the one token `index`, an id, whose text does not count
+    kGraph,       // a way from place 0 to place 1 through Grammar::graphs[index]
     kNamedToken,  // the one token whose text as published is Grammar::names[index]
     // A text that leads through Grammar::languages[index], whose column kFirstPartColumn + i is a
     // text of children[i], a rule. All of a rule's body.
@@ -58,6 +60,13 @@ struct GrammarExpr {
   int depth = 1;           // of the tree that it is
 };
 
+// A text of `part` leads from one place to another.
+struct GrammarEdge {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  ExprId part = 0;
+};
+
 struct GrammarRule {
   std::string name;  // for messages
   ExprId body = 0;
@@ -67,8 +76,9 @@ struct GrammarRule {
 // Immutable. Expressions refer to earlier ones only; rules make the circles.
 struct Grammar {
   std::vector<GrammarExpr> exprs;
-  std::vector<Dfa> languages;
+  std::vector<std::shared_ptr<const Dfa>> languages;
   std::vector<std::string> names;
+  std::vector<std::vector<GrammarEdge>> graphs;  // kGraph's children are the parts
   std::vector<GrammarRule> rules;
   RuleId root = 0;
 };
@@ -83,7 +93,9 @@ class GrammarBuilder {
   ExprId nothing() { return choice(std::span<const ExprId>()); }
   ExprId literal(std::string_view bytes);
   ExprId char_class(const CharSet& set);
-  ExprId regular(Dfa dfa);
+  ExprId regular(Dfa dfa) { return regular(std::make_shared<const Dfa>(std::move(dfa))); }
+  // One that others use too. Not null.
+  ExprId regular(std::shared_ptr<const Dfa> dfa);
   ExprId seq(std::span<const ExprId> parts);
   ExprId seq(std::initializer_list<ExprId> parts) {
     return seq(std::span<const ExprId>(parts.begin(), parts.size()));
@@ -94,6 +106,9 @@ class GrammarBuilder {
   }
   // `max` nullopt: any number of times.
   ExprId repeat(ExprId part, std::uint32_t min, std::optional<std::uint32_t> max);
+  // All ways from place 0 to place 1, for alternatives that go on alike: each part is looked at
+  // once.
+  ExprId graph(std::vector<GrammarEdge> edges);
   ExprId optional(ExprId part) { return repeat(part, 0, 1); }
   ExprId rule(RuleId rule);
   // The token itself and no text; the only way in which a special token can be allowed. By its text
@@ -109,7 +124,7 @@ class GrammarBuilder {
   // What is used so often that it should be one for all uses.
   void define_apart(RuleId rule, ExprId body);
   // By an automaton whose column kFirstPartColumn + i stands for a text of parts[i].
-  void define_automaton(RuleId rule, Dfa dfa, std::span<const RuleId> parts);
+  void define_automaton(RuleId rule, std::shared_ptr<const Dfa> dfa, std::span<const RuleId> parts);
 
   // The language of an expression without rules and tokens, for the algebra of dfa.h.
   // kInvalidArgument where it has one.
@@ -124,7 +139,7 @@ class GrammarBuilder {
  private:
   ExprId add(GrammarExpr expr);
   // Its index; nullopt where a limit is hit.
-  std::optional<std::uint32_t> add_language(Dfa dfa);
+  std::optional<std::uint32_t> add_language(std::shared_ptr<const Dfa> dfa);
   void keep(Status status);
 
   GrammarBudget* budget_;

@@ -33,6 +33,12 @@ ExprId include_grammar(const Grammar& other, GrammarBuilder& builder) {
       case GrammarExpr::Kind::kRepeat:
         exprs.push_back(builder.repeat(children[0], expr.min, most_of(expr)));
         break;
+      case GrammarExpr::Kind::kGraph: {
+        std::vector<GrammarEdge> edges = other.graphs[expr.index];
+        for (GrammarEdge& edge : edges) edge.part = exprs[edge.part];
+        exprs.push_back(builder.graph(std::move(edges)));
+        break;
+      }
       case GrammarExpr::Kind::kRule:
         exprs.push_back(builder.rule(rules[expr.index]));
         break;

@@ -36,7 +36,7 @@ class ReferenceRecognizer {
   using Ends = std::set<std::size_t>;
 
   Ends ends_of_automaton(const GrammarExpr& expr, std::size_t at) {
-    const Dfa& dfa = grammar_->languages[expr.index];
+    const Dfa& dfa = *grammar_->languages[expr.index];
     using Place = std::pair<std::int32_t, std::size_t>;
     std::set<Place> places;
     std::vector<Place> todo = {{dfa.start(), at}};
@@ -71,7 +71,7 @@ class ReferenceRecognizer {
     switch (expr.kind) {
       case GrammarExpr::Kind::kRegular: {
         Ends result;
-        const Dfa& dfa = grammar_->languages[expr.index];
+        const Dfa& dfa = *grammar_->languages[expr.index];
         for (std::size_t size = 0; at + size <= text_.size(); ++size) {
           if (dfa.matches(text_.substr(at, size))) result.insert(at + size);
         }
@@ -98,6 +98,24 @@ class ReferenceRecognizer {
           if (all.size() == before) break;
         }
         return all;
+      }
+      case GrammarExpr::Kind::kGraph: {
+        using Place = std::pair<std::uint32_t, std::size_t>;
+        std::set<Place> places = {{0, at}};
+        std::vector<Place> todo = {{0, at}};
+        Ends result;
+        while (!todo.empty()) {
+          const Place place = todo.back();
+          todo.pop_back();
+          if (place.first == 1) result.insert(place.second);
+          for (const GrammarEdge& edge : grammar_->graphs[expr.index]) {
+            if (edge.from != place.first) continue;
+            for (const std::size_t end : ends(edge.part, place.second)) {
+              if (places.emplace(edge.to, end).second) todo.emplace_back(edge.to, end);
+            }
+          }
+        }
+        return result;
       }
       case GrammarExpr::Kind::kRule:
         return ends_[{expr.index, at}];

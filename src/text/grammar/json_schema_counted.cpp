@@ -69,7 +69,7 @@ Result<ExprId> counted_text(const CharacterAutomaton& automaton, std::uint32_t m
   }
   QUIRE_ASSIGN_OR_RETURN(Dfa dfa, counted.finish(builder.budget()));
   const RuleId rule = builder.add_rule("counted text");
-  builder.define_automaton(rule, std::move(dfa), parts);
+  builder.define_automaton(rule, std::make_shared<const Dfa>(std::move(dfa)), parts);
   return builder.rule(rule);
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "text/grammar/json_schema_emit.h"
+#include "text/grammar/json_schema_members.h"
 
 namespace quire {
 namespace {
@@ -13,140 +14,8 @@ namespace {
 // text, which grows with the square of their number.
 constexpr std::size_t kMembersInPlace = 12;
 
-// Demands of one object for some member.
-constexpr std::size_t kMaxMemberDemands = 12;
-
-struct Named {
-  std::string name;
-  FormulaId value = kTrueFormula;
-  bool required = false;
-  std::uint32_t demands = 0;  // of ObjectCase::some, bit by bit, those about this name
-};
-
-struct Others {
-  StringSet names;
-  FormulaId value = kTrueFormula;
-  std::uint32_t demands = 0;
-};
-
-// An object's members by what is said of them.
-struct Members {
-  std::vector<Named> named;
-  std::vector<Others> others;
-  std::vector<FormulaId> demanded;  // for each demand what the value has to be
-  std::int64_t min = 0;
-  std::optional<std::int64_t> max;
-  bool impossible = false;
-};
-
-// Splits the names that are not listed by `names`; what is in both gets `value` and `demand`.
-Status split_others(SchemaSpace& space, const StringSet& names, FormulaId value,
-                    std::uint32_t demand, std::vector<Others>& others) {
-  constexpr std::size_t kMaxClasses = 64;
-  std::vector<Others> parts;
-  QUIRE_ASSIGN_OR_RETURN(const StringSet outside, complement(names, space.budget()));
-  for (Others& part : others) {
-    QUIRE_ASSIGN_OR_RETURN(StringSet inside, intersect(part.names, names, space.budget()));
-    if (inside.is_none()) {
-      parts.push_back(std::move(part));
-      continue;
-    }
-    QUIRE_ASSIGN_OR_RETURN(StringSet rest, intersect(part.names, outside, space.budget()));
-    const FormulaId both = space.formulas().all_of({part.value, value});
-    parts.push_back({std::move(inside), both, part.demands | demand});
-    if (!rest.is_none()) parts.push_back({std::move(rest), part.value, part.demands});
-  }
-  if (parts.size() > kMaxClasses) {
-    return Status::resource_exhausted(
-        fmt::format("JSON Schema: patternProperties that overlap in more than {} ways",
-                    kMaxClasses),
-        "use fewer patterns");
-  }
-  others = std::move(parts);
-  return {};
-}
-
-// Names of a set that has few of them are members like others: each comes once.
-Result<bool> list_few(SchemaSpace& space, const Others& others, Members& members) {
-  constexpr std::size_t kFewNames = 16;
-  if (others.names.kind() != StringSet::Kind::kRegular) return false;
-  QUIRE_ASSIGN_OR_RETURN(const Dfa names, others.names.language(space.budget()));
-  const auto texts = names.texts(kFewNames);
-  if (!texts) return false;
-  for (const std::string& name : *texts) {
-    members.named.push_back({name, others.value, false, others.demands});
-  }
-  return true;
-}
-
-Result<Members> members_of(SchemaSpace& space, const ObjectCase& object) {
-  Members members;
-  members.min = object.min;
-  members.max = object.max;
-  std::vector<NamedMember> named = object.named;
-  std::vector<MembersByName> some;
-  // Names that only conditions mention are members like others.
-  const auto mention = [&named](const StringSet& names) {
-    if (names.kind() != StringSet::Kind::kThese && names.kind() != StringSet::Kind::kAllBut) return;
-    for (const std::string& name : names.texts()) {
-      const auto same = [&name](const NamedMember& member) { return member.name == name; };
-      if (std::none_of(named.begin(), named.end(), same))
-        named.push_back({name, kTrueFormula, false, 0});
-    }
-  };
-  for (const MembersByName& each : object.each) mention(each.names);
-  for (const MembersByName& one : object.some) {
-    mention(one.names);
-    if (one.names.kind() == StringSet::Kind::kThese && one.names.texts().size() == 1) {
-      const std::string& name = one.names.texts().front();
-      const auto same = [&name](const NamedMember& member) { return member.name == name; };
-      const auto found = std::find_if(named.begin(), named.end(), same);
-      found->required = true;
-      found->value = space.formulas().all_of({found->value, one.value});
-    } else {
-      some.push_back(one);
-    }
-  }
-  if (some.size() > kMaxMemberDemands) {
-    return Status::resource_exhausted(
-        fmt::format("JSON Schema: more than {} demands for some member of one object (not of "
-                    "additionalProperties, patternProperties, propertyNames)",
-                    kMaxMemberDemands),
-        "use fewer");
-  }
-  for (const MembersByName& one : some) members.demanded.push_back(one.value);
-  std::stable_sort(named.begin(), named.end(),
-                   [](const NamedMember& a, const NamedMember& b) { return a.order < b.order; });
-  std::vector<std::string> names;
-  for (const NamedMember& member : named) {
-    names.push_back(member.name);
-    Named one{member.name, value_of_member(object, member, space.formulas()), member.required, 0};
-    QUIRE_ASSIGN_OR_RETURN(const bool empty, space.is_empty(one.value));
-    if (empty && one.required) members.impossible = true;
-    if (empty) continue;
-    for (std::size_t d = 0; d < some.size(); ++d) {
-      if (some[d].names.contains(one.name)) one.demands |= 1U << d;
-    }
-    members.named.push_back(std::move(one));
-  }
-  members.others.push_back({StringSet::all_but(std::move(names)), kTrueFormula, 0});
-  for (const MembersByName& each : object.each) {
-    QUIRE_RETURN_IF_ERROR(split_others(space, each.names, each.value, 0, members.others));
-  }
-  for (std::size_t d = 0; d < some.size(); ++d) {
-    QUIRE_RETURN_IF_ERROR(
-        split_others(space, some[d].names, kTrueFormula, 1U << d, members.others));
-  }
-  std::vector<Others> possible;
-  for (Others& others : members.others) {
-    QUIRE_ASSIGN_OR_RETURN(const bool empty, space.is_empty(others.value));
-    if (empty) continue;
-    QUIRE_ASSIGN_OR_RETURN(const bool few, list_few(space, others, members));
-    if (!few) possible.push_back(std::move(others));
-  }
-  members.others = std::move(possible);
-  return members;
-}
+using Members = ObjectMembers;
+using Named = ObjectMembers::Named;
 
 // Members in the order of their list, with nothing else to remember.
 class RowOfMembers {
@@ -159,6 +28,7 @@ class RowOfMembers {
  private:
   // What may stand behind another member, from member `from` of the list on.
   ExprId behind(std::size_t from);
+  ExprId members(bool may_be_empty);
 
   SchemaEmitter& emitter_;
   GrammarBuilder& builder_;
@@ -191,7 +61,7 @@ Result<ExprId> RowOfMembers::build(bool may_be_empty) {
     with_comma_.push_back(emitter_.behind_comma(expr, !named.required));
   }
   std::vector<ExprId> others;
-  for (const Others& other : members_.others) {
+  for (const ObjectMembers::Others& other : members_.others) {
     QUIRE_ASSIGN_OR_RETURN(const ExprId expr, emitter_.member(other.names, other.value));
     others.push_back(expr);
   }
@@ -212,19 +82,35 @@ Result<ExprId> RowOfMembers::build(bool may_be_empty) {
     builder_.define(rule, behind(*at));
     cut_.emplace(*at, builder_.rule(rule));
   }
-  // The first member is any up to the first that has to be there.
-  std::vector<ExprId> ways;
+  return members(may_be_empty);
+}
+
+// The first member is any up to the first that has to be there, and behind each stand those that
+// come later.
+ExprId RowOfMembers::members(bool may_be_empty) {
+  const std::size_t listed = exprs_.size();
+  const auto behind_place = [](std::size_t i) { return static_cast<std::uint32_t>(i + 2); };
+  std::vector<GrammarEdge> edges;
   bool required = false;
-  for (std::size_t i = 0; i < exprs_.size() && !required; ++i) {
-    const auto rule = cut_.find(i + 1);
-    ways.push_back(builder_.seq({exprs_[i], rule == cut_.end() ? behind(i + 1) : rule->second}));
-    required = members_.named[i].required;
+  for (std::size_t i = 0; i < listed; ++i) {
+    if (!required) edges.push_back({0, behind_place(i + 1), exprs_[i]});
+    required = required || members_.named[i].required;
+    const auto rule = cut_.find(i);
+    if (i == 0) continue;
+    if (rule != cut_.end()) {
+      edges.push_back({behind_place(i), 1, rule->second});
+    } else {
+      edges.push_back({behind_place(i), behind_place(i + 1), with_comma_[i]});
+    }
   }
+  const auto last_rule = cut_.find(listed);
+  edges.push_back(
+      {behind_place(listed), 1, last_rule == cut_.end() ? others_behind_ : last_rule->second});
   if (!required) {
-    ways.push_back(builder_.seq({other_, others_behind_}));
-    if (may_be_empty) ways.push_back(builder_.empty());
+    edges.push_back({0, behind_place(listed), other_});
+    if (may_be_empty) edges.push_back({0, 1, builder_.empty()});
   }
-  return builder_.choice(ways);
+  return builder_.graph(std::move(edges));
 }
 
 // What has been seen of an object.
@@ -411,7 +297,7 @@ Result<ExprId> ObjectMemoryBuilder::build() {
 
 Result<ExprId> emit_object(SchemaEmitter& emitter, const ObjectCase& object) {
   GrammarBuilder& builder = emitter.builder();
-  QUIRE_ASSIGN_OR_RETURN(Members members, members_of(emitter.space(), object));
+  QUIRE_ASSIGN_OR_RETURN(Members members, object_members(emitter.space(), object));
   if (members.impossible) return builder.nothing();
   const auto required =
       static_cast<std::int64_t>(std::count_if(members.named.begin(), members.named.end(),

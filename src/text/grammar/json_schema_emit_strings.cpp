@@ -124,7 +124,7 @@ Result<ExprId> SchemaEmitter::regular_texts(const StringSet& texts) {
   GrammarBudget& budget = space_->budget();
   if (texts.kind() == StringSet::Kind::kRegular && spelling_.outside.empty()) {
     if (!texts.is_counted() && texts.spelled() != nullptr) {
-      return builder_->regular(*texts.spelled());
+      return builder_->regular(texts.spelled());
     }
     const std::uint64_t counts = texts.max() ? *texts.max() : std::max(texts.min(), 1U);
     if (counts * texts.automaton().num_states() > kStatesInPlace) {
@@ -132,6 +132,10 @@ Result<ExprId> SchemaEmitter::regular_texts(const StringSet& texts) {
                              character_automaton(texts.automaton(), budget));
       return counted_text(automaton, texts.min(), texts.max(), characters_, *builder_);
     }
+  }
+  if (texts.kind() == StringSet::Kind::kAllBut && spelling_.outside.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(auto spelled, json_spellings_of_others(texts.texts(), budget));
+    if (spelled) return builder_->regular(*std::move(spelled));
   }
   QUIRE_ASSIGN_OR_RETURN(const Dfa meant, texts.language(budget));
   QUIRE_ASSIGN_OR_RETURN(Dfa spelled, json_spellings(meant, budget));

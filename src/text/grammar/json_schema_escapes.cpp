@@ -144,10 +144,26 @@ void SpellingBuilder::add(const CharSet& set, std::int32_t from, std::int32_t to
   }
 }
 
+// Whether there are no characters but those with one spelling: ASCII's without quotes and
+// backslashes.
+bool is_spelled_as_meant(const Dfa& dfa) {
+  for (std::int32_t state = 0; state < static_cast<std::int32_t>(dfa.num_states()); ++state) {
+    for (const DfaEdge& edge : dfa.edges(state)) {
+      const auto holds = [&edge](char c) {
+        return edge.first <= static_cast<std::uint32_t>(c) &&
+               static_cast<std::uint32_t>(c) <= edge.last;
+      };
+      if (edge.first < 0x20 || edge.last > 0x7E || holds('"') || holds('\\')) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<Dfa> json_spellings(const Dfa& meant, GrammarBudget& budget) {
   if (meant.is_empty()) return Dfa::nothing();
+  if (is_spelled_as_meant(meant)) return meant;
   QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton, character_automaton(meant, budget));
   Nfa nfa;
   SpellingBuilder builder(nfa);

@@ -188,12 +188,13 @@ constexpr auto kKnownFormats = std::to_array<KnownFormat>({
 Result<Dfa> language_of_format(const KnownFormat& format, GrammarBudget& budget) {
   QUIRE_ASSIGN_OR_RETURN(Dfa dfa, regex_to_dfa(format.pattern(), RegexOptions(), budget));
   if (format.name == "hostname") {
-    QUIRE_ASSIGN_OR_RETURN(const Dfa length, regex_to_dfa(".{1,253}", RegexOptions(), budget));
-    QUIRE_ASSIGN_OR_RETURN(dfa, dfa_intersect(dfa, length, budget));
     // "xn--" and what else is reserved so (RFC 5891, section 4.2.3.1) would have to be decoded.
     QUIRE_ASSIGN_OR_RETURN(const Dfa reserved,
                            regex_to_dfa("(.*\\.)?[^.]{2}--.*", RegexOptions(), budget));
     QUIRE_ASSIGN_OR_RETURN(dfa, dfa_difference(dfa, reserved, budget));
+    QUIRE_ASSIGN_OR_RETURN(const Dfa length,
+                           regex_to_dfa("[A-Za-z0-9.-]{1,253}", RegexOptions(), budget));
+    QUIRE_ASSIGN_OR_RETURN(dfa, dfa_intersect(dfa, length, budget));
   }
   return dfa;
 }

@@ -42,7 +42,9 @@ class StringSet {
   const std::vector<std::string>& texts() const { return *texts_; }  // kThese, kAllBut: sorted
   // kRegular: of which texts have min() to max() characters.
   const Dfa& automaton() const { return *dfa_; }
-  const Dfa* spelled() const { return spelled_.get(); }  // of automaton(); nullptr if unknown
+  const std::shared_ptr<const Dfa>& spelled() const {  // of automaton(); null if unknown
+    return spelled_;
+  }
   // kLength, kRegular.
   std::uint32_t min() const { return min_; }
   std::optional<std::uint32_t> max() const { return max_; }

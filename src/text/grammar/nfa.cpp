@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <span>
 
 #include "text/grammar/dfa_builder.h"
 
@@ -10,8 +10,32 @@ namespace quire {
 
 namespace {
 
-struct SubsetHash {
-  std::size_t operator()(const std::vector<std::int32_t>& subset) const {
+// Sets of states, numbered as they come; equal ones have one number.
+class Subsets {
+ public:
+  std::size_t size() const { return begins_.size() - 1; }
+  std::size_t num_members() const { return members_.size(); }
+  // Valid until the next one is added.
+  std::span<const std::int32_t> operator[](std::size_t number) const {
+    return {members_.data() + begins_[number], members_.data() + begins_[number + 1]};
+  }
+  // `subset` is sorted.
+  std::int32_t number_of(std::span<const std::int32_t> subset) {
+    if ((size() + 1) * 2 > table_.size()) grow();
+    std::size_t at = hash_of(subset) & (table_.size() - 1);
+    for (; table_[at] >= 0; at = (at + 1) & (table_.size() - 1)) {
+      const auto known = (*this)[static_cast<std::size_t>(table_[at])];
+      if (std::ranges::equal(known, subset)) return table_[at];
+    }
+    const auto number = static_cast<std::int32_t>(size());
+    table_[at] = number;
+    members_.insert(members_.end(), subset.begin(), subset.end());
+    begins_.push_back(members_.size());
+    return number;
+  }
+
+ private:
+  static std::size_t hash_of(std::span<const std::int32_t> subset) {
     std::uint64_t hash = subset.size();
     for (const std::int32_t state : subset) {
       hash = (hash ^ static_cast<std::uint32_t>(state)) * 0x9E3779B97F4A7C15U;
@@ -19,6 +43,18 @@ struct SubsetHash {
     }
     return static_cast<std::size_t>(hash);
   }
+  void grow() {
+    table_.assign(std::max<std::size_t>(64, table_.size() * 2), -1);
+    for (std::size_t i = 0; i < size(); ++i) {
+      std::size_t at = hash_of((*this)[i]) & (table_.size() - 1);
+      while (table_[at] >= 0) at = (at + 1) & (table_.size() - 1);
+      table_[at] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  std::vector<std::int32_t> members_;
+  std::vector<std::size_t> begins_ = {0};
+  std::vector<std::int32_t> table_;  // of numbers, open addressing; below 0: free
 };
 
 // The subset construction (Rabin and Scott 1959). Of a subset only states count that have edges of
@@ -32,11 +68,11 @@ class Determinizer {
     targets_ = {start};
     QUIRE_RETURN_IF_ERROR(take_subset().status());
     for (std::size_t i = 0; i < subsets_.size(); ++i) {
-      const std::vector<std::int32_t> subset = *subsets_[i];
+      const auto subset = subsets_[i];
       builder_.add_state(std::binary_search(subset.begin(), subset.end(), accept_));
       QUIRE_RETURN_IF_ERROR(add_edges(subset));
-      QUIRE_RETURN_IF_ERROR(
-          budget_->check_size(subsets_.size(), std::max(builder_.num_edges(), members_ / 4)));
+      QUIRE_RETURN_IF_ERROR(budget_->check_size(
+          subsets_.size(), std::max(builder_.num_edges(), subsets_.num_members() / 4)));
     }
     return builder_.finish(*budget_);
   }
@@ -45,7 +81,7 @@ class Determinizer {
   // The number of the subset that `targets_` and what empty edges reach from there form.
   Result<std::int32_t> take_subset() {
     ++stamp_;
-    std::vector<std::int32_t> subset;
+    subset_.clear();
     while (!targets_.empty()) {
       const std::int32_t state = targets_.back();
       targets_.pop_back();
@@ -61,16 +97,10 @@ class Determinizer {
           counts = true;
         }
       }
-      if (counts) subset.push_back(state);
+      if (counts) subset_.push_back(state);
     }
-    std::sort(subset.begin(), subset.end());
-    const auto number = static_cast<std::int32_t>(subsets_.size());
-    const auto [place, fresh] = numbers_.try_emplace(std::move(subset), number);
-    if (fresh) {
-      members_ += place->first.size();
-      subsets_.push_back(&place->first);
-    }
-    return place->second;
+    if (subset_.size() > 1) std::ranges::sort(subset_);
+    return subsets_.number_of(subset_);
   }
 
   // The same for one state; most subsets come from one.
@@ -83,7 +113,7 @@ class Determinizer {
     return known;
   }
 
-  Status add_edges(const std::vector<std::int32_t>& subset) {
+  Status add_edges(std::span<const std::int32_t> subset) {
     edges_.clear();
     for (const std::int32_t state : subset) {
       for (std::int32_t at = nfa_->first_edge(state); at >= 0; at = nfa_->edge(at).next) {
@@ -91,8 +121,8 @@ class Determinizer {
       }
     }
     QUIRE_RETURN_IF_ERROR(budget_->tick(edges_.size()));
-    std::sort(edges_.begin(), edges_.end(),
-              [](const Nfa::Edge& a, const Nfa::Edge& b) { return a.first < b.first; });
+    const auto before = [](const Nfa::Edge& a, const Nfa::Edge& b) { return a.first < b.first; };
+    if (!std::ranges::is_sorted(edges_, before)) std::ranges::sort(edges_, before);
     const auto overlap = std::adjacent_find(
         edges_.begin(), edges_.end(),
         [](const Nfa::Edge& a, const Nfa::Edge& b) { return a.last >= b.first; });
@@ -136,14 +166,12 @@ class Determinizer {
   std::int32_t accept_;
   GrammarBudget* budget_;
   DfaBuilder builder_;
-  std::unordered_map<std::vector<std::int32_t>, std::int32_t, SubsetHash> numbers_;
-  std::vector<const std::vector<std::int32_t>*> subsets_;  // keys of numbers_, which stay in place
-  std::size_t members_ = 0;
+  Subsets subsets_;
   std::vector<std::uint32_t> seen_;  // by state: the last walk that came by
   std::uint32_t stamp_ = 0;
   static constexpr std::int32_t kUnknownSubset = -1;
   std::vector<std::int32_t> single_;  // by state: the subset that it forms, or kUnknownSubset
-  std::vector<std::int32_t> targets_;
+  std::vector<std::int32_t> targets_, subset_;
   std::vector<Nfa::Edge> edges_, active_;
   std::vector<std::uint32_t> bounds_;
 };

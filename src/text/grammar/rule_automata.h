@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,7 @@ class Rows {
     return {values_.data() + begins_[row], values_.data() + end};
   }
   std::size_t num_values() const { return values_.size(); }
+  const std::vector<T>& values() const { return values_; }  // of all rows
 
  private:
   std::vector<std::uint32_t> begins_;
@@ -87,7 +89,7 @@ inline constexpr std::uint32_t kFirstTokenColumn = std::uint32_t{1} << 24;
 // One automaton for each rule that is left, its columns those of bytes, of rules by their index
 // here and of tokens by id.
 struct RuleDfas {
-  std::vector<Dfa> rules;
+  std::vector<std::shared_ptr<const Dfa>> rules;
   std::uint32_t root = 0;
 };
 

@@ -83,9 +83,8 @@ class RuleDfaMaker {
               return add_symbol(expr, from, to, nfa);
             },
             kLargePartStates,
-            [this](const Dfa& dfa, std::int32_t from, std::int32_t to, Nfa& nfa) {
-              return add_large_part(dfa, from, to, nfa);
-            },
+            [this](const std::shared_ptr<const Dfa>& dfa, std::int32_t from, std::int32_t to,
+                   Nfa& nfa) { return add_large_part(dfa, from, to, nfa); },
             budget),
         order_(grammar.rules.size(), kUnordered),
         column_(grammar.rules.size(), 0),
@@ -94,7 +93,7 @@ class RuleDfaMaker {
   Result<RuleDfas> run() {
     QUIRE_RETURN_IF_ERROR(visit_all());
     // The root is a rule whatever its size.
-    dfas_.rules.resize(num_columns_);
+    dfas_.rules.assign(num_columns_, std::make_shared<const Dfa>());
     for (RuleId rule = 0; rule < grammar_->rules.size(); ++rule) {
       if (order_[rule] == kUnordered || inlined_[rule]) continue;
       dfas_.rules[column_[rule]] = std::move(made_[rule]);
@@ -106,7 +105,7 @@ class RuleDfaMaker {
 
  private:
   struct LargePart {
-    Dfa dfa;
+    std::shared_ptr<const Dfa> dfa;
     std::uint32_t column = 0;
   };
 
@@ -179,14 +178,14 @@ class RuleDfaMaker {
   Status make(const std::vector<RuleId>& component) {
     for (const RuleId rule : component) column_[rule] = num_columns_++;
     for (const RuleId rule : component) {
-      QUIRE_ASSIGN_OR_RETURN(Dfa dfa, make_one(rule));
-      states_ += dfa.num_states();
-      edges_ += dfa.num_edges();
+      QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const Dfa> dfa, make_one(rule));
+      states_ += dfa->num_states();
+      edges_ += dfa->num_edges();
       QUIRE_RETURN_IF_ERROR(budget_->check_size(states_, edges_));
       made_[rule] = std::move(dfa);
     }
     const RuleId rule = component[0];
-    const Dfa& dfa = made_[rule];
+    const Dfa& dfa = *made_[rule];
     inlined_[rule] = component.size() == 1 && rule != grammar_->root &&
                      !grammar_->rules[rule].apart && dfa.num_states() <= kSmallRuleStates &&
                      !calls(dfa, kFirstRuleColumn + column_[rule]);
@@ -195,7 +194,7 @@ class RuleDfaMaker {
 
   // The automaton that `expr` is, with the columns that its parts have here.
   Result<Dfa> with_columns(const GrammarExpr& expr) {
-    const Dfa& dfa = grammar_->languages[expr.index];
+    const Dfa& dfa = *grammar_->languages[expr.index];
     DfaBuilder builder;
     std::vector<DfaEdge> edges;
     for (std::int32_t state = 0; state < static_cast<std::int32_t>(dfa.num_states()); ++state) {
@@ -226,11 +225,17 @@ class RuleDfaMaker {
     return false;
   }
 
-  Result<Dfa> make_one(RuleId rule) {
+  Result<std::shared_ptr<const Dfa>> make_one(RuleId rule) {
     const ExprId body = grammar_->rules[rule].body;
     const GrammarExpr& expr = grammar_->exprs[body];
     if (expr.kind == GrammarExpr::Kind::kRegular) return grammar_->languages[expr.index];
-    if (expr.kind == GrammarExpr::Kind::kAutomaton) return with_columns(expr);
+    QUIRE_ASSIGN_OR_RETURN(Dfa dfa, expr.kind == GrammarExpr::Kind::kAutomaton
+                                        ? with_columns(expr)
+                                        : of_expression(rule, body));
+    return std::make_shared<const Dfa>(std::move(dfa));
+  }
+
+  Result<Dfa> of_expression(RuleId rule, ExprId body) {
     Nfa nfa;
     const std::int32_t start = nfa.add_state();
     const std::int32_t accept = nfa.add_state();
@@ -252,7 +257,7 @@ class RuleDfaMaker {
     std::uint32_t column = 0;
     if (expr.kind == GrammarExpr::Kind::kRule) {
       if (inlined_[expr.index]) {
-        nfa.add_dfa(made_[expr.index], from, to);
+        nfa.add_dfa(*made_[expr.index], from, to);
         return {};
       }
       column = kFirstRuleColumn + column_[expr.index];
@@ -265,21 +270,23 @@ class RuleDfaMaker {
   }
 
   // A rule of its own, the same for all equal ones.
-  Status add_large_part(const Dfa& dfa, std::int32_t from, std::int32_t to, Nfa& nfa) {
-    QUIRE_RETURN_IF_ERROR(budget_->tick(dfa.num_edges()));
-    std::uint64_t hash = dfa.num_states();
-    for (const DfaEdge& edge : dfa.edges(0)) {
+  Status add_large_part(const std::shared_ptr<const Dfa>& dfa, std::int32_t from, std::int32_t to,
+                        Nfa& nfa) {
+    QUIRE_RETURN_IF_ERROR(budget_->tick());
+    std::uint64_t hash = dfa->num_states();
+    for (const DfaEdge& edge : dfa->edges(0)) {
       hash = (hash * 0x9E3779B97F4A7C15U) ^ (edge.first << 8) ^ edge.last;
     }
     std::uint32_t column = num_columns_;
     const auto [first, last] = large_parts_.equal_range(hash);
     for (auto part = first; part != last; ++part) {
-      if (part->second.dfa == dfa) column = part->second.column;
+      const LargePart& known = part->second;
+      if (known.dfa == dfa || *known.dfa == *dfa) column = known.column;
     }
     if (column == num_columns_) {
       ++num_columns_;
-      states_ += dfa.num_states();
-      edges_ += dfa.num_edges();
+      states_ += dfa->num_states();
+      edges_ += dfa->num_edges();
       QUIRE_RETURN_IF_ERROR(budget_->check_size(states_, edges_));
       large_parts_.emplace(hash, LargePart{dfa, column});
     }
@@ -313,7 +320,7 @@ class RuleDfaMaker {
   std::vector<std::uint32_t> order_;   // in which rules were found, or kUnordered
   std::vector<std::uint32_t> column_;  // of a rule that is found, behind kFirstRuleColumn
   std::vector<bool> inlined_;
-  std::map<RuleId, Dfa> made_;
+  std::map<RuleId, std::shared_ptr<const Dfa>> made_;
   std::multimap<std::uint64_t, LargePart> large_parts_;  // by a hash
   std::uint32_t num_columns_ = 0;
   std::vector<RuleId> seen_;  // by expression: the last rule whose search came by
