@@ -79,6 +79,13 @@ std::int64_t rows_beyond(float tolerance, const std::vector<float>& values,
   return rows;
 }
 
+// Which variant of the configuration the family's GGUF file is of; empty: none.
+std::string gguf_variant(const std::string& family) {
+  const std::string path = family_golden(family, "gguf.json");
+  if (!std::filesystem::exists(path)) return {};
+  return std::string(read_json(path).at("variant").as_string());
+}
+
 struct Case {
   std::string family;
   IsaLevel level;
@@ -115,13 +122,49 @@ class FamilyReference : public ::testing::TestWithParam<Case> {
     return scorer.ok() ? (*scorer)->score(prompt_, first) : std::vector<float>();
   }
 
+  // Through the whole engine, with the prompt in chunks of 40 tokens.
+  std::vector<TokenId> greedy_tokens(const std::string& path, std::size_t count) {
+    const ForceIsa force(GetParam().level);
+    EngineArgs args;
+    args.model = path;
+    args.dtype = "float32";
+    args.max_num_seqs = 1;
+    args.max_num_batched_tokens = 40;
+    auto engine = Engine::create(args, {});
+    EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+    if (!engine.ok()) return {};
+    GenerateRequest request;
+    request.prompt_token_ids = prompt_;
+    request.params.temperature = 0;
+    request.params.max_tokens = static_cast<std::int64_t>(count);
+    request.params.ignore_eos = true;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<TokenId> tokens;
+    bool finished = false;
+    const auto id = (*engine)->submit(std::move(request), [&](const RequestOutput& output) {
+      const std::lock_guard lock(mutex);
+      EXPECT_TRUE(output.error.ok()) << output.error.to_string();
+      tokens.insert(tokens.end(), output.token_ids.begin(), output.token_ids.end());
+      finished = output.finished;
+      changed.notify_one();
+    });
+    EXPECT_TRUE(id.ok()) << id.status().to_string();
+    if (!id.ok()) return {};
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return finished; });
+    return tokens;
+  }
+
   json::value goldens_;
   std::vector<TokenId> prompt_;
 };
 
 TEST_P(FamilyReference, LogitsInFloat32Within1e4) {
-  const auto expected = read_floats(golden_file("logits.bin"));
   for (const std::string& form : family_files(GetParam().family)) {
+    const std::string variant = form == "hf" ? "" : gguf_variant(GetParam().family);
+    const auto expected =
+        read_floats(golden_file(variant.empty() ? "logits.bin" : "logits_" + variant + ".bin"));
     const auto logits =
         score(model(form), ActivationMode::kFloat32, DType::kF32, first_of(expected));
     EXPECT_LE(largest_difference(logits, expected), 1e-4F) << form;
@@ -154,39 +197,27 @@ TEST_P(FamilyReference, VariantsOfTheConfigurationWithin1e4) {
   }
 }
 
-// Through the whole engine, with the prompt in chunks of 40 tokens.
 TEST_P(FamilyReference, GreedyTokensAreTheReferences) {
   const auto expected = token_ids(goldens_.at("greedy"));
-  const ForceIsa force(GetParam().level);
   for (const std::string& form : family_files(GetParam().family)) {
-    EngineArgs args;
-    args.model = model(form);
-    args.dtype = "float32";
-    args.max_num_seqs = 1;
-    args.max_num_batched_tokens = 40;
-    auto engine = Engine::create(args, {});
-    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
-    GenerateRequest request;
-    request.prompt_token_ids = prompt_;
-    request.params.temperature = 0;
-    request.params.max_tokens = static_cast<std::int64_t>(expected.size());
-    request.params.ignore_eos = true;
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::vector<TokenId> tokens;
-    bool finished = false;
-    const auto id = (*engine)->submit(std::move(request), [&](const RequestOutput& output) {
-      const std::lock_guard lock(mutex);
-      EXPECT_TRUE(output.error.ok()) << output.error.to_string();
-      tokens.insert(tokens.end(), output.token_ids.begin(), output.token_ids.end());
-      finished = output.finished;
-      changed.notify_one();
-    });
-    ASSERT_TRUE(id.ok()) << id.status().to_string();
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return finished; });
-    EXPECT_EQ(tokens, expected) << form;
+    if (form == "hf" || gguf_variant(GetParam().family).empty()) {
+      EXPECT_EQ(greedy_tokens(model(form), expected.size()), expected) << form;
+    }
   }
+}
+
+// Of which there are logits of the reference, and no greedy tokens.
+TEST_P(FamilyReference, GreedyTokensOfAGgufVariantAreThoseOfItsConfiguration) {
+  const std::string name = gguf_variant(GetParam().family);
+  if (name.empty()) return;
+  constexpr std::size_t kTokens = 64;
+  for (const json::value& variant : goldens_.at("variants").as_array()) {
+    if (variant.at("name").as_string() != name) continue;
+    const ChangedCheckpoint changed(model("hf"), variant.at("config").as_object());
+    EXPECT_EQ(greedy_tokens(model("model.gguf"), kTokens), greedy_tokens(changed.path(), kTokens));
+    return;
+  }
+  FAIL() << "no variant " << name;
 }
 
 // The plan is made from headers; what is loaded takes exactly that.

@@ -1,9 +1,11 @@
-// Makes the tiny checkpoints of tests/data/families of which only the list of tensors is committed.
+// Makes the tiny checkpoints of tests/data/families of which only the list of tensors is committed,
+// and the GGUF files of which only a recipe is.
 //
 //   make_families SOURCE TARGET STAMP
 //
 // For each SOURCE/NAME with a weights.json: TARGET/NAME/hf with NAME/hf/config.json, the tokenizer
-// that all families share, and model.safetensors. Touches STAMP at the end.
+// that all families share, and model.safetensors. For each with a gguf.json:
+// TARGET/NAME/model.gguf. Touches STAMP at the end.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +13,8 @@
 
 #include "base/json.h"
 #include "support/counted_weights.h"
+#include "support/gguf_recipe.h"
+#include "weights/safetensors.h"
 
 namespace quire::test {
 namespace {
@@ -31,11 +35,27 @@ Status make_family(const fs::path& source, const fs::path& tokenizer, const fs::
   return write_counted_safetensors(weights, target / "model.safetensors");
 }
 
+Status make_gguf(const fs::path& source, const fs::path& tokenizer, const fs::path& target) {
+  constexpr std::uint64_t kMaxBytes = 1U << 24;
+  QUIRE_ASSIGN_OR_RETURN(const json::value recipe, read_json_file(source / "gguf.json", kMaxBytes));
+  QUIRE_ASSIGN_OR_RETURN(const json::value keys, read_json_file(tokenizer, kMaxBytes));
+  const bool counted = fs::exists(source / "weights.json");
+  QUIRE_ASSIGN_OR_RETURN(const auto weights, open_safetensors((counted ? target : source) / "hf"));
+  fs::create_directories(target);
+  return write_gguf(JsonReader(recipe.as_object(), (source / "gguf.json").string()),
+                    JsonReader(keys.as_object(), tokenizer.string()), *weights,
+                    target / "model.gguf");
+}
+
 Status make_families(const fs::path& source, const fs::path& target, const fs::path& stamp) {
   for (const auto& family : fs::directory_iterator(source)) {
-    if (!fs::exists(family.path() / "weights.json")) continue;
-    QUIRE_RETURN_IF_ERROR(
-        make_family(family.path(), source / "tokenizer", target / family.path().filename() / "hf"));
+    const fs::path made = target / family.path().filename();
+    if (fs::exists(family.path() / "weights.json")) {
+      QUIRE_RETURN_IF_ERROR(make_family(family.path(), source / "tokenizer", made / "hf"));
+    }
+    if (fs::exists(family.path() / "gguf.json")) {
+      QUIRE_RETURN_IF_ERROR(make_gguf(family.path(), source / "tokenizer_gguf.json", made));
+    }
   }
   std::ofstream out(stamp);
   out << "made\n";

@@ -5,7 +5,8 @@ FAMILY/weights.json the tensors of such a family, whose weights are counted: the
                     (tests/make_families.cpp)
 tokenizer/          the tokenizer of all families
 FAMILY/model.gguf   the same weights in F16 with the names, orders and keys of llama.cpp's converter,
-                    of families that Quire reads from GGUF
+                    of the first families that were read from GGUF; of others gguf_forms.py makes gguf.json,
+                    again after each run of this script
 FAMILY/goldens.json token ids, a greedy continuation, and variants: the same weights under a changed
                     configuration (rope scaling, windows)
 FAMILY/*.bin        reference logits of the prompt, little-endian float32, [tokens, vocab]: of all tokens

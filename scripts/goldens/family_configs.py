@@ -1,7 +1,7 @@
 """The tiny configurations of families.py, and variants of each that move the logits.
 
 `counted`: False where the weights are committed instead of counted, and `gguf`: False where there is no
-model.gguf.
+model.gguf, but a gguf.json (gguf_forms.py) or nothing.
 """
 
 VOCAB, HIDDEN, FFN, HEADS, KV_HEADS = 128, 32, 64, 4, 2
@@ -129,7 +129,9 @@ FAMILIES = {
                    "no_rope_layers": [1, 0, 1],
                    "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}},
         "variants": {"first": {"no_rope_layers": [0, 1, 1]},
-                     "interval": {"no_rope_layers": None, "no_rope_layer_interval": 3}},
+                     "interval": {"no_rope_layers": None, "no_rope_layer_interval": 3},
+                     # What a GGUF file can say: every fourth layer, which is none of three.
+                     "usual": {"no_rope_layers": None}},
     },
     "olmo2": {
         "class": "Olmo2", "counted": False, "gguf": False, "seed": 4,
@@ -171,6 +173,15 @@ FAMILIES = {
                    "mlp_only_layers": [1],
                    "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
         "variants": {"normed": {"norm_topk_prob": True}},
+    },
+    # A mixture in every layer, as in every published model, which is what a GGUF file can say.
+    "qwen2_moe_sparse": {
+        "class": "Qwen2Moe", "gguf": False, "scale": 0.2,
+        "config": {"num_hidden_layers": 2, "tie_word_embeddings": False, "num_experts": 6,
+                   "num_experts_per_tok": 2, "moe_intermediate_size": 24, "mlp_only_layers": [],
+                   "shared_expert_intermediate_size": 48, "decoder_sparse_step": 1,
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
+        "variants": {},
     },
     "qwen3_moe": {
         "class": "Qwen3Moe", "counted": False,
@@ -251,10 +262,12 @@ FAMILIES = {
     "cohere2": {
         "class": "Cohere2", "counted": False, "rows": 48, "gguf": False, "embed_scale": 0.125,
         "config": {"num_hidden_layers": 3, "intermediate_size": 40, "pad_token_id": UNK,
-                   "logit_scale": 0.5, "sliding_window": 20, "attention_bias": True,
+                   "logit_scale": 0.5, "sliding_window": 20,
                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
                    "rope_parameters": PLAIN},
-        "variants": {"pattern": {"layer_types": None, "sliding_window_pattern": 3}},
+        "variants": {"pattern": {"layer_types": None, "sliding_window_pattern": 3},
+                     # What a GGUF file can say: all but every fourth layer.
+                     "usual": {"layer_types": None, "sliding_window_pattern": 4}},
     },
     "ministral": {
         "class": "Ministral", "counted": False, "rows": 48, "gguf": False, "scale": 0.2,
@@ -292,7 +305,8 @@ FAMILIES = {
                        "rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0, "beta_fast": 8.0,
                        "beta_slow": 0.5, "truncate": False,
                        "original_max_position_embeddings": 32}},
-        "variants": {"wide": {"swiglu_limit": 7.0, "swiglu_alpha": 1.0},
+        "variants": {"usual": {"swiglu_limit": 7.0},  # what a GGUF file can say
+                     "wide": {"swiglu_limit": 7.0, "swiglu_alpha": 1.0},
                      "everywhere": {"layer_types": ["full_attention"] * 2}},
     },
     "cwm": {
@@ -322,7 +336,10 @@ FAMILIES = {
                    "rope_parameters": PLAIN},
         "variants": {"everywhere": {"layer_types": ["full_attention"] * 4},
                      "steady": {"attn_temperature_tuning": False},
-                     "unnormed": {"use_qk_norm": False}},
+                     "unnormed": {"use_qk_norm": False},
+                     # What a GGUF file can say.
+                     "usual": {"layer_types": None, "no_rope_layers": None, "attention_chunk_size": 8192,
+                               "attn_scale": 0.1, "floor_scale": 8192}},
     },
     "arcee": {
         "class": "Arcee", "gguf": False, "scale": 0.2, "bias_scale": 0.125,
@@ -574,7 +591,7 @@ FAMILIES = {
     "falcon_grouped": {
         "class": "Falcon", "gguf": False, "scale": 0.3, "bias_scale": 0.125,
         "tensors": {**LN, "word_embeddings": (0.125, 0.0)},
-        "config": {"num_hidden_layers": 2, "num_kv_heads": KV_HEADS, "bias": True,
+        "config": {"num_hidden_layers": 2, "num_kv_heads": KV_HEADS,
                    "new_decoder_architecture": True, "layer_norm_epsilon": 1e-4,
                    "rope_parameters": PLAIN},
         "variants": {},

@@ -7,6 +7,8 @@
 
 namespace quire {
 
+constexpr GgufForm kArceeGguf = {.architecture = "arcee", .paired_rows = true};
+
 Result<DecoderSpec> arcee_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(

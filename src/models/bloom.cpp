@@ -9,7 +9,11 @@ namespace {
 
 constexpr double kMaxBias = 8;  // of the linear biases
 
+constexpr GgufKey kBloomKeys[] = {{"context_length", "seq_length"}};
+
 }  // namespace
+
+constexpr GgufForm kBloomGguf = {.architecture = "bloom", .keys = kBloomKeys};
 
 Result<DecoderSpec> bloom_from_config(const JsonReader& own) {
   QUIRE_RETURN_IF_ERROR(

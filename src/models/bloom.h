@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
@@ -31,5 +32,6 @@ inline constexpr TensorName kBloomTensorNames[] = {
 };
 
 Result<DecoderSpec> bloom_from_config(const JsonReader& config);
+extern const GgufForm kBloomGguf;
 
 }  // namespace quire

@@ -29,7 +29,21 @@ Result<DecoderSpec> read_cohere(const JsonReader& config) {
   return std::move(spec);
 }
 
+constexpr GgufKey kCohereKeys[] = {{"logit_scale", "logit_scale"}};
+constexpr GgufSign kCohereSigns[] = {{"blk.0.attn_q_norm.weight", "use_qk_norm"}};
+
+constexpr GgufKey kCohere2Keys[] = {
+    {"logit_scale", "logit_scale"},
+    {"attention.sliding_window", "sliding_window"},
+    {"attention.sliding_window_pattern", "sliding_window_pattern"},
+};
+
 }  // namespace
+
+constexpr GgufForm kCohereGguf = {
+    .architecture = "command-r", .keys = kCohereKeys, .signs = kCohereSigns};
+
+constexpr GgufForm kCohere2Gguf = {.architecture = "cohere2", .keys = kCohere2Keys};
 
 Result<DecoderSpec> cohere_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));

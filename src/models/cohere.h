@@ -4,11 +4,14 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> cohere_from_config(const JsonReader& config);
 Result<DecoderSpec> cohere2_from_config(const JsonReader& config);
+extern const GgufForm kCohereGguf;
+extern const GgufForm kCohere2Gguf;
 
 }  // namespace quire

@@ -121,7 +121,20 @@ Result<DecoderSpec> read_v3(const JsonReader& config, const LatentDefaults& late
   return std::move(draft.spec);
 }
 
+// DeepSeek-V3's mixtures choose with a bias, which only its files have; those of GLM-4.7-Flash say
+// nothing of the function of scores.
+constexpr GgufCondition kBiasedChoices = {.tensor = ".exp_probs_b.bias"};
+
 }  // namespace
+
+constexpr GgufForm kDeepseekV2Gguf = {.architecture = "deepseek2",
+                                      // Of one group, which is the same as of none.
+                                      .settings = R"({"topk_method": "group_limited_greedy"})",
+                                      .mixture = true,
+                                      .latent = true};
+
+constexpr GgufForm kDeepseekV3Gguf = {
+    .architecture = "deepseek2", .when = kBiasedChoices, .mixture = true, .latent = true};
 
 Result<DecoderSpec> deepseek_v2_from_config(const JsonReader& config) {
   // What the mixture makes of it differs between its two reference implementations.

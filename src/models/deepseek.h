@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
@@ -11,5 +12,7 @@ namespace quire {
 Result<DecoderSpec> deepseek_v2_from_config(const JsonReader& config);
 Result<DecoderSpec> deepseek_v3_from_config(const JsonReader& config);
 Result<DecoderSpec> glm4_moe_lite_from_config(const JsonReader& config);
+extern const GgufForm kDeepseekV2Gguf;
+extern const GgufForm kDeepseekV3Gguf;
 
 }  // namespace quire

@@ -22,7 +22,11 @@ Status read_dots1_windows(const JsonReader& config, std::vector<LayerSpec>& laye
   return set_sliding_layers(config.where(), *sliding, {.window = window}, layers);
 }
 
+constexpr GgufKey kDots1Keys[] = {{"attention.sliding_window", "sliding_window"}};
+
 }  // namespace
+
+constexpr GgufForm kDots1Gguf = {.architecture = "dots1", .keys = kDots1Keys, .mixture = true};
 
 Result<DecoderSpec> dots1_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));

@@ -7,6 +7,8 @@
 
 namespace quire {
 
+constexpr GgufForm kErnie4_5Gguf = {.architecture = "ernie4_5"};
+
 Result<DecoderSpec> ernie4_5_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(

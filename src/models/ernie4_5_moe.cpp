@@ -42,7 +42,15 @@ Status place_ernie_mixtures(const JsonReader& config, const MoeSpec& moe,
   return {};
 }
 
+constexpr GgufKey kErnieMoeKeys[] = {
+    {"interleave_moe_layer_step", "moe_layer_interval"},
+    {"leading_dense_block_count", "moe_layer_start_index"},
+};
+
 }  // namespace
+
+constexpr GgufForm kErnie4_5MoeGguf = {
+    .architecture = "ernie4_5-moe", .keys = kErnieMoeKeys, .mixture = true};
 
 Result<DecoderSpec> ernie4_5_moe_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"use_bias", "sliding_window", "layer_types"}));

@@ -29,7 +29,14 @@ Status read_exaone4_layers(const JsonReader& config, std::vector<LayerSpec>& lay
                             {.window = window, .full_rope = window == 0 ? 0 : kNoRope}, layers);
 }
 
+constexpr GgufKey kExaone4Keys[] = {
+    {"attention.sliding_window", "sliding_window"},
+    {"attention.sliding_window_pattern", "sliding_window_pattern"},
+};
+
 }  // namespace
+
+constexpr GgufForm kExaone4Gguf = {.architecture = "exaone4", .keys = kExaone4Keys};
 
 Result<DecoderSpec> exaone4_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias", "mlp_bias"}));

@@ -46,7 +46,29 @@ Result<FalconForm> read_form(const JsonReader& config) {
   return form;
 }
 
+constexpr GgufKey kFalconKeys[] = {
+    {"attention.head_count_kv", "num_kv_heads"},
+    {"feed_forward_length", "ffn_hidden_size"},
+};
+
+// Of the files of the second generation, in which the MLP's norm is the first.
+constexpr TensorName kGroupedGgufNames[] = {
+    {TensorRole::kInputNorm, "blk.{layer}.attn_norm_2.weight"},
+    {TensorRole::kInputNormBias, "blk.{layer}.attn_norm_2.bias"},
+    {TensorRole::kMlpNorm, "blk.{layer}.attn_norm.weight"},
+    {TensorRole::kMlpNormBias, "blk.{layer}.attn_norm.bias"},
+};
+
+constexpr GgufForm kGroupedGguf = {.architecture = "falcon",
+                                   .when = GgufCondition{.tensor = ".attn_norm_2.weight"},
+                                   .keys = kFalconKeys,
+                                   .names = kGroupedGgufNames,
+                                   .settings = R"({"new_decoder_architecture": true})"};
+
 }  // namespace
+
+constexpr GgufForm kFalconGguf = {
+    .architecture = "falcon", .keys = kFalconKeys, .also = &kGroupedGguf};
 
 Result<DecoderSpec> falcon_from_config(const JsonReader& own) {
   QUIRE_ASSIGN_OR_RETURN(const FalconForm form, read_form(own));

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "models/config_keys.h"
-#include "models/gguf_keys.h"
 #include "models/rope_config.h"
 
 namespace quire {
@@ -73,15 +72,36 @@ Status read_score_scale(const JsonReader& config, AttentionSpec& attention) {
   return {};
 }
 
-// The only published size whose scale is not the head's, known by its layers; GGUF has no key for
-// it.
-void set_score_scale(std::int64_t layers_of_27b, DecoderDraft& draft) {
-  if (draft.num_layers != layers_of_27b) return;
-  draft.attention.scale = 1.0 / std::sqrt(static_cast<double>(draft.spec.hidden_size) /
-                                          static_cast<double>(draft.attention.num_heads));
-}
+constexpr GgufKey kGemma2Keys[] = {
+    {"attention.sliding_window", "sliding_window"},
+    {"attention.key_length", "query_pre_attn_scalar"},
+};
+constexpr GgufKey kGemma3Keys[] = {
+    {"attention.sliding_window", "sliding_window"},
+    {"attention.sliding_window_pattern", "sliding_window_pattern"},
+    {"attention.key_length", "query_pre_attn_scalar"},
+};
+
+// The only published sizes whose scale of scores is not the head's, known by their layers: GGUF has
+// no key for it.
+constexpr GgufForm kGemma2Gguf27B = {.architecture = "gemma2",
+                                     .when = GgufCondition{"block_count", 46},
+                                     .keys = std::span(kGemma2Keys).first(1),
+                                     .settings = R"({"query_pre_attn_scalar": 144})"};
+constexpr GgufForm kGemma3Gguf27B = {.architecture = "gemma3",
+                                     .when = GgufCondition{"block_count", 62},
+                                     .keys = std::span(kGemma3Keys).first(2),
+                                     .settings = R"({"query_pre_attn_scalar": 168})"};
 
 }  // namespace
+
+constexpr GgufForm kGemmaGguf = {.architecture = "gemma"};
+
+constexpr GgufForm kGemma2Gguf = {
+    .architecture = "gemma2", .keys = kGemma2Keys, .also = &kGemma2Gguf27B};
+
+constexpr GgufForm kGemma3Gguf = {
+    .architecture = "gemma3", .keys = kGemma3Keys, .also = &kGemma3Gguf27B};
 
 Result<DecoderSpec> gemma_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
@@ -97,15 +117,6 @@ Result<DecoderSpec> gemma_from_config(const JsonReader& config) {
   return std::move(draft.spec);
 }
 
-Result<DecoderSpec> gemma_from_gguf(const GgufFile& file) {
-  QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, "gemma"));
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "gemma"));
-  QUIRE_RETURN_IF_ERROR(refuse_gguf_window(file, "gemma"));
-  set_common(draft);  // the converter has added the norms' 1
-  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  return std::move(draft.spec);
-}
-
 Result<DecoderSpec> gemma2_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config, kSoftCapsOfGemma2));
   draft.spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
@@ -115,20 +126,6 @@ Result<DecoderSpec> gemma2_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(const auto sliding,
                          read_sliding_layers(config, draft.num_layers, kPatternOfGemma2));
   QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, config.where(), draft));
-  return std::move(draft.spec);
-}
-
-Result<DecoderSpec> gemma2_from_gguf(const GgufFile& file) {
-  QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, "gemma2"));
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "gemma2"));
-  set_common(draft);  // the converter has added the norms' 1
-  constexpr std::int64_t kLayersOf27B = 46;
-  set_score_scale(kLayersOf27B, draft);
-  if (draft.attention.soft_cap == 0.0) draft.attention.soft_cap = kSoftCapsOfGemma2.scores;
-  if (draft.spec.logit_soft_cap == 0.0) draft.spec.logit_soft_cap = kSoftCapsOfGemma2.logits;
-  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "gemma2"));
-  const auto sliding = sliding_by_pattern(draft.num_layers, kPatternOfGemma2);
-  QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, file.name(), draft));
   return std::move(draft.spec);
 }
 
@@ -148,31 +145,6 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(const auto sliding,
                          read_sliding_layers(config, draft.num_layers, kDefaultPattern));
   QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, config.where(), draft));
-  return std::move(spec);
-}
-
-Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file) {
-  QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, "gemma3"));
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "gemma3"));
-  DecoderSpec& spec = draft.spec;
-  set_common(draft);  // the converter has added the norms' 1
-  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
-  constexpr std::int64_t kLayersOf27B = 62;
-  set_score_scale(kLayersOf27B, draft);
-  QUIRE_ASSIGN_OR_RETURN(const auto local_theta, file.find_double("gemma3.rope.freq_base_swa"));
-  RopeSpec local;  // its own base, and never scaled
-  local.rotary_dim = static_cast<std::int32_t>(draft.attention.head_dim);
-  local.theta = local_theta.value_or(10000.0);
-  spec.ropes.push_back(std::move(local));
-  QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_gguf_window(file, "gemma3"));
-  constexpr std::string_view kPatternKey = "gemma3.attention.sliding_window_pattern";
-  QUIRE_ASSIGN_OR_RETURN(const auto pattern, file.find_int(kPatternKey));
-  if (pattern.value_or(kDefaultPattern) < 1) {
-    return Status::bad_model(
-        fmt::format("{}: {} is {}; expected 1 or more", file.name(), kPatternKey, *pattern));
-  }
-  const auto sliding = sliding_by_pattern(draft.num_layers, pattern.value_or(kDefaultPattern));
-  QUIRE_RETURN_IF_ERROR(set_layers(sliding, window, file.name(), draft));
   return std::move(spec);
 }
 

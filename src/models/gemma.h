@@ -6,16 +6,16 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
-#include "weights/gguf.h"
 
 namespace quire {
 
 Result<DecoderSpec> gemma_from_config(const JsonReader& config);
-Result<DecoderSpec> gemma_from_gguf(const GgufFile& file);
 Result<DecoderSpec> gemma2_from_config(const JsonReader& config);
-Result<DecoderSpec> gemma2_from_gguf(const GgufFile& file);
 Result<DecoderSpec> gemma3_from_config(const JsonReader& config);
-Result<DecoderSpec> gemma3_from_gguf(const GgufFile& file);
+extern const GgufForm kGemmaGguf;
+extern const GgufForm kGemma2Gguf;
+extern const GgufForm kGemma3Gguf;
 
 }  // namespace quire

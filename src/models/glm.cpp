@@ -33,6 +33,8 @@ Result<DecoderSpec> read_glm(const JsonReader& config, NormPlacement norms) {
 
 }  // namespace
 
+constexpr GgufForm kGlm4Gguf = {.architecture = "glm4", .settings = R"({"attention_bias": false})"};
+
 Result<DecoderSpec> glm_from_config(const JsonReader& config) {
   return read_glm(config, NormPlacement::kBefore);
 }

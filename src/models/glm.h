@@ -3,11 +3,13 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> glm_from_config(const JsonReader& config);
 Result<DecoderSpec> glm4_from_config(const JsonReader& config);
+extern const GgufForm kGlm4Gguf;
 
 }  // namespace quire

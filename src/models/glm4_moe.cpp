@@ -7,6 +7,18 @@
 #include "models/rope_config.h"
 
 namespace quire {
+namespace {
+
+constexpr TensorName kGlm4MoeGgufNames[] = {
+    {TensorRole::kMlpNorm, "blk.{layer}.post_attention_norm.weight"},
+};
+
+constexpr GgufSign kGlm4MoeSigns[] = {{"blk.0.attn_q_norm.weight", "use_qk_norm"}};
+
+}  // namespace
+
+constexpr GgufForm kGlm4MoeGguf = {
+    .architecture = "glm4moe", .signs = kGlm4MoeSigns, .names = kGlm4MoeGgufNames, .mixture = true};
 
 Result<DecoderSpec> glm4_moe_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias", "sliding_window", "layer_types"}));

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> glm4_moe_from_config(const JsonReader& config);
+extern const GgufForm kGlm4MoeGguf;
 
 }  // namespace quire

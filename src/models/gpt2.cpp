@@ -28,7 +28,11 @@ constexpr TensorName kGpt2Names[] = {
     {TensorRole::kDownBias, "transformer.h.{layer}.mlp.c_proj.bias"},
 };
 
+constexpr GgufKey kGpt2Keys[] = {{"feed_forward_length", "n_inner"}};
+
 }  // namespace
+
+constexpr GgufForm kGpt2Gguf = {.architecture = "gpt2", .keys = kGpt2Keys};
 
 Result<DecoderSpec> gpt2_from_config(const JsonReader& own) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(own, {"add_cross_attention"}));

@@ -4,10 +4,12 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> gpt2_from_config(const JsonReader& config);
+extern const GgufForm kGpt2Gguf;
 
 }  // namespace quire

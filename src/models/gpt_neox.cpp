@@ -29,7 +29,11 @@ constexpr TensorName kGptNeoxNames[] = {
     {TensorRole::kDownBias, "gpt_neox.layers.{layer}.mlp.dense_4h_to_h.bias"},
 };
 
+constexpr GgufKey kGptNeoxKeys[] = {{"use_parallel_residual", "use_parallel_residual"}};
+
 }  // namespace
+
+constexpr GgufForm kGptNeoxGguf = {.architecture = "gptneox", .keys = kGptNeoxKeys};
 
 Result<DecoderSpec> gpt_neox_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));

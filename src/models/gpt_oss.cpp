@@ -51,7 +51,26 @@ Result<MoeSpec> read_gpt_oss_moe(const JsonReader& config, const DecoderDraft& d
   return moe;
 }
 
+constexpr TensorName kGptOssGgufNames[] = {
+    {TensorRole::kMlpNorm, "blk.{layer}.post_attention_norm.weight"},
+};
+
+constexpr GgufKey kGptOssKeys[] = {
+    {"expert_feed_forward_length", "intermediate_size"},
+    {"attention.sliding_window", "sliding_window"},
+    {"attention.sliding_window_pattern", "sliding_window_pattern"},
+};
+
 }  // namespace
+
+constexpr GgufForm kGptOssGguf = {
+    .architecture = "gpt-oss",
+    .keys = kGptOssKeys,
+    .names = kGptOssGgufNames,
+    // As published: the ramp of its YaRN has no whole pairs at its ends.
+    .settings =
+        R"({"rope_parameters": {"rope_type": "default"}, "rope_scaling": {"truncate": false}})",
+    .mixture = true};
 
 Result<DecoderSpec> gpt_oss_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));

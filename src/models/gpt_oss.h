@@ -4,10 +4,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> gpt_oss_from_config(const JsonReader& config);
+extern const GgufForm kGptOssGguf;
 
 }  // namespace quire

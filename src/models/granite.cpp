@@ -7,6 +7,9 @@
 
 namespace quire {
 
+constexpr GgufForm kGraniteGguf = {
+    .architecture = "granite", .keys = kGraniteScaleKeys, .paired_rows = true};
+
 Result<DecoderDraft> granite_draft(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));

@@ -18,6 +18,9 @@ constexpr TensorName kGraniteMoeNames[] = {
 
 }  // namespace
 
+constexpr GgufForm kGraniteMoeGguf = {
+    .architecture = "granitemoe", .keys = kGraniteScaleKeys, .mixture = true, .paired_rows = true};
+
 Result<DecoderSpec> granite_moe_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, granite_draft(config));

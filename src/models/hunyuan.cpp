@@ -33,6 +33,8 @@ Status read_hunyuan_rope(const JsonReader& config, std::int64_t rotary_dim, Deco
 
 }  // namespace
 
+constexpr GgufForm kHunyuanGguf = {.architecture = "hunyuan-dense"};
+
 Result<DecoderSpec> hunyuan_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(
       refuse_keys(config, {"mlp_bias", "use_cla", "sliding_window", "layer_types"}));

@@ -17,6 +17,8 @@ constexpr TensorName kJais2Names[] = {
 
 }  // namespace
 
+constexpr GgufForm kJais2Gguf = {.architecture = "jais2"};
+
 Result<DecoderSpec> jais2_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,

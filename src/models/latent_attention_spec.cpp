@@ -26,7 +26,12 @@ void LatentAttentionSpec::list_tensors(std::int64_t hidden_size,
   tensors.push_back({kLatent, {latent_width(), hidden_size}});
   if (bias) tensors.push_back({kLatentBias, {latent_width()}});
   tensors.push_back({kLatentNorm, {latent_dims}});
-  tensors.push_back({kLatentUp, {num_heads * (key_dims + value_dims), latent_dims}});
+  if (split_up) {
+    tensors.push_back({kLatentKeys, {num_heads, latent_dims, key_dims}});
+    tensors.push_back({kLatentValues, {num_heads, value_dims, latent_dims}});
+  } else {
+    tensors.push_back({kLatentUp, {num_heads * (key_dims + value_dims), latent_dims}});
+  }
   tensors.push_back({kAttentionOutput, {hidden_size, value_width()}});
   if (bias) tensors.push_back({kAttentionBias, {hidden_size}});
 }

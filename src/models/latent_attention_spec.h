@@ -25,6 +25,7 @@ struct LatentAttentionSpec {
   double norm_epsilon = 1e-6;    // of the norms of latents, whatever those of the model have
   std::int32_t rope = 0;         // index into DecoderSpec::ropes
   bool bias = false;             // of what latents are made with, and of the output
+  bool split_up = false;         // the checkpoint has the keys and the values of heads apart
 
   std::int64_t query_width() const { return num_heads * (key_dims + rope_dims); }
   std::int64_t value_width() const { return num_heads * value_dims; }

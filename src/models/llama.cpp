@@ -3,10 +3,11 @@
 #include <utility>
 
 #include "models/config_keys.h"
-#include "models/gguf_keys.h"
 #include "models/rope_config.h"
 
 namespace quire {
+
+constexpr GgufForm kLlamaGguf = {.architecture = "llama", .paired_rows = true};
 
 Result<DecoderSpec> llama_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
@@ -21,20 +22,6 @@ Result<DecoderSpec> llama_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, spec));
   draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
   return std::move(spec);
-}
-
-Result<DecoderSpec> llama_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "llama"));
-  // GGUF's converter reorders the rows of q and k so that rotated pairs lie side by side.
-  draft.spec.rope_style = RopeStyle::kInterleaved;
-  QUIRE_ASSIGN_OR_RETURN(draft.attention.window, read_gguf_window(file, "llama"));
-  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  QUIRE_ASSIGN_OR_RETURN(const auto experts, file.find_int("llama.expert_count"));
-  if (experts.value_or(0) != 0) {  // Mixtral, which has no name of its own there
-    QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "llama", draft, true));
-    for (LayerSpec& layer : draft.spec.layers) layer.feed_forward = moe;
-  }
-  return std::move(draft.spec);
 }
 
 }  // namespace quire

@@ -3,14 +3,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
-#include "weights/gguf.h"
 
 namespace quire {
 
 Result<DecoderSpec> llama_from_config(const JsonReader& config);
-
-// Architecture "llama", under which GGUF also files Mistral, with its window or without.
-Result<DecoderSpec> llama_from_gguf(const GgufFile& file);
+extern const GgufForm kLlamaGguf;
 
 }  // namespace quire

@@ -129,7 +129,15 @@ Status set_mixtures(const JsonReader& config, const MoeSpec& moe, std::vector<La
   return {};
 }
 
+constexpr GgufKey kLlama4Keys[] = {
+    {"feed_forward_length", "intermediate_size_mlp"},
+    {"expert_feed_forward_length", "intermediate_size"},
+    {"interleave_moe_layer_step", "interleave_moe_layer_step"},
+};
+
 }  // namespace
+
+constexpr GgufForm kLlama4Gguf = {.architecture = "llama4", .keys = kLlama4Keys, .mixture = true};
 
 Result<DecoderSpec> llama4_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "mlp_bias"}));

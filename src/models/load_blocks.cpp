@@ -214,10 +214,16 @@ Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int6
   QUIRE_ASSIGN_OR_RETURN(weights.experts, load_experts(spec, loader, layer));
   if (spec.biases) {
     const std::int64_t count = spec.num_experts;
-    QUIRE_ASSIGN_OR_RETURN(weights.gate_biases, loader.expert_vectors(kExpertGateUpBiases, count,
-                                                                      layer, gate_columns(spec)));
-    QUIRE_ASSIGN_OR_RETURN(weights.up_biases, loader.expert_vectors(kExpertGateUpBiases, count,
-                                                                    layer, up_columns(spec)));
+    const bool apart = spec.tensors == ExpertTensors::kStacked;
+    const TensorRole gates = apart ? kExpertGateBiases : kExpertGateUpBiases;
+    const TensorRole ups = apart ? kExpertUpBiases : kExpertGateUpBiases;
+    const TensorLoader::Columns all = {.count = spec.intermediate_size};
+    QUIRE_ASSIGN_OR_RETURN(
+        weights.gate_biases,
+        loader.expert_vectors(gates, count, layer, apart ? all : gate_columns(spec)));
+    QUIRE_ASSIGN_OR_RETURN(
+        weights.up_biases,
+        loader.expert_vectors(ups, count, layer, apart ? all : up_columns(spec)));
     QUIRE_ASSIGN_OR_RETURN(weights.down_biases,
                            loader.expert_vectors(kExpertDownBiases, count, layer,
                                                  {.count = loader.spec().hidden_size}));

@@ -47,6 +47,12 @@ bool is_zero_bias(const WeightSource& source, const TensorInfo& tensor) {
          std::ranges::all_of(tensor.data, [](std::uint8_t byte) { return byte == 0; });
 }
 
+// A matrix of one row, which GGUF has as a vector.
+bool is_row(const TensorInfo& tensor, const std::vector<std::int64_t>& shape) {
+  return shape.size() == 2 && shape[0] == 1 && tensor.shape.size() == 1 &&
+         tensor.shape[0] == shape[1];
+}
+
 // Tensors that some exporters write and that carry nothing a model computes with.
 bool is_ignorable(const DecoderSpec& spec, const TensorInfo& tensor) {
   const std::string_view name = tensor.name;
@@ -62,8 +68,12 @@ bool is_ignorable(const DecoderSpec& spec, const TensorInfo& tensor) {
     return spec.positions.kind == PositionKind::kSinusoidal;
   }
   // Read with the configuration, into the spec.
-  if (name == "rope_freqs.weight") {
-    return !spec.ropes.empty() && spec.ropes[0].scaling == RopeScaling::kFactors;
+  const auto is_scaled = [&](RopeScaling scaling) {
+    return !spec.ropes.empty() && spec.ropes[0].scaling == scaling;
+  };
+  if (name == "rope_freqs.weight") return is_scaled(RopeScaling::kFactors);
+  if (name == "rope_factors_long.weight" || name == "rope_factors_short.weight") {
+    return is_scaled(RopeScaling::kLongRope);
   }
   return spec.tie_word_embeddings && name == spec.names.name(TensorRole::kOutput);
 }
@@ -132,7 +142,7 @@ Status check_tensors(const DecoderSpec& spec, const WeightSource& source) {
       return Status::bad_model(fmt::format("{}: tensor {} is missing", where, name),
                                "fetch the model again; all shards must be there");
     }
-    if (tensor->shape != shape) {
+    if (tensor->shape != shape && !is_row(*tensor, shape)) {
       return Status::bad_model(
           fmt::format("{}: tensor {} has shape [{}]; the configuration says [{}]", tensor->file,
                       printable(tensor->name), fmt::join(tensor->shape, ", "),

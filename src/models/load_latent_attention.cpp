@@ -36,10 +36,15 @@ Result<LatentAttentionBlock> load_block(const LatentAttentionSpec& spec, TensorL
   QUIRE_ASSIGN_OR_RETURN(weights.latent_bias,
                          loader.turned_vector(kLatentBias, spec.latent_dims, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.latent_norm, loader.norm_weight(kLatentNorm, layer));
-  QUIRE_ASSIGN_OR_RETURN(HeadMatrices heads,
-                         loader.matrices_of_heads(kLatentUp, spec.num_heads, spec.key_dims, layer));
-  weights.keys = std::move(heads.transposed);
-  weights.values = std::move(heads.others);
+  if (spec.split_up) {
+    QUIRE_ASSIGN_OR_RETURN(weights.keys, loader.experts(kLatentKeys, spec.num_heads, layer));
+    QUIRE_ASSIGN_OR_RETURN(weights.values, loader.experts(kLatentValues, spec.num_heads, layer));
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(HeadMatrices heads, loader.matrices_of_heads(kLatentUp, spec.num_heads,
+                                                                        spec.key_dims, layer));
+    weights.keys = std::move(heads.transposed);
+    weights.values = std::move(heads.others);
+  }
   QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kAttentionOutput, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.output_bias, loader.vector({kAttentionBias}, layer));
   return LatentAttentionBlock(latent_shape(spec), std::move(weights));

@@ -59,7 +59,14 @@ Status read_minimax_rotary_dim(const JsonReader& config, DecoderDraft& draft) {
   return {};
 }
 
+constexpr GgufKey kMinimaxM2Keys[] = {
+    {"expert_feed_forward_length", "intermediate_size"},
+};
+
 }  // namespace
+
+constexpr GgufForm kMinimaxM2Gguf = {
+    .architecture = "minimax-m2", .keys = kMinimaxM2Keys, .mixture = true};
 
 Result<DecoderSpec> minimax_m2_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(

@@ -22,7 +22,24 @@ Result<DecoderSpec> read_mistral(const JsonReader& config, const ConfigDefaults&
   return std::move(spec);
 }
 
+constexpr GgufKey kMinistral3Keys[] = {
+    {"attention.temperature_scale", "rope_scaling.llama_4_scaling_beta"},
+    {"rope.scaling.yarn_log_multiplier", ""},
+};
+constexpr GgufKey kMistralKeys[] = {{"attention.sliding_window", "sliding_window"}};
+
 }  // namespace
+
+constexpr GgufForm kMinistral3Gguf = {
+    .architecture = "mistral3",
+    .keys = kMinistral3Keys,
+    .settings = R"({"rope_parameters": {"rope_type": "default"}})",
+    .paired_rows = true};
+
+constexpr GgufForm kMistralGguf = {.architecture = "llama",
+                                   .when = GgufCondition{"attention.sliding_window"},
+                                   .keys = kMistralKeys,
+                                   .paired_rows = true};
 
 Result<DecoderSpec> mistral_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"layer_types"}));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
@@ -12,5 +13,7 @@ Result<DecoderSpec> ministral_from_config(const JsonReader& config);
 
 // Ministral 3 (2025): no window, YaRN, and queries that grow with their position.
 Result<DecoderSpec> ministral3_from_config(const JsonReader& config);
+extern const GgufForm kMistralGguf;
+extern const GgufForm kMinistral3Gguf;
 
 }  // namespace quire

@@ -17,7 +17,18 @@ constexpr TensorName kMixtralNames[] = {
     {TensorRole::kExpertUp, "model.layers.{layer}.block_sparse_moe.experts.{expert}.w3.weight"},
 };
 
+constexpr GgufKey kMixtralKeys[] = {
+    {"expert_feed_forward_length", "intermediate_size"},
+    {"attention.sliding_window", "sliding_window"},
+};
+
 }  // namespace
+
+constexpr GgufForm kMixtralGguf = {.architecture = "llama",
+                                   .when = GgufCondition{"expert_count"},
+                                   .keys = kMixtralKeys,
+                                   .mixture = true,
+                                   .paired_rows = true};
 
 Result<DecoderSpec> mixtral_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias", "mlp_bias", "layer_types"}));

@@ -37,7 +37,12 @@ void MoeSpec::list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& l
   }
   if (router_bias) list.push_back({kRouterLogitBias, {num_experts}});
   if (biases) {
-    list.push_back({kExpertGateUpBiases, {num_experts, 2 * width}});
+    if (tensors == ExpertTensors::kStacked) {
+      list.push_back({kExpertGateBiases, {num_experts, width}});
+      list.push_back({kExpertUpBiases, {num_experts, width}});
+    } else {
+      list.push_back({kExpertGateUpBiases, {num_experts, 2 * width}});
+    }
     list.push_back({kExpertDownBiases, {num_experts, hidden_size}});
   }
   if (choice_bias == ChoiceBias::kVector) list.push_back({kRouterBias, {num_experts}});
@@ -87,7 +92,7 @@ Status MoeSpec::validate(std::string_view where) const {
     return Status::bad_model(
         fmt::format("{}: gates clamped to {}; expected above 0", where, clamped->limit));
   }
-  assert(!biases || in_pairs());
+  assert(!biases || in_pairs() || tensors == ExpertTensors::kStacked);
   if (shared_intermediate_size == 0) return {};
   return check_sizes(where,
                      {{"the intermediate size of the shared expert", shared_intermediate_size}});

@@ -42,7 +42,7 @@ struct MoeSpec {
   bool shared_gate = false;  // that one has a gate for its result
   ExpertTensors tensors = ExpertTensors::kEach;
   bool router_bias = false;
-  bool biases = false;                      // of those in pairs
+  bool biases = false;                      // of those in pairs, or of three tensors
   std::optional<ClampedGate> clamped = {};  // instead of `activation`
   bool weigh_inputs = false;  // a token is weighted before it goes into an expert, else afterwards
 

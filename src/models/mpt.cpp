@@ -42,7 +42,14 @@ Status read_mpt_attention(const JsonReader& config, AttentionSpec& attention) {
   return read_qkv_limit(config, attention);
 }
 
+constexpr GgufKey kMptKeys[] = {
+    {"attention.max_alibi_bias", "attn_config.alibi_bias_max"},
+    {"attention.clamp_kqv", "attn_config.clip_qkv"},
+};
+
 }  // namespace
+
+constexpr GgufForm kMptGguf = {.architecture = "mpt", .keys = kMptKeys};
 
 Result<DecoderSpec> mpt_from_config(const JsonReader& own) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(own, {"logit_scale"}));

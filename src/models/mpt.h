@@ -4,10 +4,12 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> mpt_from_config(const JsonReader& config);
+extern const GgufForm kMptGguf;
 
 }  // namespace quire

@@ -17,6 +17,8 @@ constexpr TensorName kNemotronNames[] = {
 
 }  // namespace
 
+constexpr GgufForm kNemotronGguf = {.architecture = "nemotron"};
+
 Result<DecoderSpec> nemotron_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,

@@ -16,6 +16,8 @@ constexpr TensorName kOlmo2Names[] = {
 
 }  // namespace
 
+constexpr GgufForm kOlmo2Gguf = {.architecture = "olmo2"};
+
 Result<DecoderSpec> olmo2_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types", "mlp_bias"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_config(config, {}));

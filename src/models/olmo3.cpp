@@ -16,7 +16,15 @@ constexpr TensorName kOlmo3Names[] = {
 
 constexpr std::int64_t kOlmo3Pattern = 4;  // every fourth layer sees all keys
 
+constexpr GgufKey kOlmo3Keys[] = {
+    {"attention.sliding_window", "sliding_window"},
+    {"attention.sliding_window_pattern", "sliding_window_pattern"},
+};
+
 }  // namespace
+
+constexpr GgufForm kOlmo3Gguf = {
+    .architecture = "olmo2", .when = GgufCondition{"attention.sliding_window"}, .keys = kOlmo3Keys};
 
 Result<DecoderSpec> olmo3_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias"}));

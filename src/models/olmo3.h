@@ -3,10 +3,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> olmo3_from_config(const JsonReader& config);
+extern const GgufForm kOlmo3Gguf;
 
 }  // namespace quire

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "models/config_keys.h"
-#include "models/gguf_keys.h"
 #include "models/moe_config.h"
 #include "models/rope_config.h"
 
@@ -19,6 +18,8 @@ constexpr TensorName kOlmoeNames[] = {
 };
 
 }  // namespace
+
+constexpr GgufForm kOlmoeGguf = {.architecture = "olmoe", .mixture = true};
 
 Result<DecoderSpec> olmoe_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias", "sliding_window", "layer_types"}));
@@ -36,15 +37,6 @@ Result<DecoderSpec> olmoe_from_config(const JsonReader& config) {
                                                      draft));
   draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
   return std::move(spec);
-}
-
-Result<DecoderSpec> olmoe_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "olmoe"));
-  QUIRE_RETURN_IF_ERROR(refuse_gguf_window(file, "olmoe"));
-  draft.attention.query_key_norm = QueryKeyNorm::kWhole;
-  QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "olmoe", draft, false));
-  draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
-  return std::move(draft.spec);
 }
 
 }  // namespace quire

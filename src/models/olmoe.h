@@ -3,12 +3,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
-#include "weights/gguf.h"
 
 namespace quire {
 
 Result<DecoderSpec> olmoe_from_config(const JsonReader& config);
-Result<DecoderSpec> olmoe_from_gguf(const GgufFile& file);
+extern const GgufForm kOlmoeGguf;
 
 }  // namespace quire

@@ -24,6 +24,8 @@ constexpr TensorName kPhiNames[] = {
 
 }  // namespace
 
+constexpr GgufForm kPhi2Gguf = {.architecture = "phi2"};
+
 Result<DecoderSpec> phi_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"qk_layernorm", "sliding_window", "layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,

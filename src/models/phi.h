@@ -3,10 +3,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> phi_from_config(const JsonReader& config);
+extern const GgufForm kPhi2Gguf;
 
 }  // namespace quire

@@ -14,7 +14,11 @@ constexpr TensorName kPhi3Names[] = {
     {TensorRole::kGateUp, "model.layers.{layer}.mlp.gate_up_proj.weight"},
 };
 
+constexpr GgufKey kPhi3Keys[] = {{"attention.sliding_window", "sliding_window"}};
+
 }  // namespace
+
+constexpr GgufForm kPhi3Gguf = {.architecture = "phi3", .keys = kPhi3Keys};
 
 Result<DecoderSpec> phi3_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias", "mlp_bias", "layer_types"}));

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "models/config_keys.h"
-#include "models/gguf_keys.h"
 #include "models/rope_config.h"
 
 namespace quire {
@@ -51,19 +50,15 @@ Result<DecoderSpec> finish(const JsonReader& config, DecoderDraft draft) {
   return std::move(draft.spec);
 }
 
-Result<DecoderDraft> draft_from_gguf(const GgufFile& file, const std::string& prefix) {
-  QUIRE_RETURN_IF_ERROR(refuse_gguf_experts(file, prefix));
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, prefix));
-  QUIRE_RETURN_IF_ERROR(refuse_gguf_window(file, prefix));
-  return draft;
-}
-
-Result<DecoderSpec> finish(DecoderDraft draft) {
-  draft.make_layers({.mixer = draft.attention, .feed_forward = draft.mlp});
-  return std::move(draft.spec);
-}
+// The text parts of those that see images: a text's positions are the usual ones.
+constexpr GgufForm kQwen2VlGguf = {.architecture = "qwen2vl"};
+constexpr GgufForm kQwen3VlGguf = {.architecture = "qwen3vl"};
 
 }  // namespace
+
+constexpr GgufForm kQwen2Gguf = {.architecture = "qwen2", .also = &kQwen2VlGguf};
+
+constexpr GgufForm kQwen3Gguf = {.architecture = "qwen3", .also = &kQwen3VlGguf};
 
 Result<DecoderSpec> qwen2_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias"}));
@@ -72,23 +67,11 @@ Result<DecoderSpec> qwen2_from_config(const JsonReader& config) {
   return finish(config, std::move(draft));
 }
 
-Result<DecoderSpec> qwen2_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_gguf(file, "qwen2"));
-  draft.attention.query_key_value_bias = true;
-  return finish(std::move(draft));
-}
-
 Result<DecoderSpec> qwen3_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_config(config, {.head_dim = 128}));
   QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   return finish(config, std::move(draft));
-}
-
-Result<DecoderSpec> qwen3_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_from_gguf(file, "qwen3"));
-  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
-  return finish(std::move(draft));
 }
 
 }  // namespace quire

@@ -3,14 +3,14 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
-#include "weights/gguf.h"
 
 namespace quire {
 
 Result<DecoderSpec> qwen2_from_config(const JsonReader& config);
-Result<DecoderSpec> qwen2_from_gguf(const GgufFile& file);
 Result<DecoderSpec> qwen3_from_config(const JsonReader& config);
-Result<DecoderSpec> qwen3_from_gguf(const GgufFile& file);
+extern const GgufForm kQwen2Gguf;
+extern const GgufForm kQwen3Gguf;
 
 }  // namespace quire

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "models/config_keys.h"
-#include "models/gguf_keys.h"
 #include "models/moe_config.h"
 #include "models/rope_config.h"
 
@@ -81,7 +80,20 @@ Result<DecoderSpec> finish(const JsonReader& config, DecoderDraft draft, const M
   return std::move(draft.spec);
 }
 
+constexpr GgufKey kQwen2MoeKeys[] = {
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+};
+
 }  // namespace
+
+constexpr GgufForm kQwen2MoeGguf = {
+    .architecture = "qwen2moe", .keys = kQwen2MoeKeys, .mixture = true};
+
+constexpr GgufForm kQwen3MoeGguf = {
+    // The weights sum to one in every published model, and older files do not say so.
+    .architecture = "qwen3moe",
+    .settings = R"({"norm_topk_prob": true})",
+    .mixture = true};
 
 Result<DecoderSpec> qwen2_moe_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"attention_bias"}));
@@ -109,16 +121,6 @@ Result<DecoderSpec> qwen3_moe_from_config(const JsonReader& config) {
                                                       .default_experts_per_token = 8},
                                                      draft));
   return finish(config, std::move(draft), moe);
-}
-
-Result<DecoderSpec> qwen3_moe_from_gguf(const GgufFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_common_gguf(file, "qwen3moe"));
-  QUIRE_RETURN_IF_ERROR(refuse_gguf_window(file, "qwen3moe"));
-  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
-  // So in every published model.
-  QUIRE_ASSIGN_OR_RETURN(const MoeSpec moe, read_gguf_moe(file, "qwen3moe", draft, true));
-  draft.make_layers({.mixer = draft.attention, .feed_forward = moe});
-  return std::move(draft.spec);
 }
 
 }  // namespace quire

@@ -3,13 +3,14 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
-#include "weights/gguf.h"
 
 namespace quire {
 
 Result<DecoderSpec> qwen2_moe_from_config(const JsonReader& config);
 Result<DecoderSpec> qwen3_moe_from_config(const JsonReader& config);
-Result<DecoderSpec> qwen3_moe_from_gguf(const GgufFile& file);
+extern const GgufForm kQwen2MoeGguf;
+extern const GgufForm kQwen3MoeGguf;
 
 }  // namespace quire

@@ -65,6 +65,12 @@ constexpr std::string_view kEncoders[] = {
     "bert",
     "jina-bert-v2",
     "nomic-bert",
+    "nomic-bert-moe",
+    "jina-bert-v3",
+    "modern-bert",
+    "neo-bert",
+    "eurobert",
+    "gemma-embedding",
 };
 constexpr std::string_view kEncoderDecoders[] = {
     "BartForConditionalGeneration",
@@ -78,6 +84,7 @@ constexpr std::string_view kEncoderDecoders[] = {
     "UMT5ForConditionalGeneration",
     "WhisperForConditionalGeneration",
     "t5",
+    "t5encoder",
 };
 constexpr std::string_view kRemoteCode[] = {
     "AquilaForCausalLM",
@@ -101,6 +108,7 @@ constexpr std::string_view kRemoteCode[] = {
     "deci",
     "internlm2",
     "minicpm",
+    "minicpm3",
     "orion",
     "qwen",
     "xverse",

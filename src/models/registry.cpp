@@ -61,69 +61,68 @@ namespace {
 
 struct ModelFamily {
   std::string_view hf_architecture;
-  std::string_view gguf_architecture;  // empty: GGUF has it under another name, or unread
   Result<DecoderSpec> (*from_config)(const JsonReader&);
-  Result<DecoderSpec> (*from_gguf)(const GgufFile&);
+  const GgufForm* gguf = nullptr;
 };
 
 constexpr std::array kFamilies = {
-    ModelFamily{"LlamaForCausalLM", "llama", llama_from_config, llama_from_gguf},
-    ModelFamily{"MistralForCausalLM", "", mistral_from_config, nullptr},
-    ModelFamily{"Qwen2ForCausalLM", "qwen2", qwen2_from_config, qwen2_from_gguf},
-    ModelFamily{"Qwen3ForCausalLM", "qwen3", qwen3_from_config, qwen3_from_gguf},
-    ModelFamily{"GemmaForCausalLM", "gemma", gemma_from_config, gemma_from_gguf},
-    ModelFamily{"Gemma2ForCausalLM", "gemma2", gemma2_from_config, gemma2_from_gguf},
-    ModelFamily{"Gemma3ForCausalLM", "gemma3", gemma3_from_config, gemma3_from_gguf},
-    ModelFamily{"Gemma4ForCausalLM", "", gemma4_from_config, nullptr},
-    ModelFamily{"GraniteForCausalLM", "", granite_from_config, nullptr},
-    ModelFamily{"Phi3ForCausalLM", "", phi3_from_config, nullptr},
-    ModelFamily{"SmolLM3ForCausalLM", "", smollm3_from_config, nullptr},
-    ModelFamily{"Olmo2ForCausalLM", "", olmo2_from_config, nullptr},
-    ModelFamily{"StableLmForCausalLM", "", stablelm_from_config, nullptr},
-    ModelFamily{"Starcoder2ForCausalLM", "", starcoder2_from_config, nullptr},
-    ModelFamily{"CohereForCausalLM", "", cohere_from_config, nullptr},
-    ModelFamily{"MixtralForCausalLM", "", mixtral_from_config, nullptr},
-    ModelFamily{"Qwen2MoeForCausalLM", "", qwen2_moe_from_config, nullptr},
-    ModelFamily{"Qwen3MoeForCausalLM", "qwen3moe", qwen3_moe_from_config, qwen3_moe_from_gguf},
-    ModelFamily{"OlmoeForCausalLM", "olmoe", olmoe_from_config, olmoe_from_gguf},
-    ModelFamily{"GraniteMoeForCausalLM", "", granite_moe_from_config, nullptr},
-    ModelFamily{"DeepseekV2ForCausalLM", "", deepseek_v2_from_config, nullptr},
-    ModelFamily{"DeepseekV3ForCausalLM", "", deepseek_v3_from_config, nullptr},
-    ModelFamily{"Glm4MoeLiteForCausalLM", "", glm4_moe_lite_from_config, nullptr},
-    ModelFamily{"Glm4MoeForCausalLM", "", glm4_moe_from_config, nullptr},
-    ModelFamily{"Ernie4_5_MoeForCausalLM", "", ernie4_5_moe_from_config, nullptr},
-    ModelFamily{"MiniMaxM2ForCausalLM", "", minimax_m2_from_config, nullptr},
-    ModelFamily{"Dots1ForCausalLM", "", dots1_from_config, nullptr},
-    ModelFamily{"SeedOssForCausalLM", "", seed_oss_from_config, nullptr},
-    ModelFamily{"Ernie4_5ForCausalLM", "", ernie4_5_from_config, nullptr},
-    ModelFamily{"HeliumForCausalLM", "", helium_from_config, nullptr},
-    ModelFamily{"GlmForCausalLM", "", glm_from_config, nullptr},
-    ModelFamily{"Glm4ForCausalLM", "", glm4_from_config, nullptr},
-    ModelFamily{"Olmo3ForCausalLM", "", olmo3_from_config, nullptr},
-    ModelFamily{"Exaone4ForCausalLM", "", exaone4_from_config, nullptr},
-    ModelFamily{"Cohere2ForCausalLM", "", cohere2_from_config, nullptr},
-    ModelFamily{"MinistralForCausalLM", "", ministral_from_config, nullptr},
-    ModelFamily{"Ministral3ForCausalLM", "", ministral3_from_config, nullptr},
-    ModelFamily{"ApertusForCausalLM", "", apertus_from_config, nullptr},
-    ModelFamily{"CwmForCausalLM", "", cwm_from_config, nullptr},
-    ModelFamily{"FlexOlmoForCausalLM", "", flex_olmo_from_config, nullptr},
-    ModelFamily{"Jais2ForCausalLM", "", jais2_from_config, nullptr},
-    ModelFamily{"Llama4ForCausalLM", "", llama4_from_config, nullptr},
-    ModelFamily{"GptOssForCausalLM", "", gpt_oss_from_config, nullptr},
-    ModelFamily{"ArceeForCausalLM", "", arcee_from_config, nullptr},
-    ModelFamily{"NemotronForCausalLM", "", nemotron_from_config, nullptr},
-    ModelFamily{"PhiForCausalLM", "", phi_from_config, nullptr},
-    ModelFamily{"OlmoForCausalLM", "", olmo_from_config, nullptr},
-    ModelFamily{"HunYuanDenseV1ForCausalLM", "", hunyuan_from_config, nullptr},
-    ModelFamily{"GPTNeoXForCausalLM", "", gpt_neox_from_config, nullptr},
-    ModelFamily{"GPTJForCausalLM", "", gptj_from_config, nullptr},
-    ModelFamily{"GPT2LMHeadModel", "", gpt2_from_config, nullptr},
-    ModelFamily{"OPTForCausalLM", "", opt_from_config, nullptr},
-    ModelFamily{"BloomForCausalLM", "", bloom_from_config, nullptr},
-    ModelFamily{"MptForCausalLM", "", mpt_from_config, nullptr},
-    ModelFamily{"MPTForCausalLM", "", mpt_from_config, nullptr},
-    ModelFamily{"FalconForCausalLM", "", falcon_from_config, nullptr},
-    ModelFamily{"XGLMForCausalLM", "", xglm_from_config, nullptr},
+    ModelFamily{"LlamaForCausalLM", llama_from_config, &kLlamaGguf},
+    ModelFamily{"MixtralForCausalLM", mixtral_from_config, &kMixtralGguf},
+    ModelFamily{"MistralForCausalLM", mistral_from_config, &kMistralGguf},
+    ModelFamily{"Qwen2ForCausalLM", qwen2_from_config, &kQwen2Gguf},
+    ModelFamily{"Qwen3ForCausalLM", qwen3_from_config, &kQwen3Gguf},
+    ModelFamily{"GemmaForCausalLM", gemma_from_config, &kGemmaGguf},
+    ModelFamily{"Gemma2ForCausalLM", gemma2_from_config, &kGemma2Gguf},
+    ModelFamily{"Gemma3ForCausalLM", gemma3_from_config, &kGemma3Gguf},
+    ModelFamily{"Gemma4ForCausalLM", gemma4_from_config},
+    ModelFamily{"GraniteForCausalLM", granite_from_config, &kGraniteGguf},
+    ModelFamily{"Phi3ForCausalLM", phi3_from_config, &kPhi3Gguf},
+    ModelFamily{"SmolLM3ForCausalLM", smollm3_from_config, &kSmolLm3Gguf},
+    ModelFamily{"Olmo2ForCausalLM", olmo2_from_config, &kOlmo2Gguf},
+    ModelFamily{"StableLmForCausalLM", stablelm_from_config, &kStableLmGguf},
+    ModelFamily{"Starcoder2ForCausalLM", starcoder2_from_config, &kStarcoder2Gguf},
+    ModelFamily{"CohereForCausalLM", cohere_from_config, &kCohereGguf},
+    ModelFamily{"Qwen2MoeForCausalLM", qwen2_moe_from_config, &kQwen2MoeGguf},
+    ModelFamily{"Qwen3MoeForCausalLM", qwen3_moe_from_config, &kQwen3MoeGguf},
+    ModelFamily{"OlmoeForCausalLM", olmoe_from_config, &kOlmoeGguf},
+    ModelFamily{"GraniteMoeForCausalLM", granite_moe_from_config, &kGraniteMoeGguf},
+    ModelFamily{"DeepseekV2ForCausalLM", deepseek_v2_from_config, &kDeepseekV2Gguf},
+    ModelFamily{"DeepseekV3ForCausalLM", deepseek_v3_from_config, &kDeepseekV3Gguf},
+    ModelFamily{"Glm4MoeLiteForCausalLM", glm4_moe_lite_from_config},
+    ModelFamily{"Glm4MoeForCausalLM", glm4_moe_from_config, &kGlm4MoeGguf},
+    ModelFamily{"Ernie4_5_MoeForCausalLM", ernie4_5_moe_from_config, &kErnie4_5MoeGguf},
+    ModelFamily{"MiniMaxM2ForCausalLM", minimax_m2_from_config, &kMinimaxM2Gguf},
+    ModelFamily{"Dots1ForCausalLM", dots1_from_config, &kDots1Gguf},
+    ModelFamily{"SeedOssForCausalLM", seed_oss_from_config, &kSeedOssGguf},
+    ModelFamily{"Ernie4_5ForCausalLM", ernie4_5_from_config, &kErnie4_5Gguf},
+    ModelFamily{"HeliumForCausalLM", helium_from_config},
+    ModelFamily{"GlmForCausalLM", glm_from_config},
+    ModelFamily{"Glm4ForCausalLM", glm4_from_config, &kGlm4Gguf},
+    ModelFamily{"Olmo3ForCausalLM", olmo3_from_config, &kOlmo3Gguf},
+    ModelFamily{"Exaone4ForCausalLM", exaone4_from_config, &kExaone4Gguf},
+    ModelFamily{"Cohere2ForCausalLM", cohere2_from_config, &kCohere2Gguf},
+    ModelFamily{"MinistralForCausalLM", ministral_from_config},
+    ModelFamily{"Ministral3ForCausalLM", ministral3_from_config, &kMinistral3Gguf},
+    ModelFamily{"ApertusForCausalLM", apertus_from_config},
+    ModelFamily{"CwmForCausalLM", cwm_from_config},
+    ModelFamily{"FlexOlmoForCausalLM", flex_olmo_from_config},
+    ModelFamily{"Jais2ForCausalLM", jais2_from_config, &kJais2Gguf},
+    ModelFamily{"Llama4ForCausalLM", llama4_from_config, &kLlama4Gguf},
+    ModelFamily{"GptOssForCausalLM", gpt_oss_from_config, &kGptOssGguf},
+    ModelFamily{"ArceeForCausalLM", arcee_from_config, &kArceeGguf},
+    ModelFamily{"NemotronForCausalLM", nemotron_from_config, &kNemotronGguf},
+    ModelFamily{"PhiForCausalLM", phi_from_config, &kPhi2Gguf},
+    ModelFamily{"OlmoForCausalLM", olmo_from_config},
+    ModelFamily{"HunYuanDenseV1ForCausalLM", hunyuan_from_config, &kHunyuanGguf},
+    ModelFamily{"GPTNeoXForCausalLM", gpt_neox_from_config, &kGptNeoxGguf},
+    ModelFamily{"GPTJForCausalLM", gptj_from_config},
+    ModelFamily{"GPT2LMHeadModel", gpt2_from_config, &kGpt2Gguf},
+    ModelFamily{"OPTForCausalLM", opt_from_config},
+    ModelFamily{"BloomForCausalLM", bloom_from_config, &kBloomGguf},
+    ModelFamily{"MptForCausalLM", mpt_from_config, &kMptGguf},
+    ModelFamily{"MPTForCausalLM", mpt_from_config},
+    ModelFamily{"FalconForCausalLM", falcon_from_config, &kFalconGguf},
+    ModelFamily{"XGLMForCausalLM", xglm_from_config},
 };
 
 // What a family has read, with what holds for all of them.
@@ -135,9 +134,10 @@ Result<DecoderSpec> checked(Result<DecoderSpec> spec, std::string_view name,
   return spec;
 }
 
-Status unknown_architecture(std::string_view where, std::string_view name) {
+// `known`: those that files of that kind have.
+Status unknown_architecture(std::string_view where, std::string_view name,
+                            const std::vector<std::string>& known) {
   const std::string_view why = why_architecture_is_refused(name);
-  const std::vector<std::string> known = known_architectures();
   // A name is as long as its maker likes, and the search takes the time of both lengths.
   const auto like = why.empty() && name.size() <= 100 ? nearest(name, known) : std::nullopt;
   return Status::bad_model(
@@ -145,6 +145,19 @@ Status unknown_architecture(std::string_view where, std::string_view name) {
                   why.empty() ? "" : ": ", why),
       fmt::format("{}docs/models.md lists the {} that are",
                   like ? fmt::format("the nearest name is {}; ", *like) : "", known.size()));
+}
+
+// Names that GGUF files have under `general.architecture`, each once.
+std::vector<std::string> known_gguf_architectures() {
+  std::vector<std::string> names;
+  for (const ModelFamily& family : kFamilies) {
+    for (const GgufForm* form = family.gguf; form != nullptr; form = form->also) {
+      names.emplace_back(form->architecture);
+    }
+  }
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
 }
 
 }  // namespace
@@ -181,17 +194,22 @@ Result<DecoderSpec> spec_from_config(const JsonReader& config) {
     if (family.hf_architecture != name) continue;
     return checked(family.from_config(config), name, config.where());
   }
-  return unknown_architecture(config.where(), name);
+  return unknown_architecture(config.where(), name, known_architectures());
 }
 
 Result<DecoderSpec> spec_from_gguf(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(const std::string name, file.get_string("general.architecture"));
-  for (const ModelFamily& family : kFamilies) {
-    if (family.from_gguf != nullptr && family.gguf_architecture == name) {
-      return checked(family.from_gguf(file), name, file.name());
+  for (const bool conditional : {true, false}) {
+    for (const ModelFamily& family : kFamilies) {
+      for (const GgufForm* form = family.gguf; form != nullptr; form = form->also) {
+        if (form->when.has_value() != conditional) continue;
+        QUIRE_ASSIGN_OR_RETURN(const bool is_this, has_gguf_form(file, *form));
+        if (!is_this) continue;
+        return checked(read_gguf_form(file, *form, family.from_config), name, file.name());
+      }
     }
   }
-  return unknown_architecture(file.name(), name);
+  return unknown_architecture(file.name(), name, known_gguf_architectures());
 }
 
 }  // namespace quire

@@ -1,7 +1,6 @@
 #include "models/rope_config.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -89,57 +88,6 @@ Status read_longrope(const JsonReader& rope, const JsonReader& config, RopeSpec&
   spec.attention_factor = attention_factor.value_or(usual);
   // Both are of longer sequences than those of pre-training.
   spec.factor = std::max(spec.factor, 1.0);
-  return {};
-}
-
-// Keys of a GGUF file that change rotary positions in ways that are not supported.
-Status refuse_rope_keys(const GgufFile& file, const std::string& prefix) {
-  constexpr std::array<std::pair<std::string_view, double>, 3> kNeutral = {{
-      {"rope.scaling.yarn_log_multiplier", 0.0},
-      {"rope.scaling.yarn_ext_factor", 1.0},
-      {"rope.scaling.yarn_attn_factor", 1.0},
-  }};
-  for (const auto& [name, neutral] : kNeutral) {
-    const std::string key = fmt::format("{}.{}", prefix, name);
-    QUIRE_ASSIGN_OR_RETURN(const auto value, file.find_double(key));
-    if (value.value_or(neutral) != neutral) {
-      return unsupported(file.name(), key, fmt::format("{}", *value));
-    }
-  }
-  return {};
-}
-
-Status read_factors_tensor(const GgufFile& file, RopeSpec& rope) {
-  constexpr std::string_view kName = "rope_freqs.weight";
-  const TensorInfo* tensor = file.find(kName);
-  if (tensor == nullptr) return {};
-  if (tensor->encoding != Encoding::kF32 || tensor->shape.size() != 1 ||
-      tensor->shape[0] != rope.rotary_dim / 2) {
-    return Status::bad_model(fmt::format("{}: tensor {}: expected {} float32 numbers", file.name(),
-                                         kName, rope.rotary_dim / 2));
-  }
-  if (rope.scaling != RopeScaling::kNone) {
-    return unsupported(file.name(), kName, "factors together with another rope scaling");
-  }
-  rope.scaling = RopeScaling::kFactors;
-  rope.factors.resize(static_cast<std::size_t>(tensor->shape[0]));
-  decode_row(tensor->encoding, tensor->data.data(), tensor->shape[0], rope.factors.data());
-  return {};
-}
-
-Status read_yarn_gguf(const GgufFile& file, const std::string& prefix, RopeSpec& rope) {
-  const std::string scaling = prefix + ".rope.scaling.";
-  QUIRE_ASSIGN_OR_RETURN(const auto original,
-                         file.find_double(scaling + "original_context_length"));
-  QUIRE_ASSIGN_OR_RETURN(const double context, file.get_double(prefix + ".context_length"));
-  QUIRE_ASSIGN_OR_RETURN(const auto beta_fast, file.find_double(scaling + "yarn_beta_fast"));
-  QUIRE_ASSIGN_OR_RETURN(const auto beta_slow, file.find_double(scaling + "yarn_beta_slow"));
-  QUIRE_ASSIGN_OR_RETURN(const auto attention, file.find_double(scaling + "attn_factor"));
-  rope.original_max_positions = original.value_or(context);
-  rope.beta_fast = beta_fast.value_or(32.0);
-  rope.beta_slow = beta_slow.value_or(1.0);
-  // The key multiplies what the factor says.
-  rope.attention_factor = attention.value_or(1.0) * yarn_mscale(rope.factor);
   return {};
 }
 
@@ -277,35 +225,6 @@ Status read_rope(const JsonReader& config, std::int64_t rotary_dim, DecoderSpec&
   spec.max_position_embeddings = static_cast<std::int64_t>(reach);
   spec.ropes.push_back(std::move(rope));
   return {};
-}
-
-Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
-                                std::int64_t rotary_dim) {
-  QUIRE_RETURN_IF_ERROR(refuse_rope_keys(file, prefix));
-  RopeSpec rope;
-  rope.rotary_dim = static_cast<std::int32_t>(rotary_dim);
-  QUIRE_ASSIGN_OR_RETURN(const auto theta, file.find_double(prefix + ".rope.freq_base"));
-  rope.theta = theta.value_or(10000.0);
-  const std::string type_key = prefix + ".rope.scaling.type";
-  QUIRE_ASSIGN_OR_RETURN(const auto type, file.find_string(type_key));
-  QUIRE_ASSIGN_OR_RETURN(auto factor, file.find_double(prefix + ".rope.scaling.factor"));
-  if (!factor) {  // the older name
-    QUIRE_ASSIGN_OR_RETURN(factor, file.find_double(prefix + ".rope.scale_linear"));
-  }
-  const std::string kind = type.value_or("linear");  // as llama.cpp has it
-  if (kind != "none" && kind != "linear" && kind != "yarn") {
-    return unsupported(file.name(), type_key, kind);
-  }
-  if (kind != "none" && factor.value_or(0.0) != 0.0) {
-    rope.factor = *factor;
-    rope.scaling = kind == "yarn" ? RopeScaling::kYarn : RopeScaling::kLinear;
-    if (rope.factor == 1.0 && kind == "linear") rope.scaling = RopeScaling::kNone;
-  }
-  if (rope.scaling == RopeScaling::kYarn) {
-    QUIRE_RETURN_IF_ERROR(read_yarn_gguf(file, prefix, rope));
-  }
-  QUIRE_RETURN_IF_ERROR(read_factors_tensor(file, rope));
-  return rope;
 }
 
 }  // namespace quire

@@ -1,12 +1,11 @@
 // Rotary positions as checkpoints describe them: `rope_theta` and `rope_scaling` of older
-// config.json files, `rope_parameters` of newer ones, `ARCH.rope.*` keys of GGUF.
+// config.json files, `rope_parameters` of newer ones.
 #pragma once
 
 #include <optional>
 
 #include "base/json.h"
 #include "models/spec.h"
-#include "weights/gguf.h"
 
 namespace quire {
 
@@ -56,10 +55,5 @@ struct DefaultThetas {
 // that see all keys.
 Status read_ropes_by_layer(const JsonReader& config, std::int64_t rotary_dim,
                            const DefaultThetas& defaults, DecoderSpec& spec);
-
-// `PREFIX.rope.freq_base`, `PREFIX.rope.scaling.*`, and the tensor rope_freqs.weight, in which
-// Llama 3.1's converter puts the factor of each pair. GGUF's context length needs no widening.
-Result<RopeSpec> read_rope_gguf(const GgufFile& file, const std::string& prefix,
-                                std::int64_t rotary_dim);
 
 }  // namespace quire

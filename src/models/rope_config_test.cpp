@@ -194,7 +194,9 @@ TEST(GgufSpec, RefusedByName) {
     testing::expect_error(spec_of(std::move(builder)), code, {"model.gguf", named});
   };
   constexpr auto kCode = StatusCode::kUnimplemented;
-  refused(small_gguf("llama").text("llama.rope.scaling.type", "longrope"), kCode, "longrope");
+  refused(small_gguf("llama").text("llama.rope.scaling.type", "dynamic"), kCode, "dynamic");
+  refused(small_gguf("phi3").text("phi3.rope.scaling.type", "longrope"), StatusCode::kBadModel,
+          "rope_factors_short.weight");
   refused(small_gguf("qwen2").u32("qwen2.expert_count", 8), kCode, "qwen2.expert_count");
   refused(small_gguf("llama")
               .u32("llama.expert_count", 8)
@@ -202,7 +204,7 @@ TEST(GgufSpec, RefusedByName) {
               .u32("llama.expert_gating_func", 2),
           kCode, "llama.expert_gating_func = 2");
   refused(small_gguf("llama").u32("llama.rope.dimension_count", 8), kCode,
-          "llama.rope.dimension_count");
+          "partial_rotary_factor = 0.5");
   refused(small_gguf("llama").u32("llama.attention.value_length", 8), kCode,
           "llama.attention.value_length");
   refused(small_gguf("qwen2").u32("qwen2.attention.sliding_window", 64), kCode,
@@ -217,7 +219,7 @@ TEST(GgufSpec, RefusedByName) {
           StatusCode::kBadModel, "sliding_window_pattern");
   refused(small_gguf("llama").text("llama.block_count_", "x").u32("llama.attention.key_length", 7),
           StatusCode::kBadModel, "head_dim");
-  refused(small_gguf("falcon"), StatusCode::kBadModel, "\"falcon\"");
+  refused(small_gguf("codeshell"), StatusCode::kBadModel, "\"codeshell\"");
 }
 
 }  // namespace rope_config_test

@@ -6,6 +6,17 @@
 #include "models/rope_config.h"
 
 namespace quire {
+namespace {
+
+constexpr TensorName kSeedOssGgufNames[] = {
+    {TensorRole::kMlpNorm, "blk.{layer}.post_attention_norm.weight"},
+};
+
+}  // namespace
+
+constexpr GgufForm kSeedOssGguf = {.architecture = "seed_oss",
+                                   .names = kSeedOssGgufNames,
+                                   .settings = R"({"attention_bias": false})"};
 
 Result<DecoderSpec> seed_oss_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types"}));

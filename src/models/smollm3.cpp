@@ -43,6 +43,8 @@ Status read_positions(const JsonReader& config, std::vector<LayerSpec>& layers) 
 
 }  // namespace
 
+constexpr GgufForm kSmolLm3Gguf = {.architecture = "smollm3", .paired_rows = true};
+
 Result<DecoderSpec> smollm3_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"use_sliding_window"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,

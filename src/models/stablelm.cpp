@@ -15,7 +15,13 @@ constexpr TensorName kStableLmNames[] = {
     {TensorRole::kMlpNormBias, "model.layers.{layer}.post_attention_layernorm.bias"},
 };
 
+constexpr GgufKey kStableLmKeys[] = {{"use_parallel_residual", "use_parallel_residual"}};
+constexpr GgufSign kStableLmSigns[] = {{"blk.0.attn_q_norm.weight", "qk_layernorm"}};
+
 }  // namespace
+
+constexpr GgufForm kStableLmGguf = {
+    .architecture = "stablelm", .keys = kStableLmKeys, .signs = kStableLmSigns};
 
 Result<DecoderSpec> stablelm_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"qk_layernorm", "sliding_window", "layer_types"}));

@@ -21,6 +21,8 @@ constexpr TensorName kStarcoder2Names[] = {
 
 }  // namespace
 
+constexpr GgufForm kStarcoder2Gguf = {.architecture = "starcoder2"};
+
 Result<DecoderSpec> starcoder2_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"layer_types"}));
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft,

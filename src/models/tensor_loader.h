@@ -136,7 +136,7 @@ class TensorLoader {
     std::int64_t cols() const { return made == nullptr ? tensor->shape.back() : made_cols; }
   };
   static Rows all_rows(const TensorInfo& tensor) {
-    return {.tensor = &tensor, .count = tensor.shape[0]};
+    return {.tensor = &tensor, .count = tensor.shape.size() == 1 ? 1 : tensor.shape[0]};
   }
 
   // nullptr where the model has none, even if the checkpoint uses the role's name for another.

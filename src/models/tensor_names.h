@@ -44,7 +44,9 @@ enum class TensorRole : std::uint8_t {
   kLatent,  // what is cached: the latent, then the key that turns
   kLatentBias,
   kLatentNorm,
-  kLatentUp,  // of each head, its key that does not turn, then its value
+  kLatentUp,    // of each head, its key that does not turn, then its value
+  kLatentKeys,  // the same of all heads as two tensors of three dimensions, the keys' transposed
+  kLatentValues,
   kAttentionOutput,
   kAttentionBias,        // of kAttentionOutput
   kAttentionOutputNorm,  // after attention, before its residual is added
@@ -77,6 +79,8 @@ enum class TensorRole : std::uint8_t {
   kExpertDowns,
   kRouterLogitBias,     // of kRouter's product
   kExpertGateUpBiases,  // of all experts, as their matrices have them
+  kExpertGateBiases,    // both, where these are two tensors
+  kExpertUpBiases,
   kExpertDownBiases,
   kSharedGate,  // of the expert that sees every token
   kSharedUp,

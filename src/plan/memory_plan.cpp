@@ -79,8 +79,10 @@ std::uint64_t split_padding(const DecoderSpec& spec, const WeightSource& source,
     const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
     const std::size_t dims = role == TensorRole::kGateUp ? 2 : 3;
     if (tensor == nullptr || tensor->shape.size() != dims) continue;
-    const MoeSpec* const moe = spec.layers[static_cast<std::size_t>(layer)].moe();
-    if (moe != nullptr && moe->turned()) continue;
+    const LayerSpec& owner = spec.layers[static_cast<std::size_t>(layer)];
+    const auto* const mlp = std::get_if<GatedMlpSpec>(&owner.feed_forward);
+    if (dims == 2 && (mlp == nullptr || !mlp->fused_gate_up)) continue;
+    if (owner.moe() != nullptr && owner.moe()->turned()) continue;
     const std::int64_t rows = tensor->shape[dims - 2];
     const auto packed = [&](std::int64_t outputs) {
       return packed_weight_bytes(tensor->encoding, outputs, tensor->shape[dims - 1], quantization,
@@ -133,7 +135,8 @@ std::uint64_t turned_bytes(const DecoderSpec& spec, const WeightSource& source,
              packed(tensor->shape[2] / matrices, tensor->shape[1]);
     bytes -= packed(tensor->shape[1], tensor->shape[2]);
   }
-  for (const TensorRole role : {kExpertGateUpBiases, kExpertDownBiases}) {
+  for (const TensorRole role :
+       {kExpertGateUpBiases, kExpertGateBiases, kExpertUpBiases, kExpertDownBiases}) {
     const TensorInfo* tensor = moe->biases ? source.find(spec.names.name(role, layer)) : nullptr;
     if (tensor == nullptr || tensor->shape.size() != 2) continue;
     bytes += static_cast<std::uint64_t>(tensor->shape[0] * tensor->shape[1]) * sizeof(float);
@@ -151,12 +154,16 @@ std::uint64_t router_bytes(const DecoderSpec& spec, const WeightSource& source,
   for (const TensorRole role : {TensorRole::kRouter, TensorRole::kSharedExpertGate}) {
     const std::string name = spec.names.name(role, layer);
     const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
-    if (tensor == nullptr || tensor->shape.size() != 2) continue;
+    if (tensor == nullptr || tensor->shape.empty() || tensor->shape.size() > 2) continue;
+    const bool is_row = tensor->shape.size() == 1;
     const auto packed = [&](LoadQuantization as) {
-      return packed_weight_bytes(tensor->encoding, tensor->shape[0], tensor->shape[1], as,
-                                 /*vocabulary=*/false);
+      return packed_weight_bytes(tensor->encoding, is_row ? 1 : tensor->shape[0],
+                                 tensor->shape.back(), as, /*vocabulary=*/false);
     };
-    bytes += packed(LoadQuantization::kNone) - packed(quantization);
+    const std::uint64_t planned = is_row
+                                      ? static_cast<std::uint64_t>(tensor->shape[0]) * sizeof(float)
+                                      : packed(quantization);
+    bytes += packed(LoadQuantization::kNone) - planned;
   }
   const std::string name = spec.names.name(TensorRole::kRouterBias, layer);
   const TensorInfo* bias = name.empty() ? nullptr : source.find(name);

@@ -33,6 +33,8 @@ Spread spread_of(TensorRole role) {
     case kQueryBias:
     case kQueryUp:
     case kLatentUp:
+    case kLatentKeys:
+    case kLatentValues:
     case kAttentionOutput:
     case kAttentionSinks:
     case kGateUp:
@@ -49,6 +51,8 @@ Spread spread_of(TensorRole role) {
     case kExpertGateUps:
     case kExpertDowns:
     case kExpertGateUpBiases:
+    case kExpertGateBiases:
+    case kExpertUpBiases:
     case kSharedGate:
     case kSharedUp:
     case kSharedDown:
@@ -74,7 +78,8 @@ bool is_table(TensorRole role) {
 bool stays_wide(TensorRole role) {
   using enum TensorRole;
   return is_table(role) || role == kOutput || role == kRouter || role == kSharedExpertGate ||
-         role == kExpertGateUpBiases || role == kExpertDownBiases;
+         role == kExpertGateUpBiases || role == kExpertGateBiases || role == kExpertUpBiases ||
+         role == kExpertDownBiases;
 }
 
 double numbers_of(const TensorShape& tensor) {

@@ -34,17 +34,38 @@ inline std::string tiny_encodings(const std::string& name) {
 
 // One tiny checkpoint of each family with its goldens.
 inline constexpr std::string_view kFamilies[] = {
-    "llama",     "mistral",  "qwen2",         "qwen3",       "gemma3",       "granite",
-    "phi3",      "smollm3",  "olmo2",         "stablelm",    "starcoder2",   "cohere",
-    "seed_oss",  "ernie4_5", "helium",        "glm",         "glm4",         "olmo3",
-    "exaone4",   "cohere2",  "ministral",     "arcee",       "nemotron",     "phi",
-    "olmo",      "hunyuan",  "gpt_neox",      "gptj",        "mixtral",      "qwen2_moe",
-    "qwen3_moe", "olmoe",    "granite_moe",   "glm4_moe",    "ernie4_5_moe", "minimax_m2",
-    "dots1",     "gemma",    "gemma3_images", "mistral3",    "llava",        "qwen2_5_vl",
-    "qwen3_vl",  "gemma2",   "gemma4",        "deepseek_v2", "deepseek_v3",  "glm4_moe_lite",
-    "gpt2",      "opt",      "bloom",         "mpt",         "falcon",       "falcon_grouped",
-    "falcon_rw", "xglm",     "ministral3",    "apertus",     "gpt_oss",      "cwm",
-    "jais2",     "llama4",   "flex_olmo",
+    "llama",         "mistral",
+    "qwen2",         "qwen3",
+    "gemma3",        "granite",
+    "phi3",          "smollm3",
+    "olmo2",         "stablelm",
+    "starcoder2",    "cohere",
+    "seed_oss",      "ernie4_5",
+    "helium",        "glm",
+    "glm4",          "olmo3",
+    "exaone4",       "cohere2",
+    "ministral",     "arcee",
+    "nemotron",      "phi",
+    "olmo",          "hunyuan",
+    "gpt_neox",      "gptj",
+    "mixtral",       "qwen2_moe",
+    "qwen3_moe",     "olmoe",
+    "granite_moe",   "glm4_moe",
+    "ernie4_5_moe",  "minimax_m2",
+    "dots1",         "gemma",
+    "gemma3_images", "mistral3",
+    "llava",         "qwen2_5_vl",
+    "qwen3_vl",      "gemma2",
+    "gemma4",        "deepseek_v2",
+    "deepseek_v3",   "glm4_moe_lite",
+    "gpt2",          "opt",
+    "bloom",         "mpt",
+    "falcon",        "falcon_grouped",
+    "falcon_rw",     "xglm",
+    "ministral3",    "apertus",
+    "gpt_oss",       "cwm",
+    "jais2",         "llama4",
+    "flex_olmo",     "qwen2_moe_sparse",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
@@ -52,8 +73,9 @@ inline std::string family_golden(std::string_view family, const std::string& fil
 // One of its forms. The build makes those of which only a list of tensors is committed
 // (make_families.cpp).
 inline std::string family_model(std::string_view family, const std::string& file) {
-  if (file == "hf" && std::filesystem::exists(family_golden(family, "weights.json"))) {
-    return QUIRE_FAMILIES_DIR "/" + std::string(family) + "/hf";
+  const std::string made_of = file == "hf" ? "weights.json" : "gguf.json";
+  if (std::filesystem::exists(family_golden(family, made_of))) {
+    return QUIRE_FAMILIES_DIR "/" + std::string(family) + "/" + file;
   }
   return family_golden(family, file);
 }
@@ -67,10 +89,10 @@ inline bool is_mixture(std::string_view family) {
 
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.
 inline std::vector<std::string> family_files(std::string_view family) {
-  constexpr std::string_view kGguf[] = {"llama",  "mistral", "qwen2",   "qwen3",     "gemma",
-                                        "gemma2", "gemma3",  "mixtral", "qwen3_moe", "olmoe"};
-  if (std::ranges::find(kGguf, family) == std::end(kGguf)) return {"hf"};
-  return {"hf", "model.gguf"};
+  for (const char* const file : {"model.gguf", "gguf.json"}) {
+    if (std::filesystem::exists(family_golden(family, file))) return {"hf", "model.gguf"};
+  }
+  return {"hf"};
 }
 
 // One tiny checkpoint of each way that safetensors are quantized.
