@@ -1,21 +1,19 @@
 """tests/data/families/FAMILY/gguf.json: how llama.cpp's own converter writes that family's checkpoint.
 
-    gguf_forms.py LLAMA_CPP [--keep DIR] [--check PROGRAM] [FAMILY...]
+    gguf_forms.py LLAMA_CPP [--keep DIR] [FAMILY...]
 
 LLAMA_CPP is a source tree of llama.cpp, whose convert_hf_to_gguf.py is run on each tiny checkpoint that
 scripts/goldens/families.py has made. Of its output is kept what the build needs to make the same file
 again (tests/support/gguf_form.h): the keys, and for each tensor where in the checkpoint its numbers
 come from, found by comparing numbers, so that nothing here or there knows a name or an order of GGUF.
 
---keep writes each file in float32 to DIR/FAMILY.gguf. --check reads these with llama.cpp (PROGRAM is
-llama_cpp_greedy.cpp, built) and says how many of its greedy tokens are the goldens' in each family.
+--keep writes each file in float32 to DIR/FAMILY.gguf, for check_gguf_forms.py, which reads it with llama.cpp.
 """
 
 import argparse
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -50,8 +48,12 @@ KIND_NAMES = {0: "u8", 1: "i8", 2: "u16", 3: "i16", 4: "u32", 5: "i32", 6: "f32"
               10: "u64", 11: "i64", 12: "f64"}
 
 
-def checkpoint_of(name, scratch):
-    """A folder with the Hugging Face form, as the build makes it."""
+def goldens_of(name):
+    return json.loads((FOLDER / name / "goldens.json").read_text("utf-8"))
+
+
+def checkpoint_of(name, scratch, changed=True):
+    """A folder with the Hugging Face form, as the build makes it; `changed` for the converter."""
     folder = scratch / name
     shutil.copytree(FOLDER / name / "hf", folder)
     weights = FOLDER / name / "weights.json"
@@ -60,9 +62,10 @@ def checkpoint_of(name, scratch):
         write_counted(folder / "model.safetensors", listed["tensors"], listed["seed"])
         for file in (FOLDER / "tokenizer").iterdir():
             shutil.copy(file, folder)
+    if not changed:
+        return folder
     changes = dict(FORMS[name].get("config", {}))
-    goldens = json.loads((FOLDER / name / "goldens.json").read_text("utf-8"))
-    for variant in goldens["variants"]:
+    for variant in goldens_of(name)["variants"]:
         if variant["name"] == FORMS[name].get("variant"):
             changes.update(variant["config"])
     config = json.loads((folder / "config.json").read_text("utf-8"))
@@ -273,26 +276,10 @@ def make_form(name, scratch, keep):
             set_key(keep / f"{name}.gguf", key, value)
 
 
-def check(name, program, file):
-    """llama.cpp's greedy tokens beside the reference's; of a variant there are none."""
-    goldens = json.loads((FOLDER / name / "goldens.json").read_text("utf-8"))
-    expected = goldens["greedy"]
-    command = [program, file, str(len(expected)), *map(str, goldens["prompt_token_ids"])]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        print(f"{name}: llama.cpp: exit code {result.returncode}: {result.stderr.strip()[-300:]}")
-        return
-    tokens = [int(line.split()[0]) for line in result.stdout.splitlines()]
-    same = next((i for i, pair in enumerate(zip(tokens, expected)) if pair[0] != pair[1]), len(tokens))
-    what = f" (the variant {FORMS[name]['variant']}: others are expected)" if "variant" in FORMS[name] else ""
-    print(f"{name}: llama.cpp: the first {same} of {len(expected)} greedy tokens are the reference's{what}")
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("llama_cpp", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path)
-    parser.add_argument("--check", type=pathlib.Path)
     parser.add_argument("families", nargs="*")
     args = parser.parse_intermixed_args()
     sys.path[:0] = [str(args.llama_cpp / "gguf-py"), str(args.llama_cpp)]
@@ -300,10 +287,7 @@ def main():
     for name in args.families or FORMS:
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                if args.check:
-                    check(name, args.check, args.keep / f"{name}.gguf")
-                else:
-                    make_form(name, pathlib.Path(scratch), args.keep)
+                make_form(name, pathlib.Path(scratch), args.keep)
             except (Exception, SystemExit) as error:  # one that cannot be written keeps no other back
                 failed.append(f"{name}: {type(error).__name__}: {error}")
     if failed:
