@@ -31,16 +31,37 @@ function(quire_test_program target)
   endif()
 endfunction()
 
+# quire_test_in_parts(<target> <prefix> <parts> [<filter>])
+#
+# Runs a program of thousands of small tests in so many parts, since starting it takes longer than most of
+# them; each part reports its tests for scripts/test_table.py. One test: run the program with
+# --gtest_filter.
+function(quire_test_in_parts target prefix parts)
+  set(filter *)
+  if(ARGC GREATER 3)
+    set(filter ${ARGV3})
+  endif()
+  math(EXPR last "${parts} - 1")
+  foreach(part RANGE ${last})
+    add_test(NAME ${prefix}.part_${part}
+             COMMAND ${target} --gtest_brief=1 --gtest_filter=${filter}
+                     --gtest_output=json:${PROJECT_BINARY_DIR}/reports/${target}.part_${part}.json)
+    set_tests_properties(${prefix}.part_${part} PROPERTIES TIMEOUT 900
+                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${part}")
+  endforeach()
+endfunction()
+
 # quire_library(<folder> DEPS <other folders...> EXTERNAL <imported targets...> WITHOUT <path beginnings...>
-#               [TESTS_COMPUTE])
+#               [TESTS_COMPUTE] [TEST_PARTS <count>])
 #
 # One static library a folder: every *.cpp beside the CMakeLists.txt (and in its sub-folders) except
 # tests and benchmarks. `foo_test.cpp` files become the test program <folder>_test and
 # `foo_benchmark.cpp` files the program <folder>_benchmark. DEPS are the only Quire folders whose
 # headers this one may include; scripts/check_edges.py enforces the same list in CI. WITHOUT leaves
-# out the sources whose paths begin so; TESTS_COMPUTE: see quire_test_program().
+# out the sources whose paths begin so; TESTS_COMPUTE: see quire_test_program(); TEST_PARTS: see
+# quire_test_in_parts().
 function(quire_library name)
-  cmake_parse_arguments(ARG "TESTS_COMPUTE" "" "DEPS;EXTERNAL;WITHOUT" ${ARGN})
+  cmake_parse_arguments(ARG "TESTS_COMPUTE" "TEST_PARTS" "DEPS;EXTERNAL;WITHOUT" ${ARGN})
   file(GLOB_RECURSE all_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   set(sources ${all_sources})
   list(FILTER sources EXCLUDE REGEX "_(test|benchmark)\\.cpp$")
@@ -73,8 +94,12 @@ function(quire_library name)
     else()
       quire_test_program(${name}_test)
     endif()
-    gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-                         PROPERTIES TIMEOUT 600)
+    if(ARG_TEST_PARTS)
+      quire_test_in_parts(${name}_test ${name} ${ARG_TEST_PARTS})
+    else()
+      gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+                           PROPERTIES TIMEOUT 600)
+    endif()
   endif()
   if(QUIRE_BUILD_BENCHMARKS AND benchmarks)
     add_executable(${name}_benchmark ${benchmarks})

@@ -4,8 +4,9 @@
     scripts/test_table.py BUILD_DIR...
 
 Each build has left what its tests reported in BUILD_DIR/reports: *.xml of ctest (--output-junit) and
-*.json of test programs (--gtest_output). Which sanitizers a build has is in its CMakeCache.txt; with
-any of them it has assertions, which base_test verifies. Skipped tests do not count.
+*.json of test programs (--gtest_output; of a part of one, PROGRAM.PART.json). Which sanitizers a
+build has is in its CMakeCache.txt; with any of them it has assertions, which base_test verifies.
+Skipped tests do not count.
 """
 
 import collections
@@ -34,12 +35,14 @@ def programs_of(build):
     return programs
 
 
-def from_ctest(path, build):
+def from_ctest(path, build, reported):
+    """Of programs that have not `reported` for themselves."""
     programs = programs_of(build)
     counts = collections.Counter()
     for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
-        if case.get("status") in ("run", "fail"):
-            counts[programs[case.get("name")]] += 1
+        program = programs[case.get("name")]
+        if case.get("status") in ("run", "fail") and program not in reported:
+            counts[program] += 1
     return counts
 
 
@@ -47,14 +50,16 @@ def from_gtest(path):
     report = json.loads(path.read_text(encoding="utf-8"))
     ran = sum(test["result"] == "COMPLETED" for suite in report["testsuites"]
               for test in suite["testsuite"])
-    return collections.Counter({path.stem: ran})
+    return collections.Counter({path.stem.partition(".")[0]: ran})
 
 
 def counts_of(build):
     """{program: number of its tests that ran}"""
-    counts = collections.Counter()
-    for path in sorted((build / "reports").glob("*.*")):
-        counts += from_ctest(path, build) if path.suffix == ".xml" else from_gtest(path)
+    reports = build / "reports"
+    counts = sum(map(from_gtest, sorted(reports.glob("*.json"))), collections.Counter())
+    reported = set(counts)
+    for path in sorted(reports.glob("*.xml")):
+        counts += from_ctest(path, build, reported)
     if not counts:
         sys.exit(f"test_table: nothing is reported in {build / 'reports'}; run its tests first")
     return counts

@@ -16,6 +16,7 @@ JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
   <testcase name="core.Pool.A" classname="core.Pool.A" time="0.1" status="run"/>
   <testcase name="core.Pool.B" classname="core.Pool.B" time="0.1" status="fail"/>
   <testcase name="core.Pool.C" classname="core.Pool.C" time="0" status="notrun"/>
+  <testcase name="kernels.part_0" classname="kernels.part_0" time="1" status="run"/>
   <testcase name="cli" classname="cli" time="1" status="run"/>
 </testsuite>
 """
@@ -24,6 +25,7 @@ CTEST = """
 add_test(core.Pool.A "{0}/core_test" "--gtest_filter=Pool.A")
 add_test(core.Pool.B "{0}/core_test" "--gtest_filter=Pool.B")
 add_test(core.Pool.C "{0}/core_test" "--gtest_filter=Pool.C")
+add_test(kernels.part_0 "{0}/kernels_test")
 add_test(cli "{1}" "-B" "/tests/cli_test.py" "{0}/quire")
 """
 
@@ -54,7 +56,10 @@ class TestTable(unittest.TestCase):
     def test_counts_what_ran(self):
         release = self.build("release", "")
         (release / "reports" / "ctest.xml").write_text(JUNIT)
-        (release / "core_test").touch(0o755)
+        for program in ("core_test", "kernels_test"):
+            (release / program).touch(0o755)
+        self.gtest_report(release, "kernels_test.part_0", ["COMPLETED", "SKIPPED"])
+        self.gtest_report(release, "kernels_test.part_1", ["COMPLETED", "COMPLETED"])
         (release / "CTestTestfile.cmake").write_text(CTEST.format(release, sys.executable))
         asan = self.build("asan", "address,undefined")
         self.gtest_report(asan, "core_test", ["COMPLETED", "SKIPPED", "COMPLETED"])
@@ -64,8 +69,9 @@ class TestTable(unittest.TestCase):
             "|---|---:|---:|",
             "| `cli_test.py` | 1 |  |",
             "| `core_test` | 2 | 2 |",
+            "| `kernels_test` | 3 |  |",
             "| `nn_test` |  | 1 |",
-            "| all | 3 | 3 |"])
+            "| all | 6 | 3 |"])
 
     def test_a_build_without_reports_is_an_error(self):
         with self.assertRaisesRegex(SystemExit, "run its tests first"):
