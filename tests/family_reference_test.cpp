@@ -228,10 +228,13 @@ TEST(FamilyMemory, WeightsTakeWhatThePlanSays) {
     for (const std::string& name : family_files(family)) {
       const auto bundle = open_model(family_model(family, name), "");
       ASSERT_TRUE(bundle.ok()) << bundle.status().to_string();
-      // Factors of rope_freqs.weight are kept with the specification.
+      // Factors of rope_freqs.weight and its like are kept with the specification.
       std::uint64_t factors = 0;
-      for (const RopeSpec& rope : bundle->spec.ropes)
-        factors += rope.factors.size() * sizeof(float);
+      for (const RopeSpec& rope : bundle->spec.ropes) {
+        for (const auto* list : {&rope.factors, &rope.short_factors, &rope.long_factors}) {
+          factors += list->size() * sizeof(float);
+        }
+      }
       for (const LoadQuantization quantization :
            {LoadQuantization::kNone, LoadQuantization::kInt8, LoadQuantization::kInt4}) {
         const auto model = Model::load(bundle->spec, *bundle->weights, kMaxPositions, device,

@@ -27,10 +27,12 @@ class QuantizedReference : public ::testing::TestWithParam<IsaLevel> {
     }
   }
 
-  // The largest difference to the reference's logits of the prompt.
-  static float difference(std::string_view kind, ActivationMode mode, DType kv_dtype) {
+  // The largest difference to the reference's logits of the prompt; `suffix`: of another file.
+  static float difference(std::string_view kind, ActivationMode mode, DType kv_dtype,
+                          std::string_view suffix = "") {
     const auto prompt = token_ids(golden("quantized/goldens.json").at("prompt_token_ids"));
-    auto scorer = Scorer::open(quantized_model(kind), GetParam(), mode, kv_dtype, 32);
+    auto scorer =
+        Scorer::open(quantized_model(kind) + std::string(suffix), GetParam(), mode, kv_dtype, 32);
     EXPECT_TRUE(scorer.ok()) << kind << ": " << scorer.status().to_string();
     if (!scorer.ok()) return INFINITY;
     return largest_difference((*scorer)->score(prompt, 0),
@@ -43,6 +45,11 @@ TEST_P(QuantizedReference, LogitsWithin1e4) {
   for (const std::string_view kind : kQuantizedKinds) {
     EXPECT_LE(difference(kind, ActivationMode::kFloat32, DType::kF32), 1e-4F) << kind;
   }
+}
+
+// Whose experts the converter puts into blocks of another order.
+TEST_P(QuantizedReference, GgufOfMxfp4ExpertsWithin1e4) {
+  EXPECT_LE(difference("mxfp4_gpt_oss", ActivationMode::kFloat32, DType::kF32, ".gguf"), 1e-4F);
 }
 
 // The arithmetic that they get by default: inputs rounded to integers.

@@ -9,18 +9,13 @@ printed beside the first difference: what differs there by a rounding may differ
 
 import multiprocessing
 import pathlib
+import queue
 import sys
 import tempfile
 
-import torch
 
-import families
-import gguf_forms
-from common import greedy
-
-
-def llama_cpp_tokens(file, prompt, count, queue):
-    """Puts [token, its log probability's distance to the next best] of `count` tokens into the queue."""
+def llama_cpp_tokens(file, prompt, count, answers):
+    """Puts [token, its log probability's distance to the next best] of `count` tokens into `answers`."""
     import xllamacpp
     params = xllamacpp.CommonParams()
     params.model.path = str(file)
@@ -41,10 +36,15 @@ def llama_cpp_tokens(file, prompt, count, queue):
     for position in answer["choices"][0]["logprobs"]["content"]:
         best, second = position["top_logprobs"][:2]
         result.append([best["id"], best["logprob"] - second["logprob"]])
-    queue.put(result)
+    answers.put(result)
 
 
 def reference_tokens(name, goldens):
+    import torch
+
+    import families
+    import gguf_forms
+    from common import greedy
     variant = gguf_forms.FORMS[name].get("variant")
     if variant is None:
         return goldens["greedy"]
@@ -58,20 +58,22 @@ def reference_tokens(name, goldens):
 
 
 def check(name, file):
-    goldens = gguf_forms.goldens_of(name)
+    from gguf_forms import goldens_of
+    goldens = goldens_of(name)
     expected = reference_tokens(name, goldens)
     context = multiprocessing.get_context("spawn")  # llama.cpp ends the process where it asserts
-    queue = context.Queue()
+    answers = context.Queue()
     process = context.Process(target=llama_cpp_tokens,
-                              args=(file, goldens["prompt_token_ids"], len(expected), queue))
+                              args=(file, goldens["prompt_token_ids"], len(expected), answers))
     process.start()
-    try:
-        found = queue.get(timeout=60)
-    except Exception:  # queue.Empty, by another name
-        found = None
+    found = None
+    while found is None:
+        try:
+            found = answers.get(timeout=1)
+        except queue.Empty:
+            if not process.is_alive():
+                return "llama.cpp does not run it"
     process.kill()
-    if found is None:
-        return "llama.cpp does not run it"
     for i, (token, distance) in enumerate(found):
         if token != expected[i]:
             return f"differs from token {i} on, where the next best is {distance:.1e} away"
@@ -79,6 +81,7 @@ def check(name, file):
 
 
 def main():
+    import gguf_forms
     folder = pathlib.Path(sys.argv[1])
     for name in sys.argv[2:] or gguf_forms.FORMS:
         print(f"{name}: {check(name, folder / f'{name}.gguf')}", flush=True)

@@ -2,6 +2,8 @@
 
     gguf_forms.py LLAMA_CPP [--keep DIR] [FAMILY...]
 
+and tests/data/quantized/mxfp4_gpt_oss.gguf, which is committed as it is.
+
 LLAMA_CPP is a source tree of llama.cpp, whose convert_hf_to_gguf.py is run on each tiny checkpoint that
 scripts/goldens/families.py has made. Of its output is kept what the build needs to make the same file
 again (tests/support/gguf_form.h): the keys, and for each tensor where in the checkpoint its numbers
@@ -31,8 +33,8 @@ FOLDER = DATA / "families"
 # configuration does.
 FORMS = {
     "gpt_oss": {"variant": "usual"},
-    "phi3": {"config": {"original_max_position_embeddings": 256}},
-    "glm4": {}, "glm4_moe": {}, "deepseek_v2": {"variant": "plain"}, "deepseek_v3": {}, "glm4_moe_lite": {"config": {"first_k_dense_replace": 1}},
+    "phi3": {"variant": "long"},
+    "glm4": {}, "glm4_moe": {}, "deepseek_v2": {"variant": "plain"}, "deepseek_v3": {}, "glm4_moe_lite": {"config": {"first_k_dense_replace": 1, "scoring_func": "sigmoid"}},
     "granite": {}, "granite_moe": {}, "cohere": {}, "olmo2": {},
     "olmo3": {}, "starcoder2": {}, "smollm3": {"variant": "usual"}, "qwen2_moe_sparse": {}, "cohere2": {"variant": "usual", "config": {"rotary_pct": 1.0}}, "stablelm": {}, "exaone4": {}, "ernie4_5": {},
     "ernie4_5_moe": {}, "seed_oss": {}, "hunyuan": {"variant": "plain"}, "llama4": {"variant": "usual"}, "nemotron": {"keys": {"nemotron.rope.dimension_count": 8}},
@@ -44,6 +46,7 @@ FORMS = {
     "falcon_grouped": {},
     "phi": {"keys": {"phi2.feed_forward_length": 64, "phi2.attention.head_count_kv": 2}},
 }
+MXFP4 = "mxfp4_gpt_oss"  # of tests/data/quantized
 KIND_NAMES = {0: "u8", 1: "i8", 2: "u16", 3: "i16", 4: "u32", 5: "i32", 6: "f32", 7: "bool", 8: "string",
               10: "u64", 11: "i64", 12: "f64"}
 
@@ -100,7 +103,7 @@ def convert(folder, out, kind):
         hparams = ModelBase.load_hparams(folder, False)
         base = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
         ours = type(base.__name__, (base,), {"set_vocab": tokenizer_keys, "model_arch": base.model_arch})
-        hparams = {**hparams, **FORMS[folder.name].get("config", {})}  # some are lost on the way
+        hparams = {**hparams, **FORMS.get(folder.name, {}).get("config", {})}  # some are lost on the way
         ours(folder, getattr(gguf.LlamaFileType, kind), out, eager=True, hparams=hparams).write()
 
 
@@ -246,6 +249,11 @@ def recipe(numbers, index):
     return {"numbers": [float(x) for x in numbers.reshape(-1)]}
 
 
+def make_mxfp4():
+    """gpt-oss as published: experts in MXFP4, which the converter puts into blocks of GGUF's."""
+    convert(DATA / "quantized" / MXFP4, DATA / "quantized" / f"{MXFP4}.gguf", "MOSTLY_F16")
+
+
 def make_form(name, scratch, keep):
     folder = checkpoint_of(name, scratch)
     out = scratch / f"{name}.gguf"
@@ -284,10 +292,13 @@ def main():
     args = parser.parse_intermixed_args()
     sys.path[:0] = [str(args.llama_cpp / "gguf-py"), str(args.llama_cpp)]
     failed = []
-    for name in args.families or FORMS:
+    for name in args.families or [*FORMS, MXFP4]:
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                make_form(name, pathlib.Path(scratch), args.keep)
+                if name == MXFP4:
+                    make_mxfp4()
+                else:
+                    make_form(name, pathlib.Path(scratch), args.keep)
             except (Exception, SystemExit) as error:  # one that cannot be written keeps no other back
                 failed.append(f"{name}: {type(error).__name__}: {error}")
     if failed:

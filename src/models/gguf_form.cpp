@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -71,6 +72,11 @@ constexpr std::pair<std::string_view, double> kChanging[] = {
     {"rope.scaling.yarn_ext_factor", 1},
     {"rope.scaling.yarn_attn_factor", 1},
 };
+
+// Of which 0 says nothing.
+constexpr std::string_view kUnlessZero[] = {
+    "expert_weights_scale", "expert_group_count", "expert_group_used_count", "attention.scale",
+    "logit_scale",          "residual_scale",     "embedding_scale"};
 
 bool is_key_of(std::span<const GgufKey> keys, std::string_view name) {
   return std::ranges::find(keys, name, &GgufKey::gguf) != keys.end();
@@ -158,7 +164,9 @@ class Translation {
       return {};
     }
     QUIRE_ASSIGN_OR_RETURN(json::value value, value_of(*found));
-    if (is_window && value == json::value(0)) value = nullptr;
+    const bool is_zero = value == json::value(0) || value == json::value(0.0);
+    if (is_zero && std::ranges::find(kUnlessZero, entry.gguf) != std::end(kUnlessZero)) return {};
+    if (is_window && is_zero) value = nullptr;
     if (entry.gguf == "attention.sliding_window_pattern" && value.is_array()) {
       config_["layer_types"] = std::move(value);
       return {};

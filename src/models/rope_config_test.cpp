@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -187,6 +188,55 @@ TEST(GgufSpec, WindowsAndScales) {
   EXPECT_DOUBLE_EQ(spec.attention().scale, 1.0 / std::sqrt(32.0));
   EXPECT_DOUBLE_EQ(spec.embedding_scale, 8.0);
   EXPECT_EQ(spec.norm.weight_offset, 0.0);
+}
+
+// The sizes whose scale of scores no key says.
+TEST(GgufSpec, LargestGemmasAreKnownByTheirLayers) {
+  for (const auto& [architecture, layers, scale] :
+       {std::tuple{"gemma2", 46, 1.0 / 12.0}, {"gemma3", 62, 1.0 / std::sqrt(168.0)}}) {
+    GgufBuilder builder;
+    builder.text("general.architecture", architecture);
+    const std::string prefix = std::string(architecture) + ".";
+    for (const auto& [name, value] : {std::pair<std::string, std::uint32_t>{"block_count", layers},
+                                      {"embedding_length", 64},
+                                      {"feed_forward_length", 32},
+                                      {"attention.head_count", 4},
+                                      {"attention.key_length", 16},
+                                      {"attention.sliding_window", 8},
+                                      {"context_length", 4096}}) {
+      builder.u32(prefix + name, value);
+    }
+    f32(builder, prefix + "attention.layer_norm_rms_epsilon", 1e-5F);
+    EXPECT_DOUBLE_EQ(good(builder).attention().scale, scale) << architecture;
+  }
+}
+
+// Routing that a file does not use is written as 0 by some converters.
+TEST(GgufSpec, ZerosOfRoutingSayNothing) {
+  GgufBuilder builder = small_gguf("deepseek2");
+  for (const auto& [name, value] : {std::pair<std::string, std::uint32_t>{"expert_count", 8},
+                                    {"expert_used_count", 2},
+                                    {"expert_feed_forward_length", 32},
+                                    {"expert_shared_count", 1},
+                                    {"expert_group_count", 0},
+                                    {"expert_group_used_count", 0},
+                                    {"leading_dense_block_count", 1},
+                                    {"rope.dimension_count", 8},
+                                    {"attention.kv_lora_rank", 16},
+                                    {"attention.key_length", 24},
+                                    {"attention.value_length", 16}}) {
+    builder.u32("deepseek2." + name, value);
+  }
+  f32(builder, "deepseek2.expert_weights_scale", 0.0F);
+  const DecoderSpec spec = good(builder);
+  EXPECT_EQ(spec.layers.at(0).moe(), nullptr);
+  ASSERT_NE(spec.layers.at(1).moe(), nullptr);
+  EXPECT_EQ(spec.layers.at(1).moe()->routing.weight_scale, 1.0F);
+  EXPECT_EQ(spec.layers.at(1).moe()->routing.num_groups, 1);
+  // The older form: heads as they are, and what they are made of in one matrix.
+  ASSERT_NE(spec.layers.at(1).latent_attention(), nullptr);
+  EXPECT_EQ(spec.layers.at(1).latent_attention()->key_dims, 16);
+  EXPECT_FALSE(spec.layers.at(1).latent_attention()->split_up);
 }
 
 TEST(GgufSpec, RefusedByName) {
