@@ -10,6 +10,7 @@
 #include "load/model_bundle.h"
 #include "load/model_facts.h"
 #include "plan/memory_plan.h"
+#include "quant/codebook_groups.h"
 #include "quant/zero_groups.h"
 #include "support/golden.h"
 #include "support/score.h"
@@ -97,6 +98,19 @@ TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
           zero_groups_encoding(static_cast<int>(bits), static_cast<std::int64_t>(span), kSize);
       EXPECT_LE(ratio(encoding, bytes), 1.03) << bits << " bits, groups of " << span;
       EXPECT_GE(ratio(encoding, bytes), 0.99) << bits << " bits, groups of " << span;
+    }
+  }
+  for (std::uint64_t block = 64; block <= 4096; block *= 2) {
+    // Codes and a scale for each block: a float, or a byte and a float for 256 of them.
+    const auto span = static_cast<std::int64_t>(std::min<std::uint64_t>(block, 256));
+    const std::uint64_t plain = kWeights / 2 + kWeights / block * 4;
+    const std::uint64_t nested = kWeights / 2 + kWeights / block + kWeights / block / 256 * 4;
+    for (const Codebook codebook : {Codebook::kNF4, Codebook::kFP4}) {
+      for (const auto& [bytes, is_nested] : {std::pair(plain, false), std::pair(nested, true)}) {
+        const double found = ratio(codebook_encoding(codebook, is_nested, span), bytes);
+        EXPECT_LE(found, 1.03) << "blocks of " << block << (is_nested ? ", nested" : "");
+        EXPECT_GE(found, 1.0) << "blocks of " << block << (is_nested ? ", nested" : "");
+      }
     }
   }
   EXPECT_LE(ratio(Encoding::kInt8Row, kWeights + kSize * 4), 1.001);

@@ -59,6 +59,8 @@ KINDS = {
     "gptq_w2_g64": gptq(bits=2, group_size=64, sym=False),
     "auto_round_w4_g128": {"quant_method": "auto-round", "packing_format": "auto_round:auto_gptq",
                            "bits": 4, "group_size": 128, "sym": True, "data_type": "int"},
+    "auto_round_w4_g64_asym": {"quant_method": "auto-round", "packing_format": "auto_round", "bits": 4,
+                               "group_size": 64, "sym": False, "data_type": "int"},
     "awq_gemm_g64": awq(),
     "awq_gemv_g64": awq(version="gemv"),
     "compressed_w4_g32": compressed("pack-quantized", 4, "group", 32),
@@ -75,6 +77,28 @@ KINDS |= {
     "llm_int8": {"quant_method": "bitsandbytes", "load_in_8bit": True, "load_in_4bit": False,
                  "llm_int8_threshold": 6.0, "llm_int8_skip_modules": ["lm_head"]},
     "compressed_fp8_channel": compressed("float-quantized", 8, "channel", type="float"),
+}
+
+
+def bits_and_bytes(quant_type, double, blocksize=64):
+    # The size of blocks is a matter of the tensors: transformers has no name for it.
+    return {"quant_method": "bitsandbytes", "load_in_8bit": False, "load_in_4bit": True,
+            "bnb_4bit_quant_type": quant_type, "bnb_4bit_use_double_quant": double,
+            "bnb_4bit_compute_dtype": "float32", "bnb_4bit_quant_storage": "uint8",
+            "llm_int8_skip_modules": ["lm_head"], "blocksize": blocksize}
+
+
+KINDS |= {
+    "bnb_nf4": bits_and_bytes("nf4", False),
+    "bnb_nf4_double": bits_and_bytes("nf4", True),
+    "bnb_fp4_b128": bits_and_bytes("fp4", False, 128),
+    "bnb_fp4_double_b4096": bits_and_bytes("fp4", True, 4096),
+}
+
+
+KINDS |= {
+    "compressed_nvfp4": compressed("nvfp4-pack-quantized", 4, "tensor_group", 16, type="float"),
+    "compressed_mxfp4": compressed("mxfp4-pack-quantized", 4, "group", 32, type="float"),
 }
 
 

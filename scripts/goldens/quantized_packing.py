@@ -1,10 +1,15 @@
 """How each format of quantized safetensors holds a matrix: by its published definition, with rounding to
-the nearest code, which is all that a test of reading needs.
+the nearest code, which is all that a test of reading needs; NF4 and FP4 by bitsandbytes
+itself, NVFP4 and MXFP4 by compressed-tensors.
 
 pack() gives the tensors of a matrix by the last part of their names, and the matrix that they stand for.
 """
 
+import bitsandbytes.functional as bnb
 import torch
+from compressed_tensors.compressors.mxfp4 import MXFP4PackedCompressor
+from compressed_tensors.compressors.nvfp4 import NVFP4PackedCompressor, unpack_fp4_from_uint8
+from compressed_tensors.quantization import QuantizationScheme
 
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]  # which output is in each nibble of a word (AutoAWQ)
 
@@ -58,7 +63,8 @@ def pack_gptq(quantization, weight, seed):
     else:
         codes, scale, zero, decoded = round_to_codes(weight, bits, group, quantization["sym"],
                                                      torch.float16)
-    if quantization.get("checkpoint_format", "gptq") == "gptq":
+    own = quantization.get("packing_format") == "auto_round"  # auto-round's, not auto_gptq's
+    if quantization.get("checkpoint_format", "gptq") == "gptq" and not own:
         # Zero points are stored less one: there is none of 0 (it would need a bit more).
         least = zero.clamp(min=1)
         decoded = decoded - ((least - zero) * scale)[:, index]
@@ -66,8 +72,8 @@ def pack_gptq(quantization, weight, seed):
     else:
         stored = zero
     parts = {"qweight": pack_words(codes.T, bits, 0), "qzeros": pack_words(stored.T, bits, 1),
-             "scales": scale.T.half(), "g_idx": index.int()}
-    return parts, decoded
+             "scales": scale.T.half()}
+    return parts if own else {**parts, "g_idx": index.int()}, decoded
 
 
 def pack_awq(quantization, weight, seed):
@@ -126,8 +132,51 @@ def pack_llm_int8(quantization, weight, seed):
     return parts, codes * largest[:, None] * (1 / 127)
 
 
+def pack_bits_and_bytes(quantization, weight, seed):
+    if quantization["load_in_8bit"]:
+        return pack_llm_int8(quantization, weight, seed)
+    packed, state = bnb.quantize_4bit(
+        weight, blocksize=quantization["blocksize"], quant_type=quantization["bnb_4bit_quant_type"],
+        compress_statistics=quantization["bnb_4bit_use_double_quant"])
+    parts = {f"weight.{name}": value for name, value in state.as_dict(packed=True).items()}
+    scales = state.absmax
+    if state.nested:
+        scales = bnb.dequantize_blockwise(state.absmax, state.state2) + state.offset
+    codes = torch.stack([packed.flatten() >> 4, packed.flatten() & 15], 1).flatten().long()
+    decoded = state.code[codes] * scales.repeat_interleave(state.blocksize)[:codes.numel()]
+    decoded = decoded.reshape(weight.shape)
+    # On a CPU bitsandbytes 0.50 takes wrong scales for blocks of more than a row, up to 512 weights.
+    if weight.shape[1] % state.blocksize == 0:
+        assert torch.equal(decoded, bnb.dequantize_4bit(packed, state))
+    return {"weight": packed, **parts}, decoded
+
+
+def pack_fp4(quantization, weight):
+    scheme = QuantizationScheme(targets=["Linear"],
+                                weights=quantization["config_groups"]["group_0"]["weights"])
+    groups = weight.reshape(len(weight), -1, scheme.weights.group_size)
+    scale = groups.abs().amax(-1) / 6
+    parts = {"weight": weight}
+    if quantization["format"] == "nvfp4-pack-quantized":
+        divisor = 448 * 6 / weight.abs().max().reshape(1)
+        scale = (scale * divisor).to(torch.float8_e4m3fn).float()
+        parts |= {"weight_scale": scale, "weight_global_scale": divisor}
+        compressor, scale = NVFP4PackedCompressor, scale / divisor
+    else:
+        scale = parts["weight_scale"] = torch.exp2(torch.floor(torch.log2(scale)))
+        compressor = MXFP4PackedCompressor
+    parts = compressor.compress(parts, scheme)
+    codes = unpack_fp4_from_uint8(parts["weight_packed"], *weight.shape, dtype=torch.float32)
+    decoded = (codes.reshape(groups.shape) * scale[..., None]).reshape(weight.shape)
+    theirs = compressor.decompress(parts, scheme)["weight"]
+    torch.testing.assert_close(decoded.to(theirs.dtype), theirs)
+    return parts, decoded
+
+
 def pack_compressed(quantization, weight, seed):
     del seed
+    if "fp4" in quantization["format"]:
+        return pack_fp4(quantization, weight)
     if quantization["format"] == "float-quantized":
         codes, scales, decoded = round_to_e4m3(weight, 1, weight.shape[1])
         return {"weight": codes, "weight_scale": scales}, decoded
@@ -148,5 +197,5 @@ def pack_compressed(quantization, weight, seed):
 def pack(quantization, weight, seed):
     packers = {"gptq": pack_gptq, "auto-round": pack_gptq, "awq": pack_awq,
                "compressed-tensors": pack_compressed, "fp8": pack_fp8,
-               "bitsandbytes": pack_llm_int8}
+               "bitsandbytes": pack_bits_and_bytes}
     return packers[quantization["quant_method"]](quantization, weight, seed)

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/expanded_matmul.h"
 #include "kernels/level_test_support.h"
 #include "kernels/matmul_test_support.h"
 #include "kernels/packed_group.h"
@@ -20,7 +21,7 @@ std::vector<std::uint8_t> expand(IsaLevel level, const PackedWeight& weight) {
   std::vector<std::uint8_t> panel(panel_bytes(product_layout(layout), weight.inputs()));
   const PanelExpander expander = op_table(level).matmul.expand[static_cast<std::size_t>(layout)];
   EXPECT_NE(expander, nullptr);
-  expander(weight.panel(0), weight.inputs(), panel.data());
+  expand_inputs(expander, layout, weight.panel(0), 0, weight.inputs(), panel.data());
   return panel;
 }
 

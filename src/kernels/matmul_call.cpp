@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/expanded_matmul.h"
 #include "kernels/group_layout.h"
 #include "kernels/transpose.h"
 
@@ -229,47 +230,6 @@ Int8Rows from_row(const Int8Rows& x, std::int64_t row, std::int64_t inputs) {
           .offsets = x.offsets + group};
 }
 
-// Inputs of a compact weight that are expanded at once, whole blocks of any encoding, and panels:
-// what they become fits the second cache, mostly the first.
-constexpr std::int64_t kExpandedInputs = 512;
-constexpr std::int64_t kExpandedPanels = 4;
-
-// Panels of a compact weight, some inputs after the other: an output is the sum of what they give,
-// in this order for any number of rows.
-void multiply_expanded(const MatmulPanels& all, PanelExpander expand, MatmulKernel multiply) {
-  constexpr auto kBytes =
-      static_cast<std::uint64_t>(kExpandedInputs / kGroupInputs *
-                                 group_layout(WeightLayout::kInt8HalvesMinimum).block_bytes());
-  alignas(64) std::uint8_t expanded[kExpandedPanels * kBytes];
-  const std::int64_t block_bytes = group_layout(all.layout).block_bytes();
-  for (std::int64_t panel = 0; panel < all.num_panels; panel += kExpandedPanels) {
-    MatmulPanels piece = all;
-    piece.panels = expanded;
-    piece.next_panels = expanded;
-    piece.num_panels = std::min(kExpandedPanels, all.num_panels - panel);
-    piece.outputs = all.outputs - panel * kPanelOutputs;
-    piece.out = all.out + panel * kPanelOutputs;
-    if (all.bias != nullptr) piece.bias = all.bias + panel * kPanelOutputs;
-    for (std::int64_t input = 0; input < all.inputs; input += kExpandedInputs) {
-      piece.inputs = std::min(kExpandedInputs, all.inputs - input);
-      piece.first_input = input;
-      piece.x = all.x + input;
-      piece.panel_bytes = static_cast<std::uint64_t>(piece.inputs / kGroupInputs * block_bytes);
-      for (std::int64_t p = 0; p < piece.num_panels; ++p) {
-        const auto of_panel = static_cast<std::uint64_t>(p);
-        const std::uint8_t* from = all.panels +
-                                   all.panel_bytes * static_cast<std::uint64_t>(panel + p) +
-                                   all.panel_bytes * static_cast<std::uint64_t>(input) /
-                                       static_cast<std::uint64_t>(all.inputs);
-        expand(from, piece.inputs, expanded + piece.panel_bytes * of_panel);
-      }
-      multiply(piece);
-      piece.bias = nullptr;
-      piece.accumulate = true;
-    }
-  }
-}
-
 }  // namespace
 
 KernelChoice::KernelChoice(const MatmulKernels& kernels, ActivationMode mode, std::int64_t rows,
@@ -416,7 +376,7 @@ void MatmulCall::compute(const MatmulPart& part, const MatmulTile& tile) const {
   if (expand == nullptr) {
     choice_.kernel(layout)(panels);
   } else {
-    multiply_expanded(panels, expand, choice_.kernel(layout));
+    multiply_expanded(panels, layout, expand, choice_.kernel(layout));
   }
 }
 

@@ -40,30 +40,40 @@ Values run(IsaLevel level, const PackedWeight& weight, const Values& x, std::int
   return out;
 }
 
+void expect_vector_levels_agree(Encoding encoding) {
+  ThreadPool pool(2);
+  const std::int64_t inputs = encoding_traits(encoding).block_elements == 32 ? 608 : 768;
+  const TestMatrix matrix(encoding, 150, inputs, 15);
+  const PackedWeight weight = pack_or_die(pool, matrix);
+  for (const std::int64_t rows : {1, 3, 4, 9, 33, 150}) {
+    const Values x = random_values(rows * inputs, 16);
+    for (const ActivationMode mode : {ActivationMode::kInt8, ActivationMode::kInt16}) {
+      std::map<ActivationMode, Values> expected;
+      for (const IsaLevel level : available_levels()) {
+        if (level < IsaLevel::kAvx2) continue;
+        const Values out = run(level, weight, x, rows, nullptr, mode);
+        const auto [first, is_new] =
+            expected.try_emplace(mode_at(level, weight.layout(), mode), out);
+        EXPECT_EQ(out, first->second)
+            << isa_level_name(level) << ", " << encoding_traits(encoding).name << ", " << rows
+            << " rows, mode " << static_cast<int>(mode);
+      }
+    }
+  }
+}
+
 // The integer sums are exact and scaled the same way, so vector levels that round inputs to the
 // same number of bits agree in every bit.
 TEST(MatmulLevels, IntegerProductsAgreeBetweenVectorLevels) {
   if (available_levels().back() < IsaLevel::kAvx512) GTEST_SKIP() << "this processor lacks avx512";
-  ThreadPool pool(2);
-  for (const Encoding encoding : kQuantizedEncodings) {
-    const std::int64_t inputs = encoding_traits(encoding).block_elements == 32 ? 608 : 768;
-    const TestMatrix matrix(encoding, 150, inputs, 15);
-    const PackedWeight weight = pack_or_die(pool, matrix);
-    for (const std::int64_t rows : {1, 3, 4, 9, 33, 150}) {
-      const Values x = random_values(rows * inputs, 16);
-      for (const ActivationMode mode : {ActivationMode::kInt8, ActivationMode::kInt16}) {
-        std::map<ActivationMode, Values> expected;
-        for (const IsaLevel level : available_levels()) {
-          if (level < IsaLevel::kAvx2) continue;
-          const Values out = run(level, weight, x, rows, nullptr, mode);
-          const auto [first, is_new] =
-              expected.try_emplace(mode_at(level, weight.layout(), mode), out);
-          EXPECT_EQ(out, first->second)
-              << isa_level_name(level) << ", " << encoding_traits(encoding).name << ", " << rows
-              << " rows, mode " << static_cast<int>(mode);
-        }
-      }
-    }
+  for (const Encoding encoding : kQuantizedEncodings) expect_vector_levels_agree(encoding);
+}
+
+// Weights are looked up, scaled and added in one order at all of them.
+TEST(MatmulLevels, ProductsOfTablesAgreeBetweenVectorLevels) {
+  if (available_levels().back() < IsaLevel::kAvx512) GTEST_SKIP() << "this processor lacks avx512";
+  for (const Encoding encoding : kAllEncodings) {
+    if (is_codebook(encoding)) expect_vector_levels_agree(encoding);
   }
 }
 

@@ -13,13 +13,18 @@
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
 #include "kernels/packed_weight.h"
+#include "quant/codebook_groups.h"
 #include "quant/zero_groups.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
 
 inline constexpr Encoding kAllEncodings[] = {
-    Encoding::kF8Row,        Encoding::kF8Block128,   Encoding::kF32,
+    Encoding::kF8Row,        Encoding::kF8Block128,   Encoding::kNF4Span64,
+    Encoding::kNF4Span128,   Encoding::kNF4Span256,   Encoding::kNF4Nested64,
+    Encoding::kNF4Nested128, Encoding::kNF4Nested256, Encoding::kFP4Span64,
+    Encoding::kFP4Span128,   Encoding::kFP4Span256,   Encoding::kFP4Nested64,
+    Encoding::kFP4Nested128, Encoding::kFP4Nested256, Encoding::kF32,
     Encoding::kF16,          Encoding::kBF16,         Encoding::kQ8_0,
     Encoding::kQ4_0,         Encoding::kQ4_1,         Encoding::kQ5_0,
     Encoding::kQ5_1,         Encoding::kQ4_K,         Encoding::kQ5_K,
@@ -31,12 +36,12 @@ inline constexpr Encoding kAllEncodings[] = {
     Encoding::kMXFP4,        Encoding::kNVFP4,        Encoding::kIQ2_XXS,
     Encoding::kIQ2_XS,       Encoding::kIQ2_S,        Encoding::kIQ3_XXS,
     Encoding::kIQ3_S,        Encoding::kIQ1_S,        Encoding::kIQ1_M,
-    Encoding::kTQ1_0,        Encoding::kTQ2_0};
+    Encoding::kTQ1_0,        Encoding::kTQ2_0,        Encoding::kNVFP4Scaled};
 // All but those of parts of tensors.
 static_assert(std::size(kAllEncodings) == kNumEncodings - 5);
 // Those with integer codes.
 inline constexpr std::span<const Encoding> kQuantizedEncodings =
-    std::span(kAllEncodings).subspan<5>();
+    std::span(kAllEncodings).subspan<17>();
 
 // A matrix as a checkpoint would hold it; weights are roughly normal with deviation 1/sqrt(cols).
 struct TestMatrix {
@@ -58,6 +63,10 @@ struct TestMatrix {
       put_zero_groups(random);
       return;
     }
+    if (is_codebook(encoding)) {
+      put_codebook(random);
+      return;
+    }
     if (encoding == Encoding::kF8Row || encoding == Encoding::kF8Block128) {
       put_floats(random);
       return;
@@ -68,6 +77,10 @@ struct TestMatrix {
         const float scale = normal(random) / 100.0F;
         std::memcpy(&data[row], &scale, sizeof(scale));
       }
+      return;
+    }
+    if (encoding == Encoding::kNVFP4Scaled) {
+      put_scaled(random);
       return;
     }
     const auto step = static_cast<std::size_t>(traits.block_bytes);
@@ -195,6 +208,42 @@ struct TestMatrix {
     }
   }
 
+  // Any scale of the smaller ones, divided by a number of each row's own.
+  void put_scaled(std::mt19937& random) {
+    const std::size_t row_bytes = data.size() / static_cast<std::size_t>(rows);
+    for (std::size_t row = 0; row < data.size(); row += row_bytes) {
+      const float divisor = 1.0F + static_cast<float>(random() % 1000) / 300.0F;
+      std::memcpy(&data[row], &divisor, sizeof(divisor));
+      for (std::size_t at = row + 4; at < row + row_bytes; at += 36) {
+        for (std::size_t i = 0; i < 4; ++i) data[at + i] &= 0x1F;
+      }
+    }
+  }
+
+  // Every code is likely; nested rows begin anywhere in runs of any length.
+  void put_codebook(std::mt19937& random) {
+    const CodebookGroups form = codebook_groups(encoding);
+    std::normal_distribution<float> normal(0.0F, 1.0F / std::sqrt(static_cast<float>(cols)));
+    const std::size_t row_bytes = data.size() / static_cast<std::size_t>(rows);
+    const auto put_float = [&](std::size_t at, float value) {
+      std::memcpy(&data[at], &value, sizeof(value));
+    };
+    for (std::size_t row = 0; row < data.size(); row += row_bytes) {
+      for (std::int64_t g = 0; !form.nested && g < cols / kGroupSize; ++g) {
+        put_float(row + static_cast<std::size_t>(form.span_offset(cols, g)), normal(random));
+      }
+      if (!form.nested) continue;
+      const auto shift = static_cast<int>(random() % 3);
+      const auto run = static_cast<unsigned>(kMinNestedRun << shift);
+      const auto place = NestedPlace::of(static_cast<std::int64_t>(random() % run), shift);
+      put_float(row, normal(random));
+      std::memcpy(&data[row + 4], &place.bits, sizeof(place.bits));
+      for (std::int64_t i = 0; i < nested_units(cols); ++i) {
+        put_float(row + 8 + 4 * static_cast<std::size_t>(i), normal(random));
+      }
+    }
+  }
+
   // Every code is likely; zero points from one end of the codes to the other.
   void put_zero_groups(std::mt19937& random) {
     const ZeroGroups form = zero_groups(encoding);
@@ -279,6 +328,18 @@ inline bool spoil_block(Encoding encoding, std::uint8_t* block) {
 inline bool is_code_byte(const TestMatrix& matrix, std::size_t at) {
   const auto row_bytes = matrix.data.size() / static_cast<std::size_t>(matrix.rows);
   if (matrix.encoding == Encoding::kInt8Row) return at % row_bytes >= 4;
+  if (matrix.encoding == Encoding::kNVFP4Scaled) {
+    return at % row_bytes >= 4 && (at % row_bytes - 4) % 36 >= 4;
+  }
+  if (is_codebook(matrix.encoding)) {
+    const CodebookGroups form = codebook_groups(matrix.encoding);
+    const auto byte = static_cast<std::int64_t>(at % row_bytes);
+    for (std::int64_t g = 0; g < matrix.cols / kGroupSize; ++g) {
+      const std::int64_t codes = form.codes_offset(matrix.cols, g);
+      if (byte >= codes && byte < codes + kHalfGroupSize) return true;
+    }
+    return false;
+  }
   if (is_zero_groups(matrix.encoding)) {
     const ZeroGroups form = zero_groups(matrix.encoding);
     const auto byte = static_cast<std::int64_t>(at % row_bytes);
@@ -298,6 +359,17 @@ inline bool spoil_last_row(TestMatrix& matrix) {
                       matrix.data.size() / static_cast<std::size_t>(matrix.rows);
   if (matrix.encoding == Encoding::kInt8Row) {
     std::memcpy(row, "\0\0\x80\x7F", 4);
+    return true;
+  }
+  if (matrix.encoding == Encoding::kNVFP4Scaled) {
+    std::memcpy(row, "\0\0\x80\x7F", 4);
+    return true;
+  }
+  if (is_codebook(matrix.encoding)) {
+    const CodebookGroups form = codebook_groups(matrix.encoding);
+    const std::int64_t last = matrix.cols / kGroupSize - 1;
+    const std::int64_t at = form.nested ? 0 : form.span_offset(matrix.cols, last);
+    std::memcpy(row + at, "\0\0\x80\x7F", 4);
     return true;
   }
   if (is_zero_groups(matrix.encoding)) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/codebook_panel.h"
 #include "kernels/finite_check.h"
 #include "kernels/group_layout.h"
 #include "kernels/transpose.h"
@@ -49,7 +50,53 @@ bool has_nan(Words codes) {
   return (carries[0] | carries[1] | carries[2] | carries[3]) != 0;
 }
 
+// Offsets, places and units. Where a place leads to no unit the rows are not what encode_rows()
+// makes.
+bool pack_nested_tail(const PanelRows& source, const CodebookPanel& form, std::uint8_t* tail) {
+  FiniteCheck check(Encoding::kF32);
+  const std::int64_t units = nested_units(source.inputs);
+  const std::int64_t last_span = (source.inputs / kGroupInputs >> form.span_shift) - 1;
+  bool fits = true;
+  for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
+    for (std::int64_t i = 0; i < 2 + units; ++i) {
+      const std::uint32_t word = load_word(source.rows[n] + 4 * i);
+      if (i == 1) {
+        fits = fits && NestedPlace{word}.unit_of(last_span) < units;
+      } else {
+        check.see(word);
+      }
+      std::memcpy(tail + i * CodebookPanel::kLine + 4 * n, &word, 4);
+    }
+  }
+  return fits && check.all_finite();
+}
+
 }  // namespace
+
+bool pack_codebook(const PanelRows& source, WeightLayout layout, std::uint8_t* panel) {
+  const CodebookPanel form = CodebookPanel::of(layout);
+  const CodebookGroups rows = codebook_groups(source.encoding);
+  FiniteCheck check(Encoding::kF32);
+  for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
+    const std::int64_t codes = rows.codes_offset(source.inputs, g);
+    transpose_rows<4>([&](int row, int) { return load_words(source.rows[row] + codes); },
+                      [](Words) {}, panel + form.codes_offset(g));
+    if (!form.begins_span(g)) continue;
+    const std::int64_t span = rows.span_offset(source.inputs, g);
+    std::uint8_t* scales = panel + form.scales_offset(g);
+    for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
+      const std::uint8_t* from = source.rows[n] + span;
+      if (form.nested) {
+        scales[n] = *from;
+        continue;
+      }
+      check.see(load_word(from));
+      std::memcpy(scales + 4 * n, from, 4);
+    }
+  }
+  return check.all_finite() &&
+         (!form.nested || pack_nested_tail(source, form, panel + form.tail_offset(source.inputs)));
+}
 
 bool pack_zero_groups(const PanelRows& source, WeightLayout layout, std::uint8_t* panel) {
   return group_layout(layout).code_bits == 4 ? pack_spans<4>(source, layout, panel)

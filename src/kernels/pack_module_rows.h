@@ -1,5 +1,5 @@
-// Panels of what quantized safetensors come to (quant/grouped_tensor.h), as pack_panel() makes
-// them.
+// Panels of what quantized safetensors come to (quant/grouped_tensor.h,
+// quant/codebook_tensor.h), as pack_panel() makes them.
 #pragma once
 
 #include <cstdint>
@@ -14,5 +14,6 @@ bool pack_zero_groups(const PanelRows& source, WeightLayout layout, std::uint8_t
 bool pack_int8_rows(const PanelRows& source, std::uint8_t* panel);
 bool pack_f8_rows(const PanelRows& source, std::uint8_t* panel);
 bool pack_f8_blocks(const PanelRows& source, std::uint8_t* panel);
+bool pack_codebook(const PanelRows& source, WeightLayout layout, std::uint8_t* panel);
 
 }  // namespace quire

@@ -1,5 +1,6 @@
 #include "kernels/pack_panel.h"
 
+#include <bit>
 #include <cstring>
 
 #include "kernels/finite_check.h"
@@ -205,13 +206,25 @@ bool pack_super_blocks(const PanelRows& source, std::uint8_t* panel) {
   return check.all_finite();
 }
 
+// Whether scales divided by a row's first number are finite; +0 is that of a row that is not there.
+bool is_divisor(std::uint32_t bits) {
+  return bits == 0 || (std::bit_cast<float>(bits) >= 0x1p-100F && bits < 0x7F800000U);
+}
+
 // The blocks of all rows side by side.
 bool pack_compact_blocks(const PanelRows& source, std::uint8_t* panel) {
   const EncodingTraits& traits = encoding_traits(source.encoding);
   const auto bytes = static_cast<std::size_t>(traits.block_bytes);
   bool all_finite = true;
+  for (const std::uint8_t* row : source.rows) {
+    const auto header = static_cast<std::size_t>(traits.row_header_bytes);
+    if (header != 0 && !is_divisor(load_word(row))) all_finite = false;
+    std::memcpy(panel, row, header);
+    panel += header;
+  }
   for (std::int64_t k = 0; k < source.inputs; k += traits.block_elements) {
-    const std::int64_t from = k / traits.block_elements * traits.block_bytes;
+    const std::int64_t from =
+        traits.row_header_bytes + k / traits.block_elements * traits.block_bytes;
     for (const std::uint8_t* row : source.rows) {
       if (!is_finite_block(source.encoding, row + from)) all_finite = false;
       std::memcpy(panel, row + from, bytes);
@@ -358,6 +371,7 @@ bool pack_panel(const PanelRows& source, WeightLayout layout, std::span<std::byt
     case WeightLayout::kInt4Group128:
       return quantize_int4_panel(source, scratch, panel);
     default:
+      if (is_codebook(layout)) return pack_codebook(source, layout, panel);
       return pack_compact_blocks(source, panel);
   }
 }

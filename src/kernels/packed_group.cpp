@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/codebook_panel.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
@@ -111,6 +112,21 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
   }
   group.minima[0] = group.minima[1] = minimum;
   return group;
+}
+
+void read_codebook_group(WeightLayout layout, const std::uint8_t* panel, std::int64_t inputs,
+                         std::int64_t index, std::int64_t n, float* out) {
+  const CodebookPanel form = CodebookPanel::of(layout);
+  const float* table = codebook_table(codebook_of(layout));
+  const float scale = form.scale(panel, inputs, index, n);
+  const std::uint8_t* codes = panel + form.codes_offset(index);
+  constexpr GroupLayout kCodes = {.code_bits = 4};
+  for (int quad = 0; quad < kGroupSize / 4; ++quad) {
+    const QuadPlace place = place_of(kCodes, quad, n);
+    for (int i = 0; i < 4; ++i) {
+      out[quad * 4 + i] = scale * table[codes[place.low + i] >> place.low_shift & 15];
+    }
+  }
 }
 
 }  // namespace quire

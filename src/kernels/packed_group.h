@@ -20,4 +20,8 @@ struct PackedGroup {
 PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* panel,
                               std::int64_t index, std::int64_t n);
 
+// The 32 weights of an output's group in a panel of codebook_panel.h, of `inputs` inputs.
+void read_codebook_group(WeightLayout layout, const std::uint8_t* panel, std::int64_t inputs,
+                         std::int64_t index, std::int64_t n, float* out);
+
 }  // namespace quire

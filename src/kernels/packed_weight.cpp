@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "kernels/codebook_panel.h"
 #include "kernels/group_layout.h"
 #include "kernels/pack_panel.h"
 #include "kernels/packed_group.h"
@@ -46,6 +47,9 @@ const std::uint8_t* find_row(const EncodedMatrix* parts, int num_parts, std::uin
   return nullptr;
 }
 
+constexpr std::size_t kMaxRowHeader = 4;
+constexpr std::size_t kMaxBlockBytes = 292;
+
 // Compact encodings and the layouts of their blocks are in the same order.
 static_assert(kNumEncodings - static_cast<int>(kFirstCompact) ==
               kNumWeightLayouts - static_cast<int>(kFirstBlocks));
@@ -54,6 +58,20 @@ template <typename To, typename From>
 To moved(From from, From first, To to_first) {
   return static_cast<To>(static_cast<int>(from) - static_cast<int>(first) +
                          static_cast<int>(to_first));
+}
+
+// Output `column` of a panel of compact blocks.
+void decode_blocks(Encoding encoding, const std::uint8_t* panel, std::int64_t column,
+                   std::int64_t inputs, float* out) {
+  const auto [name, weights, bytes, header] = encoding_traits(encoding);
+  std::uint8_t row[kMaxRowHeader + kMaxBlockBytes];  // of one block
+  const auto header_bytes = static_cast<std::size_t>(header);
+  std::memcpy(row, panel + column * header, header_bytes);
+  const std::uint8_t* block = panel + kPanelOutputs * header + column * bytes;
+  for (std::int64_t k = 0; k < inputs; k += weights, block += kPanelOutputs * bytes) {
+    std::memcpy(row + header_bytes, block, static_cast<std::size_t>(bytes));
+    decode_row(encoding, row, weights, out + k);
+  }
 }
 
 bool same_order(const EncodedMatrix& a, const EncodedMatrix& b) {
@@ -116,6 +134,11 @@ std::string_view weight_layout_name(WeightLayout layout) {
     case WeightLayout::kInt8HalvesMinimum:
       return "int8_halves_minimum";
     default:
+      if (is_codebook(layout)) {
+        return encoding_traits(
+                   moved<Encoding>(layout, WeightLayout::kNF4Span64, Encoding::kNF4Span64))
+            .name;
+      }
       return encoding_traits(encoding_of_blocks(layout)).name;
   }
 }
@@ -173,6 +196,9 @@ WeightLayout layout_of(Encoding encoding) {
     case Encoding::kI64:
       return WeightLayout::kF32;  // no weights: not asked for
     default:
+      if (is_codebook(encoding)) {
+        return moved<WeightLayout>(encoding, Encoding::kNF4Span64, WeightLayout::kNF4Span64);
+      }
       return moved<WeightLayout>(encoding, kFirstCompact, kFirstBlocks);
   }
 }
@@ -191,6 +217,13 @@ WeightLayout layout_at_load(Encoding encoding, std::int64_t inputs, const PackOp
   return four_bits ? WeightLayout::kInt4Group128 : WeightLayout::kInt8Row;
 }
 
+std::uint64_t block_offset(WeightLayout layout, std::int64_t input) {
+  const EncodingTraits& traits = encoding_traits(encoding_of_blocks(layout));
+  return static_cast<std::uint64_t>(
+      kPanelOutputs *
+      (traits.row_header_bytes + input / traits.block_elements * traits.block_bytes));
+}
+
 std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs) {
   const auto k = static_cast<std::uint64_t>(inputs);
   switch (layout) {
@@ -203,11 +236,9 @@ std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs) {
     default:
       break;
   }
-  if (is_blocks(layout)) {
-    const EncodingTraits& traits = encoding_traits(encoding_of_blocks(layout));
-    return k / static_cast<std::uint64_t>(traits.block_elements) *
-           static_cast<std::uint64_t>(kPanelOutputs * traits.block_bytes);
-  }
+  if (is_blocks(layout)) return block_offset(layout, inputs);
+  if (is_codebook(layout))
+    return static_cast<std::uint64_t>(CodebookPanel::of(layout).bytes(inputs));
   const GroupLayout form = group_layout(layout);
   const std::int64_t groups = ceil_div(inputs, kGroupInputs);
   if (form.scales_come_first()) {
@@ -347,12 +378,7 @@ void PackedWeight::decode_output(std::int64_t n, float* out) const {
       break;
   }
   if (is_blocks(layout_)) {
-    const Encoding encoding = encoding_of_blocks(layout_);
-    const auto [name, weights, bytes, header] = encoding_traits(encoding);
-    data += column * bytes;
-    for (std::int64_t k = 0; k < inputs_; k += weights, data += kPanelOutputs * bytes) {
-      decode_row(encoding, data, weights, out + k);
-    }
+    decode_blocks(encoding_of_blocks(layout_), data, column, inputs_, out);
     return;
   }
   for (std::int64_t g = 0; g < inputs_ / kGroupInputs; ++g) {
@@ -361,6 +387,10 @@ void PackedWeight::decode_output(std::int64_t n, float* out) const {
 }
 
 void PackedWeight::decode_group(std::int64_t n, std::int64_t g, float* out) const {
+  if (is_codebook(layout_)) {
+    read_codebook_group(layout_, panel(n / kPanelOutputs), inputs_, g, n % kPanelOutputs, out);
+    return;
+  }
   const PackedGroup group =
       read_packed_group(group_layout(layout_), panel(n / kPanelOutputs), g, n % kPanelOutputs);
   for (int i = 0; i < kGroupSize; ++i) {

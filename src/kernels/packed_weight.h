@@ -9,7 +9,8 @@
 //   kF16    [K][16] half
 //   kBF16   [K/2][16][2] bfloat16 (odd K padded with zero)
 //   quantized layouts: group_layout.h
-//   compact layouts: blocks of the checkpoint [K / weights of a block][16][bytes of a block]
+//   compact layouts: what stands before the blocks of a row [16][bytes], then blocks of the
+//                    checkpoint [K / weights of a block][16][bytes of a block]
 //
 // A matrix whose inputs stand in another order (GPTQ's activation order) has that order behind its
 // panels, int32 [K]: place j of the panels is of input order[j].
@@ -50,6 +51,8 @@ Encoding encoding_of_blocks(WeightLayout layout);
 // Bytes of one panel of `inputs` inputs, and of a whole packed matrix.
 std::uint64_t panel_bytes(WeightLayout layout, std::int64_t inputs);
 std::uint64_t packed_bytes(WeightLayout layout, std::int64_t outputs, std::int64_t inputs);
+// In a panel of a compact layout: from its start to the block that begins with `input`.
+std::uint64_t block_offset(WeightLayout layout, std::int64_t input);
 // Of an order of inputs.
 constexpr std::uint64_t input_order_bytes(std::int64_t inputs) {
   return static_cast<std::uint64_t>(inputs) * sizeof(std::int32_t);

@@ -1,11 +1,12 @@
 // The compute layouts of weights: few, so that kernels are layouts x instruction sets and not
 // encodings x instruction sets. packed_weight.h says how the dense ones lie in memory,
-// group_layout.h the quantized ones.
+// group_layout.h and codebook_panel.h the quantized ones.
 //
 // Compact layouts are no such thing: they keep the blocks of one encoding as the file has them
-// ([block][16 outputs][bytes of the block]), and kernels do not know them. What multiplies them are
-// the kernels of their product layout, after some blocks have been expanded to it at a time; so an
-// encoding costs one function (MatmulKernels::expand), and memory is what the file has.
+// ([16 outputs][bytes before the blocks of a row], [block][16 outputs][bytes of the block]), and
+// kernels do not know them. What multiplies them are the kernels of their product layout, after
+// some blocks have been expanded to it at a time; so an encoding costs one function
+// (MatmulKernels::expand), and memory is what the file has.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,19 @@ enum class WeightLayout : std::uint8_t {
   kInt8ZeroRow,
   kF8Row,       // e4m3, one scale for each output
   kF8Block128,  // e4m3, one scale for 128 inputs of the outputs of a panel
+  // Codes of a table of floats (codebook_panel.h), one scale for 64, 128 or 256 inputs
+  kNF4Span64,
+  kNF4Span128,
+  kNF4Span256,
+  kNF4Nested64,
+  kNF4Nested128,
+  kNF4Nested256,
+  kFP4Span64,
+  kFP4Span128,
+  kFP4Span256,
+  kFP4Nested64,
+  kFP4Nested128,
+  kFP4Nested256,
   // Product layouts of compact ones: no matrix has them.
   kInt8Halves,         // a float32 scale for each half of a group
   kInt8HalvesMinimum,  // and a minimum
@@ -56,9 +70,10 @@ enum class WeightLayout : std::uint8_t {
   kBlocksIQ1_S,
   kBlocksIQ1_M,
   kBlocksTQ1_0,
-  kBlocksTQ2_0
+  kBlocksTQ2_0,
+  kBlocksNVFP4Scaled  // and a float for each output before them
 };
-inline constexpr int kNumWeightLayouts = 41;
+inline constexpr int kNumWeightLayouts = 54;
 inline constexpr WeightLayout kFirstBlocks = WeightLayout::kBlocksQ2_K;
 
 inline constexpr std::int64_t kPanelOutputs = 16;
@@ -79,9 +94,13 @@ inline constexpr std::int64_t kGroupInputs = 32;
                                              : WeightLayout::kInt8Halves;
 }
 
+[[gnu::always_inline]] constexpr bool is_codebook(WeightLayout layout) {
+  return layout >= WeightLayout::kNF4Span64 && layout <= WeightLayout::kFP4Nested256;
+}
+
 // Whose codes are floats: products take float32 inputs, whatever the mode.
 [[gnu::always_inline]] constexpr bool has_float_codes(WeightLayout layout) {
-  return layout == WeightLayout::kF8Row || layout == WeightLayout::kF8Block128;
+  return layout >= WeightLayout::kF8Row && layout <= WeightLayout::kFP4Nested256;
 }
 
 }  // namespace quire

@@ -171,6 +171,7 @@ void expand_block(Encoding encoding, const std::uint8_t* block, CompactGroup* gr
     case Encoding::kMXFP4:
       return expand_mxfp4(block, groups);
     case Encoding::kNVFP4:
+    case Encoding::kNVFP4Scaled:
       return expand_nvfp4(block, groups);
     case Encoding::kTQ1_0:
       return expand_tq1_0(block, groups);
@@ -178,6 +179,14 @@ void expand_block(Encoding encoding, const std::uint8_t* block, CompactGroup* gr
       return expand_tq2_0(block, groups);
     default:
       return expand_grid_block(encoding, block, groups);
+  }
+}
+
+void divide_scales(const std::uint8_t* row, std::int64_t count, CompactGroup* groups) {
+  float divisor = 0;
+  std::memcpy(&divisor, row, sizeof(divisor));
+  for (std::int64_t g = 0; g < count; ++g) {
+    for (float& scale : groups[g].scales) scale /= divisor;
   }
 }
 
@@ -202,6 +211,7 @@ bool is_finite_block(Encoding encoding, const std::uint8_t* block) {
     case Encoding::kMXFP4:
       return std::isfinite(e8m0_half(block[0]) * 12.0F);
     case Encoding::kNVFP4:
+    case Encoding::kNVFP4Scaled:
       return true;
     default:
       return is_finite_half(block);

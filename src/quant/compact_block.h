@@ -11,6 +11,8 @@
 //   IQ4_XS d, 8 x 6-bit s in 2 + 4 bytes, 128 bytes of nibbles;  w = d * (s - 32) * table[q]
 //   MXFP4  u8 e, 16 bytes of nibbles;  w = 2^(e - 128) * e2m1[q], whose values are doubled
 //   NVFP4  4 x u8 s (e4m3), for 16 weights each 8 bytes of nibbles;  w = e4m3(s) / 2 * e2m1[q]
+//          as safetensors have it, a row begins with a float g;        w = e4m3(s) / 2 / g *
+//          e2m1[q]
 // Grid encodings: an index stands for eight (IQ3_*: four) weights of a codebook (grid_tables.h),
 // with signs beside it; in IQ2_XXS, IQ2_XS and IQ3_XXS eight signs are seven bits, the last such
 // that the number of minuses is even.
@@ -50,6 +52,9 @@ inline constexpr int kMaxBlockGroups = 8;
 
 // The groups of a block of a compact encoding, block_elements / 32 of them.
 void expand_block(Encoding encoding, const std::uint8_t* block, CompactGroup* groups);
+
+// Divides the scales of groups by what their row begins with, a float.
+void divide_scales(const std::uint8_t* row, std::int64_t count, CompactGroup* groups);
 
 // Whether all weights that the block's scales allow are finite.
 bool is_finite_block(Encoding encoding, const std::uint8_t* block);

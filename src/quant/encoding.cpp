@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "quant/codebook_groups.h"
 #include "quant/compact_block.h"
 #include "quant/group_row.h"
 #include "quant/zero_groups.h"
@@ -36,6 +37,18 @@ constexpr std::array<EncodingTraits, kNumEncodings> kTraits = {{
     {"int8_row", 32, 32, 4},
     {"f8_row", 32, 32, 4},
     {"f8_block128", 128, 132},
+    {"nf4_span64", 64, 36},
+    {"nf4_span128", 128, 68},
+    {"nf4_span256", 256, 132},
+    {"nf4_nested64", 64, 33, 16},
+    {"nf4_nested128", 128, 65, 16},
+    {"nf4_nested256", 256, 129, 16},
+    {"fp4_span64", 64, 36},
+    {"fp4_span128", 128, 68},
+    {"fp4_span256", 256, 132},
+    {"fp4_nested64", 64, 33, 16},
+    {"fp4_nested128", 128, 65, 16},
+    {"fp4_nested256", 256, 129, 16},
     {"U8", 1, 1},
     {"I8", 1, 1},
     {"I32", 1, 4},
@@ -57,6 +70,7 @@ constexpr std::array<EncodingTraits, kNumEncodings> kTraits = {{
     {"IQ1_M", 256, 56},
     {"TQ1_0", 256, 54},
     {"TQ2_0", 256, 66},
+    {"nvfp4_scaled", 64, 36, 4},
 }};
 
 std::uint16_t load_u16(const std::uint8_t* data) {
@@ -114,7 +128,10 @@ std::optional<std::uint64_t> encoded_row_bytes(Encoding encoding, std::int64_t c
   const auto blocks = checked_mul(static_cast<std::uint64_t>(cols / traits.block_elements),
                                   static_cast<std::uint64_t>(traits.block_bytes));
   if (!blocks) return std::nullopt;
-  return checked_add(*blocks, static_cast<std::uint64_t>(traits.row_header_bytes));
+  const std::int64_t header = is_nested_codebook(encoding)
+                                  ? codebook_groups(encoding).header_bytes(cols)
+                                  : traits.row_header_bytes;
+  return checked_add(*blocks, static_cast<std::uint64_t>(header));
 }
 
 bool holds_weights(Encoding encoding) {
@@ -138,12 +155,17 @@ void decode_row(Encoding encoding, const std::uint8_t* data, std::int64_t count,
   if (encoding == Encoding::kF8Row) return decode_f8(data, count, count, out);
   if (encoding == Encoding::kF8Block128) return decode_f8(data, 128, count, out);
   if (encoding == Encoding::kInt8Row) return decode_int8_row(data, count, out);
+  if (is_codebook(encoding)) return decode_codebook(encoding, data, count, out);
   if (is_zero_groups(encoding)) return decode_zero_groups(encoding, data, count, out);
   if (is_compact(encoding)) {
     const EncodingTraits& traits = encoding_traits(encoding);
     CompactGroup groups[kMaxBlockGroups];
+    const std::uint8_t* const row = data;
+    data += traits.row_header_bytes;
     for (std::int64_t i = 0; i < count; i += traits.block_elements, data += traits.block_bytes) {
       expand_block(encoding, data, groups);
+      if (traits.row_header_bytes != 0)
+        divide_scales(row, traits.block_elements / kGroupSize, groups);
       for (std::int64_t at = 0; at < traits.block_elements; at += kGroupSize) {
         decode_group(groups[at / kGroupSize], out + i + at);
       }

@@ -25,8 +25,8 @@ namespace quire {
 //
 // What GPTQ, AWQ and their like write lies in several tensors, and not by rows; it is brought into
 // rows before it is packed (quant/grouped_tensor.h), as one of the encodings of
-// quant/zero_groups.h. The others of the list are what safetensors files hold beside floats: parts
-// of such tensors.
+// quant/zero_groups.h or quant/codebook_groups.h. The others of the list are what safetensors files
+// hold beside floats: parts of such tensors.
 enum class Encoding : std::uint8_t {
   kF32,
   kF16,
@@ -50,6 +50,19 @@ enum class Encoding : std::uint8_t {
   kInt8Row,     // a float scale, then signed bytes; w = scale * code
   kF8Row,       // a float scale, then e4m3; w = scale * code
   kF8Block128,  // the same for each 128 weights
+  // bitsandbytes' (quant/codebook_groups.h).
+  kNF4Span64,
+  kNF4Span128,
+  kNF4Span256,
+  kNF4Nested64,
+  kNF4Nested128,
+  kNF4Nested256,
+  kFP4Span64,
+  kFP4Span128,
+  kFP4Span256,
+  kFP4Nested64,
+  kFP4Nested128,
+  kFP4Nested256,
   kU8,
   kI8,
   kI32,
@@ -71,16 +84,17 @@ enum class Encoding : std::uint8_t {
   kIQ1_S,
   kIQ1_M,
   kTQ1_0,
-  kTQ2_0
+  kTQ2_0,
+  kNVFP4Scaled  // of no GGUF file: a float before each row, by which scales are divided
 };
-inline constexpr int kNumEncodings = 43;
+inline constexpr int kNumEncodings = 56;
 inline constexpr Encoding kFirstCompact = Encoding::kQ2_K;
 
 struct EncodingTraits {
   std::string_view name;        // "F32", "Q4_1", ...
   std::int64_t block_elements;  // weights in one block
   std::int64_t block_bytes;
-  std::int64_t row_header_bytes = 0;  // before the first block of a row
+  std::int64_t row_header_bytes = 0;  // before the first block of a row, of the shortest rows
 };
 
 const EncodingTraits& encoding_traits(Encoding encoding);

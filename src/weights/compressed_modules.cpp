@@ -47,6 +47,49 @@ Status read_scales(const TensorInfo& scales, GroupedTensor& matrix) {
   return {};
 }
 
+// nvfp4-pack-quantized and mxfp4-pack-quantized: weight_packed [outputs][inputs / 2] of bytes; of
+// the former weight_scale [outputs][inputs / 16] of e4m3, which weight_global_scale divides, of the
+// latter [outputs][inputs / 32] of exponents (compressors/nvfp4, compressors/mxfp4). Scales of
+// inputs (input_global_scale) are for a rounding that is not ours.
+Result<std::optional<QuantizedModule>> read_fp4(const WeightSource& source,
+                                                const QuantizationConfig& config,
+                                                const TensorInfo& codes) {
+  ModuleParts parts(source, codes);
+  QUIRE_RETURN_IF_ERROR(expect_matrix(codes, Encoding::kU8));
+  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* scales, parts.get("weight_scale"));
+  const TensorInfo* divisor = parts.find("weight_global_scale");
+  parts.find("input_global_scale");
+  QuantizedModule module;
+  auto& matrix = module.matrix.emplace<Fp4Tensor>();
+  matrix.rows = codes.shape[0];
+  matrix.cols = codes.shape[1] * 2;
+  matrix.codes = codes.data.data();
+  matrix.scales = scales->data.data();
+  matrix.has_divisor = divisor != nullptr;
+  const std::int64_t unit = matrix.has_divisor ? 64 : 32;
+  if (matrix.cols % unit != 0) {
+    return Status::unimplemented(
+        fmt::format("{}: tensor {}: {} inputs are not supported", codes.file, printable(codes.name),
+                    matrix.cols),
+        fmt::format("use a checkpoint whose matrices have a multiple of {} inputs", unit));
+  }
+  if (!matrix.has_divisor) {
+    QUIRE_RETURN_IF_ERROR(expect_part(*scales, Encoding::kU8, {matrix.rows, matrix.cols / 32}));
+    module.format = fmt::format("{} mxfp4, groups of 32", config.name);
+  } else {
+    QUIRE_RETURN_IF_ERROR(expect_part(*scales, Encoding::kF8E4M3, {matrix.rows, matrix.cols / 16}));
+    QUIRE_RETURN_IF_ERROR(expect_part(*divisor, Encoding::kF32, {1}));
+    std::memcpy(&matrix.divisor, divisor->data.data(), sizeof(matrix.divisor));
+    // Beyond these a scale may be none that float32 holds.
+    if (!(matrix.divisor >= 0x1p-100F && matrix.divisor <= 0x1p100F)) {
+      return wrong_part(*divisor, fmt::format("{} divides no scale", matrix.divisor));
+    }
+    module.format = fmt::format("{} nvfp4, groups of 16", config.name);
+  }
+  module.parts = parts.take();
+  return std::optional(std::move(module));
+}
+
 // pack-quantized: weight_packed [outputs][inputs / 32 * bits] of words, codes less half their
 // range; weight_zero_point [outputs / 32 * bits][groups] of words in the same way.
 Result<std::optional<QuantizedModule>> read_packed(const WeightSource& source,
@@ -60,7 +103,7 @@ Result<std::optional<QuantizedModule>> read_packed(const WeightSource& source,
   const TensorInfo* index = parts.find("weight_g_idx");
   QUIRE_ASSIGN_OR_RETURN(const auto sizes, read_weight_shape(*shape));
   QuantizedModule module;
-  GroupedTensor& matrix = module.matrix;
+  GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
   matrix.rows = sizes[0];
   matrix.cols = sizes[1];
   const auto bits = static_cast<int>(std::min<std::int64_t>(codes.shape[1] * 32 / matrix.cols, 99));
@@ -104,7 +147,7 @@ Result<std::optional<QuantizedModule>> read_bytes(const WeightSource& source,
   parts.find("input_scale");
   parts.find("input_zero_point");
   QuantizedModule module;
-  GroupedTensor& matrix = module.matrix;
+  GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
   matrix.rows = codes.shape[0];
   matrix.cols = codes.shape[1];
   if (matrix.cols % kGroupSize != 0) {
@@ -183,7 +226,7 @@ Result<std::optional<QuantizedModule>> read_float_module(const WeightSource& sou
   }
   parts.find("input_scale");
   QuantizedModule module;
-  GroupedTensor& matrix = module.matrix;
+  GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
   matrix.rows = codes.shape[0];
   matrix.cols = codes.shape[1];
   if (matrix.cols % kGroupSize != 0) {
@@ -203,7 +246,10 @@ Result<std::optional<QuantizedModule>> read_float_module(const WeightSource& sou
 Result<std::optional<QuantizedModule>> read_compressed_module(const WeightSource& source,
                                                               const QuantizationConfig& config,
                                                               const TensorInfo& codes) {
-  if (codes.name.ends_with(".weight_packed")) return read_packed(source, config, codes);
+  if (codes.name.ends_with(".weight_packed")) {
+    return codes.encoding == Encoding::kU8 ? read_fp4(source, config, codes)
+                                           : read_packed(source, config, codes);
+  }
   if (codes.name.ends_with(".weight") && codes.encoding == Encoding::kI8) {
     return read_bytes(source, config, codes);
   }

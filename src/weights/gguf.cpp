@@ -35,7 +35,9 @@ constexpr std::string_view kTypeNames[] = {
 };
 
 // Those that other files alone have lie between the others.
-bool is_ggml(Encoding encoding) { return encoding <= Encoding::kQ6_K || encoding >= kFirstCompact; }
+bool is_ggml(Encoding encoding) {
+  return encoding <= Encoding::kQ6_K || (encoding >= kFirstCompact && encoding <= Encoding::kTQ2_0);
+}
 
 // Encodings are called what ggml calls its types.
 std::optional<Encoding> supported_encoding(std::string_view type) {
@@ -50,7 +52,7 @@ std::string supported_names() {
   std::string names;
   for (int i = 0; i < kNumEncodings; ++i) {
     if (!is_ggml(static_cast<Encoding>(i))) continue;
-    if (i > 0) names += i + 1 < kNumEncodings ? ", " : " or ";
+    if (i > 0) names += static_cast<Encoding>(i) < Encoding::kTQ2_0 ? ", " : " or ";
     names += encoding_traits(static_cast<Encoding>(i)).name;
   }
   return names;

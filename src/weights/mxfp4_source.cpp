@@ -13,6 +13,7 @@
 
 #include "base/checked.h"
 #include "base/printable.h"
+#include "quant/fp4_tensor.h"
 #include "tensor/thread_pool.h"
 #include "weights/module_parts.h"
 
@@ -21,9 +22,8 @@ namespace {
 
 constexpr std::string_view kBlocksSuffix = "_blocks";
 constexpr std::string_view kScalesSuffix = "_scales";
-constexpr std::int64_t kMxBlock = 32;        // numbers that share a scale
-constexpr std::int64_t kMxBytes = 16;        // that they take
-constexpr std::uint8_t kLargestScale = 252;  // 6 * 2^(252 - 127) is below 2^128
+constexpr std::int64_t kMxBlock = 32;  // numbers that share a scale
+constexpr std::int64_t kMxBytes = 16;  // that they take
 
 class Mxfp4Source final : public WeightSource {
  public:
@@ -77,8 +77,9 @@ class Mxfp4Source final : public WeightSource {
     pool.parallel_for(num_blocks, kBlocksAtOnce, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::uint8_t scale = parts.scales->data[static_cast<std::size_t>(i)];
-        if (scale > kLargestScale) finite = false;
-        write_block(scale, parts.blocks->data.data() + i * kMxBytes, out + i * (kMxBytes + 1));
+        if (scale > kLargestMxScale) finite = false;
+        write_mxfp4_block(scale, parts.blocks->data.data() + i * kMxBytes,
+                          out + i * (kMxBytes + 1));
       }
     });
     source_->release(parts.blocks->data);
@@ -86,7 +87,7 @@ class Mxfp4Source final : public WeightSource {
     if (!finite) {
       return wrong_part(*parts.scales, fmt::format("scales above {}, of numbers that float32 does "
                                                    "not hold",
-                                                   kLargestScale));
+                                                   kLargestMxScale));
     }
     return rows;
   }
@@ -133,18 +134,6 @@ class Mxfp4Source final : public WeightSource {
             .file_offset = parts.blocks->file_offset,
             .parts_bytes = parts.blocks->data.size() + parts.scales->data.size(),
             .format = "mxfp4"};
-  }
-
-  // MXFP4 of quant/compact_block.h: number i and number i + 16 in one byte.
-  static void write_block(std::uint8_t scale, const std::uint8_t* pairs, std::uint8_t* out) {
-    constexpr std::size_t kHalf = kMxBytes / 2;
-    *out++ = scale;
-    for (std::size_t i = 0; i < kHalf; ++i) {
-      const unsigned int low = pairs[i];
-      const unsigned int high = pairs[kHalf + i];
-      out[2 * i] = static_cast<std::uint8_t>((low & 15U) | (high & 15U) << 4U);
-      out[2 * i + 1] = static_cast<std::uint8_t>(low >> 4U | (high & 0xF0U));
-    }
   }
 
   std::unique_ptr<WeightSource> source_;

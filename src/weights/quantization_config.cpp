@@ -81,16 +81,26 @@ Status read_awq(const JsonReader& config, QuantizationConfig& read) {
   return {};
 }
 
-// auto-round's own format names say whose layout it has.
+// auto-round's own format names say whose layout it has: GPTQ's, with zero points as gptq_v2 has
+// them unless it is auto_gptq's, or AWQ's; what is rounded to floats has compressed-tensors' names.
 Status read_auto_round(const JsonReader& config, QuantizationConfig& read) {
   QUIRE_RETURN_IF_ERROR(
-      one_of(config, "packing_format", {"auto_round:auto_gptq", "auto_round:auto_awq"}));
+      one_of(config, "packing_format",
+             {"auto_round", "auto_round:auto_gptq", "auto_round:gptqmodel", "auto_round:auto_awq",
+              "auto_round:llm_compressor", "auto_round:fp8_static"}));
   QUIRE_ASSIGN_OR_RETURN(const auto format, config.find_string("packing_format"));
-  QUIRE_RETURN_IF_ERROR(one_of(config, "data_type", {"int"}));
+  QUIRE_ASSIGN_OR_RETURN(const auto data_type, config.find_string("data_type"));
+  const std::string type = data_type.value_or("int");
+  if (type.starts_with("mx_fp") || type.starts_with("nv_fp") || type.starts_with("fp8")) {
+    read.method = QuantizationMethod::kCompressedTensors;
+    return {};
+  }
+  QUIRE_RETURN_IF_ERROR(one_of(config, "data_type", {"int", "mx_fp", "nv_fp", "fp8"}));
   if (format.value_or("auto_round:auto_gptq") == "auto_round:auto_awq") {
     return read_awq(config, read);
   }
   QUIRE_RETURN_IF_ERROR(read_gptq(config, read));
+  read.zeros_minus_one = format.value_or("auto_round:auto_gptq") == "auto_round:auto_gptq";
   read.per_module = config.contains("extra_config");
   return {};
 }
@@ -100,7 +110,8 @@ Status read_compressed_tensors(const JsonReader& config, QuantizationConfig& rea
   read.method = QuantizationMethod::kCompressedTensors;
   QUIRE_RETURN_IF_ERROR(
       one_of(config, "format",
-             {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "dense"}));
+             {"pack-quantized", "int-quantized", "float-quantized", "nvfp4-pack-quantized",
+              "mxfp4-pack-quantized", "naive-quantized", "mixed-precision", "dense"}));
   for (const std::string_view key : {"kv_cache_scheme", "transform_config"}) {
     const json::value* value = config.find(key);
     if (value == nullptr || (value->is_object() && value->get_object().empty())) continue;
@@ -114,15 +125,18 @@ Status read_compressed_tensors(const JsonReader& config, QuantizationConfig& rea
   return {};
 }
 
-// LLM.int8() (Dettmers et al. 2022): which inputs are outliers is decided for each row of
-// activations, and is about their rounding to 8 bits, which is not ours.
+// Which modules are left as they are, and the type of four-bit codes, the tensors say themselves
+// (bits_and_bytes_modules.cpp). LLM.int8() (Dettmers et al. 2022): which inputs are outliers is
+// decided for each row of activations, and is about their rounding to 8 bits, which is not ours.
 Status read_bits_and_bytes(const JsonReader& config, QuantizationConfig& read) {
   read.method = QuantizationMethod::kBitsAndBytes;
   QUIRE_ASSIGN_OR_RETURN(const auto eight, config.find_bool("load_in_8bit"));
-  if (!eight.value_or(false)) {
-    return not_computed(config, "load_in_8bit", "false", "load_in_8bit, which is LLM.int8()");
+  QUIRE_ASSIGN_OR_RETURN(const auto four, config.find_bool("load_in_4bit"));
+  if (!eight.value_or(false) && !four.value_or(false)) {
+    return not_computed(config, "load_in_8bit", "false",
+                        "load_in_8bit, which is LLM.int8(), or load_in_4bit");
   }
-  return {};
+  return one_of(config, "bnb_4bit_quant_type", {"nf4", "fp4"});
 }
 
 // How activations are scaled (activation_scheme) is left aside: weights are computed with as they

@@ -15,8 +15,8 @@ enum class QuantizationMethod : std::uint8_t {
   kNone,
   kGptq,               // and AutoRound's exports in its form
   kAwq,                // and AutoRound's
-  kCompressedTensors,  // pack-quantized, int-quantized and float-quantized
-  kBitsAndBytes,       // LLM.int8()
+  kCompressedTensors,  // pack-quantized, int-quantized, float-quantized, NVFP4, MXFP4
+  kBitsAndBytes,       // LLM.int8(), NF4, FP4
   kMxfp4,              // experts of gpt-oss: blocks of 32 floats of four bits and a scale
   kFp8,                // e4m3 with a scale for a tensor, an output or a block of 128 by 128
 };

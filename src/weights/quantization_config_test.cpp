@@ -58,11 +58,38 @@ TEST(QuantizationConfig, ReadsFloatsOfEightBits) {
   EXPECT_EQ(config->method, QuantizationMethod::kFp8);
 }
 
-TEST(QuantizationConfig, ReadsLlmInt8) {
-  const auto config =
-      read(R"({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true}})");
-  ASSERT_TRUE(config.ok()) << config.status().to_string();
-  EXPECT_EQ(config->method, QuantizationMethod::kBitsAndBytes);
+TEST(QuantizationConfig, ReadsBitsAndBytes) {
+  for (const std::string says : {R"("load_in_8bit": true)", R"("load_in_4bit": true)",
+                                 R"("load_in_4bit": true, "bnb_4bit_quant_type": "fp4")"}) {
+    const auto config =
+        read(R"({"quantization_config": {"quant_method": "bitsandbytes", )" + says + "}}");
+    ASSERT_TRUE(config.ok()) << config.status().to_string();
+    EXPECT_EQ(config->method, QuantizationMethod::kBitsAndBytes);
+  }
+}
+
+TEST(QuantizationConfig, ReadsWhoseLayoutAutoRoundHas) {
+  const auto read_form = [](const std::string& form, const std::string& type) {
+    return read(R"({"quantization_config": {"quant_method": "auto-round", "bits": 4,
+                    "group_size": 64, "packing_format": ")" +
+                form + R"(", "data_type": ")" + type + R"("}})");
+  };
+  for (const auto& [form, minus_one] :
+       {std::pair("auto_round:auto_gptq", true), std::pair("auto_round:gptqmodel", false),
+        std::pair("auto_round", false)}) {
+    const auto config = read_form(form, "int");
+    ASSERT_TRUE(config.ok()) << config.status().to_string();
+    EXPECT_EQ(config->method, QuantizationMethod::kGptq);
+    EXPECT_EQ(config->zeros_minus_one, minus_one) << form;
+  }
+  EXPECT_EQ(read_form("auto_round:auto_awq", "int")->method, QuantizationMethod::kAwq);
+  for (const std::string type : {"mx_fp", "nv_fp", "nv_fp4_with_static_gs", "fp8"}) {
+    const auto config = read_form("auto_round:llm_compressor", type);
+    ASSERT_TRUE(config.ok()) << config.status().to_string();
+    EXPECT_EQ(config->method, QuantizationMethod::kCompressedTensors);
+  }
+  EXPECT_FALSE(read_form("auto_round:mlx", "int").ok());
+  EXPECT_FALSE(read_form("auto_round", "mystery").ok());
 }
 
 TEST(QuantizationConfig, ReadsTheOldKeyOfCompressedTensors) {
@@ -74,6 +101,11 @@ TEST(QuantizationConfig, ReadsTheOldKeyOfCompressedTensors) {
 TEST(QuantizationConfig, AnUnknownMethodIsNamedWithThoseThatAreKnown) {
   expect_refused(R"({"quant_method": "mystery"})",
                  {"quant_method = mystery", "gptq, awq", "compressed-tensors"});
+  for (const std::string method :
+       {"hqq", "torchao", "quanto", "aqlm", "eetq", "vptq", "modelopt"}) {
+    expect_refused(R"({"quant_method": ")" + method + "\"}",
+                   {"quant_method = " + method, "gptq, awq", "bitsandbytes"});
+  }
 }
 
 TEST(QuantizationConfig, WhatIsNotComputedIsNamed) {
@@ -85,15 +117,20 @@ TEST(QuantizationConfig, WhatIsNotComputedIsNamed) {
   const std::string awq = R"({"quant_method": "awq", "group_size": 128, "bits": 4)";
   expect_refused(awq + R"(, "version": "gemv_fast"})", {"version = gemv_fast"});
   expect_refused(awq + R"(, "zero_point": false})", {"zero_point = false"});
-  expect_refused(R"({"quant_method": "compressed-tensors", "format": "marlin-24"})",
-                 {"format = marlin-24"});
+  for (const std::string format : {"marlin-24", "mxfp6-pack-quantized", "sparse-24-bitmask"}) {
+    expect_refused(R"({"quant_method": "compressed-tensors", "format": ")" + format + "\"}",
+                   {"format = " + format, "pack-quantized", "nvfp4-pack-quantized"});
+  }
   expect_refused(R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
                      "kv_cache_scheme": {"num_bits": 8}})",
                  {"kv_cache_scheme"});
   expect_refused(R"({"quant_method": "fp8", "weight_block_size": [64, 128]})",
                  {"weight_block_size = [64,128]"});
   expect_refused(R"({"quant_method": "fp8", "fmt": "e5m2"})", {"fmt = e5m2"});
-  expect_refused(R"({"quant_method": "bitsandbytes", "load_in_4bit": true})", {"load_in_8bit"});
+  expect_refused(R"({"quant_method": "bitsandbytes"})", {"load_in_8bit"});
+  expect_refused(R"({"quant_method": "bitsandbytes", "load_in_4bit": true,
+                     "bnb_4bit_quant_type": "af4"})",
+                 {"bnb_4bit_quant_type = af4", "nf4, fp4"});
   expect_refused(R"({"quant_method": "auto-round", "packing_format": "auto_round:mystery"})",
                  {"packing_format = auto_round:mystery"});
 }

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
 #include "quant/group_row.h"
+#include "weights/bits_and_bytes_modules.h"
 #include "weights/compressed_modules.h"
 #include "weights/module_parts.h"
 
@@ -24,7 +24,7 @@ Result<std::optional<QuantizedModule>> read_gptq_module(const WeightSource& sour
   QUIRE_ASSIGN_OR_RETURN(const TensorInfo* zeros, parts.get("qzeros"));
   const TensorInfo* index = parts.find("g_idx");
   QuantizedModule module;
-  GroupedTensor& matrix = module.matrix;
+  GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
   matrix.rows = codes.shape[1];
   const std::int64_t words = codes.shape[0];
   int bits = config.bits;
@@ -79,7 +79,7 @@ Result<std::optional<QuantizedModule>> read_awq_module(const WeightSource& sourc
   QUIRE_ASSIGN_OR_RETURN(const TensorInfo* scales, parts.get("scales"));
   QUIRE_ASSIGN_OR_RETURN(const TensorInfo* zeros, parts.get("qzeros"));
   QuantizedModule module;
-  GroupedTensor& matrix = module.matrix;
+  GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
   const bool by_output = config.by_output;
   matrix.rows = by_output ? codes.shape[0] : codes.shape[1] * 8;
   matrix.cols = by_output ? codes.shape[1] * 8 : codes.shape[0];
@@ -119,45 +119,6 @@ Result<std::optional<QuantizedModule>> read_awq_module(const WeightSource& sourc
   return std::optional(std::move(module));
 }
 
-// bitsandbytes' LLM.int8(): weight [outputs][inputs] of signed bytes, SCB [outputs], the largest
-// magnitude of each output, of which a code of 127 is the whole; weight_format says how the bytes
-// lie (0: by rows).
-Result<std::optional<QuantizedModule>> read_llm_int8_module(const WeightSource& source,
-                                                            const QuantizationConfig& config,
-                                                            const TensorInfo& codes) {
-  ModuleParts parts(source, codes);
-  QUIRE_RETURN_IF_ERROR(expect_matrix(codes, Encoding::kI8));
-  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* scales, parts.get("SCB"));
-  const TensorInfo* format = parts.find("weight_format");
-  QuantizedModule module;
-  GroupedTensor& matrix = module.matrix;
-  matrix.rows = codes.shape[0];
-  matrix.cols = codes.shape[1];
-  if (matrix.cols % kGroupSize != 0) {
-    return wrong_part(codes, fmt::format("{} inputs are not a multiple of 32", matrix.cols));
-  }
-  QUIRE_RETURN_IF_ERROR(expect_floats(*scales, {matrix.rows}));
-  if (format != nullptr) {
-    QUIRE_RETURN_IF_ERROR(expect_part(*format, Encoding::kU8, format->shape));
-    if (std::ranges::any_of(format->data, [](std::uint8_t byte) { return byte != 0; })) {
-      return Status::unimplemented(
-          fmt::format("{}: tensor {}: weights that do not lie by rows are not supported",
-                      format->file, printable(format->name)),
-          "save the model again with a newer bitsandbytes");
-    }
-  }
-  QUIRE_RETURN_IF_ERROR(set_span(*scales, 1, matrix));
-  set_scales(*scales, 1, 1, matrix);
-  matrix.scale_unit = 1.0F / 127.0F;
-  matrix.codes = {
-      .data = codes.data.data(), .bits = 8, .along = PackedAlong::kBytes, .stride = matrix.cols};
-  matrix.codes_by_input = false;
-  matrix.is_signed = true;
-  module.format = fmt::format("{} int8, {}", config.name, groups_text(matrix));
-  module.parts = parts.take();
-  return std::optional(std::move(module));
-}
-
 }  // namespace
 
 std::string_view module_name(const TensorInfo& codes) {
@@ -181,9 +142,7 @@ Result<std::optional<QuantizedModule>> read_quantized_module(const WeightSource&
     case QuantizationMethod::kCompressedTensors:
       return read_compressed_module(source, config, codes);
     case QuantizationMethod::kBitsAndBytes:
-      if (part == "weight" && codes.encoding == Encoding::kI8) {
-        return read_llm_int8_module(source, config, codes);
-      }
+      if (part == "weight") return read_bits_and_bytes_module(source, config, codes);
       break;
     case QuantizationMethod::kFp8:
       if (part == "weight") return read_float_module(source, config, codes);

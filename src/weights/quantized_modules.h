@@ -4,17 +4,22 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/status.h"
+#include "quant/codebook_tensor.h"
+#include "quant/fp4_tensor.h"
 #include "quant/grouped_tensor.h"
 #include "weights/quantization_config.h"
 #include "weights/weight_source.h"
 
 namespace quire {
 
+using QuantizedMatrix = std::variant<GroupedTensor, CodebookTensor, Fp4Tensor>;
+
 struct QuantizedModule {
-  GroupedTensor matrix;
+  QuantizedMatrix matrix;
   std::string format;                    // in words: "gptq int4, groups of 128"
   std::vector<const TensorInfo*> parts;  // all of its tensors
 };

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,6 +20,10 @@
 namespace quire {
 namespace {
 
+std::vector<std::int64_t> shape_of(const QuantizedMatrix& matrix) {
+  return std::visit([](const auto& of) { return std::vector{of.rows, of.cols}; }, matrix);
+}
+
 constexpr std::int64_t kRowsAtOnce = 16;  // that a worker makes: a line of the file's words
 
 class QuantizedSource final : public WeightSource {
@@ -31,20 +36,23 @@ class QuantizedSource final : public WeightSource {
     for (const TensorInfo& tensor : source_->tensors()) {
       QUIRE_ASSIGN_OR_RETURN(auto module, read_quantized_module(*source_, config, tensor));
       if (!module) continue;
-      TensorInfo matrix = {.name = fmt::format("{}.weight", module_name(tensor)),
-                           .encoding = rows_encoding(module->matrix),
-                           .shape = {module->matrix.rows, module->matrix.cols},
-                           .data = {},
-                           .file = tensor.file,
-                           .file_offset = tensor.file_offset,
-                           .parts_bytes = 0,
-                           .format = module->format};
+      TensorInfo matrix = {
+          .name = fmt::format("{}.weight", module_name(tensor)),
+          .encoding = std::visit([](const auto& of) { return rows_encoding(of); }, module->matrix),
+          .shape = shape_of(module->matrix),
+          .data = {},
+          .file = tensor.file,
+          .file_offset = tensor.file_offset,
+          .parts_bytes = 0,
+          .format = module->format};
       for (const TensorInfo* part : module->parts) {
         matrix.parts_bytes += part->data.size();
         parts.insert(part);
       }
       const auto added = modules_.emplace(matrix.name, *std::move(module)).first;
-      matrix.input_order = added->second.matrix.order;
+      if (const auto* grouped = std::get_if<GroupedTensor>(&added->second.matrix)) {
+        matrix.input_order = grouped->order;
+      }
       matrices.emplace(&tensor, std::move(matrix));
     }
     for (const TensorInfo& tensor : source_->tensors()) {
@@ -81,10 +89,10 @@ class QuantizedSource final : public WeightSource {
   Result<TensorRows> rows(const TensorInfo& tensor, ThreadPool& pool) const override {
     const auto found = modules_.find(tensor.name);
     if (found == modules_.end()) return source_->rows(tensor, pool);
-    const GroupedTensor& matrix = found->second.matrix;
-    const auto row_bytes = encoded_row_bytes(tensor.encoding, matrix.cols);
+    const std::int64_t num_rows = tensor.shape[0];
+    const auto row_bytes = encoded_row_bytes(tensor.encoding, tensor.shape[1]);
     const auto bytes =
-        row_bytes ? checked_mul(*row_bytes, static_cast<std::uint64_t>(matrix.rows)) : row_bytes;
+        row_bytes ? checked_mul(*row_bytes, static_cast<std::uint64_t>(num_rows)) : row_bytes;
     if (!bytes) return Status::bad_model("a matrix of more than 2^64 bytes");
     TensorRows rows;
     QUIRE_ASSIGN_OR_RETURN(rows.memory, Buffer::allocate(*bytes));
@@ -92,10 +100,12 @@ class QuantizedSource final : public WeightSource {
     rows.data = out;
     std::mutex mutex;
     Status first_error;
-    std::int64_t first_bad = matrix.rows;
-    pool.parallel_for(matrix.rows, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end, int) {
-      const Status status = encode_rows(matrix, begin, end - begin,
-                                        out + static_cast<std::uint64_t>(begin) * *row_bytes);
+    std::int64_t first_bad = num_rows;
+    pool.parallel_for(num_rows, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end, int) {
+      std::uint8_t* const to = out + static_cast<std::uint64_t>(begin) * *row_bytes;
+      const Status status = std::visit(
+          [&](const auto& matrix) { return encode_rows(matrix, begin, end - begin, to); },
+          found->second.matrix);
       if (status.ok()) return;
       const std::lock_guard lock(mutex);
       if (begin >= first_bad) return;

@@ -107,6 +107,7 @@ inline constexpr std::string_view kQuantizedKinds[] = {
     "gptq_w3_g32",
     "gptq_w2_g64",
     "auto_round_w4_g128",
+    "auto_round_w4_g64_asym",
     "awq_gemm_g64",
     "awq_gemv_g64",
     "compressed_w4_g32",
@@ -116,6 +117,12 @@ inline constexpr std::string_view kQuantizedKinds[] = {
     "fp8_tensor",
     "compressed_fp8_channel",
     "llm_int8",
+    "bnb_nf4",
+    "bnb_nf4_double",
+    "bnb_fp4_b128",
+    "bnb_fp4_double_b4096",
+    "compressed_nvfp4",
+    "compressed_mxfp4",
     "mxfp4_gpt_oss",
 };
 inline std::string quantized_model(std::string_view kind) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/matmul_blocked.inl.h"
+#include "kernels/cpu/matmul_codebook.inl.h"
 #include "kernels/cpu/matmul_dense.inl.h"
 #include "kernels/cpu/matmul_groups.inl.h"
 #include "kernels/cpu/matmul_int16.inl.h"
@@ -90,6 +91,17 @@ void set_zero_int_matmul(MatmulKernels& kernels) {
   share_with_wider_spans(kernels.with_int8, kSmallest);
 }
 
+// Of all tables, and of all spans whose scales are nested, or of those whose are not.
+template <typename V, bool kNested>
+void set_codebook_matmul(MatmulKernels& kernels) {
+  for (int layout = 0; layout < kNumWeightLayouts; ++layout) {
+    const auto which = static_cast<WeightLayout>(layout);
+    if (!is_codebook(which) || CodebookPanel::of(which).nested != kNested) continue;
+    kernels.with_float[layout] =
+        vec_matmul<V, CodebookBlock<V, kNested>, FloatPieces<V, CodebookLines<V, kNested>>>;
+  }
+}
+
 template <typename V, WeightLayout kLayout>
 void set_dense_matmul(MatmulKernels& kernels) {
   kernels.with_float[static_cast<int>(kLayout)] =
@@ -121,6 +133,8 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_zero_matmul<V, WeightLayout::kInt8Zero32>(kernels);
   set_group_matmul<V, WeightLayout::kF8Row>(kernels);
   set_group_matmul<V, WeightLayout::kF8Block128>(kernels);
+  set_codebook_matmul<V, false>(kernels);
+  set_codebook_matmul<V, true>(kernels);
 }
 
 // With inputs rounded to integers.

@@ -91,6 +91,19 @@ struct MatmulVec8 : Vec8 {
   static I add_products16(I sum, I a, I b) { return add32(sum, multiply_add16(a, b)); }
   static I add_pairs16(I x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
   static F as_float(I x) { return _mm256_castsi256_ps(x); }
+  // A table of 16 numbers, and those that four bits of each lane name, from bit kFrom on.
+  struct Table {
+    F low;
+    F high;
+  };
+  static Table load_table(const float* p) { return {load(p), load(p + 8)}; }
+  template <int kFrom>
+  static F look_up(const Table& table, I x) {
+    const I index = _mm256_srli_epi32(x, kFrom);
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.low, index),
+                            _mm256_permutevar8x32_ps(table.high, index),
+                            as_float(_mm256_slli_epi32(x, 28 - kFrom)));
+  }
   static F to_float(I x) { return _mm256_cvtepi32_ps(x); }
 };
 

@@ -106,6 +106,13 @@ struct MatmulVec16 : Vec16 {
   static I add_products16(I sum, I a, I b) { return add32(sum, multiply_add16(a, b)); }
   static I add_pairs16(I x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }
   static F as_float(I x) { return _mm512_castsi512_ps(x); }
+  // A table of 16 numbers, and those that four bits of each lane name, from bit kFrom on.
+  using Table = F;
+  static Table load_table(const float* p) { return load(p); }
+  template <int kFrom>
+  static F look_up(Table table, I x) {
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(x, kFrom), table);
+  }
   static F to_float(I x) { return _mm512_cvtepi32_ps(x); }
 };
 

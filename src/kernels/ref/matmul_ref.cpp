@@ -80,6 +80,21 @@ void quantized_float(const MatmulPanels& args) {
   });
 }
 
+void codebook_float(const MatmulPanels& args) {
+  for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
+    double sum = 0;
+    for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
+      float weights[kGroupSize];
+      read_codebook_group(args.layout, panel, args.inputs, g, n, weights);
+      const float* x = args.x + r * args.x_stride + g * kGroupInputs;
+      for (int i = 0; i < kGroupInputs; ++i) {
+        sum += static_cast<double>(x[i]) * static_cast<double>(weights[i]);
+      }
+    }
+    return sum;
+  });
+}
+
 void quantized_int8(const MatmulPanels& args) {
   const GroupLayout layout = group_layout(args.layout);
   const std::int64_t groups = args.row_inputs / kGroupInputs;
@@ -189,6 +204,7 @@ MatmulKernels ref_matmul_kernels() {
     const bool quantized = is_quantized(static_cast<WeightLayout>(layout));
     kernels.with_float[layout] = quantized ? quantized_float : dense;
     const bool integers = quantized && !has_float_codes(static_cast<WeightLayout>(layout));
+    if (is_codebook(static_cast<WeightLayout>(layout))) kernels.with_float[layout] = codebook_float;
     kernels.with_int16[layout] = integers ? quantized_int16 : nullptr;
     const bool below_8_bits =
         integers && group_layout(static_cast<WeightLayout>(layout)).code_bits < 8;

@@ -162,6 +162,7 @@ void set_avx2_expanders(MatmulKernels& kernels) {
   set(WeightLayout::kBlocksIQ4_XS, expand_iq4_xs);
   set(WeightLayout::kBlocksMXFP4, expand_mxfp4);
   set(WeightLayout::kBlocksNVFP4, expand_nvfp4);
+  set(WeightLayout::kBlocksNVFP4Scaled, expand_nvfp4);
 }
 
 }  // namespace quire
