@@ -25,14 +25,28 @@ preemption, prefix hits, threads), `remote_device_test` on a device whose memory
 `packed_cache_test` from packed weights. What of a configuration is not computed is refused by name:
 [architecture.md](architecture.md#families).
 
-Encodings belong to matrices and not to families: Hugging Face files of F32, F16 and BF16 run for all rows, with int8 or
-int4 at load; GGUF files, with all encodings that are read, for the rows that name them.
+Encodings belong to matrices and not to families: Hugging Face files of all [encodings](#encodings) run for all rows, those
+that are not quantized with int8 or int4 at load, too; GGUF files for the rows that name them.
 
 - **keys**: which keys a query sees: all before it, those of a window, those of its chunk.
 - **besides**: what else the checkpoint has.
 """
 
 TABLE = "\n| architecture | files | keys | positions | norms | feed-forward | besides |\n|---|---|---|---|---|---|---|\n"
+
+ENCODINGS = """
+## Encodings
+
+How matrices are written, as `quire inspect` names it, and what they are in memory: bits a weight of a matrix of 4096 by 4096,
+scales included, and the layout ([architecture.md](architecture.md#encodings)). A row is there because some checkpoint of the tests
+has such matrices: those of Hugging Face files in `tests/data/quantized`, whose logits `quantized_reference_test` compares with the
+reference's over the weights that the codes stand for (within 1e-4 in float32, at each level); those of GGUF files in
+`tests/data/tiny_*`, the same in `reference_test`, and `tests/data/quant`, whose blocks `quant_test` decodes to the reference's
+very bits. `matrix_test` and `remote_device_test` run them all. What each costs: [quality.md](performance/quality.md).
+
+| encoding | files | bits in memory | layout | checkpoints of the tests |
+|---|---|---|---|---|
+"""
 
 MULTIMODAL = """
 ## Checkpoints of more than text
@@ -69,6 +83,11 @@ def page(models):
         cells += [", ".join(family[column]) for column in
                   ("files", "keys", "positions", "norms", "feed_forward", "besides")]
         parts.append("| " + " | ".join(cells).replace("|  |", "| |") + " |\n")
+    parts.append(ENCODINGS)
+    for row in models["encodings"]:
+        cells = [row["format"], row["files"], ", ".join(dict.fromkeys(layout["bits"] for layout in row["layouts"])),
+                 names(layout["name"] for layout in row["layouts"]), names(row["checkpoints"])]
+        parts.append("| " + " | ".join(cells) + " |\n")
     if models["untested"]:
         parts += [UNTESTED, names(models["untested"]), "\n"]
     parts += [MULTIMODAL, names(models["multimodal"]), "\n", REFUSED]

@@ -1,8 +1,10 @@
 // Prints what the tests cover of each family, as JSON: scripts/make_models.py makes docs/models.md
 // of it. What a family has is what its golden checkpoint has, under its configuration and each
 // variant of it, and family_reference_test compares the logits of all of them with the reference's.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -13,6 +15,9 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "kernels/packed_weight.h"
+#include "kernels/sizing.h"
+#include "load/model_bundle.h"
 #include "models/refused_architectures.h"
 #include "models/registry.h"
 #include "models/text_part.h"
@@ -176,6 +181,78 @@ json::object describe(std::string_view family, std::set<std::string>& tested) {
           {"besides", list(columns.besides)}};
 }
 
+// How matrices are written, in which files, and the checkpoints of the tests that have some so.
+class Encodings {
+ public:
+  // `is_mixed`: what of it is not quantized is in other rows.
+  void add(const std::string& path, std::string_view checkpoint, bool is_mixed = false) {
+    auto bundle = open_model(path, "");
+    if (!bundle.ok()) throw std::runtime_error(bundle.status().to_string());
+    const bool gguf = path.ends_with(".gguf");
+    for (const TensorInfo& tensor : bundle->weights->tensors()) {
+      const WeightLayout layout = layout_of(tensor.encoding);
+      if (tensor.shape.size() < 2 || (is_mixed && !is_quantized(layout))) continue;
+      const std::string format(tensor.format_name());
+      const auto found = std::ranges::find_if(
+          rows_, [&](const Row& row) { return row.format == format && row.gguf == gguf; });
+      Row& row =
+          found == rows_.end() ? rows_.emplace_back(Row{.format = format, .gguf = gguf}) : *found;
+      row.layouts.emplace(weight_layout_name(layout), bits_of(tensor.encoding));
+      row.checkpoints.emplace(checkpoint);
+    }
+  }
+
+  json::array describe() const {
+    json::array rows;
+    for (const Row& row : rows_) {
+      json::array layouts;
+      for (const auto& [name, bits] : row.layouts) {
+        layouts.push_back(json::object{{"name", name}, {"bits", fmt::format("{:.4g}", bits)}});
+      }
+      rows.push_back(json::object{
+          {"format", row.format},
+          {"files", row.gguf ? "GGUF" : "Hugging Face"},
+          {"layouts", std::move(layouts)},
+          {"checkpoints", json::array(row.checkpoints.begin(), row.checkpoints.end())}});
+    }
+    return rows;
+  }
+
+ private:
+  struct Row {
+    std::string format;
+    bool gguf = false;
+    std::map<std::string, double> layouts = {};  // with their bits a weight
+    std::set<std::string> checkpoints = {};
+  };
+
+  // A weight's in memory, of a matrix of a usual size.
+  static double bits_of(Encoding encoding) {
+    constexpr std::int64_t kSize = 4096;
+    const std::uint64_t bytes = packed_weight_bytes(encoding, kSize, kSize, LoadQuantization::kNone,
+                                                    /*vocabulary=*/false);
+    return static_cast<double>(bytes) * 8 / static_cast<double>(kSize * kSize);
+  }
+
+  std::vector<Row> rows_;
+};
+
+json::array describe_encodings() {
+  Encodings encodings;
+  encodings.add(family_model("llama", "hf"), "llama");
+  encodings.add(tiny_llama("hf"), "tiny_llama");
+  for (const std::string_view kind : kQuantizedKinds) {
+    encodings.add(quantized_model(kind), kind, /*is_mixed=*/true);
+  }
+  for (const std::string type : {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"}) {
+    encodings.add(tiny_llama("tiny_llama_" + type + ".gguf"), "tiny_llama_" + type);
+  }
+  for (const std::string name : {"tiny_kquants", "tiny_compact"}) {
+    encodings.add(tiny_encodings(name), name);
+  }
+  return encodings.describe();
+}
+
 json::object describe_all() {
   json::array families;
   std::set<std::string> tested;
@@ -193,6 +270,7 @@ json::object describe_all() {
   json::array multimodal;
   for (const std::string& name : multimodal_architectures()) multimodal.emplace_back(name);
   return {{"families", std::move(families)},
+          {"encodings", describe_encodings()},
           {"untested", std::move(untested)},
           {"multimodal", std::move(multimodal)},
           {"refused", std::move(refused)}};
