@@ -278,6 +278,40 @@ TEST(GgufTokenizer, IdsBeyondTheVocabularyAreRefused) {
   }
 }
 
+// How far merges go, by what the file says of the words that they stay within.
+TEST(GgufTokenizer, PreTokenizersByTheirNames) {
+  using Ids = std::vector<TokenId>;
+  const TempFolder folder;
+  const auto encoded = [&](std::string_view pre, std::string_view input) {
+    std::string tokens;
+    for (const char* token : {"1", "2", "a", ".", "12", "a.", "11"}) {
+      tokens += GgufBuilder::string(token);
+    }
+    std::string merges;
+    for (const char* merge : {"1 2", "a .", "1 1"}) merges += GgufBuilder::string(merge);
+    GgufBuilder builder;
+    builder.text("tokenizer.ggml.model", "gpt2")
+        .text("tokenizer.ggml.pre", pre)
+        .array("tokenizer.ggml.tokens", GgufType::kString, 7, tokens)
+        .array("tokenizer.ggml.merges", GgufType::kString, 3, merges);
+    auto text = open_text(folder.write(std::string(pre) + ".gguf", builder.build()).string());
+    EXPECT_TRUE(text.ok()) << text.status().to_string();
+    if (!text.ok()) return Ids();
+    auto ids = text->tokenizer->encode(input, EncodeOptions());
+    EXPECT_TRUE(ids.ok()) << ids.status().to_string();
+    return ids.ok() ? *std::move(ids) : Ids();
+  };
+  for (const auto& [pre, digits] : {std::pair{"exaone4", Ids{6, 6}},
+                                    {"glm4", Ids{6, 0, 0}},
+                                    {"chatglm-bpe", Ids{6, 0, 0}},
+                                    {"minimax-m2", Ids{6, 0, 0}},
+                                    {"seed-coder", Ids{0, 0, 0, 0}},
+                                    {"bloom", Ids{6, 6}}}) {
+    EXPECT_EQ(encoded(pre, "1111"), digits) << pre;
+    EXPECT_EQ(encoded(pre, "a."), (Ids{2, 3})) << pre;
+  }
+}
+
 TEST(GgufTokenizer, TypesAndMergesThatDoNotFitTheVocabularyAreRefused) {
   const TempFolder folder;
   const auto opened = [&](const GgufBuilder& builder) {

@@ -353,10 +353,8 @@ TEST(Matrix, TinyLlamaOfCompactWeights) {
 
 // Windows, norms of heads and outputs, biases and several rope bases change nothing either. Prompts
 // shorter and longer than the windows, which are 16 to 20 tokens.
-class FamilyMatrix : public ::testing::TestWithParam<std::string_view> {};
-
-TEST_P(FamilyMatrix, SameTokens) {
-  Corpus corpus = {.model = family_model(GetParam(), "hf"), .prompts = {}};
+void check_small(const std::string& model) {
+  Corpus corpus = {.model = model, .prompts = {}};
   for (int i = 0; i < 12; ++i) {
     std::string prompt = i % 2 == 0 ? "the cat" : "she sells";
     for (int j = 0; j < i; ++j) prompt += j % 3 == 0 ? " sea shells" : " and the dog";
@@ -364,6 +362,18 @@ TEST_P(FamilyMatrix, SameTokens) {
   }
   corpus.max_tokens = 24;
   check_matrix(corpus, all_settings());
+}
+
+class FamilyMatrix : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(FamilyMatrix, SameTokens) { check_small(family_model(GetParam(), "hf")); }
+
+// In GGUF they come in other tensors: the two parts of what latents are made into, experts with
+// their biases.
+TEST(Matrix, LatentAttentionAndExpertsOfGguf) {
+  for (const std::string_view family : {"deepseek_v3", "gpt_oss"}) {
+    check_small(family_model(family, "model.gguf"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FamilyMatrix, ::testing::ValuesIn(kFamilies),
@@ -372,16 +382,7 @@ INSTANTIATE_TEST_SUITE_P(Families, FamilyMatrix, ::testing::ValuesIn(kFamilies),
 // Integer codes with zero points, from tensors that lie apart.
 class QuantizedMatrix : public ::testing::TestWithParam<std::string_view> {};
 
-TEST_P(QuantizedMatrix, SameTokens) {
-  Corpus corpus = {.model = quantized_model(GetParam()), .prompts = {}};
-  for (int i = 0; i < 12; ++i) {
-    std::string prompt = i % 2 == 0 ? "the cat" : "she sells";
-    for (int j = 0; j < i; ++j) prompt += j % 3 == 0 ? " sea shells" : " and the dog";
-    corpus.prompts.push_back(std::move(prompt));
-  }
-  corpus.max_tokens = 24;
-  check_matrix(corpus, all_settings());
-}
+TEST_P(QuantizedMatrix, SameTokens) { check_small(quantized_model(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, QuantizedMatrix, ::testing::ValuesIn(kQuantizedKinds),
                          [](const auto& param) { return std::string(param.param); });

@@ -152,13 +152,17 @@ std::vector<PreTokenizerName> pre_tokenizer_names() {
   };
   const std::string digits = R"(\p{N}{1,3})";
   return {
-      {{"gpt-2", "phi-2", "olmo", "mpt"}, {gpt2}},
+      {{"gpt-2", "phi-2", "olmo", "mpt", "exaone4"}, {gpt2}},
       {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"},
        {std::string(kDigits), gpt2}},
       {{"llama-bpe", "llama3", "llama-v3", "falcon3"}, {cl100k(digits)}, true, true},
-      {{"dbrx", "smaug-bpe"}, {cl100k(digits)}},
+      {{"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, {cl100k(digits)}},
       {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"}, {cl100k(R"(\p{N})")}},
-      {{"gpt-4o", "llama4"}, {cased(fmt::format("{}?", kAnyCase), digits)}},
+      {{"gpt-4o", "llama4", "minimax-m2"}, {cased(fmt::format("{}?", kAnyCase), digits)}},
+      {{"seed-coder"},
+       {fmt::format(R"({}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}\r\n]+{})",
+                    kAnyCase, kLines)}},
+      {{"bloom"}, {" ?[^(\\s|.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C)]+"}},
       {{"tekken"}, {cased("", R"(\p{N})")}, true, true},
       {{"falcon"}, {R"([\p{P}\$\+<=>\^~\|`]+)", gpt2, "[0-9][0-9][0-9]"}},
       {{"deepseek-llm"},
