@@ -169,6 +169,16 @@ Result<JsonReader> JsonReader::get_object(std::string_view key) const {
   return JsonReader(value->get_object(), fmt::format("{}: {}", where_, key), code_);
 }
 
+Result<const json::array*> JsonReader::get_items(std::string_view key) const {
+  const json::value* value = find(key);
+  if (value == nullptr) return missing(key);
+  if (!value->is_array()) return type_error(key, "an array");
+  if (value->get_array().empty()) {
+    return Status(code_, fmt::format("{}: {}: the array is empty", where_, key));
+  }
+  return &value->get_array();
+}
+
 Status check_fields(const JsonReader& object, std::span<const std::string_view> fields) {
   for (const auto& field : object.object()) {
     const std::string_view key = field.key();

@@ -49,6 +49,8 @@ class JsonReader {
   Result<double> get_double(std::string_view key) const;
   Result<std::string> get_string(std::string_view key) const;
   Result<JsonReader> get_object(std::string_view key) const;
+  // Of an array that is not empty. Borrowed as the object is.
+  Result<const json::array*> get_items(std::string_view key) const;
 
   // "where: key: expected ..., found ...".
   Status type_error(std::string_view key, std::string_view expected) const;

@@ -16,34 +16,31 @@ Status no_form(std::string_view what) {
   return Status::invalid_argument(fmt::format("the form of an answer has no {}", what));
 }
 
-Result<std::string_view> text_at(const json::object& object, std::string_view key) {
-  const json::value* value = object.if_contains(key);
-  if (value == nullptr || !value->is_string()) return no_form(key);
-  return std::string_view(value->get_string());
+JsonReader reader_of(const json::object& object) {
+  return {object, "the form of an answer", StatusCode::kInvalidArgument};
 }
 
-bool flag_at(const json::object& object, std::string_view key) {
-  const json::value* value = object.if_contains(key);
-  return value != nullptr && value->is_bool() && value->get_bool();
+Result<bool> flag_of(const JsonReader& object, std::string_view key) {
+  QUIRE_ASSIGN_OR_RETURN(const auto flag, object.find_bool(key));
+  return flag.value_or(false);
 }
 
-Result<AnswerForm::Calls> read_calls(const json::object& object) {
+Result<AnswerForm::Calls> read_calls(const JsonReader& object) {
   AnswerForm::Calls calls;
-  QUIRE_ASSIGN_OR_RETURN(const std::string_view name, text_at(object, "dialect"));
+  QUIRE_ASSIGN_OR_RETURN(const std::string name, object.get_string("dialect"));
   QUIRE_ASSIGN_OR_RETURN(calls.dialect, find_tool_dialect(name));
-  calls.required = flag_at(object, "required");
-  calls.parallel = flag_at(object, "parallel");
-  const json::value* functions = object.if_contains("functions");
-  if (calls.dialect == nullptr || functions == nullptr || !functions->is_array()) {
-    return no_form("functions of a dialect");
-  }
-  for (const json::value& each : functions->get_array()) {
+  QUIRE_ASSIGN_OR_RETURN(calls.required, flag_of(object, "required"));
+  QUIRE_ASSIGN_OR_RETURN(calls.parallel, flag_of(object, "parallel"));
+  if (calls.dialect == nullptr) return no_form("dialect of calls");
+  QUIRE_ASSIGN_OR_RETURN(const json::array* functions, object.get_items("functions"));
+  for (const json::value& each : *functions) {
     if (!each.is_object()) return no_form("function");
-    const json::object& function = each.get_object();
-    QUIRE_ASSIGN_OR_RETURN(const std::string_view its_name, text_at(function, "name"));
-    const json::value* parameters = function.if_contains("parameters");
+    const JsonReader function = reader_of(each.get_object());
+    QUIRE_ASSIGN_OR_RETURN(const std::string its_name, function.get_string("name"));
+    const json::value* parameters = function.find("parameters");
     if (parameters == nullptr) return no_form("parameters");
-    calls.functions.push_back({std::string(its_name), *parameters, flag_at(function, "strict")});
+    QUIRE_ASSIGN_OR_RETURN(const bool strict, flag_of(function, "strict"));
+    calls.functions.push_back({its_name, *parameters, strict});
   }
   return calls;
 }
@@ -80,22 +77,21 @@ Result<std::optional<AnswerForm>> AnswerForm::from_text(std::string_view text) {
   const json::value* type = given != nullptr ? given->if_contains("type") : nullptr;
   if (type == nullptr || !type->is_string() || type->get_string() != kType)
     return std::optional<AnswerForm>();
-  const json::object& object = *given;
+  const JsonReader object = reader_of(*given);
   AnswerForm form;
-  if (const json::value* content = object.if_contains("content")) form.content = *content;
+  if (const json::value* content = object.find("content")) form.content = *content;
   if (object.contains("reasoning")) {
-    QUIRE_ASSIGN_OR_RETURN(const std::string_view name, text_at(object, "reasoning"));
+    QUIRE_ASSIGN_OR_RETURN(const std::string name, object.get_string("reasoning"));
     QUIRE_ASSIGN_OR_RETURN(form.reasoning, find_reasoning_dialect(name));
-    QUIRE_ASSIGN_OR_RETURN(const std::string_view start, text_at(object, "start"));
+    QUIRE_ASSIGN_OR_RETURN(const std::string start, object.get_string("start"));
     for (std::size_t i = 0; i < kStartNames.size(); ++i) {
       if (start == kStartNames[i]) form.start = static_cast<ReasoningStart>(i);
     }
   }
-  const json::value* budget = object.if_contains("thinking_budget");
-  if (budget != nullptr && budget->is_int64()) form.thinking_budget = budget->get_int64();
-  if (const json::value* calls = object.if_contains("calls")) {
-    if (!calls->is_object()) return no_form("calls");
-    QUIRE_ASSIGN_OR_RETURN(form.calls, read_calls(calls->get_object()));
+  QUIRE_ASSIGN_OR_RETURN(form.thinking_budget, object.find_int("thinking_budget"));
+  if (object.contains("calls")) {
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader calls, object.get_object("calls"));
+    QUIRE_ASSIGN_OR_RETURN(form.calls, read_calls(calls));
   }
   return std::optional(std::move(form));
 }
