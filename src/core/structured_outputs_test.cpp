@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/sampling_params.h"
+#include "core/structured_outputs_json.h"
 
 namespace quire {
 namespace {
@@ -75,6 +76,21 @@ TEST(StructuredOutputs, TextsAreLimited) {
   EXPECT_TRUE(params.validate().ok());
   params.choice.emplace_back("a");
   EXPECT_THAT(error_of(params), HasSubstr("choice has 65537 texts"));
+}
+
+// What is shown can be read again.
+TEST(StructuredOutputs, AreShownAsTheyAreRead) {
+  StructuredOutputsParams params;
+  params.json = R"({"type":"string"})";
+  params.disable_any_whitespace = true;
+  auto again = read_structured_outputs(show_structured_outputs(params), params.field);
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  EXPECT_EQ(*again, params);
+  params = {};
+  params.choice = {"a", "b"};
+  again = read_structured_outputs(show_structured_outputs(params), params.field);
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  EXPECT_EQ(*again, params);
 }
 
 TEST(StructuredOutputs, SamplingParamsAreCheckedWithThem) {

@@ -24,6 +24,7 @@
 #include "core/sampling_params.h"
 #include "core/sampling_table.h"
 #include "core/step.h"
+#include "core/structured_outputs_json.h"
 #include "draft/speculative_config.h"
 #include "engine/engine_state.h"
 #include "load/embedding_defaults.h"

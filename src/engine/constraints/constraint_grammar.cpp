@@ -1,12 +1,6 @@
 #include "engine/constraints/constraint_grammar.h"
 
-#include <optional>
-#include <string>
-#include <string_view>
-
-#include <fmt/format.h>
-
-#include "base/json.h"
+#include "core/structured_outputs_json.h"
 #include "text/dialects/answer_form.h"
 #include "text/dialects/structural_tag.h"
 #include "text/grammar/grammar_text.h"
@@ -35,44 +29,6 @@ Result<Grammar> content_grammar(const StructuredOutputsParams& constraint,
   return structural_tag_grammar(*constraint.structural_tag, *vocabulary, budget);
 }
 
-Status expected(std::string_view key) {
-  return Status::invalid_argument(fmt::format("the content of an answer: {} is no such", key));
-}
-
-// As StructuredOutputsParams are shown: what stands there by its name.
-Result<StructuredOutputsParams> read_content(const json::value& content) {
-  const json::object* object = content.if_object();
-  if (object == nullptr) return expected("it");
-  StructuredOutputsParams params;
-  for (const auto& item : *object) {
-    const std::string_view key = item.key();
-    const json::value& value = item.value();
-    const auto take = [&](std::string_view name, std::optional<std::string>& text) {
-      if (key == name && value.is_string()) text = std::string(value.get_string());
-    };
-    const auto flag = [&](std::string_view name, bool& set) {
-      if (key == name) set = value.is_bool() && value.get_bool();
-    };
-    take("json", params.json);
-    take("regex", params.regex);
-    take("grammar", params.grammar);
-    take("structural_tag", params.structural_tag);
-    take("whitespace_pattern", params.whitespace_pattern);
-    flag("json_object", params.json_object);
-    flag("disable_any_whitespace", params.disable_any_whitespace);
-    flag("disable_additional_properties", params.disable_additional_properties);
-    if (key != "choice") continue;
-    if (!value.is_array()) return expected(key);
-    for (const json::value& each : value.get_array()) {
-      if (!each.is_string()) return expected(key);
-      params.choice.emplace_back(each.get_string());
-    }
-  }
-  params.field = "content";
-  QUIRE_RETURN_IF_ERROR(params.validate());
-  return params;
-}
-
 }  // namespace
 
 Result<Grammar> constraint_grammar(const StructuredOutputsParams& constraint, GrammarBudget& budget,
@@ -84,7 +40,8 @@ Result<Grammar> constraint_grammar(const StructuredOutputsParams& constraint, Gr
   QUIRE_ASSIGN_OR_RETURN(const auto form, AnswerForm::from_text(*constraint.structural_tag));
   if (!form) return content_grammar(constraint, vocabulary, budget);
   if (form->content.is_null()) return answer_grammar(*form, nullptr, *vocabulary, budget);
-  QUIRE_ASSIGN_OR_RETURN(const StructuredOutputsParams params, read_content(form->content));
+  QUIRE_ASSIGN_OR_RETURN(const StructuredOutputsParams params,
+                         read_structured_outputs(form->content, "content"));
   QUIRE_ASSIGN_OR_RETURN(const Grammar content, content_grammar(params, vocabulary, budget));
   return answer_grammar(*form, &content, *vocabulary, budget);
 }

@@ -128,7 +128,8 @@ Status read_field(const JsonReader& object, const SamplingParameter<SharedConstr
                   SharedConstraint& target) {
   const json::value* value = object.find(row.name);
   if (value == nullptr) return {};
-  QUIRE_ASSIGN_OR_RETURN(target, read_structured_outputs(*value, row.name));
+  QUIRE_ASSIGN_OR_RETURN(auto params, read_structured_outputs(*value, row.name));
+  target = std::make_shared<const StructuredOutputsParams>(std::move(params));
   return {};
 }
 
@@ -144,7 +145,7 @@ json::value show_field(const T& value) {
     }
     return value.empty() ? json::value() : json::value(std::move(biases));
   } else if constexpr (std::is_same_v<T, SharedConstraint>) {
-    return value == nullptr ? json::value() : show_structured_outputs(*value);
+    return value == nullptr ? json::value() : json::value(show_structured_outputs(*value));
   } else if constexpr (requires { value.begin(); }) {
     return value.empty() ? json::value() : json::value(json::array(value.begin(), value.end()));
   } else {

@@ -15,93 +15,29 @@ Status expected(std::string_view field, std::string_view what, const json::value
       fmt::format("{}: expected {}, found {}", field, what, json_kind_name(found)));
 }
 
-Result<std::string> text_of(const json::value& value, std::string_view field) {
-  if (!value.is_string()) return expected(field, "a string", value);
-  return std::string(value.get_string());
-}
-
-// JSON as itself or as its text.
-Result<std::string> json_text(const json::value& value, std::string_view field) {
-  if (value.is_object()) return json::serialize(value);
-  if (value.is_string()) return std::string(value.get_string());
-  return expected(field, "an object, or a string that holds one", value);
-}
-
-Result<std::vector<std::string>> texts_of(const json::value& value, std::string_view field) {
-  std::vector<std::string> texts;
-  if (!value.is_array()) return expected(field, "an array of strings", value);
-  if (value.get_array().empty()) {
-    return Status::invalid_argument(fmt::format("{}: expected at least one text", field));
-  }
-  for (const json::value& item : value.get_array()) {
-    if (!item.is_string()) return expected(field, "an array of strings", item);
-    texts.emplace_back(item.get_string());
-  }
-  return texts;
-}
-
-Result<bool> flag_of(const json::value& value, std::string_view field) {
-  if (!value.is_bool()) return expected(field, "true or false", value);
-  return value.get_bool();
-}
-
-// What a constraint may be called, where it stands alone.
-enum class Form { kJson, kRegex, kChoice, kGrammar, kTag };
-
-Status take(Form form, const json::value& value, std::string_view field,
-            StructuredOutputsParams& to) {
-  switch (form) {
-    case Form::kJson: {
-      QUIRE_ASSIGN_OR_RETURN(to.json, json_text(value, field));
-      return {};
-    }
-    case Form::kRegex: {
-      QUIRE_ASSIGN_OR_RETURN(to.regex, text_of(value, field));
-      return {};
-    }
-    case Form::kChoice: {
-      QUIRE_ASSIGN_OR_RETURN(to.choice, texts_of(value, field));
-      return {};
-    }
-    case Form::kGrammar: {
-      QUIRE_ASSIGN_OR_RETURN(to.grammar, text_of(value, field));
-      return {};
-    }
-    case Form::kTag: {
-      QUIRE_ASSIGN_OR_RETURN(to.structural_tag, json_text(value, field));
-      return {};
-    }
-  }
-  return {};
-}
-
-json::object schema_of(Form form) {
-  switch (form) {
-    case Form::kJson:
-    case Form::kTag:
-      return {{"type", {"object", "string"}}};
-    case Form::kChoice:
-      return {{"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 1}};
-    case Form::kRegex:
-    case Form::kGrammar:
-      break;
+// Of a key of structured_outputs.
+json::object schema_of(std::string_view key) {
+  if (key == "json" || key == "structural_tag") return {{"type", {"object", "string"}}};
+  if (key == "choice") {
+    return {{"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 1}};
   }
   return {{"type", "string"}};
 }
 
+// What a constraint may be called, where it stands alone.
 struct AloneField {
   std::string_view name;
-  Form form;
+  std::string_view key;  // of structured_outputs
 };
-constexpr auto kAloneFields = std::to_array<AloneField>({{"guided_json", Form::kJson},
-                                                         {"guided_regex", Form::kRegex},
-                                                         {"guided_choice", Form::kChoice},
-                                                         {"guided_grammar", Form::kGrammar},
-                                                         {"json_schema", Form::kJson},
-                                                         {"regex", Form::kRegex},
-                                                         {"grammar", Form::kGrammar},
-                                                         {"ebnf", Form::kGrammar},
-                                                         {"structural_tag", Form::kTag}});
+constexpr auto kAloneFields = std::to_array<AloneField>({{"guided_json", "json"},
+                                                         {"guided_regex", "regex"},
+                                                         {"guided_choice", "choice"},
+                                                         {"guided_grammar", "grammar"},
+                                                         {"json_schema", "json"},
+                                                         {"regex", "regex"},
+                                                         {"grammar", "grammar"},
+                                                         {"ebnf", "grammar"},
+                                                         {"structural_tag", "structural_tag"}});
 constexpr std::string_view kWhitespaceField = "guided_whitespace_pattern";
 
 constexpr auto kFieldNames = [] {
@@ -141,45 +77,6 @@ Result<SharedConstraint> checked(StructuredOutputsParams params) {
 }
 
 }  // namespace
-
-Result<SharedConstraint> read_structured_outputs(const json::value& value, std::string_view field) {
-  if (!value.is_object()) return expected(field, "an object", value);
-  StructuredOutputsParams params;
-  params.field = field;
-  for (const auto& entry : value.get_object()) {
-    const std::string_view key = entry.key();
-    const json::value& given = entry.value();
-    const std::string name = fmt::format("{}.{}", field, key);
-    if (given.is_null()) continue;
-    if (key == "json") {
-      QUIRE_RETURN_IF_ERROR(take(Form::kJson, given, name, params));
-    } else if (key == "regex") {
-      QUIRE_RETURN_IF_ERROR(take(Form::kRegex, given, name, params));
-    } else if (key == "choice") {
-      QUIRE_RETURN_IF_ERROR(take(Form::kChoice, given, name, params));
-    } else if (key == "grammar") {
-      QUIRE_RETURN_IF_ERROR(take(Form::kGrammar, given, name, params));
-    } else if (key == "structural_tag") {
-      QUIRE_RETURN_IF_ERROR(take(Form::kTag, given, name, params));
-    } else if (key == "json_object") {
-      QUIRE_ASSIGN_OR_RETURN(params.json_object, flag_of(given, name));
-    } else if (key == "disable_any_whitespace") {
-      QUIRE_ASSIGN_OR_RETURN(params.disable_any_whitespace, flag_of(given, name));
-    } else if (key == "disable_additional_properties") {
-      QUIRE_ASSIGN_OR_RETURN(params.disable_additional_properties, flag_of(given, name));
-    } else if (key == "whitespace_pattern") {
-      QUIRE_ASSIGN_OR_RETURN(params.whitespace_pattern, text_of(given, name));
-    } else if (key == "disable_fallback") {
-      QUIRE_RETURN_IF_ERROR(flag_of(given, name).status());  // there is nothing to fall back to
-    } else {
-      return Status::invalid_argument(
-          fmt::format("{}: there is no such field", name),
-          "json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace, "
-          "disable_additional_properties and whitespace_pattern are known");
-    }
-  }
-  return checked(std::move(params));
-}
 
 Result<SharedConstraint> read_response_format(const json::value& value, std::string_view field,
                                               bool flat) {
@@ -246,19 +143,19 @@ Status read_constraint_fields(const JsonReader& fields, SamplingParams& params) 
     if (value == nullptr || says_no_constraint(*value)) continue;
     StructuredOutputsParams alone;
     alone.field = each.name;
-    QUIRE_RETURN_IF_ERROR(take(each.form, *value, each.name, alone));
+    QUIRE_RETURN_IF_ERROR(read_constraint(each.key, *value, each.name, alone));
     QUIRE_ASSIGN_OR_RETURN(auto constraint, checked(std::move(alone)));
     QUIRE_RETURN_IF_ERROR(add(std::move(constraint)));
   }
   const json::value* whitespace = fields.find(kWhitespaceField);
   if (whitespace != nullptr && !says_no_constraint(*whitespace)) {
-    QUIRE_ASSIGN_OR_RETURN(auto pattern, text_of(*whitespace, kWhitespaceField));
+    if (!whitespace->is_string()) return expected(kWhitespaceField, "a string", *whitespace);
     if (found == nullptr || (!found->json && !found->json_object)) {
       return Status::invalid_argument(
           fmt::format("{}: there is no JSON whose white space it could be", kWhitespaceField));
     }
     StructuredOutputsParams with = *found;
-    with.whitespace_pattern = std::move(pattern);
+    with.whitespace_pattern = std::string(whitespace->get_string());
     QUIRE_ASSIGN_OR_RETURN(found, checked(std::move(with)));
   }
   if (found != nullptr) params.structured_outputs = std::move(found);
@@ -269,15 +166,15 @@ json::object structured_outputs_schema() {
   const json::object flag = {{"type", "boolean"}};
   return {{"type", "object"},
           {"properties",
-           {{"json", schema_of(Form::kJson)},
-            {"regex", schema_of(Form::kRegex)},
-            {"choice", schema_of(Form::kChoice)},
-            {"grammar", schema_of(Form::kGrammar)},
+           {{"json", schema_of("json")},
+            {"regex", schema_of("regex")},
+            {"choice", schema_of("choice")},
+            {"grammar", schema_of("grammar")},
             {"json_object", flag},
-            {"structural_tag", schema_of(Form::kTag)},
+            {"structural_tag", schema_of("structural_tag")},
             {"disable_any_whitespace", flag},
             {"disable_additional_properties", flag},
-            {"whitespace_pattern", schema_of(Form::kRegex)}}},
+            {"whitespace_pattern", schema_of("regex")}}},
           {"additionalProperties", false}};
 }
 
@@ -288,30 +185,14 @@ json::object constraint_properties() {
       {"required", json::array{"type"}},
       {"description", "What the text must be, as OpenAI's chat completions say it"}};
   for (const AloneField& each : kAloneFields) {
-    json::object property = schema_of(each.form);
+    json::object property = schema_of(each.key);
     property["description"] = "Another name of structured_outputs' constraint of the kind";
     properties[each.name] = std::move(property);
   }
-  json::object whitespace = schema_of(Form::kRegex);
+  json::object whitespace = schema_of("regex");
   whitespace["description"] = "Another name of structured_outputs' whitespace_pattern";
   properties[kWhitespaceField] = std::move(whitespace);
   return properties;
-}
-
-json::value show_structured_outputs(const StructuredOutputsParams& params) {
-  json::object shown;
-  if (params.json) shown["json"] = *params.json;
-  if (params.regex) shown["regex"] = *params.regex;
-  if (!params.choice.empty()) {
-    shown["choice"] = json::array(params.choice.begin(), params.choice.end());
-  }
-  if (params.grammar) shown["grammar"] = *params.grammar;
-  if (params.json_object) shown["json_object"] = true;
-  if (params.structural_tag) shown["structural_tag"] = *params.structural_tag;
-  if (params.disable_any_whitespace) shown["disable_any_whitespace"] = true;
-  if (params.disable_additional_properties) shown["disable_additional_properties"] = true;
-  if (params.whitespace_pattern) shown["whitespace_pattern"] = *params.whitespace_pattern;
-  return shown;
 }
 
 }  // namespace quire

@@ -1,6 +1,6 @@
-// The ways in which requests say what their text must be: vLLM's structured_outputs and its older
-// guided_ fields, OpenAI's response_format and text.format, llama.cpp's and SGLang's fields. All of
-// them are one StructuredOutputsParams.
+// The ways in which requests say what their text must be besides vLLM's structured_outputs
+// (core/structured_outputs_json.h): its older guided_ fields, OpenAI's response_format and
+// text.format, llama.cpp's and SGLang's fields. All of them are one StructuredOutputsParams.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,8 @@ namespace quire {
 
 using SharedConstraint = std::shared_ptr<const StructuredOutputsParams>;
 
-// vLLM's object. kInvalidArgument, beginning with `field`, for a value of another type, an unknown
-// key, and what StructuredOutputsParams::validate refuses.
-Result<SharedConstraint> read_structured_outputs(const json::value& value, std::string_view field);
-
 // OpenAI's `response_format` and, `flat`, Responses' `text.format`, whose schema is no object of
-// its own. Null for the type "text". kInvalidArgument as above.
+// its own. Null for the type "text". kInvalidArgument as read_structured_outputs.
 Result<SharedConstraint> read_response_format(const json::value& value, std::string_view field,
                                               bool flat);
 
@@ -37,8 +33,5 @@ Status read_constraint_fields(const JsonReader& fields, SamplingParams& params);
 json::object structured_outputs_schema();
 // The same of the fields that read_constraint_fields takes, by their names.
 json::object constraint_properties();
-
-// What stands under `structured_outputs` for it.
-json::value show_structured_outputs(const StructuredOutputsParams& params);
 
 }  // namespace quire

@@ -108,15 +108,5 @@ TEST(StructuredFields, DefaultsGiveWay) {
   EXPECT_FALSE(params.structured_outputs->regex);
 }
 
-// What is shown can be read again.
-TEST(StructuredFields, ShowsWhatWasGiven) {
-  StructuredOutputsParams params;
-  params.json = R"({"type":"string"})";
-  params.disable_any_whitespace = true;
-  const auto again = read_structured_outputs(show_structured_outputs(params), "structured_outputs");
-  ASSERT_TRUE(again.ok()) << again.status().to_string();
-  EXPECT_EQ(**again, params);
-}
-
 }  // namespace
 }  // namespace quire

@@ -10,7 +10,6 @@
 #include <fmt/ranges.h>
 
 #include "serve/http/field_text.h"
-#include "serve/protocols/structured_fields.h"
 #include "text/dialects/plain_reasoning.h"
 
 namespace quire {
