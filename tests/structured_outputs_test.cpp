@@ -112,6 +112,57 @@ TEST_F(StructuredOutputs, RegexHoldsTheWholeText) {
   }
 }
 
+// Whatever the model would rather write: near the limit it has to come to the end.
+TEST_F(StructuredOutputs, EnsureCloseEndsInTime) {
+  start();
+  StructuredOutputsParams constraint;
+  constraint.json = R"({"type": "object", "additionalProperties": false, "required": ["a"],
+      "properties": {"a": {"type": "array", "items": {"type": "string", "minLength": 3}},
+                     "b": {"type": "string"}}})";
+  int cut = 0;
+  for (const std::int64_t max_tokens : {16, 20, 31, 48}) {
+    for (const bool closes : {false, true}) {
+      GenerateRequest one = request(constraint, max_tokens);
+      one.params.temperature = 1.5;
+      one.params.n = 8;
+      one.params.ensure_close = closes;
+      for (const Output& output : run(one)) {
+        if (!closes) {
+          if (output.last.finish_reason == FinishReason::kLength) ++cut;
+          continue;
+        }
+        EXPECT_EQ(output.last.finish_reason, FinishReason::kStop) << output.text;
+        const auto value = parse_json(output.text, "output");
+        ASSERT_TRUE(value.ok()) << output.text;
+        EXPECT_TRUE(value->at("a").is_array()) << output.text;
+        EXPECT_LE(std::ssize(output.token_ids), max_tokens);
+      }
+    }
+  }
+  EXPECT_GT(cut, 0);  // without it some would not have ended
+}
+
+TEST_F(StructuredOutputs, EnsureCloseIsRefusedWhereItCannotBe) {
+  start();
+  const auto error_of = [this](GenerateRequest request) {
+    request.params.ensure_close = true;
+    const auto id =
+        engine_->submit(std::move(request), [](const RequestOutput&) { ADD_FAILURE(); });
+    EXPECT_EQ(id.status().code(), StatusCode::kInvalidArgument);
+    return id.status().to_string();
+  };
+  EXPECT_THAT(error_of(request(regex_of("[0-9]{40}"), 10)),
+              AllOf(HasSubstr("ensure_close: the shortest text"), HasSubstr("room for 10")));
+  GenerateRequest some = request(regex_of("[0-9]{4}"), 10);
+  some.params.allowed_token_ids = {5, 6};
+  EXPECT_THAT(error_of(some), HasSubstr("allowed_token_ids"));
+  // Without a constraint there is nothing to close.
+  GenerateRequest free = request(regex_of("a"), 4);
+  free.params.structured_outputs = nullptr;
+  free.params.ensure_close = true;
+  EXPECT_EQ(run(free)[0].token_ids.size(), 4U);
+}
+
 TEST_F(StructuredOutputs, EachOutputIsOneOfTheChoices) {
   start();
   const std::vector<std::string> choices = {"yes", "no", "yes and no", "maybe"};

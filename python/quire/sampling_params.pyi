@@ -36,6 +36,7 @@ class SamplingParams:
     logit_bias: Mapping[int, float] | None
     allowed_token_ids: Sequence[int] | None
     structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None
+    ensure_close: bool
     logits_processors: Sequence[LogitsProcessor] | None
     output_kind: RequestOutputKind
     def __init__(
@@ -63,6 +64,7 @@ class SamplingParams:
         logit_bias: Mapping[int, float] | None = None,
         allowed_token_ids: Sequence[int] | None = None,
         structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None = None,
+        ensure_close: bool = False,
         guided_decoding: StructuredOutputsParams | Mapping[str, Any] | None = None,
         logits_processors: Sequence[LogitsProcessor] | None = None,
         output_kind: RequestOutputKind = ...,

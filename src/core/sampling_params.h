@@ -48,6 +48,8 @@ struct SamplingParams {
   bool skip_special_tokens = true;  // special tokens add nothing to the text
   // What the text must be; null: any. Shared, for it may be long and prompts many.
   std::shared_ptr<const StructuredOutputsParams> structured_outputs;
+  // Enough of max_tokens is kept to bring what structured_outputs constrains to its end.
+  bool ensure_close = false;
   // The caller's own transform; null: none. Log probabilities are of the logits before it.
   std::shared_ptr<LogitsProcessor> logits_processor;
 

@@ -196,7 +196,11 @@ inline constexpr auto kSamplingTable = [] {
           .member = &P::structured_outputs,
           .description = "What the text must be: {\"json\": SCHEMA}, or regex, choice, grammar, "
                          "json_object",
-          .log_bit = 22});
+          .log_bit = 22},
+      Flag{.name = "ensure_close",
+           .member = &P::ensure_close,
+           .description = "Keep enough of max_tokens to bring a structured output to its end",
+           .log_bit = 23});
 }();
 
 inline constexpr std::size_t kNumSamplingParameters =

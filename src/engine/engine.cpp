@@ -15,6 +15,7 @@
 #include "engine/cache_scope.h"
 #include "engine/chat_input.h"
 #include "engine/constraints/constraint_compiler.h"
+#include "engine/constraints/ensure_close.h"
 #include "engine/constraints/running_constraints.h"
 #include "engine/draft_model_parts.h"
 #include "engine/engine_args.h"
@@ -81,6 +82,7 @@ class Engine::Impl {
     RequestConstraint constraint;
     if (params.structured_outputs != nullptr) {
       QUIRE_ASSIGN_OR_RETURN(constraint, compiler_.use(*params.structured_outputs));
+      constraint.close_within = close_within(request);
     }
     if (!request.reserved) QUIRE_RETURN_IF_ERROR(check_room(params.n));
     const std::int64_t num_outputs = params.n;
@@ -118,10 +120,32 @@ class Engine::Impl {
     QUIRE_RETURN_IF_ERROR(check_drafts(request.drafts));
     QUIRE_RETURN_IF_ERROR(check_deadline(request.deadline));
     QUIRE_RETURN_IF_ERROR(prepare(params, {}));
+    QUIRE_RETURN_IF_ERROR(check_close(request));
     if (params.allowed_token_ids.empty() && params.bad_words.empty()) return {};
     QUIRE_ASSIGN_OR_RETURN(const auto bad_words,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
     return check_satisfiable(params, bad_words, text_.tokenizer->eos_ids(), info_.vocab_size);
+  }
+
+  // With ensure_close: how many tokens the output may have.
+  std::optional<std::int64_t> close_within(const GenerateRequest& request) const {
+    const SamplingParams& params = request.params;
+    if (!params.ensure_close || params.structured_outputs == nullptr) return std::nullopt;
+    return std::min<std::int64_t>(params.max_tokens,
+                                  info_.max_model_len - std::ssize(request.prompt_token_ids));
+  }
+
+  Status check_close(const GenerateRequest& request) const {
+    const auto most = close_within(request);
+    if (!most) return {};
+    if (!request.params.allowed_token_ids.empty()) {
+      return Status::invalid_argument(
+          "ensure_close: the tokens that end a text may not be among allowed_token_ids",
+          "give one of them");
+    }
+    QUIRE_ASSIGN_OR_RETURN(const auto grammar,
+                           compiler_.compile(*request.params.structured_outputs, {}));
+    return check_closable(grammar, *most);
   }
 
   static Status check_deadline(const std::optional<Duration>& deadline) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "engine/api.h"
 #include "engine/constraints/reasoning_budget.h"
@@ -31,6 +32,8 @@ struct RequestConstraint {
   std::shared_ptr<const CompiledGrammar> grammar;  // null: any text
   std::shared_ptr<ConstraintWork> work;
   std::shared_ptr<const ReasoningBudget> reasoning;  // null: it may go on
+  // The text comes to its end within so many tokens (ensure_close).
+  std::optional<std::int64_t> close_within;
 };
 
 }  // namespace quire

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/constraints/ensure_close.h"
 #include "engine/constraints/forced_tokens.h"
 
 namespace quire {
@@ -96,20 +97,31 @@ void RunningConstraints::fill_rows(Output& output, const SchedulerOutput& plan,
   output.matcher.rollback(accepted);
 }
 
+std::optional<TokenId> RunningConstraints::forced_next(Output& output, const ReasoningWatch& watch,
+                                                       std::int64_t num_tokens) const {
+  const auto can_come = [&](TokenId token) {
+    if (!output.close_within) return output.matcher.allows(token);
+    return can_close_behind(output.matcher, token, *output.close_within - num_tokens);
+  };
+  // The end of reasoning, but not within a character.
+  const auto end = watch.forced();
+  if (end && can_come(*end)) return end;
+  const auto forced = forced_token(output.matcher, tokenizer_);
+  return forced && can_come(*forced) ? forced : std::nullopt;
+}
+
 Status RunningConstraints::fill_mask(Output& output, const ReasoningWatch& watch,
                                      std::int64_t num_tokens,
                                      std::span<std::uint32_t> words) const {
-  // The end of reasoning, but not within a character.
-  auto forced = watch.forced();
-  if (!forced || !output.matcher.allows(*forced)) {
-    forced = forced_token(output.matcher, tokenizer_);
-  }
-  if (forced) {
+  if (const auto forced = forced_next(output, watch, num_tokens)) {
     std::ranges::fill(words, 0);
     set_bit(words, *forced);
     if (narrow(output, num_tokens, words)) return {};
   }
-  const Status filled = output.matcher.fill_mask(words);
+  Status filled = output.matcher.fill_mask(words);
+  if (filled.ok() && output.close_within) {
+    filled = keep_closable(output.matcher, *output.close_within - num_tokens, words);
+  }
   const std::string& field = output.params->structured_outputs->field;
   if (!filled.ok()) {
     return Status::invalid_argument(

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -71,11 +72,13 @@ class RunningConstraints {
           params(request.sampling_params),
           work(constraint.work),
           watch(constraint.reasoning),
+          close_within(constraint.close_within),
           request_id(request.request_id) {}
     GrammarMatcher matcher;
     std::shared_ptr<const SamplingParams> params;
     std::shared_ptr<ConstraintWork> work;
     ReasoningWatch watch;
+    std::optional<std::int64_t> close_within;
     RequestId request_id;
     std::int64_t num_tokens = 0;
     std::vector<TokenId> stop_ids;       // special tokens that end it besides end of sequence
@@ -90,6 +93,9 @@ class RunningConstraints {
   // The same with what else the request asks: where a text may end, its tokens that may come.
   // False: nothing is left.
   static bool narrow(Output& output, std::int64_t num_tokens, std::span<std::uint32_t> words);
+  // What the constraint has no choice about, or the reasoning's budget.
+  std::optional<TokenId> forced_next(Output& output, const ReasoningWatch& watch,
+                                     std::int64_t num_tokens) const;
   static Status nothing_left(Output& output, std::int64_t num_tokens);
 
   const Tokenizer& tokenizer_;

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "text/grammar/parse_closing.h"
 #include "text/grammar/parse_store.h"
 
 namespace quire {
@@ -26,6 +27,18 @@ std::unique_lock<std::mutex> GrammarMatcher::renew_store(std::unique_lock<std::m
   return lock;
 }
 
+template <typename Ask>
+Status GrammarMatcher::ask_store(Ask ask) {
+  std::unique_lock lock = lock_store();
+  Status status = ask(*store_);
+  if (status.code() == StatusCode::kResourceExhausted) {
+    // What others have left in the store must not decide.
+    lock = renew_store(std::move(lock));
+    status = ask(*store_);
+  }
+  return status;
+}
+
 Status GrammarMatcher::fill_mask(std::span<std::uint32_t> words) {
   const GrammarVocabulary& vocabulary = grammar_->vocabulary();
   if (words.size() != vocabulary.mask_words()) {
@@ -39,21 +52,31 @@ Status GrammarMatcher::fill_mask(std::span<std::uint32_t> words) {
     }
     return {};
   }
-  std::unique_lock lock = lock_store();
-  Status status = store_->fill_mask(current(), words);
-  if (status.code() == StatusCode::kResourceExhausted) {
-    // What others have left in the store must not decide.
-    lock = renew_store(std::move(lock));
-    status = store_->fill_mask(current(), words);
-  }
-  QUIRE_RETURN_IF_ERROR(status);
-  lock.unlock();
+  QUIRE_RETURN_IF_ERROR(
+      ask_store([&](ParseStore& store) { return store.fill_mask(current(), words); }));
   if (std::all_of(words.begin(), words.end(), [](std::uint32_t word) { return word == 0; })) {
     return Status::invalid_argument(
         "the grammar wants text here that no token of the model's vocabulary begins",
         "allow text that the vocabulary has");
   }
   return {};
+}
+
+Result<std::optional<std::uint32_t>> GrammarMatcher::tokens_to_end() {
+  if (is_finished()) return std::optional<std::uint32_t>(0);
+  std::optional<std::uint32_t> tokens;
+  QUIRE_RETURN_IF_ERROR(ask_store([&](ParseStore& store) {
+    const std::uint32_t found = store.closing().tokens_to_end(current());
+    tokens = found == ParseClosing::kNever ? std::nullopt : std::optional(found);
+    return store.take_error();
+  }));
+  return tokens;
+}
+
+Status GrammarMatcher::keep_closable(std::uint32_t most, std::span<std::uint32_t> words) {
+  if (is_finished()) return {};
+  return ask_store(
+      [&](ParseStore& store) { return store.closing().keep_closable(current(), most, words); });
 }
 
 std::uint32_t GrammarMatcher::behind(TokenId token) {

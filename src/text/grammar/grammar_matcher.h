@@ -37,6 +37,17 @@ class GrammarMatcher {
   // more); kInvalidArgument where text has to follow that no token of the vocabulary begins.
   Status fill_mask(std::span<std::uint32_t> words);
 
+  static constexpr std::uint32_t kMostClosingBytes = 10'000;
+  // How many tokens, at most, bring the text to its end, the one that ends the sequence not
+  // counted; the shortest text in bytes is what they spell. Where it is n > 0, one of the tokens
+  // that may come next leaves n - 1. Nullopt: more than kMostClosingBytes are left, or the
+  // vocabulary cannot spell them. kResourceExhausted naming a limit.
+  Result<std::optional<std::uint32_t>> tokens_to_end();
+  // Of the tokens in `words`, which fill_mask has filled, leaves out those behind which that is
+  // more than `most`, which is at least 0. Looks at all of them where a place is come to first.
+  // Errors as of fill_mask.
+  Status keep_closable(std::uint32_t most, std::span<std::uint32_t> words);
+
   // Goes on. False: the token cannot come here, and nothing changed.
   bool accept(TokenId token);
   // Whether accept() would be true.
@@ -66,6 +77,9 @@ class GrammarMatcher {
   std::uint32_t current() const { return sets_.back(); }
   // The store's lock; the store is another one afterwards where it was full, with `sets_` in it.
   std::unique_lock<std::mutex> lock_store();
+  // What `ask(store)` says, of a fresh store where another one does not have enough room.
+  template <typename Ask>
+  Status ask_store(Ask ask);
   std::unique_lock<std::mutex> renew_store(std::unique_lock<std::mutex> old_lock);
   // The set behind a token, 0 where it cannot come.
   std::uint32_t behind(TokenId token);

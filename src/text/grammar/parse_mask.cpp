@@ -132,7 +132,7 @@ void ParseStore::walk(ParseSetId set, const TokenTrie& trie, std::span<std::uint
     path_[node.depth] = next_set;
     ++i;
     if (node.token < 0) continue;
-    if (bytes_ > 2 * limits_->max_cache_bytes) break;
+    if (is_overfull()) break;
     const auto id = static_cast<std::size_t>(node.token);
     words[id / 32] |= std::uint32_t{1} << (id % 32);
     if (!trie.has_alike()) continue;
@@ -164,6 +164,14 @@ void ParseStore::keep_mask(ParseSetId set, std::span<const std::uint32_t> words)
   masks_.push_back(std::move(mask));
 }
 
+Status ParseStore::overfull() const {
+  return Status::resource_exhausted(
+      fmt::format("the tokens that may come next take more than {} bytes to find (limit "
+                  "max_cache_bytes)",
+                  limits_->max_cache_bytes),
+      "make the grammar less ambiguous");
+}
+
 Status ParseStore::fill_mask(ParseSetId set, std::span<std::uint32_t> words) {
   if (sets_[set].mask == kNone) {
     if (const TokenSlice::Part* part = best_part(set)) {
@@ -182,13 +190,7 @@ Status ParseStore::fill_mask(ParseSetId set, std::span<std::uint32_t> words) {
       for (const TokenId token : vocabulary_->end_ids()) allow(token);
     }
     QUIRE_RETURN_IF_ERROR(take_error());
-    if (bytes_ > 2 * limits_->max_cache_bytes) {
-      return Status::resource_exhausted(
-          fmt::format("the tokens that may come next take more than {} bytes to find (limit "
-                      "max_cache_bytes)",
-                      limits_->max_cache_bytes),
-          "make the grammar less ambiguous");
-    }
+    if (is_overfull()) return overfull();
     keep_mask(set, words);
     return {};
   }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "text/grammar/parse_closing.h"
+
 namespace quire {
 
 namespace {
@@ -29,6 +31,13 @@ ParseStore::ParseStore(const RuleAutomata& automata, const GrammarVocabulary& vo
   sets_.emplace_back();  // kDead
   kernel_ = {{automata.rules[automata.root].start, kDead}};
   intern(kernel_);
+}
+
+ParseStore::~ParseStore() = default;
+
+ParseClosing& ParseStore::closing() {
+  if (closing_ == nullptr) closing_ = std::make_unique<ParseClosing>(*this);
+  return *closing_;
 }
 
 std::size_t ParseStore::hash_of(std::span<const Item> kernel) {

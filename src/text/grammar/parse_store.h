@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -28,6 +29,8 @@ namespace quire {
 
 using ParseSetId = std::uint32_t;
 
+class ParseClosing;
+
 // Whoever calls anything but mutex() holds it.
 class ParseStore {
  public:
@@ -37,6 +40,7 @@ class ParseStore {
   // All three outlive it.
   ParseStore(const RuleAutomata& automata, const GrammarVocabulary& vocabulary,
              const GrammarLimits& limits);
+  ~ParseStore();
 
   std::mutex& mutex() { return mutex_; }
 
@@ -60,6 +64,9 @@ class ParseStore {
   // As GrammarMatcher::fill_mask, but for the tokens that end a sequence where no text is left.
   Status fill_mask(ParseSetId set, std::span<std::uint32_t> words);
 
+  // How texts come to their end from its sets; made when it is first asked for.
+  ParseClosing& closing();
+
   // Whether it should be left for a fresh one.
   bool is_full() const { return bytes_ > limits_->max_cache_bytes || has_failed_; }
   // Why sets are missing since the last call, if they are; results since are to be thrown away.
@@ -69,6 +76,8 @@ class ParseStore {
   std::vector<ParseSetId> adopt(const ParseStore& other, std::span<const ParseSetId> sets);
 
  private:
+  friend class ParseClosing;
+
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
   struct Item {
@@ -154,6 +163,9 @@ class ParseStore {
   std::uint8_t slice_reach(std::uint32_t state, std::size_t slice);
   void walk(ParseSetId set, const TokenTrie& trie, std::span<std::uint32_t> words);
   void keep_mask(ParseSetId set, std::span<const std::uint32_t> words);
+  // What one mask may take at most is taken.
+  bool is_overfull() const { return bytes_ > 2 * limits_->max_cache_bytes; }
+  Status overfull() const;
 
   const RuleAutomata* automata_;
   const GrammarVocabulary* vocabulary_;
@@ -172,6 +184,8 @@ class ParseStore {
   // By slice, then state: what slice_reach() found, kUnknownReach before.
   static constexpr std::uint8_t kUnknownReach = 255;
   std::vector<std::vector<std::uint8_t>> reach_;
+
+  std::unique_ptr<ParseClosing> closing_;
 
   // Scratch.
   std::vector<Item> kernel_, closure_;

@@ -7,7 +7,7 @@ const GROUPS = [
   {title: 'Sampling', open: true, names: ['temperature', 'top_p', 'min_p', 'top_k', 'seed', 'max_tokens', 'n']},
   {title: 'Penalties', names: ['repetition_penalty', 'presence_penalty', 'frequency_penalty']},
   {title: 'Where it ends', names: ['stop', 'stop_token_ids', 'min_tokens', 'ignore_eos', 'include_stop_str_in_output', 'skip_special_tokens']},
-  {title: 'What the text must be', names: ['structured_outputs']},
+  {title: 'What the text must be', names: ['structured_outputs', 'ensure_close']},
   {title: 'Tokens', names: ['logprobs', 'prompt_logprobs', 'logit_bias', 'allowed_token_ids', 'bad_words']},
 ];
 // Where a slider helps, and what it reaches; the field beside it takes any value.

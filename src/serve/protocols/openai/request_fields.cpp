@@ -103,7 +103,8 @@ std::vector<RequestField> sampling() {
   std::vector<RequestField> fields;
   for (const SamplingField& field : sampling_fields()) {
     const bool of_both = std::ranges::find(kOfOpenAi, field.name) != kOfOpenAi.end();
-    fields.push_back(works(field.name, of_both ? kBoth : kVllm));
+    const bool own = field.name == "ensure_close";
+    fields.push_back(works(field.name, of_both ? kBoth : own ? kOwn : kVllm));
   }
   return fields;
 }
@@ -129,8 +130,6 @@ std::vector<RequestField> missing_of_generation() {
   return {
       limited("guided_decoding_backend", kVllm, is_backend_name, "names of backends"),
       missing("grammar_lazy", kOthers),
-      missing("ensure_close", kOwn),
-      missing("schema_in_prompt", kOwn),
       missing("use_beam_search", kVllm),
       limited("length_penalty", kVllm, is_number_one, "1"),
       missing("early_stopping", kVllm),
@@ -189,10 +188,11 @@ std::vector<RequestField> generation(FieldOrigin max_tokens_origin) {
 FieldTable make_completion_fields() {
   FieldTable table{"POST /v1/completions", {works("prompt"), works("echo")}};
   append(table.fields, generation(kBoth));
-  append(table.fields, {works("add_special_tokens", kVllm),
-                        works("best_of", kOpenAi, "only the value of `n`"), no_effect("store"),
-                        works("suffix", kBoth, "models with tokens for filling in the middle"),
-                        missing("thinking_token_budget", kVllm)});
+  append(
+      table.fields,
+      {works("add_special_tokens", kVllm), works("best_of", kOpenAi, "only the value of `n`"),
+       no_effect("store"), works("suffix", kBoth, "models with tokens for filling in the middle"),
+       missing("thinking_token_budget", kVllm), missing("schema_in_prompt", kOwn)});
   return table;
 }
 
@@ -211,6 +211,7 @@ FieldTable make_chat_fields() {
              works("tools", kBoth, "functions"),
              works("parallel_tool_calls"),
              works("reasoning_effort", kBoth, "where the model's chat template knows it"),
+             missing("schema_in_prompt", kOwn),
              works("include_reasoning", kVllm),
              no_effect("store"),
              no_effect("prediction", kOpenAi,
@@ -265,6 +266,7 @@ FieldTable make_response_fields() {
                      R"("disabled" and "auto"; an input that does not fit is refused)"),
              works("tool_choice"),
              works("thinking_token_budget", kVllm, "models that reason"),
+             missing("schema_in_prompt", kOwn),
              limited("stream_options", kBoth, is_no_option, R"({"include_obfuscation": false})"),
              missing("conversation", kOpenAi),
              missing("context_management", kOpenAi),
