@@ -178,6 +178,51 @@ TEST(Structured, ErrorsNameTheFieldAndThePlace) {
   EXPECT_EQ(api.settled().num_added, 0);
 }
 
+// The model sees what is asked of it: in the system message, and `why` tells.
+TEST(Structured, TheSchemaIsInThePromptWhereAskedFor) {
+  Api api;
+  const auto ask = [&](const std::string& field) {
+    return object_of(
+        api.post(kChatCompletions,
+                 fmt::format(R"({{{}, "return_why": true, "guided_choice": ["red", "blue"]{}}})",
+                             kChat, field)));
+  };
+  const json::object without = ask("");
+  const json::object with = ask(R"(, "schema_in_prompt": true)");
+  const auto prompt_tokens = [](const json::object& answer) {
+    return answer.at("usage").at("prompt_tokens").as_int64();
+  };
+  EXPECT_GT(prompt_tokens(with), prompt_tokens(without) + 4);
+  const auto told = [](const json::object& answer) {
+    return choice(answer).at("why").at("constraint").at("schema_in_prompt").as_bool();
+  };
+  EXPECT_TRUE(told(with));
+  EXPECT_FALSE(told(without));
+  const json::object same = object_of(api.post(kChatCompletions, R"({"guided_choice": ["a"],
+      "messages": [{"role": "system", "content": "Answer with one of these texts:\nred\nblue"},
+                   {"role": "user", "content": "a"}]})"));
+  EXPECT_EQ(prompt_tokens(same), prompt_tokens(with));
+}
+
+TEST(Structured, ASchemaThatIsNotToldIsAnError) {
+  Api api;
+  EXPECT_EQ(
+      refused(api.post(kChatCompletions, fmt::format(R"({{{}, "schema_in_prompt": true}})", kChat)))
+          .param,
+      "schema_in_prompt");
+  EXPECT_EQ(refused(api.post(kChatCompletions,
+                             fmt::format(R"({{{}, "schema_in_prompt": true, "structural_tag": {{
+          "type": "structural_tag", "format": {{"type": "any_text"}}}}}})",
+                                         kChat)))
+                .param,
+            "schema_in_prompt");
+  // There is no message to say it in.
+  EXPECT_EQ(refused(api.post(kCompletions, R"({"prompt": "a", "guided_choice": ["a"],
+                                               "schema_in_prompt": true})"))
+                .param,
+            "schema_in_prompt");
+}
+
 // What only shows once it runs.
 TEST(Structured, WhatCannotBeIsAnErrorOfItsRequest) {
   Api api;

@@ -28,6 +28,8 @@ struct StructuredOutputsParams {
   // What the request calls the constraint, which errors begin with. Says nothing of the text, and
   // is in no event log.
   std::string field = "structured_outputs";
+  // The prompt says it too (schema_in_prompt); for reports, as `field` is for errors.
+  bool told_in_prompt = false;
 
   static constexpr std::size_t kMaxBytes = std::size_t{2} << 20;  // of all texts together
   static constexpr std::size_t kMaxChoices = 65536;

@@ -125,7 +125,8 @@ struct ConstraintReport {
   double compile_ms = 0;
   bool cached = false;  // compiled for a request before
   std::int64_t num_masks = 0;
-  double mask_ms = 0;  // filling them, while steps were computed
+  double mask_ms = 0;           // filling them, while steps were computed
+  bool told_in_prompt = false;  // StructuredOutputsParams::told_in_prompt
 };
 
 // What happened to one of a request's outputs since the last call.

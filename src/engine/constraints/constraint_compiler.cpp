@@ -91,6 +91,7 @@ Result<RequestConstraint> ConstraintCompiler::use(const StructuredOutputsParams&
   QUIRE_ASSIGN_OR_RETURN(request.grammar, compile(constraint, {}));
   QUIRE_ASSIGN_OR_RETURN(request.reasoning, reasoning_budget(constraint, tokenizer_));
   request.work = std::make_shared<ConstraintWork>();
+  request.work->told_in_prompt = constraint.told_in_prompt;
   const std::lock_guard lock(mutex_);
   const auto found = kept_.find(key_of(constraint));
   if (found == kept_.end()) return request;  // others have pushed it out at once

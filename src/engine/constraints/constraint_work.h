@@ -16,6 +16,7 @@ namespace quire {
 struct ConstraintWork {
   double compile_ms = 0;
   bool cached = false;  // compiled for a request before
+  bool told_in_prompt = false;
   std::atomic<std::int64_t> num_masks = 0;
   std::atomic<std::int64_t> mask_ns = 0;  // filling them
 
@@ -23,7 +24,8 @@ struct ConstraintWork {
     return {.compile_ms = compile_ms,
             .cached = cached,
             .num_masks = num_masks.load(std::memory_order_relaxed),
-            .mask_ms = static_cast<double>(mask_ns.load(std::memory_order_relaxed)) * 1e-6};
+            .mask_ms = static_cast<double>(mask_ns.load(std::memory_order_relaxed)) * 1e-6,
+            .told_in_prompt = told_in_prompt};
   }
 };
 

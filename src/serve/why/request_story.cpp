@@ -175,7 +175,8 @@ json::object constraint_json(const ConstraintReport& report) {
   return {{"compile_ms", report.compile_ms},
           {"cached", report.cached},
           {"masks", report.num_masks},
-          {"mask_ms", report.mask_ms}};
+          {"mask_ms", report.mask_ms},
+          {"schema_in_prompt", report.told_in_prompt}};
 }
 
 std::string story_text(const json::object& story) {
@@ -202,10 +203,11 @@ std::string story_text(const json::object& story) {
   text += fmt::format("{:>15} {:>12.3f} ms  in all\n", "", story.at("total_ms").as_double());
   if (const json::value* found = story.if_contains("constraint")) {
     const json::object& constraint = found->as_object();
-    text += fmt::format("constraint: compiled in {:.3f} ms{}; {} masks in {:.3f} ms\n",
+    text += fmt::format("constraint: compiled in {:.3f} ms{}; {} masks in {:.3f} ms{}\n",
                         constraint.at("compile_ms").as_double(),
                         constraint.at("cached").as_bool() ? ", for a request before" : "",
-                        constraint.at("masks").as_int64(), constraint.at("mask_ms").as_double());
+                        constraint.at("masks").as_int64(), constraint.at("mask_ms").as_double(),
+                        constraint.at("schema_in_prompt").as_bool() ? "; told in the prompt" : "");
   }
   return text;
 }

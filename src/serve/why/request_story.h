@@ -54,7 +54,8 @@ using RequestNames = std::function<std::string(RequestId)>;
 // "constraint": constraint_json(). `now`: for a story that goes on.
 json::object story_json(const OutputStory& story, const RequestNames& names, Instant now);
 
-// {"compile_ms", "cached", "masks", "mask_ms"}: of the request, not of this output alone.
+// {"compile_ms", "cached", "masks", "mask_ms", "schema_in_prompt"}: of the request, not of this
+// output alone.
 json::object constraint_json(const ConstraintReport& report);
 
 // Of an output that goes on and was not looked at in the scheduler: what is known without it, and

@@ -7,6 +7,7 @@
 
 #include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/chat_messages.h"
+#include "serve/protocols/openai/schema_in_prompt.h"
 #include "serve/protocols/openai/token_report.h"
 #include "serve/protocols/openai/tool_fields.h"
 
@@ -63,6 +64,8 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
   QUIRE_ASSIGN_OR_RETURN(const auto budget, read_thinking_budget(fields));
   QUIRE_ASSIGN_OR_RETURN(const auto special, fields.find_bool("add_special_tokens"));
   QUIRE_ASSIGN_OR_RETURN(const auto echo, fields.find_bool("echo"));
+  QUIRE_RETURN_IF_ERROR(
+      show_schema(fields, engine.chat_template(), job.options.params, conversation));
   AnsweredPrompt prompt;
   const EncodeLimits limits = job.options.truncate_prompt_tokens
                                   ? text_limits("messages", std::move(gone))

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "serve/protocols/openai/schema_in_prompt.h"
 #include "serve/protocols/sampling_fields.h"
 #include "serve/protocols/structured_fields.h"
 
@@ -192,7 +193,7 @@ FieldTable make_completion_fields() {
       table.fields,
       {works("add_special_tokens", kVllm), works("best_of", kOpenAi, "only the value of `n`"),
        no_effect("store"), works("suffix", kBoth, "models with tokens for filling in the middle"),
-       missing("thinking_token_budget", kVllm), missing("schema_in_prompt", kOwn)});
+       missing("thinking_token_budget", kVllm), missing(kSchemaInPromptField, kOwn)});
   return table;
 }
 
@@ -211,7 +212,7 @@ FieldTable make_chat_fields() {
              works("tools", kBoth, "functions"),
              works("parallel_tool_calls"),
              works("reasoning_effort", kBoth, "where the model's chat template knows it"),
-             missing("schema_in_prompt", kOwn),
+             works(kSchemaInPromptField, kOwn, "what constrains the text is said to the model too"),
              works("include_reasoning", kVllm),
              no_effect("store"),
              no_effect("prediction", kOpenAi,
@@ -266,7 +267,7 @@ FieldTable make_response_fields() {
                      R"("disabled" and "auto"; an input that does not fit is refused)"),
              works("tool_choice"),
              works("thinking_token_budget", kVllm, "models that reason"),
-             missing("schema_in_prompt", kOwn),
+             works(kSchemaInPromptField, kOwn, "what constrains the text is said to the model too"),
              limited("stream_options", kBoth, is_no_option, R"({"include_obfuscation": false})"),
              missing("conversation", kOpenAi),
              missing("context_management", kOpenAi),

@@ -14,6 +14,7 @@
 #include "serve/protocols/openai/chat_messages.h"
 #include "serve/protocols/openai/request_body.h"
 #include "serve/protocols/openai/response_input.h"
+#include "serve/protocols/openai/schema_in_prompt.h"
 #include "serve/protocols/openai/tool_fields.h"
 #include "serve/protocols/sampling_fields.h"
 #include "serve/protocols/structured_fields.h"
@@ -250,6 +251,7 @@ Status read_conversation(const JsonReader& fields, const ServedModel& served,
   for (json::value& message : conversation.messages) {
     QUIRE_RETURN_IF_ERROR(prepare_message(message.as_object(), "input", engine.chat_template()));
   }
+  QUIRE_RETURN_IF_ERROR(show_schema(fields, engine.chat_template(), job.params, conversation));
   if (!tools.tools.empty()) conversation.tools = tools.tools;
   QUIRE_RETURN_IF_ERROR(
       read_reasoning(fields, engine.chat_template(), conversation.chat_template_kwargs, job.echo));

@@ -266,6 +266,7 @@ Result<AnswerParsing> hold_answer(const ToolFields& tools,
   constraint.field = !form.content.is_null() ? content->field
                      : form.calls            ? "tools"
                                              : "thinking_token_budget";
+  constraint.told_in_prompt = content != nullptr && content->told_in_prompt;
   QUIRE_RETURN_IF_ERROR(constraint.validate());
   params.structured_outputs =
       std::make_shared<const StructuredOutputsParams>(std::move(constraint));
