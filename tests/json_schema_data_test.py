@@ -23,8 +23,8 @@ VERBOSE = "--verbose" in sys.argv
 # What is refused: by keyword, how many schemas of the suite. 23 refer to schemas elsewhere, of which
 # nothing is fetched.
 SUITE_REFUSED = 30
-# Valid and yet not accepted: names in regular expressions, host names in Punycode, which would have to
-# be decoded.
+# Valid and yet not accepted: back-references in regular expressions, host names in Punycode, which would
+# have to be decoded.
 SUITE_REJECTED = ("optional/format/ecmascript-regex.json: ECMA 262 named groups",
                   "optional/format/hostname.json: validation of A-label (punycode)")
 # Eight required members in another order, of an object with many alternatives.

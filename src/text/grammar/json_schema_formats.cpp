@@ -137,8 +137,8 @@ std::string uri_template_pattern() {
   return fmt::format("({0}|\\{{[+#./;?&=,!@|]?{1}(,{1})*\\}})*", literal, variable);
 }
 
-// Regular expressions whose groups nest at most three deep and have no names: not all, but nothing
-// else.
+// Regular expressions whose groups nest at most three deep, one of which at most has a name (two of
+// one name are an error): not all, but nothing else.
 std::string regex_pattern() {
   constexpr std::string_view kClassItem = "([^\\[\\]\\\\^-]|\\\\[dDwWsSnrtfv\\[\\]\\\\^.*+?-])";
   const std::string simple = fmt::format(
@@ -146,14 +146,17 @@ std::string regex_pattern() {
       "\\\\u[0-9A-Fa-f]{{4}}|\\\\x[0-9A-Fa-f]{{2}}|\\[\\^?{}*\\])",
       kClassItem);
   constexpr std::string_view kRepeat = "([*+?][?]{0,1}|\\{[0-9]{1,3},?\\}[?]{0,1})?";
+  constexpr std::string_view kName = "\\?<[A-Za-z_$][A-Za-z0-9_$]*>";
   std::string atom = fmt::format("({}{}|\\^|\\$|\\\\[bB])", simple, kRepeat);
   std::string expression;
+  std::string inside;  // of the outermost groups
   for (int depth = 0; depth < 4; ++depth) {
+    inside = expression;
     expression = fmt::format("({0})*(\\|({0})*)*", atom);
     atom = fmt::format("({0}{1}|\\^|\\$|\\\\[bB]|\\((\\?:)?{2}\\){1}|\\(\\?<?[=!]{2}\\))", simple,
                        kRepeat, expression);
   }
-  return expression;
+  return fmt::format("{0}(\\({1}{2}\\){3}{0})?", expression, kName, inside, kRepeat);
 }
 
 std::string hostname_pattern() { return fmt::format("{0}(\\.{0})*", kLabel); }
