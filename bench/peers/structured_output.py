@@ -2,15 +2,21 @@
 """JSON Schemas of MaskBench through Quire's grammars, XGrammar, llguidance and outlines-core, in one run.
 
   bench/peers/structured_output.py DATA_GZ --follow-schemas PROGRAM --vocabulary FILE [--every N] [--engines NAME...]
+  bench/peers/structured_output.py --suite FOLDER --follow-schemas PROGRAM --vocabulary FILE [--engines NAME...]
 
 PROGRAM: tests/follow_schemas of a release build; FILE as it reads one (scripts/write_vocabulary.py). Needs the Python of
 `scripts/install_peers.sh structured-output` (.venvs/peers-structured-output). Each schema goes through all engines, one
 after the other, before the next: what else the machine does, it does to all of them. Times are the processor's, of
 compiling a schema and of filling each mask of its instances, which are split into the longest tokens. An engine that
 takes more than --limit seconds for a schema has refused it, and starts anew. Prints a table in Markdown.
+
+With --suite, a draft's folder of the JSON Schema test suite, the table has a row for each of its files, which are one for a
+keyword: of how many schemas each engine judges every instance right, which it refuses, and which it takes without keeping to
+them (an invalid instance is accepted) or too narrowly (a valid one is rejected, of those that accept no invalid one).
 """
 
 import argparse
+import collections
 import gzip
 import json
 import pathlib
@@ -222,6 +228,17 @@ class Engine:
             return {"error": {"message": "ended"}, "compile_us": 0}
         return json.loads(text)
 
+    def judge(self, line, valid):
+        """What an engine makes of a schema, one of JUDGEMENTS."""
+        answer = self.answer(line)
+        if "error" in answer:
+            never = not any(valid) and "no value is valid" in answer["error"]["message"]
+            return "right" if never else "refused"
+        pairs = list(zip(answer["accepted"], valid, strict=True))
+        if any(accepted and not right for accepted, right in pairs):
+            return "ignored"
+        return "narrow" if any(right and not accepted for accepted, right in pairs) else "right"
+
     def take(self, line, valid):
         answer = self.answer(line)
         self.compile_us.append(answer["compile_us"])
@@ -233,6 +250,32 @@ class Engine:
             self.instances += 1
             self.accepted_wrongly += accepted and not right
             self.rejected_wrongly += right and not accepted
+
+
+JUDGEMENTS = ("right", "refused", "ignored", "narrow")
+# Files whose tests contradict what is asserted here: `format` as a remark.
+REMARKS = ("format", "optional/format-assertion")
+
+
+def compare_keywords(folder, engines):
+    counts = {}
+    for path in sorted(folder.rglob("*.json")):
+        keyword = str(path.relative_to(folder).with_suffix(""))
+        if keyword in REMARKS:
+            continue
+        for group in json.loads(path.read_text()):
+            texts = [json.dumps(test["data"], ensure_ascii=False) for test in group["tests"]]
+            line = json.dumps({"schema": group["schema"], "texts": texts})
+            for engine in engines:
+                judgement = engine.judge(line, [test["valid"] for test in group["tests"]])
+                row = counts.setdefault(keyword, {}).setdefault(engine.name, collections.Counter())
+                row[judgement] += 1
+    print("of each keyword's schemas: " + ", ".join(JUDGEMENTS) + "\n")
+    print("| |" + "".join(f" {engine.name} |" for engine in engines) + "\n|---|" + "---|" * len(engines))
+    total = {engine.name: sum((rows[engine.name] for rows in counts.values()), collections.Counter()) for engine in engines}
+    for keyword, rows in [*counts.items(), ("all", total)]:
+        cells = [" ".join(str(rows[engine.name][judgement]) for judgement in JUDGEMENTS) for engine in engines]
+        print(f"| `{keyword}` | " + " | ".join(cells) + " |")
 
 
 def at(values, part):
@@ -247,13 +290,19 @@ def main():
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--limit", type=float, default=20, help="seconds for a schema (default: 20)")
     parser.add_argument("--engines", nargs="+", default=["quire", *WORKERS])
+    parser.add_argument("--suite", type=pathlib.Path)
     parser.add_argument("data", nargs="?")
     arguments = parser.parse_args()
     if arguments.worker:
         return work(arguments.worker, arguments.vocabulary)
+    engines = [Engine(name, arguments) for name in arguments.engines]
+    if arguments.suite:
+        compare_keywords(arguments.suite, engines)
+        for engine in engines:
+            engine.stop()
+        return None
     with gzip.open(arguments.data, "rt") as lines:
         entries = [json.loads(line) for line in lines][::arguments.every]
-    engines = [Engine(name, arguments) for name in arguments.engines]
     for entry in entries:
         texts = [json.dumps(test["data"], ensure_ascii=False) for test in entry["tests"]]
         line = json.dumps({"schema": entry["schema"], "texts": texts})
