@@ -46,7 +46,6 @@ struct Corpus {
   std::string kv_cache_dtype = "auto";
   // What the text of prompt i must be: element i % size; null, and where there are none: anything.
   std::vector<std::shared_ptr<const StructuredOutputsParams>> constraints = {};
-  bool ensure_close = false;  // of some that are constrained
 };
 
 std::vector<Output> take(Collector& collector) {
@@ -104,7 +103,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
       request.cache_salt = setting.salted ? std::to_string(i % 2) : "";
       if (!corpus.constraints.empty()) {
         request.params.structured_outputs = corpus.constraints[i % corpus.constraints.size()];
-        request.params.ensure_close = corpus.ensure_close && i % 2 == 1 && i % 5 < 3;
+        request.params.ensure_close = i % 2 == 1 && i % 5 < 3;
       }
       const auto id = (*engine)->submit(std::move(request), collector.sink(i));
       EXPECT_TRUE(id.ok()) << id.status().to_string();
@@ -290,7 +289,6 @@ TEST(Matrix, TinyLlamaUnderConstraints) {
     corpus.prompts.push_back(std::string(static_cast<std::size_t>(1 + 4 * i), 'a') + " the cat");
   }
   corpus.max_tokens = 48;
-  corpus.ensure_close = true;
   corpus.constraints = {
       constraint_of(&StructuredOutputsParams::regex, "([a-z]{2,7}, )*[a-z]+\\."), nullptr,
       constraint_of(&StructuredOutputsParams::grammar,
