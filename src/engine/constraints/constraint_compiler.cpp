@@ -29,7 +29,7 @@ std::string key_of(const StructuredOutputsParams& constraint) {
   for (const std::string& each : constraint.choice) add('c', each);
   if (constraint.grammar) add('g', *constraint.grammar);
   if (constraint.json_object) key += 'o';
-  if (constraint.structural_tag) add('t', *constraint.structural_tag);
+  if (constraint.structural_tag) add('t', text_without_budget(*constraint.structural_tag));
   if (constraint.disable_any_whitespace) key += 'w';
   if (constraint.disable_additional_properties) key += 'a';
   if (constraint.whitespace_pattern) add('p', *constraint.whitespace_pattern);

@@ -46,6 +46,24 @@ TEST_F(ConstraintCompilerTest, TheSameIsCompiledOnce) {
   EXPECT_NE(compiler_->compile(choice, {})->get(), first->get());
 }
 
+// A budget of reasoning is counted beside the grammar, which is the same for all.
+TEST_F(ConstraintCompilerTest, BudgetsOfReasoningShareAGrammar) {
+  const auto with_budget = [](const std::string& member) {
+    StructuredOutputsParams constraint;
+    constraint.structural_tag = R"({"type": "answer", "reasoning": "qwen3", "start": "open", )" +
+                                member + R"("content": {"regex": "a+"}})";
+    return constraint;
+  };
+  const auto first = compiler_->use(with_budget(R"("thinking_budget": 6, )"));
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  const auto other = compiler_->use(with_budget(R"("thinking_budget": 9000, )"));
+  ASSERT_TRUE(other.ok()) << other.status().to_string();
+  EXPECT_EQ(first->grammar.get(), other->grammar.get());
+  EXPECT_TRUE(other->work->cached);
+  EXPECT_EQ(first->reasoning->tokens, 6);
+  EXPECT_EQ(other->reasoning->tokens, 9000);
+}
+
 TEST_F(ConstraintCompilerTest, TheLeastRecentlyUsedGoes) {
   ASSERT_TRUE(compiler_->compile(regex("first"), {}).ok());
   for (std::size_t i = 0; i + 1 < ConstraintCompiler::kMaxKept; ++i) {

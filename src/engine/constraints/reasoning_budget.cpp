@@ -11,16 +11,17 @@ namespace {
 constexpr std::size_t kMaxTailBytes = 256;
 constexpr std::string_view kBudgetField = "thinking_token_budget";
 
+// Most answers' forms have none: they are not read for it.
+bool may_have_budget(std::string_view structural_tag) {
+  return structural_tag.find("\"thinking_budget\"") != std::string_view::npos;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const ReasoningBudget>> reasoning_budget(
     const StructuredOutputsParams& constraint, const Tokenizer& tokenizer) {
   std::shared_ptr<const ReasoningBudget> none;
-  // Most answers' forms have none: they are not read for it.
-  if (!constraint.structural_tag ||
-      constraint.structural_tag->find("\"thinking_budget\"") == std::string::npos) {
-    return none;
-  }
+  if (!constraint.structural_tag || !may_have_budget(*constraint.structural_tag)) return none;
   QUIRE_ASSIGN_OR_RETURN(const auto form, AnswerForm::from_text(*constraint.structural_tag));
   if (!form || !form->thinking_budget || form->reasoning == nullptr) return none;
   const ReasoningDialect& dialect = *form->reasoning;
@@ -39,6 +40,14 @@ Result<std::shared_ptr<const ReasoningBudget>> reasoning_budget(
                                     ": the model has no tokens for the end of reasoning");
   }
   return std::shared_ptr<const ReasoningBudget>(std::move(budget));
+}
+
+std::string text_without_budget(const std::string& structural_tag) {
+  if (!may_have_budget(structural_tag)) return structural_tag;
+  auto form = AnswerForm::from_text(structural_tag);
+  if (!form.ok() || !*form) return structural_tag;
+  (*form)->thinking_budget.reset();
+  return (*form)->to_text();
 }
 
 ReasoningWatch::ReasoningWatch(std::shared_ptr<const ReasoningBudget> budget)

@@ -31,6 +31,9 @@ struct ReasoningBudget {
 Result<std::shared_ptr<const ReasoningBudget>> reasoning_budget(
     const StructuredOutputsParams& constraint, const Tokenizer& tokenizer);
 
+// What the grammar of such a constraint depends on: all of its text but the budget.
+std::string text_without_budget(const std::string& structural_tag);
+
 // Where one output is with its budget, a function of its tokens alone. Small; a copy follows
 // guesses.
 class ReasoningWatch {
