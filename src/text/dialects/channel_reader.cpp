@@ -29,8 +29,11 @@ enum class BodyKind : std::uint8_t { kContent, kReasoning, kArguments };
 
 class ChannelReader final : public OutputReader {
  public:
-  ChannelReader(bool calls, bool reasoning, OutputWriter& writer)
-      : calls_(calls), reasoning_(reasoning), writer_(writer) {}
+  ChannelReader(bool calls, const ReasoningDialect* reasoning, OutputWriter& writer)
+      : calls_(calls),
+        reasoning_(reasoning != nullptr),
+        final_is_rest_(reasoning != nullptr && reasoning->final_is_rest),
+        writer_(writer) {}
 
   void feed(char c) override {
     switch (place_) {
@@ -85,6 +88,7 @@ class ChannelReader final : public OutputReader {
       writer_.call(recipient, {});
     } else {
       kind_ = reasoning_ && channel == "analysis" ? BodyKind::kReasoning : BodyKind::kContent;
+      to_the_end_ = final_is_rest_ && channel == "final";
     }
   }
 
@@ -96,6 +100,7 @@ class ChannelReader final : public OutputReader {
   }
 
   void body_byte(char c) {
+    if (to_the_end_) return body(c);
     held_ += c;
     while (!held_.empty()) {
       const auto begins = [this](std::string_view mark) { return mark.starts_with(held_); };
@@ -172,19 +177,22 @@ class ChannelReader final : public OutputReader {
 
   bool calls_;
   bool reasoning_;
+  bool final_is_rest_;
   OutputWriter& writer_;
   Place place_ = Place::kFirst;
   BodyKind kind_ = BodyKind::kContent;
-  std::string held_;   // a header, or the beginning of a mark
-  std::string space_;  // around arguments
-  bool any_ = false;   // of this body
+  std::string held_;         // a header, or the beginning of a mark
+  std::string space_;        // around arguments
+  bool any_ = false;         // of this body
+  bool to_the_end_ = false;  // it has no mark
   bool any_content_ = false;
   bool any_reasoning_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<OutputReader> new_channel_reader(bool calls, bool reasoning, OutputWriter& writer) {
+std::unique_ptr<OutputReader> new_channel_reader(bool calls, const ReasoningDialect* reasoning,
+                                                 OutputWriter& writer) {
   return std::make_unique<ChannelReader>(calls, reasoning, writer);
 }
 

@@ -86,6 +86,8 @@ struct ReasoningDialect {
   // Marks around the rest of the answer, which are no part of it.
   std::array<std::string_view, 4> dropped = {};
   bool channels = false;
+  // Of channels: the message of `final` goes on to the end of the text, whatever stands in it.
+  bool final_is_rest = false;
 };
 
 std::span<const ToolDialect> tool_dialects();

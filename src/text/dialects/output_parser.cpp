@@ -77,7 +77,7 @@ OutputParser::OutputParser(const OutputDialect& dialect, std::shared_ptr<const T
   const bool channels = (calls && dialect.tools->channels) ||
                         (dialect.reasoning != nullptr && dialect.reasoning->channels);
   reader_ = channels
-                ? new_channel_reader(calls, dialect.reasoning != nullptr, *writer_)
+                ? new_channel_reader(calls, dialect.reasoning, *writer_)
                 : new_mark_reader(dialect, calls ? std::move(tools) : nullptr, start, *writer_);
 }
 

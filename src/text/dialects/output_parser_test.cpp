@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "text/dialects/dialect_samples.h"
+#include "text/dialects/plain_reasoning.h"
 
 namespace quire {
 namespace {
@@ -356,6 +357,26 @@ TEST(OutputParser, TagsTakeTheTypesOfTheSchema) {
   EXPECT_EQ(value("z", "nothing"), R"({"z": "nothing"})");
   EXPECT_EQ(value("unknown", "[1]"), R"({"unknown": [1]})");
   EXPECT_EQ(value("unknown", "a\nb"), R"({"unknown": "a\nb"})");
+}
+
+// Content that is held to a schema may have harmony's marks in its strings.
+TEST(OutputParser, HarmonysContentOfASchemaIsTheRestOfTheText) {
+  const ReasoningDialect& harmony = **find_reasoning_dialect("openai_gptoss");
+  const std::string text =
+      "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>"
+      R"({"a": "<|end|> <|call|><|start|>assistant<|channel|>analysis<|message|>b"})";
+  const std::string content = text.substr(text.find('{'));
+  const ParsedAnswer whole =
+      parse_pieces({nullptr, kept_content(harmony)}, nullptr, ReasoningStart::kUnsaid, text, {});
+  EXPECT_EQ(whole.reasoning, "a");
+  EXPECT_EQ(whole.content, content);
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    ASSERT_EQ(
+        parse_pieces({nullptr, kept_content(harmony)}, nullptr, ReasoningStart::kUnsaid, text, {i}),
+        whole);
+  }
+  EXPECT_NE(parse_pieces({nullptr, &harmony}, nullptr, ReasoningStart::kUnsaid, text, {}).content,
+            content);
 }
 
 TEST(OutputParser, WithoutToolsCallsAreText) {

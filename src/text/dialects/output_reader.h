@@ -25,7 +25,8 @@ class OutputReader {
 std::unique_ptr<OutputReader> new_mark_reader(const OutputDialect& dialect,
                                               std::shared_ptr<const ToolSet> tools,
                                               ReasoningStart start, OutputWriter& writer);
-// Of harmony.
-std::unique_ptr<OutputReader> new_channel_reader(bool calls, bool reasoning, OutputWriter& writer);
+// Of harmony. `reasoning`: null where it is content.
+std::unique_ptr<OutputReader> new_channel_reader(bool calls, const ReasoningDialect* reasoning,
+                                                 OutputWriter& writer);
 
 }  // namespace quire

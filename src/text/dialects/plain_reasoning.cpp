@@ -7,7 +7,10 @@ namespace {
 
 std::vector<ReasoningDialect> make_plain_dialects() {
   std::vector<ReasoningDialect> plain(reasoning_dialects().begin(), reasoning_dialects().end());
-  for (ReasoningDialect& dialect : plain) dialect.dropped = {};
+  for (ReasoningDialect& dialect : plain) {
+    dialect.dropped = {};
+    dialect.final_is_rest = dialect.channels;
+  }
   return plain;
 }
 
