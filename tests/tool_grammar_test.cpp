@@ -72,7 +72,7 @@ class ToolGrammar : public testing::Test {
     args.engine.chat_template = path_.string();
     args.engine.max_model_len = 4096;
     ServiceConfig config;
-    config.tool_dialect = *find_tool_dialect(dialect);
+    config.dialect.tools = *find_tool_dialect(dialect);
     return Api(args, config);
   }
   static HttpResponse post(Api& api, std::string_view fields, int seed = 1) {

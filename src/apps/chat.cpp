@@ -7,7 +7,9 @@
 #include "apps/chat/line_editor.h"
 #include "apps/chat/remote.h"
 #include "apps/chat/session.h"
+#include "apps/chat/tools/tool_flags.h"
 #include "apps/commands.h"
+#include "apps/dialect_flags.h"
 #include "apps/engine_flags.h"
 #include "apps/help.h"
 #include "apps/sampling_flags.h"
@@ -21,6 +23,8 @@ struct ChatFlags {
   std::string api_key;
   std::string model_name;
   std::string system;
+  ToolFlags tools;
+  DialectChoice dialect;
   json::object sampling;
   std::vector<const CLI::Option*> engine_options;  // all but --seed, which a server takes too
   const CLI::Option* seed = nullptr;
@@ -48,14 +52,16 @@ Status check_chat_flags(const ChatFlags& flags) {
   return check_sampling_fields(flags.sampling);
 }
 
-Status run_session(ChatBackend& backend, const ChatFlags& flags, ChatView& view,
-                   Interrupts& interrupts) {
+Status run_session(ChatBackend& backend, const ChatFlags& flags,
+                   std::vector<ChatFunction> functions, ChatView& view, Interrupts& interrupts) {
+  if (!functions.empty()) QUIRE_RETURN_IF_ERROR(backend.check_tools());
   interrupts.threads_started();
   std::unique_ptr<LineSource> source = plain_lines();
   if (view.interactive()) {
     QUIRE_ASSIGN_OR_RETURN(source, edited_lines(interrupts));
   }
-  ChatSession session(backend, *source, view, interrupts);
+  CallRunner calls(std::move(functions), !flags.tools.yes, *source, view, interrupts);
+  ChatSession session(backend, *source, view, interrupts, calls, flags.tools.rounds());
   session.set_system(flags.system);
   return session.run();
 }
@@ -64,10 +70,13 @@ Status run_chat(const ChatFlags& flags) {
   QUIRE_RETURN_IF_ERROR(check_chat_flags(flags));
   Interrupts interrupts;
   QUIRE_ASSIGN_OR_RETURN(ChatView view, ChatView::create());
+  QUIRE_ASSIGN_OR_RETURN(std::vector<ChatFunction> functions,
+                         chat_functions(flags.tools, view.interactive()));
   if (flags.base_url.empty()) {
     QUIRE_ASSIGN_OR_RETURN(const auto engine, start_engine(flags.engine));
-    QUIRE_ASSIGN_OR_RETURN(const auto chat, InProcessChat::create(*engine, flags.sampling));
-    return run_session(*chat, flags, view, interrupts);
+    QUIRE_ASSIGN_OR_RETURN(const auto chat,
+                           InProcessChat::create(*engine, flags.dialect, flags.sampling));
+    return run_session(*chat, flags, std::move(functions), view, interrupts);
   }
   RemoteChatArgs args = {.base_url = flags.base_url,
                          .api_key = flags.api_key,
@@ -76,7 +85,7 @@ Status run_chat(const ChatFlags& flags) {
                          .seed = {}};
   if (flags.seed->count() > 0) args.seed = flags.engine.seed;
   QUIRE_ASSIGN_OR_RETURN(const auto chat, RemoteChat::connect(std::move(args)));
-  return run_session(*chat, flags, view, interrupts);
+  return run_session(*chat, flags, std::move(functions), view, interrupts);
 }
 
 }  // namespace
@@ -99,9 +108,11 @@ Command add_chat(CLI::App& app) {
                  "Which of the server's models (default: the first)")
       ->type_name("NAME")
       ->group(what);
+  add_tool_flags(app, flags->tools, "Tools");
   add_sampling_flags(app, flags->sampling, "Sampling");
   flags->engine.max_num_seqs = 1;  // one conversation needs memory for one
   const std::size_t num_before = app.get_options().size();
+  add_dialect_flags(app, flags->dialect, "Tools");
   add_engine_flags(app, flags->engine);
   const auto options = app.get_options();
   for (std::size_t i = num_before; i < options.size(); ++i) {

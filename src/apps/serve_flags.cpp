@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "apps/count_option.h"
+#include "apps/dialect_flags.h"
 #include "apps/engine_flags.h"
 #include "apps/flag_values.h"
 #include "apps/local_model.h"
@@ -162,26 +163,6 @@ void add_embedding_flags(CLI::App& app, EngineArgs& engine) {
   }
 }
 
-// The name of a dialect: auto leaves `target` to the chat template.
-template <typename Dialect>
-void add_dialect(CLI::App& app, const std::string& name, std::optional<const Dialect*>& target,
-                 Result<const Dialect*> (*find)(std::string_view), const std::string& description,
-                 const std::string& group) {
-  app.add_option_function<std::string>(
-         name,
-         [&target, name, find](const std::string& text) {
-           target.reset();
-           if (text == "auto") return;
-           const auto dialect = find(text);
-           if (!dialect.ok()) throw CLI::ValidationError(name, dialect.status().to_string());
-           target = *dialect;
-         },
-         description)
-      ->type_name("NAME")
-      ->default_str("auto")
-      ->group(group);
-}
-
 void add_service_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Service";
   const std::string simulation = std::string(kRarelyNeeded) + "a server without a model";
@@ -194,13 +175,7 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
                "Refuse request fields that are not known, instead of listing them in "
                "X-Ignored-Fields")
       ->group(group);
-  add_dialect(app, "--tool-call-parser", service.tool_dialect, find_tool_dialect,
-              "How the model writes calls of tools: hermes, llama3_json, mistral, ... "
-              "(docs/tools.md), none, or auto: as its chat template shows",
-              group);
-  add_dialect(app, "--reasoning-parser", service.reasoning_dialect, find_reasoning_dialect,
-              "How it writes reasoning: qwen3, deepseek_r1, openai_gptoss, ..., none, or auto",
-              group);
+  add_dialect_flags(app, service.dialect, group);
   app.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
                  "Seconds that requests in flight may take after SIGTERM or SIGHUP")
       ->type_name("SECONDS")

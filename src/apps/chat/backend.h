@@ -7,9 +7,11 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "base/status.h"
+#include "serve/generation/answer_reader.h"
 #include "text/conversation.h"
 
 namespace quire {
@@ -22,6 +24,8 @@ struct ChatAnswer {
   };
 
   std::string text;  // as far as it came
+  std::string reasoning;
+  std::vector<AnsweredCall> calls;
   End end = End::kStop;
   std::optional<std::int64_t> num_prompt_tokens;  // a server tells at the end of an answer only
   std::optional<std::int64_t> num_output_tokens;
@@ -31,8 +35,9 @@ struct ChatAnswer {
 
 class ChatBackend {
  public:
+  enum class Piece : std::uint8_t { kContent, kReasoning };
   // Called with each new piece of an answer, whole characters only. An error ends the answer.
-  using OnText = std::function<Status(std::string_view text)>;
+  using OnText = std::function<Status(Piece kind, std::string_view text)>;
 
   virtual ~ChatBackend() = default;
 
@@ -45,10 +50,16 @@ class ChatBackend {
   // that cannot be.
   virtual Status set_sampling(const std::string& name, const json::value& value) = 0;
 
-  // Answers the conversation's last message; calls `on_text` on this thread. A stop that is
+  // Whether answers could call tools at all; kUnimplemented saying what is missing. A server is
+  // not asked: it says so of a request.
+  virtual Status check_tools() const { return {}; }
+
+  // Answers the conversation's last message; calls `on_text` on this thread. `tool_choice`: as a
+  // request has it, of the conversation's tools; null: calls are not looked for. A stop that is
   // requested (from any thread) ends the answer soon, with what came so far. kResourceExhausted
   // where the conversation does not fit into the model's context.
-  virtual Result<ChatAnswer> answer(const Conversation& conversation, const OnText& on_text,
+  virtual Result<ChatAnswer> answer(const Conversation& conversation,
+                                    const json::value& tool_choice, const OnText& on_text,
                                     std::stop_token stop) = 0;
 };
 

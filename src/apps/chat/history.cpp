@@ -10,13 +10,35 @@ namespace quire {
 namespace {
 
 constexpr std::size_t kMaxConversationBytes = std::size_t{64} << 20;
+constexpr int kMaxArgumentsDepth = 256;
 
 bool has_role(const json::value& message, std::string_view role) {
   const json::value* found = message.get_object().if_contains("role");
   return found != nullptr && found->is_string() && found->get_string() == role;
 }
 
+// A history has objects alone: no model is shown what it could not have meant.
+std::string object_text(const std::string& arguments) {
+  const auto parsed = parse_json(arguments, "arguments", kMaxArgumentsDepth);
+  return parsed.ok() && parsed->is_object() ? arguments : "{}";
+}
+
 }  // namespace
+
+json::object answer_message(const ChatAnswer& answer) {
+  json::object message = {{"role", "assistant"}, {"content", answer.text}};
+  if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
+  if (answer.calls.empty()) return message;
+  json::array calls;
+  for (const AnsweredCall& call : answer.calls) {
+    calls.push_back(json::object{
+        {"id", call.id},
+        {"type", "function"},
+        {"function", {{"name", call.name}, {"arguments", object_text(call.arguments)}}}});
+  }
+  message["tool_calls"] = std::move(calls);
+  return message;
+}
 
 std::string_view ChatHistory::system() const {
   const json::array& messages = conversation_.messages;
@@ -68,9 +90,9 @@ std::optional<Conversation> ChatHistory::asking_again() const {
   return asked;
 }
 
-void ChatHistory::take(Conversation asked, const std::string& answer) {
+void ChatHistory::take(Conversation asked, const ChatAnswer& answer) {
   conversation_ = std::move(asked);
-  conversation_.messages.push_back(json::object{{"role", "assistant"}, {"content", answer}});
+  conversation_.messages.push_back(answer_message(answer));
 }
 
 Status ChatHistory::save(const std::string& path) const {

@@ -6,10 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "apps/chat/backend.h"
 #include "base/status.h"
 #include "text/conversation.h"
 
 namespace quire {
+
+// An answer as a message, as a request has it.
+json::object answer_message(const ChatAnswer& answer);
 
 class ChatHistory {
  public:
@@ -24,8 +28,8 @@ class ChatHistory {
   Conversation asking(const std::string& question) const;
   // The conversation up to the last question, to answer that again; nullopt where there is none.
   std::optional<Conversation> asking_again() const;
-  // Takes one of the two and its answer.
-  void take(Conversation asked, const std::string& answer);
+  // Takes one of the two, what its calls have added, and its answer.
+  void take(Conversation asked, const ChatAnswer& answer);
 
   // Writes an object with "messages" on one line: what `quire template --input` reads, and
   // `quire generate --input` as long as the conversation has messages alone.

@@ -19,8 +19,11 @@ std::string messages(const ChatHistory& history) { return messages(history.conve
 // Two questions and their answers.
 ChatHistory two_turns() {
   ChatHistory history;
-  history.take(history.asking("q1"), "a1");
-  history.take(history.asking("q2"), "a2");
+  ChatAnswer answer;
+  answer.text = "a1";
+  history.take(history.asking("q1"), answer);
+  answer.text = "a2";
+  history.take(history.asking("q2"), answer);
   return history;
 }
 
@@ -32,6 +35,17 @@ std::string list(std::initializer_list<std::string> parts) {
   std::string text = "[";
   for (const std::string& part : parts) text += (text.size() > 1 ? "," : "") + part;
   return text + "]";
+}
+
+TEST(ChatHistory, AnAnswersCallsAndReasoningAreAMessage) {
+  ChatAnswer answer;
+  answer.reasoning = "r";
+  answer.calls = {{.id = "c0", .name = "f", .arguments = R"({"a":1})"},
+                  {.index = 1, .id = "c1", .name = "g", .arguments = R"({"a":)"}};
+  EXPECT_EQ(json::serialize(answer_message(answer)),
+            R"({"role":"assistant","content":"","reasoning_content":"r","tool_calls":[)"
+            R"({"id":"c0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},)"
+            R"({"id":"c1","type":"function","function":{"name":"g","arguments":"{}"}}]})");
 }
 
 TEST(ChatHistory, AskingChangesNothingYet) {

@@ -14,6 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxModelListBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxCalls = 128;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -26,7 +27,8 @@ Status malformed(std::string_view what) {
 // Gathers an answer from the chunks of its stream.
 class AnswerStream {
  public:
-  explicit AnswerStream(const ChatBackend::OnText& on_text) : on_text_(on_text) {}
+  // `calls`: whether it may call tools.
+  AnswerStream(bool calls, const ChatBackend::OnText& on_text) : calls_(calls), on_text_(on_text) {}
 
   Status add(const SseEvent& event) {
     if (done_) return {};
@@ -85,24 +87,75 @@ class AnswerStream {
     }
     if (!choice.contains("delta")) return {};
     QUIRE_ASSIGN_OR_RETURN(const JsonReader delta, choice.get_object("delta"));
-    const json::value* calls = delta.find("tool_calls");
-    if (calls != nullptr && !(calls->is_array() && calls->get_array().empty())) {
-      return Status::unimplemented("the answer calls a tool; a chat has none to run");
+    QUIRE_RETURN_IF_ERROR(take_text(delta, "reasoning", ChatBackend::Piece::kReasoning));
+    if (!delta.contains("reasoning")) {
+      QUIRE_RETURN_IF_ERROR(take_text(delta, "reasoning_content", ChatBackend::Piece::kReasoning));
     }
-    QUIRE_ASSIGN_OR_RETURN(const auto content, delta.find_string("content"));
-    if (!content || content->empty()) return {};
-    if (answer_.text.size() + content->size() > kMaxAnswerBytes) {
+    QUIRE_RETURN_IF_ERROR(take_text(delta, "content", ChatBackend::Piece::kContent));
+    return take_calls(delta);
+  }
+
+  Status take_text(const JsonReader& delta, std::string_view field, ChatBackend::Piece kind) {
+    QUIRE_ASSIGN_OR_RETURN(const auto text, delta.find_string(field));
+    if (!text || text->empty()) return {};
+    QUIRE_RETURN_IF_ERROR(count(text->size()));
+    (kind == ChatBackend::Piece::kReasoning ? answer_.reasoning : answer_.text) += *text;
+    return on_text_(kind, *text);
+  }
+
+  Status take_calls(const JsonReader& delta) {
+    const json::value* calls = delta.find("tool_calls");
+    if (calls == nullptr || (calls->is_array() && calls->get_array().empty())) return {};
+    if (!calls_) return Status::unimplemented("the answer calls a tool; a chat has none to run");
+    if (!calls->is_array()) return malformed(json::serialize(*calls));
+    for (const json::value& call : calls->get_array()) {
+      if (!call.is_object()) return malformed(json::serialize(call));
+      QUIRE_RETURN_IF_ERROR(
+          take_call(JsonReader(call.get_object(), "tool_calls", StatusCode::kUnavailable)));
+    }
+    return {};
+  }
+
+  // A call, or what a piece adds to one.
+  Status take_call(const JsonReader& piece) {
+    QUIRE_ASSIGN_OR_RETURN(const auto index, piece.find_int("index"));
+    const auto at = static_cast<std::size_t>(index.value_or(0));
+    if (at > answer_.calls.size()) return malformed(json::serialize(piece.object()));
+    if (at == answer_.calls.size()) {
+      if (at == kMaxCalls) {
+        return Status::resource_exhausted(
+            fmt::format("the answer has more than {} calls", kMaxCalls));
+      }
+      answer_.calls.emplace_back().index = static_cast<int>(at);
+    }
+    AnsweredCall& call = answer_.calls[at];
+    QUIRE_ASSIGN_OR_RETURN(const auto id, piece.find_string("id"));
+    if (id) call.id = *id;
+    if (!piece.contains("function")) return {};
+    QUIRE_ASSIGN_OR_RETURN(const JsonReader function, piece.get_object("function"));
+    QUIRE_ASSIGN_OR_RETURN(const auto name, function.find_string("name"));
+    QUIRE_ASSIGN_OR_RETURN(const auto arguments, function.find_string("arguments"));
+    call.name += name.value_or("");
+    call.arguments += arguments.value_or("");
+    return count(name.value_or("").size() + arguments.value_or("").size());
+  }
+
+  // Of text, reasoning and calls together.
+  Status count(std::size_t bytes) {
+    num_bytes_ += bytes;
+    if (num_bytes_ > kMaxAnswerBytes) {
       return Status::resource_exhausted(
           fmt::format("the answer has more than {} bytes", kMaxAnswerBytes));
     }
     last_ = Clock::now();
     if (!first_) first_ = last_;
-    answer_.text += *content;
-    return on_text_(*content);
+    return {};
   }
 
+  const bool calls_;
   const ChatBackend::OnText& on_text_;
   ChatAnswer answer_;
+  std::size_t num_bytes_ = 0;
   std::optional<Clock::time_point> first_;
   Clock::time_point last_;
   bool finished_ = false;
@@ -175,11 +228,13 @@ Status RemoteChat::set_sampling(const std::string& name, const json::value& valu
   return {};
 }
 
-std::string RemoteChat::request_body(const Conversation& conversation) {
+std::string RemoteChat::request_body(const Conversation& conversation,
+                                     const json::value& tool_choice) {
   json::object body = args_.sampling;
   body["model"] = args_.model_name;
   body["messages"] = conversation.messages;
   if (conversation.tools) body["tools"] = *conversation.tools;
+  if (!tool_choice.is_null()) body["tool_choice"] = tool_choice;
   if (conversation.documents) body["documents"] = *conversation.documents;
   if (!conversation.chat_template_kwargs.empty()) {
     body["chat_template_kwargs"] = conversation.chat_template_kwargs;
@@ -190,13 +245,14 @@ std::string RemoteChat::request_body(const Conversation& conversation) {
   return json::serialize(body);
 }
 
-Result<ChatAnswer> RemoteChat::answer(const Conversation& conversation, const OnText& on_text,
+Result<ChatAnswer> RemoteChat::answer(const Conversation& conversation,
+                                      const json::value& tool_choice, const OnText& on_text,
                                       std::stop_token stop) {
-  AnswerStream stream(on_text);
+  AnswerStream stream(!tool_choice.is_null(), on_text);
   SseParser parser([&stream](const SseEvent& event) { return stream.add(event); });
   const Clock::time_point asked = Clock::now();
   const Status status = client_.request(
-      "/chat/completions", request_body(conversation),
+      "/chat/completions", request_body(conversation, tool_choice),
       [&parser](std::string_view piece) { return parser.feed(piece); }, stop);
   const bool stopped = status.code() == StatusCode::kCancelled;
   if (says_too_long(status)) {

@@ -27,15 +27,15 @@ class RemoteChat final : public ChatBackend {
   std::optional<std::int64_t> max_model_len() const override { return max_model_len_; }
   std::string sampling() const override;
   Status set_sampling(const std::string& name, const json::value& value) override;
-  Result<ChatAnswer> answer(const Conversation& conversation, const OnText& on_text,
-                            std::stop_token stop) override;
+  Result<ChatAnswer> answer(const Conversation& conversation, const json::value& tool_choice,
+                            const OnText& on_text, std::stop_token stop) override;
 
  private:
   RemoteChat(RemoteChatArgs args, HttpClient client)
       : args_(std::move(args)), client_(std::move(client)) {}
 
   Status find_model();
-  std::string request_body(const Conversation& conversation);
+  std::string request_body(const Conversation& conversation, const json::value& tool_choice);
 
   RemoteChatArgs args_;
   HttpClient client_;

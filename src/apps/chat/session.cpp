@@ -101,35 +101,68 @@ Status ChatSession::obey(const std::string& line) {
       suggestion ? fmt::format("did you mean {}?", *suggestion) : "see /help");
 }
 
+// The conversation as it is answered next: after calls, their results are the last messages.
 Status ChatSession::ask(Conversation asked) {
+  if (!calls_.empty()) asked.tools = calls_.tools();
+  for (std::int64_t round = 0;; ++round) {
+    bool stopped = false;
+    QUIRE_ASSIGN_OR_RETURN(const ChatAnswer answer, hear(asked, choice_of(round), stopped));
+    last_ = answer;
+    last_->text.clear();
+    if (!stopped && !answer.calls.empty()) {
+      QUIRE_RETURN_IF_ERROR(add_results(asked, answer));
+      continue;
+    }
+    if (answer.end == ChatAnswer::End::kStopped && answer.text.empty()) {
+      last_is_current_ = false;
+      QUIRE_RETURN_IF_ERROR(
+          view_.note("(stopped before an answer came; the question was not kept)"));
+    } else {
+      last_is_current_ = true;
+      QUIRE_RETURN_IF_ERROR(note_end(answer));
+      history_.take(std::move(asked), answer);
+    }
+    const bool ends = stopped && (interrupts_.terminated() || !view_.interactive());
+    return ends ? cancelled() : Status();
+  }
+}
+
+json::value ChatSession::choice_of(std::int64_t round) const {
+  if (calls_.empty()) return nullptr;
+  if (round >= rounds_.most) return "none";
+  return round == 0 ? rounds_.first_choice : "auto";
+}
+
+Status ChatSession::add_results(Conversation& asked, const ChatAnswer& answer) {
+  asked.messages.push_back(answer_message(answer));
+  for (const AnsweredCall& call : answer.calls) {
+    QUIRE_ASSIGN_OR_RETURN(json::object result, calls_.answer(call));
+    asked.messages.push_back(std::move(result));
+  }
+  return {};
+}
+
+// One answer of the model, shown as it comes.
+Result<ChatAnswer> ChatSession::hear(const Conversation& asked, const json::value& choice,
+                                     bool& stopped) {
   bool shown = false;
   const std::stop_token stop = interrupts_.begin_answer();
   std::unique_ptr<WaitMark> waiting = view_.waiting();
   auto answer = backend_.answer(
-      asked,
-      [this, &shown, &waiting](std::string_view piece) {
+      asked, choice,
+      [this, &shown, &waiting](ChatBackend::Piece kind, std::string_view piece) {
         waiting.reset();
         shown = true;
-        return view_.answer(piece);
+        return kind == ChatBackend::Piece::kReasoning ? view_.reasoning(piece)
+                                                      : view_.answer(piece);
       },
       stop);
   waiting.reset();
   interrupts_.end_answer();
-  const bool stopped = stop.stop_requested();
-  if (shown || (answer.ok() && !stopped)) QUIRE_RETURN_IF_ERROR(view_.end_answer());
-  QUIRE_RETURN_IF_ERROR(answer.status());
-  last_ = *answer;
-  last_->text.clear();
-  if (answer->end == ChatAnswer::End::kStopped && answer->text.empty()) {
-    last_is_current_ = false;
-    QUIRE_RETURN_IF_ERROR(view_.note("(stopped before an answer came; the question was not kept)"));
-  } else {
-    last_is_current_ = true;
-    QUIRE_RETURN_IF_ERROR(note_end(*answer));
-    history_.take(std::move(asked), answer->text);
-  }
-  const bool ends = stopped && (interrupts_.terminated() || !view_.interactive());
-  return ends ? cancelled() : Status();
+  stopped = stop.stop_requested();
+  const bool empty = answer.ok() && answer->calls.empty() && !stopped;
+  if (shown || empty) QUIRE_RETURN_IF_ERROR(view_.end_answer());
+  return answer;
 }
 
 Status ChatSession::note_end(const ChatAnswer& answer) {

@@ -6,20 +6,34 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "apps/chat/backend.h"
 #include "apps/chat/history.h"
 #include "apps/chat/interrupts.h"
 #include "apps/chat/line_source.h"
+#include "apps/chat/tools/call_runner.h"
 #include "apps/chat/view.h"
 
 namespace quire {
 
+// How often a question's answers may call functions.
+struct ToolRounds {
+  json::value first_choice = "auto";  // `tool_choice` of the first answer; then the model chooses
+  std::int64_t most = 8;              // answers with calls; the next one has to do without
+};
+
 class ChatSession {
  public:
   // Borrows all of them.
-  ChatSession(ChatBackend& backend, LineSource& source, ChatView& view, Interrupts& interrupts)
-      : backend_(backend), source_(source), view_(view), interrupts_(interrupts) {}
+  ChatSession(ChatBackend& backend, LineSource& source, ChatView& view, Interrupts& interrupts,
+              CallRunner& calls, ToolRounds rounds)
+      : backend_(backend),
+        source_(source),
+        view_(view),
+        interrupts_(interrupts),
+        calls_(calls),
+        rounds_(std::move(rounds)) {}
 
   void set_system(const std::string& text) { history_.set_system(text); }
 
@@ -40,6 +54,9 @@ class ChatSession {
   Status greet();
   Status obey(const std::string& line);
   Status ask(Conversation asked);
+  json::value choice_of(std::int64_t round) const;
+  Result<ChatAnswer> hear(const Conversation& asked, const json::value& choice, bool& stopped);
+  Status add_results(Conversation& asked, const ChatAnswer& answer);
   Status note_end(const ChatAnswer& answer);
   Status handle(const UserInput& input);
 
@@ -58,6 +75,8 @@ class ChatSession {
   LineSource& source_;
   ChatView& view_;
   Interrupts& interrupts_;
+  CallRunner& calls_;
+  ToolRounds rounds_;
   ChatHistory history_;
   std::optional<ChatAnswer> last_;  // without its text
   bool last_is_current_ = false;    // the conversation has not changed since

@@ -1,6 +1,7 @@
 #include "apps/chat/view.h"
 
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,9 +20,28 @@ std::unique_ptr<WaitMark> ChatView::waiting() const {
   return interactive_ ? std::make_unique<WaitMark>(color_) : nullptr;
 }
 
-Status ChatView::answer(std::string_view piece) { return output_.write_text(piece); }
+Status ChatView::answer(std::string_view piece) {
+  QUIRE_RETURN_IF_ERROR(end_reasoning("\n\n"));
+  return output_.write_text(piece);
+}
 
-Status ChatView::end_answer() { return output_.write("\n"); }
+Status ChatView::reasoning(std::string_view piece) {
+  if (!interactive_) return {};
+  if (!std::exchange(in_reasoning_, true) && color_) {
+    QUIRE_RETURN_IF_ERROR(output_.write("\x1b[2m"));
+  }
+  return output_.write_text(piece);
+}
+
+Status ChatView::end_reasoning(std::string_view gap) {
+  if (!std::exchange(in_reasoning_, false)) return {};
+  return output_.write(fmt::format("{}{}", color_ ? "\x1b[0m" : "", gap));
+}
+
+Status ChatView::end_answer() {
+  QUIRE_RETURN_IF_ERROR(end_reasoning(""));
+  return output_.write("\n");
+}
 
 Status ChatView::note(std::string_view text) {
   const std::string shown = without_control_characters(text);

@@ -23,6 +23,8 @@ class ChatView {
   std::unique_ptr<WaitMark> waiting() const;
   // A piece of an answer: whole characters.
   Status answer(std::string_view piece);
+  // A piece of the reasoning before it, which only a person sees.
+  Status reasoning(std::string_view piece);
   Status end_answer();  // ends its line
   // Breaks lines at words.
   Status note(std::string_view text);
@@ -32,9 +34,12 @@ class ChatView {
   ChatView(OutputFile output, bool interactive, bool color)
       : output_(std::move(output)), interactive_(interactive), color_(color) {}
 
+  Status end_reasoning(std::string_view gap);
+
   OutputFile output_;
   bool interactive_;
   bool color_;
+  bool in_reasoning_ = false;
 };
 
 }  // namespace quire

@@ -20,10 +20,10 @@ std::vector<TokenId> special_tokens_of(const OutputDialect& dialect, const Token
 
 }  // namespace
 
-AnswerDialect::AnswerDialect(const ServiceConfig& config, const Engine& engine) {
+AnswerDialect::AnswerDialect(const DialectChoice& chosen, const Engine& engine) {
   dialect_ = choose_dialect(engine.chat_template());
-  if (config.tool_dialect) dialect_.tools = *config.tool_dialect;
-  if (config.reasoning_dialect) dialect_.reasoning = *config.reasoning_dialect;
+  if (chosen.tools) dialect_.tools = *chosen.tools;
+  if (chosen.reasoning) dialect_.reasoning = *chosen.reasoning;
   shown_ = special_tokens_of(dialect_, engine.tokenizer());
   shown_for_reasoning_ = special_tokens_of({nullptr, dialect_.reasoning}, engine.tokenizer());
 }

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "engine/api.h"
-#include "serve/models/service_config.h"
+#include "text/dialects/dialect.h"
 #include "text/dialects/output_parser.h"
 
 namespace quire {
 
 class AnswerDialect {
  public:
-  // As `config` names the dialects, or as the model's chat template shows them.
-  AnswerDialect(const ServiceConfig& config, const Engine& engine);
+  // As chosen, or as the model's chat template shows them.
+  AnswerDialect(const DialectChoice& chosen, const Engine& engine);
 
   const OutputDialect& dialect() const { return dialect_; }
   // The special tokens that its marks are made of: those of calls as well, or of reasoning alone.

@@ -27,9 +27,7 @@ struct ServiceConfig {
   bool trust_request_chat_template = false;  // requests may bring a chat template
   bool log_requests = true;
   PrefixCacheScope prefix_cache_scope = PrefixCacheScope::kKey;
-  // How the model writes calls and reasoning; unset: as its chat template shows; null: not at all.
-  std::optional<const ToolDialect*> tool_dialect = {};
-  std::optional<const ReasoningDialect*> reasoning_dialect = {};
+  DialectChoice dialect = {};  // how the model writes calls and reasoning
   std::int64_t max_logprobs = 20;
   std::uint64_t max_response_bytes = 256ULL << 20;  // that an answer as a whole may have
   std::uint64_t max_unsent_bytes = 1ULL << 20;      // of a stream, as its connection has it

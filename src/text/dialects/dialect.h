@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -103,6 +104,12 @@ struct OutputDialect {
   const ReasoningDialect* reasoning = nullptr;
 
   bool operator==(const OutputDialect&) const = default;
+};
+
+// What a person has chosen of them: unset: as the chat template shows; null: none.
+struct DialectChoice {
+  std::optional<const ToolDialect*> tools = {};
+  std::optional<const ReasoningDialect*> reasoning = {};
 };
 
 // What a chat template's source says of the answers of its model. Pure; nulls where it says

@@ -54,7 +54,8 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
   GenerationJob job;
   job.prompt_field = "messages";
   QUIRE_ASSIGN_OR_RETURN(job.options, read_generation_options(fields, engine));
-  QUIRE_ASSIGN_OR_RETURN(const ToolFields tools, read_tools(fields, ToolForm::kChat, served));
+  QUIRE_ASSIGN_OR_RETURN(const ToolFields tools,
+                         read_tools(fields, ToolForm::kChat, engine, served.dialect()));
   QUIRE_ASSIGN_OR_RETURN(Conversation conversation, read_conversation(fields, engine));
   if (!tools.tools.empty()) conversation.tools = tools.tools;
   QUIRE_ASSIGN_OR_RETURN(const auto effort, fields.find_string("reasoning_effort"));
@@ -75,7 +76,8 @@ Result<GenerationJob> read_chat(const RequestBody& body, const ServedModel& serv
   QUIRE_RETURN_IF_ERROR(
       truncate_prompt(prompt.token_ids, job.options, engine.info().max_model_len));
   QUIRE_ASSIGN_OR_RETURN(prompt.parsing,
-                         hold_answer(tools, budget, served, prompt.token_ids, job.options.params));
+                         hold_answer(tools, budget, served.dialect(), engine.tokenizer(),
+                                     prompt.token_ids, job.options.params));
   prompt.parsing.include_reasoning = include_reasoning.value_or(true);
   role = "assistant";
   if (!conversation.add_generation_prompt) {

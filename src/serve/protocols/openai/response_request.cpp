@@ -233,7 +233,8 @@ Status read_flags(const JsonReader& fields, ResponseJob& job) {
 Status read_conversation(const JsonReader& fields, const ServedModel& served,
                          const StoredResponse* previous, ClientGone gone, ResponseJob& job) {
   const Engine& engine = served.engine();
-  QUIRE_ASSIGN_OR_RETURN(const ToolFields tools, read_tools(fields, ToolForm::kResponse, served));
+  QUIRE_ASSIGN_OR_RETURN(const ToolFields tools,
+                         read_tools(fields, ToolForm::kResponse, engine, served.dialect()));
   if (previous != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(json::value messages, parse_json(previous->messages, "store"));
     job.messages = std::move(messages.get_array());
@@ -261,7 +262,8 @@ Status read_conversation(const JsonReader& fields, const ServedModel& served,
                          prompt_limits(engine, /*room=*/1, "input", std::move(gone))));
   QUIRE_ASSIGN_OR_RETURN(const auto budget, read_thinking_budget(fields));
   QUIRE_ASSIGN_OR_RETURN(job.parsing,
-                         hold_answer(tools, budget, served, job.prompt_token_ids, job.params));
+                         hold_answer(tools, budget, served.dialect(), engine.tokenizer(),
+                                     job.prompt_token_ids, job.params));
   job.echo["instructions"] = instructions ? json::value(*instructions) : json::value();
   return {};
 }

@@ -15,17 +15,9 @@
 namespace quire {
 namespace {
 
-constexpr std::size_t kMaxTools = 1024;
 constexpr std::size_t kMaxToolName = 128;
 constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                       "high", "xhigh",   "max"};
-
-bool is_tool_name(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxToolName && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.' || c == ':' || c == '/';
-  });
-}
 
 // What describes a function, checked, as templates take it.
 Result<json::value> read_function(const json::object& function, const std::string& where) {
@@ -167,13 +159,13 @@ Result<std::vector<AnswerForm::Function>> callable_of(const json::array& tools,
   return functions;
 }
 
-Status check_model(const ServedModel& served) {
-  if (served.engine().chat_template().find("tools") == std::string_view::npos) {
+Status check_model(std::string_view chat_template, const AnswerDialect& dialect) {
+  if (chat_template.find("tools") == std::string_view::npos) {
     return Status::unimplemented(
         "tools: not supported by this model, whose chat template has no place for them",
         "serve it with --chat-template FILE and one that has");
   }
-  if (served.dialect().dialect().tools == nullptr) {
+  if (dialect.dialect().tools == nullptr) {
     return Status::unimplemented(
         "tools: not supported by this model, whose chat template does not show how it calls them",
         "serve it with --tool-call-parser NAME");
@@ -183,7 +175,15 @@ Status check_model(const ServedModel& served) {
 
 }  // namespace
 
-Result<ToolFields> read_tools(const JsonReader& fields, ToolForm form, const ServedModel& served) {
+bool is_tool_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxToolName && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == ':' || c == '/';
+  });
+}
+
+Result<ToolFields> read_tools(const JsonReader& fields, ToolForm form, const Engine& engine,
+                              const AnswerDialect& dialect) {
   ToolFields result;
   QUIRE_ASSIGN_OR_RETURN(const ToolChoice choice, read_choice(fields, form));
   QUIRE_ASSIGN_OR_RETURN(const auto parallel, fields.find_bool("parallel_tool_calls"));
@@ -201,7 +201,7 @@ Result<ToolFields> read_tools(const JsonReader& fields, ToolForm form, const Ser
     return Status::invalid_argument(
         fmt::format("tools: at most {} are allowed, found {}", kMaxTools, list.size()));
   }
-  QUIRE_RETURN_IF_ERROR(check_model(served));
+  QUIRE_RETURN_IF_ERROR(check_model(engine.chat_template(), dialect));
   std::set<std::string, std::less<>> names;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string where = fmt::format("tools[{}]", i);
@@ -220,12 +220,12 @@ Result<ToolFields> read_tools(const JsonReader& fields, ToolForm form, const Ser
 
 Result<AnswerParsing> hold_answer(const ToolFields& tools,
                                   std::optional<std::int64_t> thinking_budget,
-                                  const ServedModel& served, std::span<const TokenId> prompt,
-                                  SamplingParams& params) {
+                                  const AnswerDialect& dialect, const Tokenizer& tokenizer,
+                                  std::span<const TokenId> prompt, SamplingParams& params) {
   AnswerParsing parsing;
-  parsing.dialect = served.dialect().dialect();
+  parsing.dialect = dialect.dialect();
   if (!tools.tools.empty()) parsing.tools = std::make_shared<const ToolSet>(tools.tools);
-  parsing.start = served.dialect().start(served.engine().tokenizer(), prompt);
+  parsing.start = dialect.start(tokenizer, prompt);
   parsing.parallel_calls = tools.parallel_calls;
   const ReasoningDialect* const reasoning = parsing.dialect.reasoning;
   if (thinking_budget && reasoning == nullptr) {
