@@ -16,6 +16,7 @@ constexpr Stage kStepStage = {StageKind::kWhole, "step"};
 constexpr Stage kTakeCommandsStage = {StageKind::kBookkeeping, "take commands"};
 constexpr Stage kWaitStage = {StageKind::kWait, "wait for commands"};
 constexpr Stage kApplyCommandsStage = {StageKind::kBookkeeping, "apply commands"};
+constexpr Stage kDraftStage = {StageKind::kBookkeeping, "propose drafts"};
 constexpr Stage kScheduleStage = {StageKind::kBookkeeping, "schedule"};
 constexpr Stage kMaskStage = {StageKind::kBookkeeping, "fill masks"};
 constexpr Stage kExecuteStage = {StageKind::kWhole, "execute"};
@@ -243,10 +244,10 @@ Status EngineCore::begin_steps() {
     if (num_begun_ > num_ended_ && listener_ && listener_->wants_pause()) return {};
     StepInFlight& step = steps_[num_begun_ % steps_.size()];
     step.start = clock_.now();
+    propose_drafts(step.start);
     {
       const ScopedSpan span(spans_, kScheduleStage);
       set_pace(step.start);
-      propose_drafts(step.start);
       QUIRE_RETURN_IF_ERROR(scheduler_.schedule(step.start, step.plan));
     }
     if (listener_) listener_->scheduled(step.plan, step.start);
@@ -346,6 +347,8 @@ void EngineCore::propose_drafts(Instant now) {
     if (listener_) listener_->proposed(request_id, drafts, now);
   };
   forced_ids_.clear();
+  if (!speculator_ && constraints_.empty()) return;
+  const ScopedSpan span(spans_, kDraftStage);
   for (const Request* request : scheduler_.running()) {
     if (!request->constrained() || request->num_pending_tokens() != 1) continue;
     if (request->sampling_params()->logits_processor != nullptr) continue;
