@@ -21,13 +21,13 @@ auto fields_of(const SamplingParams& params) {
                frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-               skip_special_tokens, structured_outputs, logits_processor] = params;
+               skip_special_tokens, structured_outputs, ensure_close, logits_processor] = params;
   (void)logits_processor;
   return std::tie(n, temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty,
                   frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                   include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                   bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-                  skip_special_tokens, structured_outputs);
+                  skip_special_tokens, structured_outputs, ensure_close);
 }
 
 template <typename Field>
@@ -85,6 +85,7 @@ TEST(EventLogParams, EveryFieldIsKept) {
   structured.disable_any_whitespace = true;
   structured.disable_additional_properties = true;
   params.structured_outputs = std::make_shared<const StructuredOutputsParams>(structured);
+  params.ensure_close = true;
   std::vector<std::uint8_t> bytes;
   ByteWriter writer(bytes);
   encode_params(params, writer);
