@@ -84,7 +84,7 @@ class Governor {
   // Of guesses that are computed: who takes a model for them expects that it is right, and nothing
   // is learned of those that are not made.
   static constexpr double kFirstGuessOfModel = 0.8;
-  static constexpr std::int32_t kProbeModelEvery = 32;
+  static constexpr std::int32_t kProbeModelEvery = 8;
 
   Acceptance all_{0.995};
   std::vector<Chance> chances_;  // kept from call to call
