@@ -255,6 +255,29 @@ class Translation {
   json::object config_;
 };
 
+bool names_key(std::string_view message, std::string_view key) {
+  const auto is_part = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
+  const std::size_t at = message.find(key);
+  if (key.empty() || at == std::string_view::npos) return false;
+  const std::size_t end = at + key.size();
+  return (at == 0 || !is_part(message[at - 1])) &&
+         (end == message.size() || !is_part(message[end]));
+}
+
+// The error, with what a key that it names is called in the file.
+Status in_gguf(const Status& error, const GgufForm& form) {
+  for (const std::span<const GgufKey> keys :
+       {std::span<const GgufKey>(kCommonKeys), std::span<const GgufKey>(kMixtureKeys), form.keys}) {
+    for (const GgufKey& key : keys) {
+      if (!names_key(error.message(), key.config)) continue;
+      return {error.code(),
+              fmt::format("{}; here it is {}.{}", error.message(), form.architecture, key.gguf),
+              error.remedy()};
+    }
+  }
+  return error;
+}
+
 }  // namespace
 
 Result<bool> has_gguf_form(const GgufFile& file, const GgufForm& form) {
@@ -279,8 +302,9 @@ Result<DecoderSpec> read_gguf_form(const GgufFile& file, const GgufForm& form,
                                    Result<DecoderSpec> (*from_config)(const JsonReader&)) {
   QUIRE_ASSIGN_OR_RETURN(const json::object config, gguf_config(file, form));
   const JsonReader reader(config, file.name() + ", as config.json");
-  QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, from_config(reader));
-  QUIRE_RETURN_IF_ERROR(take_gguf_tensors(file, form, spec));
+  auto spec = from_config(reader);
+  if (!spec.ok()) return in_gguf(spec.status(), form);
+  QUIRE_RETURN_IF_ERROR(take_gguf_tensors(file, form, *spec));
   return spec;
 }
 
