@@ -29,11 +29,7 @@ Result<std::optional<QuantizedModule>> read_llm_int8_module(const WeightSource& 
   const TensorInfo* format = parts.find("weight_format");
   QuantizedModule module;
   GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
-  matrix.rows = codes.shape[0];
-  matrix.cols = codes.shape[1];
-  if (matrix.cols % kGroupSize != 0) {
-    return wrong_part(codes, fmt::format("{} inputs are not a multiple of 32", matrix.cols));
-  }
+  QUIRE_RETURN_IF_ERROR(set_byte_codes(codes, matrix));
   QUIRE_RETURN_IF_ERROR(expect_floats(*scales, {matrix.rows}));
   if (format != nullptr) {
     QUIRE_RETURN_IF_ERROR(expect_part(*format, Encoding::kU8, format->shape));
@@ -47,10 +43,6 @@ Result<std::optional<QuantizedModule>> read_llm_int8_module(const WeightSource& 
   QUIRE_RETURN_IF_ERROR(set_span(*scales, 1, matrix));
   set_scales(*scales, 1, 1, matrix);
   matrix.scale_unit = 1.0F / 127.0F;
-  matrix.codes = {
-      .data = codes.data.data(), .bits = 8, .along = PackedAlong::kBytes, .stride = matrix.cols};
-  matrix.codes_by_input = false;
-  matrix.is_signed = true;
   module.format = fmt::format("{} int8, {}", config.name, groups_text(matrix));
   module.parts = parts.take();
   return std::optional(std::move(module));

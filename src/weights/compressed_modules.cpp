@@ -148,16 +148,8 @@ Result<std::optional<QuantizedModule>> read_bytes(const WeightSource& source,
   parts.find("input_zero_point");
   QuantizedModule module;
   GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
-  matrix.rows = codes.shape[0];
-  matrix.cols = codes.shape[1];
-  if (matrix.cols % kGroupSize != 0) {
-    return wrong_part(codes, fmt::format("{} inputs are not a multiple of 32", matrix.cols));
-  }
+  QUIRE_RETURN_IF_ERROR(set_byte_codes(codes, matrix));
   QUIRE_RETURN_IF_ERROR(read_scales(*scales, matrix));
-  matrix.codes = {
-      .data = codes.data.data(), .bits = 8, .along = PackedAlong::kBytes, .stride = matrix.cols};
-  matrix.codes_by_input = false;
-  matrix.is_signed = true;
   if (zeros != nullptr) {
     QUIRE_RETURN_IF_ERROR(expect_part(*zeros, Encoding::kI8, scales->shape));
     matrix.zeros = {.data = zeros->data.data(),

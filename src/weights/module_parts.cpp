@@ -84,6 +84,19 @@ void set_scales(const TensorInfo& scales, std::int64_t row_stride, std::int64_t 
   matrix.scale_span_stride = span_stride;
 }
 
+Status set_byte_codes(const TensorInfo& codes, GroupedTensor& matrix) {
+  matrix.rows = codes.shape[0];
+  matrix.cols = codes.shape[1];
+  if (matrix.cols % kGroupSize != 0) {
+    return wrong_part(codes, fmt::format("{} inputs are not a multiple of 32", matrix.cols));
+  }
+  matrix.codes = {
+      .data = codes.data.data(), .bits = 8, .along = PackedAlong::kBytes, .stride = matrix.cols};
+  matrix.codes_by_input = false;
+  matrix.is_signed = true;
+  return {};
+}
+
 Status set_order(const TensorInfo& index, GroupedTensor& matrix) {
   QUIRE_RETURN_IF_ERROR(expect_part(index, Encoding::kI32, {matrix.cols}));
   const std::int64_t spans = matrix.cols / matrix.span;

@@ -53,6 +53,10 @@ Status set_span(const TensorInfo& scales, std::int64_t spans, GroupedTensor& mat
 void set_scales(const TensorInfo& scales, std::int64_t row_stride, std::int64_t span_stride,
                 GroupedTensor& matrix);
 
+// Codes [outputs][inputs] of signed bytes: sizes and codes. kBadModel for inputs that are no whole
+// groups.
+Status set_byte_codes(const TensorInfo& codes, GroupedTensor& matrix);
+
 // From the span of each input, `index`: inputs of a span become neighbours. kBadModel for spans
 // that there are not, and where one has more inputs than another.
 Status set_order(const TensorInfo& index, GroupedTensor& matrix);
