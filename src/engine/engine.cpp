@@ -328,9 +328,8 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                     bundle.text.tokenizer->vocab_size(), spec.vocab_size),
         "model and tokenizer do not belong together");
   }
-  QUIRE_ASSIGN_OR_RETURN(
-      const EngineSizes sizes,
-      size_engine(args, bundle, draft ? &*draft : nullptr, table_bytes, read_memory_limits()));
+  QUIRE_ASSIGN_OR_RETURN(const EngineSizes sizes,
+                         size_engine(args, bundle, draft, table_bytes, read_memory_limits()));
 
   const auto& runner_config = sizes.runner;
   // Before anything is loaded, so that a path that cannot be written shows at once.

@@ -109,7 +109,7 @@ std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_l
 }
 
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
-                                const ModelBundle* draft, std::uint64_t table_bytes,
+                                const std::optional<ModelBundle>& draft, std::uint64_t table_bytes,
                                 const MemoryLimits& limits) {
   QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   const DecoderSpec& spec = bundle.spec;
@@ -142,7 +142,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
                                     .hidden_size = spec.hidden_size};
   input.activation_bytes = memory.activations() + results.total_bytes();
   input.workspace_bytes = memory.workspace;
-  if (draft != nullptr) {
+  if (draft) {
     QUIRE_RETURN_IF_ERROR(size_draft_model(args, *draft, threads, sizes, input));
   } else if (args.speculation) {
     input.draft_bytes = drafter_bytes(*args.speculation, args.max_num_seqs, sizes.max_model_len);

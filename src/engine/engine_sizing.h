@@ -31,12 +31,12 @@ struct EngineSizes {
   MemoryPlan plan;
 };
 
-// `draft`: the model that drafts, or null. Its cache has room for as many tokens as the model's.
-// `table_bytes`: what opening the model has put in memory (tokenizer, configuration). kConfig for
-// settings that contradict each other, kInvalidArgument for one out of range, kResourceExhausted
-// with numbers and a remedy where the memory does not suffice.
+// `draft`: the model that drafts, where one does. Its cache has room for as many tokens as the
+// model's. `table_bytes`: what opening the model has put in memory (tokenizer, configuration).
+// kConfig for settings that contradict each other, kInvalidArgument for one out of range,
+// kResourceExhausted with numbers and a remedy where the memory does not suffice.
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
-                                const ModelBundle* draft, std::uint64_t table_bytes,
+                                const std::optional<ModelBundle>& draft, std::uint64_t table_bytes,
                                 const MemoryLimits& limits);
 
 // The KV cache's type that `args` ask for, as size_engine() chooses it, and its errors.

@@ -132,7 +132,6 @@ void Speculator::choose() {
     const Draft& draft = each.followed->draft;
     if (!computes) each.num_drafts = static_cast<std::int32_t>(draft.tokens.size());
     if (each.followed->count) {
-      each.num_drafts = std::min(each.num_drafts, *each.followed->count);
       fixed_ = fixed_ || each.num_drafts > 0;
       num_rows_ += each.num_drafts;
     } else {
