@@ -9,6 +9,7 @@
 
 #include "quant/codebook_groups.h"
 #include "tensor/thread_pool.h"
+#include "weights/decoded_values.h"
 #include "weights/fake_source.h"
 #include "weights/quantized_source.h"
 
@@ -108,18 +109,12 @@ void expect_decodes(const FourBits& matrix, Encoding expected) {
   EXPECT_EQ((*opened)->tensors().size(), 2U);
   EXPECT_EQ(tensor->shape, (std::vector{matrix.rows, matrix.cols}));
   EXPECT_EQ(tensor->encoding, expected) << encoding_traits(tensor->encoding).name;
-  ThreadPool pool(2);
-  const auto rows = (*opened)->rows(*tensor, pool);
-  ASSERT_TRUE(rows.ok()) << rows.status().to_string();
-  const auto row_bytes =
-      static_cast<std::int64_t>(encoded_row_bytes(tensor->encoding, matrix.cols).value());
-  std::vector<float> row(static_cast<std::size_t>(matrix.cols));
-  for (std::int64_t n = 0; n < matrix.rows; ++n) {
-    decode_row(tensor->encoding, rows->data + n * row_bytes, matrix.cols, row.data());
-    for (std::int64_t k = 0; k < matrix.cols; ++k) {
-      ASSERT_EQ(row[static_cast<std::size_t>(k)], matrix.weight(n * matrix.cols + k))
-          << "blocks of " << matrix.block << ", output " << n << ", input " << k;
-    }
+  const std::vector<float> values = decoded_values(**opened, *tensor);
+  ASSERT_EQ(std::ssize(values), matrix.rows * matrix.cols);
+  for (std::int64_t i = 0; i < std::ssize(values); ++i) {
+    ASSERT_EQ(values[static_cast<std::size_t>(i)], matrix.weight(i))
+        << "blocks of " << matrix.block << ", output " << i / matrix.cols << ", input "
+        << i % matrix.cols;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "tensor/float_convert.h"
 #include "tensor/thread_pool.h"
+#include "weights/decoded_values.h"
 #include "weights/fake_source.h"
 #include "weights/quantized_source.h"
 
@@ -75,17 +76,11 @@ TEST(Fp4Modules, DecodeExactly) {
     EXPECT_EQ(tensor.shape, (std::vector{kRows, kCols}));
     EXPECT_EQ(tensor.format_name(), nv ? "compressed-tensors nvfp4, groups of 16"
                                        : "compressed-tensors mxfp4, groups of 32");
-    ThreadPool pool(2);
-    const auto rows = (*opened)->rows(tensor, pool);
-    ASSERT_TRUE(rows.ok()) << rows.status().to_string();
-    const auto row_bytes =
-        static_cast<std::int64_t>(encoded_row_bytes(tensor.encoding, kCols).value());
-    for (std::int64_t n = 0; n < kRows; ++n) {
-      std::vector<float> row(kCols);
-      decode_row(tensor.encoding, rows->data + n * row_bytes, kCols, row.data());
-      for (std::int64_t k = 0; k < kCols; ++k) {
-        ASSERT_EQ(row[static_cast<std::size_t>(k)], matrix.weight(n * kCols + k)) << n << " " << k;
-      }
+    const std::vector<float> values = decoded_values(**opened, tensor);
+    ASSERT_EQ(std::ssize(values), kRows * kCols);
+    for (std::int64_t i = 0; i < std::ssize(values); ++i) {
+      ASSERT_EQ(values[static_cast<std::size_t>(i)], matrix.weight(i))
+          << i / kCols << " " << i % kCols;
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include "quant/encoding.h"
 #include "tensor/thread_pool.h"
+#include "weights/decoded_values.h"
 #include "weights/fake_source.h"
 
 namespace quire {
@@ -59,18 +60,14 @@ TEST(Mxfp4Source, JoinsBlocksAndScales) {
   ASSERT_NE(tensor, nullptr);
   EXPECT_EQ(tensor->shape, (std::vector<std::int64_t>{kExperts, kOutputs, kBlocks * 32}));
   EXPECT_EQ(tensor->bytes(), published.blocks.size() + published.scales.size());
-  ThreadPool pool(2);
-  const auto rows = (*source)->rows(*tensor, pool);
-  ASSERT_TRUE(rows.ok()) << rows.status().to_string();
-  const std::uint64_t row_bytes = *encoded_row_bytes(Encoding::kMXFP4, kBlocks * 32);
-  std::vector<float> decoded(kBlocks * 32);
-  for (std::int64_t row = 0; row < kExperts * kOutputs; ++row) {
-    decode_row(Encoding::kMXFP4, rows->data + static_cast<std::uint64_t>(row) * row_bytes,
-               kBlocks * 32, decoded.data());
-    for (std::int64_t col = 0; col < kBlocks * 32; ++col) {
-      ASSERT_EQ(decoded[static_cast<std::size_t>(col)], published.weight(row, col))
-          << row << ", " << col;
-    }
+  EXPECT_EQ(tensor->encoding, Encoding::kMXFP4);
+  const std::vector<float> values = decoded_values(**source, *tensor);
+  ASSERT_EQ(std::ssize(values), kExperts * kOutputs * kBlocks * 32);
+  for (std::int64_t i = 0; i < std::ssize(values); ++i) {
+    const std::int64_t row = i / (kBlocks * 32);
+    const std::int64_t col = i % (kBlocks * 32);
+    ASSERT_EQ(values[static_cast<std::size_t>(i)], published.weight(row, col))
+        << row << ", " << col;
   }
 }
 

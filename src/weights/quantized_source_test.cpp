@@ -11,6 +11,7 @@
 
 #include "tensor/float_convert.h"
 #include "tensor/thread_pool.h"
+#include "weights/decoded_values.h"
 #include "weights/fake_source.h"
 
 namespace quire {
@@ -101,18 +102,7 @@ std::unique_ptr<WeightSource> open_or_die(FakeSource source, const QuantizationC
 }
 
 std::vector<float> decode(const WeightSource& source, std::string_view name) {
-  ThreadPool pool(2);
-  const TensorInfo& tensor = *source.find(name);
-  const auto rows = source.rows(tensor, pool);
-  EXPECT_TRUE(rows.ok()) << rows.status().to_string();
-  if (!rows.ok()) return {};
-  std::vector<float> values(static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1]));
-  const auto row_bytes = *encoded_row_bytes(tensor.encoding, tensor.shape[1]);
-  for (std::int64_t n = 0; n < tensor.shape[0]; ++n) {
-    decode_row(tensor.encoding, rows->data + static_cast<std::uint64_t>(n) * row_bytes,
-               tensor.shape[1], &values[static_cast<std::size_t>(n * tensor.shape[1])]);
-  }
-  return values;
+  return decoded_values(source, *source.find(name));
 }
 
 void expect_refused(FakeSource source, const QuantizationConfig& config,
