@@ -22,16 +22,6 @@ constexpr int kMaxMessageDepth = 256;
 
 json::object client_info() { return {{"name", "quire"}, {"version", QUIRE_VERSION}}; }
 
-const json::value* member(const json::value& value, std::string_view key) {
-  const json::object* object = value.if_object();
-  return object != nullptr ? object->if_contains(key) : nullptr;
-}
-
-std::string text_at(const json::value& value, std::string_view key) {
-  const json::value* found = member(value, key);
-  return found != nullptr && found->is_string() ? std::string(found->get_string()) : "";
-}
-
 }  // namespace
 
 std::string McpClient::who() const { return fmt::format("the MCP server `{}`", command_); }
@@ -60,14 +50,14 @@ Status McpClient::agree() {
                          {"clientInfo", client_info()}};
   QUIRE_ASSIGN_OR_RETURN(Reply reply, request("initialize", std::move(params), {}));
   if (reply.error) return agree_on_modern();
-  const std::string version = text_at(reply.result, "protocolVersion");
+  const std::string_view version = mcp_text(reply.result, "protocolVersion");
   if (std::ranges::find(kVersions, version) == kVersions.end()) {
     return Status::unimplemented(
         fmt::format("{} speaks version \"{}\" of the protocol", who(), printable(version, 40)),
         fmt::format("known are {}", fmt::join(kVersions, ", ")));
   }
-  const json::value* capabilities = member(reply.result, "capabilities");
-  if (capabilities == nullptr || member(*capabilities, "tools") == nullptr) {
+  const json::value* capabilities = mcp_member(reply.result, "capabilities");
+  if (capabilities == nullptr || mcp_member(*capabilities, "tools") == nullptr) {
     return Status::invalid_argument(fmt::format("{} has no tools", who()));
   }
   send({{"method", "notifications/initialized"}});
@@ -94,13 +84,13 @@ Result<json::array> McpClient::list() {
     if (cursor) params["cursor"] = *cursor;
     QUIRE_ASSIGN_OR_RETURN(Reply reply, request("tools/list", std::move(params), {}));
     if (reply.error) return *reply.error;
-    const json::value* found = member(reply.result, "tools");
+    const json::value* found = mcp_member(reply.result, "tools");
     if (found == nullptr || !found->is_array()) return broken("it lists no tools");
     for (const json::value& tool : found->get_array()) tools.push_back(tool);
     if (tools.size() > kMaxTools) {
       return Status::resource_exhausted(fmt::format("{} has more than {} tools", who(), kMaxTools));
     }
-    const json::value* next = member(reply.result, "nextCursor");
+    const json::value* next = mcp_member(reply.result, "nextCursor");
     if (next == nullptr || !next->is_string()) return tools;
     cursor = std::string(next->get_string());
   }
@@ -113,15 +103,15 @@ Result<std::vector<ChatFunction>> McpClient::functions(const std::shared_ptr<Mcp
   std::vector<ChatFunction> functions;
   for (const json::value& tool : tools) {
     ChatFunction function;
-    function.name = text_at(tool, "name");
-    const json::value* schema = member(tool, "inputSchema");
+    function.name = mcp_text(tool, "name");
+    const json::value* schema = mcp_member(tool, "inputSchema");
     if (function.name.empty() || schema == nullptr || !schema->is_object()) {
       return Status::invalid_argument(
           fmt::format("{} has a tool without a name or an inputSchema: {}", client->who(),
                       printable(json::serialize(tool), 200)));
     }
     function.declaration = {{"name", function.name},
-                            {"description", text_at(tool, "description")},
+                            {"description", mcp_text(tool, "description")},
                             {"parameters", *schema}};
     function.runs = client->who();
     function.run = [client, name = function.name](const json::object& arguments,
@@ -208,7 +198,7 @@ Result<std::optional<McpClient::Reply>> McpClient::read_message(const std::strin
   const std::optional<Reply> other;
   if (line.find_first_not_of(" \t\r") == std::string::npos) return other;
   const auto message = parse_json(line, "message", kMaxMessageDepth);
-  if (!message.ok() || text_at(*message, "jsonrpc") != "2.0") {
+  if (!message.ok() || mcp_text(*message, "jsonrpc") != "2.0") {
     return broken(fmt::format("what it writes is no JSON-RPC: {}", printable(line)));
   }
   const json::object& object = message->get_object();
@@ -220,10 +210,10 @@ Result<std::optional<McpClient::Reply>> McpClient::read_message(const std::strin
   if (of == nullptr || *of != id) return other;  // of one that was given up
   Reply reply;
   if (const json::value* error = object.if_contains("error")) {
-    const json::value* code = member(*error, "code");
+    const json::value* code = mcp_member(*error, "code");
     const std::int64_t number = code != nullptr && code->is_int64() ? code->get_int64() : 0;
     reply.error = Status::unavailable(fmt::format("{} answered with error {}: {}", who(), number,
-                                                  printable(text_at(*error, "message"), 2000)));
+                                                  printable(mcp_text(*error, "message"), 2000)));
     return std::optional(std::move(reply));
   }
   const json::value* result = object.if_contains("result");

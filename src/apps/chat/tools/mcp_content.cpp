@@ -1,7 +1,5 @@
 #include "apps/chat/tools/mcp_content.h"
 
-#include <string_view>
-
 #include <fmt/format.h>
 
 #include "base/printable.h"
@@ -9,38 +7,40 @@
 namespace quire {
 namespace {
 
-std::string_view part_text(const json::object& part, std::string_view key) {
-  const json::value* value = part.if_contains(key);
-  return value != nullptr && value->is_string() ? std::string_view(value->get_string()) : "";
-}
-
-std::string show_part(const json::value& value) {
-  const json::object* part = value.if_object();
-  if (part == nullptr) return "";
-  const std::string_view type = part_text(*part, "type");
-  if (type == "text") return std::string(part_text(*part, "text"));
-  if (type == "resource_link") return std::string(part_text(*part, "uri"));
+std::string show_part(const json::value& part) {
+  if (!part.is_object()) return "";
+  const std::string_view type = mcp_text(part, "type");
+  if (type == "text") return std::string(mcp_text(part, "text"));
+  if (type == "resource_link") return std::string(mcp_text(part, "uri"));
   if (type == "resource") {
-    const json::value* inner = part->if_contains("resource");
-    const json::object* resource = inner != nullptr ? inner->if_object() : nullptr;
-    if (resource != nullptr && resource->contains("text")) {
-      return std::string(part_text(*resource, "text"));
+    const json::value* resource = mcp_member(part, "resource");
+    if (resource != nullptr && mcp_member(*resource, "text") != nullptr) {
+      return std::string(mcp_text(*resource, "text"));
     }
   }
   return fmt::format("[{} {}, which is not shown]", printable(type, 40),
-                     printable(part_text(*part, "mimeType"), 80));
+                     printable(mcp_text(part, "mimeType"), 80));
 }
 
 }  // namespace
 
+const json::value* mcp_member(const json::value& value, std::string_view key) {
+  const json::object* object = value.if_object();
+  return object != nullptr ? object->if_contains(key) : nullptr;
+}
+
+std::string_view mcp_text(const json::value& value, std::string_view key) {
+  const json::value* found = mcp_member(value, key);
+  return found != nullptr && found->is_string() ? std::string_view(found->get_string()) : "";
+}
+
 Result<std::string> mcp_result_text(const json::value& result) {
-  const json::object* object = result.if_object();
-  if (object == nullptr) return Status::unavailable("the tool's result is no object");
-  if (part_text(*object, "resultType") == "input_required") {
+  if (!result.is_object()) return Status::unavailable("the tool's result is no object");
+  if (mcp_text(result, "resultType") == "input_required") {
     return Status::unimplemented("the tool asks for input, which a chat does not give");
   }
   std::string text;
-  const json::value* content = object->if_contains("content");
+  const json::value* content = mcp_member(result, "content");
   if (content != nullptr && content->is_array()) {
     for (const json::value& part : content->get_array()) {
       const std::string shown = show_part(part);
@@ -49,13 +49,13 @@ Result<std::string> mcp_result_text(const json::value& result) {
     }
   }
   if (text.empty()) {
-    if (const json::value* structured = object->if_contains("structuredContent")) {
+    if (const json::value* structured = mcp_member(result, "structuredContent")) {
       text = json::serialize(*structured);
     } else if (content == nullptr) {
       return Status::unimplemented("the tool's result has no content");
     }
   }
-  const json::value* failed = object->if_contains("isError");
+  const json::value* failed = mcp_member(result, "isError");
   if (failed != nullptr && *failed == true) return Status::unavailable(text);
   return text;
 }
