@@ -91,12 +91,23 @@ void DraftModel::lay_out(const DraftWish& wish) {
   Followed& followed = found->second;
   followed.last_round = round_;
   rewind(followed, wish.tokens);
-  const std::size_t begin = followed.computed.size();
-  const auto count = std::min(std::ssize(wish.tokens) - static_cast<std::ptrdiff_t>(begin), left);
-  const auto read = wish.tokens.subspan(begin, static_cast<std::size_t>(count));
+  const auto unread = wish.tokens.subspan(followed.computed.size());
+  const auto read = unread.first(std::min(unread.size(), static_cast<std::size_t>(left)));
   const auto unknown = [this](TokenId token) { return token >= model_->spec().vocab_size; };
   if (std::ranges::any_of(read, unknown)) return;
+  const bool whole = read.size() == unread.size();
+  if (!tell(wish, followed, static_cast<std::int32_t>(read.size()),
+            whole ? RowUse::kTokens : RowUse::kNothing)) {
+    return;
+  }
+  followed.computed.insert(followed.computed.end(), read.begin(), read.end());
+  followed.num_known = followed.computed.size();
+  read_prompts_ = read_prompts_ || read.size() > 1 + SpeculativeConfig::kMaxTokens;
+  if (whole) active_.push_back({&wish, &followed});
+}
 
+bool DraftModel::tell(const DraftWish& wish, Followed& followed, std::int32_t num_tokens,
+                      RowUse use) {
   const BlockTable* const table = kv_.find(wish.request_id);
   const auto first_block = static_cast<std::int32_t>(plan_.new_block_ids.size());
   if (table != nullptr) {
@@ -104,10 +115,10 @@ void DraftModel::lay_out(const DraftWish& wish) {
                                table->block_ids().end());
   }
   const auto first_new_block = static_cast<std::int32_t>(plan_.new_block_ids.size());
-  const std::int32_t num_new_blocks = make_room(followed, static_cast<std::int32_t>(count));
+  const std::int32_t num_new_blocks = make_room(followed, num_tokens);
   if (num_new_blocks < 0) {
     plan_.new_block_ids.resize(static_cast<std::size_t>(first_block));
-    return;
+    return false;
   }
   plan_.new_requests.push_back(
       {.request_id = wish.request_id,
@@ -120,18 +131,20 @@ void DraftModel::lay_out(const DraftWish& wish) {
        .num_blocks = first_new_block - first_block});
   plan_.new_token_ids.insert(plan_.new_token_ids.end(), wish.tokens.begin(), wish.tokens.end());
   known_.push_back(wish.request_id);
-  const bool whole = begin + read.size() == wish.tokens.size();
-  plan_.scheduled.push_back({.request_id = wish.request_id,
-                             .num_computed_tokens = static_cast<std::int32_t>(begin),
-                             .num_scheduled_tokens = static_cast<std::int32_t>(count),
-                             .use = whole ? RowUse::kTokens : RowUse::kNothing,
-                             .first_new_block = first_new_block,
-                             .num_new_blocks = num_new_blocks});
-  plan_.total_num_scheduled_tokens += count;
-  followed.computed.insert(followed.computed.end(), read.begin(), read.end());
-  followed.num_known = followed.computed.size();
-  read_prompts_ = read_prompts_ || count > 1 + SpeculativeConfig::kMaxTokens;
-  if (whole) active_.push_back({&wish, &followed});
+  schedule(followed, num_tokens, use, first_new_block, num_new_blocks);
+  return true;
+}
+
+void DraftModel::schedule(const Followed& followed, std::int32_t num_tokens, RowUse use,
+                          std::int32_t first_new_block, std::int32_t num_new_blocks) {
+  plan_.scheduled.push_back(
+      {.request_id = followed.request.id,
+       .num_computed_tokens = static_cast<std::int32_t>(followed.computed.size()),
+       .num_scheduled_tokens = num_tokens,
+       .use = use,
+       .first_new_block = first_new_block,
+       .num_new_blocks = num_new_blocks});
+  plan_.total_num_scheduled_tokens += num_tokens;
 }
 
 bool DraftModel::lay_out_next(const Active& active) {
@@ -139,14 +152,7 @@ bool DraftModel::lay_out_next(const Active& active) {
   const auto first_new_block = static_cast<std::int32_t>(plan_.new_block_ids.size());
   const std::int32_t num_new_blocks = make_room(followed, 1);
   if (num_new_blocks < 0) return false;
-  plan_.scheduled.push_back(
-      {.request_id = followed.request.id,
-       .num_computed_tokens = static_cast<std::int32_t>(followed.computed.size()),
-       .num_scheduled_tokens = 1,
-       .use = RowUse::kTokens,
-       .first_new_block = first_new_block,
-       .num_new_blocks = num_new_blocks});
-  ++plan_.total_num_scheduled_tokens;
+  schedule(followed, 1, RowUse::kTokens, first_new_block, num_new_blocks);
   followed.computed.push_back(active.wish->draft->tokens.back());
   return true;
 }

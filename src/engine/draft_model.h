@@ -60,6 +60,11 @@ class DraftModel final : public Drafter {
   std::int32_t make_room(Followed& followed, std::int32_t num_tokens);
   // Adds a request, as far as the step has room for it, to its first step.
   void lay_out(const DraftWish& wish);
+  // Tells the runner of a request, in place of what it knew, and of what to compute. False: there
+  // is no room for so many tokens.
+  bool tell(const DraftWish& wish, Followed& followed, std::int32_t num_tokens, RowUse use);
+  void schedule(const Followed& followed, std::int32_t num_tokens, RowUse use,
+                std::int32_t first_new_block, std::int32_t num_new_blocks);
   // Adds its last guess to the next.
   bool lay_out_next(const Active& active);
   // Computes the step; false: it failed.
