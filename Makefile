@@ -10,6 +10,8 @@ TESTS ?= .
 # Of the kernels, what is compiled: those of this machine's instruction-set level alone, which takes
 # less than half the time, or all. Who once built all keeps them.
 LEVELS ?= $(shell grep -qs '^QUIRE_LEVELS:STRING=all' build/release/CMakeCache.txt && echo all || echo native)
+# What one preset has compiled alike, another takes from ccache.
+export CCACHE_BASEDIR := $(CURDIR)
 say = printf '\033[1m== %s\033[0m\n' "$(1)" >&2
 
 # The tests of a preset; what they reported is for scripts/test_table.py.

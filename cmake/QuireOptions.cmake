@@ -7,10 +7,10 @@ set(QUIRE_MODEL_ROOT "${PROJECT_SOURCE_DIR}" CACHE PATH
     "Where the program looks for models/ with the bundled model, besides the working directory")
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
 
-set(QUIRE_LEVELS all CACHE STRING "Instruction-set levels to compile: all, or native for that of this machine alone")
-set_property(CACHE QUIRE_LEVELS PROPERTY STRINGS all native)
-if(NOT QUIRE_LEVELS MATCHES "^(all|native)$")
-  message(FATAL_ERROR "QUIRE_LEVELS is ${QUIRE_LEVELS}; it may be all or native")
+set(QUIRE_LEVELS all CACHE STRING "Instruction-set levels to compile: all, avx2 alone, or native for that of this machine alone")
+set_property(CACHE QUIRE_LEVELS PROPERTY STRINGS all avx2 native)
+if(NOT QUIRE_LEVELS MATCHES "^(all|avx2|native)$")
+  message(FATAL_ERROR "QUIRE_LEVELS is ${QUIRE_LEVELS}; it may be all, avx2 or native")
 endif()
 
 set(CMAKE_CXX_STANDARD 20)

@@ -2,6 +2,9 @@
 // goldens are made by scripts/make_goldens.sh.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
+#include "engine/api.h"
+#include "support/collector.h"
 #include "support/golden.h"
 #include "support/score.h"
 #include "support/teacher_forced.h"
@@ -106,6 +109,48 @@ TEST_P(Reference, SmolLm2WithAnFp8Cache) {
 INSTANTIATE_TEST_SUITE_P(Levels, Reference, ::testing::ValuesIn(kIsaLevels), [](const auto& level) {
   return std::string(isa_level_name(level.param));
 });
+
+// Free-running greedy text agrees with the reference's up to the first position where its two best
+// logits are close.
+TEST(FreeRunning, SmolLm2FollowsTheReference) {
+  QUIRE_REQUIRE_FILE(smollm2());
+  const auto goldens = read_json_file(QUIRE_SOURCE_DIR "/tests/data/smollm2/greedy.json", 1U << 24);
+  ASSERT_TRUE(goldens.ok()) << goldens.status().to_string();
+  const json::array& prompts = goldens->at("prompts").as_array();
+  EngineArgs args;
+  args.model = smollm2();
+  args.max_num_seqs = 40;
+  args.max_model_len = 512;
+  auto engine = Engine::create(args, {});
+  ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+  Collector collector(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    GenerateRequest request;
+    for (const json::value& id : prompts[i].at("prompt_token_ids").as_array()) {
+      request.prompt_token_ids.push_back(static_cast<TokenId>(id.as_int64()));
+    }
+    request.params.temperature = 0;
+    request.params.max_tokens = 64;
+    request.params.ignore_eos = true;
+    ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
+  }
+  collector.wait_for(prompts.size());
+  const auto outputs = collector.take();
+  int equal = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const json::array& reference = prompts[i].at("tokens").as_array();
+    std::size_t at = 0;
+    while (at < 64 && outputs[i].at(0).token_ids[at] == reference[at].as_int64()) ++at;
+    if (at == 64) {
+      ++equal;
+      continue;
+    }
+    const double gap = prompts[i].at("logit_best").at(at).to_number<double>() -
+                       prompts[i].at("logit_second").at(at).to_number<double>();
+    EXPECT_LE(gap, 0.25) << prompts[i].at("name").as_string() << " differs at " << at;
+  }
+  std::printf("%d of %zu texts equal the reference's, all 64 tokens\n", equal, prompts.size());
+}
 
 }  // namespace
 }  // namespace quire::test

@@ -60,14 +60,13 @@ class AttentionScores : public AttentionLevels {};
 
 TEST_P(AttentionScores, AgreeWithPlainSoftmaxHoweverTheyAreSplit) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  constexpr std::int32_t kLength = 620;
+  const std::int32_t length = level_is_slow(GetParam()) ? 310 : 620;
   for (const AttentionShape& shape : shapes_with_options()) {
-    const std::vector<Sequence> sequences = {Sequence(shape, kLength, 41),
-                                             Sequence(shape, 301, 42)};
-    const auto whole = run(GetParam(), sequences, 16, kLength, 1);
+    const std::vector<Sequence> sequences = {Sequence(shape, length, 41), Sequence(shape, 301, 42)};
+    const auto whole = run(GetParam(), sequences, 16, length, 1);
     for (const std::int32_t position :
          {0, 1, 6, 7, 31, 32, 99, 100, 255, 256, 299, 300, 301, 511, 512, 599, 600, 619}) {
-      expect_rows(GetParam(), sequences[0], whole[0], position);
+      if (position < length) expect_rows(GetParam(), sequences[0], whole[0], position);
     }
     struct Split {
       std::int32_t block_size, chunk;

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-// Of the levels above ref, the only one of this build (CMake's QUIRE_LEVELS=native), if not all.
+// Of the levels above ref, the only one of this build (CMake's QUIRE_LEVELS), if not all.
 #if defined(QUIRE_ONLY_LEVEL)
 inline constexpr std::optional<IsaLevel> kOnlyLevel = IsaLevel::QUIRE_ONLY_LEVEL;
 #else

@@ -29,6 +29,15 @@ inline bool level_can_run(IsaLevel level) {
   return std::find(levels.begin(), levels.end(), level) != levels.end();
 }
 
+// Hundreds of times slower than the others: tests that compute for long compute less there.
+inline bool level_is_slow([[maybe_unused]] IsaLevel level) {
+#if defined(QUIRE_EMULATE_WIDE_VECTORS)
+  return true;
+#else
+  return level == IsaLevel::kRef;
+#endif
+}
+
 inline std::string why_level_is_skipped(IsaLevel level) {
   return (processor_has(level) ? "not emulated, for this processor has "
                                : "this processor lacks ") +
