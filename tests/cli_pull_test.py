@@ -539,6 +539,21 @@ class Named(PullCase):
         self.assertEqual(shown["model"], "llama")
         self.assertEqual(self.hub.requests, [])  # what is here is used as it is
 
+    def test_a_revision_may_be_a_flag(self):
+        for arguments in (["--revision", "v1"], ["--tokenizer", REPO, "--tokenizer-revision", "v1", "--revision=v1"]):
+            result = self.home.run("inspect", "--model", REPO, *arguments, "--json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual([path.name for path in (self.home.repo() / "refs").iterdir()], ["v1"])
+        for text, arguments in (("no revision v9", [REPO, "--revision", "v9"]),
+                                ("two revisions are named, v1 and v9", [REPO + "@v1", "--revision", "v9"]),
+                                ("is no model of a hub", [TINY / "hf", "--revision", "v1"]),
+                                ("--tokenizer-revision is given", [REPO, "--tokenizer-revision", "v1"]),
+                                ("--revision is given", ["--revision", "v1"]),
+                                ("@../x names no model", [REPO, "--revision", "../x"])):
+            result = self.home.run("inspect", *arguments)
+            self.assertNotEqual(result.returncode, 0, arguments)
+            self.assertIn(text, result.stderr)
+
     def test_a_name_that_was_meant_as_a_path(self):
         result = self.home.run("inspect", "tiny/typo")
         self.assertEqual(result.returncode, 66)

@@ -73,6 +73,7 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
                  "Model to take the tokenizer from, named alike (default: the model)")
       ->type_name("MODEL")
       ->group(model_group);
+  add_revision(app, args.tokenizer, "--tokenizer-revision", model_group);
   app.add_option("--chat-template", args.chat_template,
                  "File with a Jinja chat template (default: the model's)")
       ->type_name("FILE")

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/local_model.h"
+
 namespace quire {
 namespace {
 
@@ -85,6 +87,21 @@ void add_model(CLI::App& app, std::string& model, const std::string& description
   app.add_option_function<std::string>("MODEL", name_it, description)->type_name("MODEL");
   app.add_option_function<std::string>("--model", name_it, "The same as the argument MODEL")
       ->type_name("MODEL")
+      ->group(group);
+  add_revision(app, model, "--revision", group);
+}
+
+// Options are called back in the order in which they were added, so the model has its name.
+void add_revision(CLI::App& app, std::string& model, const std::string& flag,
+                  const std::string& group) {
+  const auto name_it = [&model, flag](const std::string& revision) {
+    auto named = at_revision(model, revision, flag);
+    if (!named.ok()) throw CLI::ValidationError(named.status().to_string());
+    model = *std::move(named);
+  };
+  app.add_option_function<std::string>(
+         flag, name_it, "Branch, tag or commit, for ORG/NAME; the same as ORG/NAME@REV")
+      ->type_name("REV")
       ->group(group);
 }
 

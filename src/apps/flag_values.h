@@ -35,9 +35,13 @@ std::string range_text(std::int64_t low, std::int64_t high);
 // is not its any more. It may be given several times.
 CLI::Option* comma_list(CLI::Option* option);
 
-// Adds the model of a command, as its argument MODEL and as --model. kInvalidArgument where the two
-// differ. `description` says what may be named.
+// Adds the model of a command, as its argument MODEL and as --model, and its --revision.
+// kInvalidArgument where the two differ. `description` says what may be named.
 void add_model(CLI::App& app, std::string& model, const std::string& description,
                const std::string& group);
+
+// Adds `flag`, which puts a revision to the model that an option added before has named.
+void add_revision(CLI::App& app, std::string& model, const std::string& flag,
+                  const std::string& group);
 
 }  // namespace quire

@@ -56,6 +56,27 @@ Result<ModelLocator> locate_model(const std::string& named) {
   return parse_model_locator(named);
 }
 
+Result<std::string> at_revision(const std::string& named, const std::string& revision,
+                                std::string_view flag) {
+  QUIRE_ASSIGN_OR_RETURN(ModelLocator model, named.empty() ? Result<ModelLocator>(ModelLocator())
+                                                           : locate_model(named));
+  if (model.kind != ModelLocator::Kind::kHub) {
+    if (revision == "main") return named;  // the default changes nothing
+    return Status::invalid_argument(
+        fmt::format("{} is given, and {} is no model of a hub", flag,
+                    named.empty() ? "the one that it belongs to" : printable(named)),
+        "leave it out, or name a model as ORG/NAME");
+  }
+  const std::string said = std::exchange(model.revision, revision);
+  if (named.find('@') != std::string::npos && said != revision) {
+    return Status::invalid_argument(
+        fmt::format("two revisions are named, {} and {}", printable(said), printable(revision)),
+        "give one of them");
+  }
+  QUIRE_ASSIGN_OR_RETURN(model, parse_model_locator(model.text()));
+  return model.text();
+}
+
 Result<PulledModel> pull_shown(const ModelLocator& model, const HubSettings& settings,
                                const std::function<bool()>& cancelled) {
   constexpr double kMega = 1e6;

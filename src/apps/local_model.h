@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "engine/api.h"
@@ -14,6 +15,11 @@ namespace quire {
 
 // What `named` is: a path where something lies there, else as parse_model_locator() reads it.
 Result<ModelLocator> locate_model(const std::string& named);
+
+// `named`, a model of a hub, at `revision`: "ORG/NAME@REVISION". kInvalidArgument for another name,
+// or one that says another revision; `flag` is what the revision was given by.
+Result<std::string> at_revision(const std::string& named, const std::string& revision,
+                                std::string_view flag);
 
 // Fetches a model and shows progress on stderr. kCancelled where `cancelled` says so.
 Result<PulledModel> pull_shown(const ModelLocator& model, const HubSettings& settings,

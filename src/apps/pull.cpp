@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/commands.h"
+#include "apps/flag_values.h"
 #include "apps/help.h"
 #include "apps/interrupt.h"
 #include "apps/local_model.h"
@@ -66,6 +67,7 @@ Command add_pull(CLI::App& app) {
                  ".gguf file, or s3://BUCKET/KEY of a .gguf file or of a folder")
       ->type_name("NAME")
       ->required();
+  add_revision(app, flags->model, "--revision", "Options");
   app.add_flag("--json", flags->json, "Print one JSON object instead of the path");
   app.footer(
       "Prints where the model is. Files go to the cache that Hugging Face's tools share, or that "

@@ -26,7 +26,6 @@ constexpr std::string_view kPoolingUnused = "no model is served for pooling";
 
 // What Quire does not have.
 constexpr std::string_view kPooling = "a mode for pooling alone; /v1/embeddings is always there";
-constexpr std::string_view kHub = "a flag for it: the model's name says it, ORG/NAME@REVISION";
 constexpr std::string_view kPlugins = "plugins";
 constexpr std::string_view kRanks = "models or replicas on several ranks";
 constexpr std::string_view kOffload = "a KV cache beyond this process";
@@ -62,8 +61,6 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--trust-remote-code", "", kNone, kFine, "false",
      "no code that comes with a model is ever run"},
     {"--code-revision", "", kOne, kFine, "", "no code that comes with a model is ever run"},
-    {"--revision", "", kOne, kMissing, "main", kHub},
-    {"--tokenizer-revision", "", kOne, kMissing, "main", kHub},
     {"--download-dir", "", kOne, kFine, "", kLocal},
     {"--ignore-patterns", "", kMany, kFine, "", kLocal},
     {"--hf-token", "", kOne, kFine, "", kLocal},
