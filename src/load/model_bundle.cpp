@@ -89,7 +89,7 @@ Result<VocabData> read_vocab(const ModelFiles& files, const TokenizerConfigs& co
                              configs.model_config, files.tokenizer->string());
 }
 
-Result<TextBundle> open_huggingface_text(const ModelFiles& files) {
+Result<TextBundle> open_folder_text(const ModelFiles& files) {
   QUIRE_ASSIGN_OR_RETURN(const auto config, read_optional_object(files.config));
   QUIRE_ASSIGN_OR_RETURN(const auto generation, read_optional_object(files.generation_config));
   QUIRE_ASSIGN_OR_RETURN(const auto tokenizer_config, read_optional_object(files.tokenizer_config));
@@ -182,7 +182,7 @@ std::string display_name(const std::filesystem::path& path) {
 
 Result<TextBundle> open_text(const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const ModelFiles files, find_model_files(path));
-  if (files.kind == ModelFiles::Kind::kHuggingFace) return open_huggingface_text(files);
+  if (files.kind != ModelFiles::Kind::kGguf) return open_folder_text(files);
   QUIRE_ASSIGN_OR_RETURN(const auto file, GgufFile::open(files.path));
   return open_gguf_text(*file);
 }
@@ -208,6 +208,16 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
     QUIRE_ASSIGN_OR_RETURN(bundle.generation_defaults, read_generation_defaults(*file));
     bundle.embedding_defaults = read_embedding_defaults(*file);
     bundle.weights = std::move(file);
+  } else if (bundle.files.kind == ModelFiles::Kind::kMistral) {
+    QUIRE_ASSIGN_OR_RETURN(const auto params, read_object(*bundle.files.params, kMaxConfigBytes));
+    const JsonReader reader(params.get_object(), bundle.files.params->string());
+    QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_params(reader));
+    QUIRE_ASSIGN_OR_RETURN(
+        bundle.weights,
+        open_safetensors(bundle.files.path, SafetensorsTypes::kFloats, kMistralWeights));
+    if (tokenizer_path.empty()) {
+      QUIRE_ASSIGN_OR_RETURN(bundle.text, open_folder_text(bundle.files));
+    }
   } else {
     QUIRE_ASSIGN_OR_RETURN(const auto config, read_object(*bundle.files.config, kMaxConfigBytes));
     const JsonReader reader(config.get_object(), bundle.files.config->string());
@@ -218,7 +228,7 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
     bundle.skipped = std::move(text.skipped);
     bundle.embedding_defaults = read_embedding_defaults(bundle.files);
     if (tokenizer_path.empty()) {
-      QUIRE_ASSIGN_OR_RETURN(bundle.text, open_huggingface_text(bundle.files));
+      QUIRE_ASSIGN_OR_RETURN(bundle.text, open_folder_text(bundle.files));
     }
   }
   QUIRE_ASSIGN_OR_RETURN(const auto generation,

@@ -53,16 +53,24 @@ bool is_here(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// The first file of the folder with this ending, by name.
-std::optional<fs::path> file_ending_in(const fs::path& folder, std::string_view ending) {
+// The first file of the folder whose name fits, by name.
+template <typename Fits>
+std::optional<fs::path> first_file(const fs::path& folder, const Fits& fits) {
   std::optional<fs::path> first;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    const bool fits = entry->path().filename().string().ends_with(ending) && is_here(entry->path());
-    if (fits && (!first || entry->path() < *first)) first = entry->path();
+    if (!fits(entry->path().filename().string()) || !is_here(entry->path())) continue;
+    if (!first || entry->path() < *first) first = entry->path();
   }
   return first;
+}
+
+// tokenizer.model; Mistral AI writes which version of its own it is behind it.
+std::optional<fs::path> tokenizer_model(const fs::path& folder) {
+  if (fs::path path = folder / "tokenizer.model"; is_here(path)) return path;
+  return first_file(folder,
+                    [](std::string_view name) { return name.starts_with("tokenizer.model.v"); });
 }
 
 std::string class_of(const TokenizerConfigs& configs) {
@@ -119,13 +127,14 @@ Result<VocabData> read_tokenizer_folder(const fs::path& folder, const TokenizerC
     QUIRE_RETURN_IF_ERROR(read_tokenizer_ends(ends, configs, data));
     return data;
   }
-  if (const fs::path path = folder / "tokenizer.model"; is_here(path)) {
-    QUIRE_ASSIGN_OR_RETURN(const std::string bytes, read_file(path, kMaxVocabularyBytes));
-    return is_tiktoken(bytes) ? tiktoken_vocab(bytes, path, configs)
-                              : sentencepiece_file(bytes, path, configs);
+  if (const auto path = tokenizer_model(folder)) {
+    QUIRE_ASSIGN_OR_RETURN(const std::string bytes, read_file(*path, kMaxVocabularyBytes));
+    return is_tiktoken(bytes) ? tiktoken_vocab(bytes, *path, configs)
+                              : sentencepiece_file(bytes, *path, configs);
   }
   for (const std::string_view ending : {".tiktoken", "tiktoken.model"}) {
-    if (const auto path = file_ending_in(folder, ending)) {
+    const auto ends_so = [&](std::string_view name) { return name.ends_with(ending); };
+    if (const auto path = first_file(folder, ends_so)) {
       QUIRE_ASSIGN_OR_RETURN(const std::string bytes, read_file(*path, kMaxVocabularyBytes));
       return tiktoken_vocab(bytes, *path, configs);
     }

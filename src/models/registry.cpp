@@ -36,6 +36,7 @@
 #include "models/llama4.h"
 #include "models/minimax_m2.h"
 #include "models/mistral.h"
+#include "models/mistral_params.h"
 #include "models/mixtral.h"
 #include "models/mpt.h"
 #include "models/nemotron.h"
@@ -195,6 +196,12 @@ Result<DecoderSpec> spec_from_config(const JsonReader& config) {
     return checked(family.from_config(config), name, config.where());
   }
   return unknown_architecture(config.where(), name, known_architectures());
+}
+
+Result<DecoderSpec> spec_from_params(const JsonReader& params) {
+  const std::string_view name =
+      params.contains("moe") ? "MixtralForCausalLM" : "MistralForCausalLM";
+  return checked(mistral_from_params(params), name, params.where());
 }
 
 Result<DecoderSpec> spec_from_gguf(const GgufFile& file) {

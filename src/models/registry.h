@@ -16,6 +16,9 @@ namespace quire {
 // that changes results and is not supported; both name file and key.
 Result<DecoderSpec> spec_from_config(const JsonReader& config);
 
+// From Mistral AI's `params.json` (mistral_params.h). Errors as above.
+Result<DecoderSpec> spec_from_params(const JsonReader& params);
+
 // From GGUF keys, by `general.architecture`. Errors as above.
 Result<DecoderSpec> spec_from_gguf(const GgufFile& file);
 

@@ -14,6 +14,7 @@
 
 #include "weights/file_kind.h"
 #include "weights/gguf_split.h"
+#include "weights/safetensors.h"
 
 namespace quire {
 namespace {
@@ -69,16 +70,22 @@ Result<ModelFiles> single_file(const fs::path& path) {
   return found;
 }
 
-Result<ModelFiles> hugging_face_folder(const fs::path& folder) {
+// What may lie beside the weights of a folder.
+ModelFiles folder_files(const fs::path& folder) {
   ModelFiles found;
-  found.kind = ModelFiles::Kind::kHuggingFace;
   found.path = folder;
-  found.config = if_present(folder / "config.json");
   found.generation_config = if_present(folder / "generation_config.json");
   found.tokenizer = if_present(folder / "tokenizer.json");
   found.tokenizer_config = if_present(folder / "tokenizer_config.json");
   found.chat_template = if_present(folder / "chat_template.jinja");
   found.modules = if_present(folder / "modules.json");
+  return found;
+}
+
+Result<ModelFiles> hugging_face_folder(const fs::path& folder) {
+  ModelFiles found = folder_files(folder);
+  found.kind = ModelFiles::Kind::kHuggingFace;
+  found.config = if_present(folder / "config.json");
   if (!found.config) {
     return Status::not_found(fmt::format("{} has safetensors but no config.json", folder.string()),
                              "fetch config.json of the model into the folder");
@@ -86,10 +93,27 @@ Result<ModelFiles> hugging_face_folder(const fs::path& folder) {
   return found;
 }
 
-Result<ModelFiles> model_folder(const fs::path& folder) {
-  if (is_file(folder / "model.safetensors") || is_file(folder / "model.safetensors.index.json")) {
-    return hugging_face_folder(folder);
+Result<ModelFiles> mistral_folder(const fs::path& folder) {
+  ModelFiles found = folder_files(folder);
+  found.kind = ModelFiles::Kind::kMistral;
+  found.params = if_present(folder / "params.json");
+  if (!found.params) {
+    return Status::not_found(
+        fmt::format("{} has consolidated safetensors but no params.json", folder.string()),
+        "fetch params.json of the model into the folder");
   }
+  return found;
+}
+
+// Whether the folder has the weights NAME.safetensors, or its parts.
+bool has_safetensors(const fs::path& folder, std::string_view name) {
+  return is_file(folder / fmt::format("{}.safetensors", name)) ||
+         is_file(folder / fmt::format("{}.safetensors.index.json", name));
+}
+
+Result<ModelFiles> model_folder(const fs::path& folder) {
+  if (has_safetensors(folder, kHuggingFaceWeights)) return hugging_face_folder(folder);
+  if (has_safetensors(folder, kMistralWeights)) return mistral_folder(folder);
   QUIRE_ASSIGN_OR_RETURN(const auto files, list_files(folder));
   std::vector<fs::path> ggufs;
   std::ranges::copy_if(files, std::back_inserter(ggufs), [](const fs::path& file) {
@@ -108,10 +132,11 @@ Result<ModelFiles> model_folder(const fs::path& folder) {
   }
   const auto pickle = std::ranges::find_if(files, is_pickle_name);
   if (pickle != files.end()) return pickle_refused(*pickle);
-  return Status::not_found(fmt::format("{} holds no model: looked for model.safetensors, "
-                                       "model.safetensors.index.json and *.gguf",
-                                       folder.string()),
-                           "give a model folder in Hugging Face layout or a .gguf file");
+  return Status::not_found(
+      fmt::format("{} holds no model: looked for model.safetensors, "
+                  "model.safetensors.index.json, consolidated.safetensors and *.gguf",
+                  folder.string()),
+      "give a model folder in Hugging Face layout or a .gguf file");
 }
 
 }  // namespace

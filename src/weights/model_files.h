@@ -12,6 +12,7 @@ struct ModelFiles {
   enum class Kind {
     kHuggingFace,  // a folder with config.json and safetensors: open_safetensors(path)
     kGguf,         // a file that holds everything, or its first part: GgufFile::open(path)
+    kMistral,      // a folder as Mistral AI writes it: params.json, consolidated safetensors
   };
 
   Kind kind = Kind::kHuggingFace;
@@ -20,7 +21,10 @@ struct ModelFiles {
   // In the folder, or beside the .gguf file.
   std::optional<std::filesystem::path> generation_config;  // generation_config.json
 
-  // Of a kHuggingFace folder; `config` is always there, the others where the folder has them.
+  std::optional<std::filesystem::path> params;  // params.json, of a kMistral folder
+
+  // Of a folder; `config` is always there in a kHuggingFace one and never in the other, the rest
+  // where the folder has them.
   std::optional<std::filesystem::path> config;            // config.json
   std::optional<std::filesystem::path> tokenizer;         // tokenizer.json
   std::optional<std::filesystem::path> tokenizer_config;  // tokenizer_config.json
@@ -28,8 +32,9 @@ struct ModelFiles {
   std::optional<std::filesystem::path> modules;           // modules.json: sentence-transformers
 };
 
-// `path` is a folder in Hugging Face layout, a .gguf file, or a folder with exactly one .gguf file,
-// or one such file's parts// (safetensors go first if it has both). Opens no tensor. Errors:
+// `path` is a folder in Hugging Face layout, one in Mistral AI's, a .gguf file, or a folder with
+// exactly one .gguf file, or one such file's parts (the first of these that it is). Opens no
+// tensor. Errors:
 // kNotFound if nothing is there or the folder holds no model (the message lists what was looked
 // for), kInvalidArgument for several .gguf files (listed), kBadModel for pickles, which are never
 // loaded, and for a file of another kind (named where it is recognized).

@@ -23,9 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSingleFile = "model.safetensors";
-constexpr std::string_view kIndexFile = "model.safetensors.index.json";
-
 Result<Encoding> encoding_of(const JsonReader& entry, SafetensorsTypes types) {
   QUIRE_ASSIGN_OR_RETURN(const std::string dtype, entry.get_string("dtype"));
   if (dtype == "F32") return Encoding::kF32;
@@ -236,17 +233,17 @@ Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
   return files;
 }
 
-Status open_shards(const fs::path& folder, SafetensorsCheckpoint& checkpoint) {
-  const fs::path index_path = folder / kIndexFile;
+Status open_shards(const fs::path& index_path, SafetensorsCheckpoint& checkpoint) {
+  const fs::path folder = index_path.parent_path();
   QUIRE_ASSIGN_OR_RETURN(const auto files, read_index(index_path));
   std::set<std::string> shards;
   for (const auto& [tensor, file] : files) shards.insert(file);
   for (const std::string& shard : shards) {
     std::error_code error;
     if (!fs::exists(folder / shard, error)) {
-      return Status::not_found(
-          fmt::format("no file {}, which {} names", (folder / shard).string(), kIndexFile),
-          "fetch the missing shard");
+      return Status::not_found(fmt::format("no file {}, which {} names", (folder / shard).string(),
+                                           index_path.filename().string()),
+                               "fetch the missing shard");
     }
     QUIRE_RETURN_IF_ERROR(checkpoint.add(folder / shard));
   }
@@ -285,21 +282,24 @@ Result<std::vector<TensorInfo>> parse_safetensors(std::span<const std::byte> byt
 }
 
 Result<std::unique_ptr<WeightSource>> open_safetensors(const fs::path& folder,
-                                                       SafetensorsTypes types) {
+                                                       SafetensorsTypes types,
+                                                       std::string_view name) {
   auto checkpoint = std::make_unique<SafetensorsCheckpoint>(types);
+  const std::string single = fmt::format("{}.safetensors", name);
+  const std::string index = fmt::format("{}.index.json", single);
   std::error_code error;
-  if (fs::exists(folder / kSingleFile, error)) {
-    QUIRE_RETURN_IF_ERROR(checkpoint->add(folder / kSingleFile));
+  if (fs::exists(folder / single, error)) {
+    QUIRE_RETURN_IF_ERROR(checkpoint->add(folder / single));
     QUIRE_RETURN_IF_ERROR(checkpoint->build_index());
-  } else if (fs::exists(folder / kIndexFile, error)) {
-    QUIRE_RETURN_IF_ERROR(open_shards(folder, *checkpoint));
+  } else if (fs::exists(folder / index, error)) {
+    QUIRE_RETURN_IF_ERROR(open_shards(folder / index, *checkpoint));
   } else {
     for (fs::directory_iterator file(folder, error), end; !error && file != end;
          file.increment(error)) {
       if (is_pickle_name(file->path())) return pickle_refused(file->path());
     }
     return Status::not_found(
-        fmt::format("{} has neither {} nor {}", folder.string(), kSingleFile, kIndexFile),
+        fmt::format("{} has neither {} nor {}", folder.string(), single, index),
         "check the path, or fetch the model again");
   }
   return std::unique_ptr<WeightSource>(std::move(checkpoint));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -26,14 +27,19 @@ enum class SafetensorsTypes : std::uint8_t {
   kQuantized,  // and U8, I8, I32, I64 and F8_E4M3
 };
 
-// The checkpoint of a model folder: `model.safetensors`, else the shards that
-// `model.safetensors.index.json` names. Tensors are of `types`, in the order of shards and of
+// What the weights of a folder are called: in Hugging Face layout, and in Mistral AI's.
+inline constexpr std::string_view kHuggingFaceWeights = "model";
+inline constexpr std::string_view kMistralWeights = "consolidated";
+
+// The checkpoint of a model folder: `NAME.safetensors`, else the shards that
+// `NAME.safetensors.index.json` names. Tensors are of `types`, in the order of shards and of
 // offsets within each; `data` has no particular alignment. All files are mapped and checked, except
 // the tensors' values. Errors name file and tensor, expected and found: kNotFound for a folder
 // without weights or a missing shard, kBadModel for a file that breaks the format, contradicts the
 // index or is a pickle, kUnimplemented for another dtype.
 Result<std::unique_ptr<WeightSource>> open_safetensors(
-    const std::filesystem::path& folder, SafetensorsTypes types = SafetensorsTypes::kFloats);
+    const std::filesystem::path& folder, SafetensorsTypes types = SafetensorsTypes::kFloats,
+    std::string_view name = kHuggingFaceWeights);
 
 // The tensors of one file in memory, in the order of their offsets; they borrow `bytes`. `name`
 // stands for the file in messages.
