@@ -97,6 +97,29 @@ class Simulated(PlaygroundTest):
         expect(self.page.locator(".problem")).to_contain_text('"many" is no whole number')
         expect(self.page.locator("#parameter-top_k")).to_be_focused()
 
+    def test_an_error_of_a_grammar_is_shown_at_its_place(self):
+        self.allow(400)
+        self.open()
+        field = self.page.locator("#parameter-structured_outputs")
+        field.evaluate("(field) => { field.closest('details').open = true; }")
+        selected = "(field) => field.value.slice(field.selectionStart, field.selectionEnd)"
+        for text, message, place in ((' root ::= "a"\n  foo', 'there is no rule "foo"', "f"),
+                                     ("/a(?<=b)c/", "look-behind", "("),
+                                     ('{"type": "strin"}', "strin is no type", "")):
+            field.fill(text)
+            self.send("Hello")
+            error = self.await_answer().get_by_role("alert")
+            expect(error).to_contain_text("The request is wrong in structured_outputs")
+            expect(error).to_contain_text(message)
+            error.get_by_role("button", name="Go to structured_outputs").click()
+            expect(field).to_be_focused()
+            self.assertEqual(field.evaluate(selected), place)
+        field.fill('{"type": x}')
+        self.send("Hello")
+        problem = self.page.get_by_role("alert").filter(has_text="this is no JSON")
+        expect(problem).to_contain_text("The request is wrong")
+        expect(field).to_be_focused()
+
     def test_an_answer_is_never_markup(self):
         self.open()
         text = "<img src=x onerror=alert(1)> <b>bold</b>\n  two spaces"

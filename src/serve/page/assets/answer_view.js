@@ -88,7 +88,7 @@ function shadeLegend() {
 export class AnswerView {
   // `prompt`: the text that a completion goes on from, null in a chat. `versions` is put beside the
   // buttons, or null. `onRegenerate`, `onContinue` and `onChange` (the user looks at it differently) are
-  // callbacks; `onField(name)` gives what shows the field that an error names, or null. `compared`: it
+  // callbacks; `onField(error)` gives what shows the field that an error names, or null. `compared`: it
   // stands beside another answer.
   constructor(api, answer, {prompt, versions, compared, onRegenerate, onContinue, onField, onChange}) {
     this.api = api;
@@ -150,7 +150,7 @@ export class AnswerView {
     this.stats.textContent = this.#statistics(choice, asTokens).join(' · ');
     if (answer.error && !this.problem.hasChildNodes()) {
       const {param} = answer.error;
-      const fix = this.callbacks.onField(param);
+      const fix = this.callbacks.onField(answer.error);
       this.problem.append(errorView(answer.error, fix
         ? [h('button', {type: 'button', class: 'plain', onclick: fix}, `Go to ${param}`)] : []));
     }

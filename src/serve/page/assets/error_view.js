@@ -18,7 +18,7 @@ export function errorView(error, actions = []) {
   const param = error.param ?? null;
   const details = [error.status || null, error.code].filter((each) => each !== null && each !== undefined);
   return h('div', {class: 'error', role: 'alert'},
-    h('strong', {}, TITLES[error.status] ?? 'Something went wrong'),
+    h('strong', {}, TITLES[error.code === 'not sent' ? 400 : error.status] ?? 'Something went wrong'),
     param ? [' in ', h('code', {}, param)] : null,
     h('p', {}, words({message: error.message, param})),
     details.length > 0 ? h('p', {class: 'muted small'}, details.join(' · ')) : null,

@@ -16,6 +16,7 @@ const HINTS = {
   strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
   structured_outputs: '{JSON Schema}, /regex/ or a grammar',
 };
+const NO_JSON = 'this is no JSON';
 // Of structured_outputs' object; no JSON Schema has one of these.
 const CONSTRAINTS = ['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'];
 
@@ -51,11 +52,23 @@ const PARSERS = {
     try {
       object = JSON.parse(written);
     } catch (error) {
-      throw wrong(name, `this is no JSON: ${error.message}`);
+      throw wrong(name, `${NO_JSON}: ${error.message}`);
     }
     return CONSTRAINTS.some((each) => each in object) ? object : {json: object};
   },
 };
+
+// Where in the text of a field a message's line and column are, or null: those of a regex or a grammar, which is
+// the text without its slashes and blanks, and of what is no JSON.
+function placeOf(message, text) {
+  const match = /line (\d+),? column (\d+)/.exec(message);
+  const written = text.trimStart();
+  if (match === null || (written.startsWith('{') && !message.startsWith(NO_JSON))) return null;
+  const regex = written.startsWith('/');
+  const lines = written.slice(regex ? 1 : 0).split('\n').slice(0, Number(match[1]));
+  const last = [...lines.pop()].slice(0, Number(match[2]) - 1).join('');
+  return text.length - written.length + (regex ? 1 : 0) + lines.join('\n').length + (lines.length > 0 ? 1 : 0) + last.length;
+}
 
 function defaultText({kind, default: value}) {
   if (value === null) return kind === 'integer' ? 'auto' : HINTS[kind];
@@ -130,13 +143,15 @@ export class Parameters {
     return this.fields.has(name);
   }
 
-  // Shows the field that an error names.
-  focus(name) {
-    const {input, row} = this.fields.get(name);
+  // Shows the field that an error names, with what is at the place that its message tells selected.
+  focus(name, message) {
+    const {input, row, parameter} = this.fields.get(name);
     row.closest('details').open = true;
     input.setAttribute('aria-invalid', 'true');
     input.scrollIntoView({block: 'center'});
     input.focus();
+    const place = parameter.kind === 'structured_outputs' ? placeOf(message, input.value) : null;
+    if (place !== null) input.setSelectionRange(place, place + 1);
   }
 
   // Sets all fields, as texts() gave them; those that it does not name are empty.

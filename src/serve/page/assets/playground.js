@@ -55,7 +55,7 @@ class Playground {
       onChoose: (message, step) => this.#choose(message, step),
       onRegenerate: (answer) => this.#regenerate(answer),
       onContinue: (answer) => this.#continue(answer),
-      onField: (name) => this.settings.parameters.has(name) ? () => this.#showField(name) : null,
+      onField: (error) => this.settings.parameters.has(error.param) ? () => this.#showField(error) : null,
       onChange: (answer) => this.shelf.changed(this.conversation, answer),
     });
     this.modeButtons = MODES.map(([mode, title]) => h('button', {
@@ -218,7 +218,7 @@ class Playground {
       return what();
     } catch (error) {
       this.#problem(error);
-      this.#showField(error.param, error.side);
+      this.#showField(error);
       return null;
     }
   }
@@ -276,9 +276,9 @@ class Playground {
     this.transcript.focusVersions(message, step);
   }
 
-  #showField(name, side) {
+  #showField(error) {
     this.panel.show();
-    this.settings.focus(name, side);
+    this.settings.focus(error);
   }
 
   // To the end; while an answer grows only if the end was in view.

@@ -94,10 +94,10 @@ export class Settings {
     for (const {parameters} of this.sides) parameters.showDefault(name, text);
   }
 
-  // Shows the field that an error names, on its side.
-  focus(name, side) {
+  // Shows the field that an error names, on its side, at the place that it tells.
+  focus({param, side, message}) {
     if (side && (this.comparing || side === 'A')) this.#show(side);
-    this.parameters.focus(name);
+    this.parameters.focus(param, message);
   }
 
   // What to ask for: one {side, label, model, values, own}, or two that are compared. These have the same

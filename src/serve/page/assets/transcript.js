@@ -11,7 +11,7 @@ const ANSWER = 'the answer';
 
 export class Transcript {
   // `actions`: onResend(message, text), onChoose(message, step), onRegenerate(answer), onContinue(answer),
-  // onField(name), onChange(message) where the user looks at it differently.
+  // onField(error), onChange(message) where the user looks at it differently.
   constructor(api, actions) {
     this.api = api;
     this.actions = actions;
