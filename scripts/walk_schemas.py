@@ -107,7 +107,7 @@ def main():
     if run.returncode != 0:
         sys.exit(run.stderr)
     texts = wrong = walked = 0
-    for (name, schema), line in zip(entries, run.stdout.splitlines(), strict=True):
+    for (name, schema), line in zip(entries, run.stdout.rstrip("\n").split("\n"), strict=True):
         validator, with_a_point = validator_of(schema)
         walks = json.loads(line).get("walks", [])
         walked += bool(walks)
