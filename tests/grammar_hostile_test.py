@@ -59,12 +59,15 @@ HOSTILE = {
     "all names": {"type": "object", "minProperties": 500, "properties": {f"n{i}": SMALL for i in range(1000)}},
     "unevaluated": {"anyOf": [{"properties": {f"p{i}": SMALL}} for i in range(60)], "unevaluatedProperties": False},
     "multiples": {"allOf": [{"multipleOf": n} for n in (4093, 4091, 4079, 4073)]},
+    "many multiples": {"allOf": [{"anyOf": [{"multipleOf": 1409}, {"multipleOf": 700 + i}]} for i in range(400)]},
+    "many bounds and multiples": {"not": {"enum": [i / 7 for i in range(20_000)]},
+                                  "anyOf": [{"multipleOf": 1409}, {"multipleOf": 0.1373}]},
     "many contains": {"allOf": [{"contains": {"const": i}, "maxContains": 90} for i in range(4)]},
     "10 MB": {"enum": ["x" * 1000 + str(i) for i in range(10_000)]},
 }
 # What no limit should let through.
 REFUSED = ("exponential oneOf", "recursion with nothing between", "recursion without an end", "huge enum",
-           "exponential regex", "large counts", "10 MB")
+           "exponential regex", "large counts", "many multiples", "10 MB")
 NAMES = ("limit max_", "JSON Schema: ", "no value is valid", "no text fits")
 
 

@@ -1,9 +1,11 @@
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "text/grammar/dfa.h"
 #include "text/grammar/dfa_builder.h"
 #include "text/grammar/nfa.h"
+#include "text/grammar/pair_numbers.h"
 
 namespace quire {
 
@@ -14,16 +16,18 @@ Result<Dfa> product(const Dfa& a, const Dfa& b, bool both, GrammarBudget& budget
   if (a.is_empty()) return Dfa();
   if (b.is_empty()) return both ? Dfa() : a;
   using Pair = std::pair<std::int32_t, std::int32_t>;
-  std::vector<Pair> pairs = {{0, 0}};
-  std::unordered_map<std::uint64_t, std::int32_t> numbers;
+  std::vector<Pair> pairs;
+  PairNumbers numbers(a.num_states(), b.num_states() + 1);
   const auto number_of = [&](Pair pair) {
-    const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(pair.first)} << 32 |
-                              static_cast<std::uint32_t>(pair.second);
-    const auto [place, fresh] = numbers.try_emplace(key, static_cast<std::int32_t>(numbers.size()));
-    if (fresh) pairs.push_back(pair);
-    return place->second;
+    std::int32_t& number =
+        numbers.of(static_cast<std::size_t>(pair.first), static_cast<std::size_t>(pair.second + 1));
+    if (number < 0) {
+      number = static_cast<std::int32_t>(pairs.size());
+      pairs.push_back(pair);
+    }
+    return number;
   };
-  numbers.emplace(0, 0);
+  number_of({0, 0});
   DfaBuilder builder;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const Pair pair = pairs[i];

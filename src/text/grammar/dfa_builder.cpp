@@ -1,7 +1,5 @@
 #include "text/grammar/dfa_builder.h"
 
-#include "text/grammar/index_by_key.h"
-
 namespace quire {
 
 void DfaBuilder::add_edge(std::uint32_t first, std::uint32_t last, std::int32_t target) {
@@ -17,54 +15,6 @@ void DfaBuilder::add_edge(std::uint32_t first, std::uint32_t last, std::int32_t 
 std::span<const DfaEdge> DfaBuilder::edges_of(std::size_t state) const {
   const std::size_t end = state + 1 < begins_.size() ? begins_[state + 1] : edges_.size();
   return {edges_.data() + begins_[state], edges_.data() + end};
-}
-
-std::vector<bool> DfaBuilder::useful_states() const {
-  const std::size_t n = num_states();
-  std::vector<bool> reached(n, false);
-  std::vector<std::size_t> todo = {0};
-  reached[0] = true;
-  while (!todo.empty()) {
-    const std::size_t state = todo.back();
-    todo.pop_back();
-    for (const DfaEdge& edge : edges_of(state)) {
-      const auto target = static_cast<std::size_t>(edge.target);
-      if (!reached[target]) {
-        reached[target] = true;
-        todo.push_back(target);
-      }
-    }
-  }
-  std::vector<std::uint32_t> heads, tails;
-  heads.reserve(edges_.size());
-  tails.reserve(edges_.size());
-  for (std::size_t state = 0; state < n; ++state) {
-    if (!reached[state]) continue;
-    for (const DfaEdge& edge : edges_of(state)) {
-      heads.push_back(static_cast<std::uint32_t>(edge.target));
-      tails.push_back(static_cast<std::uint32_t>(state));
-    }
-  }
-  const IndexByKey incoming(n, heads);
-  std::vector<bool> useful(n, false);
-  for (std::size_t state = 0; state < n; ++state) {
-    if (reached[state] && accepting_[state]) {
-      useful[state] = true;
-      todo.push_back(state);
-    }
-  }
-  while (!todo.empty()) {
-    const std::size_t state = todo.back();
-    todo.pop_back();
-    for (const std::uint32_t edge : incoming.of(state)) {
-      const std::uint32_t tail = tails[edge];
-      if (!useful[tail]) {
-        useful[tail] = true;
-        todo.push_back(tail);
-      }
-    }
-  }
-  return useful;
 }
 
 Dfa DfaBuilder::numbered(const std::vector<bool>& useful, const std::vector<std::int32_t>& block,

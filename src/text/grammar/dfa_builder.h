@@ -23,7 +23,7 @@ class DfaBuilder {
   std::size_t num_states() const { return accepting_.size(); }
   std::size_t num_edges() const { return edges_.size(); }
 
-  // Minimizes. The builder is of no use afterwards.
+  // Minimizes; each state can be reached from the start. The builder is of no use afterwards.
   Result<Dfa> finish(GrammarBudget& budget);
   // Where no two states can be merged.
   Dfa finish_minimal();
@@ -31,7 +31,10 @@ class DfaBuilder {
  private:
   class Minimizer;
 
-  std::vector<bool> useful_states() const;
+  // The edges that lead to each state, by their index in edges_, and the state that each is of.
+  struct Incoming;
+  // Which states lead to an accepting one.
+  std::vector<bool> useful_states(const Incoming& incoming) const;
   // Leaves out what is not useful, and numbers the rest as Dfa promises; `block[s]`: the merged
   // state that s belongs to.
   Dfa numbered(const std::vector<bool>& useful, const std::vector<std::int32_t>& block,

@@ -186,13 +186,51 @@ class EdgeLists {
 
 }  // namespace
 
+struct DfaBuilder::Incoming {
+  explicit Incoming(const DfaBuilder& builder)
+      : tails(builder.edges_.size()),
+        by_target(builder.num_states(), builder.edges_.size(), [&builder](std::size_t edge) {
+          return static_cast<Index>(builder.edges_[edge].target);
+        }) {
+    for (std::size_t state = 0; state < builder.num_states(); ++state) {
+      const std::span<const DfaEdge> edges = builder.edges_of(state);
+      const auto begin = tails.begin() + (edges.data() - builder.edges_.data());
+      std::fill_n(begin, edges.size(), static_cast<Index>(state));
+    }
+  }
+  std::span<const Index> of(std::size_t state) const { return by_target.of(state); }
+
+  std::vector<Index> tails;
+  IndexByKey by_target;
+};
+
+std::vector<bool> DfaBuilder::useful_states(const Incoming& incoming) const {
+  std::vector<bool> useful = accepting_;
+  std::vector<Index> todo;
+  for (std::size_t state = 0; state < num_states(); ++state) {
+    if (useful[state]) todo.push_back(static_cast<Index>(state));
+  }
+  while (!todo.empty()) {
+    const Index state = todo.back();
+    todo.pop_back();
+    for (const Index edge : incoming.of(state)) {
+      const Index tail = incoming.tails[edge];
+      if (useful[tail]) continue;
+      useful[tail] = true;
+      todo.push_back(tail);
+    }
+  }
+  return useful;
+}
+
 // Which states are equal. Those that lead into no circle are, and those that no circle leads to,
 // exactly if their edges are, so that they take a look each, last ones first; only what lies on
 // circles and between them is refined.
 class DfaBuilder::Minimizer {
  public:
-  Minimizer(const DfaBuilder& builder, const std::vector<bool>& useful)
+  Minimizer(const DfaBuilder& builder, const Incoming& incoming, const std::vector<bool>& useful)
       : builder_(builder),
+        incoming_(incoming),
         useful_(useful),
         num_states_(builder.num_states()),
         kind_(num_states_, Kind::kCircle),
@@ -223,26 +261,23 @@ class DfaBuilder::Minimizer {
   Kind kind_of(const DfaEdge& edge) const { return kind_[static_cast<std::size_t>(edge.target)]; }
 
   void sort() {
-    std::vector<Index> heads, tails, left(num_states_, 0);
+    std::vector<Index> left(num_states_, 0);
     for (std::size_t state = 0; state < num_states_; ++state) {
       if (!useful_[state]) continue;
-      each_edge(state, [&](const DfaEdge& edge) {
-        heads.push_back(static_cast<Index>(edge.target));
-        tails.push_back(static_cast<Index>(state));
-        ++left[state];
-      });
+      each_edge(state, [&](const DfaEdge&) { ++left[state]; });
       if (left[state] == 0) ends_.push_back(static_cast<Index>(state));
     }
-    const IndexByKey incoming(num_states_, heads);
     for (std::size_t i = 0; i < ends_.size(); ++i) {
       kind_[ends_[i]] = Kind::kEnd;
-      for (const Index edge : incoming.of(ends_[i])) {
-        if (--left[tails[edge]] == 0) ends_.push_back(tails[edge]);
+      for (const Index edge : incoming_.of(ends_[i])) {
+        const Index tail = incoming_.tails[edge];
+        if (--left[tail] == 0) ends_.push_back(tail);
       }
     }
     std::ranges::fill(left, 0);
-    for (std::size_t i = 0; i < heads.size(); ++i) {
-      if (kind_[heads[i]] != Kind::kEnd) ++left[heads[i]];
+    for (std::size_t state = 0; state < num_states_; ++state) {
+      if (!useful_[state] || kind_[state] == Kind::kEnd) continue;
+      left[state] = static_cast<Index>(incoming_.of(state).size());
     }
     if (kind_[0] != Kind::kEnd && left[0] == 0) begins_.push_back(0);
     for (std::size_t i = 0; i < begins_.size(); ++i) {
@@ -351,6 +386,7 @@ class DfaBuilder::Minimizer {
   }
 
   const DfaBuilder& builder_;
+  const Incoming& incoming_;
   const std::vector<bool>& useful_;
   std::size_t num_states_;
   std::vector<Kind> kind_;
@@ -364,9 +400,10 @@ class DfaBuilder::Minimizer {
 
 Result<Dfa> DfaBuilder::finish(GrammarBudget& budget) {
   if (num_states() == 0) return Dfa();
-  const std::vector<bool> useful = useful_states();
+  const Incoming incoming(*this);
+  const std::vector<bool> useful = useful_states(incoming);
   if (!useful[0]) return Dfa();
-  Minimizer minimizer(*this, useful);
+  Minimizer minimizer(*this, incoming, useful);
   QUIRE_RETURN_IF_ERROR(minimizer.run(budget));
   return numbered(useful, minimizer.blocks(), minimizer.num_blocks());
 }

@@ -12,11 +12,15 @@ class IndexByKey {
  public:
   // keys[i]: of number i, below `num_keys`.
   IndexByKey(std::size_t num_keys, const std::vector<std::uint32_t>& keys)
-      : begins_(num_keys + 2, 0), numbers_(keys.size()) {
-    for (const std::uint32_t key : keys) ++begins_[key + std::size_t{2}];
+      : IndexByKey(num_keys, keys.size(), [&keys](std::size_t i) { return keys[i]; }) {}
+  // key_of(i): the same, of `count` numbers.
+  template <typename KeyOf>
+  IndexByKey(std::size_t num_keys, std::size_t count, KeyOf key_of)
+      : begins_(num_keys + 2, 0), numbers_(count) {
+    for (std::size_t i = 0; i < count; ++i) ++begins_[key_of(i) + std::size_t{2}];
     for (std::size_t i = 2; i < begins_.size(); ++i) begins_[i] += begins_[i - 1];
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      numbers_[begins_[keys[i] + std::size_t{1}]++] = static_cast<std::uint32_t>(i);
+    for (std::size_t i = 0; i < count; ++i) {
+      numbers_[begins_[key_of(i) + std::size_t{1}]++] = static_cast<std::uint32_t>(i);
     }
   }
   // In ascending order.

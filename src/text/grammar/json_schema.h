@@ -34,9 +34,9 @@ enum class PropertyOrder : std::uint8_t {
   // As the schema lists them (`x-order` first, where it is given), those it does not name last.
   kDeclared,
   // Any. Up to JsonSchemaOptions::kMaxFreeMembers names each comes once at most; of more names only
-  // the required ones are remembered. Beyond kMaxFreeRequired of those they keep their own order,
-  // and
-  // so they do in what is left of a schema whose objects have taken kMaxFreeSteps together.
+  // the required ones are remembered. Beyond kMaxFreeRequired of those they come as `properties` or
+  // as `required` has them, and so they do in what is left of a schema whose objects have taken
+  // kMaxFreeSteps together.
   kFree,
 };
 
@@ -46,7 +46,7 @@ struct JsonSchemaOptions {
   static constexpr std::uint32_t kMaxBlanks = 40;
   static constexpr std::size_t kMaxFreeMembers = 5;
   static constexpr std::size_t kMaxFreeRequired = 8;
-  static constexpr std::size_t kMaxFreeSteps = 4'000;
+  static constexpr std::size_t kMaxFreeSteps = 3'000;
   // A string that has a pattern or a format, and a maxLength, is at most so long that there are no
   // more pairs than this of a state of the pattern's automaton and the number of characters that
   // have led there (but never shorter than minLength); refused where that would be fewer than

@@ -1,4 +1,6 @@
 // Keywords that apply other schemas to the same value.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/printable.h"
@@ -23,6 +25,7 @@ class ApplicatorReader {
     return {};
   }
   Status references();
+  Status all_of(const std::vector<FormulaId>& parts);
   Status any_of(const std::vector<FormulaId>& parts);
   Status one_of(const std::vector<FormulaId>& parts);
   Status conditional();
@@ -36,6 +39,25 @@ class ApplicatorReader {
 Status ApplicatorReader::references() {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<FormulaId> targets, referenced_schemas(schema_));
   for (const FormulaId target : targets) QUIRE_RETURN_IF_ERROR(meet(target));
+  return {};
+}
+
+// Bounds of numbers first, since fewer values take less to combine; members in their order.
+Status ApplicatorReader::all_of(const std::vector<FormulaId>& parts) {
+  for (const FormulaId part : parts) {
+    const FormulaTable::Formula& formula = space_.formulas()[part];
+    if (shape_.numbers.is_none() || formula.kind != FormulaTable::Kind::kSchema) continue;
+    const json::object& object = formula.schema.place.value->get_object();
+    const auto is_bound = [](const auto& entry) {
+      return entry.key().starts_with("minimum") || entry.key().starts_with("maximum") ||
+             entry.key().starts_with("exclusive");
+    };
+    if (!std::ranges::any_of(object, is_bound)) continue;
+    QUIRE_ASSIGN_OR_RETURN(const Shape* const bounds, space_.expand(part));
+    QUIRE_ASSIGN_OR_RETURN(shape_.numbers,
+                           intersect(shape_.numbers, bounds->numbers, space_.budget()));
+  }
+  for (const FormulaId part : parts) QUIRE_RETURN_IF_ERROR(meet(part));
   return {};
 }
 
@@ -112,7 +134,7 @@ Status ApplicatorReader::read() {
   QUIRE_RETURN_IF_ERROR(references());
   if (const json::value* all = schema_.find("allOf")) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<FormulaId> parts, schema_.subschemas("allOf", *all));
-    for (const FormulaId part : parts) QUIRE_RETURN_IF_ERROR(meet(part));
+    QUIRE_RETURN_IF_ERROR(all_of(parts));
   }
   if (const json::value* any = schema_.find("anyOf")) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<FormulaId> parts, schema_.subschemas("anyOf", *any));

@@ -42,14 +42,17 @@ Result<const json::object*> schema_map(const SchemaContext& schema, std::string_
 
 // Puts `names` together, so that a list of hundreds is merged in one go.
 void require(ObjectCase& object, const std::vector<std::string>& names) {
+  std::int64_t place = 0;
   for (const std::string& name : names) {
+    ++place;
     const auto found =
         std::find_if(object.named.begin(), object.named.end(),
                      [&name](const NamedMember& member) { return member.name == name; });
     if (found == object.named.end()) {
-      object.named.push_back({name, kTrueFormula, true, 0});
+      object.named.push_back({name, kTrueFormula, true, 0, place});
     } else {
       found->required = true;
+      found->place = place;
     }
   }
 }

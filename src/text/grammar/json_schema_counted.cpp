@@ -1,10 +1,10 @@
 #include "text/grammar/json_schema_counted.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "text/grammar/dfa_builder.h"
 #include "text/grammar/json_schema_escapes.h"
+#include "text/grammar/pair_numbers.h"
 
 namespace quire {
 namespace {
@@ -49,7 +49,9 @@ Result<ExprId> counted_text(const CharacterAutomaton& automaton, std::uint32_t m
     std::uint32_t count;
   };
   std::vector<Place> places = {{0, 0}};
-  std::unordered_map<std::uint64_t, std::int32_t> numbers = {{0, 0}};
+  const std::size_t counts = std::size_t{max.value_or(min)} + 1;
+  PairNumbers numbers(counts, automaton.num_states());
+  numbers.of(0, 0) = 0;
   DfaBuilder counted;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place place = places[i];
@@ -58,11 +60,12 @@ Result<ExprId> counted_text(const CharacterAutomaton& automaton, std::uint32_t m
     const std::uint32_t next = max ? place.count + 1 : std::min(place.count + 1, min);
     for (const auto& [column, target] : steps[place.state]) {
       if (max && std::uint64_t{next} + rests[target] > *max) continue;
-      const std::uint64_t key = std::uint64_t{target} << 32 | next;
-      const auto [known, fresh] =
-          numbers.try_emplace(key, static_cast<std::int32_t>(numbers.size()));
-      if (fresh) places.push_back({target, next});
-      counted.add_edge(column, column, known->second);
+      std::int32_t& number = numbers.of(next, target);
+      if (number < 0) {
+        number = static_cast<std::int32_t>(places.size());
+        places.push_back({target, next});
+      }
+      counted.add_edge(column, column, number);
     }
     QUIRE_RETURN_IF_ERROR(builder.budget().tick(steps[place.state].size()));
     QUIRE_RETURN_IF_ERROR(builder.budget().check_size(places.size(), counted.num_edges()));

@@ -135,7 +135,14 @@ class ObjectMemoryBuilder {
     bool possible = false;
     std::uint32_t place = 0;
   };
+  // ObjectMemory::place of a row: how many have come, and which of both orders that has not been.
+  static constexpr std::uint32_t kNotProperties = 1U << 30;
+  static constexpr std::uint32_t kNotRequired = 1U << 31;
+  static constexpr std::uint32_t kRowCount = kNotProperties - 1;
+
   void choose_order();
+  void fill_row();
+  Move move_in_row(std::uint32_t place, int bit) const;
   Move move_to(std::uint32_t place, std::size_t member) const;
   Move move_to_others(std::uint32_t place) const;
   bool all_there(std::uint32_t place) const;
@@ -148,8 +155,9 @@ class ObjectMemoryBuilder {
   SchemaEmitter& emitter_;
   const Members& members_;
   bool free_ = false;
-  bool in_row_ = false;    // free, but the required ones in their own order
+  bool in_row_ = false;    // free, but the required ones as `properties` or as `required` has them
   std::vector<int> bits_;  // of a name in `place`, or its number among the required; -1: forgotten
+  std::vector<int> row_;   // in_row_: the number of each of them by their order in `required`
   int num_bits_ = 0;
   std::int64_t enough_ = 0;  // members to count
   std::map<ObjectMemory, std::size_t> numbers_;
@@ -177,6 +185,25 @@ void ObjectMemoryBuilder::choose_order() {
   for (const Named& named : members_.named) {
     bits_.push_back(all || named.required ? num_bits_++ : -1);
   }
+  if (in_row_) fill_row();
+}
+
+void ObjectMemoryBuilder::fill_row() {
+  std::vector<std::pair<std::int64_t, int>> places;
+  for (std::size_t i = 0; i < bits_.size(); ++i) {
+    if (bits_[i] >= 0) places.emplace_back(members_.named[i].place, bits_[i]);
+  }
+  std::ranges::sort(places);
+  for (const auto& [place, bit] : places) row_.push_back(bit);
+}
+
+ObjectMemoryBuilder::Move ObjectMemoryBuilder::move_in_row(std::uint32_t place, int bit) const {
+  const std::uint32_t count = place & kRowCount;
+  if (count == static_cast<std::uint32_t>(num_bits_)) return {false, place};
+  if (static_cast<std::uint32_t>(bit) != count) place |= kNotProperties;
+  if (bit != row_[count]) place |= kNotRequired;
+  const bool possible = (place & kNotProperties) == 0 || (place & kNotRequired) == 0;
+  return {possible, place + 1};
 }
 
 ObjectMemoryBuilder::Move ObjectMemoryBuilder::move_to(std::uint32_t place,
@@ -184,7 +211,7 @@ ObjectMemoryBuilder::Move ObjectMemoryBuilder::move_to(std::uint32_t place,
   if (free_) {
     const int bit = bits_[member];
     if (bit < 0) return {true, place};
-    if (in_row_) return {static_cast<std::uint32_t>(bit) == place, place + 1};
+    if (in_row_) return move_in_row(place, bit);
     return {(place >> bit & 1) == 0, place | 1U << bit};
   }
   bool possible = member >= place;
@@ -193,7 +220,7 @@ ObjectMemoryBuilder::Move ObjectMemoryBuilder::move_to(std::uint32_t place,
 }
 
 bool ObjectMemoryBuilder::all_there(std::uint32_t place) const {
-  if (free_ && in_row_) return place == static_cast<std::uint32_t>(num_bits_);
+  if (free_ && in_row_) return (place & kRowCount) == static_cast<std::uint32_t>(num_bits_);
   for (std::size_t i = 0; i < members_.named.size(); ++i) {
     if (!members_.named[i].required) continue;
     if (free_ ? (place >> bits_[i] & 1) == 0 : i >= place) return false;

@@ -49,7 +49,7 @@ Result<bool> list_few(SchemaSpace& space, const Others& others, ObjectMembers& m
   const auto texts = names.texts(kFewNames);
   if (!texts) return false;
   for (const std::string& name : *texts) {
-    members.named.push_back({name, others.value, false, others.demands});
+    members.named.push_back({name, others.value, false, 0, others.demands});
   }
   return true;
 }
@@ -97,7 +97,8 @@ Result<ObjectMembers> object_members(SchemaSpace& space, const ObjectCase& objec
   std::vector<std::string> names;
   for (const NamedMember& member : named) {
     names.push_back(member.name);
-    Named one{member.name, value_of_member(object, member, space.formulas()), member.required, 0};
+    Named one{member.name, value_of_member(object, member, space.formulas()), member.required,
+              member.place, 0};
     QUIRE_ASSIGN_OR_RETURN(const bool empty, space.is_empty(one.value));
     if (empty && one.required) members.impossible = true;
     if (empty) continue;

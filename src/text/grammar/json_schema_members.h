@@ -15,6 +15,7 @@ struct ObjectMembers {
     std::string name;
     FormulaId value = kTrueFormula;
     bool required = false;
+    std::int64_t place = 0;     // NamedMember::place
     std::uint32_t demands = 0;  // of ObjectCase::some, bit by bit, those about this name
   };
   struct Others {

@@ -4,42 +4,30 @@
 #include <fmt/format.h>
 
 #include "text/grammar/fixed_dfa.h"
+#include "text/grammar/json_schema_number_values.h"
 #include "text/grammar/json_schema_sets.h"
 #include "text/grammar/regex.h"
 
 namespace quire {
 namespace {
 
-constexpr std::string_view kZeroMagnitude = "0(\\.0+)?";
-
 Result<Dfa> number_regex(std::string_view pattern, GrammarBudget& budget) {
   return regex_to_dfa(pattern, RegexOptions(), budget);
 }
 
+const NumberValues& integer_values() {
+  static const NumberValues values{NumberPattern::integers(kAnyWriting), {}};
+  return values;
+}
+
 // All spellings without an exponent.
-const Dfa& all_decimals() {
-  static const Dfa dfa = fixed_dfa([](GrammarBudget& budget) {
-    return number_regex(fmt::format("-?(0|[1-9][0-9]{{0,{}}})(\\.[0-9]{{1,{}}})?",
-                                    NumberSet::kMaxWholeDigits - 1, NumberSet::kMaxFractionDigits),
-                        budget);
-  });
-  return dfa;
-}
-
-const Dfa& integer_decimals() {
-  static const Dfa dfa = fixed_dfa([](GrammarBudget& budget) {
-    return number_regex(fmt::format("-?(0|[1-9][0-9]{{0,{}}})(\\.0{{1,{}}})?",
-                                    NumberSet::kMaxWholeDigits - 1, NumberSet::kMaxFractionDigits),
-                        budget);
-  });
-  return dfa;
-}
-
-// Any number of digits, as bounds are compared with.
-const Dfa& any_magnitude() {
-  static const Dfa dfa = fixed_dfa(
-      [](GrammarBudget& budget) { return number_regex("(0|[1-9][0-9]*)(\\.[0-9]+)?", budget); });
-  return dfa;
+const Dfa& decimals(bool integers) {
+  static const auto make = [](const NumberValues& values) {
+    return fixed_dfa([&](GrammarBudget& budget) { return decimal_spellings(values, budget); });
+  };
+  static const Dfa of_integers = make(integer_values());
+  static const Dfa of_all = make(NumberValues::all());
+  return integers ? of_integers : of_all;
 }
 
 // Spellings with an exponent, all of numbers that a double can hold.
@@ -63,92 +51,22 @@ const Dfa& exponent_spellings(bool integers) {
 
 // All spellings of integers, or of any number.
 const Dfa& number_spellings(bool integers) {
-  static const auto joined = [](const Dfa& decimals, const Dfa& exponents) {
+  static const auto joined = [](const Dfa& without, const Dfa& exponents) {
     return fixed_dfa([&](GrammarBudget& budget) {
-      return dfa_union(std::vector<Dfa>{decimals, exponents}, budget);
+      return dfa_union(std::vector<Dfa>{without, exponents}, budget);
     });
   };
-  static const Dfa of_integers = joined(integer_decimals(), exponent_spellings(true));
-  static const Dfa of_all = joined(all_decimals(), exponent_spellings(false));
+  static const Dfa of_integers = joined(decimals(true), exponent_spellings(true));
+  static const Dfa of_all = joined(decimals(false), exponent_spellings(false));
   return integers ? of_integers : of_all;
-}
-
-// Digits 'digit' + 1 to 9 as a class; empty for 9.
-std::string digits_above(char digit) {
-  return digit == '9' ? std::string() : fmt::format("[{}-9]", static_cast<char>(digit + 1));
-}
-
-// Magnitudes above `bound` (or equal, unless `exclusive`), as a pattern.
-std::string magnitudes_above(const Decimal& bound, bool exclusive) {
-  const std::string whole = bound.whole.empty() ? "0" : bound.whole;
-  const std::string& fraction = bound.fraction;
-  constexpr std::string_view kRest = "(\\.[0-9]+)?";
-  std::string pattern = bound.whole.empty()
-                            ? fmt::format("[1-9][0-9]*{}", kRest)
-                            : fmt::format("[1-9][0-9]{{{},}}{}", whole.size(), kRest);
-  for (std::size_t i = 0; i < bound.whole.size(); ++i) {
-    const std::string above = digits_above(whole[i]);
-    if (above.empty()) continue;
-    pattern +=
-        fmt::format("|{}{}[0-9]{{{}}}{}", whole.substr(0, i), above, whole.size() - i - 1, kRest);
-  }
-  for (std::size_t i = 0; i < fraction.size(); ++i) {
-    const std::string above = digits_above(fraction[i]);
-    if (above.empty()) continue;
-    pattern += fmt::format("|{}\\.{}{}[0-9]*", whole, fraction.substr(0, i), above);
-  }
-  if (exclusive) return pattern + fmt::format("|{}\\.{}0*[1-9][0-9]*", whole, fraction);
-  if (fraction.empty()) return pattern + fmt::format("|{}{}", whole, kRest);
-  return pattern + fmt::format("|{}\\.{}[0-9]*", whole, fraction);
-}
-
-// Magnitudes on one side of `bound`.
-Result<Dfa> magnitudes(const Decimal& bound, bool above, bool exclusive, GrammarBudget& budget) {
-  if (bound.whole.size() > NumberSet::kMaxWholeDigits) {
-    return above ? Dfa::nothing() : any_magnitude();
-  }
-  if (above) return number_regex(magnitudes_above(bound, exclusive), budget);
-  QUIRE_ASSIGN_OR_RETURN(const Dfa beyond,
-                         number_regex(magnitudes_above(bound, !exclusive), budget));
-  return dfa_difference(any_magnitude(), beyond, budget);
-}
-
-// `positive` as it is and `negative` with a minus sign, within the limits of digits.
-Result<Dfa> join_signs(Dfa positive, Dfa negative, GrammarBudget& budget) {
-  const std::vector<Dfa> signed_parts = {Dfa::literal("-"), std::move(negative)};
-  QUIRE_ASSIGN_OR_RETURN(Dfa with_sign, dfa_concat(signed_parts, budget));
-  const std::vector<Dfa> parts = {std::move(positive), std::move(with_sign)};
-  QUIRE_ASSIGN_OR_RETURN(const Dfa both, dfa_union(parts, budget));
-  return dfa_intersect(both, all_decimals(), budget);
-}
-
-// Numbers on one side of `bound`: those from `bound` away from zero on its own side of it, or all
-// that lie towards zero and beyond.
-Result<Dfa> one_side(const Decimal& bound, bool upwards, bool exclusive, GrammarBudget& budget) {
-  Dfa same;   // spellings of the sign that the direction has
-  Dfa other;  // and of the other sign
-  if (bound.is_zero()) {
-    QUIRE_ASSIGN_OR_RETURN(
-        same, exclusive ? magnitudes(bound, true, true, budget) : Result<Dfa>(any_magnitude()));
-    if (!exclusive) {
-      QUIRE_ASSIGN_OR_RETURN(other, number_regex(kZeroMagnitude, budget));
-    }
-  } else if (bound.negative != upwards) {
-    QUIRE_ASSIGN_OR_RETURN(same, magnitudes(bound, true, exclusive, budget));
-  } else {
-    same = any_magnitude();
-    QUIRE_ASSIGN_OR_RETURN(other, magnitudes(bound, false, exclusive, budget));
-  }
-  if (upwards) return join_signs(std::move(same), std::move(other), budget);
-  return join_signs(std::move(other), std::move(same), budget);
 }
 
 }  // namespace
 
-NumberSet NumberSet::some(Dfa decimals, Exponents exponents) {
-  if (decimals.is_empty() && exponents == Exponents::kNone) return none();
+NumberSet NumberSet::some(NumberValues values, Exponents exponents) {
+  if (values.is_none() && exponents == Exponents::kNone) return none();
   NumberSet set(Kind::kSome);
-  set.dfa_ = std::make_shared<const Dfa>(std::move(decimals));
+  set.values_ = std::make_shared<const NumberValues>(std::move(values));
   set.exponents_ = exponents;
   return set;
 }
@@ -161,18 +79,15 @@ NumberSet::Exponents NumberSet::exponents() const {
 
 bool NumberSet::is_none() const {
   return kind_ == Kind::kNone ||
-         (kind_ == Kind::kSome && dfa_->is_empty() && exponents_ == Exponents::kUnknown);
+         (kind_ == Kind::kSome && values_->is_none() && exponents_ == Exponents::kUnknown);
 }
 
-Result<NumberSet> NumberSet::integers_without_point(GrammarBudget& budget) {
-  QUIRE_ASSIGN_OR_RETURN(
-      Dfa dfa, number_regex(fmt::format("-?(0|[1-9][0-9]{{0,{}}})", kMaxWholeDigits - 1), budget));
-  return some(std::move(dfa), Exponents::kUnknown);
+NumberSet NumberSet::integers_without_point() {
+  return some({NumberPattern::integers(kWithoutPoint), {}}, Exponents::kUnknown);
 }
 
 Result<NumberSet> NumberSet::equal_to(std::span<const Decimal> values, GrammarBudget& budget) {
-  std::string integers;
-  std::string fractions;
+  NumberValues these;
   for (const Decimal& value : values) {
     if (value.whole.size() > kMaxWholeDigits || value.fraction.size() > kMaxFractionDigits) {
       return Status::unimplemented(
@@ -181,59 +96,81 @@ Result<NumberSet> NumberSet::equal_to(std::span<const Decimal> values, GrammarBu
                       kMaxWholeDigits, kMaxFractionDigits),
           "use a smaller number, or a string");
     }
-    std::string& group = value.fraction.empty() ? integers : fractions;
-    if (!group.empty()) group += '|';
-    group += value.is_zero() ? "-?" : value.negative ? "-" : "";
-    group += value.whole.empty() ? "0" : value.whole;
-    if (!value.fraction.empty()) group += "\\." + value.fraction;
+    QUIRE_RETURN_IF_ERROR(budget.tick(16));
+    these.bounds.push_back({value, kAnyWriting, NumberPattern()});
   }
-  std::string pattern;
-  if (!integers.empty()) pattern = fmt::format("({})(\\.0+)?", integers);
-  if (!integers.empty() && !fractions.empty()) pattern += '|';
-  if (!fractions.empty()) pattern += fmt::format("({})0*", fractions);
-  if (pattern.empty()) return none();
-  QUIRE_ASSIGN_OR_RETURN(const Dfa spelled, number_regex(pattern, budget));
-  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, dfa_intersect(spelled, all_decimals(), budget));
-  return some(std::move(dfa), Exponents::kUnknown);
+  if (these.bounds.empty()) return none();
+  std::ranges::sort(these.bounds, is_less, &NumberValues::Bound::at);
+  const auto again = std::unique(these.bounds.begin(), these.bounds.end());
+  these.bounds.erase(again, these.bounds.end());
+  return some(std::move(these), Exponents::kUnknown);
 }
 
-Result<NumberSet> NumberSet::at_least(const Decimal& bound, bool exclusive, GrammarBudget& budget) {
-  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, one_side(bound, true, exclusive, budget));
-  return some(std::move(dfa), Exponents::kUnknown);
+NumberSet NumberSet::at_least(const Decimal& bound, bool exclusive) {
+  if (bound.whole.size() > kMaxWholeDigits && !bound.negative) return none();
+  const NumberWriting there = exclusive ? kNotWritten : kAnyWriting;
+  return some({NumberPattern(), {{bound, there, NumberPattern(kAnyWriting)}}}, Exponents::kUnknown);
 }
 
-Result<NumberSet> NumberSet::at_most(const Decimal& bound, bool exclusive, GrammarBudget& budget) {
-  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, one_side(bound, false, exclusive, budget));
-  return some(std::move(dfa), Exponents::kUnknown);
+NumberSet NumberSet::at_most(const Decimal& bound, bool exclusive) {
+  if (bound.whole.size() > kMaxWholeDigits && bound.negative) return none();
+  const NumberWriting there = exclusive ? kNotWritten : kAnyWriting;
+  return some({NumberPattern(kAnyWriting), {{bound, there, NumberPattern()}}}, Exponents::kUnknown);
 }
 
-const Dfa& NumberSet::decimals() const {
-  static const Dfa nothing;
-  if (kind_ == Kind::kAll) return all_decimals();
-  if (kind_ == Kind::kNone) return nothing;
-  if (kind_ == Kind::kIntegers) return integer_decimals();
-  return *dfa_;
+Result<NumberSet> NumberSet::multiple_of(const Decimal& divisor) {
+  std::uint32_t digits = 0;
+  for (const char c : divisor.whole + divisor.fraction) {
+    digits = digits * 10 + static_cast<std::uint32_t>(c - '0');
+    if (digits > kMaxDivisor) {
+      return Status::unimplemented(
+          fmt::format("a divisor of more than {} (its point left out)", kMaxDivisor),
+          "use a divisor with fewer digits");
+    }
+  }
+  const std::size_t places = divisor.fraction.size();
+  if (places > kMaxFractionDigits) {
+    return Status::unimplemented(
+        fmt::format("a divisor of more than {} digits behind its point", kMaxFractionDigits),
+        "use a divisor with fewer digits");
+  }
+  const NumberPattern multiples = NumberPattern::multiples(digits, places);
+  const bool all_integers = multiples.of(0, 1, false) != kNotWritten;
+  return some({multiples, {}}, all_integers ? Exponents::kIntegers : Exponents::kUnknown);
+}
+
+const NumberValues& NumberSet::values() const {
+  static const NumberValues none;
+  static const NumberValues all = NumberValues::all();
+  if (kind_ == Kind::kAll) return all;
+  if (kind_ == Kind::kNone) return none;
+  if (kind_ == Kind::kIntegers) return integer_values();
+  return *values_;
 }
 
 Result<Dfa> NumberSet::language(GrammarBudget& budget) const {
+  if (kind_ == Kind::kAll || kind_ == Kind::kIntegers) {
+    return number_spellings(kind_ == Kind::kIntegers);
+  }
+  QUIRE_ASSIGN_OR_RETURN(Dfa decimals, decimal_spellings(values(), budget));
   const Exponents which = exponents();
-  if (which == Exponents::kNone || which == Exponents::kUnknown) return decimals();
-  const bool integers = which == Exponents::kIntegers;
-  if (kind_ == Kind::kAll || kind_ == Kind::kIntegers) return number_spellings(integers);
-  return dfa_union(std::vector<Dfa>{decimals(), exponent_spellings(integers)}, budget);
+  if (which == Exponents::kNone || which == Exponents::kUnknown) return decimals;
+  const Dfa& others = exponent_spellings(which == Exponents::kIntegers);
+  return dfa_union(std::vector<Dfa>{std::move(decimals), others}, budget);
 }
 
 bool NumberSet::operator==(const NumberSet& other) const {
   if (kind_ != other.kind_) return false;
   if (kind_ != Kind::kSome) return true;
-  return exponents_ == other.exponents_ && (dfa_ == other.dfa_ || *dfa_ == *other.dfa_);
+  return exponents_ == other.exponents_ && (values_ == other.values_ || *values_ == *other.values_);
 }
 
 Result<NumberSet> intersect(const NumberSet& a, const NumberSet& b, GrammarBudget& budget) {
   using Exponents = NumberSet::Exponents;
   if (a.kind() == NumberSet::Kind::kAll || b.kind() == NumberSet::Kind::kNone || a == b) return b;
   if (b.kind() == NumberSet::Kind::kAll || a.kind() == NumberSet::Kind::kNone) return a;
-  QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(a.decimals(), b.decimals(), budget));
+  QUIRE_ASSIGN_OR_RETURN(NumberValues both,
+                         combine(a.values(), b.values(), SetOperation::kAnd, budget));
   Exponents exponents = Exponents::kUnknown;
   if (a.exponents() == Exponents::kNone || b.exponents() == Exponents::kNone) {
     exponents = Exponents::kNone;
@@ -249,8 +186,8 @@ Result<NumberSet> unite(const NumberSet& a, const NumberSet& b, GrammarBudget& b
   using Exponents = NumberSet::Exponents;
   if (a.kind() == NumberSet::Kind::kAll || b.kind() == NumberSet::Kind::kNone || a == b) return a;
   if (b.kind() == NumberSet::Kind::kAll || a.kind() == NumberSet::Kind::kNone) return b;
-  QUIRE_ASSIGN_OR_RETURN(Dfa either,
-                         dfa_union(std::vector<Dfa>{a.decimals(), b.decimals()}, budget));
+  QUIRE_ASSIGN_OR_RETURN(NumberValues either,
+                         combine(a.values(), b.values(), SetOperation::kOr, budget));
   // All, or at least the integers, where one of both has them; else what nobody knows.
   Exponents exponents = std::max(a.exponents(), b.exponents());
   return NumberSet::some(std::move(either), exponents);
@@ -260,7 +197,8 @@ Result<NumberSet> complement(const NumberSet& set, GrammarBudget& budget) {
   using Exponents = NumberSet::Exponents;
   if (set.kind() == NumberSet::Kind::kAll) return NumberSet::none();
   if (set.kind() == NumberSet::Kind::kNone) return NumberSet::all();
-  QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_difference(all_decimals(), set.decimals(), budget));
+  QUIRE_ASSIGN_OR_RETURN(NumberValues rest, combine(NumberValues::all(), set.values(),
+                                                    SetOperation::kWithout, budget));
   Exponents exponents = Exponents::kUnknown;
   if (set.exponents() == Exponents::kAll) exponents = Exponents::kNone;
   if (set.exponents() == Exponents::kNone) exponents = Exponents::kAll;

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "text/grammar/dfa.h"
 #include "text/grammar/json_schema_decimal.h"
+#include "text/grammar/json_schema_number_values.h"
 #include "text/grammar/limits.h"
 
 namespace quire {
@@ -95,18 +96,18 @@ class NumberSet {
   static NumberSet none() { return NumberSet(Kind::kNone); }
   static NumberSet integers() { return NumberSet(Kind::kIntegers); }
   // Draft 4: 1.0 is none.
-  static Result<NumberSet> integers_without_point(GrammarBudget& budget);
+  static NumberSet integers_without_point();
   // One of `values`.
   static Result<NumberSet> equal_to(std::span<const Decimal> values, GrammarBudget& budget);
-  static Result<NumberSet> at_least(const Decimal& bound, bool exclusive, GrammarBudget& budget);
-  static Result<NumberSet> at_most(const Decimal& bound, bool exclusive, GrammarBudget& budget);
+  static NumberSet at_least(const Decimal& bound, bool exclusive);
+  static NumberSet at_most(const Decimal& bound, bool exclusive);
   // `divisor` > 0. kUnimplemented beyond kMaxDivisor.
-  static Result<NumberSet> multiple_of(const Decimal& divisor, GrammarBudget& budget);
+  static Result<NumberSet> multiple_of(const Decimal& divisor);
 
   Kind kind() const { return kind_; }
   bool is_none() const;
-  // Spellings without an exponent.
-  const Dfa& decimals() const;
+  // Of the spellings without an exponent.
+  const NumberValues& values() const;
   // All spellings.
   Result<Dfa> language(GrammarBudget& budget) const;
 
@@ -114,7 +115,7 @@ class NumberSet {
 
  private:
   explicit NumberSet(Kind kind) : kind_(kind) {}
-  static NumberSet some(Dfa decimals, Exponents exponents);
+  static NumberSet some(NumberValues values, Exponents exponents);
   Exponents exponents() const;
 
   friend Result<NumberSet> intersect(const NumberSet&, const NumberSet&, GrammarBudget&);
@@ -122,8 +123,8 @@ class NumberSet {
   friend Result<NumberSet> complement(const NumberSet&, GrammarBudget&);
 
   Kind kind_;
-  std::shared_ptr<const Dfa> dfa_;             // kSome
-  Exponents exponents_ = Exponents::kUnknown;  // kSome
+  std::shared_ptr<const NumberValues> values_;  // kSome
+  Exponents exponents_ = Exponents::kUnknown;   // kSome
 };
 
 Result<NumberSet> intersect(const NumberSet& a, const NumberSet& b, GrammarBudget& budget);

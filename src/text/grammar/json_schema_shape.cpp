@@ -67,6 +67,7 @@ std::optional<ObjectCase> both_objects(const ObjectCase& a, const ObjectCase& b,
     mine.value = formulas.all_of({mine.value, member.value});
     mine.required = mine.required || member.required;
     if (mine.order == 0) mine.order = member.order;
+    if (mine.place == 0) mine.place = member.place;
     if (mine.required && mine.value == kFalseFormula) return std::nullopt;
   }
   append_missing(both.each, b.each);

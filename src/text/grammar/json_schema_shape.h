@@ -43,6 +43,7 @@ struct NamedMember {
   FormulaId value = kTrueFormula;
   bool required = false;
   std::int64_t order = 0;  // `x-order`; members of one order stay as they are given
+  std::int64_t place = 0;  // within `required`, from 1; 0: it is not there
 
   bool operator==(const NamedMember&) const = default;
 };

@@ -2,6 +2,9 @@
 // tests/json_schema_data_test.py has the official suite and MaskBench.
 #include "text/grammar/json_schema.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -199,6 +202,50 @@ TEST(JsonSchema, MultiplesByTheirDigits) {
   }
   for (const std::string_view out : {"0.1", "1.255", "2.7"})
     EXPECT_FALSE(cents.accepts(out)) << out;
+}
+
+// Combined before the bounds, the period of all divisors together would be more than there may be.
+TEST(JsonSchema, MultiplesOfManyDivisorsBetweenBounds) {
+  const SchemaGrammar schema(R"({"type": "number", "allOf": [
+    {"anyOf": [{"multipleOf": 33}, {"multipleOf": 12}, {"multipleOf": 4}, {"multipleOf": 16}]},
+    {"anyOf": [{"multipleOf": 77}, {"multipleOf": 25}, {"multipleOf": 42}, {"multipleOf": 51},
+               {"not": {"multipleOf": 6}}]},
+    {"anyOf": [{"multipleOf": 101}, {"multipleOf": 102}, {"not": {"multipleOf": 103}}]},
+    {"exclusiveMinimum": -300}, {"exclusiveMaximum": 0}]})");
+  for (int i = -320; i < 20; ++i) {
+    const auto any = [i](std::initializer_list<int> divisors) {
+      return std::ranges::any_of(divisors, [i](int divisor) { return i % divisor == 0; });
+    };
+    const bool valid = any({33, 12, 4, 16}) && (any({77, 25, 42, 51}) || i % 6 != 0) &&
+                       (any({101, 102}) || i % 103 != 0) && i > -300 && i < 0;
+    EXPECT_EQ(schema.accepts(std::to_string(i)), valid) << i;
+  }
+}
+
+TEST(JsonSchema, ManyRequiredMembersComeAsPropertiesOrRequiredHasThem) {
+  JsonSchemaOptions options;
+  options.property_order = PropertyOrder::kFree;
+  const std::string names = "abcdefghi";
+  const std::string required = "ihgfedcba";
+  std::string properties, wanted;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    properties += fmt::format(R"({}"{}": {{"const": 1}})", i > 0 ? ", " : "", names[i]);
+    wanted += fmt::format(R"({}"{}")", i > 0 ? ", " : "", required[i]);
+  }
+  const SchemaGrammar schema(
+      fmt::format(R"({{"properties": {{{}, "z": {{}}}}, "required": [{}]}})", properties, wanted),
+      options);
+  const auto object = [](std::string_view order) {
+    std::string text;
+    for (const char c : order) text += fmt::format(R"({}"{}": 1)", text.empty() ? "" : ", ", c);
+    return "{" + text + "}";
+  };
+  for (const std::string_view in : {"abcdefghi", "ihgfedcba", "zabcdefghi", "ihzgfedcba"}) {
+    EXPECT_TRUE(schema.accepts(object(in))) << in;
+  }
+  for (const std::string_view out : {"abcdefgh", "bacdefghi", "ihgfedcb", "abcdefghii"}) {
+    EXPECT_FALSE(schema.accepts(object(out))) << out;
+  }
 }
 
 TEST(JsonSchema, ArraysByPlaceCountAndContent) {

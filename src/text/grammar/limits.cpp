@@ -25,6 +25,15 @@ Status GrammarBudget::check_size(std::size_t states, std::size_t edges) const {
   return {};
 }
 
+Status GrammarBudget::take_remainders(std::size_t count) {
+  remainders_ += count;
+  if (remainders_ <= limits_.max_remainders) return tick(count);
+  return Status::resource_exhausted(
+      fmt::format("JSON Schema: multipleOf takes more than {} remainders (limit max_remainders)",
+                  limits_.max_remainders),
+      "use fewer or smaller divisors");
+}
+
 Status GrammarBudget::look() {
   pending_ = 0;
   if (cancelled_ && cancelled_()) {

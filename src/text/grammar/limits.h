@@ -20,6 +20,8 @@ struct GrammarLimits {
   // Of one automaton, those on the way to it among them; and of all rules together.
   std::size_t max_states = 150'000;
   std::size_t max_edges = 1'500'000;
+  // Of the divisors of multipleOf and what they are combined to, of one schema.
+  std::size_t max_remainders = 16'000'000;
   // A compilation that takes longer is given up.
   std::chrono::milliseconds max_compile_time{1800};
   // Rules within rules while text is followed. What would go deeper is masked as if the grammar did
@@ -42,6 +44,9 @@ class GrammarBudget {
   // large.
   Status check_size(std::size_t states, std::size_t edges) const;
 
+  // Takes so many from max_remainders, and so much work: kResourceExhausted by its name.
+  Status take_remainders(std::size_t count);
+
   // Called in every loop that input makes long. Looks at the clock and at `cancelled` once in a
   // while: kResourceExhausted naming max_compile_time, kCancelled.
   Status tick(std::size_t work = 1) {
@@ -58,6 +63,7 @@ class GrammarBudget {
   std::function<bool()> cancelled_;
   std::chrono::steady_clock::time_point deadline_;
   std::size_t pending_ = 0;
+  std::size_t remainders_ = 0;  // taken
 };
 
 }  // namespace quire

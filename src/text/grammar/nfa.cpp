@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 #include "text/grammar/dfa_builder.h"
 
@@ -89,7 +90,7 @@ class Determinizer {
       seen_[static_cast<std::size_t>(state)] = stamp_;
       bool counts = state == accept_;
       for (std::int32_t at = nfa_->first_edge(state); at >= 0; at = nfa_->edge(at).next) {
-        QUIRE_RETURN_IF_ERROR(budget_->tick());
+        ++looked_at_;
         const Nfa::Edge& edge = nfa_->edge(at);
         if (edge.first == Nfa::kEmpty) {
           targets_.push_back(edge.target);
@@ -99,6 +100,7 @@ class Determinizer {
       }
       if (counts) subset_.push_back(state);
     }
+    QUIRE_RETURN_IF_ERROR(budget_->tick(std::exchange(looked_at_, 0)));
     if (subset_.size() > 1) std::ranges::sort(subset_);
     return subsets_.number_of(subset_);
   }
@@ -169,6 +171,7 @@ class Determinizer {
   Subsets subsets_;
   std::vector<std::uint32_t> seen_;  // by state: the last walk that came by
   std::uint32_t stamp_ = 0;
+  std::size_t looked_at_ = 0;  // edges
   static constexpr std::int32_t kUnknownSubset = -1;
   std::vector<std::int32_t> single_;  // by state: the subset that it forms, or kUnknownSubset
   std::vector<std::int32_t> targets_, subset_;

@@ -247,6 +247,12 @@ Result<RuleAutomata> make_rule_automata(const RuleDfas& dfas, GrammarBudget& bud
                               .height = facts.rule_height(rule),
                               .nullable = !empty && facts.nullable[facts.starts[rule]]});
   }
+  std::size_t num_edges = 0;
+  for (const auto& dfa : dfas.rules) num_edges += dfa->num_edges();
+  automata.bytes.reserve(facts.num_states, num_edges);
+  automata.calls.reserve(facts.num_states, facts.edges.size());
+  automata.tokens.reserve(facts.num_states, 0);
+  automata.accepting.reserve(facts.num_states);
   std::size_t at = 0;
   for (std::uint32_t rule = 0; rule < dfas.rules.size(); ++rule) {
     if (facts.regular[rule]) {

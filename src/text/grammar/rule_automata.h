@@ -20,6 +20,10 @@ namespace quire {
 template <typename T>
 class Rows {
  public:
+  void reserve(std::size_t rows, std::size_t values) {
+    begins_.reserve(rows);
+    values_.reserve(values);
+  }
   void add_row() { begins_.push_back(static_cast<std::uint32_t>(values_.size())); }
   void add(const T& value) { values_.push_back(value); }  // to the latest row
   std::span<const T> operator[](std::size_t row) const {

@@ -1,0 +1,374 @@
+// Numbers written digit by digit: what has been read is known by the bounds that it may still turn
+// out to be equal to, or beyond, and by the remainder of its digits.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "text/grammar/dfa_builder.h"
+#include "text/grammar/json_schema_number_values.h"
+#include "text/grammar/json_schema_sets.h"
+
+namespace quire {
+namespace {
+
+// The values of one sign by magnitude. Place 2i is bound i, of which the first is 0, and 2i + 1
+// what lies between it and the next.
+class Magnitudes {
+ public:
+  Magnitudes(const NumberValues& values, bool negative) : negative_(negative) {
+    static const Decimal zero;
+    const auto by_value = [](const NumberValues::Bound& bound, const Decimal& at) {
+      return is_less(bound.at, at);
+    };
+    auto first = std::lower_bound(values.bounds.begin(), values.bounds.end(), zero, by_value);
+    const auto begin = values.bounds.begin();
+    const auto pattern_before = [&](auto bound) {
+      return bound == begin ? &values.below : &std::prev(bound)->above;
+    };
+    const bool has_zero = first != values.bounds.end() && first->at.is_zero();
+    const NumberPattern* around = pattern_before(first);
+    add(zero, has_zero ? first->there : around->of(zero),
+        negative || !has_zero ? around : &first->above);
+    if (negative) {
+      while (first != begin) {
+        --first;
+        add(first->at, first->there, pattern_before(first));
+      }
+    } else {
+      for (first += has_zero ? 1 : 0; first != values.bounds.end(); ++first) {
+        add(first->at, first->there, &first->above);
+      }
+    }
+    find_what_is_beyond();
+  }
+
+  bool negative() const { return negative_; }
+  std::size_t num_bounds() const { return bounds_.size(); }
+  const Decimal& bound(std::size_t i) const { return *bounds_[i]; }
+  // The first bound with so many digits before its point, or more.
+  std::uint32_t first_of_size(std::size_t digits) const {
+    const auto found = std::ranges::partition_point(
+        bounds_, [digits](const Decimal* bound) { return bound->whole.size() < digits; });
+    return static_cast<std::uint32_t>(found - bounds_.begin());
+  }
+  NumberWriting writing(std::size_t place, std::size_t needed, std::uint32_t remainder) const {
+    if (place % 2 == 0) return there_[place / 2];
+    return above_[place / 2]->of(needed, remainder, negative_);
+  }
+  // As far as it matters for values of `place` that need `needed` digits behind the point or more.
+  std::uint32_t remainder_of(std::size_t place, std::size_t needed, std::uint32_t remainder) const {
+    const NumberPattern& pattern = *above_[place / 2];
+    return pattern.reaches(needed + 1) ? remainder
+                                       : pattern.first_like(needed, remainder, negative_);
+  }
+  // Whether a value of some place from `first` to `last` may be written, if it needs `needed`
+  // digits behind the point or more; and whether its digits matter.
+  bool is_open(std::size_t first, std::size_t last, std::size_t needed) const {
+    for (std::size_t place = first; place <= last; ++place) {
+      if (place % 2 == 0 ? there_[place / 2] != kNotWritten : above_[place / 2]->reaches(needed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  bool is_divided(std::size_t first, std::size_t last) const {
+    for (std::size_t place = first | 1; place <= last; place += 2) {
+      if (!above_[place / 2]->is_constant()) return true;
+    }
+    return false;
+  }
+  // The same of a place and all beyond.
+  bool is_open_from(std::size_t place) const { return open_from_[place]; }
+  bool is_divided_from(std::size_t place) const { return divided_from_[place]; }
+  std::size_t last_place() const { return 2 * bounds_.size() - 1; }
+
+ private:
+  void add(const Decimal& at, NumberWriting there, const NumberPattern* above) {
+    bounds_.push_back(&at);
+    there_.push_back(there);
+    above_.push_back(above);
+  }
+  void find_what_is_beyond() {
+    open_from_.assign(2 * bounds_.size(), false);
+    divided_from_ = open_from_;
+    bool open = false;
+    bool divided = false;
+    for (std::size_t place = open_from_.size(); place-- > 0;) {
+      open_from_[place] = open = open || is_open(place, place, 0);
+      divided_from_[place] = divided = divided || is_divided(place, place);
+    }
+  }
+
+  bool negative_;
+  std::vector<const Decimal*> bounds_;
+  std::vector<NumberWriting> there_;
+  std::vector<const NumberPattern*> above_;
+  std::vector<bool> open_from_, divided_from_;
+};
+
+// Bounds first..last - 1 begin with what has been read; those before them are less, all others
+// more.
+struct BoundRange {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  auto operator<=>(const BoundRange&) const = default;
+  // Of a number that ends here, if `is_first` says whether it is the first of these bounds.
+  std::size_t place(bool is_first) const { return 2 * std::size_t{first} - (is_first ? 0 : 1); }
+  // Those of all numbers that go on.
+  std::size_t first_place() const { return first == 0 ? 0 : 2 * std::size_t{first} - 1; }
+  std::size_t last_place() const { return 2 * std::size_t{last} - 1; }
+};
+
+// Those that have `digit` next, by `digit_of`.
+template <typename DigitOf>
+BoundRange narrow(BoundRange bounds, char digit, DigitOf digit_of) {
+  const auto end_of = [&](char most) {
+    std::uint32_t low = bounds.first;
+    for (std::uint32_t high = bounds.last; low < high;) {
+      const std::uint32_t middle = (low + high) / 2;
+      if (digit_of(middle) <= most) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  };
+  return {end_of(static_cast<char>(digit - 1)), end_of(digit)};
+}
+
+// Digits before the point.
+struct WholeDigits {
+  bool negative = false;
+  std::uint32_t count = 0;           // none of a lone 0
+  std::vector<BoundRange> by_count;  // of bounds with as many digits, with one more, ...
+  auto operator<=>(const WholeDigits&) const = default;
+};
+
+// And behind it.
+struct FractionDigits {
+  bool negative = false;
+  std::uint32_t count = 0;
+  std::uint32_t needed = 0;  // up to the last one that is not 0, as far as it matters
+  BoundRange bounds;
+  auto operator<=>(const FractionDigits&) const = default;
+};
+
+class NumberSpeller {
+ public:
+  NumberSpeller(const NumberValues& values, GrammarBudget& budget)
+      : values_(values),
+        sides_{Magnitudes(values, false), Magnitudes(values, true)},
+        budget_(budget) {}
+
+  Result<Dfa> run();
+
+ private:
+  enum class Phase : std::uint8_t { kStart, kNegative, kWhole, kFraction };
+  struct State {
+    Phase phase = Phase::kStart;
+    std::uint32_t digits = 0;  // of wholes_ or fractions_
+    std::uint32_t remainder = 0;
+  };
+
+  const Magnitudes& side(bool negative) const { return sides_[negative ? 1 : 0]; }
+  Status find_modulus();
+  std::uint32_t behind(std::uint32_t remainder, char digit) const {
+    return (remainder * 10 + static_cast<std::uint32_t>(digit - '0')) % modulus_;
+  }
+  // The bounds of as many digits.
+  BoundRange bounds_of(const WholeDigits& whole) const;
+  // Of a number that ends with these digits.
+  std::size_t place_of(const WholeDigits& whole) const;
+  bool accepts(const State& state) const;
+  void edge(char byte, State to);
+  void add_edges(const State& state);
+  void add_whole(const WholeDigits& before, char digit, std::uint32_t remainder);
+  void add_first_digits(bool negative);
+  void add_fraction(char byte, FractionDigits fraction, std::uint32_t remainder);
+  void add_fraction_digits(const FractionDigits& before, std::uint32_t remainder);
+  template <typename Digits>
+  static std::uint32_t number_of(Digits digits, std::map<Digits, std::uint32_t>& numbers,
+                                 std::vector<Digits>& all) {
+    const auto [place, fresh] = numbers.try_emplace(digits, static_cast<std::uint32_t>(all.size()));
+    if (fresh) all.push_back(std::move(digits));
+    return place->second;
+  }
+
+  const NumberValues& values_;
+  std::array<Magnitudes, 2> sides_;
+  GrammarBudget& budget_;
+  std::uint32_t modulus_ = 1;
+  std::uint32_t most_places_ = 0;  // from which on all values are alike
+  DfaBuilder builder_;
+  std::map<WholeDigits, std::uint32_t> whole_numbers_;
+  std::vector<WholeDigits> wholes_;
+  std::map<FractionDigits, std::uint32_t> fraction_numbers_;
+  std::vector<FractionDigits> fractions_;
+  std::unordered_map<std::uint64_t, std::int32_t> numbers_;
+  std::vector<State> states_;
+};
+
+Status NumberSpeller::find_modulus() {
+  const auto take = [this](const NumberPattern& pattern) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(modulus_, pattern.modulus(modulus_));
+    most_places_ = std::max(most_places_, static_cast<std::uint32_t>(pattern.num_places()));
+    return {};
+  };
+  QUIRE_RETURN_IF_ERROR(take(values_.below));
+  for (const NumberValues::Bound& bound : values_.bounds) QUIRE_RETURN_IF_ERROR(take(bound.above));
+  return {};
+}
+
+BoundRange NumberSpeller::bounds_of(const WholeDigits& whole) const {
+  if (!whole.by_count.empty()) return whole.by_count.front();
+  const auto end = static_cast<std::uint32_t>(side(whole.negative).num_bounds());
+  return {end, end};
+}
+
+std::size_t NumberSpeller::place_of(const WholeDigits& whole) const {
+  const BoundRange bounds = bounds_of(whole);
+  return bounds.place(bounds.first < bounds.last &&
+                      side(whole.negative).bound(bounds.first).fraction.empty());
+}
+
+bool NumberSpeller::accepts(const State& state) const {
+  if (state.phase == Phase::kWhole) {
+    const WholeDigits& whole = wholes_[state.digits];
+    const NumberWriting writing = side(whole.negative).writing(place_of(whole), 0, state.remainder);
+    return (writing & kWithoutPoint) != 0;
+  }
+  if (state.phase != Phase::kFraction) return false;
+  const FractionDigits& fraction = fractions_[state.digits];
+  if (fraction.count == 0) return false;
+  const Magnitudes& magnitudes = side(fraction.negative);
+  const BoundRange& bounds = fraction.bounds;
+  const bool is_bound = bounds.first < bounds.last &&
+                        magnitudes.bound(bounds.first).fraction.size() <= fraction.count;
+  const NumberWriting writing =
+      magnitudes.writing(bounds.place(is_bound), fraction.needed, state.remainder);
+  return (writing & kWithPoint) != 0;
+}
+
+void NumberSpeller::edge(char byte, State to) {
+  constexpr int kPhaseBits = 2;
+  constexpr int kRemainderBits = 21;
+  static_assert(NumberPattern::kMaxModulus <= 1U << kRemainderBits);
+  const std::uint64_t key = (std::uint64_t{to.digits} << kRemainderBits | to.remainder)
+                                << kPhaseBits |
+                            static_cast<std::uint64_t>(to.phase);
+  const auto [place, fresh] = numbers_.try_emplace(key, static_cast<std::int32_t>(states_.size()));
+  if (fresh) states_.push_back(to);
+  const auto column = static_cast<std::uint32_t>(static_cast<unsigned char>(byte));
+  builder_.add_edge(column, column, place->second);
+}
+
+// One digit more, if there is a number that begins so.
+void NumberSpeller::add_whole(const WholeDigits& before, char digit, std::uint32_t remainder) {
+  const Magnitudes& magnitudes = side(before.negative);
+  WholeDigits whole{before.negative, before.count + 1, {}};
+  for (std::size_t i = 1; i < before.by_count.size(); ++i) {
+    whole.by_count.push_back(narrow(before.by_count[i], digit, [&](std::uint32_t bound) {
+      return magnitudes.bound(bound).whole[before.count];
+    }));
+  }
+  const std::size_t place = place_of(whole);
+  if (!magnitudes.is_open_from(place)) return;
+  const bool divided = modulus_ > 1 && magnitudes.is_divided_from(place);
+  if (whole.count > (divided ? NumberSet::kMaxWholeDigitsDivided : NumberSet::kMaxWholeDigits)) {
+    return;
+  }
+  const std::uint32_t rest = divided ? behind(remainder, digit) : 0;
+  edge(digit, {Phase::kWhole, number_of(std::move(whole), whole_numbers_, wholes_), rest});
+}
+
+// Of either sign: a lone 0, or digits of which the first is another.
+void NumberSpeller::add_first_digits(bool negative) {
+  const Magnitudes& magnitudes = side(negative);
+  WholeDigits none{negative, 0, {{0, magnitudes.first_of_size(1)}}};
+  edge('0', {Phase::kWhole, number_of(none, whole_numbers_, wholes_), 0});
+  const std::size_t most = magnitudes.bound(magnitudes.num_bounds() - 1).whole.size();
+  for (std::size_t size = 1; size <= most; ++size) {
+    none.by_count.push_back({magnitudes.first_of_size(size), magnitudes.first_of_size(size + 1)});
+  }
+  for (char digit = '1'; digit <= '9'; ++digit) add_whole(none, digit, 0);
+}
+
+// A state behind the point, if a number goes on so.
+void NumberSpeller::add_fraction(char byte, FractionDigits fraction, std::uint32_t remainder) {
+  const Magnitudes& magnitudes = side(fraction.negative);
+  const std::size_t first = fraction.bounds.first_place();
+  const std::size_t last = fraction.bounds.last_place();
+  if (!magnitudes.is_open(first, last, fraction.needed)) return;
+  if (!magnitudes.is_divided(first, last)) fraction.needed = remainder = 0;
+  if (first == last) remainder = magnitudes.remainder_of(first, fraction.needed, remainder);
+  edge(byte, {Phase::kFraction, number_of(fraction, fraction_numbers_, fractions_), remainder});
+}
+
+void NumberSpeller::add_fraction_digits(const FractionDigits& before, std::uint32_t remainder) {
+  if (before.count == NumberSet::kMaxFractionDigits) return;
+  const Magnitudes& magnitudes = side(before.negative);
+  const auto digit_of = [&](std::uint32_t bound) {
+    const std::string& digits = magnitudes.bound(bound).fraction;
+    return before.count < digits.size() ? digits[before.count] : '0';
+  };
+  for (char digit = '0'; digit <= '9'; ++digit) {
+    FractionDigits fraction = before;
+    ++fraction.count;
+    fraction.bounds = narrow(before.bounds, digit, digit_of);
+    std::uint32_t rest = remainder;
+    if (digit != '0') {
+      fraction.needed = std::min(fraction.count, most_places_);
+      for (std::uint32_t i = before.needed + 1; i < fraction.needed; ++i) rest = behind(rest, '0');
+      rest = fraction.needed < most_places_ ? behind(rest, digit) : 0;
+    }
+    add_fraction(digit, fraction, rest);
+  }
+}
+
+// In the order of the bytes: '-', '.', digits.
+void NumberSpeller::add_edges(const State& state) {
+  switch (state.phase) {
+    case Phase::kStart:
+      edge('-', {Phase::kNegative, 0, 0});
+      add_first_digits(false);
+      return;
+    case Phase::kNegative:
+      add_first_digits(true);
+      return;
+    case Phase::kWhole: {
+      const WholeDigits whole = wholes_[state.digits];
+      add_fraction('.', {whole.negative, 0, 0, bounds_of(whole)}, state.remainder);
+      if (whole.count == 0) return;
+      for (char digit = '0'; digit <= '9'; ++digit) add_whole(whole, digit, state.remainder);
+      return;
+    }
+    case Phase::kFraction:
+      add_fraction_digits(FractionDigits(fractions_[state.digits]), state.remainder);
+      return;
+  }
+}
+
+Result<Dfa> NumberSpeller::run() {
+  QUIRE_RETURN_IF_ERROR(find_modulus());
+  states_.emplace_back();
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const State state = states_[i];
+    builder_.add_state(accepts(state));
+    add_edges(state);
+    QUIRE_RETURN_IF_ERROR(budget_.tick(16));
+    QUIRE_RETURN_IF_ERROR(budget_.check_size(states_.size(), builder_.num_edges()));
+  }
+  return builder_.finish(budget_);
+}
+
+}  // namespace
+
+Result<Dfa> decimal_spellings(const NumberValues& values, GrammarBudget& budget) {
+  return NumberSpeller(values, budget).run();
+}
+
+}  // namespace quire
