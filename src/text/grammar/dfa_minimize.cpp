@@ -262,6 +262,7 @@ class DfaBuilder::Minimizer {
 
   void sort() {
     std::vector<Index> left(num_states_, 0);
+    ends_.reserve(num_states_);
     for (std::size_t state = 0; state < num_states_; ++state) {
       if (!useful_[state]) continue;
       each_edge(state, [&](const DfaEdge&) { ++left[state]; });

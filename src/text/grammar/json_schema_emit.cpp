@@ -95,8 +95,16 @@ Status SchemaEmitter::define(FormulaId formula, RuleId rule) {
   return {};
 }
 
+Result<ExprId> SchemaEmitter::number(const NumberSet& numbers) {
+  for (const auto& [set, expr] : numbers_) {
+    if (set == numbers) return expr;
+  }
+  QUIRE_ASSIGN_OR_RETURN(Dfa language, numbers.language(space_->budget()));
+  numbers_.emplace_back(numbers, builder_->regular(std::move(language)));
+  return numbers_.back().second;
+}
+
 Result<ExprId> SchemaEmitter::shape(const Shape& shape) {
-  GrammarBudget& budget = space_->budget();
   std::vector<ExprId> choices;
   const bool python = spelling_.strings == ValueSpelling::Strings::kPython;
   const auto word = [&](bool possible, std::string_view json, std::string_view of_python) {
@@ -109,8 +117,8 @@ Result<ExprId> SchemaEmitter::shape(const Shape& shape) {
   word(shape.true_value, "true", "True");
   word(shape.false_value, "false", "False");
   if (!shape.numbers.is_none()) {
-    QUIRE_ASSIGN_OR_RETURN(Dfa numbers, shape.numbers.language(budget));
-    choices.push_back(builder_->regular(std::move(numbers)));
+    QUIRE_ASSIGN_OR_RETURN(const ExprId numbers, number(shape.numbers));
+    choices.push_back(numbers);
   }
   if (!shape.strings.is_none()) {
     QUIRE_ASSIGN_OR_RETURN(const ExprId strings, string(shape.strings));

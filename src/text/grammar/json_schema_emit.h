@@ -101,6 +101,7 @@ class SchemaEmitter {
   ExprId quoted(std::string_view text);
   ExprId or_single(ExprId string, std::int64_t min, std::optional<std::int64_t> max);
   Result<ExprId> shape(const Shape& shape);
+  Result<ExprId> number(const NumberSet& numbers);
   // Between the quotes: texts of an automaton, or all but a few.
   Result<ExprId> regular_texts(const StringSet& texts);
 
@@ -117,6 +118,7 @@ class SchemaEmitter {
   ExprId single_character_ = 0;   // of Python's strings in single quotes
   std::optional<ExprId> any_string_;
   std::vector<std::pair<StringSet, ExprId>> spelled_;  // sets of strings that were made already
+  std::vector<std::pair<NumberSet, ExprId>> numbers_;  // and of numbers
   CharacterRules characters_;
   std::map<std::pair<std::string, FormulaId>, ExprId> members_;
   std::map<std::pair<ExprId, bool>, ExprId> behind_comma_;

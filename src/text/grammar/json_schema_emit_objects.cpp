@@ -12,7 +12,7 @@ namespace {
 
 // So many optional members of a row share a rule: what may stand behind each of them is another
 // text, which grows with the square of their number.
-constexpr std::size_t kMembersInPlace = 12;
+constexpr std::size_t kMembersInPlace = 6;
 
 using Members = ObjectMembers;
 using Named = ObjectMembers::Named;

@@ -32,13 +32,12 @@ class RuleFacts {
 
   Status find(GrammarBudget& budget) {
     collect_edges();
-    std::vector<std::uint32_t> targets, callees;
-    for (const Edge& edge : edges) {
-      targets.push_back(edge.target);
-      callees.push_back(is_call(edge) ? callee(edge) : static_cast<std::uint32_t>(starts.size()));
-    }
-    const IndexByKey by_target(num_states, targets);
-    const IndexByKey by_callee(starts.size() + 1, callees);
+    const IndexByKey by_target(num_states, edges.size(),
+                               [this](std::size_t i) { return edges[i].target; });
+    const auto no_rule = static_cast<std::uint32_t>(starts.size());
+    const IndexByKey by_callee(starts.size() + 1, edges.size(), [&](std::size_t i) {
+      return is_call(edges[i]) ? callee(edges[i]) : no_rule;
+    });
     const Incoming incoming{by_target, by_callee};
     QUIRE_RETURN_IF_ERROR(find_heights(incoming, budget));
     return find_nullable(incoming, budget);
