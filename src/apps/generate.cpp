@@ -130,7 +130,7 @@ Status run_single(Engine& engine, const GenerateFlags& flags, OutputFile& output
   if (!flags.sampling.contains("max_tokens")) {
     default_max_tokens(params, std::ssize(prompt), engine.info().max_model_len);
   }
-  const bool stream = !flags.json && params.n == 1;
+  const bool stream = !flags.json && params.n == 1;  // a beam search has one piece
   SingleRun run(stream ? &output : nullptr);
   QUIRE_ASSIGN_OR_RETURN(const RequestId id,
                          engine.submit({.prompt_token_ids = std::move(prompt), .params = params},

@@ -25,6 +25,7 @@ Result<json::value> value_of(const SamplingField& field, const std::string& show
     QUIRE_ASSIGN_OR_RETURN(const std::int64_t count, parse_count(text));
     return json::value(count);
   }
+  if (field.kind == Kind::kEarlyStopping && text == "never") return json::value(text);
   auto parsed = parse_json(field.kind == Kind::kTokenIds ? "[" + text + "]" : text, shown);
   if (parsed.ok()) return parsed;
   return Status::invalid_argument(fmt::format("\"{}\" is not what {} takes", text, shown));
@@ -78,6 +79,8 @@ std::string_view value_name(Kind kind) {
     case Kind::kBiases:
     case Kind::kStructuredOutputs:
       return "JSON";
+    case Kind::kEarlyStopping:
+      return "true|false|never";
     case Kind::kBoolean:
       break;
   }

@@ -46,6 +46,7 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
       .step_time = args.step_time,
       .token_time = args.token_time,
       .hidden_size = static_cast<std::int32_t>(bundle.spec.hidden_size),
+      .num_eos_token_ids = parts.scheduler.eos_token_ids.size(),
       .kv_groups = groups});
   if (args.wrap) executor = args.wrap(std::move(executor));
   parts.executor = std::move(executor);

@@ -80,7 +80,28 @@ std::string pool_text(const SchedulerConfig& config, std::int64_t num_pages) {
   return fmt::format("has {} pages where they need {}", config.num_blocks, num_pages);
 }
 
+std::string beams_text(const SamplingParams& params) {
+  return params.is_beam_search() ? fmt::format(" of {} beams", params.beam_width) : "";
+}
+
 }  // namespace
+
+// All beams are in a step together.
+std::optional<Scheduler::Refusal> Scheduler::beam_refusal(const AddRequest& request) const {
+  const std::int64_t width = request.sampling_params->beam_width;
+  const auto refuse = [&](std::string_view setting, std::int32_t most) {
+    return Refusal{RejectCause::kNeverFits,
+                   Status::resource_exhausted(
+                       fmt::format("request {}: {} beams are in a step together, {} is {}",
+                                   request.request_id, width, setting, most),
+                       fmt::format("lower beam_width or raise {}", setting))};
+  };
+  if (width > config_.max_num_seqs) return refuse("max_num_seqs", config_.max_num_seqs);
+  if (width > config_.max_num_batched_tokens) {
+    return refuse("max_num_batched_tokens", config_.max_num_batched_tokens);
+  }
+  return std::nullopt;
+}
 
 std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest& request) const {
   const std::string who = fmt::format("request {}", request.request_id);
@@ -89,8 +110,9 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
                    Status::invalid_argument(who + ": the prompt has no tokens",
                                             "give at least one token, such as the start token")};
   }
-  const std::int64_t num_outputs = request.sampling_params->n;
-  for (std::int64_t i = 0; i < num_outputs; ++i) {
+  const SamplingParams& params = *request.sampling_params;
+  const std::int64_t num_outputs = params.is_beam_search() ? 1 : params.n;
+  for (std::int64_t i = 0; i < params.num_ids(); ++i) {
     const RequestId id = request.request_id + static_cast<RequestId>(i);
     if (!requests_.contains(id) && kv_.find(id) == nullptr) continue;  // a retained row has a table
     return Refusal{RejectCause::kDuplicateId,
@@ -121,15 +143,21 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
   // The last output token is never computed.
   const std::int64_t num_computed_at_most =
       num_prompt_tokens + std::max<std::int64_t>(num_output_tokens - 1, 0);
-  const std::int64_t num_pages =
-      kv_.max_pages(num_computed_at_most, config_.max_tokens_in_flight());
+  std::int64_t num_pages = kv_.max_pages(num_computed_at_most, config_.max_tokens_in_flight());
+  if (params.is_beam_search()) {
+    if (auto refusal = beam_refusal(request)) return refusal;
+    num_pages += (params.beam_width - 1) *
+                 kv_.max_branch_pages(num_prompt_tokens, num_computed_at_most,
+                                      config_.max_tokens_in_flight());
+  }
   if (num_pages > config_.num_blocks) {
     return Refusal{
         RejectCause::kNeverFits,
         Status::resource_exhausted(
-            fmt::format("{}: {} prompt tokens and up to {} output tokens do not fit into the KV "
+            fmt::format("{}: {} prompt tokens and up to {} output tokens{} do not fit into the KV "
                         "cache, which {}",
-                        who, num_prompt_tokens, num_output_tokens, pool_text(config_, num_pages)),
+                        who, num_prompt_tokens, num_output_tokens, beams_text(params),
+                        pool_text(config_, num_pages)),
             "lower max_tokens, shorten the prompt or give the KV cache more memory")};
   }
   if (std::ssize(waiting_) + num_outputs > config_.max_queued) {

@@ -7,14 +7,6 @@
 #include "base/checked.h"
 
 namespace quire {
-namespace {
-
-// Blocks at and after this index of a table are written to.
-std::int32_t first_written(std::int32_t num_computed_tokens, std::int32_t block_size) {
-  return num_computed_tokens / block_size;
-}
-
-}  // namespace
 
 KvCacheManager::KvCacheManager(std::int32_t block_size, std::int32_t num_pages,
                                bool enable_prefix_caching, std::vector<KvGroup> groups)
@@ -133,37 +125,6 @@ void KvCacheManager::share_block(Table& table, std::int32_t block, PrefixIndex::
   }
 }
 
-// The last token is computed again, so the child reads what that token reads.
-bool KvCacheManager::can_fork(RequestId parent_id, std::int32_t num_tokens) const {
-  const Table& parent = *tables_.find(parent_id);
-  for (std::size_t group = 0; group < groups_.size(); ++group) {
-    const std::int32_t block = first_block(group, num_tokens - 1);
-    if (parent.blocks.at(block, first_page(group)) == kNullBlock) return false;
-  }
-  return true;
-}
-
-void KvCacheManager::fork(RequestId parent_id, RequestId child_id, std::int32_t num_tokens) {
-  Table& child = new_table(child_id);
-  const Table& parent = *tables_.find(parent_id);
-  const auto size = static_cast<std::int32_t>(ceil_div(num_tokens, block_size_));
-  assert(size <= parent.blocks.size());
-  child.num_passed_tokens = num_tokens - 1;
-  child.blocks.resize(size);
-  for (std::int32_t block = 0; block < size; ++block) {
-    for (std::int32_t page = 0; page < pages_per_block_; ++page) {
-      if (block < first_block(group_of(page), child.num_passed_tokens)) continue;
-      const BlockId block_id = parent.blocks.at(block, page);
-      share(block_id, page);
-      child.blocks.set(block, page, block_id);
-    }
-  }
-  const auto num_full = static_cast<std::size_t>(num_tokens / block_size_);
-  const auto end =
-      parent.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(num_full, parent.nodes.size()));
-  child.nodes.assign(parent.nodes.begin(), end);
-}
-
 KvCacheManager::Table& KvCacheManager::new_table(RequestId request_id) {
   assert(find(request_id) == nullptr);
   Table& table = tables_.insert(request_id);
@@ -246,7 +207,7 @@ std::optional<std::int32_t> KvCacheManager::allocate(RequestId request_id,
   }
   Table* found = tables_.find(request_id);
   BlockTable& table = found == nullptr ? new_table(request_id).blocks : found->blocks;
-  for (std::int32_t i = first_written(num_computed_tokens, block_size_); i < table.size(); ++i) {
+  for (std::int32_t i = first_written(num_computed_tokens); i < table.size(); ++i) {
     make_writable(request_id, table, i, num_computed_tokens - i * block_size_, plan);
   }
   const std::int64_t size = ceil_div(num_computed_tokens + num_new_tokens, block_size_);
@@ -268,7 +229,7 @@ std::int32_t KvCacheManager::pages_needed(RequestId request_id, std::int32_t num
   const BlockTable* table = find(request_id);
   if (table == nullptr) return size * pages_per_block_;
   std::int32_t needed = std::max(size - table->size(), 0) * pages_per_block_;
-  for (std::int32_t i = first_written(num_computed_tokens, block_size_); i < table->size(); ++i) {
+  for (std::int32_t i = first_written(num_computed_tokens); i < table->size(); ++i) {
     const std::int32_t num_kept = num_computed_tokens - i * block_size_;
     for (const BlockId block_id : table->block(i)) needed += must_copy(block_id, num_kept) ? 1 : 0;
   }

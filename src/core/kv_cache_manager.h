@@ -80,6 +80,8 @@ class KvCacheManager {
   // Gives the child, which has no table, the blocks of the parent's first `num_tokens` tokens;
   // can_fork() of them.
   void fork(RequestId parent_id, RequestId child_id, std::int32_t num_tokens);
+  // Gives the child, which has no table, all that the parent has: it goes on where the parent does.
+  void fork(RequestId parent_id, RequestId child_id);
 
   // Makes the tokens [num_computed_tokens, num_computed_tokens + num_new_tokens) of a request
   // writable: appends blocks (to a new table, the first time) and copies shared ones, and adds all
@@ -90,6 +92,14 @@ class KvCacheManager {
   // Free pages that this allocation would take.
   std::int32_t pages_needed(RequestId request_id, std::int32_t num_computed_tokens,
                             std::int32_t num_new_tokens) const;
+  // The same of requests that all compute these tokens, one after the other: of what they share the
+  // last one needs no copy.
+  std::int32_t pages_needed(std::span<const RequestId> request_ids,
+                            std::int32_t num_computed_tokens, std::int32_t num_new_tokens) const;
+  // Pages that a request holds at most besides those that it shares with another of the same first
+  // `num_shared_tokens` tokens; the rest as in max_pages().
+  std::int64_t max_branch_pages(std::int64_t num_shared_tokens, std::int64_t num_tokens,
+                                std::int64_t num_new_tokens) const;
   // Pages that a request of this many tokens holds at most, where up to `num_new_tokens` of them
   // are computed at once.
   std::int64_t max_pages(std::int64_t num_tokens, std::int64_t num_new_tokens) const {
@@ -204,6 +214,12 @@ class KvCacheManager {
     return pool_.shared(block_id) ||
            (findable(block_id) && index_.num_tokens_of(block_id) > num_kept);
   }
+  // Blocks at and after this index of a table are written to.
+  std::int32_t first_written(std::int32_t num_computed_tokens) const {
+    return num_computed_tokens / block_size_;
+  }
+  std::int32_t num_left_to_last(std::span<const RequestId> request_ids,
+                                std::int32_t num_computed_tokens) const;
   void make_writable(RequestId request_id, BlockTable& table, std::int32_t block,
                      std::int32_t num_kept, SchedulerOutput& plan);
   void drop_lost_nodes(Table& table);

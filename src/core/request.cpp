@@ -2,9 +2,28 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 namespace quire {
+namespace {
+
+std::unique_ptr<Beams> beams_of(RequestId id, const SamplingParams& params,
+                                std::span<const TokenId> prompt, std::int32_t max_tokens) {
+  if (!params.is_beam_search()) return nullptr;
+  const BeamSearchRules rules = {
+      .width = static_cast<std::int32_t>(params.beam_width),
+      .length_penalty = params.length_penalty,
+      .early_stopping = params.early_stopping,
+      .max_tokens = max_tokens,
+      .num_top_logprobs = static_cast<std::int32_t>(
+          std::min<std::int64_t>(params.logprobs.value_or(-1), std::numeric_limits<int>::max()))};
+  return std::make_unique<Beams>(Beams{.search = BeamSearch(rules, prompt),
+                                       .rows = BeamRows(id, rules.width),
+                                       .num_common_tokens = static_cast<int>(prompt.size())});
+}
+
+}  // namespace
 
 Request::Request(const AddRequest& request, const OutputIdentity& identity,
                  std::span<const TokenId> eos_token_ids, std::int32_t max_model_len, Instant now)
@@ -30,6 +49,7 @@ Request::Request(const AddRequest& request, const OutputIdentity& identity,
     ending_token_ids_.insert(ending_token_ids_.end(), eos_token_ids.begin(), eos_token_ids.end());
   }
   std::sort(ending_token_ids_.begin(), ending_token_ids_.end());
+  if (!is_pooled()) beams_ = beams_of(id(), *sampling_params_, token_ids_, max_output_tokens_);
 }
 
 std::int32_t Request::start(std::int32_t num_computed_tokens, Instant now) {
@@ -98,6 +118,24 @@ void Request::append_output(TokenId token_id, Instant now) {
   }
 }
 
+void Request::append_beams(std::span<const std::span<const TokenLogprob>> candidates,
+                           Instant now) {
+  assert(state_ == RequestState::kRunning && num_placeholders_ > 0 && is_beam_search());
+  --num_placeholders_;
+  if (!first_token_) first_token_ = now;
+  BeamSearch& search = beams_->search;
+  search.advance(candidates, ending_token_ids_);
+  if (search.over()) return take_best_output(now);
+  token_ids_ = search.beams()[0].token_ids;
+}
+
+void Request::take_best_output(Instant now) {
+  const BeamSearch::Finished& best = beams_->search.finished()[0];
+  token_ids_ = best.beam.token_ids;
+  if (best.stopped) stop_token_id_ = token_ids_.back();
+  finish(best.stopped ? FinishReason::kStop : FinishReason::kLength, now);
+}
+
 void Request::append_drafted(TokenId token_id, Instant now) {
   assert(num_drafts_in_flight_ > 0);
   --num_drafts_in_flight_;
@@ -119,6 +157,10 @@ void Request::preempt(Instant now) {
   state_ = RequestState::kPreempted;
   num_computed_tokens_ = 0;
   forget_in_flight();
+  if (beams_) {
+    beams_->rows.lose_all();
+    beams_->num_common_tokens = beams_->search.num_common_tokens();
+  }
   ++num_preemptions_;
   wait(WaitCause::kPreempted, now);
 }

@@ -22,6 +22,8 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/beam_rows.h"
+#include "core/beam_search.h"
 #include "core/cache_scope.h"
 #include "core/fair_shares.h"
 #include "core/finish_reason.h"
@@ -37,7 +39,8 @@ enum class RequestState : std::uint8_t { kWaiting, kRunning, kPreempted, kFinish
 inline constexpr Duration kDefaultDeadline = std::chrono::seconds(60);
 
 // What a caller gives to the scheduler. `sampling_params` are validated and not null; its n outputs
-// become requests of their own, with the ids request_id .. request_id + n - 1.
+// become requests of their own, with the ids request_id .. request_id + n - 1. A beam search is one
+// request, and its beams have the ids from request_id on.
 struct AddRequest {
   RequestId request_id = 0;
   std::vector<TokenId> prompt_token_ids;
@@ -52,6 +55,14 @@ struct AddRequest {
   // output and no prompt_logprobs.
   Pooling pooling = Pooling::kNone;
   std::string external_id = {};  // what its caller calls it; for logs and pictures, nothing else
+};
+
+// What a request's beam search has come to.
+struct BeamsSnapshot {
+  std::vector<BeamSearch::Beam> beams;
+  std::vector<BeamSearch::Finished> finished;
+  BeamRows::Snapshot rows;
+  std::int32_t num_common_tokens = 0;
 };
 
 // All of a request's state between two steps; what follows from the rest is not repeated.
@@ -81,6 +92,7 @@ struct RequestSnapshot {
   std::optional<Instant> first_scheduled;
   std::optional<Instant> first_token;
   RequestTimeline::Snapshot timeline;
+  std::optional<BeamsSnapshot> beams;  // of a beam search
 };
 
 // Which output a request is.
@@ -127,7 +139,10 @@ class Request {
   // The same for what a draft's row gave, after the token that the draft had guessed.
   void append_drafted(TokenId token_id, Instant now);
   void drop_drafts_in_flight();  // those that are left were wrong: they count as never scheduled
-  void pool(Instant now);        // finishes a pooled request, all computed
+  // In place of the placeholder of a beam search: the candidates of each beam. May finish it; then
+  // its tokens are those of the best output.
+  void append_beams(std::span<const std::span<const TokenLogprob>> candidates, Instant now);
+  void pool(Instant now);  // finishes a pooled request, all computed
   // Its computed tokens are lost, and what is in flight; the tokens that it knows are not.
   void preempt(Instant now);
   void abort(Instant now);
@@ -154,7 +169,8 @@ class Request {
   std::optional<TokenId> stop_token_id() const { return stop_token_id_; }
   const std::shared_ptr<const SamplingParams>& sampling_params() const { return sampling_params_; }
 
-  const std::vector<TokenId>& token_ids() const { return token_ids_; }  // prompt, then output
+  // Prompt, then output: of a beam search the best beam's.
+  const std::vector<TokenId>& token_ids() const { return token_ids_; }
   std::span<const TokenId> prompt_token_ids() const;
   std::span<const TokenId> output_token_ids() const;
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(token_ids_.size()); }
@@ -175,13 +191,40 @@ class Request {
   // Tokens that steps in flight will give it at least.
   std::int32_t num_placeholders() const { return num_placeholders_; }
   // Tokens that a next step may compute, placeholders included, but not where the text is
-  // constrained: what may follow a token is known once that token is. None while drafts are in
+  // constrained, or beams are searched: what may follow is known once a token is. None while drafts are in
   // flight, for nobody knows then how many tokens there will be.
   std::int32_t num_pending_tokens() const {
     if (num_drafts_in_flight_ > 0) return 0;
-    const std::int32_t num_placeholders = constrained() ? 0 : num_placeholders_;
+    const std::int32_t num_placeholders =
+        constrained() || is_beam_search() ? 0 : num_placeholders_;
     return std::min(num_tokens() + num_placeholders, max_computed_tokens()) -
            num_scheduled_tokens();
+  }
+  bool is_beam_search() const { return beams_ != nullptr; }
+  const Beams* beams() const { return beams_.get(); }  // null: no beam search
+  Beams* beams() { return beams_.get(); }
+  // The most sequences that the executor has of it.
+  std::int32_t max_rows() const { return beams_ ? beams_->search.rules().width : 1; }
+  // The sequences of which the next step computes tokens; one, but for beams that have parted. And
+  // the tokens of one of them.
+  std::span<const RequestId> row_ids() const {
+    if (!beams_) return {&identity_.id, 1};
+    return before_parting() ? beams_->rows.ids().first(1) : beams_->rows.ids();
+  }
+  const std::vector<TokenId>& row_token_ids(std::size_t row) const {
+    return beams_ ? beams_->search.beams()[row].token_ids : token_ids_;
+  }
+  // Tokens that beams have in common, and that one row computes for all; of others all.
+  std::int32_t num_common_tokens() const {
+    return beams_ ? beams_->num_common_tokens : num_tokens();
+  }
+  // Whether the next step computes tokens that all beams have in common.
+  bool before_parting() const { return num_scheduled_tokens() < num_common_tokens(); }
+  // Those of its pending tokens that a next step's rows can compute: up to where beams part.
+  std::int32_t num_pending_in_rows() const {
+    const std::int32_t num_pending = num_pending_tokens();
+    if (!beams_ || !before_parting()) return num_pending;
+    return std::min(num_pending, num_common_tokens() - num_scheduled_tokens());
   }
   bool constrained() const { return sampling_params_->structured_outputs != nullptr; }
   // Most tokens that were computed for it, or found computed, at any time.
@@ -212,6 +255,8 @@ class Request {
 
  private:
   void finish(FinishReason reason, Instant now);
+  void take_best_output(Instant now);
+  Status restore_beams(BeamsSnapshot snapshot);
   void forget_in_flight();
   // Of the tokens [begin, begin + num_tokens): those that were computed before a preemption.
   std::int32_t num_computed_before(std::int32_t begin, std::int32_t num_tokens) const;
@@ -249,6 +294,7 @@ class Request {
   std::optional<Instant> first_token_;
   std::optional<Instant> finish_time_;
   RequestTimeline timeline_;
+  std::unique_ptr<Beams> beams_;  // null: no beam search
 };
 
 }  // namespace quire

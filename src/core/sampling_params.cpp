@@ -130,6 +130,10 @@ Status check_value(const SamplingParameter<std::vector<LogitBias>>& row,
 Status check_value(const SamplingParameter<bool>&, const SamplingParams&, const SamplingLimits&) {
   return {};
 }
+Status check_value(const SamplingParameter<EarlyStopping>&, const SamplingParams&,
+                   const SamplingLimits&) {
+  return {};
+}
 Status check_value(const SamplingParameter<std::optional<std::uint64_t>>&, const SamplingParams&,
                    const SamplingLimits&) {
   return {};
@@ -144,6 +148,54 @@ Status check_value(const SamplingParameter<std::vector<std::vector<TokenId>>>&,
   return {};
 }
 
+// What has no part in a beam search, by its scores or because outputs are texts only at the end.
+Status check_no_transforms(const SamplingParams& params) {
+  const SamplingParams none;
+  const auto refuse = [](std::string_view field) {
+    return Status::invalid_argument(
+        fmt::format("{}: has no part in a beam search, and beam_width is set", field),
+        "leave one of the two out");
+  };
+  if (params.repetition_penalty != none.repetition_penalty) return refuse("repetition_penalty");
+  if (params.presence_penalty != none.presence_penalty) return refuse("presence_penalty");
+  if (params.frequency_penalty != none.frequency_penalty) return refuse("frequency_penalty");
+  if (params.min_tokens > 0) return refuse("min_tokens");
+  if (!params.stop.empty()) return refuse("stop");
+  if (!params.logit_bias.empty()) return refuse("logit_bias");
+  if (!params.bad_words.empty() || !params.bad_words_token_ids.empty()) return refuse("bad_words");
+  if (!params.allowed_token_ids.empty()) return refuse("allowed_token_ids");
+  if (params.structured_outputs != nullptr) return refuse("structured_outputs");
+  if (params.logits_processor != nullptr) return refuse("logits_processors");
+  return {};
+}
+
+Status check_beam_search(const SamplingParams& params, std::int64_t vocab_size) {
+  if (!params.is_beam_search()) {
+    const SamplingParams none;
+    for (const std::string_view field : {"length_penalty", "early_stopping"}) {
+      const bool is_default = field == "length_penalty"
+                                  ? params.length_penalty == none.length_penalty
+                                  : params.early_stopping == none.early_stopping;
+      if (is_default) continue;
+      return Status::invalid_argument(
+          fmt::format("{}: is of beam searches alone, and beam_width is 0", field),
+          "give beam_width, too");
+    }
+    return {};
+  }
+  if (params.n > params.beam_width) {
+    return Status::invalid_argument(
+        fmt::format("n: {} is more than beam_width, which is {}", params.n, params.beam_width),
+        "a beam search has as many outputs as beams at most");
+  }
+  if (params.beam_width > vocab_size) {
+    return Status::invalid_argument(fmt::format(
+        "beam_width: {} is more than the {} tokens of the vocabulary", params.beam_width,
+        vocab_size));
+  }
+  return check_no_transforms(params);
+}
+
 }  // namespace
 
 Status SamplingParams::validate(std::int64_t vocab_size, std::int64_t max_logprobs) const {
@@ -152,7 +204,7 @@ Status SamplingParams::validate(std::int64_t vocab_size, std::int64_t max_logpro
   for_each_sampling_parameter([&](const auto& row) {
     if (status.ok()) status = check_value(row, *this, limits);
   });
-  return status;
+  return status.ok() ? check_beam_search(*this, vocab_size) : status;
 }
 
 }  // namespace quire

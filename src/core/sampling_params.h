@@ -16,9 +16,17 @@
 
 namespace quire {
 
+// When a beam search ends before its outputs are max_tokens long, once it has beam_width finished
+// ones; transformers' early_stopping.
+enum class EarlyStopping : std::uint8_t {
+  kWhenUnlikely,  // false: the best beam would score no better than the worst of them, ended here
+  kAtOnce,        // true
+  kNever,  // "never": no continuation of a beam could score better, however long it may become
+};
+
 // Names, defaults and rules are vLLM's SamplingParams; core/sampling_table.h has them as data.
 // Transforms apply in this order: the caller's own, structured outputs, allowed ids, bad words,
-// logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p.
+// logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p. Beam search knows none of them.
 struct SamplingParams {
   std::int64_t n = 1;        // outputs for the prompt; number i draws with seed + i
   double temperature = 1.0;  // in [0, 1000]; below kGreedyTemperature the best token is taken
@@ -50,12 +58,20 @@ struct SamplingParams {
   std::shared_ptr<const StructuredOutputsParams> structured_outputs;
   // Enough of max_tokens is kept to bring what structured_outputs constrains to its end.
   bool ensure_close = false;
+  // Beam search (core/beam_search.h): so many beams; 0: none. It takes no part of temperature, top_k,
+  // top_p, min_p and seed, for nothing is drawn, and n of its outputs are handed out, the best
+  // first. length_penalty and early_stopping are of beam searches alone.
+  std::int64_t beam_width = 0;
+  double length_penalty = 1.0;  // a finished output's score: log probability / length^this
+  EarlyStopping early_stopping = EarlyStopping::kWhenUnlikely;
   // The caller's own transform; null: none. Log probabilities are of the logits before it.
   std::shared_ptr<LogitsProcessor> logits_processor;
 
   static constexpr double kGreedyTemperature = 1e-5;
   static constexpr double kMaxTemperature = 1000;  // far beyond it every token is as likely
   static constexpr std::int64_t kMaxN = 128;
+  static constexpr std::int64_t kMaxBeamWidth = 128;
+  static constexpr double kMaxLengthPenalty = 10;  // and its negative
   static constexpr std::int64_t kMaxStopStrings = 64;
   static constexpr std::int64_t kMaxBadWords = 1024;
   static constexpr std::int64_t kMaxLogitBiases = 1024;
@@ -63,7 +79,18 @@ struct SamplingParams {
   static constexpr float kMaxLogitBias = 100;         // and its negative
   static constexpr std::size_t kMaxStopBytes = 4096;  // of one stop string or bad word
 
-  bool greedy() const { return temperature < kGreedyTemperature; }
+  bool is_beam_search() const { return beam_width > 0; }
+  bool greedy() const { return temperature < kGreedyTemperature || is_beam_search(); }
+  // Ids that its outputs take, from the request's own on: a beam search has one for each beam.
+  std::int64_t num_ids() const { return is_beam_search() ? beam_width : n; }
+
+  // The most probable next tokens of a beam that are enough to choose from; 0: no beam search. Of
+  // one beam's at most beam_width are among the next beams, and all that go before these end it.
+  std::int64_t num_beam_candidates(std::size_t num_eos_token_ids) const {
+    if (!is_beam_search()) return 0;
+    const std::size_t num_eos = ignore_eos ? 0 : num_eos_token_ids;
+    return beam_width + static_cast<std::int64_t>(stop_token_ids.size() + num_eos);
+  }
 
   // kInvalidArgument naming the field, its value and the rule it breaks. NaN and infinities break
   // every numeric rule. Token ids must be in [0, vocab_size); logprobs at most max_logprobs.

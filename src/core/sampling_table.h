@@ -202,7 +202,26 @@ inline constexpr auto kSamplingTable = [] {
       Flag{.name = "ensure_close",
            .member = &P::ensure_close,
            .description = "Keep enough of max_tokens to bring a structured output to its end",
-           .log_bit = 23});
+           .log_bit = 23},
+      Integer{.name = "beam_width",
+              .member = &P::beam_width,
+              .description = "Search with so many beams instead of drawing tokens; 0: no search",
+              .log_bit = 24,
+              .least = 0,
+              .most = P::kMaxBeamWidth},
+      Number{.name = "length_penalty",
+             .member = &P::length_penalty,
+             .description = "Of a beam search: an output scores its log probability divided by its "
+                            "length to this power; above 0 prefers longer ones",
+             .log_bit = 25,
+             .least = -P::kMaxLengthPenalty,
+             .most = P::kMaxLengthPenalty},
+      SamplingParameter<EarlyStopping>{
+          .name = "early_stopping",
+          .member = &P::early_stopping,
+          .description = "Of a beam search with beam_width finished outputs: true ends it, false "
+                         "where a better one is unlikely, \"never\" where none can come",
+          .log_bit = 26});
 }();
 
 inline constexpr std::size_t kNumSamplingParameters =

@@ -34,7 +34,8 @@ Status Scheduler::add(const AddRequest& request, Instant now) {
     ++counters_.num_rejected[static_cast<std::size_t>(refusal->cause)];
     return refusal->status;
   }
-  const auto num_outputs = static_cast<std::int32_t>(request.sampling_params->n);
+  const SamplingParams& params = *request.sampling_params;
+  const auto num_outputs = params.is_beam_search() ? 1 : static_cast<std::int32_t>(params.n);
   waiting_.reserve(running_.size() + waiting_.size() + static_cast<std::size_t>(num_outputs));
   const GroupId group_id = num_arrivals_;
   for (std::int32_t i = 0; i < num_outputs; ++i) {
@@ -118,25 +119,32 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
   if (!runs) std::erase(waiting_, &request);
   if (runs && retain_row) {
     retained_.add(request.id(), request.num_tokens() + in_flight.num_tokens);
-  } else {
-    if (runs) removed_request_ids_.push_back(request.id());
-    free_blocks(request);
+  } else if (runs) {
+    let_go(request, removed_request_ids_);
   }
   if (request.share() != nullptr) shares_.leave(*request.share());
   return std::move(requests_.extract(request.id()).mapped());
 }
 
-// What is computed of it stays to be found, to the last token.
-void Scheduler::free_blocks(const Request& request) {
+// Of one that runs: its blocks are free, and `removed` gets what the executor knows of it. What is
+// computed stays to be found, to the last token; of beams, whose tokens may have changed since, full
+// blocks alone.
+void Scheduler::let_go(const Request& request, std::vector<RequestId>& removed) {
+  if (const Beams* beams = request.beams()) {
+    for (const RequestId id : beams->rows.placed()) kv_.free(id);
+    removed.insert(removed.end(), beams->rows.told().begin(), beams->rows.told().end());
+    return;
+  }
   kv_.keep_end(request.id(), request.token_ids(), request.num_computed_tokens(),
                request.cache_scope());
   kv_.free(request.id());
+  removed.push_back(request.id());
 }
 
 void Scheduler::propose(RequestId request_id, std::span<const TokenId> drafts) {
   const auto found = requests_.find(request_id);
   if (found == requests_.end() || found->second->state() != RequestState::kRunning) return;
-  if (batch_.retains()) return;
+  if (batch_.retains() || found->second->is_beam_search()) return;
   const std::size_t count = std::min(drafts.size(), std::size_t{kMaxDrafts});
   found->second->propose(drafts.first(count));
 }

@@ -26,7 +26,9 @@
 // more than leaves the step short enough for those who get their output token by token.
 //
 // A request starts with what the prefix cache has of its tokens. The n outputs of one prompt wait
-// for the first of them to compute it, then share its blocks.
+// for the first of them to compute it, then share its blocks. A beam search is one request with a
+// row for each of its beams, which are always in a step together: they share the blocks of what
+// they have in common, and are preempted at once.
 //
 // A step that takes in no request and ends none allocates nothing, once its vectors have grown.
 #pragma once
@@ -164,7 +166,8 @@ struct SchedulerStats {
 struct RequestStepOutput {
   RequestId request_id = 0;
   // Its tokens are [first_sampled, first_sampled + num_sampled) of ModelRunnerOutput::sampled; none
-  // comes after the one that ended it.
+  // comes after the one that ended it. Of a beam search there are none, and an output only when it
+  // is over: what it has found is in `finished`.
   std::int32_t first_sampled = 0;
   std::int32_t num_sampled = 0;
   std::int32_t pooled_index = -1;           // in ModelRunnerOutput::pooled; -1: not pooled
@@ -192,7 +195,7 @@ class Scheduler {
   // Guesses at the next tokens of a request, which must be of the vocabulary; its next step that
   // computes its last known token checks as many as there is room for, at most kMaxDrafts. They
   // come in place of those that it had; none: it has none. Drafts change no token. No effect on a
-  // request that does not run, and in static batches.
+  // request that does not run, on a beam search, and in static batches.
   void propose(RequestId request_id, std::span<const TokenId> drafts);
 
   // How long the steps planned from now on may take; validate() must have passed. At first there is
@@ -260,6 +263,7 @@ class Scheduler {
   void leave_queue(Request& request);
   void enqueue(Request& request);
   std::optional<Refusal> admission_refusal(const AddRequest& request) const;
+  std::optional<Refusal> beam_refusal(const AddRequest& request) const;
   void form_batch(Instant now);
   Instant oldest_arrival() const;
   StepBudget budget_of_step() const;
@@ -267,8 +271,10 @@ class Scheduler {
   void plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant now);
   std::int32_t num_drafts_wanted(const Request& request) const;
   std::int32_t num_drafts_that_fit(const Request& request, const StepBudget& budget) const;
-  std::optional<std::int32_t> allocate_or_preempt(const Request& request, std::int32_t num_tokens,
-                                                  SchedulerOutput& plan, Instant now);
+  static std::int32_t chunk_that_fits(const Request& request, const StepBudget& budget,
+                                      bool urgent);
+  bool make_room(const Request& request, std::int32_t num_tokens, SchedulerOutput& plan,
+                 Instant now);
   void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
   void hold(Request& request, WaitCause cause, const Admission& admission, Instant now);
   Blockers others_running(const Request& request) const;
@@ -277,11 +283,11 @@ class Scheduler {
   const Request* find_fork_parent(const Request& request) const;
   KvCacheManager::PrefixMatch match_prefix(const Request& request) const;
   void start(Request& request, const Admission& admission, SchedulerOutput& plan, Instant now);
-  // What the next step computes of a request, whose blocks are the last of the plan.
+  void announce(const Request& request, std::size_t row, SchedulerOutput& plan);
+  // What the next step computes of each of a request's rows.
   struct Share {
     std::int32_t num_tokens = 0;
     std::int32_t num_drafts = 0;
-    std::int32_t num_new_blocks = 0;
   };
   void plan_tokens(Request& request, const Share& share, SchedulerOutput& plan, Instant now);
   std::int32_t plan_retained_rows(std::int32_t most, SchedulerOutput& plan);
@@ -293,10 +299,20 @@ class Scheduler {
   Status check_pooled(const ModelRunnerOutput& output) const;
   void take_in(const StepsInFlight::Share& share, std::span<const SampledToken> tokens,
                RequestStepOutput& given, Instant now);
+  void end(Request& request, RequestStepOutput& given);
+  // Beams (scheduler_beams.cpp).
+  std::int64_t num_rows_running() const;
+  std::int64_t branch_pages(const Request& request) const;
+  void part_beams(Request& request);
+  void announce_beams(Request& request, SchedulerOutput& plan);
+  void take_in_beams(const StepsInFlight::Share& share, const ModelRunnerOutput& output,
+                     std::span<const SampledToken> sampled, Instant now);
+  void follow_beams(Request& request);
+  static Status check_candidates(const SampledToken& token, const ModelRunnerOutput& output);
   void count(const Request::Computed& computed);
   void count_drafts(Request& request, std::int32_t num_accepted, std::int32_t num_rejected);
   std::unique_ptr<const Request> take(Request& request, bool retain_row);
-  void free_blocks(const Request& request);
+  void let_go(const Request& request, std::vector<RequestId>& removed);
   Status restore_requests(std::vector<RequestSnapshot>& requests, RequestState state,
                           std::vector<Request*>& queue);
   Status check_queues() const;

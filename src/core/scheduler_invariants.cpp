@@ -1,4 +1,7 @@
 // The laws that hold between any two calls of a scheduler, checked in full.
+#include <algorithm>
+#include <span>
+
 #include <fmt/format.h>
 
 #include "base/checked.h"
@@ -10,6 +13,30 @@ namespace {
 template <typename... Args>
 Status broken(fmt::format_string<Args...> format, Args&&... args) {
   return Status::internal(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Those of a request that have a block table if it runs.
+std::span<const RequestId> placed_rows(const Request& request) {
+  return request.is_beam_search() ? request.beams()->rows.placed() : request.row_ids();
+}
+
+// Beams are as long as their request's tokens, and have parted where these are theirs alone.
+Status check_beams(const Request& request) {
+  if (!request.is_beam_search()) return {};
+  const Beams& beams = *request.beams();
+  const bool running = request.state() == RequestState::kRunning;
+  const std::size_t num_placed = beams.rows.placed().size();
+  const auto has_length = [&](const BeamSearch::Beam& beam) {
+    return std::ssize(beam.token_ids) == request.num_tokens();
+  };
+  const bool parted = request.num_scheduled_tokens() > beams.num_common_tokens;
+  const std::size_t num_wanted = parted ? beams.rows.ids().size() : (running ? 1 : 0);
+  if (!std::ranges::all_of(beams.search.beams(), has_length) || num_placed < num_wanted ||
+      beams.rows.ids().size() != beams.search.beams().size()) {
+    return broken("request {}: {} of {} beams have tables, after {} tokens", request.id(),
+                  num_placed, beams.search.beams().size(), request.num_scheduled_tokens());
+  }
+  return {};
 }
 
 }  // namespace
@@ -35,10 +62,11 @@ Status Scheduler::check_queues() const {
     return broken("{} requests run and {} wait, but there are {}", running_.size(), waiting_.size(),
                   requests_.size());
   }
-  if (running_.size() + retained_.size() > static_cast<std::size_t>(config_.max_num_seqs)) {
-    return broken("{} requests run and {} rows are retained, max_num_seqs is {}", running_.size(),
+  if (num_rows_running() > config_.max_num_seqs) {
+    return broken("{} rows run, {} of them retained, max_num_seqs is {}", num_rows_running(),
                   retained_.size(), config_.max_num_seqs);
   }
+  std::size_t num_tables = retained_.size();
   const Request* previous = nullptr;
   const auto check = [&](const Request& request, bool running) {
     if (find(request.id()) != &request) return broken("request {} is unknown", request.id());
@@ -55,22 +83,25 @@ Status Scheduler::check_queues() const {
       return broken("request {}: {} of {} tokens are computed or in flight", request.id(),
                     num_tokens, request.num_tokens());
     }
-    const BlockTable* table = kv_.find(request.id());
-    const std::int64_t num_blocks = table == nullptr ? 0 : table->size();
-    if (num_blocks != ceil_div(num_tokens, config_.block_size)) {
-      return broken("request {} holds {} blocks for {} tokens", request.id(), num_blocks,
-                    num_tokens);
+    for (const RequestId id : placed_rows(request)) {
+      const BlockTable* table = kv_.find(id);
+      const std::int64_t num_blocks = table == nullptr ? 0 : table->size();
+      num_tables += running ? 1 : 0;
+      if (num_blocks != ceil_div(num_tokens, config_.block_size)) {
+        return broken("request {} holds {} blocks for {} tokens", id, num_blocks, num_tokens);
+      }
+      QUIRE_RETURN_IF_ERROR(kv_.check_windows(id, request.num_computed_tokens()));
     }
-    return kv_.check_windows(request.id(), request.num_computed_tokens());
+    return check_beams(request);
   };
   for (const Request* request : running_) QUIRE_RETURN_IF_ERROR(check(*request, true));
   if (config_.policy != SchedulingPolicy::kFcfs) previous = nullptr;
   for (auto request = waiting_.rbegin(); request != waiting_.rend(); ++request) {
     QUIRE_RETURN_IF_ERROR(check(**request, false));
   }
-  if (kv_.num_tables() != running_.size() + retained_.size()) {
-    return broken("{} requests run and {} rows are retained, but {} block tables exist",
-                  running_.size(), retained_.size(), kv_.num_tables());
+  if (kv_.num_tables() != num_tables) {
+    return broken("{} rows run and are retained, but {} block tables exist", num_tables,
+                  kv_.num_tables());
   }
   if (!retained_.empty() && (!batch_.retains() || running_.empty())) {
     return broken("{} rows are retained without a batch", retained_.size());
@@ -106,7 +137,10 @@ Status Scheduler::check_steps_in_flight() const {
     std::int64_t num_tokens = 0;
     for (const StepsInFlight::Share& share : steps_[i].shares) {
       num_tokens += share.num_tokens;
-      if (share.request != nullptr && find(share.request_id) != share.request) {
+      if (share.request == nullptr) continue;
+      const bool here =
+          std::ranges::any_of(running_, [&](const Request* each) { return each == share.request; });
+      if (!here) {
         return broken("step {} computes request {}, which is gone", steps_[i].id, share.request_id);
       }
     }

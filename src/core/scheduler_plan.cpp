@@ -19,7 +19,7 @@ std::int32_t most_found(const Request& request) {
   const bool all = request.is_pooled() ||
                    (request.sampling_params()->prompt_logprobs && request.sample_index() == 0);
   const std::int32_t most = all ? request.max_computed_so_far() : request.num_tokens();
-  return std::min(most, request.num_tokens() - 1);
+  return std::min(most, request.num_common_tokens() - 1);
 }
 
 }  // namespace
@@ -57,21 +57,36 @@ void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant 
     const std::int32_t num_pending = request.num_pending_tokens();
     if (num_pending == 0) continue;  // steps in flight compute all that there is
     const bool row = num_pending == 1;
+    const auto num_rows = static_cast<std::int32_t>(request.row_ids().size());
     Share share;
-    share.num_tokens = row ? std::min(budget.tokens_left(), 1)
-                           : budget.tokens_for_prompt(num_before, num_pending, first);
+    share.num_tokens = row ? (budget.tokens_left() >= num_rows ? 1 : 0)
+                           : chunk_that_fits(request, budget, first);
     if (share.num_tokens == 0) {
       hold(request, budget.cause(), {}, now);
       continue;
     }
     if (row) share.num_drafts = num_drafts_that_fit(request, budget);
-    const auto num_new_blocks =
-        allocate_or_preempt(request, share.num_tokens + share.num_drafts, plan, now);
-    if (!num_new_blocks) break;  // it was the last itself, and runs no more
-    share.num_new_blocks = *num_new_blocks;
+    if (request.is_beam_search()) part_beams(request);
+    // It was the last itself, and runs no more.
+    if (!make_room(request, share.num_tokens + share.num_drafts, plan, now)) break;
     plan_tokens(request, share, plan, now);
-    row ? budget.take_rows(1 + share.num_drafts) : budget.take_prompt(num_before, share.num_tokens);
+    row ? budget.take_rows(num_rows + share.num_drafts)
+        : budget.take_prompt(num_before, num_rows * share.num_tokens);
   }
+}
+
+// Of several tokens that a request has to compute. What beams compute again, each for itself, is cut
+// where prompts are not, too: the beams of a step may be too many for it.
+std::int32_t Scheduler::chunk_that_fits(const Request& request, const StepBudget& budget,
+                                        bool urgent) {
+  const auto num_rows = static_cast<std::int32_t>(request.row_ids().size());
+  const std::int32_t num_before = request.num_scheduled_tokens();
+  const std::int32_t num_pending = request.num_pending_in_rows();
+  if (num_rows == 1) return budget.tokens_for_prompt(num_before, num_pending, urgent);
+  const std::int32_t most = std::min(num_pending, budget.tokens_left() / num_rows);
+  const std::int32_t fits =
+      budget.tokens_for_prompt(num_before, most * num_rows, urgent) / num_rows;
+  return urgent ? std::max(fits, std::min(most, 1)) : fits;
 }
 
 void Scheduler::plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant now) {
@@ -123,41 +138,44 @@ StepBudget Scheduler::budget_of_step() const {
   if (pace_.limited()) {
     for (const Request* request : running_) {
       if (request->num_pending_tokens() != 1) continue;
-      const std::int32_t num_rows = 1 + num_drafts_wanted(*request);
-      for (std::int32_t i = 0; i < num_rows; ++i) rows.add_row(request->num_scheduled_tokens() + i);
+      const std::int32_t num_positions = 1 + num_drafts_wanted(*request);
+      for (std::int32_t i = 0; i < num_positions; ++i) {
+        for (std::size_t row = 0; row < request->row_ids().size(); ++row) {
+          rows.add_row(request->num_scheduled_tokens() + i);
+        }
+      }
     }
     retained_.add_to(rows);
   }
   return {config_.max_num_batched_tokens, config_.enable_chunked_prefill, pace_, rows};
 }
 
-// Blocks for a running request's next tokens, taken from rows that nobody wants and then from the
-// last requests if need be; nullopt if it was itself the last and has been preempted.
-std::optional<std::int32_t> Scheduler::allocate_or_preempt(const Request& request,
-                                                           std::int32_t num_tokens,
-                                                           SchedulerOutput& plan, Instant now) {
-  while (true) {
-    const auto num_new_blocks =
-        kv_.allocate(request.id(), request.num_scheduled_tokens(), num_tokens, plan);
-    if (num_new_blocks) return num_new_blocks;
+// Sees that there are blocks for a running request's next tokens, taken from rows that nobody wants
+// and then from the last requests if need be; false if it was itself the last and has been
+// preempted.
+bool Scheduler::make_room(const Request& request, std::int32_t num_tokens, SchedulerOutput& plan,
+                          Instant now) {
+  while (kv_.pages_needed(request.row_ids(), request.num_scheduled_tokens(), num_tokens) >
+         kv_.pool().num_free_blocks()) {
     if (!retained_.empty()) {
       drop_retained_rows(retained_.size() - 1);
       continue;
     }
     Request& last = *running_.back();
     preempt(last, request, plan, now);
-    if (&last == &request) return std::nullopt;
+    if (&last == &request) return false;
   }
+  return true;
 }
 
 // `for_request` needs its blocks; it may be the request itself, which then goes before the others
 // would have to.
 void Scheduler::preempt(Request& request, const Request& for_request, SchedulerOutput& plan,
                         Instant now) {
-  free_blocks(request);
   const StepsInFlight::Forgotten in_flight = steps_.forget(request);
   counters_.tokens_discarded += in_flight.num_tokens;
   count_drafts(request, 0, in_flight.num_drafts);
+  let_go(request, plan.removed_request_ids);
   request.preempt(now);
   if (&for_request == &request) {
     request.wait_for(others_running(request));
@@ -167,7 +185,6 @@ void Scheduler::preempt(Request& request, const Request& for_request, SchedulerO
   running_.pop_back();
   enqueue(request);
   batch_.returned();
-  plan.removed_request_ids.push_back(request.id());
   ++counters_.num_preemptions;
 }
 
@@ -178,9 +195,7 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
                                                        const StepBudget& budget,
                                                        Admission& admission) const {
   if (!batch_.admits()) return WaitCause::kBatch;
-  if (std::ssize(running_) + static_cast<std::int64_t>(retained_.size()) >= config_.max_num_seqs) {
-    return WaitCause::kMaxNumSeqs;
-  }
+  if (num_rows_running() + request.max_rows() > config_.max_num_seqs) return WaitCause::kMaxNumSeqs;
   if (budget.full()) return budget.cause();
   // With room for the placeholders that a preempted request has lost: or it would come back at
   // once, and have to leave again.
@@ -188,6 +203,7 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
       kv_.max_pages(std::min(request.num_tokens() + config_.max_steps_in_flight - 1,
                              request.max_computed_tokens()),
                     config_.max_tokens_in_flight());
+  if (request.is_beam_search()) num_pages += branch_pages(request);
   admission.fork_parent = find_fork_parent(request);
   if (admission.fork_parent != nullptr) {
     if (admission.fork_parent->num_computed_tokens() < request.num_prompt_tokens()) {
@@ -209,7 +225,7 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
     num_pages -= admission.match.num_used_pages;
   }
   admission.num_tokens = budget.tokens_for_prompt(
-      admission.num_computed_tokens, request.num_tokens() - admission.num_computed_tokens,
+      admission.num_computed_tokens, request.num_common_tokens() - admission.num_computed_tokens,
       /*urgent=*/running_.empty());
   if (admission.num_tokens == 0) return budget.cause();
   if (num_pages > kv_.pool().num_free_blocks()) return WaitCause::kNoFreeBlocks;
@@ -251,6 +267,21 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
     request.share()->served += FairShares::kPromptWeight * request.num_uncomputed_prompt_tokens();
   }
 
+  if (request.is_beam_search()) {
+    request.beams()->rows.place_first();
+    request.beams()->rows.tell_all_placed();
+  }
+  announce(request, 0, plan);
+  leave_queue(request);
+  const auto earlier = [this](const Request* a, const Request* b) { return goes_before(*a, *b); };
+  running_.insert(std::lower_bound(running_.begin(), running_.end(), &request, earlier), &request);
+  batch_.joined();
+  plan_tokens(request, {admission.num_tokens, 0}, plan, now);
+}
+
+// One of its rows is new to the executor, with the blocks that it has.
+void Scheduler::announce(const Request& request, std::size_t row, SchedulerOutput& plan) {
+  const RequestId id = request.row_ids()[row];
   const BlockTable* shared = kv_.find(id);
   const auto first_block = static_cast<std::int32_t>(plan.new_block_ids.size());
   if (shared != nullptr) {
@@ -258,8 +289,8 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
                               shared->block_ids().end());
   }
   const auto first_token = static_cast<std::int32_t>(plan.new_token_ids.size());
-  plan.new_token_ids.insert(plan.new_token_ids.end(), request.token_ids().begin(),
-                            request.token_ids().end());
+  const std::vector<TokenId>& token_ids = request.row_token_ids(row);
+  plan.new_token_ids.insert(plan.new_token_ids.end(), token_ids.begin(), token_ids.end());
   plan.new_requests.push_back(
       {.request_id = id,
        .first_token = first_token,
@@ -270,16 +301,9 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
        .sampling_params = request.sampling_params(),
        .first_block = first_block,
        .num_blocks = static_cast<std::int32_t>(plan.new_block_ids.size()) - first_block});
-  leave_queue(request);
-  const auto earlier = [this](const Request* a, const Request* b) { return goes_before(*a, *b); };
-  running_.insert(std::lower_bound(running_.begin(), running_.end(), &request, earlier), &request);
-  batch_.joined();
-  const auto num_new_blocks =
-      kv_.allocate(id, admission.num_computed_tokens, admission.num_tokens, plan);
-  plan_tokens(request, {admission.num_tokens, 0, *num_new_blocks}, plan, now);
 }
 
-// Must follow the allocation, whose blocks are the last of the plan.
+// There are blocks for them.
 void Scheduler::plan_tokens(Request& request, const Share& share, SchedulerOutput& plan,
                             Instant now) {
   const std::int32_t num_computed_tokens = request.num_scheduled_tokens();
@@ -287,20 +311,32 @@ void Scheduler::plan_tokens(Request& request, const Share& share, SchedulerOutpu
   const auto drafts = request.drafts().first(static_cast<std::size_t>(share.num_drafts));
   plan.draft_token_ids.insert(plan.draft_token_ids.end(), drafts.begin(), drafts.end());
   const std::int32_t num_tokens = share.num_tokens + share.num_drafts;
+  if (request.is_beam_search()) announce_beams(request, plan);
+  const std::span<const RequestId> row_ids = request.row_ids();
   const RowUse use = request.schedule(share.num_tokens, share.num_drafts, now);
-  const auto num_block_ids = static_cast<std::int32_t>(plan.new_block_ids.size());
-  plan.scheduled.push_back({.request_id = request.id(),
-                            .num_computed_tokens = num_computed_tokens,
-                            .num_scheduled_tokens = num_tokens,
-                            .use = use,
-                            .first_draft = share.num_drafts > 0 ? first_draft : 0,
-                            .num_drafts = share.num_drafts,
-                            .first_new_block = num_block_ids - share.num_new_blocks,
-                            .num_new_blocks = share.num_new_blocks});
-  plan.total_num_scheduled_tokens += num_tokens;
+  for (const RequestId id : row_ids) {
+    const std::int32_t num_new_blocks =
+        *kv_.allocate(id, num_computed_tokens, num_tokens, plan);
+    const auto num_block_ids = static_cast<std::int32_t>(plan.new_block_ids.size());
+    plan.scheduled.push_back({.request_id = id,
+                              .num_computed_tokens = num_computed_tokens,
+                              .num_scheduled_tokens = num_tokens,
+                              .use = use,
+                              .first_draft = share.num_drafts > 0 ? first_draft : 0,
+                              .num_drafts = share.num_drafts,
+                              .first_new_block = num_block_ids - num_new_blocks,
+                              .num_new_blocks = num_new_blocks});
+    plan.total_num_scheduled_tokens += num_tokens;
+    steps_.next().shares.push_back(
+        {.request = id == row_ids[0] ? &request : nullptr,
+         .request_id = id,
+         .num_tokens = num_tokens,
+         .num_drafts = share.num_drafts,
+         .num_rows = static_cast<std::int32_t>(row_ids.size()),
+         .use = use});
+  }
   counters_.num_drafted_rows += share.num_drafts > 0 ? 1 : 0;
   counters_.draft_tokens += share.num_drafts;
-  steps_.next().shares.push_back({&request, request.id(), num_tokens, share.num_drafts, use});
 }
 
 // Returns how many there are. What they give is thrown away.
@@ -309,7 +345,7 @@ std::int32_t Scheduler::plan_retained_rows(std::int32_t most, SchedulerOutput& p
   for (const ScheduledRequest& row :
        std::span(plan.scheduled).last(static_cast<std::size_t>(num_planned))) {
     steps_.next().shares.push_back(
-        {nullptr, row.request_id, row.num_scheduled_tokens, row.num_drafts, row.use});
+        {.request_id = row.request_id, .num_tokens = row.num_scheduled_tokens, .use = row.use});
   }
   counters_.tokens_discarded += num_planned;
   return num_planned;

@@ -49,6 +49,15 @@ Status check_counters(const SchedulerStats& counters) {
   return {};
 }
 
+BeamsSnapshot snapshot_of(const Beams& beams) {
+  const auto running = beams.search.beams();
+  const auto finished = beams.search.finished();
+  return {.beams = {running.begin(), running.end()},
+          .finished = {finished.begin(), finished.end()},
+          .rows = beams.rows.snapshot(),
+          .num_common_tokens = beams.num_common_tokens};
+}
+
 }  // namespace
 
 KvCacheManager::Snapshot KvCacheManager::snapshot() const {
@@ -187,7 +196,8 @@ RequestSnapshot Request::snapshot() const {
           .arrival = arrival_,
           .first_scheduled = first_scheduled_,
           .first_token = first_token_,
-          .timeline = timeline_.snapshot()};
+          .timeline = timeline_.snapshot(),
+          .beams = beams_ ? std::optional(snapshot_of(*beams_)) : std::nullopt};
 }
 
 Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
@@ -249,6 +259,8 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
     return broken("it has more output than it may have");
   }
   request->token_ids_.insert(request->token_ids_.end(), prompt_end, snapshot.token_ids.end());
+  if (request->is_beam_search() != snapshot.beams.has_value()) return broken("its beams are lost");
+  if (snapshot.beams) QUIRE_RETURN_IF_ERROR(request->restore_beams(*std::move(snapshot.beams)));
   request->state_ = snapshot.state;
   request->num_computed_tokens_ = snapshot.num_computed_tokens;
   request->max_computed_so_far_ = snapshot.max_computed_so_far;
@@ -261,6 +273,25 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   request->first_token_ = snapshot.first_token;
   request->timeline_ = std::move(*timeline);
   return request;
+}
+
+// Its tokens are those of the best beam.
+Status Request::restore_beams(BeamsSnapshot snapshot) {
+  const auto prompt = std::span(token_ids_).first(static_cast<std::size_t>(num_prompt_tokens_));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto search, BeamSearch::restore(beams_->search.rules(), prompt, num_tokens(),
+                                       std::move(snapshot.beams), std::move(snapshot.finished)));
+  QUIRE_ASSIGN_OR_RETURN(auto rows, BeamRows::restore(snapshot.rows, id(), max_rows(),
+                                                      search.beams().size()));
+  if (search.beams()[0].token_ids != token_ids_ ||
+      snapshot.num_common_tokens < num_prompt_tokens_ ||
+      snapshot.num_common_tokens > search.num_common_tokens()) {
+    return Status::invalid_argument(fmt::format("request {}: its beams have other tokens", id()));
+  }
+  *beams_ = {.search = std::move(search),
+             .rows = std::move(rows),
+             .num_common_tokens = snapshot.num_common_tokens};
+  return {};
 }
 
 Result<SchedulerSnapshot> Scheduler::snapshot() const {

@@ -35,7 +35,16 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
       given.pooled_index = next_pooled++;
     }
     if (share.request == nullptr) continue;
-    take_in(share, tokens, given, now);
+    given.request_id = share.request->id();  // not that of a beam
+    if (share.request->is_beam_search()) {
+      const auto rows = std::span(output.sampled);
+      take_in_beams(share, output, rows.subspan(static_cast<std::size_t>(given.first_sampled)),
+                    now);
+      if (!share.request->finished()) continue;
+    } else {
+      take_in(share, tokens, given, now);
+    }
+    if (share.request->finished()) end(*share.request, given);
     if (share.use != RowUse::kNothing) outputs.push_back(std::move(given));
   }
   if (running_.empty()) drop_retained_rows(0);
@@ -72,9 +81,13 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
   kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens(),
              request.cache_scope());
   kv_.release_passed(request.id(), request.num_computed_tokens());
-  if (!request.finished()) return;
+}
+
+// In a static batch what goes on being computed of it is one row with a next token.
+void Scheduler::end(Request& request, RequestStepOutput& given) {
   ++counters_.num_finished;
-  given.finished = take(request, batch_.retains() && !request.is_pooled());
+  const bool has_row = !request.is_pooled() && !request.is_beam_search();
+  given.finished = take(request, batch_.retains() && has_row);
 }
 
 void Scheduler::count(const Request::Computed& computed) {
@@ -104,6 +117,7 @@ Status Scheduler::check_result(const ModelRunnerOutput& output) const {
 
 Status Scheduler::check_sampled(const ModelRunnerOutput& output) const {
   std::span<const SampledToken> sampled = output.sampled;
+  std::int32_t num_beams = 0;  // among the next rows
   for (const StepsInFlight::Share& share : steps_[0].shares) {
     if (share.use != RowUse::kTokens) continue;
     const auto tokens = tokens_of(share.request_id, sampled);
@@ -117,6 +131,11 @@ Status Scheduler::check_sampled(const ModelRunnerOutput& output) const {
       if (token.token_id >= 0) continue;
       return Status::internal(fmt::format("step {} gives request {} token {}", output.step_id,
                                           share.request_id, token.token_id));
+    }
+    if (share.request != nullptr && share.request->is_beam_search()) num_beams = share.num_rows;
+    if (num_beams > 0) {
+      --num_beams;
+      QUIRE_RETURN_IF_ERROR(check_candidates(tokens[0], output));
     }
     sampled = sampled.subspan(tokens.size());
   }

@@ -40,10 +40,11 @@ constexpr std::string_view row_use_name(RowUse use) {
   return "unknown";
 }
 
-// A request that the executor does not know: new, or resumed after a preemption.
+// A request that the executor does not know: new, or resumed after a preemption. Of a beam search
+// each beam is one, and new after each of its tokens: beams change places and tokens.
 struct NewRequestData {
   RequestId request_id = 0;
-  // Prompt, then the output so far (after a preemption), in SchedulerOutput::new_token_ids.
+  // Prompt, then the output so far (after a preemption, and of a beam), in SchedulerOutput::new_token_ids.
   std::int32_t first_token = 0;
   std::int32_t num_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
@@ -166,9 +167,10 @@ struct SampledToken {
   float logprob = 0.0F;  // 0, and so is the rank, where SamplingParams::logprobs asks for none
   std::int32_t rank = 0;
   // The most probable tokens at its position, best first, in ModelRunnerOutput::top_logprobs;
-  // SamplingParams::logprobs of them.
+  // SamplingParams::logprobs of them, and of a beam's row at least its num_beam_candidates().
   std::int32_t first_top_logprob = 0;
   std::int32_t num_top_logprobs = 0;
+  bool is_beam = false;  // these are what its search goes on with, and the token is of no use
 };
 
 // The log probability of a prompt token, given those before it.

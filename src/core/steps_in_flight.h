@@ -16,12 +16,14 @@ namespace quire {
 
 class StepsInFlight {
  public:
-  // A scheduled request.
+  // A row of a scheduled request. Of a request with several (beams), the first stands for all, and
+  // the others, which follow it, are nobody's.
   struct Share {
     Request* request = nullptr;  // null: ended or preempted meanwhile, or nobody's (a retained row)
     RequestId request_id = 0;
     std::int32_t num_tokens = 0;  // drafts included
     std::int32_t num_drafts = 0;
+    std::int32_t num_rows = 1;  // of the request, of as many tokens each
     RowUse use = RowUse::kNothing;
   };
   struct Step {
@@ -62,7 +64,7 @@ class StepsInFlight {
 
   // What is computed in vain.
   struct Forgotten {
-    std::int32_t num_tokens = 0;  // drafts included
+    std::int32_t num_tokens = 0;  // of all rows, drafts included
     std::int32_t num_drafts = 0;
   };
   // The request leaves all steps.
@@ -72,7 +74,7 @@ class StepsInFlight {
       for (Share& share : steps_[(first_ + i) % steps_.size()].shares) {
         if (share.request != &request) continue;
         share.request = nullptr;
-        forgotten.num_tokens += share.num_tokens;
+        forgotten.num_tokens += share.num_rows * share.num_tokens;
         forgotten.num_drafts += share.num_drafts;
       }
     }

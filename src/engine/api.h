@@ -129,7 +129,9 @@ struct ConstraintReport {
   bool told_in_prompt = false;  // StructuredOutputsParams::told_in_prompt
 };
 
-// What happened to one of a request's outputs since the last call.
+// What happened to one of a request's outputs since the last call. Of a beam search
+// (SamplingParams::beam_width) each output comes in one piece, when the search is over: the best one
+// is output 0.
 struct RequestOutput {
   RequestId request_id = 0;
   std::int32_t index = 0;          // which of the n outputs
@@ -152,7 +154,8 @@ struct RequestOutput {
   // tokens, and others.
   std::int64_t num_accepted_drafts = 0;
   std::int64_t num_rejected_drafts = 0;
-  double cumulative_logprob = 0;  // of the output so far, where logprobs are asked for
+  // Of the output so far, where logprobs are asked for, and of a beam search always.
+  double cumulative_logprob = 0;
   // With the last call of a request to embed: the final hidden states (after the last norm) of the
   // prompt's tokens, pooled as EngineInfo::embedding says; hidden_size values, not normalized.
   std::vector<float> embedding;

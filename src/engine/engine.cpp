@@ -86,7 +86,7 @@ class Engine::Impl {
     }
     if (!request.reserved) QUIRE_RETURN_IF_ERROR(check_room(params.n));
     const std::int64_t num_outputs = params.n;
-    const RequestId id = next_id_.fetch_add(static_cast<RequestId>(num_outputs));
+    const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.num_ids()));
     if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
     outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink), constraint.work,

@@ -222,8 +222,9 @@ void EngineCore::apply(const Add& add) {
   if (!status.ok()) return outputs_.push_failed(request.request_id, std::move(status));
   if (add.constraint.grammar != nullptr) constraints_.add(request, add.constraint);
   if (!speculator_ || request.pooling != Pooling::kNone) return;
-  // A processor is called once a token.
+  // A processor is called once a token, and beams follow no guess.
   if (request.sampling_params->logits_processor != nullptr) return;
+  if (request.sampling_params->is_beam_search()) return;
   const auto num_outputs = static_cast<RequestId>(request.sampling_params->n);
   for (RequestId i = 0; i < num_outputs; ++i) {
     speculator_->begin(request.request_id + i, add.drafts);
@@ -372,15 +373,22 @@ void EngineCore::follow_step(const SchedulerOutput& plan, Duration time) {
   }
 }
 
+// Whether it is of a request that has not ended: of its own row, or of a beam of its search.
+bool EngineCore::is_wanted(RequestId row) const {
+  if (scheduler_.find(row) != nullptr) return true;
+  return std::ranges::any_of(scheduler_.running(), [row](const Request* request) {
+    return request->is_beam_search() && std::ranges::count(request->beams()->rows.told(), row) > 0;
+  });
+}
+
 void EngineCore::observe_step(const SchedulerOutput& plan, Instant start) {
   const ScopedSpan span(spans_, kObserveStage);
   shares_.clear();
   for (const ScheduledRequest& each : plan.scheduled) {
-    const Request* request = scheduler_.find(each.request_id);
     shares_.push_back({.output_id = each.request_id,
                        .num_tokens = each.num_scheduled_tokens,
                        .use = each.use,
-                       .wanted = request != nullptr && !request->finished()});
+                       .wanted = is_wanted(each.request_id)});
   }
   stepped_({.step_id = plan.step_id, .start = start, .end = clock_.now(), .shares = shares_});
 }

@@ -98,6 +98,7 @@ class EngineCore {
   void propose_drafts(Instant now);
   // What the step that has just been taken in tells of drafts, and of requests that ended.
   void follow_step(const SchedulerOutput& plan, Duration time);
+  bool is_wanted(RequestId row) const;
   // Tells the observer of a step that is about to be taken in.
   void observe_step(const SchedulerOutput& plan, Instant start);
   void fail(const Status& error);

@@ -249,7 +249,9 @@ void OutputProcessor::process_step(const StepResult& step) {
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
     if (step_states_[i] == nullptr) continue;
     try {
-      if (step.outputs[i].pooled_index >= 0) {
+      if (step.outputs[i].finished != nullptr && step.outputs[i].finished->is_beam_search()) {
+        process_beams(*step.outputs[i].finished);
+      } else if (step.outputs[i].pooled_index >= 0) {
         process_pooled(step.outputs[i], step.result);
       } else {
         process_tokens(*step_states_[i], step.outputs[i], step.result);
@@ -273,6 +275,7 @@ void OutputProcessor::find_states(const StepResult& step) {
 }
 
 void OutputProcessor::process(const Aborted& request) {
+  if (request->is_beam_search()) return abort_beams(*request);
   State* state = find(request->id());
   if (state == nullptr) return;
   RequestOutput output;

@@ -137,6 +137,10 @@ class OutputProcessor {
   void process_token(State& state, const SampledToken& sampled, const Request* request,
                      const ModelRunnerOutput& result);
   void process_pooled(const RequestStepOutput& pooled, const ModelRunnerOutput& result);
+  // A beam search is over: all outputs of its request, each in one piece.
+  void process_beams(const Request& request);
+  // Its outputs end without having had any.
+  void abort_beams(const Request& request);
   void add_prompt_token(const PromptToken& token, const ModelRunnerOutput& result);
   StopMatcher::Match match_text(State& state, TokenId token_id, bool ends) const;
   RequestOutput& start_output();

@@ -75,8 +75,9 @@ void Speculator::collect(const Scheduler& scheduler, const Give& give) {
   std::int64_t num_keys = 0;
   for (const Request* request : scheduler.running()) {
     const bool row = request->num_pending_tokens() == 1;
-    num_rows_ += row ? 1 : 0;
-    num_keys += row ? request->num_tokens() : 0;
+    const std::int64_t num_rows = row ? std::ssize(request->row_ids()) : 0;
+    num_rows_ += num_rows;
+    num_keys += num_rows * request->num_tokens();
     Followed* const followed = row && request->num_placeholders() == 0 ? follow(*request) : nullptr;
     if (followed == nullptr) {
       if (!request->drafts().empty()) give(request->id(), {});

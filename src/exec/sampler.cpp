@@ -101,10 +101,14 @@ Status Sampler::sample(OpStream& ops, const SampledLogits& logits,
   const std::size_t first = result.sampled.size();
   auto next_top = static_cast<std::int32_t>(result.top_logprobs.size());
   for (const InputBatch::SampleRow& row : rows) {
-    const std::int64_t asked = row.context.params->logprobs.value_or(0);
+    const SamplingParams& params = *row.context.params;
+    const std::int64_t asked =
+        std::max(params.logprobs.value_or(0), params.num_beam_candidates(eos_token_ids_.size()));
     const auto count = static_cast<std::int32_t>(std::min(asked, vocab_size_));
-    result.sampled.push_back(
-        {.request_id = row.request_id, .first_top_logprob = next_top, .num_top_logprobs = count});
+    result.sampled.push_back({.request_id = row.request_id,
+                              .first_top_logprob = next_top,
+                              .num_top_logprobs = count,
+                              .is_beam = params.is_beam_search()});
     next_top += count;
   }
   result.top_logprobs.resize(static_cast<std::size_t>(next_top));
@@ -118,7 +122,7 @@ Status Sampler::sample(OpStream& ops, const SampledLogits& logits,
     sample_args_.push_back(
         {.edits = edits_of(context, std::span(bans_).subspan(begin, bans_end_[i] - begin)),
          .draw = draw_of(*context.params, uniform_of(rows[i])),
-         .wants_logprob = context.params->logprobs.has_value(),
+         .wants_logprob = context.params->logprobs.has_value() || token.is_beam,
          .top = part_of(result.top_logprobs, token.first_top_logprob, token.num_top_logprobs)});
   }
   samples_.resize(rows.size());

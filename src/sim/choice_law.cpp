@@ -6,12 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "sim/beam_law.h"
+
 namespace quire {
 
 std::int64_t ChoiceLaw::served(const User& user) const {
   std::int64_t tokens = user.lifted + user.ended;
   for (const auto& [id, prompt] : user.prompt) {
-    tokens += prompt + FairShares::kOutputWeight * scheduler_.find(id)->num_output_tokens();
+    tokens += prompt + FairShares::kOutputWeight * num_given_tokens(*scheduler_.find(id));
   }
   return tokens;
 }
@@ -37,7 +39,7 @@ void ChoiceLaw::arrive(const Request& request) {
 void ChoiceLaw::end(const Request& request) {
   User& user = users_.at(request.user());
   user.ended +=
-      user.prompt.at(request.id()) + FairShares::kOutputWeight * request.num_output_tokens();
+      user.prompt.at(request.id()) + FairShares::kOutputWeight * num_given_tokens(request);
   user.prompt.erase(request.id());
   // Others that have ended in the same step may still be counted as present: only who is the last
   // says where the next one starts.

@@ -24,6 +24,9 @@ struct Coverage {
   std::int64_t pooled_preempted = 0;
   std::int64_t copied_blocks = 0;
   std::int64_t partial_hits = 0;  // starts within a cached block
+  std::int64_t beams = 0;  // that were new to the executor
+  std::int64_t searches = 0;
+  std::int64_t searches_preempted = 0;
   std::int64_t drafts = 0;
   std::int64_t drafts_right = 0;
   std::int64_t truncated_tables = 0;

@@ -65,6 +65,7 @@ TraceConfig random_trace(std::uint64_t seed) {
   w.num_users = static_cast<std::int32_t>(1 + seed / 8 % 5);
   w.deadline_ms = {0, 50'000};
   w.scope_probability = seed % 3 == 0 ? 0.5 : 0.0;
+  w.beam_search_probability = seed % 5 == 0 ? 0.5 : 0.0;
   w.prompt_logprobs_probability = random.chance(0.7) ? 0.0 : 0.4;
   w.pooling_probability = random.chance(0.7) ? 0.0 : random.uniform();
   // Half of the traces have a policy that is none of the two that there were at first; of those

@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "core/scheduler.h"
 #include "sim/account_law.h"
+#include "sim/beam_law.h"
 #include "sim/coverage.h"
 #include "sim/held_pages_law.h"
 #include "sim/order_law.h"
@@ -48,6 +49,7 @@ class Simulation {
                    .vocab_size = trace_.workload.vocab_size,
                    .step_time = std::chrono::microseconds(200),
                    .token_time = std::chrono::microseconds(10),
+                   .num_eos_token_ids = trace_.scheduler.eos_token_ids.size(),
                    .kv_groups = trace_.scheduler.kv_groups},
                   clock_),
         plans_(static_cast<std::size_t>(max_steps_in_flight)) {}
@@ -77,6 +79,7 @@ class Simulation {
   // One output of a request.
   struct Live {
     SoloRun expected;
+    std::vector<std::vector<TokenId>> beams;  // what a search must find; else empty
     std::vector<TokenId> received;
     std::int64_t num_prompt_tokens = 0;
     std::int32_t priority = 0;
@@ -121,6 +124,10 @@ class Simulation {
     const std::optional<Instant> deadline = scheduler_.next_deadline();
     if (limited_ && pace_random_.chance(0.1)) scheduler_.set_pace(random_pace());
     SchedulerOutput& plan = plans_[num_begun_ % plans_.size()];
+    running_before_.clear();
+    for (const Request* request : scheduler_.running()) {
+      running_before_.emplace_back(request->id(), request->num_preemptions());
+    }
     if (auto error = check(scheduler_.schedule(clock_.now(), plan)); !error.empty()) return error;
     planned = !plan.empty();
     if (alone && planned != (deadline && *deadline <= clock_.now())) {
@@ -204,10 +211,21 @@ class Simulation {
     const bool pooled = request.pooling != Pooling::kNone;
     const std::int64_t longest =
         pooled ? num_prompt : std::min(num_prompt + request.sampling_params->max_tokens, most) - 1;
+    const std::int64_t width = request.sampling_params->beam_width;
+    const std::int64_t num_outputs = width > 0 ? 1 : request.sampling_params->n;
+    std::int64_t num_pages = 0;  // the blocks of the prompt's full ones are there once
+    for (const KvGroup& group : config.kv_groups) {
+      const std::int64_t of_one =
+          group.max_blocks(longest, config.max_tokens_in_flight(), config.block_size);
+      const std::int64_t own =
+          ceil_div(longest, config.block_size) - num_prompt / config.block_size;
+      num_pages += group.pages_per_block *
+                   (of_one + std::max<std::int64_t>(width - 1, 0) * std::min(own, of_one));
+    }
     return num_prompt > 0 && num_prompt < most + (pooled ? 1 : 0) &&
-           max_pages(config.kv_groups, longest, config.max_tokens_in_flight(), config.block_size) <=
-               config.num_blocks &&
-           scheduler_.stats().num_waiting + request.sampling_params->n <= config.max_queued;
+           num_pages <= config.num_blocks &&
+           width <= std::min(config.max_num_seqs, config.max_num_batched_tokens) &&
+           scheduler_.stats().num_waiting + num_outputs <= config.max_queued;
   }
 
   std::string add(const WorkloadRequest& arrival) {
@@ -219,9 +237,13 @@ class Simulation {
                          status.message());
     }
     if (!accepted) return check({});
-    for (std::int32_t i = 0; i < request.sampling_params->n; ++i) {
+    const bool searches = request.sampling_params->is_beam_search();
+    for (std::int32_t i = 0; i < (searches ? 1 : request.sampling_params->n); ++i) {
       const RequestId id = request.request_id + static_cast<RequestId>(i);
       Live& live = live_[id];
+      if (searches) {
+        live.beams = solo_beam_search(request, scheduler_.config(), trace_.workload.vocab_size);
+      }
       live.expected = solo_run(request, i, scheduler_.config(), trace_.workload.vocab_size);
       live.num_prompt_tokens = std::ssize(request.prompt_token_ids);
       live.priority = request.priority;
@@ -257,7 +279,6 @@ class Simulation {
     coverage_.truncated_tables += std::ssize(plan.truncated_tables);
     for (const ScheduledRequest& each : plan.scheduled) num_drafts_ += each.num_drafts;
     coverage_.copied_blocks += std::ssize(plan.block_copies);
-    coverage_.partial_hits += num_partial_hits(scheduler_, plan);
     num_scheduled_tokens_ += plan.total_num_scheduled_tokens;
     const auto note = [&](auto value) {
       plans_hash_ = mix64(plans_hash_ ^ static_cast<std::uint64_t>(value));
@@ -273,11 +294,14 @@ class Simulation {
       return fmt::format("step {} exceeds the budget", plan.step_id);
     }
     if (auto error = held_pages_error(scheduler_, plan, coverage_); !error.empty()) return error;
-    if (auto error = pace_error(scheduler_, plan); !error.empty()) return error;
-    if (auto error = plan_laws_.check(plan); !error.empty()) return error;
+    const SchedulerOutput starts = without_beams_that_go_on(scheduler_, plan, running_before_);
+    coverage_.partial_hits += num_partial_hits(scheduler_, starts);
+    coverage_.beams += std::ssize(plan.new_requests) - std::ssize(starts.new_requests);
+    if (auto error = pace_error(scheduler_, starts); !error.empty()) return error;
+    if (auto error = plan_laws_.check(starts); !error.empty()) return error;
     std::map<RequestId, std::int32_t> priorities;
     for (const auto& [id, live] : live_) priorities.emplace(id, live.priority);
-    return order_error(scheduler_, plan, priorities);
+    return order_error(scheduler_, starts, priorities);
   }
 
   // The executor lets go of what is behind a window when it has computed the step, the scheduler
@@ -297,7 +321,11 @@ class Simulation {
       return fmt::format("request {}: scheduler and executor have different block tables", id);
     };
     for (const auto& [id, live] : live_) {
-      if (!compare(id)) return differ(id);
+      // What beams have is told with their next step.
+      const Beams* beams = scheduler_.find(id)->beams();
+      for (const RequestId row : beams ? beams->rows.told() : std::span(&id, 1)) {
+        if (!compare(row)) return differ(row);
+      }
     }
     for (const ScheduledRequest& each : plan.scheduled) {  // rows that nobody wants, too
       if (!compare(each.request_id)) return differ(each.request_id);
@@ -322,6 +350,10 @@ class Simulation {
     Live& live = found->second;
     if (live.pooling != (output.pooled_index >= 0)) return "the wrong request is pooled";
     if (live.pooling) return note_pooled(output, live);
+    if (!live.beams.empty()) {
+      if (output.num_sampled > 0 || output.finished == nullptr) return "a search gives one output";
+      return note_end(*output.finished);
+    }
     const auto sampled = std::span(result_.sampled)
                              .subspan(static_cast<std::size_t>(output.first_sampled),
                                       static_cast<std::size_t>(output.num_sampled));
@@ -362,9 +394,15 @@ class Simulation {
     const Live live = std::move(live_.extract(request.id()).mapped());
     starvation_.end(request);
     plan_laws_.end(request);
+    const bool aborted = request.finish_reason() == FinishReason::kAbort;
+    if (!live.beams.empty()) {
+      if (auto error = aborted ? "" : beam_error(request, live.beams); !error.empty()) return error;
+      coverage_.searches += aborted ? 0 : 1;
+      coverage_.searches_preempted += request.num_preemptions() > 0 ? 1 : 0;
+      return note_account(request);
+    }
     const auto& expected = live.expected.output_token_ids;
     const auto output = request.output_token_ids();
-    const bool aborted = request.finish_reason() == FinishReason::kAbort;
     const bool prefix = output.size() <= expected.size() &&
                         std::equal(output.begin(), output.end(), expected.begin());
     if (!prefix || (!aborted && (output.size() != expected.size() ||
@@ -375,6 +413,10 @@ class Simulation {
     if (!std::equal(output.begin(), output.end(), live.received.begin(), live.received.end())) {
       return fmt::format("request {}: the tokens handed out are not its tokens", request.id());
     }
+    return note_account(request);
+  }
+
+  std::string note_account(const Request& request) {
     if (auto error = check_account(request, scheduler_.config(), clock_.now()); !error.empty()) {
       return error;
     }
@@ -434,6 +476,7 @@ class Simulation {
   SimulatedExecutor executor_;
   std::vector<SchedulerOutput> plans_;  // these three are kept from step to step, as an engine does
   std::size_t num_begun_ = 0;
+  std::vector<std::pair<RequestId, std::int32_t>> running_before_;
   ModelRunnerOutput result_;
   std::vector<RequestStepOutput> outputs_;
   std::size_t next_arrival_ = 0;

@@ -56,6 +56,9 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.partial_hits, 700);
   EXPECT_GT(coverage.discarded, 12'500);
   EXPECT_GT(coverage.prompt_logprobs, 1200);
+  EXPECT_GT(coverage.beams, 1);
+  EXPECT_GT(coverage.searches, 1);
+  EXPECT_GT(coverage.searches_preempted, 1);
   EXPECT_GT(coverage.pooled, 1000);
   EXPECT_GT(coverage.pooled_preempted, 0);
   // With another step in flight a request that has a token to come takes no drafts, and there is

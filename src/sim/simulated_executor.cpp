@@ -96,7 +96,11 @@ Status SimulatedExecutor::submit(const SchedulerOutput& plan) {
     if (scheduled.use != RowUse::kTokens) continue;
     request.token_ids.resize(request.token_ids.size() - drafts.size());
     request.history.resize(request.token_ids.size());
+    const std::uint64_t history = request.history.back();
     sample_tokens(scheduled.request_id, drafts, {}, request, step.result.sampled);
+    if (request.num_beam_candidates > 0) {
+      add_candidates(history, request.num_beam_candidates, step.result);
+    }
     if (!drafts.empty()) step.drafts[scheduled.request_id].assign(drafts.begin(), drafts.end());
   }
   for (const ScheduledRequest& scheduled : plan.scheduled) {
@@ -172,6 +176,25 @@ void SimulatedExecutor::sample_tokens(RequestId request_id, std::span<const Toke
   request.num_computed_tokens = static_cast<std::int32_t>(request.token_ids.size()) - 1;
 }
 
+// Of the token that was sampled last, after a sequence with this history.
+void SimulatedExecutor::add_candidates(std::uint64_t history, std::int64_t count,
+                                       ModelRunnerOutput& result) const {
+  std::vector<TokenLogprob> all(static_cast<std::size_t>(config_.vocab_size));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    all[i] = {id, simulated_logprob(history, id), 0};
+  }
+  const auto end = all.begin() + std::min<std::int64_t>(count, std::ssize(all));
+  std::partial_sort(all.begin(), end, all.end(), [](const TokenLogprob& a, const TokenLogprob& b) {
+    return a.logprob != b.logprob ? a.logprob > b.logprob : a.token_id < b.token_id;
+  });
+  SampledToken& token = result.sampled.back();
+  token.is_beam = true;
+  token.first_top_logprob = static_cast<std::int32_t>(result.top_logprobs.size());
+  token.num_top_logprobs = static_cast<std::int32_t>(end - all.begin());
+  result.top_logprobs.insert(result.top_logprobs.end(), all.begin(), end);
+}
+
 Status SimulatedExecutor::truncate(const SchedulerOutput& plan) {
   for (const auto& [request_id, num_blocks] : plan.truncated_tables) {
     const auto found = requests_.find(request_id);
@@ -213,6 +236,8 @@ Status SimulatedExecutor::learn(const NewRequestData& data, const SchedulerOutpu
   for (const TokenId token : plan.tokens_of(data)) append(token, request);
   request.stream = simulated_stream(*data.sampling_params, data.sample_index);
   request.prompt_logprobs = data.sampling_params->prompt_logprobs.has_value();
+  request.num_beam_candidates =
+      data.sampling_params->num_beam_candidates(config_.num_eos_token_ids);
   request.num_prompt_tokens = data.num_prompt_tokens;
   request.pooling = data.pooling;
   return hold(data.request_id, request, plan, data.first_block, data.num_blocks);

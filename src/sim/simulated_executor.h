@@ -45,6 +45,7 @@ struct SimulatedExecutorConfig {
   Duration step_time{};          // of every step
   Duration token_time{};         // of every scheduled token, on top
   std::int32_t hidden_size = 8;  // values of a hidden state
+  std::size_t num_eos_token_ids = 0;
   std::vector<KvGroup> kv_groups = {KvGroup{}};
 };
 
@@ -54,7 +55,8 @@ class SimulatedExecutor : public Executor {
   SimulatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock);
 
   // kInternal naming the request and the rule for a plan that a real executor could not carry out.
-  // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives. The
+  // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives, which
+  // the rows of beams alone have. The
   // hidden state of a prompt to pool is a function of its tokens alone.
   // A token that its mask does not allow becomes the next one in the vocabulary that it does;
   // kInternal for a mask of no row that samples.
@@ -76,6 +78,7 @@ class SimulatedExecutor : public Executor {
     std::vector<BlockId> block_ids;
     std::uint64_t stream = 0;
     bool prompt_logprobs = false;
+    std::int64_t num_beam_candidates = 0;  // 0: no beam
     std::int32_t num_prompt_tokens = 0;
     std::int32_t num_computed_tokens = 0;
     Pooling pooling = Pooling::kNone;
@@ -107,6 +110,7 @@ class SimulatedExecutor : public Executor {
   void sample_tokens(RequestId request_id, std::span<const TokenId> drafts,
                      std::span<const TokenMask> masks, RequestCopy& request,
                      std::vector<SampledToken>& sampled) const;
+  void add_candidates(std::uint64_t history, std::int64_t count, ModelRunnerOutput& result) const;
   void pool(const ScheduledRequest& scheduled, const RequestCopy& request,
             ModelRunnerOutput& result) const;
   static void report_prompt(const ScheduledRequest& scheduled, const RequestCopy& request,

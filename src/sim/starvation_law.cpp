@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "sim/beam_law.h"
 #include "sim/order_law.h"
 
 namespace quire {
@@ -26,10 +27,14 @@ void StarvationLaw::end(const Request& request) {
 // flight included. Of several steps in flight each may have to wait for the result of the one
 // before.
 std::int64_t StarvationLaw::steps_alone(const Request& request) const {
-  const std::int64_t chunk = limited_ ? 1 : scheduler_.config().max_num_batched_tokens;
-  const std::int64_t chunks = ceil_div(request.num_tokens(), chunk);
+  const std::int64_t rows = request.max_rows();
+  const std::int64_t most = limited_ ? rows : scheduler_.config().max_num_batched_tokens;
+  const std::int64_t num_output = num_given_tokens(request) / rows;
+  // Beams compute what they have in common first.
+  const std::int64_t chunks = ceil_div(request.num_prompt_tokens() + num_output, most / rows) +
+                              (request.is_beam_search() ? 1 : 0);
   const std::int64_t in_flight = scheduler_.config().max_steps_in_flight;
-  return in_flight * ((1 + request.num_preemptions()) * chunks + request.num_output_tokens() +
+  return in_flight * ((1 + request.num_preemptions()) * chunks + num_output +
                       (in_flight - 1) * request.num_preemptions());
 }
 

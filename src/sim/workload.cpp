@@ -34,6 +34,15 @@ std::vector<TokenId> random_prompt(RandomStream& random, const WorkloadConfig& c
   return prompt;
 }
 
+// In place of drawn tokens.
+void search(RandomStream& random, const WorkloadConfig& config, SamplingParams& params) {
+  params.beam_width = random.between(1, std::min<std::int64_t>(5, config.vocab_size));
+  params.n = random.between(1, params.beam_width);
+  params.length_penalty = static_cast<double>(random.between(-1, 4)) / 2;
+  params.early_stopping = static_cast<EarlyStopping>(random.between(0, 2));
+  if (random.chance(0.3)) params.logprobs = random.between(0, 2);
+}
+
 SamplingParams random_params(RandomStream& random, const WorkloadConfig& config) {
   SamplingParams params;
   params.max_tokens = random.between(config.max_tokens.low, config.max_tokens.high);
@@ -47,6 +56,9 @@ SamplingParams random_params(RandomStream& random, const WorkloadConfig& config)
     params.temperature = 0;
   } else {
     params.seed = static_cast<std::uint64_t>(random.between(0, 1 << 30));
+  }
+  if (config.beam_search_probability > 0 && random.chance(config.beam_search_probability)) {
+    search(random, config, params);
   }
   return params;
 }
@@ -71,7 +83,7 @@ std::vector<WorkloadRequest> make_workload(const WorkloadConfig& config) {
       params = SamplingParams();
     }
     each.request.request_id = next_id;
-    next_id += static_cast<RequestId>(params.n);
+    next_id += static_cast<RequestId>(params.num_ids());
     each.request.prompt_token_ids = random_prompt(random, config, workload);
     each.request.priority =
         static_cast<std::int32_t>(random.between(config.priority.low, config.priority.high));

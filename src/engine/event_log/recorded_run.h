@@ -56,7 +56,15 @@ class RecordedRun {
     params.n = 1 + static_cast<std::int64_t>(random(5) == 0);
     params.max_tokens = 1 + static_cast<std::int64_t>(random(40));
     params.temperature = 0.5;
-    params.stop = {"stop"};
+    if (random(6) == 0) {
+      params.beam_width = 1 + static_cast<std::int64_t>(random(4));
+      params.n = 1;
+      params.length_penalty = 0.5 * static_cast<double>(random(3));
+      params.early_stopping = static_cast<EarlyStopping>(random(3));
+      if (random(2) == 0) params.logprobs = 2;
+    } else {
+      params.stop = {"stop"};
+    }
     AddRequest request;
     request.request_id = next_id_;
     request.external_id = "request-" + std::to_string(next_id_);
@@ -66,8 +74,9 @@ class RecordedRun {
     request.cache_scope.low = next_id_ % 8 == 0 ? 1 : 0;
     request.user = "user-" + std::to_string(next_id_ % 3);
     request.deadline = std::chrono::milliseconds(next_id_ % 100);
-    if (params.n == 1 && random(8) == 0) request.pooling = static_cast<Pooling>(1 + random(3));
-    next_id_ += static_cast<RequestId>(params.n);
+    const bool may_pool = params.n == 1 && !params.is_beam_search();
+    if (may_pool && random(8) == 0) request.pooling = static_cast<Pooling>(1 + random(3));
+    next_id_ += static_cast<RequestId>(params.num_ids());
     request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
     const Status status = scheduler_.add(request, now_);
     listener_.added(request, now_, status);
@@ -111,6 +120,24 @@ class RecordedRun {
   // A request's tokens: mostly of the two that are guessed, else of all.
   TokenId token() { return static_cast<TokenId>(random(4) == 0 ? random(40) : random(2)); }
 
+  // Of a search that runs; ids of beams follow that of their request.
+  bool is_beam(RequestId id) const {
+    return std::ranges::any_of(scheduler_.running(), [&](const Request* request) {
+      return request->is_beam_search() && id >= request->id() &&
+             id - request->id() < static_cast<RequestId>(request->max_rows());
+    });
+  }
+  void add_candidates(SampledToken& token) {
+    token.is_beam = true;
+    token.first_top_logprob = static_cast<std::int32_t>(result_.top_logprobs.size());
+    token.num_top_logprobs = 6;
+    float logprob = 0;
+    for (TokenId id = 0; id < token.num_top_logprobs; ++id) {
+      logprob -= 0.125F * static_cast<float>(1 + random(8));
+      result_.top_logprobs.push_back({id, logprob, id + 1});
+    }
+  }
+
   void reset_prefix_cache() {
     scheduler_.reset_prefix_cache();
     listener_.prefix_cache_reset(now_);
@@ -128,6 +155,7 @@ class RecordedRun {
       const auto drafts = plan_.drafts_of(each);
       for (std::size_t i = 0; i <= drafts.size(); ++i) {
         result_.sampled.push_back({.request_id = each.request_id, .token_id = token()});
+        if (is_beam(each.request_id)) add_candidates(result_.sampled.back());
         if (i < drafts.size() && result_.sampled.back().token_id != drafts[i]) break;
       }
     }

@@ -54,7 +54,9 @@ void constraint(ByteReader& reader, std::shared_ptr<const StructuredOutputsParam
 template <typename Archive, typename Field>
 void field(Archive& archive, Field& value) {
   using Value = std::remove_const_t<Field>;
-  if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+  if constexpr (std::is_same_v<Value, EarlyStopping>) {
+    archive.enumeration(value, EarlyStopping::kNever);
+  } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
     archive.list(value, [](auto& a, auto& text) { a(text); });
   } else if constexpr (std::is_same_v<Value, std::vector<LogitBias>>) {
     archive.list(value, [](auto& a, auto& bias) {
@@ -123,6 +125,14 @@ void visit_changes(Archive& archive, Plan& plan) {
   archive.list(plan.block_copies, [](auto& a, auto& each) {
     a(each.source);
     a(each.destination);
+  });
+}
+
+template <typename Archive, typename Beams>
+void visit_candidates(Archive& archive, Beams& beams) {
+  archive.list(beams, [](auto& a, auto& beam) {
+    a(beam.index);
+    a.list(beam.tokens, [](auto& inner, auto& token) { visit_logprob(inner, token); });
   });
 }
 
@@ -268,6 +278,14 @@ void encode_result(const ModelRunnerOutput& result, Duration since_previous,
                    std::vector<std::uint8_t>& out) {
   ByteWriter writer = start_record(Kind::kResult, since_previous, out);
   writer.list(result.sampled, [](ByteWriter& w, const SampledToken& each) { w(each.token_id); });
+  std::vector<BeamCandidates> beams;
+  for (std::size_t i = 0; i < result.sampled.size(); ++i) {
+    const SampledToken& token = result.sampled[i];
+    if (!token.is_beam) continue;
+    const auto first = result.top_logprobs.begin() + token.first_top_logprob;
+    beams.push_back({.index = i, .tokens = {first, first + token.num_top_logprobs}});
+  }
+  visit_candidates(writer, beams);
 }
 
 void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out) {
@@ -317,8 +335,9 @@ std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
       record = decode_plan(reader, time);
       break;
     case Kind::kResult: {
-      ResultRecord result{.time = time, .sampled = {}};
+      ResultRecord result{.time = time, .sampled = {}, .beams = {}};
       reader(result.sampled);
+      visit_candidates(reader, result.beams);
       record = std::move(result);
       break;
     }

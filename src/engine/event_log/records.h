@@ -32,11 +32,17 @@ struct PlanRecord {
   Instant time{};
   SchedulerOutput plan;
 };
+// What a beam's row gave its search to choose from.
+struct BeamCandidates {
+  std::uint64_t index = 0;  // of its token in ResultRecord::sampled
+  std::vector<TokenLogprob> tokens;
+};
 // The result of the plan before it, as far as a scheduler looks at it: of a request with drafts
 // there are tokens up to the first that is not what was guessed, so the plan says whose each is.
 struct ResultRecord {
   Instant time{};
   std::vector<TokenId> sampled;  // in the order of the plan
+  std::vector<BeamCandidates> beams;
 };
 struct EndRecord {
   Instant time{};
@@ -89,6 +95,14 @@ template <typename Archive, typename Scope>
 void visit_scope(Archive& archive, Scope& scope) {
   archive(scope.high);
   archive(scope.low);
+}
+
+// One description of a token's log probability for both directions.
+template <typename Archive, typename Token>
+void visit_logprob(Archive& archive, Token& token) {
+  archive(token.token_id);
+  archive(token.logprob);
+  archive(token.rank);
 }
 
 // One description of a pace for both directions.

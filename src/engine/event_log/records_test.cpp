@@ -21,13 +21,15 @@ auto fields_of(const SamplingParams& params) {
                frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-               skip_special_tokens, structured_outputs, ensure_close, logits_processor] = params;
+               skip_special_tokens, structured_outputs, ensure_close, beam_width, length_penalty,
+               early_stopping, logits_processor] = params;
   (void)logits_processor;
   return std::tie(n, temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty,
                   frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                   include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                   bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-                  skip_special_tokens, structured_outputs, ensure_close);
+                  skip_special_tokens, structured_outputs, ensure_close, beam_width, length_penalty,
+                  early_stopping);
 }
 
 template <typename Field>
@@ -54,6 +56,17 @@ std::vector<bool> same_fields(const SamplingParams& one, const SamplingParams& o
     return std::vector<bool>{same(std::get<kIndex>(ones), std::get<kIndex>(others))...};
   }
   (std::make_index_sequence<std::tuple_size_v<decltype(ones)>>());
+}
+
+SamplingParams written_and_read(const SamplingParams& params) {
+  std::vector<std::uint8_t> bytes;
+  ByteWriter writer(bytes);
+  encode_params(params, writer);
+  ByteReader reader(bytes);
+  SamplingParams read = decode_params(reader);
+  EXPECT_TRUE(reader.ok());
+  EXPECT_EQ(reader.size(), 0U);
+  return read;
 }
 
 TEST(EventLogParams, EveryFieldIsKept) {
@@ -86,18 +99,17 @@ TEST(EventLogParams, EveryFieldIsKept) {
   structured.disable_additional_properties = true;
   params.structured_outputs = std::make_shared<const StructuredOutputsParams>(structured);
   params.ensure_close = true;
-  std::vector<std::uint8_t> bytes;
-  ByteWriter writer(bytes);
-  encode_params(params, writer);
-  ByteReader reader(bytes);
-  const SamplingParams read = decode_params(reader);
-  ASSERT_TRUE(reader.ok());
-  EXPECT_EQ(reader.size(), 0U);
+  SamplingParams beams;  // which go with few of the others
+  beams.beam_width = 3;
+  beams.length_penalty = -0.5;
+  beams.early_stopping = EarlyStopping::kNever;
   const std::vector<bool> unset = same_fields(params, SamplingParams());
-  const std::vector<bool> kept = same_fields(params, read);
+  const std::vector<bool> unset_of_beams = same_fields(beams, SamplingParams());
+  const std::vector<bool> kept = same_fields(params, written_and_read(params));
+  const std::vector<bool> kept_of_beams = same_fields(beams, written_and_read(beams));
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    EXPECT_FALSE(unset[i]) << "the test leaves field " << i << " at its default";
-    EXPECT_TRUE(kept[i]) << "field " << i << " is not what was written";
+    EXPECT_FALSE(unset[i] && unset_of_beams[i]) << "the test leaves field " << i << " as it is";
+    EXPECT_TRUE(kept[i] && kept_of_beams[i]) << "field " << i << " is not what was written";
   }
 }
 

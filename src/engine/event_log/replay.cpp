@@ -124,7 +124,8 @@ Status Replay::apply_record(const AddRecord& record) {
     return {};
   }
   if (status.ok()) {
-    summary_.num_added += static_cast<std::uint64_t>(record.request.sampling_params->n);
+    const SamplingParams& params = *record.request.sampling_params;
+    summary_.num_added += params.is_beam_search() ? 1 : static_cast<std::uint64_t>(params.n);
   } else {
     ++summary_.num_refused;
   }
@@ -197,6 +198,18 @@ Status Replay::apply_record(const ResultRecord& record) {
   if (num_sampled != record.sampled.size()) {
     return Status::invalid_argument(
         fmt::format("the result of step {} has too many tokens", step_id_));
+  }
+  for (const BeamCandidates& beam : record.beams) {
+    if (beam.index >= result_.sampled.size()) {
+      return Status::invalid_argument(
+          fmt::format("the result of step {} has candidates of no token", step_id_));
+    }
+    SampledToken& token = result_.sampled[beam.index];
+    token.is_beam = true;
+    token.first_top_logprob = static_cast<std::int32_t>(result_.top_logprobs.size());
+    token.num_top_logprobs = static_cast<std::int32_t>(beam.tokens.size());
+    result_.top_logprobs.insert(result_.top_logprobs.end(), beam.tokens.begin(),
+                                beam.tokens.end());
   }
   const Status status = scheduler_->update(result_, record.time, outputs_);
   if (!status.ok()) return Status::invalid_argument(status.message());

@@ -49,16 +49,23 @@ void visit_span(Archive& archive, Span& span) {
   archive(span.num_cached_tokens);
 }
 
+// Where there is one.
+template <typename Archive, typename Value, typename Visit>
+void visit_optional(Archive& archive, Value& value, Visit visit) {
+  bool present = value.has_value();
+  archive(present);
+  if (!present) return;
+  if constexpr (std::is_const_v<Value>) {
+    visit(archive, *value);
+  } else {
+    visit(archive, value.emplace());
+  }
+}
+
 template <typename Archive, typename Timeline>
 void visit_timeline(Archive& archive, Timeline& timeline) {
   archive.list(timeline.spans, [](auto& a, auto& span) { visit_span(a, span); });
-  bool open = timeline.open.has_value();
-  archive(open);
-  if constexpr (std::is_const_v<Timeline>) {
-    if (open) visit_span(archive, *timeline.open);
-  } else {
-    if (open) visit_span(archive, timeline.open.emplace());
-  }
+  visit_optional(archive, timeline.open, [](auto& a, auto& span) { visit_span(a, span); });
   for (auto& total : timeline.wait_totals) archive(total);
   for (auto& total : timeline.totals) archive(total);
   archive(timeline.num_spans_dropped);
@@ -69,6 +76,30 @@ void visit_params(ByteWriter& writer, const std::shared_ptr<const SamplingParams
 }
 void visit_params(ByteReader& reader, std::shared_ptr<const SamplingParams>& params) {
   params = std::make_shared<const SamplingParams>(decode_params(reader));
+}
+
+template <typename Archive, typename Beam>
+void visit_beam(Archive& archive, Beam& beam) {
+  const auto logprob = [](auto& a, auto& token) { visit_logprob(a, token); };
+  archive(beam.token_ids);
+  archive(beam.cumulative_logprob);
+  archive.list(beam.logprobs, logprob);
+  archive.list(beam.top_logprobs, logprob);
+  archive(beam.parent);
+}
+
+template <typename Archive, typename Beams>
+void visit_beams(Archive& archive, Beams& beams) {
+  archive.list(beams.beams, [](auto& a, auto& beam) { visit_beam(a, beam); });
+  archive.list(beams.finished, [](auto& a, auto& finished) {
+    visit_beam(a, finished.beam);
+    a(finished.score);
+    a(finished.stopped);
+  });
+  archive(beams.rows.ids);
+  archive(beams.rows.num_placed);
+  archive(beams.rows.num_told);
+  archive(beams.num_common_tokens);
 }
 
 template <typename Archive, typename Request>
@@ -98,6 +129,7 @@ void visit_request(Archive& archive, Request& request) {
   archive(request.first_scheduled);
   archive(request.first_token);
   visit_timeline(archive, request.timeline);
+  visit_optional(archive, request.beams, [](auto& a, auto& beams) { visit_beams(a, beams); });
 }
 
 template <typename Archive, typename Index>

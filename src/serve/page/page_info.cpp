@@ -26,6 +26,8 @@ std::string_view kind_name(SamplingFieldKind kind) {
       return "biases";
     case SamplingFieldKind::kStructuredOutputs:
       return "structured_outputs";
+    case SamplingFieldKind::kEarlyStopping:
+      return "early_stopping";
   }
   return "";
 }

@@ -32,6 +32,8 @@ constexpr Kind kind_of() {
     return Kind::kBiases;
   } else if constexpr (std::is_same_v<T, SharedConstraint>) {
     return Kind::kStructuredOutputs;
+  } else if constexpr (std::is_same_v<T, EarlyStopping>) {
+    return Kind::kEarlyStopping;
   } else {
     return Kind::kInteger;
   }
@@ -47,6 +49,22 @@ Status read_field(const JsonReader& object, const SamplingParameter<bool>& row, 
 Status read_field(const JsonReader& object, const SamplingParameter<double>& row, double& target) {
   QUIRE_ASSIGN_OR_RETURN(const auto value, object.find_double(row.name));
   if (value) target = *value;
+  return {};
+}
+
+constexpr std::string_view kNever = "never";
+
+Status read_field(const JsonReader& object, const SamplingParameter<EarlyStopping>& row,
+                  EarlyStopping& target) {
+  const json::value* value = object.find(row.name);
+  if (value == nullptr) return {};
+  if (value->is_string() && value->get_string() == kNever) {
+    target = EarlyStopping::kNever;
+  } else if (value->is_bool()) {
+    target = value->get_bool() ? EarlyStopping::kAtOnce : EarlyStopping::kWhenUnlikely;
+  } else {
+    return object.type_error(row.name, "true, false or \"never\"");
+  }
   return {};
 }
 
@@ -146,6 +164,9 @@ json::value show_field(const T& value) {
     return value.empty() ? json::value() : json::value(std::move(biases));
   } else if constexpr (std::is_same_v<T, SharedConstraint>) {
     return value == nullptr ? json::value() : json::value(show_structured_outputs(*value));
+  } else if constexpr (std::is_same_v<T, EarlyStopping>) {
+    if (value == EarlyStopping::kNever) return kNever;
+    return value == EarlyStopping::kAtOnce;
   } else if constexpr (requires { value.begin(); }) {
     return value.empty() ? json::value() : json::value(json::array(value.begin(), value.end()));
   } else {
@@ -165,6 +186,8 @@ json::object rules_of(const SamplingParameter<T>& row) {
   const T standard = SamplingParams().*row.member;
   if constexpr (std::is_same_v<T, bool>) {
     rules["default"] = standard;
+  } else if constexpr (std::is_same_v<T, EarlyStopping>) {
+    rules["default"] = show_field(standard);
   } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::int64_t>) {
     if (!row.default_varies) rules["default"] = plain_number(static_cast<double>(standard));
   }
@@ -234,6 +257,8 @@ json::object type_of(Kind kind) {
                 {"maximum", plain_number(SamplingParams::kMaxLogitBias)}}}};
     case Kind::kStructuredOutputs:
       return structured_outputs_schema();
+    case Kind::kEarlyStopping:
+      return {{"enum", {true, false, kNever}}};
   }
   return {};
 }

@@ -20,6 +20,7 @@ enum class SamplingFieldKind {
   kTokenIds,           // a list of token ids
   kBiases,             // an object from token ids, written as strings, to numbers
   kStructuredOutputs,  // StructuredOutputsParams' object
+  kEarlyStopping,      // true, false or "never"
 };
 
 struct SamplingField {

@@ -27,6 +27,8 @@ std::string_view kind_text(SamplingFieldKind kind) {
     case SamplingFieldKind::kBiases:
     case SamplingFieldKind::kStructuredOutputs:
       return "object";
+    case SamplingFieldKind::kEarlyStopping:
+      return "boolean or `\"never\"`";
   }
   return "";
 }

@@ -1,0 +1,144 @@
+#include "core/beam_search.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace quire {
+namespace {
+
+double score_of(double cumulative_logprob, std::int32_t length, double length_penalty) {
+  return cumulative_logprob / std::pow(static_cast<double>(length), length_penalty);
+}
+
+Status no_search(const char* why) {
+  return Status::invalid_argument(std::string("a beam search: ") + why);
+}
+
+}  // namespace
+
+struct BeamSearch::Choice {
+  double cumulative_logprob = 0;
+  std::int32_t parent = 0;
+  TokenLogprob token;
+};
+
+BeamSearch::BeamSearch(const BeamSearchRules& rules, std::span<const TokenId> prompt_token_ids)
+    : rules_(rules), num_prompt_tokens_(static_cast<std::int32_t>(prompt_token_ids.size())) {
+  beams_.emplace_back().token_ids.assign(prompt_token_ids.begin(), prompt_token_ids.end());
+}
+
+void BeamSearch::advance(std::span<const std::span<const TokenLogprob>> candidates,
+                         std::span<const TokenId> ending_token_ids) {
+  assert(!over_ && candidates.size() == beams_.size());
+  std::vector<Choice> choices;
+  for (std::size_t i = 0; i < beams_.size(); ++i) {
+    for (const TokenLogprob& token : candidates[i]) {
+      choices.push_back({beams_[i].cumulative_logprob + static_cast<double>(token.logprob),
+                         static_cast<std::int32_t>(i), token});
+    }
+  }
+  std::ranges::stable_sort(choices, std::ranges::greater(), &Choice::cumulative_logprob);
+
+  const auto length =
+      static_cast<std::int32_t>(beams_[0].token_ids.size()) + 1 - num_prompt_tokens_;
+  const auto width = static_cast<std::size_t>(rules_.width);
+  std::vector<Beam> next;
+  for (std::size_t rank = 0; rank < choices.size(); ++rank) {
+    const Choice& choice = choices[rank];
+    const bool stops = std::ranges::binary_search(ending_token_ids, choice.token.token_id);
+    const auto own = candidates[static_cast<std::size_t>(choice.parent)];
+    if (stops || length == rules_.max_tokens) {
+      if (rank < width) finish(extended(choice, own), stops, length);
+    } else if (next.size() < width) {
+      next.push_back(extended(choice, own));
+    }
+    if (rank + 1 >= width && next.size() == width) break;
+  }
+  beams_ = std::move(next);
+  over_ = is_over(length);
+}
+
+BeamSearch::Beam BeamSearch::extended(const Choice& choice,
+                                      std::span<const TokenLogprob> candidates) const {
+  Beam beam = beams_[static_cast<std::size_t>(choice.parent)];
+  beam.token_ids.push_back(choice.token.token_id);
+  beam.cumulative_logprob = choice.cumulative_logprob;
+  beam.parent = choice.parent;
+  if (rules_.num_top_logprobs < 0) return beam;
+  beam.logprobs.push_back(choice.token);
+  const auto count =
+      std::min(candidates.size(), static_cast<std::size_t>(rules_.num_top_logprobs));
+  beam.top_logprobs.insert(beam.top_logprobs.end(), candidates.begin(),
+                           candidates.begin() + static_cast<std::ptrdiff_t>(count));
+  return beam;
+}
+
+// Of equals the earlier one stays before the later one.
+void BeamSearch::finish(Beam beam, bool stopped, std::int32_t length) {
+  const double score = score_of(beam.cumulative_logprob, length, rules_.length_penalty);
+  const auto place = std::ranges::upper_bound(finished_, score, std::ranges::greater(),
+                                              &Finished::score);
+  finished_.insert(place, {std::move(beam), score, stopped});
+  if (finished_.size() > static_cast<std::size_t>(rules_.width)) finished_.pop_back();
+}
+
+bool BeamSearch::is_over(std::int32_t length) const {
+  if (beams_.empty()) return true;
+  if (finished_.size() < static_cast<std::size_t>(rules_.width)) return false;
+  if (rules_.early_stopping == EarlyStopping::kAtOnce) return true;
+  const bool may_grow =
+      rules_.early_stopping == EarlyStopping::kNever && rules_.length_penalty > 0;
+  const double best = score_of(beams_[0].cumulative_logprob,
+                               may_grow ? rules_.max_tokens : length, rules_.length_penalty);
+  return !(best > finished_.back().score);
+}
+
+std::int32_t BeamSearch::num_common_tokens() const {
+  const std::vector<TokenId>& first = beams_[0].token_ids;
+  auto end = first.end();
+  for (const Beam& beam : std::span(beams_).subspan(1)) {
+    end = std::mismatch(first.begin(), end, beam.token_ids.begin()).first;
+  }
+  return static_cast<std::int32_t>(end - first.begin());
+}
+
+Result<BeamSearch> BeamSearch::restore(const BeamSearchRules& rules,
+                                       std::span<const TokenId> prompt_token_ids,
+                                       std::int64_t num_tokens, std::vector<Beam> beams,
+                                       std::vector<Finished> finished) {
+  const auto width = static_cast<std::size_t>(rules.width);
+  const std::int64_t num_prompt = std::ssize(prompt_token_ids);
+  if (beams.empty() || beams.size() > width || finished.size() > width) {
+    return no_search("it has no beam, or more than its width");
+  }
+  const auto is_right = [&](const Beam& beam, std::int64_t least, std::int64_t most) {
+    const std::int64_t size = std::ssize(beam.token_ids);
+    if (size < least || size > most || !std::isfinite(beam.cumulative_logprob)) return false;
+    if (!std::equal(prompt_token_ids.begin(), prompt_token_ids.end(), beam.token_ids.begin())) {
+      return false;
+    }
+    const std::int64_t num_output = rules.num_top_logprobs < 0 ? 0 : size - num_prompt;
+    return std::ssize(beam.logprobs) == num_output &&
+           std::ssize(beam.top_logprobs) <=
+               num_output * std::max<std::int64_t>(rules.num_top_logprobs, 0);
+  };
+  if (!std::ranges::all_of(
+          beams, [&](const Beam& beam) { return is_right(beam, num_tokens, num_tokens); })) {
+    return no_search("a beam that cannot be");
+  }
+  for (std::size_t i = 0; i < finished.size(); ++i) {
+    if (!is_right(finished[i].beam, num_prompt + 1, num_tokens) ||
+        !std::isfinite(finished[i].score) ||
+        (i > 0 && finished[i].score > finished[i - 1].score)) {
+      return no_search("a finished output that cannot be");
+    }
+  }
+  BeamSearch search(rules, prompt_token_ids);
+  search.beams_ = std::move(beams);
+  search.finished_ = std::move(finished);
+  return search;
+}
+
+}  // namespace quire
