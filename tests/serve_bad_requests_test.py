@@ -184,7 +184,7 @@ class Unsupported(BadRequestsTest):
         self.refuse_chat("tools", tools=[tool])
         self.refuse_chat("tools", tools=[{"type": 5}])
         self.refuse_chat("tool_choice", tool_choice="required")
-        self.refuse_completion("use_beam_search", use_beam_search=True)
+        self.refuse_completion("beam_width", use_beam_search=True, beam_width=1_000_000)
         self.refuse_completion("suffix", suffix="x")
 
     # CVE-2025-57809, CVE-2025-58446, CVE-2025-29770: what cannot be compiled is refused within its

@@ -8,13 +8,14 @@ const GROUPS = [
   {title: 'Penalties', names: ['repetition_penalty', 'presence_penalty', 'frequency_penalty']},
   {title: 'Where it ends', names: ['stop', 'stop_token_ids', 'min_tokens', 'ignore_eos', 'include_stop_str_in_output', 'skip_special_tokens']},
   {title: 'What the text must be', names: ['structured_outputs', 'ensure_close']},
+  {title: 'Beam search', names: ['beam_width', 'length_penalty', 'early_stopping']},
   {title: 'Tokens', names: ['logprobs', 'prompt_logprobs', 'logit_bias', 'allowed_token_ids', 'bad_words']},
 ];
 // Where a slider helps, and what it reaches; the field beside it takes any value.
 const SLIDERS = {temperature: {max: 2, step: 0.05}, top_p: {max: 1, step: 0.01}, min_p: {max: 1, step: 0.01}};
 const HINTS = {
   strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
-  structured_outputs: '{JSON Schema}, /regex/ or a grammar',
+  structured_outputs: '{JSON Schema}, /regex/ or a grammar', early_stopping: 'true, false or never',
 };
 const NO_JSON = 'this is no JSON';
 // Of structured_outputs' object; no JSON Schema has one of these.
@@ -43,6 +44,11 @@ const PARSERS = {
     if (!match) throw wrong(name, `"${each.trim()}" is not of the form ID: BIAS`);
     return [match[1], PARSERS.number(match[2], name)];
   })),
+  early_stopping: (text, name) => {
+    const value = {true: true, false: false, never: 'never'}[text.trim().replaceAll('"', '')];
+    if (value === undefined) throw wrong(name, `"${text}" is not true, false or never`);
+    return value;
+  },
   structured_outputs: (text, name) => {
     const written = text.trim();
     const regex = /^\/(.*)\/$/s.exec(written);

@@ -133,9 +133,10 @@ Result<std::optional<std::string>> read_suffix(const JsonReader& fields, bool ec
   return suffix;
 }
 
+// Of a beam search it is one of the names of its width, and read with the others.
 Status check_best_of(const JsonReader& fields, const SamplingParams& params) {
   QUIRE_ASSIGN_OR_RETURN(const auto best_of, fields.find_int("best_of"));
-  if (!best_of || *best_of == params.n) return {};
+  if (!best_of || *best_of == params.n || params.is_beam_search()) return {};
   return Status::unimplemented(fmt::format(
       "best_of: {} is not supported, only the value of n, which is {}", *best_of, params.n));
 }

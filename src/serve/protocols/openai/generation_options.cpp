@@ -45,6 +45,26 @@ Result<std::optional<Duration>> read_deadline(const JsonReader& fields) {
   return std::optional<Duration>(std::chrono::duration_cast<Duration>(time));
 }
 
+// A beam search is asked for by use_beam_search, as vLLM has it, or by beam_width alone. As wide as
+// beam_width says, or best_of, which was vLLM's name for that, or n, which is its name now.
+Status read_beam_search(const JsonReader& fields, SamplingParams& params) {
+  QUIRE_ASSIGN_OR_RETURN(const auto wanted, fields.find_bool("use_beam_search"));
+  QUIRE_ASSIGN_OR_RETURN(const auto best_of, fields.find_int("best_of"));
+  const bool has_width = fields.contains("beam_width");
+  if (wanted && has_width && *wanted != params.is_beam_search()) {
+    return Status::invalid_argument(fmt::format("use_beam_search: {}, but beam_width is {}",
+                                                *wanted, params.beam_width),
+                                    "leave one of the two out");
+  }
+  if (wanted.value_or(false) && !has_width) params.beam_width = best_of.value_or(params.n);
+  if (params.is_beam_search() && best_of && *best_of != params.beam_width) {
+    return Status::invalid_argument(
+        fmt::format("best_of: {}, but beam_width is {}", *best_of, params.beam_width),
+        "both are the number of beams: leave one of the two out");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine) {
@@ -52,6 +72,7 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
   options.params = engine.default_sampling_params();
   QUIRE_RETURN_IF_ERROR(read_sampling_fields(fields, options.params));
   QUIRE_RETURN_IF_ERROR(read_constraint_fields(fields, options.params));
+  QUIRE_RETURN_IF_ERROR(read_beam_search(fields, options.params));
   options.max_tokens_requested = fields.contains("max_tokens");
   options.max_tokens_given = options.max_tokens_requested ||
                              std::ranges::find(engine.generation_config_fields(), "max_tokens") !=

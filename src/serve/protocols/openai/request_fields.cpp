@@ -104,7 +104,7 @@ std::vector<RequestField> sampling() {
   std::vector<RequestField> fields;
   for (const SamplingField& field : sampling_fields()) {
     const bool of_both = std::ranges::find(kOfOpenAi, field.name) != kOfOpenAi.end();
-    const bool own = field.name == "ensure_close";
+    const bool own = field.name == "ensure_close" || field.name == "beam_width";
     fields.push_back(works(field.name, of_both ? kBoth : own ? kOwn : kVllm));
   }
   return fields;
@@ -131,9 +131,6 @@ std::vector<RequestField> missing_of_generation() {
   return {
       limited("guided_decoding_backend", kVllm, is_backend_name, "names of backends"),
       missing("grammar_lazy", kOthers),
-      missing("use_beam_search", kVllm),
-      limited("length_penalty", kVllm, is_number_one, "1"),
-      missing("early_stopping", kVllm),
       works("cache_salt", kVllm),
       missing("logits_processors", kVllm),
       missing("logprob_token_ids", kVllm),
@@ -175,6 +172,7 @@ std::vector<RequestField> generation(FieldOrigin max_tokens_origin) {
       works("return_sampling_params", kOwn),
       works("return_why", kOwn),
       works("speculation", kOwn, R"("auto", "off", or how many tokens to guess a step)"),
+      works("use_beam_search", kVllm, "with `n` beams, unless `beam_width` says another number"),
   };
   append(fields, sampling());
   for (RequestField& field : fields) {
@@ -191,7 +189,7 @@ FieldTable make_completion_fields() {
   append(table.fields, generation(kBoth));
   append(
       table.fields,
-      {works("add_special_tokens", kVllm), works("best_of", kOpenAi, "only the value of `n`"),
+      {works("add_special_tokens", kVllm), works("best_of", kOpenAi, "the beams of a beam search; else only the value of `n`"),
        no_effect("store"), works("suffix", kBoth, "models with tokens for filling in the middle"),
        missing("thinking_token_budget", kVllm), missing(kSchemaInPromptField, kOwn)});
   return table;
@@ -235,9 +233,10 @@ FieldTable make_chat_fields() {
 
 FieldTable make_response_fields() {
   // Those that Responses have under another name, or not at all.
-  static constexpr std::array<std::string_view, 7> kNotOfResponses = {
-      "n",        "include_stop_str_in_output", "max_tokens",       "prompt_logprobs",
-      "logprobs", "skip_special_tokens",        "allowed_token_ids"};
+  static constexpr std::array<std::string_view, 10> kNotOfResponses = {
+      "n",        "include_stop_str_in_output", "max_tokens",        "prompt_logprobs",
+      "logprobs", "skip_special_tokens",        "allowed_token_ids", "beam_width",
+      "length_penalty", "early_stopping"};
   FieldTable table{
       "POST /v1/responses",
       {works("model"), works("input"), works("instructions"), works("previous_response_id"),
@@ -279,6 +278,11 @@ FieldTable make_response_fields() {
              missing("max_tokens", kOthers),
              missing("max_completion_tokens", kOthers),
              limited("n", kOthers, is_number_one, "1"),
+             // A response is one output, and streams.
+             missing("use_beam_search", kVllm),
+             missing("beam_width", kOwn, is_number_zero),
+             limited("length_penalty", kVllm, is_number_one, "1"),
+             missing("early_stopping", kVllm),
              missing("logprobs", kOthers),
              missing("functions", kOthers),
              missing("function_call", kOthers),

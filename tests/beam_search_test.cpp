@@ -1,0 +1,272 @@
+// Beam search against transformers' (tests/data/beam_search, made by scripts/goldens/beam_search.py),
+// and the same bits under every setting that must not change one.
+#include <cmath>
+#include <future>
+#include <memory>
+
+#include <boost/json/value_to.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "engine/api.h"
+#include "support/collector.h"
+#include "support/test_models.h"
+
+namespace quire::test {
+namespace {
+
+struct Case {
+  std::vector<TokenId> prompt;
+  SamplingParams params;
+  std::vector<std::vector<TokenId>> outputs;
+  std::vector<double> scores;
+};
+
+EarlyStopping early_stopping_of(const json::value& value) {
+  if (value.is_string()) return EarlyStopping::kNever;
+  return value.as_bool() ? EarlyStopping::kAtOnce : EarlyStopping::kWhenUnlikely;
+}
+
+std::vector<Case> read_cases() {
+  const auto file = read_json_file(QUIRE_SOURCE_DIR "/tests/data/beam_search/cases.json", 1 << 20);
+  EXPECT_TRUE(file.ok()) << file.status().to_string();
+  std::vector<Case> cases;
+  for (const json::value& each : file->at("cases").as_array()) {
+    Case& golden = cases.emplace_back();
+    golden.prompt = json::value_to<std::vector<TokenId>>(each.at("prompt_token_ids"));
+    golden.outputs = json::value_to<std::vector<std::vector<TokenId>>>(each.at("outputs"));
+    golden.scores = json::value_to<std::vector<double>>(each.at("scores"));
+    SamplingParams& params = golden.params;
+    params.beam_width = each.at("beam_width").to_number<std::int64_t>();
+    params.n = params.beam_width;
+    params.length_penalty = each.at("length_penalty").to_number<double>();
+    params.early_stopping = early_stopping_of(each.at("early_stopping"));
+    params.stop_token_ids = json::value_to<std::vector<TokenId>>(each.at("stop_token_ids"));
+    params.max_tokens = file->at("max_tokens").to_number<std::int64_t>();
+  }
+  return cases;
+}
+
+double score_of(const Output& output, double length_penalty) {
+  return output.last.cumulative_logprob /
+         std::pow(static_cast<double>(output.token_ids.size()), length_penalty);
+}
+
+std::unique_ptr<Engine> engine_of(const EngineArgs& args) {
+  auto engine = Engine::create(args, {});
+  EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+  return engine.ok() ? std::move(*engine) : nullptr;
+}
+
+TEST(BeamSearchGolden, EqualsTransformers) {
+  EngineArgs args;
+  args.model = tiny_llama("hf");
+  args.dtype = "float32";
+  args.kv_cache_dtype = "float32";
+  args.max_num_seqs = 64;
+  const auto engine = engine_of(args);
+  ASSERT_NE(engine, nullptr);
+  const std::vector<Case> cases = read_cases();
+  ASSERT_GT(cases.size(), 100U);
+  Collector collector(cases.size());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto id = engine->submit(
+        {.prompt_token_ids = cases[i].prompt, .params = cases[i].params}, collector.sink(i));
+    ASSERT_TRUE(id.ok()) << id.status().to_string();
+  }
+  collector.wait_for(cases.size());
+  const auto found = collector.take();
+  std::size_t num_stopped = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Case& golden = cases[i];
+    ASSERT_EQ(found[i].size(), golden.outputs.size());
+    for (std::size_t rank = 0; rank < found[i].size(); ++rank) {
+      const Output& output = found[i][rank];
+      EXPECT_EQ(output.token_ids, golden.outputs[rank]) << "case " << i << ", output " << rank;
+      EXPECT_NEAR(score_of(output, golden.params.length_penalty), golden.scores[rank], 2e-3);
+      num_stopped += output.last.finish_reason == FinishReason::kStop ? 1 : 0;
+    }
+  }
+  EXPECT_GT(num_stopped, 100U);
+}
+
+struct Setting {
+  std::string name;
+  bool batch = true;
+  std::int32_t block_size = 16;
+  std::int32_t chunk = 512;
+  std::int32_t max_num_seqs = 40;
+  int threads = 2;
+  bool prefix_caching = true;
+  bool preempt = false;
+  std::int32_t max_steps_in_flight = 1;
+  std::string batching = "continuous";
+  std::string policy = "fcfs";
+  std::string speculation = "{}";
+};
+
+constexpr std::size_t kNumRequests = 24;
+
+// Searches of all widths, among requests that draw.
+SamplingParams params_of(std::size_t i) {
+  SamplingParams params;
+  params.max_tokens = 14;
+  if (i % 4 == 3) {
+    params.seed = i;
+    params.n = 2;
+    params.ignore_eos = true;
+    return params;
+  }
+  params.beam_width = 1 + static_cast<std::int64_t>(i % 5);
+  params.n = 1 + static_cast<std::int64_t>(i % 2 == 0 ? params.beam_width - 1 : 0);
+  params.length_penalty = 0.5 * static_cast<double>(i % 3);
+  params.early_stopping = static_cast<EarlyStopping>(i / 3 % 3);
+  params.stop_token_ids = {static_cast<TokenId>(20 + i), static_cast<TokenId>(120 + 3 * i)};
+  if (i % 3 == 0) params.logprobs = 2;
+  return params;
+}
+
+// Some share a beginning.
+std::vector<TokenId> prompt_of(std::size_t i) {
+  std::vector<TokenId> prompt;
+  for (std::size_t p = 0; p < 5 + i % 30; ++p) {
+    prompt.push_back(static_cast<TokenId>(5 + (p * 31 + (p > 16 ? i : i % 3) * 17) % 300));
+  }
+  return prompt;
+}
+
+std::vector<std::vector<Output>> run(const Setting& setting) {
+  EngineArgs args;
+  args.model = tiny_llama("hf");
+  args.threads = setting.threads;
+  args.block_size = setting.block_size;
+  args.max_num_batched_tokens = setting.chunk;
+  args.max_num_seqs = setting.max_num_seqs;
+  args.max_model_len = 64;
+  args.max_steps_in_flight = setting.max_steps_in_flight;
+  args.enable_prefix_caching = setting.prefix_caching;
+  args.batching = setting.batching;
+  args.max_batch_delay_ms = 5;
+  args.scheduling_policy = setting.policy;
+  args.speculation = SpeculativeConfig::parse(setting.speculation).value();
+  if (setting.preempt) {
+    const auto engine = engine_of(args);
+    if (engine) args.kv_cache_memory_bytes = engine->info().kv_bytes_per_token * 128;
+  }
+  const auto engine = engine_of(args);
+  if (!engine) return {};
+  Collector collector(kNumRequests);
+  for (std::size_t i = 0; i < kNumRequests; ++i) {
+    const auto id = engine->submit({.prompt_token_ids = prompt_of(i), .params = params_of(i)},
+                                   collector.sink(i));
+    EXPECT_TRUE(id.ok()) << "request " << i << ": " << id.status().to_string();
+    if (!id.ok()) return {};
+    if (!setting.batch) collector.wait_for(i + 1);
+  }
+  collector.wait_for(kNumRequests);
+  EXPECT_EQ(engine->observe().num_preemptions > 0, setting.preempt) << setting.name;
+  return collector.take();
+}
+
+TEST(BeamSearchMatrix, TheSameBitsUnderEverySetting) {
+  const auto expected = run({.name = "alone", .batch = false, .prefix_caching = false});
+  ASSERT_EQ(expected.size(), kNumRequests);
+  for (const Setting& setting :
+       {Setting{.name = "together"}, Setting{.name = "found", .batch = false},
+        Setting{.name = "blocks of 1", .block_size = 1},
+        Setting{.name = "blocks of 5", .block_size = 5, .chunk = 7},
+        Setting{.name = "chunks of 5", .chunk = 5, .prefix_caching = false},
+        Setting{.name = "one thread", .threads = 1},
+        Setting{.name = "few rows", .max_num_seqs = 6},
+        Setting{.name = "preempted", .block_size = 4, .preempt = true},
+        Setting{.name = "preempted, chunks", .block_size = 2, .chunk = 9, .preempt = true},
+        Setting{.name = "preempted, nothing found", .block_size = 4, .prefix_caching = false,
+                .preempt = true},
+        Setting{.name = "two steps", .max_steps_in_flight = 2},
+        Setting{.name = "static", .batching = "static"},
+        Setting{.name = "dynamic", .batching = "dynamic"},
+        Setting{.name = "priority", .policy = "priority"},
+        Setting{.name = "fair", .policy = "fair"},
+        Setting{.name = "guesses", .speculation = R"({"method": "ngram", "num_speculative_tokens": 3})"}}) {
+    const auto found = run(setting);
+    ASSERT_EQ(found.size(), kNumRequests) << setting.name;
+    for (std::size_t i = 0; i < kNumRequests; ++i) {
+      EXPECT_EQ(found[i] == expected[i], true) << setting.name << ", request " << i;
+    }
+  }
+}
+
+class BeamSearchRequests : public testing::Test {
+ protected:
+  void SetUp() override {
+    EngineArgs args;
+    args.model = tiny_llama("hf");
+    args.max_num_seqs = 4;
+    args.max_model_len = 64;
+    engine_ = engine_of(args);
+    ASSERT_NE(engine_, nullptr);
+  }
+  Status submit(const SamplingParams& params, const OutputSink& sink) {
+    return engine_->submit({.prompt_token_ids = {5, 6, 7}, .params = params}, sink).status();
+  }
+
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(BeamSearchRequests, WhatHasNoPartInASearchIsRefused) {
+  const auto message = [&](auto change) {
+    SamplingParams params;
+    params.beam_width = 2;
+    change(params);
+    const Status status = submit(params, [](const RequestOutput&) {});
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.to_string();
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(message([](auto& p) { p.n = 3; }), HasSubstr("n: 3 is more than beam_width"));
+  EXPECT_THAT(message([](auto& p) { p.stop = {"a"}; }), HasSubstr("stop: has no part"));
+  EXPECT_THAT(message([](auto& p) { p.min_tokens = 1; }), HasSubstr("min_tokens: has no part"));
+  EXPECT_THAT(message([](auto& p) { p.repetition_penalty = 2; }), HasSubstr("repetition_penalty"));
+  EXPECT_THAT(message([](auto& p) { p.logit_bias = {{3, 1.0F}}; }), HasSubstr("logit_bias"));
+  EXPECT_THAT(message([](auto& p) { p.allowed_token_ids = {3}; }), HasSubstr("allowed_token_ids"));
+  EXPECT_THAT(message([](auto& p) { p.beam_width = 129; }), HasSubstr("beam_width: 129"));
+  EXPECT_THAT(message([](auto& p) { p.length_penalty = 11; }), HasSubstr("length_penalty: 11"));
+  EXPECT_THAT(message([](auto& p) {
+                p.beam_width = 0;
+                p.length_penalty = 2;
+              }),
+              HasSubstr("length_penalty: is of beam searches alone"));
+}
+
+// The scheduler's refusal: all beams are in a step together.
+TEST_F(BeamSearchRequests, MoreBeamsThanSequencesAreRefused) {
+  SamplingParams params;
+  params.beam_width = 5;
+  std::promise<Status> refused;
+  ASSERT_TRUE(submit(params, [&](const RequestOutput& output) {
+                refused.set_value(output.error);
+              }).ok());
+  EXPECT_THAT(refused.get_future().get().message(),
+              testing::HasSubstr("5 beams are in a step together, max_num_seqs is 4"));
+}
+
+TEST_F(BeamSearchRequests, AnAbortEndsAllOutputs) {
+  SamplingParams params;
+  params.beam_width = 3;
+  params.n = 2;
+  params.max_tokens = 60;
+  params.ignore_eos = true;
+  Collector collector(1);
+  const auto id =
+      engine_->submit({.prompt_token_ids = {5, 6, 7}, .params = params}, collector.sink(0));
+  ASSERT_TRUE(id.ok());
+  engine_->abort(*id);
+  collector.wait_for(1);
+  const auto outputs = collector.take();
+  ASSERT_EQ(outputs[0].size(), 2U);
+  for (const Output& output : outputs[0]) EXPECT_TRUE(output.last.finished);
+}
+
+}  // namespace
+}  // namespace quire::test
