@@ -34,16 +34,17 @@ TEST(Completions, AnswerHasTextUsageAndReason) {
   EXPECT_EQ(usage.at("total_tokens").as_int64(), usage.at("prompt_tokens").as_int64() + 5);
 }
 
-TEST(Completions, AStreamSaysWhatTheWholeAnswerSays) {
+// Of two prompts with two outputs each. Gives the whole answer.
+json::object expect_stream_says_the_same(const std::string& fields) {
   Api api;
-  const std::string common = R"("prompt": ["abc", [5, 6, 7]], "n": 2, "max_tokens": 9, "seed": 3,
-                                "logprobs": 1, "return_token_ids": true)";
+  const std::string common = R"("prompt": ["abc", [5, 6, 7]], "n": 2, "max_tokens": 9,
+                                "logprobs": 1, "return_token_ids": true, )" + fields;
   const json::object whole = object_of(api.post("/v1/completions", "{" + common + "}"));
   const auto chunks = chunks_of(
       api.post("/v1/completions",
                "{" + common + R"(, "stream": true, "stream_options": {"include_usage": true}})"));
-  ASSERT_EQ(whole.at("choices").as_array().size(), 4U);
-  for (std::size_t i = 0; i < 4; ++i) {
+  EXPECT_EQ(whole.at("choices").as_array().size(), 4U);
+  for (std::size_t i = 0; i < whole.at("choices").as_array().size(); ++i) {
     std::string text;
     json::array ids;
     json::value reason;
@@ -62,6 +63,33 @@ TEST(Completions, AStreamSaysWhatTheWholeAnswerSays) {
   // The same prompts again: what was cached differs, what was counted does not.
   EXPECT_EQ(chunks.back().at("usage").at("total_tokens"), whole.at("usage").at("total_tokens"));
   EXPECT_TRUE(chunks.back().at("choices").as_array().empty());
+  return whole;
+}
+
+TEST(Completions, AStreamSaysWhatTheWholeAnswerSays) {
+  expect_stream_says_the_same(R"("seed": 3)");
+}
+
+TEST(Completions, ABeamSearchGivesItsBestOutputs) {
+  const json::object answer = expect_stream_says_the_same(R"("use_beam_search": true)");
+  const auto sum = [&](std::size_t i) {
+    double total = 0;
+    for (const json::value& each :
+         choice(answer, i).at("logprobs").at("token_logprobs").as_array()) {
+      total += each.to_number<double>();
+    }
+    return total / static_cast<double>(choice(answer, i).at("token_ids").as_array().size());
+  };
+  for (const std::size_t i : {0, 2}) EXPECT_GE(sum(i), sum(i + 1));
+  expect_stream_says_the_same(R"("beam_width": 4, "length_penalty": 0, "early_stopping": "never")");
+  Api api;
+  for (const char* wrong :
+       {R"("use_beam_search": true, "beam_width": 0)", R"("beam_width": 2, "best_of": 3)",
+        R"("beam_width": 2, "n": 3)", R"("length_penalty": 2)", R"("early_stopping": "often")",
+        R"("use_beam_search": true, "stop": "a")"}) {
+    EXPECT_EQ(api.post("/v1/completions", fmt::format(R"({{"prompt": "a", {}}})", wrong)).status, 400)
+        << wrong;
+  }
 }
 
 TEST(Completions, EchoWithoutTokensGivesThePromptsProbabilities) {

@@ -386,12 +386,15 @@ TEST(Requests, FieldsThatChangeAnAnswerAreRefusedByName) {
                                                         {"/v1/responses", R"("input": "a")"}};
   for (const auto& [path, common] : routes) {
     for (const char* name : {"return_tokens_as_token_ids", "logprob_token_ids", "grammar_lazy",
-                             "use_beam_search", "mirostat"}) {
+                             "mirostat"}) {
       refuse(path, common, name, "1", "this feature is not supported");
     }
     refuse(path, common, "truncation_side", R"("right")", "this value is not supported");
     refuse(path, common, "repeat_penalty", "1.1", "repetition_penalty");
   }
+  refuse("/v1/responses", R"("input": "a")", "use_beam_search", "true",
+         "this feature is not supported");
+  refuse("/v1/responses", R"("input": "a")", "beam_width", "2", "this feature is not supported");
   refuse("/v1/embeddings", R"("input": "a")", "truncation_side", R"("right")", "only \"left\"");
   refuse(kChatCompletions, chat, "guided_decoding_backend", R"("xgrammar:no-fallback")",
          "names of backends");

@@ -17,7 +17,7 @@ from python_support import PACKAGE, SMOLLM2, SOURCE, TINY, main, needs
 import numpy
 
 import quire
-from quire import LLM, SamplingParams
+from quire import LLM, BeamSearchParams, SamplingParams
 
 GREEDY = SamplingParams(temperature=0, max_tokens=12)
 PROMPTS = ["the cat", "a dog sat on", "Once upon a time there", "x"]
@@ -341,7 +341,7 @@ class Errors(unittest.TestCase):
                 SamplingParams(**wrong)
         with self.assertRaisesRegex(TypeError, "temprature"):
             SamplingParams(temprature=1)
-        with self.assertRaisesRegex(NotImplementedError, "beam search"):
+        with self.assertRaisesRegex(NotImplementedError, "beam_width"):
             SamplingParams(use_beam_search=True)
         params = SamplingParams(top_k=5)
         params.top_k = -7  # told when it is used
@@ -357,9 +357,30 @@ class Errors(unittest.TestCase):
                 self.assertIn(said, str(caught.exception))
             self.assertEqual(len(llm.generate("the cat", use_tqdm=False)), 1)
 
+    def test_beam_search(self):
+        params = BeamSearchParams(beam_width=3, max_tokens=6, ignore_eos=True)
+        with LLM(TINY) as llm:
+            found = llm.beam_search(["the cat", {"prompt_token_ids": [5, 6, 7]}], params)
+            same = llm.generate("the cat", params.sampling_params(), use_tqdm=False)[0]
+            greedy = llm.beam_search("the cat", BeamSearchParams(1, 6, ignore_eos=True))[0].sequences
+            expected = llm.generate("the cat", SamplingParams(temperature=0, max_tokens=6, ignore_eos=True), use_tqdm=False)
+            decode = llm.get_tokenizer().decode
+        self.assertEqual([len(each.sequences) for each in found], [3, 3])
+        best = found[0].sequences
+        self.assertEqual([each.tokens for each in best],
+                         [same.prompt_token_ids + list(each.token_ids) for each in same.outputs])
+        self.assertEqual(sorted((each.cum_logprob for each in best), reverse=True), [each.cum_logprob for each in best])
+        self.assertEqual(best[0].text, decode(best[0].tokens))
+        self.assertAlmostEqual(best[0].cum_logprob, sum(next(iter(each.values())).logprob for each in best[0].logprobs), 4)
+        self.assertEqual(found[1].sequences[0].tokens[:3], [5, 6, 7])
+        self.assertEqual(greedy[0].tokens, expected[0].prompt_token_ids + list(expected[0].outputs[0].token_ids))
+        for wrong in ({"beam_width": 0}, {"beam_width": 2, "max_tokens": 0}, {"early_stopping": "often"}):
+            with self.assertRaises(ValueError, msg=wrong):
+                BeamSearchParams(**{"beam_width": 2, "max_tokens": 4, **wrong})
+
     def test_what_is_not_there_says_so(self):
         with LLM(TINY) as llm:
-            for call in (llm.beam_search, llm.sleep, llm.wake_up,
+            for call in (lambda: llm.beam_search("x", BeamSearchParams(2, 2), lora_request=1), llm.sleep, llm.wake_up,
                          lambda: llm.chat([{"role": "user", "content": "x"}], chat_template="x")):
                 with self.assertRaises(NotImplementedError) as caught:
                     call()

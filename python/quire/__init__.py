@@ -19,6 +19,11 @@ from quire.async_llm import (  # noqa: E402
     AsyncLLMEngine,
     EngineArgs,
 )
+from quire.beam_search import (  # noqa: E402
+    BeamSearchOutput,
+    BeamSearchParams,
+    BeamSearchSequence,
+)
 from quire.errors import (  # noqa: E402
     BadModelError,
     CancelledError,
@@ -61,6 +66,9 @@ __all__ = [
     "AsyncLLM",
     "AsyncLLMEngine",
     "BadModelError",
+    "BeamSearchOutput",
+    "BeamSearchParams",
+    "BeamSearchSequence",
     "CancelledError",
     "CompletionOutput",
     "ConfigError",

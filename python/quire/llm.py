@@ -16,6 +16,7 @@ from quire import _quire
 from quire._batch import Job, run_batch
 from quire._client import Client, Prompt, PromptType, Weights, is_one_prompt
 from quire._processors import ProcessorChain
+from quire.beam_search import BeamSearchOutput, BeamSearchParams, beam_search_output
 from quire.errors import ConfigError, InvalidArgumentError, UnimplementedError
 from quire.outputs import (
     EmbeddingRequestOutput,
@@ -155,11 +156,25 @@ class LLM:
         prepare = [partial(prompt_of, each) for each in several]
         return self._generate(prepare, sampling_params, use_tqdm, None)
 
-    def beam_search(self, *arguments: Any, **keywords: Any) -> list[Any]:
-        """Not there: the engine has no beams."""
-        raise UnimplementedError(
-            "beam_search: Quire does not have beam search", "use generate(), with n for several outputs"
-        )
+    def beam_search(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        params: BeamSearchParams,
+        lora_request: Any = None,
+        use_tqdm: bool | Callable[..., Any] = False,
+        concurrency_limit: int | None = None,
+    ) -> list[BeamSearchOutput]:
+        """Searches the best continuations of each prompt; the outputs are in the order of the prompts.
+
+        Prompts as of ``generate``. ``concurrency_limit`` is taken and not needed: what does not fit
+        waits. All beams of a prompt are computed together, so ``max_num_seqs`` must be ``beam_width``
+        at least.
+        """
+        if lora_request is not None:
+            raise UnimplementedError("beam_search: Quire does not have lora_request", "leave it out")
+        outputs = self.generate(prompts, params.sampling_params(), use_tqdm)
+        decode = self.get_tokenizer().decode
+        return [beam_search_output(output, params, decode) for output in outputs]
 
     # Vectors.
 

@@ -26,15 +26,13 @@ _DEFAULTS: dict[str, Any] = {
 
 # Of vLLM's SamplingParams, what is no row of the table, with the values that ask for nothing.
 _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "beam_width": ("beam search", (None, 1)),
     "best_of": ("best_of", (None, 1)),
     "bad_words_token_ids": ("bad words as token ids: give bad_words as text", (None,)),
     "detokenize": ("outputs without text", (None, True)),
     "extra_args": ("extra arguments of plugins", (None, {})),
-    "length_penalty": ("beam search", (None, 1, 1.0)),
     "spaces_between_special_tokens": ("texts without spaces between special tokens", (None, True)),
     "truncate_prompt_tokens": ("truncation of prompts", (None,)),
-    "use_beam_search": ("beam search", (None, False)),
+    "use_beam_search": ("use_beam_search: beam_width starts a beam search", (None, False)),
 }
 
 

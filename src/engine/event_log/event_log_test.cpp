@@ -218,6 +218,7 @@ TEST_F(EventLogTest, EveryRecordIsThereOrCounted) {
   Replay replay;
   const Status status = replay_all(replay);
   ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_FALSE(replay.difference()) << replay.difference()->what;
   EXPECT_GT(replay.summary().num_lost, 0U);
   EXPECT_EQ(replay.summary().num_records + replay.summary().num_lost, counted.num_records);
 }
@@ -307,6 +308,7 @@ std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
     } else if (const auto* result = std::get_if<ResultRecord>(&*record)) {
       ModelRunnerOutput output;
       for (const TokenId token : result->sampled) output.sampled.push_back({.token_id = token});
+      EXPECT_TRUE(take_candidates(result->beams, output));
       encode_result(output, since(result->time), records);
     } else if (const auto* end = std::get_if<EndRecord>(&*record)) {
       encode_ended({StatusCode::kCancelled, end->reason}, since(end->time), records);
@@ -332,6 +334,29 @@ TEST_F(EventLogTest, EveryRecordIsReadAsItWasWritten) {
   ASSERT_TRUE(replay_one(again, replay).ok());
   EXPECT_FALSE(replay.difference());
   for (const int count : kinds) EXPECT_GT(count, 0);
+}
+
+// Beams, drafts, preempted requests: whatever a segment begins with, what follows is the same.
+TEST_F(EventLogTest, EverySegmentReplaysByItself) {
+  options_.segment_bytes = 20'000;
+  options_.max_segments = 1000;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    options_.base = folder_ / ("log" + std::to_string(seed));
+    auto log = open();
+    RecordedRun run(*log, seed);
+    ASSERT_TRUE(run_until(run, [&] { return log->stats().num_segments > 5; }));
+    run.end();
+    log.reset();
+    Replay together;
+    const Status status = replay_all(together);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_FALSE(together.difference()) << "seed " << seed << ": " << together.difference()->what;
+    for (const SegmentFile& segment : segments()) {
+      Replay alone;
+      ASSERT_TRUE(replay_one(read(segment.path), alone).ok());
+      ASSERT_FALSE(alone.difference()) << "seed " << seed << ": " << alone.difference()->what;
+    }
+  }
 }
 
 TEST_F(EventLogTest, AnotherPlanIsShownAtItsStep) {

@@ -288,6 +288,18 @@ void encode_result(const ModelRunnerOutput& result, Duration since_previous,
   visit_candidates(writer, beams);
 }
 
+bool take_candidates(const std::vector<BeamCandidates>& beams, ModelRunnerOutput& result) {
+  for (const BeamCandidates& beam : beams) {
+    if (beam.index >= result.sampled.size()) return false;
+    SampledToken& token = result.sampled[beam.index];
+    token.is_beam = true;
+    token.first_top_logprob = static_cast<std::int32_t>(result.top_logprobs.size());
+    token.num_top_logprobs = static_cast<std::int32_t>(beam.tokens.size());
+    result.top_logprobs.insert(result.top_logprobs.end(), beam.tokens.begin(), beam.tokens.end());
+  }
+  return true;
+}
+
 void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out) {
   ByteWriter writer = start_record(Kind::kEnd, since_previous, out);
   writer(std::string_view(reason.message()));

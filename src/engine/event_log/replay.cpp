@@ -199,17 +199,9 @@ Status Replay::apply_record(const ResultRecord& record) {
     return Status::invalid_argument(
         fmt::format("the result of step {} has too many tokens", step_id_));
   }
-  for (const BeamCandidates& beam : record.beams) {
-    if (beam.index >= result_.sampled.size()) {
-      return Status::invalid_argument(
-          fmt::format("the result of step {} has candidates of no token", step_id_));
-    }
-    SampledToken& token = result_.sampled[beam.index];
-    token.is_beam = true;
-    token.first_top_logprob = static_cast<std::int32_t>(result_.top_logprobs.size());
-    token.num_top_logprobs = static_cast<std::int32_t>(beam.tokens.size());
-    result_.top_logprobs.insert(result_.top_logprobs.end(), beam.tokens.begin(),
-                                beam.tokens.end());
+  if (!take_candidates(record.beams, result_)) {
+    return Status::invalid_argument(
+        fmt::format("the result of step {} has candidates of no token", step_id_));
   }
   const Status status = scheduler_->update(result_, record.time, outputs_);
   if (!status.ok()) return Status::invalid_argument(status.message());

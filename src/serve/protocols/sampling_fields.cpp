@@ -165,8 +165,8 @@ json::value show_field(const T& value) {
   } else if constexpr (std::is_same_v<T, SharedConstraint>) {
     return value == nullptr ? json::value() : json::value(show_structured_outputs(*value));
   } else if constexpr (std::is_same_v<T, EarlyStopping>) {
-    if (value == EarlyStopping::kNever) return kNever;
-    return value == EarlyStopping::kAtOnce;
+    if (value == EarlyStopping::kNever) return json::value(json::string(kNever));
+    return json::value(value == EarlyStopping::kAtOnce);
   } else if constexpr (requires { value.begin(); }) {
     return value.empty() ? json::value() : json::value(json::array(value.begin(), value.end()));
   } else {
@@ -258,7 +258,7 @@ json::object type_of(Kind kind) {
     case Kind::kStructuredOutputs:
       return structured_outputs_schema();
     case Kind::kEarlyStopping:
-      return {{"enum", {true, false, kNever}}};
+      return {{"enum", json::array{true, false, json::string(kNever)}}};
   }
   return {};
 }
