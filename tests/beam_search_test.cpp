@@ -1,5 +1,5 @@
-// Beam search against transformers' (tests/data/beam_search, made by scripts/goldens/beam_search.py),
-// and the same bits under every setting that must not change one.
+// Beam search against transformers' (tests/data/beam_search, made by
+// scripts/goldens/beam_search.py), and the same bits under every setting that must not change one.
 #include <cmath>
 #include <future>
 #include <memory>
@@ -71,8 +71,8 @@ TEST(BeamSearchGolden, EqualsTransformers) {
   ASSERT_GT(cases.size(), 100U);
   Collector collector(cases.size());
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const auto id = engine->submit(
-        {.prompt_token_ids = cases[i].prompt, .params = cases[i].params}, collector.sink(i));
+    const auto id = engine->submit({.prompt_token_ids = cases[i].prompt, .params = cases[i].params},
+                                   collector.sink(i));
     ASSERT_TRUE(id.ok()) << id.status().to_string();
   }
   collector.wait_for(cases.size());
@@ -177,18 +177,20 @@ TEST(BeamSearchMatrix, TheSameBitsUnderEverySetting) {
         Setting{.name = "blocks of 1", .block_size = 1},
         Setting{.name = "blocks of 5", .block_size = 5, .chunk = 7},
         Setting{.name = "chunks of 5", .chunk = 5, .prefix_caching = false},
-        Setting{.name = "one thread", .threads = 1},
-        Setting{.name = "few rows", .max_num_seqs = 6},
+        Setting{.name = "one thread", .threads = 1}, Setting{.name = "few rows", .max_num_seqs = 6},
         Setting{.name = "preempted", .block_size = 4, .preempt = true},
         Setting{.name = "preempted, chunks", .block_size = 2, .chunk = 9, .preempt = true},
-        Setting{.name = "preempted, nothing found", .block_size = 4, .prefix_caching = false,
-                .preempt = true},
+        Setting{.name = "preempted, nothing found",
+        .block_size = 4,
+        .prefix_caching = false,
+        .preempt = true},
         Setting{.name = "two steps", .max_steps_in_flight = 2},
         Setting{.name = "static", .batching = "static"},
         Setting{.name = "dynamic", .batching = "dynamic"},
         Setting{.name = "priority", .policy = "priority"},
         Setting{.name = "fair", .policy = "fair"},
-        Setting{.name = "guesses", .speculation = R"({"method": "ngram", "num_speculative_tokens": 3})"}}) {
+        Setting{.name = "guesses",
+        .speculation = R"({"method": "ngram", "num_speculative_tokens": 3})"}}) {
     const auto found = run(setting);
     ASSERT_EQ(found.size(), kNumRequests) << setting.name;
     for (std::size_t i = 0; i < kNumRequests; ++i) {
@@ -244,9 +246,8 @@ TEST_F(BeamSearchRequests, MoreBeamsThanSequencesAreRefused) {
   SamplingParams params;
   params.beam_width = 5;
   std::promise<Status> refused;
-  ASSERT_TRUE(submit(params, [&](const RequestOutput& output) {
-                refused.set_value(output.error);
-              }).ok());
+  ASSERT_TRUE(
+      submit(params, [&](const RequestOutput& output) { refused.set_value(output.error); }).ok());
   EXPECT_THAT(refused.get_future().get().message(),
               testing::HasSubstr("5 beams are in a step together, max_num_seqs is 4"));
 }

@@ -38,7 +38,8 @@ TEST(Completions, AnswerHasTextUsageAndReason) {
 json::object expect_stream_says_the_same(const std::string& fields) {
   Api api;
   const std::string common = R"("prompt": ["abc", [5, 6, 7]], "n": 2, "max_tokens": 9,
-                                "logprobs": 1, "return_token_ids": true, )" + fields;
+                                "logprobs": 1, "return_token_ids": true, )" +
+                             fields;
   const json::object whole = object_of(api.post("/v1/completions", "{" + common + "}"));
   const auto chunks = chunks_of(
       api.post("/v1/completions",
@@ -87,7 +88,8 @@ TEST(Completions, ABeamSearchGivesItsBestOutputs) {
        {R"("use_beam_search": true, "beam_width": 0)", R"("beam_width": 2, "best_of": 3)",
         R"("beam_width": 2, "n": 3)", R"("length_penalty": 2)", R"("early_stopping": "often")",
         R"("use_beam_search": true, "stop": "a")"}) {
-    EXPECT_EQ(api.post("/v1/completions", fmt::format(R"({{"prompt": "a", {}}})", wrong)).status, 400)
+    EXPECT_EQ(api.post("/v1/completions", fmt::format(R"({{"prompt": "a", {}}})", wrong)).status,
+              400)
         << wrong;
   }
 }

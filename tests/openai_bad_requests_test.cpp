@@ -385,8 +385,8 @@ TEST(Requests, FieldsThatChangeAnAnswerAreRefusedByName) {
                                                         {kChatCompletions, chat},
                                                         {"/v1/responses", R"("input": "a")"}};
   for (const auto& [path, common] : routes) {
-    for (const char* name : {"return_tokens_as_token_ids", "logprob_token_ids", "grammar_lazy",
-                             "mirostat"}) {
+    for (const char* name :
+         {"return_tokens_as_token_ids", "logprob_token_ids", "grammar_lazy", "mirostat"}) {
       refuse(path, common, name, "1", "this feature is not supported");
     }
     refuse(path, common, "truncation_side", R"("right")", "this value is not supported");

@@ -146,9 +146,9 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
   std::int64_t num_pages = kv_.max_pages(num_computed_at_most, config_.max_tokens_in_flight());
   if (params.is_beam_search()) {
     if (auto refusal = beam_refusal(request)) return refusal;
-    num_pages += (params.beam_width - 1) *
-                 kv_.max_branch_pages(num_prompt_tokens, num_computed_at_most,
-                                      config_.max_tokens_in_flight());
+    num_pages +=
+        (params.beam_width - 1) * kv_.max_branch_pages(num_prompt_tokens, num_computed_at_most,
+                                                       config_.max_tokens_in_flight());
   }
   if (num_pages > config_.num_blocks) {
     return Refusal{

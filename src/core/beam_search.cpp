@@ -68,8 +68,7 @@ BeamSearch::Beam BeamSearch::extended(const Choice& choice,
   beam.parent = choice.parent;
   if (rules_.num_top_logprobs < 0) return beam;
   beam.logprobs.push_back(choice.token);
-  const auto count =
-      std::min(candidates.size(), static_cast<std::size_t>(rules_.num_top_logprobs));
+  const auto count = std::min(candidates.size(), static_cast<std::size_t>(rules_.num_top_logprobs));
   beam.top_logprobs.insert(beam.top_logprobs.end(), candidates.begin(),
                            candidates.begin() + static_cast<std::ptrdiff_t>(count));
   return beam;
@@ -78,8 +77,8 @@ BeamSearch::Beam BeamSearch::extended(const Choice& choice,
 // Of equals the earlier one stays before the later one.
 void BeamSearch::finish(Beam beam, bool stopped, std::int32_t length) {
   const double score = score_of(beam.cumulative_logprob, length, rules_.length_penalty);
-  const auto place = std::ranges::upper_bound(finished_, score, std::ranges::greater(),
-                                              &Finished::score);
+  const auto place =
+      std::ranges::upper_bound(finished_, score, std::ranges::greater(), &Finished::score);
   finished_.insert(place, {std::move(beam), score, stopped});
   if (finished_.size() > static_cast<std::size_t>(rules_.width)) finished_.pop_back();
 }
@@ -88,10 +87,9 @@ bool BeamSearch::is_over(std::int32_t length) const {
   if (beams_.empty()) return true;
   if (finished_.size() < static_cast<std::size_t>(rules_.width)) return false;
   if (rules_.early_stopping == EarlyStopping::kAtOnce) return true;
-  const bool may_grow =
-      rules_.early_stopping == EarlyStopping::kNever && rules_.length_penalty > 0;
-  const double best = score_of(beams_[0].cumulative_logprob,
-                               may_grow ? rules_.max_tokens : length, rules_.length_penalty);
+  const bool may_grow = rules_.early_stopping == EarlyStopping::kNever && rules_.length_penalty > 0;
+  const double best = score_of(beams_[0].cumulative_logprob, may_grow ? rules_.max_tokens : length,
+                               rules_.length_penalty);
   return !(best > finished_.back().score);
 }
 
@@ -130,8 +128,7 @@ Result<BeamSearch> BeamSearch::restore(const BeamSearchRules& rules,
   }
   for (std::size_t i = 0; i < finished.size(); ++i) {
     if (!is_right(finished[i].beam, num_prompt + 1, num_tokens) ||
-        !std::isfinite(finished[i].score) ||
-        (i > 0 && finished[i].score > finished[i - 1].score)) {
+        !std::isfinite(finished[i].score) || (i > 0 && finished[i].score > finished[i - 1].score)) {
       return no_search("a finished output that cannot be");
     }
   }

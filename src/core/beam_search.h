@@ -5,7 +5,8 @@
 // (GenerationMixin._beam_search). In each step every beam has candidates, its most probable next
 // tokens, with the sum of the log probabilities of all its tokens:
 //
-//  - Of the beam_width best candidates of all beams, those that end an output (a token that does, or
+//  - Of the beam_width best candidates of all beams, those that end an output (a token that does,
+//  or
 //    max_tokens) are finished, with the score  log probability / length^length_penalty,  where
 //    length counts the output's tokens, the one that ends it too. The beam_width best finished
 //    ones are kept.
@@ -60,8 +61,8 @@ class BeamSearch {
   BeamSearch(const BeamSearchRules& rules, std::span<const TokenId> prompt_token_ids);
 
   // candidates[i]: beam i's most probable next tokens, the best first, at least
-  // SamplingParams::num_beam_candidates() of them or all that there are. `ending_token_ids` is sorted. Not once it
-  // is over.
+  // SamplingParams::num_beam_candidates() of them or all that there are. `ending_token_ids` is
+  // sorted. Not once it is over.
   void advance(std::span<const std::span<const TokenLogprob>> candidates,
                std::span<const TokenId> ending_token_ids);
 

@@ -77,8 +77,8 @@ TEST(BeamSearch, EndsAtItsLength) {
   EXPECT_TRUE(search.finished()[1].stopped);
 }
 
-// After two tokens the outputs that have ended score -0.575 and, after one token, -1.0; the best beam
-// has -1.15 + `left`.
+// After two tokens the outputs that have ended score -0.575 and, after one token, -1.0; the best
+// beam has -1.15 + `left`.
 bool over_after_two(EarlyStopping early_stopping, float left) {
   BeamSearch search({.width = 2, .early_stopping = early_stopping, .max_tokens = 10}, kPrompt);
   advance(search, {{{kEnd, -1.0F}, {3, -1.1F}, {4, -1.15F}}});

@@ -91,8 +91,7 @@ std::int32_t KvCacheManager::num_left_to_last(std::span<const RequestId> request
 std::int64_t KvCacheManager::max_branch_pages(std::int64_t num_shared_tokens,
                                               std::int64_t num_tokens,
                                               std::int64_t num_new_tokens) const {
-  const std::int64_t own =
-      ceil_div(num_tokens, block_size_) - num_shared_tokens / block_size_;
+  const std::int64_t own = ceil_div(num_tokens, block_size_) - num_shared_tokens / block_size_;
   std::int64_t pages = 0;
   for (const KvGroup& group : groups_) {
     pages += group.pages_per_block *

@@ -118,8 +118,7 @@ void Request::append_output(TokenId token_id, Instant now) {
   }
 }
 
-void Request::append_beams(std::span<const std::span<const TokenLogprob>> candidates,
-                           Instant now) {
+void Request::append_beams(std::span<const std::span<const TokenLogprob>> candidates, Instant now) {
   assert(state_ == RequestState::kRunning && num_placeholders_ > 0 && is_beam_search());
   --num_placeholders_;
   if (!first_token_) first_token_ = now;

@@ -191,12 +191,11 @@ class Request {
   // Tokens that steps in flight will give it at least.
   std::int32_t num_placeholders() const { return num_placeholders_; }
   // Tokens that a next step may compute, placeholders included, but not where the text is
-  // constrained, or beams are searched: what may follow is known once a token is. None while drafts are in
-  // flight, for nobody knows then how many tokens there will be.
+  // constrained, or beams are searched: what may follow is known once a token is. None while drafts
+  // are in flight, for nobody knows then how many tokens there will be.
   std::int32_t num_pending_tokens() const {
     if (num_drafts_in_flight_ > 0) return 0;
-    const std::int32_t num_placeholders =
-        constrained() || is_beam_search() ? 0 : num_placeholders_;
+    const std::int32_t num_placeholders = constrained() || is_beam_search() ? 0 : num_placeholders_;
     return std::min(num_tokens() + num_placeholders, max_computed_tokens()) -
            num_scheduled_tokens();
   }

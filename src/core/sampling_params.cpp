@@ -189,9 +189,9 @@ Status check_beam_search(const SamplingParams& params, std::int64_t vocab_size) 
         "a beam search has as many outputs as beams at most");
   }
   if (params.beam_width > vocab_size) {
-    return Status::invalid_argument(fmt::format(
-        "beam_width: {} is more than the {} tokens of the vocabulary", params.beam_width,
-        vocab_size));
+    return Status::invalid_argument(
+        fmt::format("beam_width: {} is more than the {} tokens of the vocabulary",
+                    params.beam_width, vocab_size));
   }
   return check_no_transforms(params);
 }

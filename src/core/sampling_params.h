@@ -26,7 +26,8 @@ enum class EarlyStopping : std::uint8_t {
 
 // Names, defaults and rules are vLLM's SamplingParams; core/sampling_table.h has them as data.
 // Transforms apply in this order: the caller's own, structured outputs, allowed ids, bad words,
-// logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p. Beam search knows none of them.
+// logit bias, min_tokens, penalties, temperature, min_p, top_k, top_p. Beam search knows none of
+// them.
 struct SamplingParams {
   std::int64_t n = 1;        // outputs for the prompt; number i draws with seed + i
   double temperature = 1.0;  // in [0, 1000]; below kGreedyTemperature the best token is taken
@@ -58,9 +59,9 @@ struct SamplingParams {
   std::shared_ptr<const StructuredOutputsParams> structured_outputs;
   // Enough of max_tokens is kept to bring what structured_outputs constrains to its end.
   bool ensure_close = false;
-  // Beam search (core/beam_search.h): so many beams; 0: none. It takes no part of temperature, top_k,
-  // top_p, min_p and seed, for nothing is drawn, and n of its outputs are handed out, the best
-  // first. length_penalty and early_stopping are of beam searches alone.
+  // Beam search (core/beam_search.h): so many beams; 0: none. It takes no part of temperature,
+  // top_k, top_p, min_p and seed, for nothing is drawn, and n of its outputs are handed out, the
+  // best first. length_penalty and early_stopping are of beam searches alone.
   std::int64_t beam_width = 0;
   double length_penalty = 1.0;  // a finished output's score: log probability / length^this
   EarlyStopping early_stopping = EarlyStopping::kWhenUnlikely;

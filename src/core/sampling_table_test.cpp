@@ -17,8 +17,8 @@ std::vector<const void*> members_of(const SamplingParams& params) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa,
                function] = params;
   (void)function;
-  return {&a, &b, &c, &d, &e, &f, &g, &h, &i, &j, &k, &l,
-          &m, &n, &o, &p, &q, &r, &s, &t, &u, &v, &w, &x, &y, &z, &aa};
+  return {&a, &b, &c, &d, &e, &f, &g, &h, &i, &j, &k, &l, &m, &n,
+          &o, &p, &q, &r, &s, &t, &u, &v, &w, &x, &y, &z, &aa};
 }
 
 TEST(SamplingTable, EveryMemberHasOneRow) {

@@ -127,8 +127,8 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
 }
 
 // Of one that runs: its blocks are free, and `removed` gets what the executor knows of it. What is
-// computed stays to be found, to the last token; of beams, whose tokens may have changed since, full
-// blocks alone.
+// computed stays to be found, to the last token; of beams, whose tokens may have changed since,
+// full blocks alone.
 void Scheduler::let_go(const Request& request, std::vector<RequestId>& removed) {
   if (const Beams* beams = request.beams()) {
     for (const RequestId id : beams->rows.placed()) kv_.free(id);

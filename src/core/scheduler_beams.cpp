@@ -56,10 +56,9 @@ void Scheduler::take_in_beams(const StepsInFlight::Share& share, const ModelRunn
   if (share.use != RowUse::kTokens) return;
   std::vector<std::span<const TokenLogprob>> candidates;
   for (const SampledToken& token : sampled.first(static_cast<std::size_t>(share.num_rows))) {
-    candidates.push_back(
-        std::span(output.top_logprobs)
-            .subspan(static_cast<std::size_t>(token.first_top_logprob),
-                     static_cast<std::size_t>(token.num_top_logprobs)));
+    candidates.push_back(std::span(output.top_logprobs)
+                             .subspan(static_cast<std::size_t>(token.first_top_logprob),
+                                      static_cast<std::size_t>(token.num_top_logprobs)));
   }
   request.append_beams(candidates, now);
   const BeamSearch& search = request.beams()->search;

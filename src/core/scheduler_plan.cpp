@@ -59,8 +59,8 @@ void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant 
     const bool row = num_pending == 1;
     const auto num_rows = static_cast<std::int32_t>(request.row_ids().size());
     Share share;
-    share.num_tokens = row ? (budget.tokens_left() >= num_rows ? 1 : 0)
-                           : chunk_that_fits(request, budget, first);
+    share.num_tokens =
+        row ? (budget.tokens_left() >= num_rows ? 1 : 0) : chunk_that_fits(request, budget, first);
     if (share.num_tokens == 0) {
       hold(request, budget.cause(), {}, now);
       continue;
@@ -75,8 +75,8 @@ void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant 
   }
 }
 
-// Of several tokens that a request has to compute. What beams compute again, each for itself, is cut
-// where prompts are not, too: the beams of a step may be too many for it.
+// Of several tokens that a request has to compute. What beams compute again, each for itself, is
+// cut where prompts are not, too: the beams of a step may be too many for it.
 std::int32_t Scheduler::chunk_that_fits(const Request& request, const StepBudget& budget,
                                         bool urgent) {
   const auto num_rows = static_cast<std::int32_t>(request.row_ids().size());
@@ -315,8 +315,7 @@ void Scheduler::plan_tokens(Request& request, const Share& share, SchedulerOutpu
   const std::span<const RequestId> row_ids = request.row_ids();
   const RowUse use = request.schedule(share.num_tokens, share.num_drafts, now);
   for (const RequestId id : row_ids) {
-    const std::int32_t num_new_blocks =
-        *kv_.allocate(id, num_computed_tokens, num_tokens, plan);
+    const std::int32_t num_new_blocks = *kv_.allocate(id, num_computed_tokens, num_tokens, plan);
     const auto num_block_ids = static_cast<std::int32_t>(plan.new_block_ids.size());
     plan.scheduled.push_back({.request_id = id,
                               .num_computed_tokens = num_computed_tokens,
@@ -327,13 +326,12 @@ void Scheduler::plan_tokens(Request& request, const Share& share, SchedulerOutpu
                               .first_new_block = num_block_ids - num_new_blocks,
                               .num_new_blocks = num_new_blocks});
     plan.total_num_scheduled_tokens += num_tokens;
-    steps_.next().shares.push_back(
-        {.request = id == row_ids[0] ? &request : nullptr,
-         .request_id = id,
-         .num_tokens = num_tokens,
-         .num_drafts = share.num_drafts,
-         .num_rows = static_cast<std::int32_t>(row_ids.size()),
-         .use = use});
+    steps_.next().shares.push_back({.request = id == row_ids[0] ? &request : nullptr,
+                                    .request_id = id,
+                                    .num_tokens = num_tokens,
+                                    .num_drafts = share.num_drafts,
+                                    .num_rows = static_cast<std::int32_t>(row_ids.size()),
+                                    .use = use});
   }
   counters_.num_drafted_rows += share.num_drafts > 0 ? 1 : 0;
   counters_.draft_tokens += share.num_drafts;

@@ -281,8 +281,8 @@ Status Request::restore_beams(BeamsSnapshot snapshot) {
   QUIRE_ASSIGN_OR_RETURN(
       auto search, BeamSearch::restore(beams_->search.rules(), prompt, num_tokens(),
                                        std::move(snapshot.beams), std::move(snapshot.finished)));
-  QUIRE_ASSIGN_OR_RETURN(auto rows, BeamRows::restore(snapshot.rows, id(), max_rows(),
-                                                      search.beams().size()));
+  QUIRE_ASSIGN_OR_RETURN(auto rows,
+                         BeamRows::restore(snapshot.rows, id(), max_rows(), search.beams().size()));
   if (search.beams()[0].token_ids != token_ids_ ||
       snapshot.num_common_tokens < num_prompt_tokens_ ||
       snapshot.num_common_tokens > search.num_common_tokens()) {

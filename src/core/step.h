@@ -44,7 +44,8 @@ constexpr std::string_view row_use_name(RowUse use) {
 // each beam is one, and new after each of its tokens: beams change places and tokens.
 struct NewRequestData {
   RequestId request_id = 0;
-  // Prompt, then the output so far (after a preemption, and of a beam), in SchedulerOutput::new_token_ids.
+  // Prompt, then the output so far (after a preemption, and of a beam), in
+  // SchedulerOutput::new_token_ids.
   std::int32_t first_token = 0;
   std::int32_t num_tokens = 0;
   std::int32_t num_prompt_tokens = 0;

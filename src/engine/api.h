@@ -130,8 +130,8 @@ struct ConstraintReport {
 };
 
 // What happened to one of a request's outputs since the last call. Of a beam search
-// (SamplingParams::beam_width) each output comes in one piece, when the search is over: the best one
-// is output 0.
+// (SamplingParams::beam_width) each output comes in one piece, when the search is over: the best
+// one is output 0.
 struct RequestOutput {
   RequestId request_id = 0;
   std::int32_t index = 0;          // which of the n outputs

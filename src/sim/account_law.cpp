@@ -67,4 +67,23 @@ std::string check_account(const Request& request, const SchedulerConfig& config,
   return {};
 }
 
+std::string totals_error(const SchedulerStats& stats, std::int64_t num_scheduled_tokens,
+                         std::int64_t num_drafts) {
+  const std::int64_t num_computed_tokens = stats.prompt_tokens_computed +
+                                           stats.output_tokens_computed + stats.tokens_recomputed +
+                                           stats.tokens_discarded;
+  if (stats.num_aborted == 0 ? num_computed_tokens != num_scheduled_tokens
+                             : num_computed_tokens > num_scheduled_tokens) {
+    return fmt::format("{} tokens are accounted for, {} were scheduled", num_computed_tokens,
+                       num_scheduled_tokens);
+  }
+  if (stats.draft_tokens != num_drafts ||
+      stats.draft_tokens != stats.draft_tokens_accepted + stats.draft_tokens_rejected) {
+    return fmt::format("{} drafts were computed, but {} are counted: {} accepted, {} rejected",
+                       num_drafts, stats.draft_tokens, stats.draft_tokens_accepted,
+                       stats.draft_tokens_rejected);
+  }
+  return {};
+}
+
 }  // namespace quire

@@ -12,4 +12,8 @@ namespace quire {
 // string, or what is wrong.
 std::string check_account(const Request& request, const SchedulerConfig& config, Instant now);
 
+// All that a scheduler's steps have computed, of whom nobody is left.
+std::string totals_error(const SchedulerStats& stats, std::int64_t num_scheduled_tokens,
+                         std::int64_t num_drafts);
+
 }  // namespace quire

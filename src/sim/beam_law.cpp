@@ -27,8 +27,7 @@ void keep_best(std::vector<Sequence>& sequences, std::size_t count) {
   if (sequences.size() > count) sequences.resize(count);
 }
 
-std::vector<Sequence> continuations(const std::vector<Sequence>& running,
-                                    std::int32_t vocab_size) {
+std::vector<Sequence> continuations(const std::vector<Sequence>& running, std::int32_t vocab_size) {
   std::vector<Sequence> all;
   for (const Sequence& each : running) {
     for (TokenId id = 0; id < vocab_size; ++id) {
@@ -97,8 +96,7 @@ std::vector<std::vector<TokenId>> solo_beam_search(const AddRequest& request,
   return outputs;
 }
 
-std::string beam_error(const Request& request,
-                       const std::vector<std::vector<TokenId>>& expected) {
+std::string beam_error(const Request& request, const std::vector<std::vector<TokenId>>& expected) {
   std::vector<std::vector<TokenId>> found;
   for (const BeamSearch::Finished& each : request.beams()->search.finished()) {
     const auto& ids = each.beam.token_ids;
@@ -125,8 +123,7 @@ SchedulerOutput without_beams_that_go_on(
   std::erase_if(starts.new_requests, [&](const NewRequestData& each) {
     const Request* request = scheduler.find(each.request_id);
     if (request == nullptr) return true;  // a beam that is not the first
-    const std::pair<RequestId, std::int32_t> before = {each.request_id,
-                                                       request->num_preemptions()};
+    const std::pair<RequestId, std::int32_t> before = {each.request_id, request->num_preemptions()};
     return std::ranges::find(running, before) != running.end();
   });
   return starts;

@@ -1,6 +1,6 @@
-// What a beam search must give: the outputs that transformers' algorithm finds, written down anew as
-// it stands there, with all tokens of the vocabulary and scores of minus a billion for what is not
-// there.
+// What a beam search must give: the outputs that transformers' algorithm finds, written down anew
+// as it stands there, with all tokens of the vocabulary and scores of minus a billion for what is
+// not there.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,7 @@ std::vector<std::vector<TokenId>> solo_beam_search(const AddRequest& request,
                                                    std::int32_t vocab_size);
 
 // Empty, or how the outputs of a search that has ended differ from these.
-std::string beam_error(const Request& request,
-                       const std::vector<std::vector<TokenId>>& expected);
+std::string beam_error(const Request& request, const std::vector<std::vector<TokenId>>& expected);
 
 // Tokens that a request's outputs got in all: a search those of all its beams, in all its steps.
 std::int64_t num_given_tokens(const Request& request);

@@ -24,7 +24,7 @@ struct Coverage {
   std::int64_t pooled_preempted = 0;
   std::int64_t copied_blocks = 0;
   std::int64_t partial_hits = 0;  // starts within a cached block
-  std::int64_t beams = 0;  // that were new to the executor
+  std::int64_t beams = 0;         // that were new to the executor
   std::int64_t searches = 0;
   std::int64_t searches_preempted = 0;
   std::int64_t drafts = 0;
@@ -37,6 +37,18 @@ struct Coverage {
   // Aborts by state of the request, outside a step and while one was in flight.
   std::array<std::array<std::int64_t, 2>, 3> aborted{};
 };
+
+// What became of a request that has ended.
+inline void note_ended(const Request& request, Instant now, Coverage& coverage) {
+  for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
+    const Duration waited = request.timeline().total(static_cast<WaitCause>(i), now);
+    coverage.waited[i] += waited > Duration::zero() ? 1 : 0;
+  }
+  coverage.preemptions += request.num_preemptions();
+  coverage.recomputed += request.num_recomputed_tokens();
+  coverage.finished_stop += request.finish_reason() == FinishReason::kStop ? 1 : 0;
+  coverage.finished_length += request.finish_reason() == FinishReason::kLength ? 1 : 0;
+}
 
 // Requests of a plan that start within a cached block; forks, which do so too, do not count.
 inline std::int64_t num_partial_hits(const Scheduler& scheduler, const SchedulerOutput& plan) {

@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "core/scheduler.h"
 #include "sim/account_law.h"
+#include "sim/admission_law.h"
 #include "sim/beam_law.h"
 #include "sim/coverage.h"
 #include "sim/held_pages_law.h"
@@ -30,8 +31,7 @@
 
 namespace quire {
 
-// One trace, from the first arrival to an empty scheduler. Functions return an empty string, or
-// what went wrong.
+// One trace, to an empty scheduler. Functions return an empty string, or what went wrong.
 class Simulation {
  public:
   Simulation(std::uint64_t seed, std::int32_t max_steps_in_flight, bool groups, Coverage& coverage)
@@ -204,33 +204,9 @@ class Simulation {
     return {};
   }
 
-  bool acceptable(const AddRequest& request) const {
-    const SchedulerConfig& config = scheduler_.config();
-    const std::int64_t num_prompt = std::ssize(request.prompt_token_ids);
-    const std::int64_t most = config.max_model_len;
-    const bool pooled = request.pooling != Pooling::kNone;
-    const std::int64_t longest =
-        pooled ? num_prompt : std::min(num_prompt + request.sampling_params->max_tokens, most) - 1;
-    const std::int64_t width = request.sampling_params->beam_width;
-    const std::int64_t num_outputs = width > 0 ? 1 : request.sampling_params->n;
-    std::int64_t num_pages = 0;  // the blocks of the prompt's full ones are there once
-    for (const KvGroup& group : config.kv_groups) {
-      const std::int64_t of_one =
-          group.max_blocks(longest, config.max_tokens_in_flight(), config.block_size);
-      const std::int64_t own =
-          ceil_div(longest, config.block_size) - num_prompt / config.block_size;
-      num_pages += group.pages_per_block *
-                   (of_one + std::max<std::int64_t>(width - 1, 0) * std::min(own, of_one));
-    }
-    return num_prompt > 0 && num_prompt < most + (pooled ? 1 : 0) &&
-           num_pages <= config.num_blocks &&
-           width <= std::min(config.max_num_seqs, config.max_num_batched_tokens) &&
-           scheduler_.stats().num_waiting + num_outputs <= config.max_queued;
-  }
-
   std::string add(const WorkloadRequest& arrival) {
     const AddRequest& request = arrival.request;
-    const bool accepted = acceptable(request);
+    const bool accepted = is_acceptable(scheduler_, request);
     const Status status = scheduler_.add(request, clock_.now());
     if (status.ok() != accepted) {
       return fmt::format("request {}: admission is wrong: {}", request.request_id,
@@ -420,14 +396,7 @@ class Simulation {
     if (auto error = check_account(request, scheduler_.config(), clock_.now()); !error.empty()) {
       return error;
     }
-    for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
-      const Duration waited = request.timeline().total(static_cast<WaitCause>(i), clock_.now());
-      coverage_.waited[i] += waited > Duration::zero() ? 1 : 0;
-    }
-    coverage_.preemptions += request.num_preemptions();
-    coverage_.recomputed += request.num_recomputed_tokens();
-    coverage_.finished_stop += request.finish_reason() == FinishReason::kStop ? 1 : 0;
-    coverage_.finished_length += request.finish_reason() == FinishReason::kLength ? 1 : 0;
+    note_ended(request, clock_.now(), coverage_);
     return {};
   }
 
@@ -444,19 +413,8 @@ class Simulation {
         stats.prompt_tokens_pending != 0 || stats.num_waiting != 0 || stats.num_running != 0) {
       return "the scheduler is not empty at the end";
     }
-    const std::int64_t num_computed_tokens = stats.prompt_tokens_computed +
-                                             stats.output_tokens_computed +
-                                             stats.tokens_recomputed + stats.tokens_discarded;
-    if (stats.num_aborted == 0 ? num_computed_tokens != num_scheduled_tokens_
-                               : num_computed_tokens > num_scheduled_tokens_) {
-      return fmt::format("{} tokens are accounted for, {} were scheduled", num_computed_tokens,
-                         num_scheduled_tokens_);
-    }
-    if (stats.draft_tokens != num_drafts_ ||
-        stats.draft_tokens != stats.draft_tokens_accepted + stats.draft_tokens_rejected) {
-      return fmt::format("{} drafts were computed, but {} are counted: {} accepted, {} rejected",
-                         num_drafts_, stats.draft_tokens, stats.draft_tokens_accepted,
-                         stats.draft_tokens_rejected);
+    if (auto error = totals_error(stats, num_scheduled_tokens_, num_drafts_); !error.empty()) {
+      return error;
     }
     if (executor_.num_requests() != 0) return "the executor still knows a request";
     if (scheduler_.next_deadline()) return "an idle scheduler has a deadline";

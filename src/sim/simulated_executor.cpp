@@ -176,13 +176,12 @@ void SimulatedExecutor::sample_tokens(RequestId request_id, std::span<const Toke
   request.num_computed_tokens = static_cast<std::int32_t>(request.token_ids.size()) - 1;
 }
 
-// Of the token that was sampled last, after a sequence with this history.
+// Of the token that was sampled last.
 void SimulatedExecutor::add_candidates(std::uint64_t history, std::int64_t count,
                                        ModelRunnerOutput& result) const {
   std::vector<TokenLogprob> all(static_cast<std::size_t>(config_.vocab_size));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto id = static_cast<TokenId>(i);
-    all[i] = {id, simulated_logprob(history, id), 0};
+  for (TokenId id = 0; id < config_.vocab_size; ++id) {
+    all[static_cast<std::size_t>(id)] = {id, simulated_logprob(history, id), 0};
   }
   const auto end = all.begin() + std::min<std::int64_t>(count, std::ssize(all));
   std::partial_sort(all.begin(), end, all.end(), [](const TokenLogprob& a, const TokenLogprob& b) {

@@ -55,11 +55,10 @@ class SimulatedExecutor : public Executor {
   SimulatedExecutor(const SimulatedExecutorConfig& config, VirtualClock& clock);
 
   // kInternal naming the request and the rule for a plan that a real executor could not carry out.
-  // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives, which
-  // the rows of beams alone have. The
-  // hidden state of a prompt to pool is a function of its tokens alone.
-  // A token that its mask does not allow becomes the next one in the vocabulary that it does;
-  // kInternal for a mask of no row that samples.
+  // Tokens have log probabilities, also those of a prompt, but neither ranks nor alternatives,
+  // which the rows of beams alone have. The hidden state of a prompt to pool is a function of its
+  // tokens alone. A token that its mask does not allow becomes the next one in the vocabulary that
+  // it does; kInternal for a mask of no row that samples.
   Status submit(const SchedulerOutput& plan) override;
   Status sample(std::span<const TokenMask> masks) override;
   Status collect(ModelRunnerOutput& result) override;

@@ -51,9 +51,9 @@ struct WorkloadConfig {
   double prompt_logprobs_probability = 0;
   double pooling_probability = 0;  // that the hidden state is wanted, and no output
   double beam_search_probability = 0;
-  double greedy_probability = 0;   // others draw with a random seed of their own
-  double abort_probability = 0;    // that a client goes away before its answer is complete
-  Duration mean_time_to_abort{};   // from the arrival; exponentially distributed
+  double greedy_probability = 0;  // others draw with a random seed of their own
+  double abort_probability = 0;   // that a client goes away before its answer is complete
+  Duration mean_time_to_abort{};  // from the arrival; exponentially distributed
   std::int32_t vocab_size = 1;
 };
 

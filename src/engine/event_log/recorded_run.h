@@ -107,7 +107,8 @@ class RecordedRun {
     for (const Request* request : scheduler_.running()) {
       if (random(3) != 0) {
         // As an engine takes back what was not computed; a snapshot has no drafts.
-        if (!request->drafts().empty()) proposed_.emplace_back(request->id(), std::vector<TokenId>());
+        if (!request->drafts().empty())
+          proposed_.emplace_back(request->id(), std::vector<TokenId>());
         continue;
       }
       std::vector<TokenId> drafts(random(5));

@@ -70,8 +70,8 @@ struct PrefixCacheResetRecord {
 using EventRecord = std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord,
                                  PaceRecord, DraftRecord, PrefixCacheResetRecord>;
 
-// Puts them where a scheduler finds them, behind the sampled tokens that are there. False: one is of
-// no token.
+// Puts them where a scheduler finds them, behind the sampled tokens that are there. False: one is
+// of no token.
 bool take_candidates(const std::vector<BeamCandidates>& beams, ModelRunnerOutput& result);
 
 // Appends one record to `out`. `since_previous`: the time since the record before it.

@@ -52,9 +52,9 @@ Status read_beam_search(const JsonReader& fields, SamplingParams& params) {
   QUIRE_ASSIGN_OR_RETURN(const auto best_of, fields.find_int("best_of"));
   const bool has_width = fields.contains("beam_width");
   if (wanted && has_width && *wanted != params.is_beam_search()) {
-    return Status::invalid_argument(fmt::format("use_beam_search: {}, but beam_width is {}",
-                                                *wanted, params.beam_width),
-                                    "leave one of the two out");
+    return Status::invalid_argument(
+        fmt::format("use_beam_search: {}, but beam_width is {}", *wanted, params.beam_width),
+        "leave one of the two out");
   }
   if (wanted.value_or(false) && !has_width) params.beam_width = best_of.value_or(params.n);
   if (params.is_beam_search() && best_of && *best_of != params.beam_width) {

@@ -189,7 +189,8 @@ FieldTable make_completion_fields() {
   append(table.fields, generation(kBoth));
   append(
       table.fields,
-      {works("add_special_tokens", kVllm), works("best_of", kOpenAi, "the beams of a beam search; else only the value of `n`"),
+      {works("add_special_tokens", kVllm),
+       works("best_of", kOpenAi, "the beams of a beam search; else only the value of `n`"),
        no_effect("store"), works("suffix", kBoth, "models with tokens for filling in the middle"),
        missing("thinking_token_budget", kVllm), missing(kSchemaInPromptField, kOwn)});
   return table;
@@ -233,10 +234,16 @@ FieldTable make_chat_fields() {
 
 FieldTable make_response_fields() {
   // Those that Responses have under another name, or not at all.
-  static constexpr std::array<std::string_view, 10> kNotOfResponses = {
-      "n",        "include_stop_str_in_output", "max_tokens",        "prompt_logprobs",
-      "logprobs", "skip_special_tokens",        "allowed_token_ids", "beam_width",
-      "length_penalty", "early_stopping"};
+  static constexpr std::array<std::string_view, 10> kNotOfResponses = {"n",
+                                                                       "include_stop_str_in_output",
+                                                                       "max_tokens",
+                                                                       "prompt_logprobs",
+                                                                       "logprobs",
+                                                                       "skip_special_tokens",
+                                                                       "allowed_token_ids",
+                                                                       "beam_width",
+                                                                       "length_penalty",
+                                                                       "early_stopping"};
   FieldTable table{
       "POST /v1/responses",
       {works("model"), works("input"), works("instructions"), works("previous_response_id"),
