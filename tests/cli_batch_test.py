@@ -97,6 +97,7 @@ class Fields(unittest.TestCase):
             "seed", "stop", "stop_token_ids", "bad_words", "include_stop_str_in_output",
             "ignore_eos", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs",
             "skip_special_tokens", "logit_bias", "allowed_token_ids", "structured_outputs", "ensure_close",
+            "beam_width", "length_penalty", "early_stopping",
             "response_format", "json_schema", "regex", "grammar", "ebnf", "structural_tag", "guided_json",
             "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"})
         self.assertEqual(fields["temperature"]["type"], "number")

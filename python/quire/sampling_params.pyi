@@ -37,6 +37,9 @@ class SamplingParams:
     allowed_token_ids: Sequence[int] | None
     structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None
     ensure_close: bool
+    beam_width: int
+    length_penalty: float
+    early_stopping: bool | str
     logits_processors: Sequence[LogitsProcessor] | None
     output_kind: RequestOutputKind
     def __init__(
@@ -65,6 +68,9 @@ class SamplingParams:
         allowed_token_ids: Sequence[int] | None = None,
         structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None = None,
         ensure_close: bool = False,
+        beam_width: int = 0,
+        length_penalty: float = 1,
+        early_stopping: bool | str = False,
         guided_decoding: StructuredOutputsParams | Mapping[str, Any] | None = None,
         logits_processors: Sequence[LogitsProcessor] | None = None,
         output_kind: RequestOutputKind = ...,

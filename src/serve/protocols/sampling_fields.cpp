@@ -234,6 +234,11 @@ std::vector<SamplingField> make_fields() {
   return fields;
 }
 
+// Those that a model recommends are for tokens that are drawn.
+void drop_default(const JsonReader& object, std::string_view name, double none, double& penalty) {
+  if (!object.contains(name)) penalty = none;
+}
+
 // The members of a value's type in JSON Schema.
 json::object type_of(Kind kind) {
   const json::object string = {{"type", "string"}, {"minLength", 1}};
@@ -265,6 +270,13 @@ json::object type_of(Kind kind) {
 
 }  // namespace
 
+void drop_default_penalties(const JsonReader& object, SamplingParams& params) {
+  const SamplingParams none;
+  drop_default(object, "repetition_penalty", none.repetition_penalty, params.repetition_penalty);
+  drop_default(object, "presence_penalty", none.presence_penalty, params.presence_penalty);
+  drop_default(object, "frequency_penalty", none.frequency_penalty, params.frequency_penalty);
+}
+
 std::span<const SamplingField> sampling_fields() {
   static const std::vector<SamplingField> kFields = make_fields();
   return kFields;
@@ -274,6 +286,7 @@ Status read_sampling_fields(const JsonReader& object, SamplingParams& params) {
   for (const SamplingField& field : sampling_fields()) {
     QUIRE_RETURN_IF_ERROR(field.read(object, params));
   }
+  if (params.is_beam_search()) drop_default_penalties(object, params);
   return {};
 }
 

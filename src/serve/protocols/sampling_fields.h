@@ -36,9 +36,13 @@ struct SamplingField {
 // In the order of vLLM's SamplingParams, those that users set.
 std::span<const SamplingField> sampling_fields();
 
-// Sets what `object` gives; a field that is absent or null changes nothing, keys that are no
-// sampling fields are left alone. kInvalidArgument for a value of another type; ranges are for
-// SamplingParams::validate.
+// Of a beam search the penalties that `object` does not give become none: those that a model
+// recommends are for tokens that are drawn, and a search has no part for them.
+void drop_default_penalties(const JsonReader& object, SamplingParams& params);
+
+// Sets what `object` gives, and calls the above; a field that is absent or null changes nothing,
+// keys that are no sampling fields are left alone. kInvalidArgument for a value of another type;
+// ranges are for SamplingParams::validate.
 Status read_sampling_fields(const JsonReader& object, SamplingParams& params);
 
 // The properties of the fields, as JSON Schema (draft 2020-12).

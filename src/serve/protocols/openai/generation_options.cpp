@@ -62,6 +62,7 @@ Status read_beam_search(const JsonReader& fields, SamplingParams& params) {
         fmt::format("best_of: {}, but beam_width is {}", *best_of, params.beam_width),
         "both are the number of beams: leave one of the two out");
   }
+  if (params.is_beam_search()) drop_default_penalties(fields, params);
   return {};
 }
 
