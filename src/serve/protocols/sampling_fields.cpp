@@ -52,13 +52,13 @@ Status read_field(const JsonReader& object, const SamplingParameter<double>& row
   return {};
 }
 
-constexpr std::string_view kNever = "never";
+constexpr std::string_view kNeverWord = "never";
 
 Status read_field(const JsonReader& object, const SamplingParameter<EarlyStopping>& row,
                   EarlyStopping& target) {
   const json::value* value = object.find(row.name);
   if (value == nullptr) return {};
-  if (value->is_string() && value->get_string() == kNever) {
+  if (value->is_string() && value->get_string() == kNeverWord) {
     target = EarlyStopping::kNever;
   } else if (value->is_bool()) {
     target = value->get_bool() ? EarlyStopping::kAtOnce : EarlyStopping::kWhenUnlikely;
@@ -165,7 +165,7 @@ json::value show_field(const T& value) {
   } else if constexpr (std::is_same_v<T, SharedConstraint>) {
     return value == nullptr ? json::value() : json::value(show_structured_outputs(*value));
   } else if constexpr (std::is_same_v<T, EarlyStopping>) {
-    if (value == EarlyStopping::kNever) return json::value(json::string(kNever));
+    if (value == EarlyStopping::kNever) return json::value(json::string(kNeverWord));
     return json::value(value == EarlyStopping::kAtOnce);
   } else if constexpr (requires { value.begin(); }) {
     return value.empty() ? json::value() : json::value(json::array(value.begin(), value.end()));
@@ -263,7 +263,7 @@ json::object type_of(Kind kind) {
     case Kind::kStructuredOutputs:
       return structured_outputs_schema();
     case Kind::kEarlyStopping:
-      return {{"enum", json::array{true, false, json::string(kNever)}}};
+      return {{"enum", json::array{true, false, json::string(kNeverWord)}}};
   }
   return {};
 }
