@@ -256,7 +256,9 @@ TEST(AllocationFailure, TheDirectoryNeedsNoMemoryForARequestThatHasBegun) {
   GenerateRequest request;
   request.prompt_token_ids = {5, 6};
   request.params.n = 3;
-  const auto entry = directory.begin("cmpl-1", request, Instant(1), Instant(2));
+  RequestOrigin origin;
+  origin.external_id = "cmpl-1";
+  const auto entry = directory.begin(origin, request, Instant(1), Instant(2));
   int num_told = 0;
   RequestOutput last;
   last.request_id = 7;

@@ -1,5 +1,6 @@
 // Where requests' time went, as the server tells it: over a simulated engine with too few slots and
 // blocks, so that requests wait for every reason.
+#include <array>
 #include <chrono>
 #include <map>
 #include <random>
@@ -23,17 +24,19 @@ using std::chrono::milliseconds;
 
 class Api {
  public:
-  explicit Api(SimulatedEngineArgs args) {
+  explicit Api(SimulatedEngineArgs args, PrefixCacheScope scope = PrefixCacheScope::kKey) {
     args.engine.model = QUIRE_SOURCE_DIR "/tests/data/tiny_llama/hf";
     auto created = create_simulated_engine(args, {});
     EXPECT_TRUE(created.ok()) << created.status().to_string();
     ServiceConfig config;
     config.served_model_names = {"tiny"};
     config.log_requests = false;
+    config.prefix_cache_scope = scope;
     service_ = std::make_unique<Service>(std::move(created).value(), config,
                                          std::make_shared<StepWatch>());
     router_.add_all(openai_routes(*service_));
-    router_.add_all(why_routes(service_->model().engine(), service_->model().directory()));
+    router_.add_all(why_routes(service_->model().engine(), service_->model().directory(),
+                               scope == PrefixCacheScope::kKey));
   }
 
   // The exchange of a completion; it notes when it is answered.
@@ -53,18 +56,21 @@ class Api {
     Instant end_{};
   };
 
-  std::shared_ptr<Timed> complete(const std::string& id, const json::object& fields) {
+  std::shared_ptr<Timed> complete(const std::string& id, const json::object& fields,
+                                  const std::string& caller = "") {
     json::object body = {{"prompt", "a b c"}, {"request_id", id}, {"ignore_eos", true}};
     for (const auto& [key, value] : fields) body[key] = value;
     HttpRequest request = TestExchange::post("/v1/completions", json::serialize(body))->request();
     const Instant begin = service_->model().engine().now();
     request.received = std::chrono::steady_clock::now();
+    request.caller = caller;
     auto exchange = std::make_shared<Timed>(std::move(request), service_->model().engine(), begin);
     router_.match("POST", "/v1/completions").route->handler(exchange);
     return exchange;
   }
-  std::pair<int, json::object> why(const std::string& id) {
+  std::pair<int, json::object> why(const std::string& id, const std::string& caller = "") {
     HttpRequest request;
+    request.caller = caller;
     request.method = "GET";
     request.path = "/requests/cmpl-" + id + "/why";
     const auto match = router_.match("GET", request.path);
@@ -253,6 +259,76 @@ TEST(Why, OutputsThatAreTooManyToLookAtAreNotToldWrong) {
   EXPECT_GT(num_left_out, 0U);
   EXPECT_EQ(num_told + num_left_out, 80U);
   exchange->disconnect();
+}
+
+// What is said of a request's prompt and the prefix cache.
+json::object prefix_of(Api& api, const std::string& id, const std::string& caller = "") {
+  return api.why(id, caller).second.at("outputs").at(0).at("prefix_cache").as_object();
+}
+
+TEST(Why, TheFirstTokenThatWasNotCachedIsTold) {
+  Api api(crowded());
+  EXPECT_EQ(api.complete("a", {{"prompt", {5, 6, 7, 8}}, {"max_tokens", 1}})->wait().status, 200);
+  EXPECT_EQ(api.complete("b", {{"prompt", {5, 6, 9, 8}}, {"max_tokens", 1}})->wait().status, 200);
+  EXPECT_EQ(prefix_of(api, "a").at("miss"), "new");
+  const json::object told = prefix_of(api, "b");
+  const Tokenizer& tokenizer = api.service().model().engine().tokenizer();
+  const std::array<TokenId, 2> tokens = {9, 7};
+  EXPECT_EQ(told.at("miss"), "differs");
+  EXPECT_EQ(told.at("found_tokens"), 2);
+  EXPECT_EQ(told.at("token"), 9);
+  EXPECT_EQ(std::string(told.at("text").as_string()),
+            tokenizer.decode(std::span(tokens).first(1), false));
+  EXPECT_EQ(told.at("cached_token"), 7);
+  EXPECT_EQ(std::string(told.at("cached_text").as_string()),
+            tokenizer.decode(std::span(tokens).last(1), false));
+  EXPECT_THAT(std::string(told.at("because").as_string()), testing::HasSubstr("token 2"));
+}
+
+// Who has another key learns no token of a request, and of what is cached nothing where keys share.
+TEST(Why, TokensAreToldToTheRequestsOwnKeyAlone) {
+  for (const auto scope : {PrefixCacheScope::kKey, PrefixCacheScope::kGlobal}) {
+    Api api(crowded(), scope);
+    const auto run = [&](const std::string& id, TokenId third, const std::string& caller) {
+      const json::object fields = {{"prompt", {5, 6, third, 8}}, {"max_tokens", 1}};
+      EXPECT_EQ(api.complete(id, fields, caller)->wait().status, 200);
+    };
+    run("a", 7, "key 1");
+    run("b", 9, "key 1");
+    run("c", 11, "key 2");
+    const json::object own = prefix_of(api, "b", "key 1");
+    EXPECT_EQ(own.at("token"), 9);
+    EXPECT_EQ(own.contains("cached_token"), scope == PrefixCacheScope::kKey);
+    const json::object others = prefix_of(api, "b", "key 2");
+    for (const char* member : {"token", "text", "cached_token", "cached_text"}) {
+      EXPECT_FALSE(others.contains(member)) << member;
+    }
+    const std::string miss(prefix_of(api, "c", "key 2").at("miss").as_string());
+    EXPECT_EQ(miss, scope == PrefixCacheScope::kKey ? "new" : "differs");
+    EXPECT_FALSE(prefix_of(api, "c", "key 2").contains("cached_token"));
+  }
+}
+
+TEST(Why, AnEvictionIsToldWithWhomItWasForUnlessThatHasAnotherKey) {
+  SimulatedEngineArgs args = crowded(72);
+  args.engine.max_num_batched_tokens = 512;
+  Api api(args);
+  const auto run = [&](const std::string& id, TokenId token, const std::string& caller) {
+    const json::object fields = {{"prompt", json::array(200, token)}, {"max_tokens", 1}};
+    EXPECT_EQ(api.complete(id, fields, caller)->wait().status, 200);
+  };
+  for (const std::string key : {"1", "2"}) {
+    run("first" + key, 7, "1");
+    for (TokenId token = 20; token < 22; ++token) {
+      run("other" + std::to_string(token) + key, token, key);
+    }
+    run("again" + key, 7, "1");
+    const json::object told = prefix_of(api, "again" + key, "1");
+    EXPECT_EQ(told.at("miss"), "evicted");
+    EXPECT_GT(told.at("evicted_ms_before").as_double(), 0);
+    const std::string by(told.at("by").as_string());
+    EXPECT_THAT(by, testing::StartsWith(key == "1" ? "cmpl-other" : "another key"));
+  }
 }
 
 TEST(Why, AnUnknownRequestIsNotFound) {

@@ -126,7 +126,7 @@ Status run_explain(const ExplainFlags& flags) {
   const RequestNames names = [&](RequestId id) { return search.name(id, replay.scheduler()); };
   json::array outputs;
   for (const OutputStory& story : stories) {
-    outputs.push_back(story_json(story, names, replay.time()));
+    outputs.push_back(story_json(story, names, {.others = names}, replay.time()));
   }
   if (flags.json) {
     fmt::print("{}\n",

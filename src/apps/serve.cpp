@@ -93,7 +93,8 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
   }
   router.add_all(std::move(routes));
   router.add_all(llamacpp_routes(service));
-  router.add_all(why_routes(model.engine(), model.directory()));
+  router.add_all(why_routes(model.engine(), model.directory(),
+                            model.config().prefix_cache_scope == PrefixCacheScope::kKey));
   if (with_page) router.add_all(page_routes(service));
   return router;
 }

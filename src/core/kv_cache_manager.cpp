@@ -16,6 +16,7 @@ KvCacheManager::KvCacheManager(std::int32_t block_size, std::int32_t num_pages,
       pages_per_block_(quire::pages_per_block(groups_)),
       pool_(num_pages),
       index_(enable_prefix_caching ? num_pages : 0, block_size, groups_),
+      lost_(enable_prefix_caching ? num_pages : 0),
       uses_(groups_.size()),
       run_begin_(groups_.size()) {
   assert(block_size > 0 && !groups_.empty());
@@ -38,7 +39,9 @@ std::uint64_t KvCacheManager::bytes_per_page(std::int32_t block_size,
                                              std::span<const KvGroup> groups,
                                              bool enable_prefix_caching) {
   return BlockPool::kBytesPerBlock +
-         (enable_prefix_caching ? PrefixIndex::bytes_per_page(block_size, groups) : 0);
+         (enable_prefix_caching
+              ? PrefixIndex::bytes_per_page(block_size, groups) + LostBlocks::kBytesPerPage
+              : 0);
 }
 
 std::span<const TokenId> KvCacheManager::tokens_of(std::span<const TokenId> tokens,
@@ -136,7 +139,7 @@ KvCacheManager::Table& KvCacheManager::new_table(RequestId request_id) {
 
 // What it holds may be a part of a block, of which the others are free too: they are of no use
 // without it.
-BlockId KvCacheManager::take_page(std::int32_t page) {
+BlockId KvCacheManager::take_page(std::int32_t page, RequestId request_id) {
   const BlockId block_id = *pool_.allocate();
   if (findable(block_id)) {
     const auto block = index_.block_of(block_id);
@@ -144,6 +147,7 @@ BlockId KvCacheManager::take_page(std::int32_t page) {
       if (other != block_id) pool_.move_to_front(other);
     }
     uses_[index_.group_of(block_id)].num_cached -= static_cast<std::int32_t>(block.size());
+    lost_.add({.hash = index_.hash_at(block_id), .by = request_id, .when = now_});
     index_.erase(block_id);
   }
   ++uses_[group_of(page)].num_used;
@@ -189,7 +193,7 @@ void KvCacheManager::make_writable(RequestId request_id, BlockTable& table, std:
       if (findable(source)) index_.erase(source);
       continue;
     }
-    const BlockId copy = take_page(page);
+    const BlockId copy = take_page(page, request_id);
     table.set(block, page, copy);
     release(source, page);
     plan.replaced_blocks.push_back({request_id, block * pages_per_block_ + page, copy});
@@ -214,7 +218,7 @@ std::optional<std::int32_t> KvCacheManager::allocate(RequestId request_id,
   std::int32_t num_appended = 0;
   while (table.size() < size) {
     for (std::int32_t page = 0; page < pages_per_block_; ++page, ++num_appended) {
-      const BlockId block_id = take_page(page);
+      const BlockId block_id = take_page(page, request_id);
       table.append(block_id);
       plan.new_block_ids.push_back(block_id);
     }
@@ -315,6 +319,7 @@ void KvCacheManager::forget_cached() {
     const auto block = index_.block_of(page);
     for (const BlockId each : block) pool_.move_to_front(each);
     uses_[index_.group_of(page)].num_cached -= static_cast<std::int32_t>(block.size());
+    lost_.add({.hash = index_.hash_at(page), .by = std::nullopt, .when = now_});
     index_.erase(page);
   }
 }

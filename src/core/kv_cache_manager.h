@@ -31,6 +31,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/ids.h"
 #include "base/recycled_map.h"
 #include "base/status.h"
@@ -38,6 +39,7 @@
 #include "core/block_table.h"
 #include "core/kv_group.h"
 #include "core/prefix_index.h"
+#include "core/prefix_miss.h"
 #include "core/step.h"
 
 namespace quire {
@@ -71,6 +73,12 @@ class KvCacheManager {
   // O(max_tokens).
   PrefixMatch match_prefix(std::span<const TokenId> tokens, std::int32_t max_tokens,
                            const CacheScope& scope = {}) const;
+  // Why the first `max_tokens` tokens were not found further than `match`, which is what
+  // match_prefix() found of them. Evictions are known since construction, as far as there is room.
+  PrefixMiss explain_miss(std::span<const TokenId> tokens, std::int32_t max_tokens,
+                          const CacheScope& scope, const PrefixMatch& match) const;
+  // When what is lost from now on is said to be.
+  void set_time(Instant now) { now_ = now; }
   // Gives a request, which has no table, these blocks, one token at least. Nothing may have changed
   // since they were found.
   void share_prefix(RequestId request_id, const PrefixMatch& match);
@@ -158,7 +166,7 @@ class KvCacheManager {
   };
   std::span<const GroupUse> group_uses() const { return uses_; }
 
-  // All of its state; references of blocks are those of the tables.
+  // All of its state but what it has lost; references of blocks are those of the tables.
   struct Snapshot {
     struct Table {
       RequestId request_id = 0;
@@ -203,7 +211,11 @@ class KvCacheManager {
   std::int32_t first_block(std::size_t group, std::int32_t position) const {
     return groups_[group].first_block(position, block_size_);
   }
-  BlockId take_page(std::int32_t page);  // a free one, its content given up; there must be one
+  // A free one for this request, its content given up; there must be one.
+  BlockId take_page(std::int32_t page, RequestId request_id);
+  std::optional<LostBlocks::Loss> find_loss(std::span<const TokenId> rest, std::int32_t num_matched,
+                                            const PrefixMatch& match,
+                                            const CacheScope& scope) const;
   void share(BlockId block_id, std::int32_t page);
   void share_block(Table& table, std::int32_t block, PrefixIndex::Node node);
   void release(BlockId block_id, std::int32_t page);
@@ -236,6 +248,8 @@ class KvCacheManager {
   std::vector<std::size_t> group_of_page_;  // [pages_per_block_]
   BlockPool pool_;
   PrefixIndex index_;
+  LostBlocks lost_;
+  Instant now_{};
   RecycledMap<Table> tables_;
   std::vector<GroupUse> uses_;                   // of each group
   std::int64_t num_held_ = 0;                    // entries of all tables that are not null

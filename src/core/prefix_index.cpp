@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/random.h"
-
 namespace quire {
 namespace {
 
@@ -25,8 +23,8 @@ std::vector<std::int32_t> first_pages(std::span<const KvGroup> groups) {
 
 std::uint64_t PrefixIndex::hash_of(NodeId parent, const CacheScope& scope,
                                    std::span<const TokenId> tokens) {
-  std::uint64_t hash = parent == kRoot ? mix64(scope.low ^ mix64(scope.high)) : mix64(parent);
-  for (const TokenId token : tokens) hash = mix64(hash ^ static_cast<std::uint32_t>(token));
+  std::uint64_t hash = start_hash(parent, scope);
+  for (const TokenId token : tokens) hash = extend_hash(hash, token);
   return hash;
 }
 
@@ -114,7 +112,10 @@ std::optional<PrefixIndex::Node> PrefixIndex::insert(Node parent, std::span<cons
   bucket(hash) = slot;
   if (latest != kNone) slots_[at(latest)].later = slot;
   latest = slot;
-  if (parent.slot != kNone) ++slots_[at(parent.slot)].num_children;
+  if (parent.slot != kNone) {
+    ++slots_[at(parent.slot)].num_children;
+    slots_[at(parent.slot)].latest_child = slot;
+  }
   std::ranges::copy(tokens, tokens_.begin() + std::int64_t{slot} * block_size_);
   ++size_;
   return Node{last_node_, slot};
@@ -147,6 +148,20 @@ void PrefixIndex::remove(std::int32_t slot) {
 PrefixIndex::Node PrefixIndex::parent(Node node) const {
   const Slot& slot = slots_[at(node.slot)];
   return {id_of_parent(slot), slot.parent};
+}
+
+std::optional<TokenId> PrefixIndex::token_at(std::optional<Node> node, std::int32_t index) const {
+  if (!node || index >= num_tokens(*node)) return std::nullopt;
+  return tokens_of(node->slot)[at(index)];
+}
+
+std::optional<PrefixIndex::Node> PrefixIndex::latest_child(Node parent) const {
+  if (parent.slot == kNone) return std::nullopt;
+  const std::int32_t slot = slots_[at(parent.slot)].latest_child;
+  if (slot == kNone || slots_[at(slot)].id == kRoot || slots_[at(slot)].parent != parent.slot) {
+    return std::nullopt;
+  }
+  return Node{slots_[at(slot)].id, slot};
 }
 
 std::span<const BlockId> PrefixIndex::block(Node node, std::size_t group) const {

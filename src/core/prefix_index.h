@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/random.h"
 #include "base/status.h"
 #include "core/cache_scope.h"
 #include "core/kv_group.h"
@@ -72,6 +73,21 @@ class PrefixIndex {
   bool alive(Node node) const { return slots_[at(node.slot)].id == node.id; }
   Node parent(Node node) const;
   std::int32_t num_tokens(Node node) const { return slots_[at(node.slot)].num_tokens; }
+  // Its token of this index; nullopt where it has fewer.
+  std::optional<TokenId> token_at(std::optional<Node> node, std::int32_t index) const;
+  // The child of an alive node that was inserted last, if that is still there; the root's are not
+  // told, for they are of all scopes.
+  std::optional<Node> latest_child(Node parent) const;
+
+  // The hash of a node: started with its parent and extended by each of its tokens.
+  static std::uint64_t start_hash(NodeId parent, const CacheScope& scope) {
+    return parent == kRoot ? mix64(scope.low ^ mix64(scope.high)) : mix64(parent);
+  }
+  static std::uint64_t extend_hash(std::uint64_t hash, TokenId token) {
+    return mix64(hash ^ static_cast<std::uint32_t>(token));
+  }
+  // Of the node that a page belongs to.
+  std::uint64_t hash_at(BlockId page) const { return slots_[at(owners_[at(page)].slot)].hash; }
 
   // The node's block in a group: its pages; empty where it has none.
   std::span<const BlockId> block(Node node, std::size_t group) const;
@@ -133,6 +149,7 @@ class PrefixIndex {
     std::int32_t later = kNone;
     std::int32_t earlier = kNone;
     std::int32_t num_children = 0;
+    std::int32_t latest_child = kNone;  // which may be gone, and the slot another's
     std::int32_t num_blocks = 0;
   };
   struct Owner {  // of a page

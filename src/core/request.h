@@ -150,6 +150,7 @@ class Request {
   // True: that wait is new, and wait_for() may say for whom.
   bool wait(WaitCause cause, Instant now);
   void wait_for(const Blockers& blockers) { timeline_.block(blockers); }
+  void explain(const PrefixMiss& miss) { timeline_.explain(miss); }
   // Guesses at the tokens after those it knows, for its next step; in place of earlier ones.
   void propose(std::span<const TokenId> drafts) { drafts_.assign(drafts.begin(), drafts.end()); }
   // So many more were what it got, and so many were not.

@@ -22,6 +22,8 @@ std::string_view wait_cause_name(WaitCause cause) {
       return "step_time";
     case WaitCause::kPreempted:
       return "preempted";
+    case WaitCause::kPrefixInFlight:
+      return "prefix_in_flight";
   }
   return "unknown";
 }

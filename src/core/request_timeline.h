@@ -16,20 +16,22 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/prefix_miss.h"
 
 namespace quire {
 
 enum class WaitCause : std::uint8_t {
-  kQueueOrder,    // earlier requests wait before it
-  kMaxNumSeqs,    // first in the queue, but max_num_seqs requests run
-  kTokenBudget,   // earlier requests used up the step's max_num_batched_tokens
-  kNoFreeBlocks,  // first in the queue, but its tokens do not fit into the free blocks
-  kPreempted,     // it ran, and gave its blocks to an earlier request
-  kBatch,         // a batch is being computed whose members are fixed, or waits for more members
-  kForkParent,    // the request's first output computes the prompt that it shares
-  kStepTime,      // earlier requests used up the time that a step may take
+  kQueueOrder,      // earlier requests wait before it
+  kMaxNumSeqs,      // first in the queue, but max_num_seqs requests run
+  kTokenBudget,     // earlier requests used up the step's max_num_batched_tokens
+  kNoFreeBlocks,    // first in the queue, but its tokens do not fit into the free blocks
+  kPreempted,       // it ran, and gave its blocks to an earlier request
+  kBatch,           // a batch is being computed whose members are fixed, or waits for more members
+  kForkParent,      // the request's first output computes the prompt that it shares
+  kStepTime,        // earlier requests used up the time that a step may take
+  kPrefixInFlight,  // a request that runs computes the prefix that they share
 };
-inline constexpr std::size_t kNumWaitCauses = 8;
+inline constexpr std::size_t kNumWaitCauses = 9;
 
 // "queue_order" and so on; the stable name used in logs and metrics.
 std::string_view wait_cause_name(WaitCause cause);
@@ -104,6 +106,11 @@ class RequestTimeline {
   void compute(const ScheduledWork& work, Instant now);
   void finish(Instant now);
 
+  // Why its prompt was not in the prefix cache, or not to its end, when it first started; nothing
+  // before that, and where it shares its prompt with another output.
+  void explain(const PrefixMiss& miss) { prefix_miss_ = miss; }
+  const std::optional<PrefixMiss>& prefix_miss() const { return prefix_miss_; }
+
   // Spans that have ended, none empty; neighbouring waits of one cause are merged.
   const std::vector<TimelineSpan>& spans() const { return spans_; }
   std::int64_t num_spans_dropped() const { return num_spans_dropped_; }
@@ -113,7 +120,7 @@ class RequestTimeline {
   Duration total(WaitCause cause, Instant now) const;
   Duration total(SpanKind kind, Instant now) const;
 
-  // All of its state.
+  // All of its state but prefix_miss(), which what a cache has lost decides too.
   struct Snapshot {
     std::vector<TimelineSpan> spans;
     std::optional<TimelineSpan> open;
@@ -133,6 +140,7 @@ class RequestTimeline {
   std::array<Duration, kNumWaitCauses> wait_totals_{};
   std::array<Duration, kNumSpanKinds> totals_{};
   std::int64_t num_spans_dropped_ = 0;
+  std::optional<PrefixMiss> prefix_miss_;
 };
 
 }  // namespace quire

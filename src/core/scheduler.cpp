@@ -89,6 +89,9 @@ void Scheduler::hold(Request& request, WaitCause cause, const Admission& admissi
     case WaitCause::kForkParent:
       blockers.add(admission.fork_parent->id());
       break;
+    case WaitCause::kPrefixInFlight:
+      blockers.add(admission.computes_prefix->id());
+      break;
     case WaitCause::kMaxNumSeqs:
     case WaitCause::kNoFreeBlocks:
     case WaitCause::kBatch:

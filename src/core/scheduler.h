@@ -26,9 +26,11 @@
 // more than leaves the step short enough for those who get their output token by token.
 //
 // A request starts with what the prefix cache has of its tokens. The n outputs of one prompt wait
-// for the first of them to compute it, then share its blocks. A beam search is one request with a
-// row for each of its beams, which are always in a step together: they share the blocks of what
-// they have in common, and are preempted at once.
+// for the first of them to compute it, then share its blocks. A request whose prompt begins as that
+// of one which goes before it and computes it now waits for that beginning, where this saves more
+// than a step costs. A beam search is one request with a row for each of its beams, which are
+// always in a step together: they share the blocks of what they have in common, and are preempted
+// at once.
 //
 // A step that takes in no request and ends none allocates nothing, once its vectors have grown.
 #pragma once
@@ -86,6 +88,8 @@ struct SchedulerConfig {
   bool enable_prefix_caching = true;     // full blocks are found again by their content
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   std::int32_t max_overtaken = 64;  // how often the earliest one is, with kLongestPrefix
+  // So many tokens of a prefix that another computes are worth waiting for, at least.
+  std::int32_t min_prefix_in_flight = 64;
   Batching batching = Batching::kContinuous;
   Duration max_batch_delay{};  // of dynamic batching, from the oldest waiting arrival
   std::vector<TokenId> eos_token_ids;
@@ -252,6 +256,7 @@ class Scheduler {
   // How a waiting request would start: with which tokens computed already, and how many more.
   struct Admission {
     const Request* fork_parent = nullptr;
+    const Request* computes_prefix = nullptr;
     KvCacheManager::PrefixMatch match;
     std::int32_t num_computed_tokens = 0;
     std::int32_t num_tokens = 0;
@@ -282,6 +287,14 @@ class Scheduler {
                                               Admission& admission) const;
   const Request* find_fork_parent(const Request& request) const;
   KvCacheManager::PrefixMatch match_prefix(const Request& request) const;
+  static std::int32_t most_found(const Request& request);
+  bool worth_waiting_for(std::int32_t num_tokens) const;
+  struct PrefixInFlight {
+    const Request* computed_by = nullptr;
+    std::int32_t num_tokens = 0;  // more than are found
+  };
+  PrefixInFlight prefix_in_flight(const Request& request, std::int32_t num_found) const;
+  PrefixMiss explain_miss(const Request& request, const Admission& admission) const;
   void start(Request& request, const Admission& admission, SchedulerOutput& plan, Instant now);
   void announce(const Request& request, std::size_t row, SchedulerOutput& plan);
   // What the next step computes of each of a request's rows.

@@ -8,21 +8,6 @@
 #include "core/scheduler.h"
 
 namespace quire {
-namespace {
-
-// So many tokens need not be computed if the cache has them. The last one always is, for its logits
-// or its state. Where the prompt's log probabilities are wanted, and where the last token's state
-// is, so is every token that was not computed for this request before. Other poolings take in the
-// states of earlier tokens, which nobody keeps when a request is preempted.
-std::int32_t most_found(const Request& request) {
-  if (pools(request.pooling(), 0, request.num_tokens())) return 0;
-  const bool all = request.is_pooled() ||
-                   (request.sampling_params()->prompt_logprobs && request.sample_index() == 0);
-  const std::int32_t most = all ? request.max_computed_so_far() : request.num_tokens();
-  return std::min(most, request.num_common_tokens() - 1);
-}
-
-}  // namespace
 
 Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   if (steps_.full()) {
@@ -30,6 +15,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
         fmt::format("schedule() was called while {} steps are in flight", steps_.size()));
   }
   plan.clear();
+  kv_.set_time(now);
   plan.truncated_tables.swap(truncated_tables_);
   plan.removed_request_ids.swap(removed_request_ids_);
   StepBudget budget = budget_of_step();
@@ -214,6 +200,11 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
     num_pages = kv_.pages_per_block();
   } else {
     admission.match = match_prefix(request);
+    const PrefixInFlight in_flight = prefix_in_flight(request, admission.match.num_tokens);
+    if (request.state() == RequestState::kWaiting && worth_waiting_for(in_flight.num_tokens)) {
+      admission.computes_prefix = in_flight.computed_by;
+      return WaitCause::kPrefixInFlight;
+    }
     // Nothing has to wait for the room that a copy takes.
     if (num_pages - admission.match.num_used_pages + admission.match.num_copied_pages >
         kv_.pool().num_free_blocks()) {
@@ -244,10 +235,6 @@ const Request* Scheduler::find_fork_parent(const Request& request) const {
   return sibling == running_.end() ? nullptr : *sibling;
 }
 
-KvCacheManager::PrefixMatch Scheduler::match_prefix(const Request& request) const {
-  return kv_.match_prefix(request.token_ids(), most_found(request), request.cache_scope());
-}
-
 void Scheduler::start(Request& request, const Admission& admission, SchedulerOutput& plan,
                       Instant now) {
   const RequestId id = request.id();
@@ -262,6 +249,9 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
     counters_.prefix_cache_hits += admission.num_computed_tokens;
   }
   const bool first_time = !request.first_scheduled();
+  if (first_time && admission.fork_parent == nullptr) {
+    request.explain(explain_miss(request, admission));
+  }
   counters_.prompt_tokens_cached += request.start(admission.num_computed_tokens, now);
   if (first_time && request.share() != nullptr) {
     request.share()->served += FairShares::kPromptWeight * request.num_uncomputed_prompt_tokens();

@@ -4,13 +4,15 @@
 #include <string>
 
 #include "sim/choice_law.h"
+#include "sim/in_flight_law.h"
 #include "sim/scope_law.h"
 
 namespace quire {
 
 class PlanLaws {
  public:
-  explicit PlanLaws(const Scheduler& scheduler) : scopes_(scheduler), choices_(scheduler) {}
+  explicit PlanLaws(const Scheduler& scheduler)
+      : scopes_(scheduler), choices_(scheduler), in_flight_(scheduler) {}
 
   void arrive(const Request& request) { choices_.arrive(request); }
   void end(const Request& request) {
@@ -19,12 +21,14 @@ class PlanLaws {
   }
   std::string check(const SchedulerOutput& plan) {
     auto error = scopes_.check(plan);
-    return error.empty() ? choices_.check(plan) : error;
+    if (error.empty()) error = choices_.check(plan);
+    return error.empty() ? in_flight_.check(plan) : error;
   }
 
  private:
   ScopeLaw scopes_;
   ChoiceLaw choices_;
+  InFlightLaw in_flight_;
 };
 
 }  // namespace quire

@@ -41,6 +41,22 @@ SchedulerConfig random_scheduler(RandomStream& random) {
   return config;
 }
 
+// Requests that come together and begin with the same words.
+void make_crowd(TraceConfig& trace) {
+  SchedulerConfig& config = trace.scheduler;
+  config.batching = Batching::kContinuous;
+  config.enable_prefix_caching = true;
+  config.max_num_seqs = std::max(config.max_num_seqs, 4);
+  config.max_num_batched_tokens = std::max(config.max_num_batched_tokens, 64);
+  config.block_size = std::min(config.block_size, 8);
+  config.num_blocks =
+      2 * static_cast<std::int32_t>(ceil_div(config.max_model_len, config.block_size));
+  config.min_prefix_in_flight = 1;
+  trace.workload.num_requests = 20;
+  trace.workload.shared_prefix_probability = 0.95;
+  trace.workload.mean_interarrival = std::chrono::microseconds(300);
+}
+
 }  // namespace
 
 TraceConfig random_trace(std::uint64_t seed) {
@@ -62,6 +78,8 @@ TraceConfig random_trace(std::uint64_t seed) {
   if (random.chance(0.6)) w.priority = {-1, random.between(0, 2)};
   w.shared_prefix_probability = random.chance(0.4) ? 0.0 : random.uniform();
   trace.scheduler.max_overtaken = static_cast<std::int32_t>(seed / 8 % 4);
+  trace.scheduler.min_prefix_in_flight = static_cast<std::int32_t>(1 + seed / 4 % 24);
+  if (seed % 16 == 6) make_crowd(trace);
   w.num_users = static_cast<std::int32_t>(1 + seed / 8 % 5);
   w.deadline_ms = {0, 50'000};
   w.scope_probability = seed % 3 == 0 ? 0.5 : 0.0;

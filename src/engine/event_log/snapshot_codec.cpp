@@ -30,6 +30,7 @@ void visit_config(Archive& archive, Config& config) {
   archive(config.enable_prefix_caching);
   archive.enumeration(config.policy, SchedulingPolicy::kLongestPrefix);
   archive(config.max_overtaken);
+  archive(config.min_prefix_in_flight);
   archive.enumeration(config.batching, Batching::kDynamic);
   archive(config.max_batch_delay);
   archive(config.eos_token_ids);
@@ -38,7 +39,7 @@ void visit_config(Archive& archive, Config& config) {
 template <typename Archive, typename Span>
 void visit_span(Archive& archive, Span& span) {
   archive.enumeration(span.kind, SpanKind::kDecode);
-  archive.enumeration(span.cause, WaitCause::kStepTime);
+  archive.enumeration(span.cause, WaitCause::kPrefixInFlight);
   archive(span.blockers.count);
   for (auto& id : span.blockers.ids) archive(id);
   archive(span.begin);

@@ -29,7 +29,6 @@ const Buckets kInterTokenSeconds = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.
                                     0.75, 1,     2.5,  5,     7.5, 10,   20,  40,  80};
 const Buckets kRequestSeconds = {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                  30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
-
 const Buckets kOutputs = {1, 2, 5, 10, 20};
 const Buckets kPreemptions = {0, 1, 2, 5, 10, 20, 50};
 
@@ -287,6 +286,14 @@ class Metrics::Impl {
                       .Name("vllm:request_success_total")
                       .Help("Sequences that ended, by reason")
                       .Register(registry_)),
+        waited_(prometheus::BuildCounter()
+                    .Name("quire_wait_seconds_total")
+                    .Help("How long sequences that have ended waited, by cause")
+                    .Register(registry_)),
+        misses_(prometheus::BuildCounter()
+                    .Name("quire_prefix_cache_misses_total")
+                    .Help("Sequences that have ended, by why the prefix cache had no more of them")
+                    .Register(registry_)),
         first_token_(histogram("vllm:time_to_first_token_seconds", "From arrival to first token",
                                kFirstTokenSeconds)),
         inter_token_(histogram("vllm:inter_token_latency_seconds", "From a token to the next",
@@ -322,12 +329,19 @@ class Metrics::Impl {
                                     token_buckets(engine.info().max_model_len))) {}
 
   void record_output(std::string_view reason, std::int64_t num_tokens) {
-    finished_
-        .Add({{"model_name", labels_[0].second},
-              {"engine", labels_[1].second},
-              {"finished_reason", std::string(reason)}})
-        .Increment();
+    finished_.Add(labels_and("finished_reason", reason)).Increment();
     generation_tokens_.Observe(static_cast<double>(num_tokens));
+  }
+
+  void record_timeline(const RequestTimeline& timeline) {
+    for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
+      const auto cause = static_cast<WaitCause>(i);
+      const Duration waited = timeline.total(cause, Instant{});
+      if (waited == Duration::zero()) continue;
+      waited_.Add(labels_and("cause", wait_cause_name(cause))).Increment(to_seconds(waited));
+    }
+    if (!timeline.prefix_miss()) return;
+    misses_.Add(labels_and("cause", prefix_miss_name(timeline.prefix_miss()->cause))).Increment();
   }
 
   void record_request(const RequestOutput& last, const RequestShape& shape) {
@@ -375,10 +389,16 @@ class Metrics::Impl {
   }
 
  private:
+  prometheus::Labels labels_and(const std::string& name, std::string_view value) const {
+    prometheus::Labels all(labels_.begin(), labels_.end());
+    all.emplace(name, value);
+    return all;
+  }
+
   prometheus::Histogram& histogram(const std::string& name, const std::string& help,
                                    const Buckets& bounds) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry_).Add(
-        {{"model_name", labels_[0].second}, {"engine", labels_[1].second}}, bounds);
+        prometheus::Labels(labels_.begin(), labels_.end()), bounds);
   }
 
   const Engine& engine_;
@@ -386,6 +406,8 @@ class Metrics::Impl {
   Labels labels_;
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& finished_;
+  prometheus::Family<prometheus::Counter>& waited_;
+  prometheus::Family<prometheus::Counter>& misses_;
   prometheus::Histogram& first_token_;
   prometheus::Histogram& inter_token_;
   prometheus::Histogram& end_to_end_;
@@ -410,6 +432,7 @@ Metrics::~Metrics() = default;
 void Metrics::record_output(std::string_view finish_reason, std::int64_t num_tokens) {
   impl_->record_output(finish_reason, num_tokens);
 }
+void Metrics::record_timeline(const RequestTimeline& timeline) { impl_->record_timeline(timeline); }
 void Metrics::record_request(const RequestOutput& last, const RequestShape& shape) {
   impl_->record_request(last, shape);
 }

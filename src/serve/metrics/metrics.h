@@ -48,6 +48,8 @@ class Metrics {
 
   // One of a request's outputs has ended ("stop", "length", "abort", "error").
   void record_output(std::string_view finish_reason, std::int64_t num_tokens);
+  // The same, of one that the scheduler had: what it waited for, and what the prefix cache lacked.
+  void record_timeline(const RequestTimeline& timeline);
   // A request has ended with all its outputs; `last` is the last piece of it.
   void record_request(const RequestOutput& last, const RequestShape& shape);
   // A token came, `gap` after the one before it.

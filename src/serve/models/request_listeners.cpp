@@ -21,6 +21,7 @@ void MetricsListener::output_ended(FollowedRequest& request, const RequestOutput
   request.shape.most_output_tokens =
       std::max(request.shape.most_output_tokens, output.num_output_tokens);
   metrics.record_output(finish_name(output), output.num_output_tokens);
+  if (output.timeline != nullptr) metrics.record_timeline(*output.timeline);
 }
 
 void TraceListener::begun(FollowedRequest& request, const GenerateRequest& what) {

@@ -78,8 +78,7 @@ struct LatencyListener : RequestListener {
 struct DirectoryListener : RequestListener {
   explicit DirectoryListener(RequestDirectory& to) : directory(to) {}
   void begun(FollowedRequest& request, const GenerateRequest& what) {
-    request.entry =
-        directory.begin(request.origin.external_id, what, request.received, request.submitted);
+    request.entry = directory.begin(request.origin, what, request.received, request.submitted);
   }
   void taken(FollowedRequest& request, RequestId id) { directory.submitted(request.entry, id); }
   void refused(FollowedRequest& request) { directory.refused(request.entry); }

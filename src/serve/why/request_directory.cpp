@@ -10,7 +10,7 @@
 
 namespace quire {
 
-std::shared_ptr<RequestDirectory::Entry> RequestDirectory::begin(std::string external_id,
+std::shared_ptr<RequestDirectory::Entry> RequestDirectory::begin(const RequestOrigin& origin,
                                                                  const GenerateRequest& request,
                                                                  Instant received,
                                                                  Instant submitted) {
@@ -20,11 +20,14 @@ std::shared_ptr<RequestDirectory::Entry> RequestDirectory::begin(std::string ext
     OutputStory& output = entry->outputs_.emplace_back();
     output.index = static_cast<std::int32_t>(i);
     output.num_prompt_tokens = std::ssize(request.prompt_token_ids);
+    output.caller = origin.caller;
+    output.salted = !request.cache_salt.empty();
     output.received = received;
     output.submitted = submitted;
   }
   entry->num_unfinished_ = entry->outputs_.size();
-  entry->external_id_ = std::move(external_id);
+  entry->external_id_ = origin.external_id;
+  entry->caller_ = origin.caller;
   ById by_id;
   by_id.emplace(0, nullptr);
   entry->place_by_id_ = by_id.extract(by_id.begin());
@@ -147,6 +150,16 @@ void RequestDirectory::when_ended(RequestId output_id, EndSink tell) {
     }
   }
   tell(story);
+}
+
+std::string RequestDirectory::name_for(std::string_view caller, RequestId output_id) const {
+  {
+    const std::lock_guard lock(mutex_);
+    const Entry* const entry = find_output(output_id);
+    if (entry == nullptr) return "another request";
+    if (entry->caller_ != caller) return "another key";
+  }
+  return name(output_id);
 }
 
 std::string RequestDirectory::name(RequestId output_id) const {

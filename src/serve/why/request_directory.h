@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "serve/requests/request_observer.h"
 #include "serve/why/request_story.h"
 
 namespace quire {
@@ -36,7 +37,7 @@ class RequestDirectory {
   using EndSink = std::function<void(const std::optional<OutputStory>& story)>;
 
   // A request is about to be queued.
-  std::shared_ptr<Entry> begin(std::string external_id, const GenerateRequest& request,
+  std::shared_ptr<Entry> begin(const RequestOrigin& origin, const GenerateRequest& request,
                                Instant received, Instant submitted);
   // The engine has taken it under this id; or has not, and it is forgotten.
   void submitted(const std::shared_ptr<Entry>& entry, RequestId request_id);
@@ -53,6 +54,9 @@ class RequestDirectory {
   // What the client of one of the engine's outputs calls it ("cmpl-1", for output 2 of several
   // "cmpl-1#2"), or its number where that is forgotten.
   std::string name(RequestId output_id) const;
+  // The same where it is this caller's own; else "another key", or "another request" where it is
+  // not known any more whose it was.
+  std::string name_for(std::string_view caller, RequestId output_id) const;
 
  private:
   using Entries = std::list<std::shared_ptr<Entry>>;
@@ -77,6 +81,7 @@ class RequestDirectory::Entry {
  private:
   friend RequestDirectory;
   std::string external_id_;
+  std::string caller_;
   RequestId request_id_ = 0;  // 0: not known yet
   std::size_t num_unfinished_ = 0;
   std::vector<OutputStory> outputs_;

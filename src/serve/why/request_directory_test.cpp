@@ -14,6 +14,13 @@ GenerateRequest request_of(std::int64_t n) {
   return request;
 }
 
+RequestOrigin origin(std::string external_id, std::string caller = {}) {
+  RequestOrigin origin;
+  origin.external_id = std::move(external_id);
+  origin.caller = std::move(caller);
+  return origin;
+}
+
 RequestOutput end_of(RequestId id, std::int32_t index) {
   RequestOutput output;
   output.request_id = id;
@@ -26,7 +33,7 @@ RequestOutput end_of(RequestId id, std::int32_t index) {
 
 TEST(RequestDirectory, KnowsARequestByItsIdAndItsOutputsByName) {
   RequestDirectory directory;
-  const auto entry = directory.begin("cmpl-a", request_of(2), 1ms, 2ms);
+  const auto entry = directory.begin(origin("cmpl-a"), request_of(2), 1ms, 2ms);
   EXPECT_EQ(directory.find("cmpl-a").size(), 2U);
   directory.submitted(entry, 10);
   EXPECT_EQ(directory.name(11), "cmpl-a#1");
@@ -39,10 +46,19 @@ TEST(RequestDirectory, KnowsARequestByItsIdAndItsOutputsByName) {
   EXPECT_TRUE(directory.find("cmpl-b").empty());
 }
 
+TEST(RequestDirectory, NamesAnotherKeysRequestsToNobodyElse) {
+  RequestDirectory directory;
+  directory.submitted(directory.begin(origin("cmpl-a", "key 1"), request_of(1), 1ms, 2ms), 10);
+  EXPECT_EQ(directory.name_for("key 1", 10), "cmpl-a");
+  EXPECT_EQ(directory.name_for("key 2", 10), "another key");
+  EXPECT_EQ(directory.name_for("", 10), "another key");
+  EXPECT_EQ(directory.name_for("key 1", 11), "another request");
+}
+
 TEST(RequestDirectory, OneIdMayStandForSeveralRequests) {
   RequestDirectory directory;
-  const auto second = directory.begin("cmpl-a", request_of(1), 1ms, 2ms);
-  const auto first = directory.begin("cmpl-a", request_of(1), 1ms, 2ms);
+  const auto second = directory.begin(origin("cmpl-a"), request_of(1), 1ms, 2ms);
+  const auto first = directory.begin(origin("cmpl-a"), request_of(1), 1ms, 2ms);
   directory.submitted(first, 10);
   directory.submitted(second, 20);
   const auto outputs = directory.find("cmpl-a");
@@ -55,10 +71,11 @@ TEST(RequestDirectory, OneIdMayStandForSeveralRequests) {
 
 TEST(RequestDirectory, ForgetsTheOldestThatEnded) {
   RequestDirectory directory;
-  const auto running = directory.begin("running", request_of(1), 0ms, 0ms);
+  const auto running = directory.begin(origin("running"), request_of(1), 0ms, 0ms);
   directory.submitted(running, 1);
   for (RequestId id = 2; id < RequestDirectory::kMaxFinished + 12; ++id) {
-    const auto entry = directory.begin("cmpl-" + std::to_string(id), request_of(1), 0ms, 0ms);
+    const auto entry =
+        directory.begin(origin("cmpl-" + std::to_string(id)), request_of(1), 0ms, 0ms);
     directory.submitted(entry, id);
     directory.finished(entry, end_of(id, 0), 1ms);
   }
@@ -74,8 +91,9 @@ TEST(RequestDirectory, KeepsFewerOfThoseThatHadManyOutputs) {
   RequestDirectory directory;
   const auto end_one = [&](std::size_t i, std::size_t num_outputs) {
     const RequestId id = 1 + i * kOutputs;
-    const auto entry = directory.begin(
-        "cmpl-" + std::to_string(i), request_of(static_cast<std::int64_t>(num_outputs)), 0ms, 0ms);
+    const auto entry =
+        directory.begin(origin("cmpl-" + std::to_string(i)),
+                        request_of(static_cast<std::int64_t>(num_outputs)), 0ms, 0ms);
     directory.submitted(entry, id);
     for (std::size_t k = 0; k < num_outputs; ++k) {
       directory.finished(entry, end_of(id, static_cast<std::int32_t>(k)), 1ms);
@@ -94,7 +112,8 @@ TEST(RequestDirectory, KeepsTheNewestHoweverManyOutputsItHas) {
   constexpr auto kMany = static_cast<std::int32_t>(RequestDirectory::kMaxFinishedOutputs) + 1;
   RequestDirectory directory;
   for (const RequestId id : {RequestId{1}, RequestId{1'000'000}}) {
-    const auto entry = directory.begin("cmpl-" + std::to_string(id), request_of(kMany), 0ms, 0ms);
+    const auto entry =
+        directory.begin(origin("cmpl-" + std::to_string(id)), request_of(kMany), 0ms, 0ms);
     directory.submitted(entry, id);
     for (std::int32_t i = 0; i < kMany; ++i) directory.finished(entry, end_of(id, i), 1ms);
   }
@@ -104,7 +123,7 @@ TEST(RequestDirectory, KeepsTheNewestHoweverManyOutputsItHas) {
 
 TEST(RequestDirectory, TellsTheEndOfAnOutputOnceItIsKnown) {
   RequestDirectory directory;
-  const auto entry = directory.begin("cmpl-a", request_of(2), 1ms, 2ms);
+  const auto entry = directory.begin(origin("cmpl-a"), request_of(2), 1ms, 2ms);
   directory.submitted(entry, 10);
   std::vector<std::string> told;
   const auto tell = [&](const std::optional<OutputStory>& story) {

@@ -44,6 +44,8 @@ std::string because(const TimelineSpan& span) {
     case WaitCause::kBatch:
       return others == 0 ? "the batch waited for more members"
                          : fmt::format("the batch of {} was not done", requests(others));
+    case WaitCause::kPrefixInFlight:
+      return "another request computed the beginning of its prompt";
     case WaitCause::kForkParent:
       return "its first output computed the prompt that they share";
   }
@@ -62,8 +64,13 @@ std::string because(const TimelineSpan& span) {
 
 class StoryWriter {
  public:
-  StoryWriter(const OutputStory& story, const RequestNames& names, Instant now)
-      : story_(story), names_(names), now_(now), origin_(micros(story.received)) {}
+  StoryWriter(const OutputStory& story, const RequestNames& names, const PrefixNames& prefixes,
+              Instant now)
+      : story_(story),
+        names_(names),
+        prefixes_(prefixes),
+        now_(now),
+        origin_(micros(story.received)) {}
 
   json::object write() {
     write_spans();
@@ -74,6 +81,9 @@ class StoryWriter {
                         {"preemptions", story_.num_preemptions}};
     if (!story_.finish_reason.empty()) out["finish_reason"] = story_.finish_reason;
     if (story_.constraint) out["constraint"] = constraint_json(*story_.constraint);
+    if (story_.timeline != nullptr && story_.timeline->prefix_miss()) {
+      out["prefix_cache"] = prefix_json(*story_.timeline->prefix_miss(), prefixes_);
+    }
     out["total_ms"] = millis(at_ - origin_);
     out["spans"] = std::move(spans_);
     json::object totals;
@@ -144,6 +154,7 @@ class StoryWriter {
 
   const OutputStory& story_;
   const RequestNames& names_;
+  const PrefixNames& prefixes_;
   Instant now_;
   std::int64_t origin_;  // microseconds, as all below
   std::int64_t at_ = 0;
@@ -158,8 +169,9 @@ std::string output_name(const std::string& external_id, std::int64_t num_outputs
   return num_outputs == 1 ? external_id : fmt::format("{}#{}", external_id, index);
 }
 
-json::object story_json(const OutputStory& story, const RequestNames& names, Instant now) {
-  return StoryWriter(story, names, now).write();
+json::object story_json(const OutputStory& story, const RequestNames& names,
+                        const PrefixNames& prefixes, Instant now) {
+  return StoryWriter(story, names, prefixes, now).write();
 }
 
 json::object unread_story_json(const OutputStory& story, Instant now, std::string_view why) {
@@ -208,6 +220,10 @@ std::string story_text(const json::object& story) {
                         constraint.at("cached").as_bool() ? ", for a request before" : "",
                         constraint.at("masks").as_int64(), constraint.at("mask_ms").as_double(),
                         constraint.at("schema_in_prompt").as_bool() ? "; told in the prompt" : "");
+  }
+  if (const json::value* prefix = story.if_contains("prefix_cache")) {
+    text += fmt::format("prefix cache: {}\n",
+                        std::string_view(prefix->as_object().at("because").as_string()));
   }
   return text;
 }

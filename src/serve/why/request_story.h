@@ -20,6 +20,7 @@
 
 #include "base/json.h"
 #include "engine/api.h"
+#include "serve/why/prefix_story.h"
 
 namespace quire {
 
@@ -31,6 +32,8 @@ struct OutputStory {
   std::int64_t num_prompt_tokens = 0;
   std::int64_t num_output_tokens = 0;
   std::int32_t num_preemptions = 0;
+  std::string caller;   // RequestOrigin::caller
+  bool salted = false;  // it had a cache_salt
   Instant received{};
   std::optional<Instant> submitted;
   std::optional<Instant> arrival;  // empty: the scheduler has not taken it, or refused it
@@ -45,14 +48,13 @@ struct OutputStory {
 std::string output_name(const std::string& external_id, std::int64_t num_outputs,
                         std::int32_t index);
 
-// What a client calls a request; the number itself where that is not known any more.
-using RequestNames = std::function<std::string(RequestId)>;
-
 // {"index", "status", "finish_reason", "total_ms", "spans": [{"what", "cause", "start_ms",
 // "duration_ms", "waited_for": {"count", "ids"}, "steps", "tokens", "cached_tokens",
 // "recomputed_tokens", "because"}], "totals_ms": {...}}, and where the text was constrained
-// "constraint": constraint_json(). `now`: for a story that goes on.
-json::object story_json(const OutputStory& story, const RequestNames& names, Instant now);
+// "constraint": constraint_json(). And once it has started "prefix_cache": prefix_json(). `now`:
+// for a story that goes on.
+json::object story_json(const OutputStory& story, const RequestNames& names,
+                        const PrefixNames& prefixes, Instant now);
 
 // {"compile_ms", "cached", "masks", "mask_ms", "schema_in_prompt"}: of the request, not of this
 // output alone.

@@ -41,7 +41,7 @@ TEST(RequestStory, TheSpansAreTheWholeLife) {
   timeline.compute({.kind = SpanKind::kDecode, .num_tokens = 1}, 30ms);
   timeline.compute({.kind = SpanKind::kDecode, .num_tokens = 1}, 35ms);
   timeline.finish(40ms);
-  const json::object story = story_json(story_of(timeline), number, 99ms);
+  const json::object story = story_json(story_of(timeline), number, {.others = number}, 99ms);
   EXPECT_EQ(story.at("total_ms").as_double(), 40.0);
   EXPECT_EQ(sum_of_spans(story), 40.0);
   std::vector<std::string> whats;
@@ -74,7 +74,7 @@ TEST(RequestStory, ALongLifeAddsUpToo) {
   OutputStory story = story_of(timeline);
   story.end = now;
   story.told = now + 1'234ns;
-  const json::object told = story_json(story, number, now);
+  const json::object told = story_json(story, number, {.others = number}, now);
   EXPECT_NEAR(sum_of_spans(told), told.at("total_ms").as_double(), 1e-9);
   EXPECT_NEAR(told.at("total_ms").as_double(), to_seconds(*story.told - story.received) * 1e3,
               2e-3);
@@ -87,14 +87,14 @@ TEST(RequestStory, OneThatGoesOnEndsNow) {
   story.finish_reason.clear();
   story.end.reset();
   story.told.reset();
-  json::object told = story_json(story, number, 12ms);
+  json::object told = story_json(story, number, {.others = number}, 12ms);
   EXPECT_EQ(told.at("status"), "running");
   EXPECT_EQ(told.at("total_ms").as_double(), 11.0);
   EXPECT_EQ(sum_of_spans(told), 11.0);
   // The scheduler has not taken it yet.
   story.arrival.reset();
   story.timeline = nullptr;
-  told = story_json(story, number, 12ms);
+  told = story_json(story, number, {.others = number}, 12ms);
   EXPECT_EQ(told.at("spans").as_array().size(), 2U);
   EXPECT_EQ(sum_of_spans(told), 11.0);
 }
@@ -105,7 +105,7 @@ TEST(RequestStory, OneThatWasRefusedEndsWhenThatWasTold) {
   story.arrival.reset();
   story.end.reset();
   story.timeline = nullptr;
-  const json::object told = story_json(story, number, 99ms);
+  const json::object told = story_json(story, number, {.others = number}, 99ms);
   EXPECT_EQ(told.at("total_ms").as_double(), 40.0);
   EXPECT_EQ(sum_of_spans(told), 40.0);
 }

@@ -18,10 +18,11 @@ constexpr std::size_t kMaxLooks = 64;  // outputs of one request that are looked
 // first) as soon as their end has been told.
 class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
  public:
-  WhyAnswer(Engine& engine, RequestDirectory& directory, std::shared_ptr<Exchange> exchange,
-            std::string id)
+  WhyAnswer(Engine& engine, RequestDirectory& directory, bool scoped_by_key,
+            std::shared_ptr<Exchange> exchange, std::string id)
       : engine_(engine),
         directory_(directory),
+        scoped_by_key_(scoped_by_key),
         exchange_(std::move(exchange)),
         id_(std::move(id)),
         stories_(directory.find(id_)),
@@ -75,7 +76,23 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
 
   void write(std::size_t i, const OutputStory& story, Instant now) {
     const auto names = [this](RequestId output) { return directory_.name(output); };
-    outputs_[i] = story_json(story, names, now);
+    outputs_[i] = story_json(story, names, prefix_names(story), now);
+  }
+
+  // Texts are for whoever has the request's own key: others may only know its id. What is cached
+  // may be another key's, where they share.
+  PrefixNames prefix_names(const OutputStory& story) const {
+    const std::string& asker = exchange_->request().caller;
+    PrefixNames names;
+    names.others = [this, &asker](RequestId output) { return directory_.name_for(asker, output); };
+    if (asker == story.caller) {
+      names.text = [this](TokenId token) {
+        return engine_.tokenizer().decode({&token, 1}, /*skip_special_tokens=*/false);
+      };
+    }
+    names.tell_cached = scoped_by_key_ || asker.empty();
+    names.salted = story.salted;
+    return names;
   }
 
   void respond() {
@@ -97,6 +114,7 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
 
   Engine& engine_;
   RequestDirectory& directory_;
+  const bool scoped_by_key_;
   std::shared_ptr<Exchange> exchange_;
   std::string id_;
   std::vector<OutputStory> stories_;
@@ -107,10 +125,12 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
 
 }  // namespace
 
-std::vector<Route> why_routes(Engine& engine, RequestDirectory& directory) {
-  const auto handle = [&engine, &directory](std::shared_ptr<Exchange> exchange) {
+std::vector<Route> why_routes(Engine& engine, RequestDirectory& directory, bool scoped_by_key) {
+  const auto handle = [&engine, &directory, scoped_by_key](std::shared_ptr<Exchange> exchange) {
     std::string id(exchange->request().path_param("id"));
-    std::make_shared<WhyAnswer>(engine, directory, std::move(exchange), std::move(id))->give();
+    std::make_shared<WhyAnswer>(engine, directory, scoped_by_key, std::move(exchange),
+                                std::move(id))
+        ->give();
   };
   std::vector<Route> routes;
   routes.push_back({.method = "GET", .pattern = "/requests/{id}/why", .handler = handle});

@@ -10,7 +10,7 @@ namespace quire {
 
 // {"id", "object": "request.why", "outputs": [story_json()...]}, with an output for each prompt and
 // each of its n, of requests that run and of the last ones that RequestDirectory keeps. 404 for
-// others.
-std::vector<Route> why_routes(Engine& engine, RequestDirectory& directory);
+// others. `scoped_by_key`: requests find what those of the same key have left, and nothing else.
+std::vector<Route> why_routes(Engine& engine, RequestDirectory& directory, bool scoped_by_key);
 
 }  // namespace quire

@@ -14,6 +14,7 @@ const CAUSES = {
   preempted: 'gave its blocks to an earlier one',
   batch: 'waits for a batch',
   fork_parent: 'its prompt is being computed',
+  prefix_in_flight: "its prompt's beginning is being computed",
 };
 
 export function causeText(cause) {
