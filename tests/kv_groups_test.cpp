@@ -153,7 +153,7 @@ TEST_P(KvGroups, PagesOfTheGroupsAddUp) {
   collector.wait_for(4);
 
   const StepMeter meter;
-  const std::string text = Metrics(**engine, "m", meter).expose({}, nullptr);
+  const std::string text = Metrics(**engine, "m", meter).expose({}, nullptr, std::nullopt);
   const auto sum = [&](const std::string& name, const std::string& state) {
     double total = 0;
     int num_found = 0;

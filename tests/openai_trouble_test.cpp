@@ -76,6 +76,46 @@ TEST(Admission, AFullQueueGives429AndSaysWhenToComeBack) {
   EXPECT_EQ(api.post(kCompletions, R"({"prompt": "abc", "max_tokens": 1})").status, 200);
 }
 
+// One has ended, so that it is known how fast they do, one runs and one waits.
+TEST(Admission, WhoseFirstTokenWouldComeTooLateIsRefusedAtOnce) {
+  Gate gate;
+  SimulatedEngineArgs args;
+  args.engine.max_num_seqs = 1;
+  args.wrap = [&](auto executor) { return gate.guard(std::move(executor)); };
+  ServiceConfig config;
+  config.max_ttft_s = 1e-6;
+  Api api(args, config);
+  const OpenAtEnd open(gate);
+  EXPECT_EQ(api.service->model().predicted_wait_s(), 0);
+  std::vector<std::shared_ptr<TestExchange>> taken;
+  for (const int max_tokens : {1, 200, 200}) {
+    const json::object body = {{"prompt", "abc"}, {"max_tokens", max_tokens}, {"ignore_eos", true}};
+    taken.push_back(api.start(kCompletions, json::serialize(body)));
+  }
+  ASSERT_TRUE(gate.step_until(*api.engine, [](const auto& stats) {
+    return stats.num_finished == 1 && stats.num_running == 1 && stats.num_waiting == 1;
+  }));
+  while (!api.service->model().predicted_wait_s()) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_GT(*api.service->model().predicted_wait_s(), 1e-6);
+  EXPECT_NE(api.get("/metrics").body.find("quire_predicted_wait_seconds"), std::string::npos);
+  const std::vector<std::pair<std::string, std::string>> requests = {
+      {kCompletions, R"({"prompt": "abc"})"},
+      {kChatCompletions, R"({"messages": [{"role": "user", "content": "abc"}]})"},
+      {"/v1/responses", R"({"input": "abc"})"},
+      {"/v1/embeddings", R"({"input": "abc"})"},
+      {"/completion", R"({"prompt": "abc"})"}};
+  for (const auto& [path, body] : requests) {
+    const HttpResponse refused = api.post(path, body);
+    EXPECT_EQ(refused.status, 429) << path << refused.body;
+    EXPECT_NE(refused.body.find("--max-ttft"), std::string::npos) << refused.body;
+    ASSERT_FALSE(refused.headers.empty());
+    EXPECT_EQ(refused.headers.front().name, "Retry-After");
+    EXPECT_GE(std::stoi(refused.headers.front().value), 1);
+  }
+  gate.open();
+  for (auto& exchange : taken) EXPECT_EQ(exchange->wait().status, 200);
+}
+
 TEST(Admission, DrainingRefusesNewRequestsAndFinishesOld) {
   SimulatedEngineArgs args;
   args.step_time = milliseconds(1);

@@ -184,6 +184,12 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->group(group);
   add_seconds(app, "--heartbeat-timeout", service.heartbeat_timeout,
               "Without a sign of life of the engine before /health fails", group);
+  app.add_option("--max-ttft", service.max_ttft_s,
+                 "Refuse requests (429) whose first token would come later, by those that wait and "
+                 "the rate at which requests end")
+      ->type_name("SECONDS")
+      ->check(number(0, 86'400))
+      ->group(group);
   app.add_option("--log-format", flags.log_format, "How the log is written")
       ->type_name("FORMAT")
       ->check(one_of({"text", "json"}))

@@ -56,9 +56,10 @@ std::vector<Route> operation_routes(Service& service, std::string version,
       [&service, spans, stats = std::move(http_stats)](const auto& exchange) {
         std::optional<SpanExportStats> exported;
         if (spans != nullptr) exported = spans->stats();
-        exchange->respond(
-            {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-             .body = service.model().metrics().expose(stats(), exported ? &*exported : nullptr)});
+        const ServedModel& model = service.model();
+        exchange->respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                           .body = model.metrics().expose(stats(), exported ? &*exported : nullptr,
+                                                          model.predicted_wait_s())});
       }));
   return routes;
 }

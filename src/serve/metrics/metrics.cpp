@@ -371,7 +371,8 @@ class Metrics::Impl {
 
   void record_inter_token(Duration gap) { inter_token_.Observe(to_seconds(gap)); }
 
-  std::string expose(const HttpServerStats& http, const SpanExportStats* spans) const {
+  std::string expose(const HttpServerStats& http, const SpanExportStats* spans,
+                     std::optional<double> predicted_wait_s) const {
     Snapshot snapshot(labels_);
     const EngineStats stats = engine_.observe();
     add_vllm(snapshot, stats);
@@ -383,6 +384,10 @@ class Metrics::Impl {
     add_kv_groups(snapshot, stats);
     add_http(snapshot, http);
     if (spans != nullptr) add_spans(snapshot, *spans);
+    if (predicted_wait_s) {
+      snapshot.gauge("quire_predicted_wait_seconds", "Until a request that came now had its turn",
+                     *predicted_wait_s);
+    }
     std::vector<Family> families = snapshot.take();
     for (Family& family : registry_.Collect()) families.push_back(std::move(family));
     return prometheus::TextSerializer().Serialize(families);
@@ -437,8 +442,9 @@ void Metrics::record_request(const RequestOutput& last, const RequestShape& shap
   impl_->record_request(last, shape);
 }
 void Metrics::record_inter_token(Duration gap) { impl_->record_inter_token(gap); }
-std::string Metrics::expose(const HttpServerStats& http, const SpanExportStats* spans) const {
-  return impl_->expose(http, spans);
+std::string Metrics::expose(const HttpServerStats& http, const SpanExportStats* spans,
+                            std::optional<double> predicted_wait_s) const {
+  return impl_->expose(http, spans, predicted_wait_s);
 }
 
 }  // namespace quire

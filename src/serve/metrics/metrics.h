@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -55,8 +56,10 @@ class Metrics {
   // A token came, `gap` after the one before it.
   void record_inter_token(Duration gap);
 
-  // The text of GET /metrics. `spans`: null where no traces are exported.
-  std::string expose(const HttpServerStats& http, const SpanExportStats* spans) const;
+  // The text of GET /metrics. `spans`: null where no traces are exported. `predicted_wait_s` of a
+  // request that came now, where it is known.
+  std::string expose(const HttpServerStats& http, const SpanExportStats* spans,
+                     std::optional<double> predicted_wait_s) const;
 
  private:
   class Impl;

@@ -1,4 +1,5 @@
-// How fast requests end, measured over the last seconds: what a Retry-After is computed from.
+// How fast requests end while there are any, measured over the last seconds: what is said of how
+// long others will wait is computed from it.
 #pragma once
 
 #include <array>
@@ -14,8 +15,12 @@ class DrainRate {
  public:
   static constexpr std::int64_t kWindowSeconds = 30;
 
-  void record(Instant now);  // one request has ended; any thread
-  // Requests a second over the window, or since the first one ended; nullopt before that.
+  // All of any thread. A request comes in; it goes without having been taken; it has ended.
+  void begun(Instant now);
+  void refused();
+  void ended(Instant now);
+  // Requests a second over the window, or since there are any without a pause; nullopt before the
+  // first of these has ended.
   std::optional<double> per_second(Instant now) const;
 
  private:
@@ -25,7 +30,8 @@ class DrainRate {
   };
   mutable std::mutex mutex_;
   std::array<Second, kWindowSeconds> seconds_{};
-  std::optional<Instant> first_;
+  std::int64_t num_open_ = 0;
+  Instant busy_since_{};  // while there are any
 };
 
 }  // namespace quire

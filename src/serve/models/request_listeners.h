@@ -105,9 +105,13 @@ struct DrainListener : RequestListener {
 
 struct DrainRateListener : RequestListener {
   explicit DrainRateListener(DrainRate& to) : rate(to) {}
+  void begun(FollowedRequest& request, const GenerateRequest& /*what*/) {
+    rate.begun(request.submitted);
+  }
+  void refused(FollowedRequest& /*request*/) { rate.refused(); }
   void request_ended(const FollowedRequest& /*request*/, const RequestOutput& /*last*/,
                      Instant now) {
-    rate.record(now);
+    rate.ended(now);
   }
   DrainRate& rate;
 };

@@ -54,13 +54,17 @@ bool ServedModel::has_name(std::string_view name) const {
 
 Status ServedModel::reserve(std::int64_t num_outputs) {
   QUIRE_RETURN_IF_ERROR(drain_.check_open());
+  QUIRE_RETURN_IF_ERROR(check_wait());
   QUIRE_RETURN_IF_ERROR(deferred_.start());
   return engine_->reserve(num_outputs);
 }
 
 Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest request,
                                       OutputSink sink) {
-  if (!request.reserved) QUIRE_RETURN_IF_ERROR(drain_.check_open());
+  if (!request.reserved) {
+    QUIRE_RETURN_IF_ERROR(drain_.check_open());
+    QUIRE_RETURN_IF_ERROR(check_wait());
+  }
   auto followed = std::make_shared<FollowedRequest>();
   followed->received = received_at(origin.received, *engine_);
   followed->submitted = engine_->now();
@@ -90,13 +94,32 @@ Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest requ
   return id;
 }
 
-std::int64_t ServedModel::retry_after_seconds() const {
-  constexpr std::int64_t kMaxSeconds = 3600;
+std::optional<double> ServedModel::predicted_wait_s() const {
+  // Those that the scheduler has not taken yet wait, too.
+  const std::int64_t num_waiting =
+      std::max(engine_->observe().num_waiting,
+               drain_.num_in_flight() - std::int64_t{engine_->info().max_num_seqs});
+  if (num_waiting <= 0) return 0;
   const auto rate = drain_rate_.per_second(engine_->now());
-  if (!rate || *rate <= 0) return 1;
-  const auto waiting = static_cast<double>(engine_->observe().num_waiting + 1);
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(waiting / *rate)), 1,
-                                  kMaxSeconds);
+  if (!rate) return std::nullopt;
+  return static_cast<double>(num_waiting + 1) / *rate;
+}
+
+std::int64_t ServedModel::retry_after_seconds() const {
+  constexpr double kMaxSeconds = 3600;
+  const double enough = config_.max_ttft_s.value_or(0);
+  const double wait = predicted_wait_s().value_or(1) - enough;
+  return static_cast<std::int64_t>(std::clamp(std::ceil(wait), 1.0, kMaxSeconds));
+}
+
+Status ServedModel::check_wait() const {
+  if (!config_.max_ttft_s) return {};
+  const auto wait = predicted_wait_s();
+  if (!wait || *wait <= *config_.max_ttft_s) return {};
+  return Status::resource_exhausted(
+      fmt::format("the first token would come in about {:.1f} s, and --max-ttft allows {:g}", *wait,
+                  *config_.max_ttft_s),
+      "try again later");
 }
 
 Status ServedModel::check_heartbeat() {

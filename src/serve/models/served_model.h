@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -61,8 +62,12 @@ class ServedModel {
   // Where Engine::prepare() is called for requests that are not prepared.
   Preparations& preparations() { return preparations_; }
 
-  // Seconds after which a request that the full queue refused should find room, by the rate at
-  // which requests ended lately: at least 1.
+  // Seconds until a request that came now would have its turn, and so about its time to first
+  // token: by those that are ahead of it and the rate at which requests ended lately. 0 where none
+  // waits; nullopt where that rate is not known.
+  std::optional<double> predicted_wait_s() const;
+  // Seconds after which a request that was refused for the queue's length should try again: at
+  // least 1.
   std::int64_t retry_after_seconds() const;
 
   // Looks at the engine's heartbeat; ok, or why it is dead. Call it at least every second: where
@@ -74,6 +79,8 @@ class ServedModel {
  private:
   using Listeners = RequestListeners<MetricsListener, LatencyListener, DirectoryListener,
                                      TraceListener, DrainListener, DrainRateListener, LogListener>;
+
+  Status check_wait() const;
 
   ServiceConfig config_;
   std::shared_ptr<StepWatch> steps_;

@@ -33,6 +33,8 @@ struct ServiceConfig {
   std::uint64_t max_unsent_bytes = 1ULL << 20;      // of a stream, as its connection has it
   std::int64_t created = 0;  // Unix time of the model's start, for /v1/models
   std::chrono::milliseconds heartbeat_timeout{10'000};
+  // A request that would wait longer for its turn is refused.
+  std::optional<double> max_ttft_s = {};
 };
 
 }  // namespace quire
