@@ -92,7 +92,7 @@ class Fields(unittest.TestCase):
         schema = json.loads(result.stdout)
         fields = schema["properties"]
         self.assertEqual(set(fields), {
-            "id", "prompt", "messages", "prompt_token_ids", "priority", "n", "presence_penalty",
+            "id", "prompt", "messages", "prompt_token_ids", "priority", "user", "deadline_ms", "cache_salt", "n", "presence_penalty",
             "frequency_penalty", "repetition_penalty", "temperature", "top_p", "top_k", "min_p",
             "seed", "stop", "stop_token_ids", "bad_words", "include_stop_str_in_output",
             "ignore_eos", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs",

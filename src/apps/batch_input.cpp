@@ -1,7 +1,6 @@
 #include "apps/batch_input.h"
 
 #include <array>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -11,11 +10,12 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOwnFields = {"id", "prompt", "messages",
-                                                        "prompt_token_ids", "priority"};
+constexpr std::array<std::string_view, 4> kOwnFields = {"id", "prompt", "messages",
+                                                        "prompt_token_ids"};
 
 std::vector<std::string_view> known_fields() {
   std::vector<std::string_view> names(kOwnFields.begin(), kOwnFields.end());
+  names.insert(names.end(), kQueueFields.begin(), kQueueFields.end());
   for (const SamplingField& field : sampling_fields()) names.push_back(field.name);
   const auto constraints = constraint_field_names();
   names.emplace_back("response_format");
@@ -49,16 +49,7 @@ Status read_request(const JsonReader& line, BatchRequest& request) {
   static const std::vector<std::string_view> kKnown = known_fields();
   QUIRE_RETURN_IF_ERROR(check_fields(line, kKnown));
   QUIRE_ASSIGN_OR_RETURN(request.prompt, prompt_of(line));
-  QUIRE_ASSIGN_OR_RETURN(const auto priority, line.find_int("priority"));
-  if (priority) {
-    using Limits = std::numeric_limits<std::int32_t>;
-    if (*priority < Limits::min() || *priority > Limits::max()) {
-      return Status::invalid_argument(fmt::format("{}: priority is {}; expected {} to {}",
-                                                  line.where(), *priority, Limits::min(),
-                                                  Limits::max()));
-    }
-    request.priority = static_cast<std::int32_t>(*priority);
-  }
+  QUIRE_ASSIGN_OR_RETURN(request.queue, read_queue_fields(line));
   request.max_tokens_given = line.contains("max_tokens");
   QUIRE_RETURN_IF_ERROR(read_sampling_fields(line, request.params));
   return read_constraint_fields(line, request.params);
@@ -82,7 +73,6 @@ BatchLine parse_batch_line(std::string_view text, std::int64_t line_number,
 }
 
 json::object batch_line_schema() {
-  using Limits = std::numeric_limits<std::int32_t>;
   json::object properties;
   properties["id"] = {{"type", {"string", "integer"}},
                       {"description", "Carried by the record (default: the line's number)"}};
@@ -93,11 +83,9 @@ json::object batch_line_schema() {
   properties["prompt_token_ids"] = {{"type", "array"},
                                     {"items", {{"type", "integer"}, {"minimum", 0}}},
                                     {"description", "The prompt's token ids"}};
-  properties["priority"] = {{"type", "integer"},
-                            {"minimum", Limits::min()},
-                            {"maximum", Limits::max()},
-                            {"default", 0},
-                            {"description", "Lower goes first (--scheduling-policy priority)"}};
+  for (auto& property : queue_properties()) {
+    properties[property.key()] = std::move(property.value());
+  }
   for (auto& property : sampling_properties()) {
     properties[property.key()] = std::move(property.value());
   }

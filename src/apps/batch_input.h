@@ -10,6 +10,7 @@
 #include "apps/jsonl.h"
 #include "base/json.h"
 #include "core/sampling_params.h"
+#include "serve/protocols/queue_fields.h"
 
 namespace quire {
 
@@ -20,7 +21,7 @@ struct BatchRequest {
   json::value id;  // a string or an integer; the line's number if it gave none
   BatchPrompt prompt;
   SamplingParams params;  // the defaults with the line's own values
-  std::int32_t priority = 0;
+  QueueFields queue;
   bool max_tokens_given = false;
 };
 

@@ -127,7 +127,10 @@ class BatchRun {
     slot->params.prompt_logprobs = request.params.prompt_logprobs;
     auto id = engine_.submit({.prompt_token_ids = std::move(*prompt),
                               .params = std::move(request.params),
-                              .priority = request.priority},
+                              .priority = request.queue.priority,
+                              .cache_salt = std::move(request.queue.cache_salt),
+                              .user = std::move(request.queue.user),
+                              .deadline = request.queue.deadline},
                              [this, slot](const RequestOutput& output) { take(slot, output); });
     if (id.ok()) {
       slot->request_id = *id;

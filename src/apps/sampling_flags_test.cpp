@@ -1,5 +1,8 @@
 #include "apps/sampling_flags.h"
 
+#include <chrono>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -146,8 +149,24 @@ TEST(BatchInput, ValuesOfALineGoOverTheDefaults) {
   const auto& request = std::get<BatchRequest>(line);
   EXPECT_EQ(request.params.temperature, 0.5);
   EXPECT_EQ(request.params.top_k, 7);
-  EXPECT_EQ(request.priority, -2);
+  EXPECT_EQ(request.queue.priority, -2);
   EXPECT_FALSE(request.max_tokens_given);
+}
+
+TEST(BatchInput, ALineSaysHowItStandsAmongOthers) {
+  const BatchLine line = parse_batch_line(
+      R"({"prompt": "x", "user": "ada", "deadline_ms": 1.5, "cache_salt": "s"})", 1, {});
+  ASSERT_TRUE(std::holds_alternative<BatchRequest>(line));
+  const QueueFields& queue = std::get<BatchRequest>(line).queue;
+  EXPECT_EQ(queue.user, "ada");
+  EXPECT_EQ(queue.deadline, std::chrono::microseconds(1500));
+  EXPECT_EQ(queue.cache_salt, "s");
+  for (const char* wrong :
+       {R"("deadline_ms": -1)", R"("deadline_ms": 1e9)", R"("cache_salt": "")", R"("user": 5)"}) {
+    const BatchLine refused =
+        parse_batch_line(fmt::format(R"({{"prompt": "x", {}}})", wrong), 1, {});
+    EXPECT_TRUE(std::holds_alternative<LineError>(refused)) << wrong;
+  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
-#include <limits>
 #include <memory>
 #include <openssl/evp.h>
 #include <span>
@@ -17,6 +16,7 @@
 #include "serve/protocols/openai/answer_size.h"
 #include "serve/protocols/openai/generation_options.h"
 #include "serve/protocols/openai/request_body.h"
+#include "serve/protocols/queue_fields.h"
 #include "serve/requests/request_origin.h"
 
 namespace quire {
@@ -160,12 +160,7 @@ Result<EmbeddingJob> read_embedding(const RequestBody& body, std::string_view re
   QUIRE_RETURN_IF_ERROR(engine.info().embedding.check());
   EmbeddingJob job;
   QUIRE_RETURN_IF_ERROR(read_vector_options(fields, engine.info(), job));
-  QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
-  if (priority && (*priority < std::numeric_limits<std::int32_t>::min() ||
-                   *priority > std::numeric_limits<std::int32_t>::max())) {
-    return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
-  }
-  job.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(job.priority, read_priority(fields));
   QUIRE_ASSIGN_OR_RETURN(job.cache_salt, read_cache_salt(fields));
   QUIRE_ASSIGN_OR_RETURN(job.user, read_user(fields));
   QUIRE_ASSIGN_OR_RETURN(const auto own_id, fields.find_string("request_id"));

@@ -293,10 +293,10 @@ void answer_generation(std::shared_ptr<Exchange> exchange, GenerationJob job,
     GenerateRequest& request = requests.emplace_back();
     request.prompt_token_ids = prompt.token_ids;
     request.params = job.options.params;
-    request.priority = job.options.priority;
-    request.cache_salt = job.options.cache_salt;
-    request.user = job.options.user;
-    request.deadline = job.options.deadline;
+    request.priority = job.options.queue.priority;
+    request.cache_salt = job.options.queue.cache_salt;
+    request.user = job.options.queue.user;
+    request.deadline = job.options.queue.deadline;
     request.drafts = job.options.drafts;
     if (!prompt.parsing.reads()) continue;
     request.shown_special_tokens =

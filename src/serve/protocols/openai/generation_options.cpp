@@ -1,12 +1,11 @@
 #include "serve/protocols/openai/generation_options.h"
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "serve/http/gate.h"
+#include "serve/protocols/queue_fields.h"
 #include "serve/protocols/sampling_fields.h"
 #include "serve/protocols/structured_fields.h"
 
@@ -31,18 +30,6 @@ Status read_stream_options(const JsonReader& fields, GenerationOptions& options)
   QUIRE_RETURN_IF_ERROR(take(reader.find_bool("include_usage"), options.include_usage));
   QUIRE_RETURN_IF_ERROR(take(reader.find_bool("continuous_usage_stats"), options.continuous_usage));
   return {};
-}
-
-Result<std::optional<Duration>> read_deadline(const JsonReader& fields) {
-  QUIRE_ASSIGN_OR_RETURN(const auto deadline, fields.find_double("deadline_ms"));
-  if (!deadline) return std::optional<Duration>();
-  constexpr double kMostMs = 86'400'000;  // a day
-  if (*deadline < 0 || !(*deadline <= kMostMs)) {
-    return Status::invalid_argument(
-        fmt::format("deadline_ms: {} is not a number from 0 to {}", *deadline, kMostMs));
-  }
-  const std::chrono::duration<double, std::milli> time(*deadline);
-  return std::optional<Duration>(std::chrono::duration_cast<Duration>(time));
 }
 
 // A beam search is asked for by use_beam_search, as vLLM has it, or by beam_width alone. As wide as
@@ -88,15 +75,7 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
   if (options.stream && options.return_prompt_logprobs) {
     return Status::unimplemented("prompt_logprobs: not available with \"stream\": true");
   }
-  QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
-  if (priority && (*priority < std::numeric_limits<std::int32_t>::min() ||
-                   *priority > std::numeric_limits<std::int32_t>::max())) {
-    return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
-  }
-  options.priority = static_cast<std::int32_t>(priority.value_or(0));
-  QUIRE_ASSIGN_OR_RETURN(options.cache_salt, read_cache_salt(fields));
-  QUIRE_ASSIGN_OR_RETURN(options.user, read_user(fields));
-  QUIRE_ASSIGN_OR_RETURN(options.deadline, read_deadline(fields));
+  QUIRE_ASSIGN_OR_RETURN(options.queue, read_queue_fields(fields));
   QUIRE_ASSIGN_OR_RETURN(options.drafts, read_speculation(fields));
   QUIRE_ASSIGN_OR_RETURN(options.truncate_prompt_tokens, fields.find_int("truncate_prompt_tokens"));
   QUIRE_ASSIGN_OR_RETURN(options.request_id, fields.find_string("request_id"));
@@ -105,18 +84,6 @@ Result<GenerationOptions> read_generation_options(const JsonReader& fields, cons
         "request_id: expected 1 to 128 letters, digits, and any of . _ : -");
   }
   return options;
-}
-
-Result<std::string> read_user(const JsonReader& fields) {
-  QUIRE_ASSIGN_OR_RETURN(auto user, fields.find_string("user"));
-  return std::move(user).value_or("");
-}
-
-Result<std::string> read_cache_salt(const JsonReader& fields) {
-  QUIRE_ASSIGN_OR_RETURN(const auto salt, fields.find_string("cache_salt"));
-  if (!salt || !salt->empty()) return salt.value_or("");
-  return Status::invalid_argument("cache_salt: expected a text that is not empty",
-                                  "leave it out to share cached prefixes with those who do, too");
 }
 
 Result<std::optional<std::int32_t>> read_speculation(const JsonReader& fields) {

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "engine/api.h"
 #include "serve/protocols/openai/request_body.h"
+#include "serve/protocols/queue_fields.h"
 
 namespace quire {
 
@@ -25,10 +26,7 @@ struct GenerationOptions {
   bool return_sampling_params = false;  // the values in effect, and where each comes from
   bool return_why = false;              // where the time of each output went, in short
   bool return_prompt_logprobs = false;
-  std::int32_t priority = 0;
-  std::string cache_salt;
-  std::string user;
-  std::optional<Duration> deadline;
+  QueueFields queue;
   std::optional<std::int32_t> drafts;                  // GenerateRequest::drafts
   std::optional<std::int64_t> truncate_prompt_tokens;  // keep the last so many; -1: what fits
   std::optional<std::string> request_id;
@@ -37,12 +35,6 @@ struct GenerationOptions {
 // Reads what completions and chat completions share from `fields`. Sampling values start from the
 // engine's defaults. Errors (kInvalidArgument, kUnimplemented) start with the name of the field.
 Result<GenerationOptions> read_generation_options(const JsonReader& fields, const Engine& engine);
-
-// `user`: whose requests share, where the policy is fair and no key says it; any text.
-Result<std::string> read_user(const JsonReader& fields);
-
-// `cache_salt`: as vLLM has it, any text but an empty one; empty where there is none.
-Result<std::string> read_cache_salt(const JsonReader& fields);
 
 // `speculation`: "off", "auto", or so many guesses a step. The engine says how many it may be.
 Result<std::optional<std::int32_t>> read_speculation(const JsonReader& fields);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "serve/protocols/openai/response_input.h"
 #include "serve/protocols/openai/schema_in_prompt.h"
 #include "serve/protocols/openai/tool_fields.h"
+#include "serve/protocols/queue_fields.h"
 #include "serve/protocols/sampling_fields.h"
 #include "serve/protocols/structured_fields.h"
 
@@ -210,12 +210,7 @@ Status read_flags(const JsonReader& fields, ResponseJob& job) {
         "background: a response in the background has to be stored; leave out store, or set it to "
         "true");
   }
-  QUIRE_ASSIGN_OR_RETURN(const auto priority, fields.find_int("priority"));
-  if (priority && (*priority < std::numeric_limits<std::int32_t>::min() ||
-                   *priority > std::numeric_limits<std::int32_t>::max())) {
-    return Status::invalid_argument(fmt::format("priority: {} is out of range", *priority));
-  }
-  job.priority = static_cast<std::int32_t>(priority.value_or(0));
+  QUIRE_ASSIGN_OR_RETURN(job.priority, read_priority(fields));
   QUIRE_ASSIGN_OR_RETURN(job.cache_salt, read_cache_salt(fields));
   QUIRE_ASSIGN_OR_RETURN(job.user, read_user(fields));
   QUIRE_ASSIGN_OR_RETURN(job.drafts, read_speculation(fields));
