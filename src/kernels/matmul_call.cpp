@@ -43,6 +43,11 @@ class InputBlocks {
 
 std::size_t index(WeightLayout layout) { return static_cast<std::size_t>(layout); }
 
+// Whose products take float32 inputs, whatever the mode.
+bool has_float_products(WeightLayout layout) {
+  return has_float_codes(layout) && !is_codebook(layout);
+}
+
 // Calls fn(block) for every block of rows; below a number of values on this thread alone.
 template <typename F>
 void for_each_block(OpContext& ctx, const InputBlocks& blocks, std::int64_t values, const F& fn) {
@@ -236,12 +241,12 @@ KernelChoice::KernelChoice(const MatmulKernels& kernels, ActivationMode mode, st
                            std::span<const MatmulPart> parts)
     : kernels_(kernels), mode_(mode), many_(rows > kMaxDirectRows) {
   // Where a part wants float32, those of bfloat16 share it: room for one of the two is enough.
-  bf16_ =
-      mode != ActivationMode::kFloat32 && kernels.bf16_with_bf16 != nullptr &&
-      std::none_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
-        const WeightLayout layout = product_layout(part.weight->layout());
-        return has_float_codes(layout) || (!is_quantized(layout) && layout != WeightLayout::kBF16);
-      });
+  bf16_ = mode != ActivationMode::kFloat32 && kernels.bf16_with_bf16 != nullptr &&
+          std::none_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
+            const WeightLayout layout = product_layout(part.weight->layout());
+            return has_float_products(layout) ||
+                   (!is_quantized(layout) && layout != WeightLayout::kBF16);
+          });
 }
 
 bool KernelChoice::has_int8(WeightLayout layout) const {
@@ -250,7 +255,7 @@ bool KernelChoice::has_int8(WeightLayout layout) const {
 
 InputForm KernelChoice::form(WeightLayout layout) const {
   layout = product_layout(layout);
-  if (has_float_codes(layout)) return InputForm::kFloat32;
+  if (has_float_products(layout)) return InputForm::kFloat32;
   if (!is_quantized(layout)) {
     return bf16_ ? InputForm::kBf16 : InputForm::kFloat32;
   }

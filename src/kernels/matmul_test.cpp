@@ -143,7 +143,7 @@ TEST_P(Matmul, AgreesWithSumsInDouble) {
       const std::int64_t inputs = count * unit();
       const TestMatrix matrix(encoding(), outputs, inputs, 7U + static_cast<unsigned>(outputs));
       const PackedWeight weight = pack_or_die(pool_, matrix);
-      const Values weights = matrix.decode();
+      const Values weights = seen_weights(matrix, weight, mode());
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17}) {
         const Values x = random_inputs(rows, inputs, static_cast<unsigned>(rows));
         const Values seen = seen_inputs(x);

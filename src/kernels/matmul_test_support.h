@@ -12,6 +12,7 @@
 #include "kernels/group_layout.h"
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
+#include "kernels/packed_group.h"
 #include "kernels/packed_weight.h"
 #include "quant/codebook_groups.h"
 #include "quant/zero_groups.h"
@@ -389,7 +390,7 @@ inline bool rounds_to_bf16(IsaLevel level, Encoding encoding) {
 // The mode in which products of such weights see their inputs at a level: weights of eight bits
 // have 16-bit inputs where there is no dot product of bytes, and 8-bit ones where there is.
 inline ActivationMode mode_at(IsaLevel level, WeightLayout layout, ActivationMode mode) {
-  if (mode == ActivationMode::kFloat32 || has_float_codes(layout)) {
+  if (mode == ActivationMode::kFloat32 || (has_float_codes(layout) && !is_codebook(layout))) {
     return ActivationMode::kFloat32;
   }
   const auto index = static_cast<int>(product_layout(layout));
@@ -401,6 +402,24 @@ inline ActivationMode mode_at(IsaLevel level, WeightLayout layout, ActivationMod
 inline PackedWeight pack_or_die(ThreadPool& pool, const TestMatrix& matrix) {
   const EncodedMatrix view = matrix.view();
   return std::move(PackedWeight::pack(pool, &view, 1)).value();
+}
+
+// All weights as products see them, [rows][cols]: with rounded inputs codes of a table stand for
+// integers.
+inline std::vector<float> seen_weights(const TestMatrix& matrix, const PackedWeight& weight,
+                                       ActivationMode mode) {
+  std::vector<float> weights = matrix.decode();
+  if (!is_codebook(weight.layout()) || mode == ActivationMode::kFloat32) return weights;
+  for (std::int64_t n = 0; n < matrix.rows; ++n) {
+    for (std::int64_t k = 0; k < matrix.cols; ++k) {
+      const PackedGroup group =
+          read_codebook_integers(weight.layout(), weight.panel(n / kPanelOutputs), matrix.cols,
+                                 k / kGroupInputs, n % kPanelOutputs);
+      weights[static_cast<std::size_t>(n * matrix.cols + k)] =
+          group.scales[0] * static_cast<float>(group.codes[k % kGroupInputs]);
+    }
+  }
+  return weights;
 }
 
 }  // namespace quire

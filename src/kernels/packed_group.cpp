@@ -51,6 +51,18 @@ float minimum_of(const GroupLayout& layout, const std::uint8_t* block, std::int6
          (layout.code_bits == 4 ? static_cast<float>(from[n]) : half_to_float(from + 2 * n));
 }
 
+// Calls put(i, code) for every input of the group.
+template <typename Put>
+void for_each_codebook_code(const CodebookPanel& form, const std::uint8_t* panel,
+                            std::int64_t index, std::int64_t n, const Put& put) {
+  const std::uint8_t* codes = panel + form.codes_offset(index);
+  constexpr GroupLayout kCodes = {.code_bits = 4};
+  for (int quad = 0; quad < kGroupSize / 4; ++quad) {
+    const QuadPlace place = place_of(kCodes, quad, n);
+    for (int i = 0; i < 4; ++i) put(quad * 4 + i, codes[place.low + i] >> place.low_shift & 15);
+  }
+}
+
 }  // namespace
 
 PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* panel,
@@ -119,14 +131,19 @@ void read_codebook_group(WeightLayout layout, const std::uint8_t* panel, std::in
   const CodebookPanel form = CodebookPanel::of(layout);
   const float* table = codebook_table(codebook_of(layout));
   const float scale = form.scale(panel, inputs, index, n);
-  const std::uint8_t* codes = panel + form.codes_offset(index);
-  constexpr GroupLayout kCodes = {.code_bits = 4};
-  for (int quad = 0; quad < kGroupSize / 4; ++quad) {
-    const QuadPlace place = place_of(kCodes, quad, n);
-    for (int i = 0; i < 4; ++i) {
-      out[quad * 4 + i] = scale * table[codes[place.low + i] >> place.low_shift & 15];
-    }
-  }
+  for_each_codebook_code(form, panel, index, n,
+                         [&](int i, int code) { out[i] = scale * table[code]; });
+}
+
+PackedGroup read_codebook_integers(WeightLayout layout, const std::uint8_t* panel,
+                                   std::int64_t inputs, std::int64_t index, std::int64_t n) {
+  const CodebookPanel form = CodebookPanel::of(layout);
+  const CodebookIntegers& integers = codebook_integers(codebook_of(layout));
+  PackedGroup group = {};
+  for (float& scale : group.scales) scale = form.scale(panel, inputs, index, n) * integers.unit;
+  for_each_codebook_code(form, panel, index, n,
+                         [&](int i, int code) { group.codes[i] = integers.values[code]; });
+  return group;
 }
 
 }  // namespace quire

@@ -24,4 +24,8 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
 void read_codebook_group(WeightLayout layout, const std::uint8_t* panel, std::int64_t inputs,
                          std::int64_t index, std::int64_t n, float* out);
 
+// The same as products of integers see them (CodebookIntegers); minima are zero.
+PackedGroup read_codebook_integers(WeightLayout layout, const std::uint8_t* panel,
+                                   std::int64_t inputs, std::int64_t index, std::int64_t n);
+
 }  // namespace quire

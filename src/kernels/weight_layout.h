@@ -98,7 +98,7 @@ inline constexpr std::int64_t kGroupInputs = 32;
   return layout >= WeightLayout::kNF4Span64 && layout <= WeightLayout::kFP4Nested256;
 }
 
-// Whose codes are floats: products take float32 inputs, whatever the mode.
+// Whose codes stand for floats. Codebooks' stand for integers, too (CodebookIntegers).
 [[gnu::always_inline]] constexpr bool has_float_codes(WeightLayout layout) {
   return layout >= WeightLayout::kF8Row && layout <= WeightLayout::kFP4Nested256;
 }

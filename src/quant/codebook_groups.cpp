@@ -30,6 +30,18 @@ constexpr float kFp4Table[16] = {
     0.0F, 0.0625F / 12.0F,  8.0F / 12.0F,  1.0F,  4.0F / 12.0F,  0.5F,  2.0F / 12.0F,  0.25F,
     0.0F, -0.0625F / 12.0F, -8.0F / 12.0F, -1.0F, -4.0F / 12.0F, -0.5F, -2.0F / 12.0F, -0.25F};
 
+constexpr CodebookIntegers integers_of(const float (&table)[16], int one) {
+  CodebookIntegers integers = {.values = {}, .unit = 1.0F / static_cast<float>(one)};
+  for (int code = 0; code < 16; ++code) {
+    const float value = table[code] * static_cast<float>(one);
+    integers.values[code] = static_cast<std::int16_t>(value < 0 ? value - 0.5F : value + 0.5F);
+  }
+  return integers;
+}
+
+constexpr CodebookIntegers kNf4Integers = integers_of(kNf4Table, kLargestCodebookInteger);
+constexpr CodebookIntegers kFp4Integers = integers_of(kFp4Table, 192);
+
 float load_float(const std::uint8_t* from) {
   float value = 0;
   std::memcpy(&value, from, sizeof(value));
@@ -64,6 +76,10 @@ Encoding codebook_encoding(Codebook codebook, bool nested, std::int64_t span) {
 
 const float* codebook_table(Codebook codebook) {
   return codebook == Codebook::kNF4 ? kNf4Table : kFp4Table;
+}
+
+const CodebookIntegers& codebook_integers(Codebook codebook) {
+  return codebook == Codebook::kNF4 ? kNf4Integers : kFp4Integers;
 }
 
 void decode_codebook(Encoding encoding, const std::uint8_t* row, std::int64_t count, float* out) {

@@ -81,6 +81,16 @@ Encoding codebook_encoding(Codebook codebook, bool nested, std::int64_t span);
 const float* codebook_table(Codebook codebook);
 extern const float kNestedScales[256];
 
+// The values in integers, for products of integers: value ~ unit * integer. FP4's are that; NF4's
+// are the nearest of 4,097 from -1 to 1. 32 products with codes of 16 bits fit 32 bits.
+struct CodebookIntegers {
+  std::int16_t values[16];
+  float unit;
+};
+inline constexpr int kLargestCodebookInteger = 2048;
+
+const CodebookIntegers& codebook_integers(Codebook codebook);
+
 // A row of `count` weights.
 void decode_codebook(Encoding encoding, const std::uint8_t* row, std::int64_t count, float* out);
 

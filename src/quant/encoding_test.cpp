@@ -1,5 +1,6 @@
 #include "quant/encoding.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "quant/codebook_groups.h"
 #include "tensor/float_convert.h"
 
 namespace quire {
@@ -78,6 +80,18 @@ TEST(Encoding, Q8_KIsScaledCodes) {
   decode_row(Encoding::kQ8_K, block.data(), 256, values.data());
   for (std::size_t i = 0; i < 256; ++i) {
     EXPECT_EQ(values[i], scale * static_cast<float>(static_cast<std::int8_t>(i)));
+  }
+}
+
+TEST(Encoding, IntegersStandForTheValuesOfATable) {
+  for (const Codebook codebook : {Codebook::kNF4, Codebook::kFP4}) {
+    const float* table = codebook_table(codebook);
+    const CodebookIntegers& integers = codebook_integers(codebook);
+    const float bound = codebook == Codebook::kNF4 ? integers.unit / 2 : 0x1p-24F;
+    for (int code = 0; code < 16; ++code) {
+      EXPECT_LE(std::abs(integers.values[code]), kLargestCodebookInteger);
+      EXPECT_NEAR(integers.unit * static_cast<float>(integers.values[code]), table[code], bound);
+    }
   }
 }
 

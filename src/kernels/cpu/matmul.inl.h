@@ -91,15 +91,27 @@ void set_zero_int_matmul(MatmulKernels& kernels) {
   share_with_wider_spans(kernels.with_int8, kSmallest);
 }
 
-// Of all tables, and of all spans whose scales are nested, or of those whose are not.
-template <typename V, bool kNested>
-void set_codebook_matmul(MatmulKernels& kernels) {
+// Gives `kernel` to all tables, and all spans whose scales are nested, or those whose are not.
+inline void set_codebook_kernels(MatmulKernel (&kernels)[kNumWeightLayouts], bool nested,
+                                 MatmulKernel kernel) {
   for (int layout = 0; layout < kNumWeightLayouts; ++layout) {
     const auto which = static_cast<WeightLayout>(layout);
-    if (!is_codebook(which) || CodebookPanel::of(which).nested != kNested) continue;
-    kernels.with_float[layout] =
-        vec_matmul<V, CodebookBlock<V, kNested>, FloatPieces<V, CodebookLines<V, kNested>>>;
+    if (is_codebook(which) && CodebookPanel::of(which).nested == nested) kernels[layout] = kernel;
   }
+}
+
+template <typename V, bool kNested>
+void set_codebook_matmul(MatmulKernels& kernels) {
+  set_codebook_kernels(
+      kernels.with_float, kNested,
+      vec_matmul<V, CodebookBlock<V, kNested>, FloatPieces<V, CodebookLines<V, kNested>>>);
+}
+
+template <typename V, bool kNested>
+void set_codebook_int_matmul(MatmulKernels& kernels) {
+  set_codebook_kernels(
+      kernels.with_int16, kNested,
+      vec_matmul<V, CodebookInt16Block<V, kNested>, CodebookInt16Pieces<V, kNested>>);
 }
 
 template <typename V, WeightLayout kLayout>
@@ -154,6 +166,8 @@ void set_vec_int_matmul(MatmulKernels& kernels) {
   set_group_int_matmul<V, WeightLayout::kInt8HalvesMinimum>(kernels);
   set_zero_int_matmul<V, WeightLayout::kUint4Zero32>(kernels);
   set_zero_int_matmul<V, WeightLayout::kInt8Zero32>(kernels);
+  set_codebook_int_matmul<V, false>(kernels);
+  set_codebook_int_matmul<V, true>(kernels);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
-// Matrix products of weights that are codes of a table (codebook_panel.h) with float32 activations,
-// written once for every vector width: the table stays in registers, and a weight is looked up and
-// scaled as decode_output() does it.
+// Matrix products of weights that are codes of a table (codebook_panel.h), written once for every
+// vector width: the table stays in registers. With float32 activations a weight is looked up and
+// scaled as decode_output() does it. With activations rounded to 16 bits the table's integers
+// (CodebookIntegers) are looked up, and a group's sum of products is exact and scaled once, as in
+// matmul_int16.inl.h.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +10,7 @@
 #include "kernels/codebook_panel.h"
 #include "kernels/cpu/matmul_dense.inl.h"
 #include "kernels/cpu/matmul_groups.inl.h"
+#include "kernels/cpu/matmul_int16.inl.h"
 
 namespace quire {
 namespace {
@@ -128,6 +131,115 @@ struct CodebookLines {
       }
     }
     return lines;
+  }
+};
+
+// The integers of a vector of outputs of one panel.
+template <typename V, bool kNested>
+struct CodebookIntegerReader {
+  CodebookReader<V, kNested> floats;
+  typename V::WordTable table;
+  typename V::F unit;
+
+  explicit CodebookIntegerReader(const MatmulPanels& args) : floats(args) {
+    const CodebookIntegers& integers = codebook_integers(codebook_of(args.layout));
+    table = V::load_word_table(integers.values);
+    unit = V::set1(integers.unit);
+  }
+
+  [[gnu::always_inline]] typename V::F scale(const std::uint8_t* panel, std::int64_t g,
+                                             std::int64_t lane) const {
+    return V::mul(floats.scale(panel, g, lane), unit);
+  }
+};
+
+// Few rows with inputs of 16 bits.
+template <typename V, bool kNested>
+struct CodebookInt16Block {
+  using Shape = typename V::DirectBlocks16;
+  using F = typename V::F;
+  using I = typename V::I;
+
+  template <int R, int N>
+  static void run(const MatmulPanels& args, std::int64_t output) {
+    const WeightStreams<V, N> streams(args, output);
+    const CodebookIntegerReader<V, kNested> reader(args);
+    const CodebookPanel& form = reader.floats.form;
+    const std::int16_t* x = args.int16_x.codes;
+    F acc[R][N];
+    F scale[N] = {};
+    clear<V>(acc);
+    for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g, x += kGroupInputs * R) {
+      if (form.begins_span(g)) {
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) scale[n] = reader.scale(streams.panel[n], g, streams.lane[n]);
+      }
+      const std::int64_t codes = form.codes_offset(g);
+      streams.fetch(codes, CodebookPanel::kGroupBytes);
+      I dot[R][N];
+      repeat<4>([&]<int kLine>() __attribute__((always_inline)) {
+        QUIRE_UNROLL
+        for (int n = 0; n < N; ++n) {
+          I pairs[4];
+          V::look_up_pairs(reader.table,
+                           V::load_int(streams.panel[n] + codes + kLine * CodebookPanel::kLine +
+                                       4 * streams.lane[n]),
+                           pairs);
+          const std::int16_t* low = x + kLine * 4 * R;
+          const std::int16_t* high = x + (kLine + 4) * 4 * R;
+          add_int16_pairs<V, kLine == 0>(pairs[0], low, n, dot);
+          add_int16_pairs<V, false>(pairs[1], high, n, dot);
+          add_int16_pairs<V, false>(pairs[2], low + 2, n, dot);
+          add_int16_pairs<V, false>(pairs[3], high + 2, n, dot);
+        }
+      });
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) {
+        QUIRE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          const F product = V::mul(scale[n], V::set1(args.int16_x.scales[g * R + r]));
+          acc[r][n] = V::fma(V::to_float(dot[r][n]), product, acc[r][n]);
+        }
+      }
+    }
+    store_block<V>(args, 0, output, acc);
+  }
+};
+
+// As the lines of Int16Product.
+template <typename V, bool kNested>
+struct CodebookInt16Pieces {
+  using Product = Int16Product<V, 1, /*kMinimum=*/false, /*kScalesGroups=*/true>;
+  using Piece = typename Product::Piece;
+  static constexpr std::int64_t kInputs = Product::kInputs;
+  static constexpr bool kScalesOutputs = false;
+
+  // Inputs [begin, end), whole groups, of a panel.
+  static void expand(const MatmulPanels& args, const std::uint8_t* panel, std::int64_t begin,
+                     std::int64_t end, Piece& piece) {
+    const CodebookIntegerReader<V, kNested> reader(args);
+    const CodebookPanel& form = reader.floats.form;
+    const std::int64_t first = begin / kGroupInputs;
+    for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
+      typename V::F scale = V::zero();
+      for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
+        if (g == 0 || form.begins_span(first + g)) scale = reader.scale(panel, first + g, lane);
+        V::store(piece.scales + g * kPanelOutputs + lane, scale);
+        const std::uint8_t* codes = panel + form.codes_offset(first + g) + 4 * lane;
+        std::int16_t* const lines = piece.lines + g * kGroupInputs * kPanelOutputs + 2 * lane;
+        QUIRE_UNROLL
+        for (int u = 0; u < 4; ++u) {
+          typename V::I pairs[4];
+          V::look_up_pairs(reader.table, V::load_int(codes + u * CodebookPanel::kLine), pairs);
+          std::int16_t* const low = lines + u * 4 * kPanelOutputs;
+          std::int16_t* const high = lines + (u + 4) * 4 * kPanelOutputs;
+          V::store_int(low, pairs[0]);
+          V::store_int(high, pairs[1]);
+          V::store_int(low + 2 * kPanelOutputs, pairs[2]);
+          V::store_int(high + 2 * kPanelOutputs, pairs[3]);
+        }
+      }
+    }
   }
 };
 

@@ -40,6 +40,19 @@ inline constexpr int kScaleQuads = group_layout(kLayout).factors == ScaleFactors
                                        ? 4
                                        : 8;
 
+// dot += pairs of weights of vector n times the inputs at `x` of each row, one quad apart.
+template <typename V, bool kFirst, int R, int N>
+[[gnu::always_inline]] inline void add_int16_pairs(typename V::I weight, const std::int16_t* x,
+                                                   int n, typename V::I (&dot)[R][N]) {
+  QUIRE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const typename V::I pair = V::set1_pair(x + 4 * r);
+    dot[r][n] =
+        kFirst ? V::multiply_add16(weight, pair) : V::add_products16(dot[r][n], weight, pair);
+    QUIRE_PIN_VECTOR(dot[r][n]);
+  }
+}
+
 // Few rows, the weights expanded in registers.
 template <typename V, WeightLayout kLayout>
 struct GroupInt16Block {
@@ -49,19 +62,6 @@ struct GroupInt16Block {
   using I = typename V::I;
   static constexpr GroupLayout kForm = Reader::kForm;
   static constexpr int kQuads = kScaleQuads<kLayout>;
-
-  // dot += pairs of weights of vector n times the inputs at `x` of each row, one quad apart.
-  template <bool kFirst, int R, int N>
-  [[gnu::always_inline]] static void add_pairs(I weight, const std::int16_t* x, int n,
-                                               I (&dot)[R][N]) {
-    QUIRE_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const I pair = V::set1_pair(x + 4 * r);
-      dot[r][n] =
-          kFirst ? V::multiply_add16(weight, pair) : V::add_products16(dot[r][n], weight, pair);
-      QUIRE_PIN_VECTOR(dot[r][n]);
-    }
-  }
 
   // The sums of part kPart of a group: of all of it, or of one half. One vector of weights at a
   // time, so that what its codes become stays in few registers.
@@ -77,10 +77,12 @@ struct GroupInt16Block {
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
           const I line = V::load_int(group[n].codes + 64 * kLine);
-          add_pairs<kLine == 0>(V::bit_and(line, mask), low, n, dot);
-          add_pairs<false>(V::bit_and(V::template shift_right16<4>(line), mask), high, n, dot);
-          add_pairs<false>(V::bit_and(V::template shift_right16<8>(line), mask), low + 2, n, dot);
-          add_pairs<false>(V::template shift_right16<12>(line), high + 2, n, dot);
+          add_int16_pairs<V, kLine == 0>(V::bit_and(line, mask), low, n, dot);
+          add_int16_pairs<V, false>(V::bit_and(V::template shift_right16<4>(line), mask), high, n,
+                                    dot);
+          add_int16_pairs<V, false>(V::bit_and(V::template shift_right16<8>(line), mask), low + 2,
+                                    n, dot);
+          add_int16_pairs<V, false>(V::template shift_right16<12>(line), high + 2, n, dot);
         }
       });
     } else {
@@ -89,8 +91,8 @@ struct GroupInt16Block {
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
           const QuadPairs<V, kLayout> pairs(group[n].template quad<kQuad>());
-          add_pairs<kIndex == 0>(pairs.even, x + kQuad * 4 * R, n, dot);
-          add_pairs<false>(pairs.odd, x + kQuad * 4 * R + 2, n, dot);
+          add_int16_pairs<V, kIndex == 0>(pairs.even, x + kQuad * 4 * R, n, dot);
+          add_int16_pairs<V, false>(pairs.odd, x + kQuad * 4 * R + 2, n, dot);
         }
       });
     }

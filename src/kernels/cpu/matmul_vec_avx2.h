@@ -104,6 +104,32 @@ struct MatmulVec8 : Vec8 {
                             _mm256_permutevar8x32_ps(table.high, index),
                             as_float(_mm256_slli_epi32(x, 28 - kFrom)));
   }
+  // A table of 16 numbers of 16 bits, and those that a line of nibbles names: by the low and the
+  // high nibbles of each lane's bytes 0 and 2, then by those of bytes 1 and 3.
+  struct WordTable {
+    I low;  // their low bytes, twice
+    I high;
+  };
+  static WordTable load_word_table(const std::int16_t* p) {
+    alignas(32) std::uint8_t bytes[2][32];
+    for (int i = 0; i < 32; ++i) {
+      const auto value = static_cast<std::uint16_t>(p[i % 16]);
+      bytes[0][i] = static_cast<std::uint8_t>(value);
+      bytes[1][i] = static_cast<std::uint8_t>(value >> 8);
+    }
+    return {load_int(bytes[0]), load_int(bytes[1])};
+  }
+  static void look_up_pairs(const WordTable& table, I line, I (&pairs)[4]) {
+    const I mask = _mm256_set1_epi8(15);
+    const I even_bytes = _mm256_set1_epi16(0x00FF);
+    const I codes[2] = {bit_and(line, mask), bit_and(_mm256_srli_epi16(line, 4), mask)};
+    for (int half = 0; half < 2; ++half) {
+      const I low = _mm256_shuffle_epi8(table.low, codes[half]);
+      const I high = _mm256_shuffle_epi8(table.high, codes[half]);
+      pairs[half] = bit_or(bit_and(low, even_bytes), _mm256_slli_epi16(high, 8));
+      pairs[2 + half] = bit_or(_mm256_srli_epi16(low, 8), _mm256_andnot_si256(even_bytes, high));
+    }
+  }
   static F to_float(I x) { return _mm256_cvtepi32_ps(x); }
 };
 

@@ -113,6 +113,20 @@ struct MatmulVec16 : Vec16 {
   static F look_up(Table table, I x) {
     return _mm512_permutexvar_ps(_mm512_srli_epi32(x, kFrom), table);
   }
+  // A table of 16 numbers of 16 bits, and those that a line of nibbles names: by the low and the
+  // high nibbles of each lane's bytes 0 and 2, then by those of bytes 1 and 3.
+  using WordTable = I;
+  static WordTable load_word_table(const std::int16_t* p) {
+    alignas(64) std::int16_t twice[32];  // five bits of a number choose, the fifth does not matter
+    for (int i = 0; i < 32; ++i) twice[i] = p[i % 16];
+    return load_int(twice);
+  }
+  static void look_up_pairs(const WordTable& table, I line, I (&pairs)[4]) {
+    pairs[0] = _mm512_permutexvar_epi16(line, table);
+    pairs[1] = _mm512_permutexvar_epi16(_mm512_srli_epi16(line, 4), table);
+    pairs[2] = _mm512_permutexvar_epi16(_mm512_srli_epi16(line, 8), table);
+    pairs[3] = _mm512_permutexvar_epi16(_mm512_srli_epi16(line, 12), table);
+  }
   static F to_float(I x) { return _mm512_cvtepi32_ps(x); }
 };
 

@@ -121,15 +121,15 @@ void quantized_int8(const MatmulPanels& args) {
 // Where input i of a quad stands in Int16Rows.
 constexpr int kOrder[] = {0, 2, 1, 3};
 
-// Blocks of one row each: `max_block_rows` is 1 here.
-void quantized_int16(const MatmulPanels& args) {
-  const GroupLayout layout = group_layout(args.layout);
+// Blocks of one row each: `max_block_rows` is 1 here. read_group(panel, g, n) is a PackedGroup.
+template <typename ReadGroup>
+void multiply_int16(const MatmulPanels& args, const ReadGroup& read_group) {
   const std::int64_t groups = args.row_inputs / kGroupInputs;
   const std::int64_t first = args.first_input / kGroupInputs;
   for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
     double sum = 0;
     for (std::int64_t i = 0; i < args.inputs / kGroupInputs; ++i) {
-      const PackedGroup group = read_packed_group(layout, panel, i, n);
+      const PackedGroup group = read_group(panel, i, n);
       const std::int64_t g = first + i;
       const std::int16_t* codes = args.int16_x.codes + r * args.row_inputs + g * kGroupInputs;
       std::int64_t dots[2] = {};
@@ -144,6 +144,19 @@ void quantized_int16(const MatmulPanels& args) {
               static_cast<double>(group.minima[1]) * sums[1]);
     }
     return sum;
+  });
+}
+
+void quantized_int16(const MatmulPanels& args) {
+  const GroupLayout layout = group_layout(args.layout);
+  multiply_int16(args, [&](const std::uint8_t* panel, std::int64_t g, std::int64_t n) {
+    return read_packed_group(layout, panel, g, n);
+  });
+}
+
+void codebook_int16(const MatmulPanels& args) {
+  multiply_int16(args, [&](const std::uint8_t* panel, std::int64_t g, std::int64_t n) {
+    return read_codebook_integers(args.layout, panel, args.inputs, g, n);
   });
 }
 
@@ -204,8 +217,11 @@ MatmulKernels ref_matmul_kernels() {
     const bool quantized = is_quantized(static_cast<WeightLayout>(layout));
     kernels.with_float[layout] = quantized ? quantized_float : dense;
     const bool integers = quantized && !has_float_codes(static_cast<WeightLayout>(layout));
-    if (is_codebook(static_cast<WeightLayout>(layout))) kernels.with_float[layout] = codebook_float;
     kernels.with_int16[layout] = integers ? quantized_int16 : nullptr;
+    if (is_codebook(static_cast<WeightLayout>(layout))) {
+      kernels.with_float[layout] = codebook_float;
+      kernels.with_int16[layout] = codebook_int16;
+    }
     const bool below_8_bits =
         integers && group_layout(static_cast<WeightLayout>(layout)).code_bits < 8;
     kernels.with_int8[layout] = below_8_bits ? quantized_int8 : nullptr;
