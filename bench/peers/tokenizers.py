@@ -3,7 +3,7 @@
 
   bench/peers/tokenizers.py [--rounds 5] BUILD_FOLDER MODEL.gguf...
 
-Needs the engine_benchmark program of a release build, and Python with `tokenizers` and `gguf` (those of
+Needs the load_benchmark program of a release build, and Python with `tokenizers` and `gguf` (those of
 scripts/make_goldens.sh). The text is the project's own sources and the first 150 files of Python's standard
 library. Both get the whole text in one call; CPU seconds are compared, so that a busy machine counts less.
 Prints the medians in MB/s and their ratio, after checking that both give the same number of ids.
@@ -56,7 +56,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("models", nargs="+", type=pathlib.Path)
     args = parser.parse_args()
-    program = args.build / "src" / "engine" / "engine_benchmark"
+    program = args.build / "src" / "load" / "load_benchmark"
     text = source_text()
     size = len(text.encode())
     print(f"{processor()}; tokenizers {tokenizers.__version__}; {size} bytes of source code; "
