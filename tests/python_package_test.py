@@ -364,13 +364,13 @@ class Errors(unittest.TestCase):
             same = llm.generate("the cat", params.sampling_params(), use_tqdm=False)[0]
             greedy = llm.beam_search("the cat", BeamSearchParams(1, 6, ignore_eos=True))[0].sequences
             expected = llm.generate("the cat", SamplingParams(temperature=0, max_tokens=6, ignore_eos=True), use_tqdm=False)
-            decode = llm.get_tokenizer().decode
+            whole = llm.get_tokenizer().decode(found[0].sequences[0].tokens)
         self.assertEqual([len(each.sequences) for each in found], [3, 3])
         best = found[0].sequences
         self.assertEqual([each.tokens for each in best],
                          [same.prompt_token_ids + list(each.token_ids) for each in same.outputs])
         self.assertEqual(sorted((each.cum_logprob for each in best), reverse=True), [each.cum_logprob for each in best])
-        self.assertEqual(best[0].text, decode(best[0].tokens))
+        self.assertEqual(best[0].text, whole)
         self.assertAlmostEqual(best[0].cum_logprob, sum(next(iter(each.values())).logprob for each in best[0].logprobs), 4)
         self.assertEqual(found[1].sequences[0].tokens[:3], [5, 6, 7])
         self.assertEqual(greedy[0].tokens, expected[0].prompt_token_ids + list(expected[0].outputs[0].token_ids))

@@ -126,7 +126,8 @@ RequestId EngineHandle::submit(Inbox& inbox, std::uint64_t key, std::vector<Toke
       default_max_tokens(request.params, std::ssize(request.prompt_token_ids),
                          engine.info().max_model_len);
     }
-    const auto entry = directory_->begin(std::move(external_id), request, received, engine.now());
+    const auto entry =
+        directory_->begin({.external_id = std::move(external_id)}, request, received, engine.now());
     // The engine outlives its sinks.
     auto sink = [&engine, entry, directory = directory_,
                  put = inbox.sink(key)](const RequestOutput& piece) {
@@ -189,8 +190,14 @@ std::string EngineHandle::why(const std::string& external_id) {
     looked.get_future().wait();
     json::array outputs;
     const auto names = [this](RequestId output) { return directory_->name(output); };
+    // Everything in this process is the same user's.
+    PrefixNames prefixes{.others = names, .tell_cached = true};
+    prefixes.text = [&engine](TokenId token) {
+      return engine.tokenizer().decode({&token, 1}, /*skip_special_tokens=*/false);
+    };
     for (const OutputStory& story : stories) {
-      json::object told = story_json(story, names, engine.now());
+      prefixes.salted = story.salted;
+      json::object told = story_json(story, names, prefixes, engine.now());
       told["text"] = story_text(told);
       outputs.push_back(std::move(told));
     }
