@@ -251,6 +251,36 @@ TEST_F(ToolCalls, ResponsesHaveItemsOfThem) {
             object_of(behind_items).at("usage").at("input_tokens"));
 }
 
+// The case of tools of the Open Responses specification (openresponses.org), re-typed: the call is
+// an item with all its fields, and the response tells the tools back with all of theirs.
+TEST_F(ToolCalls, TheToolCaseOfOpenResponses) {
+  say("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"location\": \"San Francisco\"}}\n"
+      "</tool_call>");
+  const HttpResponse response = api().post("/v1/responses", R"({
+      "input": [{"type": "message", "role": "user", "content": "What is the weather like in San Francisco?"}],
+      "tools": [{"type": "function", "name": "get_weather", "description": "Get the current weather",
+                 "parameters": {"type": "object", "properties": {"location": {"type": "string"}},
+                                "required": ["location"]}}]})");
+  ASSERT_EQ(response.status, 200) << response.body;
+  const json::object answer = object_of(response);
+  EXPECT_EQ(answer.at("status"), "completed");
+  ASSERT_EQ(answer.at("output").as_array().size(), 1U) << response.body;
+  const json::value& item = answer.at("output").at(0);
+  EXPECT_EQ(item.at("type"), "function_call");
+  EXPECT_EQ(item.at("status"), "completed");
+  EXPECT_EQ(item.at("name"), "get_weather");
+  EXPECT_EQ(item.at("arguments"), R"({"location": "San Francisco"})");
+  for (const char* name : {"id", "call_id"}) EXPECT_FALSE(item.at(name).as_string().empty());
+  const json::value& tool = answer.at("tools").at(0);
+  EXPECT_EQ(tool.at("type"), "function");
+  EXPECT_EQ(tool.at("name"), "get_weather");
+  EXPECT_EQ(tool.at("description"), "Get the current weather");
+  EXPECT_EQ(tool.at("parameters").at("required").at(0), "location");
+  EXPECT_EQ(tool.at("strict"), false);
+  EXPECT_EQ(answer.at("tool_choice"), "auto");
+  EXPECT_TRUE(answer.at("parallel_tool_calls").is_bool());
+}
+
 std::vector<json::object> events_of(const HttpResponse& response) {
   std::vector<json::object> events;
   std::string_view rest = response.body;

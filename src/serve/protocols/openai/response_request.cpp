@@ -174,14 +174,26 @@ Status read_max_output_tokens(const JsonReader& fields, const ServedModel& serve
   return {};
 }
 
+// Told back with all their fields, as the Open Responses specification wants them.
+json::array tools_told(const json::value* tools) {
+  if (tools == nullptr || !tools->is_array()) return {};
+  json::array told = tools->get_array();
+  for (json::value& tool : told) {
+    if (!tool.is_object()) continue;
+    tool.get_object().emplace("description", nullptr);
+    tool.get_object().emplace("parameters", nullptr);
+    tool.get_object().emplace("strict", false);
+  }
+  return told;
+}
+
 // Fields that are told back as they came.
 Status read_echoed(const JsonReader& fields, ResponseJob& job) {
   json::object& echo = job.echo;
   QUIRE_ASSIGN_OR_RETURN(echo["metadata"], read_metadata(fields));
   const json::value* tool_choice = fields.find("tool_choice");
   echo["tool_choice"] = tool_choice != nullptr ? *tool_choice : json::value("auto");
-  const json::value* tools = fields.find("tools");
-  echo["tools"] = tools != nullptr ? *tools : json::value(json::array());
+  echo["tools"] = tools_told(fields.find("tools"));
   QUIRE_ASSIGN_OR_RETURN(const auto parallel, fields.find_bool("parallel_tool_calls"));
   echo["parallel_tool_calls"] = parallel.value_or(true);
   QUIRE_ASSIGN_OR_RETURN(const auto max_calls, fields.find_int("max_tool_calls"));
