@@ -21,6 +21,7 @@ Status no_search(const char* why) {
 struct BeamSearch::Choice {
   double cumulative_logprob = 0;
   std::int32_t parent = 0;
+  std::int32_t number = 0;  // of equals the one with the lower goes before
   TokenLogprob token;
 };
 
@@ -36,10 +37,13 @@ void BeamSearch::advance(std::span<const std::span<const TokenLogprob>> candidat
   for (std::size_t i = 0; i < beams_.size(); ++i) {
     for (const TokenLogprob& token : candidates[i]) {
       choices.push_back({beams_[i].cumulative_logprob + static_cast<double>(token.logprob),
-                         static_cast<std::int32_t>(i), token});
+                         static_cast<std::int32_t>(i), static_cast<std::int32_t>(choices.size()),
+                         token});
     }
   }
-  std::ranges::stable_sort(choices, std::ranges::greater(), &Choice::cumulative_logprob);
+  std::ranges::sort(choices, {}, [](const Choice& choice) {
+    return std::pair(-choice.cumulative_logprob, choice.number);
+  });
 
   const auto length =
       static_cast<std::int32_t>(beams_[0].token_ids.size()) + 1 - num_prompt_tokens_;
