@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "engine/api.h"
 #include "support/collector.h"
+#include "support/engine_setting.h"
 #include "support/test_models.h"
 
 namespace quire::test {
@@ -91,20 +92,7 @@ TEST(BeamSearchGolden, EqualsTransformers) {
   EXPECT_GT(num_stopped, 100U);
 }
 
-struct Setting {
-  std::string name;
-  bool batch = true;
-  std::int32_t block_size = 16;
-  std::int32_t chunk = 512;
-  std::int32_t max_num_seqs = 40;
-  int threads = 2;
-  bool prefix_caching = true;
-  bool preempt = false;
-  std::int32_t max_steps_in_flight = 1;
-  std::string batching = "continuous";
-  std::string policy = "fcfs";
-  std::string speculation = "{}";
-};
+using Setting = EngineSetting;
 
 constexpr std::size_t kNumRequests = 24;
 
@@ -137,19 +125,9 @@ std::vector<TokenId> prompt_of(std::size_t i) {
 }
 
 std::vector<std::vector<Output>> run(const Setting& setting) {
-  EngineArgs args;
+  EngineArgs args = args_of(setting);
   args.model = tiny_llama("hf");
-  args.threads = setting.threads;
-  args.block_size = setting.block_size;
-  args.max_num_batched_tokens = setting.chunk;
-  args.max_num_seqs = setting.max_num_seqs;
   args.max_model_len = 64;
-  args.max_steps_in_flight = setting.max_steps_in_flight;
-  args.enable_prefix_caching = setting.prefix_caching;
-  args.batching = setting.batching;
-  args.max_batch_delay_ms = 5;
-  args.scheduling_policy = setting.policy;
-  args.speculation = SpeculativeConfig::parse(setting.speculation).value();
   if (setting.preempt) {
     const auto engine = engine_of(args);
     if (engine) args.kv_cache_memory_bytes = engine->info().kv_bytes_per_token * 128;

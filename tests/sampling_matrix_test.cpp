@@ -9,6 +9,7 @@
 
 #include "engine/api.h"
 #include "support/collector.h"
+#include "support/engine_setting.h"
 #include "support/test_models.h"
 
 namespace quire::test {
@@ -18,19 +19,7 @@ constexpr std::size_t kNumRequests = 32;
 constexpr std::int64_t kMaxTokens = 14;
 constexpr std::int32_t kMaxModelLen = 128;
 
-struct Setting {
-  std::string name;
-  bool batch = true;
-  std::int32_t block_size = 16;
-  std::int32_t chunk = 512;
-  std::int32_t max_num_seqs = 40;
-  int threads = 2;
-  bool prefix_caching = true;
-  bool preempt = false;
-  std::string batching = "continuous";
-  std::string policy = "fcfs";
-  std::string speculation = "{}";
-};
+using Setting = EngineSetting;
 
 // Shifts the logits, each time to another place.
 class ShiftingProcessor : public LogitsProcessor {
@@ -84,18 +73,9 @@ std::vector<TokenId> prompt_of(std::size_t i, std::int64_t vocab_size) {
 }
 
 std::vector<std::vector<Output>> run(const std::string& model, const Setting& setting) {
-  EngineArgs args;
+  EngineArgs args = args_of(setting);
   args.model = model;
-  args.threads = setting.threads;
-  args.block_size = setting.block_size;
-  args.max_num_batched_tokens = setting.chunk;
-  args.max_num_seqs = setting.max_num_seqs;
   args.max_model_len = kMaxModelLen;
-  args.enable_prefix_caching = setting.prefix_caching;
-  args.batching = setting.batching;
-  args.max_batch_delay_ms = 5;
-  args.scheduling_policy = setting.policy;
-  args.speculation = SpeculativeConfig::parse(setting.speculation).value();
   if (setting.preempt) {
     EngineArgs probe = args;
     probe.max_num_seqs = 1;

@@ -169,20 +169,20 @@ Status check_no_transforms(const SamplingParams& params) {
   return {};
 }
 
+Status check_no_search(const SamplingParams& params) {
+  const SamplingParams none;
+  const auto refuse = [](std::string_view field) {
+    return Status::invalid_argument(
+        fmt::format("{}: is of beam searches alone, and beam_width is 0", field),
+        "give beam_width, too");
+  };
+  if (params.length_penalty != none.length_penalty) return refuse("length_penalty");
+  if (params.early_stopping != none.early_stopping) return refuse("early_stopping");
+  return {};
+}
+
 Status check_beam_search(const SamplingParams& params, std::int64_t vocab_size) {
-  if (!params.is_beam_search()) {
-    const SamplingParams none;
-    for (const std::string_view field : {"length_penalty", "early_stopping"}) {
-      const bool is_default = field == "length_penalty"
-                                  ? params.length_penalty == none.length_penalty
-                                  : params.early_stopping == none.early_stopping;
-      if (is_default) continue;
-      return Status::invalid_argument(
-          fmt::format("{}: is of beam searches alone, and beam_width is 0", field),
-          "give beam_width, too");
-    }
-    return {};
-  }
+  if (!params.is_beam_search()) return check_no_search(params);
   if (params.n > params.beam_width) {
     return Status::invalid_argument(
         fmt::format("n: {} is more than beam_width, which is {}", params.n, params.beam_width),
