@@ -306,6 +306,21 @@ class Key(PlaygroundTest):
         expect(self.page.locator("#prompt")).to_be_focused()
         self.assertEqual(self.server.request("GET", "/page/info", headers={"Authorization": ""}).status, 401)
 
+    def test_on_a_phone_its_button_is_an_icon_with_a_name(self):
+        self.allow(401)
+        self.page.set_viewport_size(NARROW)
+        self.page.goto(self.server.url)
+        field = self.page.get_by_label("API key")
+        field.fill("sesame")
+        field.press("Enter")
+        button = self.page.get_by_role("button", name="API key")
+        expect(button).to_be_visible()
+        bar, box = self.page.locator("header.bar").bounding_box(), button.bounding_box()
+        self.assertGreater(box["y"], bar["y"])
+        self.assertLess(box["y"] + box["height"], bar["y"] + bar["height"])
+        self.assertLess(box["height"], 36)  # one line
+        self.assert_fits()
+
     def test_where_storage_is_forbidden_the_key_lasts_as_long_as_the_page(self):
         self.allow(401)
         self.context.add_init_script("""

@@ -92,6 +92,7 @@ function showFailure(error) {
 async function start() {
   startTheme();
   const keyButton = document.getElementById('key');
+  keyButton.prepend(icon('key'));
   keyButton.addEventListener('click', () => askForKey(false));
   try {
     api.info = await loadInfo();

@@ -42,7 +42,7 @@ export class SlotChart {
         h('ul', {class: 'legend'},
           h('li', {}, h('span', {class: 'swatch use-held'}), 'output tokens'),
           h('li', {}, h('span', {class: 'swatch use-prompt'}), 'prompt tokens'),
-          h('li', {}, h('span', {class: 'swatch use-unwanted'}), 'row that nobody wants (static batching)'),
+          h('li', {}, h('span', {class: 'swatch use-unwanted'}), 'slot of an ended output (static batching)'),
           h('li', {}, h('span', {class: 'swatch use-free'}), 'empty'),
           h('li', {}, h('span', {class: 'swatch use-queue'}), 'requests waiting')),
         h('div', {class: 'segments', role: 'group', 'aria-label': 'What a column is'}, this.buttons)),
@@ -98,7 +98,7 @@ export class SlotChart {
     if (this.queue.length > 600) this.queue.shift();
     const most = Math.max(...this.steps.slice(first).flatMap(({uses}) => uses.map(({slot}) => slot + 1)), 0);
     this.caption.textContent = this.byStep ? 'A column is a step; the latest is on the right.'
-      : `The last ${WINDOW_S} seconds; where a row is empty, its slot was free.`;
+      : `The last ${WINDOW_S} seconds, one line for each slot; where a line is empty, the slot was free.`;
     this.canvas.setAttribute('aria-label',
       `Batch slots: ${state.num_running} of ${state.engine.max_num_seqs} run, ${state.num_waiting} wait.`);
     if (most > this.numSlots) {
