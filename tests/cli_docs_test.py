@@ -13,7 +13,9 @@ from cli_support import SOURCE, facts
 sys.path.insert(0, str(SOURCE / "scripts"))
 import page_answers  # noqa: E402
 
-PAGES = [SOURCE / "README.md", *(SOURCE / "docs" / f"{name}.md" for name in ("commands", "operators", "python", "clients"))]
+PAGES = [SOURCE / "README.md", *(SOURCE / "docs" / f"{name}.md" for name in (
+    "beam_search", "clients", "commands", "deployment", "event_log", "getting_models", "operators", "performance",
+    "planning", "python", "speculation", "structured_output", "tools"))]
 
 
 def flags_of(command):
