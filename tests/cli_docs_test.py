@@ -15,7 +15,7 @@ import page_answers  # noqa: E402
 
 PAGES = [SOURCE / "README.md", *(SOURCE / "docs" / f"{name}.md" for name in (
     "beam_search", "clients", "commands", "deployment", "event_log", "getting_models", "operators", "performance",
-    "planning", "python", "speculation", "structured_output", "tools"))]
+    "planning", "python", "speculation", "tools"))]
 
 
 def flags_of(command):
