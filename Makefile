@@ -20,7 +20,7 @@ ctest = mkdir -p build/$(1)/reports && \
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h' 'python/*.cpp' 'python/*.h')
 
-.PHONY: help docs run build python wheel package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package format format-check lint fuzz fuzz-minimize goldens clean
+.PHONY: help docs run build python wheel package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package check-wheel format format-check lint fuzz fuzz-minimize goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -39,12 +39,13 @@ build: deps  ## the program, optimized: build/release/quire (LEVELS=all for ever
 	@cmake --preset release -DQUIRE_LEVELS=$(LEVELS) >/dev/null
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release --target quire -j $(JOBS)
 
-# Objects are kept in build/python, so that a second time compiles what has changed.
+# Objects are kept in build/python-*, so that a second time compiles what has changed; by the compiler's names that
+# the presets find, so that a first time takes from ccache what `make run` has compiled.
 python:  ## the Python package, for this machine's processor, in .venv: then .venv/bin/python examples/python/first.py
 	@scripts/install_deps.sh build python
 	@$(MAKE) --no-print-directory model
 	@[[ -x .venv/bin/python ]] || $(firstword $(wildcard /usr/bin/python3) python3) -m venv .venv
-	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) .venv/bin/pip install --disable-pip-version-check --config-settings=cmake.define.QUIRE_LEVELS=$(LEVELS) .
+	@CC=cc CXX=c++ CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) .venv/bin/pip install --disable-pip-version-check --config-settings=cmake.define.QUIRE_LEVELS=$(LEVELS) .
 
 wheel:  ## a wheel of the Python package with every library that it needs, for every processor: build/wheel/*.whl
 	@scripts/install_deps.sh build python
@@ -129,6 +130,10 @@ check-deploy: build  ## what is in deploy/, by the linters of each format and ag
 	@scripts/install_deploy_tools.sh
 	@for test in deploy_test deploy_metrics_test; do \
 	  .venvs/deploy/bin/python -B tests/$$test.py build/release/quire .; done
+
+check-wheel: wheel model  ## the wheel: its contents, then installed and run in a bare Debian 12 (as root)
+	@scripts/install_deps.sh deploy
+	@tests/wheel_test.sh build/wheel/quire-*.whl
 
 check-package: package model  ## the package: lintian, then installed and run in a bare Debian 12 (as root)
 	@scripts/install_deps.sh deploy

@@ -4,16 +4,15 @@
 #
 #   tests/package_test.sh PACKAGE.deb [--boot]     as root; by `make check-package`
 #
-# The bare system is made in a temporary folder from the machine's own sources of packages. With --boot
-# it is also booted by systemd-nspawn, and the services run under its systemd.
+# With --boot the bare system is also booted by systemd-nspawn, and the services run under its systemd.
 set -euo pipefail
 deb=$(realpath "$1")
 boot=${2:-}
 cd "$(dirname "$0")/.."
 model=models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf
 
-fail() { echo "package_test: $1" >&2; exit 1; }
-passed() { printf 'ok  %4d s  %s\n' "$SECONDS" "$1"; }
+# shellcheck source=tests/bare_debian.sh
+source tests/bare_debian.sh
 [[ $EUID -eq 0 ]] || fail "needs root, for chroot"
 [[ -z $boot || $boot == --boot ]] || fail "what is $boot?"
 [[ -e $model ]] || fail "$model is missing; run scripts/fetch_model.py"
@@ -25,9 +24,8 @@ if dpkg-deb --fsys-tarfile "$deb" | grep -aqF "$PWD/src"; then
 fi
 passed "no path of this machine is in it"
 
-# Without the right to mount (an unprivileged container) there is no bare system; the package's files
-# are then run from a folder of their own.
-if ! unshare --mount true 2>/dev/null; then
+# Without a bare system the package's files are run from a folder of their own.
+if ! can_mount; then
   prefix=$(mktemp -d)
   trap 'rm -rf "$prefix"' EXIT
   dpkg-deb --extract "$deb" "$prefix"
@@ -43,26 +41,12 @@ root=$(mktemp -d)
 server=
 finish() {
   [[ -z $server ]] || kill "$server" 2>/dev/null || true
-  for folder in proc dev; do ! mountpoint -q "$root/$folder" || umount "$root/$folder"; done
-  rm -rf --one-file-system "$root"
+  remove_bare_debian
 }
 trap finish EXIT
-
-sources() {
-  if [[ -e /etc/apt/sources.list.d/debian.sources ]]; then
-    cat /etc/apt/sources.list.d/debian.sources
-  else
-    cat /etc/apt/sources.list
-  fi
-}
-sources | mmdebstrap --quiet --mode=root --variant=apt --skip=cleanup/apt/lists \
-  --dpkgopt=force-unsafe-io bookworm "$root" -
+make_bare_debian
 passed "a bare Debian 12"
 
-within() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-             DEBIAN_FRONTEND=noninteractive "$@"; }
-mount -t proc proc "$root/proc"
-mount --bind /dev "$root/dev"
 cp "$deb" "$root/tmp/quire.deb"
 within apt-get -qq install -y --no-install-recommends /tmp/quire.deb >"$root/tmp/install.log" 2>&1 ||
   { cat "$root/tmp/install.log" >&2; fail "it does not install"; }
