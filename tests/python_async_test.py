@@ -180,6 +180,33 @@ class Ends(unittest.IsolatedAsyncioTestCase):
         engine.shutdown()
 
 
+class Order(unittest.IsolatedAsyncioTestCase):
+    async def first_of(self, policy, *prompts):
+        """Which of the prompts is done first, when all wait for one that runs."""
+        engine = AsyncLLM(TINY, simulate_step_ms=2, max_num_seqs=1, scheduling_policy=policy)
+        busy = SamplingParams(max_tokens=60, ignore_eos=True)
+        running = engine.generate({"prompt": "x", "user": "busy"}, busy)
+        await anext(running)
+        done = []
+
+        async def follow(place, prompt):
+            await last(engine.generate(prompt, SamplingParams(max_tokens=2, ignore_eos=True)))
+            done.append(place)
+
+        tasks = [asyncio.create_task(follow(*each)) for each in enumerate(prompts)]
+        await last(running)
+        await asyncio.gather(*tasks)
+        engine.shutdown()
+        return done[0]
+
+    async def test_a_prompts_fields_say_who_goes_first(self):
+        for policy, field, values in (("priority", "priority", (5, 1)), ("deadline", "deadline_ms", (60_000, 10)),
+                                      ("fair", "user", ("busy", "idle"))):
+            prompts = [{"prompt": "x", field: value} for value in values]
+            self.assertEqual(await self.first_of(policy, *prompts), 1, policy)
+            self.assertEqual(await self.first_of("fcfs", *prompts), 0, policy)
+
+
 class Loops(unittest.TestCase):
     def test_one_engine_serves_one_loop_after_another(self):
         engine = AsyncLLM(TINY)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from python_support import PACKAGE, TINY, main, python
+from python_support import PACKAGE, SMOLLM2, TINY, main, needs, python
 
 # The beginning of each program: an engine whose steps take a while, and a request that does not end.
 SLOW = f"""
@@ -180,6 +180,58 @@ print(last[0] / first[0], last[1] - first[1])
         ratio, threads = done.stdout.split()
         self.assertLess(float(ratio), 1.02)
         self.assertEqual(threads, "0")
+
+
+class Sleep(unittest.TestCase):
+    @needs(SMOLLM2)
+    def test_gives_memory_back_until_it_wakes(self):
+        done = python(f"""
+import os
+import quire
+def measure():
+    status = open("/proc/self/status").read()
+    return [int(next(l for l in status.splitlines() if l.startswith(name)).split()[1]) for name in ("VmRSS:", "Threads:")]
+params = quire.SamplingParams(temperature=0, max_tokens=8)
+before = measure()
+llm = quire.LLM({str(SMOLLM2)!r}, threads=2, max_model_len=512, max_num_seqs=4)
+first = llm.generate("the cat", params, use_tqdm=False)
+awake = measure()
+llm.sleep()
+asleep = measure()
+print(awake[0] - asleep[0] > 60_000, asleep[1] - before[1], llm.is_sleeping)
+for call in (lambda: llm.generate("x", params, use_tqdm=False), llm.engine_state, llm.reset_prefix_cache):
+    try: call()
+    except quire.UnavailableError as error: print("wake_up" in str(error))
+llm.sleep()
+llm.wake_up()
+llm.wake_up()
+print(llm.generate("the cat", params, use_tqdm=False)[0].outputs == first[0].outputs, llm.is_sleeping)
+llm.sleep()
+llm.close()
+try: llm.generate("x", params, use_tqdm=False)
+except quire.UnavailableError as error: print("closed" in str(error))
+llm.wake_up()
+print(repr(llm)[-8:])
+""")
+        # The thread that forwards log records stays.
+        self.assertEqual(done.stdout.split("\n"), ["True 1 True", "True", "True", "True", "True False", "True", " closed)", ""],
+                         done.stderr)
+
+    def test_is_refused_while_requests_run(self):
+        done = python(SLOW + """
+thread = threading.Thread(target=lambda: llm.generate("x", quire.SamplingParams(max_tokens=100, ignore_eos=True), use_tqdm=False))
+thread.start()
+time.sleep(0.2)
+try: llm.sleep()
+except quire.UnavailableError as error: print(error)
+thread.join()
+try: llm.sleep(3)
+except ValueError as error: print(error)
+llm.sleep()
+print(llm.is_sleeping)
+""")
+        self.assertEqual(done.stdout.splitlines(), [
+            "sleep: requests run or wait; call it when they have ended", "sleep: level: 3 is not 1 or 2", "True"], done.stderr)
 
 
 class Threads(unittest.TestCase):

@@ -132,6 +132,18 @@ class Generate(unittest.TestCase):
         self.assertEqual((cold.num_cached_tokens, warm.num_cached_tokens), (0, 99))
         self.assertEqual(cold.outputs, warm.outputs)
 
+    def test_a_salt_keeps_prefixes_apart(self):
+        ids = [13] * 100
+        salted = {"prompt_token_ids": ids, "cache_salt": "mine"}
+        cached = [self.generate(prompt, GREEDY)[0].num_cached_tokens
+                  for prompt in (ids, salted, salted, {**salted, "cache_salt": "another"}, ids)]
+        self.assertEqual(cached, [0, 0, 99, 0, 99])
+        messages = [{"role": "user", "content": "the cat " * 8}]
+        cached = [self.llm.chat(messages, GREEDY, use_tqdm=False, cache_salt=salt)[0].num_cached_tokens
+                  for salt in ("one", "two", "two")]
+        self.assertEqual(cached[:2], [0, 0])
+        self.assertGreater(cached[2], 16)
+
     def test_logprobs_as_dicts_and_as_arrays(self):
         (output,) = self.generate("the cat", SamplingParams(temperature=0, max_tokens=5, ignore_eos=True,
                                                            logprobs=3, prompt_logprobs=0))
@@ -351,10 +363,16 @@ class Errors(unittest.TestCase):
     def test_prompts(self):
         with LLM(TINY) as llm:
             for wrong, said in (([320], "320"), ([-1], "-1"), ([2**40], "prompts"), ([1] * 256, "256"), ({"prompt_token_ids": []}, "no tokens"),
-                                ([None], "prompt"), ({"multi_modal_data": {}}, "multi_modal_data")):
+                                ([None], "prompt"), ({"multi_modal_data": {}}, "multi_modal_data"),
+                                ({"prompt": "x", "priority": 2**40}, "priority"), ({"prompt": "x", "user": 3}, "user"),
+                                ({"prompt": "x", "deadline_ms": -1}, "deadline_ms"),
+                                ({"prompt": "x", "cache_salt": ""}, "cache_salt"),
+                                ({"prompt": "x", "user": {1}}, "set")):
                 with self.assertRaises((ValueError, NotImplementedError), msg=wrong) as caught:
                     llm.generate(wrong, use_tqdm=False)
                 self.assertIn(said, str(caught.exception))
+            with self.assertRaisesRegex(ValueError, "priority: the prompt and the call"):
+                llm.generate([{"prompt": "x", "priority": 1}], use_tqdm=False, priority=[2])
             self.assertEqual(len(llm.generate("the cat", use_tqdm=False)), 1)
 
     def test_beam_search(self):
@@ -380,7 +398,8 @@ class Errors(unittest.TestCase):
 
     def test_what_is_not_there_says_so(self):
         with LLM(TINY) as llm:
-            for call in (lambda: llm.beam_search("x", BeamSearchParams(2, 2), lora_request=1), llm.sleep, llm.wake_up,
+            for call in (lambda: llm.beam_search("x", BeamSearchParams(2, 2), lora_request=1),
+                         lambda: llm.wake_up(["weights"]),
                          lambda: llm.chat([{"role": "user", "content": "x"}], chat_template="x")):
                 with self.assertRaises(NotImplementedError) as caught:
                     call()

@@ -263,6 +263,13 @@ class UpdateWeights(unittest.TestCase):
             self.assertEqual(self.tokens(llm), wanted)
             (again,) = llm.generate(PROMPT, greedy(), use_tqdm=False)
             self.assertGreater(again.num_cached_tokens, 0)
+            with self.assertRaisesRegex(quire.UnavailableError, "weights were replaced"):
+                llm.sleep()
+            llm.sleep(level=2)
+            llm.wake_up()
+            self.assertEqual(self.tokens(llm), before)
+            llm.sleep()  # nothing is replaced now
+            llm.wake_up()
             llm.update_weights(given)
             self.assertEqual(self.tokens(llm), before)
 

@@ -41,7 +41,7 @@ class Job:
         params: _quire.Params,
         num_outputs: int,
         request_id: str,
-        priority: int = 0,
+        priority: int | None = None,
         embed: bool = False,
         processors: ProcessorChain | None = None,
     ) -> None:
@@ -91,9 +91,9 @@ class _Batch(Generic[T]):
             # Known before the engine has it, so that an exception of a signal in between loses nothing.
             self.running[key] = (place, 0)
             try:
-                number = self.client.engine.submit(
-                    self.inbox, key, job.prompt.token_ids, job.params, job.priority, job.embed,
-                    job.request_id, job.processors,
+                number = self.client.submit(
+                    self.inbox, key, job.prompt, job.params, job.request_id,
+                    priority=job.priority, embed=job.embed, processors=job.processors,
                 )
             except BaseException as error:
                 del self.running[key]
@@ -152,7 +152,7 @@ class _Batch(Generic[T]):
         self.may_retry = False
         for _, number in list(self.running.values()):
             if number:
-                self.client.engine.abort(number)
+                self.client.abort(number)
         while any(number for _, number in self.running.values()) or self.come:
             try:
                 self.take(_POLL_S)

@@ -34,13 +34,22 @@ from quire.sampling_params import PoolingParams, SamplingParams
 __all__ = ["Client", "Prompt", "PromptType", "TextPrompt", "TokensPrompt", "is_one_prompt"]
 
 
-class TextPrompt(TypedDict):
+class _QueueFields(TypedDict, total=False):
+    """How a request stands among others, as in a line of ``quire generate --input``."""
+
+    priority: int  #: lower goes first, with scheduling_policy="priority"
+    user: str  #: whose share it takes, with scheduling_policy="fair"
+    deadline_ms: float  #: until its output begins, with scheduling_policy="deadline"
+    cache_salt: str  #: it finds in the prefix cache what those with the same one have left
+
+
+class TextPrompt(_QueueFields):
     """A prompt as text."""
 
     prompt: str
 
 
-class TokensPrompt(TypedDict):
+class TokensPrompt(_QueueFields):
     """A prompt as token ids."""
 
     prompt_token_ids: list[int]
@@ -52,14 +61,21 @@ Weights = Union[Iterable[tuple[str, Any]], Mapping[str, Any]]
 PromptType = Union[str, Sequence[int], TextPrompt, TokensPrompt, Mapping[str, Any]]
 
 
+# The names of _QueueFields, from the engine's own table.
+_QUEUE_FIELDS = frozenset(json.loads(_quire.queue_properties()))
+
+
 class Prompt:
-    """A prompt with its tokens."""
+    """A prompt with its tokens, and ``queue``, what of _QueueFields it has."""
 
-    __slots__ = ("text", "token_ids")
+    __slots__ = ("queue", "text", "token_ids")
 
-    def __init__(self, text: str | None, token_ids: list[int]) -> None:
+    def __init__(
+        self, text: str | None, token_ids: list[int], queue: Mapping[str, Any] | None = None
+    ) -> None:
         self.text = text
         self.token_ids = token_ids
+        self.queue: Mapping[str, Any] = {} if queue is None else queue
 
 
 def is_one_prompt(prompts: Any) -> bool:
@@ -88,16 +104,66 @@ class Client:
             text = json.dumps(given, default=str)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f"settings: {error}") from error
-        self.engine = _quire.Engine(text)
-        _life.remember(self.engine)
-        self.info: dict[str, Any] = json.loads(self.engine.info())
+        self._settings = text
         self._keys = itertools.count()
         self._default_params: SamplingParams | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._load()
+        self.info: dict[str, Any] = json.loads(self.engine.info())
+
+    def _load(self) -> None:
+        self._engine = _quire.Engine(self._settings)
+        _life.remember(self._engine)
+        self._asleep = False
+        self._has_new_weights = False
+
+    @property
+    def engine(self) -> _quire.Engine:
+        """``UnavailableError`` while it sleeps."""
+        if self._asleep:
+            raise UnavailableError("the engine sleeps", "wake it: wake_up()")
+        return self._engine
+
+    @property
+    def closed(self) -> bool:
+        return self._engine.closed and not self._asleep
+
+    def close(self) -> None:
+        self._asleep = False
+        self._engine.close()
+
+    @property
+    def is_sleeping(self) -> bool:
+        return self._asleep
+
+    def sleep(self, level: int) -> None:
+        """As ``LLM.sleep``."""
+        if level not in (1, 2):
+            raise InvalidArgumentError(f"sleep: level: {level} is not 1 or 2")
+        with self._lock:
+            if self._asleep:
+                return
+            stats = json.loads(self.engine.stats())
+            if stats["num_running"] + stats["num_waiting"] > 0:
+                raise UnavailableError("sleep: requests run or wait", "call it when they have ended")
+            if level == 1 and self._has_new_weights:
+                raise UnavailableError(
+                    "sleep: weights were replaced, and would be lost", "sleep(level=2) lets them go"
+                )
+            self._engine.close()
+            self._asleep = True
+
+    def wake_up(self, tags: Sequence[str] | None) -> None:
+        """As ``LLM.wake_up``."""
+        if tags is not None and set(tags) != {"weights", "kv_cache"}:
+            raise UnimplementedError("wake_up: Quire wakes as a whole", "leave tags out")
+        with self._lock:
+            if self._asleep:
+                self._load()
 
     def update_weights(self, weights: Weights) -> None:
         """As ``LLM.update_weights``."""
-        pairs: Iterable[tuple[str, Any]] = weights.items() if isinstance(weights, Mapping) else weights
+        pairs: Any = weights.items() if isinstance(weights, Mapping) else weights
         tensors = []
         for name, tensor in pairs:
             if hasattr(tensor, "detach"):  # torch: no copy where it lies in this machine's memory
@@ -108,6 +174,7 @@ class Client:
                 )
             tensors.append((str(name), tensor))
         self.engine.update_weights(tensors)
+        self._has_new_weights = True
 
     def new_key(self) -> int:
         """A number that no other request of this engine has."""
@@ -139,11 +206,12 @@ class Client:
             ) from None
 
     def _read_dict(self, prompt: Mapping[str, Any], where: str) -> Prompt:
-        unknown = [
-            name
+        others = {
+            name: value
             for name, value in prompt.items()
             if name not in ("prompt", "prompt_token_ids") and value is not None
-        ]
+        }
+        unknown = [name for name in others if name not in _QUEUE_FIELDS]
         if unknown:
             raise UnimplementedError(
                 f"{where}: Quire does not take {unknown[0]!r} with a prompt", "leave it out"
@@ -151,10 +219,40 @@ class Client:
         ids = prompt.get("prompt_token_ids")
         text = prompt.get("prompt")
         if ids is not None:
-            return Prompt(text, _token_ids(ids, where))
+            return Prompt(text, _token_ids(ids, where), others)
         if isinstance(text, str):
-            return self.read_prompt(text, where)
+            return Prompt(text, self.engine.encode(text, True, True), others)
         raise InvalidArgumentError(f'{where}: a dict needs "prompt" or "prompt_token_ids"')
+
+    def submit(
+        self,
+        inbox: _quire.Inbox,
+        key: int,
+        prompt: Prompt,
+        params: _quire.Params,
+        request_id: str,
+        *,
+        priority: int | None = None,
+        embed: bool = False,
+        processors: ProcessorChain | None = None,
+    ) -> int:
+        """The engine's number of the request, whose outputs go to ``inbox`` under ``key``."""
+        queue = dict(prompt.queue)
+        if priority is not None:
+            if "priority" in queue:
+                raise InvalidArgumentError("priority: the prompt and the call have one", "give one")
+            queue["priority"] = operator.index(priority)
+        try:
+            text = json.dumps(queue) if queue else ""
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"prompt: {error}") from error
+        return self.engine.submit(
+            inbox, key, prompt.token_ids, params, text, embed, request_id, processors
+        )
+
+    def abort(self, number: int) -> None:
+        """Ends a request; nothing where it has ended."""
+        self._engine.abort(number)
 
     # What a request has given.
 

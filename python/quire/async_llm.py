@@ -190,7 +190,7 @@ class AsyncLLM:
         prompt: Prompt,
         params: _quire.Params,
         request_id: str,
-        priority: int,
+        priority: int | None,
         embed: bool,
         processors: ProcessorChain | None = None,
     ) -> AsyncIterator[list[_quire.RequestRecord]]:
@@ -200,8 +200,9 @@ class AsyncLLM:
         finished = False
         numbers = self._running.setdefault(request_id, set())
         try:
-            stream.number = self._client.engine.submit(
-                link.inbox, key, prompt.token_ids, params, priority, embed, request_id, processors
+            stream.number = self._client.submit(
+                link.inbox, key, prompt, params, request_id,
+                priority=priority, embed=embed, processors=processors,
             )
             numbers.add(stream.number)
             while not finished:
@@ -217,7 +218,7 @@ class AsyncLLM:
             if stream.number is not None:
                 numbers.discard(stream.number)
                 if not finished:
-                    self._client.engine.abort(stream.number)
+                    self._client.abort(stream.number)
             if not numbers and self._running.get(request_id) is numbers:
                 del self._running[request_id]
 
@@ -227,7 +228,7 @@ class AsyncLLM:
         sampling_params: SamplingParams | None = None,
         request_id: str | None = None,
         *,
-        priority: int = 0,
+        priority: int | None = None,
     ) -> AsyncIterator[RequestOutput]:
         """The request as it grows, or what is new each time (``SamplingParams.output_kind``).
 
@@ -253,7 +254,7 @@ class AsyncLLM:
         pooling_params: PoolingParams | None = None,
         request_id: str | None = None,
         *,
-        priority: int = 0,
+        priority: int | None = None,
     ) -> AsyncIterator[PoolingRequestOutput]:
         """The pooled hidden state of a prompt: one output."""
         params = pooling_params or PoolingParams()
@@ -269,7 +270,7 @@ class AsyncLLM:
     async def abort(self, request_id: str) -> None:
         """Ends the requests of that name; their streams get a last output with ``"abort"``."""
         for number in list(self._running.get(request_id, ())):
-            self._client.engine.abort(number)
+            self._client.abort(number)
 
     async def reset_prefix_cache(self) -> None:
         """Later requests find nothing in the prefix cache but what requests use that run now."""
@@ -279,13 +280,25 @@ class AsyncLLM:
         """Replaces tensors, as ``LLM.update_weights`` does, while no request runs or waits."""
         await asyncio.to_thread(self._client.update_weights, weights)
 
+    async def sleep(self, level: int = 1) -> None:
+        """Gives memory and threads back until ``wake_up()``, as ``LLM.sleep`` does."""
+        await asyncio.to_thread(self._client.sleep, level)
+
+    async def wake_up(self, tags: list[str] | None = None) -> None:
+        """Loads the checkpoint again after ``sleep()``."""
+        await asyncio.to_thread(self._client.wake_up, tags)
+
+    async def is_sleeping(self) -> bool:
+        """Whether ``sleep()`` was called since the last ``wake_up()``."""
+        return self._client.is_sleeping
+
     async def get_tokenizer(self) -> Tokenizer:
         """The tokenizer that it runs with."""
         return Tokenizer(self._client.engine)
 
     async def check_health(self) -> None:
         """``UnavailableError`` where the engine has ended."""
-        if self._client.engine.closed:
+        if self._client.closed:
             raise UnavailableError("the engine is closed")
 
     @property
@@ -295,7 +308,7 @@ class AsyncLLM:
 
     def shutdown(self) -> None:
         """Ends what runs and gives memory and threads back."""
-        self._client.engine.close()
+        self._client.close()
 
     close = shutdown
 
@@ -306,7 +319,7 @@ class AsyncLLM:
         self.shutdown()
 
     def __repr__(self) -> str:
-        closed = ", closed" if self._client.engine.closed else ""
+        closed = ", closed" if self._client.closed else ""
         return f"{type(self).__name__}({self._client.info['model']!r}{closed})"
 
 

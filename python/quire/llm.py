@@ -100,7 +100,9 @@ class LLM:
         """Continues each prompt; the outputs are in the order of the prompts.
 
         A prompt is a text, a list of token ids, or a dict with ``prompt`` or ``prompt_token_ids``;
-        several are a list of these. ``sampling_params``: one for all, one for each, or None for the
+        several are a list of these. A dict may have ``priority``, ``user``, ``deadline_ms`` and
+        ``cache_salt``, as a line of ``quire generate --input`` has them; ``priority`` may be given for each
+        by itself, too. ``sampling_params``: one for all, one for each, or None for the
         model's own defaults. ``use_tqdm``: a bar where tqdm is installed, or a callable that makes one.
 
         Errors: ``InvalidArgumentError`` for a prompt or a parameter that breaks a rule; all requests of
@@ -124,11 +126,16 @@ class LLM:
         documents: Sequence[Mapping[str, Any]] | None = None,
         chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        priority: Sequence[int] | None = None,
+        user: str | None = None,
+        deadline_ms: float | None = None,
+        cache_salt: str | None = None,
     ) -> list[RequestOutput]:
         """Answers a conversation, or each of several, through the model's chat template.
 
         ``messages``: dicts with ``role`` and ``content``, or several lists of them. ``tools`` are shown
         to the model as its template does. ``continue_final_message`` goes on within the last message.
+        ``user``, ``deadline_ms`` and ``cache_salt`` hold for all of them, ``priority`` is one for each.
         """
         if chat_template is not None:
             raise UnimplementedError(
@@ -147,14 +154,16 @@ class LLM:
             "continue_final_message": continue_final_message,
             "chat_template_kwargs": None if chat_template_kwargs is None else dict(chat_template_kwargs),
         }
+        fields = {"user": user, "deadline_ms": deadline_ms, "cache_salt": cache_salt}
+        queue = {name: value for name, value in fields.items() if value is not None}
 
         def prompt_of(conversation: Sequence[Message]) -> Prompt:
             chat = chat_json(conversation, **options)
             engine = self._client.engine
-            return Prompt(engine.render_chat(chat), engine.encode_chat(chat, False))
+            return Prompt(engine.render_chat(chat), engine.encode_chat(chat, False), queue)
 
         prepare = [partial(prompt_of, each) for each in several]
-        return self._generate(prepare, sampling_params, use_tqdm, None)
+        return self._generate(prepare, sampling_params, use_tqdm, priority)
 
     def beam_search(
         self,
@@ -324,23 +333,29 @@ class LLM:
         """
         self._client.update_weights(weights)
 
-    # What it does not have.
-
     def sleep(self, level: int = 1) -> None:
-        """Not there."""
-        raise UnimplementedError(
-            "sleep: Quire cannot give an engine's memory back and keep it", "use close()"
-        )
+        """Gives memory and threads back until ``wake_up()``; calls are refused meanwhile
+        (``UnavailableError``), and the prefix cache is lost.
+
+        The weights are not kept in memory, but loaded again. So those of ``update_weights`` are lost:
+        ``level=2`` says that they may be. ``UnavailableError`` while requests run or wait.
+        """
+        self._client.sleep(level)
 
     def wake_up(self, tags: Sequence[str] | None = None) -> None:
-        """Not there: see ``sleep``."""
-        raise UnimplementedError("wake_up: Quire has no engine that sleeps", "load the model: LLM(...)")
+        """Loads the checkpoint again after ``sleep()``, as it is now. Awake: nothing."""
+        self._client.wake_up(tags)
+
+    @property
+    def is_sleeping(self) -> bool:
+        """Whether ``sleep()`` was called since the last ``wake_up()``."""
+        return self._client.is_sleeping
 
     # Its end.
 
     def close(self) -> None:
         """Ends what runs and gives memory and threads back. A second time does nothing."""
-        self._client.engine.close()
+        self._client.close()
 
     def __enter__(self) -> LLM:
         return self
@@ -354,7 +369,7 @@ class LLM:
         self.close()
 
     def __repr__(self) -> str:
-        closed = ", closed" if self._client.engine.closed else ""
+        closed = ", closed" if self._client.closed else ""
         return f"LLM({self._client.info['model']!r}{closed})"
 
     def __reduce__(self) -> Any:
@@ -392,7 +407,7 @@ class LLM:
                 each._native(),
                 each.n,
                 self._client.new_request_id(),
-                0 if priority is None else int(priority[i]),
+                None if priority is None else priority[i],
                 processors=ProcessorChain.of(each.logits_processors),
             )
             for i, (call, each) in enumerate(zip(prepare, params))
@@ -450,7 +465,11 @@ def _progress(
         yield None
         return
     bar = make(total=total, desc="Processed prompts", dynamic_ncols=True)
+
+    def ended(record: _quire.RequestRecord) -> None:
+        bar.update(1)
+
     try:
-        yield lambda record: bar.update(1)
+        yield ended
     finally:
         bar.close()

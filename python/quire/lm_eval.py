@@ -48,9 +48,9 @@ class QuireLM(TemplateLM):  # type: ignore[misc]
 
     @classmethod
     def create_from_arg_string(cls, arg_string: str, additional_config: Any = None) -> QuireLM:
-        from lm_eval import utils
+        from lm_eval.utils import simple_parse_args_string
 
-        return cls(**{**utils.simple_parse_args_string(arg_string), **(additional_config or {})})
+        return cls(**{**simple_parse_args_string(arg_string), **(additional_config or {})})
 
     @property
     def eot_token_id(self) -> int:

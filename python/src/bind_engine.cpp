@@ -14,6 +14,7 @@
 #include "engine_handle.h"
 #include "errors.h"
 #include "serve/protocols/openai/chat_messages.h"
+#include "serve/protocols/queue_fields.h"
 #include "serve/protocols/sampling_fields.h"
 #include "text_model.h"
 #include "weights/weight_source.h"
@@ -164,6 +165,7 @@ void bind_params(nb::module_& module) {
            }),
            nb::arg("text"), nb::arg("to_the_end"));
   module.def("sampling_properties", [] { return json::serialize(sampling_properties()); });
+  module.def("queue_properties", [] { return json::serialize(queue_properties()); });
 }
 
 }  // namespace
@@ -177,8 +179,8 @@ void bind_engine(nb::module_& module) {
       .def_prop_ro("closed", &EngineHandle::closed)
       .def("check_caller", [](const EngineHandle& self) { check(self.check_caller()); })
       .def("submit", &EngineHandle::submit, nb::arg("inbox"), nb::arg("key"),
-           nb::arg("prompt_token_ids"), nb::arg("params"), nb::arg("priority"), nb::arg("embed"),
-           nb::arg("external_id"), nb::arg("logits_processor").none())
+           nb::arg("prompt_token_ids"), nb::arg("params"), nb::arg("queue_fields"),
+           nb::arg("embed"), nb::arg("external_id"), nb::arg("logits_processor").none())
       .def("abort", &EngineHandle::abort, nb::arg("request_id"))
       .def("reset_prefix_cache",
            [](EngineHandle& self) {

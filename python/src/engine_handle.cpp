@@ -14,12 +14,24 @@
 #include "base/printable.h"
 #include "base/thread.h"
 #include "engine_settings.h"
+#include "serve/protocols/queue_fields.h"
 #include "serve/protocols/sampling_fields.h"
 #include "serve/why/request_story.h"
 
 namespace quire::python {
 
 namespace nb = nanobind;
+
+namespace {
+
+Result<QueueFields> read_queue(std::string_view text) {
+  if (text.empty()) return QueueFields();
+  QUIRE_ASSIGN_OR_RETURN(const json::value value, parse_json(text, "prompt"));
+  if (!value.is_object()) return Status::invalid_argument("prompt: expected an object");
+  return read_queue_fields(JsonReader(value.get_object(), "prompt", StatusCode::kInvalidArgument));
+}
+
+}  // namespace
 
 Result<NativeParams> NativeParams::read(std::string_view text, bool to_the_end) {
   NativeParams native;
@@ -111,14 +123,18 @@ Status EngineHandle::check_caller() const {
 }
 
 RequestId EngineHandle::submit(Inbox& inbox, std::uint64_t key, std::vector<TokenId> prompt,
-                               const NativeParams& params, std::int32_t priority, bool embed,
-                               std::string external_id, nb::object logits_processor) {
+                               const NativeParams& params, const std::string& queue_fields,
+                               bool embed, std::string external_id, nb::object logits_processor) {
   std::shared_ptr<LogitsProcessor> processor = processor_of(std::move(logits_processor));
   return run([&](Engine& engine) -> Result<RequestId> {
     const Instant received = engine.now();
+    QUIRE_ASSIGN_OR_RETURN(QueueFields queue, read_queue(queue_fields));
     GenerateRequest request = {.prompt_token_ids = std::move(prompt),
                                .params = params.params,
-                               .priority = priority,
+                               .priority = queue.priority,
+                               .cache_salt = std::move(queue.cache_salt),
+                               .user = std::move(queue.user),
+                               .deadline = queue.deadline,
                                .embed = embed,
                                .external_id = external_id};
     request.params.logits_processor = processor;

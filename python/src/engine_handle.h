@@ -48,9 +48,10 @@ class EngineHandle {
   Status check_caller() const;
 
   // The engine's number of the request, whose outputs go to `inbox` under `key`.
-  // `logits_processor`: None, or called as LogitsCallable says.
+  // `queue_fields`: an object with some of kQueueFields as JSON, or nothing. `logits_processor`:
+  // None, or called as LogitsCallable says.
   RequestId submit(Inbox& inbox, std::uint64_t key, std::vector<TokenId> prompt,
-                   const NativeParams& params, std::int32_t priority, bool embed,
+                   const NativeParams& params, const std::string& queue_fields, bool embed,
                    std::string external_id, nanobind::object logits_processor);
   void abort(RequestId request_id);
   // What a request did with its time, by its external id: JSON, a list with one entry for each of
