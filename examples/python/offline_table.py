@@ -4,13 +4,15 @@ batch of transformers with the same checkpoint.
     offline_table.py --model MODEL [--sizes 1 2 4 8 16 32] [--prompts 300] [--max-tokens 24] [--plot table.png]
 
 A size is Quire's max_num_seqs, and the number of prompts that transformers pads to one length and runs until the
-last of them is done. Both are greedy. transformers and torch are needed for its column (--no-transformers leaves
-it out), matplotlib for the plot.
+last of them is done. Both are greedy, and Quire's tokens are compared with those of `quire generate --input`.
+transformers and torch are needed for its column (--no-transformers leaves it out), matplotlib for the plot.
 """
 
 import argparse
 import json
 import pathlib
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -37,37 +39,53 @@ def run_quire(args: argparse.Namespace, size: int, prompts: list[str]) -> tuple[
     return seconds, [output.outputs[0].token_ids for output in outputs]
 
 
-def run_transformers(args: argparse.Namespace, sizes: list[int], prompts: list[str]) -> dict[int, float]:
-    """Seconds of the whole set for each size."""
-    import torch
-    import transformers
+class Transformers:
+    """The same checkpoint in torch, a static batch at a time."""
 
-    folder, options = args.model, {}
-    if args.model.endswith(".gguf"):  # its weights are decoded when it is loaded
-        path = pathlib.Path(args.model)
-        folder, options = str(path.parent), {"gguf_file": path.name}
-    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, padding_side="left", **options)
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    dtype = torch.float32 if args.dtype == "float32" else torch.bfloat16
-    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options).eval()
-    seconds = {}
-    for size in sizes:
+    def __init__(self, args: argparse.Namespace) -> None:
+        import torch
+        import transformers
+
+        folder, options = args.model, {}
+        if args.model.endswith(".gguf"):  # its weights are decoded when it is loaded
+            path = pathlib.Path(args.model)
+            folder, options = str(path.parent), {"gguf_file": path.name}
+        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, padding_side="left", **options)
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        dtype = torch.float32 if args.dtype == "float32" else torch.bfloat16
+        self.model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options).eval()
+        self.max_tokens = args.max_tokens
+
+    def run(self, size: int, prompts: list[str]) -> float:
+        """Seconds of the whole set."""
+        import torch
+
         begin = time.perf_counter()
         for start in range(0, len(prompts), size):
-            batch = tokenizer(prompts[start : start + size], return_tensors="pt", padding=True)
+            batch = self.tokenizer(prompts[start : start + size], return_tensors="pt", padding=True)
             with torch.inference_mode():
-                model.generate(
+                self.model.generate(
                     **batch,
-                    max_new_tokens=args.max_tokens,
+                    max_new_tokens=self.max_tokens,
                     do_sample=False,
-                    pad_token_id=tokenizer.pad_token_id,
+                    pad_token_id=self.tokenizer.pad_token_id,
                     stop_strings=["\n"],
-                    tokenizer=tokenizer,
+                    tokenizer=self.tokenizer,
                 )
-        seconds[size] = time.perf_counter() - begin
-        print(f"transformers {size:3}: {seconds[size]:8.2f} s", flush=True)
-    return seconds
+        return time.perf_counter() - begin
+
+
+def tokens_of_the_program(args: argparse.Namespace, prompts: list[str]) -> list[list[int]]:
+    """What the command line gives for the same prompts."""
+    command = [sys.executable, "-m", "quire", "generate", "--input", "-", "--dtype", args.dtype]
+    # Without the model's own penalties, which SamplingParams(...) in Python is without, too.
+    command += ["--max-model-len", str(args.max_model_len), "--generation-config", "vllm"]
+    command += ["--model", args.model] if args.model else []
+    fields = {"temperature": 0, "max_tokens": args.max_tokens, "stop": ["\n"]}
+    lines = "".join(json.dumps({"prompt": prompt, **fields}) + "\n" for prompt in prompts)
+    done = subprocess.run(command, input=lines, stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line)["outputs"][0]["token_ids"] for line in done.stdout.splitlines()]
 
 
 def draw(path: str, sizes: list[int], columns: dict[str, dict[int, float]], count: int) -> None:
@@ -103,18 +121,20 @@ def main() -> None:
 
     prompts = read_prompts(args.prompts)
     columns: dict[str, dict[int, float]] = {"Quire": {}}
-    tokens: list[list[int]] | None = None
-    for size in args.sizes:
-        seconds, given = run_quire(args, size, prompts)
-        columns["Quire"][size] = seconds
-        print(f"Quire {size:3}: {seconds:8.2f} s", flush=True)
-        if tokens is not None and given != tokens:
-            raise SystemExit(f"at {size} the tokens differ")
-        tokens = given
-    if not args.no_transformers:
-        columns["transformers"] = run_transformers(args, args.sizes, prompts)
+    other = None if args.no_transformers else Transformers(args)
+    if other is not None:
+        columns["transformers"] = {}
+    tokens = tokens_of_the_program(args, prompts)
+    for size in args.sizes:  # one after the other at each size, so that both meet the same machine
+        columns["Quire"][size], given = run_quire(args, size, prompts)
+        if given != tokens:
+            raise SystemExit(f"at {size} the tokens are not those of the command line")
+        if other is not None:
+            columns["transformers"][size] = other.run(size, prompts)
+        told = ", ".join(f"{name} {seconds[size]:.2f} s" for name, seconds in columns.items())
+        print(f"{size:3} at once: {told}", flush=True)
 
-    print(f"\n{len(prompts)} prompts; the same tokens at every size")
+    print(f"\n{len(prompts)} prompts; at every size the tokens of the command line")
     print("| at once | " + " | ".join(f"{name}, s" for name in columns) + " | times as fast |")
     print("|---|" + "---|" * (len(columns) + 1))
     for size in args.sizes:
