@@ -133,9 +133,10 @@ std::shared_ptr<BenchFlags> add_load_flags(CLI::App& app) {
       ->group(load);
   add_count(app, "--output-len", flags->load.output_len, "Output tokens of a request", 1, 1 << 24)
       ->group(load);
-  add_count(app, "--max-geometric-len", flags->load.max_geometric_len,
-            "Draw output lengths from a geometric distribution of mean --output-len, at most this",
-            1, 1 << 24)
+  add_count(
+      app, "--max-geometric-len", flags->load.max_geometric_len,
+      "Draw output lengths from a geometric distribution with mean --output-len and this maximum",
+      1, 1 << 24)
       ->group(load);
   add_count(app, "--num-prompts", flags->load.num_prompts, "Requests", 1, 1 << 24)->group(load);
   app.add_flag("--json", flags->json, "Print one JSON object");
@@ -166,10 +167,10 @@ Command add_bench_throughput(CLI::App& bench) {
       ->type_name("N,...")
       ->check(whole_number(1, 4096))
       ->group("Load");
-  const std::string batching = "Ways of batching (all requests at once)";
+  const std::string batching = "Comparison of batching (all requests at once)";
   bench
       .add_flag("--compare-batching", flags->compare_batching,
-                "The same load under static, dynamic and continuous batching")
+                "Run the same load with static, dynamic and continuous batching")
       ->group(batching);
   comma_list(bench.add_option(
                  "--batch-sizes", flags->batch_sizes,
@@ -179,7 +180,7 @@ Command add_bench_throughput(CLI::App& bench) {
       ->group(batching);
   bench
       .add_option("--timeline", flags->timeline,
-                  "Draw who held which slot at each step into this HTML file")
+                  "Draw which sequence had which slot at each step into this HTML file")
       ->type_name("FILE")
       ->group(batching);
   return [flags] { return run_throughput(*flags); };

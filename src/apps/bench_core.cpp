@@ -243,20 +243,19 @@ Command add_bench_core(CLI::App& bench) {
   auto flags = std::make_shared<CoreFlags>();
   set_help(bench, {{{"quire bench core", "1 to 256 requests at once"},
                     {"quire bench core --concurrency 64 --event-log /tmp/events",
-                     "and what an event log takes"}}});
+                     "and the cost of an event log"}}});
   comma_list(bench.add_option("--concurrency", flags->concurrency,
                               "Requests at once; several values run one after the other"))
       ->type_name("N,...")
       ->check(whole_number(1, 4096))
       ->capture_default_str();
-  add_count(bench, "--input-len", flags->input_len, "Prompt tokens of a request, mean", 1, 1 << 13);
-  add_count(bench, "--output-len", flags->output_len, "Output tokens of a request, mean", 1,
-            1 << 13);
+  add_count(bench, "--input-len", flags->input_len, "Mean number of prompt tokens", 1, 1 << 13);
+  add_count(bench, "--output-len", flags->output_len, "Mean number of output tokens", 1, 1 << 13);
   add_count(bench, "--num-steps", flags->num_steps, "Steps to measure", 1, 1 << 24);
   add_count(bench, "--block-size", flags->block_size, "Tokens of a KV block", 1, 4096);
   bench
       .add_option("--event-log", flags->event_log,
-                  "Record to files of this name, and measure what that takes")
+                  "Record to files of this name, and measure the cost")
       ->type_name("FILE");
   bench.add_flag("--json", flags->json, "Print one JSON object");
   return [flags] { return run_core(*flags); };

@@ -109,9 +109,11 @@ Status run_limits(const LimitsFlags& flags) {
 
 Command add_bench_limits(CLI::App& bench) {
   auto flags = std::make_shared<LimitsFlags>();
-  set_help(bench, {{{"quire bench limits", "with all CPUs that are granted"},
+  set_help(bench, {{{"quire bench limits", "with all available CPUs"},
                     {"quire bench limits --threads 4 --json", "with at most four, for programs"}}});
-  bench.add_option("--threads", flags->threads, "Threads at most (default: the CPUs granted)")
+  bench
+      .add_option("--threads", flags->threads,
+                  "Maximum number of threads (default: the available CPUs)")
       ->type_name("N")
       ->check(whole_number(1, 1024));
   bench.add_flag("--json", flags->json, "Print one JSON object");

@@ -105,7 +105,7 @@ Command add_chat(CLI::App& app) {
       ->envname("QUIRE_API_KEY")
       ->group(what);
   app.add_option("--model-name", flags->model_name,
-                 "Which of the server's models (default: the first)")
+                 "Name of the server's model (default: the first)")
       ->type_name("NAME")
       ->group(what);
   add_tool_flags(app, flags->tools, "Tools");

@@ -276,7 +276,7 @@ Command add_completion(CLI::App& app) {
         {"quire completion fish >~/.config/fish/completions/quire.fish", "in fish, from now on"}}});
   auto shell = std::make_shared<std::string>();
   app.add_option("SHELL", *shell,
-                 "Print the script of this shell; json: what the scripts are made of")
+                 "Print the script for this shell; json: the data from which the scripts are made")
       ->type_name("SHELL")
       ->check(one_of({"bash", "zsh", "fish", "json"}))
       ->required();

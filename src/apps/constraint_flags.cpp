@@ -46,7 +46,7 @@ void add_constraint_flags(CLI::App& app, json::object& given, const std::string&
       ->group(group);
   app.add_option_function<std::string>(
          "--regex", [&given](const std::string& text) { constraint_of(given)["regex"] = text; },
-         "All of the text matches this regular expression")
+         "The whole text matches this regular expression")
       ->type_name("PATTERN")
       ->group(group);
   app.add_option_function<std::vector<std::string>>(
@@ -54,7 +54,7 @@ void add_constraint_flags(CLI::App& app, json::object& given, const std::string&
          [&given](const std::vector<std::string>& texts) {
            constraint_of(given)["choice"] = json::array(texts.begin(), texts.end());
          },
-         "The text is one of these; give the flag once for each")
+         "The text is one of the choices; give the flag once for each")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("TEXT")
@@ -64,7 +64,7 @@ void add_constraint_flags(CLI::App& app, json::object& given, const std::string&
          [&given](const std::string& path) {
            constraint_of(given)["grammar"] = content_of("--grammar", path);
          },
-         "The text is one of this grammar, a file of GBNF, EBNF or Lark")
+         "The text conforms to this grammar, a file in GBNF, EBNF or Lark")
       ->type_name("FILE")
       ->group(group);
 }

@@ -30,12 +30,13 @@ void add_dialect(CLI::App& app, const std::string& name, std::optional<const Dia
 
 void add_dialect_flags(CLI::App& app, DialectChoice& choice, const std::string& group) {
   add_dialect(app, "--tool-call-parser", choice.tools, find_tool_dialect,
-              "How the model writes calls of tools: hermes, llama3_json, mistral, ... "
-              "(docs/tools.md), none, or auto: as its chat template shows",
+              "How the model writes tool calls: hermes, llama3_json, mistral, ... (docs/tools.md), "
+              "none, or auto: recognized by its chat template",
               group);
-  add_dialect(app, "--reasoning-parser", choice.reasoning, find_reasoning_dialect,
-              "How it writes reasoning: qwen3, deepseek_r1, openai_gptoss, ..., none, or auto",
-              group);
+  add_dialect(
+      app, "--reasoning-parser", choice.reasoning, find_reasoning_dialect,
+      "How the model writes reasoning: qwen3, deepseek_r1, openai_gptoss, ..., none, or auto",
+      group);
 }
 
 }  // namespace quire

@@ -30,10 +30,9 @@ void add_max_step(CLI::App& app, EngineArgs& args, const std::string& group) {
            }
            args.max_step_ms = value;
          },
-         "How long prompts may make a step that gives other requests their next token: "
-         "milliseconds, 0 (no limit) or auto (twelve times what one request's token takes, at "
-         "least "
-         "100 ms and twice what all of them take)")
+         "Limit of a step's duration while other requests generate, by computing fewer prompt "
+         "tokens: milliseconds, 0 (no limit) or auto (twelve times one request's step, at least "
+         "100 ms and twice the time of all running requests alone)")
       ->type_name("MS")
       ->default_str(args.max_step_ms ? fmt::format("{:g}", *args.max_step_ms) : "auto")
       ->group(group);
@@ -49,10 +48,10 @@ void add_speculation(CLI::App& app, EngineArgs& args, const std::string& group) 
            if (!config.ok()) throw CLI::ValidationError(config.status().to_string());
            args.speculation = *config;
          },
-         "Guess tokens ahead, where that is faster; no output changes. A JSON object: method "
-         "\"ngram\" (look up the last tokens in prompt and output), \"suffix\" or \"draft_model\" "
-         "(with its model), num_speculative_tokens, prompt_lookup_min and prompt_lookup_max "
-         "(docs/speculation.md)")
+         "Guess tokens ahead where that is faster, without changing any output. A JSON object: "
+         "method \"ngram\" (find the last tokens in prompt and output), \"suffix\" or "
+         "\"draft_model\" (with its model), num_speculative_tokens, prompt_lookup_min and "
+         "prompt_lookup_max (docs/speculation.md)")
       ->type_name("JSON")
       ->group(group);
 }
@@ -64,13 +63,12 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   const std::string machine_group = "Machine and batch";
   const std::string group = std::string(kRarelyNeeded) + "engine";
   constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
-  add_model(
-      app, args.model,
-      "ORG/NAME[@REV][:GGUF] of the Hugging Face hub, a folder in its layout, a .gguf file, or "
-      "an address (https:, s3:, file:) of one (default: the bundled SmolLM2-135M-Instruct)",
-      model_group);
+  add_model(app, args.model,
+            "ORG/NAME[@REV][:GGUF] of the Hugging Face hub, a folder in its layout, a .gguf file, "
+            "or a URL of one (https:, s3:, file:) (default: the bundled SmolLM2-135M-Instruct)",
+            model_group);
   app.add_option("--tokenizer", args.tokenizer,
-                 "Model to take the tokenizer from, named alike (default: the model)")
+                 "Model whose tokenizer is used, named like MODEL (default: the model)")
       ->type_name("MODEL")
       ->group(model_group);
   add_revision(app, args.tokenizer, "--tokenizer-revision", model_group);
@@ -84,15 +82,14 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->capture_default_str()
       ->group(model_group);
   app.add_option("--kv-cache-dtype", args.kv_cache_dtype,
-                 "What the KV cache holds; fp8 is fp8_e4m3")
+                 "Type of the keys and values in the KV cache; fp8 is fp8_e4m3")
       ->type_name("TYPE")
       ->check(known_names("auto|float32|bfloat16|fp8|int8"))
       ->capture_default_str()
       ->group(model_group);
-  app.add_option(
-         "--quantization", args.quantization,
-         "Quantize F32, F16 or BF16 weights while loading: int8 (a scale for each output) or "
-         "int4 (a scale and a minimum for 128 inputs; embeddings and logits int8)")
+  app.add_option("--quantization", args.quantization,
+                 "Quantize F32, F16 or BF16 weights while loading: int8 (a scale per output) or "
+                 "int4 (a scale and a minimum per 128 inputs; embeddings and logits int8)")
       ->type_name("KIND")
       ->check(known_names("none|int8|int4"))
       ->transform([](const std::string& name) {
@@ -101,14 +98,13 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       })
       ->capture_default_str()
       ->group(model_group);
-  app.add_option(
-         "--packed-weights-cache", args.packed_weights_cache,
-         "Folder that keeps the weights as they are packed at load: a later start of the same "
-         "model maps them (default: none)")
+  app.add_option("--packed-weights-cache", args.packed_weights_cache,
+                 "Folder for the packed weights, so that later starts of the same model map them "
+                 "instead of packing again (default: none)")
       ->type_name("DIR")
       ->group(group);
   app.add_option("--threads", args.threads,
-                 "Threads (default: as many physical cores as affinity and cgroup quota grant)")
+                 "Threads (default: as many physical cores as affinity and cgroup quota allow)")
       ->type_name("N")
       ->check(whole_number(1, 1024))
       ->group(machine_group);
@@ -116,7 +112,7 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   add_count(app, "--max-num-seqs", args.max_num_seqs, "Sequences that run at once", 1, 4096)
       ->group(machine_group);
   add_count(app, "--max-num-batched-tokens", args.max_num_batched_tokens,
-            "Tokens that one step computes at most", 1, 1 << 20)
+            "Maximum number of tokens in a step", 1, 1 << 20)
       ->group(group);
   add_max_step(app, args, group);
   add_speculation(app, args, group);
@@ -125,37 +121,39 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
             kMaxInt)
       ->group(machine_group);
   add_count(app, "--kv-cache-memory-bytes", args.kv_cache_memory_bytes,
-            "Memory of the KV cache (default: what the limits above need, at most a quarter of "
-            "what is free)",
+            "Memory of the KV cache (default: as much as the limits above need, but at most a "
+            "quarter of the free memory)",
             1, std::numeric_limits<std::int64_t>::max())
       ->group(machine_group);
   app.add_option(
          "--gpu-memory-utilization", args.gpu_memory_utilization,
          "Share of this machine's memory (or the cgroup's limit) that weights, KV cache and "
-         "activations may take together")
+         "activations may use together")
       ->type_name("SHARE")
       ->check(number(0, 1, true))
       ->capture_default_str()
       ->group(machine_group);
-  app.add_flag("--prefault", args.prefault, "Touch all memory at start, not on first use")
+  app.add_flag("--prefault", args.prefault, "Touch all memory at the start instead of on first use")
       ->group(group);
   app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", args.enable_prefix_caching,
-               "Reuse the KV blocks of equal prompt beginnings (default: on)")
+               "Reuse the KV blocks of earlier prompts with the same beginning (default: on)")
       ->group(group);
   app.add_flag("--enable-chunked-prefill,!--no-enable-chunked-prefill", args.enable_chunked_prefill,
                "Spread long prompts over steps (default: on)")
       ->group(group);
   app.add_flag("--jump-forward,!--no-jump-forward", args.jump_forward,
-               "Compute what structured output forces several tokens a step (default: on)")
+               "Compute several tokens per step where structured output allows only one text "
+               "(default: on)")
       ->group(group);
   app.add_option("--scheduling-policy", args.scheduling_policy,
-                 "Who goes first: who came first (fcfs), the lowest priority, the fewest tokens, "
-                 "the earliest deadline, the user or key that had least, or whose prompt is cached")
+                 "Which waiting request starts first: the earliest arrival (fcfs), the lowest "
+                 "priority, the fewest tokens, the earliest deadline, the user or key that was "
+                 "served least, or the longest cached prompt")
       ->type_name("POLICY")
       ->check(known_names("fcfs|priority|shortest|deadline|fair|longest-prefix"))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--batching", args.batching, "When a batch's members change")
+  app.add_option("--batching", args.batching, "When requests may join a running batch")
       ->type_name("KIND")
       ->check(known_names("continuous|static|dynamic"))
       ->capture_default_str()
@@ -167,7 +165,7 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->capture_default_str()
       ->group(group);
   add_count(app, "--max-queued-requests", args.max_queued_requests,
-            "Sequences that may wait besides those that run", 1, 1 << 20)
+            "Sequences that may wait, besides the running ones", 1, 1 << 20)
       ->group(group);
   app.add_option("--max-logprobs", args.max_logprobs,
                  "Alternatives that a request may ask for with logprobs")
@@ -181,20 +179,20 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->check(known_names("auto|vllm"))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--seed", args.seed, "Seed of requests that bring none")
+  app.add_option("--seed", args.seed, "Seed of requests without a seed")
       ->type_name("N")
       ->capture_default_str()
       ->group(machine_group);
   app.add_option("--event-log", args.event_log,
                  "Record what the scheduler does in files FILE.000001 and so on, for quire replay "
-                 "and quire explain. They hold prompts and outputs, as token ids")
+                 "and quire explain. They contain prompts and outputs, as token ids")
       ->type_name("FILE")
       ->group(group);
   add_count(app, "--event-log-segment-bytes", args.event_log_segment_bytes,
-            "Size at which the event log goes on in its next file", 1 << 20, std::int64_t{1} << 40)
+            "Size at which the event log starts its next file", 1 << 20, std::int64_t{1} << 40)
       ->group(group);
   add_count(app, "--event-log-segments", args.event_log_segments,
-            "Files of the event log that are kept", 1, 1 << 20)
+            "Number of event log files to keep", 1, 1 << 20)
       ->group(group);
 }
 

@@ -152,12 +152,12 @@ Command add_explain(CLI::App& app) {
   auto flags = std::make_shared<ExplainFlags>();
   set_help(app, {{{"quire explain cmpl-0123456789abcdef --event-log events", "one request"},
                   {"quire explain 17 --event-log events --json", "the 17th, for programs"}}});
-  app.add_option("ID", flags->id,
-                 "The request: the id that its client was given (cmpl-...), or its number")
+  app.add_option("ID", flags->id, "The request: its id (cmpl-...) or its number")
       ->type_name("ID")
       ->required();
-  app.add_option("--event-log", flags->event_log,
-                 "What --event-log was given, or one of its files FILE.000001 and so on")
+  app.add_option(
+         "--event-log", flags->event_log,
+         "The log's name, as given to --event-log, or one of its files FILE.000001 and so on")
       ->type_name("FILE")
       ->required();
   app.add_flag("--json", flags->json, "Print one JSON object");

@@ -250,20 +250,20 @@ Command add_generate(CLI::App& app) {
                  "JSON lines with prompt, messages or prompt_token_ids; - is standard input")
       ->type_name("FILE")
       ->group(what);
-  app.add_option("--output", flags->output, "Where --input's records go; - is standard output")
+  app.add_option("--output", flags->output, "File for the results of --input; - is standard output")
       ->type_name("FILE")
       ->capture_default_str()
       ->group(what);
-  app.add_flag(
-         "--resume", flags->resume,
-         "Keep what --output has of an earlier run, and run only the lines whose ids it lacks")
+  app.add_flag("--resume", flags->resume,
+               "Keep the results of an earlier run in --output, and run only the lines whose ids "
+               "are missing there")
       ->group(what);
-  app.add_flag("--unordered", flags->unordered, "Write --input's records as they finish")
+  app.add_flag("--unordered", flags->unordered, "Write results in the order in which they finish")
       ->group(what);
   app.add_flag("--json", flags->json, "Print one JSON record instead of streaming text")
       ->group(what);
   app.add_flag("--schema", flags->schema,
-               "Print what a line of --input may hold, as JSON Schema, and end")
+               "Print the fields of a line of --input as JSON Schema, and exit")
       ->group(what);
   add_constraint_flags(app, flags->sampling, "What the text must be");
   add_sampling_flags(app, flags->sampling, "Sampling, and the defaults of --input's lines");

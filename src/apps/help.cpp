@@ -52,7 +52,7 @@ HelpRow row_of(const FlagFacts& flag) {
     row.name += " " + flag.value;
   }
   std::vector<std::string> notes;
-  if (flag.required) notes.emplace_back("has to be given");
+  if (flag.required) notes.emplace_back("required");
   if (!flag.range.empty()) notes.push_back(flag.range);
   if (!flag.standard.empty()) notes.push_back("default: " + shown_default(flag));
   if (!flag.variable.empty()) notes.push_back("also $" + flag.variable);

@@ -161,7 +161,7 @@ Status run_inspect(InspectFlags flags) {
 Command add_inspect(CLI::App& app) {
   auto flags = std::make_shared<InspectFlags>();
   set_help(app, {{{"quire inspect", "the bundled model"},
-                  {"quire inspect MODEL --max-model-len 4k", "and what memory it would take so"}}});
+                  {"quire inspect MODEL --max-model-len 4k", "and the memory for this length"}}});
   app.add_flag("--tensors", flags->tensors, "List every tensor");
   app.add_flag("--json", flags->json, "Print one JSON object, tensors included");
   add_engine_flags(app, flags->engine);

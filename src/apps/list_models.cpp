@@ -176,20 +176,20 @@ Command add_list(CLI::App& app) {
                   {"quire list --json", "the same for programs"}}});
   app.add_flag("--json", flags->json, "Print one JSON list");
   app.footer(
-      "Shows the cache that Hugging Face's tools share (HF_HUB_CACHE, HF_HOME), and what came from "
-      "other addresses.");
+      "Shows the cache that is shared with Hugging Face's tools (HF_HUB_CACHE, HF_HOME), and "
+      "models from other addresses.");
   return [flags] { return run_list(*flags); };
 }
 
 Command add_rm(CLI::App& app) {
   auto flags = std::make_shared<RemoveFlags>();
-  set_help(app, {{{"quire rm Qwen/Qwen3-0.6B", "the model with all its revisions"},
-                  {"quire rm Qwen/Qwen3-0.6B@main --yes", "one of them, without being asked"}}});
-  app.add_option("NAME", flags->model, "Model as quire list shows it, ORG/NAME[@REVISION]")
+  set_help(app, {{{"quire rm Qwen/Qwen3-0.6B", "a model with all its revisions"},
+                  {"quire rm Qwen/Qwen3-0.6B@main --yes", "one revision, without a question"}}});
+  app.add_option("NAME", flags->model, "Model as shown by quire list, ORG/NAME[@REVISION]")
       ->type_name("NAME")
       ->required();
   app.add_flag("--yes", flags->yes, "Do not ask first");
-  app.footer("What other revisions of the model need, too, stays.");
+  app.footer("Files that other revisions of the model use are kept.");
   return [flags] { return run_remove(*flags); };
 }
 

@@ -122,9 +122,9 @@ int run(int argc, char** argv) {
   }
   std::vector<std::string> arguments = normal_arguments(argc, argv);
   CLI::App app("Quire serves large language models: the same tokens, always", "quire");
-  app.set_version_flag("-v,--version", QUIRE_VERSION, "Print the version and end");
+  app.set_version_flag("-v,--version", QUIRE_VERSION, "Print the version and exit");
   app.require_subcommand(1);
-  app.set_help_flag("-h,--help", "Print this help and end");
+  app.set_help_flag("-h,--help", "Print this help and exit");
   set_help(app, {{{"quire chat", "talk with the bundled model"},
                   {"quire serve MODEL", "serve a model: a page and an OpenAI-compatible API"}}});
 
@@ -139,20 +139,19 @@ int run(int argc, char** argv) {
   add(app, "serve", "Serve a model over HTTP: an OpenAI-compatible API",
       [&arguments](CLI::App& serve) { return add_serve(serve, arguments); });
   add(app, "chat", "Chat in a terminal, with a model here or with a server", add_chat);
-  add(app, "top", "Watch a server's engine at work, in a terminal", add_top);
-  add(app, "pull", "Fetch a model from the Hugging Face hub, an address or a bucket", add_pull);
+  add(app, "top", "Watch a server's engine in a terminal", add_top);
+  add(app, "pull", "Download a model from the Hugging Face hub, a URL or a bucket", add_pull);
   add(app, "list", "List the models that were pulled", add_list);
   add(app, "rm", "Remove a pulled model", add_rm);
-  add(app, "inspect", "Show what a model is, from its headers alone", add_inspect);
-  add(app, "plan", "Say what a model takes and how fast it is on devices that are not here",
-      add_plan);
+  add(app, "inspect", "Show a model's facts, from its headers alone", add_inspect);
+  add(app, "plan", "Compute the memory and speed of a model on other devices", add_plan);
   add(app, "simulate", "Run traffic in virtual time, under the real scheduler", add_simulate);
   add(app, "tokenize", "Show the tokens of a text, or turn a file of texts into token ids",
       add_tokenize);
   add(app, "detokenize", "Turn token ids into text", add_detokenize);
-  add(app, "template", "Show the prompt that a conversation becomes, and its tokens", add_template);
+  add(app, "template", "Show the prompt of a conversation, and its tokens", add_template);
   add(app, "replay", "Replay an event log: the same calls give the same schedule", add_replay);
-  add(app, "explain", "Say what a request did with its time, from an event log", add_explain);
+  add(app, "explain", "Show where a request's time went, from an event log", add_explain);
   add(app, "completion", "Complete commands, flags and their values in a shell", add_completion);
   CLI::App* bench = app.add_subcommand("bench", "Measure the engine and the machine");
   bench->require_subcommand(1);
@@ -161,13 +160,13 @@ int run(int argc, char** argv) {
   add(*bench, "latency", "Time to first token and per token, one request at a time",
       add_bench_latency);
   add(*bench, "throughput", "Tokens per second with many requests at once", add_bench_throughput);
-  add(*bench, "step", "What one step takes, and where in it the time goes", add_bench_step);
-  add(*bench, "core", "What scheduling costs, without a model", add_bench_core);
-  add(*bench, "spec", "What guessing tokens gives (--speculative-config)", add_bench_spec);
-  add(*bench, "limits", "What the machine can do at most", add_bench_limits);
-  add(*bench, "calibrate", "What steps cost on this machine, for quire simulate",
+  add(*bench, "step", "Measure the duration of a step, and where its time goes", add_bench_step);
+  add(*bench, "core", "Measure the cost of scheduling, without a model", add_bench_core);
+  add(*bench, "spec", "Measure the speedup by speculation (--speculative-config)", add_bench_spec);
+  add(*bench, "limits", "Measure the limits of this machine", add_bench_limits);
+  add(*bench, "calibrate", "Measure the cost of steps on this machine, for quire simulate",
       add_bench_calibrate);
-  add(*bench, "serve", "Load a server over HTTP, Quire's or another, and measure it",
+  add(*bench, "serve", "Put load on a server over HTTP, Quire's or another, and measure it",
       add_bench_serve);
   add(*bench, "make-model", "Write a model of a published shape with random weights",
       add_bench_make_model);

@@ -63,17 +63,17 @@ Command add_pull(CLI::App& app) {
   set_help(app, {{{"quire pull Qwen/Qwen3-0.6B", "a model of the Hugging Face hub"},
                   {"quire pull ggml-org/gemma-3-4b-it-GGUF:Q4_K_M", "one of its GGUF files"}}});
   app.add_option("NAME", flags->model,
-                 "ORG/NAME[@REV][:GGUF] of the Hugging Face hub, the http(s) address of a "
-                 ".gguf file, or s3://BUCKET/KEY of a .gguf file or of a folder")
+                 "ORG/NAME[@REV][:GGUF] of the Hugging Face hub, the http(s) URL of a .gguf file, "
+                 "or s3://BUCKET/KEY of a .gguf file or a folder")
       ->type_name("NAME")
       ->required();
   add_revision(app, flags->model, "--revision", "Options");
   app.add_flag("--json", flags->json, "Print one JSON object instead of the path");
   app.footer(
-      "Prints where the model is. Files go to the cache that Hugging Face's tools share, or that "
-      "HF_HOME names; what is there already is not fetched again, what was interrupted goes on. "
-      "HF_TOKEN opens gated and private models, HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 "
-      "asks no network; AWS_... variables are for s3://.");
+      "Prints the path of the model. Files are stored in the cache that Hugging Face's tools use, "
+      "or in HF_HOME. Files that are already there are not downloaded again, and interrupted "
+      "downloads continue. HF_TOKEN gives access to gated and private models, HF_ENDPOINT names "
+      "another hub, HF_HUB_OFFLINE=1 disables the network; AWS_... variables are for s3://.");
   return [flags] { return run_pull(*flags); };
 }
 

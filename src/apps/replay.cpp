@@ -139,13 +139,14 @@ Status run_replay(const ReplayFlags& flags) {
 Command add_replay(CLI::App& app) {
   auto flags = std::make_shared<ReplayFlags>();
   set_help(app, {{{"quire replay events", "what `quire serve --event-log events` wrote"},
-                  {"quire replay events.000002 --json", "from its second file on, for programs"}}});
-  app.add_option("FILE", flags->file,
-                 "What --event-log was given, or one of its files FILE.000001 and so on")
+                  {"quire replay events.000002 --json", "from the second file on, for programs"}}});
+  app.add_option(
+         "FILE", flags->file,
+         "The log's name, as given to --event-log, or one of its files FILE.000001 and so on")
       ->type_name("FILE")
       ->required();
   app.add_flag("--json", flags->json, "Print one JSON object");
-  app.footer("Exit code 0: the same schedule; 1: the first difference is shown.");
+  app.footer("Exit code 0: the same schedule; 1: a different one (the first difference is shown).");
   return [flags] { return run_replay(*flags); };
 }
 

@@ -249,9 +249,10 @@ Command add_serve(CLI::App& app, std::span<const std::string> arguments) {
   auto vllm_flags = std::make_shared<VllmFlags>();
   add_serve_flags(app, *flags);
   add_vllm_flags(app, arguments, *vllm_flags);
-  set_help(app, {{{"quire serve", "the bundled model, on http://127.0.0.1:8000"},
-                  {"quire serve MODEL --port 9000 --api-key KEY",
-                   "another model and port, for who brings the key"}}});
+  set_help(
+      app,
+      {{{"quire serve", "the bundled model, on http://127.0.0.1:8000"},
+        {"quire serve MODEL --port 9000 --api-key KEY", "another model and port, with a key"}}});
   return [flags, vllm_flags] { return run_serve(*flags, *vllm_flags); };
 }
 

@@ -77,28 +77,28 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
       ->type_name("FILE")
       ->group(group);
   add_names(app, "--api-key", http.api_keys, "KEY",
-            "Key that requests have to bring (also QUIRE_API_KEY); may be given several times",
-            group);
+            "Key that requests need (also QUIRE_API_KEY); may be given several times", group);
   app.add_option("--prefix-cache-scope", flags.prefix_cache_scope,
-                 "Whose cached prefixes a request may find: those of its own key, or of all "
-                 "(global)")
+                 "Whose cached prefixes a request can use: those of its own key, or those of all "
+                 "keys (global)")
       ->type_name("SCOPE")
       ->check(one_of({"key", "global"}))
       ->capture_default_str()
       ->group(group);
   add_names(app, "--allowed-hosts", http.allowed_hosts, "HOST",
-            "Host headers to accept besides this machine's own while bound to loopback", group);
+            "Host headers to accept besides this machine's own names, while listening on loopback",
+            group);
   add_names(app, "--allowed-origins", http.allowed_origins, "ORIGIN",
-            "Origins of web pages that may call (CORS); \"*\" for any", group);
-  app.add_option("--root-path", flags.root_path,
-                 "Prefix under which the routes are found, too, like /quire: for a proxy that "
-                 "leaves it in place")
+            "Origins of web pages that may use the server (CORS); \"*\" for any", group);
+  app.add_option(
+         "--root-path", flags.root_path,
+         "Additional prefix of the routes, like /quire, for a proxy that does not remove it")
       ->type_name("PATH")
       ->group(group);
   app.add_option("--ssl-certfile", http.ssl_certfile, "Certificate chain (PEM) for TLS")
       ->type_name("FILE")
       ->group(group);
-  app.add_option("--ssl-keyfile", http.ssl_keyfile, "Its private key (PEM)")
+  app.add_option("--ssl-keyfile", http.ssl_keyfile, "Private key of the certificate (PEM)")
       ->type_name("FILE")
       ->group(group);
 
@@ -106,47 +106,47 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
   add_count(app, "--max-body-bytes", http.max_body_bytes, "Largest request body", 1, 1LL << 40)
       ->group(limits);
   add_count(app, "--max-total-body-bytes", http.max_total_body_bytes,
-            "Memory of all request bodies at once; beyond it who sends slowly gives way", 1,
+            "Memory of all request bodies at once; beyond it, slow senders are refused first", 1,
             1LL << 44)
       ->group(limits);
-  add_count(
-      app, "--max-response-bytes", flags.service.max_response_bytes,
-      "Largest answer that a request may ask for, streams aside: what it can at most weigh is "
-      "computed from its prompts, n, max_tokens and logprobs",
-      1 << 16, 1LL << 40)
+  add_count(app, "--max-response-bytes", flags.service.max_response_bytes,
+            "Largest answer that a request may ask for, except in streams; the size is computed in "
+            "advance from its prompts, n, max_tokens and logprobs",
+            1 << 16, 1LL << 40)
       ->group(limits);
   add_count(app, "--max-connections", http.max_connections, "Connections at once", 1, 1 << 20)
       ->group(limits);
   add_count(app, "--max-unsent-bytes", http.max_unsent_bytes,
-            "Output that may wait for a client that reads slowly; beyond it the client is dropped",
-            1024, 1LL << 32)
+            "Output that may wait for a slow client; beyond it, the client is disconnected", 1024,
+            1LL << 32)
       ->group(limits);
   app.add_option("--http-workers", http.num_workers, "Threads that parse and tokenize requests")
       ->type_name("N")
       ->check(whole_number(1, 256))
       ->capture_default_str()
       ->group(limits);
-  add_seconds(app, "--header-timeout", http.header_timeout, "For a request's header to come",
+  add_seconds(app, "--header-timeout", http.header_timeout, "Time for a request's header to arrive",
               limits);
-  add_seconds(app, "--body-timeout", http.body_timeout, "Without a byte of a request's body",
+  add_seconds(app, "--body-timeout", http.body_timeout, "Time without a byte of a request's body",
               limits);
-  add_seconds(app, "--body-deadline", http.body_deadline, "For a request's whole body to come",
-              limits);
+  add_seconds(app, "--body-deadline", http.body_deadline,
+              "Time for a request's whole body to arrive", limits);
   add_count(app, "--min-body-rate", http.min_body_rate,
-            "Bytes a second that a body has to come at, on average, once --body-timeout has passed",
-            1, 1LL << 40)
+            "Minimum bytes per second of a body, on average, after --body-timeout has passed", 1,
+            1LL << 40)
       ->group(limits);
-  add_seconds(app, "--write-timeout", http.write_timeout, "Without a byte taken by the client",
+  add_seconds(app, "--write-timeout", http.write_timeout, "Time in which the client reads nothing",
               limits);
-  add_seconds(app, "--idle-timeout", http.idle_timeout, "Between requests of a connection", limits);
+  add_seconds(app, "--idle-timeout", http.idle_timeout, "Time between the requests of a connection",
+              limits);
   add_seconds(app, "--keep-alive-interval", http.keep_alive_interval,
-              "Between comments in a stream that waits", limits);
+              "Time between comments in a stream that waits", limits);
 }
 
 void add_embedding_flags(CLI::App& app, EngineArgs& engine) {
   app.add_option("--pooling-type", engine.pooling_type,
-                 "Whose hidden states an embedding is made of: mean (of all tokens), cls (the "
-                 "first), last; auto: as the model says, last if it says nothing")
+                 "Tokens whose hidden states make an embedding: mean (of all), cls (the first), "
+                 "last; auto: as the model states, otherwise last")
       ->type_name("KIND")
       ->check(known_names("auto|mean|cls|last"))
       ->capture_default_str()
@@ -169,28 +169,27 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
   ServiceConfig& service = flags.service;
   add_names(app, "--served-model-name,--model-name", service.served_model_names, "NAME",
             "Names of the model in requests (default: the model's own; its id on the Hugging Face "
-            "hub and its path are taken, too); KServe writes --model_name",
+            "hub and its path are accepted, too); KServe writes --model_name",
             group);
   app.add_flag("--strict-fields", service.strict_fields,
-               "Refuse request fields that are not known, instead of listing them in "
-               "X-Ignored-Fields")
+               "Refuse unknown request fields, instead of listing them in X-Ignored-Fields")
       ->group(group);
   add_dialect_flags(app, service.dialect, group);
   app.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
-                 "Seconds that requests in flight may take after SIGTERM or SIGHUP")
+                 "Time for requests in flight to finish after SIGTERM or SIGHUP")
       ->type_name("SECONDS")
       ->check(number(0, 86'400))
       ->capture_default_str()
       ->group(group);
   add_seconds(app, "--heartbeat-timeout", service.heartbeat_timeout,
-              "Without a sign of life of the engine before /health fails", group);
+              "Time without progress of the engine after which /health fails", group);
   app.add_option("--max-ttft", service.max_ttft_s,
-                 "Refuse requests (429) whose first token would come later, by those that wait and "
-                 "the rate at which requests end")
+                 "Refuse requests (429) whose first token would come later, as predicted from the "
+                 "queue and the rate at which requests end")
       ->type_name("SECONDS")
       ->check(number(0, 86'400))
       ->group(group);
-  app.add_option("--log-format", flags.log_format, "How the log is written")
+  app.add_option("--log-format", flags.log_format, "Format of the log")
       ->type_name("FORMAT")
       ->check(one_of({"text", "json"}))
       ->capture_default_str()
@@ -201,24 +200,24 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
   app.add_flag("--disable-page", flags.disable_page, "Serve no page at /, only the API")
       ->group(group);
   app.add_option("--otlp-traces-endpoint", flags.otlp_traces_endpoint,
-                 "OTLP/HTTP receiver that traces of requests are sent to, like "
-                 "http://localhost:4318/v1/traces (also OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
-                 "OpenTelemetry's other variables)")
+                 "OTLP/HTTP receiver for traces of requests, like http://localhost:4318/v1/traces "
+                 "(also OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OpenTelemetry's other variables)")
       ->type_name("URL")
       ->group(group);
   app.add_option("--batch-database", flags.batch_database,
                  "SQLite file of /v1/files and /v1/batches (default: quire/batches.sqlite3 in "
-                 "$XDG_STATE_HOME or ~/.local/state; on another port than 8000 "
+                 "$XDG_STATE_HOME or ~/.local/state; for a port other than 8000, "
                  "quire/batches-PORT.sqlite3)")
       ->type_name("FILE")
       ->group(group);
   app.add_option("--simulate-step-ms", flags.simulate_step_ms,
-                 "Load no weights and make up tokens, so many milliseconds a step: to test clients")
+                 "Load no weights and make up tokens, with steps of this many milliseconds, to "
+                 "test clients")
       ->type_name("MS")
       ->check(number(0, 1e6))
       ->group(simulation);
   app.add_option("--simulate-token-us", flags.simulate_token_us,
-                 "With it: microseconds on top for each token computed")
+                 "With --simulate-step-ms: additional microseconds per computed token")
       ->type_name("US")
       ->check(number(0, 1e6))
       ->group(simulation);

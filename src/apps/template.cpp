@@ -113,14 +113,13 @@ Status run_template(TemplateFlags flags) {
 Command add_template(CLI::App& app) {
   auto flags = std::make_shared<TemplateFlags>();
   set_help(app, {{{"quire template --input conversation.json", "the prompt of the bundled model"},
-                  {"quire template MODEL --input - --json", "another model's, for programs"}}});
-  add_model(
-      app, flags->model,
-      "ORG/NAME of the Hugging Face hub, a folder in its layout, or a .gguf file, which need hold "
-      "no more than a tokenizer (default: the bundled model)",
-      "Options");
+                  {"quire template MODEL --input - --json", "of another model, for programs"}}});
+  add_model(app, flags->model,
+            "ORG/NAME of the Hugging Face hub, a folder in its layout, or a .gguf file; a "
+            "tokenizer without weights is enough (default: the bundled model)",
+            "Options");
   app.add_option("--input", flags->input,
-                 "JSON file with a list of messages, or an object with messages and, where wanted, "
+                 "JSON file with a list of messages, or an object with messages and optionally "
                  "tools, documents, chat_template_kwargs, add_generation_prompt (default true), "
                  "continue_final_message; - is standard input")
       ->type_name("FILE");
@@ -131,8 +130,8 @@ Command add_template(CLI::App& app) {
                "Print one JSON object: prompt, token_ids, control_token_positions");
   add_color_option(app, flags->color);
   app.footer(
-      "Below the prompt stand its tokens, each above its id. Control tokens carry a star (in "
-      "colour, a background of their own); text of a message never becomes one.");
+      "Below the prompt are its tokens, each above its id. Control tokens are marked with a star "
+      "(in colour: with a background); text of a message never becomes one.");
   return [flags] { return run_template(*flags); };
 }
 

@@ -139,11 +139,10 @@ Status run_detokenize(const DetokenizeFlags& flags) {
 }
 
 void add_model_option(CLI::App& app, std::string& model) {
-  add_model(
-      app, model,
-      "ORG/NAME of the Hugging Face hub, a folder in its layout, or a .gguf file, which need hold "
-      "no more than a tokenizer (default: the bundled model)",
-      "Options");
+  add_model(app, model,
+            "ORG/NAME of the Hugging Face hub, a folder in its layout, or a .gguf file; a "
+            "tokenizer without weights is enough (default: the bundled model)",
+            "Options");
 }
 
 }  // namespace
@@ -151,35 +150,36 @@ void add_model_option(CLI::App& app, std::string& model) {
 Command add_tokenize(CLI::App& app) {
   auto flags = std::make_shared<TokenizeFlags>();
   set_help(app,
-           {{{"quire tokenize --text 'Hello, world!'", "the tokens of a text, above their ids"},
-             {"quire tokenize MODEL --input texts.jsonl", "another model's, of many texts"}}});
+           {{{"quire tokenize --text 'Hello, world!'", "the tokens of a text with their ids"},
+             {"quire tokenize MODEL --input texts.jsonl", "by another model, of many texts"}}});
   add_model_option(app, flags->model);
   app.add_option("--text", flags->text, "Text to tokenize")->type_name("TEXT");
   app.add_option("--input", flags->input,
-                 "JSON lines {\"text\"} to tokenize, to lines {\"id\", \"token_ids\"}; - is "
+                 "JSON lines {\"text\"} to tokenize; prints lines {\"id\", \"token_ids\"}; - is "
                  "standard input")
       ->type_name("FILE");
   app.add_flag("--json", flags->json, "Print {\"token_ids\"} instead of the picture");
   app.add_flag("--no-special-tokens", flags->no_special_tokens,
-               "Add no BOS or EOS, also where the model wants them");
+               "Add no BOS or EOS, even if the model wants them");
   app.add_flag("--parse-special", flags->parse_special,
-               "Take control tokens that the text spells, like <|im_end|>, for control tokens");
+               "Treat control tokens spelled in the text, like <|im_end|>, as control tokens");
   add_color_option(app, flags->color);
   app.footer(
-      "Tokens stand above their ids. Spaces are drawn ·, newlines ↵, tabs →; bytes that are no "
-      "whole character stand as <0xE2>. Control tokens carry a star.");
+      "Tokens are shown above their ids. Spaces are shown as ·, newlines as ↵, tabs as →, bytes "
+      "that are not a whole character as <0xE2>. Control tokens are marked with a star.");
   return [flags] { return run_tokenize(*flags); };
 }
 
 Command add_detokenize(CLI::App& app) {
   auto flags = std::make_shared<DetokenizeFlags>();
-  set_help(app, {{{"quire detokenize --ids 19556,28,905", "the text of these tokens"},
-                  {"quire detokenize MODEL --input ids.jsonl", "another model's, of many lists"}}});
+  set_help(app,
+           {{{"quire detokenize --ids 19556,28,905", "the text of these tokens"},
+             {"quire detokenize MODEL --input ids.jsonl", "by another model, of many lists"}}});
   add_model_option(app, flags->model);
   app.add_option("--ids", flags->ids, "Token ids, like 1,2,3")->type_name("IDS");
   app.add_option("--input", flags->input,
-                 "JSON lines {\"token_ids\"} to turn into lines {\"id\", \"text\"}; - is standard "
-                 "input")
+                 "JSON lines {\"token_ids\"} to detokenize; prints lines {\"id\", \"text\"}; - is "
+                 "standard input")
       ->type_name("FILE");
   app.add_flag("--json", flags->json, "Print {\"text\"} instead of the text");
   app.add_flag("--skip-special-tokens", flags->skip_special_tokens,

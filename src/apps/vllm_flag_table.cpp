@@ -14,25 +14,26 @@ constexpr VllmFlag::Answer kMissing = VllmFlag::Answer::kRefused;
 
 // Why a flag has no effect.
 constexpr std::string_view kLocal =
-    "HF_TOKEN and HF_HOME say it, and only the files that are needed are fetched";
+    "use HF_TOKEN and HF_HOME; only the files that are needed are downloaded";
 constexpr std::string_view kNoGraphs = "there are no CUDA graphs";
 constexpr std::string_view kNotCompiled = "nothing is compiled at start";
 constexpr std::string_view kKernels = "kernels are chosen by processor and shape";
-constexpr std::string_view kOneProcess = "one process does it all";
-constexpr std::string_view kOneRank = "the model runs on one rank";
-constexpr std::string_view kEachStep = "each step is scheduled when the one before is done";
-constexpr std::string_view kTextOnly = "prompts are text, no other media are taken";
+constexpr std::string_view kOneProcess = "there is only one process";
+constexpr std::string_view kOneRank = "the model runs in one process";
+constexpr std::string_view kEachStep = "each step is scheduled after the previous one has ended";
+constexpr std::string_view kTextOnly = "prompts are text; other media are not supported";
 constexpr std::string_view kPoolingUnused = "no model is served for pooling";
 
 // What Quire does not have.
-constexpr std::string_view kPooling = "a mode for pooling alone; /v1/embeddings is always there";
+constexpr std::string_view kPooling = "a mode for pooling only; /v1/embeddings is always there";
 constexpr std::string_view kPlugins = "plugins";
 constexpr std::string_view kRanks = "models or replicas on several ranks";
 constexpr std::string_view kOffload = "a KV cache beyond this process";
 constexpr std::string_view kSpeculation =
-    "an own flag for it; --speculative-config takes all of speculation";
+    "a separate flag; --speculative-config has all settings of speculation";
 constexpr std::string_view kAdapters = "adapters";
-constexpr std::string_view kStructured = "structured outputs";
+constexpr std::string_view kStructured =
+    "settings of structured outputs for the whole server; requests have them";
 
 constexpr auto kFlags = std::to_array<VllmFlag>({
     // Which model, and how it is read.
@@ -43,11 +44,11 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--quantization-config", "", kOne, kMissing, "{}",
      "quantization at load other than --quantization int8 and int4"},
     {"--allow-deprecated-quantization", "", kNone, kFine, "false",
-     "the checkpoint says how it is quantized"},
+     "the checkpoint states its quantization"},
     {"--load-format", "", kOne, kMissing, "auto|safetensors|gguf|hf",
-     "other weights than safetensors and GGUF files"},
+     "weights in formats other than safetensors and GGUF"},
     {"--model-loader-extra-config", "", kOne, kMissing, "{}",
-     "other weights than safetensors and GGUF files"},
+     "weights in formats other than safetensors and GGUF"},
     {"--safetensors-load-strategy", "", kOne, kFine, "lazy", "weights are mapped and packed once"},
     {"--use-tqdm-on-load", "", kNone, kFine, "true", "progress shows on terminals"},
     {"--pt-load-map-location", "", kOne, kFine, "cpu", "no .pt file is read"},
@@ -58,31 +59,29 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--rope-scaling", "", kOne, kMissing, "{}", "changes to a model's configuration"},
     {"--rope-theta", "", kOne, kMissing, "", "changes to a model's configuration"},
     {"--model-impl", "", kOne, kMissing, "auto|vllm", "other implementations of a model"},
-    {"--trust-remote-code", "", kNone, kFine, "false",
-     "no code that comes with a model is ever run"},
-    {"--code-revision", "", kOne, kFine, "", "no code that comes with a model is ever run"},
+    {"--trust-remote-code", "", kNone, kFine, "false", "code that comes with a model is never run"},
+    {"--code-revision", "", kOne, kFine, "", "code that comes with a model is never run"},
     {"--download-dir", "", kOne, kFine, "", kLocal},
     {"--ignore-patterns", "", kMany, kFine, "", kLocal},
     {"--hf-token", "", kOne, kFine, "", kLocal},
-    {"--tokenizer-mode", "", kOne, kMissing, "auto|hf|slow",
-     "tokenizers of other formats than tokenizer.json and GGUF"},
+    {"--tokenizer-mode", "", kOne, kMissing, "auto|hf|slow", "tokenizers in other formats"},
     {"--skip-tokenizer-init", "", kNone, kMissing, "false", "servers without a tokenizer"},
-    {"--tokenizer-pool-size", "", kOne, kFine, "0", "tokenizing has its threads"},
-    {"--tokenizer-pool-type", "", kOne, kFine, "ray", "tokenizing has its threads"},
-    {"--tokenizer-pool-extra-config", "", kOne, kFine, "{}", "tokenizing has its threads"},
+    {"--tokenizer-pool-size", "", kOne, kFine, "0", "tokenizing has its own threads"},
+    {"--tokenizer-pool-type", "", kOne, kFine, "ray", "tokenizing has its own threads"},
+    {"--tokenizer-pool-extra-config", "", kOne, kFine, "{}", "tokenizing has its own threads"},
     {"--override-attention-dtype", "", kOne, kMissing, "",
-     "another precision of attention than --dtype"},
+     "a precision of attention other than --dtype"},
     {"--disable-sliding-window", "", kNone, kMissing, "false",
      "changes to a model's configuration"},
     {"--override-generation-config", "", kOne, kMissing, "{}",
      "changes to generation_config.json; requests can set each value"},
-    {"--enable-prompt-embeds", "", kNone, kMissing, "false", "prompts of embeddings"},
-    {"--logits-processor-pattern", "", kOne, kMissing, "", "logits processors of the user"},
-    {"--logits-processors", "", kMany, kMissing, "", "logits processors of the user"},
+    {"--enable-prompt-embeds", "", kNone, kMissing, "false", "prompts given as embeddings"},
+    {"--logits-processor-pattern", "", kOne, kMissing, "", "custom logits processors"},
+    {"--logits-processors", "", kMany, kMissing, "", "custom logits processors"},
     {"--logprobs-mode", "", kOne, kMissing, "raw_logprobs",
-     "log probabilities other than the model's own"},
+     "log probabilities other than the model's"},
     {"--io-processor-plugin", "", kOne, kMissing, "", kPlugins},
-    {"--renderer-num-workers", "", kOne, kFine, "1", "tokenizing has its threads"},
+    {"--renderer-num-workers", "", kOne, kFine, "1", "tokenizing has its own threads"},
     // Arithmetic: what is compiled, captured and chosen for GPUs.
     {"--enforce-eager", "", kNone, kFine, "false", kNoGraphs},
     {"--max-seq-len-to-capture", "", kOne, kFine, "8192", kNoGraphs},
@@ -149,8 +148,8 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--worker-extension-cls", "", kOne, kMissing, "", kPlugins},
     // Memory and the KV cache.
     {"--swap-space", "", kOne, kMissing, "0|4", "swapping; a preempted request is computed again"},
-    {"--cpu-offload-gb", "", kOne, kFine, "0", "weights lie in this machine's memory anyway"},
-    {"--cpu-offload-params", "", kMany, kFine, "", "weights lie in this machine's memory anyway"},
+    {"--cpu-offload-gb", "", kOne, kFine, "0", "weights are in this machine's memory anyway"},
+    {"--cpu-offload-params", "", kMany, kFine, "", "weights are in this machine's memory anyway"},
     {"--num-gpu-blocks-override", "", kOne, kMissing, "",
      "a count of KV blocks as a flag; --kv-cache-memory-bytes sets it"},
     {"--prefix-caching-hash-algo", "", kOne, kFine, "builtin|sha256",
@@ -165,34 +164,34 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--kv-transfer-config", "", kOne, kMissing, "{}", kOffload},
     {"--kv-events-config", "", kOne, kMissing, "{}", kOffload},
     {"--ec-transfer-config", "", kOne, kMissing, "{}", kOffload},
-    {"--weight-transfer-config", "", kOne, kMissing, "{}", "weights that change while it runs"},
+    {"--weight-transfer-config", "", kOne, kMissing, "{}",
+     "weights that change while the server runs"},
     {"--enable-sleep-mode", "", kNone, kMissing, "false", "a sleep mode"},
     {"--mamba-cache-dtype", "", kOne, kMissing, "auto|none", "models with state-space layers"},
     {"--mamba-ssm-cache-dtype", "", kOne, kMissing, "auto|none", "models with state-space layers"},
     {"--mamba-cache-mode", "", kOne, kMissing, "auto|none", "models with state-space layers"},
     {"--mamba-block-size", "", kOne, kMissing, "", "models with state-space layers"},
     {"--disable-hybrid-kv-cache-manager", "", kNone, kFine, "false",
-     "windows of layers are always followed"},
+     "the windows of layers are always applied"},
     {"--use-v2-block-manager", "", kNone, kFine, "true", "there is one block manager"},
     // Scheduling.
     {"--preemption-mode", "", kOne, kMissing, "recompute",
      "swapping; a preempted request is computed again"},
-    {"--num-lookahead-slots", "", kOne, kFine, "0", "slots are reserved as steps need them"},
+    {"--num-lookahead-slots", "", kOne, kFine, "0", "blocks are allocated when steps need them"},
     {"--num-scheduler-steps", "", kOne, kFine, "1", kEachStep},
     {"--multi-step-stream-outputs", "", kNone, kFine, "true", kEachStep},
     {"--async-scheduling", "", kNone, kFine, "true", kEachStep},
-    {"--disable-async-output-proc", "", kNone, kFine, "false",
-     "outputs have a thread of their own"},
-    {"--stream-interval", "", kOne, kMissing, "1", "streams that hold tokens back"},
+    {"--disable-async-output-proc", "", kNone, kFine, "false", "outputs have their own thread"},
+    {"--stream-interval", "", kOne, kMissing, "1", "streams that withhold tokens"},
     {"--max-num-partial-prefills", "", kOne, kFine, "1",
-     "prompts share the tokens of a step as they come"},
+     "prompts share the tokens of a step in order of arrival"},
     {"--max-long-partial-prefills", "", kOne, kFine, "1",
-     "prompts share the tokens of a step as they come"},
+     "prompts share the tokens of a step in order of arrival"},
     {"--long-prefill-token-threshold", "", kOne, kMissing, "0",
-     "a bound for one prompt; --max-num-batched-tokens bounds a step"},
+     "a limit for one prompt; --max-num-batched-tokens limits a step"},
     {"--scheduler-delay-factor", "", kOne, kMissing, "0", "a delay before prompts"},
     {"--scheduler-reserve-full-isl", "", kNone, kFine, "true",
-     "a request that could never fit is refused when it comes"},
+     "a request that can never fit is refused when it arrives"},
     {"--scheduler-cls", "", kOne, kMissing, "", kPlugins},
     // Speculation.
     {"--speculative-model", "", kOne, kMissing, "", kSpeculation},
@@ -256,29 +255,31 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--guided-decoding-disable-any-whitespace", "", kNone, kMissing, "false", kStructured},
     {"--guided-decoding-disable-additional-properties", "", kNone, kMissing, "false", kStructured},
     {"--reasoning-parser-plugin", "", kOne, kMissing, "", kPlugins},
-    {"--reasoning-config", "", kOne, kMissing, "{}", "other marks of reasoning than its dialects'"},
-    {"--enable-reasoning", "", kNone, kFine, "false", "reasoning is always told apart"},
+    {"--reasoning-config", "", kOne, kMissing, "{}",
+     "reasoning marks other than those of its dialects"},
+    {"--enable-reasoning", "", kNone, kFine, "false",
+     "reasoning is always separated from the content"},
     {"--enable-auto-tool-choice", "", kNone, kFine, "false",
-     "requests with tools always may call them"},
+     "requests with tools may always call them"},
     {"--tool-parser-plugin", "", kOne, kMissing, "", kPlugins},
-    {"--tool-server", "", kOne, kMissing, "", "tools of its own"},
+    {"--tool-server", "", kOne, kMissing, "", "built-in tools"},
     {"--exclude-tools-when-tool-choice-none", "", kNone, kFine, "false",
-     "tools that may not be called are not shown"},
+     "tools that must not be called are not shown to the model"},
     // The server.
-    {"--config", "", kOne, kMissing, "", "files of flags"},
+    {"--config", "", kOne, kMissing, "", "files with flags"},
     {"--chat-template-content-format", "", kOne, kMissing, "auto",
-     "a fixed form of message contents; templates get what was sent"},
+     "a fixed form of message contents; templates get them as they were sent"},
     {"--default-chat-template-kwargs", "", kOne, kMissing, "{}",
-     "defaults of chat_template_kwargs; requests can give them"},
-    {"--response-role", "", kOne, kMissing, "assistant", "another role of answers"},
+     "defaults of chat_template_kwargs; requests can set them"},
+    {"--response-role", "", kOne, kMissing, "assistant", "a different role of answers"},
     {"--return-tokens-as-token-ids", "", kNone, kMissing, "false",
-     "token ids in place of tokens in log probabilities"},
+     "token ids instead of tokens in log probabilities"},
     {"--enable-force-include-usage", "", kNone, kMissing, "false",
-     "usage in streams that do not ask for it"},
+     "usage in streams that do not request it"},
     {"--enable-per-request-metrics", "", kNone, kMissing, "false", "timings in answers"},
     {"--enable-tokenizer-info-endpoint", "", kNone, kFine, "false",
      "/tokenizer_info is always there"},
-    {"--tokens-only", "", kNone, kMissing, "false", "a server of token ids alone"},
+    {"--tokens-only", "", kNone, kMissing, "false", "a server for token ids only"},
     {"--fingerprint-mode", "", kOne, kMissing, "none", "a choice of system_fingerprint"},
     {"--fingerprint-value", "", kOne, kMissing, "", "a choice of system_fingerprint"},
     {"--enable-prompt-tokens-details", "", kNone, kFine, "false",
@@ -287,19 +288,19 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--enable-request-id-headers", "", kNone, kFine, "false", "X-Request-Id is always there"},
     {"--enable-flash-late-interaction", "", kNone, kFine, "true", kPoolingUnused},
     {"--disable-fastapi-docs", "", kNone, kFine, "false", "there are no such pages"},
-    {"--enable-offline-docs", "", kNone, kMissing, "false", "pages of documentation"},
+    {"--enable-offline-docs", "", kNone, kMissing, "false", "documentation pages in the server"},
     {"--middleware", "", kMany, kMissing, "", kPlugins},
     {"--grpc", "", kNone, kMissing, "false", "gRPC"},
-    {"--allow-credentials", "", kNone, kMissing, "false", "credentials of browsers (CORS)"},
+    {"--allow-credentials", "", kNone, kMissing, "false", "browser credentials (CORS)"},
     {"--allowed-methods", "", kOne, kMissing, "[\"*\"]|*",
      "a choice of methods for browsers (CORS)"},
     {"--allowed-headers", "", kOne, kMissing, "[\"*\"]|*",
      "a choice of headers for browsers (CORS)"},
-    {"--ssl-ca-certs", "", kOne, kMissing, "", "certificates of clients"},
-    {"--ssl-cert-reqs", "", kOne, kMissing, "0", "certificates of clients"},
+    {"--ssl-ca-certs", "", kOne, kMissing, "", "client certificates"},
+    {"--ssl-cert-reqs", "", kOne, kMissing, "0", "client certificates"},
     {"--ssl-ciphers", "", kOne, kMissing, "", "a choice of ciphers"},
     {"--enable-ssl-refresh", "", kNone, kMissing, "false",
-     "certificates that change while it runs"},
+     "certificates that change while the server runs"},
     {"--h11-max-incomplete-event-size", "", kOne, kMissing, "4194304",
      "a choice of limits on headers"},
     {"--h11-max-header-count", "", kOne, kMissing, "256", "a choice of limits on headers"},
@@ -309,18 +310,18 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--enable-log-outputs", "", kNone, kMissing, "false", "texts in the log"},
     {"--enable-log-deltas", "", kNone, kFine, "true", "no text is ever logged"},
     {"--max-log-len", "", kOne, kFine, "", "no prompt is ever logged"},
-    {"--log-config-file", "", kOne, kMissing, "", "files that set the log"},
-    {"--log-error-stack", "", kNone, kFine, "false", "errors have messages, not stacks"},
+    {"--log-config-file", "", kOne, kMissing, "", "files that configure the log"},
+    {"--log-error-stack", "", kNone, kFine, "false", "errors have messages, not stack traces"},
     {"--uvicorn-log-level", "", kOne, kFine, "info", "there is no uvicorn"},
-    {"--disable-uvicorn-access-log", "", kNone, kFine, "false", "there is no log of accesses"},
-    {"--disable-access-log-for-endpoints", "", kOne, kFine, "", "there is no log of accesses"},
+    {"--disable-uvicorn-access-log", "", kNone, kFine, "false", "there is no access log"},
+    {"--disable-access-log-for-endpoints", "", kOne, kFine, "", "there is no access log"},
     {"--collect-detailed-traces", "", kMany, kMissing, "",
      "traces of modules; --otlp-traces-endpoint traces requests"},
     {"--profiler-config", "", kOne, kMissing, "{}", "profiles"},
     {"--show-hidden-metrics-for-version", "", kOne, kFine, "", "no metric is hidden"},
     {"--enable-logging-iteration-details", "", kNone, kMissing, "false", "log lines of steps"},
     {"--enable-layerwise-nvtx-tracing", "", kNone, kMissing, "false", "profiles"},
-    {"--enable-mfu-metrics", "", kNone, kMissing, "false", "metrics of arithmetic used"},
+    {"--enable-mfu-metrics", "", kNone, kMissing, "false", "metrics of the arithmetic rate"},
 });
 
 }  // namespace

@@ -117,9 +117,9 @@ void print_section(std::string_view title, VllmFlag::Answer answer) {
 }
 
 void print_help() {
-  fmt::print("Flags of vLLM beside those of quire serve --help.\n");
+  fmt::print("vLLM's flags that quire serve --help does not list.\n");
   print_section("Accepted, without effect:", VllmFlag::Answer::kAccepted);
-  print_section("Refused, but for a value that asks for nothing; Quire does not have:",
+  print_section("Refused, unless the value asks for nothing, because Quire does not have:",
                 VllmFlag::Answer::kRefused);
 }
 

@@ -204,19 +204,19 @@ Status run_bench_serve(Flags flags) {
 void add_server_flags(CLI::App& app, Flags& flags) {
   const std::string group = "Server";
   MeasurementPlan& plan = flags.plan;
-  app.add_option("--base-url", plan.base_url, "Where the server is")
+  app.add_option("--base-url", plan.base_url, "Address of the server")
       ->type_name("URL")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--endpoint", flags.endpoint, "Route to load (default: /v1/completions)")
+  app.add_option("--endpoint", flags.endpoint, "Route to use (default: /v1/completions)")
       ->check(one_of({"/v1/completions", "/v1/chat/completions"}))
       ->type_name("ROUTE")
       ->group(group);
-  app.add_option("--backend", flags.backend, "Kind of server; openai-chat means the chat's route")
+  app.add_option("--backend", flags.backend, "Kind of server; openai-chat: chat completions")
       ->check(one_of({"openai", "vllm", "openai-chat"}))
       ->type_name("KIND")
       ->group(group);
-  app.add_option("--model", plan.model, "Model to ask for (default: the first of /v1/models)")
+  app.add_option("--model", plan.model, "Model in the requests (default: the first of /v1/models)")
       ->type_name("NAME")
       ->group(group);
   app.add_option("--api-key", plan.api_key, "The server's key")
@@ -224,7 +224,7 @@ void add_server_flags(CLI::App& app, Flags& flags) {
       ->type_name("KEY")
       ->group(group);
   app.add_flag("--insecure", plan.insecure, "Do not verify the server's certificate")->group(group);
-  app.add_option("--timeout", plan.timeout, "Seconds that a request may take")
+  app.add_option("--timeout", plan.timeout, "Maximum duration of a request")
       ->check(number(0, 1e6, true))
       ->type_name("SECONDS")
       ->capture_default_str()
@@ -237,15 +237,13 @@ void add_load_flags(CLI::App& app, Flags& flags) {
   add_count(app, "--num-prompts", plan.workload.num_prompts,
             "Requests of each run (default: 1000, or all lines of a file)", 1, kMaxCount)
       ->group(group);
-  comma_list(
-      app.add_option(
-          "--request-rate", plan.request_rates,
-          "Requests a second that arrive; inf: all at once; several values, as in 1,2,4, run "
-          "one after the other (default: inf)"))
+  comma_list(app.add_option("--request-rate", plan.request_rates,
+                            "Arriving requests per second; inf: all at once; several values, as in "
+                            "1,2,4, run one after the other (default: inf)"))
       ->type_name("R,...")
       ->group(group);
   app.add_option("--burstiness", flags.burstiness,
-                 "1: a Poisson process; less: bursts; more: a steady beat (default: 1)")
+                 "1: a Poisson process; below 1: bursts; above 1: steadier (default: 1)")
       ->check(number(0.01, 1e6))
       ->type_name("B")
       ->group(group);
@@ -257,7 +255,7 @@ void add_load_flags(CLI::App& app, Flags& flags) {
       ->group(group);
   add_count(app, "--num-warmups", plan.num_warmups, "Requests before the measurement", 0, kMaxCount)
       ->group(group);
-  app.add_option("--seed", plan.workload.seed, "Of prompts and arrivals")
+  app.add_option("--seed", plan.workload.seed, "Seed of prompts and arrivals")
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
@@ -267,8 +265,8 @@ void add_prompt_flags(CLI::App& app, Flags& flags) {
   const std::string group = "Prompts";
   bench::WorkloadFlags& workload = flags.plan.workload;
   app.add_option("--dataset-name", flags.dataset,
-                 "prefix, prefix_repetition: shared beginnings; jsonl, custom: a "
-                 "file of prompts; trace: a file with arrival times")
+                 "prefix, prefix_repetition: shared prefixes; jsonl, custom: a file of prompts; "
+                 "trace: a file with arrival times")
       ->check(one_of({"random", "prefix", "prefix_repetition", "jsonl", "custom", "trace"}))
       ->type_name("NAME")
       ->capture_default_str()
@@ -289,25 +287,25 @@ void add_prompt_flags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->group(group);
   length("--prefix-len,--prefix-repetition-prefix-len", workload.prefix_len,
-         "prefix: tokens of a shared beginning");
+         "prefix: tokens of a shared prefix");
   length("--suffix-len,--prefix-repetition-suffix-len", workload.suffix_len,
          "prefix: tokens after it");
   length("--num-prefixes,--prefix-repetition-num-prefixes", workload.num_prefixes,
-         "prefix: different beginnings");
+         "prefix: number of different prefixes");
   app.add_option("--timestamp-unit", flags.timestamp_unit, "trace: unit of \"timestamp\"")
       ->check(one_of({"s", "ms"}))
       ->type_name("UNIT")
       ->capture_default_str()
       ->group(group);
   app.add_flag("--ignore-eos", flags.plan.format.ignore_eos,
-               "Outputs go on to their length (servers that know ignore_eos)")
+               "Outputs continue to their full length (on servers with ignore_eos)")
       ->group(group);
   app.add_option("--temperature", flags.plan.format.temperature, "Of all requests")
       ->check(number(0, 1e6))
       ->type_name("T")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--extra-body", flags.extra_body, "More fields of every request")
+  app.add_option("--extra-body", flags.extra_body, "Additional fields of every request")
       ->type_name("JSON")
       ->group(group);
 }
@@ -325,8 +323,9 @@ Command add_bench_serve(CLI::App& bench) {
   add_prompt_flags(bench, *flags);
   const std::string group = "Report";
   bench
-      .add_option("--goodput", flags->goodput,
-                  "Count the requests that keep these, in ms: ttft:500 tpot:50 e2el:2000")
+      .add_option(
+          "--goodput", flags->goodput,
+          "Count the requests that meet these objectives, in ms: ttft:500 tpot:50 e2el:2000")
       ->expected(1, 3)
       ->type_name("OBJECTIVE")
       ->group(group);

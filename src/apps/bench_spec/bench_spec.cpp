@@ -148,10 +148,10 @@ Command add_bench_spec(CLI::App& bench) {
               "suffixes"}}});
   add_engine_flags(bench, flags->engine);
   add_count(bench, "--output-len", flags->output_len, "Output tokens of each text", 2, 1 << 20);
-  add_count(bench, "--num-turns", flags->num_turns, "How often each setting decodes each text", 1,
-            1 << 16);
+  add_count(bench, "--num-turns", flags->num_turns,
+            "Number of times that each setting decodes each text", 1, 1 << 16);
   comma_list(bench.add_option("--lengths", flags->lengths,
-                              "Numbers of guesses to compare with the governor's; those above "
+                              "Fixed numbers of guesses to compare with the governor; those above "
                               "num_speculative_tokens are left out"))
       ->type_name("N,...")
       ->check(whole_number(1, SpeculativeConfig::kMaxTokens))

@@ -102,7 +102,7 @@ Status run_step_bench(const StepFlags& flags) {
 Command add_bench_step(CLI::App& bench) {
   auto flags = std::make_shared<StepFlags>();
   const std::string steps = "Steps";
-  set_help(bench, {{{"quire bench step --breakdown", "the bundled model, and where the time goes"},
+  set_help(bench, {{{"quire bench step --breakdown", "the bundled model, and where its time goes"},
                     {"quire bench step MODEL --batch-size 16 --trace steps.json",
                      "another model, for ui.perfetto.dev"}}});
   comma_list(bench.add_option(
@@ -120,7 +120,7 @@ Command add_bench_step(CLI::App& bench) {
       ->type_name("N,...")
       ->check(whole_number(1, 1 << 20))
       ->group(steps);
-  add_count(bench, "--steps", flags->num_steps, "Steps of each kind that are measured", 1, 100'000)
+  add_count(bench, "--steps", flags->num_steps, "Steps of each kind to measure", 1, 100'000)
       ->group(steps);
   bench
       .add_flag("--breakdown", flags->breakdown,

@@ -66,14 +66,14 @@ Command add_bench_make_model(CLI::App& bench) {
   set_help(bench,
            {{{"quire bench make-model --output tiny", "TinyLlama 1.1B in bfloat16, as a folder"},
              {"quire bench make-model --format gguf --encoding q4_0 --output q4.gguf",
-              "as a file with 4 bits a weight"}}});
-  bench.add_option("--shape", flags->shape, "Whose layers and widths it has")
+              "as a file with 4 bits per weight"}}});
+  bench.add_option("--shape", flags->shape, "Model whose layers and widths it gets")
       ->type_name("NAME")
       ->check(known_names(shape_names()))
       ->capture_default_str();
   bench
       .add_option("--encoding", flags->encoding,
-                  "Of the weights; those that begin with q are for --format gguf")
+                  "Encoding of the weights; those that begin with q are for --format gguf")
       ->type_name("NAME")
       ->check(one_of({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k_m"}))
       ->capture_default_str();
@@ -87,7 +87,7 @@ Command add_bench_make_model(CLI::App& bench) {
   bench.add_option("--output", flags->output, "The folder or file to write; must not exist")
       ->type_name("FILE")
       ->required();
-  bench.add_option("--seed", flags->seed, "Another seed is another model")
+  bench.add_option("--seed", flags->seed, "Seed of the weights")
       ->type_name("N")
       ->capture_default_str();
   return [flags] { return run_make_model(*flags); };

@@ -172,34 +172,32 @@ Status run_plan(const PlanFlags& flags) {
 }
 
 void add_load_flags(CLI::App& app, PlanFlags& flags) {
-  app.add_option("--qps", flags.qps,
-                 "Find the cheapest devices and layout for so many requests a second")
+  app.add_option("--qps", flags.qps, "Find the cheapest devices for this many requests per second")
       ->type_name("NUMBER")
       ->check(number(0, 1e6, /*above=*/true));
   add_count(app, "--input-len", flags.settings.input_len, "Tokens of a prompt", 1, kMostPlanTokens);
   add_count(app, "--output-len", flags.settings.output_len, "Tokens of an output", 1,
             kMostPlanTokens);
-  add_seconds(app, "--ttft", flags.ttft_s,
-              "How long the first token may take on average: 1s, 300ms");
-  add_seconds(app, "--tpot", flags.tpot_s, "How long each further token may take: 50ms");
+  add_seconds(app, "--ttft", flags.ttft_s, "Mean time to the first token at most: 1s, 300ms");
+  add_seconds(app, "--tpot", flags.tpot_s, "Time for each further token at most: 50ms");
   app.add_option("--price-per-hour", flags.settings.usd_per_hour,
-                 "USD of one device and hour, in place of the catalogue's")
+                 "USD per device and hour, instead of the catalogue's price")
       ->type_name("NUMBER")
       ->check(number(0, 1e6, /*above=*/true));
 }
 
 void add_device_flags(CLI::App& app, PlanFlags& flags) {
   comma_list(app.add_option("--device", flags.devices,
-                            "Devices of the catalogue (default: all, with the fewest of each that "
-                            "hold the model)"))
+                            "Devices of the catalogue (default: all, each with the smallest number "
+                            "that can hold the model)"))
       ->type_name("NAME,...");
   app.add_option("--devices", flags.device_file,
-                 "File of more devices, in the form of --list-devices --json")
+                 "File with more devices, in the format of --list-devices --json")
       ->type_name("FILE");
   app.add_flag("--list-devices", flags.list_devices,
                "Print the catalogue of devices: figures, prices, sources");
   app.add_option("--tp", flags.tp,
-                 "Devices that a copy of the model is split over (default: as few as hold it)")
+                 "Number of devices for one replica of the model (default: as few as possible)")
       ->type_name("N")
       ->check(whole_number(1, 1024));
 }
@@ -207,12 +205,13 @@ void add_device_flags(CLI::App& app, PlanFlags& flags) {
 void add_model_flags(CLI::App& app, PlanFlags& flags) {
   add_planned_model(app, flags.model, flags.settings.kv_dtype);
   CapacityOptions& capacity = flags.settings.capacity;
-  add_count(app, "--max-num-seqs", capacity.max_num_seqs, "Sequences at once, at most", 1, 1 << 20);
-  add_count(app, "--max-num-batched-tokens", capacity.batched_tokens, "Tokens of a step, at most",
-            1, 1 << 24);
+  add_count(app, "--max-num-seqs", capacity.max_num_seqs, "Maximum number of sequences at once", 1,
+            1 << 20);
+  add_count(app, "--max-num-batched-tokens", capacity.batched_tokens,
+            "Maximum number of tokens in a step", 1, 1 << 24);
   add_count(app, "--block-size", capacity.block_size, "Tokens of a KV block", 1, 4096);
   app.add_option("--gpu-memory-utilization", capacity.utilization,
-                 "Share of a device's memory that may be taken")
+                 "Share of a device's memory that may be used")
       ->type_name("SHARE")
       ->check(number(0, 1, /*above=*/true))
       ->capture_default_str();
@@ -224,21 +223,21 @@ Command add_plan(CLI::App& app) {
   auto flags = std::make_shared<PlanFlags>();
   flags->parameters = {"7B", "8B", "13B", "34B", "70B", "405B", "671B"};
   set_help(app, {{{"quire plan config.json --device h100 --tp 4",
-                   "memory, roofline, times and cost of a model that is not here"},
+                   "memory, roofline, times and cost of a model on other devices"},
                   {"quire plan config.json --qps 5 --input-len 2k --output-len 300 --tpot 50ms",
                    "the cheapest devices for a load"}}});
   add_model_flags(app, *flags);
   add_device_flags(app, *flags);
   add_load_flags(app, *flags);
   app.add_option("--table", flags->table,
-                 "Print a table instead: weights by type, KV bytes of models, attention's kinds "
+                 "Print a table instead: weights by type, KV bytes of models, kinds of attention "
                  "side by side, batches of 1 to 32 (docs/planning.md)")
       ->type_name("KIND")
       ->check(one_of({"weights", "kv", "attention", "batch"}));
-  comma_list(app.add_option("--models", flags->models, "Models of a table, named as MODEL is"))
+  comma_list(app.add_option("--models", flags->models, "Models of a table, named like MODEL"))
       ->type_name("MODEL,...");
   comma_list(app.add_option("--parameters", flags->parameters,
-                            "Sizes of the table of weights: 350M, 7B, 1.5T"))
+                            "Sizes in the table of weights: 350M, 7B, 1.5T"))
       ->type_name("COUNT,...")
       ->capture_default_str();
   app.add_flag("--json", flags->json, "Print one JSON object");

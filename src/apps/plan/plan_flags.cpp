@@ -11,9 +11,9 @@ namespace quire {
 
 void add_planned_model(CLI::App& app, PlannedModelFlags& flags, std::string& kv_dtype) {
   add_model(app, flags.model,
-            "A config.json, or what quire inspect takes (default: the bundled model)", "Model");
+            "A config.json, or a model as for quire inspect (default: the bundled model)", "Model");
   app.add_option("--dtype", flags.dtype,
-                 "Type of the weights: auto is what the files or the config say")
+                 "Type of the weights; auto: the type in the files or the config")
       ->type_name("TYPE")
       ->check(known_names("auto|fp32|bf16|fp8|int8|int4|fp4"))
       ->capture_default_str()

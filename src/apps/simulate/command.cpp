@@ -246,7 +246,7 @@ void add_named_setting(CLI::App& app, const std::string& name, std::string& targ
 }
 
 void add_setting_flags(CLI::App& app, SimulationSettings& settings) {
-  app.add_option("--tp", settings.tp, "Devices that a server is split over")
+  app.add_option("--tp", settings.tp, "Number of devices of one server")
       ->type_name("N")
       ->check(whole_number(1, 1024))
       ->capture_default_str();
@@ -254,50 +254,54 @@ void add_setting_flags(CLI::App& app, SimulationSettings& settings) {
       ->type_name("N")
       ->check(whole_number(1, 1024))
       ->capture_default_str();
-  add_named_setting(app, "--router", settings.router, "How requests are spread over servers");
+  add_named_setting(app, "--router", settings.router, "How requests are distributed to servers");
   add_named_setting(app, "--batching", settings.batching, "When requests may join a batch");
   add_named_setting(app, "--kv", settings.kv,
-                    "How the KV cache is given out: in blocks, or reserved for the longest "
-                    "sequence in one piece");
-  add_named_setting(app, "--scheduling-policy", settings.policy, "Who goes first");
+                    "How the KV cache is allocated: in blocks, or reserved in one piece for the "
+                    "longest sequence");
+  add_named_setting(app, "--scheduling-policy", settings.policy,
+                    "Which waiting request starts first");
   app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", settings.prefix_caching,
-               "Find prompts' beginnings that were computed before (on)");
+               "Reuse prefixes that were computed before (on)");
   app.add_flag("--enable-chunked-prefill,!--no-enable-chunked-prefill", settings.chunked_prefill,
-               "Spread a prompt over steps (on)");
-  add_count(app, "--max-num-seqs", settings.max_num_seqs, "Sequences of a step, at most", 1, 65536);
+               "Spread long prompts over steps (on)");
+  add_count(app, "--max-num-seqs", settings.max_num_seqs, "Maximum number of sequences in a step",
+            1, 65536);
   add_count(app, "--max-num-batched-tokens", settings.max_num_batched_tokens,
-            "Tokens of a step, at most", 1, 1 << 24);
+            "Maximum number of tokens in a step", 1, 1 << 24);
   add_count(app, "--block-size", settings.block_size, "Tokens of a KV block", 1, 4096);
   add_count(app, "--kv-tokens", settings.kv_tokens,
-            "Tokens that a server's KV cache holds (default: what the memory leaves)", 1, 1 << 30);
+            "Tokens in a server's KV cache (default: as many as fit into the memory)", 1, 1 << 30);
   add_seconds(app, "--ttft", settings.ttft_s,
-              "A good request has its first token by then: 1s, 300ms");
-  add_seconds(app, "--tpot", settings.tpot_s, "And each further token within this, on average");
+              "Goodput counts requests with their first token in this time: 1s, 300ms");
+  add_seconds(app, "--tpot", settings.tpot_s,
+              "Goodput counts requests with this mean time per further token: 50ms");
 }
 
 void add_traffic_flags(CLI::App& app, SimulateFlags& flags) {
   app.add_option("--trace", flags.trace,
-                 "File of arrivals, in the layout of Azure's or Mooncake's public traces")
+                 "File of arrivals, in the format of Azure's or Mooncake's public traces")
       ->type_name("FILE");
   app.add_option("--event-log", flags.event_log,
-                 "Arrivals of a server's own event log (quire serve --event-log)")
+                 "Arrivals from a server's event log (quire serve --event-log)")
       ->type_name("FILE")
       ->excludes("--trace");
-  add_count(app, "--num-requests", flags.traffic.num_requests, "Requests to make up", 1,
+  add_count(app, "--num-requests", flags.traffic.num_requests, "Number of synthetic requests", 1,
             100'000'000);
-  app.add_option("--qps", flags.traffic.qps, "Of them a second, at random; 0: all at once")
+  app.add_option("--qps", flags.traffic.qps, "Requests per second, at random times; 0: all at once")
       ->type_name("NUMBER")
       ->check(number(0, 1e6))
       ->capture_default_str();
-  add_count(app, "--input-len", flags.plan.input_len, "Tokens of a prompt, mean", 1, 1 << 24);
-  add_count(app, "--output-len", flags.plan.output_len, "Tokens of an output, mean", 1, 1 << 24);
+  add_count(app, "--input-len", flags.plan.input_len, "Mean number of tokens of a prompt", 1,
+            1 << 24);
+  add_count(app, "--output-len", flags.plan.output_len, "Mean number of tokens of an output", 1,
+            1 << 24);
   add_named_setting(app, "--length-spread", flags.spread, "How lengths vary around their mean",
                     {"fixed", "uniform", "geometric"});
   add_count(app, "--num-prefixes", flags.traffic.num_prefixes,
-            "Beginnings that prompts share, besides; 0: none", 0, 1 << 24);
-  add_count(app, "--prefix-len", flags.traffic.prefix_len, "Tokens of such a beginning", 0,
-            1 << 24);
-  add_count(app, "--seed", flags.traffic.seed, "Of the traffic", 0, 1LL << 40);
+            "Number of shared prefixes before the prompts; 0: none", 0, 1 << 24);
+  add_count(app, "--prefix-len", flags.traffic.prefix_len, "Tokens of a shared prefix", 0, 1 << 24);
+  add_count(app, "--seed", flags.traffic.seed, "Seed of the traffic", 0, 1LL << 40);
 }
 
 }  // namespace
@@ -305,7 +309,7 @@ void add_traffic_flags(CLI::App& app, SimulateFlags& flags) {
 Command add_simulate(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
   set_help(app, {{{"quire simulate config.json --device h100 --qps 8 --ttft 1s --tpot 50ms",
-                   "what users would see of a model that is not here"},
+                   "what users would see with a model on other devices"},
                   {"quire simulate config.json --trace trace.csv --sweep replicas=1,2,4",
                    "how many servers a recorded load needs"}}});
   add_planned_model(app, flags->model, flags->plan.kv_dtype);
@@ -313,25 +317,25 @@ Command add_simulate(CLI::App& app) {
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--devices", flags->device_file,
-                 "File of more devices, in the form of quire plan --list-devices --json")
+                 "File with more devices, in the format of quire plan --list-devices --json")
       ->type_name("FILE");
   app.add_option("--price-per-hour", flags->plan.usd_per_hour,
-                 "USD of one device and hour, in place of the catalogue's")
+                 "USD per device and hour, instead of the catalogue's price")
       ->type_name("NUMBER")
       ->check(number(0, 1e6, /*above=*/true));
   app.add_option("--gpu-memory-utilization", flags->plan.capacity.utilization,
-                 "Share of a device's memory that may be taken")
+                 "Share of a device's memory that may be used")
       ->type_name("SHARE")
       ->check(number(0, 1, /*above=*/true))
       ->capture_default_str();
   add_setting_flags(app, flags->settings);
   add_traffic_flags(app, *flags);
-  app.add_option("--step-cost", flags->step_cost,
-                 "Costs of steps that quire bench calibrate has measured, in place of the "
-                 "device's roofline")
+  app.add_option(
+         "--step-cost", flags->step_cost,
+         "Costs of steps measured by quire bench calibrate, instead of the device's roofline")
       ->type_name("FILE");
   app.add_option("--sweep", flags->sweeps,
-                 "Run with each of these, name=value,value; several: each with each")
+                 "Run with each of these values, name=value,value; several flags: all combinations")
       ->type_name("NAME=VALUE,...");
   app.add_flag("--json", flags->json, "Print one JSON object");
   return [flags] { return run_simulate(*flags); };

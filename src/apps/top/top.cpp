@@ -109,20 +109,21 @@ Status run_top(const TopFlags& flags) {
 
 Command add_top(CLI::App& app) {
   auto flags = std::make_shared<TopFlags>();
-  set_help(app, {{{"quire top", "the server on http://localhost:8000"},
-                  {"quire top --base-url http://host:9000 --once", "another, one picture of it"}}});
+  set_help(app,
+           {{{"quire top", "the server on http://localhost:8000"},
+             {"quire top --base-url http://host:9000 --once", "another server, one picture"}}});
   app.add_option("--base-url", flags->base_url, "The server's address")
       ->type_name("URL")
       ->capture_default_str();
   app.add_option("--api-key", flags->api_key, "The server's key")
       ->type_name("KEY")
       ->envname("QUIRE_API_KEY");
-  app.add_option("--hz", flags->hz, "Looks a second")
+  app.add_option("--hz", flags->hz, "Updates per second")
       ->type_name("N")
       ->check(number(1, 10))
       ->capture_default_str();
-  app.add_flag("--once", flags->once, "Print one picture and end; so without a terminal");
-  app.add_flag("--json", flags->json, "Print one state as JSON and end");
+  app.add_flag("--once", flags->once, "Print one picture and exit; the default without a terminal");
+  app.add_flag("--json", flags->json, "Print one state as JSON and exit");
   add_color_option(app, flags->color);
   return [flags] { return run_top(*flags); };
 }

@@ -46,21 +46,21 @@ ToolRounds ToolFlags::rounds() const {
 
 void add_tool_flags(CLI::App& app, ToolFlags& flags, const std::string& group) {
   app.add_option("--tools", flags.files,
-                 "Functions that the model may call: a JSON file of names, descriptions, "
+                 "Functions that the model may call: a JSON file with names, descriptions, "
                  "parameters and commands (docs/tools.md); may be given several times")
       ->type_name("FILE")
       ->allow_extra_args(false)
       ->group(group);
   app.add_option("--mcp", flags.mcp_commands,
-                 "The same by a server of the Model Context Protocol, which this command starts; "
-                 "may be given several times")
+                 "Tools of a Model Context Protocol server that this command starts; may be given "
+                 "several times")
       ->type_name("COMMAND")
       ->allow_extra_args(false)
       ->group(group);
   app.add_flag("--yes", flags.yes, "Run every call without asking")->group(group);
   app.add_option("--tool-choice", flags.choice,
-                 "Of the first answer to each question: auto, required (a call has to come), none, "
-                 "or the name of a function that has to be called")
+                 "For the first answer to each question: auto, required (at least one call), none, "
+                 "or the name of a function that must be called")
       ->type_name("CHOICE")
       ->capture_default_str()
       ->group(group);
@@ -70,16 +70,17 @@ void add_tool_flags(CLI::App& app, ToolFlags& flags, const std::string& group) {
            flags.limits.timeout =
                std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
          },
-         "How long a call may take, and a server's start")
+         "Maximum duration of a call, and of a server's start")
       ->check(number(0.001, kMaxTimeoutSeconds))
       ->type_name("SECONDS")
       ->default_str("60")
       ->group(group);
   add_count(app, "--max-tool-output", flags.limits.max_output_bytes,
-            "Bytes of a call's result; one that has more has failed", 1, std::int64_t{16} << 20)
+            "Maximum bytes of a call's result; a call with more fails", 1, std::int64_t{16} << 20)
       ->group(group);
   add_count(app, "--max-tool-rounds", flags.max_rounds,
-            "Answers with calls to one question; the next has to do without", 1, 1000)
+            "Maximum number of answers with calls to one question; the next answer must have none",
+            1, 1000)
       ->group(group);
 }
 
