@@ -137,6 +137,16 @@ std::string uri_template_pattern() {
   return fmt::format("({0}|\\{{[+#./;?&=,!@|]?{1}(,{1})*\\}})*", literal, variable);
 }
 
+// A group whose name is a letter, then references to it among letters and digits: "(?<n>a)\k<n>".
+// The name has to be remembered, so that more would take many times the states.
+std::string back_reference_pattern() {
+  std::string pattern;
+  for (char name = 'a'; name <= 'z'; ++name) {
+    pattern += fmt::format("|\\(\\?<{0}>[A-Za-z0-9]*\\)([A-Za-z0-9]|\\\\k<{0}>)*", name);
+  }
+  return pattern.substr(1);
+}
+
 // Regular expressions whose groups nest at most three deep, one of which at most has a name (two of
 // one name are an error): not all, but nothing else.
 std::string regex_pattern() {
@@ -156,7 +166,8 @@ std::string regex_pattern() {
     atom = fmt::format("({0}{1}|\\^|\\$|\\\\[bB]|\\((\\?:)?{2}\\){1}|\\(\\?<?[=!]{2}\\))", simple,
                        kRepeat, expression);
   }
-  return fmt::format("{0}(\\({1}{2}\\){3}{0})?", expression, kName, inside, kRepeat);
+  return fmt::format("({0}(\\({1}{2}\\){3}{0})?|{4})", expression, kName, inside, kRepeat,
+                     back_reference_pattern());
 }
 
 std::string hostname_pattern() { return fmt::format("{0}(\\.{0})*", kLabel); }

@@ -3,6 +3,7 @@
 #include "text/grammar/json_schema.h"
 
 #include <algorithm>
+#include <chrono>
 #include <initializer_list>
 
 #include <fmt/format.h>
@@ -28,9 +29,11 @@ std::shared_ptr<const GrammarVocabulary> byte_vocabulary() {
 
 Result<std::shared_ptr<const CompiledGrammar>> compile_schema(
     std::string_view schema, const JsonSchemaOptions& options = {}) {
-  GrammarBudget budget;
+  GrammarLimits limits;
+  limits.max_compile_time = std::chrono::seconds(30);  // whatever the machine does besides
+  GrammarBudget budget(limits);
   QUIRE_ASSIGN_OR_RETURN(const Grammar grammar, json_schema_grammar(schema, options, budget));
-  return compile_grammar(grammar, byte_vocabulary());
+  return compile_grammar(grammar, byte_vocabulary(), limits);
 }
 
 class SchemaGrammar {
@@ -164,6 +167,11 @@ TEST(JsonSchema, StringsByLengthPatternAndFormat) {
   EXPECT_TRUE(both.accepts(R"("a-\"\\")"));
   EXPECT_FALSE(both.accepts(R"("abcd-")"));
   EXPECT_FALSE(both.accepts(R"("-a")"));
+  const SchemaGrammar regex(R"({"type": "string", "format": "regex"})");
+  EXPECT_TRUE(regex.accepts(R"("(?<n>a)\\k<n>")"));
+  EXPECT_TRUE(regex.accepts(R"("x|(?<year>\\d{4})-(?:a|b(c))*")"));
+  EXPECT_FALSE(regex.accepts(R"("(?<n>a)\\k<m>")"));  // to a group that is not there
+  EXPECT_FALSE(regex.accepts(R"("(a)\\k<a>")"));
   const SchemaGrammar date(R"({"type": "string", "format": "date"})");
   EXPECT_TRUE(date.accepts(R"("2024-02-29")"));
   EXPECT_FALSE(date.accepts(R"("2023-02-29")"));
