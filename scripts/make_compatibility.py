@@ -16,19 +16,19 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "compatibility.
 INTRODUCTION = """\
 # Compatibility
 
-What becomes of each field of a request, by route. This page is made by `scripts/make_compatibility.py` from the tables
-that the server itself reads requests by ([request_fields.cpp](../src/serve/protocols/openai/request_fields.cpp)); a test
-compares the two.
+How the server treats each field of a request, by route. `scripts/make_compatibility.py` makes this page from the tables
+with which the server itself reads requests ([request_fields.cpp](../src/serve/protocols/openai/request_fields.cpp)); a test
+checks that it is up to date.
 
-- **works**: it does what it says.
-- **no effect**: it is taken, and changes nothing about the answer; clients send it unasked.
-- **refused**: it would change what an answer means, and Quire does not have it: 400 with the code
-  `unsupported_parameter` and the field's name, unless its value asks for nothing (`null`, `false`, `""`, `[]`, `{}`) or is
+- **works**: the field has its documented effect.
+- **no effect**: the field is accepted and does not change the answer; clients send it on their own.
+- **refused**: the field would change the meaning of an answer, and Quire does not have it: 400 with the code
+  `unsupported_parameter` and the field's name, unless its value requests nothing (`null`, `false`, `""`, `[]`, `{}`) or is
   one of those in the last column.
 
-OpenAI and vLLM: whether the field is part of their APIs. Those of neither are llama.cpp's, SGLang's, another route's or,
-where they work, our own. A field that is in no table is passed over, named in the answer's header `X-Ignored-Fields` and
-once a minute in the log (a misspelt one with the nearest known name); with `--strict-fields` it is refused.
+The columns OpenAI and vLLM say whether the field is part of their APIs. Other fields are llama.cpp's, SGLang's, another route's or,
+if they work, Quire's own. A field that is in no table is ignored and named in the answer's header `X-Ignored-Fields` and,
+once a minute, in the log (a misspelt one with the nearest known name); with `--strict-fields` it is refused.
 """
 
 EFFECTS = {"works": "works", "none": "no effect", "refused": "refused"}

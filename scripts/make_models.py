@@ -16,20 +16,20 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "models.md"
 INTRODUCTION = """\
 # Models
 
-Which architectures run, and what of each is tested. This page is made by `scripts/make_models.py` from the registry of
-families ([registry.cpp](../src/models/registry.cpp)) and from the tiny checkpoints in `tests/data/families`; a test compares
-the two. What a row says is what that checkpoint has, under its configuration or a variant of it, and
+The architectures that Quire runs, and what is tested for each. `scripts/make_models.py` makes this page from the registry of
+families ([registry.cpp](../src/models/registry.cpp)) and from the tiny checkpoints in `tests/data/families`; a test checks that it
+is up to date. Each line lists what the checkpoint has, in its configuration or a variant of it.
 `family_reference_test` compares its logits and greedy tokens with the reference's: in float32 within 1e-4, at the levels
-that the machine has. `matrix_test` then runs it under every setting that must not change a token (chunks, sizes of blocks,
-preemption, prefix hits, threads), `remote_device_test` on a device whose memory nobody may look into, and
-`packed_cache_test` from packed weights. What of a configuration is not computed is refused by name:
+of the machine. `matrix_test` runs it under every setting that must not change a token (chunks, block sizes,
+preemption, prefix hits, threads), `remote_device_test` on a device whose memory cannot be read directly, and
+`packed_cache_test` from packed weights. Features of a configuration that are not supported are refused by name:
 [architecture.md](architecture.md#families).
 
-Encodings belong to matrices and not to families: Hugging Face files of all [encodings](#encodings) run for all rows, those
-that are not quantized with int8 or int4 at load, too; GGUF files for the rows that name them.
+Encodings belong to matrices, not to families. Hugging Face files in all [encodings](#encodings) run for all lines, and files
+that are not quantized can be quantized to int8 or int4 at load; GGUF files run for the lines that name them.
 
-- **keys**: which keys a query sees: all before it, those of a window, those of its chunk.
-- **besides**: what else the checkpoint has.
+- **keys**: the keys that a query attends to: all before it, those of a window, or those of its chunk.
+- **besides**: further features of the checkpoint.
 """
 
 TABLE = "\n| architecture | files | keys | positions | norms | feed-forward | besides |\n|---|---|---|---|---|---|---|\n"
@@ -37,35 +37,35 @@ TABLE = "\n| architecture | files | keys | positions | norms | feed-forward | be
 ENCODINGS = """
 ## Encodings
 
-How matrices are written, as `quire inspect` names it, and what they are in memory: bits a weight of a matrix of 4096 by 4096,
-scales included, and the layout ([architecture.md](architecture.md#encodings)). A row is there because some checkpoint of the tests
-has such matrices: those of Hugging Face files in `tests/data/quantized`, whose logits `quantized_reference_test` compares with the
-reference's over the weights that the codes stand for (within 1e-4 in float32, at each level); those of GGUF files in
-`tests/data/tiny_*`, the same in `reference_test`, and `tests/data/quant`, whose blocks `quant_test` decodes to the reference's
-very bits. `matrix_test` and `remote_device_test` run them all. What each costs: [quality.md](performance/quality.md).
+The encodings of matrices in files, by the names of `quire inspect`, and their form in memory: bits per weight of a 4096 by 4096
+matrix, with scales, and the layout ([architecture.md](architecture.md#encodings)). Each line has a test checkpoint with such matrices.
+For Hugging Face files it is in `tests/data/quantized`: `quantized_reference_test` compares its logits with the
+reference's for the decoded weights (within 1e-4 in float32, at each level). For GGUF files it is in
+`tests/data/tiny_*`, with the same comparison in `reference_test`, and in `tests/data/quant`, whose blocks `quant_test` decodes to
+exactly the reference's bits. `matrix_test` and `remote_device_test` run all of them. The loss in quality: [quality.md](performance/quality.md).
 
 | encoding | files | bits in memory | layout | checkpoints of the tests |
 |---|---|---|---|---|
 """
 
 MULTIMODAL = """
-## Checkpoints of more than text
+## Checkpoints with images
 
-Their text part runs, as the family that it is; tensors of images are skipped, requests with images refused.
+The text part of these checkpoints runs as its family; tensors for images are skipped, and requests with images are refused.
 
 """
 
 UNTESTED = """
-## Names without a checkpoint of their own
+## Other names
 
-Read as a family above that computes the same.
+These are read as one of the families above, because they compute the same.
 
 """
 
 REFUSED = """
 ## What does not run
 
-Refused by name, with the reason. Other names are refused, too, with the list of those that run.
+These are refused by name, with the reason. Unknown names are refused with the list of those that run.
 
 | what is missing | architectures |
 |---|---|
