@@ -20,7 +20,7 @@ __all__ = ["AsyncEngineArgs", "AsyncLLM", "AsyncLLMEngine", "EngineArgs"]
 
 
 class EngineArgs:
-    """Settings of an engine to come, by keyword: those of ``LLM``."""
+    """Settings of an engine, given as keywords: those of ``LLM``."""
 
     def __init__(self, model: str = "", **settings: Any) -> None:
         self.model = str(model)
@@ -32,7 +32,7 @@ class EngineArgs:
 
 
 class AsyncEngineArgs(EngineArgs):
-    """The same, under the name that vLLM has for asynchronous engines."""
+    """The same, under vLLM's name for asynchronous engines."""
 
 
 class _Stream:
@@ -163,7 +163,7 @@ class _Growing:
 class AsyncLLM:
     """A model in this process for programs with an event loop; settings are those of ``LLM``.
 
-    ``async for output in engine.generate(prompt, params, request_id)`` gives the request as it grows;
+    ``async for output in engine.generate(prompt, params, request_id)`` gives the growing output;
     its ``finished`` is true at the end. Leaving the loop or cancelling the task ends the request.
     """
 
@@ -230,10 +230,10 @@ class AsyncLLM:
         *,
         priority: int | None = None,
     ) -> AsyncIterator[RequestOutput]:
-        """The request as it grows, or what is new each time (``SamplingParams.output_kind``).
+        """The growing output, or only the new part each time (``SamplingParams.output_kind``).
 
-        Errors: ``InvalidArgumentError`` for a prompt or a parameter that breaks a rule,
-        ``ResourceExhaustedError`` where the engine's queue is full (``max_queued_requests``).
+        Errors: ``InvalidArgumentError`` for an invalid prompt or parameter,
+        ``ResourceExhaustedError`` if the engine's queue is full (``max_queued_requests``).
         """
         params = self._client.default_params() if sampling_params is None else sampling_params
         name = self._client.new_request_id() if request_id is None else request_id
@@ -268,12 +268,12 @@ class AsyncLLM:
                     yield self._client.pooling_output(come[-1], name, read, params)
 
     async def abort(self, request_id: str) -> None:
-        """Ends the requests of that name; their streams get a last output with ``"abort"``."""
+        """Ends the requests with this id; their streams get a last output with ``"abort"``."""
         for number in list(self._running.get(request_id, ())):
             self._client.abort(number)
 
     async def reset_prefix_cache(self) -> None:
-        """Later requests find nothing in the prefix cache but what requests use that run now."""
+        """Empties the prefix cache, except for blocks that running requests use."""
         self._client.engine.reset_prefix_cache()
 
     async def update_weights(self, weights: Weights) -> None:
@@ -281,7 +281,7 @@ class AsyncLLM:
         await asyncio.to_thread(self._client.update_weights, weights)
 
     async def sleep(self, level: int = 1) -> None:
-        """Gives memory and threads back until ``wake_up()``, as ``LLM.sleep`` does."""
+        """Releases memory and threads until ``wake_up()``, as ``LLM.sleep`` does."""
         await asyncio.to_thread(self._client.sleep, level)
 
     async def wake_up(self, tags: list[str] | None = None) -> None:
@@ -293,21 +293,21 @@ class AsyncLLM:
         return self._client.is_sleeping
 
     async def get_tokenizer(self) -> Tokenizer:
-        """The tokenizer that it runs with."""
+        """The tokenizer of the engine."""
         return Tokenizer(self._client.engine)
 
     async def check_health(self) -> None:
-        """``UnavailableError`` where the engine has ended."""
+        """``UnavailableError`` if the engine has ended."""
         if self._client.closed:
             raise UnavailableError("the engine is closed")
 
     @property
     def info(self) -> dict[str, Any]:
-        """Sizes and settings that it runs with."""
+        """Sizes and settings of the engine."""
         return dict(self._client.info)
 
     def shutdown(self) -> None:
-        """Ends what runs and gives memory and threads back."""
+        """Ends running requests and releases memory and threads."""
         self._client.close()
 
     close = shutdown

@@ -67,21 +67,21 @@ class Timeline:
 class LLM:
     """A model in this process, and the engine that runs it.
 
-    ``LLM("HuggingFaceTB/SmolLM2-360M-Instruct")``: a name of the Hugging Face hub (fetched where it is
-    not here yet), a folder in its layout, or a ``.gguf`` file; without one the bundled model.
+    ``LLM("HuggingFaceTB/SmolLM2-360M-Instruct")``: a name of the Hugging Face hub (downloaded if
+    necessary), a folder in its layout, or a ``.gguf`` file; without a name, the bundled model.
 
-    Settings, each by keyword, are those of ``quire generate --help``: ``tokenizer``,
+    The settings, given as keywords, are those of ``quire generate --help``: ``tokenizer``,
     ``chat_template`` (a file), ``dtype``, ``kv_cache_dtype``, ``quantization`` (None, "int8", "int4"),
     ``threads``, ``max_model_len``, ``max_num_seqs``, ``max_num_batched_tokens``, ``block_size``,
     ``gpu_memory_utilization`` (the share of this machine's memory), ``kv_cache_memory_bytes``,
     ``enable_prefix_caching``, ``enable_chunked_prefill``, ``scheduling_policy``, ``batching``,
     ``max_logprobs``, ``generation_config``, ``seed``, ``packed_weights_cache``, ``event_log``,
     ``speculative_config`` (a dictionary: docs/speculation.md). vLLM's
-    other settings are taken where they ask for nothing (``tensor_parallel_size=1``), and refused by name
-    where they do not. ``simulate_step_ms`` makes up tokens and loads no weights.
+    other settings are accepted if they request nothing (``tensor_parallel_size=1``), and refused by name
+    otherwise. ``simulate_step_ms`` makes up tokens and loads no weights.
 
-    Any number of threads may call it at once. Use it as a context manager, or call ``close()``, to give
-    its memory and threads back.
+    Any number of threads may call it at once. Use it as a context manager, or call ``close()``, to
+    release its memory and threads.
     """
 
     def __init__(self, model: str = "", **settings: Any) -> None:
@@ -100,13 +100,13 @@ class LLM:
         """Continues each prompt; the outputs are in the order of the prompts.
 
         A prompt is a text, a list of token ids, or a dict with ``prompt`` or ``prompt_token_ids``;
-        several are a list of these. A dict may have ``priority``, ``user``, ``deadline_ms`` and
-        ``cache_salt``, as a line of ``quire generate --input`` has them; ``priority`` may be given for each
-        by itself, too. ``sampling_params``: one for all, one for each, or None for the
-        model's own defaults. ``use_tqdm``: a bar where tqdm is installed, or a callable that makes one.
+        several prompts are a list of these. A dict may have ``priority``, ``user``, ``deadline_ms`` and
+        ``cache_salt``, as in a line of ``quire generate --input``; ``priority`` may also be a list with
+        one number for each prompt. ``sampling_params``: one for all, one for each, or None for the
+        model's own defaults. ``use_tqdm``: a progress bar if tqdm is installed, or a callable that makes one.
 
-        Errors: ``InvalidArgumentError`` for a prompt or a parameter that breaks a rule; all requests of
-        the call are ended then. Ctrl-C raises ``GenerationInterrupted`` with what is finished.
+        Errors: ``InvalidArgumentError`` for an invalid prompt or parameter, which ends all requests of
+        the call. Ctrl-C raises ``GenerationInterrupted`` with the finished outputs.
         """
         many = self._several(prompts)
         prepare = [
@@ -134,8 +134,9 @@ class LLM:
         """Answers a conversation, or each of several, through the model's chat template.
 
         ``messages``: dicts with ``role`` and ``content``, or several lists of them. ``tools`` are shown
-        to the model as its template does. ``continue_final_message`` goes on within the last message.
-        ``user``, ``deadline_ms`` and ``cache_salt`` hold for all of them, ``priority`` is one for each.
+        to the model by its template. ``continue_final_message`` continues the last message.
+        ``user``, ``deadline_ms`` and ``cache_salt`` apply to all conversations, ``priority`` has one number
+        for each.
         """
         if chat_template is not None:
             raise UnimplementedError(
@@ -175,9 +176,9 @@ class LLM:
     ) -> list[BeamSearchOutput]:
         """Searches the best continuations of each prompt; the outputs are in the order of the prompts.
 
-        Prompts as of ``generate``. ``concurrency_limit`` is taken and not needed: what does not fit
-        waits. All beams of a prompt are computed together, so ``max_num_seqs`` must be ``beam_width``
-        at least.
+        Prompts are as in ``generate``. ``concurrency_limit`` is accepted without effect: prompts that do
+        not fit wait. All beams of a prompt are computed together, so ``max_num_seqs`` must be at least
+        ``beam_width``.
         """
         if lora_request is not None:
             raise UnimplementedError("beam_search: Quire does not have lora_request", "leave it out")
@@ -194,7 +195,7 @@ class LLM:
         *,
         pooling_params: PoolingParams | None = None,
     ) -> list[EmbeddingRequestOutput]:
-        """An embedding of each prompt: its final hidden states, pooled as the model says."""
+        """An embedding of each prompt: its final hidden states, pooled as the model states."""
         params = pooling_params or PoolingParams()
         client = self._client
 
@@ -210,7 +211,7 @@ class LLM:
         pooling_params: PoolingParams | None = None,
         use_tqdm: bool | Callable[..., Any] = True,
     ) -> list[PoolingRequestOutput]:
-        """The pooled hidden state of each prompt, not scaled unless ``pooling_params`` say so."""
+        """The pooled hidden state of each prompt, without scaling unless ``pooling_params`` ask for it."""
         params = pooling_params or PoolingParams()
         client = self._client
 
@@ -226,7 +227,7 @@ class LLM:
         data_2: str | Sequence[str],
         use_tqdm: bool | Callable[..., Any] = True,
     ) -> list[ScoringRequestOutput]:
-        """How close texts are, as cosines of their embeddings: one to one, or one to each of several."""
+        """The similarity of texts, as cosines of their embeddings: pairs, or one text and each of several."""
         first = [data_1] if isinstance(data_1, str) else list(data_1)
         second = [data_2] if isinstance(data_2, str) else list(data_2)
         if len(first) == 1:
@@ -253,42 +254,42 @@ class LLM:
 
     @property
     def info(self) -> dict[str, Any]:
-        """Sizes and settings that it runs with."""
+        """Sizes and settings of the engine."""
         return dict(self._client.info)
 
     @property
     def plan(self) -> dict[str, Any]:
-        """What it takes of the memory, as planned before anything was loaded, in bytes."""
+        """The memory plan that was made before loading, in bytes."""
         return dict(self._client.info["plan"])
 
     def get_tokenizer(self) -> Tokenizer:
-        """The tokenizer that it runs with."""
+        """The tokenizer of the engine."""
         return Tokenizer(self._client.engine)
 
     def get_default_sampling_params(self) -> SamplingParams:
-        """Those of requests that bring none: with what the model's generation_config.json says."""
+        """The parameters of requests without any, including those of the model's generation_config.json."""
         return self._client.default_params()
 
     def why(self, request_id: str) -> list[dict[str, Any]]:
-        """What a request did with its time, span by span, for each of its outputs; "text" has it for
-        people. ``NotFoundError`` where it is forgotten: the last 4096 that ended are kept."""
+        """Where a request's time went, span by span, for each of its outputs; "text" is for people.
+        ``NotFoundError`` if it is too old: the last 4096 finished requests are kept."""
         story: list[dict[str, Any]] = json.loads(self._client.engine.why(request_id))
         return story
 
     def engine_state(self, most: int = 256) -> dict[str, Any]:
-        """The engine between two steps: its numbers, and at most so many of the requests that run and
-        that wait."""
+        """The engine between two steps: its numbers, and at most ``most`` of the running and of the
+        waiting requests."""
         state: dict[str, Any] = json.loads(self._client.engine.state(most))
         return state
 
     def timeline(self) -> Timeline:
-        """Who was in which step: the last 4096 steps, or fewer of large batches. A picture in a
-        notebook."""
+        """Which request was in which step: the last 4096 steps, or fewer of large batches. In a notebook
+        it is shown as a picture."""
         engine = self._client.engine
         return Timeline(json.loads(engine.timeline(False)), engine.timeline(True))
 
     def get_metrics(self) -> list[Metric]:
-        """The engine's numbers, after its last step, by vLLM's names where it has them."""
+        """The engine's metrics after its last step, under vLLM's names where vLLM has them."""
         stats = json.loads(self._client.engine.stats())
         labels = {"model_name": str(self._client.info["model"]), "engine": "0"}
         used = stats["blocks_used"] / max(stats["blocks_total"], 1)
@@ -312,38 +313,38 @@ class LLM:
         ]
 
     def reset_prefix_cache(self) -> bool:
-        """Later requests find nothing in the prefix cache but what requests use that run now. True where
-        none does, so that it is as at the start."""
+        """Empties the prefix cache, except for blocks that running requests use. True if there are none, so
+        that the cache is as at the start."""
         self._client.engine.reset_prefix_cache()
         return bool(self.engine_state(0)["stats"]["blocks_used"] == 0)
 
     def update_weights(self, weights: Weights) -> None:
         """Replaces tensors, as training does: pairs of a name and an array, or a dict (a ``state_dict``).
 
-        Names and shapes are the checkpoint's; numbers are float32, float16 or bfloat16 (numpy's, torch's,
-        or whatever speaks DLPack) and are rounded to the type that the checkpoint has. Then the engine gives
-        what one that is loaded with them gives, and its prefix cache is empty. All are taken before the first
-        is replaced, and matrices that are replaced are in memory twice meanwhile.
+        Names and shapes are the checkpoint's; numbers are float32, float16 or bfloat16 (arrays of numpy,
+        torch or anything that supports DLPack) and are rounded to the checkpoint's type. Afterwards the
+        results are those of an engine loaded with these tensors, and the prefix cache is empty. All tensors
+        are read before the first is replaced; replaced matrices are in memory twice during the call.
 
-        Errors, after each of which the model is as it was: ``InvalidArgumentError`` for a name that the
-        checkpoint does not have, another shape, and a matrix of several tensors of which some are given
-        (query, key and value projections lie in one); ``UnavailableError`` while requests run or wait;
-        ``UnimplementedError`` for a checkpoint that is quantized (``quantization="int8"`` is not:
-        what is loaded so is quantized again); ``BadModelError`` for numbers that are not finite.
+        After an error the model is unchanged: ``InvalidArgumentError`` for a name that the
+        checkpoint does not have, a wrong shape, or only some of the tensors that form one matrix
+        (query, key and value projections); ``UnavailableError`` while requests run or wait;
+        ``UnimplementedError`` for a quantized checkpoint (a model with ``quantization="int8"`` is
+        quantized again); ``BadModelError`` for numbers that are not finite.
         """
         self._client.update_weights(weights)
 
     def sleep(self, level: int = 1) -> None:
-        """Gives memory and threads back until ``wake_up()``; calls are refused meanwhile
+        """Releases memory and threads until ``wake_up()``. Until then calls are refused
         (``UnavailableError``), and the prefix cache is lost.
 
-        The weights are not kept in memory, but loaded again. So those of ``update_weights`` are lost:
-        ``level=2`` says that they may be. ``UnavailableError`` while requests run or wait.
+        The weights are not kept in memory but loaded again. So the tensors of ``update_weights`` are lost:
+        ``level=2`` permits that. ``UnavailableError`` while requests run or wait.
         """
         self._client.sleep(level)
 
     def wake_up(self, tags: Sequence[str] | None = None) -> None:
-        """Loads the checkpoint again after ``sleep()``, as it is now. Awake: nothing."""
+        """Loads the checkpoint, as it is now, after ``sleep()``. Without effect if awake."""
         self._client.wake_up(tags)
 
     @property
@@ -354,7 +355,7 @@ class LLM:
     # Its end.
 
     def close(self) -> None:
-        """Ends what runs and gives memory and threads back. A second time does nothing."""
+        """Ends running requests and releases memory and threads. A second call has no effect."""
         self._client.close()
 
     def __enter__(self) -> LLM:

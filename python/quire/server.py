@@ -1,4 +1,4 @@
-"""``serve``: a server of OpenAI's API beside this program."""
+"""``serve``: an OpenAI-compatible server in a process of its own."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Server:
 
     @property
     def base_url(self) -> str:
-        """What an OpenAI client takes."""
+        """The base URL for an OpenAI client."""
         return self.url + "/v1"
 
     @property
     def log(self) -> list[str]:
-        """The last lines that it has logged."""
+        """The last lines of its log."""
         return list(self._lines)
 
     def wait_ready(self, timeout: float) -> None:
-        """Until it answers. ``UnavailableError`` with its last words where it does not."""
+        """Waits until it answers. Otherwise ``UnavailableError`` with its last log lines."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             if self._listens.wait(0.1) and self.url and self._answers():
@@ -75,7 +75,7 @@ class Server:
             return False
 
     def close(self) -> None:
-        """Ends it: what runs goes on until it is done, or its time is up."""
+        """Ends the server: running requests may finish until the timeout."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -116,8 +116,8 @@ def _words(name: str, value: Any) -> list[str]:
 def serve(model: str = "", *, port: int = 0, timeout: float = 600, **flags: Any) -> Server:
     """Starts ``quire serve`` with its own engine and waits until it answers.
 
-    It is a process of its own, the program that comes with the package, so that the server's time is not
-    this interpreter's. ``port=0`` takes a free one; keywords are flags: ``api_key="..."``,
+    The server is a separate process, the program in the package, so that it does not compete with this
+    interpreter. ``port=0`` chooses a free port; keywords are flags: ``api_key="..."``,
     ``max_num_seqs=8``, ``host="0.0.0.0"``.
 
         with quire.serve() as server:

@@ -1,4 +1,4 @@
-"""What the text of an output must be."""
+"""Constraints on the text of an output."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["GuidedDecodingParams", "StructuredOutputsParams"]
 
 @dataclass
 class StructuredOutputsParams:
-    """Exactly one of ``json`` (a JSON Schema, as a dict or as text), ``regex`` (that all of the text
+    """Exactly one of ``json`` (a JSON Schema, as a dict or as text), ``regex`` (which the whole text
     matches), ``choice`` (one of these texts), ``grammar`` (GBNF, EBNF or Lark), ``json_object`` (any) and
-    ``structural_tag``; names are vLLM's. Of JSON: ``disable_any_whitespace``,
-    ``disable_additional_properties`` and ``whitespace_pattern`` say how it may look.
+    ``structural_tag``; names are vLLM's. For JSON, ``disable_any_whitespace``,
+    ``disable_additional_properties`` and ``whitespace_pattern`` restrict its spelling.
 
     Errors in it come where ``SamplingParams`` is made (which fields there are) or a request is submitted
     (what a schema or a grammar says).
