@@ -46,14 +46,20 @@ class Transformers:
         import torch
         import transformers
 
-        folder, options = args.model, {}
-        if args.model.endswith(".gguf"):  # its weights are decoded when it is loaded
+        folder: str = args.model
+        options: dict[str, Any] = {}
+        dtype: Any = {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(args.dtype, "auto")
+        if args.model.endswith(".gguf"):
             path = pathlib.Path(args.model)
             folder, options = str(path.parent), {"gguf_file": path.name}
-        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, padding_side="left", **options)
+            if dtype == "auto":
+                dtype = torch.float32
+            if hasattr(transformers, "GgufConfig"):  # faster than with weights that stay packed
+                options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+        file = {"gguf_file": options["gguf_file"]} if options else {}
+        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, padding_side="left", **file)
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
-        dtype = torch.float32 if args.dtype == "float32" else torch.bfloat16
         self.model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options).eval()
         self.max_tokens = args.max_tokens
 

@@ -54,7 +54,7 @@ class Timeline:
         self.page = page  #: an HTML page of its own
 
     def _repr_html_(self) -> str:
-        height = 220 + min(self.slots, 64) * (14 if self.slots > 16 else 24)
+        height = 310 + min(self.slots, 64) * (14 if self.slots > 16 else 25)  # what stands above and below
         return (
             f'<iframe srcdoc="{html.escape(self.page)}" style="width:100%;height:{height}px;border:0">'
             "</iframe>"
