@@ -205,8 +205,8 @@ TEST_F(BeamSearchRequests, WhatHasNoPartInASearchIsRefused) {
   };
   using testing::HasSubstr;
   EXPECT_THAT(message([](auto& p) { p.n = 3; }), HasSubstr("n: 3 is more than beam_width"));
-  EXPECT_THAT(message([](auto& p) { p.stop = {"a"}; }), HasSubstr("stop: has no part"));
-  EXPECT_THAT(message([](auto& p) { p.min_tokens = 1; }), HasSubstr("min_tokens: has no part"));
+  EXPECT_THAT(message([](auto& p) { p.stop = {"a"}; }), HasSubstr("stop: cannot be used"));
+  EXPECT_THAT(message([](auto& p) { p.min_tokens = 1; }), HasSubstr("min_tokens: cannot be used"));
   EXPECT_THAT(message([](auto& p) { p.repetition_penalty = 2; }), HasSubstr("repetition_penalty"));
   EXPECT_THAT(message([](auto& p) { p.logit_bias = {{3, 1.0F}}; }), HasSubstr("logit_bias"));
   EXPECT_THAT(message([](auto& p) { p.allowed_token_ids = {3}; }), HasSubstr("allowed_token_ids"));
@@ -216,7 +216,7 @@ TEST_F(BeamSearchRequests, WhatHasNoPartInASearchIsRefused) {
                 p.beam_width = 0;
                 p.length_penalty = 2;
               }),
-              HasSubstr("length_penalty: is of beam searches alone"));
+              HasSubstr("length_penalty: is only for beam searches"));
 }
 
 // The scheduler's refusal: all beams are in a step together.

@@ -186,7 +186,7 @@ class Commands(Tools):
             self.assertNotIn("/nowhere", done.stderr)
         tools = self.write([good])
         for flags, word in [(["--tools", self.folder / "none.json", "--yes"], "none.json"),
-                            (["--tools", tools], "nobody is there to ask"),
+                            (["--tools", tools], "nobody can be asked"),
                             (["--tools", tools, "--yes", "--tool-choice", "g"], "no function g"),
                             (["--yes"], "--tools or --mcp")]:
             done = chat("--model", "/nowhere", *flags, lines=["x"])
@@ -318,7 +318,7 @@ class Mcp(Tools):
     def test_several_servers_with_one_name(self):
         done = chat("--model", "/nowhere", "--yes", "--mcp", self.server(), "--mcp", self.server(), lines=["x"])
         self.assertEqual(done.returncode, 64)
-        self.assertTrue(re.search("two functions of the name echo", done.stderr), done.stderr)
+        self.assertTrue(re.search("two functions with the name echo", done.stderr), done.stderr)
 
 
 if __name__ == "__main__":

@@ -236,7 +236,7 @@ TEST_F(ToolGrammar, WhatCannotBeIsRefusedByName) {
   refused(R"("tool_choice": "required")", "tool_choice: there are no tools");
   refused(chat_tools() + R"(, "tool_choice": "sometimes")", "tool_choice: expected");
   refused(chat_tools() + R"(, "tool_choice": {"type": "function", "function": {"name": "no"}})",
-          "there is no tool of the name");
+          "there is no tool with the name");
   refused(R"("thinking_token_budget": -1)", "thinking_token_budget: -1 is not an integer >= 0");
 }
 

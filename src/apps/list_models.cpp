@@ -153,7 +153,7 @@ Status run_remove(const RemoveFlags& flags) {
   if (!flags.yes) {
     if (::isatty(STDIN_FILENO) == 0) {
       return Status::invalid_argument(
-          fmt::format("rm asks before it removes {}, and there is nobody to ask", shown),
+          fmt::format("rm needs confirmation before it removes {}, and nobody can be asked", shown),
           "give --yes");
     }
     fmt::print(stderr, "remove {}, {}? [y/N] ", shown, shown_bytes(removal.bytes));

@@ -153,7 +153,7 @@ Status check_no_transforms(const SamplingParams& params) {
   const SamplingParams none;
   const auto refuse = [](std::string_view field) {
     return Status::invalid_argument(
-        fmt::format("{}: has no part in a beam search, and beam_width is set", field),
+        fmt::format("{}: cannot be used in a beam search, and beam_width is set", field),
         "leave one of the two out");
   };
   if (params.repetition_penalty != none.repetition_penalty) return refuse("repetition_penalty");
@@ -173,7 +173,7 @@ Status check_no_search(const SamplingParams& params) {
   const SamplingParams none;
   const auto refuse = [](std::string_view field) {
     return Status::invalid_argument(
-        fmt::format("{}: is of beam searches alone, and beam_width is 0", field),
+        fmt::format("{}: is only for beam searches, and beam_width is 0", field),
         "give beam_width, too");
   };
   if (params.length_penalty != none.length_penalty) return refuse("length_penalty");

@@ -376,10 +376,8 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts) {
   if (parts.speculation && parts.speculation->method == SpeculativeMethod::kDraftModel &&
       parts.draft_model == nullptr) {
-    return Status::config(
-        "--speculative-config: a draft model has no part in an engine that only "
-        "simulates one",
-        "use method \"ngram\" or \"suffix\"");
+    return Status::config("--speculative-config: a simulated engine cannot use a draft model",
+                          "use method \"ngram\" or \"suffix\"");
   }
   return or_status([&]() -> Result<std::unique_ptr<Engine>> {
     return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::Impl>(std::move(parts))));

@@ -103,7 +103,7 @@ Result<std::optional<Pooling>> parse_pooling(std::string_view name) {
     if (lower == pooling_name(pooling)) return std::optional(pooling);
   }
   return Status::invalid_argument(
-      fmt::format("--pooling-type {}: no such way to pool", printable(name)),
+      fmt::format("--pooling-type {}: no such kind of pooling", printable(name)),
       "use auto, mean, cls or last");
 }
 

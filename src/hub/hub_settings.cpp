@@ -94,8 +94,9 @@ Status read_s3_settings(HubSettings& settings) {
     return Status::config("AWS_ACCESS_KEY_ID or AWS_REGION has a colon in it", "check them");
   }
   if (keys.access_key.empty() != keys.secret_key.empty()) {
-    return Status::config("of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only one is set",
-                          "set both, or neither for a bucket that everybody may read");
+    return Status::config(
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together, and only one is set",
+        "set both, or neither for a bucket that everybody may read");
   }
   if (!keys.access_key.empty()) settings.signing = std::move(keys);
   return {};

@@ -88,13 +88,13 @@ Status HubSource::explain(const FetchAnswer& answer, const std::string& repo,
   }
   if (answer.status == 401) {  // also of a model that does not exist, to whom brings no token
     return Status::config(
-        fmt::format("{} is not for everybody, or does not exist{}", name, quote),
+        fmt::format("{} is private, or does not exist{}", name, quote),
         has_token ? "the hub does not take your token: check HF_TOKEN, or huggingface.co/settings/"
                     "tokens"
                   : "check its name; for a private or gated model set HF_TOKEN");
   }
   if (answer.status == 403) {
-    return Status::config(fmt::format("{} is not for you{}", name, quote),
+    return Status::config(fmt::format("you have no access to {}{}", name, quote),
                           has_token ? "your token may not read it: give it that right, or ask for "
                                       "access on the model's page"
                                     : "ask for access on its page, then set HF_TOKEN");

@@ -93,9 +93,9 @@ Result<Pooling> pooling_of(const JsonReader& config) {
                                       by_key ? mode.key : "pooling_mode " + std::string(mode.name)),
                           kOverride);
   }
-  return Status::config(
-      fmt::format("{}: pooling_mode {}: no such way to pool", config.where(), printable(names[0])),
-      kOverride);
+  return Status::config(fmt::format("{}: pooling_mode {}: no such kind of pooling", config.where(),
+                                    printable(names[0])),
+                        kOverride);
 }
 
 // A path below the model's folder: what modules.json names comes with the model.
@@ -138,7 +138,7 @@ Status read_modules(const fs::path& folder, EmbeddingDefaults& defaults) {
       defaults.normalize = true;
     } else if (name != "Transformer" && name != "Dropout") {  // which does nothing but in training
       return Status::config(
-          fmt::format("{}: its module {} is none that Quire has", kModules, printable(type)),
+          fmt::format("{}: its module {} is not supported", kModules, printable(type)),
           "use a model whose modules are Transformer, Pooling and Normalize");
     }
   }

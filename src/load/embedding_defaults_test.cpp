@@ -101,7 +101,7 @@ TEST(EmbeddingDefaults, WaysToPoolThatAreMissingAreNamed) {
     refused(fmt::format(R"({{"{}": true}})", key), key);
   }
   refused(R"({"pooling_mode": "max"})", "pooling_mode max");
-  refused(R"({"pooling_mode": "median"})", "pooling_mode median: no such way");
+  refused(R"({"pooling_mode": "median"})", "pooling_mode median: no such kind");
   refused(R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true})", "(cls, mean)");
   refused(R"({"pooling_mode": ["mean", "max"]})", "(mean, max)");
 }

@@ -37,7 +37,7 @@ Status check_functions(const std::vector<ChatFunction>& functions) {
         functions.begin(), one, [one](const ChatFunction& each) { return each.name == one->name; });
     if (other == one) continue;
     return Status::invalid_argument(
-        fmt::format("there are two functions of the name {}: {}, and {}", printable(one->name),
+        fmt::format("there are two functions with the name {}: {}, and {}", printable(one->name),
                     printable(other->runs), printable(one->runs)),
         "a model calls functions by their names: rename one");
   }

@@ -29,8 +29,8 @@ Status check_tool_flags(const ToolFlags& flags, bool asks) {
   }
   if (any && !asks && !flags.yes) {
     return Status::invalid_argument(
-        "a function is asked for before it runs, and nobody is there to ask: standard input or "
-        "output is no terminal",
+        "each call of a function needs confirmation, and nobody can be asked: standard input or "
+        "output is not a terminal",
         "--yes runs every call unasked");
   }
   return {};

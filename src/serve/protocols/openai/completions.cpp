@@ -122,12 +122,12 @@ Result<std::optional<std::string>> read_suffix(const JsonReader& fields, bool ec
   if (!suffix || suffix->empty()) return std::optional<std::string>();
   if (echo) {
     return Status::invalid_argument(
-        "suffix: echo would say the prompt twice, as the model is asked and as it was given; leave "
-        "out one of them");
+        "suffix: echo would repeat the prompt in two forms, as given and as shown to the model; "
+        "leave out one of them");
   }
   if (truncates) {
     return Status::invalid_argument(
-        "suffix: truncate_prompt_tokens would cut away what tells the two texts apart; leave out "
+        "suffix: truncate_prompt_tokens would remove the marks between the two texts; leave out "
         "one of them");
   }
   return suffix;

@@ -29,7 +29,7 @@ Result<std::string> told_constraint(const StructuredOutputsParams& constraint) {
     return fmt::format("Answer with a text of this grammar:\n{}", *constraint.grammar);
   }
   return Status::invalid_argument(
-      fmt::format("{}: a structural tag is not told in the prompt", kSchemaInPromptField),
+      fmt::format("{}: a structural tag cannot be described in the prompt", kSchemaInPromptField),
       "describe it in a message, or leave the field out");
 }
 

@@ -153,7 +153,7 @@ Result<std::vector<AnswerForm::Function>> callable_of(const json::array& tools,
   for (const std::string& name : choice.names.value_or(std::vector<std::string>())) {
     if (std::ranges::find(functions, name, &AnswerForm::Function::name) == functions.end()) {
       return Status::invalid_argument(
-          fmt::format("tool_choice: there is no tool of the name \"{}\"", clipped(name, 80)));
+          fmt::format("tool_choice: there is no tool with the name \"{}\"", clipped(name, 80)));
     }
   }
   return functions;
@@ -209,7 +209,7 @@ Result<ToolFields> read_tools(const JsonReader& fields, ToolForm form, const Eng
     const std::string name(tool.at("function").at("name").as_string());
     if (!names.insert(name).second) {
       return Status::invalid_argument(
-          fmt::format("{}: there are two tools of the name \"{}\"", where, name));
+          fmt::format("{}: there are two tools with the name \"{}\"", where, name));
     }
     result.tools.push_back(std::move(tool));
   }
