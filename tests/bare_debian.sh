@@ -1,5 +1,6 @@
 # A bare Debian 12 in a temporary folder, for tests of what is installed in one; they source this as root.
 # It is made from the machine's own sources of packages.
+# shellcheck shell=bash disable=SC2120,SC2154  # packages may be none; $root is the test's
 fail() { echo "${0##*/}: $1" >&2; exit 1; }
 passed() { printf 'ok  %4d s  %s\n' "$SECONDS" "$1"; }
 

@@ -44,6 +44,7 @@ finish() {
   remove_bare_debian
 }
 trap finish EXIT
+# shellcheck disable=SC2119
 make_bare_debian
 passed "a bare Debian 12"
 
