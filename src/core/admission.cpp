@@ -41,6 +41,11 @@ Status SchedulerConfig::validate() const {
           "kv_groups: a window of {} tokens and {} pages a block; expected at least 0 and 1 to {}",
           group.window, group.pages_per_block, kMaxPagesPerBlock));
     }
+    if (group.state && group.window != KvGroup::kStateWindow) {
+      return Status::invalid_argument(
+          fmt::format("kv_groups: a state with a window of {} tokens; expected {}", group.window,
+                      KvGroup::kStateWindow));
+    }
   }
   if (!enable_chunked_prefill && max_num_batched_tokens < max_model_len) {
     return Status::config(

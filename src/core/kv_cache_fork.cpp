@@ -10,6 +10,7 @@ namespace quire {
 
 // The last token is computed again, so the child reads what that token reads.
 bool KvCacheManager::can_fork(RequestId parent_id, std::int32_t num_tokens) const {
+  if (keeps_states()) return false;
   const Table& parent = *tables_.find(parent_id);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     const std::int32_t block = first_block(group, num_tokens - 1);

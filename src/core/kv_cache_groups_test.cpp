@@ -161,5 +161,97 @@ TEST(KvCacheGroups, AForkNeedsTheWindowBeforeIt) {
   EXPECT_FALSE(kv.can_fork(1, 8));
 }
 
+// Blocks of two tokens: a page for layers that keep all, two of a state.
+const std::vector<KvGroup> kStates = {
+    {}, {.window = KvGroup::kStateWindow, .pages_per_block = 2, .state = true}};
+
+TEST(KvCacheStates, ARequestHoldsTheStateOfItsLastToken) {
+  KvCacheManager kv(2, 32, true, kStates);
+  auto tokens = count_to(5);
+  compute(kv, 1, tokens);
+  EXPECT_EQ(kv.find(1)->at(1, 1), kNullBlock);
+  const BlockId state = kv.find(1)->at(2, 1);
+  EXPECT_NE(state, kNullBlock);
+  // In place within a block, from one to the next where one ends.
+  tokens.push_back(6);
+  compute(kv, 1, tokens, 5);
+  EXPECT_EQ(kv.find(1)->at(2, 1), state);
+  tokens.push_back(7);
+  SchedulerOutput plan;
+  ASSERT_TRUE(kv.allocate(1, 6, 1, plan));
+  EXPECT_EQ(kv.find(1)->at(2, 1), state);
+  EXPECT_NE(kv.find(1)->at(3, 1), kNullBlock);
+  kv.commit(1, tokens, 7);
+  kv.release_passed(1, 7);
+  EXPECT_EQ(kv.find(1)->at(2, 1), kNullBlock);
+  EXPECT_TRUE(kv.findable(state)) << "what the block has left is a snapshot";
+  kv.free(1);
+  EXPECT_EQ(kv.pool().num_used_blocks(), 0);
+  EXPECT_EQ(kv.check_invariants().message(), "");
+}
+
+TEST(KvCacheStates, AHitEndsAtASnapshot) {
+  KvCacheManager kv(2, 32, true, kStates);
+  const auto tokens = count_to(9);
+  compute(kv, 1, tokens);
+  kv.free(1);
+  auto match = kv.match_prefix(tokens, 7);
+  EXPECT_EQ(match.num_tokens, 6) << "there is no state after token 7";
+  EXPECT_EQ(match.num_free_pages, 3 + 2);
+  kv.share_prefix(2, match);
+  EXPECT_EQ(kv.find(2)->at(1, 1), kNullBlock);
+  EXPECT_NE(kv.find(2)->at(2, 1), kNullBlock);
+  EXPECT_EQ(kv.check_windows(2, 6).message(), "");
+  SchedulerOutput plan;
+  ASSERT_TRUE(kv.allocate(2, 6, 1, plan));
+  EXPECT_TRUE(plan.block_copies.empty()) << "the snapshot is read, and the next block written";
+  kv.free(2);
+  EXPECT_EQ(kv.check_invariants().message(), "");
+}
+
+// Where a sequence has ended, whoever goes on after its last token finds its state, and nobody
+// else.
+TEST(KvCacheStates, AnEndServesThoseWhoGoOnAfterAllOfIt) {
+  KvCacheManager kv(4, 32, true, kStates);
+  const auto tokens = count_to(7);
+  compute(kv, 1, tokens);
+  kv.keep_end(1, tokens, 7);
+  kv.free(1);
+  EXPECT_EQ(kv.match_prefix(count_to(9), 8).num_tokens, 7);
+  EXPECT_EQ(kv.match_prefix(tokens, 6).num_tokens, 4);
+  EXPECT_EQ(kv.match_prefix(std::vector<TokenId>{1, 2, 3, 4, 5, 6, 9, 9}, 7).num_tokens, 4);
+  // A shorter one is none of its beginnings.
+  const auto shorter = count_to(6);
+  compute(kv, 2, shorter);
+  kv.keep_end(2, shorter, 6);
+  kv.free(2);
+  EXPECT_EQ(kv.match_prefix(tokens, 6).num_tokens, 6);
+  EXPECT_EQ(kv.check_invariants().message(), "");
+
+  // Two who go on write a copy each; the one who is alone, into the state itself.
+  const auto match = kv.match_prefix(count_to(9), 8);
+  kv.share_prefix(3, match);
+  kv.share_prefix(4, match);
+  SchedulerOutput plan;
+  ASSERT_TRUE(kv.allocate(3, 7, 1, plan));
+  EXPECT_EQ(plan.block_copies.size(), 3U);
+  ASSERT_TRUE(kv.allocate(4, 7, 1, plan));
+  EXPECT_EQ(plan.block_copies.size(), 3U);
+  EXPECT_EQ(kv.match_prefix(count_to(9), 8).num_tokens, 6) << "what has gone on is lost";
+}
+
+TEST(KvCacheStates, BeamsCopyAStateAndOutputsOfOnePromptFindOne) {
+  KvCacheManager kv(4, 32, true, kStates);
+  auto tokens = count_to(6);
+  compute(kv, 1, tokens);
+  EXPECT_FALSE(kv.can_fork(1, 6)) << "its state has the last token in it";
+  kv.fork(1, 2);
+  SchedulerOutput plan;
+  ASSERT_TRUE(kv.allocate(2, 6, 1, plan));
+  EXPECT_EQ(plan.block_copies.size(), 3U);
+  EXPECT_NE(kv.find(1)->at(1, 1), kv.find(2)->at(1, 1));
+  EXPECT_EQ(kv.check_invariants().message(), "");
+}
+
 }  // namespace kv_cache_groups_test
 }  // namespace quire

@@ -16,6 +16,10 @@
 //   everything   b0 b1 b4 b6
 //   a window      -  - b5 b7
 //
+// So do pages that hold a state: a token reads it in the block of the token before it and writes it
+// to its own, in place where that is the same one. What a block is left with when the next one
+// begins is a snapshot.
+//
 // Prefix cache: full blocks whose keys and values are computed are found by their tokens
 // (PrefixIndex), while they are in use and after, until the pool needs them for something else,
 // the least recently used first. A prefix is found as far as every group has what it needs: all
@@ -83,7 +87,8 @@ class KvCacheManager {
   // since they were found.
   void share_prefix(RequestId request_id, const PrefixMatch& match);
   // Whether the parent still has what a child needs that goes on after its first `num_tokens`
-  // tokens, the last of them computed again.
+  // tokens, the last of them computed again. Never where a group keeps states: the parent's has
+  // that token in it.
   bool can_fork(RequestId parent_id, std::int32_t num_tokens) const;
   // Gives the child, which has no table, the blocks of the parent's first `num_tokens` tokens;
   // can_fork() of them.
@@ -120,6 +125,7 @@ class KvCacheManager {
               std::int32_t num_computed_tokens, const CacheScope& scope = {});
 
   // The same of the last block of a request that is about to be freed, where that is not full.
+  // Where a group keeps states, no step may be in flight that computes more of the request.
   void keep_end(RequestId request_id, std::span<const TokenId> tokens,
                 std::int32_t num_computed_tokens, const CacheScope& scope = {});
 
@@ -146,6 +152,7 @@ class KvCacheManager {
   const BlockPool& pool() const { return pool_; }
   std::int32_t block_size() const { return block_size_; }
   std::span<const KvGroup> groups() const { return groups_; }
+  bool keeps_states() const { return quire::keeps_states(groups_); }
   std::int32_t pages_per_block() const { return pages_per_block_; }
   std::size_t num_tables() const { return tables_.size(); }
   // Whether a page's content may be found by later requests. O(1).

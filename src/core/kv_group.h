@@ -16,6 +16,13 @@ struct KvGroup {
   // token reads is given back while its request runs.
   std::int32_t window = 0;
   std::int32_t pages_per_block = 1;
+  // A block has no part of each token but one state of fixed size, which every token replaces: as
+  // its last computed token has left it, so that a full block is a snapshot. It serves those who
+  // go on after exactly that token, and nobody can take a token back. Its window is kStateWindow.
+  bool state = false;
+
+  // A token reads the state that the one before it has left, and leaves its own.
+  static constexpr std::int32_t kStateWindow = 2;
 
   bool keeps_all() const { return window == 0; }
   // The first block that a token at `position`, or any after it, reads.
@@ -33,6 +40,10 @@ struct KvGroup {
 
   bool operator==(const KvGroup&) const = default;
 };
+
+inline bool keeps_states(std::span<const KvGroup> groups) {
+  return std::ranges::any_of(groups, &KvGroup::state);
+}
 
 // Pages of a block of all groups: the entries that it has in a block table.
 inline std::int32_t pages_per_block(std::span<const KvGroup> groups) {

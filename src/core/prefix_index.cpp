@@ -33,6 +33,7 @@ PrefixIndex::PrefixIndex(std::int32_t num_pages, std::int32_t block_size,
     : block_size_(block_size),
       first_page_(first_pages(groups)),
       pages_per_block_(first_page_.back()),
+      whole_nodes_(keeps_states(groups)),
       slots_(at(num_pages)),
       tokens_(at(num_pages) * at(block_size)),
       pages_(at(num_pages) * at(pages_per_block_), kNullBlock),
@@ -87,6 +88,7 @@ std::optional<PrefixIndex::Beginning> PrefixIndex::find_longest(Node parent,
     if (!is_below(each, parent, scope) || at(each.num_blocks) + 1 != first_page_.size()) continue;
     const auto own = tokens_of(slot);
     const auto end = std::ranges::mismatch(own, tokens).in1;
+    if (whole_nodes_ && end != own.end()) continue;
     const auto num_tokens = static_cast<std::int32_t>(end - own.begin());
     if (num_tokens > (best ? best->num_tokens : 0)) best = Beginning{{each.id, slot}, num_tokens};
   }

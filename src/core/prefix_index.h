@@ -55,8 +55,9 @@ class PrefixIndex {
   std::optional<Node> find(Node parent, std::span<const TokenId> tokens,
                            const CacheScope& scope = {}) const;
   // Of the nodes below `parent` that have blocks in all groups, the one that begins as `tokens` do
-  // for the most of them; nullopt where none has the first. Looks at no more than kMaxLooks nodes,
-  // the latest first.
+  // for the most of them; nullopt where none has the first. Where a group keeps states, of those
+  // nodes alone whose tokens are all there. Looks at no more than kMaxLooks nodes, the latest
+  // first.
   struct Beginning {
     Node node;
     std::int32_t num_tokens = 0;  // that it has in common, at least one
@@ -188,6 +189,7 @@ class PrefixIndex {
   std::int32_t block_size_;
   std::vector<std::int32_t> first_page_;  // [num_groups + 1]: of each group, in a block of all
   std::int32_t pages_per_block_;
+  bool whole_nodes_;  // a block is of no use to those who go on within it
   std::vector<Slot> slots_;
   std::vector<TokenId> tokens_;        // [slots][block_size]
   std::vector<BlockId> pages_;         // [slots][pages_per_block]

@@ -123,7 +123,7 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
   if (runs && retain_row) {
     retained_.add(request.id(), request.num_tokens() + in_flight.num_tokens);
   } else if (runs) {
-    let_go(request, removed_request_ids_);
+    let_go(request, in_flight.num_tokens == 0, removed_request_ids_);
   }
   if (request.share() != nullptr) shares_.leave(*request.share());
   return std::move(requests_.extract(request.id()).mapped());
@@ -131,15 +131,17 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
 
 // Of one that runs: its blocks are free, and `removed` gets what the executor knows of it. What is
 // computed stays to be found, to the last token; of beams, whose tokens may have changed since,
-// full blocks alone.
-void Scheduler::let_go(const Request& request, std::vector<RequestId>& removed) {
+// full blocks alone, and of a state that a step in flight goes on with (not `at_rest`), too.
+void Scheduler::let_go(const Request& request, bool at_rest, std::vector<RequestId>& removed) {
   if (const Beams* beams = request.beams()) {
     for (const RequestId id : beams->rows.placed()) kv_.free(id);
     removed.insert(removed.end(), beams->rows.told().begin(), beams->rows.told().end());
     return;
   }
-  kv_.keep_end(request.id(), request.token_ids(), request.num_computed_tokens(),
-               request.cache_scope());
+  if (at_rest || !kv_.keeps_states()) {
+    kv_.keep_end(request.id(), request.token_ids(), request.num_computed_tokens(),
+                 request.cache_scope());
+  }
   kv_.free(request.id());
   removed.push_back(request.id());
 }
@@ -147,7 +149,7 @@ void Scheduler::let_go(const Request& request, std::vector<RequestId>& removed) 
 void Scheduler::propose(RequestId request_id, std::span<const TokenId> drafts) {
   const auto found = requests_.find(request_id);
   if (found == requests_.end() || found->second->state() != RequestState::kRunning) return;
-  if (batch_.retains() || found->second->is_beam_search()) return;
+  if (batch_.retains() || found->second->is_beam_search() || kv_.keeps_states()) return;
   const std::size_t count = std::min(drafts.size(), std::size_t{kMaxDrafts});
   found->second->propose(drafts.first(count));
 }

@@ -199,7 +199,8 @@ class Scheduler {
   // Guesses at the next tokens of a request, which must be of the vocabulary; its next step that
   // computes its last known token checks as many as there is room for, at most kMaxDrafts. They
   // come in place of those that it had; none: it has none. Drafts change no token. No effect on a
-  // request that does not run, on a beam search, and in static batches.
+  // request that does not run, on a beam search, in static batches, and where a KV group keeps
+  // states, of which no token can be taken back.
   void propose(RequestId request_id, std::span<const TokenId> drafts);
 
   // How long the steps planned from now on may take; validate() must have passed. At first there is
@@ -325,7 +326,7 @@ class Scheduler {
   void count(const Request::Computed& computed);
   void count_drafts(Request& request, std::int32_t num_accepted, std::int32_t num_rejected);
   std::unique_ptr<const Request> take(Request& request, bool retain_row);
-  void let_go(const Request& request, std::vector<RequestId>& removed);
+  void let_go(const Request& request, bool at_rest, std::vector<RequestId>& removed);
   Status restore_requests(std::vector<RequestSnapshot>& requests, RequestState state,
                           std::vector<Request*>& queue);
   Status check_queues() const;

@@ -161,7 +161,7 @@ void Scheduler::preempt(Request& request, const Request& for_request, SchedulerO
   const StepsInFlight::Forgotten in_flight = steps_.forget(request);
   counters_.tokens_discarded += in_flight.num_tokens;
   count_drafts(request, 0, in_flight.num_drafts);
-  let_go(request, plan.removed_request_ids);
+  let_go(request, in_flight.num_tokens == 0, plan.removed_request_ids);
   request.preempt(now);
   if (&for_request == &request) {
     request.wait_for(others_running(request));

@@ -110,6 +110,11 @@ TraceConfig random_trace_of_groups(std::uint64_t seed) {
   for (KvGroup& group : config.kv_groups) {
     group.pages_per_block = random.chance(0.5) ? 1 : pick(random, 2, 4);
     if (random.chance(0.3)) continue;  // keeps all
+    if (random.chance(0.3)) {
+      group.window = KvGroup::kStateWindow;
+      group.state = true;
+      continue;
+    }
     group.window = random.chance(0.5) ? pick(random, 1, std::int64_t{2} * config.block_size)
                                       : pick(random, 1, config.max_model_len + 10);
   }

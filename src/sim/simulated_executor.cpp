@@ -378,8 +378,8 @@ Status SimulatedExecutor::read(const ScheduledRequest& scheduled, const RequestC
   // The first scheduled token is itself the last that it reads.
   for (std::size_t i = window > 0 && end >= window ? end - window + 1 : 0; i < end; ++i) {
     const BlockId block_id = page_of(request, i, page);
-    if (block_id == kNullBlock || slot(block_id, i) != request.history[i]) {
-      return broken("request {}: block {} does not hold the keys and values of token {}",
+    if (block_id == kNullBlock || kept(page, block_id, i) != request.history[i]) {
+      return broken("request {}: block {} does not hold what token {} has left",
                     scheduled.request_id, block_id, i);
     }
   }
@@ -400,7 +400,7 @@ Status SimulatedExecutor::write(const ScheduledRequest& scheduled, const Request
                     scheduled.request_id, i, block_id,
                     num_holders_[static_cast<std::size_t>(block_id)]);
     }
-    slot(block_id, i) = request.history[i];
+    kept(page, block_id, i) = request.history[i];
   }
   return {};
 }

@@ -119,6 +119,10 @@ class SimulatedExecutor : public Executor {
     const auto block_size = static_cast<std::size_t>(config_.block_size);
     return slots_[static_cast<std::size_t>(page) * block_size + position % block_size];
   }
+  // What that token has left there, in a page of such a group: a state is one for all tokens.
+  std::uint64_t& kept(std::size_t group_page, BlockId page, std::size_t position) {
+    return slot(page, group_of_page_[group_page].state ? 0 : position);
+  }
   // The page of a token, in the request's table: `page` among those of its block.
   BlockId page_of(const RequestCopy& request, std::size_t position, std::size_t page) const {
     const auto block = position / static_cast<std::size_t>(config_.block_size);

@@ -205,7 +205,7 @@ TEST_F(SimulatedExecutorTest, FollowsAFork) {
 TEST_F(SimulatedExecutorTest, RejectsAForkWithoutItsCopy) {
   run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, kNothing, {0, 1}}});
   expect_broken(2, {{2, {5, 6, 7, 4}, {0}}}, {{2, 3, 1, kTokens, {2}}},
-                "request 2: block 2 does not hold the keys and values of token 2");
+                "request 2: block 2 does not hold what token 2 has left");
 }
 
 TEST_F(SimulatedExecutorTest, CopiesBlocksBeforeItComputes) {
@@ -226,20 +226,20 @@ TEST_F(SimulatedExecutorTest, RejectsAWriteIntoASharedBlock) {
 TEST_F(SimulatedExecutorTest, RejectsBlocksWithOtherContent) {
   run(1, {{1, {5, 6, 7}}}, {{1, 0, 3, kTokens, {0, 1}}});
   expect_broken(2, {{2, {5, 4, 7}, {0}}}, {{2, 2, 1, kTokens, {2}}},
-                "request 2: block 0 does not hold the keys and values of token 1");
+                "request 2: block 0 does not hold what token 1 has left");
 }
 
 // Tokens are not enough: keys and values depend on everything before them.
 TEST_F(SimulatedExecutorTest, RejectsTheSameTokensAfterOthers) {
   run(1, {{1, {5, 6, 7, 8, 9}}}, {{1, 0, 5, kTokens, {0, 1, 2}}});
   expect_broken(2, {{2, {7, 8, 9}, {1}}}, {{2, 2, 1, kTokens, {3}}},
-                "request 2: block 1 does not hold the keys and values of token 0");
+                "request 2: block 1 does not hold what token 0 has left");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsBlocksThatAreNotComputedYet) {
   run(1, {{1, {5, 6, 7, 8}}}, {{1, 0, 3, kNothing, {0, 1}}});
   expect_broken(2, {{2, {5, 6, 7, 8, 9}, {0, 1}}}, {{2, 4, 1, kTokens, {2}}},
-                "request 2: block 1 does not hold the keys and values of token 3");
+                "request 2: block 1 does not hold what token 3 has left");
 }
 
 TEST_F(SimulatedExecutorTest, RejectsStepsOutOfOrder) {

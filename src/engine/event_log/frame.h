@@ -15,7 +15,7 @@
 
 namespace quire {
 
-inline constexpr std::uint32_t kEventLogVersion = 7;
+inline constexpr std::uint32_t kEventLogVersion = 8;
 
 enum class FrameKind : std::uint8_t { kHeader = 1, kSnapshot, kRecords };
 

@@ -23,6 +23,7 @@ void visit_config(Archive& archive, Config& config) {
   archive.list(config.kv_groups, [](auto& a, auto& group) {
     a(group.window);
     a(group.pages_per_block);
+    a(group.state);
   });
   archive(config.max_queued);
   archive(config.max_steps_in_flight);
