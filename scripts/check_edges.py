@@ -54,7 +54,8 @@ LEVEL_FORBIDDEN = set("""
 # tensor/. Their tests, benchmarks and test support make a device of their own.
 ANY_DEVICE = {"nn", "models", "exec"}
 OF_ANY_DEVICE = {"attention_plan.h", "device.h", "kv_layout.h", "op_args.h", "packed_weight.h",
-                 "row_args.h", "sampling_args.h", "sizing.h", "weight_layout.h"}
+                 "row_args.h", "sampling_args.h", "sizing.h", "state_runs.h",
+                 "weight_layout.h"}
 OF_THE_CPU = {"thread_pool.h", "cpu_count.h"}
 MAKES_A_DEVICE = re.compile(r"(_test|_benchmark|_test_support)\.(cpp|h)$")
 

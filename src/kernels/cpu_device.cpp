@@ -142,6 +142,9 @@ class CpuStream final : public OpStream {
                      float* x) override {
     quire::multiply_rows(ctx_, by, by_stride, rows, cols, x);
   }
+  void short_conv(std::int64_t rows, const ShortConvArgs& args) override {
+    quire::short_conv(ctx_, rows, args);
+  }
   void sample(const float* logits, const RowBest* best, std::span<const SampleArgs> rows,
               std::span<RowSample> samples) override {
     sample_rows(ctx_, sampling_, logits, best, rows, samples);

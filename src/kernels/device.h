@@ -25,6 +25,7 @@
 #include "kernels/packed_weight.h"
 #include "kernels/sampling_args.h"
 #include "kernels/sizing.h"
+#include "kernels/state_runs.h"
 #include "tensor/buffer.h"
 #include "tensor/device_floats.h"
 #include "tensor/device_memory.h"
@@ -188,6 +189,9 @@ class OpStream {
   // x[r][c] *= by[r * by_stride + c].
   virtual void multiply_rows(const float* by, std::int64_t by_stride, std::int64_t rows,
                              std::int64_t cols, float* x) = 0;
+
+  // ShortConvArgs says what. rows: of all runs.
+  virtual void short_conv(std::int64_t rows, const ShortConvArgs& args) = 0;
 
   // Chooses a token for each of `rows`, from logits[i] for rows[i], which are left as they are:
   // [rows][vocab_size]. best: the largest of each row, as matmul_and_best() gives it. A token

@@ -15,6 +15,7 @@
 #include "base/span_recorder.h"
 #include "kernels/attention_plan.h"
 #include "kernels/op_args.h"
+#include "kernels/state_runs.h"
 #include "tensor/thread_pool.h"
 
 namespace quire {
@@ -128,6 +129,9 @@ void add_gated(OpContext& ctx, const float* x, const float* gates, std::int64_t 
 // x[r][c] *= by[r * by_stride + c].
 void multiply_rows(OpContext& ctx, const float* by, std::int64_t by_stride, std::int64_t rows,
                    std::int64_t cols, float* x);
+
+// ShortConvArgs says what. Workers share the channels, so that a sequence's rows follow each other.
+void short_conv(OpContext& ctx, std::int64_t rows, const ShortConvArgs& args);
 
 // The second half of qkv_matmul(), for heads whose projections needed something else first.
 void rope_and_cache(OpContext& ctx, const RopeAndCacheArgs& heads);

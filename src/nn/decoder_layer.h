@@ -15,6 +15,7 @@
 #include "nn/per_layer_block.h"
 #include "nn/plain_mlp_block.h"
 #include "nn/rotary.h"
+#include "nn/short_conv_block.h"
 
 namespace quire {
 
@@ -39,7 +40,7 @@ struct LayerShape {
 
 class DecoderLayer {
  public:
-  using Mixer = std::variant<AttentionBlock, LatentAttentionBlock>;
+  using Mixer = std::variant<AttentionBlock, LatentAttentionBlock, ShortConvBlock>;
   using FeedForward = std::variant<MlpBlock, PlainMlpBlock, MoeBlock>;
 
   DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward,

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "kernels/device.h"
 #include "kernels/kv_layout.h"
+#include "kernels/state_runs.h"
 #include "tensor/arena.h"
 
 namespace quire {
@@ -25,10 +26,13 @@ struct StepTokens {
 struct LayerTables {
   const std::int64_t* slot_mapping = nullptr;    // as in StepTokens
   const BlockId* const* block_tables = nullptr;  // as in AttentionBatch
+  // Of a layer that keeps a state instead: [num_state_runs].
+  const StateRun* state_runs = nullptr;
+  std::int64_t num_state_runs = 0;
 };
 
 // How a layer's keys and values lie in blocks, and how the step's attention over them is split, in
-// a model whose layers differ in heads.
+// a model whose layers differ in heads. Of a layer that keeps a state the layout's stride alone.
 struct LayerHeads {
   KvLayout layout;
   const PlannedAttention* plan = nullptr;
@@ -58,6 +62,14 @@ struct ForwardContext {
   }
   const PlannedAttention& plan_of(int layer) const {
     return layer_heads == nullptr ? attention_plan : *layer_heads[layer].plan;
+  }
+
+  // The states of a layer that keeps one.
+  LayerStates states_of(int layer) const {
+    return {.data = kv_layers[layer],
+            .stride = layout_of(layer).stride,
+            .runs = layer_tables[layer].state_runs,
+            .num_runs = layer_tables[layer].num_state_runs};
   }
 
   // For products at the end of a chain (the MLP's last one, the logits), where one int8 rounding

@@ -167,6 +167,9 @@ class TestSequences {
                    std::vector<std::byte>(num_blocks * layout_.block_bytes(), std::byte{0xFF}));
   }
 
+  // Blocks of its layers have states in them, which may be as large as the blocks.
+  void keep_states() { keeps_states_ = true; }
+
   std::int32_t length(std::size_t i) const {
     return static_cast<std::int32_t>(std::ssize(inputs_[i]) / hidden_size_);
   }
@@ -201,6 +204,12 @@ class TestSequences {
                    step.seq_lens.data(), step.tables.data(), kBlockSize});
       std::vector<std::byte*> layers;
       for (auto& layer : memory_) layers.push_back(layer.data());
+      const std::vector<LayerTables> tables_of_layers(
+          layers.size(), {step.slots.data(), step.tables.data(), step.state_runs.data(),
+                          std::ssize(step.state_runs)});
+      KvLayout layout = layout_;
+      layout.stride = layout.block_bytes();
+      const std::vector<LayerHeads> heads_of_layers(layers.size(), {layout, plan.get()});
       Arena arena(memory.bytes().first(arena_bytes));
       ForwardContext ctx{.ops = *ops,
                          .arena = arena,
@@ -210,7 +219,13 @@ class TestSequences {
                                     .slot_mapping = step.slots.data()},
                          .attention_plan = *plan,
                          .kv_layout = layout_,
-                         .kv_layers = layers.data()};
+                         .kv_layers = layers.data(),
+                         .layer_tables = tables_of_layers.data(),
+                         .layer_heads = heads_of_layers.data()};
+      if (!keeps_states_) {
+        ctx.layer_tables = nullptr;
+        ctx.layer_heads = nullptr;
+      }
       forward(ctx, step.hidden.data());
       auto row = step.hidden.begin();
       for (std::size_t i = 0; i < step.active.size(); ++i) {
@@ -260,6 +275,7 @@ class TestSequences {
     std::vector<const BlockId*> tables;
     std::vector<std::int32_t> positions;
     std::vector<std::int64_t> slots;
+    std::vector<StateRun> state_runs;
     Floats hidden;
   };
   Step step_of(std::int32_t begin, std::int32_t chunk) const {
@@ -268,6 +284,8 @@ class TestSequences {
       const std::int32_t end = std::min(begin + chunk, length(i));
       if (begin >= end) continue;
       step.active.push_back(i);
+      append_state_runs(step.query_start_loc.back(), begin, end, kBlockSize, tables_[i],
+                        step.state_runs);
       step.query_start_loc.push_back(step.query_start_loc.back() + end - begin);
       step.seq_lens.push_back(end);
       step.tables.push_back(tables_[i].data());
@@ -288,6 +306,7 @@ class TestSequences {
   std::int64_t hidden_size_;
   ExpertSizes experts_;
   HeadSizes head_products_;
+  bool keeps_states_ = false;
   std::vector<Floats> inputs_;
   std::vector<std::vector<BlockId>> tables_;
   std::vector<std::vector<std::byte>> memory_;

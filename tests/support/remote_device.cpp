@@ -290,6 +290,18 @@ class RemoteStream final : public OpStream {
                      float* x) override {
     queue_.add([=, this] { home_->multiply_rows(near(by), by_stride, rows, cols, near(x)); });
   }
+  void short_conv(std::int64_t rows, const ShortConvArgs& args) override {
+    queue_.add([=, this] {
+      ShortConvArgs here = args;
+      here.x = near(args.x);
+      here.weight = near(args.weight);
+      here.bias = near(args.bias);
+      here.states.data = near(args.states.data);
+      here.states.runs = near(args.states.runs);
+      here.out = near(args.out);
+      home_->short_conv(rows, here);
+    });
+  }
   void sample(const float* logits, const RowBest* best, std::span<const SampleArgs> rows,
               std::span<RowSample> samples) override {
     std::fill(samples.begin(), samples.end(), RowSample{});
