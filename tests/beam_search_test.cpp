@@ -96,8 +96,14 @@ using Setting = EngineSetting;
 
 constexpr std::size_t kNumRequests = 24;
 
+struct Searched {
+  std::string model;
+  TokenId vocab_size = 0;
+  bool states = false;  // some layers keep a state: nothing guesses
+};
+
 // Searches of all widths, among requests that draw.
-SamplingParams params_of(std::size_t i) {
+SamplingParams params_of(std::size_t i, TokenId vocab_size) {
   SamplingParams params;
   params.max_tokens = 14;
   if (i % 4 == 3) {
@@ -110,34 +116,40 @@ SamplingParams params_of(std::size_t i) {
   params.n = 1 + static_cast<std::int64_t>(i % 2 == 0 ? params.beam_width - 1 : 0);
   params.length_penalty = 0.5 * static_cast<double>(i % 3);
   params.early_stopping = static_cast<EarlyStopping>(i / 3 % 3);
-  params.stop_token_ids = {static_cast<TokenId>(20 + i), static_cast<TokenId>(120 + 3 * i)};
+  params.stop_token_ids = {static_cast<TokenId>(20 + i),
+                           static_cast<TokenId>(120 + 3 * i) % vocab_size};
   if (i % 3 == 0) params.logprobs = 2;
   return params;
 }
 
 // Some share a beginning.
-std::vector<TokenId> prompt_of(std::size_t i) {
+std::vector<TokenId> prompt_of(std::size_t i, TokenId vocab_size) {
   std::vector<TokenId> prompt;
   for (std::size_t p = 0; p < 5 + i % 30; ++p) {
-    prompt.push_back(static_cast<TokenId>(5 + (p * 31 + (p > 16 ? i : i % 3) * 17) % 300));
+    const std::size_t token = 5 + (p * 31 + (p > 16 ? i : i % 3) * 17) % 300;
+    prompt.push_back(static_cast<TokenId>(token) % vocab_size);
   }
   return prompt;
 }
 
-std::vector<std::vector<Output>> run(const Setting& setting) {
+std::vector<std::vector<Output>> run(const Searched& searched, const Setting& setting) {
   EngineArgs args = args_of(setting);
-  args.model = tiny_llama("hf");
+  args.model = searched.model;
   args.max_model_len = 64;
   if (setting.preempt) {
     const auto engine = engine_of(args);
-    if (engine) args.kv_cache_memory_bytes = engine->info().kv_bytes_per_token * 128;
+    // What states take of the pool goes by blocks.
+    const auto tokens = searched.states ? 36 * static_cast<std::uint64_t>(setting.block_size) : 128;
+    if (engine) args.kv_cache_memory_bytes = engine->info().kv_bytes_per_token * tokens;
   }
   const auto engine = engine_of(args);
   if (!engine) return {};
   Collector collector(kNumRequests);
   for (std::size_t i = 0; i < kNumRequests; ++i) {
-    const auto id = engine->submit({.prompt_token_ids = prompt_of(i), .params = params_of(i)},
-                                   collector.sink(i));
+    const TokenId vocab_size = searched.vocab_size;
+    const auto id = engine->submit(
+        {.prompt_token_ids = prompt_of(i, vocab_size), .params = params_of(i, vocab_size)},
+        collector.sink(i));
     EXPECT_TRUE(id.ok()) << "request " << i << ": " << id.status().to_string();
     if (!id.ok()) return {};
     if (!setting.batch) collector.wait_for(i + 1);
@@ -147,8 +159,8 @@ std::vector<std::vector<Output>> run(const Setting& setting) {
   return collector.take();
 }
 
-TEST(BeamSearchMatrix, TheSameBitsUnderEverySetting) {
-  const auto expected = run({.name = "alone", .batch = false, .prefix_caching = false});
+void check_matrix(const Searched& searched) {
+  const auto expected = run(searched, {.name = "alone", .batch = false, .prefix_caching = false});
   ASSERT_EQ(expected.size(), kNumRequests);
   for (const Setting& setting :
        {Setting{.name = "together"}, Setting{.name = "found", .batch = false},
@@ -169,12 +181,24 @@ TEST(BeamSearchMatrix, TheSameBitsUnderEverySetting) {
         Setting{.name = "fair", .policy = "fair"},
         Setting{.name = "guesses",
         .speculation = R"({"method": "ngram", "num_speculative_tokens": 3})"}}) {
-    const auto found = run(setting);
+    if (searched.states && setting.speculation != "{}") continue;
+    // What one search needs for a prompt's states is room for all rows of such small steps.
+    if (searched.states && setting.preempt && setting.chunk < 16) continue;
+    const auto found = run(searched, setting);
     ASSERT_EQ(found.size(), kNumRequests) << setting.name;
     for (std::size_t i = 0; i < kNumRequests; ++i) {
       EXPECT_EQ(found[i] == expected[i], true) << setting.name << ", request " << i;
     }
   }
+}
+
+TEST(BeamSearchMatrix, TheSameBitsUnderEverySetting) {
+  check_matrix({.model = tiny_llama("hf"), .vocab_size = 320});
+}
+
+// Beams copy the state that they have in common.
+TEST(BeamSearchMatrix, TheSameBitsOfLayersThatKeepAState) {
+  check_matrix({.model = family_model("lfm2", "hf"), .vocab_size = 128, .states = true});
 }
 
 class BeamSearchRequests : public testing::Test {

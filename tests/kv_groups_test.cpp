@@ -108,7 +108,8 @@ TEST_P(KvGroups, ThePoolIsSmallerThanAllTokens) {
   auto engine = Engine::create(args(), {});
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   const EngineInfo& info = (*engine)->info();
-  EXPECT_GT(info.plan.kv_groups.back().window, 0);
+  const PlannedKvGroup& last = info.plan.kv_groups.back();
+  EXPECT_TRUE(last.window > 0 || last.state_bytes > 0);
   EXPECT_LT(info.kv_cache_bytes, info.kv_bytes_per_token *
                                      static_cast<std::uint64_t>(info.max_num_seqs) *
                                      static_cast<std::uint64_t>(info.max_model_len));
@@ -129,7 +130,9 @@ TEST_P(KvGroups, PagesOfTheGroupsAddUp) {
     std::int64_t used = 0;
     std::int64_t cached = 0;
     for (std::size_t i = 0; i < most_used.size(); ++i) {
-      EXPECT_EQ(stats.kv_groups[i].window, (*engine)->info().plan.kv_groups[i].window);
+      const PlannedKvGroup& planned = (*engine)->info().plan.kv_groups[i];
+      EXPECT_EQ(stats.kv_groups[i].window, planned.window);
+      EXPECT_EQ(stats.kv_groups[i].state, planned.state_bytes > 0);
       used += stats.kv_groups[i].pages_used;
       cached += stats.kv_groups[i].pages_cached;
       most_used[i] = std::max(most_used[i], stats.kv_groups[i].pages_used);
@@ -220,7 +223,34 @@ TEST(LatentCache, ALongContextTakesWhatItsLatentsNeed) {
   EXPECT_LE(used, (kTokens + info.block_size) * kTokenBytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, KvGroups, ::testing::Values("gemma3", "mistral", "gemma4"),
+// The plan counts a state as what it is, and a model that keeps one cannot take guesses back.
+TEST(States, ThePlanCountsThemAndSpeculationIsRefusedByName) {
+  EngineArgs args;
+  args.model = family_model("lfm2", "hf");
+  args.threads = 1;
+  {
+    const auto engine = Engine::create(args, {});
+    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+    const MemoryPlan& plan = (*engine)->info().plan;
+    ASSERT_EQ(plan.kv_groups.size(), 2U);
+    EXPECT_EQ(plan.kv_groups[0].num_layers, 2);
+    EXPECT_EQ(plan.kv_groups[1].num_layers, 3);
+    EXPECT_EQ(plan.kv_groups[1].state_bytes, 3U * 2 * 32 * sizeof(float));
+    EXPECT_NE(plan.to_text().find("3 layers keep a state of 768 bytes"), std::string::npos)
+        << plan.to_text();
+    EXPECT_EQ(plan.to_json().at("kv_groups").at(1).at("state_bytes").to_number<int>(), 768);
+  }
+  args.speculation =
+      SpeculativeConfig::parse(R"({"method": "ngram", "num_speculative_tokens": 4})").value();
+  const auto refused = Engine::create(args, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kConfig);
+  EXPECT_NE(refused.status().message().find("--speculative-config"), std::string::npos);
+  EXPECT_NE(refused.status().message().find("state"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, KvGroups,
+                         ::testing::Values("gemma3", "mistral", "gemma4", "lfm2"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

@@ -99,6 +99,11 @@ void add_attention(const LatentAttentionSpec&, Columns& columns) {
   columns.besides.insert("latent attention");
 }
 
+void add_attention(const ShortConvSpec&, Columns& columns) {
+  columns.keys.insert("a state");
+  columns.besides.insert("short convolutions");
+}
+
 struct AddFeedForward {
   Columns& columns;
 

@@ -609,4 +609,14 @@ FAMILIES = {
         "config": {"num_layers": 2, "ffn_dim": 48, "pad_token_id": UNK},
         "variants": {"unscaled": {"scale_embedding": False}},
     },
+    # Two kinds of layers: some keep a state, the others keys and values.
+    "lfm2": {
+        "class": "Lfm2", "gguf": False, "scale": 0.3,
+        "config": {"num_hidden_layers": 5, "tie_word_embeddings": False, "norm_eps": 1e-5,
+                   "layer_types": ["conv", "conv", "full_attention", "conv", "full_attention"],
+                   "conv_L_cache": 3, "intermediate_size": 80,
+                   "block_multiple_of": 16, "block_ffn_dim_multiplier": 1.1,
+                   "rope_parameters": PLAIN},
+        "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+    },
 }

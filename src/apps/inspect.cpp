@@ -48,7 +48,9 @@ std::string heads_text(const DecoderSpec& spec) {
   for (const LayerSpec& layer : spec.layers) {
     const KvHeads heads = layer.kv_heads();
     const std::string text =
-        heads.latent_dims != 0
+        layer.short_conv() != nullptr
+            ? fmt::format("short convolutions over {} tokens", layer.short_conv()->taps)
+        : heads.latent_dims != 0
             ? fmt::format("{} heads over one latent of {} (MLA), of which {} are the value",
                           heads.num_heads, heads.head_dim, heads.latent_dims)
             : fmt::format("{} heads over {} KV heads of {}", heads.num_heads, heads.num_kv_heads,

@@ -24,10 +24,11 @@ Result<std::unique_ptr<Engine>> create_simulated_engine(
       args.engine.max_model_len.value_or(bundle.spec.max_position_embeddings));
   const std::int64_t pool_tokens =
       std::min(kMaxPoolTokens, std::int64_t{max_model_len} * args.engine.max_num_seqs);
-  const std::vector<KvGroup> groups = kv_groups(bundle.spec, max_model_len);
+  QUIRE_ASSIGN_OR_RETURN(const DType kv_dtype, kv_cache_dtype(args.engine, bundle));
+  const std::vector<KvGroup> groups =
+      kv_groups(bundle.spec, max_model_len, {args.engine.block_size, kv_dtype});
   const std::int64_t block_pages = pages_per_block(groups);
   std::int64_t num_blocks = block_pages * ceil_div(pool_tokens, args.engine.block_size);
-  QUIRE_ASSIGN_OR_RETURN(const DType kv_dtype, kv_cache_dtype(args.engine, bundle));
   if (args.engine.kv_cache_memory_bytes) {
     const std::uint64_t page_bytes = kv_block_bytes(bundle, kv_dtype, args.engine.block_size) /
                                      static_cast<std::uint64_t>(block_pages);

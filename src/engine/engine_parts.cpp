@@ -69,9 +69,11 @@ Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
                                  DType kv_cache_dtype) {
   QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   EngineParts parts;
-  QUIRE_ASSIGN_OR_RETURN(parts.scheduler, scheduler_config(args, max_model_len, num_blocks,
-                                                           kv_groups(bundle.spec, max_model_len),
-                                                           *bundle.text.tokenizer));
+  QUIRE_ASSIGN_OR_RETURN(
+      parts.scheduler,
+      scheduler_config(args, max_model_len, num_blocks,
+                       kv_groups(bundle.spec, max_model_len, {args.block_size, kv_cache_dtype}),
+                       *bundle.text.tokenizer));
   parts.pacer = step_pacer(args);
   parts.speculation = args.speculation;
   QUIRE_ASSIGN_OR_RETURN(parts.listener, open_event_log(args));

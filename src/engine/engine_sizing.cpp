@@ -58,6 +58,7 @@ void size_kv_groups(const EngineArgs& args, const KvPaging& paging, const Engine
                     MemoryPlanInput& input) {
   for (const KvGroupSpec& group : paging.groups) {
     input.kv_groups.push_back({.window = group.window,
+                               .state_bytes = group.state_bytes,
                                .num_layers = std::ssize(group.layers),
                                .pages_per_block = group.pages});
   }
@@ -68,6 +69,16 @@ void size_kv_groups(const EngineArgs& args, const KvPaging& paging, const Engine
   input.all_pages = std::max(
       input.prompt_pages, max_pages_of_all(sizes.kv_groups, args.max_num_seqs, sizes.max_model_len,
                                            in_flight, args.block_size));
+}
+
+// Wrong guesses are taken back, of which a state knows nothing.
+Status check_takes_back(std::span<const KvGroup> groups, std::string_view who) {
+  if (!keeps_states(groups)) return {};
+  return Status::config(
+      fmt::format("--speculative-config: {} has layers that keep a state of fixed size, from which "
+                  "wrong guesses cannot be taken back",
+                  who),
+      "leave the flag out, or use a model whose layers all have attention");
 }
 
 // Of the model that drafts: its runner, and what it takes besides the cache; that, for each page of
@@ -81,7 +92,8 @@ Status size_draft_model(const EngineArgs& args, const ModelBundle& draft, int th
   own.runner.max_model_len =
       std::min<std::int64_t>(sizes.max_model_len, draft.spec.max_position_embeddings);
   QUIRE_RETURN_IF_ERROR(resolve_types(args, *draft.weights, LoadQuantization::kNone, own.runner));
-  own.kv_groups = kv_groups(draft.spec, own.runner.max_model_len);
+  own.kv_groups = kv_groups(draft.spec, own.runner.max_model_len, own.runner.kv_format());
+  QUIRE_RETURN_IF_ERROR(check_takes_back(own.kv_groups, "the model that drafts"));
   const RunnerMemory memory = ModelRunner::memory_of(
       draft.spec, own.runner,
       cpu_stream_memory(ModelRunner::stream_limits(draft.spec, own.runner), threads));
@@ -99,11 +111,15 @@ Status size_draft_model(const EngineArgs& args, const ModelBundle& draft, int th
 
 }  // namespace
 
-std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_len) {
-  const KvPaging paging = kv_paging(spec, max_model_len);
+std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_len,
+                               const KvBlockFormat& format) {
+  const KvPaging paging = kv_paging(spec, max_model_len, format);
   std::vector<KvGroup> groups;
   for (const KvGroupSpec& group : paging.groups) {
-    groups.push_back({.window = group.window, .pages_per_block = group.pages});
+    const bool state = group.state_bytes != 0;
+    groups.push_back({.window = state ? KvGroup::kStateWindow : group.window,
+                      .pages_per_block = group.pages,
+                      .state = state});
   }
   return groups;
 }
@@ -127,7 +143,8 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   runner.max_model_len = sizes.max_model_len;
   const auto eos_ids = bundle.text.tokenizer->eos_ids();
   runner.eos_token_ids.assign(eos_ids.begin(), eos_ids.end());
-  sizes.kv_groups = kv_groups(spec, sizes.max_model_len);
+  sizes.kv_groups = kv_groups(spec, sizes.max_model_len, runner.kv_format());
+  if (args.speculation) QUIRE_RETURN_IF_ERROR(check_takes_back(sizes.kv_groups, "the model"));
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
 
   MemoryPlanInput input;
@@ -150,7 +167,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   input.table_bytes = table_bytes;
   input.block_table_bytes =
       KvCacheManager::bytes_per_page(args.block_size, sizes.kv_groups, args.enable_prefix_caching);
-  size_kv_groups(args, kv_paging(spec, sizes.max_model_len), sizes, input);
+  size_kv_groups(args, kv_paging(spec, sizes.max_model_len, runner.kv_format()), sizes, input);
   input.block_size = args.block_size;
   input.max_model_len = sizes.max_model_len;
   input.kv_cache_memory_bytes = args.kv_cache_memory_bytes;

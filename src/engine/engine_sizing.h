@@ -43,7 +43,8 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
 Result<DType> kv_cache_dtype(const EngineArgs& args, const ModelBundle& bundle);
 
 // The KV groups of a model whose sequences have up to `max_model_len` tokens, for the scheduler.
-std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_len);
+std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_len,
+                               const KvBlockFormat& format);
 
 // Bytes of one KV block of all layers in a cache of that type.
 std::uint64_t kv_block_bytes(const ModelBundle& bundle, DType dtype, std::int32_t block_size);

@@ -27,10 +27,11 @@ struct RejectionCount {
   bool operator==(const RejectionCount&) const = default;
 };
 
-// The pages of a KV group: layers that keep the same tokens for later ones. Over all groups they
-// are EngineStats::blocks_used and blocks_cached.
+// The pages of a KV group: layers that keep the same tokens for later ones, or a state. Over all
+// groups they are EngineStats::blocks_used and blocks_cached.
 struct KvGroupStats {
   std::int32_t window = 0;  // tokens that its layers read; 0: all before
+  bool state = false;       // its layers keep a state of fixed size
   std::int64_t pages_used = 0;
   std::int64_t pages_cached = 0;  // free, but their content may still be used
 

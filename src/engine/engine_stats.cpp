@@ -42,7 +42,9 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
   static_assert(sizeof(EngineStats) - sizeof(shown.kv_groups) - sizeof(shown.rejections) ==
                 sizeof(SchedulerStats) - sizeof(stats.num_rejected));
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    shown.kv_groups.push_back({.window = config.kv_groups[i].window,
+    const KvGroup& group = config.kv_groups[i];
+    shown.kv_groups.push_back({.window = group.state ? 0 : group.window,
+                               .state = group.state,
                                .pages_used = uses[i].num_used,
                                .pages_cached = uses[i].num_cached});
   }

@@ -31,8 +31,14 @@ InputBatch::InputBatch(const InputBatchLimits& limits)
   });
   token_ids_.reserve(tokens);
   positions_.reserve(tokens);
-  for (PageArrays& page : pages_) {
-    page.slot_mapping.reserve(tokens);
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    PageArrays& page = pages_[i];
+    page.state = i + static_cast<std::size_t>(limits.state_pages) >= pages_.size();
+    if (page.state) {
+      page.state_runs.reserve(tokens);
+    } else {
+      page.slot_mapping.reserve(tokens);
+    }
     page.block_tables.reserve(sequences);
   }
   query_start_loc_.reserve(sequences + 1);
@@ -58,15 +64,16 @@ std::uint64_t InputBatch::bytes(const InputBatchLimits& limits) {
   const auto sequences = static_cast<std::uint64_t>(limits.max_num_seqs);
   const auto length = static_cast<std::uint64_t>(limits.max_model_len);
   const auto pages = static_cast<std::uint64_t>(limits.pages_per_block);
+  const auto states = static_cast<std::uint64_t>(limits.state_pages);
   const std::uint64_t per_page_of_sequence =
       static_cast<std::uint64_t>(ceil_div(limits.max_model_len, limits.block_size)) *
           sizeof(BlockId) +
       sizeof(std::vector<BlockId>) + sizeof(void*);
   const std::uint64_t per_sequence = length * sizeof(TokenId) + pages * per_page_of_sequence +
                                      sizeof(RequestState) + 2 * sizeof(std::int32_t);
-  const std::uint64_t per_token = sizeof(TokenId) + sizeof(std::int32_t) +
-                                  pages * sizeof(std::int64_t) + sizeof(SampleRow) +
-                                  sizeof(PromptRow) + sizeof(PoolRow);
+  const std::uint64_t per_token =
+      sizeof(TokenId) + sizeof(std::int32_t) + (pages - states) * sizeof(std::int64_t) +
+      states * sizeof(StateRun) + sizeof(SampleRow) + sizeof(PromptRow) + sizeof(PoolRow);
   return sequences * per_sequence + tokens * per_token;
 }
 
@@ -141,11 +148,15 @@ void InputBatch::lay_out_page(std::size_t page, std::int32_t begin, std::int32_t
                               const RequestState& state) {
   const std::vector<BlockId>& table = state.block_ids[page];
   PageArrays& arrays = pages_[page];
+  arrays.block_tables.push_back(table.data());
+  if (arrays.state) {
+    append_state_runs(query_start_loc_.back(), begin, end, block_size_, table, arrays.state_runs);
+    return;
+  }
   for (std::int32_t i = begin; i < end; ++i) {
     const BlockId block = table[static_cast<std::size_t>(i / block_size_)];
     arrays.slot_mapping.push_back(std::int64_t{block} * block_size_ + i % block_size_);
   }
-  arrays.block_tables.push_back(table.data());
 }
 
 void InputBatch::add_sample_rows(const ScheduledRequest& scheduled, const RequestState& state) {
@@ -199,6 +210,7 @@ Status InputBatch::prepare(const SchedulerOutput& step) {
   positions_.clear();
   for (PageArrays& page : pages_) {
     page.slot_mapping.clear();
+    page.state_runs.clear();
     page.block_tables.clear();
   }
   query_start_loc_.assign(1, 0);

@@ -15,12 +15,14 @@
 #include "exec/executor.h"
 #include "exec/logit_transforms.h"
 #include "kernels/attention_plan.h"
+#include "kernels/state_runs.h"
 
 namespace quire {
 
 struct InputBatchLimits {
   std::int32_t block_size = 0;
   std::int32_t pages_per_block = 1;  // entries that a block has in a request's table
+  std::int32_t state_pages = 0;      // of these, the last ones, which hold states
   std::int64_t max_num_batched_tokens = 0;
   std::int64_t max_num_seqs = 0;
   std::int64_t max_model_len = 0;
@@ -54,6 +56,8 @@ class InputBatch {
   const BlockId* const* block_tables(std::size_t page = 0) const {
     return pages_[page].block_tables.data();
   }
+  // Of a page that holds states.
+  std::span<const StateRun> state_runs(std::size_t page) const { return pages_[page].state_runs; }
   AttentionBatch attention_batch() const;  // with the tables of the first page
 
   // A row of the step whose logits are sampled from.
@@ -94,8 +98,11 @@ class InputBatch {
     // [pages_per_block]: what each layer reads as its own table.
     std::vector<std::vector<BlockId>> block_ids;
   };
-  // What the step has once for each page of a block.
+  // What the step has once for each page of a block. One that holds states has runs of rows in
+  // place of a slot for each.
   struct PageArrays {
+    bool state = false;
+    std::vector<StateRun> state_runs;
     std::vector<std::int64_t> slot_mapping;
     std::vector<const BlockId*> block_tables;
   };

@@ -172,6 +172,57 @@ TEST(InputBatchPages, EachPageHasTablesOfItsOwn) {
   EXPECT_EQ(batch.slot_mapping(1)[0], 8 * 2 + 1);
 }
 
+// Blocks of two tokens and two pages, the second of them with a state.
+TEST(InputBatchPages, AStateIsTakenUpAndLeftByBlocks) {
+  InputBatch batch({.block_size = 2,
+                    .pages_per_block = 2,
+                    .state_pages = 1,
+                    .max_num_batched_tokens = 16,
+                    .max_num_seqs = 2,
+                    .max_model_len = 16});
+  const auto params = std::make_shared<const SamplingParams>();
+  SchedulerOutput plan;
+  plan.step_id = 1;
+  plan.new_token_ids = {5, 6, 7, 8, 9, 1};
+  plan.new_block_ids = {4, kNullBlock, 2, 3, 6, 1, 7, 8};
+  // One goes on after a block that was found, the other begins.
+  plan.new_requests = {{.request_id = 1,
+                        .num_tokens = 5,
+                        .num_prompt_tokens = 5,
+                        .sampling_params = params,
+                        .num_blocks = 4},
+                       {.request_id = 2,
+                        .first_token = 5,
+                        .num_tokens = 1,
+                        .num_prompt_tokens = 1,
+                        .sampling_params = params}};
+  plan.scheduled = {{.request_id = 1,
+                     .num_computed_tokens = 3,
+                     .num_scheduled_tokens = 2,
+                     .use = RowUse::kTokens,
+                     .first_new_block = 4,
+                     .num_new_blocks = 2},
+                    {.request_id = 2,
+                     .num_scheduled_tokens = 1,
+                     .use = RowUse::kTokens,
+                     .first_new_block = 6,
+                     .num_new_blocks = 2}};
+  ASSERT_TRUE(batch.prepare(plan).ok());
+  EXPECT_TRUE(batch.slot_mapping(1).empty());
+  const auto runs = batch.state_runs(1);
+  ASSERT_EQ(runs.size(), 3U);
+  const auto expect = [&](std::size_t i, std::int32_t first_row, BlockId source, BlockId target) {
+    EXPECT_EQ(runs[i].first_row, first_row);
+    EXPECT_EQ(runs[i].num_rows, 1);
+    EXPECT_EQ(runs[i].source, source);
+    EXPECT_EQ(runs[i].target, target);
+  };
+  expect(0, 0, 3, 3);  // in place
+  expect(1, 1, 3, 1);  // to the next block
+  expect(2, 2, kNullBlock, 8);
+  EXPECT_TRUE(batch.state_runs(0).empty());
+}
+
 // A prompt of five tokens in chunks of two and three, after another request's row.
 TEST_F(InputBatchTest, RowsThatArePooled) {
   const auto rows = [this](Pooling pooling, RequestId id) {

@@ -10,9 +10,14 @@ namespace {
 constexpr Stage kPrepareStage = {StageKind::kBookkeeping, "prepare"};
 constexpr Stage kAppendStage = {StageKind::kBookkeeping, "append tokens"};
 
+KvPaging paging_of(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+  return kv_paging(spec, config.max_model_len, config.kv_format());
+}
+
 InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& paging) {
   return {.block_size = config.block_size,
           .pages_per_block = paging.pages_per_block(),
+          .state_pages = paging.state_pages(),
           .max_num_batched_tokens = config.max_num_batched_tokens,
           .max_num_seqs = config.max_num_seqs,
           .max_model_len = config.max_model_len};
@@ -29,9 +34,10 @@ AttentionHeads attention_heads(const LayerSpec& layer) {
           .heads_per_kv_head = static_cast<std::int32_t>(heads.num_heads / heads.num_kv_heads)};
 }
 
-// Of a layer's blocks, in slots of so many bytes.
+// Of a layer's blocks, in slots of so many bytes; of a layer that keeps a state these alone.
 KvLayout kv_layout(const LayerSpec& layer, const ModelRunnerConfig& config,
                    std::uint64_t slot_bytes) {
+  if (layer.keeps_state()) return {.stride = slot_bytes};
   const KvHeads heads = layer.kv_heads();
   return {.dtype = config.kv_cache_dtype,
           .block_size = config.block_size,
@@ -41,13 +47,19 @@ KvLayout kv_layout(const LayerSpec& layer, const ModelRunnerConfig& config,
           .latent_dims = static_cast<std::int32_t>(heads.latent_dims)};
 }
 
+// What a layer keeps in a block.
+std::uint64_t layer_block_bytes(const DecoderSpec& spec, std::size_t layer,
+                                const ModelRunnerConfig& config) {
+  const std::uint64_t state = spec.state_bytes(static_cast<std::int64_t>(layer));
+  return state != 0 ? state : kv_layout(spec.layers[layer], config, 0).block_bytes();
+}
+
 std::uint64_t kv_slot_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config,
                             const KvPaging& paging) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
-    const KvLayout layout = kv_layout(spec.layers[i], config, 0);
     const auto parts = static_cast<std::uint64_t>(paging.places[i].parts);
-    bytes = std::max(bytes, parts * layout.block_bytes());
+    bytes = std::max(bytes, parts * layer_block_bytes(spec, i, config));
   }
   return bytes;
 }
@@ -56,7 +68,7 @@ std::uint64_t kv_slot_bytes(const DecoderSpec& spec, const ModelRunnerConfig& co
 
 std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
                                           const ModelRunnerConfig& config) {
-  const KvPaging paging = kv_paging(spec, config.max_model_len);
+  const KvPaging paging = paging_of(spec, config);
   return kv_page_bytes(spec, config) * static_cast<std::uint64_t>(paging.pages_per_block());
 }
 
@@ -64,6 +76,7 @@ StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunn
   AttentionSizes attention = {.max_seq_len = config.max_model_len,
                               .max_num_seqs = config.max_num_seqs};
   for (const LayerSpec& layer : spec.layers) {
+    if (layer.keeps_state()) continue;
     const AttentionHeads heads = attention_heads(layer);
     attention.head_dim =
         std::max(attention.head_dim, static_cast<std::int32_t>(layer.kv_heads().head_dim));
@@ -80,7 +93,7 @@ StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunn
 }
 
 std::uint64_t ModelRunner::kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config) {
-  const KvPaging paging = kv_paging(spec, config.max_model_len);
+  const KvPaging paging = paging_of(spec, config);
   return kv_slot_bytes(spec, config, paging) * static_cast<std::uint64_t>(paging.slots_per_page);
 }
 
@@ -99,14 +112,14 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.arena = Model::arena_bytes(spec, rows);
   memory.workspace = stream.workspace;
   memory.sampler = stream.sampling + Sampler::bytes(spec.vocab_size, config.rows_at_once());
-  memory.batch = InputBatch::bytes(batch_limits(config, kv_paging(spec, config.max_model_len)));
+  memory.batch = InputBatch::bytes(batch_limits(config, paging_of(spec, config)));
   return memory;
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, Device& device,
                                                          const ModelRunnerConfig& config) {
   const DecoderSpec& spec = model.spec();
-  const KvPaging paging = kv_paging(spec, config.max_model_len);
+  const KvPaging paging = paging_of(spec, config);
   QUIRE_ASSIGN_OR_RETURN(KvStorage kv,
                          KvStorage::create(device, kv_slot_bytes(spec, config, paging),
                                            paging.slots_per_page, config.num_blocks));
@@ -150,7 +163,16 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
 void ModelRunner::plan_heads(std::uint64_t slot_bytes) {
   std::vector<AttentionHeads> kinds;
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    const LayerSpec& layer = model_.spec().layers[i];
+    const DecoderSpec& spec = model_.spec();
+    const LayerSpec& layer = spec.layers[i];
+    const KvPaging::Place& place = places_[i];
+    kv_layers_.push_back(kv_.slots()[place.slot] + static_cast<std::uint64_t>(place.part) *
+                                                       layer_block_bytes(spec, i, config_));
+    const KvLayout layout = kv_layout(layer, config_, slot_bytes);
+    if (layer.keeps_state()) {
+      layer_heads_.push_back({layout, nullptr});
+      continue;
+    }
     const AttentionHeads heads = attention_heads(layer);
     const auto kind = std::ranges::find(kinds, heads);
     const auto index = static_cast<std::size_t>(kind - kinds.begin());
@@ -158,11 +180,7 @@ void ModelRunner::plan_heads(std::uint64_t slot_bytes) {
       kinds.push_back(heads);
       attention_plans_.push_back(ops_->plan_attention(config_.max_num_batched_tokens, heads));
     }
-    const KvLayout layout = kv_layout(layer, config_, slot_bytes);
     layer_heads_.push_back({layout, attention_plans_[index].get()});
-    const KvPaging::Place& place = places_[i];
-    kv_layers_.push_back(kv_.slots()[place.slot] +
-                         static_cast<std::uint64_t>(place.part) * layout.block_bytes());
   }
 }
 
@@ -172,8 +190,12 @@ void ModelRunner::record_spans(SpanRecorder& spans) { ops_->record_spans(spans);
 void ModelRunner::stage_layer_tables() {
   if (layer_tables_.empty()) return;
   for (std::size_t page = 0; page < page_tables_.size(); ++page) {
-    page_tables_[page] = {page == 0 ? tokens_.slot_mapping : ops_->stage(batch_.slot_mapping(page)),
-                          batch_.block_tables(page)};
+    LayerTables& tables = page_tables_[page];
+    tables = {page == 0 ? tokens_.slot_mapping : ops_->stage(batch_.slot_mapping(page)),
+              batch_.block_tables(page)};
+    const auto runs = batch_.state_runs(page);
+    tables.state_runs = ops_->stage(runs);
+    tables.num_state_runs = std::ssize(runs);
   }
   for (std::size_t layer = 0; layer < layer_tables_.size(); ++layer) {
     layer_tables_[layer] = page_tables_[static_cast<std::size_t>(places_[layer].page)];

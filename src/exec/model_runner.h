@@ -35,6 +35,7 @@ struct ModelRunnerConfig {
   DType kv_cache_dtype = DType::kBF16;
   ActivationMode activation_mode = ActivationMode::kInt16;
 
+  KvBlockFormat kv_format() const { return {block_size, kv_cache_dtype}; }
   std::int64_t rows_at_once() const { return std::max(max_num_seqs, max_sampled_rows); }
 };
 

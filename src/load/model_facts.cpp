@@ -41,7 +41,7 @@ std::optional<double> rope_theta_of(const DecoderSpec& spec) {
 ModelFacts model_facts(const ModelBundle& bundle) {
   const DecoderSpec& spec = bundle.spec;
   const ExpertSizes experts = spec.experts();
-  const KvHeads heads = spec.layers.front().kv_heads();
+  const KvHeads heads = spec.kv_heads();
   std::vector<EncodingTotal> encodings = encoding_totals(spec, *bundle.weights);
   std::uint64_t weights = 0;
   for (const EncodingTotal& total : encodings)

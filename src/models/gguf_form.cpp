@@ -78,6 +78,8 @@ constexpr std::string_view kUnlessZero[] = {
     "expert_weights_scale", "expert_group_count", "expert_group_used_count", "attention.scale",
     "logit_scale",          "residual_scale",     "embedding_scale"};
 
+constexpr std::string_view kHeadsOfLayers = "attention.head_count_kv";
+
 bool is_key_of(std::span<const GgufKey> keys, std::string_view name) {
   return std::ranges::find(keys, name, &GgufKey::gguf) != keys.end();
 }
@@ -97,6 +99,7 @@ class Translation {
     QUIRE_RETURN_IF_ERROR(set_all(kCommonKeys));
     if (form_.mixture) QUIRE_RETURN_IF_ERROR(set_all(kMixtureKeys));
     QUIRE_RETURN_IF_ERROR(set_all(form_.keys));
+    if (form_.convolutions) QUIRE_RETURN_IF_ERROR(set_convolutions());
     if (form_.latent) {
       QUIRE_RETURN_IF_ERROR(set_latent_sizes());
     } else {
@@ -159,6 +162,7 @@ class Translation {
     if (entry.config.empty()) return {};
     const GgufEntry* const found = file_.metadata().find(key(entry.gguf));
     const bool is_window = entry.config == "sliding_window";
+    if (form_.convolutions && entry.gguf == kHeadsOfLayers) return {};
     if (found == nullptr) {
       if (is_window) config_[entry.config] = nullptr;
       return {};
@@ -202,6 +206,27 @@ class Translation {
     }
     QUIRE_ASSIGN_OR_RETURN(const auto number, file_.find_int(name));
     return json::value(*number);
+  }
+
+  Status set_convolutions() {
+    QUIRE_ASSIGN_OR_RETURN(const auto heads, file_.find_ints(key(kHeadsOfLayers)));
+    if (!heads || heads->empty()) {
+      return Status::bad_model(fmt::format("{}: no list {} of a number for each layer",
+                                           file_.name(), key(kHeadsOfLayers)),
+                               "convert the model again");
+    }
+    const std::int32_t most = *std::ranges::max_element(*heads);
+    json::array types;
+    for (const std::int32_t count : *heads) {
+      if (count != 0 && count != most) {
+        return unsupported(file_.name(), key(kHeadsOfLayers),
+                           fmt::format("{} and {}", count, most));
+      }
+      types.emplace_back(count == 0 ? "conv" : "full_attention");
+    }
+    config_["layer_types"] = std::move(types);
+    config_["num_key_value_heads"] = most;
+    return {};
   }
 
   Status set_head_sizes() {

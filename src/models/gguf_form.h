@@ -43,6 +43,8 @@ struct GgufForm {
   std::string_view settings = {};  // a JSON object: what config.json says and no key of GGUF does
   bool mixture = false;            // it has the keys of experts
   bool latent = false;             // it has those of latent attention
+  // `attention.head_count_kv` has a number for each layer; those with none are short convolutions.
+  bool convolutions = false;
   const GgufForm* also = nullptr;  // another form of the same family
   // The converter has put those rows of queries and keys side by side that turn together.
   bool paired_rows = false;

@@ -44,6 +44,12 @@ constexpr TensorName kGgufNames[] = {
     {TensorRole::kLatentUp, "blk.{layer}.attn_kv_b.weight"},
     {TensorRole::kLatentKeys, "blk.{layer}.attn_k_b.weight"},
     {TensorRole::kLatentValues, "blk.{layer}.attn_v_b.weight"},
+    {TensorRole::kShortConvInput, "blk.{layer}.shortconv.in_proj.weight"},
+    {TensorRole::kShortConvInputBias, "blk.{layer}.shortconv.in_proj.bias"},
+    {TensorRole::kShortConv, "blk.{layer}.shortconv.conv.weight"},
+    {TensorRole::kShortConvBias, "blk.{layer}.shortconv.conv.bias"},
+    {TensorRole::kShortConvOutput, "blk.{layer}.shortconv.out_proj.weight"},
+    {TensorRole::kShortConvOutputBias, "blk.{layer}.shortconv.out_proj.bias"},
     {TensorRole::kAttentionOutput, "blk.{layer}.attn_output.weight"},
     {TensorRole::kAttentionBias, "blk.{layer}.attn_output.bias"},
     {TensorRole::kAttentionOutputNorm, "blk.{layer}.post_attention_norm.weight"},
@@ -105,6 +111,11 @@ class TensorSigns {
   void take(LatentAttentionSpec& attention) const {
     attention.split_up = has(TensorRole::kLatentKeys);
     attention.bias |= has(TensorRole::kLatentBias);
+  }
+
+  void take(ShortConvSpec& conv) const {
+    conv.flat = true;
+    conv.bias |= has(TensorRole::kShortConvBias);
   }
 
   void take(GatedMlpSpec& mlp) const {

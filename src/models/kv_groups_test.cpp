@@ -121,5 +121,32 @@ TEST(KvPaging, ALayerThatReadsAnothersTakesNoRoom) {
   EXPECT_EQ(spec.kv_elements_per_token(), 2 * 2 * 16);
 }
 
+// A state is as wide as its bytes are in a block, whatever its tokens: here keys and values of two
+// tokens of a block of eight.
+TEST(KvPaging, StatesAreAGroupOfTheirOwnBehindTheOthers) {
+  DecoderSpec spec = with_windows({0, 0, 0});
+  spec.hidden_size = 32;
+  ShortConvSpec conv;
+  conv.taps = 3;
+  for (const std::size_t layer : {0U, 1U}) spec.layers[layer].mixer = conv;
+  const KvPaging paging = kv_paging(spec, 100, {.block_size = 8, .dtype = DType::kF32});
+  ASSERT_EQ(paging.groups.size(), 2U);
+  EXPECT_EQ(paging.groups[0].state_bytes, 0U);
+  EXPECT_THAT(paging.groups[0].layers, ElementsAre(2));
+  EXPECT_EQ(paging.groups[1].state_bytes, 2U * 2 * 32 * sizeof(float));
+  EXPECT_THAT(paging.groups[1].layers, ElementsAre(0, 1));
+  EXPECT_EQ(paging.slots_per_page, 1);
+  EXPECT_EQ(paging.pages_per_block(), 2) << "both states in one slot of keys and values";
+  EXPECT_EQ(paging.state_pages(), 1);
+  EXPECT_EQ(paging.places[0].parts, 4);
+  EXPECT_EQ(paging.places[1].part, 1);
+  EXPECT_EQ(paging.places[1].page, 1);
+  // In blocks of one token a state is the widest.
+  const KvPaging narrow = kv_paging(spec, 100, {.block_size = 1, .dtype = DType::kF32});
+  EXPECT_EQ(narrow.places[0].parts, 1);
+  EXPECT_EQ(narrow.places[2].parts, 2);
+  EXPECT_EQ(narrow.state_pages(), 2);
+}
+
 }  // namespace kv_groups_test
 }  // namespace quire

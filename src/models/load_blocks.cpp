@@ -155,6 +155,25 @@ std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t /*hidden
   return AttentionBlock::arena_bytes(shape_of(spec), rows);
 }
 
+Result<ShortConvBlock> load_block(const ShortConvSpec& spec, TensorLoader& loader,
+                                  std::int64_t layer) {
+  using enum TensorRole;
+  ShortConvWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.input, loader.matrix(kShortConvInput, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.input_bias, loader.vector({kShortConvInputBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.conv,
+                         loader.rows(kShortConv, 0, loader.spec().hidden_size, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.conv_bias, loader.vector({kShortConvBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kShortConvOutput, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.output_bias, loader.vector({kShortConvOutputBias}, layer));
+  return ShortConvBlock(static_cast<std::int32_t>(spec.taps), std::move(weights));
+}
+
+std::uint64_t block_arena_bytes(const ShortConvSpec& /*spec*/, std::int64_t hidden_size,
+                                std::int64_t rows) {
+  return ShortConvBlock::arena_bytes(hidden_size, rows);
+}
+
 Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std::int64_t layer) {
   using enum TensorRole;
   MlpWeights weights;

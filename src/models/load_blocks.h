@@ -8,6 +8,7 @@
 #include "models/latent_attention_spec.h"
 #include "models/mlp_spec.h"
 #include "models/moe_spec.h"
+#include "models/short_conv_spec.h"
 #include "models/spec.h"
 #include "models/tensor_loader.h"
 #include "nn/attention_block.h"
@@ -16,6 +17,7 @@
 #include "nn/moe_block.h"
 #include "nn/per_layer_block.h"
 #include "nn/plain_mlp_block.h"
+#include "nn/short_conv_block.h"
 
 namespace quire {
 
@@ -23,6 +25,8 @@ Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loade
                                   std::int64_t layer);
 Result<LatentAttentionBlock> load_block(const LatentAttentionSpec& spec, TensorLoader& loader,
                                         std::int64_t layer);
+Result<ShortConvBlock> load_block(const ShortConvSpec& spec, TensorLoader& loader,
+                                  std::int64_t layer);
 Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std::int64_t layer);
 Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
                                  std::int64_t layer);
@@ -35,6 +39,8 @@ Result<PerLayerBlock> load_block(const PerLayerSpec& spec, TensorLoader& loader,
 std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t hidden_size,
                                 std::int64_t rows);
 std::uint64_t block_arena_bytes(const LatentAttentionSpec& spec, std::int64_t hidden_size,
+                                std::int64_t rows);
+std::uint64_t block_arena_bytes(const ShortConvSpec& spec, std::int64_t hidden_size,
                                 std::int64_t rows);
 std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t hidden_size,
                                 std::int64_t rows);

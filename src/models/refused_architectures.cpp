@@ -43,7 +43,9 @@ constexpr std::string_view kLinearAttention[] = {
     "rwkv7",
 };
 constexpr std::string_view kOtherRecurrence[] = {
-    "Lfm2ForCausalLM", "Lfm2MoeForCausalLM", "RecurrentGemmaForCausalLM", "lfm2", "lfm2moe",
+    "Lfm2MoeForCausalLM",
+    "RecurrentGemmaForCausalLM",
+    "lfm2moe",
 };
 constexpr std::string_view kEncoders[] = {
     "AlbertModel",
@@ -122,9 +124,8 @@ constexpr std::array kRefusals = {
         "it has state-space layers (Mamba), whose state is no cache of keys and values"},
     RefusedArchitectures{kLinearAttention,
                          "it has linear attention, whose state is no cache of keys and values"},
-    RefusedArchitectures{
-        kOtherRecurrence,
-        "it has recurrent or convolutional layers, whose state is no cache of keys and values"},
+    RefusedArchitectures{kOtherRecurrence,
+                         "it has recurrent or convolutional layers of a kind that is not there"},
     RefusedArchitectures{kEncoders, "it is an encoder, in which tokens see those that follow them"},
     RefusedArchitectures{
         kEncoderDecoders,

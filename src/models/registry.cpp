@@ -32,6 +32,7 @@
 #include "models/helium.h"
 #include "models/hunyuan.h"
 #include "models/jais2.h"
+#include "models/lfm2.h"
 #include "models/llama.h"
 #include "models/llama4.h"
 #include "models/minimax_m2.h"
@@ -109,6 +110,7 @@ constexpr std::array kFamilies = {
     ModelFamily{"FlexOlmoForCausalLM", flex_olmo_from_config},
     ModelFamily{"Jais2ForCausalLM", jais2_from_config, &kJais2Gguf},
     ModelFamily{"Llama4ForCausalLM", llama4_from_config, &kLlama4Gguf},
+    ModelFamily{"Lfm2ForCausalLM", lfm2_from_config, &kLfm2Gguf},
     ModelFamily{"GptOssForCausalLM", gpt_oss_from_config, &kGptOssGguf},
     ModelFamily{"ArceeForCausalLM", arcee_from_config, &kArceeGguf},
     ModelFamily{"NemotronForCausalLM", nemotron_from_config, &kNemotronGguf},

@@ -91,6 +91,15 @@ KvHeads LayerSpec::kv_heads() const {
   return std::visit([](const auto& block) { return block.kv_heads(); }, mixer);
 }
 
+KvHeads DecoderSpec::kv_heads() const {
+  return std::ranges::find_if_not(layers, &LayerSpec::keeps_state)->kv_heads();
+}
+
+std::uint64_t DecoderSpec::state_bytes(std::int64_t layer) const {
+  const ShortConvSpec* const conv = layers[static_cast<std::size_t>(layer)].short_conv();
+  return conv == nullptr ? 0 : conv->state_bytes(hidden_size);
+}
+
 std::int32_t LayerSpec::rope() const {
   return std::visit([](const auto& block) { return block.rope; }, mixer);
 }
@@ -221,6 +230,9 @@ std::uint64_t DecoderSpec::computed_bytes(std::int64_t max_positions) const {
     bytes += static_cast<std::uint64_t>(max_positions * hidden_size) * sizeof(float);
   }
   for (const LayerSpec& layer : layers) {
+    if (layer.short_conv() != nullptr) {
+      bytes += static_cast<std::uint64_t>(hidden_size * layer.short_conv()->taps) * sizeof(float);
+    }
     const AttentionSpec* const attention = layer.plain_attention();
     if (attention == nullptr) continue;
     bytes += attention->alibi_slopes.size() * sizeof(float);
@@ -247,6 +259,11 @@ Status DecoderSpec::validate(std::string_view where) const {
   }
   assert(!output_bias || logit_scale == 1.0);
   for (const RopeSpec& rope : ropes) QUIRE_RETURN_IF_ERROR(validate_rope(rope, where));
+  if (std::ranges::all_of(layers, &LayerSpec::keeps_state)) {
+    return Status::unimplemented(
+        fmt::format("{}: no layer has attention, and models without any are not supported", where),
+        "use a model of which some layers have attention");
+  }
   for (const LayerSpec& layer : layers) {
     const auto validate_block = [&](const auto& block) { return block.validate(where); };
     QUIRE_RETURN_IF_ERROR(std::visit(validate_block, layer.mixer));

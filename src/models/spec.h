@@ -14,6 +14,7 @@
 #include "models/latent_attention_spec.h"
 #include "models/mlp_spec.h"
 #include "models/moe_spec.h"
+#include "models/short_conv_spec.h"
 #include "models/tensor_names.h"
 #include "nn/norm.h"
 #include "nn/rope_scaling.h"
@@ -43,7 +44,7 @@ struct PerLayerSpec {
 // A layer: a mixer, in which tokens see each other, and a feed-forward, in which they do not. Each
 // kind of block is a structure of options; another kind is one more alternative.
 struct LayerSpec {
-  std::variant<AttentionSpec, LatentAttentionSpec> mixer;
+  std::variant<AttentionSpec, LatentAttentionSpec, ShortConvSpec> mixer;
   std::variant<GatedMlpSpec, PlainMlpSpec, MoeSpec> feed_forward;
   NormPlacement norms = NormPlacement::kBefore;
   bool parallel = false;      // both blocks read what the layer gets, through one norm
@@ -58,6 +59,9 @@ struct LayerSpec {
   const LatentAttentionSpec* latent_attention() const {
     return std::get_if<LatentAttentionSpec>(&mixer);
   }
+  const ShortConvSpec* short_conv() const { return std::get_if<ShortConvSpec>(&mixer); }
+  // Whether the mixer keeps a state of fixed size instead of keys and values: it has no heads.
+  bool keeps_state() const { return short_conv() != nullptr; }
   KvHeads kv_heads() const;
   std::int32_t rope() const;  // index into DecoderSpec::ropes, or kNoRope
   // Of the MLP, or of one expert of a mixture.
@@ -119,8 +123,14 @@ struct DecoderSpec {
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
 
-  // Of the first layer, where that is no latent attention.
+  // Of the first layer, where that is attention, and not latent.
   const AttentionSpec& attention() const { return layers.front().attention(); }
+
+  // Of the first layer that has heads.
+  KvHeads kv_heads() const;
+
+  // Bytes of a layer's state of one sequence; 0 where it keeps none.
+  std::uint64_t state_bytes(std::int64_t layer) const;
 
   // The most inputs that a product of any layer has.
   std::int64_t max_product_inputs() const;

@@ -228,9 +228,10 @@ Result<DeviceFloats> TensorLoader::vector_by_head(TensorRole role, const Attenti
   return device_.upload(std::move(by_part));
 }
 
-Result<DeviceFloats> TensorLoader::rows(TensorRole role, std::int64_t first, std::int64_t count) {
-  const TensorInfo& tensor = *find(role, 0);
-  const std::int64_t cols = tensor.shape[1];
+Result<DeviceFloats> TensorLoader::rows(TensorRole role, std::int64_t first, std::int64_t count,
+                                        std::int64_t layer) {
+  const TensorInfo& tensor = *find(role, layer);
+  const std::int64_t cols = tensor.shape.back();
   const auto row_bytes = encoded_row_bytes(tensor.encoding, cols);
   std::vector<float> values(static_cast<std::size_t>(count * cols));
   if (!row_bytes) {

@@ -84,7 +84,8 @@ class TensorLoader {
                                       std::int64_t layer);
 
   // Rows [first, first + count) of a matrix as numbers (DecoderSpec::computed_bytes()).
-  Result<DeviceFloats> rows(TensorRole role, std::int64_t first, std::int64_t count);
+  Result<DeviceFloats> rows(TensorRole role, std::int64_t first, std::int64_t count,
+                            std::int64_t layer = 0);
 
   // A matrix, or a vector, whose first `count` rows go behind the others. The vector is empty where
   // the model has none.

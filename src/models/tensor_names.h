@@ -47,6 +47,12 @@ enum class TensorRole : std::uint8_t {
   kLatentUp,    // of each head, its key that does not turn, then its value
   kLatentKeys,  // the same of all heads as two tensors of three dimensions, the keys' transposed
   kLatentValues,
+  kShortConvInput,  // of a short convolution: what it is made of
+  kShortConvInputBias,
+  kShortConv,  // the taps of each channel
+  kShortConvBias,
+  kShortConvOutput,
+  kShortConvOutputBias,
   kAttentionOutput,
   kAttentionBias,        // of kAttentionOutput
   kAttentionOutputNorm,  // after attention, before its residual is added

@@ -45,7 +45,7 @@ void CostModel::add(RooflineWork& work, double computed, double new_tokens, doub
   for (const KvFootprint& group : footprint_.kv) {
     const double earlier =
         group.window == 0 ? computed : std::min<double>(computed, group.window - 1.0);
-    work.kv_bytes += group.bytes_per_token * (earlier + new_tokens);
+    work.kv_bytes += group.bytes_per_token * (earlier + new_tokens) + 2 * group.state_bytes;
   }
 }
 

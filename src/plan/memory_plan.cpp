@@ -4,6 +4,8 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <string>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -183,6 +185,14 @@ std::string blocks_text(const MemoryPlan& plan) {
                      plan.pages_per_block(), plan.block_size);
 }
 
+std::string kept_text(const PlannedKvGroup& group) {
+  if (group.state_bytes != 0) {
+    return fmt::format("a state of {} bytes in all, and one for each block that is cached",
+                       group.state_bytes);
+  }
+  return group.window == 0 ? "all tokens" : fmt::format("the last {} tokens", group.window);
+}
+
 std::string budget_text(const MemoryPlan& plan, double utilization) {
   const std::string_view whose =
       plan.limits.cgroup ? "the cgroup's limit" : "this machine's memory";
@@ -200,7 +210,7 @@ std::int64_t MemoryPlan::pages_per_block() const {
 }
 
 std::int64_t MemoryPlan::kv_tokens() const {
-  if (kv_groups.size() == 1 && kv_groups[0].window == 0) {
+  if (kv_groups.size() == 1 && kv_groups[0].window == 0 && kv_groups[0].state_bytes == 0) {
     return num_blocks / kv_groups[0].pages_per_block * block_size;
   }
   return num_blocks * max_model_len / sequence_pages;
@@ -222,9 +232,7 @@ std::string MemoryPlan::to_text() const {
                    full_sequences(), max_model_len));
   for (const PlannedKvGroup& group : kv_groups) {
     if (group.window == 0 && kv_groups.size() == 1) break;
-    text += fmt::format(
-        "{:28}{} layers keep {}\n", "", group.num_layers,
-        group.window == 0 ? "all tokens" : fmt::format("the last {} tokens", group.window));
+    text += fmt::format("{:28}{} layers keep {}\n", "", group.num_layers, kept_text(group));
   }
   line("activations", activation_bytes, "");
   line("workspace", workspace_bytes, "");
@@ -255,6 +263,7 @@ json::object MemoryPlan::to_json() const {
   json::array groups;
   for (const PlannedKvGroup& group : kv_groups) {
     groups.push_back(json::object{{"window", group.window},
+                                  {"state_bytes", group.state_bytes},
                                   {"num_layers", group.num_layers},
                                   {"pages_per_block", group.pages_per_block}});
   }
@@ -290,12 +299,16 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
   const std::string embedding = spec.names.name(TensorRole::kEmbedding);
   const std::string output = spec.names.name(TensorRole::kOutput);
   const std::string per_layer = spec.names.name(TensorRole::kPerLayerEmbedding);
-  const std::string positions = spec.names.name(TensorRole::kPositions);
+  // Rows of these are numbers, which computed_bytes() has.
+  std::unordered_set<std::string> numbers = {spec.names.name(TensorRole::kPositions)};
+  for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
+    numbers.insert(spec.names.name(TensorRole::kShortConv, layer));
+  }
   for (const TensorInfo& tensor : source.tensors()) {
     // Where embeddings are tied, some files repeat them; they are not loaded.
     if (spec.tie_word_embeddings && tensor.name == output) continue;
     if (spec.is_unread(tensor.name)) continue;
-    if (tensor.name == positions) continue;  // rows of it, as numbers
+    if (numbers.contains(tensor.name)) continue;
     if (tensor.shape.size() == 2) {
       const bool vocabulary =
           tensor.name == embedding || tensor.name == output || tensor.name == per_layer;

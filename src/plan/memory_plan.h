@@ -17,10 +17,11 @@
 
 namespace quire {
 
-// Layers that keep the same tokens' keys and values. A block of the group takes so many pages of
-// the pool that all groups share.
+// Layers that keep the same tokens' keys and values, or a state. A block of the group takes so many
+// pages of the pool that all groups share.
 struct PlannedKvGroup {
-  std::int32_t window = 0;  // tokens that are kept; 0: all
+  std::int32_t window = 0;        // tokens that are kept; 0: all
+  std::uint64_t state_bytes = 0;  // of a sequence's state, in all layers; 0: they keep none
   std::int64_t num_layers = 0;
   std::int64_t pages_per_block = 1;
 };

@@ -78,8 +78,8 @@ bool is_table(TensorRole role) {
 bool stays_wide(TensorRole role) {
   using enum TensorRole;
   return is_table(role) || role == kOutput || role == kRouter || role == kSharedExpertGate ||
-         role == kExpertGateUpBiases || role == kExpertGateBiases || role == kExpertUpBiases ||
-         role == kExpertDownBiases;
+         role == kShortConv || role == kExpertGateUpBiases || role == kExpertGateBiases ||
+         role == kExpertUpBiases || role == kExpertDownBiases;
 }
 
 double numbers_of(const TensorShape& tensor) {
@@ -117,9 +117,14 @@ Status not_divided(int tp, std::string_view what, std::int64_t count) {
 
 Status check_layout(const DecoderSpec& spec, int tp) {
   for (const LayerSpec& layer : spec.layers) {
+    if (layer.keeps_state() && tp > 1) {
+      return Status::unimplemented(
+          fmt::format("--tp {}: layers that keep a state of fixed size are not split", tp),
+          "use --tp 1");
+    }
     const KvHeads heads = layer.kv_heads();
     if (heads.num_heads % tp != 0) return not_divided(tp, "attention heads", heads.num_heads);
-    if (heads.num_kv_heads % tp != 0 && tp % heads.num_kv_heads != 0) {
+    if (!layer.keeps_state() && heads.num_kv_heads % tp != 0 && tp % heads.num_kv_heads != 0) {
       return not_divided(tp, "KV heads", heads.num_kv_heads);
     }
     if (layer.intermediate_size() % tp != 0) {
@@ -147,7 +152,8 @@ std::int64_t widest_row_of(const DecoderSpec& spec) {
   for (const LayerSpec& layer : spec.layers) {
     const KvHeads heads = layer.kv_heads();
     const std::int64_t experts = layer.moe() == nullptr ? 1 : layer.moe()->experts_per_token;
-    widest = std::max({widest, heads.num_heads * heads.head_dim + heads.width(),
+    const std::int64_t of_conv = layer.keeps_state() ? 4 * spec.hidden_size : 0;
+    widest = std::max({widest, of_conv, heads.num_heads * heads.head_dim + heads.width(),
                        2 * layer.intermediate_size() * experts});
   }
   return widest;
@@ -157,7 +163,14 @@ void count_layers(const DecoderSpec& spec, const FootprintOptions& options,
                   ModelFootprint& footprint) {
   std::map<std::int32_t, KvFootprint> kv;
   std::map<std::int32_t, KeyWork> attention;
-  for (const LayerSpec& layer : spec.layers) {
+  KvFootprint states;
+  for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
+    const LayerSpec& layer = spec.layers[static_cast<std::size_t>(i)];
+    if (layer.keeps_state()) {
+      ++states.num_layers;
+      states.state_bytes += static_cast<double>(spec.state_bytes(i));
+      continue;
+    }
     const std::int32_t kept = layer.kv_window();
     const std::int32_t window = kept >= options.max_len ? 0 : kept;
     attention[window].window = window;
@@ -171,6 +184,7 @@ void count_layers(const DecoderSpec& spec, const FootprintOptions& options,
     group.bytes_per_token += static_cast<double>(heads.width()) * options.kv_bytes / parts;
   }
   for (const auto& [window, group] : kv) footprint.kv.push_back(group);
+  if (states.num_layers > 0) footprint.kv.push_back(states);
   for (const auto& [window, work] : attention) footprint.attention.push_back(work);
 }
 
@@ -179,6 +193,8 @@ void count_layers(const DecoderSpec& spec, const FootprintOptions& options,
 double ModelFootprint::kv_bytes(std::int64_t tokens, std::int64_t block_size) const {
   double bytes = 0;
   for (const KvFootprint& group : kv) {
+    // The state of the block that it is in, and of the one before.
+    bytes += 2 * group.state_bytes;
     // Of a window the blocks that it lies in.
     const std::int64_t kept =
         group.window == 0 ? tokens : std::min<std::int64_t>(tokens, group.window + block_size);

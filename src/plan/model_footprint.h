@@ -13,9 +13,10 @@
 
 namespace quire {
 
-// Layers that keep the same tokens' keys and values.
+// Layers that keep the same tokens' keys and values, or a state.
 struct KvFootprint {
   std::int32_t window = 0;  // tokens that are kept; 0: all
+  double state_bytes = 0;   // of a sequence's state, in all these layers; 0: keys and values
   std::int64_t num_layers = 0;
   double bytes_per_token = 0;  // of all these layers, on one device
 };

@@ -104,6 +104,22 @@ TEST(ModelFootprintTest, AWindowKeepsItsBlocks) {
   EXPECT_EQ(footprint_of(spec, "bf16", 1, 512).kv.size(), 1U);  // a window that nobody leaves
 }
 
+TEST(ModelFootprintTest, AStateIsThereTwiceASequenceWhateverItsTokens) {
+  DecoderSpec spec = llama_shape(4, 1024, 8, 2, 2048, 1000);
+  ShortConvSpec conv;
+  conv.taps = 3;
+  for (const std::size_t layer : {0U, 2U, 3U}) spec.layers[layer].mixer = conv;
+  const ModelFootprint whole = footprint_of(spec, "bf16", 1, 8192);
+  ASSERT_EQ(whole.kv.size(), 2U);
+  EXPECT_EQ(whole.kv[1].num_layers, 3);
+  EXPECT_DOUBLE_EQ(whole.kv[1].state_bytes, 3.0 * 2 * 1024 * 4);
+  const double layer = 2 * 2 * 128 * 2;
+  EXPECT_DOUBLE_EQ(whole.kv_bytes_per_token(), layer);
+  EXPECT_DOUBLE_EQ(whole.kv_bytes(8192, 16), layer * 8192 + 2 * whole.kv[1].state_bytes);
+  EXPECT_EQ(model_footprint(spec, {.format = {}, .tp = 2, .max_len = 64}).status().code(),
+            StatusCode::kUnimplemented);
+}
+
 TEST(CostModelTest, DecodingReadsAllAndPromptsMultiply) {
   const DecoderSpec spec = llama_70b();
   const PlanDevice device = device_of("h100");

@@ -30,7 +30,13 @@ Result<std::unique_ptr<Scorer>> Scorer::open(const std::string& path, IsaLevel l
   const auto blocks = static_cast<std::uint64_t>(ceil_div(max_tokens, 16));
   std::uint64_t kv_bytes = 0;
   AttentionSizes sizes = {.max_seq_len = max_tokens, .max_num_seqs = max_tokens};
-  for (const LayerSpec& layer : spec.layers) {
+  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
+    const LayerSpec& layer = spec.layers[i];
+    if (layer.keeps_state()) {
+      scorer->layouts_.push_back({.stride = spec.state_bytes(static_cast<std::int64_t>(i))});
+      kv_bytes += scorer->layouts_.back().stride * blocks;
+      continue;
+    }
     const AttentionHeads heads = heads_of(layer);
     scorer->layouts_.push_back(
         {.dtype = kv_dtype,
@@ -73,6 +79,12 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
   std::byte* next = kv_.data();
   for (std::size_t i = 0; i < layouts_.size(); ++i) {
     const LayerSpec& layer = spec.layers[i];
+    if (layer.keeps_state()) {
+      heads.push_back({layouts_[i], nullptr});
+      layers.push_back(next);
+      next += layouts_[i].stride * table.size();
+      continue;
+    }
     plans.push_back(ops_->plan_attention(count, heads_of(layer)));
     plans.back()->build({.num_seqs = 1,
                          .query_start_loc = query_start,
@@ -83,6 +95,10 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
     layers.push_back(source == kOwnKeys ? next : layers[static_cast<std::size_t>(source)]);
     next += layouts_[i].block_bytes() * table.size();
   }
+  std::vector<StateRun> runs;
+  append_state_runs(0, 0, query_start[1], 16, table, runs);
+  const std::vector<LayerTables> layer_tables(
+      layers.size(), {slots.data(), tables, runs.data(), std::ssize(runs)});
   ForwardContext ctx = {.ops = *ops_,
                         .arena = arena_,
                         .tokens = {.num_tokens = count,
@@ -92,6 +108,7 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
                         .attention_plan = *plans.front(),
                         .kv_layout = layouts_.front(),
                         .kv_layers = layers.data(),
+                        .layer_tables = layer_tables.data(),
                         .layer_heads = heads.data(),
                         .activation_mode = mode_};
   std::vector<float> hidden(static_cast<std::size_t>(count * spec.hidden_size));

@@ -147,7 +147,10 @@ Status check_fits(const StepCase& shape, const Requests& requests, const EngineA
   const std::int64_t sequences = shape.kind == StepCase::Kind::kDecode ? shape.size : 1;
   std::vector<KvGroup> groups;
   for (const PlannedKvGroup& group : info.plan.kv_groups) {
-    groups.push_back({group.window, static_cast<std::int32_t>(group.pages_per_block)});
+    const bool state = group.state_bytes != 0;
+    groups.push_back({.window = state ? KvGroup::kStateWindow : group.window,
+                      .pages_per_block = static_cast<std::int32_t>(group.pages_per_block),
+                      .state = state});
   }
   const std::int64_t blocks =
       max_pages_of_all(groups, sequences, tokens, args.max_num_batched_tokens, info.block_size);

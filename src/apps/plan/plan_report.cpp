@@ -78,6 +78,7 @@ json::object model_json(const PlannedModel& model, const ModelFootprint& whole,
   for (const KvFootprint& group : whole.kv) {
     groups.push_back({{"window", group.window},
                       {"num_layers", group.num_layers},
+                      {"state_bytes", group.state_bytes},
                       {"bytes_per_token", group.bytes_per_token}});
   }
   return {{"model", model.name},
@@ -150,6 +151,11 @@ std::string model_text(const PlannedModel& model, const ModelFootprint& whole,
                    model.max_len));
   if (whole.kv.size() > 1 || whole.kv[0].window != 0) {
     for (const KvFootprint& group : whole.kv) {
+      if (group.state_bytes != 0) {
+        line("", fmt::format("a state of {:.0f} bytes a sequence in {} layers", group.state_bytes,
+                             group.num_layers));
+        continue;
+      }
       line("", fmt::format("{:.0f} bytes in {} layers that keep {}", group.bytes_per_token,
                            group.num_layers,
                            group.window == 0 ? std::string("all tokens")

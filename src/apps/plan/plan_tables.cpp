@@ -42,6 +42,7 @@ std::int64_t head_numbers(const LayerSpec& layer) {
 double as_if_bytes(const DecoderSpec& spec, std::int64_t group, double number_bytes) {
   std::int64_t numbers = 0;
   for (const LayerSpec& layer : spec.layers) {
+    if (layer.keeps_state()) continue;
     const std::int64_t heads = layer.kv_heads().num_heads;
     const std::int64_t kv_heads = group == 0 ? 1 : std::max<std::int64_t>(1, heads / group);
     numbers += kv_heads * head_numbers(layer);
@@ -82,7 +83,7 @@ Result<PlanTable> kv_table(const std::vector<PlannedModel>& models, const PlanSe
           "a latent has no 2"};
   for (const PlannedModel& model : models) {
     QUIRE_ASSIGN_OR_RETURN(const ModelFootprint whole, whole_footprint(model, settings));
-    const KvHeads heads = model.spec.layers.front().kv_heads();
+    const KvHeads heads = model.spec.kv_heads();
     const double sequence = whole.kv_bytes(model.max_len, settings.capacity.block_size);
     table.rows.push_back({json::value(model.name), json::value(attention_kind(heads)),
                           json::value(model.spec.num_layers()), json::value(heads.num_kv_heads),
@@ -107,7 +108,7 @@ Result<PlanTable> attention_table(const std::vector<PlannedModel>& models,
     QUIRE_ASSIGN_OR_RETURN(const double bytes, kv_number_bytes(settings.kv_dtype, model));
     const double mha = as_if_bytes(model.spec, 1, bytes);
     table.rows.push_back({json::value(model.name),
-                          json::value(attention_kind(model.spec.layers.front().kv_heads())),
+                          json::value(attention_kind(model.spec.kv_heads())),
                           json::value(whole.kv_bytes_per_token()), json::value(mha),
                           json::value(as_if_bytes(model.spec, 8, bytes)),
                           json::value(as_if_bytes(model.spec, 0, bytes)),

@@ -117,8 +117,8 @@ Result<SchedulerConfig> scheduler_of(const PlannedModel& model, const DevicePlan
   // A sequence's whole length in one piece, from its start: one block that is as long.
   scheduler.block_size =
       reserved ? scheduler.max_model_len : static_cast<std::int32_t>(settings.block_size);
-  scheduler.kv_groups =
-      reserved ? std::vector<KvGroup>{KvGroup{}} : kv_groups(model.spec, model.max_len);
+  scheduler.kv_groups = reserved ? std::vector<KvGroup>{KvGroup{}}
+                                 : kv_groups(model.spec, model.max_len, {scheduler.block_size});
   scheduler.enable_prefix_caching = settings.prefix_caching && !reserved;
   scheduler.enable_chunked_prefill = settings.chunked_prefill;
   QUIRE_ASSIGN_OR_RETURN(scheduler.policy, parse_policy(settings.policy));

@@ -223,11 +223,11 @@ void add_kv_groups(Snapshot& out, const EngineStats& stats) {
     const KvGroupStats& group = stats.kv_groups[i];
     const auto pages = [&](const char* state, std::int64_t value) {
       out.gauge("quire_kv_group_pages",
-                "KV pages by group of layers, with the tokens that these read (0: all), and state; "
-                "the groups add up to quire_blocks",
+                "KV pages by group of layers, with the tokens that these read (0: all; state: they "
+                "keep a state), and state; the groups add up to quire_blocks",
                 static_cast<double>(value),
                 {{"group", std::to_string(i)},
-                 {"window", std::to_string(group.window)},
+                 {"window", group.state ? "state" : std::to_string(group.window)},
                  {"state", state}});
     };
     pages("used", group.pages_used);

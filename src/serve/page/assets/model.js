@@ -83,9 +83,12 @@ function blockText(plan) {
 }
 
 function groupText(plan) {
-  if (plan.kv_groups.every((group) => group.window === 0)) return '';
-  const texts = plan.kv_groups.map((group) =>
-    `${count(group.num_layers)} layers keep ${group.window === 0 ? 'all tokens' : `the last ${count(group.window)}`}`);
+  if (plan.kv_groups.every((group) => group.window === 0 && group.state_bytes === 0)) return '';
+  const kept = (group) => {
+    if (group.state_bytes !== 0) return `a state of ${bytes(group.state_bytes)}`;
+    return group.window === 0 ? 'all tokens' : `the last ${count(group.window)}`;
+  };
+  const texts = plan.kv_groups.map((group) => `${count(group.num_layers)} layers keep ${kept(group)}`);
   return ` Of a sequence ${texts.join(', ')}.`;
 }
 
