@@ -16,6 +16,7 @@ import re
 import subprocess
 import tempfile
 import threading
+import unittest
 import urllib.parse
 
 from cli_support import PROGRAM, TINY
@@ -339,3 +340,29 @@ class Home:
 
     def snapshot(self, name=REPO, commit=COMMIT):
         return self.repo(name) / "snapshots" / commit
+
+
+class PullCase(unittest.TestCase):
+    """A hub with one repository, and a user who pulls."""
+
+    def setUp(self):
+        self.hub = Hub()
+        self.addCleanup(self.hub.close)
+        self.home = Home(self.hub)
+        self.addCleanup(self.home.close)
+        self.hub.repositories[REPO] = Repository(
+            {**tiny_files(), "README.md": b"read", "pytorch_model.bin": b"pickle", "onnx/model.onnx": b"o"})
+
+    def pull(self, *arguments, code=0, **variables):
+        result = self.home.run("pull", *arguments, **variables)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def refused(self, code, text, *arguments, **variables):
+        result = self.pull(*arguments, code=code, **variables)
+        self.assertIn(text, result.stderr)
+        self.assertEqual(result.stdout, "")
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("info: ")]
+        self.assertEqual(len(lines), 1, result.stderr)  # one clear error
+        self.assertTrue(lines[0].startswith("quire: "), result.stderr)
+        return result
