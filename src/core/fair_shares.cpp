@@ -82,4 +82,10 @@ std::int64_t FairShares::num_present() const {
   return count;
 }
 
+std::int64_t FairShares::num_running() const {
+  std::int64_t count = 0;
+  for (const auto& [name, share] : users_) count += share.num_running;
+  return count;
+}
+
 }  // namespace quire

@@ -23,6 +23,7 @@ namespace quire {
 struct FairShare {
   std::int64_t served = 0;
   std::int64_t num_present = 0;  // requests that wait or run
+  std::int64_t num_running = 0;
 };
 
 class FairShares {
@@ -51,8 +52,9 @@ class FairShares {
   // nullptr if the user is unknown.
   FairShare* rejoin(std::string_view user);
 
-  // Requests that are there.
+  // Requests that are there, and those of them that run.
   std::int64_t num_present() const;
+  std::int64_t num_running() const;
 
  private:
   std::optional<std::int64_t> least_of_present() const;

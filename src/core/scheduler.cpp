@@ -125,7 +125,10 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
   } else if (runs) {
     let_go(request, in_flight.num_tokens == 0, removed_request_ids_);
   }
-  if (request.share() != nullptr) shares_.leave(*request.share());
+  if (request.share() != nullptr) {
+    request.share()->num_running -= runs ? 1 : 0;
+    shares_.leave(*request.share());
+  }
   return std::move(requests_.extract(request.id()).mapped());
 }
 

@@ -68,7 +68,9 @@ enum class SchedulingPolicy : std::uint8_t {
   // The fewest tokens, prompt and output at most; each later arrival weighs one token.
   kShortest,
   kDeadline,  // the earliest deadline, AddRequest::deadline after the arrival
-  kFair,      // whose user has been given the least (core/fair_shares.h)
+  // Whose user has been given the least (core/fair_shares.h). Where there is no place for it, the
+  // last request of a user who would still have as many running as this one gives up its own.
+  kFair,
   // Of the earliest few the one of which the prefix cache has most; the earliest, where
   // max_overtaken have gone before it.
   kLongestPrefix,
@@ -266,6 +268,10 @@ class Scheduler {
   Request& next_waiting() const;  // there is one
   Request& least_served() const;
   Request& longest_prefix() const;
+  void give_way(SchedulerOutput& plan, Instant now);
+  Request* who_gives_way_to(const Request& request) const;
+  bool lacks_place(const Request& request) const;
+  Request& next_victim(const Request& request) const;
   void leave_queue(Request& request);
   void enqueue(Request& request);
   std::optional<Refusal> admission_refusal(const AddRequest& request) const;
@@ -282,6 +288,7 @@ class Scheduler {
   bool make_room(const Request& request, std::int32_t num_tokens, SchedulerOutput& plan,
                  Instant now);
   void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
+  std::int64_t pages_to_start(const Request& request) const;
   void hold(Request& request, WaitCause cause, const Admission& admission, Instant now);
   Blockers others_running(const Request& request) const;
   std::optional<WaitCause> admission_obstacle(const Request& request, const StepBudget& budget,

@@ -51,6 +51,10 @@ Status Scheduler::check_invariants() const {
     return broken("{} requests are counted for their users, there are {}", shares_.num_present(),
                   num_sharing);
   }
+  if (const std::int64_t running = shares_.num_running(); fair && running != std::ssize(running_)) {
+    return broken("{} requests are counted as running for their users, {} run", running,
+                  running_.size());
+  }
   return check_conservation();
 }
 

@@ -18,6 +18,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   kv_.set_time(now);
   plan.truncated_tables.swap(truncated_tables_);
   plan.removed_request_ids.swap(removed_request_ids_);
+  give_way(plan, now);
   StepBudget budget = budget_of_step();
   form_batch(now);
   plan_running(budget, plan, now);
@@ -137,7 +138,7 @@ StepBudget Scheduler::budget_of_step() const {
 }
 
 // Sees that there are blocks for a running request's next tokens, taken from rows that nobody wants
-// and then from the last requests if need be; false if it was itself the last and has been
+// and then from next_victim() if need be; false if that was the request itself, which has been
 // preempted.
 bool Scheduler::make_room(const Request& request, std::int32_t num_tokens, SchedulerOutput& plan,
                           Instant now) {
@@ -147,9 +148,9 @@ bool Scheduler::make_room(const Request& request, std::int32_t num_tokens, Sched
       drop_retained_rows(retained_.size() - 1);
       continue;
     }
-    Request& last = *running_.back();
-    preempt(last, request, plan, now);
-    if (&last == &request) return false;
+    Request& victim = next_victim(request);
+    preempt(victim, request, plan, now);
+    if (&victim == &request) return false;
   }
   return true;
 }
@@ -168,7 +169,8 @@ void Scheduler::preempt(Request& request, const Request& for_request, SchedulerO
   } else {
     request.wait_for({.count = 1, .ids = {for_request.id()}});
   }
-  running_.pop_back();
+  std::erase(running_, &request);
+  if (request.share() != nullptr) --request.share()->num_running;
   enqueue(request);
   batch_.returned();
   ++counters_.num_preemptions;
@@ -183,13 +185,7 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
   if (!batch_.admits()) return WaitCause::kBatch;
   if (num_rows_running() + request.max_rows() > config_.max_num_seqs) return WaitCause::kMaxNumSeqs;
   if (budget.full()) return budget.cause();
-  // With room for the placeholders that a preempted request has lost: or it would come back at
-  // once, and have to leave again.
-  std::int64_t num_pages =
-      kv_.max_pages(std::min(request.num_tokens() + config_.max_steps_in_flight - 1,
-                             request.max_computed_tokens()),
-                    config_.max_tokens_in_flight());
-  if (request.is_beam_search()) num_pages += branch_pages(request);
+  std::int64_t num_pages = pages_to_start(request);
   admission.fork_parent = find_fork_parent(request);
   if (admission.fork_parent != nullptr) {
     if (admission.fork_parent->num_computed_tokens() < request.num_prompt_tokens()) {
@@ -223,6 +219,16 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
   return std::nullopt;
 }
 
+// Pages for all its known tokens, with room for the placeholders that a preempted request has lost:
+// or it would come back at once, and have to leave again.
+std::int64_t Scheduler::pages_to_start(const Request& request) const {
+  const std::int64_t num_pages =
+      kv_.max_pages(std::min(request.num_tokens() + config_.max_steps_in_flight - 1,
+                             request.max_computed_tokens()),
+                    config_.max_tokens_in_flight());
+  return num_pages + (request.is_beam_search() ? branch_pages(request) : 0);
+}
+
 // A running request of the same prompt, for one that has not started yet; nullptr if there is none.
 // One that has gone so far on that it has given back what the prompt's end reads is of no use.
 const Request* Scheduler::find_fork_parent(const Request& request) const {
@@ -253,6 +259,7 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
     request.explain(explain_miss(request, admission));
   }
   counters_.prompt_tokens_cached += request.start(admission.num_computed_tokens, now);
+  if (request.share() != nullptr) ++request.share()->num_running;
   if (first_time && request.share() != nullptr) {
     request.share()->served += FairShares::kPromptWeight * request.num_uncomputed_prompt_tokens();
   }

@@ -367,6 +367,7 @@ Status Scheduler::restore_requests(std::vector<RequestSnapshot>& requests, Reque
         return Status::invalid_argument(
             fmt::format("request {} is of a user without a share", request->id()));
       }
+      request->share()->num_running += state == RequestState::kRunning ? 1 : 0;
     }
     queue.push_back(request.get());
     const RequestId id = request->id();

@@ -57,14 +57,46 @@ bool Scheduler::goes_before(const Request& a, const Request& b) const {
 
 // Where the policy chooses, those that were preempted go first, the earliest of them: the blocks
 // that they gave up are for those that run, and who took them instead would soon be preempted, too.
+// But not before whom they may have given way to.
 Request& Scheduler::next_waiting() const {
   const bool fair = config_.policy == SchedulingPolicy::kFair;
   if (!fair && config_.policy != SchedulingPolicy::kLongestPrefix) return *waiting_.back();
   const auto preempted = std::find_if(
       waiting_.rbegin(), waiting_.rend(),
       [](const Request* request) { return request->state() == RequestState::kPreempted; });
-  if (preempted != waiting_.rend()) return **preempted;
-  return fair ? least_served() : longest_prefix();
+  if (preempted == waiting_.rend()) return fair ? least_served() : longest_prefix();
+  if (!fair) return **preempted;
+  Request& least = least_served();
+  return least.share()->num_running < (*preempted)->share()->num_running ? least : **preempted;
+}
+
+// Before a step is planned: who has been given the least need not wait until one of those who have
+// more running is done.
+void Scheduler::give_way(SchedulerOutput& plan, Instant now) {
+  if (config_.policy != SchedulingPolicy::kFair || config_.batching != Batching::kContinuous ||
+      waiting_.empty()) {
+    return;
+  }
+  const Request& least = least_served();
+  while (Request* gives_way = who_gives_way_to(least)) {
+    if (!lacks_place(least)) return;
+    preempt(*gives_way, least, plan, now);
+  }
+}
+
+// The last in order of those whose user would have no fewer running than `request`'s, once the one
+// has taken the other's place; nullptr if there is none. So nobody gives way twice in turn.
+Request* Scheduler::who_gives_way_to(const Request& request) const {
+  const auto gives_way = std::find_if(running_.rbegin(), running_.rend(), [&](const Request* each) {
+    return each->share()->num_running >= request.share()->num_running + 2;
+  });
+  return gives_way == running_.rend() ? nullptr : *gives_way;
+}
+
+bool Scheduler::lacks_place(const Request& request) const {
+  if (num_rows_running() + request.max_rows() > config_.max_num_seqs) return true;
+  return pages_to_start(request) - match_prefix(request).num_used_pages >
+         kv_.pool().num_free_blocks();
 }
 
 // Of those of the user that has had the least, the earliest.
@@ -105,6 +137,19 @@ void Scheduler::leave_queue(Request& request) {
   } else {
     std::erase(waiting_, &request);
   }
+}
+
+// Who gives up its blocks for a running request: the last in order; where the policy is to be fair,
+// the last of those whose user has most running. Those before the request are planned already.
+Request& Scheduler::next_victim(const Request& request) const {
+  Request* victim = running_.back();
+  if (config_.policy != SchedulingPolicy::kFair) return *victim;
+  for (auto each = running_.rbegin(); *each != &request; ++each) {
+    const bool more = (*each)->share()->num_running > victim->share()->num_running;
+    victim = more ? *each : victim;
+  }
+  const bool itself = request.share()->num_running > victim->share()->num_running;
+  return itself ? *requests_.at(request.id()) : *victim;
 }
 
 }  // namespace quire

@@ -1,4 +1,5 @@
 // Who goes first, by each policy.
+#include <algorithm>
 #include <numeric>
 
 #include "core/scheduler_fixture.h"
@@ -22,6 +23,10 @@ class Policies : public SchedulerTest {
     config.max_overtaken = max_overtaken;
     make(config);
   }
+  std::int64_t running_of(const std::string& user) const {
+    return std::ranges::count_if(scheduler_->running(),
+                                 [&](const Request* request) { return request->user() == user; });
+  }
   // Ids in the order in which they start, until nothing is left.
   std::vector<RequestId> order() {
     std::vector<RequestId> ids;
@@ -34,8 +39,9 @@ class Policies : public SchedulerTest {
   }
 };
 
-AddRequest of_user(RequestId id, std::string user, std::int32_t num_prompt_tokens = 4) {
-  AddRequest request = request_of(id, num_prompt_tokens, 2);
+AddRequest of_user(RequestId id, std::string user, std::int32_t num_prompt_tokens = 4,
+                   std::int64_t max_tokens = 2) {
+  AddRequest request = request_of(id, num_prompt_tokens, max_tokens);
   request.user = std::move(user);
   return request;
 }
@@ -89,6 +95,37 @@ TEST_F(Policies, WhoHasHadTheLeastGoesFirst) {
   add(of_user(5, "few"));
   add(of_user(6, "few"));
   EXPECT_THAT(order(), ElementsAre(5, 2, 6, 3, 4));
+}
+
+// Two who have much to do share the places evenly, whoever came first.
+TEST_F(Policies, WhoHasManyRunningGivesWay) {
+  SchedulerConfig config = small_config();
+  config.policy = SchedulingPolicy::kFair;
+  config.max_num_seqs = 4;
+  config.max_queued = 16;
+  config.max_num_batched_tokens = 64;
+  config.num_blocks = 64;
+  make(config);
+  for (RequestId id = 1; id <= 6; ++id) add(of_user(id, "many", 4, 20));
+  step();
+  EXPECT_EQ(running_of("many"), 4);
+  for (RequestId id = 7; id <= 10; ++id) add(of_user(id, "few", 4, 20));
+  step();  // who comes starts where the others are: nobody has had less yet
+  const SchedulerOutput plan = schedule();
+  EXPECT_EQ(running_of("many"), 3);
+  EXPECT_EQ(running_of("few"), 1);
+  EXPECT_THAT(plan.removed_request_ids, ElementsAre(4));
+  ASSERT_TRUE(scheduler_->find(4)->timeline().open());
+  EXPECT_EQ(scheduler_->find(4)->timeline().open()->cause, WaitCause::kPreempted);
+  EXPECT_EQ(scheduler_->find(4)->timeline().open()->blockers.ids.front(), 7U);
+  update(plan);
+  for (int i = 0; i < 4; ++i) step();
+  EXPECT_EQ(running_of("many"), 2);
+  EXPECT_EQ(running_of("few"), 2);
+  EXPECT_EQ(scheduler_->stats().num_preemptions, 2);
+  for (int i = 0; i < 8; ++i) step();  // and so it stays
+  EXPECT_EQ(running_of("few"), 2);
+  EXPECT_EQ(scheduler_->stats().num_preemptions, 2);
 }
 
 // The one's requests cost four times as much: prompt tokens count once, output tokens twice.

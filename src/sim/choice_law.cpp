@@ -53,11 +53,18 @@ std::string ChoiceLaw::check(const SchedulerOutput& plan) {
   std::set<RequestId> waiting;
   for (const Request* request : scheduler_.waiting()) waiting.insert(request->id());
   for (const NewRequestData& each : plan.new_requests) waiting.insert(each.request_id);
+  std::map<std::string, int> running;  // requests of each user, as the choices go on
+  for (const Request* request : scheduler_.running()) ++running[request->user()];
+  for (const NewRequestData& each : plan.new_requests) {
+    --running[scheduler_.find(each.request_id)->user()];
+  }
   for (const NewRequestData& each : plan.new_requests) {  // in the order of the choices
     const Request& chosen = *scheduler_.find(each.request_id);
     const auto preempted = std::ranges::find_if(
         waiting, [&](RequestId id) { return scheduler_.find(id)->num_preemptions() > 0; });
-    const bool resumes = preempted != waiting.end();
+    const bool has_fewer = policy == SchedulingPolicy::kFair && preempted != waiting.end() &&
+                           running[chosen.user()] < running[scheduler_.find(*preempted)->user()];
+    const bool resumes = preempted != waiting.end() && !has_fewer;
     const bool chooses =
         policy == SchedulingPolicy::kFair || policy == SchedulingPolicy::kLongestPrefix;
     if (chooses && resumes && *preempted != chosen.id()) {
@@ -81,6 +88,7 @@ std::string ChoiceLaw::check(const SchedulerOutput& plan) {
       }
     }
     waiting.erase(chosen.id());
+    ++running[chosen.user()];
     std::int64_t& prompt = users_.at(chosen.user()).prompt.at(chosen.id());
     if (chosen.num_preemptions() == 0) {
       prompt =

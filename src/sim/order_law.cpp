@@ -31,6 +31,16 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
     return std::pair(order_rank(policy, *scheduler.find(id), priorities.at(id)), id);
   };
   const auto goes_before = [&](RequestId a, RequestId b) { return rank(a) < rank(b); };
+  // Where shares are to be fair another user's request may have its place: the order is that of its
+  // own user's.
+  const auto last_of_user = [&](RequestId id) {
+    std::optional<RequestId> last;
+    for (const Request* each : scheduler.running()) {
+      if (each->user() != scheduler.find(id)->user()) continue;
+      if (!last || goes_before(*last, each->id())) last = each->id();
+    }
+    return last;
+  };
   std::optional<RequestId> first_running;
   std::optional<RequestId> last_running;
   std::optional<RequestId> first_waiting;
@@ -56,8 +66,9 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
   for (const RequestId id : plan.removed_request_ids) {
     // It may return at once, where others have the blocks that it gave up.
     if (!priorities.contains(id) || scheduler.find(id)->state() == RequestState::kRunning) continue;
-    if (last_running && !goes_before(*last_running, id)) {
-      return fmt::format("request {} is preempted, and {} is not", id, *last_running);
+    const auto last = policy == SchedulingPolicy::kFair ? last_of_user(id) : last_running;
+    if (last && !goes_before(*last, id)) {
+      return fmt::format("request {} is preempted, and {} is not", id, *last);
     }
   }
   return {};
