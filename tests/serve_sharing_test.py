@@ -1,4 +1,5 @@
-"""Whose cached prefixes a request of `quire serve` finds, how much of them, and whose turn it is.
+"""Whose cached prefixes a request of `quire serve` finds, how much of them, whose turn it is, and how
+much each key may ask for.
 
     serve_sharing_test.py PROGRAM SOURCE_DIR [TEST...]
 """
@@ -105,6 +106,66 @@ class Fair(unittest.TestCase):
             few = pool.submit(ask, "few").result()
             after = sorted(each.result() for each in many)
             self.assertLess(few, after[3])
+
+
+class Quotas(ServerTest):
+    """Each test has a key of its own, with its own limits."""
+    flags = ("--api-key", "tokens", "--api-key", "parallel", "--api-key", "routes", "--rpm-limit", 6,
+             "--tpm-limit", 100, "--max-parallel-requests", 2, "--max-num-seqs", 4)
+    key = "first"
+
+    def ask(self, key, prompt=(5, 6, 7), route="/v1/completions", **fields):
+        return self.server.post(route, {"prompt": list(prompt), "max_tokens": 2, "ignore_eos": True,
+                                        "temperature": 0, **fields}, bearer(key))
+
+    def test_requests_a_minute(self):
+        replies = [self.ask("first", max_tokens=1, prompt=[5]) for _ in range(7)]
+        self.assertEqual([reply.status for reply in replies], [200] * 6 + [429])
+        self.assertEqual(replies[0].headers["x-ratelimit-limit-requests"], "6")
+        self.assertEqual(replies[0].headers["x-ratelimit-remaining-requests"], "5")
+        self.assertIn(int(replies[6].headers["Retry-After"]), range(1, 11))
+        self.assertIn("--rpm-limit", replies[6].error["message"])
+        self.assertEqual(replies[6].error["type"], "rate_limit_error")
+        self.assertEqual(replies[6].error["code"], "rate_limit_exceeded")
+        self.assertEqual(self.server.get("/v1/models", bearer("first")).status, 200)
+
+    def test_tokens_a_minute_are_those_of_prompts_and_outputs(self):
+        left = 100
+        for prompt, output in ((10, 5), (30, 20)):
+            self.assertEqual(self.ask("tokens", range(1000, 1000 + prompt), max_tokens=output).status, 200)
+            left -= prompt + output
+        reply = self.ask("tokens", [5], max_tokens=60)
+        self.assertEqual(reply.status, 200)  # there was something left; it was more than that
+        refused = self.ask("tokens")
+        self.assertEqual(refused.status, 429)
+        self.assertIn("--tpm-limit", refused.error["message"])
+        wait = int(refused.headers["Retry-After"])
+        self.assertIn(wait, range(int((61 - left) * 0.6) - 10, int((61 - left) * 0.6) + 2))
+
+    def test_requests_at_a_time(self):
+        with Server("--max-parallel-requests", 2, "--max-num-seqs", 4, simulate=5) as server, \
+                concurrent.futures.ThreadPoolExecutor(2) as pool:
+            many = {"prompt": [5], "max_tokens": 200, "ignore_eos": True}
+            long = [pool.submit(server.post, "/v1/completions", {**many, "stream": i == 0})
+                    for i in range(2)]
+            server.await_running(2)
+            refused = server.post("/v1/completions", many)
+            self.assertEqual(refused.status, 429)
+            self.assertIn("--max-parallel-requests", refused.error["message"])
+            self.assertEqual([each.result().status for each in long], [200, 200])
+            self.assertEqual(server.post("/v1/completions", {**many, "max_tokens": 1}).status, 200)
+
+    def test_every_route_that_generates_counts(self):
+        requests = [("/v1/completions", {"prompt": [5], "max_tokens": 1}),
+                    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1}),
+                    ("/v1/responses", {"input": "a", "max_output_tokens": 16}),
+                    ("/v1/embeddings", {"input": [5]}),
+                    ("/completion", {"prompt": [5], "n_predict": 1})]
+        for used, (route, body) in enumerate(requests, 1):
+            reply = self.server.post(route, body, bearer("routes"))
+            self.assertEqual(reply.status, 200, reply.body)
+            left = int(reply.headers["x-ratelimit-remaining-requests"])
+            self.assertIn(left, (6 - used, 7 - used), route)  # one comes back every ten seconds
 
 
 if __name__ == "__main__":

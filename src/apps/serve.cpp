@@ -22,6 +22,7 @@
 #include "serve/protocols/llamacpp/llamacpp_routes.h"
 #include "serve/protocols/openai/batch/batch_service.h"
 #include "serve/protocols/openai/routes.h"
+#include "serve/quotas/metered_routes.h"
 #include "serve/service.h"
 #include "serve/tracing/tracing.h"
 #include "serve/why/why_routes.h"
@@ -84,7 +85,7 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
   router.add_all(operation_routes(
       service, QUIRE_VERSION, [&server] { return server.stats(); },
       tracing == nullptr ? nullptr : &tracing->exporter));
-  std::vector<Route> routes = openai_routes(service);
+  std::vector<Route> routes = metered_routes(openai_routes(service), service.quotas());
   ServedModel& model = service.model();
   if (tracing != nullptr) {
     const TracedModel traced = {
@@ -92,7 +93,7 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
     routes = traced_routes(std::move(routes), traced, *tracing);
   }
   router.add_all(std::move(routes));
-  router.add_all(llamacpp_routes(service));
+  router.add_all(metered_routes(llamacpp_routes(service), service.quotas()));
   router.add_all(why_routes(model.engine(), model.directory(),
                             model.config().prefix_cache_scope == PrefixCacheScope::kKey));
   if (with_page) router.add_all(page_routes(service));

@@ -189,6 +189,16 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->type_name("SECONDS")
       ->check(number(0, 86'400))
       ->group(group);
+  constexpr std::int64_t kMaxQuota = 1'000'000'000;
+  add_count(app, "--rpm-limit", service.quotas.requests_per_minute,
+            "Requests a minute that each API key may make; more are refused (429)", 1, kMaxQuota)
+      ->group(group);
+  add_count(app, "--tpm-limit", service.quotas.tokens_per_minute,
+            "Tokens a minute, of prompts and outputs, that each API key may use", 1, kMaxQuota)
+      ->group(group);
+  add_count(app, "--max-parallel-requests", service.quotas.parallel_requests,
+            "Requests that each API key may have running at a time", 1, kMaxQuota)
+      ->group(group);
   app.add_option("--log-format", flags.log_format, "Format of the log")
       ->type_name("FORMAT")
       ->check(one_of({"text", "json"}))

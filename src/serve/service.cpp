@@ -7,7 +7,9 @@ namespace quire {
 Service::Service(std::unique_ptr<Engine> engine, const ServiceConfig& config,
                  std::shared_ptr<StepWatch> steps)
     : config_(config),
-      model_(std::make_unique<ServedModel>(std::move(engine), config, std::move(steps), drain_)) {}
+      quotas_(config.quotas),
+      model_(std::make_unique<ServedModel>(std::move(engine), config, std::move(steps), drain_,
+                                           quotas_)) {}
 
 ServedModel* Service::find(std::string_view name) const {
   return name.empty() || model_->has_name(name) ? model_.get() : nullptr;

@@ -33,6 +33,9 @@ class Service {
   // Of fields of requests that are passed over.
   RareWarning& ignored_fields() const { return ignored_fields_; }
 
+  // What each key may ask for (quotas/metered_routes.h).
+  KeyQuotas& quotas() { return quotas_; }
+
   // No request is taken any more; those in flight go on.
   void drain() { drain_.begin(); }
   bool draining() const { return drain_.begun(); }
@@ -41,6 +44,7 @@ class Service {
  private:
   ServiceConfig config_;
   Drain drain_;
+  KeyQuotas quotas_;
   mutable RareWarning ignored_fields_;
   std::unique_ptr<ServedModel> model_;
 };

@@ -94,7 +94,10 @@ Admission admit(const HttpRequest& request, bool has_body, const Router& router,
   if (origin == AccessPolicy::Origin::kAllowed) {
     cors = {{"Access-Control-Allow-Origin", *request.header("Origin")},
             {"Access-Control-Expose-Headers",
-             "X-Request-Id, X-Ignored-Fields, Retry-After, traceresponse"},
+             "X-Request-Id, X-Ignored-Fields, Retry-After, traceresponse, "
+             "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+             "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, "
+             "x-ratelimit-reset-tokens"},
             {"Vary", "Origin"}};
   }
   Router::Match match = router.match(request.method, request.path);

@@ -9,6 +9,7 @@ HttpResponse http_error(int status, std::string_view message, std::string_view c
   const std::string_view type = status == 401   ? "authentication_error"
                                 : status == 403 ? "permission_error"
                                 : status == 404 ? "not_found_error"
+                                : status == 429 ? "rate_limit_error"
                                 : status >= 500 ? "server_error"
                                                 : "invalid_request_error";
   const auto or_null = [](std::string_view text) {

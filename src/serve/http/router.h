@@ -29,6 +29,7 @@ struct Route {
   std::string content_type = "application/json";  // that a body of a POST has to have
   // Largest body; 0: the server's default.
   std::uint64_t max_body_bytes = 0;
+  bool metered = false;  // has the engine work: counts against the key's limits (quotas/)
 };
 
 class Router {

@@ -16,6 +16,7 @@
 #include "serve/live/latency_window.h"
 #include "serve/metrics/metrics.h"
 #include "serve/models/drain_rate.h"
+#include "serve/quotas/key_quotas.h"
 #include "serve/requests/drain.h"
 #include "serve/requests/request_observer.h"
 #include "serve/why/request_directory.h"
@@ -34,6 +35,7 @@ struct FollowedRequest {
   // Listeners' own.
   std::shared_ptr<RequestDirectory::Entry> entry;
   std::size_t observed_as = 0;  // what the origin's observer calls it
+  std::int64_t charged_tokens = 0;
 };
 
 // Listens to nothing. A listener has what it wants to hear in place of what is here.
@@ -114,6 +116,23 @@ struct DrainRateListener : RequestListener {
     rate.ended(now);
   }
   DrainRate& rate;
+};
+
+// Charges the key for the prompt and, at an output's end, for that.
+struct QuotaListener : RequestListener {
+  explicit QuotaListener(KeyQuotas& to) : quotas(to) {}
+  void begun(FollowedRequest& request, const GenerateRequest& what) {
+    request.charged_tokens = std::ssize(what.prompt_token_ids);
+    charge(request, request.charged_tokens);
+  }
+  void refused(FollowedRequest& request) { charge(request, -request.charged_tokens); }
+  void output_ended(FollowedRequest& request, const RequestOutput& output, Instant /*now*/) {
+    charge(request, output.num_output_tokens);
+  }
+  void charge(const FollowedRequest& request, std::int64_t num_tokens) {
+    quotas.charge(request.origin.caller, num_tokens, KeyQuotas::Clock::now());
+  }
+  KeyQuotas& quotas;
 };
 
 // A line of the log for each request.

@@ -24,7 +24,7 @@ bool is_hub_id(std::string_view id, std::string_view model) {
 }  // namespace
 
 ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
-                         std::shared_ptr<StepWatch> steps, Drain& drain)
+                         std::shared_ptr<StepWatch> steps, Drain& drain, KeyQuotas& quotas)
     : config_(std::move(config)),
       steps_(steps == nullptr ? std::make_shared<StepWatch>() : std::move(steps)),
       token_widths_(engine->tokenizer(), engine->info().vocab_size, config_.max_logprobs + 1),
@@ -33,7 +33,8 @@ ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
       drain_(drain),
       listeners_(MetricsListener(metrics_), LatencyListener(latencies_),
                  DirectoryListener(directory_), TraceListener(), DrainListener(drain),
-                 DrainRateListener(drain_rate_), LogListener(config_.log_requests)),
+                 DrainRateListener(drain_rate_), QuotaListener(quotas),
+                 LogListener(config_.log_requests)),
       last_look_(engine->now()),
       engine_(std::move(engine)),
       live_(*engine_, latencies_, name(), steps_->recorder) {}

@@ -33,9 +33,9 @@ namespace quire {
 class ServedModel {
  public:
   // `config` names the model at least once. `steps` is told of the engine's steps by whoever
-  // created the engine; null: nobody is. `drain` is the server's and outlives this.
+  // created the engine; null: nobody is. `drain` and `quotas` are the server's and outlive this.
   ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
-              std::shared_ptr<StepWatch> steps, Drain& drain);
+              std::shared_ptr<StepWatch> steps, Drain& drain, KeyQuotas& quotas);
   ~ServedModel();
 
   Engine& engine() const { return *engine_; }
@@ -77,8 +77,9 @@ class ServedModel {
   Status check_heartbeat();
 
  private:
-  using Listeners = RequestListeners<MetricsListener, LatencyListener, DirectoryListener,
-                                     TraceListener, DrainListener, DrainRateListener, LogListener>;
+  using Listeners =
+      RequestListeners<MetricsListener, LatencyListener, DirectoryListener, TraceListener,
+                       DrainListener, DrainRateListener, QuotaListener, LogListener>;
 
   Status check_wait() const;
 

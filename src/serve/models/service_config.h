@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/quotas/key_quotas.h"
 #include "text/dialects/dialect.h"
 
 namespace quire {
@@ -35,6 +36,7 @@ struct ServiceConfig {
   std::chrono::milliseconds heartbeat_timeout{10'000};
   // A request that would wait longer for its turn is refused.
   std::optional<double> max_ttft_s = {};
+  QuotaLimits quotas = {};  // of each API key
 };
 
 }  // namespace quire

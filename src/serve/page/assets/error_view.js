@@ -3,7 +3,7 @@ import {h} from './dom.js';
 
 const TITLES = {
   0: 'No connection', 400: 'The request is wrong', 401: 'The key is missing or wrong', 404: 'Not found', 413: 'Too large',
-  429: 'The queue is full', 500: 'The server failed', 503: 'The server takes no requests',
+  429: 'Too many requests', 500: 'The server failed', 503: 'The server takes no requests',
 };
 
 // Messages repeat the field's name in front; the title already says it.

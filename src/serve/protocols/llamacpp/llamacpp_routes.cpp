@@ -88,10 +88,12 @@ std::vector<Route> llamacpp_routes(Service& service) {
   std::vector<Route> routes;
   routes.push_back({.method = "POST",
                     .pattern = "/completion",
-                    .handler = completion_handler(service, completion_of_llama)});
+                    .handler = completion_handler(service, completion_of_llama),
+                    .metered = true});
   routes.push_back({.method = "POST",
                     .pattern = "/infill",
-                    .handler = completion_handler(service, completion_of_infill)});
+                    .handler = completion_handler(service, completion_of_infill),
+                    .metered = true});
   routes.push_back(
       {.method = "GET", .pattern = "/props", .handler = [&service](const auto& exchange) {
          exchange->respond({.body = json::serialize(properties(service.model()))});

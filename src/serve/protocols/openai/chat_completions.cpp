@@ -250,7 +250,8 @@ std::vector<Route> chat_completion_routes(Service& service) {
     answer_generation(std::move(exchange), std::move(parsed), std::move(format));
   };
   std::vector<Route> routes;
-  routes.push_back({.method = "POST", .pattern = "/v1/chat/completions", .handler = handle});
+  routes.push_back(
+      {.method = "POST", .pattern = "/v1/chat/completions", .handler = handle, .metered = true});
   return routes;
 }
 

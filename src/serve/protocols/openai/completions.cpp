@@ -292,7 +292,8 @@ std::vector<Route> completion_routes(Service& service) {
     answer_generation(std::move(exchange), std::move(parsed), std::move(format));
   };
   std::vector<Route> routes;
-  routes.push_back({.method = "POST", .pattern = "/v1/completions", .handler = handle});
+  routes.push_back(
+      {.method = "POST", .pattern = "/v1/completions", .handler = handle, .metered = true});
   return routes;
 }
 

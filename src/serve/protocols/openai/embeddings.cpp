@@ -298,7 +298,8 @@ std::vector<Route> embedding_routes(Service& service) {
     answer_embedding(std::move(exchange), std::get<EmbeddingJob>(std::move(job)));
   };
   std::vector<Route> routes;
-  routes.push_back({.method = "POST", .pattern = "/v1/embeddings", .handler = handle});
+  routes.push_back(
+      {.method = "POST", .pattern = "/v1/embeddings", .handler = handle, .metered = true});
   return routes;
 }
 

@@ -236,9 +236,11 @@ std::vector<Route> response_routes(Service& service, std::shared_ptr<ResponseSto
   std::vector<Route> routes;
   routes.push_back({.method = "POST",
                     .pattern = "/v1/responses",
-                    .handler = [&service, responses](std::shared_ptr<Exchange> exchange) {
-                      create_response(service, responses, std::move(exchange));
-                    }});
+                    .handler =
+                        [&service, responses](std::shared_ptr<Exchange> exchange) {
+                          create_response(service, responses, std::move(exchange));
+                        },
+                    .metered = true});
   routes.push_back({.method = "POST",
                     .pattern = "/v1/responses/input_tokens",
                     .handler = [&service, responses](const std::shared_ptr<Exchange>& exchange) {
