@@ -12,7 +12,7 @@ import unittest
 from python_support import PACKAGE, SMOLLM2, SOURCE, TINY, main, needs
 
 EXAMPLES = SOURCE / "examples/python"
-WITH_OTHER_PACKAGES = {"ray_data"}  # docs/clients.md has how they are run
+WITH_OTHER_PACKAGES = {"ray_data", "ray_serve"}  # docs/clients.md has how they are run
 
 
 def run_example(name, *arguments):
