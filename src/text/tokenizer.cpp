@@ -13,11 +13,25 @@ namespace quire {
 
 namespace {
 
-// The end of the word at `begin` where words are taken to start at the first U+2581 of a run.
-std::size_t space_word_end(std::string_view text, std::size_t begin) {
-  std::size_t at = begin;
-  while (text.substr(at).starts_with(kSpaceSymbol)) at += kSpaceSymbol.size();
-  return std::min(text.size(), text.find(kSpaceSymbol, at));
+// Whether a word ends before the character at `at`, where words are taken to start at the first
+// U+2581 of a run.
+bool starts_spaces(std::string_view text, std::size_t at) {
+  return text.substr(at).starts_with(kSpaceSymbol) && !text.substr(0, at).ends_with(kSpaceSymbol);
+}
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
+// The end of the word at `begin` where only merges say where words end. Unknown tokens that fuse
+// must be of one word.
+std::size_t merged_word_end(const Tokenizer::Model& model, std::string_view text,
+                            std::size_t begin) {
+  std::size_t at = begin + 1;
+  for (; at < text.size(); ++at) {
+    const bool joined = is_continuation(text[at]) || model.fuses_unknown ||
+                        model.joins.contains(text[at - 1], text[at]);
+    if (!joined || (text[at] == kSpaceSymbol.front() && starts_spaces(text, at))) break;
+  }
+  return std::min(at, text.size());
 }
 
 Status too_many_tokens(const EncodeLimits& limits) {
@@ -94,7 +108,7 @@ class TextEncoder final : private WordSink {
     if (!status_.ok()) return;
     if (model_->words_end_at_space) {
       for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = space_word_end(text, begin);
+        const std::size_t end = merged_word_end(*model_, text, begin);
         if (!word(text.substr(begin, end - begin))) return;
         begin = end;
       }

@@ -41,6 +41,7 @@ class Builder {
     } else {
       QUIRE_RETURN_IF_ERROR(add_merges_by_rank());
     }
+    model_->fuses_unknown = data().fuse_unk && !spells_all_bytes();
     add_whole_words();
     bound_bytes_per_token();
     return std::move(model_);
@@ -66,6 +67,7 @@ class Builder {
   TokenId symbol_of_char(const std::string& symbol);
   TokenId part_of_token(std::string_view part);
   void add_whole_words();
+  bool spells_all_bytes() const;
   void bound_bytes_per_token();
 
   std::unique_ptr<Tokenizer::Model> model_;
@@ -252,6 +254,10 @@ Status Builder::add_merges_by_rank() {
   if (merges.size() >= MergeTable::kNoRank) return bad("too many merges");
   m.merges = MergeTable(merges.size());
   bool crosses_space = false;
+  bool has_stand_ins = false;  // parts whose text is not what they stand for
+  const auto stands_in = [&](TokenId id) {
+    return data().kinds[static_cast<std::size_t>(id)] == TokenKind::kByte || id == data().unk_id;
+  };
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const std::string merged_text = merges[rank].left + merges[rank].right;
     const auto left = m.by_text.find(merges[rank].left);
@@ -267,9 +273,12 @@ Status Builder::add_merges_by_rank() {
                     {static_cast<std::uint32_t>(rank), merged->second});
     crosses_space |=
         !merges[rank].left.ends_with(kSpaceSymbol) && merges[rank].right.starts_with(kSpaceSymbol);
+    has_stand_ins |= stands_in(left->second) || stands_in(right->second);
+    m.joins.add(merges[rank].left, merges[rank].right);
   }
   m.words_end_at_space = !byte_level() && m.pre_tokenizer.empty() && !data().ignore_merges &&
-                         !crosses_space && m.char_ids.contains(std::string(kSpaceSymbol));
+                         !crosses_space && !has_stand_ins &&
+                         m.char_ids.contains(std::string(kSpaceSymbol));
   return {};
 }
 
@@ -313,6 +322,7 @@ void Builder::add_merges_by_score() {
       const TokenId right = part_of_token(text.substr(cut));
       if (left < 0 || right < 0) continue;
       m.merges.insert(left, right, {rank, id});
+      m.joins.add(text.substr(0, cut), text.substr(cut));
       crosses_space |= !text.substr(0, cut).ends_with(kSpaceSymbol) &&
                        text.substr(cut).starts_with(kSpaceSymbol);
     }
@@ -361,15 +371,18 @@ void Builder::add_whole_words() {
   }
 }
 
+bool Builder::spells_all_bytes() const {
+  return (byte_level() || model_->data.byte_fallback) &&
+         std::ranges::all_of(model_->byte_ids, [](TokenId id) { return id >= 0; });
+}
+
 // A token of a word stands for its own text, a byte token or the unknown token for one symbol.
 void Builder::bound_bytes_per_token() {
   constexpr std::size_t kMaxSymbolBytes = 4;
   Tokenizer::Model& m = *model_;
-  const bool spells_all_bytes = (byte_level() || data().byte_fallback) &&
-                                std::ranges::all_of(m.byte_ids, [](TokenId id) { return id >= 0; });
   const bool one_unknown_each =
       data().model == WordModel::kBpe && data().unk_id && !data().fuse_unk;
-  if (!spells_all_bytes && !one_unknown_each) return;
+  if (!spells_all_bytes() && !one_unknown_each) return;
   std::size_t most = kMaxSymbolBytes;
   for (std::size_t i = 0; i < m.size(); ++i) {
     most = std::max({most, data().tokens[i].size(), m.bytes[i].size()});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -29,6 +30,22 @@ struct StringHash {
   std::size_t operator()(std::string_view text) const {
     return std::hash<std::string_view>()(text);
   }
+};
+
+// Where merges join two symbols: the last byte of the left one, the first of the right one.
+class MergeJoins {
+ public:
+  void add(std::string_view left, std::string_view right) {
+    pairs_.set(index(left.back(), right.front()));
+  }
+  bool contains(char left, char right) const { return pairs_[index(left, right)]; }
+
+ private:
+  static std::size_t index(char left, char right) {
+    return std::size_t{static_cast<unsigned char>(left)} << 8 | static_cast<unsigned char>(right);
+  }
+
+  std::bitset<65536> pairs_;
 };
 
 struct Tokenizer::Model {
@@ -64,8 +81,12 @@ struct Tokenizer::Model {
   std::size_t longest_whole_word = 0;
 
   // No merge crosses from another character to U+2581, so that text may be cut there although the
-  // vocabulary names no pre-tokenizer.
+  // vocabulary names no pre-tokenizer; and before any other character that no merge joins to the
+  // byte before it.
   bool words_end_at_space = false;
+  MergeJoins joins;
+  // Text that no token spells may become one unknown token together with what is before it.
+  bool fuses_unknown = false;
 
   // At most so many bytes of a word become one token; 0 where text may also become no token at all,
   // or any number of characters one.

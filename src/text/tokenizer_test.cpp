@@ -150,6 +150,38 @@ TEST(Tokenizer, ALongTextThatFitsIsNeverRefused) {
   }
 }
 
+// Where only merges say where words end, text is cut wherever none joins two characters; unknown
+// tokens that fuse still do.
+TEST(Tokenizer, CutsWhereNoMergeJoins) {
+  VocabData data;
+  data.style = BpeStyle::kCharacters;
+  data.tokens = {"<unk>",
+                 "\xE2\x96\x81",
+                 "a",
+                 "b",
+                 "ab",
+                 "aba",
+                 "\xE2\x96\x81"
+                 "a"};
+  data.scores = {0, 0, 0, 0, -1, -2, -3};
+  data.kinds.assign(data.tokens.size(), TokenKind::kNormal);
+  data.kinds[0] = TokenKind::kUnknown;
+  data.unk_id = 0;
+  const std::string text =
+      "ababbaazz\xC3\xB6\xE2\x96\x81"
+      "ab\xE2\x96\x81"
+      "aa";
+  const std::vector<TokenId> until_unknown = {4, 4, 3, 2, 2};
+  const std::vector<TokenId> behind = {1, 4, 6, 2};
+  for (const bool fuse : {false, true}) {
+    data.fuse_unk = fuse;
+    std::vector<TokenId> expected = until_unknown;
+    expected.insert(expected.end(), fuse ? 1 : 3, 0);
+    expected.insert(expected.end(), behind.begin(), behind.end());
+    EXPECT_EQ(create(data)->encode(text).value(), expected) << fuse;
+  }
+}
+
 TEST(Tokenizer, EncodingEndsWhenNobodyWantsTheTokensAnyMore) {
   VocabData data = byte_vocabulary();
   data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kDigits});

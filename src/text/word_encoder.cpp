@@ -143,7 +143,7 @@ bool WordEncoder::encode(std::string_view word, const std::function<bool()>& can
   const std::size_t before = out_->size();
   if (!encode_by_model(word, cancelled)) return false;
   // An unknown token may have joined the one before the word: then the word's ids are not its own.
-  if (!model_->data.fuse_unk) cache_.insert(word, hash, std::span(*out_).subspan(before));
+  if (!model_->fuses_unknown) cache_.insert(word, hash, std::span(*out_).subspan(before));
   return true;
 }
 
