@@ -16,6 +16,8 @@ import sys
 
 import torch
 from safetensors.torch import save_file
+from torchao import quantization as ao
+from torchao.core.config import config_to_dict
 from transformers import GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -99,6 +101,19 @@ KINDS |= {
 KINDS |= {
     "compressed_nvfp4": compressed("nvfp4-pack-quantized", 4, "tensor_group", 16, type="float"),
     "compressed_mxfp4": compressed("mxfp4-pack-quantized", 4, "group", 32, type="float"),
+}
+
+
+def torchao(config):
+    return {"quant_method": "torchao", "quant_type": {"default": config_to_dict(config)},
+            "modules_to_not_convert": ["lm_head"]}
+
+
+KINDS |= {
+    "torchao_int8": torchao(ao.Int8WeightOnlyConfig()),
+    "torchao_int4_unpacked": torchao(ao.IntxWeightOnlyConfig(
+        weight_dtype=torch.int4, granularity=ao.PerGroup(32), mapping_type=ao.MappingType.ASYMMETRIC)),
+    "torchao_fp8": torchao(ao.Float8WeightOnlyConfig()),
 }
 
 

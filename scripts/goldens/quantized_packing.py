@@ -1,6 +1,6 @@
 """How each format of quantized safetensors holds a matrix: by its published definition, with rounding to
 the nearest code, which is all that a test of reading needs; NF4 and FP4 by bitsandbytes
-itself, NVFP4 and MXFP4 by compressed-tensors.
+itself, NVFP4 and MXFP4 by compressed-tensors, torchao's by torchao.
 
 pack() gives the tensors of a matrix by the last part of their names, and the matrix that they stand for.
 """
@@ -10,6 +10,9 @@ import torch
 from compressed_tensors.compressors.mxfp4 import MXFP4PackedCompressor
 from compressed_tensors.compressors.nvfp4 import NVFP4PackedCompressor, unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationScheme
+from torchao.core.config import config_from_dict
+from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+from torchao.quantization import quantize_
 
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]  # which output is in each nibble of a word (AutoAWQ)
 
@@ -38,12 +41,15 @@ def pack_words(codes, bits, dim):
     codes = codes.movedim(dim, -1).long()
     count = codes.shape[-1] * bits // 32
     assert codes.shape[-1] * bits % 32 == 0
-    words = torch.zeros(*codes.shape[:-1], count, dtype=torch.int64)
-    for i in range(codes.shape[-1]):
-        word, shift = divmod(i * bits, 32)
-        words[..., word] |= codes[..., i] << shift & 0xFFFFFFFF
-        if shift + bits > 32:
-            words[..., word + 1] |= codes[..., i] >> (32 - shift)
+    if 32 % bits == 0:
+        words = (codes.unflatten(-1, (count, 32 // bits)) << torch.arange(0, 32, bits)).sum(-1)
+    else:
+        words = torch.zeros(*codes.shape[:-1], count, dtype=torch.int64)
+        for i in range(codes.shape[-1]):
+            word, shift = divmod(i * bits, 32)
+            words[..., word] |= codes[..., i] << shift & 0xFFFFFFFF
+            if shift + bits > 32:
+                words[..., word + 1] |= codes[..., i] >> (32 - shift)
     words = torch.where(words >= 2 ** 31, words - 2 ** 32, words).int()
     return words.movedim(-1, dim)
 
@@ -194,8 +200,25 @@ def pack_compressed(quantization, weight, seed):
     return parts, decoded
 
 
+def pack_torchao(quantization, weight, seed):
+    del seed
+    rows, cols = weight.shape
+    model = torch.nn.Sequential(torch.nn.Linear(cols, rows, bias=False)).bfloat16()
+    model[0].weight.data = weight.bfloat16()
+    quantize_(model, config_from_dict(quantization["quant_type"]["default"]))
+    made = model[0].weight
+    parts, _ = flatten_tensor_state_dict(dict(model.state_dict()))
+    parts = {name.removeprefix("0."): value for name, value in parts.items()}
+    scale = made.scale.float()
+    codes = made.qdata.float().reshape(rows, scale.shape[1], -1)
+    zero = made.zero_point.float()[..., None] if getattr(made, "zero_point", None) is not None else 0
+    decoded = ((codes - zero) * scale[..., None]).reshape(weight.shape)
+    torch.testing.assert_close(decoded, made.dequantize().float(), atol=0.02, rtol=0.02)
+    return parts, decoded
+
+
 def pack(quantization, weight, seed):
     packers = {"gptq": pack_gptq, "auto-round": pack_gptq, "awq": pack_awq,
                "compressed-tensors": pack_compressed, "fp8": pack_fp8,
-               "bitsandbytes": pack_bits_and_bytes}
+               "bitsandbytes": pack_bits_and_bytes, "torchao": pack_torchao}
     return packers[quantization["quant_method"]](quantization, weight, seed)

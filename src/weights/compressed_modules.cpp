@@ -1,4 +1,6 @@
 // What compressed-tensors writes of one matrix (compressors/quantized_compressors).
+#include "weights/compressed_modules.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -134,36 +136,6 @@ Result<std::optional<QuantizedModule>> read_packed(const WeightSource& source,
   return std::optional(std::move(module));
 }
 
-// int-quantized: weight [outputs][inputs] of signed bytes; weight_zero_point like weight_scale. The
-// scales of inputs that a file may bring (input_scale) are for a rounding of activations that is
-// not ours.
-Result<std::optional<QuantizedModule>> read_bytes(const WeightSource& source,
-                                                  const QuantizationConfig& config,
-                                                  const TensorInfo& codes) {
-  ModuleParts parts(source, codes);
-  QUIRE_RETURN_IF_ERROR(expect_matrix(codes, Encoding::kI8));
-  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* scales, parts.get("weight_scale"));
-  const TensorInfo* zeros = parts.find("weight_zero_point");
-  parts.find("input_scale");
-  parts.find("input_zero_point");
-  QuantizedModule module;
-  GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
-  QUIRE_RETURN_IF_ERROR(set_byte_codes(codes, matrix));
-  QUIRE_RETURN_IF_ERROR(read_scales(*scales, matrix));
-  if (zeros != nullptr) {
-    QUIRE_RETURN_IF_ERROR(expect_part(*zeros, Encoding::kI8, scales->shape));
-    matrix.zeros = {.data = zeros->data.data(),
-                    .bits = 8,
-                    .along = PackedAlong::kBytes,
-                    .stride = matrix.scale_row_stride};
-    matrix.zeros_by_span = false;
-    matrix.has_zeros = true;
-  }
-  module.format = fmt::format("{} int8, {}", config.name, groups_text(matrix));
-  module.parts = parts.take();
-  return std::optional(std::move(module));
-}
-
 // The scales of e4m3: one, one for each output, or [outputs / 128][inputs / 128], rounded up.
 Status read_float_scales(const TensorInfo& scales, GroupedTensor& matrix) {
   constexpr std::int64_t kBlock = 128;
@@ -206,15 +178,49 @@ Status read_float_scales(const TensorInfo& scales, GroupedTensor& matrix) {
 
 }  // namespace
 
+// int-quantized, and torchao's: codes [outputs][inputs] of signed bytes; weight_zero_point like
+// weight_scale. The scales of inputs that a file may bring (input_scale) are for a rounding of
+// activations that is not ours.
+Result<std::optional<QuantizedModule>> read_byte_module(const WeightSource& source,
+                                                        const QuantizationConfig& config,
+                                                        const TensorInfo& codes,
+                                                        std::string_view prefix) {
+  ModuleParts parts(source, codes);
+  QUIRE_RETURN_IF_ERROR(expect_matrix(codes, Encoding::kI8));
+  QUIRE_ASSIGN_OR_RETURN(const TensorInfo* scales, parts.get(fmt::format("{}_scale", prefix)));
+  const TensorInfo* zeros = parts.find(fmt::format("{}_zero_point", prefix));
+  parts.find("input_scale");
+  parts.find("input_zero_point");
+  QuantizedModule module;
+  GroupedTensor& matrix = module.matrix.emplace<GroupedTensor>();
+  QUIRE_RETURN_IF_ERROR(set_byte_codes(codes, matrix));
+  QUIRE_RETURN_IF_ERROR(read_scales(*scales, matrix));
+  if (zeros != nullptr) {
+    QUIRE_RETURN_IF_ERROR(expect_part(*zeros, Encoding::kI8, scales->shape));
+    // Some write them where all are zero.
+    matrix.has_zeros =
+        std::ranges::any_of(zeros->data, [](std::uint8_t zero) { return zero != 0; });
+    matrix.zeros = {.data = zeros->data.data(),
+                    .bits = 8,
+                    .along = PackedAlong::kBytes,
+                    .stride = matrix.scale_row_stride};
+    matrix.zeros_by_span = false;
+  }
+  module.format = fmt::format("{} int8, {}", config.name, groups_text(matrix));
+  module.parts = parts.take();
+  return std::optional(std::move(module));
+}
+
 Result<std::optional<QuantizedModule>> read_float_module(const WeightSource& source,
                                                          const QuantizationConfig& config,
-                                                         const TensorInfo& codes) {
+                                                         const TensorInfo& codes,
+                                                         std::string_view prefix) {
   if (codes.encoding != Encoding::kF8E4M3) return std::optional<QuantizedModule>();
   ModuleParts parts(source, codes);
   QUIRE_RETURN_IF_ERROR(expect_matrix(codes, Encoding::kF8E4M3));
-  const TensorInfo* scales = parts.find("weight_scale_inv");
+  const TensorInfo* scales = parts.find(fmt::format("{}_scale_inv", prefix));
   if (scales == nullptr) {
-    QUIRE_ASSIGN_OR_RETURN(scales, parts.get("weight_scale"));
+    QUIRE_ASSIGN_OR_RETURN(scales, parts.get(fmt::format("{}_scale", prefix)));
   }
   parts.find("input_scale");
   QuantizedModule module;
@@ -243,7 +249,7 @@ Result<std::optional<QuantizedModule>> read_compressed_module(const WeightSource
                                            : read_packed(source, config, codes);
   }
   if (codes.name.ends_with(".weight") && codes.encoding == Encoding::kI8) {
-    return read_bytes(source, config, codes);
+    return read_byte_module(source, config, codes);
   }
   if (codes.name.ends_with(".weight")) return read_float_module(source, config, codes);
   return std::optional<QuantizedModule>();

@@ -154,6 +154,29 @@ Status read_fp8(const JsonReader& config, QuantizationConfig& read) {
   return {};
 }
 
+// What torchao writes as plain tensors since its version 0.15 (torchao_modules.cpp). How
+// activations are rounded is left aside.
+Status read_torchao(const JsonReader& config, QuantizationConfig& read) {
+  read.method = QuantizationMethod::kTorchao;
+  const json::value* type = config.find("quant_type");
+  if (type == nullptr || !type->is_object()) {
+    return not_computed(config, "quant_type", type == nullptr ? "null" : json::serialize(*type),
+                        "a quant_type that is an object, as torchao 0.15 writes it");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const JsonReader types, config.get_object("quant_type"));
+  QUIRE_ASSIGN_OR_RETURN(const JsonReader one, types.get_object("default"));
+  QUIRE_ASSIGN_OR_RETURN(const std::string name, one.get_string("_type"));
+  if (name.starts_with("Int4")) {
+    return not_computed(one, "_type", name,
+                        "weights of eight bits: torchao's four lie in the order of one kernel of a "
+                        "GPU, or have minima that are no whole numbers of steps");
+  }
+  return one_of(one, "_type",
+                {"Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig",
+                 "Float8WeightOnlyConfig", "Float8DynamicActivationFloat8WeightConfig",
+                 "IntxWeightOnlyConfig", "Int8DynamicActivationIntxWeightConfig"});
+}
+
 // Which modules are not converted the tensors say themselves.
 Status read_mxfp4(const JsonReader& /*config*/, QuantizationConfig& read) {
   read.method = QuantizationMethod::kMxfp4;
@@ -172,6 +195,7 @@ constexpr QuantizationReader kQuantizationReaders[] = {
     {"compressed-tensors", read_compressed_tensors},
     {"bitsandbytes", read_bits_and_bytes},
     {"fp8", read_fp8},
+    {"torchao", read_torchao},
     {"mxfp4", read_mxfp4},
 };
 

@@ -101,8 +101,7 @@ TEST(QuantizationConfig, ReadsTheOldKeyOfCompressedTensors) {
 TEST(QuantizationConfig, AnUnknownMethodIsNamedWithThoseThatAreKnown) {
   expect_refused(R"({"quant_method": "mystery"})",
                  {"quant_method = mystery", "gptq, awq", "compressed-tensors"});
-  for (const std::string method :
-       {"hqq", "torchao", "quanto", "aqlm", "eetq", "vptq", "modelopt"}) {
+  for (const std::string method : {"hqq", "quanto", "aqlm", "eetq", "vptq", "modelopt"}) {
     expect_refused(R"({"quant_method": ")" + method + "\"}",
                    {"quant_method = " + method, "gptq, awq", "bitsandbytes"});
   }
@@ -128,6 +127,14 @@ TEST(QuantizationConfig, WhatIsNotComputedIsNamed) {
                  {"weight_block_size = [64,128]"});
   expect_refused(R"({"quant_method": "fp8", "fmt": "e5m2"})", {"fmt = e5m2"});
   expect_refused(R"({"quant_method": "bitsandbytes"})", {"load_in_8bit"});
+  expect_refused(R"({"quant_method": "torchao", "quant_type": "int8_weight_only"})",
+                 {"quant_type = \"int8_weight_only\"", "torchao 0.15"});
+  const std::string torchao =
+      R"({"quant_method": "torchao", "quant_type": {"default": {"_type": ")";
+  expect_refused(torchao + R"(Int4WeightOnlyConfig"}}})",
+                 {"_type = Int4WeightOnlyConfig", "no whole numbers of steps"});
+  expect_refused(torchao + R"(UIntXWeightOnlyConfig"}}})",
+                 {"_type = UIntXWeightOnlyConfig", "Int8WeightOnlyConfig"});
   expect_refused(R"({"quant_method": "bitsandbytes", "load_in_4bit": true,
                      "bnb_4bit_quant_type": "af4"})",
                  {"bnb_4bit_quant_type = af4", "nf4, fp4"});

@@ -9,6 +9,7 @@
 #include "weights/bits_and_bytes_modules.h"
 #include "weights/compressed_modules.h"
 #include "weights/module_parts.h"
+#include "weights/torchao_modules.h"
 
 namespace quire {
 namespace {
@@ -146,6 +147,9 @@ Result<std::optional<QuantizedModule>> read_quantized_module(const WeightSource&
       break;
     case QuantizationMethod::kFp8:
       if (part == "weight") return read_float_module(source, config, codes);
+      break;
+    case QuantizationMethod::kTorchao:
+      if (part == "_weight_qdata") return read_torchao_module(source, config, codes);
       break;
     case QuantizationMethod::kMxfp4:  // mxfp4_source.h
     case QuantizationMethod::kNone:

@@ -128,6 +128,9 @@ inline constexpr std::string_view kQuantizedKinds[] = {
     "bnb_fp4_double_b4096",
     "compressed_nvfp4",
     "compressed_mxfp4",
+    "torchao_int8",
+    "torchao_int4_unpacked",
+    "torchao_fp8",
     "mxfp4_gpt_oss",
 };
 inline std::string quantized_model(std::string_view kind) {
