@@ -29,7 +29,8 @@ NAV = [
              "docs/compatibility.md", "docs/page_comparison.md", "examples/README.md", "docs/glossary.md"]},
     {"Operate": ["docs/operators.md", "docs/deployment.md", "docs/planning.md", "examples/configs/README.md", "docs/event_log.md", "docs/benchmarking.md"]},
     {"Performance": ["docs/performance.md", *(f"docs/performance/{name}.md" for name in (
-        "limits", "peers", "products", "attention", "step", "scheduling", "serving", "quality", "loading"))]},
+        "limits", "peers", "products", "attention", "step", "scheduling", "serving", "quality", "encodings",
+        "loading"))]},
     {"Contribute": ["CONTRIBUTING.md", "docs/architecture.md", "docs/development.md", "docs/add_a_model.md",
                     "docs/dependencies.md"]},
 ]

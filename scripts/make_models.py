@@ -42,7 +42,8 @@ matrix, with scales, and the layout ([architecture.md](architecture.md#encodings
 For Hugging Face files it is in `tests/data/quantized`: `quantized_reference_test` compares its logits with the
 reference's for the decoded weights (within 1e-4 in float32, at each level). For GGUF files it is in
 `tests/data/tiny_*`, with the same comparison in `reference_test`, and in `tests/data/quant`, whose blocks `quant_test` decodes to
-exactly the reference's bits. `matrix_test` and `remote_device_test` run all of them. The loss in quality: [quality.md](performance/quality.md).
+exactly the reference's bits. `matrix_test` and `remote_device_test` run all of them. The loss in quality:
+[encodings.md](performance/encodings.md).
 
 | encoding | files | bits in memory | layout | checkpoints of the tests |
 |---|---|---|---|---|
