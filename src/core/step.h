@@ -1,8 +1,8 @@
 // One step's plan and its result: all that the scheduler and an executor share. Plans are diffs: an
-// executor keeps each request's tokens and block table, and is told only what changed.
+// executor keeps each request's tokens and block table, and is told only the changes.
 //
-// Both are filled into objects that the caller keeps from step to step, so that once their vectors
-// have grown a step allocates nothing.
+// Both are filled into objects that the caller keeps from step to step, so that a step allocates
+// nothing once their vectors have grown.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@
 
 namespace quire {
 
-// What a step computes a request's rows for.
+// The purpose of a request's rows in a step.
 enum class RowUse : std::uint8_t {
-  kNothing,  // their keys and values alone: more of its known tokens are to come
-  // The last row's logits, and those of the drafts' rows before it: the executor samples, and
-  // appends what it sampled to its copy of the request's tokens.
+  kNothing,  // only their keys and values: more of its known tokens will follow
+  // The logits of the last row and of the drafts' rows before it: the executor samples, and
+  // appends the sampled tokens to its copy of the request's tokens.
   kTokens,
-  kState,  // the prompt ends there and is pooled, as NewRequestData::pooling says
+  kState,  // the prompt ends there and is pooled, by NewRequestData::pooling
 };
 constexpr std::string_view row_use_name(RowUse use) {
   switch (use) {
@@ -40,38 +40,38 @@ constexpr std::string_view row_use_name(RowUse use) {
   return "unknown";
 }
 
-// A request that the executor does not know: new, or resumed after a preemption. Of a beam search
-// each beam is one, and new after each of its tokens: beams change places and tokens.
+// A request that the executor does not know: new, or resumed after a preemption. In a beam search
+// each beam is one, and new after each of its tokens, because beams change places and tokens.
 struct NewRequestData {
   RequestId request_id = 0;
-  // Prompt, then the output so far (after a preemption, and of a beam), in
+  // The prompt, then the output so far (after a preemption, and for a beam), in
   // SchedulerOutput::new_token_ids.
   std::int32_t first_token = 0;
   std::int32_t num_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
-  std::int32_t sample_index = 0;  // i of n: its random stream has the seed of the parameters plus i
-  // Of its rows from here on the executor keeps what this takes part in, until it is pooled.
+  std::int32_t sample_index = 0;  // i of n: its random numbers use the parameters' seed plus i
+  // From here on, the executor keeps the states of its rows that this kind of pooling uses.
   Pooling pooling = Pooling::kNone;
   std::shared_ptr<const SamplingParams> sampling_params;
-  // Its block table so far, in entries of SchedulerOutput::new_block_ids: what its first
-  // ScheduledRequest::num_computed_tokens tokens, which are computed already (prefix cache, fork),
-  // left for later ones; kNullBlock where none of these reads it. It may be shared.
+  // Its block table so far, in entries of SchedulerOutput::new_block_ids: the blocks of its first
+  // ScheduledRequest::num_computed_tokens tokens, which are already computed (prefix cache, fork);
+  // kNullBlock if no later token reads them. Blocks may be shared.
   std::int32_t first_block = 0;
   std::int32_t num_blocks = 0;
 };
 
 // One request's share of a step: its tokens [num_computed_tokens, num_computed_tokens +
-// num_scheduled_tokens) are computed, and their keys and values written to its blocks. What is
-// known of a request are also the tokens that earlier steps, which may still be in flight, give it:
-// the scheduler has a placeholder for each, the executor has the token when this step's turn comes.
+// num_scheduled_tokens) are computed, and their keys and values written to its blocks. Its known
+// tokens include those of earlier steps that may still be in flight: the scheduler has a
+// placeholder for each, and the executor has the token when this step's turn comes.
 struct ScheduledRequest {
   RequestId request_id = 0;
   std::int32_t num_computed_tokens = 0;   // before this step
   std::int32_t num_scheduled_tokens = 0;  // > 0, drafts included
   RowUse use = RowUse::kNothing;  // kNothing unless the last scheduled token is the last known one
   // Guesses at the tokens after the last known one, which are the last rows; in
-  // SchedulerOutput::draft_token_ids. The executor samples at each position, and goes on for as
-  // long as what it sampled is what was guessed: so the tokens are those without drafts.
+  // SchedulerOutput::draft_token_ids. The executor samples at each position, and continues as long
+  // as the sampled token is the guessed one: so the tokens are those without drafts.
   std::int32_t first_draft = 0;
   std::int32_t num_drafts = 0;
   // Entries appended to the request's table, in SchedulerOutput::new_block_ids.
@@ -81,7 +81,7 @@ struct ScheduledRequest {
   bool operator==(const ScheduledRequest&) const = default;
 };
 
-// Copy-on-write: the whole page `source` is copied to `destination` before anything is computed.
+// Copy-on-write: the whole page `source` is copied to `destination` before the step computes.
 struct BlockCopy {
   BlockId source = 0;
   BlockId destination = 0;
@@ -98,7 +98,7 @@ struct BlockReplacement {
   bool operator==(const BlockReplacement&) const = default;
 };
 
-// The last entries of a request's table were given back: their tokens were taken back.
+// The last entries of a request's table were removed, together with their tokens.
 struct BlockTruncation {
   RequestId request_id = 0;
   std::int32_t num_blocks = 0;  // entries that are left
@@ -106,9 +106,9 @@ struct BlockTruncation {
   bool operator==(const BlockTruncation&) const = default;
 };
 
-// An executor applies the parts in the order in which they stand here. Block tables are those of
-// core/block_table.h. That pages behind a window are released is not told: nobody reads them, and
-// others may write them from the next step on.
+// An executor applies the parts in the order in which they are listed here. Block tables are those
+// of core/block_table.h. Released pages behind a window are not reported: nobody reads them, and
+// other requests may write them from the next step on.
 struct SchedulerOutput {
   StepId step_id = 0;
   std::vector<BlockTruncation> truncated_tables;
@@ -117,7 +117,7 @@ struct SchedulerOutput {
   std::vector<BlockReplacement> replaced_blocks;
   std::vector<BlockCopy> block_copies;
   std::vector<ScheduledRequest> scheduled;
-  // The parts that the requests above name.
+  // The parts that the requests above refer to.
   std::vector<TokenId> new_token_ids;
   std::vector<TokenId> draft_token_ids;
   std::vector<BlockId> new_block_ids;
@@ -165,13 +165,13 @@ struct SchedulerOutput {
 struct SampledToken {
   RequestId request_id = 0;
   TokenId token_id = 0;
-  float logprob = 0.0F;  // 0, and so is the rank, where SamplingParams::logprobs asks for none
+  float logprob = 0.0F;  // 0, like the rank, without SamplingParams::logprobs
   std::int32_t rank = 0;
-  // The most probable tokens at its position, best first, in ModelRunnerOutput::top_logprobs;
-  // SamplingParams::logprobs of them, and of a beam's row at least its num_beam_candidates().
+  // The most probable tokens at its position, best first, in ModelRunnerOutput::top_logprobs:
+  // SamplingParams::logprobs of them, and for a beam's row at least its num_beam_candidates().
   std::int32_t first_top_logprob = 0;
   std::int32_t num_top_logprobs = 0;
-  bool is_beam = false;  // these are what its search goes on with, and the token is of no use
+  bool is_beam = false;  // the search continues with these, and the token is unused
 };
 
 // The log probability of a prompt token, given those before it.
@@ -184,15 +184,15 @@ struct PromptToken {
   std::int32_t num_top_logprobs = 0;
 };
 
-// What the final hidden states of a prompt's tokens are pooled to, which a scheduled request of
-// RowUse::kState gives.
+// The pooled final hidden states of a prompt's tokens: the result of a scheduled request with
+// RowUse::kState.
 struct PooledState {
   RequestId request_id = 0;
   std::size_t first = 0;  // in ModelRunnerOutput::hidden_states: [first, first + size)
   std::size_t size = 0;   // the model's hidden size
 };
 
-// A request whose token could not be chosen; the one that `sampled` has must not count.
+// A request whose token could not be chosen; its token in `sampled` must be ignored.
 struct FailedRow {
   RequestId request_id = 0;
   Status reason;
@@ -200,8 +200,8 @@ struct FailedRow {
 
 struct ModelRunnerOutput {
   StepId step_id = 0;
-  // Of each scheduled request of RowUse::kTokens, in order: one token, and one more for each draft
-  // that was right, in the order of their positions.
+  // For each scheduled request of RowUse::kTokens, in order: one token, and one more for each right
+  // draft, in the order of their positions.
   std::vector<SampledToken> sampled;
   // For requests that ask for prompt_logprobs, by request and position.
   std::vector<PromptToken> prompt_tokens;
