@@ -97,7 +97,7 @@ class Fields(unittest.TestCase):
             "seed", "stop", "stop_token_ids", "bad_words", "include_stop_str_in_output",
             "ignore_eos", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs",
             "skip_special_tokens", "logit_bias", "allowed_token_ids", "structured_outputs", "ensure_close",
-            "beam_width", "length_penalty", "early_stopping",
+            "return_forced_tokens", "beam_width", "length_penalty", "early_stopping",
             "response_format", "json_schema", "regex", "grammar", "ebnf", "structural_tag", "guided_json",
             "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"})
         self.assertEqual(fields["temperature"]["type"], "number")
@@ -155,6 +155,14 @@ class Fields(unittest.TestCase):
                                 "ignore_eos": True})
         self.assertEqual([output["index"] for output in record["outputs"]], [0, 1, 2])
         self.assertEqual(record["usage"]["completion_tokens"], 12)
+
+    def test_forced_tokens(self):
+        record = self.generate({"prompt": "the", "max_tokens": 30, "return_forced_tokens": True,
+                                "regex": "the dog, [a-z], the dog"})
+        (output,) = record["outputs"]
+        self.assertEqual(len(output["forced_tokens"]), len(output["token_ids"]))
+        self.assertEqual(set(output["forced_tokens"]), {True, False})
+        self.assertNotIn("forced_tokens", self.generate({"prompt": "the", "max_tokens": 2})["outputs"][0])
 
     def test_prompt_logprobs(self):
         record = self.generate({"prompt_token_ids": [5, 6, 7, 8], "prompt_logprobs": 1,

@@ -179,6 +179,7 @@ class Piped(WithFolder):
 
     def test_flags_without_a_place(self):
         for args, word in [(["--n", 2], "n has no place"), (["--logprobs", 1], "logprobs"),
+                           (["--return-forced-tokens"], "return_forced_tokens has no place"),
                            (["--model-name", "x"], "--base-url"),
                            (["--base-url", "http://localhost", "--model", "x"], "--model"),
                            (["--base-url", "http://localhost", "--threads", 1], "--threads"),

@@ -1,5 +1,6 @@
 // What the text of an answer must be, in the words of each protocol, over a simulated engine: its
 // tokens are noise, so what holds is the constraint's doing.
+#include <algorithm>
 #include <regex>
 #include <string>
 #include <vector>
@@ -93,6 +94,44 @@ TEST(Structured, StreamsHold) {
   const json::object& constraint = why.at("constraint").as_object();
   EXPECT_GT(constraint.at("masks").as_int64(), 0);
   EXPECT_FALSE(constraint.at("cached").as_bool());
+}
+
+std::vector<bool> flags_of(const json::value& list) {
+  std::vector<bool> flags;
+  for (const json::value& each : list.as_array()) flags.push_back(each.as_bool());
+  return flags;
+}
+
+// One for each token, in a stream and without, of completions and chats.
+TEST(Structured, ForcedTokensAreTold) {
+  Api api;
+  constexpr const char* kAsked =
+      R"("return_token_ids": true, "return_forced_tokens": true, "logprobs": true, "seed": 3,
+         "regex": "the dog, [a-z]{3}, the dog")";
+  const std::string asked = fmt::format("{{{}, {}", kChat, kAsked);
+  const json::object whole = object_of(api.post(kChatCompletions, asked + "}"));
+  const std::vector<bool> flags = flags_of(choice(whole).at("forced_tokens"));
+  EXPECT_EQ(flags.size(), choice(whole).at("token_ids").as_array().size());
+  EXPECT_TRUE(std::ranges::count(flags, true) > 0 && std::ranges::count(flags, false) > 0);
+  std::vector<bool> streamed;
+  for (const json::object& chunk :
+       chunks_of(api.post(kChatCompletions, asked + R"(, "stream": true})"))) {
+    const std::vector<bool> piece = flags_of(choice(chunk).at("forced_tokens"));
+    EXPECT_EQ(piece.size(), choice(chunk).at("token_ids").as_array().size());
+    streamed.insert(streamed.end(), piece.begin(), piece.end());
+  }
+  EXPECT_EQ(streamed, flags);
+  const json::object completion =
+      object_of(api.post(kCompletions, R"({"prompt": "a", "return_forced_tokens": true, "n": 2,
+                                 "structured_outputs": {"choice": ["the dog, the cat"]}})"));
+  for (const json::value& each : completion.at("choices").as_array()) {
+    EXPECT_TRUE(flags_of(each.at("forced_tokens")).at(0));
+  }
+  const json::object unasked = object_of(api.post(kCompletions, R"({"prompt": "a"})"));
+  EXPECT_FALSE(choice(unasked).contains("forced_tokens"));
+  EXPECT_EQ(
+      refused(api.post("/v1/responses", R"({"input": "a", "return_forced_tokens": true})")).param,
+      "return_forced_tokens");
 }
 
 TEST(Structured, ResponsesAndLlamaCppHold) {

@@ -41,6 +41,16 @@ class StructuredOutputs(unittest.TestCase):
         self.assertIn(self.text(guided_decoding=GuidedDecodingParams(grammar=grammar)), ("a", "b"))
         self.assertEqual(self.text(structured_outputs={"choice": ["maybe"]}), "maybe")
 
+    def test_forced_tokens(self):
+        params = SamplingParams(temperature=0, max_tokens=40, return_forced_tokens=True,
+                                structured_outputs=StructuredOutputsParams(regex="the dog, [a-z], the dog"))
+        (output,) = self.llm.generate(PROMPT, params, use_tqdm=False)[0].outputs
+        self.assertEqual(len(output.forced_tokens), len(output.token_ids))
+        self.assertEqual(set(output.forced_tokens), {True, False})
+        self.assertEqual(pickle.loads(pickle.dumps(output)), output)
+        (plain,) = self.llm.generate(PROMPT, SamplingParams(max_tokens=2), use_tqdm=False)[0].outputs
+        self.assertIsNone(plain.forced_tokens)
+
     def test_what_is_wrong(self):
         with self.assertRaisesRegex(ValueError, "structured_outputs"):
             SamplingParams(structured_outputs=StructuredOutputsParams(regex="a", choice=["b"]))

@@ -92,6 +92,44 @@ class RealModel(PlaygroundTest):
         self.assertAlmostEqual(float(share.strip("<%")) / 100, math.exp(best[0][1]), delta=0.006)
         expect(rows.locator("xpath=self::*[@class='chosen']")).to_have_count(1)
 
+    def test_forced_tokens_are_marked(self):
+        """Those that the API says are forced, in a legend's words, and for those who do not see the mark."""
+        self.open()
+        field = self.page.locator("#parameter-structured_outputs")
+        field.evaluate("(field) => { field.closest('details').open = true; }")
+        schema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}, "country": {"type": "string", "maxLength": 12}},
+                  "required": ["city", "country"], "additionalProperties": False}
+        field.fill(json.dumps(schema))
+        self.set_parameter("temperature", 0)
+        self.set_parameter("max_tokens", 60)
+        with self.page.expect_request("**/v1/chat/completions") as sent:
+            self.send("The capital of France?")
+        answer = self.await_answer()
+        self.assertTrue(sent.value.post_data_json["return_forced_tokens"])
+        expected = self.server.post("/v1/chat/completions", {
+            **{name: value for name, value in sent.value.post_data_json.items() if not name.startswith("stream")},
+        }).json["choices"][0]
+        legend = answer.locator(".forced-legend")
+        expect(legend).to_be_hidden()
+        answer.get_by_role("button", name="Tokens").click()
+        expect(legend).to_be_visible()
+        tokens = answer.locator(".strip .token")
+        forced = [" forced" in name for name in tokens.evaluate_all("(all) => all.map((each) => each.className)")]
+        self.assertEqual(forced, expected["forced_tokens"])
+        self.assertIn(True, forced)
+        self.assertIn(False, forced)
+        expect(tokens.nth(forced.index(True))).to_contain_text("(forced)")
+        expect(tokens.nth(forced.index(False))).not_to_contain_text("(forced)")
+        expect(answer.locator(".stats")).to_contain_text(f"{sum(forced)} forced")
+        tokens.nth(forced.index(True)).hover()
+        expect(self.page.get_by_role("tooltip")).to_contain_text("left no other token")
+        tokens.nth(forced.index(False)).hover()
+        expect(self.page.get_by_role("tooltip")).not_to_contain_text("left no other token")
+        self.reload()  # an answer that was kept is shown as it was
+        expect(self.answer().locator(".strip .forced")).to_have_count(sum(forced))
+        self.answer().get_by_role("button", name="Code").click()
+        expect(self.page.get_by_role("dialog").locator("pre")).not_to_contain_text("return_forced_tokens")
+
     def test_prompt_probabilities(self):
         self.open()
         self.page.get_by_role("button", name="Completion").click()

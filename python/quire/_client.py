@@ -295,6 +295,7 @@ class Client:
             logprobs,
             output.finish_reason,
             output.stop_reason,
+            output.forced_tokens,
             record=output,
         )
 

@@ -93,12 +93,21 @@ class _Growing:
     """A request's outputs as they grow."""
 
     class _Part:
-        __slots__ = ("finish_reason", "logprobs", "stop_reason", "sum", "text", "token_ids")
+        __slots__ = (
+            "finish_reason",
+            "forced_tokens",
+            "logprobs",
+            "stop_reason",
+            "sum",
+            "text",
+            "token_ids",
+        )
 
         def __init__(self) -> None:
             self.text = ""
             self.token_ids: list[int] = []
             self.logprobs: LogprobsList | None = None
+            self.forced_tokens: list[bool] | None = None
             self.sum: float | None = None
             self.finish_reason: str | None = None
             self.stop_reason: int | str | None = None
@@ -130,6 +139,8 @@ class _Growing:
             if logprobs is not None:
                 part.logprobs = (part.logprobs or []) + logprobs
                 part.sum = output.cumulative_logprob
+            if output.forced_tokens is not None:
+                part.forced_tokens = (part.forced_tokens or []) + output.forced_tokens
             part.finish_reason = output.finish_reason
             part.stop_reason = output.stop_reason
         entries = self._client.prompt_logprobs(record)
@@ -151,6 +162,7 @@ class _Growing:
                     part.logprobs,
                     part.finish_reason,
                     part.stop_reason,
+                    part.forced_tokens,
                 )
                 for index, part in sorted(self._parts.items())
             ],

@@ -110,6 +110,8 @@ class CompletionOutput:
     ``stop_reason``: the stop string that matched or the token id that ended it, else None.
     ``logprobs``: for each token a dict from token ids to ``Logprob``, the token's own first; None
     where ``SamplingParams.logprobs`` asks for none.
+    ``forced_tokens``: for each token whether structured outputs left no other; None where
+    ``SamplingParams.return_forced_tokens`` does not ask for it.
     """
 
     __slots__ = (
@@ -117,6 +119,7 @@ class CompletionOutput:
         "_token_ids",
         "cumulative_logprob",
         "finish_reason",
+        "forced_tokens",
         "index",
         "logprobs",
         "stop_reason",
@@ -132,6 +135,7 @@ class CompletionOutput:
         logprobs: LogprobsList | None = None,
         finish_reason: str | None = None,
         stop_reason: int | str | None = None,
+        forced_tokens: list[bool] | None = None,
         record: _quire.OutputRecord | None = None,
     ) -> None:
         self.index = index
@@ -141,6 +145,7 @@ class CompletionOutput:
         self.logprobs = logprobs
         self.finish_reason = finish_reason
         self.stop_reason = stop_reason
+        self.forced_tokens = forced_tokens
         self._record = record
 
     @property
@@ -179,6 +184,7 @@ class CompletionOutput:
             self.logprobs,
             self.finish_reason,
             self.stop_reason,
+            self.forced_tokens,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -195,7 +201,8 @@ class CompletionOutput:
         return (
             f"CompletionOutput(index={self.index}, text={self.text!r}, token_ids={self.token_ids}, "
             f"cumulative_logprob={self.cumulative_logprob}, logprobs={self.logprobs}, "
-            f"finish_reason={self.finish_reason!r}, stop_reason={self.stop_reason!r})"
+            f"finish_reason={self.finish_reason!r}, stop_reason={self.stop_reason!r}, "
+            f"forced_tokens={self.forced_tokens})"
         )
 
     def _repr_html_(self) -> str:

@@ -37,6 +37,7 @@ class SamplingParams:
     allowed_token_ids: Sequence[int] | None
     structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None
     ensure_close: bool
+    return_forced_tokens: bool
     beam_width: int
     length_penalty: float
     early_stopping: bool | str
@@ -68,6 +69,7 @@ class SamplingParams:
         allowed_token_ids: Sequence[int] | None = None,
         structured_outputs: StructuredOutputsParams | Mapping[str, Any] | None = None,
         ensure_close: bool = False,
+        return_forced_tokens: bool = False,
         beam_width: int = 0,
         length_penalty: float = 1,
         early_stopping: bool | str = False,

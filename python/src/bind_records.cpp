@@ -67,6 +67,13 @@ nb::object stop_reason(const OutputRecord& output) {
   return nb::none();
 }
 
+nb::object forced_tokens(const OutputRecord& output) {
+  if (output.forced_tokens.empty()) return nb::none();
+  nb::list list;
+  for (const bool each : output.forced_tokens) list.append(each);
+  return list;
+}
+
 std::optional<double> seconds(const std::optional<Instant>& instant) {
   return instant ? std::optional<double>(to_seconds(*instant)) : std::nullopt;
 }
@@ -118,6 +125,7 @@ void bind_records(nb::module_& module) {
           "logprobs",
           [](OutputRecord& self) { return self.logprobs.empty() ? nullptr : &self.logprobs; },
           nb::rv_policy::reference_internal)
+      .def_prop_ro("forced_tokens", forced_tokens)
       .def_ro("cumulative_logprob", &OutputRecord::cumulative_logprob)
       .def_ro("finished", &OutputRecord::finished)
       .def_prop_ro("finish_reason",

@@ -40,6 +40,8 @@ void RequestRecord::append(const RequestOutput& piece) {
   OutputRecord& output = **found;
   output.text += piece.text;
   output.token_ids.insert(output.token_ids.end(), piece.token_ids.begin(), piece.token_ids.end());
+  output.forced_tokens.insert(output.forced_tokens.end(), piece.forced_tokens.begin(),
+                              piece.forced_tokens.end());
   for (const PositionLogprobs& position : piece.logprobs) {
     // Those of requests that ask for none have tokens alone.
     if (position.token.rank != 0) output.logprobs.append(position);

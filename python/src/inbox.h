@@ -42,6 +42,7 @@ struct OutputRecord {
   std::string text;
   std::vector<TokenId> token_ids;
   LogprobColumns logprobs;
+  std::vector<bool> forced_tokens;  // empty: not asked for
   double cumulative_logprob = 0;
   bool finished = false;
   std::string_view finish_reason;  // "stop", "length", "abort"; empty: it goes on, or has failed

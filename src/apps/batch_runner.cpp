@@ -124,6 +124,7 @@ class BatchRun {
       default_max_tokens(request.params, num_tokens, engine_.max_model_len());
     }
     slot->params.logprobs = request.params.logprobs;
+    slot->params.return_forced_tokens = request.params.return_forced_tokens;
     slot->params.prompt_logprobs = request.params.prompt_logprobs;
     auto id = engine_.submit({.prompt_token_ids = std::move(*prompt),
                               .params = std::move(request.params),

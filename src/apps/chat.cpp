@@ -31,7 +31,7 @@ struct ChatFlags {
 };
 
 Status check_chat_flags(const ChatFlags& flags) {
-  for (const char* field : {"n", "logprobs", "prompt_logprobs"}) {
+  for (const std::string_view field : kNotOfChats) {
     if (!flags.sampling.contains(field)) continue;
     return Status::invalid_argument(
         fmt::format("a chat shows one answer and its text: {} has no place in it", field),

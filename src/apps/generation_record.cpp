@@ -34,6 +34,8 @@ void GatheredOutputs::add(const RequestOutput& piece) {
   output.text += piece.text;
   output.token_ids.insert(output.token_ids.end(), piece.token_ids.begin(), piece.token_ids.end());
   output.logprobs.insert(output.logprobs.end(), piece.logprobs.begin(), piece.logprobs.end());
+  output.forced_tokens.insert(output.forced_tokens.end(), piece.forced_tokens.begin(),
+                              piece.forced_tokens.end());
   output.cumulative_logprob = piece.cumulative_logprob;
   if (piece.finish_reason) output.finish_reason = piece.finish_reason;
   if (!piece.prompt_logprobs.empty()) prompt_logprobs = piece.prompt_logprobs;
@@ -43,6 +45,7 @@ void GatheredOutputs::add(const RequestOutput& piece) {
   last.text.clear();
   last.token_ids.clear();
   last.logprobs.clear();
+  last.forced_tokens.clear();
   last.prompt_logprobs.clear();
 }
 
@@ -66,6 +69,9 @@ json::object generation_record(const json::value& id, const GatheredOutputs& gen
     if (params.logprobs) {
       output["cumulative_logprob"] = from.cumulative_logprob;
       output["logprobs"] = to_json(from.logprobs);
+    }
+    if (params.return_forced_tokens) {
+      output["forced_tokens"] = json::array(from.forced_tokens.begin(), from.forced_tokens.end());
     }
     outputs.push_back(std::move(output));
   }

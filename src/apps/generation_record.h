@@ -2,7 +2,8 @@
 //   {"id", "outputs": [{"index", "text", "token_ids", "finish_reason"}, ...],
 //    "usage": {"prompt_tokens", "completion_tokens", "prompt_tokens_details": {"cached_tokens"}}}
 // with one output for each of n. Log probabilities stand with their output ("logprobs",
-// "cumulative_logprob") and the prompt's in "prompt_logprobs", where they were asked for.
+// "cumulative_logprob"), as does of which tokens the mask left no choice ("forced_tokens"), and the
+// prompt's in "prompt_logprobs", where they were asked for.
 #pragma once
 
 #include <string>
@@ -20,6 +21,7 @@ struct GatheredOutputs {
     std::string text;
     std::vector<TokenId> token_ids;
     std::vector<PositionLogprobs> logprobs;
+    std::vector<bool> forced_tokens;
     std::optional<FinishReason> finish_reason;
     double cumulative_logprob = 0;
   };

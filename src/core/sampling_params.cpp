@@ -165,6 +165,7 @@ Status check_no_transforms(const SamplingParams& params) {
   if (!params.bad_words.empty() || !params.bad_words_token_ids.empty()) return refuse("bad_words");
   if (!params.allowed_token_ids.empty()) return refuse("allowed_token_ids");
   if (params.structured_outputs != nullptr) return refuse("structured_outputs");
+  if (params.return_forced_tokens) return refuse("return_forced_tokens");
   if (params.logits_processor != nullptr) return refuse("logits_processors");
   return {};
 }

@@ -59,6 +59,9 @@ struct SamplingParams {
   std::shared_ptr<const StructuredOutputsParams> structured_outputs;
   // Enough of max_tokens is kept to bring what structured_outputs constrains to its end.
   bool ensure_close = false;
+  // Report for each output token whether structured_outputs, with min_tokens and
+  // allowed_token_ids, allowed no other.
+  bool return_forced_tokens = false;
   // Beam search (core/beam_search.h): so many beams; 0: none. It takes no part of temperature,
   // top_k, top_p, min_p and seed, for nothing is drawn, and n of its outputs are handed out, the
   // best first. length_penalty and early_stopping are of beam searches alone.

@@ -204,6 +204,11 @@ inline constexpr auto kSamplingTable = [] {
            .member = &P::ensure_close,
            .description = "Reserve enough of max_tokens to complete a structured output",
            .log_bit = 23},
+      Flag{
+          .name = "return_forced_tokens",
+          .member = &P::return_forced_tokens,
+          .description = "Report for each output token whether structured_outputs allowed no other",
+          .log_bit = 27},
       Integer{.name = "beam_width",
               .member = &P::beam_width,
               .description = "Beam search with this many beams instead of sampling; 0: no search",

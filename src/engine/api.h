@@ -139,6 +139,9 @@ struct RequestOutput {
   std::vector<TokenId> token_ids;  // new tokens
   // Of those tokens; without SamplingParams::logprobs, everything but the ids is zero or empty.
   std::vector<PositionLogprobs> logprobs;
+  // Of those tokens, with SamplingParams::return_forced_tokens: whether the mask allowed no other.
+  // The same with jump-forward and without.
+  std::vector<bool> forced_tokens;
   // With the first token of output 0, if SamplingParams::prompt_logprobs is set: entry i belongs to
   // prompt token i + 1, because nothing precedes the first.
   std::vector<PositionLogprobs> prompt_logprobs;

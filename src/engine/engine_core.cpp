@@ -285,6 +285,7 @@ Status EngineCore::end_step() {
   if (speculator_) follow_step(step.plan, last_end_ - start);
   if (listener_) listener_->updated(step_.result, last_end_);
   take_tokens();
+  mark_forced(step.masks);
   publish_stats();  // before somebody has these outputs, and asks
   const ScopedSpan span(spans_, kOutputStage);
   outputs_.push(step_);
@@ -329,6 +330,23 @@ void EngineCore::take_tokens() {
                        "output {} got a token that its mask does not allow", given.request_id)));
     } else if (given.finished != nullptr) {
       constraints_.remove(given.request_id);
+    }
+  }
+}
+
+// Outputs stand in the order of the rows.
+void EngineCore::mark_forced(const StepMasks& masks) {
+  step_.forced.clear();
+  if (masks.forced.empty()) return;
+  step_.forced.resize(step_.result.sampled.size());
+  auto given = step_.outputs.begin();
+  for (const StepMasks::Forced& row : masks.forced) {
+    const auto found = std::ranges::find(given, step_.outputs.end(), row.output_id,
+                                         &RequestStepOutput::request_id);
+    if (found == step_.outputs.end()) continue;
+    given = found;
+    if (row.draft < given->num_sampled) {
+      step_.forced[static_cast<std::size_t>(given->first_sampled + row.draft)] = 1;
     }
   }
 }

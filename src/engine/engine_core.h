@@ -94,6 +94,7 @@ class EngineCore {
   void fail_request(const RunningConstraints::Outputs& outputs, const Status& error);
   // Tells the constraints of what their outputs have got.
   void take_tokens();
+  void mark_forced(const StepMasks& masks);
   void set_pace(Instant now);
   void propose_drafts(Instant now);
   // What the step that has just been taken in tells of drafts, and of requests that ended.

@@ -40,13 +40,14 @@ std::span<const TokenLogprob> top_of(const ModelRunnerOutput& result, std::int32
 std::size_t StepResult::capacity_bytes() const {
   return capacity_of(outputs) + capacity_of(result.sampled) + capacity_of(result.prompt_tokens) +
          capacity_of(result.top_logprobs) + capacity_of(result.pooled) +
-         capacity_of(result.hidden_states);
+         capacity_of(result.hidden_states) + capacity_of(forced);
 }
 
 std::size_t StepResultLimits::step_bytes() const {
   const auto seqs = static_cast<std::size_t>(max_num_seqs);
   const auto tokens = static_cast<std::size_t>(max_num_batched_tokens);
-  return seqs * (sizeof(RequestStepOutput) + sizeof(SampledToken) + sizeof(PooledState)) +
+  return seqs * (sizeof(RequestStepOutput) + sizeof(SampledToken) + sizeof(PooledState) +
+                 sizeof(std::uint8_t)) +
          tokens * sizeof(PromptToken) +
          (seqs + tokens) * static_cast<std::size_t>(max_logprobs) * sizeof(TokenLogprob) +
          std::min(seqs, tokens) * static_cast<std::size_t>(hidden_size) * sizeof(float);
@@ -67,7 +68,8 @@ OutputProcessor::State::State(const Detokenizer& start, const SamplingParams& pa
       index(output_index),
       detokenizer(start),
       stop(params.stop, params.include_stop_str_in_output),
-      min_tokens(params.min_tokens) {}
+      min_tokens(params.min_tokens),
+      returns_forced(params.return_forced_tokens) {}
 
 OutputProcessor::OutputProcessor(const Tokenizer& tokenizer, std::function<void(RequestId)> abort,
                                  SpanRecorder* spans, const StepResultLimits& limits)
@@ -254,7 +256,7 @@ void OutputProcessor::process_step(const StepResult& step) {
       } else if (step.outputs[i].pooled_index >= 0) {
         process_pooled(step.outputs[i], step.result);
       } else {
-        process_tokens(*step_states_[i], step.outputs[i], step.result);
+        process_tokens(*step_states_[i], step.outputs[i], step);
       }
     } catch (const std::bad_alloc&) {
       give_up(step.outputs[i].request_id);
@@ -335,18 +337,18 @@ void OutputProcessor::process_pooled(const RequestStepOutput& pooled,
 
 // The request has ended with the last of its tokens, if it has.
 void OutputProcessor::process_tokens(State& state, const RequestStepOutput& given,
-                                     const ModelRunnerOutput& result) {
-  const auto tokens = std::span(result.sampled)
-                          .subspan(static_cast<std::size_t>(given.first_sampled),
-                                   static_cast<std::size_t>(given.num_sampled));
-  for (const SampledToken& token : tokens.first(tokens.size() - 1)) {
-    process_token(state, token, nullptr, result);
+                                     const StepResult& step) {
+  const auto first = static_cast<std::size_t>(given.first_sampled);
+  const std::size_t last = first + static_cast<std::size_t>(given.num_sampled) - 1;
+  for (std::size_t place = first; place < last; ++place) {
+    process_token(state, place, nullptr, step);
   }
-  process_token(state, tokens.back(), given.finished.get(), result);
+  process_token(state, last, given.finished.get(), step);
 }
 
-void OutputProcessor::process_token(State& state, const SampledToken& sampled,
-                                    const Request* request, const ModelRunnerOutput& result) {
+void OutputProcessor::process_token(State& state, std::size_t place, const Request* request,
+                                    const StepResult& step) {
+  const SampledToken& sampled = step.result.sampled[place];
   if (state.last) {
     if (request != nullptr) finish(sampled.request_id, request, *std::move(state.last));
     return;
@@ -357,8 +359,11 @@ void OutputProcessor::process_token(State& state, const SampledToken& sampled,
   output.token_ids.push_back(sampled.token_id);
   output.logprobs.resize(1);
   output.logprobs[0].token = {sampled.token_id, sampled.logprob, sampled.rank};
-  const auto top = top_of(result, sampled.first_top_logprob, sampled.num_top_logprobs);
+  const auto top = top_of(step.result, sampled.first_top_logprob, sampled.num_top_logprobs);
   output.logprobs[0].top.assign(top.begin(), top.end());
+  if (state.returns_forced) {
+    output.forced_tokens.push_back(!step.forced.empty() && step.forced[place] != 0);
+  }
   if (state.index == 0) output.prompt_logprobs = std::exchange(state.group->prompt_logprobs, {});
 
   StopMatcher::Match match = match_text(state, sampled.token_id, request != nullptr);

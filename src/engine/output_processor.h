@@ -29,6 +29,9 @@ namespace quire {
 struct StepResult {
   std::vector<RequestStepOutput> outputs;
   ModelRunnerOutput result;
+  // Of each of result.sampled whether its mask left no other token, 1 or 0, where a request asks
+  // for that (SamplingParams::return_forced_tokens); else empty.
+  std::vector<std::uint8_t> forced;
 
   std::size_t capacity_bytes() const;  // of its lists
 };
@@ -109,6 +112,7 @@ class OutputProcessor {
     Detokenizer detokenizer;
     StopMatcher stop;
     std::int64_t min_tokens = 0;  // text of these first tokens is not searched for stop strings
+    bool returns_forced = false;  // SamplingParams::return_forced_tokens
     std::int64_t num_output_tokens = 0;
     double cumulative_logprob = 0;
     // Set once a stop string has matched: the last output, which waits for the scheduler to let the
@@ -131,11 +135,11 @@ class OutputProcessor {
   void process(const Aborted& request);
   void process(const Failed& failed);
   void find_states(const StepResult& step);
-  void process_tokens(State& state, const RequestStepOutput& given,
-                      const ModelRunnerOutput& result);
-  // `request`: the one that ended with this token; null where it goes on.
-  void process_token(State& state, const SampledToken& sampled, const Request* request,
-                     const ModelRunnerOutput& result);
+  void process_tokens(State& state, const RequestStepOutput& given, const StepResult& step);
+  // The token at `place` of the step's. `request`: the one that ended with it; null where it goes
+  // on.
+  void process_token(State& state, std::size_t place, const Request* request,
+                     const StepResult& step);
   void process_pooled(const RequestStepOutput& pooled, const ModelRunnerOutput& result);
   // A beam search is over: all outputs of its request, each in one piece.
   void process_beams(const Request& request);

@@ -19,10 +19,12 @@ struct Output {
   std::string text;
   std::vector<TokenId> token_ids;
   std::vector<std::uint32_t> logprob_bits;  // of the tokens, their alternatives after each
+  std::vector<bool> forced_tokens;          // of the tokens, where it is asked for
   RequestOutput last;                       // the final piece
 
   bool operator==(const Output& other) const {
-    return text == other.text && token_ids == other.token_ids && logprob_bits == other.logprob_bits;
+    return text == other.text && token_ids == other.token_ids &&
+           logprob_bits == other.logprob_bits && forced_tokens == other.forced_tokens;
   }
 };
 
@@ -52,6 +54,8 @@ class Collector {
     Output& to = request[sample];
     to.text += output.text;
     to.token_ids.insert(to.token_ids.end(), output.token_ids.begin(), output.token_ids.end());
+    to.forced_tokens.insert(to.forced_tokens.end(), output.forced_tokens.begin(),
+                            output.forced_tokens.end());
     EXPECT_EQ(output.logprobs.size(), output.token_ids.size());
     for (const PositionLogprobs& position : output.logprobs) {
       to.logprob_bits.push_back(std::bit_cast<std::uint32_t>(position.token.logprob));

@@ -252,10 +252,8 @@ Status ChatSession::set(const std::string& text) {
   const std::string name = text.substr(0, space);
   const std::string written = text.substr(text.find_first_not_of(" \t", space));
   QUIRE_ASSIGN_OR_RETURN(const json::value value, parse_sampling_value(name, written));
-  for (const std::string_view unfit : {"n", "logprobs", "prompt_logprobs"}) {
-    if (name == unfit) {
-      return Status::invalid_argument(fmt::format("{} has no place in a chat", name));
-    }
+  if (std::ranges::find(kNotOfChats, name) != kNotOfChats.end()) {
+    return Status::invalid_argument(fmt::format("{} has no place in a chat", name));
   }
   QUIRE_RETURN_IF_ERROR(check_sampling_fields({{name, value}}));
   QUIRE_RETURN_IF_ERROR(backend_.set_sampling(name, value));

@@ -2,6 +2,7 @@
 // shows answers, obeys commands.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,10 @@
 #include "apps/chat/view.h"
 
 namespace quire {
+
+// Sampling parameters that ask for more than one answer and its text.
+inline constexpr std::array<std::string_view, 4> kNotOfChats = {"n", "logprobs", "prompt_logprobs",
+                                                                "return_forced_tokens"};
 
 // How often a question's answers may call functions.
 struct ToolRounds {

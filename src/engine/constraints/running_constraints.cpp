@@ -1,6 +1,7 @@
 #include "engine/constraints/running_constraints.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,16 @@ void set_bit(std::span<std::uint32_t> words, TokenId token) {
 void clear_bit(std::span<std::uint32_t> words, TokenId token) {
   const auto index = static_cast<std::size_t>(token);
   words[index / kWordBits] &= ~(std::uint32_t{1} << (index % kWordBits));
+}
+
+bool one_bit_is_set(std::span<const std::uint32_t> words) {
+  bool any = false;
+  for (const std::uint32_t word : words) {
+    if (word == 0) continue;
+    if (any || !std::has_single_bit(word)) return false;
+    any = true;
+  }
+  return any;
 }
 
 std::size_t words_of(const GrammarMatcher& matcher) {
@@ -49,6 +60,7 @@ void RunningConstraints::add(const AddRequest& request, const RequestConstraint&
 void RunningConstraints::fill(const SchedulerOutput& plan, StepMasks& masks) {
   masks.masks.clear();
   masks.stuck.clear();
+  masks.forced.clear();
   if (outputs_.empty()) return;
   std::size_t num_words = 0;
   for (const ScheduledRequest& row : plan.scheduled) {
@@ -88,6 +100,9 @@ void RunningConstraints::fill_rows(Output& output, const SchedulerOutput& plan,
     }
     masks.num_words += size;
     masks.masks.push_back({.request_id = row.request_id, .draft = draft, .words = words});
+    if (output.params->return_forced_tokens && one_bit_is_set(words)) {
+      masks.forced.push_back({row.request_id, draft});
+    }
     if (draft == row.num_drafts) break;
     const TokenId guess = drafts[static_cast<std::size_t>(draft)];
     if (!output.matcher.accept(guess)) break;

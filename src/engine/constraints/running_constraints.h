@@ -29,8 +29,15 @@ struct StepMasks {
     std::int32_t draft = 0;
     Status reason;
   };
+  // A row whose mask leaves one token, of an output that wants to be told
+  // (SamplingParams::return_forced_tokens).
+  struct Forced {
+    RequestId output_id = 0;
+    std::int32_t draft = 0;
+  };
   std::vector<TokenMask> masks;
   std::vector<Stuck> stuck;
+  std::vector<Forced> forced;        // in the order of the rows
   std::vector<std::uint32_t> words;  // of `masks`: the first num_words
   std::size_t num_words = 0;
 };

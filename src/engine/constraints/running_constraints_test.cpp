@@ -200,6 +200,24 @@ TEST_F(RunningConstraintsTest, MasksAreTheSameOneByOne) {
   FAIL() << "the text does not end";
 }
 
+// Rows of one token, of outputs that want to know.
+TEST_F(RunningConstraintsTest, ForcedRowsAreTold) {
+  SamplingParams params;
+  params.return_forced_tokens = true;
+  add(1, "q[01]z", params);
+  add(2, "q[01]z");
+  row(2, {token("q"), token("0")});
+  row(1, {token("q"), token("0")});
+  const StepMasks& masks = fill();
+  ASSERT_EQ(masks.masks.size(), 6U);
+  ASSERT_EQ(masks.forced.size(), 2U);
+  for (const StepMasks::Forced& each : masks.forced) EXPECT_EQ(each.output_id, 1U);
+  EXPECT_EQ(masks.forced[0].draft, 0);
+  EXPECT_EQ(masks.forced[1].draft, 2);
+  row(2);
+  EXPECT_THAT(fill().forced, IsEmpty());
+}
+
 TEST_F(RunningConstraintsTest, ARowThatNothingIsLeftOfIsTold) {
   SamplingParams params;
   params.min_tokens = 5;

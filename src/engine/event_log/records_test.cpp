@@ -21,15 +21,15 @@ auto fields_of(const SamplingParams& params) {
                frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-               skip_special_tokens, structured_outputs, ensure_close, beam_width, length_penalty,
-               early_stopping, logits_processor] = params;
+               skip_special_tokens, structured_outputs, ensure_close, return_forced_tokens,
+               beam_width, length_penalty, early_stopping, logits_processor] = params;
   (void)logits_processor;
   return std::tie(n, temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty,
                   frequency_penalty, seed, max_tokens, min_tokens, ignore_eos, stop,
                   include_stop_str_in_output, stop_token_ids, logit_bias, bad_words,
                   bad_words_token_ids, allowed_token_ids, logprobs, prompt_logprobs,
-                  skip_special_tokens, structured_outputs, ensure_close, beam_width, length_penalty,
-                  early_stopping);
+                  skip_special_tokens, structured_outputs, ensure_close, return_forced_tokens,
+                  beam_width, length_penalty, early_stopping);
 }
 
 template <typename Field>
@@ -99,6 +99,7 @@ TEST(EventLogParams, EveryFieldIsKept) {
   structured.disable_additional_properties = true;
   params.structured_outputs = std::make_shared<const StructuredOutputsParams>(structured);
   params.ensure_close = true;
+  params.return_forced_tokens = true;
   SamplingParams beams;  // which go with few of the others
   beams.beam_width = 3;
   beams.length_penalty = -0.5;

@@ -12,7 +12,7 @@ export function hideAlternatives() {
   current = null;
 }
 
-// `token`: {text or bytes, logprob, top}; `element` is what shows it.
+// `token`: {text or bytes, logprob, top, forced}; `element` is what shows it.
 export function showAlternatives(token, element) {
   hideAlternatives();
   const sameText = (other) => other.text === token.text && other.bytes === token.bytes;
@@ -21,6 +21,7 @@ export function showAlternatives(token, element) {
   const card = h('div', {class: 'card', role: 'tooltip', id: 'alternatives'},
     h('p', {class: 'small'}, h('strong', {}, percent(Math.exp(token.logprob))),
       h('span', {class: 'muted'}, ` likely · logprob ${significant(token.logprob)}`)),
+    token.forced ? h('p', {class: 'small'}, 'Forced: structured_outputs left no other token.') : '',
     h('ol', {class: 'alternatives'}, rows.map((row) => {
       const share = Math.exp(row.logprob);
       const bar = h('span', {class: 'share'});

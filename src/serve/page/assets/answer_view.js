@@ -18,10 +18,9 @@ const STATUS = {
 };
 const FINISH = {stop: 'complete', length: 'token limit reached', abort: 'aborted'};
 
-function shadeOf({logprob}) {
-  if (logprob === null) return 'shade-0';
-  const p = Math.exp(logprob);
-  return `shade-${SHADES.findIndex((least) => p >= least)}`;
+function shadeOf({logprob, forced}) {
+  const p = logprob === null ? 1 : Math.exp(logprob);
+  return `shade-${SHADES.findIndex((least) => p >= least)}${forced ? ' forced' : ''}`;
 }
 
 // What a choice says, in one of two ways.
@@ -82,6 +81,8 @@ function shadeLegend() {
   return h('p', {class: 'small muted row shades'}, 'Probability of each token:',
     ['90% or more', '50%', '20%', '5%', 'less'].map((text, i) =>
       h('span', {class: `token shade-${i}`}, text)),
+    h('span', {class: 'forced-legend', hidden: true}, h('span', {class: 'token shade-0 forced'}, 'forced'),
+      ' structured_outputs left no other token'),
     h('span', {}, 'Point at a token, or move with the arrow keys, for its alternatives.'));
 }
 
@@ -140,6 +141,7 @@ export class AnswerView {
     this.element.setAttribute('aria-busy', String(running));
     this.#updatePager();
     this.legend.hidden = !asTokens || this.body.compared;
+    this.legend.querySelector('.forced-legend').hidden = !choice.tokens.some(({forced}) => forced);
     this.actions.hidden = running;
     this.tokens.hidden = choice.tokens.length === 0;
     this.tokens.setAttribute('aria-pressed', String(asTokens));
@@ -179,6 +181,8 @@ export class AnswerView {
       const known = choice.tokens.filter(({logprob}) => logprob !== null);
       const mean = known.reduce((sum, {logprob}) => sum + logprob, 0) / known.length;
       list.push(`mean probability ${percent(Math.exp(mean))}`);
+      const forced = choice.tokens.filter((token) => token.forced).length;
+      if (forced > 0) list.push(`${count(forced)} forced`);
     }
     return list;
   }

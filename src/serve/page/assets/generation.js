@@ -15,7 +15,10 @@ export function makeRequest(mode, model, input, values, own = []) {
   const {logprobs, ...others} = values;
   // The server gives a prompt's log probabilities only with the whole answer.
   const stream = others.prompt_logprobs === undefined;
-  const streaming = stream ? {stream: true, stream_options: {include_usage: true, continuous_usage_stats: true}} : {return_token_ids: true};
+  const streaming = {
+    ...(stream ? {stream: true, stream_options: {include_usage: true, continuous_usage_stats: true}} : {return_token_ids: true}),
+    ...(others.structured_outputs === undefined ? {} : {return_forced_tokens: true}),
+  };
   if (mode === 'chat') {
     const asked = logprobs === undefined ? {} : {logprobs: true, top_logprobs: logprobs};
     return withCode('v1/chat/completions', {model, ...input, ...others}, asked, streaming, own);
@@ -69,17 +72,19 @@ export function goOn(answer, request) {
 
 const asTop = ([text, logprob]) => ({text, logprob});
 
-// Tokens with their log probabilities, of either protocol.
-function readTokens(logprobs) {
+// Tokens with their log probabilities, of either protocol. `forced` says of each whether the constraint left no
+// other; undefined where there is none.
+function readTokens(logprobs, forced) {
   if (!logprobs) return [];
+  const mark = (i) => forced?.[i] ? {forced: true} : {};
   if (logprobs.content) {
-    return logprobs.content.map(({logprob, bytes, top_logprobs: top}) => ({
-      ...fromBytes(bytes), logprob,
+    return logprobs.content.map(({logprob, bytes, top_logprobs: top}, i) => ({
+      ...fromBytes(bytes), logprob, ...mark(i),
       top: top.map((each) => ({...fromBytes(each.bytes), logprob: each.logprob})),
     }));
   }
   return logprobs.tokens.map((text, i) => ({
-    text, logprob: logprobs.token_logprobs[i],
+    text, logprob: logprobs.token_logprobs[i], ...mark(i),
     top: Object.entries(logprobs.top_logprobs[i] ?? {}).map(asTop).sort((a, b) => b.logprob - a.logprob),
   }));
 }
@@ -102,7 +107,7 @@ function take(answer, event) {
     while (answer.choices.length <= index) answer.choices.push(newChoice());  // they come in any order
     const choice = answer.choices[index];
     choice.text += piece.delta?.content ?? piece.message?.content ?? piece.text ?? '';
-    choice.tokens.push(...readTokens(piece.logprobs));
+    choice.tokens.push(...readTokens(piece.logprobs, piece.forced_tokens));
     choice.finish = piece.finish_reason ?? choice.finish;
     const report = piece.prompt_logprobs ?? event.prompt_logprobs;
     if (report) answer.promptTokens = readPromptTokens(report, piece.prompt_token_ids ?? event.prompt_token_ids);

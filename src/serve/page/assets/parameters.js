@@ -17,6 +17,7 @@ const HINTS = {
   strings: 'one a line; \\n is a line break', token_ids: '12, 34', biases: '12: -5, 34: 2.5',
   structured_outputs: '{JSON Schema}, /regex/ or a grammar', early_stopping: 'true, false or never',
 };
+const ASKED_BY_ITSELF = 'return_forced_tokens';  // generation.js asks for it where the text is constrained
 const NO_JSON = 'this is no JSON';
 // Of structured_outputs' object; no JSON Schema has one of these.
 const CONSTRAINTS = ['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'];
@@ -99,7 +100,7 @@ export class Parameters {
     this.onChange = onChange;
     this.prefix = prefix;
     this.fields = new Map();
-    const known = new Map(info.sampling.map((each) => [each.name, each]));
+    const known = new Map(info.sampling.filter(({name}) => name !== ASKED_BY_ITSELF).map((each) => [each.name, each]));
     // What the page asks for without being told: what the server says that conversations start from, and
     // alternatives for the view of tokens.
     const starts = info.sampling.filter(({start, default: value}) => start !== null && String(start) !== String(value));

@@ -47,7 +47,7 @@ export class TokenStrip {
     const elements = tokens.map((token, i) => h('span', {
       class: `token ${this.classOf(token, first + i)}`, 'data-index': String(first + i),
       tabIndex: first + i === 0 ? 0 : -1,
-    }, shownText(token)));
+    }, shownText(token), token.forced ? h('span', {class: 'unseen'}, ' (forced)') : ''));
     this.tokens.push(...tokens);
     this.element.append(...elements);
   }

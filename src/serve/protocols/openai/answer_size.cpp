@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kAnswerBytes = 4096;     // of the whole answer
 constexpr std::uint64_t kChoiceBytes = 512;      // of a choice
 constexpr std::uint64_t kWhyBytes = 1024;        // of its "why"
+constexpr std::uint64_t kForcedBytes = 20;       // ,"forced_tokens":[]
+constexpr std::uint64_t kBoolBytes = 6;          // false,
 constexpr std::uint64_t kNumberBytes = 25;       // the longest number and a comma
 constexpr std::uint64_t kOffsetBytes = 12;       // of a text offset, and a comma
 constexpr std::uint64_t kChatTokenBytes = 36;    // {"token":"","logprob":,"bytes":[]},
@@ -71,6 +73,10 @@ OutputSize output_size(const GenerationJob& job, const AnsweredPrompt& prompt, A
   if (options.return_token_ids) {
     size.fixed += num_prompt_tokens * widths.id();
     size.per_token += widths.id();
+  }
+  if (options.params.return_forced_tokens) {
+    size.fixed += kForcedBytes;
+    size.per_token += kBoolBytes;
   }
   if (!options.params.logprobs) return size;
   const std::int64_t num_top = *options.params.logprobs;

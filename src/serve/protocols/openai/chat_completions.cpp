@@ -113,6 +113,7 @@ class ChatFormat final : public ChoiceFormat {
       : tokenizer_(engine.tokenizer()),
         logprobs_(options.params.logprobs.has_value()),
         token_ids_(options.return_token_ids),
+        forced_tokens_(options.params.return_forced_tokens),
         role_(std::move(role)) {}
 
   bool choices_have_prompt_logprobs() const override { return false; }
@@ -141,6 +142,7 @@ class ChatFormat final : public ChoiceFormat {
     }
     append_end_of_choice(out, output);
     if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    if (forced_tokens_) append_forced_tokens(out, output.forced_tokens);
     out += '}';
   }
 
@@ -178,6 +180,7 @@ class ChatFormat final : public ChoiceFormat {
       out += R"(,"token_ids":)";
       out += json::serialize(json::array(piece.token_ids.begin(), piece.token_ids.end()));
     }
+    if (forced_tokens_) append_forced_tokens(out, piece.forced_tokens);
     out += '}';
   }
 
@@ -216,6 +219,7 @@ class ChatFormat final : public ChoiceFormat {
   const Tokenizer& tokenizer_;
   bool logprobs_;
   bool token_ids_;
+  bool forced_tokens_;
   std::string role_;
 };
 

@@ -186,6 +186,7 @@ class CompletionFormat final : public ChoiceFormat {
       : tokenizer_(engine.tokenizer()),
         logprobs_(options.params.logprobs.has_value()),
         token_ids_(options.return_token_ids),
+        forced_tokens_(options.params.return_forced_tokens),
         prompt_logprobs_(options.return_prompt_logprobs),
         echo_(echo) {}
 
@@ -211,6 +212,7 @@ class CompletionFormat final : public ChoiceFormat {
     }
     append_end_of_choice(out, output);
     if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    if (forced_tokens_) append_forced_tokens(out, output.forced_tokens);
     if (prompt_logprobs_) {
       out += R"(,"prompt_logprobs":)";
       append_prompt_logprobs(out, tokenizer_, prompt.token_ids, prompt_logprobs);
@@ -251,6 +253,7 @@ class CompletionFormat final : public ChoiceFormat {
       out += R"(,"token_ids":)";
       out += json::serialize(json::array(piece.token_ids.begin(), piece.token_ids.end()));
     }
+    if (forced_tokens_) append_forced_tokens(out, piece.forced_tokens);
     out += '}';
   }
 
@@ -258,6 +261,7 @@ class CompletionFormat final : public ChoiceFormat {
   const Tokenizer& tokenizer_;
   bool logprobs_;
   bool token_ids_;
+  bool forced_tokens_;
   bool prompt_logprobs_;
   bool echo_;
 };

@@ -121,6 +121,7 @@ class ChoicesAnswer final : public GenerationAnswer {
       piece.text = output.text;
     }
     piece.token_ids = output.token_ids;
+    piece.forced_tokens = output.forced_tokens;
     if (job_.options.params.logprobs) piece.logprobs = output.logprobs;
     return piece;
   }
@@ -140,6 +141,8 @@ class ChoicesAnswer final : public GenerationAnswer {
     add_parts(target.calls, std::move(piece.calls));
     target.token_ids.insert(target.token_ids.end(), piece.token_ids.begin(), piece.token_ids.end());
     std::ranges::move(piece.logprobs, std::back_inserter(target.logprobs));
+    target.forced_tokens.insert(target.forced_tokens.end(), piece.forced_tokens.begin(),
+                                piece.forced_tokens.end());
     target.finished = piece.finished;
     target.finish_reason = std::move(piece.finish_reason);
     target.stop_reason = std::move(piece.stop_reason);
@@ -151,7 +154,7 @@ class ChoicesAnswer final : public GenerationAnswer {
   void stream(std::size_t prompt, const RequestOutput& output, const AnsweredOutput& piece,
               AnsweredOutput& state, bool last) {
     const bool tells = !piece.text.empty() || !piece.reasoning.empty() || !piece.calls.empty() ||
-                       piece.finished || !piece.logprobs.empty() ||
+                       piece.finished || !piece.logprobs.empty() || !piece.forced_tokens.empty() ||
                        (job_.options.return_token_ids && !piece.token_ids.empty());
     if (tells) {
       text_.clear();
@@ -284,6 +287,10 @@ void append_token_ids(std::string& out, std::span<const TokenId> prompt,
                       std::span<const TokenId> output) {
   fmt::format_to(std::back_inserter(out), R"(,"prompt_token_ids":[{}],"token_ids":[{}])",
                  fmt::join(prompt, ","), fmt::join(output, ","));
+}
+
+void append_forced_tokens(std::string& out, const std::vector<bool>& forced) {
+  fmt::format_to(std::back_inserter(out), R"(,"forced_tokens":[{}])", fmt::join(forced, ","));
 }
 
 void answer_generation(std::shared_ptr<Exchange> exchange, GenerationJob job,

@@ -32,6 +32,7 @@ struct AnsweredOutput {
   std::vector<AnsweredCall> calls;
   std::vector<TokenId> token_ids;
   std::vector<PositionLogprobs> logprobs;
+  std::vector<bool> forced_tokens;  // RequestOutput::forced_tokens
   bool finished = false;
   std::string finish_reason;     // when finished
   json::value stop_reason;       // the stop string or token id, else null
@@ -64,6 +65,9 @@ void append_end_of_choice(std::string& out, const AnsweredOutput& output);
 // The same of the token ids of prompt and output.
 void append_token_ids(std::string& out, std::span<const TokenId> prompt,
                       std::span<const TokenId> output);
+
+// The same of RequestOutput::forced_tokens.
+void append_forced_tokens(std::string& out, const std::vector<bool>& forced);
 
 struct GenerationJob {
   GenerationOptions options;

@@ -104,7 +104,8 @@ std::vector<RequestField> sampling() {
   std::vector<RequestField> fields;
   for (const SamplingField& field : sampling_fields()) {
     const bool of_both = std::ranges::find(kOfOpenAi, field.name) != kOfOpenAi.end();
-    const bool own = field.name == "ensure_close" || field.name == "beam_width";
+    const bool own = field.name == "ensure_close" || field.name == "return_forced_tokens" ||
+                     field.name == "beam_width";
     fields.push_back(works(field.name, of_both ? kBoth : own ? kOwn : kVllm));
   }
   return fields;
@@ -234,13 +235,14 @@ FieldTable make_chat_fields() {
 
 FieldTable make_response_fields() {
   // Those that Responses have under another name, or not at all.
-  static constexpr std::array<std::string_view, 10> kNotOfResponses = {"n",
+  static constexpr std::array<std::string_view, 11> kNotOfResponses = {"n",
                                                                        "include_stop_str_in_output",
                                                                        "max_tokens",
                                                                        "prompt_logprobs",
                                                                        "logprobs",
                                                                        "skip_special_tokens",
                                                                        "allowed_token_ids",
+                                                                       "return_forced_tokens",
                                                                        "beam_width",
                                                                        "length_penalty",
                                                                        "early_stopping"};
@@ -290,6 +292,7 @@ FieldTable make_response_fields() {
              missing("beam_width", kOwn, is_number_zero),
              limited("length_penalty", kVllm, is_number_one, "1"),
              missing("early_stopping", kVllm),
+             missing("return_forced_tokens", kOwn),
              missing("logprobs", kOthers),
              missing("functions", kOthers),
              missing("function_call", kOthers),
