@@ -11,7 +11,7 @@
 namespace quire {
 namespace torchao_modules_test {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr std::int64_t kRows = 5;
 constexpr std::int64_t kCols = 64;
