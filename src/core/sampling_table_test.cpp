@@ -14,11 +14,11 @@ namespace {
 // The address of every member but the last, which is a function and nothing that a table could read
 // or write: with one more or less in the type this does not compile.
 std::vector<const void*> members_of(const SamplingParams& params) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa,
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb,
                function] = params;
   (void)function;
   return {&a, &b, &c, &d, &e, &f, &g, &h, &i, &j, &k, &l, &m, &n,
-          &o, &p, &q, &r, &s, &t, &u, &v, &w, &x, &y, &z, &aa};
+          &o, &p, &q, &r, &s, &t, &u, &v, &w, &x, &y, &z, &aa, &bb};
 }
 
 TEST(SamplingTable, EveryMemberHasOneRow) {
