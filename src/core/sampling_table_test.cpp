@@ -17,7 +17,7 @@ std::vector<const void*> members_of(const SamplingParams& params) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb,
                function] = params;
   (void)function;
-  return {&a, &b, &c, &d, &e, &f, &g, &h, &i, &j, &k, &l, &m, &n,
+  return {&a, &b, &c, &d, &e, &f, &g, &h, &i, &j, &k, &l, &m,  &n,
           &o, &p, &q, &r, &s, &t, &u, &v, &w, &x, &y, &z, &aa, &bb};
 }
 
