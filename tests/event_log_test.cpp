@@ -135,7 +135,9 @@ TEST_F(EventLogEngineTest, DraftsReplayIdentically) {
   ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
   const ReplaySummary& summary = replayed.summary();
   EXPECT_GT(summary.num_states_compared, 2U);
-  EXPECT_EQ(summary.num_steps, static_cast<std::uint64_t>(stats.num_steps));
+  // The engine may have taken a last step, which only removed requests, after it was looked at.
+  EXPECT_GE(summary.num_steps, static_cast<std::uint64_t>(stats.num_steps));
+  EXPECT_LE(summary.num_steps, static_cast<std::uint64_t>(stats.num_steps + 1));
   EXPECT_EQ(summary.num_draft_tokens, static_cast<std::uint64_t>(stats.draft_tokens));
   EXPECT_GE(summary.num_accepted_drafts, static_cast<std::uint64_t>(stats.draft_tokens_accepted));
 }
