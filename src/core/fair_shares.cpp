@@ -76,16 +76,10 @@ FairShare* FairShares::rejoin(std::string_view user) {
   return &found->second;
 }
 
-std::int64_t FairShares::num_present() const {
-  std::int64_t count = 0;
-  for (const auto& [name, share] : users_) count += share.num_present;
-  return count;
-}
-
-std::int64_t FairShares::num_running() const {
-  std::int64_t count = 0;
-  for (const auto& [name, share] : users_) count += share.num_running;
-  return count;
+std::int64_t FairShares::sum_of(std::int64_t FairShare::*count) const {
+  std::int64_t sum = 0;
+  for (const auto& [name, share] : users_) sum += share.*count;
+  return sum;
 }
 
 }  // namespace quire

@@ -53,10 +53,11 @@ class FairShares {
   FairShare* rejoin(std::string_view user);
 
   // Requests that are there, and those of them that run.
-  std::int64_t num_present() const;
-  std::int64_t num_running() const;
+  std::int64_t num_present() const { return sum_of(&FairShare::num_present); }
+  std::int64_t num_running() const { return sum_of(&FairShare::num_running); }
 
  private:
+  std::int64_t sum_of(std::int64_t FairShare::*count) const;
   std::optional<std::int64_t> least_of_present() const;
   void forget_idle();
 
