@@ -22,6 +22,7 @@
 #include "engine/event_log/replay.h"
 #include "load/model_bundle.h"
 #include "serve/models/test_held_engine.h"
+#include "support/collector.h"
 #include "support/test_models.h"
 
 namespace quire::test {
@@ -140,6 +141,46 @@ TEST_F(EventLogEngineTest, DraftsReplayIdentically) {
   EXPECT_LE(summary.num_steps, static_cast<std::uint64_t>(stats.num_steps + 1));
   EXPECT_EQ(summary.num_draft_tokens, static_cast<std::uint64_t>(stats.draft_tokens));
   EXPECT_GE(summary.num_accepted_drafts, static_cast<std::uint64_t>(stats.draft_tokens_accepted));
+}
+
+// Trees of drafts. Of a model, whose texts repeat themselves:
+// those of a simulated one are random, and no second guess is ever right.
+TEST_F(EventLogEngineTest, TreesOfDraftsReplayIdentically) {
+  args_.engine.speculation =
+      SpeculativeConfig::parse(R"({"method": "suffix", "num_speculative_tokens": 12,
+                                   "suffix_decoding_max_spec_factor": 4,
+                                   "suffix_decoding_min_token_prob": 0,
+                                   "suffix_decoding_max_cached_requests": 100,
+                                   "suffix_decoding_max_tree_width": 4})")
+          .value();
+  args_.engine.block_size = 2;
+  EngineStats stats;
+  {
+    auto engine = Engine::create(args_.engine, {});
+    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+    constexpr std::size_t kMost = 64;
+    Collector collector(kMost);
+    for (std::size_t i = 0; i < kMost; ++i) {
+      GenerateRequest request;
+      request.prompt_token_ids.assign(1 + i % 20, static_cast<TokenId>(5 + i % 7));
+      request.params.seed = i;
+      request.params.temperature = 0.4;
+      request.params.max_tokens = 120;
+      request.drafts = static_cast<std::int32_t>(i % 13);
+      ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
+    }
+    collector.wait_for(kMost);
+    stats = (*engine)->observe();
+  }
+  Replay replayed;
+  ReplayNotes notes;
+  const Status status = replay(replayed, notes);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+  const ReplaySummary& summary = replayed.summary();
+  EXPECT_EQ(summary.num_draft_tokens, static_cast<std::uint64_t>(stats.draft_tokens));
+  EXPECT_GT(summary.num_branched_drafts, 100U);
+  EXPECT_GT(summary.num_adopted_blocks, 0U);
 }
 
 TEST_F(EventLogEngineTest, AThousandRequestsWithAbortsAndPreemptionsReplayIdentically) {

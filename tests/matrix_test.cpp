@@ -9,34 +9,14 @@
 
 #include "engine/api.h"
 #include "kernels/level_test_support.h"
+#include "serve/models/test_held_engine.h"
 #include "support/collector.h"
+#include "support/matrix_settings.h"
 #include "support/test_models.h"
 #include "weights/temp_folder.h"
 
 namespace quire::test {
 namespace {
-
-// How a corpus is run.
-struct Setting {
-  std::string name;
-  bool batch = true;  // all at once, else one after the other
-  std::int32_t block_size = 16;
-  std::int32_t chunk = 512;  // max_num_batched_tokens
-  int threads = 2;
-  bool preempt = false;  // a pool that cannot hold all sequences
-  bool prefix_caching = true;
-  double max_step_ms = 0;          // less than a row takes: prompts wait wherever they may
-  std::int64_t shared_tokens = 0;  // that prompts find in the prefix cache at least
-  std::int32_t max_steps_in_flight = 1;
-  bool kept_weights = false;  // mapped as an engine before this one has packed them
-  std::string speculation = "{}";
-  bool jump_forward = true;
-  std::optional<std::int32_t> drafts = std::nullopt;  // in each step; none: the governor says
-  std::string policy = "fcfs";
-  bool salted = false;  // every other prompt is of another scope of the prefix cache
-  bool again = false;   // what is compared are second runs, which find their prompts to the token
-  bool joined = false;  // has what others have one by one
-};
 
 struct Corpus {
   std::string model;
@@ -94,6 +74,9 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   if (!engine.ok()) return {};
   std::int64_t num_prompt_tokens = 0;
   const auto run_all = [&](Collector& collector) {
+    // Too many for the pool at once, however late this thread is with the last ones.
+    std::optional<HeldEngine> held;
+    if (setting.preempt) held.emplace(**engine);
     for (std::size_t i = 0; i < corpus.prompts.size(); ++i) {
       GenerateRequest request;
       request.prompt_token_ids = *(*engine)->encode_text(corpus.prompts[i]);
@@ -117,6 +100,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
       if (!id.ok()) return false;
       if (!setting.batch) collector.wait_for(i + 1);
     }
+    held.reset();
     collector.wait_for(corpus.prompts.size());
     return true;
   };
@@ -166,17 +150,6 @@ std::uint64_t kv_bytes_per_token(const Corpus& corpus) {
   return engine.ok() ? (*engine)->info().kv_bytes_per_token : 0;
 }
 
-// Guesses at what follows the last token or three.
-constexpr const char* kNgram = R"({"method": "ngram", "num_speculative_tokens": 8,
-                                   "prompt_lookup_min": 1, "prompt_lookup_max": 3})";
-// Also in the outputs of others.
-constexpr const char* kSuffix = R"({"method": "suffix", "num_speculative_tokens": 32,
-                                    "suffix_decoding_max_cached_requests": 100,
-                                    "suffix_decoding_max_spec_factor": 4})";
-
-// The model is its own draft model.
-constexpr const char* kItself = R"({"model": "itself", "num_speculative_tokens": 8})";
-
 // Every setting on the best level of this processor. Scheduling and drafts know no levels: on the
 // others it is the joined settings, unless the corpus says otherwise.
 void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
@@ -220,64 +193,6 @@ void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
       }
     }
   }
-}
-
-const std::vector<Setting>& all_settings() {
-  static const std::vector<Setting> settings = {
-      {.name = "batch"},
-      {.name = "batch, block 1", .block_size = 1},
-      {.name = "batch, no prefix cache", .prefix_caching = false},
-      {.name = "batch, again, block 24", .block_size = 24, .again = true, .joined = true},
-      {.name = "batch, chunk 16, deadline", .chunk = 16, .policy = "deadline"},
-      {.name = "batch, chunk 1, shortest", .chunk = 1, .policy = "shortest", .joined = true},
-      {.name = "batch, preemption, fair", .preempt = true, .policy = "fair"},
-      {.name = "batch, preemption, block 1, chunk 16, longest prefix",
-       .block_size = 1,
-       .chunk = 16,
-       .preempt = true,
-       .policy = "longest-prefix",
-       .joined = true},
-      {.name = "batch, 1 thread, priority", .threads = 1, .policy = "priority", .salted = true},
-      {.name = "batch, no time for prompts", .max_step_ms = 1e-3},
-      {.name = "batch, 5 ms a step, itself drafts", .max_step_ms = 5, .speculation = kItself},
-      {.name = "alone, 1 thread, chunk 16",
-       .batch = false,
-       .chunk = 16,
-       .threads = 1,
-       .joined = true},
-      {.name = "batch, 2 steps in flight", .chunk = 64, .max_steps_in_flight = 2},
-      {.name = "batch, preemption, 3 steps in flight",
-       .block_size = 4,
-       .chunk = 48,
-       .preempt = true,
-       .max_steps_in_flight = 3,
-       .joined = true},
-      {.name = "batch, kept weights", .kept_weights = true, .joined = true},
-      {.name = "batch, ngram", .speculation = kNgram},
-      {.name = "batch, 5 ngram drafts, chunk 16",
-       .chunk = 16,
-       .speculation = kNgram,
-       .drafts = 5,
-       .joined = true},
-      {.name = "alone, 1 ngram draft, 1 thread",
-       .batch = false,
-       .threads = 1,
-       .speculation = kNgram,
-       .drafts = 1},
-      {.name = "batch, 3 ngram drafts, preemption, block 1",
-       .block_size = 1,
-       .chunk = 48,
-       .preempt = true,
-       .speculation = kNgram,
-       .drafts = 3},
-      {.name = "batch, suffix, 2 steps in flight",
-       .chunk = 64,
-       .max_steps_in_flight = 2,
-       .speculation = kSuffix},
-      {.name = "itself drafts 4, preemption", .preempt = true, .speculation = kItself, .drafts = 4},
-      {.name = "alone, suffix, 32 drafts", .batch = false, .speculation = kSuffix, .drafts = 32},
-  };
-  return settings;
 }
 
 TEST(Matrix, Stories260k) {

@@ -123,6 +123,12 @@ constexpr const char* kSuffix = R"({"method": "suffix", "num_speculative_tokens"
                                     "suffix_decoding_max_cached_requests": 16,
                                     "suffix_decoding_min_token_prob": 0})";
 
+constexpr const char* kTrees = R"({"method": "suffix", "num_speculative_tokens": 12,
+                                    "suffix_decoding_max_cached_requests": 16,
+                                    "suffix_decoding_max_spec_factor": 4,
+                                    "suffix_decoding_min_token_prob": 0,
+                                    "suffix_decoding_max_tree_width": 6})";
+
 class SamplingMatrix : public testing::TestWithParam<std::string> {};
 
 TEST_P(SamplingMatrix, EverySettingGivesTheSameTokens) {
@@ -145,6 +151,7 @@ TEST_P(SamplingMatrix, EverySettingGivesTheSameTokens) {
        .threads = 1,
        .speculation = kNgram},
       {.name = "suffix, preemption", .block_size = 4, .preempt = true, .speculation = kSuffix},
+      {.name = "trees, preemption", .block_size = 4, .preempt = true, .speculation = kTrees},
   };
   for (const IsaLevel level : available_levels()) {
     const ForceIsa force(level);

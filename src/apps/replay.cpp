@@ -45,6 +45,7 @@ json::object report_of(const Replay& replay, const ReplayNotes& notes) {
                          {"output_tokens", s.num_output_tokens},
                          {"draft_tokens", s.num_draft_tokens},
                          {"accepted_drafts", s.num_accepted_drafts},
+                         {"branched_drafts", s.num_branched_drafts},
                          {"states_compared", s.num_states_compared},
                          {"recorded_seconds", to_seconds(s.recorded)},
                          {"notes", to_json(notes)}};
@@ -97,6 +98,10 @@ void print_report(const Replay& replay, const ReplayNotes& notes) {
              s.num_output_tokens);
   if (s.num_draft_tokens > 0) {
     fmt::print("{} drafts computed, {} of them right\n", s.num_draft_tokens, s.num_accepted_drafts);
+    if (s.num_branched_drafts > 0) {
+      fmt::print("{} drafts were on other paths of their trees than the first\n",
+                 s.num_branched_drafts);
+    }
   }
   fmt::print("{} requests added, {} refused, {} finished, {} aborted; {} preemptions\n",
              s.num_added, s.num_refused, s.num_finished, s.num_aborted, s.num_preemptions);

@@ -21,12 +21,16 @@ Status SchedulerConfig::validate() const {
         Bound{"max_model_len", max_model_len, 2}, Bound{"block_size", block_size, 1},
         Bound{"num_blocks", num_blocks, 1}, Bound{"max_queued", max_queued, 1},
         Bound{"max_steps_in_flight", max_steps_in_flight, 1},
-        Bound{"max_overtaken", max_overtaken, 0},
+        Bound{"max_overtaken", max_overtaken, 0}, Bound{"max_draft_paths", max_draft_paths, 1},
         Bound{"min_prefix_in_flight", min_prefix_in_flight, 1}}) {
     if (bound.value < bound.least) {
       return Status::invalid_argument(
           fmt::format("{}: {} is not an integer >= {}", bound.name, bound.value, bound.least));
     }
+  }
+  if (max_draft_paths > kMaxDrafts) {
+    return Status::invalid_argument(
+        fmt::format("max_draft_paths: {} is more than {}", max_draft_paths, kMaxDrafts));
   }
   constexpr std::size_t kMaxGroups = 64;
   constexpr std::int32_t kMaxPagesPerBlock = 4096;

@@ -20,8 +20,15 @@ Status KvCacheManager::check_pages() const {
   std::vector<std::int32_t> holders(static_cast<std::size_t>(pool_.num_blocks()), 0);
   std::vector<RequestId> last_holder(holders.size(), 0);
   std::vector<std::size_t> group_of_holders(holders.size(), 0);
+  std::vector<BlockId> entries;  // of a table and its branches
   for (const auto& [request_id, table] : tables_) {
-    const auto& entries = table.blocks.block_ids();
+    entries = table.blocks.block_ids();
+    entries.insert(entries.end(), table.branch_pages.begin(), table.branch_pages.end());
+    for (const BlockId page : table.branch_pages) {
+      if (pool_.reference_count(page) == 1 && !findable(page)) continue;
+      return Status::internal(
+          fmt::format("request {}: block {} of its drafts is not theirs alone", request_id, page));
+    }
     for (std::size_t entry = 0; entry < entries.size(); ++entry) {
       if (entries[entry] == kNullBlock) continue;
       const auto i = static_cast<std::size_t>(entries[entry]);

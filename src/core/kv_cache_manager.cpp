@@ -32,6 +32,8 @@ void KvCacheManager::reserve(std::int32_t max_tables, std::int32_t max_blocks) {
     table.blocks.reset(pages_per_block_);
     table.blocks.reserve(max_blocks);
     if (enable_prefix_caching_) table.nodes.reserve(static_cast<std::size_t>(max_blocks));
+    table.branches.reserve(kMaxTreeDrafts);
+    table.branch_pages.reserve(static_cast<std::size_t>(kMaxTreeDrafts * pages_per_block_));
   });
 }
 
@@ -134,6 +136,8 @@ KvCacheManager::Table& KvCacheManager::new_table(RequestId request_id) {
   table.blocks.reset(pages_per_block_);
   table.nodes.clear();
   table.num_passed_tokens = 0;
+  table.branches.clear();
+  table.branch_pages.clear();
   return table;
 }
 
@@ -343,8 +347,9 @@ std::optional<std::int32_t> KvCacheManager::truncate(RequestId request_id,
 }
 
 void KvCacheManager::free(RequestId request_id) {
-  const Table* table = tables_.find(request_id);
+  Table* const table = tables_.find(request_id);
   if (table == nullptr) return;
+  drop_branches(*table);
   for (std::int32_t i = table->blocks.size() - 1; i >= 0; --i) release_block(*table, i);
   tables_.erase(request_id);
 }

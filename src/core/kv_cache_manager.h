@@ -27,6 +27,16 @@
 // (keep_end()). A prefix may end within a block: whoever goes on there gets a copy of it, or the
 // block itself, where nobody uses it and nothing of it is lost by going on.
 //
+// Drafts: where guesses at a request's next tokens form a tree, its table is that of the first path
+// (base/draft_tree.h), and each other path has blocks of its own from where it leaves its parent,
+// its branch. When the tokens are known, the right path's blocks take their places in the table,
+// and all others are released:
+//
+//   table                b0 b1 b2 b3     the first path: b2, b3
+//   branch 1, of it            b4 b5     leaves it in b2, so b4 begins as b2 does
+//   branch 2, of 1                b6     leaves branch 1 in b5: its path is b0 b1 b4 b6
+//   branch 2 was right:  b0 b1 b4 b6
+//
 // After reserve() nothing is allocated.
 #pragma once
 
@@ -36,6 +46,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/draft_tree.h"
 #include "base/ids.h"
 #include "base/recycled_map.h"
 #include "base/status.h"
@@ -140,6 +151,19 @@ class KvCacheManager {
   // many tokens, and nothing that they read is released.
   std::optional<std::int32_t> truncate(RequestId request_id, std::int32_t num_tokens);
 
+  // Gives the drafts of a request (`paths`, in order; the first of the drafts follows the token at
+  // `num_computed_tokens`) that are not on the first path, for which there are blocks already,
+  // their branches, and adds their entries and copies to `plan`; returns how many entries they
+  // have. All or nothing, as allocate(). The request has no branches.
+  std::optional<std::int32_t> branch(RequestId request_id, std::int32_t num_computed_tokens,
+                                     std::span<const DraftPath> paths, SchedulerOutput& plan);
+  // Free pages that this would take.
+  std::int32_t branch_pages(std::int32_t num_computed_tokens,
+                            std::span<const DraftPath> paths) const;
+  // The request's table becomes that of this path (0: it stays as it is), as far as it goes, and
+  // all other branches are released. `adopted` gets the entries that are other ones.
+  void adopt(RequestId request_id, std::int32_t path, std::vector<BlockReplacement>& adopted);
+
   // What free pages hold is not found any more: they are as new ones. Blocks in tables stay
   // findable. O(num_pages).
   void forget_cached();
@@ -189,9 +213,12 @@ class KvCacheManager {
   // Fills a manager that is new. kInvalidArgument naming what cannot be; then it is of no use.
   Status restore(const Snapshot& snapshot);
 
-  // kInternal unless every page has exactly as many references as tables that hold it, no table
-  // holds a page twice, the pages of a cached block are used alike, every group's pages are counted
-  // right, and the pool's and the index's own laws hold. O(num_pages + sum of the tables' sizes).
+  // Pages that branches hold.
+  std::int64_t num_branch_pages() const;
+
+  // kInternal unless every page has exactly as many references as tables that hold it, those of
+  // branches have one, no table holds a page twice, a cached block's pages are used alike, groups'
+  // pages are counted right, and the pool's and the index's laws hold. O(pages + tables' sizes).
   Status check_invariants() const;
   // kInternal unless the request holds what its tokens after the first `num_computed_tokens` read,
   // and nothing behind that.
@@ -204,7 +231,23 @@ class KvCacheManager {
     // may be gone: a block that was computed twice is found where it was first.
     std::vector<PrefixIndex::Node> nodes;
     std::int32_t num_passed_tokens = 0;  // of release_passed()
+    // Of paths of drafts, from the second on: from which block on, and which pages.
+    struct Branch {
+      std::int32_t parent = 0;  // path
+      std::int32_t first_block = 0;
+      std::size_t first_page = 0;  // in branch_pages
+      std::int32_t num_blocks = 0;
+    };
+    std::vector<Branch> branches;
+    std::vector<BlockId> branch_pages;
   };
+  // The blocks of a path's own drafts.
+  struct BranchBlocks {
+    std::int32_t first = 0;
+    std::int32_t end = 0;
+  };
+  BranchBlocks branch_blocks(std::int32_t num_computed_tokens, const DraftPath& path) const;
+  void drop_branches(Table& table);
 
   std::span<const TokenId> tokens_of(std::span<const TokenId> tokens, std::int32_t index) const;
   // Page `page` of a block of the pages of all groups belongs to this group.

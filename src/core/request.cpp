@@ -68,22 +68,23 @@ std::int32_t Request::start(std::int32_t num_computed_tokens, Instant now) {
   return num_new;
 }
 
-RowUse Request::schedule(std::int32_t num_tokens, std::int32_t num_drafts, Instant now) {
+RowUse Request::schedule(std::int32_t num_tokens, DraftTreeView drafts, Instant now) {
   assert(state_ == RequestState::kRunning && num_tokens > 0 && num_tokens <= num_pending_tokens());
   const std::int32_t begin = num_scheduled_tokens();
   const std::int32_t num_again = num_computed_before(begin, num_tokens);
   const bool decodes = num_tokens == 1 && num_again == 0 && begin >= num_prompt_tokens_;
   num_in_flight_tokens_ += num_tokens;
   timeline_.compute({.kind = decodes ? SpanKind::kDecode : SpanKind::kPrefill,
-                     .num_tokens = num_tokens + num_drafts,
+                     .num_tokens = num_tokens + drafts.size(),
                      .num_recomputed_tokens = num_again,
                      .num_cached_tokens = std::exchange(num_found_tokens_, 0)},
                     now);
   if (num_pending_tokens() > 0) return RowUse::kNothing;
   if (is_pooled()) return RowUse::kState;
   ++num_placeholders_;
-  num_in_flight_tokens_ += num_drafts;
-  num_drafts_in_flight_ = num_drafts;
+  drafts_in_flight_.assign(drafts);
+  num_drafts_in_flight_ = num_on_first_path(drafts);
+  num_in_flight_tokens_ += num_drafts_in_flight_;
   drafts_.clear();
   return RowUse::kTokens;
 }
@@ -144,6 +145,7 @@ void Request::append_drafted(TokenId token_id, Instant now) {
 
 void Request::drop_drafts_in_flight() {
   num_in_flight_tokens_ -= std::exchange(num_drafts_in_flight_, 0);
+  drafts_in_flight_.clear();
 }
 
 void Request::pool(Instant now) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/draft_tree.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "core/beam_rows.h"
@@ -122,10 +123,10 @@ class Request {
   // Its first `num_computed_tokens` tokens are computed already. Returns how many prompt tokens of
   // them were never computed for this request before.
   std::int32_t start(std::int32_t num_computed_tokens, Instant now);
-  // A step computes this many pending tokens; after the last one, as many of drafts(). Returns what
-  // for. Where that is for tokens, a placeholder stands for the one that comes at least, so that it
-  // may be scheduled before it is known.
-  RowUse schedule(std::int32_t num_tokens, std::int32_t num_drafts, Instant now);
+  // A step computes this many pending tokens; after the last one `drafts`, in order of their paths.
+  // Returns what for. Where that is for tokens, a placeholder stands for the one that comes at
+  // least, so that it may be scheduled before it is known.
+  RowUse schedule(std::int32_t num_tokens, DraftTreeView drafts, Instant now);
   // So many of these are computed, the earliest first. `num_first` were computed for the first
   // time, the others again, after a preemption.
   struct Computed {
@@ -152,13 +153,15 @@ class Request {
   void wait_for(const Blockers& blockers) { timeline_.block(blockers); }
   void explain(const PrefixMiss& miss) { timeline_.explain(miss); }
   // Guesses at the tokens after those it knows, for its next step; in place of earlier ones.
-  void propose(std::span<const TokenId> drafts) { drafts_.assign(drafts.begin(), drafts.end()); }
+  void propose(DraftTreeView drafts) { drafts_.assign(drafts); }
   // So many more were what it got, and so many were not.
   void count_drafts(std::int32_t num_accepted, std::int32_t num_rejected) {
     num_accepted_drafts_ += num_accepted;
     num_rejected_drafts_ += num_rejected;
   }
-  std::span<const TokenId> drafts() const { return drafts_; }
+  DraftTreeView drafts() const { return drafts_.view(); }
+  // Those that the step in flight computes which was planned last, also when it has ended.
+  DraftTreeView drafts_in_flight() const { return drafts_in_flight_.view(); }
 
   RequestId id() const { return identity_.id; }
   const std::string& external_id() const { return external_id_; }
@@ -185,7 +188,8 @@ class Request {
     return num_prompt_tokens_ + (is_pooled() ? 0 : max_output_tokens_ - 1);
   }
 
-  // Tokens whose keys and values are in its blocks; those that steps in flight compute; and both.
+  // Tokens whose keys and values are in its blocks; those that steps in flight compute, of drafts
+  // the first path; and both.
   std::int32_t num_computed_tokens() const { return num_computed_tokens_; }
   std::int32_t num_in_flight_tokens() const { return num_in_flight_tokens_; }
   std::int32_t num_scheduled_tokens() const { return num_computed_tokens_ + num_in_flight_tokens_; }
@@ -275,8 +279,9 @@ class Request {
   std::int32_t num_computed_tokens_ = 0;
   std::int32_t num_in_flight_tokens_ = 0;
   std::int32_t num_drafts_in_flight_ = 0;  // of these
+  DraftTree drafts_in_flight_;             // of all paths
   std::int32_t num_placeholders_ = 0;
-  std::vector<TokenId> drafts_;
+  DraftTree drafts_;
   std::int32_t max_computed_so_far_ = 0;  // high-water mark of num_computed_tokens_
   std::int32_t priority_;
   CacheScope cache_scope_;

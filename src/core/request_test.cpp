@@ -28,7 +28,7 @@ SamplingParams with_max_tokens(std::int64_t max_tokens) {
 // Computes all that is pending and appends a sampled token.
 void step(Request& request, TokenId token, Instant now) {
   const std::int32_t n = request.num_pending_tokens();
-  request.schedule(n, 0, now);
+  request.schedule(n, {}, now);
   request.complete(n);
   request.append_output(token, now);
 }
@@ -109,12 +109,12 @@ TEST(Request, PreemptionKeepsTokensAndCountsWhatIsComputedAgain) {
   EXPECT_EQ(request.timeline().current(), WaitCause::kPreempted);
 
   request.start(0, 12ns);
-  request.schedule(2, 0, 12ns);
+  request.schedule(2, {}, 12ns);
   EXPECT_EQ(request.timeline().total(WaitCause::kPreempted, 20ns), 3ns);
   Request::Computed computed = request.complete(2);
   EXPECT_EQ(computed.num_again, 2);
   EXPECT_EQ(computed.num_first_prompt + computed.num_first_output, 0);
-  request.schedule(3, 0, 13ns);
+  request.schedule(3, {}, 13ns);
   computed = request.complete(3);
   EXPECT_EQ(computed.num_again, 2);
   EXPECT_EQ(computed.num_first_output, 1);
@@ -126,12 +126,12 @@ TEST(Request, PreemptionKeepsTokensAndCountsWhatIsComputedAgain) {
 TEST(Request, ChunksCountEachPromptTokenOnce) {
   Request request = make_request({});
   request.start(0, 6ns);
-  request.schedule(2, 0, 6ns);
+  request.schedule(2, {}, 6ns);
   EXPECT_EQ(request.num_in_flight_tokens(), 2);
   EXPECT_EQ(request.num_pending_tokens(), 1);
   EXPECT_EQ(request.complete(2).num_first_prompt, 2);
   EXPECT_EQ(request.num_uncomputed_prompt_tokens(), 1);
-  request.schedule(1, 0, 7ns);
+  request.schedule(1, {}, 7ns);
   EXPECT_EQ(request.complete(1).num_first_prompt, 1);
   EXPECT_EQ(request.num_uncomputed_prompt_tokens(), 0);
 }
@@ -155,7 +155,7 @@ TEST(Request, WhatOthersComputedIsCached) {
   EXPECT_EQ(request.num_computed_tokens(), 2);
   EXPECT_EQ(request.num_pending_tokens(), 1);
   EXPECT_EQ(request.num_uncomputed_prompt_tokens(), 1);
-  request.schedule(1, 0, 6ns);
+  request.schedule(1, {}, 6ns);
   const Request::Computed computed = request.complete(1);
   EXPECT_EQ(computed.num_first_prompt, 1);
   EXPECT_EQ(computed.num_again, 0);
@@ -184,7 +184,7 @@ TEST(Request, AbortEndsItInAnyState) {
 
   Request in_flight = make_request({});
   in_flight.start(0, 6ns);
-  in_flight.schedule(3, 0, 6ns);
+  in_flight.schedule(3, {}, 6ns);
   in_flight.abort(7ns);
   EXPECT_EQ(in_flight.num_in_flight_tokens(), 0);
   EXPECT_EQ(in_flight.num_uncomputed_prompt_tokens(), 3);

@@ -22,6 +22,8 @@ Scheduler::Scheduler(SchedulerConfig config)
   running_.reserve(num_seqs);
   removed_request_ids_.reserve(2 * num_seqs);
   landed_.reserve(num_seqs);
+  needs_.reserve(num_seqs + 1);
+  draft_paths_.reserve(kMaxDrafts);
 }
 
 void Scheduler::enqueue(Request& request) {
@@ -147,14 +149,6 @@ void Scheduler::let_go(const Request& request, bool at_rest, std::vector<Request
   }
   kv_.free(request.id());
   removed.push_back(request.id());
-}
-
-void Scheduler::propose(RequestId request_id, std::span<const TokenId> drafts) {
-  const auto found = requests_.find(request_id);
-  if (found == requests_.end() || found->second->state() != RequestState::kRunning) return;
-  if (batch_.retains() || found->second->is_beam_search() || kv_.keeps_states()) return;
-  const std::size_t count = std::min(drafts.size(), std::size_t{kMaxDrafts});
-  found->second->propose(drafts.first(count));
 }
 
 bool Scheduler::has_work() const {

@@ -94,6 +94,8 @@ struct SchedulerConfig {
   std::int32_t min_prefix_in_flight = 64;
   Batching batching = Batching::kContinuous;
   Duration max_batch_delay{};  // of dynamic batching, from the oldest waiting arrival
+  // Of a request's drafts in a step, in [1, kMaxDrafts]: of a tree the longest. 1: chains.
+  std::int32_t max_draft_paths = 1;
   std::vector<TokenId> eos_token_ids;
 
   // Tokens that the steps in flight compute at most.
@@ -105,7 +107,7 @@ struct SchedulerConfig {
 };
 
 // Most drafts of a request in one step; of a longer proposal the first so many count.
-inline constexpr std::int32_t kMaxDrafts = 32;
+inline constexpr std::int32_t kMaxDrafts = kMaxTreeDrafts;
 
 // Why a request was refused at admission.
 enum class RejectCause : std::uint8_t {
@@ -198,12 +200,13 @@ class Scheduler {
   // The prefix cache is as at the start, but for what requests use now: that later ones may find.
   void reset_prefix_cache() { kv_.forget_cached(); }
 
-  // Guesses at the next tokens of a request, which must be of the vocabulary; its next step that
-  // computes its last known token checks as many as there is room for, at most kMaxDrafts. They
-  // come in place of those that it had; none: it has none. Drafts change no token. No effect on a
+  // Guesses at the next tokens of a request, which must be of the vocabulary: a valid tree, but for
+  // its size. Its next step that computes its last known token checks as many as there is room for,
+  // the first at most kMaxDrafts; of a request whose text is constrained, the first path. They come
+  // in place of those that it had; none: it has none. Drafts change no token. No effect on a
   // request that does not run, on a beam search, in static batches, and where a KV group keeps
   // states, of which no token can be taken back.
-  void propose(RequestId request_id, std::span<const TokenId> drafts);
+  void propose(RequestId request_id, DraftTreeView drafts);
 
   // How long the steps planned from now on may take; validate() must have passed. At first there is
   // no limit.
@@ -281,8 +284,17 @@ class Scheduler {
   StepBudget budget_of_step() const;
   void plan_running(StepBudget& budget, SchedulerOutput& plan, Instant now);
   void plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant now);
+  // Drafts (scheduler_drafts.cpp).
+  bool wants_drafts(const Request& request) const;
   std::int32_t num_drafts_wanted(const Request& request) const;
-  std::int32_t num_drafts_that_fit(const Request& request, const StepBudget& budget) const;
+  void find_needs();
+  // Into drafts_, which are empty. The request is that before `place`.
+  void plan_drafts(const Request& request, const StepBudget& budget, std::size_t place);
+  std::int32_t plan_branches(const Request& request, std::int32_t num_computed_tokens,
+                             SchedulerOutput& plan);
+  Status check_drafted(const StepsInFlight::Share& share, std::span<const SampledToken> tokens,
+                       StepId step_id) const;
+  void settle_drafts(const StepsInFlight::Share& share, std::span<const SampledToken> tokens);
   static std::int32_t chunk_that_fits(const Request& request, const StepBudget& budget,
                                       bool urgent);
   bool make_room(const Request& request, std::int32_t num_tokens, SchedulerOutput& plan,
@@ -305,12 +317,8 @@ class Scheduler {
   PrefixMiss explain_miss(const Request& request, const Admission& admission) const;
   void start(Request& request, const Admission& admission, SchedulerOutput& plan, Instant now);
   void announce(const Request& request, std::size_t row, SchedulerOutput& plan);
-  // What the next step computes of each of a request's rows.
-  struct Share {
-    std::int32_t num_tokens = 0;
-    std::int32_t num_drafts = 0;
-  };
-  void plan_tokens(Request& request, const Share& share, SchedulerOutput& plan, Instant now);
+  // What the next step computes of each of a request's rows: so many tokens, then drafts_.
+  void plan_tokens(Request& request, std::int32_t num_tokens, SchedulerOutput& plan, Instant now);
   std::int32_t plan_retained_rows(std::int32_t most, SchedulerOutput& plan);
   void drop_retained_rows(std::size_t num_left) {
     retained_.drop(num_left, kv_, removed_request_ids_);
@@ -350,6 +358,13 @@ class Scheduler {
   RetainedRows retained_;
   std::vector<RequestId> removed_request_ids_;     // to be told to the executor with the next plan
   std::vector<BlockTruncation> truncated_tables_;  // likewise
+  std::vector<BlockReplacement> adopted_blocks_;   // likewise
+  // Of the request that is planned: the drafts that its step computes, in order of their paths.
+  DraftTree drafts_;
+  std::vector<DraftPath> draft_paths_;
+  // Of each running request and those after it: free pages that their next tokens take at most,
+  // without drafts. Only where some have drafts.
+  std::vector<std::int64_t> needs_;
   StepsInFlight steps_;
   std::vector<StepsInFlight::Share> landed_;  // of the step whose result is taken in
   std::uint64_t num_arrivals_ = 0;

@@ -126,7 +126,7 @@ Status Scheduler::check_steps_in_flight() const {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       for (const StepsInFlight::Share& share : steps_[i].shares) {
         if (share.request != request) continue;
-        num_tokens += share.num_tokens;
+        num_tokens += share.num_tokens - share.num_branched;
         num_placeholders += share.use == RowUse::kTokens ? 1 : 0;
       }
     }

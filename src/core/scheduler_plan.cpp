@@ -17,6 +17,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   plan.clear();
   kv_.set_time(now);
   plan.truncated_tables.swap(truncated_tables_);
+  plan.adopted_blocks.swap(adopted_blocks_);
   plan.removed_request_ids.swap(removed_request_ids_);
   give_way(plan, now);
   StepBudget budget = budget_of_step();
@@ -37,6 +38,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
 
 // Those that run, in their order; preemption takes from the end.
 void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant now) {
+  find_needs();
   for (std::size_t next = 0; next < running_.size();) {
     const bool first = next == 0;
     Request& request = *running_[next++];
@@ -45,20 +47,20 @@ void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant 
     if (num_pending == 0) continue;  // steps in flight compute all that there is
     const bool row = num_pending == 1;
     const auto num_rows = static_cast<std::int32_t>(request.row_ids().size());
-    Share share;
-    share.num_tokens =
+    const std::int32_t num_tokens =
         row ? (budget.tokens_left() >= num_rows ? 1 : 0) : chunk_that_fits(request, budget, first);
-    if (share.num_tokens == 0) {
+    if (num_tokens == 0) {
       hold(request, budget.cause(), {}, now);
       continue;
     }
-    if (row) share.num_drafts = num_drafts_that_fit(request, budget);
+    drafts_.clear();
+    if (row) plan_drafts(request, budget, next);
     if (request.is_beam_search()) part_beams(request);
     // It was the last itself, and runs no more.
-    if (!make_room(request, share.num_tokens + share.num_drafts, plan, now)) break;
-    plan_tokens(request, share, plan, now);
-    row ? budget.take_rows(num_rows + share.num_drafts)
-        : budget.take_prompt(num_before, num_rows * share.num_tokens);
+    if (!make_room(request, num_tokens + num_on_first_path(drafts_.view()), plan, now)) break;
+    row ? budget.take_rows(num_rows + drafts_.view().size())
+        : budget.take_prompt(num_before, num_rows * num_tokens);
+    plan_tokens(request, num_tokens, plan, now);
   }
 }
 
@@ -87,23 +89,6 @@ void Scheduler::plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant 
     start(request, admission, plan, now);
     budget.take_prompt(admission.num_computed_tokens, admission.num_tokens);
   }
-}
-
-// No further than the output may go.
-std::int32_t Scheduler::num_drafts_wanted(const Request& request) const {
-  if (request.drafts().empty() || request.num_placeholders() > 0) return 0;
-  const std::int32_t room = request.max_computed_tokens() - request.num_tokens();
-  return std::clamp(room, 0, static_cast<std::int32_t>(request.drafts().size()));
-}
-
-// Guesses are computed where nobody has to give way for them.
-std::int32_t Scheduler::num_drafts_that_fit(const Request& request,
-                                            const StepBudget& budget) const {
-  const std::int32_t num_drafts = std::min(num_drafts_wanted(request), budget.tokens_left() - 1);
-  if (num_drafts <= 0) return 0;
-  const std::int32_t num_pages =
-      kv_.pages_needed(request.id(), request.num_scheduled_tokens(), 1 + num_drafts);
-  return num_pages <= kv_.pool().num_free_blocks() ? num_drafts : 0;
 }
 
 void Scheduler::form_batch(Instant now) {
@@ -273,7 +258,7 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
   const auto earlier = [this](const Request* a, const Request* b) { return goes_before(*a, *b); };
   running_.insert(std::lower_bound(running_.begin(), running_.end(), &request, earlier), &request);
   batch_.joined();
-  plan_tokens(request, {admission.num_tokens, 0}, plan, now);
+  plan_tokens(request, admission.num_tokens, plan, now);
 }
 
 // One of its rows is new to the executor, with the blocks that it has.
@@ -300,38 +285,48 @@ void Scheduler::announce(const Request& request, std::size_t row, SchedulerOutpu
        .num_blocks = static_cast<std::int32_t>(plan.new_block_ids.size()) - first_block});
 }
 
-// There are blocks for them.
-void Scheduler::plan_tokens(Request& request, const Share& share, SchedulerOutput& plan,
+// There are blocks for them. Those with drafts have one row.
+void Scheduler::plan_tokens(Request& request, std::int32_t num_tokens, SchedulerOutput& plan,
                             Instant now) {
   const std::int32_t num_computed_tokens = request.num_scheduled_tokens();
   const auto first_draft = static_cast<std::int32_t>(plan.draft_token_ids.size());
-  const auto drafts = request.drafts().first(static_cast<std::size_t>(share.num_drafts));
-  plan.draft_token_ids.insert(plan.draft_token_ids.end(), drafts.begin(), drafts.end());
-  const std::int32_t num_tokens = share.num_tokens + share.num_drafts;
+  const DraftTreeView drafts = drafts_.view();
+  const std::int32_t num_drafts = drafts.size();
+  const std::int32_t num_branched = num_drafts - num_on_first_path(drafts);
+  plan.draft_token_ids.insert(plan.draft_token_ids.end(), drafts_.tokens.begin(),
+                              drafts_.tokens.end());
+  plan.draft_parents.insert(plan.draft_parents.end(), drafts_.parents.begin(),
+                            drafts_.parents.end());
   if (request.is_beam_search()) announce_beams(request, plan);
   const std::span<const RequestId> row_ids = request.row_ids();
-  const RowUse use = request.schedule(share.num_tokens, share.num_drafts, now);
+  const RowUse use = request.schedule(num_tokens, drafts, now);
   for (const RequestId id : row_ids) {
-    const std::int32_t num_new_blocks = *kv_.allocate(id, num_computed_tokens, num_tokens, plan);
+    const std::int32_t num_new_blocks =
+        *kv_.allocate(id, num_computed_tokens, num_tokens + num_drafts - num_branched, plan);
     const auto num_block_ids = static_cast<std::int32_t>(plan.new_block_ids.size());
-    plan.scheduled.push_back({.request_id = id,
-                              .num_computed_tokens = num_computed_tokens,
-                              .num_scheduled_tokens = num_tokens,
-                              .use = use,
-                              .first_draft = share.num_drafts > 0 ? first_draft : 0,
-                              .num_drafts = share.num_drafts,
-                              .first_new_block = num_block_ids - num_new_blocks,
-                              .num_new_blocks = num_new_blocks});
-    plan.total_num_scheduled_tokens += num_tokens;
+    plan.scheduled.push_back(
+        {.request_id = id,
+         .num_computed_tokens = num_computed_tokens,
+         .num_scheduled_tokens = num_tokens + num_drafts,
+         .use = use,
+         .first_draft = num_drafts > 0 ? first_draft : 0,
+         .num_drafts = num_drafts,
+         .num_branched = num_branched,
+         .first_new_block = num_block_ids - num_new_blocks,
+         .num_new_blocks = num_new_blocks,
+         .num_branch_blocks = plan_branches(request, num_computed_tokens, plan)});
+    plan.total_num_scheduled_tokens += num_tokens + num_drafts;
     steps_.next().shares.push_back({.request = id == row_ids[0] ? &request : nullptr,
                                     .request_id = id,
-                                    .num_tokens = num_tokens,
-                                    .num_drafts = share.num_drafts,
+                                    .num_tokens = num_tokens + num_drafts,
+                                    .num_drafts = num_drafts,
+                                    .num_branched = num_branched,
                                     .num_rows = static_cast<std::int32_t>(row_ids.size()),
                                     .use = use});
   }
-  counters_.num_drafted_rows += share.num_drafts > 0 ? 1 : 0;
-  counters_.draft_tokens += share.num_drafts;
+  counters_.num_drafted_rows += num_drafts > 0 ? 1 : 0;
+  counters_.draft_tokens += num_drafts;
+  drafts_.clear();
 }
 
 // Returns how many there are. What they give is thrown away.

@@ -309,6 +309,7 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   snapshot.retained = retained_.snapshot();
   snapshot.removed_request_ids = removed_request_ids_;
   snapshot.truncated_tables = truncated_tables_;
+  snapshot.adopted_blocks = adopted_blocks_;
   snapshot.num_arrivals = num_arrivals_;
   snapshot.shares = shares_.snapshot();
   snapshot.num_overtaken = num_overtaken_;
@@ -343,6 +344,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
   scheduler->removed_request_ids_.assign(snapshot.removed_request_ids.begin(),
                                          snapshot.removed_request_ids.end());
   scheduler->truncated_tables_ = std::move(snapshot.truncated_tables);
+  scheduler->adopted_blocks_ = std::move(snapshot.adopted_blocks);
   if (const Status status = scheduler->check_invariants(); !status.ok()) {
     return Status::invalid_argument("the snapshot is of no scheduler: " + status.message());
   }

@@ -21,6 +21,7 @@ struct SchedulerSnapshot {
   std::vector<RetainedRow> retained;
   std::vector<RequestId> removed_request_ids;     // that the executor has not been told of yet
   std::vector<BlockTruncation> truncated_tables;  // likewise
+  std::vector<BlockReplacement> adopted_blocks;   // likewise
   std::uint64_t num_arrivals = 0;
   FairShares::Snapshot shares;
   std::int32_t num_overtaken = 0;

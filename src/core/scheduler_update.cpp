@@ -69,14 +69,7 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
     if (request.share() != nullptr) request.share()->served += FairShares::kOutputWeight;
   }
   if (share.num_drafts > 0) {
-    const std::int32_t num_accepted = given.num_sampled - 1;
-    counters_.tokens_discarded += share.num_drafts - num_accepted;
-    count_drafts(request, num_accepted, share.num_drafts - num_accepted);
-    request.drop_drafts_in_flight();
-    const std::int32_t num_tokens = request.num_computed_tokens();
-    if (const auto num_blocks = kv_.truncate(request.id(), num_tokens)) {
-      truncated_tables_.push_back({request.id(), *num_blocks});
-    }
+    settle_drafts(share, tokens.first(static_cast<std::size_t>(given.num_sampled)));
   }
   kv_.commit(request.id(), request.token_ids(), request.num_computed_tokens(),
              request.cache_scope());
@@ -121,12 +114,14 @@ Status Scheduler::check_sampled(const ModelRunnerOutput& output) const {
   for (const StepsInFlight::Share& share : steps_[0].shares) {
     if (share.use != RowUse::kTokens) continue;
     const auto tokens = tokens_of(share.request_id, sampled);
-    if (tokens.empty() || std::ssize(tokens) > 1 + share.num_drafts) {
+    const std::int32_t most = 1 + share.num_drafts - share.num_branched;
+    if (tokens.empty() || std::ssize(tokens) > most) {
       return Status::internal(fmt::format(
           "step {} gives {} tokens where request {} was to get 1 to {}; the next one is {}",
-          output.step_id, tokens.size(), share.request_id, 1 + share.num_drafts,
+          output.step_id, tokens.size(), share.request_id, most,
           sampled.empty() ? "missing" : fmt::format("of request {}", sampled[0].request_id)));
     }
+    QUIRE_RETURN_IF_ERROR(check_drafted(share, tokens, output.step_id));
     for (const SampledToken& token : tokens) {
       if (token.token_id >= 0) continue;
       return Status::internal(fmt::format("step {} gives request {} token {}", output.step_id,

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/draft_tree.h"
 #include "base/ids.h"
 #include "base/pooling.h"
 #include "base/status.h"
@@ -60,23 +61,34 @@ struct NewRequestData {
   std::int32_t num_blocks = 0;
 };
 
-// One request's share of a step: its tokens [num_computed_tokens, num_computed_tokens +
-// num_scheduled_tokens) are computed, and their keys and values written to its blocks. Its known
-// tokens include those of earlier steps that may still be in flight: the scheduler has a
+// One request's share of a step: its tokens [num_computed_tokens, end()) are computed, and their
+// keys and values written to its blocks, those of drafts on other paths than the first to theirs.
+// Its known tokens include those of earlier steps that may still be in flight: the scheduler has a
 // placeholder for each, and the executor has the token when this step's turn comes.
 struct ScheduledRequest {
   RequestId request_id = 0;
   std::int32_t num_computed_tokens = 0;   // before this step
-  std::int32_t num_scheduled_tokens = 0;  // > 0, drafts included
+  std::int32_t num_scheduled_tokens = 0;  // > 0, all drafts included
   RowUse use = RowUse::kNothing;  // kNothing unless the last scheduled token is the last known one
-  // Guesses at the tokens after the last known one, which are the last rows; in
-  // SchedulerOutput::draft_token_ids. The executor samples at each position, and continues as long
-  // as the sampled token is the guessed one: so the tokens are those without drafts.
+  // Guesses at the tokens after the last known one, which are the last rows: a tree in order of its
+  // paths, SchedulerOutput::drafts_of(). The executor samples at each position, and continues as
+  // long as the sampled token is a guessed one: so the tokens are those without drafts.
   std::int32_t first_draft = 0;
   std::int32_t num_drafts = 0;
+  std::int32_t num_branched = 0;  // of these, on other paths than the first
   // Entries appended to the request's table, in SchedulerOutput::new_block_ids.
   std::int32_t first_new_block = 0;
   std::int32_t num_new_blocks = 0;
+  // Behind these, for each path of drafts but the first, one after the other: the entries that it
+  // has in place of those of the path that it leaves, from the block of its first own token to that
+  // of its last. What they hold of tokens before it is the parent path's: where that is computed
+  // already it is among the block copies, and the executor copies what this step computes.
+  std::int32_t num_branch_blocks = 0;
+
+  // Behind the request's last scheduled position.
+  std::int32_t end() const { return num_computed_tokens + num_scheduled_tokens - num_branched; }
+  // Behind the last known token, which drafts follow.
+  std::int32_t end_without_drafts() const { return end() - (num_drafts - num_branched); }
 
   bool operator==(const ScheduledRequest&) const = default;
 };
@@ -112,6 +124,8 @@ struct BlockTruncation {
 struct SchedulerOutput {
   StepId step_id = 0;
   std::vector<BlockTruncation> truncated_tables;
+  // Entries that are those of the path of drafts that turned out right, of the request's last step.
+  std::vector<BlockReplacement> adopted_blocks;
   std::vector<RequestId> removed_request_ids;  // forget these: finished, aborted, preempted
   std::vector<NewRequestData> new_requests;
   std::vector<BlockReplacement> replaced_blocks;
@@ -120,21 +134,24 @@ struct SchedulerOutput {
   // The parts that the requests above refer to.
   std::vector<TokenId> new_token_ids;
   std::vector<TokenId> draft_token_ids;
+  std::vector<std::int32_t> draft_parents;  // of each draft, among its request's
   std::vector<BlockId> new_block_ids;
   std::int64_t total_num_scheduled_tokens = 0;  // sum over `scheduled`
 
   bool empty() const {
-    return scheduled.empty() && removed_request_ids.empty() && truncated_tables.empty();
+    return scheduled.empty() && removed_request_ids.empty() && truncated_tables.empty() &&
+           adopted_blocks.empty();
   }
   std::span<const TokenId> tokens_of(const NewRequestData& request) const {
     return std::span(new_token_ids)
         .subspan(static_cast<std::size_t>(request.first_token),
                  static_cast<std::size_t>(request.num_tokens));
   }
-  std::span<const TokenId> drafts_of(const ScheduledRequest& request) const {
-    return std::span(draft_token_ids)
-        .subspan(static_cast<std::size_t>(request.first_draft),
-                 static_cast<std::size_t>(request.num_drafts));
+  DraftTreeView drafts_of(const ScheduledRequest& request) const {
+    const auto first = static_cast<std::size_t>(request.first_draft);
+    const auto count = static_cast<std::size_t>(request.num_drafts);
+    return {std::span(draft_token_ids).subspan(first, count),
+            std::span(draft_parents).subspan(first, count)};
   }
   std::span<const BlockId> blocks_of(const NewRequestData& request) const {
     return std::span(new_block_ids)
@@ -146,10 +163,16 @@ struct SchedulerOutput {
         .subspan(static_cast<std::size_t>(request.first_new_block),
                  static_cast<std::size_t>(request.num_new_blocks));
   }
+  std::span<const BlockId> branch_blocks_of(const ScheduledRequest& request) const {
+    return std::span(new_block_ids)
+        .subspan(static_cast<std::size_t>(request.first_new_block + request.num_new_blocks),
+                 static_cast<std::size_t>(request.num_branch_blocks));
+  }
   // Empty again, capacity kept.
   void clear() {
     step_id = 0;
     truncated_tables.clear();
+    adopted_blocks.clear();
     removed_request_ids.clear();
     new_requests.clear();
     replaced_blocks.clear();
@@ -157,6 +180,7 @@ struct SchedulerOutput {
     scheduled.clear();
     new_token_ids.clear();
     draft_token_ids.clear();
+    draft_parents.clear();
     new_block_ids.clear();
     total_num_scheduled_tokens = 0;
   }

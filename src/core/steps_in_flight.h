@@ -23,7 +23,8 @@ class StepsInFlight {
     RequestId request_id = 0;
     std::int32_t num_tokens = 0;  // drafts included
     std::int32_t num_drafts = 0;
-    std::int32_t num_rows = 1;  // of the request, of as many tokens each
+    std::int32_t num_branched = 0;  // of these, on other paths than the first
+    std::int32_t num_rows = 1;      // of the request, of as many tokens each
     RowUse use = RowUse::kNothing;
   };
   struct Step {

@@ -136,7 +136,7 @@ TEST_F(Drafts, AreCheckedByOneStepAndTheRightOnesKept) {
   const SchedulerOutput plan = schedule();
   ASSERT_THAT(shares(plan), ElementsAre("1:3+5!"));
   EXPECT_EQ(plan.scheduled[0].num_drafts, 4);
-  EXPECT_THAT(plan.drafts_of(plan.scheduled[0]), ElementsAre(6, 7, 8, 9));
+  EXPECT_THAT(plan.drafts_of(plan.scheduled[0]).tokens(), ElementsAre(6, 7, 8, 9));
   EXPECT_EQ(scheduler_->find_blocks(1)->size(), 2);
   const auto outputs = update_with(plan, {6, 4});  // the second was wrong
   ASSERT_EQ(outputs.size(), 1U);

@@ -1,6 +1,7 @@
-// How often drafts are right, by their place and by how long the match before them was: measured,
-// the older the less it counts. A draft that was not computed is measured too, for what its request
-// got is known afterwards; so nothing has to be tried to learn whether it would be worth it.
+// How often drafts are right, by their place, by how long the match before them was, and by which
+// of several choices for the same place they are (in a tree of drafts): measured, the older the
+// less it counts. A draft that was not computed is measured too, for what its request got is
+// known afterwards; so nothing has to be tried to learn whether it would be worth it.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,9 @@ class Acceptance {
   static constexpr std::size_t kPlaces = SpeculativeConfig::kMaxTokens;
   static constexpr std::array<std::int32_t, 2> kLongMatches = {4, 12};
   static constexpr std::size_t kClasses = kLongMatches.size() + 1;
+  // Choices for a place after the same drafts: the only one, or the first, second, ... of several.
+  static constexpr std::size_t kOnly = 0;
+  static constexpr std::size_t kRanks = 4;  // more than that count as the last
 
   // Of a draft after a match of so many tokens.
   static std::size_t class_of(std::int32_t match) {
@@ -28,16 +32,17 @@ class Acceptance {
   explicit Acceptance(double decay) : decay_(decay) {}
 
   // Whether the token at a place was right, where those before it were.
-  void observe(std::size_t match_class, std::size_t place, bool right) {
-    Count& count = counts_[match_class][place];
+  void observe(std::size_t match_class, std::size_t place, bool right, std::size_t rank = kOnly) {
+    Count& count = counts_[match_class][std::min(rank, kRanks - 1)][place];
     count.tried = count.tried * decay_ + 1;
     count.right = count.right * decay_ + (right ? 1 : 0);
   }
 
   // That the token at a place is right, where those before it were: what was seen, and
   // `prior` with the weight of kPriorWeight drafts.
-  double probability(std::size_t match_class, std::size_t place, double prior) const {
-    const Count& count = counts_[match_class][place];
+  double probability(std::size_t match_class, std::size_t place, double prior,
+                     std::size_t rank = kOnly) const {
+    const Count& count = counts_[match_class][std::min(rank, kRanks - 1)][place];
     return (count.right + kPriorWeight * prior) / (count.tried + kPriorWeight);
   }
 
@@ -49,7 +54,7 @@ class Acceptance {
     double tried = 0;
   };
   double decay_;
-  std::array<std::array<Count, kPlaces>, kClasses> counts_{};
+  std::array<std::array<std::array<Count, kPlaces>, kRanks>, kClasses> counts_{};
 };
 
 }  // namespace quire

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/draft_tree.h"
 #include "base/ids.h"
 #include "draft/speculative_config.h"
 
@@ -20,8 +21,9 @@ namespace quire {
 
 struct SamplingParams;  // core's; a drafter that looks up does not look at them
 
-struct Draft {
-  std::vector<TokenId> tokens;
+// A tree, or a chain (without parents); the likelier a token is thought to be, the earlier it
+// comes.
+struct Draft : DraftTree {
   std::int32_t match = 0;  // so many tokens before them were found elsewhere: the more, the better
 };
 
@@ -64,6 +66,8 @@ class Drafter {
   virtual DraftWork draft(std::span<const DraftWish> wishes) = 0;
   // Whether a guess takes a step of its own, so that it is to be wanted before it is made.
   virtual bool computes() const { return false; }
+  // Whether its guesses form trees: more of them than may be computed are then a choice.
+  virtual bool branches() const { return false; }
   // The request has ended, with this output.
   virtual void end(RequestId request_id, std::span<const TokenId> output) = 0;
 };

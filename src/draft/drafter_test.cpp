@@ -87,6 +87,50 @@ TEST(SuffixDrafter, EndsWhereNothingIsLikely) {
   EXPECT_EQ(guess(drafter, "1abcd12 2abcd13 3abcd24 4abcd", 8), "1");  // then 1 of 3 each
 }
 
+// Guesses as letters, each with its parent's place: "b0" follows the first guess.
+std::string guess_tree(Drafter& drafter, std::string_view text, std::int32_t most) {
+  const auto tokens = to_tokens(text);
+  EXPECT_TRUE(drafter.begin({.id = 1, .max_tokens = 1000}));
+  Draft draft;
+  const DraftWish wish = {.request_id = 1, .tokens = tokens, .most = most, .draft = &draft};
+  drafter.draft(std::span(&wish, 1));
+  drafter.end(1, {});
+  EXPECT_TRUE(draft.view().valid());
+  std::string all;
+  for (std::int32_t i = 0; i < draft.view().size(); ++i) {
+    all += static_cast<char>(draft.view().token(i));
+    const std::int32_t parent = draft.view().parent(i);
+    all += parent < 0 ? std::string("-") : std::to_string(parent);
+  }
+  return all;
+}
+
+TEST(SuffixDrafter, SeveralContinuationsAreATreeTheLikeliestFirst) {
+  SpeculativeConfig config = suffix();
+  config.suffix_max_tree_width = 3;
+  config.suffix_min_token_prob = 0;
+  SuffixDrafter drafter(config, 1 << 20, 0);
+  // x twice, y three times, z once: y-, x-, and what follows them.
+  const std::string text = "1abcdyp 2abcdyq 3abcdyp 4abcdxr 5abcdxr 6abcdzs 7abcd";
+  EXPECT_EQ(guess_tree(drafter, text, 5), "y-x-p0r1 2");
+  // The third path is that of z or of q, which are as likely: that of the latest place.
+  EXPECT_EQ(guess_tree(drafter, text, 7), "y-x-p0r1 2 3z-");
+  config.suffix_max_tree_width = 1;
+  SuffixDrafter chain(config, 1 << 20, 0);
+  EXPECT_EQ(guess_tree(chain, text, 4), "y-p0 142");
+}
+
+TEST(SuffixDrafter, ATreeGoesOnInWhatItHasGuessed) {
+  SpeculativeConfig config = suffix();
+  config.suffix_max_tree_width = 2;
+  config.suffix_min_token_prob = 0;
+  config.suffix_max_spec_factor = 8;
+  SuffixDrafter drafter(config, 1 << 20, 0);
+  // Of the two places with "ab" the later one reaches the end of the text after two guesses.
+  EXPECT_EQ(guess_tree(drafter, "abcabab", 4).substr(0, 2), "a-");
+  EXPECT_EQ(guess_tree(drafter, "ababab", 4), "a-b0a1b2");
+}
+
 TEST(SuffixDrafter, OutputsOfOthersAreLookedUpWhereTheyAreAllowed) {
   SpeculativeConfig config = suffix();
   SuffixDrafter alone(config, 1 << 20, 0);

@@ -1,29 +1,66 @@
 #include "draft/governor.h"
 
 #include <algorithm>
+#include <array>
 
 namespace quire {
 
-// The drafts of all offers, the most probable first; of a request in their order.
-void Governor::find_chances(std::span<const DraftOffer> offers, double first_guess) {
+// The drafts of all offers, the most probable first; of a request each after its parent.
+void Governor::find_chances(std::span<DraftOffer> offers, double first_guess) {
   chances_.clear();
-  for (std::uint32_t i = 0; i < offers.size(); ++i) {
-    const DraftOffer& offer = offers[i];
-    const std::size_t match_class = Acceptance::class_of(offer.match);
-    double all = first_guess;  // nothing known: as at the place before
-    double probability = 1;
-    for (std::int32_t place = 0; place < offer.num_tokens; ++place) {
-      const auto at = static_cast<std::size_t>(place);
-      all = all_.probability(match_class, at, all);
-      probability *= offer.acceptance->probability(match_class, at, all);
-      if (probability < kLeastChance) break;
-      chances_.push_back({probability, i, place});
-    }
-  }
+  for (std::uint32_t i = 0; i < offers.size(); ++i) find_chances_of(offers[i], i, first_guess);
   std::ranges::sort(chances_, [](const Chance& a, const Chance& b) {
     if (a.probability != b.probability) return a.probability > b.probability;
-    return a.offer != b.offer ? a.offer < b.offer : a.place < b.place;
+    return a.offer != b.offer ? a.offer < b.offer : a.draft < b.draft;
   });
+  std::erase_if(chances_, [&](const Chance& chance) {
+    DraftOffer& offer = offers[chance.offer];
+    return offer.num_chosen++ >= offer.most;
+  });
+  for (DraftOffer& offer : offers) offer.num_chosen = 0;
+}
+
+void Governor::find_chances_of(const DraftOffer& offer, std::uint32_t index, double first_guess) {
+  const std::size_t match_class = Acceptance::class_of(offer.match);
+  // Of only choices at each place, over all; nothing known: as at the place before.
+  std::array<double, Acceptance::kPlaces> alone{};
+  double prior = first_guess;
+  for (std::size_t place = 0; place < alone.size(); ++place) {
+    prior = all_.probability(match_class, place, prior);
+    alone[place] = prior;
+  }
+  struct Node {
+    double probability = 0;
+    std::int32_t place = -1;
+    std::size_t num_children = 0;
+    double left = 1;  // what its children before this one leave
+    std::size_t num_offered = 0;
+  };
+  std::array<Node, kMaxTreeDrafts + 1> nodes{};  // behind the text, which is the first
+  nodes[0].probability = 1;
+  const auto parent_of = [&](std::int32_t draft) -> Node& {
+    const std::int32_t parent =
+        offer.parents.empty() ? draft - 1 : offer.parents[static_cast<std::size_t>(draft)];
+    return nodes[static_cast<std::size_t>(parent + 1)];
+  };
+  for (std::int32_t draft = 0; draft < offer.num_tokens; ++draft) ++parent_of(draft).num_children;
+  for (std::int32_t draft = 0; draft < offer.num_tokens; ++draft) {
+    Node& parent = parent_of(draft);
+    Node& node = nodes[static_cast<std::size_t>(draft + 1)];
+    node.place = parent.place + 1;
+    const auto place = static_cast<std::size_t>(node.place);
+    const std::size_t rank = parent.num_children == 1 ? Acceptance::kOnly : ++parent.num_offered;
+    double all = alone[place];
+    if (rank != Acceptance::kOnly) {  // nothing known: half of what those before it leave
+      all = all_.probability(match_class, place, parent.left / 2, rank);
+    }
+    const double right = offer.acceptance->probability(match_class, place, all, rank);
+    parent.left = std::max(parent.left - right, 0.0);
+    node.probability = parent.probability * right;
+    if (node.probability >= kLeastChance) {
+      chances_.push_back({node.probability, index, draft, node.place});
+    }
+  }
 }
 
 std::size_t Governor::num_worth(std::int64_t num_rows, double plain_time, const TimeOf& time_of,
@@ -43,6 +80,12 @@ std::size_t Governor::num_worth(std::int64_t num_rows, double plain_time, const 
   return best;
 }
 
+void Governor::choose_one(const Chance& chance, std::span<DraftOffer> offers) {
+  DraftOffer& offer = offers[chance.offer];
+  ++offer.num_chosen;
+  offer.chosen |= std::uint32_t{1} << chance.draft;
+}
+
 bool Governor::probes(bool likely, std::int32_t every) {
   if (!likely || ++num_idle_ < every) return false;
   num_idle_ = 0;
@@ -51,7 +94,10 @@ bool Governor::probes(bool likely, std::int32_t every) {
 
 void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
                       std::optional<double> guess_time) {
-  for (DraftOffer& offer : offers) offer.num_chosen = 0;
+  for (DraftOffer& offer : offers) {
+    offer.num_chosen = 0;
+    offer.chosen = 0;
+  }
   const double plain_time = time_of(num_rows);
   if (!started_) {
     saved_ = kMostSaved * plain_time;
@@ -62,16 +108,16 @@ void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const
   const std::size_t best = num_worth(num_rows, plain_time, time_of, guess_time.value_or(0));
   if (best > 0) {
     num_idle_ = 0;
-    for (const Chance& chance : std::span(chances_).first(best)) {
-      ++offers[chance.offer].num_chosen;
-    }
+    for (const Chance& chance : std::span(chances_).first(best)) choose_one(chance, offers);
   } else if (guess_time) {
     // One guess for each takes no longer than for one.
     if (!probes(true, kProbeModelEvery)) return;
-    for (DraftOffer& offer : offers) offer.num_chosen = std::min(offer.num_tokens, 1);
+    for (std::uint32_t i = 0; i < offers.size(); ++i) {
+      if (offers[i].num_tokens > 0) choose_one({.offer = i}, offers);
+    }
   } else if (!chances_.empty() && probes(chances_[0].probability > kFirstGuess, kProbeEvery)) {
     // Likely drafts, but rows that seem too dear: what they cost may have changed.
-    offers[chances_[0].offer].num_chosen = 1;
+    choose_one(chances_[0], offers);
   }
 }
 

@@ -3,9 +3,9 @@
 //
 // A step of B requests takes T(B) and gives B tokens. With m drafts it takes T(B + m), and gives
 // one token more for each draft that is right, as all before it. The drafts are sorted by how
-// probable that is (Acceptance); of all m the one with the most tokens for its time is chosen
-// (within one request a later draft is never more probable than an earlier one, so whichever m it
-// is, they are the beginnings of what was guessed). With one request and drafts of which each is
+// probable that is (Acceptance); of all m the one with the most tokens for its time is chosen (a
+// draft is never more probable than the one that it follows, so whichever m it is, they are trees,
+// and of a chain its beginning). With one request and drafts of which each is
 // right with probability a this is the published choice of the draft's length (Leviathan et al.
 // 2023, 3.5). Where guesses are computed, those of all requests at once, the longest draft's time
 // is part of the step's.
@@ -23,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "base/draft_tree.h"
 #include "draft/acceptance.h"
 
 namespace quire {
@@ -31,8 +32,12 @@ namespace quire {
 struct DraftOffer {
   const Acceptance* acceptance = nullptr;  // its own
   std::int32_t match = 0;                  // Draft::match
-  std::int32_t num_tokens = 0;             // that were guessed
-  std::int32_t num_chosen = 0;             // what choose() says: of these, the first so many
+  std::int32_t num_tokens = 0;             // that were guessed, or may be; at most kMaxTreeDrafts
+  std::span<const std::int32_t> parents = {};  // of them, as DraftTreeView's
+  std::int32_t most = kMaxTreeDrafts;          // of them that may be chosen
+  // What choose() says: how many of these, and which, by bits. Of a chain they are the first.
+  std::int32_t num_chosen = 0;
+  std::uint32_t chosen = 0;
 };
 
 class Governor {
@@ -51,8 +56,9 @@ class Governor {
               std::optional<double> guess_time = std::nullopt);
 
   // Whether a draft of any request was right, as Acceptance::observe().
-  void observe(std::int32_t match, std::size_t place, bool right) {
-    all_.observe(Acceptance::class_of(match), place, right);
+  void observe(std::int32_t match, std::size_t place, bool right,
+               std::size_t rank = Acceptance::kOnly) {
+    all_.observe(Acceptance::class_of(match), place, right, rank);
   }
   // A step without prompts has ended: `num_rows` without drafts, with `num_drafts`, of which
   // `num_accepted` were right; computing them took `guessing`.
@@ -66,7 +72,8 @@ class Governor {
   double plain() const { return plain_; }
 
  private:
-  void find_chances(std::span<const DraftOffer> offers, double first_guess);
+  void find_chances(std::span<DraftOffer> offers, double first_guess);
+  void find_chances_of(const DraftOffer& offer, std::uint32_t index, double first_guess);
   // Chances that are worth their time, the first so many.
   std::size_t num_worth(std::int64_t num_rows, double plain_time, const TimeOf& time_of,
                         double guess_time) const;
@@ -75,8 +82,10 @@ class Governor {
   struct Chance {
     double probability = 0;
     std::uint32_t offer = 0;
+    std::int32_t draft = 0;
     std::int32_t place = 0;
   };
+  static void choose_one(const Chance& chance, std::span<DraftOffer> offers);
   static constexpr double kLeastGain = 1.01;  // for less nothing is drafted
   static constexpr double kLeastChance = 0.02;
   static constexpr double kFirstGuess = 0.5;

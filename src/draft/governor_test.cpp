@@ -162,6 +162,35 @@ TEST(Governor, TheAccountBoundsWhatWrongEstimatesCost) {
   EXPECT_LE(lost, Governor::kMostSaved * 1.1 + 0.011 * 1000 + 2 * 8);
 }
 
+// First choices are right in half of the steps, second ones as often or never; a row costs a fifth.
+TEST(Governor, SecondChoicesAreTakenWhereTheyAreOftenRight) {
+  const std::vector<std::int32_t> parents = {-1, 0, -1, 2, 0};
+  for (const bool often : {false, true}) {
+    Governor governor;
+    Acceptance acceptance(0.99);
+    for (int i = 0; i < 400; ++i) {
+      const auto observe = [&](std::size_t place, bool right, std::size_t rank) {
+        acceptance.observe(1, place, right, rank);
+        governor.observe(8, place, right, rank);
+      };
+      const bool first = i % 2 == 0;
+      observe(0, first, 1);
+      observe(0, often && !first, 2);
+      if (first) {
+        observe(1, i % 20 < 2, 1);
+        observe(1, false, 2);
+      } else if (often) {
+        observe(1, i % 20 < 2, Acceptance::kOnly);
+      }
+    }
+    DraftOffer offer = {.acceptance = &acceptance, .match = 8, .num_tokens = 5, .parents = parents};
+    governor.choose({&offer, 1}, 1,
+                    [](std::int64_t rows) { return 0.8 + 0.2 * static_cast<double>(rows); });
+    EXPECT_EQ(offer.num_chosen, often ? 2 : 1);
+    EXPECT_EQ(offer.chosen, often ? 0b101U : 0b1U);
+  }
+}
+
 TEST(Acceptance, CountsByPlaceAndKindOfMatch) {
   Acceptance acceptance(1.0);
   const std::size_t kind = Acceptance::class_of(20);

@@ -14,15 +14,17 @@ namespace {
 
 constexpr std::string_view kFlag = "--speculative-config";
 
-constexpr std::array<std::string_view, 9> kSpeculativeKeys = {"method",
-                                                              "model",
-                                                              "num_speculative_tokens",
-                                                              "prompt_lookup_min",
-                                                              "prompt_lookup_max",
-                                                              "suffix_decoding_max_tree_depth",
-                                                              "suffix_decoding_max_cached_requests",
-                                                              "suffix_decoding_max_spec_factor",
-                                                              "suffix_decoding_min_token_prob"};
+constexpr std::array<std::string_view, 10> kSpeculativeKeys = {
+    "method",
+    "model",
+    "num_speculative_tokens",
+    "prompt_lookup_min",
+    "prompt_lookup_max",
+    "suffix_decoding_max_tree_depth",
+    "suffix_decoding_max_cached_requests",
+    "suffix_decoding_max_spec_factor",
+    "suffix_decoding_min_token_prob",
+    "suffix_decoding_max_tree_width"};
 
 // Those that there are, by their name, and how the keys begin that are theirs alone.
 struct Method {
@@ -105,7 +107,10 @@ Status read_suffix(const JsonReader& reader, SpeculativeConfig& config) {
                              config.suffix_max_cached_requests));
   QUIRE_RETURN_IF_ERROR(
       read(reader, "suffix_decoding_max_spec_factor", 0.1, 32.0, config.suffix_max_spec_factor));
-  return read(reader, "suffix_decoding_min_token_prob", 0.0, 1.0, config.suffix_min_token_prob);
+  QUIRE_RETURN_IF_ERROR(
+      read(reader, "suffix_decoding_min_token_prob", 0.0, 1.0, config.suffix_min_token_prob));
+  return read(reader, "suffix_decoding_max_tree_width", 1, SpeculativeConfig::kMaxTreeWidth,
+              config.suffix_max_tree_width);
 }
 
 // The settings of one method mean nothing to the others.
@@ -179,6 +184,7 @@ std::string SpeculativeConfig::to_text() const {
     return text + fmt::format(", by {}", printable(model));
   }
   text += fmt::format(", after matches of up to {}", suffix_max_tree_depth);
+  if (suffix_max_tree_width > 1) text += fmt::format(", on up to {} paths", suffix_max_tree_width);
   if (suffix_max_cached_requests > 0) {
     text += fmt::format(", also in the last {} outputs of all", suffix_max_cached_requests);
   }

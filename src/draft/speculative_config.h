@@ -16,6 +16,7 @@ struct SpeculativeConfig {
   static constexpr std::int32_t kMaxTokens = 32;  // drafts of a request in one step
   static constexpr std::int32_t kMaxLookup = 64;  // tokens that a match is compared over
   static constexpr std::int32_t kMaxCachedRequests = 10'000;
+  static constexpr std::int32_t kMaxTreeWidth = 8;
 
   SpeculativeMethod method = SpeculativeMethod::kNgram;
   std::int32_t num_speculative_tokens = 0;  // in [1, kMaxTokens]
@@ -30,8 +31,13 @@ struct SpeculativeConfig {
   std::int32_t suffix_max_cached_requests = 0;
   // so many drafts for each token of the match;
   double suffix_max_spec_factor = 1.0;
-  // and none that followed the match less often than this.
+  // none that followed the match less often than this;
   double suffix_min_token_prob = 0.1;
+  // and paths of a tree of drafts, where several tokens followed; 1: a chain.
+  std::int32_t suffix_max_tree_width = 1;
+
+  // Paths of a request's drafts in a step, at most.
+  std::int32_t max_draft_paths() const { return suffix_max_tree_width; }
 
   // The JSON object; nullopt for an empty one. kInvalidArgument for what it cannot say,
   // kUnimplemented for a method of vLLM's that Quire does not have; both name key and value.

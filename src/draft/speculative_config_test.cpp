@@ -34,6 +34,7 @@ TEST(SpeculativeConfig, NamesAndDefaultsAreVllms) {
   EXPECT_EQ(suffix.num_speculative_tokens, 16);
   EXPECT_EQ(suffix.suffix_max_cached_requests, 0);
   EXPECT_DOUBLE_EQ(suffix.suffix_min_token_prob, 0.25);
+  EXPECT_EQ(suffix.max_draft_paths(), 1);
   const auto none = SpeculativeConfig::parse("{}");
   ASSERT_TRUE(none.ok());
   EXPECT_FALSE(none->has_value());
@@ -82,6 +83,11 @@ TEST(SpeculativeConfig, ErrorsNameKeyAndValue) {
   expect_error(R"({"method": "suffix", "prompt_lookup_max": 2})", "not of method \"suffix\"");
   expect_error(R"({"method": "suffix", "suffix_decoding_min_token_prob": 2})",
                "suffix_decoding_min_token_prob is 2");
+  expect_error(R"({"method": "suffix", "suffix_decoding_max_tree_width": 9})",
+               "suffix_decoding_max_tree_width is 9");
+  expect_error(R"({"method": "ngram", "num_speculative_tokens": 4,
+                   "suffix_decoding_max_tree_width": 2})",
+               "is not of method");
 }
 
 TEST(SpeculativeConfig, SaysWhatItIs) {

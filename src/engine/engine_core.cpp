@@ -361,7 +361,7 @@ void EngineCore::set_pace(Instant now) {
 
 // What a constraint forces is known, and goes before guesses.
 void EngineCore::propose_drafts(Instant now) {
-  const auto give = [this, now](RequestId request_id, std::span<const TokenId> drafts) {
+  const auto give = [this, now](RequestId request_id, DraftTreeView drafts) {
     scheduler_.propose(request_id, drafts);
     if (listener_) listener_->proposed(request_id, drafts, now);
   };
@@ -377,7 +377,7 @@ void EngineCore::propose_drafts(Instant now) {
     give(request->id(), forced_tokens_);
   }
   if (!speculator_) return;
-  const auto guess = [&](RequestId request_id, std::span<const TokenId> drafts) {
+  const auto guess = [&](RequestId request_id, DraftTreeView drafts) {
     if (std::ranges::find(forced_ids_, request_id) == forced_ids_.end()) give(request_id, drafts);
   };
   speculator_->propose(scheduler_, guess);

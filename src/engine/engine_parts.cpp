@@ -31,6 +31,7 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   QUIRE_ASSIGN_OR_RETURN(config.policy, parse_policy(args.scheduling_policy));
   QUIRE_ASSIGN_OR_RETURN(config.batching, parse_batching(args.batching));
   config.max_batch_delay = Duration(static_cast<std::int64_t>(args.max_batch_delay_ms * 1e6));
+  if (args.speculation) config.max_draft_paths = args.speculation->max_draft_paths();
   config.eos_token_ids.assign(tokenizer.eos_ids().begin(), tokenizer.eos_ids().end());
   QUIRE_RETURN_IF_ERROR(config.validate());
   return config;

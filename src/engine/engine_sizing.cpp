@@ -138,7 +138,10 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   runner.block_size = args.block_size;
   runner.max_num_batched_tokens = args.max_num_batched_tokens;
   runner.max_num_seqs = args.max_num_seqs;
-  if (args.speculation) runner.max_sampled_rows = drafted_rows(args);
+  if (args.speculation) {
+    runner.max_sampled_rows = drafted_rows(args);
+    runner.max_draft_paths = args.speculation->max_draft_paths();
+  }
   runner.max_steps_in_flight = args.max_steps_in_flight;
   runner.max_model_len = sizes.max_model_len;
   const auto eos_ids = bundle.text.tokenizer->eos_ids();

@@ -2,8 +2,6 @@
 // make the same calls again elsewhere. All on the engine's thread, so it must be quick.
 #pragma once
 
-#include <span>
-
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
@@ -23,7 +21,7 @@ class SchedulerListener {
   virtual void added(const AddRequest& request, Instant now, const Status& status) = 0;
   virtual void aborted(RequestId request_id, Instant now, bool found) = 0;
   virtual void paced(const StepPace& pace, Instant now) = 0;
-  virtual void proposed(RequestId request_id, std::span<const TokenId> drafts, Instant now) = 0;
+  virtual void proposed(RequestId request_id, DraftTreeView drafts, Instant now) = 0;
   virtual void prefix_cache_reset(Instant now) = 0;
   virtual void scheduled(const SchedulerOutput& plan, Instant now) = 0;
   virtual void updated(const ModelRunnerOutput& result, Instant now) = 0;

@@ -1,6 +1,7 @@
 #include "engine/speculator.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -54,17 +55,36 @@ void Speculator::read_ahead(const Scheduler& scheduler) {
 
 // What became of the open guess, whether it was computed or not.
 void Speculator::learn(const Request& request, Followed& followed) {
-  const std::vector<TokenId>& guess = followed.guess.tokens;
-  if (guess.empty()) return;
+  if (followed.guess.empty()) return;
   const auto tokens = std::span(request.token_ids()).subspan(followed.guessed_at);
-  bool right = true;
-  while (right && followed.num_learned < std::min(tokens.size(), guess.size())) {
-    const std::size_t place = followed.num_learned++;
-    right = tokens[place] == guess[place];
-    followed.acceptance.observe(Acceptance::class_of(followed.guess.match), place, right);
-    governor_.observe(followed.guess.match, place, right);
+  while (followed.num_learned < tokens.size()) {
+    if (learn_next(followed, tokens[followed.num_learned])) continue;
+    followed.guess.clear();
+    return;
   }
-  if (!right || followed.num_learned == guess.size()) followed.guess.tokens.clear();
+}
+
+// Of the next place; whether something was guessed for the one behind it.
+bool Speculator::learn_next(Followed& followed, TokenId token) {
+  const DraftTreeView guess = followed.guess.view();
+  const std::size_t place = followed.num_learned++;
+  const std::int32_t before = followed.last_right;
+  std::size_t num_choices = 0;
+  for (std::int32_t i = before + 1; i < guess.size(); ++i) {
+    if (guess.parent(i) == before) ++num_choices;
+  }
+  std::size_t rank = num_choices == 1 ? Acceptance::kOnly : 1;
+  bool goes_on = false;
+  for (std::int32_t i = before + 1; i < guess.size(); ++i) {
+    if (guess.parent(i) == followed.last_right && followed.last_right != before) goes_on = true;
+    if (guess.parent(i) != before) continue;
+    const bool right = guess.token(i) == token;
+    followed.acceptance.observe(Acceptance::class_of(followed.guess.match), place, right, rank);
+    governor_.observe(followed.guess.match, place, right, rank);
+    ++rank;
+    if (right) followed.last_right = i;
+  }
+  return goes_on;
 }
 
 // Those whose last token is known and is computed in the next step; others lose the drafts that
@@ -87,8 +107,14 @@ void Speculator::collect(const Scheduler& scheduler, const Give& give) {
     // No further than the output may go.
     const std::int32_t room = request->max_computed_tokens() - request->num_tokens();
     const std::int32_t most = std::min(room, max_drafts_);
-    const bool asked = followed->count.has_value();
-    candidates_.push_back({request, followed, asked ? std::min(most, *followed->count) : most});
+    Candidate& candidate = candidates_.emplace_back();
+    candidate.request = request;
+    candidate.followed = followed;
+    if (followed->count) {
+      candidate.num_drafts = std::min(most, *followed->count);
+    } else {
+      candidate.num_drafts = drafter_->branches() ? std::min(room, kMaxTreeDrafts) : most;
+    }
   }
   keys_of_row_ =
       num_rows_ == 0 ? 0 : static_cast<double>(num_keys) / static_cast<double>(num_rows_);
@@ -98,7 +124,7 @@ void Speculator::collect(const Scheduler& scheduler, const Give& give) {
 void Speculator::guess() {
   wishes_.clear();
   for (const Candidate& each : candidates_) {
-    each.followed->draft.tokens.clear();
+    each.followed->draft.clear();
     if (each.num_drafts <= 0) continue;
     wishes_.push_back({.request_id = each.request->id(),
                        .tokens = each.request->token_ids(),
@@ -113,10 +139,11 @@ void Speculator::guess() {
   for (const Candidate& each : candidates_) {
     Followed& followed = *each.followed;
     longest = std::max(longest, followed.draft.tokens.size());
-    if (!followed.guess.tokens.empty()) continue;
+    if (!followed.guess.empty()) continue;
     followed.guess = followed.draft;
     followed.guessed_at = each.request->token_ids().size();
     followed.num_learned = 0;
+    followed.last_right = DraftTreeView::kRoot;
   }
   if (work != DraftWork::kSteps || longest == 0) return;
   constexpr std::int64_t kMemory = 16;  // steps
@@ -138,7 +165,9 @@ void Speculator::choose() {
     } else {
       offers_.push_back({.acceptance = &each.followed->acceptance,
                          .match = computes ? 0 : draft.match,
-                         .num_tokens = each.num_drafts});
+                         .num_tokens = std::max(each.num_drafts, 0),
+                         .parents = computes ? std::span<const std::int32_t>() : draft.parents,
+                         .most = max_drafts_});
     }
   }
   if (offers_.empty()) return;
@@ -149,7 +178,9 @@ void Speculator::choose() {
   }
   auto offer = offers_.begin();
   for (Candidate& each : candidates_) {
-    if (!each.followed->count) each.num_drafts = (offer++)->num_chosen;
+    if (each.followed->count) continue;
+    each.num_drafts = offer->num_chosen;
+    each.chosen = (offer++)->chosen;
   }
 }
 
@@ -162,12 +193,28 @@ void Speculator::propose(const Scheduler& scheduler, const Give& give) {
   choose();
   if (drafter_->computes()) guess();
   for (const Candidate& each : candidates_) {
-    const std::vector<TokenId>& tokens = each.followed->draft.tokens;
-    const auto count = std::min(tokens.size(), static_cast<std::size_t>(each.num_drafts));
+    select(each);
     // Those of an earlier step that were not computed are taken back.
-    if (count > 0 || !each.request->drafts().empty()) {
-      give(each.request->id(), std::span(tokens).first(count));
+    if (!given_.empty() || !each.request->drafts().empty()) {
+      give(each.request->id(), given_.view());
     }
+  }
+}
+
+// Into given_: the guesses that it gets. Each comes after its parent, which is one of them.
+void Speculator::select(const Candidate& candidate) {
+  const DraftTreeView draft = candidate.followed->draft.view();
+  given_.clear();
+  if (candidate.followed->count || drafter_->computes()) {
+    return given_.assign(draft.first(std::clamp(candidate.num_drafts, 0, draft.size())));
+  }
+  std::array<std::int32_t, kMaxTreeDrafts> places{};
+  for (std::int32_t i = 0; i < draft.size(); ++i) {
+    if ((candidate.chosen >> i & 1) == 0) continue;
+    const std::int32_t parent = draft.parent(i);
+    places[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(given_.tokens.size());
+    given_.tokens.push_back(draft.token(i));
+    given_.parents.push_back(parent < 0 ? parent : places[static_cast<std::size_t>(parent)]);
   }
 }
 

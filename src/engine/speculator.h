@@ -42,7 +42,7 @@ class Speculator {
 
   // Calls give(request id, drafts) for each running request whose drafts are to be other ones: in
   // place of any that it has. Not where the token before them is still to come.
-  using Give = std::function<void(RequestId request_id, std::span<const TokenId> drafts)>;
+  using Give = std::function<void(RequestId request_id, DraftTreeView drafts)>;
   void propose(const Scheduler& scheduler, const Give& give);
 
   // A step took so long, with the drafts that were computed for it, and gave this.
@@ -60,7 +60,8 @@ class Speculator {
     // A guess of which it is still open whether it is right.
     Draft guess;
     std::size_t guessed_at = 0;   // tokens that the request had
-    std::size_t num_learned = 0;  // tokens of the guess of which it is known
+    std::size_t num_learned = 0;  // tokens behind them that were compared with it
+    std::int32_t last_right = DraftTreeView::kRoot;  // of the guess
   };
   Followed* follow(const Request& request);
   // One that may be given drafts in the next step.
@@ -68,11 +69,14 @@ class Speculator {
     const Request* request = nullptr;
     Followed* followed = nullptr;
     std::int32_t num_drafts = 0;  // at first as many as could be, then what was chosen
+    std::uint32_t chosen = 0;     // of them, by bits
   };
   void learn(const Request& request, Followed& followed);
+  bool learn_next(Followed& followed, TokenId token);
   void collect(const Scheduler& scheduler, const Give& give);
   void guess();
   void choose();
+  void select(const Candidate& candidate);
   // Of a step with so many rows, each seeing as many keys as those of the next step on average.
   double time_of(std::int64_t num_rows) const;
 
@@ -97,6 +101,7 @@ class Speculator {
   std::vector<Candidate> candidates_;
   std::vector<DraftOffer> offers_;
   std::vector<DraftWish> wishes_;
+  DraftTree given_;
 };
 
 }  // namespace quire

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ class Loop {
  public:
   explicit Loop(const SpeculativeConfig& config, TokenAt token_at = repeated)
       : token_at_(std::move(token_at)),
-        scheduler_(scheduler_config()),
+        scheduler_(scheduler_config(config)),
         speculator_(make_lookup_drafter(config, 8, 2000), config.num_speculative_tokens, 8,
                     clock_) {}
 
@@ -53,7 +54,7 @@ class Loop {
   }
 
   void step() {
-    speculator_.propose(scheduler_, [&](RequestId id, std::span<const TokenId> drafts) {
+    speculator_.propose(scheduler_, [&](RequestId id, DraftTreeView drafts) {
       scheduler_.propose(id, drafts);
       ++num_proposals[id];
     });
@@ -62,14 +63,14 @@ class Loop {
     result.step_id = plan_.step_id;
     for (const ScheduledRequest& each : plan_.scheduled) {
       if (each.use != RowUse::kTokens) continue;
-      const auto drafts = plan_.drafts_of(each);
+      const DraftTreeView drafts = plan_.drafts_of(each);
       drafts_of[each.request_id] += each.num_drafts;
-      std::int32_t position =
-          each.num_computed_tokens + each.num_scheduled_tokens - each.num_drafts;
-      for (std::size_t i = 0; i <= drafts.size(); ++i) {
+      branched_of[each.request_id] += each.num_branched;
+      std::int32_t position = each.end_without_drafts();
+      for (std::optional<std::int32_t> node = DraftTreeView::kRoot; node;) {
         const TokenId token = token_at_(each.request_id, position++);
         result.sampled.push_back({.request_id = each.request_id, .token_id = token});
-        if (i < drafts.size() && token != drafts[i]) break;
+        node = drafts.child(*node, token);
       }
     }
     const Duration time(step_ns + row_ns * plan_.total_num_scheduled_tokens);
@@ -97,10 +98,12 @@ class Loop {
   SchedulerStats stats() const { return scheduler_.stats(); }
   std::map<RequestId, int> num_proposals;
   std::map<RequestId, int> drafts_of;
+  std::map<RequestId, int> branched_of;
 
  private:
-  static SchedulerConfig scheduler_config() {
+  static SchedulerConfig scheduler_config(const SpeculativeConfig& speculation) {
     SchedulerConfig config;
+    config.max_draft_paths = speculation.max_draft_paths();
     config.max_num_seqs = 8;
     config.max_num_batched_tokens = 256;
     config.max_model_len = 2000;
@@ -115,6 +118,30 @@ class Loop {
   SchedulerOutput plan_;
   Instant now_{};
 };
+
+// Every third token is one of three, at random.
+TokenId forked(RequestId /*id*/, std::int32_t position) {
+  if (position % 3 != 2) return 10 + position % 3;
+  return 20 + static_cast<TokenId>(random_bits(7, static_cast<std::uint64_t>(position)) % 3);
+}
+
+TEST(Speculator, ATreeIsRightWhereAChainMayBeWrong) {
+  SpeculativeConfig config = {.method = SpeculativeMethod::kSuffix,
+                              .num_speculative_tokens = 12,
+                              .suffix_max_spec_factor = 4};
+  Loop chain(config, forked);
+  config.suffix_max_tree_width = 4;
+  Loop tree(config, forked);
+  for (Loop* loop : {&chain, &tree}) {
+    loop->row_ns = 10'000;
+    loop->add(1, 1500);
+  }
+  const double chain_time = chain.run();
+  const double tree_time = tree.run();
+  EXPECT_EQ(chain.branched_of[1], 0);
+  EXPECT_GT(tree.branched_of[1], 50);
+  EXPECT_LT(tree_time, 0.9 * chain_time);
+}
 
 TEST(Speculator, WhatCanBeLookedUpComesFaster) {
   Loop plain(ngrams(8));

@@ -38,6 +38,7 @@ class InputBatchTest : public testing::Test {
     SchedulerOutput plan;
     plan.step_id = 2;
     plan.draft_token_ids = {9, 4};
+    plan.draft_parents = {-1, 0};
     plan.new_block_ids = {7};
     plan.scheduled.push_back({.request_id = 1,
                               .num_computed_tokens = 3,
@@ -68,12 +69,34 @@ class InputBatchTest : public testing::Test {
     return {batch_.token_ids().begin(), batch_.token_ids().end()};
   }
 
-  InputBatch batch_{
-      {.block_size = 2, .max_num_batched_tokens = 16, .max_num_seqs = 2, .max_model_len = 16}};
+  // The token that it knows last, drafts 9 and 4 after it, and behind 9 also 6 and 7.
+  SchedulerOutput plan_with_tree() {
+    SchedulerOutput plan;
+    plan.step_id = 2;
+    plan.draft_token_ids = {9, 4, 1, 6, 7};
+    plan.draft_parents = {-1, 0, 1, 0, 3};
+    plan.new_block_ids = {7, 1, 5, 3};
+    plan.scheduled.push_back({.request_id = 1,
+                              .num_computed_tokens = 3,
+                              .num_scheduled_tokens = 6,
+                              .use = RowUse::kTokens,
+                              .num_drafts = 5,
+                              .num_branched = 2,
+                              .num_new_blocks = 2,
+                              .num_branch_blocks = 2});
+    return plan;
+  }
+
+  InputBatch batch_{{.block_size = 2,
+                     .max_num_batched_tokens = 16,
+                     .max_num_seqs = 2,
+                     .max_model_len = 16,
+                     .max_draft_paths = 2}};
 };
 
 TEST_F(InputBatchTest, EachDraftIsARowToSampleAt) {
-  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  const SchedulerOutput drafted = plan_with_drafts();
+  ASSERT_TRUE(batch_.prepare(drafted).ok());
   EXPECT_THAT(tokens(), ElementsAre(8, 9, 4));
   EXPECT_THAT(batch_.positions(), ElementsAre(3, 4, 5));
   EXPECT_THAT(batch_.slot_mapping(), ElementsAre(2 * 2 + 1, 7 * 2, 7 * 2 + 1));
@@ -85,24 +108,27 @@ TEST_F(InputBatchTest, EachDraftIsARowToSampleAt) {
     EXPECT_EQ(rows[i].context.token_ids.size(), 4 + i);
   }
   EXPECT_THAT(rows[2].context.output(), ElementsAre(8, 9, 4));
-  EXPECT_EQ(rows[0].guess, 9);
-  EXPECT_EQ(rows[2].guess, -1);
+  EXPECT_THAT(rows[0].drafts.tokens(), ElementsAre(9, 4));
+  EXPECT_EQ(rows[2].draft, 2);
 }
 
 TEST_F(InputBatchTest, TokensAreKeptUpToTheFirstWrongGuess) {
-  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  const SchedulerOutput drafted = plan_with_drafts();
+  ASSERT_TRUE(batch_.prepare(drafted).ok());
   EXPECT_THAT(accept({9, 3, 1}), ElementsAre(9, 3));
   ASSERT_TRUE(batch_.prepare(plan_of_row(5)).ok());
   EXPECT_THAT(tokens(), ElementsAre(3));
 }
 
 TEST_F(InputBatchTest, AllGuessesMayBeRight) {
-  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  const SchedulerOutput drafted = plan_with_drafts();
+  ASSERT_TRUE(batch_.prepare(drafted).ok());
   EXPECT_THAT(accept({9, 4, 1}), ElementsAre(9, 4, 1));
 }
 
 TEST_F(InputBatchTest, BlocksAreGivenBack) {
-  ASSERT_TRUE(batch_.prepare(plan_with_drafts()).ok());
+  const SchedulerOutput drafted = plan_with_drafts();
+  ASSERT_TRUE(batch_.prepare(drafted).ok());
   EXPECT_THAT(accept({3, 4, 1}), ElementsAre(3));
   SchedulerOutput plan = plan_of_row(4);
   plan.truncated_tables = {{1, 2}};
@@ -112,6 +138,48 @@ TEST_F(InputBatchTest, BlocksAreGivenBack) {
   plan.scheduled[0].num_new_blocks = 1;
   ASSERT_TRUE(batch_.prepare(plan).ok());
   EXPECT_THAT(batch_.slot_mapping(), ElementsAre(3 * 2));
+}
+
+TEST_F(InputBatchTest, EachPathIsASequence) {
+  ASSERT_TRUE(batch_.prepare(plan_with_tree()).ok());
+  EXPECT_THAT(tokens(), ElementsAre(8, 9, 4, 1, 6, 7));
+  EXPECT_THAT(batch_.positions(), ElementsAre(3, 4, 5, 6, 5, 6));
+  EXPECT_THAT(batch_.slot_mapping(),
+              ElementsAre(2 * 2 + 1, 7 * 2, 7 * 2 + 1, 1 * 2, 5 * 2 + 1, 3 * 2));
+  const AttentionBatch attention = batch_.attention_batch();
+  ASSERT_EQ(attention.num_seqs, 2);
+  EXPECT_THAT(std::span(attention.query_start_loc, 3), ElementsAre(0, 4, 6));
+  EXPECT_THAT(std::span(attention.seq_lens, 2), ElementsAre(7, 7));
+  EXPECT_THAT(std::span(attention.block_tables[0], 4), ElementsAre(4, 2, 7, 1));
+  EXPECT_THAT(std::span(attention.block_tables[1], 4), ElementsAre(4, 2, 5, 3));
+  // 9 lies where the other path reads it, too.
+  EXPECT_THAT(batch_.repeated_rows(), ElementsAre(1));
+  EXPECT_THAT(batch_.repeated_slots(), ElementsAre(5 * 2));
+  const auto& rows = batch_.sample_rows();
+  ASSERT_EQ(rows.size(), 6U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].row, static_cast<std::int64_t>(i));
+    EXPECT_EQ(rows[i].draft, static_cast<std::int32_t>(i));
+  }
+  EXPECT_THAT(rows[3].context.output(), ElementsAre(8, 9, 4, 1));
+  EXPECT_THAT(rows[5].context.output(), ElementsAre(8, 9, 6, 7));
+}
+
+TEST_F(InputBatchTest, ThePathThatWasRightStays) {
+  const SchedulerOutput drafted = plan_with_tree();
+  ASSERT_TRUE(batch_.prepare(drafted).ok());
+  EXPECT_THAT(accept({9, 6, 0, 0, 7, 2}), ElementsAre(9, 6, 7, 2));
+  SchedulerOutput plan = plan_of_row(7);
+  plan.adopted_blocks = {{1, 2, 5}, {1, 3, 3}};
+  ASSERT_TRUE(batch_.prepare(plan).ok());
+  EXPECT_THAT(tokens(), ElementsAre(2));
+  EXPECT_THAT(batch_.slot_mapping(), ElementsAre(3 * 2 + 1));
+}
+
+TEST_F(InputBatchTest, PathsHaveTheBlocksThatTheyNeed) {
+  SchedulerOutput plan = plan_with_tree();
+  plan.scheduled[0].num_branch_blocks = 1;
+  EXPECT_EQ(batch_.prepare(plan).code(), StatusCode::kInternal);
 }
 
 TEST_F(InputBatchTest, AMaskIsOfARow) {

@@ -20,7 +20,8 @@ InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& p
           .state_pages = paging.state_pages(),
           .max_num_batched_tokens = config.max_num_batched_tokens,
           .max_num_seqs = config.max_num_seqs,
-          .max_model_len = config.max_model_len};
+          .max_model_len = config.max_model_len,
+          .max_draft_paths = config.max_draft_paths};
 }
 
 // Of `memory`, what is cut from one buffer.
@@ -73,8 +74,10 @@ std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
 }
 
 StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config) {
-  AttentionSizes attention = {.max_seq_len = config.max_model_len,
-                              .max_num_seqs = config.max_num_seqs};
+  AttentionSizes attention = {
+      .max_seq_len = config.max_model_len,
+      .max_num_seqs = std::min(config.max_num_seqs * config.max_draft_paths,
+                               std::max(config.max_num_seqs, config.max_num_batched_tokens))};
   for (const LayerSpec& layer : spec.layers) {
     if (layer.keeps_state()) continue;
     const AttentionHeads heads = attention_heads(layer);
@@ -192,7 +195,8 @@ void ModelRunner::stage_layer_tables() {
   for (std::size_t page = 0; page < page_tables_.size(); ++page) {
     LayerTables& tables = page_tables_[page];
     tables = {page == 0 ? tokens_.slot_mapping : ops_->stage(batch_.slot_mapping(page)),
-              batch_.block_tables(page)};
+              batch_.block_tables(page),
+              page == 0 ? tokens_.repeated_slots : ops_->stage(batch_.repeated_slots(page))};
     const auto runs = batch_.state_runs(page);
     tables.state_runs = ops_->stage(runs);
     tables.num_state_runs = std::ssize(runs);
@@ -216,7 +220,10 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
   tokens_ = {.num_tokens = batch_.num_tokens(),
              .token_ids = ops_->stage(batch_.token_ids()),
              .positions = ops_->stage(batch_.positions()),
-             .slot_mapping = ops_->stage(batch_.slot_mapping())};
+             .slot_mapping = ops_->stage(batch_.slot_mapping()),
+             .num_repeated = std::ssize(batch_.repeated_rows()),
+             .repeated_rows = ops_->stage(batch_.repeated_rows()),
+             .repeated_slots = ops_->stage(batch_.repeated_slots())};
   stage_layer_tables();
   return {};
 }

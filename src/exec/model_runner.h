@@ -30,6 +30,7 @@ struct ModelRunnerConfig {
   // Rows whose logits are computed at once, where drafts make them more than sequences.
   std::int64_t max_sampled_rows = 0;
   std::int64_t max_model_len = 0;
+  std::int32_t max_draft_paths = 1;  // SchedulerConfig's
   std::int32_t max_steps_in_flight = 1;
   std::vector<TokenId> eos_token_ids;  // that min_tokens bans
   DType kv_cache_dtype = DType::kBF16;

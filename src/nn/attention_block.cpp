@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "nn/repeat_in_cache.h"
+
 namespace quire {
 namespace {
 
@@ -70,26 +72,31 @@ void AttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotary, int
   float* attended = ctx.arena.floats(rows * shape_.out_width());
 
   std::byte* kv = ctx.kv_layers[layer];
-  LayerTables tables = {.slot_mapping = ctx.tokens.slot_mapping};
+  LayerTables tables = {.slot_mapping = ctx.tokens.slot_mapping,
+                        .repeated_slots = ctx.tokens.repeated_slots};
   if (ctx.layer_tables != nullptr) tables = ctx.layer_tables[layer];
   const KvLayout layout = ctx.layout_of(layer);
   KvLayout written = layout;
   if (!shape_.own_keys) written.num_kv_heads = 0;
-  project_qkv(ctx, x,
-              {.qkv = qkv,
-               .num_tokens = rows,
-               .num_heads = shape_.num_heads,
-               .positions = ctx.tokens.positions,
-               .slot_mapping = tables.slot_mapping,
-               .rope_table = rotary == nullptr ? nullptr : rotary->data(),
-               .rotary_dim = rotary == nullptr ? 0 : rotary->rotary_dim(),
-               .style = rotary == nullptr ? RopeStyle::kHalves : rotary->style(),
-               .q_norm = shape_.whole_norms ? nullptr : weights_.q_norm.data_or_null(),
-               .k_norm = shape_.whole_norms ? nullptr : weights_.k_norm.data_or_null(),
-               .norm_epsilon = epsilon_,
-               .norms_after_rope = shape_.norms_after_rope,
-               .layout = written,
-               .kv = kv});
+  const RopeAndCacheArgs heads = {
+      .qkv = qkv,
+      .num_tokens = rows,
+      .num_heads = shape_.num_heads,
+      .positions = ctx.tokens.positions,
+      .slot_mapping = tables.slot_mapping,
+      .rope_table = rotary == nullptr ? nullptr : rotary->data(),
+      .rotary_dim = rotary == nullptr ? 0 : rotary->rotary_dim(),
+      .style = rotary == nullptr ? RopeStyle::kHalves : rotary->style(),
+      .q_norm = shape_.whole_norms ? nullptr : weights_.q_norm.data_or_null(),
+      .k_norm = shape_.whole_norms ? nullptr : weights_.k_norm.data_or_null(),
+      .norm_epsilon = epsilon_,
+      .norms_after_rope = shape_.norms_after_rope,
+      .layout = written,
+      .kv = kv};
+  project_qkv(ctx, x, heads);
+  if (ctx.tokens.num_repeated > 0 && shape_.own_keys) {
+    repeat_in_cache(ctx, heads, tables.repeated_slots, attended, rows * shape_.out_width());
+  }
   if (shape_.query_scale) {
     ctx.ops.scale_by_position(*shape_.query_scale, ctx.tokens.positions, rows, shape_.out_width(),
                               qkv_width, qkv);

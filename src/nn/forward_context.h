@@ -20,12 +20,18 @@ struct StepTokens {
   const TokenId* token_ids = nullptr;          // [num_tokens]
   const std::int32_t* positions = nullptr;     // [num_tokens]
   const std::int64_t* slot_mapping = nullptr;  // [num_tokens]: block_id * block_size + offset
+  // Tokens whose keys and values are to lie in another place, too (a block of another path of
+  // drafts): their rows, and where; fewer than num_tokens to a block of the path.
+  std::int64_t num_repeated = 0;
+  const std::int64_t* repeated_rows = nullptr;   // [num_repeated]
+  const std::int64_t* repeated_slots = nullptr;  // [num_repeated]: as slot_mapping
 };
 
 // Where a layer's keys and values of the step lie, in a model whose layers keep different tokens.
 struct LayerTables {
   const std::int64_t* slot_mapping = nullptr;    // as in StepTokens
   const BlockId* const* block_tables = nullptr;  // as in AttentionBatch
+  const std::int64_t* repeated_slots = nullptr;  // as in StepTokens
   // Of a layer that keeps a state instead: [num_state_runs].
   const StateRun* state_runs = nullptr;
   std::int64_t num_state_runs = 0;

@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "nn/repeat_in_cache.h"
+
 namespace quire {
 namespace {
 
@@ -21,7 +23,7 @@ LatentAttentionBlock::LatentAttentionBlock(const LatentAttentionShape& shape,
 
 std::uint64_t LatentAttentionBlock::arena_bytes(const LatentAttentionShape& shape,
                                                 std::int64_t rows) {
-  return Arena::float_bytes(rows * shape.query_width()) +
+  return Arena::float_bytes(shape.heads_width()) + Arena::float_bytes(rows * shape.query_width()) +
          Arena::float_bytes(rows * shape.query_rank) +
          Arena::float_bytes(rows * shape.heads_width()) +
          Arena::float_bytes(rows * shape.num_heads * shape.latent_dims) +
@@ -80,19 +82,24 @@ void LatentAttentionBlock::forward(ForwardContext& ctx, const RotaryTable* rotar
                          kAbsorbStage);
 
   std::byte* const kv = ctx.kv_layers[layer];
-  LayerTables tables = {.slot_mapping = ctx.tokens.slot_mapping};
+  LayerTables tables = {.slot_mapping = ctx.tokens.slot_mapping,
+                        .repeated_slots = ctx.tokens.repeated_slots};
   if (ctx.layer_tables != nullptr) tables = ctx.layer_tables[layer];
   const KvLayout layout = ctx.layout_of(layer);
-  ctx.ops.rope_and_cache({.qkv = heads,
-                          .num_tokens = rows,
-                          .num_heads = shape_.num_heads,
-                          .positions = ctx.tokens.positions,
-                          .slot_mapping = tables.slot_mapping,
-                          .rope_table = rotary->data(),
-                          .rotary_dim = rotary->rotary_dim(),
-                          .style = rotary->style(),
-                          .layout = layout,
-                          .kv = kv});
+  const RopeAndCacheArgs cached = {.qkv = heads,
+                                   .num_tokens = rows,
+                                   .num_heads = shape_.num_heads,
+                                   .positions = ctx.tokens.positions,
+                                   .slot_mapping = tables.slot_mapping,
+                                   .rope_table = rotary->data(),
+                                   .rotary_dim = rotary->rotary_dim(),
+                                   .style = rotary->style(),
+                                   .layout = layout,
+                                   .kv = kv};
+  ctx.ops.rope_and_cache(cached);
+  if (ctx.tokens.num_repeated > 0) {
+    repeat_in_cache(ctx, cached, tables.repeated_slots, ctx.arena.floats(stride), stride);
+  }
   ctx.ops.attention(ctx.plan_of(layer), {.q = heads,
                                          .q_stride = stride,
                                          .num_heads = shape_.num_heads,

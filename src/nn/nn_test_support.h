@@ -205,8 +205,10 @@ class TestSequences {
       std::vector<std::byte*> layers;
       for (auto& layer : memory_) layers.push_back(layer.data());
       const std::vector<LayerTables> tables_of_layers(
-          layers.size(), {step.slots.data(), step.tables.data(), step.state_runs.data(),
-                          std::ssize(step.state_runs)});
+          layers.size(), {.slot_mapping = step.slots.data(),
+                          .block_tables = step.tables.data(),
+                          .state_runs = step.state_runs.data(),
+                          .num_state_runs = std::ssize(step.state_runs)});
       KvLayout layout = layout_;
       layout.stride = layout.block_bytes();
       const std::vector<LayerHeads> heads_of_layers(layers.size(), {layout, plan.get()});

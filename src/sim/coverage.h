@@ -30,6 +30,8 @@ struct Coverage {
   std::int64_t drafts = 0;
   std::int64_t drafts_right = 0;
   std::int64_t truncated_tables = 0;
+  std::int64_t branched = 0;  // drafts on other paths than the first
+  std::int64_t adopted_blocks = 0;
   std::int64_t passed_pages = 0;     // released behind a window while their request ran
   std::int64_t chunks_over_end = 0;  // of more tokens than a window has
   std::array<std::int64_t, kNumRejectCauses> rejected{};

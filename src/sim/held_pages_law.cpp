@@ -21,9 +21,8 @@ std::string held_pages_error(const Scheduler& scheduler, const SchedulerOutput& 
     const std::int64_t num_null = std::ranges::count(entries, kNullBlock);
     coverage.passed_pages += num_null;
     const std::int64_t num_held = std::ssize(entries) - num_null;
-    const std::int64_t most = max_pages(
-        config.kv_groups, std::int64_t{each.num_computed_tokens} + each.num_scheduled_tokens,
-        config.max_tokens_in_flight(), config.block_size);
+    const std::int64_t most =
+        max_pages(config.kv_groups, each.end(), config.max_tokens_in_flight(), config.block_size);
     if (num_held > most) {
       return fmt::format("request {} holds {} pages, at most {} were to be expected",
                          each.request_id, num_held, most);

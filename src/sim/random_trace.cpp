@@ -79,6 +79,7 @@ TraceConfig random_trace(std::uint64_t seed) {
   w.shared_prefix_probability = random.chance(0.4) ? 0.0 : random.uniform();
   trace.scheduler.max_overtaken = static_cast<std::int32_t>(seed / 8 % 4);
   trace.scheduler.min_prefix_in_flight = static_cast<std::int32_t>(1 + seed / 4 % 24);
+  trace.scheduler.max_draft_paths = static_cast<std::int32_t>(1 + seed / 2 % 5);
   if (seed % 16 == 6) make_crowd(trace);
   w.num_users = static_cast<std::int32_t>(1 + seed / 8 % 5);
   w.deadline_ms = {0, 50'000};
@@ -153,6 +154,29 @@ SoloRun solo_run(const AddRequest& request, std::int32_t sample_index,
     }
   }
   return run;
+}
+
+DraftTree random_drafts(std::span<const TokenId> expected, RandomStream& random) {
+  DraftTree drafts;
+  if (random.chance(0.3)) {
+    for (std::size_t i = 0; i < expected.size() && i < 5; ++i) {
+      drafts.tokens.push_back(random.chance(0.8) ? expected[i] : 0);
+    }
+    return drafts;
+  }
+  std::vector<std::int64_t> right = {0};  // of the text and each guess: tokens that are, or -1
+  const std::int64_t size = random.between(1, 12);
+  for (std::int64_t i = 0; i < size; ++i) {
+    const std::int64_t parent = random.chance(0.5) ? i - 1 : random.between(-1, i - 1);
+    const std::int64_t depth = right[static_cast<std::size_t>(parent + 1)];
+    const bool goes_on = depth >= 0 && depth < std::ssize(expected);
+    const bool is_right = goes_on && random.chance(0.7);
+    drafts.tokens.push_back(is_right ? expected[static_cast<std::size_t>(depth)]
+                                     : static_cast<TokenId>(i % 2));
+    drafts.parents.push_back(static_cast<std::int32_t>(parent));
+    right.push_back(is_right ? depth + 1 : -1);
+  }
+  return drafts;
 }
 
 }  // namespace quire

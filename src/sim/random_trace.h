@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "base/random.h"
 #include "core/scheduler.h"
 #include "sim/workload.h"
 
@@ -31,5 +33,9 @@ struct SoloRun {
 // Output `sample_index` of a request that is alone, computed without a scheduler.
 SoloRun solo_run(const AddRequest& request, std::int32_t sample_index,
                  const SchedulerConfig& config, std::int32_t vocab_size);
+
+// Guesses at what comes next of `expected`, most of them right: a chain, or a tree of which each
+// token follows the text or any other guess.
+DraftTree random_drafts(std::span<const TokenId> expected, RandomStream& random);
 
 }  // namespace quire

@@ -171,12 +171,9 @@ class Simulation {
   void propose() {
     for (const auto& [id, live] : live_) {
       if (draft_random_.chance(0.5)) continue;
-      const auto& expected = live.expected.output_token_ids;
-      std::vector<TokenId> drafts;
-      for (std::size_t i = live.received.size(); i < expected.size() && drafts.size() < 5; ++i) {
-        drafts.push_back(draft_random_.chance(0.8) ? expected[i] : 0);
-      }
-      scheduler_.propose(id, drafts);
+      const auto expected = std::span<const TokenId>(live.expected.output_token_ids);
+      scheduler_.propose(
+          id, random_drafts(expected.subspan(live.received.size()), draft_random_).view());
     }
   }
 
@@ -253,6 +250,8 @@ class Simulation {
   std::string check_plan(const SchedulerOutput& plan) {
     ++coverage_.steps;
     coverage_.truncated_tables += std::ssize(plan.truncated_tables);
+    coverage_.adopted_blocks += std::ssize(plan.adopted_blocks);
+    for (const ScheduledRequest& each : plan.scheduled) coverage_.branched += each.num_branched;
     for (const ScheduledRequest& each : plan.scheduled) num_drafts_ += each.num_drafts;
     coverage_.copied_blocks += std::ssize(plan.block_copies);
     num_scheduled_tokens_ += plan.total_num_scheduled_tokens;

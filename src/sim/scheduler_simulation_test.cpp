@@ -66,6 +66,8 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.drafts, ahead ? 240 : 2000);
   EXPECT_GT(coverage.drafts_right, ahead ? 110 : 1000);
   EXPECT_GT(coverage.truncated_tables, ahead ? 18 : 100);
+  EXPECT_GT(coverage.branched, ahead ? 10 : 1000);
+  EXPECT_GT(coverage.adopted_blocks, ahead ? 1 : 50);
   for (const std::int64_t count : coverage.rejected) EXPECT_GT(count, 20);
   for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
     const bool in_flight = static_cast<WaitCause>(i) == WaitCause::kPrefixInFlight;
@@ -94,6 +96,8 @@ TEST_P(SchedulerSimulation, RandomTracesOfSeveralKvGroups) {
   EXPECT_GT(coverage.discarded, 17'000);
   EXPECT_GT(coverage.drafts_right, ahead ? 70 : 12'000);
   EXPECT_GT(coverage.truncated_tables, ahead ? 12 : 1400);
+  EXPECT_GT(coverage.branched, ahead ? 10 : 1000);
+  EXPECT_GT(coverage.adopted_blocks, ahead ? 1 : 50);
   EXPECT_GT(coverage.passed_pages, 2'500'000);
   EXPECT_GT(coverage.chunks_over_end, 9000);
 }

@@ -75,6 +75,7 @@ class SimulatedExecutor : public Executor {
     std::vector<TokenId> token_ids;
     std::vector<std::uint64_t> history;  // hash up to and including each known token
     std::vector<BlockId> block_ids;
+    std::vector<BlockId> branch_block_ids;  // of its drafts in its last step
     std::uint64_t stream = 0;
     bool prompt_logprobs = false;
     std::int64_t num_beam_candidates = 0;  // 0: no beam
@@ -91,10 +92,11 @@ class SimulatedExecutor : public Executor {
     ModelRunnerOutput result;
     Duration time{};
     // Of rows that sample more than one token, where they have masks: what was guessed.
-    std::unordered_map<RequestId, std::vector<TokenId>> drafts;
+    std::unordered_map<RequestId, DraftTree> drafts;
   };
 
   Status truncate(const SchedulerOutput& plan);
+  Status adopt(const SchedulerOutput& plan);
   Status forget(const SchedulerOutput& plan);
   Status learn(const NewRequestData& data, const SchedulerOutput& plan);
   Status copy_blocks(const SchedulerOutput& plan);
@@ -102,13 +104,16 @@ class SimulatedExecutor : public Executor {
   // Gives the request these entries of the plan's new_block_ids.
   Status hold(RequestId request_id, RequestCopy& request, const SchedulerOutput& plan,
               std::int32_t first, std::int32_t count);
+  Status hold_branches(const SchedulerOutput& plan, const ScheduledRequest& scheduled,
+                       RequestCopy& request);
   Status check_scheduled(const ScheduledRequest& scheduled, const RequestCopy& request) const;
   Status compute(const ScheduledRequest& scheduled, RequestCopy& request);
+  Status compute_branches(const SchedulerOutput& plan, const ScheduledRequest& scheduled,
+                          const RequestCopy& request);
   static void append(TokenId token, RequestCopy& request);
   // `masks`: the request's own among them, if there are any.
-  void sample_tokens(RequestId request_id, std::span<const TokenId> drafts,
-                     std::span<const TokenMask> masks, RequestCopy& request,
-                     std::vector<SampledToken>& sampled) const;
+  void sample_tokens(RequestId request_id, DraftTreeView drafts, std::span<const TokenMask> masks,
+                     RequestCopy& request, std::vector<SampledToken>& sampled) const;
   void add_candidates(std::uint64_t history, std::int64_t count, ModelRunnerOutput& result) const;
   void pool(const ScheduledRequest& scheduled, const RequestCopy& request,
             ModelRunnerOutput& result) const;
@@ -128,8 +133,12 @@ class SimulatedExecutor : public Executor {
     const auto block = position / static_cast<std::size_t>(config_.block_size);
     return request.block_ids[block * group_of_page_.size() + page];
   }
-  Status read(const ScheduledRequest& scheduled, const RequestCopy& request, std::size_t page);
-  Status write(const ScheduledRequest& scheduled, const RequestCopy& request, std::size_t page);
+  // As attention reads the first `num_tokens` tokens.
+  Status read(RequestId request_id, const RequestCopy& request, std::int32_t num_tokens,
+              std::size_t page);
+  // The tokens [begin, end).
+  Status write(RequestId request_id, const RequestCopy& request, std::int32_t begin,
+               std::int32_t end, std::size_t page);
   void let_go(BlockId page) {
     if (page != kNullBlock) --num_holders_[static_cast<std::size_t>(page)];
   }

@@ -87,7 +87,7 @@ void RunningConstraints::fill(const SchedulerOutput& plan, StepMasks& masks) {
 // and nothing behind a token that ends the output.
 void RunningConstraints::fill_rows(Output& output, const SchedulerOutput& plan,
                                    const ScheduledRequest& row, StepMasks& masks) {
-  const auto drafts = plan.drafts_of(row);
+  const std::span<const TokenId> drafts = plan.drafts_of(row).tokens();  // a chain
   const std::size_t size = words_of(output.matcher);
   std::size_t accepted = 0;
   ReasoningWatch watch = output.watch;

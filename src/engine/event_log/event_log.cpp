@@ -112,7 +112,7 @@ void EventLog::paced(const StepPace& pace, Instant now) {
   append_scratch();
 }
 
-void EventLog::proposed(RequestId request_id, std::span<const TokenId> drafts, Instant now) {
+void EventLog::proposed(RequestId request_id, DraftTreeView drafts, Instant now) {
   encode_drafts(request_id, drafts, since_previous(now), scratch_);
   append_scratch();
 }

@@ -61,7 +61,7 @@ class EventLog final : public SchedulerListener {
   void added(const AddRequest& request, Instant now, const Status& status) override;
   void aborted(RequestId request_id, Instant now, bool found) override;
   void paced(const StepPace& pace, Instant now) override;
-  void proposed(RequestId request_id, std::span<const TokenId> drafts, Instant now) override;
+  void proposed(RequestId request_id, DraftTreeView drafts, Instant now) override;
   void prefix_cache_reset(Instant now) override;
   void scheduled(const SchedulerOutput& plan, Instant now) override;
   void updated(const ModelRunnerOutput& result, Instant now) override;

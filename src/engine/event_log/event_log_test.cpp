@@ -165,7 +165,7 @@ class CountingListener final : public SchedulerListener {
     ++num_records;
     next_.paced(pace, now);
   }
-  void proposed(RequestId request_id, std::span<const TokenId> drafts, Instant now) override {
+  void proposed(RequestId request_id, DraftTreeView drafts, Instant now) override {
     ++num_records;
     next_.proposed(request_id, drafts, now);
   }
@@ -315,7 +315,7 @@ std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
     } else if (const auto* paced = std::get_if<PaceRecord>(&*record)) {
       encode_paced(paced->pace, since(paced->time), records);
     } else if (const auto* proposed = std::get_if<DraftRecord>(&*record)) {
-      encode_drafts(proposed->request_id, proposed->drafts, since(proposed->time), records);
+      encode_drafts(proposed->request_id, proposed->drafts.view(), since(proposed->time), records);
     } else if (const auto* reset = std::get_if<PrefixCacheResetRecord>(&*record)) {
       encode_prefix_cache_reset(since(reset->time), records);
     }

@@ -15,7 +15,7 @@
 
 namespace quire {
 
-inline constexpr std::uint32_t kEventLogVersion = 8;
+inline constexpr std::uint32_t kEventLogVersion = 9;
 
 enum class FrameKind : std::uint8_t { kHeader = 1, kSnapshot, kRecords };
 

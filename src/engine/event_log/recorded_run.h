@@ -30,6 +30,7 @@ class RecordedRun {
     config.num_blocks = 40;
     config.max_queued = 16;
     config.eos_token_ids = {3};
+    config.max_draft_paths = 3;
     return config;
   }
 
@@ -107,17 +108,21 @@ class RecordedRun {
     for (const Request* request : scheduler_.running()) {
       if (random(3) != 0) {
         // As an engine takes back what was not computed; a snapshot has no drafts.
-        if (!request->drafts().empty())
-          proposed_.emplace_back(request->id(), std::vector<TokenId>());
+        if (!request->drafts().empty()) proposed_.emplace_back(request->id(), DraftTree());
         continue;
       }
-      std::vector<TokenId> drafts(random(5));
-      for (TokenId& token : drafts) token = static_cast<TokenId>(random(2));
+      DraftTree drafts;
+      const bool chain = random(2) == 0;
+      for (std::uint64_t i = random(7); i > 0; --i) {
+        drafts.tokens.push_back(static_cast<TokenId>(random(2)));
+        if (!chain)
+          drafts.parents.push_back(static_cast<std::int32_t>(random(drafts.tokens.size())) - 1);
+      }
       proposed_.emplace_back(request->id(), std::move(drafts));
     }
     for (const auto& [id, drafts] : proposed_) {
-      scheduler_.propose(id, drafts);
-      listener_.proposed(id, drafts, now_);
+      scheduler_.propose(id, drafts.view());
+      listener_.proposed(id, drafts.view(), now_);
     }
     proposed_.clear();
   }
@@ -157,11 +162,11 @@ class RecordedRun {
     for (const ScheduledRequest& each : plan_.scheduled) {
       if (each.use == RowUse::kState) result_.pooled.push_back({.request_id = each.request_id});
       if (each.use != RowUse::kTokens) continue;
-      const auto drafts = plan_.drafts_of(each);
-      for (std::size_t i = 0; i <= drafts.size(); ++i) {
+      const DraftTreeView drafts = plan_.drafts_of(each);
+      for (std::optional<std::int32_t> node = DraftTreeView::kRoot; node;) {
         result_.sampled.push_back({.request_id = each.request_id, .token_id = token()});
         if (is_beam(each.request_id)) add_candidates(result_.sampled.back());
-        if (i < drafts.size() && result_.sampled.back().token_id != drafts[i]) break;
+        node = drafts.child(*node, result_.sampled.back().token_id);
       }
     }
     now_ += std::chrono::milliseconds(3);
@@ -177,7 +182,7 @@ class RecordedRun {
   Instant now_{};
   int num_rounds_ = 0;
   RequestId next_id_ = 1;
-  std::vector<std::pair<RequestId, std::vector<TokenId>>> proposed_;
+  std::vector<std::pair<RequestId, DraftTree>> proposed_;
   SchedulerOutput plan_;
   ModelRunnerOutput result_;
 };

@@ -116,12 +116,9 @@ void visit_changes(Archive& archive, Plan& plan) {
     a(each.request_id);
     a(each.num_blocks);
   });
+  visit_replacements(archive, plan.adopted_blocks);
   archive(plan.removed_request_ids);
-  archive.list(plan.replaced_blocks, [](auto& a, auto& each) {
-    a(each.request_id);
-    a(each.index);
-    a(each.block_id);
-  });
+  visit_replacements(archive, plan.replaced_blocks);
   archive.list(plan.block_copies, [](auto& a, auto& each) {
     a(each.source);
     a(each.destination);
@@ -137,11 +134,12 @@ void visit_candidates(Archive& archive, Beams& beams) {
 }
 
 // What follows a scheduled request's number of computed tokens: how many it computes, what for, and
-// whether it gets blocks and has drafts.
+// whether it gets blocks, has drafts, and has some on other paths than the first.
 constexpr std::uint64_t kUse = 3;
 constexpr std::uint64_t kNewBlocks = 4;
 constexpr std::uint64_t kWithDrafts = 8;
-constexpr unsigned kFlagBits = 4;
+constexpr std::uint64_t kBranched = 16;
+constexpr unsigned kFlagBits = 5;
 
 std::optional<EventRecord> decode_add(ByteReader& reader, Instant time) {
   AddRecord record;
@@ -195,6 +193,11 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
     if ((number & kWithDrafts) != 0) {
       r(each.num_drafts);
       if (each.num_drafts < 1 || each.num_drafts > kMaxDrafts) r.fail();
+    }
+    if ((number & kBranched) != 0) {
+      r(each.num_branched);
+      r(each.num_branch_blocks);
+      if (each.num_branched < 1 || each.num_branched >= each.num_drafts) r.fail();
     }
     plan.total_num_scheduled_tokens += each.num_scheduled_tokens;
   });
@@ -264,12 +267,16 @@ void encode_plan(const SchedulerOutput& plan, Duration since_previous,
     w(each.num_computed_tokens);
     w.varint(static_cast<std::uint64_t>(each.num_scheduled_tokens) << kFlagBits |
              static_cast<std::uint64_t>(each.use) | (each.num_new_blocks > 0 ? kNewBlocks : 0) |
-             (each.num_drafts > 0 ? kWithDrafts : 0));
+             (each.num_drafts > 0 ? kWithDrafts : 0) | (each.num_branched > 0 ? kBranched : 0));
     if (each.num_new_blocks > 0) {
       w(each.first_new_block);
       w(each.num_new_blocks);
     }
     if (each.num_drafts > 0) w(each.num_drafts);
+    if (each.num_branched > 0) {
+      w(each.num_branched);
+      w(each.num_branch_blocks);
+    }
   });
   writer(plan.new_block_ids);
 }
@@ -310,12 +317,17 @@ void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std
   visit_pace(writer, pace);
 }
 
-void encode_drafts(RequestId request_id, std::span<const TokenId> drafts, Duration since_previous,
+// Parents as how far before a token they are; none of a chain.
+void encode_drafts(RequestId request_id, DraftTreeView drafts, Duration since_previous,
                    std::vector<std::uint8_t>& out) {
   ByteWriter writer = start_record(Kind::kDrafts, since_previous, out);
   writer(request_id);
-  writer.varint(drafts.size());
-  for (const TokenId token : drafts) writer(token);
+  writer.varint(drafts.tokens().size());
+  for (const TokenId token : drafts.tokens()) writer(token);
+  const bool chain = num_on_first_path(drafts) == drafts.size();
+  const std::int32_t num_parents = chain ? 0 : drafts.size();
+  writer.varint(static_cast<std::uint64_t>(num_parents));
+  for (std::int32_t i = 0; i < num_parents; ++i) writer(i - drafts.parent(i));
 }
 
 void encode_prefix_cache_reset(Duration since_previous, std::vector<std::uint8_t>& out) {
@@ -369,10 +381,16 @@ std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
     case Kind::kDrafts: {
       DraftRecord proposed{.time = time, .drafts = {}};
       reader(proposed.request_id);
-      reader(proposed.drafts);
-      for (const TokenId token : proposed.drafts) {
+      reader(proposed.drafts.tokens);
+      for (const TokenId token : proposed.drafts.tokens) {
         if (token < 0) reader.fail();
       }
+      reader(proposed.drafts.parents);
+      for (std::size_t i = 0; i < proposed.drafts.parents.size(); ++i) {
+        std::int32_t& parent = proposed.drafts.parents[i];
+        parent = static_cast<std::int32_t>(i) - std::clamp(parent, 0, kMaxDrafts + 1);
+      }
+      if (!proposed.drafts.view().valid()) reader.fail();
       record = std::move(proposed);
       break;
     }

@@ -59,7 +59,7 @@ struct PaceRecord {
 struct DraftRecord {
   Instant time{};
   RequestId request_id = 0;
-  std::vector<TokenId> drafts;
+  DraftTree drafts;  // valid
 };
 
 // What the prefix cache held that no request used was forgotten.
@@ -85,7 +85,7 @@ void encode_result(const ModelRunnerOutput& result, Duration since_previous,
                    std::vector<std::uint8_t>& out);
 void encode_ended(const Status& reason, Duration since_previous, std::vector<std::uint8_t>& out);
 void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std::uint8_t>& out);
-void encode_drafts(RequestId request_id, std::span<const TokenId> drafts, Duration since_previous,
+void encode_drafts(RequestId request_id, DraftTreeView drafts, Duration since_previous,
                    std::vector<std::uint8_t>& out);
 void encode_prefix_cache_reset(Duration since_previous, std::vector<std::uint8_t>& out);
 
@@ -93,6 +93,15 @@ class ByteReader;
 // The next record; nullopt where the bytes are none, or hold what no scheduler may be given.
 // `time` is that of the record before it, and becomes its own.
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time);
+
+template <typename Archive, typename Replacements>
+void visit_replacements(Archive& archive, Replacements& replacements) {
+  archive.list(replacements, [](auto& a, auto& each) {
+    a(each.request_id);
+    a(each.index);
+    a(each.block_id);
+  });
+}
 
 // One description of a scope of cached prefixes for both directions.
 template <typename Archive, typename Scope>

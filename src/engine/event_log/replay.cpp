@@ -19,6 +19,10 @@ std::vector<std::string> describe_plan(const SchedulerOutput& plan) {
   for (const BlockTruncation& each : plan.truncated_tables) {
     lines.push_back(fmt::format("request {} keeps {} blocks", each.request_id, each.num_blocks));
   }
+  for (const BlockReplacement& each : plan.adopted_blocks) {
+    lines.push_back(fmt::format("request {}: entry {} of its table becomes its drafts' block {}",
+                                each.request_id, each.index, each.block_id));
+  }
   for (const RequestId id : plan.removed_request_ids) {
     lines.push_back(fmt::format("request {} leaves", id));
   }
@@ -41,6 +45,10 @@ std::vector<std::string> describe_plan(const SchedulerOutput& plan) {
         fmt::format("request {} computes {} tokens after {} for {}", each.request_id,
                     each.num_scheduled_tokens, each.num_computed_tokens, row_use_name(each.use));
     if (each.num_drafts > 0) line += fmt::format(", {} of them drafts", each.num_drafts);
+    if (each.num_branched > 0) {
+      line += fmt::format(", {} on other paths, which have {} blocks", each.num_branched,
+                          each.num_branch_blocks);
+    }
     if (each.num_new_blocks > 0) {
       line += fmt::format(", {} new blocks (entry {})", each.num_new_blocks, each.first_new_block);
     }
@@ -168,6 +176,10 @@ Status Replay::apply_record(const PlanRecord& record) {
   summary_.num_steps += plan.empty() ? 0 : 1;
   summary_.num_scheduled_tokens += static_cast<std::uint64_t>(plan.total_num_scheduled_tokens);
   summary_.num_draft_tokens += plan.draft_token_ids.size();
+  for (const ScheduledRequest& each : plan.scheduled) {
+    summary_.num_branched_drafts += static_cast<std::uint64_t>(each.num_branched);
+  }
+  summary_.num_adopted_blocks += plan.adopted_blocks.size();
   if (plan.empty()) plans_.pop_back();
   return {};
 }
@@ -183,16 +195,16 @@ Status Replay::apply_record(const ResultRecord& record) {
     if (each.use == RowUse::kState) result_.pooled.push_back({.request_id = each.request_id});
     if (each.use != RowUse::kTokens) continue;
     // One token, and one more after each guess that it was.
-    const auto drafts = plan.drafts_of(each);
-    for (std::size_t i = 0; i <= drafts.size(); ++i) {
+    const DraftTreeView drafts = plan.drafts_of(each);
+    for (std::optional<std::int32_t> node = DraftTreeView::kRoot; node;) {
       if (num_sampled == record.sampled.size()) {
         return Status::invalid_argument(
             fmt::format("the result of step {} lacks tokens", step_id_));
       }
       const TokenId token = record.sampled[num_sampled++];
       result_.sampled.push_back({.request_id = each.request_id, .token_id = token});
-      if (i == drafts.size() || token != drafts[i]) break;
-      ++summary_.num_accepted_drafts;
+      node = drafts.child(*node, token);
+      summary_.num_accepted_drafts += node ? 1 : 0;
     }
   }
   if (num_sampled != record.sampled.size()) {
@@ -228,7 +240,7 @@ Status Replay::apply_record(const PaceRecord& record) {
 
 Status Replay::apply_record(const DraftRecord& record) {
   QUIRE_RETURN_IF_ERROR(check_free("a draft"));
-  scheduler_->propose(record.request_id, record.drafts);
+  scheduler_->propose(record.request_id, record.drafts.view());
   return {};
 }
 

@@ -44,6 +44,8 @@ struct ReplaySummary {
   std::uint64_t num_output_tokens = 0;
   std::uint64_t num_draft_tokens = 0;  // that were computed, and of these right
   std::uint64_t num_accepted_drafts = 0;
+  std::uint64_t num_branched_drafts = 0;  // on other paths of their trees than the first
+  std::uint64_t num_adopted_blocks = 0;   // table entries of such paths that turned out right
   std::uint64_t num_states_compared = 0;  // snapshots between segments
   Duration recorded{};                    // time that the records span
 };

@@ -34,6 +34,7 @@ void visit_config(Archive& archive, Config& config) {
   archive(config.min_prefix_in_flight);
   archive.enumeration(config.batching, Batching::kDynamic);
   archive(config.max_batch_delay);
+  archive(config.max_draft_paths);
   archive(config.eos_token_ids);
 }
 
@@ -181,6 +182,7 @@ void for_each_part(Part part) {
       inner(each.request_id);
       inner(each.num_blocks);
     });
+    visit_replacements(a, s.adopted_blocks);
   });
   part("arrivals", [](auto& a, auto& s) { a(s.num_arrivals); });
   part("shares", [](auto& a, auto& s) {
