@@ -37,9 +37,9 @@ def check(root, short_functions=None):
     """All violations below `root`, each one line starting with file:line."""
     root = pathlib.Path(root)
     problems = []
-    for top in ("src", "tests", "bench", "python"):
+    for top in ("src", "tests", "bench", "python", "scripts", "examples"):
         for path in sorted((root / top).rglob("*")):
-            if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
+            if path.suffix not in (".h", ".cpp", ".cu", ".cuh", ".py", ".js", ".css", ".html", ".sh"):
                 continue
             count = len(path.read_text(encoding="utf-8").splitlines())
             if count > MAX_LINES:

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any, Union
@@ -18,6 +17,7 @@ from quire._client import Client, Prompt, PromptType, Weights, is_one_prompt
 from quire._processors import ProcessorChain
 from quire.beam_search import BeamSearchOutput, BeamSearchParams, beam_search_output
 from quire.errors import ConfigError, InvalidArgumentError, UnimplementedError
+from quire.metrics import Metric, engine_metrics
 from quire.outputs import (
     EmbeddingRequestOutput,
     PoolingRequestOutput,
@@ -32,16 +32,6 @@ __all__ = ["LLM", "Metric", "Timeline"]
 
 Message = Mapping[str, Any]
 Params = Union[SamplingParams, Sequence[SamplingParams], None]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A number of the engine: ``kind`` is ``"counter"`` (since the start) or ``"gauge"`` (now)."""
-
-    name: str
-    kind: str
-    value: float
-    labels: dict[str, str] = field(default_factory=dict)
 
 
 class Timeline:
@@ -290,27 +280,9 @@ class LLM:
 
     def get_metrics(self) -> list[Metric]:
         """The engine's metrics after its last step, under vLLM's names where vLLM has them."""
-        stats = json.loads(self._client.engine.stats())
-        labels = {"model_name": str(self._client.info["model"]), "engine": "0"}
-        used = stats["blocks_used"] / max(stats["blocks_total"], 1)
-        gauges = {
-            "vllm:num_requests_running": stats["num_running"],
-            "vllm:num_requests_waiting": stats["num_waiting"],
-            "vllm:kv_cache_usage_perc": used,
-        }
-        counters = {
-            "vllm:prompt_tokens": stats["prompt_tokens_computed"] + stats["prompt_tokens_cached"],
-            "vllm:generation_tokens": stats["output_tokens_sampled"],
-            "vllm:prefix_cache_queries": stats["prefix_cache_queries"],
-            "vllm:prefix_cache_hits": stats["prefix_cache_hits"],
-            "vllm:num_preemptions": stats["num_preemptions"],
-            "quire:steps": stats["num_steps"],
-            "quire:requests_finished": stats["num_finished"],
-            "quire:requests_aborted": stats["num_aborted"],
-        }
-        return [Metric(name, "gauge", float(value), labels) for name, value in gauges.items()] + [
-            Metric(name, "counter", float(value), labels) for name, value in counters.items()
-        ]
+        return engine_metrics(
+            json.loads(self._client.engine.stats()), str(self._client.info["model"])
+        )
 
     def reset_prefix_cache(self) -> bool:
         """Empties the prefix cache, except for blocks that running requests use. True if there are none, so

@@ -34,7 +34,8 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from common import DATA, all_logits, greedy, versions, write_floats, write_json
 from counted_weights import safetensors_shapes, write_counted
-from family_configs import BOS, COMMON, EOS, FAMILIES, HEADS, HIDDEN, UNK, VOCAB
+from family_common import BOS, COMMON, EOS, HEADS, HIDDEN, UNK, VOCAB
+from family_configs import FAMILIES
 
 FOLDER = DATA / "families"
 SPECIAL = ["<unk>", "<s>", "</s>"]

@@ -23,7 +23,7 @@ import numpy as np
 
 from common import DATA, write_json
 from counted_weights import counted_bits, fnv1a64, write_counted
-from family_configs import BOS, EOS, UNK, VOCAB
+from family_common import BOS, EOS, UNK, VOCAB
 
 FOLDER = DATA / "families"
 
