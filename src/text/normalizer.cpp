@@ -134,6 +134,7 @@ std::string_view strip(std::string_view text, bool left, bool right) {
 Result<std::string> replace_matches(const Pattern& pattern, std::string_view text,
                                     std::string_view content) {
   std::string out;
+  out.reserve(text.size() + text.size() / 4);
   Status status;
   Matches matches(pattern, text);
   std::size_t end = 0;

@@ -1,7 +1,6 @@
 #include "text/pre_tokenizer.h"
 
 #include "text/byte_alphabet.h"
-#include "text/scanners.h"
 
 namespace quire {
 
@@ -101,6 +100,7 @@ class PieceJoiner {
 
 Result<PreTokenizer> PreTokenizer::create(std::vector<PreTokenizerStep> steps) {
   PreTokenizer pre_tokenizer;
+  pre_tokenizer.word_end_ = find_word_end(steps);
   for (PreTokenizerStep& step : steps) {
     QUIRE_ASSIGN_OR_RETURN(auto pattern, pattern_of(step));
     if (step.kind == PreTokenizerStep::Kind::kWhitespace) {
@@ -191,6 +191,14 @@ class PreTokenizer::Run {
 };
 
 Status PreTokenizer::run(std::string_view text, bool at_start, WordSink& sink) const {
+  if (word_end_ != nullptr) {
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = word_end_(text, begin);
+      if (!sink.word(text.substr(begin, end - begin))) break;
+      begin = end;
+    }
+    return {};
+  }
   Run run(steps_, sink);
   run.step(0, text, at_start);
   return run.take_status();

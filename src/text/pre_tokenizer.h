@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "text/pattern.h"
+#include "text/scanners.h"
 #include "text/vocab_data.h"
 
 namespace quire {
@@ -39,6 +40,7 @@ class PreTokenizer {
   class Run;
 
   std::vector<Step> steps_;
+  WordEnd word_end_ = nullptr;  // of all steps, if it is known
 };
 
 }  // namespace quire

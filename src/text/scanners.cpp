@@ -120,11 +120,6 @@ bool find_space_at_line_end(std::string_view text, std::size_t from, TextSpan& m
   return false;
 }
 
-bool is_cjk(char32_t code) {
-  return (code >= 0x4E00 && code <= 0x9FA5) || (code >= 0x800 && code <= 0x4E00) ||
-         (code >= 0xAC00 && code <= 0xD7FF);
-}
-
 bool is_cjk_or_kana(char32_t code) {
   return (code >= 0x4E00 && code <= 0x9FA5) || (code >= 0x3040 && code <= 0x30FF);
 }
@@ -136,7 +131,13 @@ constexpr std::size_t kAny = SIZE_MAX;
 struct Known {
   std::string_view regex;
   Scanner scanner;
+  WordEnd word_end = nullptr;  // of those whose matches are all of a text
 };
+
+template <std::size_t (*End)(std::string_view, std::size_t)>
+constexpr Known known_words(std::string_view regex) {
+  return {regex, find_word<End>, End};
+}
 
 #define QUIRE_LINES R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
 #define QUIRE_ANY_CASE_CONTRACTIONS R"((?i:'s|'t|'re|'ve|'m|'ll|'d))"
@@ -145,34 +146,33 @@ struct Known {
 
 constexpr Known kKnown[] = {
     // GPT-2; SmolLM, StarCoder, Falcon and others within a sequence of steps.
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-     find_word<gpt2_word_end>},
-    {R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-     find_word<gpt2_word_end>},
+    known_words<gpt2_word_end>(
+        R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"),
+    known_words<gpt2_word_end>(
+        R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"),
     // cl100k (GPT-4) as Llama 3 has it.
-    {QUIRE_ANY_CASE_CONTRACTIONS
-     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" QUIRE_LINES,
-     find_word<cl100k<kLetter, 3>>},
+    known_words<cl100k<kLetter, 3>>(
+        QUIRE_ANY_CASE_CONTRACTIONS
+        R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" QUIRE_LINES),
     // Qwen2, 2.5 and 3.
-    {QUIRE_ANY_CASE_CONTRACTIONS
-     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" QUIRE_LINES,
-     find_word<cl100k<kLetter, 1>>},
+    known_words<cl100k<kLetter, 1>>(
+        QUIRE_ANY_CASE_CONTRACTIONS
+        R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" QUIRE_LINES),
     // Qwen3.5.
-    {QUIRE_ANY_CASE_CONTRACTIONS
-     R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|)" QUIRE_LINES,
-     find_word<cl100k<kLetter | kMark, 1>>},
+    known_words<cl100k<kLetter | kMark, 1>>(
+        QUIRE_ANY_CASE_CONTRACTIONS
+        R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|)" QUIRE_LINES),
     // o200k (GPT-4o).
-    {R"([^\r\n\p{L}\p{N}]?)" QUIRE_O200K_UPPER "*" QUIRE_O200K_LOWER "+" QUIRE_ANY_CASE_CONTRACTIONS
-     "?"
-     R"(|[^\r\n\p{L}\p{N}]?)" QUIRE_O200K_UPPER "+" QUIRE_O200K_LOWER
-     "*" QUIRE_ANY_CASE_CONTRACTIONS "?"
-     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" QUIRE_LINES,
-     find_word<o200k<true, 3>>},
+    known_words<o200k<true, 3>>(R"([^\r\n\p{L}\p{N}]?)" QUIRE_O200K_UPPER "*" QUIRE_O200K_LOWER
+                                "+" QUIRE_ANY_CASE_CONTRACTIONS "?"
+                                R"(|[^\r\n\p{L}\p{N}]?)" QUIRE_O200K_UPPER "+" QUIRE_O200K_LOWER
+                                "*" QUIRE_ANY_CASE_CONTRACTIONS "?"
+                                R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" QUIRE_LINES),
     // Mistral's tekken.
-    {R"([^\r\n\p{L}\p{N}]?)" QUIRE_O200K_UPPER "*" QUIRE_O200K_LOWER "+"
-     R"(|[^\r\n\p{L}\p{N}]?)" QUIRE_O200K_UPPER "+" QUIRE_O200K_LOWER "*"
-     R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" QUIRE_LINES,
-     find_word<o200k<false, 1>>},
+    known_words<o200k<false, 1>>(R"([^\r\n\p{L}\p{N}]?)" QUIRE_O200K_UPPER "*" QUIRE_O200K_LOWER "+"
+                                 R"(|[^\r\n\p{L}\p{N}]?)" QUIRE_O200K_UPPER "+" QUIRE_O200K_LOWER
+                                 "*"
+                                 R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" QUIRE_LINES),
     // DeepSeek-V3, the last of three steps.
     {R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
      R"( ?[\p{P}\p{S}]+[\r\n]*|)" QUIRE_LINES,
@@ -205,6 +205,22 @@ constexpr Known kKnown[] = {
      }},
 };
 
+// Steps that one scanner does at once; without a regular expression: a Digits step.
+struct KnownSteps {
+  std::array<std::string_view, 5> regexes;
+  std::size_t count;
+  WordEnd word_end;
+};
+
+constexpr KnownSteps kKnownSteps[] = {
+    {{"", kKnown[0].regex}, 2, digits_gpt2_word_end},
+    {{R"([\p{P}\$\+<=>\^~\|`]+)", kKnown[0].regex, "[0-9][0-9][0-9]"}, 3, falcon_word_end},
+    {{R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", "[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+",
+      ""},
+     5,
+     deepseek_coder_word_end},
+};
+
 #undef QUIRE_LINES
 #undef QUIRE_ANY_CASE_CONTRACTIONS
 #undef QUIRE_O200K_UPPER
@@ -231,14 +247,43 @@ std::string escape_line_breaks(std::string_view regex) {
   return escaped;
 }
 
+const Known* find_known(std::string_view regex) {
+  const auto* known = std::ranges::find(kKnown, escape_line_breaks(regex), &Known::regex);
+  return known == std::end(kKnown) ? nullptr : known;
+}
+
+// Whether all that a step finds, and what lies between, are words of their own.
+bool isolates(const PreTokenizerStep& step) {
+  const bool is_regex = step.kind == PreTokenizerStep::Kind::kSplit && step.pattern.is_regex;
+  return (is_regex || step.kind == PreTokenizerStep::Kind::kDigits) &&
+         step.behavior == SplitBehavior::kIsolated;
+}
+
+bool are_steps(std::span<const PreTokenizerStep> steps, const KnownSteps& known) {
+  const auto regexes = std::span(known.regexes).first(known.count);
+  return std::ranges::equal(steps, regexes, [](const auto& step, std::string_view regex) {
+    if (step.kind == PreTokenizerStep::Kind::kDigits) return regex.empty();
+    return !regex.empty() && escape_line_breaks(step.pattern.text) == regex;
+  });
+}
+
 }  // namespace
 
 std::string_view gpt2_regex() { return kKnown[0].regex; }
 
 Scanner find_scanner(std::string_view regex) {
-  const std::string escaped = escape_line_breaks(regex);
-  const auto* known = std::ranges::find(kKnown, escaped, &Known::regex);
-  return known == std::end(kKnown) ? nullptr : known->scanner;
+  const Known* known = find_known(regex);
+  return known == nullptr ? nullptr : known->scanner;
+}
+
+WordEnd find_word_end(std::span<const PreTokenizerStep> steps) {
+  if (steps.empty() || !std::ranges::all_of(steps, isolates)) return nullptr;
+  for (const KnownSteps& known : kKnownSteps) {
+    if (are_steps(steps, known)) return known.word_end;
+  }
+  if (steps.size() != 1) return nullptr;
+  const Known* known = find_known(steps.front().pattern.text);
+  return known == nullptr ? nullptr : known->word_end;
 }
 
 std::span<const std::string_view> known_regexes() { return kKnownRegexes; }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "text/pattern.h"
+#include "text/vocab_data.h"
 
 namespace quire {
 
@@ -19,6 +20,13 @@ std::string_view gpt2_regex();
 // By the exact spelling of the regular expression (a line break may be written out or escaped);
 // nullptr if it is not known.
 Scanner find_scanner(std::string_view regex);
+
+// The end of the word at `begin` < text.size(), where words follow one another without gaps and
+// depend on what is behind them alone. Words of a text together take time linear in it.
+using WordEnd = std::size_t (*)(std::string_view text, std::size_t begin);
+
+// What gives the words that `steps` leave of a text; nullptr if they are not known.
+WordEnd find_word_end(std::span<const PreTokenizerStep> steps);
 
 // Every known spelling, for tests.
 std::span<const std::string_view> known_regexes();

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <utf8proc.h>
 
 #include "base/random.h"
 #include "text/char_class.h"
 #include "text/pattern.h"
 #include "text/pcre2_pattern.h"
+#include "text/pre_tokenizer.h"
 
 namespace quire {
 namespace {
@@ -40,6 +42,12 @@ std::string random_text(std::uint64_t seed) {
     text += alphabet()[(random_bits(seed, 1000) + bits % window) % alphabet().size()];
   }
   return text;
+}
+
+std::string utf8(char32_t code) {
+  utf8proc_uint8_t bytes[4];
+  const auto size = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes);
+  return {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)};
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> matches_of(const Pattern& pattern,
@@ -104,6 +112,94 @@ TEST(Scanners, FinishOnMillionsOfCharactersOfOneKind) {
       EXPECT_LE(covered, text.size()) << regex;
     }
   }
+}
+
+struct WordList final : WordSink {
+  std::vector<std::string> words;
+  bool word(std::string_view word) override {
+    words.emplace_back(word);
+    return true;
+  }
+};
+
+std::vector<std::string> words_of(const PreTokenizer& pre_tokenizer, std::string_view text) {
+  WordList list;
+  EXPECT_TRUE(pre_tokenizer.run(text, /*at_start=*/true, list).ok());
+  return list.words;
+}
+
+PreTokenizerStep split_at(std::string_view regex) {
+  return {.pattern = {.text = std::string(regex), .is_regex = true}};
+}
+
+// Of every known sequence, and of every pattern that is one by itself.
+std::vector<std::vector<PreTokenizerStep>> known_steps() {
+  const PreTokenizerStep digits{.kind = PreTokenizerStep::Kind::kDigits};
+  std::vector<std::vector<PreTokenizerStep>> all = {
+      {digits, split_at(gpt2_regex())},
+      {split_at(R"([\p{P}\$\+<=>\^~\|`]+)"), split_at(gpt2_regex()), split_at("[0-9][0-9][0-9]")},
+      {split_at(R"([\r\n])"), split_at(R"(\s?\p{L}+)"), split_at(R"(\s?\p{P}+)"),
+       split_at("[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"), digits}};
+  for (const std::string_view regex : known_regexes()) {
+    if (find_word_end(std::vector{split_at(regex)}) != nullptr) all.push_back({split_at(regex)});
+  }
+  return all;
+}
+
+// Against the steps one by one, which a further one without matches makes them do.
+TEST(WordEnds, AgreeWithTheirSteps) {
+  const auto sequences = known_steps();
+  ASSERT_EQ(sequences.size(), 10U);
+  for (const auto& steps : sequences) {
+    ASSERT_NE(find_word_end(steps), nullptr) << steps.back().pattern.text;
+    auto slow_steps = steps;
+    slow_steps.push_back({.pattern = {.text = "in no text", .is_regex = false}});
+    ASSERT_EQ(find_word_end(slow_steps), nullptr);
+    const auto fast = PreTokenizer::create(steps);
+    const auto slow = PreTokenizer::create(slow_steps);
+    ASSERT_TRUE(fast.ok() && slow.ok());
+    const auto compare = [&](const std::string& text) {
+      ASSERT_EQ(words_of(*fast, text), words_of(*slow, text))
+          << steps.back().pattern.text << " on \"" << text << '"';
+    };
+    for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+      compare(random_text(seed));
+      std::string bytes;
+      for (std::uint64_t i = 0; i < seed % 24; ++i) {
+        bytes += static_cast<char>(random_bits(seed, i));
+      }
+      compare(bytes);
+    }
+  }
+}
+
+// Characters of which the tables of Unicode's versions know different things are among them.
+TEST(WordEnds, AgreeOnCharactersOfAllKinds) {
+  for (const auto& steps : known_steps()) {
+    auto slow_steps = steps;
+    slow_steps.push_back({.pattern = {.text = "in no text", .is_regex = false}});
+    const auto fast = PreTokenizer::create(steps);
+    const auto slow = PreTokenizer::create(slow_steps);
+    ASSERT_TRUE(fast.ok() && slow.ok());
+    for (char32_t code = 0x80; code < 0x20000; code += 5) {
+      if (code >= 0xD800 && code < 0xE000) continue;
+      const std::string c = utf8(code);
+      const std::string text = "a" + c + c + " " + c + "1 " + c + ",  " + c + "a\n" + c;
+      ASSERT_EQ(words_of(*fast, text), words_of(*slow, text))
+          << steps.back().pattern.text << " on " << text;
+    }
+  }
+}
+
+TEST(WordEnds, OtherStepsAreNotKnown) {
+  PreTokenizerStep runs{.kind = PreTokenizerStep::Kind::kDigits};
+  runs.behavior = SplitBehavior::kContiguous;
+  EXPECT_EQ(find_word_end(std::vector{runs, split_at(gpt2_regex())}), nullptr);
+  PreTokenizerStep removed = split_at(gpt2_regex());
+  removed.behavior = SplitBehavior::kRemoved;
+  EXPECT_EQ(find_word_end(std::vector{removed}), nullptr);
+  EXPECT_EQ(find_word_end(std::vector{split_at(R"(\p{L}+)")}), nullptr);
+  EXPECT_EQ(find_word_end({}), nullptr);
 }
 
 TEST(Scanners, KnowPatternsByTheirExactSpelling) {

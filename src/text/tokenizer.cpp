@@ -57,6 +57,7 @@ class TextEncoder final : private WordSink {
 
   Status run() {
     if (model_->keeps_all_text && !fits(text_.size())) return too_many_tokens(*limits_);
+    out_->reserve(out_->size() + std::min(limits_->max_tokens, text_.size() / kBytesOfAToken));
     split(model_->raw_matcher, text_, 0, text_.size(), *ranges_,
           [this](std::size_t begin, std::size_t end) { encode_stretch(begin, end); });
     return std::move(status_);
@@ -148,10 +149,12 @@ class TextEncoder final : private WordSink {
   bool fits(std::size_t bytes) const {
     if (model_->most_bytes_per_token == 0) return true;
     const std::size_t room = limits_->max_tokens - std::min(limits_->max_tokens, out_->size());
+    if (bytes <= room) return true;
     return bytes / model_->most_bytes_per_token <= room;
   }
 
   static constexpr std::size_t kStepsBetweenLooks = 4096;
+  static constexpr std::size_t kBytesOfAToken = 4;  // of most texts, about
 
   const Tokenizer::Model* model_;
   std::string_view text_;

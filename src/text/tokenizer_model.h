@@ -120,7 +120,9 @@ class WordEncoder {
   // was given up, for `cancelled` (EncodeLimits) said so.
   bool encode(std::string_view word, const std::function<bool()>& cancelled);
 
-  // The same without the table of whole words.
+  // The same without short_words_.
+  bool encode_any(std::string_view word, const std::function<bool()>& cancelled);
+  // And without the table of whole words.
   bool encode_by_model(std::string_view word, const std::function<bool()>& cancelled);
 
  private:
@@ -136,6 +138,7 @@ class WordEncoder {
   std::vector<TokenId>* out_;
   std::vector<TokenId> symbols_;
   WordCache cache_;
+  ShortWordCache short_words_;
 };
 
 }  // namespace quire

@@ -128,6 +128,19 @@ bool WordEncoder::encode_by_model(std::string_view word, const std::function<boo
 }
 
 bool WordEncoder::encode(std::string_view word, const std::function<bool()>& cancelled) {
+  if (word.size() > ShortWordCache::kMaxBytes || word.empty()) return encode_any(word, cancelled);
+  const ShortWordCache::Key key(word);
+  if (const auto cached = short_words_.find(key); !cached.empty()) {
+    for (const TokenId id : cached) out_->push_back(id);
+    return true;
+  }
+  const std::size_t before = out_->size();
+  if (!encode_any(word, cancelled)) return false;
+  if (!model_->fuses_unknown) short_words_.insert(key, std::span(*out_).subspan(before));
+  return true;
+}
+
+bool WordEncoder::encode_any(std::string_view word, const std::function<bool()>& cancelled) {
   const std::uint64_t hash = hash_word(word);
   if (word.size() <= model_->longest_whole_word) {
     if (const auto id = model_->whole_words.find(word, hash)) {

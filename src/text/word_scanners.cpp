@@ -1,5 +1,7 @@
 #include "text/word_scanners.h"
 
+#include "text/utf8.h"
+
 namespace quire {
 
 namespace {
@@ -60,12 +62,14 @@ std::size_t any_case_contraction_end(std::string_view text, std::size_t begin) {
 }
 
 // White space from `begin`: \s+(?!\S)|\s+, that is, all of it but the last character if more text
-// follows and more than one is there.
-std::size_t white_space_end(std::string_view text, std::size_t begin) {
+// follows and more than one is there. Text ends before a character that `stops`.
+template <typename Stops>
+std::size_t white_space_end(std::string_view text, std::size_t begin, const Stops& stops) {
   std::size_t last = begin;
   std::size_t end = begin;
   while (end < text.size()) {
     const FlaggedChar c = char_at(text, end);
+    if (stops(c)) break;
     if ((c.flags & kSpace) == 0) return last == begin ? end : last;
     last = end;
     end += c.size;
@@ -134,9 +138,9 @@ std::size_t cased_word_end(std::string_view text, std::size_t begin) {
   return begin;
 }
 
-}  // namespace
-
-std::size_t gpt2_word_end(std::string_view text, std::size_t begin) {
+// GPT-2's pattern at a character that does not `stop`: text ends before one that does.
+template <typename Stops>
+std::size_t gpt2_word_end_before(std::string_view text, std::size_t begin, const Stops& stops) {
   if (const std::size_t end = contraction_end(text, begin); end != begin) return end;
 
   std::size_t word = begin;
@@ -145,11 +149,107 @@ std::size_t gpt2_word_end(std::string_view text, std::size_t begin) {
     word = begin + 1;
     if (word == text.size()) return word;
     c = char_at(text, word);
+    if (stops(c)) return word;
   }
-  if ((c.flags & kSpace) != 0) return white_space_end(text, begin);
-  if ((c.flags & kLetter) != 0) return end_of_run(text, word + c.size, kLetter);
-  if ((c.flags & kNumber) != 0) return end_of_run(text, word + c.size, kNumber);
-  return end_of_run_without(text, word + c.size, kSpace | kLetter | kNumber);
+  if ((c.flags & kSpace) != 0) return white_space_end(text, begin, stops);
+  constexpr CharFlags kKinds = kSpace | kLetter | kNumber;
+  const CharFlags kind = (c.flags & kLetter) != 0 ? kLetter : c.flags & kNumber;
+  std::size_t end = word + c.size;
+  while (end < text.size()) {
+    const FlaggedChar next = char_at(text, end);
+    const bool goes_on = kind != 0 ? (next.flags & kind) != 0 : (next.flags & kKinds) == 0;
+    if (!goes_on || stops(next)) break;
+    end += next.size;
+  }
+  return end;
+}
+
+bool never_stops(FlaggedChar) { return false; }
+bool is_numeric(FlaggedChar c) { return (c.flags & kNumeric) != 0; }
+// [\p{P}\$\+<=>\^~\|`], which has all symbols of ASCII.
+bool is_falcon_sign(FlaggedChar c) {
+  return (c.flags & (c.size == 1 ? kPunctuation | kSymbol : kPunctuation)) != 0;
+}
+
+// Numbers from `number` on, cut at [0-9][0-9][0-9]: the end of the first such group if it stands at
+// `begin`, else where it begins, or where the numbers end.
+std::size_t falcon_numbers_end(std::string_view text, std::size_t begin, std::size_t number) {
+  std::size_t digits = 0;
+  std::size_t end = number;
+  while (end < text.size()) {
+    const FlaggedChar c = char_at(text, end);
+    if ((c.flags & kNumber) == 0 || is_falcon_sign(c)) break;
+    end += c.size;
+    digits = c.size == 1 ? digits + 1 : 0;
+    if (digits == 3) return end - 3 == begin ? end : end - 3;
+  }
+  return end;
+}
+
+// A character of a text and whether it is in DeepSeek-Coder's range, which isolates its runs.
+struct CjkChar : FlaggedChar {
+  bool cjk = false;
+
+  CjkChar(std::string_view text, std::size_t position) : FlaggedChar(char_at(text, position)) {
+    if (size > 1) cjk = is_cjk(decode_utf8(text, position).code);
+  }
+};
+
+}  // namespace
+
+bool is_cjk(char32_t code) {
+  return (code >= 0x800 && code <= 0x9FA5) || (code >= 0xAC00 && code <= 0xD7FF);
+}
+
+std::size_t gpt2_word_end(std::string_view text, std::size_t begin) {
+  return gpt2_word_end_before(text, begin, never_stops);
+}
+
+std::size_t digits_gpt2_word_end(std::string_view text, std::size_t begin) {
+  const FlaggedChar first = char_at(text, begin);
+  if (is_numeric(first)) return begin + first.size;
+  return gpt2_word_end_before(text, begin, is_numeric);
+}
+
+std::size_t falcon_word_end(std::string_view text, std::size_t begin) {
+  const FlaggedChar first = char_at(text, begin);
+  if (is_falcon_sign(first)) {
+    std::size_t end = begin + first.size;
+    while (end < text.size() && is_falcon_sign(char_at(text, end))) end += char_at(text, end).size;
+    return end;
+  }
+  const std::size_t word = text[begin] == ' ' && begin + 1 < text.size() ? begin + 1 : begin;
+  const FlaggedChar c = char_at(text, word);
+  const bool number = (c.flags & kNumber) != 0 && !is_falcon_sign(c);
+  return number ? falcon_numbers_end(text, begin, word)
+                : gpt2_word_end_before(text, begin, is_falcon_sign);
+}
+
+std::size_t deepseek_coder_word_end(std::string_view text, std::size_t begin) {
+  constexpr CharFlags kWords = kLetter | kPunctuation;
+  const CjkChar first(text, begin);
+  std::size_t end = begin + first.size;
+  if ((first.flags & (kNewline | kNumeric)) != 0 || end == text.size()) return end;
+  // Letters or punctuation, maybe behind a space; or what is neither, up to such a space.
+  CharFlags kind = first.flags & kWords;
+  if ((first.flags & kSpace) != 0) {
+    const CjkChar next(text, end);
+    kind = next.flags & kWords;
+    if (kind != 0 && next.cjk != first.cjk) return end;
+  }
+  if ((kind & kLetter) != 0) kind = kLetter;
+  while (end < text.size()) {
+    const CjkChar c(text, end);
+    if (c.cjk != first.cjk || (c.flags & (kNewline | kNumeric)) != 0) break;
+    if (kind != 0 && (c.flags & kind) == 0) break;
+    if (kind == 0) {
+      if ((c.flags & kWords) != 0) break;
+      const std::size_t next = end + c.size;
+      if ((c.flags & kSpace) != 0 && flags_at(text, next, kWords)) break;
+    }
+    end += c.size;
+  }
+  return end;
 }
 
 std::size_t cl100k_word_end(std::string_view text, std::size_t begin, Cl100kRules rules) {

@@ -12,6 +12,18 @@ namespace quire {
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 std::size_t gpt2_word_end(std::string_view text, std::size_t begin);
 
+// The same after a step that isolates numeric characters (SmolLM, StarCoder), of both steps.
+std::size_t digits_gpt2_word_end(std::string_view text, std::size_t begin);
+
+// Falcon's three steps: runs of punctuation, GPT-2's pattern, then each [0-9][0-9][0-9].
+std::size_t falcon_word_end(std::string_view text, std::size_t begin);
+
+// DeepSeek-Coder's five steps: [\r\n], \s?\p{L}+, \s?\p{P}+,
+// [\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+, numeric characters.
+std::size_t deepseek_coder_word_end(std::string_view text, std::size_t begin);
+
+bool is_cjk(char32_t code);  // of that range
+
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
 // \s*[\r\n]+|\s+(?!\S)|\s+
 struct Cl100kRules {

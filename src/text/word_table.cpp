@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace quire {
 
@@ -15,6 +16,17 @@ constexpr std::size_t kCacheSlots = 8192;
 constexpr std::size_t kCacheBytes = 1U << 20;
 // Longer words seldom come twice.
 constexpr std::size_t kMaxCachedWord = 64;
+
+// A cache of short words has so many slots at first and at most.
+constexpr std::size_t kFirstShortSlots = 512;
+constexpr std::size_t kMostShortSlots = 8192;
+
+template <typename Word>
+std::uint64_t bytes_of(const char* data) {
+  Word bytes = 0;
+  std::memcpy(&bytes, data, sizeof(bytes));
+  return bytes;
+}
 
 }  // namespace
 
@@ -46,6 +58,41 @@ std::uint64_t hash_word(std::string_view word) {
   }
   hash *= kFactor;
   return hash ^ (hash >> 32);
+}
+
+ShortWordCache::Key::Key(std::string_view word) : size(static_cast<std::uint32_t>(word.size())) {
+  const char* data = word.data();
+  const char* end = data + size;
+  if (size >= 8) {  // the two may overlap, and the halves below
+    low = bytes_of<std::uint64_t>(data);
+    high = bytes_of<std::uint64_t>(end - 8);
+  } else if (size >= 4) {
+    low = bytes_of<std::uint32_t>(data) | bytes_of<std::uint32_t>(end - 4) << 32;
+  } else {
+    low = bytes_of<std::uint8_t>(data) | bytes_of<std::uint8_t>(data + size / 2) << 8 |
+          bytes_of<std::uint8_t>(end - 1) << 16;
+  }
+}
+
+void ShortWordCache::grow() {
+  const std::vector<Slot> old =
+      std::exchange(slots_, std::vector<Slot>(std::max(kFirstShortSlots, 4 * slots_.size())));
+  shift_ = 64 - std::countr_zero(slots_.size());
+  for (const Slot& slot : old) {
+    if (slot.size == 0) continue;
+    slots_[slot_of(slot.low, slot.high, slot.size)] = slot;
+  }
+}
+
+void ShortWordCache::insert(const Key& key, std::span<const TokenId> ids) {
+  if (ids.empty() || ids.size() > kMaxIds || ++inserted_ < kWordsBeforeCache) return;
+  if (slots_.size() < std::min(kMostShortSlots, inserted_)) grow();
+  Slot& slot = slots_[slot_of(key.low, key.high, key.size)];
+  slot = {.low = key.low,
+          .high = key.high,
+          .size = static_cast<std::uint16_t>(key.size),
+          .count = static_cast<std::uint16_t>(ids.size())};
+  std::ranges::copy(ids, slot.ids);
 }
 
 WordTable::WordTable(std::size_t expected_words)

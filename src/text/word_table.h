@@ -64,4 +64,50 @@ class WordCache {
   std::size_t inserted_ = 0;
 };
 
+// The same of words of up to 16 bytes that are up to three ids, which most words of a text are: a
+// slot is half a cache line and has all of it. Grows with the number of words that came in.
+class ShortWordCache {
+ public:
+  static constexpr std::size_t kMaxBytes = 16;
+
+  // The bytes of a word of 1 to kMaxBytes: no other word of its size has the same two numbers.
+  struct Key {
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+    std::uint32_t size = 0;
+
+    explicit Key(std::string_view word);
+  };
+
+  // Empty if the word is not there.
+  std::span<const TokenId> find(const Key& key) const {
+    if (slots_.empty()) return {};
+    const Slot& slot = slots_[slot_of(key.low, key.high, key.size)];
+    if (slot.low != key.low || slot.high != key.high || slot.size != key.size) return {};
+    return std::span(slot.ids).first(slot.count);
+  }
+  // Nothing, if there are more ids.
+  void insert(const Key& key, std::span<const TokenId> ids);
+
+ private:
+  static constexpr std::size_t kMaxIds = 3;
+
+  struct Slot {
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+    TokenId ids[kMaxIds] = {};
+    std::uint16_t size = 0;  // 0: free
+    std::uint16_t count = 0;
+  };
+
+  std::size_t slot_of(std::uint64_t low, std::uint64_t high, std::uint32_t size) const {
+    return (low * 0x9E3779B97F4A7C15U ^ (high + size) * 0xC2B2AE3D27D4EB4FU) >> shift_;
+  }
+  void grow();
+
+  std::vector<Slot> slots_;  // a power of two
+  int shift_ = 0;            // of a hash to the place of its slot
+  std::size_t inserted_ = 0;
+};
+
 }  // namespace quire
