@@ -46,15 +46,23 @@ struct Unprepared {
   std::vector<GenerateRequest> prompts;
   std::shared_ptr<GenerationAnswer> answer;
 
-  void prepare_and_begin(ServedModel& model) {
-    if (exchange->gone()) return;
+  // False: `pause` said so, and nothing has happened yet.
+  bool prepare_and_begin(ServedModel& model, const Preparations::Pause& pause) {
+    if (exchange->gone()) return true;
     try {
-      const Status prepared = model.engine().prepare(params, [this] { return exchange->gone(); });
-      if (!prepared.ok()) return answer->refused(prepared);
-      begin(model, *exchange, origin, std::move(prompts), answer);
+      bool gives_up = false;
+      const Status prepared = model.engine().prepare(
+          params, [&, this] { return exchange->gone() || (gives_up = pause()); });
+      if (gives_up && prepared.code() == StatusCode::kCancelled) return false;
+      if (prepared.ok()) {
+        begin(model, *exchange, origin, std::move(prompts), answer);
+      } else {
+        answer->refused(prepared);
+      }
     } catch (const std::bad_alloc&) {
       until_memory([&] { answer->refused(out_of_memory()); });
     }
+    return true;
   }
 };
 
@@ -76,7 +84,9 @@ void generate(ServedModel& model, std::shared_ptr<Exchange> exchange, RequestOri
   auto waiting = std::make_shared<Unprepared>(Unprepared{
       std::move(exchange), std::move(origin), unprepared->params, std::move(prompts), answer});
   const Status posted =
-      model.preparations().post([&model, waiting] { waiting->prepare_and_begin(model); });
+      model.preparations().post([&model, waiting](const Preparations::Pause& pause) {
+        return waiting->prepare_and_begin(model, pause);
+      });
   if (!posted.ok()) answer->refused(posted);
 }
 

@@ -35,6 +35,7 @@ ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
                  DirectoryListener(directory_), TraceListener(), DrainListener(drain),
                  DrainRateListener(drain_rate_), QuotaListener(quotas),
                  LogListener(config_.log_requests)),
+      preparations_([running = engine.get()] { return running->heartbeat().busy; }),
       last_look_(engine->now()),
       engine_(std::move(engine)),
       live_(*engine_, latencies_, name(), steps_->recorder) {}

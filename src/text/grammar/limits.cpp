@@ -4,12 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "base/cpu_time.h"
+
 namespace quire {
 
 GrammarBudget::GrammarBudget(const GrammarLimits& limits, std::function<bool()> cancelled)
     : limits_(limits),
       cancelled_(std::move(cancelled)),
-      deadline_(std::chrono::steady_clock::now() + limits.max_compile_time) {}
+      deadline_(thread_cpu_time() + limits.max_compile_time) {}
 
 Status GrammarBudget::check_size(std::size_t states, std::size_t edges) const {
   if (states > limits_.max_states) {
@@ -39,10 +41,11 @@ Status GrammarBudget::look() {
   if (cancelled_ && cancelled_()) {
     return {StatusCode::kCancelled, "compiling the grammar was cancelled"};
   }
-  if (std::chrono::steady_clock::now() > deadline_) {
+  if (thread_cpu_time() > deadline_) {
     return Status::resource_exhausted(
-        fmt::format("compiling the grammar takes more than {} ms (limit max_compile_time)",
-                    limits_.max_compile_time.count()),
+        fmt::format(
+            "compiling the grammar takes more than {} ms of the processor (limit max_compile_time)",
+            limits_.max_compile_time.count()),
         "use a simpler grammar");
   }
   return {};

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace quire {
@@ -22,7 +23,8 @@ struct GrammarLimits {
   std::size_t max_edges = 1'500'000;
   // Of the divisors of multipleOf and what they are combined to, of one schema.
   std::size_t max_remainders = 16'000'000;
-  // A compilation that takes longer is given up.
+  // Of the processor, so that what others compute refuses nothing: a compilation that takes longer
+  // is given up.
   std::chrono::milliseconds max_compile_time{1800};
   // Rules within rules while text is followed. What would go deeper is masked as if the grammar did
   // not have it; what has been begun can always be ended.
@@ -61,7 +63,7 @@ class GrammarBudget {
 
   GrammarLimits limits_;
   std::function<bool()> cancelled_;
-  std::chrono::steady_clock::time_point deadline_;
+  Duration deadline_;  // in thread_cpu_time()
   std::size_t pending_ = 0;
   std::size_t remainders_ = 0;  // taken
 };
