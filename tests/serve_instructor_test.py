@@ -44,8 +44,9 @@ class Noise(InstructorTest):
     """Tokens that are made up: all sense is the schema's."""
 
     def test_json_schema(self):
-        for seed in range(4):
-            self.assertIsInstance(self.ask(instructor.Mode.JSON_SCHEMA, City, seed=seed), City)
+        for mode in (instructor.Mode.JSON_SCHEMA, instructor.Mode.JSON_O1):
+            for seed in range(4):
+                self.assertIsInstance(self.ask(mode, City, seed=seed), City)
 
     # It puts the schema into the prompt; vLLM's field has it kept.
     def test_md_json(self):
