@@ -56,11 +56,15 @@ bool has_tiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, long{kTileDataState}) == 0;
 }
 
+// Asked once: under a hypervisor each CPUID takes tens of microseconds.
 // __builtin_cpu_supports also asks whether the operating system saves the wide registers.
 bool has_avx2() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi2") && (cpuid(1).ecx & bit_F16C) != 0;
+  static const bool has = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2") && (cpuid(1).ecx & bit_F16C) != 0;
+  }();
+  return has;
 }
 
 bool has_avx512() {
