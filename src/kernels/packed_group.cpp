@@ -1,6 +1,5 @@
 #include "kernels/packed_group.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "kernels/codebook_panel.h"
@@ -39,6 +38,14 @@ float half_to_float(const std::uint8_t* data) {
   std::uint16_t bits = 0;
   std::memcpy(&bits, data, sizeof(bits));
   return f16_to_float(bits);
+}
+
+// FP8 e4m3 (tensor/float_convert.h) in steps of the smallest number, 2^-9.
+int e4m3_steps(std::uint8_t code) {
+  const int exponent = code >> 3 & 15;
+  const int mantissa = code & 7;
+  const int magnitude = exponent == 0 ? mantissa : (8 + mantissa) << (exponent - 1);
+  return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
 // Before factors; `scale` is the group's.
@@ -93,10 +100,7 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
   }
   float scale = 0;
   if (layout.float_codes) {
-    // In steps of the smallest: integers.
-    for (int& code : group.codes) {
-      code = static_cast<int>(std::ldexp(fp8_e4m3_to_float(static_cast<std::uint8_t>(code)), 9));
-    }
+    for (int& code : group.codes) code = e4m3_steps(static_cast<std::uint8_t>(code));
   }
   if (layout.panel_header_bytes() != 0) std::memcpy(&scale, panel + 4 * n, sizeof(scale));
   if (layout.span == ScaleSpan::kZeroGroups) {
@@ -106,7 +110,7 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
   } else if (layout.span != ScaleSpan::kRow) {
     scale = half_to_float(block + layout.scale_offset() + 2 * n);
   }
-  if (layout.float_codes) scale = std::ldexp(scale, -9);
+  if (layout.float_codes) scale *= 0x1.0p-9F;
   group.scales[0] = group.scales[1] = scale;
   float minimum = minimum_of(layout, block, n, scale);
   const std::uint8_t* factors = data + layout.code_bytes() + n;

@@ -8,11 +8,14 @@ namespace quire {
 namespace {
 
 // Softmax in one pass over the keys, in their order (Milakov and Gimelshein 2018). `sums` holds
-// as many doubles as a value has numbers.
+// as many doubles as a value has numbers. The type is a constant, so that nothing is decided for
+// each number.
+template <DType kDType>
 void attend(const AttentionTask& task, const float* query, std::int32_t head, std::int32_t position,
             double* sums, float* out) {
   const AttentionArgs& args = *task.args;
-  const KvLayout& layout = args.layout;
+  KvLayout layout = args.layout;
+  layout.dtype = kDType;
   const bool has_sink = args.sinks != nullptr;
   double largest = has_sink ? double{args.sinks[head]} : -std::numeric_limits<double>::infinity();
   double total = has_sink ? 1.0 : 0.0;
@@ -43,9 +46,8 @@ void attend(const AttentionTask& task, const float* query, std::int32_t head, st
   for (std::int32_t i = 0; i < value_dims; ++i) out[i] = static_cast<float>(sums[i] / total);
 }
 
-}  // namespace
-
-void ref_attention(const AttentionTask& task) {
+template <DType kDType>
+void attend_all(const AttentionTask& task) {
   const AttentionArgs& args = *task.args;
   const std::int64_t head_dim = args.layout.head_dim;
   const std::int32_t group = args.num_heads / args.layout.num_kv_heads;
@@ -53,9 +55,25 @@ void ref_attention(const AttentionTask& task) {
   for (std::int32_t row = task.query_begin; row < task.query_end; ++row) {
     const std::int32_t position = task.first_position + row - task.query_begin;
     for (std::int32_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head) {
-      attend(task, args.q + row * args.q_stride + head * head_dim, head, position, sums,
-             args.out + (std::int64_t{row} * args.num_heads + head) * args.layout.value_dims());
+      attend<kDType>(
+          task, args.q + row * args.q_stride + head * head_dim, head, position, sums,
+          args.out + (std::int64_t{row} * args.num_heads + head) * args.layout.value_dims());
     }
+  }
+}
+
+}  // namespace
+
+void ref_attention(const AttentionTask& task) {
+  switch (task.args->layout.dtype) {
+    case DType::kBF16:
+      return attend_all<DType::kBF16>(task);
+    case DType::kF8E4M3:
+      return attend_all<DType::kF8E4M3>(task);
+    case DType::kI8:
+      return attend_all<DType::kI8>(task);
+    default:
+      return attend_all<DType::kF32>(task);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "kernels/packed_group.h"
 #include "kernels/ref/expand_ref.h"
@@ -34,117 +35,185 @@ float dense_weight(WeightLayout layout, const std::uint8_t* panel, std::int64_t 
   return value;
 }
 
-// Calls dot(panel, row, n) for every output of the call and stores it.
-template <typename Dot>
-void for_each_output(const MatmulPanels& args, Dot dot) {
-  for (std::int64_t p = 0; p < args.num_panels; ++p) {
-    const std::uint8_t* panel = args.panels + static_cast<std::uint64_t>(p) * args.panel_bytes;
-    for (std::int64_t r = 0; r < args.rows; ++r) {
-      for (std::int64_t n = 0; n < kPanelOutputs && p * kPanelOutputs + n < args.outputs; ++n) {
-        const std::int64_t column = p * kPanelOutputs + n;
-        double sum = dot(panel, r, n);
-        if (args.bias != nullptr) sum += static_cast<double>(args.bias[column]);
-        float& out = args.out[r * args.out_stride + column];
-        if (args.accumulate) sum += static_cast<double>(out);
-        out = static_cast<float>(sum);
-      }
+// Rows that share what is read of a panel; their sums lie on the stack.
+constexpr std::int64_t kRowsAtOnce = 16;
+
+// Of some rows and one panel. An output's sum is added in the order of its inputs, whatever else is
+// computed beside it.
+using Sums = double[kRowsAtOnce][kPanelOutputs];
+
+struct PanelPart {
+  const std::uint8_t* panel = nullptr;
+  std::int64_t outputs = 0;  // of the panel that the weight has
+  std::int64_t first_row = 0;
+  std::int64_t rows = 0;
+};
+
+void store(const MatmulPanels& args, const PanelPart& part, std::int64_t first_column,
+           const Sums& sums) {
+  for (std::int64_t r = 0; r < part.rows; ++r) {
+    for (std::int64_t n = 0; n < part.outputs; ++n) {
+      const std::int64_t column = first_column + n;
+      double sum = sums[r][n];
+      if (args.bias != nullptr) sum += static_cast<double>(args.bias[column]);
+      float& out = args.out[(part.first_row + r) * args.out_stride + column];
+      if (args.accumulate) sum += static_cast<double>(out);
+      out = static_cast<float>(sum);
     }
   }
 }
 
-void dense(const MatmulPanels& args) {
-  for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
-    double sum = 0;
-    for (std::int64_t k = 0; k < args.inputs; ++k) {
-      sum += static_cast<double>(args.x[r * args.x_stride + k]) *
-             static_cast<double>(dense_weight(args.layout, panel, k, n));
+// Calls add(part, sums), which adds the products, for everything of the call, and stores the sums.
+template <typename Add>
+void for_each_part(const MatmulPanels& args, const Add& add) {
+  for (std::int64_t p = 0; p < args.num_panels; ++p) {
+    const std::int64_t column = p * kPanelOutputs;
+    PanelPart part = {.panel = args.panels + static_cast<std::uint64_t>(p) * args.panel_bytes,
+                      .outputs = std::min(kPanelOutputs, args.outputs - column)};
+    for (; part.first_row < args.rows; part.first_row += kRowsAtOnce) {
+      part.rows = std::min(kRowsAtOnce, args.rows - part.first_row);
+      Sums sums = {};
+      add(part, sums);
+      store(args, part, column, sums);
     }
-    return sum;
+  }
+}
+
+// Weights of all outputs of a panel for as many inputs.
+using WeightLines = double[kGroupInputs][kPanelOutputs];
+
+// Adds the products of `count` inputs from input `k` on.
+void add_products(const MatmulPanels& args, const PanelPart& part, std::int64_t k,
+                  std::int64_t count, const WeightLines& weights, Sums& sums) {
+  for (std::int64_t r = 0; r < part.rows; ++r) {
+    const float* x = args.x + (part.first_row + r) * args.x_stride + k;
+    double own[kPanelOutputs];
+    std::copy_n(sums[r], kPanelOutputs, own);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double input = static_cast<double>(x[i]);
+      for (std::int64_t n = 0; n < kPanelOutputs; ++n) own[n] += input * weights[i][n];
+    }
+    std::copy_n(own, kPanelOutputs, sums[r]);
+  }
+}
+
+void dense(const MatmulPanels& args) {
+  for_each_part(args, [&](const PanelPart& part, Sums& sums) {
+    for (std::int64_t k = 0; k < args.inputs; k += kGroupInputs) {
+      const std::int64_t count = std::min(kGroupInputs, args.inputs - k);
+      WeightLines weights = {};
+      for (std::int64_t i = 0; i < count; ++i) {
+        for (std::int64_t n = 0; n < part.outputs; ++n) {
+          weights[i][n] = static_cast<double>(dense_weight(args.layout, part.panel, k + i, n));
+        }
+      }
+      add_products(args, part, k, count, weights, sums);
+    }
+  });
+}
+
+// read_group(panel, g, n, put) calls put(i, weight) for every input of a group.
+template <typename ReadGroup>
+void multiply_float(const MatmulPanels& args, const ReadGroup& read_group) {
+  for_each_part(args, [&](const PanelPart& part, Sums& sums) {
+    for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
+      WeightLines weights = {};
+      for (std::int64_t n = 0; n < part.outputs; ++n) {
+        read_group(part.panel, g, n, [&weights, n](int i, float weight) {
+          weights[i][n] = static_cast<double>(weight);
+        });
+      }
+      add_products(args, part, g * kGroupInputs, kGroupInputs, weights, sums);
+    }
   });
 }
 
 void quantized_float(const MatmulPanels& args) {
   const GroupLayout layout = group_layout(args.layout);
-  for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
-    double sum = 0;
-    for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
-      const PackedGroup group = read_packed_group(layout, panel, g, n);
-      const float* x = args.x + r * args.x_stride + g * kGroupInputs;
-      for (int i = 0; i < kGroupInputs; ++i) {
-        const float product = group.scales[i / 16] * static_cast<float>(group.codes[i]);
-        const float weight = product + group.minima[i / 16];
-        sum += static_cast<double>(x[i]) * static_cast<double>(weight);
-      }
+  multiply_float(args, [&](const std::uint8_t* panel, std::int64_t g, std::int64_t n, auto put) {
+    const PackedGroup group = read_packed_group(layout, panel, g, n);
+    for (int i = 0; i < kGroupInputs; ++i) {
+      const float product = group.scales[i / 16] * static_cast<float>(group.codes[i]);
+      put(i, product + group.minima[i / 16]);
     }
-    return sum;
   });
 }
 
 void codebook_float(const MatmulPanels& args) {
-  for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
-    double sum = 0;
+  multiply_float(args, [&](const std::uint8_t* panel, std::int64_t g, std::int64_t n, auto put) {
+    float weights[kGroupSize];
+    read_codebook_group(args.layout, panel, args.inputs, g, n, weights);
+    for (int i = 0; i < kGroupInputs; ++i) put(i, weights[i]);
+  });
+}
+
+// What a group of a rounded row gives: its scale times the products of its codes' sums, of the
+// halves, and of the sums of its codes, which the minima are multiplied by.
+template <typename Dot, typename Sum>
+double scaled(float scale, const PackedGroup& group, const Dot* dots, const Sum* sums) {
+  return static_cast<double>(scale) *
+         (static_cast<double>(group.scales[0]) * static_cast<double>(dots[0]) +
+          static_cast<double>(group.scales[1]) * static_cast<double>(dots[1]) +
+          static_cast<double>(group.minima[0]) * sums[0] +
+          static_cast<double>(group.minima[1]) * sums[1]);
+}
+
+// read_group(panel, g, n) is a PackedGroup; multiply(group, row, g) is its product with the group g
+// of a whole row.
+template <typename ReadGroup, typename Multiply>
+void multiply_integers(const MatmulPanels& args, const ReadGroup& read_group,
+                       const Multiply& multiply) {
+  const std::int64_t first = args.first_input / kGroupInputs;
+  for_each_part(args, [&](const PanelPart& part, Sums& sums) {
     for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
-      float weights[kGroupSize];
-      read_codebook_group(args.layout, panel, args.inputs, g, n, weights);
-      const float* x = args.x + r * args.x_stride + g * kGroupInputs;
-      for (int i = 0; i < kGroupInputs; ++i) {
-        sum += static_cast<double>(x[i]) * static_cast<double>(weights[i]);
+      for (std::int64_t n = 0; n < part.outputs; ++n) {
+        const PackedGroup group = read_group(part.panel, g, n);
+        for (std::int64_t r = 0; r < part.rows; ++r) {
+          sums[r][n] += multiply(group, part.first_row + r, first + g);
+        }
       }
     }
-    return sum;
   });
 }
 
 void quantized_int8(const MatmulPanels& args) {
   const GroupLayout layout = group_layout(args.layout);
   const std::int64_t groups = args.row_inputs / kGroupInputs;
-  const std::int64_t first = args.first_input / kGroupInputs;
-  for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < args.inputs / kGroupInputs; ++i) {
-      const PackedGroup group = read_packed_group(layout, panel, i, n);
-      const std::int64_t g = first + i;
-      const std::int8_t* codes = args.int8_x.codes + r * args.int8_x.stride + g * kGroupInputs;
-      int dots[2] = {};
-      for (int k = 0; k < kGroupInputs; ++k) dots[k / 16] += group.codes[k] * codes[k];
-      const std::int16_t* sums = args.int8_x.sums + (r * groups + g) * 2;
-      sum += static_cast<double>(args.int8_x.scales[r * groups + g]) *
-             (static_cast<double>(group.scales[0]) * dots[0] +
-              static_cast<double>(group.scales[1]) * dots[1] +
-              static_cast<double>(group.minima[0]) * sums[0] +
-              static_cast<double>(group.minima[1]) * sums[1]);
-    }
-    return sum;
-  });
+  multiply_integers(
+      args,
+      [&](const std::uint8_t* panel, std::int64_t g, std::int64_t n) {
+        return read_packed_group(layout, panel, g, n);
+      },
+      [&](const PackedGroup& group, std::int64_t r, std::int64_t g) {
+        const std::int8_t* codes = args.int8_x.codes + r * args.int8_x.stride + g * kGroupInputs;
+        int dots[2] = {};
+        for (int k = 0; k < kGroupInputs; ++k) dots[k / 16] += group.codes[k] * codes[k];
+        return scaled(args.int8_x.scales[r * groups + g], group, dots,
+                      args.int8_x.sums + (r * groups + g) * 2);
+      });
 }
 
 // Where input i of a quad stands in Int16Rows.
 constexpr int kOrder[] = {0, 2, 1, 3};
 
-// Blocks of one row each: `max_block_rows` is 1 here. read_group(panel, g, n) is a PackedGroup.
+// Blocks of one row each: `max_block_rows` is 1 here. read_group as multiply_integers() has it.
 template <typename ReadGroup>
 void multiply_int16(const MatmulPanels& args, const ReadGroup& read_group) {
   const std::int64_t groups = args.row_inputs / kGroupInputs;
-  const std::int64_t first = args.first_input / kGroupInputs;
-  for_each_output(args, [&](const std::uint8_t* panel, std::int64_t r, std::int64_t n) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < args.inputs / kGroupInputs; ++i) {
-      const PackedGroup group = read_group(panel, i, n);
-      const std::int64_t g = first + i;
-      const std::int16_t* codes = args.int16_x.codes + r * args.row_inputs + g * kGroupInputs;
-      std::int64_t dots[2] = {};
-      for (int k = 0; k < kGroupInputs; ++k) {
-        dots[k / 16] += group.codes[k] * codes[k / 4 * 4 + kOrder[k % 4]];
-      }
-      const std::int32_t* sums = args.int16_x.sums + (r * groups + g) * 2;
-      sum += static_cast<double>(args.int16_x.scales[r * groups + g]) *
-             (static_cast<double>(group.scales[0]) * static_cast<double>(dots[0]) +
-              static_cast<double>(group.scales[1]) * static_cast<double>(dots[1]) +
-              static_cast<double>(group.minima[0]) * sums[0] +
-              static_cast<double>(group.minima[1]) * sums[1]);
-    }
-    return sum;
-  });
+  multiply_integers(
+      args,
+      [&](const std::uint8_t* panel, std::int64_t g, std::int64_t n) {
+        PackedGroup group = read_group(panel, g, n);
+        for (int k = 0; k < kGroupInputs; k += 4) std::swap(group.codes[k + 1], group.codes[k + 2]);
+        return group;  // in the order of the rows' codes
+      },
+      [&](const PackedGroup& group, std::int64_t r, std::int64_t g) {
+        const std::int16_t* codes = args.int16_x.codes + r * args.row_inputs + g * kGroupInputs;
+        std::int64_t dots[2] = {};
+        for (int k = 0; k < kGroupInputs; ++k) dots[k / 16] += group.codes[k] * codes[k];
+        return scaled(args.int16_x.scales[r * groups + g], group, dots,
+                      args.int16_x.sums + (r * groups + g) * 2);
+      });
 }
 
 void quantized_int16(const MatmulPanels& args) {
