@@ -14,9 +14,13 @@ LEVELS ?= $(shell grep -qs '^QUIRE_LEVELS:STRING=all' build/release/CMakeCache.t
 export CCACHE_BASEDIR := $(CURDIR)
 say = printf '\033[1m== %s\033[0m\n' "$(1)" >&2
 
+# Tests wait, for other threads and processes, as long as they compute: so many at once keep all
+# processors busy.
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
+
 # The tests of a preset; what they reported is for scripts/test_table.py.
 ctest = mkdir -p build/$(1)/reports && \
-  ctest --preset $(1) -j $(JOBS) --no-tests=error -R '$(TESTS)' --output-junit $(CURDIR)/build/$(1)/reports/ctest.xml
+  ctest --preset $(1) -j $(TEST_JOBS) --no-tests=error -R '$(TESTS)' --output-junit $(CURDIR)/build/$(1)/reports/ctest.xml
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h' 'python/*.cpp' 'python/*.h')
 

@@ -34,8 +34,8 @@ endfunction()
 # quire_test_in_parts(<target> <prefix> <parts> [<filter>])
 #
 # Runs a program of thousands of small tests in so many parts, since starting it takes longer than most of
-# them; each part reports its tests for scripts/test_table.py. One test: run the program with
-# --gtest_filter.
+# them; each part reports its tests for scripts/test_table.py. ctest begins with these parts. One test: run
+# the program with --gtest_filter.
 function(quire_test_in_parts target prefix parts)
   set(filter *)
   if(ARGC GREATER 3)
@@ -46,7 +46,7 @@ function(quire_test_in_parts target prefix parts)
     add_test(NAME ${prefix}.part_${part}
              COMMAND ${target} --gtest_brief=1 --gtest_filter=${filter}
                      --gtest_output=json:${PROJECT_BINARY_DIR}/reports/${target}.part_${part}.json)
-    set_tests_properties(${prefix}.part_${part} PROPERTIES TIMEOUT 900
+    set_tests_properties(${prefix}.part_${part} PROPERTIES TIMEOUT 900 COST 10
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${part}")
   endforeach()
 endfunction()

@@ -3,10 +3,12 @@
 
     scripts/check_clang.py BUILD_DIR [FILE...]
 
-BUILD_DIR holds compile_commands.json. Each command there is run as clang++-14 -fsyntax-only, with its
-warnings, which are errors; nothing is generated. What several files include of the system and of
-libraries is parsed once: it lies precompiled in BUILD_DIR/clang. Files with the flags of an
-instruction set do without. FILE: only these.
+BUILD_DIR holds compile_commands.json. Its commands are run as clang++-14 -fsyntax-only, with their
+warnings, which are errors; nothing is generated. As in a release, the sources of a folder that a
+target compiles alike are parsed together, in BUILD_DIR/clang, one behind the other rather than
+included: clang says less of what is unused in an included file. What several files include of the
+system and of libraries is parsed once: it lies there precompiled. Files with the flags of an
+instruction set do without, and each is parsed alone. FILE: only these, each alone.
 """
 
 import collections
@@ -80,46 +82,95 @@ def precompile(folder, flags, names):
     return precompiled
 
 
+def target_of(command):
+    return re.search(r" -o (\S*?CMakeFiles/[^/]+\.dir)/", command).group(1)
+
+
+def jobs_of(build):
+    """(path, flags, target) of everything that is compiled."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["directory"], entry["file"]).resolve()
+        if path.suffix == ".cpp" and not path.is_relative_to(build):
+            yield path, flags_of(entry["command"]), target_of(entry["command"])
+
+
+def parted(flags):
+    """Those of a file's flags that are not the same for all."""
+    return tuple(flag for flag in flags if is_switch(flag) or flag.startswith("-m"))
+
+
+def together(jobs):
+    """The jobs as lists of those that are parsed together; a file of two targets is parsed once."""
+    once = {}
+    for job in sorted(jobs):
+        once.setdefault((job[0], parted(job[1])), job)
+    units = collections.defaultdict(list)
+    for path, flags, target in once.values():
+        alone = path if has_instruction_set(flags) or not by_folder(path) else None
+        units[path.parent, target, flags, alone].append((path, flags))
+    return list(units.values())
+
+
+def by_folder(path):
+    """Whether names are unique within its folder (cmake/QuireLibrary.cmake)."""
+    return path.relative_to(ROOT).parts[0] in ("src", "python")
+
+
+def joined(paths):
+    """The text of several sources as one, in which the compiler names each with its lines."""
+    return "".join(f'#line 1 "{path}"\n{path.read_text(encoding="utf-8")}\n' for path in paths)
+
+
 def main(arguments):
     if not arguments:
         sys.exit(__doc__)
     build = pathlib.Path(arguments[0]).resolve()
     named = {pathlib.Path(name).resolve() for name in arguments[1:]}
-    jobs = set()
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        path = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if path.suffix == ".cpp" and not path.is_relative_to(build):
-            jobs.add((path, flags_of(entry["command"])))
-    for path in sorted(named - {path for path, _ in jobs}):
+    jobs = list(jobs_of(build))
+    for path in sorted(named - {path for path, _, _ in jobs}):
         sys.exit(f"check_clang: {path} is not in {build / 'compile_commands.json'}")
 
     start = time.monotonic()
-    plain = [job for job in jobs if not has_instruction_set(job[1])]
+    plain = [(path, flags) for path, flags, _ in jobs if not has_instruction_set(flags)]
     # Of all of them: a file may see more include paths and definitions than it asks for, so that one
-    # precompiled header suits all, and a file of two programs is parsed once.
+    # precompiled header suits all.
     shared = list(dict.fromkeys(flag for _, flags in sorted(plain) for flag in flags
                                 if not is_switch(flag)))
-    header = precompile(build / "clang", shared, common_headers({path for path, _ in plain}))
+    folder = build / "clang"
+    header = precompile(folder, shared, common_headers({path for path, _ in plain}))
 
-    def check(job):
-        path, flags = job
+    def parse(path, flags):
         if not has_instruction_set(flags):
             flags = ["-include-pch", str(header), *shared, *filter(is_switch, flags)]
         return clang("-fsyntax-only", *flags, str(path))
 
-    todo = {(path, tuple(flag for flag in flags if is_switch(flag) or flag.startswith("-m"))):
-            (path, flags) for path, flags in sorted(jobs) if not named or path in named}
-    # Those with an instruction set take longest: they come first.
-    todo = sorted(todo.values(), key=lambda job: (not has_instruction_set(job[1]), job))
+    def check(numbered):
+        """[(path, what clang says)] of those that have errors."""
+        number, unit = numbered
+        if len(unit) > 1:
+            path = folder / f"unit_{number}.cpp"
+            path.write_text(joined([source for source, _ in unit]), encoding="utf-8")
+            if parse(path, unit[0][1])[0] == 0:
+                return []
+        # Or it is only together that something is amiss: that a name is another file's too.
+        parsed = [(path, *parse(path, flags)) for path, flags in unit]
+        return [(path, output) for path, code, output in parsed if code != 0]
+
+    if named:
+        units = [[job] for unit in together(jobs) for job in unit if job[0] in named]
+    else:
+        units = together(jobs)
+    # Those with an instruction set take longest: they come first, and then the largest.
+    units.sort(key=lambda unit: (not has_instruction_set(unit[0][1]), -len(unit), unit))
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for (path, _), (code, output) in zip(todo, pool.map(check, todo)):
-            if code != 0:
+        for errors in pool.map(check, enumerate(units)):
+            for path, output in errors:
                 failed += 1
                 print(f"check_clang: {path.relative_to(ROOT)}\n{output}", flush=True)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"check_clang: {len(todo)} compilations, {failed} with errors, "
-          f"{time.monotonic() - start:.0f} s, {spent.ru_utime + spent.ru_stime:.0f} s of processors")
+    print(f"check_clang: {sum(map(len, units))} files in {len(units)} compilations, "
+          f"{failed} with errors, {time.monotonic() - start:.0f} s, {spent.ru_utime + spent.ru_stime:.0f} s of processors")
     return 1 if failed else 0
 
 

@@ -38,5 +38,36 @@ class Flags(unittest.TestCase):
         self.assertNotIn("immintrin.h", headers)
 
 
+class Units(unittest.TestCase):
+    def test_what_a_target_compiles_alike_in_a_folder_is_parsed_together(self):
+        root = check_clang.ROOT
+        plain, level = ("-std=c++20",), ("-std=c++20", "-mavx2")
+        jobs = [(root / "src/a/one.cpp", plain, "a.dir"), (root / "src/a/two.cpp", plain, "a.dir"),
+                (root / "src/a/one_test.cpp", plain, "a_test.dir"),
+                (root / "src/a/b/three.cpp", plain, "a.dir"),
+                (root / "src/a/four.cpp", level, "a.dir"), (root / "src/a/five.cpp", level, "a.dir"),
+                # Of two targets once, but twice if a switch makes it another.
+                (root / "src/a/two.cpp", plain, "z.dir"),
+                (root / "src/a/two.cpp", (*plain, "-DQUIRE_OTHER"), "z.dir"),
+                # Names in tests/ need not differ.
+                (root / "tests/x.cpp", plain, "x.dir"), (root / "tests/y.cpp", plain, "x.dir")]
+        units = [[path.name for path, _ in unit] for unit in check_clang.together(jobs)]
+        self.assertCountEqual(units, [["one.cpp", "two.cpp"], ["two.cpp"], ["one_test.cpp"],
+                                      ["three.cpp"], ["four.cpp"], ["five.cpp"], ["x.cpp"],
+                                      ["y.cpp"]])
+
+    def test_messages_name_the_file_and_the_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [pathlib.Path(folder, name) for name in ("a.cpp", "b.cpp")]
+            for path in paths:
+                path.write_text("int first();\nstatic const int unused = 1;")
+            unit = pathlib.Path(folder, "unit.cpp")
+            unit.write_text(check_clang.joined(paths))
+            lines = unit.read_text().splitlines()
+        self.assertEqual(lines, [f'#line 1 "{paths[0]}"', "int first();", "static const int unused = 1;",
+                                 f'#line 1 "{paths[1]}"', "int first();",
+                                 "static const int unused = 1;"])
+
+
 if __name__ == "__main__":
     unittest.main()

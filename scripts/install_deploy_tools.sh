@@ -6,18 +6,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.venvs/deploy
-requirements=scripts/deploy_tools.txt
-cmp -s "$requirements" "$venv/installed.txt" && exit 0
-
-echo "install_deploy_tools: installing into $venv" >&2
-python3 -m venv "$venv"
-"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
+scripts/make_venv.sh "$venv" scripts/deploy_tools.txt
 
 # promtool out of Debian's package of Prometheus: installing that would start a server of its own.
-if ! command -v promtool >/dev/null; then
+if ! command -v promtool >/dev/null && [[ ! -x $venv/bin/promtool ]]; then
   download=$(mktemp -d)
   trap 'rm -rf "$download"' EXIT
   (cd "$download" && apt-get -qq download prometheus && dpkg-deb --extract prometheus_*.deb .)
   install -m 755 "$download/usr/bin/promtool" "$venv/bin/promtool"
 fi
-cp "$requirements" "$venv/installed.txt"

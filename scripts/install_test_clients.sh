@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the environments of the clients that the server is tested with: .venvs/clients (openai, aiohttp;
 # a validator of JSON Schema, the messages of OpenTelemetry), .venvs/frameworks (LiteLLM, LangChain, Pydantic
-# AI, OpenAI's agents, llm), .venvs/instructor and .venvs/llama_index, which want other
-# versions of openai than those, and .venvs/python, for which the Python package is built in the build tree (-DQUIRE_PYTHON=ON). Does nothing, and asks the
-# network nothing, when they are there already. Building and running Quire needs none of this;
-# docs/dependencies.md gives the reason for each package.
+# AI, OpenAI's agents, llm), .venvs/instructor and .venvs/llama_index, which want other versions of openai
+# than those, and .venvs/python, for which the Python package is built in the build tree
+# (-DQUIRE_PYTHON=ON). Does nothing, and asks the network nothing, when they are there already. Building
+# and running Quire needs none of this; docs/dependencies.md gives the reason for each package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,12 +14,5 @@ python_of() {
 }
 
 for name in clients frameworks instructor llama_index python; do
-  venv=.venvs/$name
-  requirements=scripts/test_$name.txt
-  cmp -s "$requirements" "$venv/installed.txt" && continue
-
-  echo "install_test_clients: installing into $venv" >&2
-  "$(python_of "$name")" -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
-  cp "$requirements" "$venv/installed.txt"
+  scripts/make_venv.sh ".venvs/$name" "scripts/test_$name.txt" "$(python_of "$name")"
 done

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-void set_level(IsaLevel level, LimitKernels& kernels) {
+void set_limits(IsaLevel level, LimitKernels& kernels) {
   switch (level) {
     case IsaLevel::kRef:
       break;
@@ -35,7 +35,7 @@ void set_level(IsaLevel level, LimitKernels& kernels) {
 
 const LimitKernels& limit_kernels(IsaLevel level) {
   static const TableOfLevels<LimitKernels> tables =
-      make_table_of_levels(ref_limit_kernels(), set_level);
+      make_table_of_levels(ref_limit_kernels(), set_limits);
   return tables[static_cast<std::size_t>(level)];
 }
 

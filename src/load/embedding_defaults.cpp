@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kModules = "modules.json";
-constexpr std::uint64_t kMaxBytes = 1U << 20;  // published files have a few hundred bytes
+constexpr std::uint64_t kMaxSettingsBytes = 1U << 20;  // published files have a few hundred bytes
 constexpr std::string_view kOverride = "start with --pooling-type mean, cls or last";
 
 // What sentence-transformers calls a way of pooling, as a value of pooling_mode and as a key that
@@ -42,7 +42,7 @@ constexpr std::array kModes = {
 };
 
 Result<json::value> read_json(const fs::path& folder, const std::string& name) {
-  const auto text = read_file(folder / name, kMaxBytes);
+  const auto text = read_file(folder / name, kMaxSettingsBytes);
   if (!text.ok()) {
     const bool missing = text.status().code() == StatusCode::kNotFound;
     return Status::config(fmt::format("{}: {}", name, missing ? "not found" : "cannot be read"),
