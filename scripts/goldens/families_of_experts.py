@@ -164,4 +164,13 @@ EXPERTS = {
                    "routed_scaling_factor": 1.8, "rope_parameters": PLAIN},
         "variants": {"scale": {"routed_scaling_factor": 4.0}, "halves": {"rope_interleave": False}},
     },
+    # Two kinds of layers, one of which keeps a state, and a first one without experts.
+    "lfm2_moe": {
+        "class": "Lfm2Moe", "gguf": False, "scale": 0.3,
+        "config": {"num_hidden_layers": 5, "norm_eps": 1e-5,
+                   "layer_types": ["conv", "conv", "full_attention", "conv", "full_attention"],
+                   "conv_L_cache": 3, "num_dense_layers": 1, "num_experts": 6, "num_experts_per_tok": 2,
+                   "moe_intermediate_size": 24, "routed_scaling_factor": 1.5, "rope_parameters": PLAIN},
+        "variants": {"unnormed": {"norm_topk_prob": False}, "unscaled": {"routed_scaling_factor": 1.0}},
+    },
 }

@@ -183,7 +183,7 @@ TEST(LaterFamilies, WhatIsMissingOfAnArchitectureIsSaid) {
   };
   expect("Qwen3NextForCausalLM", "linear attention");
   expect("GraniteMoeHybridForCausalLM", "state-space layers");
-  expect("Lfm2MoeForCausalLM", "convolutional");
+  expect("RecurrentGemmaForCausalLM", "convolutional");
   expect("BertModel", "encoder");
   expect("T5ForConditionalGeneration", "encoder with a decoder");
   expect("InternLM2ForCausalLM", "code of its repository");

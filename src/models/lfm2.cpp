@@ -1,5 +1,6 @@
 #include "models/lfm2.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "models/config_keys.h"
+#include "models/moe_config.h"
 #include "models/rope_config.h"
 #include "models/size_check.h"
 
@@ -30,11 +32,17 @@ constexpr TensorName kLfm2Names[] = {
     {TensorRole::kGate, "model.layers.{layer}.feed_forward.w1.weight"},
     {TensorRole::kUp, "model.layers.{layer}.feed_forward.w3.weight"},
     {TensorRole::kDown, "model.layers.{layer}.feed_forward.w2.weight"},
+    {TensorRole::kRouter, "model.layers.{layer}.feed_forward.gate.weight"},
+    {TensorRole::kRouterBias, "model.layers.{layer}.feed_forward.expert_bias"},
+    {TensorRole::kExpertGate, "model.layers.{layer}.feed_forward.experts.{expert}.w1.weight"},
+    {TensorRole::kExpertUp, "model.layers.{layer}.feed_forward.experts.{expert}.w3.weight"},
+    {TensorRole::kExpertDown, "model.layers.{layer}.feed_forward.experts.{expert}.w2.weight"},
 };
 
 constexpr GgufKey kLfm2Keys[] = {
     {"shortconv.l_cache", "conv_L_cache"},
     {"attention.layer_norm_rms_epsilon", "norm_eps"},
+    {"leading_dense_block_count", "num_dense_layers"},
 };
 
 constexpr TensorName kLfm2GgufNames[] = {{TensorRole::kFinalNorm, "token_embd_norm.weight"}};
@@ -94,19 +102,8 @@ Result<std::vector<bool>> read_attention_layers(const JsonReader& config, std::i
   return attends;
 }
 
-}  // namespace
-
-constexpr GgufForm kLfm2Gguf = {.architecture = "lfm2",
-                                .keys = kLfm2Keys,
-                                .names = kLfm2GgufNames,
-                                .settings = R"({"block_auto_adjust_ff_dim": false})",
-                                .convolutions = true};
-
-Result<DecoderSpec> lfm2_from_config(const JsonReader& file) {
-  json::object usual = file.object();
-  QUIRE_ASSIGN_OR_RETURN(usual["intermediate_size"], read_intermediate_size(file));
-  if (const json::value* tied = file.find("tie_embedding")) usual["tie_word_embeddings"] = *tied;
-  const JsonReader config(usual, file.where());
+// All but the kinds of feed-forwards: each layer has the draft's.
+Result<DecoderDraft> read_lfm2(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(
       DecoderDraft draft,
       read_common_config(config, {.tie_word_embeddings = true, .norm_epsilon_key = "norm_eps"}));
@@ -123,7 +120,59 @@ Result<DecoderSpec> lfm2_from_config(const JsonReader& file) {
   for (std::size_t i = 0; i < attends.size(); ++i) {
     if (!attends[i]) spec.layers[i].mixer = conv;
   }
-  return std::move(spec);
+  return draft;
+}
+
+// Of one more name for tied embeddings.
+json::object with_usual_names(const JsonReader& file) {
+  json::object usual = file.object();
+  if (const json::value* tied = file.find("tie_embedding")) usual["tie_word_embeddings"] = *tied;
+  return usual;
+}
+
+}  // namespace
+
+constexpr GgufForm kLfm2Gguf = {.architecture = "lfm2",
+                                .keys = kLfm2Keys,
+                                .names = kLfm2GgufNames,
+                                .settings = R"({"block_auto_adjust_ff_dim": false})",
+                                .convolutions = true};
+
+constexpr GgufForm kLfm2MoeGguf = {.architecture = "lfm2moe",
+                                   .keys = kLfm2Keys,
+                                   .names = kLfm2GgufNames,
+                                   .mixture = true,
+                                   .convolutions = true};
+
+Result<DecoderSpec> lfm2_from_config(const JsonReader& file) {
+  json::object usual = with_usual_names(file);
+  QUIRE_ASSIGN_OR_RETURN(usual["intermediate_size"], read_intermediate_size(file));
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_lfm2(JsonReader(usual, file.where())));
+  return std::move(draft.spec);
+}
+
+Result<DecoderSpec> lfm2_moe_from_config(const JsonReader& file) {
+  const json::object usual = with_usual_names(file);
+  const JsonReader config(usual, file.where());
+  QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, read_lfm2(config));
+  QUIRE_ASSIGN_OR_RETURN(MoeSpec moe, read_moe(config,
+                                               {.default_intermediate_size = 1792,
+                                                .default_num_experts = 32,
+                                                .default_experts_per_token = 4,
+                                                .default_weights_sum_to_one = true},
+                                               draft));
+  moe.routing.score = RouterScore::kSigmoid;
+  // The reference adds as much to the sum, which is a few tenths at least.
+  moe.routing.min_weight_sum = 1e-6F;
+  QUIRE_ASSIGN_OR_RETURN(const auto scale, config.find_double("routed_scaling_factor"));
+  moe.routing.weight_scale = static_cast<float>(scale.value_or(1.0));
+  QUIRE_ASSIGN_OR_RETURN(const bool biased, read_flag(config, "use_expert_bias", true));
+  if (biased) moe.choice_bias = ChoiceBias::kVector;
+  QUIRE_ASSIGN_OR_RETURN(const auto dense, config.find_int("num_dense_layers"));
+  for (std::int64_t i = std::max<std::int64_t>(dense.value_or(2), 0); i < draft.num_layers; ++i) {
+    draft.spec.layers[static_cast<std::size_t>(i)].feed_forward = moe;
+  }
+  return std::move(draft.spec);
 }
 
 }  // namespace quire

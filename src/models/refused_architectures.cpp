@@ -43,9 +43,7 @@ constexpr std::string_view kLinearAttention[] = {
     "rwkv7",
 };
 constexpr std::string_view kOtherRecurrence[] = {
-    "Lfm2MoeForCausalLM",
     "RecurrentGemmaForCausalLM",
-    "lfm2moe",
 };
 constexpr std::string_view kEncoders[] = {
     "AlbertModel",

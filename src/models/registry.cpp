@@ -111,6 +111,7 @@ constexpr std::array kFamilies = {
     ModelFamily{"Jais2ForCausalLM", jais2_from_config, &kJais2Gguf},
     ModelFamily{"Llama4ForCausalLM", llama4_from_config, &kLlama4Gguf},
     ModelFamily{"Lfm2ForCausalLM", lfm2_from_config, &kLfm2Gguf},
+    ModelFamily{"Lfm2MoeForCausalLM", lfm2_moe_from_config, &kLfm2MoeGguf},
     ModelFamily{"GptOssForCausalLM", gpt_oss_from_config, &kGptOssGguf},
     ModelFamily{"ArceeForCausalLM", arcee_from_config, &kArceeGguf},
     ModelFamily{"NemotronForCausalLM", nemotron_from_config, &kNemotronGguf},

@@ -62,6 +62,42 @@ TEST(Families, Lfm2AdjustsTheSizeOfItsMlps) {
   EXPECT_EQ(size(R"({"block_auto_adjust_ff_dim": false})"), 96);
 }
 
+TEST(Families, Lfm2MoeHasExpertsBehindItsFirstLayers) {
+  const std::string_view name = "Lfm2MoeForCausalLM";
+  const DecoderSpec spec =
+      good(name, R"({"layer_types": ["conv", "full_attention", "conv", "full_attention"],
+                     "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48,
+                     "routed_scaling_factor": 1.5})");
+  EXPECT_EQ(states_of(spec), (std::vector<bool>{true, false, true, false}));
+  for (const std::int64_t layer : {0, 1}) {
+    EXPECT_EQ(spec.layers[static_cast<std::size_t>(layer)].intermediate_size(), 96);
+  }
+  for (const std::size_t layer : {2U, 3U}) {
+    const MoeSpec* const moe = spec.layers[layer].moe();
+    ASSERT_NE(moe, nullptr);
+    EXPECT_EQ(moe->num_experts, 8);
+    EXPECT_EQ(moe->experts_per_token, 2);
+    EXPECT_EQ(moe->intermediate_size, 48);
+    EXPECT_EQ(moe->routing.score, RouterScore::kSigmoid);
+    EXPECT_TRUE(moe->routing.weights_sum_to_one);
+    EXPECT_EQ(moe->routing.weight_scale, 1.5F);
+    EXPECT_EQ(moe->choice_bias, ChoiceBias::kVector);
+    for (const TensorShape& tensor : spec.layer_tensors(static_cast<std::int64_t>(layer))) {
+      EXPECT_NE(spec.names.name(tensor.role, static_cast<std::int64_t>(layer)), "")
+          << static_cast<int>(tensor.role);
+    }
+  }
+  const DecoderSpec usual = good(name, R"({"full_attn_idxs": [3], "num_dense_layers": 3})");
+  EXPECT_EQ(usual.layers[2].moe(), nullptr);
+  ASSERT_NE(usual.layers[3].moe(), nullptr);
+  EXPECT_EQ(usual.layers[3].moe()->num_experts, 32);
+  EXPECT_EQ(good(name, R"({"full_attn_idxs": [3], "use_expert_bias": false})")
+                .layers[3]
+                .moe()
+                ->choice_bias,
+            ChoiceBias::kNone);
+}
+
 TEST(Families, Lfm2RefusesWhatItDoesNotKnow) {
   const std::string_view name = "Lfm2ForCausalLM";
   const StatusCode bad = StatusCode::kBadModel;

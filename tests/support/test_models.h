@@ -66,7 +66,7 @@ inline constexpr std::string_view kFamilies[] = {
     "gpt_oss",       "cwm",
     "jais2",         "llama4",
     "flex_olmo",     "qwen2_moe_sparse",
-    "lfm2",
+    "lfm2",          "lfm2_moe",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
@@ -90,7 +90,7 @@ inline bool is_mixture(std::string_view family) {
 
 // Those of which some layers keep a state of fixed size: nothing drafts for them, and a prefix is
 // found to the end of a block.
-inline bool keeps_states(std::string_view family) { return family == "lfm2"; }
+inline bool keeps_states(std::string_view family) { return family.starts_with("lfm2"); }
 
 // Its forms: "hf", and "model.gguf" of the families that are read from GGUF too.
 inline std::vector<std::string> family_files(std::string_view family) {
