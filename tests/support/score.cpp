@@ -97,8 +97,10 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
   }
   std::vector<StateRun> runs;
   append_state_runs(0, 0, query_start[1], 16, table, runs);
-  const std::vector<LayerTables> layer_tables(
-      layers.size(), {slots.data(), tables, runs.data(), std::ssize(runs)});
+  const std::vector<LayerTables> layer_tables(layers.size(), {.slot_mapping = slots.data(),
+                                                              .block_tables = tables,
+                                                              .state_runs = runs.data(),
+                                                              .num_state_runs = std::ssize(runs)});
   ForwardContext ctx = {.ops = *ops_,
                         .arena = arena_,
                         .tokens = {.num_tokens = count,
