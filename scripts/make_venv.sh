@@ -19,11 +19,17 @@ if ! cmp -s scripts/uv.txt "$uv/installed.txt"; then
   "$uv/bin/pip" install --quiet --disable-pip-version-check -r scripts/uv.txt
   cp scripts/uv.txt "$uv/installed.txt"
 fi
-# uv does not read pip's settings, where a user may have named an index.
-index=${PIP_INDEX_URL:-$("$uv/bin/pip" config get global.index-url 2>/dev/null || true)}
+# uv does not read pip's settings, where a user may have named an index and certificates.
+setting() { "$uv/bin/pip" config get "global.$1" 2>/dev/null || true; }
+index=${PIP_INDEX_URL:-$(setting index-url)}
 [[ -z $index ]] || export UV_DEFAULT_INDEX=$index
+certificates=${SSL_CERT_FILE:-${PIP_CERT:-$(setting cert)}}
+[[ -z $certificates ]] || export SSL_CERT_FILE=$certificates
 
 echo "make_venv: installing into $folder" >&2
 "$python" -m venv --without-pip "$folder"
-"$uv/bin/uv" pip install --quiet --compile-bytecode --python "$folder/bin/python" -r "$requirements"
+if ! "$uv/bin/uv" pip install --quiet --compile-bytecode --python "$folder/bin/python" -r "$requirements"; then
+  echo "make_venv: uv cannot install these; pip, which reads more settings, tries it" >&2
+  "$uv/bin/pip" --python "$folder/bin/python" install --quiet --disable-pip-version-check -r "$requirements"
+fi
 cp "$requirements" "$folder/installed.txt"
