@@ -178,6 +178,50 @@ TEST(Metrics, ObeyTheirLaws) {
   EXPECT_EQ(value("vllm:request_generation_tokens_count"), 3);
 }
 
+TEST(Metrics, CostsAddUpToThePriceOfTheTime) {
+  ServiceConfig config;
+  config.price_per_hour = 3600;  // a dollar a second
+  Api api({}, config);
+  const json::object whole = object_of(
+      api.post(kCompletions, R"({"prompt": ["abc", "the dog"], "n": 2, "max_tokens": 9})"));
+  double cost = whole.at("usage").at("cost").as_double();
+  const auto chunks = chunks_of(api.post(
+      "/v1/chat/completions",
+      "{" + std::string(kChat) +
+          R"(, "stream": true, "stream_options": {"include_usage": true}, "max_tokens": 5})"));
+  cost += chunks.back().at("usage").at("cost").as_double();
+  const json::object embedding = object_of(api.post("/v1/embeddings", R"({"input": [5, 6]})"));
+  cost += embedding.at("usage").at("cost").as_double();
+  const json::object response =
+      object_of(api.post("/v1/responses", R"({"input": "Hello", "max_output_tokens": 16})"));
+  cost += response.at("usage").at("cost").as_double();
+  api.settled();
+  const double before = to_seconds(api.engine->now());
+  const std::string text = api.get("/metrics").body;
+  const double after = to_seconds(api.engine->now());
+  const auto value = [&](const std::string& name) {
+    const std::size_t at = text.find("\n" + name);
+    EXPECT_NE(at, std::string::npos) << name;
+    return std::stod(text.substr(text.find(' ', at) + 1));
+  };
+  const std::string labels = R"({model_name="tiny",engine="0",use=")";
+  const double requests = value("quire_cost_usd" + labels + "requests\"}");
+  EXPECT_GT(cost, 0);
+  EXPECT_NEAR(requests, cost, 1e-9 + 1e-6 * cost);
+  EXPECT_NEAR(value("quire_request_step_time_seconds_sum"), cost, 1e-9 + 1e-6 * cost);
+  const double all = requests + value("quire_cost_usd" + labels + "idle\"}");
+  EXPECT_GE(all, before * (1 - 1e-6));
+  EXPECT_LE(all, after * (1 + 1e-6));
+}
+
+TEST(Metrics, WithoutAPriceNobodyIsToldACost) {
+  Api api;
+  const json::object answer =
+      object_of(api.post(kCompletions, R"({"prompt": "abc", "max_tokens": 2})"));
+  EXPECT_FALSE(answer.at("usage").as_object().contains("cost"));
+  EXPECT_EQ(api.get("/metrics").body.find("usd"), std::string::npos);
+}
+
 // Names and meanings are vLLM's (docs/server.md).
 TEST(Metrics, HaveVllmsNames) {
   Api api;

@@ -144,6 +144,14 @@ class Starting(unittest.TestCase):
                               timeout=TIMEOUT).returncode
         self.assertEqual(code, 66)
 
+    def test_a_price_that_is_none(self):
+        for price, said in (("-1", "expected 0 to"), ("h1000", 'no device "h1000" is known'), ("1.5x", "1.5x"),
+                            ("rtx5090", "no price")):
+            code, output = self.start("--port", 0, f"--price-per-hour={price}")
+            self.assertEqual(code, 64, output)
+            self.assertIn("--price-per-hour", output)
+            self.assertIn(said, output)
+
     def test_two_servers_on_one_batch_database(self):
         with tempfile.TemporaryDirectory() as folder:
             database = pathlib.Path(folder, "batches.sqlite3")

@@ -1,5 +1,6 @@
 #include "apps/serve_flags.h"
 
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
@@ -13,7 +14,9 @@
 #include "apps/flag_values.h"
 #include "apps/local_model.h"
 #include "apps/pooler_config.h"
+#include "base/printable.h"
 #include "engine/engine_args.h"
+#include "plan/device_catalog.h"
 
 namespace quire {
 namespace {
@@ -199,6 +202,11 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
   add_count(app, "--max-parallel-requests", service.quotas.parallel_requests,
             "Requests that each API key may have running at a time", 1, kMaxQuota)
       ->group(group);
+  app.add_option("--price-per-hour", flags.price_per_hour,
+                 "Price of this machine in US dollars, or a device of quire plan --list-devices, "
+                 "whose price it is: answers then have their cost (usage.cost), and so do metrics")
+      ->type_name("USD|DEVICE")
+      ->group(group);
   app.add_option("--log-format", flags.log_format, "Format of the log")
       ->type_name("FORMAT")
       ->check(one_of({"text", "json"}))
@@ -231,6 +239,31 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->type_name("US")
       ->check(number(0, 1e6))
       ->group(simulation);
+}
+
+// nullopt where there is none.
+Result<std::optional<double>> read_price(const std::string& text) {
+  if (text.empty()) return std::optional<double>();
+  constexpr double kMost = 1e6;
+  double price = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, price);
+  if (error == std::errc() && rest == end) {
+    if (price >= 0 && price <= kMost) return std::optional<double>(price);
+    return Status::invalid_argument(
+        fmt::format("--price-per-hour {}: expected 0 to {} US dollars", printable(text), kMost));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const DeviceCatalog catalog, DeviceCatalog::builtin());
+  const auto device = catalog.find(text);
+  if (!device.ok()) {
+    return Status::invalid_argument(
+        fmt::format("--price-per-hour: {}", device.status().message()),
+        "give a number, in US dollars, or a device of quire plan --list-devices");
+  }
+  if (device->usd_per_hour) return device->usd_per_hour;
+  return Status::invalid_argument(
+      fmt::format("--price-per-hour {}: the catalogue has no price of this device", text),
+      "give a number, in US dollars");
 }
 
 }  // namespace
@@ -267,6 +300,7 @@ Status complete_serve_flags(ServeFlags& flags) {
   }
   flags.service.prefix_cache_scope =
       flags.prefix_cache_scope == "key" ? PrefixCacheScope::kKey : PrefixCacheScope::kGlobal;
+  QUIRE_ASSIGN_OR_RETURN(flags.service.price_per_hour, read_price(flags.price_per_hour));
   flags.service.max_logprobs = flags.engine.max_logprobs;
   flags.service.max_unsent_bytes = flags.http.max_unsent_bytes;
   flags.service.created = std::time(nullptr);

@@ -27,6 +27,7 @@ struct ServeFlags {
   std::string prefix_cache_scope = "key";  // or global
   std::string root_path;                   // a prefix that routes may have; empty: none
   std::string batch_database;              // empty: default_batch_database()
+  std::string price_per_hour;              // a number, or a device of the catalogue; empty: none
   // Made-up tokens at a known speed, without weights.
   std::optional<double> simulate_step_ms;
   double simulate_token_us = 0;

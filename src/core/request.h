@@ -89,6 +89,7 @@ struct RequestSnapshot {
   std::int64_t num_recomputed_tokens = 0;
   std::int64_t num_accepted_drafts = 0;
   std::int64_t num_rejected_drafts = 0;
+  Duration step_time{};
   Instant arrival{};
   std::optional<Instant> first_scheduled;
   std::optional<Instant> first_token;
@@ -159,6 +160,7 @@ class Request {
     num_accepted_drafts_ += num_accepted;
     num_rejected_drafts_ += num_rejected;
   }
+  void charge(Duration share) { step_time_ += share; }  // of the time of a step
   DraftTreeView drafts() const { return drafts_.view(); }
   // Those that the step in flight computes which was planned last, also when it has ended.
   DraftTreeView drafts_in_flight() const { return drafts_in_flight_.view(); }
@@ -251,6 +253,7 @@ class Request {
   std::int64_t num_recomputed_tokens() const { return num_recomputed_tokens_; }
   std::int64_t num_accepted_drafts() const { return num_accepted_drafts_; }
   std::int64_t num_rejected_drafts() const { return num_rejected_drafts_; }
+  Duration step_time() const { return step_time_; }  // its shares of the time of steps
   Instant arrival() const { return arrival_; }
   std::optional<Instant> first_scheduled() const { return first_scheduled_; }
   std::optional<Instant> first_token() const { return first_token_; }
@@ -294,6 +297,7 @@ class Request {
   std::int64_t num_recomputed_tokens_ = 0;
   std::int64_t num_accepted_drafts_ = 0;
   std::int64_t num_rejected_drafts_ = 0;
+  Duration step_time_{};
   Instant arrival_;
   std::optional<Instant> first_scheduled_;
   std::optional<Instant> first_token_;

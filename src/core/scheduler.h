@@ -32,6 +32,10 @@
 // always in a step together: they share the blocks of what they have in common, and are preempted
 // at once.
 //
+// A step's time is from when it was planned, or the step before it ended if that was later, to when
+// its result is taken in. It is divided among those of its requests that are there then, by the
+// tokens that it computed for each, drafts included; a step of which nobody is left is nobody's.
+//
 // A step that takes in no request and ends none allocates nothing, once its vectors have grown.
 #pragma once
 
@@ -153,6 +157,8 @@ struct SchedulerStats {
   // For outputs that had ended (static batching, several steps in flight) or lost their blocks, and
   // drafts that were wrong.
   std::int64_t tokens_discarded = 0;
+  // Of the time of steps, what was divided among requests (Request::step_time), in nanoseconds.
+  std::int64_t step_time_charged_ns = 0;
   // Tokens of requests that started, looked up in the prefix cache; and found.
   std::int64_t prefix_cache_queries = 0;
   std::int64_t prefix_cache_hits = 0;
@@ -326,6 +332,8 @@ class Scheduler {
   Status check_result(const ModelRunnerOutput& output) const;
   Status check_sampled(const ModelRunnerOutput& output) const;
   Status check_pooled(const ModelRunnerOutput& output) const;
+  // Divides the time of the step that has landed among those of its requests that are still there.
+  void charge(Duration time);
   void take_in(const StepsInFlight::Share& share, std::span<const SampledToken> tokens,
                RequestStepOutput& given, Instant now);
   void end(Request& request, RequestStepOutput& given);
@@ -367,6 +375,7 @@ class Scheduler {
   std::vector<std::int64_t> needs_;
   StepsInFlight steps_;
   std::vector<StepsInFlight::Share> landed_;  // of the step whose result is taken in
+  Instant last_end_{};                        // of the step before it
   std::uint64_t num_arrivals_ = 0;
   FairShares shares_;
   std::int32_t num_overtaken_ = 0;  // how often the first of those that wait has been, in a row

@@ -32,7 +32,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   removed_request_ids_.clear();
   if (plan.empty()) return {};
   plan.step_id = static_cast<StepId>(++counters_.num_steps);
-  steps_.launch(plan.step_id);
+  steps_.launch(plan.step_id, now);
   return {};
 }
 

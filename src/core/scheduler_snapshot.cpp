@@ -193,6 +193,7 @@ RequestSnapshot Request::snapshot() const {
           .num_recomputed_tokens = num_recomputed_tokens_,
           .num_accepted_drafts = num_accepted_drafts_,
           .num_rejected_drafts = num_rejected_drafts_,
+          .step_time = step_time_,
           .arrival = arrival_,
           .first_scheduled = first_scheduled_,
           .first_token = first_token_,
@@ -237,6 +238,9 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
     if (instant && !plausible(*instant)) return broken("a time is out of range");
   }
   if (!plausible(snapshot.deadline)) return broken("its deadline is out of range");
+  if (snapshot.step_time < Duration::zero() || !plausible(snapshot.step_time)) {
+    return broken("its time of steps is out of range");
+  }
   auto timeline = RequestTimeline::restore(snapshot.timeline);
   if (!timeline.ok()) return broken(timeline.status().message());
   const auto prompt_end = snapshot.token_ids.begin() + snapshot.num_prompt_tokens;
@@ -269,6 +273,7 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   request->num_recomputed_tokens_ = snapshot.num_recomputed_tokens;
   request->num_accepted_drafts_ = snapshot.num_accepted_drafts;
   request->num_rejected_drafts_ = snapshot.num_rejected_drafts;
+  request->step_time_ = snapshot.step_time;
   request->first_scheduled_ = snapshot.first_scheduled;
   request->first_token_ = snapshot.first_token;
   request->timeline_ = std::move(*timeline);

@@ -46,6 +46,7 @@ void visit_counters(Stats& stats, Visit&& visit) {
   visit(stats.output_tokens_computed);
   visit(stats.tokens_recomputed);
   visit(stats.tokens_discarded);
+  visit(stats.step_time_charged_ns);
   visit(stats.prefix_cache_queries);
   visit(stats.prefix_cache_hits);
   visit(stats.num_drafted_rows);

@@ -1,4 +1,6 @@
 // What a step gave: whether it is the result of the plan, and what becomes of it.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/scheduler.h"
@@ -22,7 +24,9 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
   outputs.clear();
   std::span<const SampledToken> sampled = output.sampled;
   std::int32_t next_pooled = 0;
-  steps_.land(landed_);
+  const Instant start = std::max(steps_.land(landed_), last_end_);
+  last_end_ = now;
+  charge(now - start);
   for (const StepsInFlight::Share& share : landed_) {
     RequestStepOutput given;
     given.request_id = share.request_id;
@@ -49,6 +53,28 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
   }
   if (running_.empty()) drop_retained_rows(0);
   return {};
+}
+
+// Whole nanoseconds, and all of them: what is left of the division goes to the first who add up to
+// one more.
+void Scheduler::charge(Duration time) {
+  const auto tokens_of_share = [](const StepsInFlight::Share& share) {
+    return share.request == nullptr ? 0 : std::int64_t{share.num_rows} * share.num_tokens;
+  };
+  std::int64_t num_tokens = 0;
+  for (const StepsInFlight::Share& share : landed_) num_tokens += tokens_of_share(share);
+  if (num_tokens == 0 || time <= Duration::zero()) return;
+  const std::int64_t each = time.count() / num_tokens;
+  const std::int64_t rest = time.count() % num_tokens;
+  std::int64_t before = 0;  // tokens
+  for (const StepsInFlight::Share& share : landed_) {
+    if (share.request == nullptr) continue;
+    const std::int64_t tokens = tokens_of_share(share);
+    const std::int64_t more = rest * (before + tokens) / num_tokens - rest * before / num_tokens;
+    share.request->charge(Duration(each * tokens + more));
+    before += tokens;
+  }
+  counters_.step_time_charged_ns += time.count();
 }
 
 // What a request that goes on got of its share: `tokens`, where it is for tokens.

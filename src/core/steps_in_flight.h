@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/ids.h"
 #include "core/request.h"
 #include "core/step.h"
@@ -29,6 +30,7 @@ class StepsInFlight {
   };
   struct Step {
     StepId id = 0;
+    Instant start{};  // when it was planned
     std::vector<Share> shares;
   };
 
@@ -51,16 +53,19 @@ class StepsInFlight {
     assert(!full());
     return steps_[(first_ + size_) % steps_.size()];
   }
-  void launch(StepId id) {
+  void launch(StepId id, Instant now) {
     next().id = id;
+    next().start = now;
     ++size_;
   }
-  // The result of the oldest step has come: `shares` gets what it was of.
-  void land(std::vector<Share>& shares) {
+  // The result of the oldest step has come: `shares` gets what it was of. Returns its start.
+  Instant land(std::vector<Share>& shares) {
     shares.clear();
     shares.swap(steps_[first_].shares);
+    const Instant start = steps_[first_].start;
     first_ = (first_ + 1) % steps_.size();
     --size_;
+    return start;
   }
 
   // What is computed in vain.

@@ -112,6 +112,9 @@ struct RequestMetrics {
   std::optional<Instant> first_token;
   std::optional<Instant> finished;
   std::int32_t num_preemptions = 0;
+  // Of this output, its shares of the steps that it took part in: a step's time is divided among
+  // its outputs by the tokens that it computes for each.
+  Duration step_time{};
 };
 
 // A token of a prompt or an output with its alternatives.

@@ -72,6 +72,8 @@ struct EngineStats {
   // For outputs that had ended (static batching, several steps in flight) or lost their blocks, and
   // drafts that were wrong.
   std::int64_t tokens_discarded = 0;
+  // Of the time of steps, what was divided among requests (RequestMetrics::step_time).
+  std::int64_t step_time_charged_ns = 0;
   // Tokens of requests that started, looked up in the prefix cache; and found.
   std::int64_t prefix_cache_queries = 0;
   std::int64_t prefix_cache_hits = 0;

@@ -31,6 +31,7 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
                        .output_tokens_computed = stats.output_tokens_computed,
                        .tokens_recomputed = stats.tokens_recomputed,
                        .tokens_discarded = stats.tokens_discarded,
+                       .step_time_charged_ns = stats.step_time_charged_ns,
                        .prefix_cache_queries = stats.prefix_cache_queries,
                        .prefix_cache_hits = stats.prefix_cache_hits,
                        .num_drafted_rows = stats.num_drafted_rows,

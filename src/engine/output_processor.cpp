@@ -26,7 +26,8 @@ RequestMetrics metrics_of(const Request& request) {
           .first_scheduled = request.first_scheduled(),
           .first_token = request.first_token(),
           .finished = request.finish_time(),
-          .num_preemptions = request.num_preemptions()};
+          .num_preemptions = request.num_preemptions(),
+          .step_time = request.step_time()};
 }
 
 std::span<const TokenLogprob> top_of(const ModelRunnerOutput& result, std::int32_t first,

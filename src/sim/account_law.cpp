@@ -51,6 +51,9 @@ std::string check_account(const Request& request, const SchedulerConfig& config,
   }
   const Duration life = *request.finish_time() - request.arrival();
   if (auto error = check_story(request, waited, life, now); !error.empty()) return error;
+  if (request.step_time() < Duration::zero() || request.step_time() > life) {
+    return fmt::format("request {} has more of the time of steps than it was there", request.id());
+  }
   if (request.num_preemptions() == 0 && request.num_recomputed_tokens() != 0) {
     return fmt::format("request {} recomputed without a preemption", request.id());
   }

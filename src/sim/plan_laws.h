@@ -1,4 +1,4 @@
-// The laws of who starts, and with what, together.
+// The laws of who starts, and with what, and of the time of steps, together.
 #pragma once
 
 #include <string>
@@ -18,6 +18,12 @@ class PlanLaws {
   void end(const Request& request) {
     scopes_.end(request);
     choices_.end(request);
+    step_time_ += request.step_time();
+  }
+  // When all have ended.
+  std::string check_end(const SchedulerStats& stats) const {
+    if (stats.step_time_charged_ns == step_time_.count()) return {};
+    return "of the time of steps something was divided among nobody";
   }
   std::string check(const SchedulerOutput& plan) {
     auto error = scopes_.check(plan);
@@ -29,6 +35,7 @@ class PlanLaws {
   ScopeLaw scopes_;
   ChoiceLaw choices_;
   InFlightLaw in_flight_;
+  Duration step_time_{};
 };
 
 }  // namespace quire

@@ -417,7 +417,7 @@ class Simulation {
     }
     if (executor_.num_requests() != 0) return "the executor still knows a request";
     if (scheduler_.next_deadline()) return "an idle scheduler has a deadline";
-    return {};
+    return plan_laws_.check_end(stats);
   }
 
   Coverage& coverage_;

@@ -164,7 +164,7 @@ class SideBySide {
                 a->num_preemptions() == b->num_preemptions() &&
                 a->num_recomputed_tokens() == b->num_recomputed_tokens() &&
                 a->num_cached_tokens() == b->num_cached_tokens() &&
-                a->first_scheduled() == b->first_scheduled() &&
+                a->step_time() == b->step_time() && a->first_scheduled() == b->first_scheduled() &&
                 a->first_token() == b->first_token() && a->finish_time() == b->finish_time();
     for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
       const auto cause = static_cast<WaitCause>(i);

@@ -128,6 +128,7 @@ void visit_request(Archive& archive, Request& request) {
   archive(request.num_recomputed_tokens);
   archive(request.num_accepted_drafts);
   archive(request.num_rejected_drafts);
+  archive(request.step_time);
   archive(request.arrival);
   archive(request.first_scheduled);
   archive(request.first_token);

@@ -34,17 +34,25 @@ class StepMeter {
   std::atomic<std::int64_t> sum_ = 0;
 };
 
-// What was asked for, and the most that one of its outputs came to.
+// What was asked for, and what its outputs came to.
 struct RequestShape {
   bool generates = true;  // false: it is to be embedded, and has no outputs
   std::int64_t n = 1;
   std::int64_t max_tokens = 0;
-  std::int64_t most_output_tokens = 0;
+  std::int64_t most_output_tokens = 0;  // of one of them
+  Duration step_time{};                 // RequestMetrics::step_time, of all
 };
+
+// US dollars, of a time that costs so much an hour.
+constexpr double usd_of(double seconds, double price_per_hour) {
+  return seconds * price_per_hour / 3600;
+}
 
 class Metrics {
  public:
-  Metrics(const Engine& engine, const std::string& model_name, const StepMeter& steps);
+  // `price_per_hour`: ServiceConfig's.
+  Metrics(const Engine& engine, const std::string& model_name, const StepMeter& steps,
+          std::optional<double> price_per_hour = {});
   ~Metrics();
 
   // One of a request's outputs has ended ("stop", "length", "abort", "error").

@@ -20,6 +20,7 @@ void MetricsListener::output_ended(FollowedRequest& request, const RequestOutput
                                    Instant /*now*/) {
   request.shape.most_output_tokens =
       std::max(request.shape.most_output_tokens, output.num_output_tokens);
+  request.shape.step_time += output.metrics.step_time;
   metrics.record_output(finish_name(output), output.num_output_tokens);
   if (output.timeline != nullptr) metrics.record_timeline(*output.timeline);
 }

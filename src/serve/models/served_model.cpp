@@ -29,7 +29,7 @@ ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
       steps_(steps == nullptr ? std::make_shared<StepWatch>() : std::move(steps)),
       token_widths_(engine->tokenizer(), engine->info().vocab_size, config_.max_logprobs + 1),
       dialect_(config_.dialect, *engine),
-      metrics_(*engine, name(), steps_->meter),
+      metrics_(*engine, name(), steps_->meter, config_.price_per_hour),
       drain_(drain),
       listeners_(MetricsListener(metrics_), LatencyListener(latencies_),
                  DirectoryListener(directory_), TraceListener(), DrainListener(drain),
@@ -94,6 +94,11 @@ Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest requ
     listeners_.refused(*followed);
   }
   return id;
+}
+
+std::optional<double> ServedModel::cost_of(Duration step_time) const {
+  if (!config_.price_per_hour) return std::nullopt;
+  return usd_of(to_seconds(step_time), *config_.price_per_hour);
 }
 
 std::optional<double> ServedModel::predicted_wait_s() const {

@@ -62,6 +62,8 @@ class ServedModel {
   // Where Engine::prepare() is called for requests that are not prepared.
   Preparations& preparations() { return preparations_; }
 
+  // What that much of the time of steps costs, in US dollars; nullopt where there is no price.
+  std::optional<double> cost_of(Duration step_time) const;
   // Seconds until a request that came now would have its turn, and so about its time to first
   // token: by those that are ahead of it and the rate at which requests ended lately. 0 where none
   // waits; nullopt where that rate is not known.

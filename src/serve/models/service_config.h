@@ -37,6 +37,8 @@ struct ServiceConfig {
   // A request that would wait longer for its turn is refused.
   std::optional<double> max_ttft_s = {};
   QuotaLimits quotas = {};  // of each API key
+  // In US dollars, of what the model runs on. Requests are told their cost then.
+  std::optional<double> price_per_hour = {};
 };
 
 }  // namespace quire

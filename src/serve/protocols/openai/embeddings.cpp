@@ -221,6 +221,7 @@ class EmbeddingAnswer final : public GenerationAnswer {
     vectors_[input] =
         shaped_embedding(state.first(static_cast<std::size_t>(job_.dimensions)), job_.normalize);
     num_tokens_ += output.num_prompt_tokens;
+    step_time_ += output.metrics.step_time;
     if (last) respond();
   }
 
@@ -238,8 +239,10 @@ class EmbeddingAnswer final : public GenerationAnswer {
       vectors_[i] = {};
       body += '}';
     }
-    body += fmt::format(R"(],"model":{},"usage":{{"prompt_tokens":{},"total_tokens":{}}}}})",
-                        json::serialize(json::string_view(job_.model)), num_tokens_, num_tokens_);
+    json::object usage = {{"prompt_tokens", num_tokens_}, {"total_tokens", num_tokens_}};
+    if (const auto cost = job_.served->cost_of(step_time_)) usage["cost"] = *cost;
+    body += fmt::format(R"(],"model":{},"usage":{}}})",
+                        json::serialize(json::string_view(job_.model)), json::serialize(usage));
     if (!job_.ignored_fields.empty()) {
       response.headers.push_back({"X-Ignored-Fields", job_.ignored_fields});
     }
@@ -250,6 +253,7 @@ class EmbeddingAnswer final : public GenerationAnswer {
   EmbeddingJob job_;
   std::vector<std::vector<float>> vectors_;  // in the order of the inputs
   std::int64_t num_tokens_ = 0;
+  Duration step_time_{};
 };
 
 void answer_embedding(std::shared_ptr<Exchange> exchange, EmbeddingJob job) {

@@ -82,6 +82,8 @@ class ChoicesAnswer final : public GenerationAnswer {
     }
     usage_.accepted_drafts += output.num_accepted_drafts;
     usage_.rejected_drafts += output.num_rejected_drafts;
+    step_time_ += output.metrics.step_time;
+    if (last) usage_.cost = job_.served->cost_of(step_time_);
     if (job_.options.stream) {
       stream(prompt, output, read_piece, target, last);
     } else {
@@ -271,6 +273,7 @@ class ChoicesAnswer final : public GenerationAnswer {
   std::vector<std::unique_ptr<AnswerReader>> readers_;  // null where all text is content
   std::vector<std::vector<PositionLogprobs>> prompt_logprobs_;
   TokenUsage usage_;
+  Duration step_time_{};
   std::string chunk_head_;     // of every chunk of a stream, up to "choices"
   std::string sampling_text_;  // goes with the first chunk
   std::string text_;           // reused from chunk to chunk

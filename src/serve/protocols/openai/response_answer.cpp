@@ -17,13 +17,16 @@
 namespace quire {
 namespace {
 
-json::object usage_of(const RequestOutput& output, std::int64_t reasoning_tokens) {
-  return {{"input_tokens", output.num_prompt_tokens},
-          {"input_tokens_details",
-           {{"cached_tokens", output.num_cached_tokens}, {"cache_write_tokens", 0}}},
-          {"output_tokens", output.num_output_tokens},
-          {"output_tokens_details", {{"reasoning_tokens", reasoning_tokens}}},
-          {"total_tokens", output.num_prompt_tokens + output.num_output_tokens}};
+json::object usage_of(const RequestOutput& output, std::int64_t reasoning_tokens,
+                      std::optional<double> cost) {
+  json::object usage = {{"input_tokens", output.num_prompt_tokens},
+                        {"input_tokens_details",
+                         {{"cached_tokens", output.num_cached_tokens}, {"cache_write_tokens", 0}}},
+                        {"output_tokens", output.num_output_tokens},
+                        {"output_tokens_details", {{"reasoning_tokens", reasoning_tokens}}},
+                        {"total_tokens", output.num_prompt_tokens + output.num_output_tokens}};
+  if (cost) usage["cost"] = *cost;
+  return usage;
 }
 
 class ResponseAnswer final : public GenerationAnswer {
@@ -174,7 +177,8 @@ class ResponseAnswer final : public GenerationAnswer {
     } else {
       object["completed_at"] = std::time(nullptr);
     }
-    object["usage"] = usage_of(output, reasoning_tokens_);
+    object["usage"] =
+        usage_of(output, reasoning_tokens_, job_.served->cost_of(output.metrics.step_time));
     items_.close(outcome == Outcome::kCompleted);
     std::string text = with_member(object, "output", '[' + items_.json() + ']');
     job_.messages.push_back(items_.message());

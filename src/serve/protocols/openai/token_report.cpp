@@ -72,6 +72,7 @@ json::object TokenUsage::to_json() const {
     usage["completion_tokens_details"] = {{"accepted_prediction_tokens", accepted_drafts},
                                           {"rejected_prediction_tokens", rejected_drafts}};
   }
+  if (cost) usage["cost"] = *cost;
   return usage;
 }
 

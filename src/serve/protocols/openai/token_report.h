@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ struct TokenUsage {
   // Guesses at them that were computed, right and wrong ones; shown where there were any.
   std::int64_t accepted_drafts = 0;
   std::int64_t rejected_drafts = 0;
+  std::optional<double> cost;  // US dollars, of the whole answer; nullopt: not known (yet)
 
   json::object to_json() const;
 };
