@@ -1,5 +1,6 @@
 #include "sim/step_cost_fit.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -61,14 +62,24 @@ std::optional<Features> solve(const std::array<Features, kFeatures>& matrix, con
   return costs;
 }
 
-// None below zero: the lowest of those that would be is taken out, until none is.
-Result<Features> solve_nonnegative(std::span<const MeasuredStep* const> steps) {
+// A step to fit, and how much its error counts.
+struct WeightedStep {
+  Features features{};
+  double time = 0;
+  double weight = 1;
+
+  double relative_error(const Features& costs) const {
+    return std::abs(dot(costs, features) - time) / time;
+  }
+};
+
+// The least squares of relative errors. None below zero: the lowest of those that would be is taken
+// out, until none is.
+Result<Features> solve_nonnegative(std::span<const WeightedStep> steps) {
   std::array<Features, kFeatures> matrix{};
   Features right{};
-  for (const MeasuredStep* step : steps) {
-    const Features features = features_of(step->work);
-    const auto time = static_cast<double>(step->time.count());
-    const double weight = 1 / (time * time);
+  for (const auto& [features, time, importance] : steps) {
+    const double weight = importance / (time * time);
     for (std::size_t i = 0; i < kFeatures; ++i) {
       for (std::size_t j = 0; j < kFeatures; ++j)
         matrix[i][j] += weight * features[i] * features[j];
@@ -97,24 +108,28 @@ Result<Features> solve_nonnegative(std::span<const MeasuredStep* const> steps) {
 }  // namespace
 
 Result<StepCostFit> fit_step_cost(std::span<const MeasuredStep> steps) {
-  std::vector<const MeasuredStep*> used;
+  std::vector<WeightedStep> used;
   for (const MeasuredStep& step : steps) {
-    if (step.time > Duration::zero()) used.push_back(&step);
+    if (step.time <= Duration::zero()) continue;
+    used.push_back(
+        {.features = features_of(step.work), .time = static_cast<double>(step.time.count())});
   }
   if (used.size() < kFewestSteps) {
     return Status::invalid_argument(
         fmt::format("{} steps were measured; expected at least {}", used.size(), kFewestSteps));
   }
-  QUIRE_ASSIGN_OR_RETURN(Features costs, solve_nonnegative(used));
-  std::erase_if(used, [&costs](const MeasuredStep* step) {
-    return static_cast<double>(step->time.count()) > 3 * dot(costs, features_of(step->work));
-  });
-  QUIRE_ASSIGN_OR_RETURN(costs, solve_nonnegative(used));
-  double error = 0;
-  for (const MeasuredStep* step : used) {
-    const auto time = static_cast<double>(step->time.count());
-    error += std::abs(dot(costs, features_of(step->work)) - time) / time;
+  // Squares that are divided by the last round's errors are these errors without their signs.
+  constexpr int kRounds = 40;
+  constexpr double kSmallestError = 1e-4;
+  Features costs{};
+  for (int round = 0; round < kRounds; ++round) {
+    QUIRE_ASSIGN_OR_RETURN(costs, solve_nonnegative(used));
+    for (WeightedStep& step : used) {
+      step.weight = 1 / std::max(step.relative_error(costs), kSmallestError);
+    }
   }
+  double error = 0;
+  for (const WeightedStep& step : used) error += step.relative_error(costs);
   const auto whole = [](double cost) { return static_cast<std::int64_t>(std::llround(cost)); };
   return StepCostFit{.cost = {.step = whole(costs[0]),
                               .row = whole(costs[1]),

@@ -20,9 +20,9 @@ struct StepCostFit {
   double mean_error = 0;  // of the steps' times, relative, without sign
 };
 
-// The costs, none below zero, that are off by the least squares of relative errors. Steps that took
-// more than three times what is fitted are left out, and the rest fitted again: something else ran.
-// kInvalidArgument for fewer than 20 steps, or steps that are all alike.
+// The costs, none below zero, with the least sum of relative errors without their signs: what else
+// ran during some of the steps changes it no more than it changes a median. kInvalidArgument for
+// fewer than 20 steps, or steps that are all alike.
 Result<StepCostFit> fit_step_cost(std::span<const MeasuredStep> steps);
 
 }  // namespace quire

@@ -40,12 +40,11 @@ TEST(StepCostFitTest, FindsTheCostsThatMadeTheTimes) {
   EXPECT_NEAR(static_cast<double>(exact->cost.prompt_keys), 7e3, 20);
   EXPECT_LT(exact->mean_error, 1e-4);
   auto noisy = measured_by(cost, 0.2, 2000);
-  noisy[30].time *= 40;  // something else ran
+  for (std::size_t i = 0; i < noisy.size(); i += 5) noisy[i].time *= 2;  // something else ran
   const auto fitted = fit_step_cost(noisy);
   ASSERT_TRUE(fitted.ok());
-  EXPECT_NEAR(static_cast<double>(fitted->cost.step), 3e6, 1e5);
-  EXPECT_NEAR(static_cast<double>(fitted->cost.prompt_token), 9e4, 2e3);
-  EXPECT_NEAR(fitted->mean_error, 0.05, 0.01);
+  EXPECT_NEAR(static_cast<double>(fitted->cost.step), 3e6, 3e5);
+  EXPECT_NEAR(static_cast<double>(fitted->cost.prompt_token), 9e4, 5e3);
 }
 
 TEST(StepCostFitTest, NoCostIsBelowZero) {
