@@ -17,6 +17,23 @@ from hub_support import COMMIT, REPO, PullCase, Repository, tiny_files
 SECOND = "89abcdef0123456789abcdef0123456789abcdef"
 
 
+class Planning(PullCase):
+    def test_a_plan_needs_the_config_alone(self):
+        for arguments in (["plan", REPO], ["simulate", REPO, "--num-requests", 3]):
+            result = self.home.run(*arguments, "--input-len", 8, "--output-len", 4, "--json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual([path.name for path in self.home.snapshot().iterdir()], ["config.json"])
+        self.assertEqual(self.hub.asked("store"), [])
+        self.assertEqual(json.loads(result.stdout)["model"], "llama")
+        self.pull(REPO)  # what is there in part is no model that is here
+        self.assertTrue((self.home.snapshot() / "model.safetensors").exists())
+
+    def test_a_plan_of_what_is_not_there(self):
+        result = self.home.run("plan", "no/such")
+        self.assertEqual(result.returncode, 66, result.stderr)
+        self.assertIn("no/such", result.stderr)
+
+
 class Layout(PullCase):
     def test_only_what_is_needed_in_the_layout_of_the_hub(self):
         result = self.pull(REPO)

@@ -45,6 +45,30 @@ Status not_here(const Status& status, const ModelLocator& model) {
       status.remedy());
 }
 
+// Calls `fetch` with a listener that shows how far it is.
+template <typename Fetch>
+auto with_progress(const ModelLocator& model, const std::function<bool()>& cancelled,
+                   const Fetch& fetch) {
+  constexpr double kMega = 1e6;
+  ProgressBar bar(fmt::format("pulling {}", printable(model.text(), 60)), "MB");
+  const auto start = steady_clock::now();
+  std::optional<std::uint64_t> first;
+  PullListener listener;
+  listener.progress = [&](const std::string& file, std::uint64_t done, std::uint64_t total) {
+    if (!first) first = done;
+    bar.update(static_cast<double>(done) / kMega, static_cast<double>(total) / kMega,
+               file + pace(done - std::min(done, *first), total - std::min(done, total), start));
+  };
+  listener.cancelled = cancelled;
+  listener.note = [&](const std::string& text) {
+    bar.clear();
+    log_info("{}", text);
+  };
+  auto fetched = fetch(listener);
+  bar.clear();
+  return fetched;
+}
+
 }  // namespace
 
 Result<ModelLocator> locate_model(const std::string& named) {
@@ -79,24 +103,23 @@ Result<std::string> at_revision(const std::string& named, const std::string& rev
 
 Result<PulledModel> pull_shown(const ModelLocator& model, const HubSettings& settings,
                                const std::function<bool()>& cancelled) {
-  constexpr double kMega = 1e6;
-  ProgressBar bar(fmt::format("pulling {}", printable(model.text(), 60)), "MB");
-  const auto start = steady_clock::now();
-  std::optional<std::uint64_t> first;
-  PullListener listener;
-  listener.progress = [&](const std::string& file, std::uint64_t done, std::uint64_t total) {
-    if (!first) first = done;
-    bar.update(static_cast<double>(done) / kMega, static_cast<double>(total) / kMega,
-               file + pace(done - std::min(done, *first), total - std::min(done, total), start));
-  };
-  listener.cancelled = cancelled;
-  listener.note = [&](const std::string& text) {
-    bar.clear();
-    log_info("{}", text);
-  };
-  auto pulled = pull(model, settings, listener);
-  bar.clear();
-  return pulled;
+  return with_progress(model, cancelled, [&](const PullListener& listener) {
+    return pull(model, settings, listener);
+  });
+}
+
+Result<std::optional<std::string>> config_of_absent_model(const std::string& named) {
+  if (named.empty()) return std::optional<std::string>();
+  QUIRE_ASSIGN_OR_RETURN(const ModelLocator model, locate_model(named));
+  if (model.kind != ModelLocator::Kind::kHub) return std::optional<std::string>();
+  QUIRE_ASSIGN_OR_RETURN(const HubSettings settings, hub_settings_from_environment());
+  if (find_pulled(model, settings)) return std::optional<std::string>();
+  const auto never = [] { return false; };
+  const auto config = with_progress(model, never, [&](const PullListener& listener) {
+    return pull_config(model, settings, listener);
+  });
+  if (!config.ok()) return not_here(config.status(), model);
+  return *config ? std::optional((*config)->string()) : std::nullopt;
 }
 
 Result<std::string> local_model(const std::string& named) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,10 @@ Result<std::string> at_revision(const std::string& named, const std::string& rev
 // Fetches a model and shows progress on stderr. kCancelled where `cancelled` says so.
 Result<PulledModel> pull_shown(const ModelLocator& model, const HubSettings& settings,
                                const std::function<bool()>& cancelled);
+
+// The config.json of `named`, a model of a hub that is not here, without its weights; nullopt where
+// local_model() is needed for it. Errors: those of pull().
+Result<std::optional<std::string>> config_of_absent_model(const std::string& named);
 
 // The path to open for `named`; the bundled model for an empty name. A model of a hub, of an
 // address or of a bucket is fetched where it is not here yet, and used as it is here otherwise:

@@ -39,4 +39,13 @@ Result<PulledModel> pull(const ModelLocator& model, const HubSettings& settings,
   return pull_address(model, settings, listener);
 }
 
+Result<std::optional<std::filesystem::path>> pull_config(const ModelLocator& model,
+                                                         const HubSettings& settings,
+                                                         const PullListener& listener) {
+  if (model.kind != ModelLocator::Kind::kHub || settings.offline) {
+    return std::optional<std::filesystem::path>();
+  }
+  return pull_hub_config(model, settings, listener);
+}
+
 }  // namespace quire

@@ -43,4 +43,11 @@ std::optional<std::filesystem::path> find_pulled(const ModelLocator& model,
 Result<PulledModel> pull(const ModelLocator& model, const HubSettings& settings,
                          const PullListener& listener);
 
+// The config.json alone of a model whose weights are not needed, fetched where it is not here; the
+// revision counts as not fetched. nullopt where there is none: for a GGUF file, for kUrl and kS3,
+// and where the settings forbid to ask a network. Errors: those of pull().
+Result<std::optional<std::filesystem::path>> pull_config(const ModelLocator& model,
+                                                         const HubSettings& settings,
+                                                         const PullListener& listener);
+
 }  // namespace quire

@@ -85,6 +85,18 @@ class HubPull {
     return pulled;
   }
 
+  Result<std::optional<fs::path>> run_config() {
+    QUIRE_ASSIGN_OR_RETURN(revision_, source_.revision(model_.repo, model_.revision));
+    QUIRE_ASSIGN_OR_RETURN(const FileChoice choice,
+                           choose_files(revision_.files, model_.file, where_));
+    constexpr const char* kConfig = "config.json";
+    if (std::ranges::find(choice.files, kConfig) == choice.files.end()) {
+      return std::optional<fs::path>();
+    }
+    QUIRE_RETURN_IF_ERROR(fetch({kConfig}));
+    return std::optional(path_of(kConfig));
+  }
+
  private:
   fs::path path_of(const std::string& name) const {
     return cache_.snapshot(model_.repo, revision_.commit) / name;
@@ -177,6 +189,13 @@ Result<PulledModel> pull_hub(const ModelLocator& model, const HubSettings& setti
   }
   QUIRE_ASSIGN_OR_RETURN(Transfers transfers, Transfers::create());
   return HubPull(model, settings, listener, std::move(transfers)).run();
+}
+
+Result<std::optional<fs::path>> pull_hub_config(const ModelLocator& model,
+                                                const HubSettings& settings,
+                                                const PullListener& listener) {
+  QUIRE_ASSIGN_OR_RETURN(Transfers transfers, Transfers::create());
+  return HubPull(model, settings, listener, std::move(transfers)).run_config();
 }
 
 }  // namespace quire

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "base/status.h"
 #include "hub/pull.h"
@@ -21,5 +22,10 @@ Result<FoundHubModel> find_hub_model(const ModelLocator& model, const HubSetting
 // As pull() says, for a kHub model.
 Result<PulledModel> pull_hub(const ModelLocator& model, const HubSettings& settings,
                              const PullListener& listener);
+
+// As pull_config() says.
+Result<std::optional<std::filesystem::path>> pull_hub_config(const ModelLocator& model,
+                                                             const HubSettings& settings,
+                                                             const PullListener& listener);
 
 }  // namespace quire

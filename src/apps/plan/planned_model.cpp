@@ -117,6 +117,15 @@ Result<PlannedModel> open_planned_model(const std::string& named, const std::str
     QUIRE_RETURN_IF_ERROR(take_max_len(max_len, model));
     return model;
   }
+  // What is unavailable may be here in part, which local_model() knows.
+  const auto config = config_of_absent_model(named);
+  if (!config.ok() && config.status().code() != StatusCode::kUnavailable) return config.status();
+  if (config.ok() && *config) {
+    QUIRE_RETURN_IF_ERROR(open_config(**config, model));
+    model.name = named.substr(named.find('/') + 1);
+    QUIRE_RETURN_IF_ERROR(take_max_len(max_len, model));
+    return model;
+  }
   QUIRE_ASSIGN_OR_RETURN(const std::string path, local_model(named));
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(path, ""));
   QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
