@@ -97,6 +97,45 @@ class Simulate(unittest.TestCase):
         self.assertLess(found["replicas=1"]["good_share"], 0.9)
         self.assertGreater(found["replicas=4"]["good_share"], 0.95)
 
+    def test_speculation_at_a_given_acceptance(self):
+        """Leviathan et al. 2023: (1 - a^(n+1)) / (1 - a) tokens a step, which take little more than one alone."""
+        args = [*SMALL, "--num-requests", 20, "--qps", 0, "--input-len", 64, "--output-len", 400, "--length-spread", "fixed",
+                "--speculative-acceptance", 0.8, "--sweep", "num-speculative-tokens=0,4"]
+        for batch, least, most in ((1, 2.9, 3.4), (256, 0.9, 3.1)):
+            found = runs(*args, "--max-num-seqs", batch)
+            without, drafted = (found[f"num-speculative-tokens={count}"] for count in (0, 4))
+            self.assertEqual(without["draft_tokens"], 0)
+            self.assertAlmostEqual(drafted["draft_tokens_accepted"] / drafted["draft_tokens"], 0.59, delta=0.02)
+            ratio = drafted["output_tokens_per_s"] / without["output_tokens_per_s"]
+            self.assertTrue(least < ratio < most, (batch, ratio))
+        slow = simulate(*args[:-2], "--max-num-seqs", 1, "--num-speculative-tokens", 4, "--draft-time", "20ms")["runs"][0]
+        self.assertLess(slow["output_tokens_per_s"], without["output_tokens_per_s"])
+
+    def test_stages_and_the_memory_that_they_share(self):
+        found = runs(CONFIGS / "llama-3.1-70b.json", "--max-model-len", 4096, "--num-requests", 60, "--qps", 0, "--device",
+                     "h100", "--tp", 2, "--sweep", "pp=2,4")
+        two, four = found["pp=2"], found["pp=4"]
+        self.assertGreater(four["kv_tokens"], 2.5 * two["kv_tokens"])
+        self.assertGreater(four["output_tokens_per_s"], two["output_tokens_per_s"])
+        self.assertAlmostEqual(four["usd"] / four["duration_s"], 2 * two["usd"] / two["duration_s"])
+
+    def test_prompts_on_servers_of_their_own(self):
+        found = runs(*SMALL, "--num-requests", 300, "--qps", 12, "--input-len", 3000, "--output-len", 200, "--replicas", 2,
+                     "--max-num-batched-tokens", 4096, "--router", "least-loaded", "--sweep", "prefill-replicas=0,1")
+        together, apart = found["prefill-replicas=0"], found["prefill-replicas=1"]
+        self.assertLess(apart["tpot_s"]["p99"], 0.7 * together["tpot_s"]["p99"])
+        self.assertGreater(apart["ttft_s"]["p50"], together["ttft_s"]["p50"])
+
+    def test_a_page_with_charts(self):
+        page = self.folder / "page.html"
+        simulate(*SMALL, "--num-requests", 40, "--sweep", "replicas=1,2", "--html", page)
+        text = page.read_text()
+        for said in ("<title>quire simulate</title>", "best: replicas=", "--num-requests 40", "replicas=2", "USD/million"):
+            self.assertIn(said, text)
+        self.assertEqual(text.count("<svg"), 2 + 2 * 3)
+        self.assertNotIn("<script", text)
+        self.assertNotIn("nan", text.lower())
+
     def test_traces_in_public_layouts(self):
         azure = self.folder / "azure.csv"
         azure.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n"
@@ -149,6 +188,13 @@ class Simulate(unittest.TestCase):
                 (["--sweep", "kv=green"], 64, 'kv: expected one of paged, reserved, found "green"'),
                 (["--sweep", "replicas=0"], 64, "replicas: expected a count"),
                 (["--sweep", "replicas="], 64, "expected NAME=VALUE,VALUE"),
+                (["--sweep", "pp=0"], 64, "pp: expected a count of 1"),
+                (["--pp", 33], 64, "--pp 33: llama-3.1-8b has 32 layers"),
+                (["--prefill-replicas", 1], 64, "none is left to go on with them"),
+                (["--num-speculative-tokens", 4], 64, "--speculative-acceptance"),
+                (["--num-speculative-tokens", 4, "--speculative-acceptance", "0.5", "--batching", "static"], 64, "no drafts"),
+                (["--speculative-acceptance", "1.5"], 64, "1.5"),
+                (["--html", self.folder / "no/page"], 74, "no/page"),
                 (["--input-len", 5000], 64, "more than a sequence of 4096 tokens"),
                 (["--step-cost", costs], 64, "a cost is out of range"),
                 (["--event-log", self.folder / "nothing"], 66, "nothing"),

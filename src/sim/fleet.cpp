@@ -1,233 +1,247 @@
 #include "sim/fleet.h"
 
 #include <algorithm>
-#include <limits>
+#include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/checked.h"
-#include "base/random.h"
+#include "sim/fleet_router.h"
 
 namespace quire {
 namespace {
 
-constexpr Instant kNever = Instant(std::numeric_limits<Instant::rep>::max());
-constexpr std::uint64_t kOutputTokens = 0x4F5554;
-constexpr std::size_t kMaxRemembered = 1U << 20;  // pieces that the router knows a server of
+// A prompt whose keys and values have come is in the cache at once, however long it is.
+constexpr std::int32_t kMostReceivedTokens = 1 << 30;
 
-// What servers measure together.
-struct Totals {
-  FleetResult result;
-  double weighted_running = 0;  // times seconds
-  double weighted_used = 0;
-  double weighted_waste = 0;
-};
+ServerConfig server_config(const FleetConfig& fleet, bool prefills, bool receives) {
+  ServerConfig config = {.scheduler = fleet.stage_scheduler(),
+                         .step_time = fleet.step_time,
+                         .drafts = {},
+                         .receives_prompts = receives};
+  if (!prefills) config.drafts = fleet.drafts;
+  if (receives) config.scheduler.max_num_batched_tokens = kMostReceivedTokens;
+  return config;
+}
 
-class SimulatedServer {
+class Fleet {
  public:
-  explicit SimulatedServer(const FleetConfig& config)
-      : config_(config), scheduler_(config.scheduler) {}
-
-  std::size_t load() const { return scheduler_.running().size() + scheduler_.waiting().size(); }
-  Instant next_event() const { return in_flight_ ? end_ : wakes_; }
-
-  void add(const AddRequest& request, Instant now) {
-    // A refusal is counted by its cause.
-    if (!scheduler_.add(request, now).ok()) return;
-    wakes_ = now;
+  Fleet(const FleetConfig& config, const Traffic& traffic)
+      : config_(config),
+        traffic_(traffic),
+        first_(server_config(config, splits(), false)),
+        second_(server_config(config, false, true)) {
+    pipelines_.reserve(static_cast<std::size_t>(config.num_servers));
+    std::vector<SimulatedServer*> takes;
+    std::vector<SimulatedServer*> continues;
+    for (int i = 0; i < config.num_servers; ++i) {
+      const bool second = splits() && i >= config.num_prefill_servers;
+      pipelines_.emplace_back(config.pipeline_stages);
+      for (int stage = 0; stage < config.pipeline_stages; ++stage) {
+        schedulers_.push_back(
+            std::make_unique<SimulatedServer>(second ? second_ : first_, pipelines_.back()));
+        (second ? continues : takes).push_back(schedulers_.back().get());
+      }
+    }
+    router_.emplace(config.router, std::move(takes));
+    if (splits()) second_router_.emplace(RouterPolicy::kLeastLoaded, std::move(continues));
+    result_.requests.reserve(traffic.arrivals.size());
   }
 
-  // The step that ends now, if one does, and the next.
-  Status advance(Instant now, Totals& totals) {
-    if (in_flight_) {
-      if (end_ > now) return {};
-      QUIRE_RETURN_IF_ERROR(end_step(now, totals));
+  Result<FleetResult> run() {
+    for (std::uint64_t event = 0;; ++event) {
+      constexpr std::uint64_t kTellEvery = 1024;
+      if (config_.progress && event % kTellEvery == 0) config_.progress(result_.requests.size());
+      const Instant now = next_event();
+      if (now == kNoEvent) break;
+      take_arrivals(now);
+      take_handed_over(now);
+      for (std::size_t i = 0; i < schedulers_.size(); ++i) {
+        if (schedulers_[i]->next_event() > now) continue;
+        ended_.clear();
+        QUIRE_RETURN_IF_ERROR(schedulers_[i]->advance(now, totals_, ended_));
+        for (const auto& request : ended_) end(*request, is_prefill(i), now);
+      }
     }
-    QUIRE_RETURN_IF_ERROR(scheduler_.schedule(now, plan_));
-    if (plan_.empty()) {
-      const auto deadline = scheduler_.next_deadline();
-      wakes_ = deadline ? *deadline : kNever;
-      if (wakes_ <= now) return Status::internal("a scheduler with work plans nothing");
-      return {};
-    }
-    in_flight_ = true;
-    end_ = now;
-    if (plan_.scheduled.empty()) return {};  // only says who has gone
-    const Duration time = std::max(config_.step_time(plan_), Duration(1));
-    end_ = now + time;
-    measure(time, totals);
-    return {};
-  }
-
-  Status finish(Totals& totals) const {
-    QUIRE_RETURN_IF_ERROR(scheduler_.check_invariants());
-    const SchedulerStats stats = scheduler_.stats();
-    FleetResult& result = totals.result;
-    for (std::size_t i = 0; i < kNumRejectCauses; ++i) {
-      result.num_rejected[i] += stats.num_rejected[i];
-    }
-    result.num_preemptions += stats.num_preemptions;
-    result.tokens_recomputed += stats.tokens_recomputed;
-    result.tokens_discarded += stats.tokens_discarded;
-    result.prompt_tokens_computed += stats.prompt_tokens_computed;
-    result.prompt_tokens_cached += stats.prompt_tokens_cached;
-    result.output_tokens += stats.output_tokens_sampled;
-    result.prefix_cache_queries += stats.prefix_cache_queries;
-    result.prefix_cache_hits += stats.prefix_cache_hits;
-    result.server_requests.push_back(stats.num_added);
-    return {};
+    return finish();
   }
 
  private:
-  Status end_step(Instant now, Totals& totals) {
-    in_flight_ = false;
-    output_.clear();
-    output_.step_id = plan_.step_id;
-    for (const ScheduledRequest& each : plan_.scheduled) {
-      if (each.use != RowUse::kTokens) continue;
-      const auto position =
-          static_cast<std::uint64_t>(each.num_computed_tokens + each.num_scheduled_tokens);
-      const auto token = static_cast<TokenId>(
-          random_bits(mix64(each.request_id ^ kOutputTokens), position) % (1U << 20));
-      output_.sampled.push_back({.request_id = each.request_id, .token_id = token});
-    }
-    QUIRE_RETURN_IF_ERROR(scheduler_.update(output_, now, outputs_));
-    for (const RequestStepOutput& given : outputs_) {
-      if (given.finished == nullptr) continue;
-      const Request& request = *given.finished;
-      totals.result.requests.push_back({.arrival = request.arrival(),
-                                        .first_token = request.first_token().value_or(now),
-                                        .end = request.finish_time().value_or(now),
-                                        .input_len = request.num_prompt_tokens(),
-                                        .output_len = request.num_output_tokens(),
-                                        .num_cached_tokens = request.num_cached_tokens(),
-                                        .num_preemptions = request.num_preemptions()});
-      totals.result.duration = std::max(totals.result.duration, Duration(now));
-    }
-    return {};
+  // What the first server gave of a request that another continues.
+  struct Begun {
+    Instant first_token{};
+    std::int32_t num_cached_tokens = 0;
+    std::int32_t num_preemptions = 0;
+  };
+
+  bool splits() const { return config_.num_prefill_servers > 0; }
+  std::size_t server_of(std::size_t scheduler) const {
+    return scheduler / static_cast<std::size_t>(config_.pipeline_stages);
+  }
+  bool is_prefill(std::size_t scheduler) const {
+    return server_of(scheduler) < static_cast<std::size_t>(config_.num_prefill_servers);
   }
 
-  void measure(Duration time, Totals& totals) {
-    const double seconds = to_seconds(time);
-    const std::int64_t block_size = config_.scheduler.block_size;
-    std::int64_t tokens = 0;
-    std::int64_t slots = 0;
-    bool decodes = false;
-    for (const ScheduledRequest& each : plan_.scheduled) {
-      const std::int64_t held = std::int64_t{each.num_computed_tokens} + each.num_scheduled_tokens;
-      tokens += held;
-      slots += ceil_div(held, block_size) * block_size;
-      decodes = decodes || (each.use == RowUse::kTokens && each.num_scheduled_tokens == 1);
+  Instant next_event() const {
+    Instant now = next_ < traffic_.arrivals.size() ? traffic_.arrivals[next_].time : kNoEvent;
+    if (!handed_over_.empty()) now = std::min(now, handed_over_.begin()->first);
+    for (const auto& scheduler : schedulers_) now = std::min(now, scheduler->next_event());
+    return now;
+  }
+
+  AddRequest request_of(std::size_t index, std::int32_t max_tokens) {
+    std::shared_ptr<const SamplingParams>& params = params_[max_tokens];
+    if (params == nullptr) {
+      SamplingParams made;
+      made.max_tokens = max_tokens;
+      made.ignore_eos = true;
+      made.temperature = 0;
+      params = std::make_shared<const SamplingParams>(std::move(made));
     }
-    if (decodes) totals.result.longest_step = std::max(totals.result.longest_step, time);
-    totals.result.busy += time;
-    ++totals.result.num_steps;
-    totals.weighted_running += seconds * static_cast<double>(scheduler_.running().size());
-    const SchedulerStats stats = scheduler_.stats();
-    totals.weighted_used +=
-        seconds * static_cast<double>(stats.blocks_used) / static_cast<double>(stats.blocks_total);
-    totals.weighted_waste +=
-        seconds * (1 - static_cast<double>(tokens) / static_cast<double>(slots));
+    AddRequest request;
+    request.request_id = index + 1;
+    request.prompt_token_ids = prompt_of(traffic_, index);
+    request.sampling_params = params;
+    request.priority = traffic_.arrivals[index].priority;
+    return request;
+  }
+
+  void take_arrivals(Instant now) {
+    for (; next_ < traffic_.arrivals.size() && traffic_.arrivals[next_].time <= now; ++next_) {
+      const Arrival& arrival = traffic_.arrivals[next_];
+      const std::int32_t max_tokens = splits() ? 1 : arrival.output_len;
+      router_->choose(arrival).add(request_of(next_, max_tokens), now);
+    }
+  }
+
+  void take_handed_over(Instant now) {
+    while (!handed_over_.empty() && handed_over_.begin()->first <= now) {
+      const std::size_t index = handed_over_.begin()->second;
+      handed_over_.erase(handed_over_.begin());
+      const Arrival& arrival = traffic_.arrivals[index];
+      AddRequest request = request_of(index, arrival.output_len - 1);
+      request.prompt_token_ids.push_back(simulated_output(request.request_id, arrival.input_len));
+      second_router_->choose(arrival).add(request, now);
+    }
+  }
+
+  void end(const Request& request, bool prefill, Instant now) {
+    const auto index = static_cast<std::size_t>(request.id() - 1);
+    const Arrival& arrival = traffic_.arrivals[index];
+    SimulatedRequest ended = {.arrival = arrival.time,
+                              .first_token = request.first_token().value_or(now),
+                              .end = now,
+                              .input_len = arrival.input_len,
+                              .output_len = arrival.output_len,
+                              .num_cached_tokens = request.num_cached_tokens(),
+                              .num_preemptions = request.num_preemptions()};
+    if (prefill && arrival.output_len > 1) {
+      begun_[index] = {.first_token = ended.first_token,
+                       .num_cached_tokens = ended.num_cached_tokens,
+                       .num_preemptions = ended.num_preemptions};
+      handed_over_.emplace(now + config_.transfer_time(arrival.input_len), index);
+      return;
+    }
+    if (const auto begun = begun_.find(index); begun != begun_.end()) {
+      ended.first_token = begun->second.first_token;
+      ended.num_cached_tokens = begun->second.num_cached_tokens;
+      ended.num_preemptions += begun->second.num_preemptions;
+      begun_.erase(begun);
+    }
+    result_.requests.push_back(ended);
+    result_.duration = std::max(result_.duration, Duration(now));
+  }
+
+  Result<FleetResult> finish() {
+    result_.server_requests.resize(static_cast<std::size_t>(config_.num_servers));
+    for (std::size_t i = 0; i < schedulers_.size(); ++i) {
+      const Scheduler& scheduler = schedulers_[i]->scheduler();
+      QUIRE_RETURN_IF_ERROR(scheduler.check_invariants());
+      add(scheduler.stats(), splits() && !is_prefill(i));
+      result_.server_requests[server_of(i)] += scheduler.stats().num_added;
+    }
+    result_.busy = totals_.busy;
+    result_.longest_step = totals_.longest_step;
+    result_.num_steps = totals_.num_steps;
+    const double seconds = to_seconds(totals_.time);
+    if (seconds > 0) {
+      result_.running = totals_.running / seconds;
+      result_.kv_used = totals_.kv_used / seconds;
+      result_.kv_waste = totals_.kv_waste / seconds;
+    }
+    return std::move(result_);
+  }
+
+  // `second`: of a server whose prompts another has computed.
+  void add(const SchedulerStats& stats, bool second) {
+    for (std::size_t i = 0; i < kNumRejectCauses; ++i) {
+      result_.num_rejected[i] += stats.num_rejected[i];
+    }
+    result_.num_preemptions += stats.num_preemptions;
+    result_.tokens_recomputed += stats.tokens_recomputed;
+    result_.tokens_discarded += stats.tokens_discarded;
+    result_.output_tokens += stats.output_tokens_sampled;
+    result_.draft_tokens += stats.draft_tokens;
+    result_.draft_tokens_accepted += stats.draft_tokens_accepted;
+    if (second) return;
+    result_.prompt_tokens_computed += stats.prompt_tokens_computed;
+    result_.prompt_tokens_cached += stats.prompt_tokens_cached;
+    result_.prefix_cache_queries += stats.prefix_cache_queries;
+    result_.prefix_cache_hits += stats.prefix_cache_hits;
   }
 
   const FleetConfig& config_;
-  Scheduler scheduler_;
-  SchedulerOutput plan_;
-  ModelRunnerOutput output_;
-  std::vector<RequestStepOutput> outputs_;
-  bool in_flight_ = false;
-  Instant end_{};           // of the step in flight
-  Instant wakes_ = kNever;  // when there is something to plan
+  const Traffic& traffic_;
+  const ServerConfig first_;
+  const ServerConfig second_;  // of those that continue
+  std::vector<Pipeline> pipelines_;
+  std::vector<std::unique_ptr<SimulatedServer>> schedulers_;  // stages of a server together
+  std::optional<FleetRouter> router_;
+  std::optional<FleetRouter> second_router_;
+  std::unordered_map<std::int32_t, std::shared_ptr<const SamplingParams>> params_;  // by max_tokens
+  std::size_t next_ = 0;                                                            // arrival
+  std::multimap<Instant, std::size_t> handed_over_;  // by when they have come
+  std::unordered_map<std::size_t, Begun> begun_;
+  SimulatedServer::Ended ended_;
+  StepTotals totals_;
+  FleetResult result_;
 };
-
-class Router {
- public:
-  Router(RouterPolicy policy, std::vector<std::unique_ptr<SimulatedServer>>& servers)
-      : policy_(policy), servers_(servers) {}
-
-  std::size_t choose(const Arrival& arrival) {
-    if (policy_ == RouterPolicy::kRoundRobin) return next_++ % servers_.size();
-    const std::size_t least = least_loaded();
-    if (policy_ == RouterPolicy::kLeastLoaded) return least;
-    std::size_t chosen = least;
-    for (auto piece = arrival.pieces.rbegin(); piece != arrival.pieces.rend(); ++piece) {
-      const auto known = server_of_.find(*piece);
-      if (known == server_of_.end()) continue;
-      constexpr std::size_t kFewMore = 8;
-      if (servers_[known->second]->load() <= 2 * servers_[least]->load() + kFewMore) {
-        chosen = known->second;
-      }
-      break;
-    }
-    if (server_of_.size() > kMaxRemembered) server_of_.clear();
-    for (const std::uint64_t piece : arrival.pieces) server_of_[piece] = chosen;
-    return chosen;
-  }
-
- private:
-  std::size_t least_loaded() const {
-    std::size_t least = 0;
-    for (std::size_t i = 1; i < servers_.size(); ++i) {
-      if (servers_[i]->load() < servers_[least]->load()) least = i;
-    }
-    return least;
-  }
-
-  RouterPolicy policy_;
-  std::vector<std::unique_ptr<SimulatedServer>>& servers_;
-  std::size_t next_ = 0;
-  std::unordered_map<std::uint64_t, std::size_t> server_of_;
-};
-
-AddRequest request_of(const Traffic& traffic, std::size_t index) {
-  const Arrival& arrival = traffic.arrivals[index];
-  SamplingParams params;
-  params.max_tokens = arrival.output_len;
-  params.ignore_eos = true;
-  params.temperature = 0;
-  AddRequest request;
-  request.request_id = index + 1;
-  request.prompt_token_ids = prompt_of(traffic, index);
-  request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
-  request.priority = arrival.priority;
-  return request;
-}
 
 }  // namespace
 
+SchedulerConfig FleetConfig::stage_scheduler() const {
+  SchedulerConfig part = scheduler;
+  part.num_blocks /= pipeline_stages;
+  part.max_num_seqs =
+      static_cast<std::int32_t>(ceil_div(part.max_num_seqs, std::int32_t{pipeline_stages}));
+  return part;
+}
+
+Status FleetConfig::validate() const {
+  if (num_prefill_servers > 0 && num_prefill_servers >= num_servers) {
+    return Status::invalid_argument(
+        fmt::format("{} of {} servers compute prompts alone, and none is left to go on with them",
+                    num_prefill_servers, num_servers),
+        "lower --prefill-replicas or raise --replicas");
+  }
+  if (drafts.any() && scheduler.batching == Batching::kStatic) {
+    return Status::invalid_argument("static batches take no drafts",
+                                    "use another --batching, or no --num-speculative-tokens");
+  }
+  if (drafts.any() && std::ranges::any_of(scheduler.kv_groups, &KvGroup::state)) {
+    return Status::invalid_argument("a model with states of fixed size takes no drafts",
+                                    "leave out --num-speculative-tokens");
+  }
+  return stage_scheduler().validate();
+}
+
 Result<FleetResult> simulate_fleet(const FleetConfig& config, const Traffic& traffic) {
-  QUIRE_RETURN_IF_ERROR(config.scheduler.validate());
-  std::vector<std::unique_ptr<SimulatedServer>> servers;
-  for (int i = 0; i < config.num_servers; ++i) {
-    servers.push_back(std::make_unique<SimulatedServer>(config));
-  }
-  Router router(config.router, servers);
-  Totals totals;
-  totals.result.requests.reserve(traffic.arrivals.size());
-  std::size_t next = 0;
-  for (std::uint64_t event = 0;; ++event) {
-    constexpr std::uint64_t kTellEvery = 1024;
-    if (config.progress && event % kTellEvery == 0) config.progress(totals.result.requests.size());
-    Instant now = next < traffic.arrivals.size() ? traffic.arrivals[next].time : kNever;
-    for (const auto& server : servers) now = std::min(now, server->next_event());
-    if (now == kNever) break;
-    for (; next < traffic.arrivals.size() && traffic.arrivals[next].time <= now; ++next) {
-      servers[router.choose(traffic.arrivals[next])]->add(request_of(traffic, next), now);
-    }
-    for (const auto& server : servers) {
-      if (server->next_event() <= now) QUIRE_RETURN_IF_ERROR(server->advance(now, totals));
-    }
-  }
-  for (const auto& server : servers) QUIRE_RETURN_IF_ERROR(server->finish(totals));
-  FleetResult result = std::move(totals.result);
-  const double busy = to_seconds(result.busy);
-  if (busy > 0) {
-    result.running = totals.weighted_running / busy;
-    result.kv_used = totals.weighted_used / busy;
-    result.kv_waste = totals.weighted_waste / busy;
-  }
-  return result;
+  QUIRE_RETURN_IF_ERROR(config.validate());
+  return Fleet(config, traffic).run();
 }
 
 }  // namespace quire

@@ -1,5 +1,6 @@
-// Servers in virtual time: the real scheduler in each, steps that take what a cost model says, and
-// a router in front of them. Nothing is computed; outputs end where the traffic says.
+// Servers in virtual time and a router in front of them. Prompts may be computed by some of the
+// servers and handed over to the others (disaggregated prefill: Zhong et al. 2024, "DistServe",
+// arXiv 2401.09670; Patel et al. 2024, "Splitwise", arXiv 2311.18677).
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/scheduler.h"
+#include "sim/simulated_server.h"
 #include "sim/traffic.h"
 
 namespace quire {
@@ -28,10 +30,24 @@ enum class RouterPolicy : std::uint8_t {
 struct FleetConfig {
   SchedulerConfig scheduler;  // of each server; validate() passes
   int num_servers = 1;
+  // Of these, those that compute prompts alone, and the first token; the others, to which requests
+  // go by their load, continue then. 0: each server does both.
+  int num_prefill_servers = 0;
+  // Devices of a server that have a part of the layers each. A server has as many schedulers, whose
+  // steps are in different stages; each has its part of the sequences and of the KV cache.
+  int pipeline_stages = 1;
   RouterPolicy router = RouterPolicy::kRoundRobin;
-  std::function<Duration(const SchedulerOutput&)> step_time;
+  std::function<Duration(const SchedulerOutput&)> step_time;  // ServerConfig's, of all stages
+  // To hand over the keys and values of so many tokens; where there are prefill servers.
+  std::function<Duration(std::int64_t num_tokens)> transfer_time = {};
+  SimulatedDrafts drafts = {};
   // Told now and then how many requests have ended; may be empty.
   std::function<void(std::size_t ended)> progress = {};
+
+  // What each of a server's schedulers has.
+  SchedulerConfig stage_scheduler() const;
+  // kConfig or kInvalidArgument naming what contradicts what.
+  Status validate() const;
 };
 
 struct SimulatedRequest {
@@ -53,8 +69,8 @@ struct SimulatedRequest {
 struct FleetResult {
   std::vector<SimulatedRequest> requests;  // in order of their ends
   std::array<std::int64_t, kNumRejectCauses> num_rejected{};
-  Duration duration{};      // from the first arrival to the last end
-  Duration busy{};          // of steps, over all servers
+  Duration duration{};      // until the last end
+  Duration busy{};          // of steps, over all servers and stages
   Duration longest_step{};  // that gave some request a token after its first
   std::int64_t num_steps = 0;
   std::int64_t num_preemptions = 0;
@@ -65,15 +81,17 @@ struct FleetResult {
   std::int64_t output_tokens = 0;
   std::int64_t prefix_cache_queries = 0;
   std::int64_t prefix_cache_hits = 0;
+  std::int64_t draft_tokens = 0;
+  std::int64_t draft_tokens_accepted = 0;
   // Means over the time of steps.
-  double running = 0;   // requests of a server
+  double running = 0;   // requests of a scheduler
   double kv_used = 0;   // of its pages
   double kv_waste = 0;  // of the slots that sequences hold, those without a token
   std::vector<std::int64_t> server_requests;  // that each got
 };
 
-// Runs until all requests have ended. kConfig for a scheduler's settings that contradict each
-// other, kInternal for a law of the scheduler that is broken.
+// Runs until all requests have ended. FleetConfig::validate()'s errors, kInternal for a law of the
+// scheduler that is broken.
 Result<FleetResult> simulate_fleet(const FleetConfig& config, const Traffic& traffic);
 
 }  // namespace quire

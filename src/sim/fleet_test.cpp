@@ -1,5 +1,6 @@
 #include "sim/fleet.h"
 
+#include <cmath>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -163,6 +164,116 @@ TEST(FleetTest, ChunksBoundWhatOthersWaitFor) {
   const Duration whole = run_fleet(config, traffic).longest_step;
   EXPECT_LE(chunked, milliseconds(1) + std::chrono::microseconds(256));
   EXPECT_GE(whole, milliseconds(2));
+}
+
+TEST(FleetTest, DraftsThatAreRightAreTokensOfTheSameStep) {
+  Traffic traffic;
+  traffic.arrivals.resize(1);
+  traffic.arrivals[0].input_len = 10;
+  traffic.arrivals[0].output_len = 41;
+  FleetConfig config = small_fleet();
+  config.drafts.acceptance = {1, 1, 1};
+  FleetResult result = run_fleet(config, traffic);
+  EXPECT_EQ(result.num_steps, 11);  // the first token, then four a step
+  EXPECT_EQ(result.draft_tokens_accepted, 30);
+  config.drafts.time = milliseconds(2);  // of each of three places
+  EXPECT_EQ(run_fleet(config, traffic).duration, result.duration + 10 * 3 * milliseconds(2));
+  config.drafts.acceptance = {0, 1, 1};
+  result = run_fleet(config, traffic);
+  EXPECT_EQ(result.num_steps, 41);
+  EXPECT_EQ(result.draft_tokens_accepted, 0);
+}
+
+// Leviathan et al. 2023: (1 - a^(n+1)) / (1 - a) tokens a step.
+TEST(FleetTest, TokensOfAStepFollowFromTheAcceptance) {
+  TrafficConfig wanted = some_traffic(20, 0);
+  wanted.output_len = 900;
+  wanted.spread = LengthSpread::kFixed;
+  const Traffic traffic = make_traffic(wanted);
+  FleetConfig config = small_fleet();
+  config.scheduler.max_num_seqs = 1;
+  config.drafts.acceptance = {0.8, 0.8, 0.8, 0.8};
+  const FleetResult result = run_fleet(config, traffic);
+  EXPECT_EQ(result.output_tokens, output_tokens(traffic));
+  const double tokens_of_step =
+      static_cast<double>(result.output_tokens) / static_cast<double>(result.num_steps);
+  EXPECT_NEAR(tokens_of_step, (1 - std::pow(0.8, 5)) / 0.2, 0.08);
+}
+
+TEST(FleetTest, StagesComputeDifferentStepsAtATime) {
+  Traffic traffic;
+  traffic.arrivals.resize(2);
+  for (Arrival& arrival : traffic.arrivals) {
+    arrival.input_len = 10;
+    arrival.output_len = 100;
+  }
+  FleetConfig config = small_fleet();
+  config.scheduler.max_num_seqs = 1;
+  config.step_time = [](const SchedulerOutput& /*plan*/) { return milliseconds(2); };
+  EXPECT_EQ(run_fleet(config, traffic).duration, milliseconds(400));
+  config.pipeline_stages = 2;
+  const FleetResult staged = run_fleet(config, traffic);
+  EXPECT_EQ(staged.duration, milliseconds(201));  // the second begins a stage later
+  EXPECT_EQ(staged.busy, milliseconds(400));
+  EXPECT_EQ(staged.server_requests, (std::vector<std::int64_t>{2}));
+}
+
+TEST(FleetTest, APromptIsHandedOverWithItsKeysAndValues) {
+  Traffic traffic;
+  traffic.arrivals.resize(2);
+  traffic.arrivals[0].input_len = 300;  // two steps: 256 and 44
+  traffic.arrivals[0].output_len = 3;
+  traffic.arrivals[1].time = milliseconds(100);
+  traffic.arrivals[1].input_len = 10;
+  traffic.arrivals[1].output_len = 1;  // which the first server gives
+  FleetConfig config = small_fleet();
+  config.num_servers = 2;
+  config.num_prefill_servers = 1;
+  std::int64_t moved = 0;
+  config.transfer_time = [&moved](std::int64_t num_tokens) {
+    moved += num_tokens;
+    return milliseconds(5);
+  };
+  const FleetResult result = run_fleet(config, traffic);
+  ASSERT_EQ(result.requests.size(), 2U);
+  EXPECT_EQ(moved, 300);
+  EXPECT_DOUBLE_EQ(result.requests[0].ttft_s(), 2e-3 + 300e-6);
+  EXPECT_DOUBLE_EQ(2 * result.requests[0].tpot_s(), 5e-3 + 2 * (1e-3 + 1e-6));
+  EXPECT_EQ(result.requests[0].input_len, 300);
+  EXPECT_EQ(result.server_requests, (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(result.prompt_tokens_computed, 310);
+}
+
+TEST(FleetTest, PromptsOfOthersDoNotDisturbWhereOthersComputeThem) {
+  TrafficConfig wanted = some_traffic(300, 100);
+  wanted.input_len = 600;
+  const Traffic traffic = make_traffic(wanted);
+  FleetConfig config = small_fleet();
+  config.num_servers = 2;
+  config.router = RouterPolicy::kLeastLoaded;
+  config.scheduler.max_num_batched_tokens = 1024;
+  config.step_time = [](const SchedulerOutput& plan) {
+    return milliseconds(1) + std::chrono::microseconds(20 * plan.total_num_scheduled_tokens);
+  };
+  config.transfer_time = [](std::int64_t num_tokens) {
+    return std::chrono::microseconds(num_tokens);
+  };
+  const FleetResult together = run_fleet(config, traffic);
+  config.num_prefill_servers = 1;
+  const FleetResult apart = run_fleet(config, traffic);
+  EXPECT_EQ(apart.requests.size(), 300U);
+  EXPECT_EQ(apart.output_tokens, output_tokens(traffic));
+  EXPECT_LT(10 * apart.longest_step, together.longest_step);
+}
+
+TEST(FleetTest, WhatContradictsItselfIsRefused) {
+  FleetConfig config = small_fleet();
+  config.num_prefill_servers = 1;
+  EXPECT_EQ(simulate_fleet(config, {}).status().code(), StatusCode::kInvalidArgument);
+  config = small_fleet();
+  config.drafts.acceptance = {0.5};
+  config.scheduler.batching = Batching::kStatic;
+  EXPECT_EQ(simulate_fleet(config, {}).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

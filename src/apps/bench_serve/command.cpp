@@ -2,16 +2,10 @@
 // has, too, have its names and defaults.
 #include <algorithm>
 #include <cmath>
-#include <ctime>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <thread>
-#include <unistd.h>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "apps/bench_serve/measurement.h"
@@ -22,7 +16,6 @@
 #include "apps/help.h"
 #include "apps/interrupt.h"
 #include "apps/output_file.h"
-#include "kernels/machine_limits.h"
 
 namespace quire {
 namespace {
@@ -126,62 +119,10 @@ Status verdict(const Report& report) {
   return Status::unavailable(fmt::format("{} of {} requests failed", failed, planned));
 }
 
-// As a shell would take it.
-std::string shell_word(std::string_view word) {
-  const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./:,=@%+").find(c) != std::string_view::npos;
-  });
-  if (plain) return std::string(word);
-  std::string result = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      result += "'\\''";
-    } else {
-      result += c;
-    }
-  }
-  return result + "'";
-}
-
-// The command of this process, without its key.
-std::string own_command() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);  // which says that it is empty
-  const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::string command = "quire";
-  bool key_follows = false;
-  for (std::size_t begin = all.find('\0') + 1; begin != 0 && begin < all.size();) {
-    const std::size_t end = std::min(all.find('\0', begin), all.size());
-    const std::string word = all.substr(begin, end - begin);
-    begin = end + 1;
-    command += ' ';
-    if (key_follows) {
-      command += "...";
-    } else if (word.starts_with("--api-key=")) {
-      command += "--api-key=...";
-    } else {
-      command += shell_word(word);
-    }
-    key_follows = !key_follows && word == "--api-key";
-  }
-  return command;
-}
-
-bench::Provenance provenance() {
-  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                        static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 30);
-  return bench::Provenance{
-      .time = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr))),
-      .version = QUIRE_VERSION,
-      .machine = fmt::format("{}, {} CPUs, {:.0f} GiB", processor_name(),
-                             std::thread::hardware_concurrency(), memory),
-      .command = own_command()};
-}
-
 Status run_bench_serve(Flags flags) {
   QUIRE_RETURN_IF_ERROR(complete(flags));
   std::optional<OutputFile> html;
-  bench::Provenance made;  // when it begins
+  Provenance made;  // when it begins
   if (!flags.html.empty()) {
     made = provenance();
     QUIRE_ASSIGN_OR_RETURN(html, OutputFile::create(flags.html));

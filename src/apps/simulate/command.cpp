@@ -1,6 +1,7 @@
 // `quire simulate`: a model, devices and traffic in virtual time, under the real scheduler.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,9 +14,11 @@
 #include "apps/event_log_files.h"
 #include "apps/flag_values.h"
 #include "apps/help.h"
+#include "apps/output_file.h"
 #include "apps/plan/plan_flags.h"
 #include "apps/plan/plan_values.h"
 #include "apps/progress.h"
+#include "apps/simulate/report_html.h"
 #include "apps/simulate/simulation.h"
 #include "apps/step_cost_file.h"
 #include "base/file.h"
@@ -38,13 +41,8 @@ struct SimulateFlags {
   std::string event_log;
   std::string step_cost;
   std::vector<std::string> sweeps;  // "name=value,value"
+  std::string html;
   bool json = false;
-};
-
-// What a run of the sweep has set, and what came out.
-struct SimulatedRun {
-  std::vector<std::string> labels;  // "replicas=2"
-  SimulationSummary summary;
 };
 
 // The arrivals of one's own server: times, prompts and how long outputs became.
@@ -161,6 +159,13 @@ const SimulatedRun& best_of(const std::vector<SimulatedRun>& runs) {
   return *std::ranges::max_element(runs, {}, worth_of);
 }
 
+std::string best_text(const std::vector<SimulatedRun>& runs) {
+  const SimulatedRun& best = best_of(runs);
+  return fmt::format("best: {}, with the most requests that keep the limits {} ({:.2f})",
+                     fmt::join(best.labels, " "), best.summary.usd ? "for a dollar" : "a second",
+                     worth_of(best));
+}
+
 void print_sweep(const std::vector<SimulatedRun>& runs) {
   fmt::print("{:<44}{:>11}{:>12}{:>12}{:>12}{:>12}{:>8}{:>8}{:>8}{:>9}{:>12}\n", "settings",
              "tokens/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "good", "hits", "waste",
@@ -176,10 +181,7 @@ void print_sweep(const std::vector<SimulatedRun>& runs) {
         summary.usd_per_million_output ? fmt::format("{:.3f}", *summary.usd_per_million_output)
                                        : "-");
   }
-  const SimulatedRun& best = best_of(runs);
-  fmt::print("\nbest: {}, with the most requests that keep the limits {} ({:.2f})\n",
-             fmt::join(best.labels, " "), best.summary.usd ? "for a dollar" : "a second",
-             worth_of(best));
+  fmt::print("\n{}\n", best_text(runs));
 }
 
 Status run_simulate(const SimulateFlags& flags) {
@@ -196,17 +198,29 @@ Status run_simulate(const SimulateFlags& flags) {
       const PlannedModel model,
       open_planned_model(flags.model.model, flags.model.dtype, flags.model.max_model_len));
   QUIRE_ASSIGN_OR_RETURN(const Traffic traffic, traffic_of(flags, model.max_len));
+  const std::string what = fmt::format("{} on {}, {} requests ({})", model.name, device.title,
+                                       traffic.arrivals.size(), traffic.source);
+  std::optional<OutputFile> html;
+  if (!flags.html.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(html, OutputFile::create(flags.html));
+  }
+  SimulationPage page(what, provenance());
   std::vector<SimulatedRun> runs;
   ProgressBar bar("simulating", "requests");
   const auto num_requests = static_cast<double>(traffic.arrivals.size());
   for (const auto& [labels, chosen] : all) {
     const auto note = fmt::format("{}", fmt::join(labels, " "));
-    auto summary = simulate(model, device, flags.plan, chosen, traffic, [&](std::size_t ended) {
+    auto outcome = simulate(model, device, flags.plan, chosen, traffic, [&](std::size_t ended) {
       bar.update(static_cast<double>(ended), num_requests, note);
     });
     bar.clear();
-    QUIRE_RETURN_IF_ERROR(summary.status());
-    runs.push_back({.labels = labels, .summary = std::move(*summary)});
+    QUIRE_RETURN_IF_ERROR(outcome.status());
+    runs.push_back({.labels = labels, .summary = std::move(outcome->summary)});
+    if (html) page.add(runs.back(), outcome->requests);
+  }
+  if (html) {
+    QUIRE_RETURN_IF_ERROR(html->write(page.html(runs, runs.size() > 1 ? best_text(runs) : "")));
+    QUIRE_RETURN_IF_ERROR(html->close());
   }
   if (flags.json) {
     json::array list;
@@ -226,8 +240,7 @@ Status run_simulate(const SimulateFlags& flags) {
     fmt::print("{}\n", json::serialize(report));
     return {};
   }
-  fmt::print("{} on {}, {} requests ({})\n\n", model.name, device.title, traffic.arrivals.size(),
-             traffic.source);
+  fmt::print("{}\n\n", what);
   if (runs.size() == 1) {
     fmt::print("{}", summary_text(runs.front().summary));
   } else {
@@ -250,10 +263,29 @@ void add_setting_flags(CLI::App& app, SimulationSettings& settings) {
       ->type_name("N")
       ->check(whole_number(1, 1024))
       ->capture_default_str();
+  app.add_option("--pp", settings.pp,
+                 "Stages of a server, of --tp devices and an equal part of the layers each")
+      ->type_name("N")
+      ->check(whole_number(1, 1024))
+      ->capture_default_str();
   app.add_option("--replicas", settings.replicas, "Servers behind a router")
       ->type_name("N")
       ->check(whole_number(1, 1024))
       ->capture_default_str();
+  app.add_option("--prefill-replicas", settings.prefill_replicas,
+                 "Of --replicas, those that compute prompts and hand them over to the others; 0: "
+                 "each does both")
+      ->type_name("N")
+      ->check(whole_number(0, 1023))
+      ->capture_default_str();
+  app.add_option_function<double>(
+         "--transfer-gbs",
+         [&settings](double gigabytes) { settings.transfer_bandwidth = gigabytes * 1e9; },
+         "GB/s at which a device hands keys and values to another server, or hidden states to "
+         "the next stage")
+      ->type_name("NUMBER")
+      ->check(number(0, 1e6, /*above=*/true))
+      ->default_str("50");
   add_named_setting(app, "--router", settings.router, "How requests are distributed to servers");
   add_named_setting(app, "--batching", settings.batching, "When requests may join a batch");
   add_named_setting(app, "--kv", settings.kv,
@@ -272,6 +304,16 @@ void add_setting_flags(CLI::App& app, SimulationSettings& settings) {
   add_count(app, "--block-size", settings.block_size, "Tokens of a KV block", 1, 4096);
   add_count(app, "--kv-tokens", settings.kv_tokens,
             "Tokens in a server's KV cache (default: as many as fit into the memory)", 1, 1 << 30);
+  add_count(app, "--num-speculative-tokens", settings.num_speculative_tokens,
+            "Drafts of each sequence in each step (speculation)", 0, 32);
+  app.add_option("--speculative-acceptance", settings.acceptance,
+                 "How often the draft at each place is right, where those before it are; the last "
+                 "counts for further places, too")
+      ->type_name("SHARE,...")
+      ->delimiter(',')
+      ->check(number(0, 1));
+  add_seconds(app, "--draft-time", settings.draft_s,
+              "Time to make one draft for every sequence of a step: 2ms (default: none)");
   add_seconds(app, "--ttft", settings.ttft_s,
               "Goodput counts requests with their first token in this time: 1s, 300ms");
   add_seconds(app, "--tpot", settings.tpot_s,
@@ -337,6 +379,8 @@ Command add_simulate(CLI::App& app) {
   app.add_option("--sweep", flags->sweeps,
                  "Run with each of these values, name=value,value; several flags: all combinations")
       ->type_name("NAME=VALUE,...");
+  app.add_option("--html", flags->html, "Write a page with charts into this file")
+      ->type_name("FILE");
   app.add_flag("--json", flags->json, "Print one JSON object");
   return [flags] { return run_simulate(*flags); };
 }

@@ -63,15 +63,30 @@ Status set_named(SimulationSettings& settings, const NamedChoice& choice,
   return {};
 }
 
-constexpr std::array<std::string_view, 6> kCountSettings = {
-    "max-num-seqs", "max-num-batched-tokens", "block-size", "replicas", "tp", "kv-tokens"};
+struct CountSetting {
+  std::string_view name;
+  std::int64_t least = 1;
+};
+
+constexpr std::array<CountSetting, 9> kCountSettings = {{{"max-num-seqs"},
+                                                         {"max-num-batched-tokens"},
+                                                         {"block-size"},
+                                                         {"replicas"},
+                                                         {"prefill-replicas", 0},
+                                                         {"tp"},
+                                                         {"pp"},
+                                                         {"kv-tokens"},
+                                                         {"num-speculative-tokens", 0}}};
 
 void set_counted(SimulationSettings& settings, std::string_view name, std::int64_t value) {
   if (name == "max-num-seqs") settings.max_num_seqs = value;
   if (name == "max-num-batched-tokens") settings.max_num_batched_tokens = value;
   if (name == "block-size") settings.block_size = value;
   if (name == "replicas") settings.replicas = static_cast<int>(value);
+  if (name == "prefill-replicas") settings.prefill_replicas = static_cast<int>(value);
   if (name == "tp") settings.tp = static_cast<int>(value);
+  if (name == "pp") settings.pp = static_cast<int>(value);
+  if (name == "num-speculative-tokens") settings.num_speculative_tokens = value;
   if (name == "kv-tokens") settings.kv_tokens = value;
 }
 
@@ -85,23 +100,25 @@ RouterPolicy router_of(const std::string& name) {
   return name == "prefix" ? RouterPolicy::kPrefix : RouterPolicy::kRoundRobin;
 }
 
-// The pool of a server: as many tokens as asked for, or as the device's memory leaves.
+// The pool of a server: as many tokens as asked for, or as the devices' memory leaves. Stages have
+// equal parts of the layers, and so of the weights and of each token's keys and values.
 Status size_pool(const PlannedModel& model, const DevicePlan& plan,
                  const SimulationSettings& settings, SchedulerConfig& scheduler) {
   const std::int32_t pages_of_block = pages_per_block(scheduler.kv_groups);
   const double block_bytes =
       plan.footprint.kv_bytes_per_token() * static_cast<double>(scheduler.block_size);
   const auto tokens = static_cast<double>(settings.kv_tokens.value_or(0));
-  const double blocks =
-      settings.kv_tokens ? tokens / scheduler.block_size : plan.fit.kv_cache / block_bytes;
+  const double left = plan.fit.budget - plan.fit.weights / settings.pp - plan.fit.activations;
+  const double blocks = settings.kv_tokens ? tokens / scheduler.block_size
+                                           : std::max(left, 0.0) * settings.pp / block_bytes;
   const auto pages =
       static_cast<std::int64_t>(std::min(blocks * pages_of_block, static_cast<double>(kMostPages)));
-  if (pages < pages_of_block) {
+  if (pages < std::int64_t{pages_of_block} * settings.pp) {
     return Status::resource_exhausted(
         fmt::format("{} leaves {} of {}'s memory for the KV cache, less than a block of {} tokens",
-                    model.name, binary_bytes(plan.fit.kv_cache), plan.device.name,
+                    model.name, binary_bytes(std::max(left, 0.0)), plan.device.name,
                     scheduler.block_size),
-        "raise --tp, use a smaller --dtype, or lower --max-model-len");
+        "raise --tp or --pp, use a smaller --dtype, or lower --max-model-len");
   }
   scheduler.num_blocks = static_cast<std::int32_t>(pages);
   return {};
@@ -142,6 +159,42 @@ Duration roofline_time(const CostModel& cost, const SchedulerOutput& plan) {
   return Duration(static_cast<Duration::rep>(cost.time(work).expected_s * 1e9));
 }
 
+// What each stage but the first adds: its own overhead, and the hidden states that come to it.
+Duration stages_time(const DevicePlan& plan, const SimulationSettings& settings,
+                     const SchedulerOutput& step) {
+  const double bytes = 2.0 * static_cast<double>(step.total_num_scheduled_tokens) *
+                       static_cast<double>(plan.footprint.hidden_size) / settings.tp;
+  const double each = plan.device.efficiencies.step_overhead_s +
+                      plan.device.efficiencies.reduce_latency_s +
+                      bytes / settings.transfer_bandwidth;
+  return Duration(static_cast<Duration::rep>((settings.pp - 1) * each * 1e9));
+}
+
+// Every device of a server hands over its own part.
+Duration transfer_time(const DevicePlan& plan, const SimulationSettings& settings,
+                       std::int64_t num_tokens) {
+  const double bytes = plan.footprint.kv_bytes(num_tokens, settings.block_size) / settings.pp;
+  return Duration(static_cast<Duration::rep>(bytes / settings.transfer_bandwidth * 1e9));
+}
+
+Result<SimulatedDrafts> drafts_of(const SimulationSettings& settings) {
+  SimulatedDrafts drafts;
+  if (settings.num_speculative_tokens == 0) return drafts;
+  if (settings.acceptance.empty()) {
+    return Status::invalid_argument("--num-speculative-tokens: it is not said how many are right",
+                                    "give --speculative-acceptance, like 0.8 or 0.8,0.7,0.6");
+  }
+  if (settings.num_speculative_tokens > kMaxDrafts) {
+    return Status::invalid_argument(fmt::format("--num-speculative-tokens {}: expected at most {}",
+                                                settings.num_speculative_tokens, kMaxDrafts));
+  }
+  drafts.acceptance = settings.acceptance;
+  drafts.acceptance.resize(static_cast<std::size_t>(settings.num_speculative_tokens),
+                           settings.acceptance.back());
+  drafts.time = Duration(static_cast<Duration::rep>(settings.draft_s.value_or(0) * 1e9));
+  return drafts;
+}
+
 SimulationSummary summarize(const FleetResult& result, const SimulationSettings& settings,
                             const FleetConfig& fleet, std::optional<double> usd_per_hour) {
   SimulationSummary summary;
@@ -176,8 +229,8 @@ SimulationSummary summarize(const FleetResult& result, const SimulationSettings&
   summary.latency_s = statistics(std::move(latency));
   summary.good_share = ended > 0 ? static_cast<double>(good) / ended : 0;
   summary.goodput = static_cast<double>(good) / duration;
-  summary.busy = to_seconds(result.busy) / duration / settings.replicas;
-  summary.occupancy = result.running / static_cast<double>(settings.max_num_seqs);
+  summary.busy = to_seconds(result.busy) / duration / settings.replicas / settings.pp;
+  summary.occupancy = result.running / fleet.stage_scheduler().max_num_seqs;
   summary.kv_used = result.kv_used;
   summary.kv_waste = result.kv_waste;
   summary.hit_rate = result.prefix_cache_queries > 0
@@ -189,9 +242,11 @@ SimulationSummary summarize(const FleetResult& result, const SimulationSettings&
   summary.num_preemptions = result.num_preemptions;
   summary.tokens_recomputed = result.tokens_recomputed;
   summary.tokens_discarded = result.tokens_discarded;
+  summary.draft_tokens = result.draft_tokens;
+  summary.draft_tokens_accepted = result.draft_tokens_accepted;
   summary.server_requests = result.server_requests;
   if (usd_per_hour) {
-    summary.usd = *usd_per_hour * settings.replicas * duration / 3600;
+    summary.usd = *usd_per_hour * settings.pp * settings.replicas * duration / 3600;
     if (outputs > 0) summary.usd_per_million_output = *summary.usd / outputs * 1e6;
   }
   return summary;
@@ -204,32 +259,38 @@ Status set_setting(SimulationSettings& settings, const std::string& name,
   for (const NamedChoice& choice : kNamedChoices) {
     if (choice.setting == name) return set_named(settings, choice, value);
   }
-  if (std::ranges::find(kCountSettings, name) == kCountSettings.end()) {
+  const auto setting = std::ranges::find(kCountSettings, name, &CountSetting::name);
+  if (setting == kCountSettings.end()) {
     return Status::invalid_argument(fmt::format("\"{}\" is no setting of a sweep", printable(name)),
                                     fmt::format("use one of {}", fmt::join(setting_names(), ", ")));
   }
   const auto count = parse_count(value);
-  if (!count.ok() || *count < 1 || *count > (1LL << 30)) {
-    return Status::invalid_argument(fmt::format("{}: expected a count of 1 to {}, found {}", name,
-                                                1LL << 30, printable(value)));
+  if (!count.ok() || *count < setting->least || *count > (1LL << 30)) {
+    return Status::invalid_argument(fmt::format("{}: expected a count of {} to {}, found {}", name,
+                                                setting->least, 1LL << 30, printable(value)));
   }
   set_counted(settings, name, *count);
   return {};
 }
 
 std::vector<std::string> setting_names() {
-  std::vector<std::string> names(kCountSettings.begin(), kCountSettings.end());
+  std::vector<std::string> names;
+  for (const CountSetting& setting : kCountSettings) names.emplace_back(setting.name);
   for (const NamedChoice& choice : kNamedChoices) names.emplace_back(choice.setting);
   return names;
 }
 
-Result<SimulationSummary> simulate(const PlannedModel& model, const PlanDevice& device,
+Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& device,
                                    const PlanSettings& plan_settings,
                                    const SimulationSettings& settings, const Traffic& traffic,
                                    const std::function<void(std::size_t)>& progress) {
   PlanSettings sized = plan_settings;
   sized.capacity.batched_tokens = settings.max_num_batched_tokens;
   sized.capacity.max_num_seqs = settings.max_num_seqs;
+  if (settings.pp > model.spec.num_layers()) {
+    return Status::invalid_argument(
+        fmt::format("--pp {}: {} has {} layers", settings.pp, model.name, model.spec.num_layers()));
+  }
   QUIRE_ASSIGN_OR_RETURN(const DevicePlan plan,
                          make_device_plan(model, device, settings.tp, sized));
   QUIRE_ASSIGN_OR_RETURN(SchedulerConfig scheduler,
@@ -237,14 +298,29 @@ Result<SimulationSummary> simulate(const PlannedModel& model, const PlanDevice& 
   FleetConfig fleet;
   fleet.scheduler = std::move(scheduler);
   fleet.num_servers = settings.replicas;
+  fleet.num_prefill_servers = settings.prefill_replicas;
+  fleet.pipeline_stages = settings.pp;
   fleet.router = router_of(settings.router);
+  QUIRE_ASSIGN_OR_RETURN(fleet.drafts, drafts_of(settings));
   fleet.progress = progress;
   fleet.step_time = [&plan, &settings](const SchedulerOutput& step) {
-    return settings.step_cost ? settings.step_cost->time_of(work_of(step))
-                              : roofline_time(plan.cost, step);
+    const Duration computes = settings.step_cost ? settings.step_cost->time_of(work_of(step))
+                                                 : roofline_time(plan.cost, step);
+    return computes + stages_time(plan, settings, step);
+  };
+  fleet.transfer_time = [&plan, &settings](std::int64_t num_tokens) {
+    return transfer_time(plan, settings, num_tokens);
   };
   QUIRE_ASSIGN_OR_RETURN(const FleetResult result, simulate_fleet(fleet, traffic));
-  return summarize(result, settings, fleet, plan.usd_per_hour);
+  SimulationOutcome outcome;
+  outcome.summary = summarize(result, settings, fleet, plan.usd_per_hour);
+  outcome.requests.reserve(result.requests.size());
+  for (const SimulatedRequest& each : result.requests) {
+    outcome.requests.push_back({.arrival = to_seconds(each.arrival),
+                                .first = to_seconds(each.first_token),
+                                .end = to_seconds(each.end)});
+  }
+  return outcome;
 }
 
 json::object to_json(const SimulationSummary& summary) {
@@ -273,6 +349,8 @@ json::object to_json(const SimulationSummary& summary) {
           {"num_preemptions", summary.num_preemptions},
           {"tokens_recomputed", summary.tokens_recomputed},
           {"tokens_discarded", summary.tokens_discarded},
+          {"draft_tokens", summary.draft_tokens},
+          {"draft_tokens_accepted", summary.draft_tokens_accepted},
           {"server_requests",
            json::array(summary.server_requests.begin(), summary.server_requests.end())},
           {"usd", usd(summary.usd)},
@@ -309,6 +387,10 @@ std::string summary_text(const SimulationSummary& summary) {
   line("in vain",
        fmt::format("{} preemptions, {} tokens computed again, {} thrown away",
                    summary.num_preemptions, summary.tokens_recomputed, summary.tokens_discarded));
+  if (summary.draft_tokens > 0) {
+    line("drafts", fmt::format("{} computed, {} of them right", summary.draft_tokens,
+                               summary.draft_tokens_accepted));
+  }
   if (summary.usd) {
     line("cost", fmt::format("{:.4f} USD, {:.3f} a million output tokens", *summary.usd,
                              summary.usd_per_million_output.value_or(0)));

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/charts/request_charts.h"
 #include "apps/plan/device_plan.h"
 #include "apps/statistics.h"
 #include "base/json.h"
@@ -20,6 +21,7 @@ namespace quire {
 
 struct SimulationSettings {
   int tp = 1;
+  int pp = 1;
   std::int64_t max_num_seqs = 256;
   std::int64_t max_num_batched_tokens = 2048;
   std::int64_t block_size = 16;
@@ -30,8 +32,16 @@ struct SimulationSettings {
   std::string batching = "continuous";
   std::string kv = "paged";
   int replicas = 1;
+  int prefill_replicas = 0;  // of these, those that compute prompts alone
   std::string router = "round-robin";
-  std::optional<double> ttft_s;  // what a request must keep to be a good one
+  // From a server or a stage to another, in bytes a second of each device.
+  double transfer_bandwidth = 50e9;
+  std::int64_t num_speculative_tokens = 0;
+  // Of the draft at each place, how often it is right where those before it were; the last counts
+  // for those behind it, too.
+  std::vector<double> acceptance = {};
+  std::optional<double> draft_s;  // to make a draft for each sequence of a step
+  std::optional<double> ttft_s;   // what a request must keep to be a good one
   std::optional<double> tpot_s;
   std::optional<StepCost> step_cost;  // measured; else the device's roofline
 };
@@ -65,14 +75,21 @@ struct SimulationSummary {
   std::int64_t num_preemptions = 0;
   std::int64_t tokens_recomputed = 0;
   std::int64_t tokens_discarded = 0;
+  std::int64_t draft_tokens = 0;
+  std::int64_t draft_tokens_accepted = 0;
   std::vector<std::int64_t> server_requests;
   std::optional<double> usd;  // of all devices over the whole time
   std::optional<double> usd_per_million_output;
 };
 
+struct SimulationOutcome {
+  SimulationSummary summary;
+  std::vector<RequestTimes> requests;  // in order of their ends
+};
+
 // `plan_settings` has the types and the share of memory. Errors: the model's and the device's,
 // those of simulate_fleet(). `progress`: FleetConfig's.
-Result<SimulationSummary> simulate(const PlannedModel& model, const PlanDevice& device,
+Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& device,
                                    const PlanSettings& plan_settings,
                                    const SimulationSettings& settings, const Traffic& traffic,
                                    const std::function<void(std::size_t)>& progress);

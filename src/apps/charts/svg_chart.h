@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace quire::bench {
+namespace quire {
 
 struct ChartPoint {
   double x = 0;
@@ -34,4 +34,4 @@ std::string draw_chart(const Chart& chart);
 // `text` as it may stand in an element or an attribute.
 std::string escape_html(std::string_view text);
 
-}  // namespace quire::bench
+}  // namespace quire

@@ -1,4 +1,4 @@
-#include "apps/bench_serve/svg_chart.h"
+#include "apps/charts/svg_chart.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace quire::bench {
+namespace quire {
 namespace {
 
 // The plot's place in the picture; around it are the axes' texts.
@@ -166,4 +166,4 @@ std::string escape_html(std::string_view text) {
   return result;
 }
 
-}  // namespace quire::bench
+}  // namespace quire

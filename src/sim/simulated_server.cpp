@@ -1,0 +1,157 @@
+#include "sim/simulated_server.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/random.h"
+
+namespace quire {
+namespace {
+
+constexpr std::uint64_t kOutputTokens = 0x4F5554;
+constexpr std::uint64_t kDraftChances = 0x445246;
+constexpr TokenId kWrong = 1 << 20;  // more than any token
+
+}  // namespace
+
+Instant Pipeline::pass(Instant now, Duration time) {
+  const auto num_stages = static_cast<Duration::rep>(free_.size());
+  const Duration each = time / num_stages;
+  Duration part = time - each * (num_stages - 1);
+  for (Instant& free : free_) {
+    now = std::max(now, free) + part;
+    free = now;
+    part = each;
+  }
+  return now;
+}
+
+TokenId simulated_output(RequestId request_id, std::int64_t place) {
+  return static_cast<TokenId>(
+      random_bits(mix64(request_id ^ kOutputTokens), static_cast<std::uint64_t>(place)) % kWrong);
+}
+
+void SimulatedServer::add(const AddRequest& request, Instant now) {
+  if (!scheduler_.add(request, now).ok()) return;
+  if (config_.receives_prompts) received_.insert(request.request_id);
+  wakes_ = now;
+}
+
+Status SimulatedServer::advance(Instant now, StepTotals& totals, Ended& ended) {
+  if (in_flight_) {
+    if (end_ > now) return {};
+    QUIRE_RETURN_IF_ERROR(end_step(now, ended));
+  }
+  if (config_.drafts.any()) propose();
+  QUIRE_RETURN_IF_ERROR(scheduler_.schedule(now, plan_));
+  if (plan_.empty()) {
+    const auto deadline = scheduler_.next_deadline();
+    wakes_ = deadline ? *deadline : kNoEvent;
+    if (wakes_ <= now) return Status::internal("a scheduler with work plans nothing");
+    return {};
+  }
+  in_flight_ = true;
+  end_ = now;
+  if (plan_.scheduled.empty()) return {};  // only says who has gone
+  const Duration time = time_of_step();
+  end_ = pipeline_.pass(now, time);
+  totals.busy += time;
+  measure(end_ - now, totals);
+  return {};
+}
+
+Duration SimulatedServer::time_of_step() {
+  Duration time = config_.step_time(received_.empty() ? plan_ : without_received());
+  const bool guessed = std::ranges::any_of(
+      plan_.scheduled, [](const ScheduledRequest& each) { return each.num_drafts > 0; });
+  if (guessed) time += config_.drafts.time * std::ssize(config_.drafts.acceptance);
+  return std::max(time, Duration(1));
+}
+
+// Of a prompt that has come with its keys and values only the last token is computed.
+const SchedulerOutput& SimulatedServer::without_received() {
+  priced_.scheduled = plan_.scheduled;
+  std::erase_if(priced_.scheduled, [this](ScheduledRequest& each) {
+    if (!received_.contains(each.request_id)) return false;
+    if (each.use == RowUse::kNothing) return true;
+    received_.erase(each.request_id);
+    each.num_computed_tokens += each.num_scheduled_tokens - 1;
+    each.num_scheduled_tokens = 1;
+    return false;
+  });
+  priced_.total_num_scheduled_tokens = 0;
+  for (const ScheduledRequest& each : priced_.scheduled) {
+    priced_.total_num_scheduled_tokens += each.num_scheduled_tokens;
+  }
+  return priced_;
+}
+
+Status SimulatedServer::end_step(Instant now, Ended& ended) {
+  in_flight_ = false;
+  output_.clear();
+  output_.step_id = plan_.step_id;
+  for (const ScheduledRequest& each : plan_.scheduled) {
+    if (each.use == RowUse::kTokens) sample(each);
+  }
+  QUIRE_RETURN_IF_ERROR(scheduler_.update(output_, now, outputs_));
+  for (RequestStepOutput& given : outputs_) {
+    if (given.finished != nullptr) ended.push_back(std::move(given.finished));
+  }
+  return {};
+}
+
+// As long as what was guessed is right, its row has a token, too.
+void SimulatedServer::sample(const ScheduledRequest& row) {
+  const std::int64_t place = row.end_without_drafts();
+  const auto num_drafts = static_cast<std::size_t>(row.num_drafts);
+  for (std::size_t i = 0; i <= num_drafts; ++i) {
+    const auto offset = static_cast<std::int64_t>(i);
+    output_.sampled.push_back({.request_id = row.request_id,
+                               .token_id = simulated_output(row.request_id, place + offset)});
+    if (i < num_drafts && !is_right(row.request_id, place + offset, i)) break;
+  }
+}
+
+void SimulatedServer::propose() {
+  for (const Request* request : scheduler_.running()) {
+    if (request->num_pending_tokens() != 1) continue;
+    guesses_.clear();
+    for (std::size_t i = 0; i < config_.drafts.acceptance.size(); ++i) {
+      const std::int64_t place = request->num_tokens() + static_cast<std::int64_t>(i);
+      guesses_.push_back(is_right(request->id(), place, i) ? simulated_output(request->id(), place)
+                                                           : kWrong);
+    }
+    scheduler_.propose(request->id(), guesses_);
+  }
+}
+
+// The guess at the token at `place`, which is the step's guess number `draft`.
+bool SimulatedServer::is_right(RequestId request_id, std::int64_t place, std::size_t draft) const {
+  return random_uniform(mix64(request_id ^ kDraftChances), static_cast<std::uint64_t>(place)) <
+         config_.drafts.acceptance[draft];
+}
+
+void SimulatedServer::measure(Duration time, StepTotals& totals) const {
+  const double seconds = to_seconds(time);
+  const std::int64_t block_size = config_.scheduler.block_size;
+  std::int64_t tokens = 0;
+  std::int64_t slots = 0;
+  bool decodes = false;
+  for (const ScheduledRequest& each : plan_.scheduled) {
+    const std::int64_t held = std::int64_t{each.num_computed_tokens} + each.num_scheduled_tokens;
+    tokens += held;
+    slots += ceil_div(held, block_size) * block_size;
+    const std::int32_t num_known = each.num_scheduled_tokens - each.num_drafts;
+    decodes = decodes || (each.use == RowUse::kTokens && num_known == 1);
+  }
+  totals.time += time;
+  if (decodes) totals.longest_step = std::max(totals.longest_step, time);
+  ++totals.num_steps;
+  totals.running += seconds * static_cast<double>(scheduler_.running().size());
+  const SchedulerStats stats = scheduler_.stats();
+  totals.kv_used +=
+      seconds * static_cast<double>(stats.blocks_used) / static_cast<double>(stats.blocks_total);
+  totals.kv_waste += seconds * (1 - static_cast<double>(tokens) / static_cast<double>(slots));
+}
+
+}  // namespace quire

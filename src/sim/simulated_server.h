@@ -1,0 +1,110 @@
+// One server in virtual time: the real scheduler, whose steps take what a cost model says. Nothing
+// is computed; outputs end where the traffic says.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/scheduler.h"
+
+namespace quire {
+
+inline constexpr Instant kNoEvent = Instant(std::numeric_limits<Instant::rep>::max());
+
+// Devices that a step passes one after the other, for the same part of its time each, while other
+// steps are in those before and behind.
+class Pipeline {
+ public:
+  explicit Pipeline(int num_stages) : free_(static_cast<std::size_t>(num_stages)) {}
+
+  // When a step of `time` in all that is ready at `now` has passed the last stage. Calls come in
+  // the order in which steps are ready.
+  Instant pass(Instant now, Duration time);
+
+ private:
+  std::vector<Instant> free_;  // when each stage has done with the steps so far
+};
+
+// Guesses at tokens, and how often they are right.
+struct SimulatedDrafts {
+  // Of the guess at each place, how often it is right where those before it were; so many guesses
+  // are made in each step for each request that has an output. Empty: none.
+  std::vector<double> acceptance;
+  Duration time{};  // to make one guess for each request of a step
+
+  bool any() const { return !acceptance.empty(); }
+};
+
+struct ServerConfig {
+  SchedulerConfig scheduler;  // validate() passes
+  // Of a step with these scheduled rows and total_num_scheduled_tokens; no more is said of it.
+  std::function<Duration(const SchedulerOutput&)> step_time;
+  SimulatedDrafts drafts;
+  // Prompts come with their keys and values, all but those of the last token: to compute these
+  // takes no time.
+  bool receives_prompts = false;
+};
+
+// Over the steps of servers.
+struct StepTotals {
+  Duration busy{};
+  Duration time{};          // from their starts to their ends: more, where they wait for a stage
+  Duration longest_step{};  // that gave some request a token after its first
+  std::int64_t num_steps = 0;
+  // Times seconds of `time`.
+  double running = 0;
+  double kv_used = 0;
+  double kv_waste = 0;
+};
+
+// The token at this place of a request's sequence, where it is output.
+TokenId simulated_output(RequestId request_id, std::int64_t place);
+
+class SimulatedServer {
+ public:
+  // Both outlive it.
+  SimulatedServer(const ServerConfig& config, Pipeline& pipeline)
+      : config_(config), pipeline_(pipeline), scheduler_(config.scheduler) {}
+
+  std::size_t load() const { return scheduler_.running().size() + scheduler_.waiting().size(); }
+  Instant next_event() const { return in_flight_ ? end_ : wakes_; }
+  const Scheduler& scheduler() const { return scheduler_; }
+
+  // A refusal is counted by its cause, in the scheduler's statistics.
+  void add(const AddRequest& request, Instant now);
+
+  using Ended = std::vector<std::unique_ptr<const Request>>;
+  // The step that ends now, if one does, and the next. `ended` gets, behind what it has, who has
+  // ended. kInternal for a law of the scheduler that is broken.
+  Status advance(Instant now, StepTotals& totals, Ended& ended);
+
+ private:
+  Status end_step(Instant now, Ended& ended);
+  void sample(const ScheduledRequest& row);
+  void propose();
+  bool is_right(RequestId request_id, std::int64_t place, std::size_t draft) const;
+  const SchedulerOutput& without_received();
+  Duration time_of_step();
+  void measure(Duration time, StepTotals& totals) const;
+
+  const ServerConfig& config_;
+  Pipeline& pipeline_;
+  Scheduler scheduler_;
+  SchedulerOutput plan_;
+  SchedulerOutput priced_;
+  ModelRunnerOutput output_;
+  std::vector<RequestStepOutput> outputs_;
+  std::vector<TokenId> guesses_;
+  std::unordered_set<RequestId> received_;  // whose prompts have come and are not in a step yet
+  bool in_flight_ = false;
+  Instant end_{};             // of the step in flight
+  Instant wakes_ = kNoEvent;  // when there is something to plan
+};
+
+}  // namespace quire
