@@ -29,7 +29,7 @@ import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 import quantized_packing as packing  # noqa: E402
-from quantized import KINDS, awq, bits_and_bytes, compressed, gptq  # noqa: E402
+from quantized import KINDS, awq, bits_and_bytes, compressed, gptq, hqq  # noqa: E402
 from tiny_llama import gguf_name, rotary_rows  # noqa: E402
 
 MODEL = ROOT.parent / "shared" / "models" / "stories260k"
@@ -64,6 +64,11 @@ HUGGING_FACE = {
     "NF4, b4096": bits_and_bytes("nf4", False, 4096),
     "FP4, b64": bits_and_bytes("fp4", False),
     "FP4, b64, double quantization": bits_and_bytes("fp4", True),
+    "HQQ 8 bits, g64": hqq(8, 64),
+    "HQQ 4 bits, g32": hqq(4, 32),
+    "HQQ 4 bits, g64": hqq(4, 64),
+    "HQQ 3 bits, g64": hqq(3, 64),
+    "HQQ 2 bits, g64": hqq(2, 64),
     "torchao int8, one scale an output": KINDS["torchao_int8"],
     "torchao int4 unpacked, g32": KINDS["torchao_int4_unpacked"],
     "torchao FP8, one scale an output": KINDS["torchao_fp8"],
@@ -76,6 +81,7 @@ WIDE_HUGGING_FACE = {
     "AutoRound 4 bits, g128": KINDS["auto_round_w4_g128"],
     "compressed-tensors int4, g128, zero points": KINDS["compressed_w4_g128_asym"],
     "FP8, blocks of 128 by 128": KINDS["fp8_blocks"],
+    "HQQ 4 bits, g128": hqq(4, 128),
     "NF4, b256": bits_and_bytes("nf4", False, 256),
     "FP4, b128": KINDS["bnb_fp4_b128"],
 }

@@ -11,6 +11,7 @@
 #include "load/model_facts.h"
 #include "plan/memory_plan.h"
 #include "quant/codebook_groups.h"
+#include "quant/hqq_block.h"
 #include "quant/zero_groups.h"
 #include "support/golden.h"
 #include "support/score.h"
@@ -111,6 +112,18 @@ TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
         EXPECT_LE(found, 1.03) << "blocks of " << block << (is_nested ? ", nested" : "");
         EXPECT_GE(found, 1.0) << "blocks of " << block << (is_nested ? ", nested" : "");
       }
+    }
+  }
+  for (const int bits : {2, 3, 4, 8}) {
+    for (const std::int64_t span : {32, 64, 128}) {
+      if (span == 128 && bits != 4) continue;
+      // Words of ten codes of 3 bits, bytes of the others; a scale and a zero point for each group.
+      const std::uint64_t codes =
+          bits == 3 ? kWeights / 10 * 4 : kWeights * static_cast<std::uint64_t>(bits) / 8;
+      const std::uint64_t bytes = codes + kWeights / static_cast<std::uint64_t>(span) * 4;
+      const double found = ratio(hqq_encoding(bits, span), bytes);
+      EXPECT_LE(found, 1.03) << bits << " bits, groups of " << span;
+      EXPECT_GE(found, bits == 3 ? 0.9 : 1.0) << bits << " bits, groups of " << span;
     }
   }
   EXPECT_LE(ratio(Encoding::kInt8Row, kWeights + kSize * 4), 1.001);

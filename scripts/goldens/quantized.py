@@ -104,6 +104,25 @@ KINDS |= {
 }
 
 
+def hqq(bits, group, dtype="float16"):
+    # Of what type scales are is a matter of the model's: HqqConfig has no name for it.
+    return {"quant_method": "hqq", "skip_modules": ["lm_head"], "compute_dtype": dtype,
+            "quant_config": {"weight_quant_params": {
+                "nbits": bits, "group_size": group, "axis": 1, "channel_wise": True, "optimize": True,
+                "round_zero": False, "view_as_float": False},
+                "scale_quant_params": None, "zero_quant_params": None, "offload_meta": False}}
+
+
+KINDS |= {
+    "hqq_w4_g64": hqq(4, 64),
+    "hqq_w4_g128_bf16": hqq(4, 128, "bfloat16"),
+    "hqq_w4_g32": hqq(4, 32),
+    "hqq_w8_g64": hqq(8, 64),
+    "hqq_w3_g64": hqq(3, 64),
+    "hqq_w2_g64_bf16": hqq(2, 64, "bfloat16"),
+}
+
+
 def torchao(config):
     return {"quant_method": "torchao", "quant_type": {"default": config_to_dict(config)},
             "modules_to_not_convert": ["lm_head"]}

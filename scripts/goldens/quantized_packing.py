@@ -1,6 +1,6 @@
 """How each format of quantized safetensors holds a matrix: by its published definition, with rounding to
 the nearest code, which is all that a test of reading needs; NF4 and FP4 by bitsandbytes
-itself, NVFP4 and MXFP4 by compressed-tensors, torchao's by torchao.
+itself, NVFP4 and MXFP4 by compressed-tensors, HQQ by hqq, torchao's by torchao.
 
 pack() gives the tensors of a matrix by the last part of their names, and the matrix that they stand for.
 """
@@ -10,6 +10,7 @@ import torch
 from compressed_tensors.compressors.mxfp4 import MXFP4PackedCompressor
 from compressed_tensors.compressors.nvfp4 import NVFP4PackedCompressor, unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationScheme
+from hqq.core.quantize import BaseQuantizeConfig, HQQLinear, Quantizer
 from torchao.core.config import config_from_dict
 from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
 from torchao.quantization import quantize_
@@ -200,6 +201,23 @@ def pack_compressed(quantization, weight, seed):
     return parts, decoded
 
 
+def pack_hqq(quantization, weight, seed):
+    del seed
+    settings = quantization["quant_config"]["weight_quant_params"]
+    rows, cols = weight.shape
+    layer = torch.nn.Linear(cols, rows, bias=False)
+    layer.weight.data = weight.clone()
+    config = BaseQuantizeConfig(nbits=settings["nbits"], group_size=min(settings["group_size"], cols),
+                                axis=settings["axis"])
+    made = HQQLinear(layer, config, compute_dtype=getattr(torch, quantization["compute_dtype"]), device="cpu")
+    parts, meta = made.state_dict(), made.meta
+    codes = Quantizer.unpack[meta["packing"]](made.W_q, dtype=torch.float32)[:meta["scale"].numel()]
+    decoded = (codes - meta["zero"].float()) * meta["scale"].float()
+    theirs = made.dequantize().float()  # rounded to the type of computing
+    torch.testing.assert_close(decoded.reshape(weight.shape), theirs, atol=0.02, rtol=0.02)
+    return {name: value.detach() for name, value in parts.items()}, decoded.reshape(weight.shape)
+
+
 def pack_torchao(quantization, weight, seed):
     del seed
     rows, cols = weight.shape
@@ -220,5 +238,5 @@ def pack_torchao(quantization, weight, seed):
 def pack(quantization, weight, seed):
     packers = {"gptq": pack_gptq, "auto-round": pack_gptq, "awq": pack_awq,
                "compressed-tensors": pack_compressed, "fp8": pack_fp8,
-               "bitsandbytes": pack_bits_and_bytes, "torchao": pack_torchao}
+               "bitsandbytes": pack_bits_and_bytes, "hqq": pack_hqq, "torchao": pack_torchao}
     return packers[quantization["quant_method"]](quantization, weight, seed)

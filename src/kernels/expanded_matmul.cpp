@@ -18,19 +18,20 @@ constexpr std::int64_t kExpandedPanels = 4;
 void expand_inputs(PanelExpander expand, WeightLayout layout, const std::uint8_t* panel,
                    std::int64_t first, std::int64_t count, std::uint8_t* out) {
   expand(panel + block_offset(layout, first), count, out);
-  if (layout != WeightLayout::kBlocksNVFP4Scaled) return;
+  if (!has_divisors(layout)) return;
   float divisors[kPanelOutputs];
   std::memcpy(divisors, panel, sizeof(divisors));
   // Of outputs that there are not.
   for (float& divisor : divisors) divisor = divisor == 0.0F ? 1.0F : divisor;
-  constexpr GroupLayout kForm = group_layout(WeightLayout::kInt8Halves);
+  const GroupLayout form = group_layout(layout);
+  const int lines = form.has_minimum ? 4 : 2;  // scales, and minima behind them
   for (std::int64_t g = 0; g < count / kGroupInputs; ++g) {
-    for (int half = 0; half < 2; ++half) {
-      std::uint8_t* const at = out + kForm.block_offset(g) + kForm.scale_offset() + 64 * half;
-      float scales[kPanelOutputs];
-      std::memcpy(scales, at, sizeof(scales));
-      for (int n = 0; n < kPanelOutputs; ++n) scales[n] /= divisors[n];
-      std::memcpy(at, scales, sizeof(scales));
+    for (int line = 0; line < lines; ++line) {
+      std::uint8_t* const at = out + form.block_offset(g) + form.scale_offset() + 64 * line;
+      float numbers[kPanelOutputs];
+      std::memcpy(numbers, at, sizeof(numbers));
+      for (int n = 0; n < kPanelOutputs; ++n) numbers[n] /= divisors[n];
+      std::memcpy(at, numbers, sizeof(numbers));
     }
   }
 }

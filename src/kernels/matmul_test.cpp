@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "kernels/level_test_support.h"
-#include "kernels/matmul_test_support.h"
 #include "kernels/ops.h"
+#include "kernels/spoiled_matrix_test_support.h"
 #include "tensor/buffer.h"
 
 namespace quire {

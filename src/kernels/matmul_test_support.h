@@ -15,6 +15,7 @@
 #include "kernels/packed_group.h"
 #include "kernels/packed_weight.h"
 #include "quant/codebook_groups.h"
+#include "quant/hqq_block.h"
 #include "quant/zero_groups.h"
 #include "tensor/float_convert.h"
 
@@ -37,7 +38,10 @@ inline constexpr Encoding kAllEncodings[] = {
     Encoding::kMXFP4,        Encoding::kNVFP4,        Encoding::kIQ2_XXS,
     Encoding::kIQ2_XS,       Encoding::kIQ2_S,        Encoding::kIQ3_XXS,
     Encoding::kIQ3_S,        Encoding::kIQ1_S,        Encoding::kIQ1_M,
-    Encoding::kTQ1_0,        Encoding::kTQ2_0,        Encoding::kNVFP4Scaled};
+    Encoding::kTQ1_0,        Encoding::kTQ2_0,        Encoding::kNVFP4Scaled,
+    Encoding::kHqq2Span32,   Encoding::kHqq2Span64,   Encoding::kHqq3Span32,
+    Encoding::kHqq3Span64,   Encoding::kHqq4Span32,   Encoding::kHqq4Span64,
+    Encoding::kHqq4Span128,  Encoding::kHqq8Span32,   Encoding::kHqq8Span64};
 // All but those of parts of tensors.
 static_assert(std::size(kAllEncodings) == kNumEncodings - 5);
 // Those with integer codes.
@@ -82,6 +86,10 @@ struct TestMatrix {
     }
     if (encoding == Encoding::kNVFP4Scaled) {
       put_scaled(random);
+      return;
+    }
+    if (is_hqq(encoding)) {
+      put_hqq(random);
       return;
     }
     const auto step = static_cast<std::size_t>(traits.block_bytes);
@@ -221,6 +229,23 @@ struct TestMatrix {
     }
   }
 
+  // Every code is likely; zero points are somewhere among the codes.
+  void put_hqq(std::mt19937& random) {
+    const HqqForm form = hqq_form(encoding);
+    const auto codes = static_cast<float>(1 << form.bits);
+    std::normal_distribution<float> normal(0.0F, 1.0F / std::sqrt(static_cast<float>(cols)));
+    const std::size_t row_bytes = data.size() / static_cast<std::size_t>(rows);
+    const auto block = static_cast<std::size_t>(encoding_traits(encoding).block_bytes);
+    for (std::size_t row = 0; row < data.size(); row += row_bytes) {
+      const float divisor = random() % 2 == 0 ? 1.0F : 0x1p4F;
+      std::memcpy(&data[row], &divisor, sizeof(divisor));
+      for (std::size_t at = row + 4; at < row + row_bytes; at += block) {
+        put(at, float_to_f16(normal(random) * 2.0F / codes * divisor));
+        put(at + 2, float_to_f16(codes * static_cast<float>(random() % 1000) / 1000.0F));
+      }
+    }
+  }
+
   // Every code is likely; nested rows begin anywhere in runs of any length.
   void put_codebook(std::mt19937& random) {
     const CodebookGroups form = codebook_groups(encoding);
@@ -266,121 +291,6 @@ struct TestMatrix {
 
   void put(std::size_t at, std::uint16_t bits) { std::memcpy(&data[at], &bits, sizeof(bits)); }
 };
-
-// Where a block's floating-point scales lie; what is not in them may hold any bits.
-inline bool is_scale_byte(Encoding encoding, std::size_t byte_of_block) {
-  switch (encoding) {
-    case Encoding::kQ6_K:
-      return byte_of_block >= 208;
-    case Encoding::kQ2_K:
-      return byte_of_block >= 80;
-    case Encoding::kQ3_K:
-      return byte_of_block >= 108;
-    case Encoding::kTQ1_0:
-      return byte_of_block >= 52;
-    case Encoding::kTQ2_0:
-      return byte_of_block >= 64;
-    case Encoding::kIQ1_M:
-      return byte_of_block >= 48;  // with factors in between
-    case Encoding::kMXFP4:
-      return byte_of_block < 1;
-    case Encoding::kQ8_0:
-    case Encoding::kQ4_0:
-    case Encoding::kQ5_0:
-    case Encoding::kIQ4_NL:
-    case Encoding::kIQ4_XS:
-    case Encoding::kIQ2_XXS:
-    case Encoding::kIQ2_XS:
-    case Encoding::kIQ2_S:
-    case Encoding::kIQ3_XXS:
-    case Encoding::kIQ3_S:
-    case Encoding::kIQ1_S:
-      return byte_of_block < 2;
-    default:
-      return byte_of_block < 4;
-  }
-}
-
-// Gives a block a scale that is not finite; false where the encoding has no such scale.
-inline bool spoil_block(Encoding encoding, std::uint8_t* block) {
-  switch (encoding) {
-    case Encoding::kNVFP4:
-      return false;
-    case Encoding::kMXFP4:
-      block[0] = 0xFF;
-      return true;
-    case Encoding::kQ8_K:
-      std::memcpy(block, "\0\0\x80\x7F", 4);
-      return true;
-    case Encoding::kIQ1_M:
-      block[53] = 0xCF;  // of the scale, 0x7C00: its bits 8 to 11
-      block[55] = 0x7F;  // 12 to 15
-      return true;
-    default:
-      break;
-  }
-  std::size_t at = 0;
-  while (!is_scale_byte(encoding, at)) ++at;
-  std::memcpy(block + at, "\0\x7C", 2);
-  return true;
-}
-
-// Whether byte `at` of a matrix may hold any bits.
-inline bool is_code_byte(const TestMatrix& matrix, std::size_t at) {
-  const auto row_bytes = matrix.data.size() / static_cast<std::size_t>(matrix.rows);
-  if (matrix.encoding == Encoding::kInt8Row) return at % row_bytes >= 4;
-  if (matrix.encoding == Encoding::kNVFP4Scaled) {
-    return at % row_bytes >= 4 && (at % row_bytes - 4) % 36 >= 4;
-  }
-  if (is_codebook(matrix.encoding)) {
-    const CodebookGroups form = codebook_groups(matrix.encoding);
-    const auto byte = static_cast<std::int64_t>(at % row_bytes);
-    for (std::int64_t g = 0; g < matrix.cols / kGroupSize; ++g) {
-      const std::int64_t codes = form.codes_offset(matrix.cols, g);
-      if (byte >= codes && byte < codes + kHalfGroupSize) return true;
-    }
-    return false;
-  }
-  if (is_zero_groups(matrix.encoding)) {
-    const ZeroGroups form = zero_groups(matrix.encoding);
-    const auto byte = static_cast<std::int64_t>(at % row_bytes);
-    for (std::int64_t g = 0; g < matrix.cols / kGroupSize; ++g) {
-      const std::int64_t codes = form.codes_offset(g);
-      if (byte >= codes && byte < codes + form.code_bytes()) return true;
-    }
-    return false;
-  }
-  const EncodingTraits& traits = encoding_traits(matrix.encoding);
-  return !is_scale_byte(matrix.encoding, at % static_cast<std::size_t>(traits.block_bytes));
-}
-
-// Makes a scale of the last row one that is not finite; false where there is none.
-inline bool spoil_last_row(TestMatrix& matrix) {
-  std::uint8_t* row = matrix.data.data() + matrix.data.size() -
-                      matrix.data.size() / static_cast<std::size_t>(matrix.rows);
-  if (matrix.encoding == Encoding::kInt8Row) {
-    std::memcpy(row, "\0\0\x80\x7F", 4);
-    return true;
-  }
-  if (matrix.encoding == Encoding::kNVFP4Scaled) {
-    std::memcpy(row, "\0\0\x80\x7F", 4);
-    return true;
-  }
-  if (is_codebook(matrix.encoding)) {
-    const CodebookGroups form = codebook_groups(matrix.encoding);
-    const std::int64_t last = matrix.cols / kGroupSize - 1;
-    const std::int64_t at = form.nested ? 0 : form.span_offset(matrix.cols, last);
-    std::memcpy(row + at, "\0\0\x80\x7F", 4);
-    return true;
-  }
-  if (is_zero_groups(matrix.encoding)) {
-    const std::int64_t last = matrix.cols / kGroupSize - 1;
-    std::memcpy(row + zero_groups(matrix.encoding).span_offset(last), "\0\x7C", 2);
-    return true;
-  }
-  const auto block = static_cast<std::size_t>(encoding_traits(matrix.encoding).block_bytes);
-  return spoil_block(matrix.encoding, matrix.data.data() + matrix.data.size() - block);
-}
 
 // Whether products of such weights round their inputs to bfloat16, unless the mode is kFloat32.
 inline bool rounds_to_bf16(IsaLevel level, Encoding encoding) {

@@ -107,7 +107,7 @@ TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
     add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
   }
   EXPECT_EQ(kPackedWeightVersion, 3);
-  EXPECT_EQ(hash, 9056065482213593339U);
+  EXPECT_EQ(hash, 14181088181621773243U);
 }
 
 TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {

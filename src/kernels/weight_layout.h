@@ -71,9 +71,19 @@ enum class WeightLayout : std::uint8_t {
   kBlocksIQ1_M,
   kBlocksTQ1_0,
   kBlocksTQ2_0,
-  kBlocksNVFP4Scaled  // and a float for each output before them
+  // And a float for each output before them, by which scales and minima are divided.
+  kBlocksNVFP4Scaled,
+  kBlocksHqq2Span32,
+  kBlocksHqq2Span64,
+  kBlocksHqq3Span32,
+  kBlocksHqq3Span64,
+  kBlocksHqq4Span32,
+  kBlocksHqq4Span64,
+  kBlocksHqq4Span128,
+  kBlocksHqq8Span32,
+  kBlocksHqq8Span64
 };
-inline constexpr int kNumWeightLayouts = 54;
+inline constexpr int kNumWeightLayouts = 63;
 inline constexpr WeightLayout kFirstBlocks = WeightLayout::kBlocksQ2_K;
 
 inline constexpr std::int64_t kPanelOutputs = 16;
@@ -90,8 +100,14 @@ inline constexpr std::int64_t kGroupInputs = 32;
 // The layout whose kernels multiply `layout`.
 [[gnu::always_inline]] constexpr WeightLayout product_layout(WeightLayout layout) {
   if (!is_blocks(layout)) return layout;
-  return layout == WeightLayout::kBlocksQ2_K ? WeightLayout::kInt8HalvesMinimum
-                                             : WeightLayout::kInt8Halves;
+  const bool has_minima =
+      layout == WeightLayout::kBlocksQ2_K || layout >= WeightLayout::kBlocksHqq2Span32;
+  return has_minima ? WeightLayout::kInt8HalvesMinimum : WeightLayout::kInt8Halves;
+}
+
+// Compact layouts whose panels begin with what scales are divided by.
+[[gnu::always_inline]] constexpr bool has_divisors(WeightLayout layout) {
+  return layout >= WeightLayout::kBlocksNVFP4Scaled;
 }
 
 [[gnu::always_inline]] constexpr bool is_codebook(WeightLayout layout) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "quant/grid_block.h"
+#include "quant/hqq_block.h"
 #include "quant/super_block.h"
 #include "tensor/float_convert.h"
 
@@ -157,6 +158,7 @@ float e4m3_half(std::uint8_t bits) {
 }
 
 void expand_block(Encoding encoding, const std::uint8_t* block, CompactGroup* groups) {
+  if (is_hqq(encoding)) return expand_hqq_block(encoding, block, groups);
   switch (encoding) {
     case Encoding::kQ2_K:
       return expand_q2_k(block, groups);
@@ -187,10 +189,12 @@ void divide_scales(const std::uint8_t* row, std::int64_t count, CompactGroup* gr
   std::memcpy(&divisor, row, sizeof(divisor));
   for (std::int64_t g = 0; g < count; ++g) {
     for (float& scale : groups[g].scales) scale /= divisor;
+    for (float& minimum : groups[g].minima) minimum /= divisor;
   }
 }
 
 bool is_finite_block(Encoding encoding, const std::uint8_t* block) {
+  if (is_hqq(encoding)) return is_finite_half(block) && is_finite_half(block + 2);
   switch (encoding) {
     case Encoding::kQ2_K:
       return is_finite_half(block + 80) && is_finite_half(block + 82);

@@ -29,6 +29,7 @@
 // Ternary ones:
 //   TQ1_0   48 + 4 bytes of five (four) base-3 digits as fractions of 256, d;   w = d * (digit - 1)
 //   TQ2_0   64 bytes of 2-bit codes, d;                                 w = d * (q - 1)
+// HQQ's blocks: hqq_block.h.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ namespace quire {
 inline constexpr bool is_compact(Encoding encoding) { return encoding >= kFirstCompact; }
 
 // 32 consecutive weights of a block: w[i] = scales[i / 16] * codes[i] + minima[i / 16]. The product
-// is exact, and minima are zero but for Q2_K.
+// is exact, and minima are zero but for Q2_K and HQQ's.
 struct CompactGroup {
   std::int8_t codes[kGroupSize];
   float scales[2];
@@ -53,7 +54,7 @@ inline constexpr int kMaxBlockGroups = 8;
 // The groups of a block of a compact encoding, block_elements / 32 of them.
 void expand_block(Encoding encoding, const std::uint8_t* block, CompactGroup* groups);
 
-// Divides the scales of groups by what their row begins with, a float.
+// Divides the scales and minima of groups by what their row begins with, a float.
 void divide_scales(const std::uint8_t* row, std::int64_t count, CompactGroup* groups);
 
 // Whether all weights that the block's scales allow are finite.

@@ -71,6 +71,15 @@ constexpr std::array<EncodingTraits, kNumEncodings> kTraits = {{
     {"TQ1_0", 256, 54},
     {"TQ2_0", 256, 66},
     {"nvfp4_scaled", 64, 36, 4},
+    {"hqq2_span32", 32, 12, 4},
+    {"hqq2_span64", 64, 20, 4},
+    {"hqq3_span32", 32, 16, 4},
+    {"hqq3_span64", 64, 28, 4},
+    {"hqq4_span32", 32, 20, 4},
+    {"hqq4_span64", 64, 36, 4},
+    {"hqq4_span128", 128, 68, 4},
+    {"hqq8_span32", 32, 36, 4},
+    {"hqq8_span64", 64, 68, 4},
 }};
 
 std::uint16_t load_u16(const std::uint8_t* data) {

@@ -25,8 +25,8 @@ namespace quire {
 //
 // What GPTQ, AWQ and their like write lies in several tensors, and not by rows; it is brought into
 // rows before it is packed (quant/grouped_tensor.h), as one of the encodings of
-// quant/zero_groups.h or quant/codebook_groups.h. The others of the list are what safetensors files
-// hold beside floats: parts of such tensors.
+// quant/zero_groups.h, quant/codebook_groups.h or quant/hqq_block.h. The others of the list are
+// what safetensors files hold beside floats: parts of such tensors.
 enum class Encoding : std::uint8_t {
   kF32,
   kF16,
@@ -85,9 +85,19 @@ enum class Encoding : std::uint8_t {
   kIQ1_M,
   kTQ1_0,
   kTQ2_0,
-  kNVFP4Scaled  // of no GGUF file: a float before each row, by which scales are divided
+  // Compact blocks of no GGUF file: a float before each row, by which scales are divided.
+  kNVFP4Scaled,
+  kHqq2Span32,  // quant/hqq_block.h
+  kHqq2Span64,
+  kHqq3Span32,
+  kHqq3Span64,
+  kHqq4Span32,
+  kHqq4Span64,
+  kHqq4Span128,
+  kHqq8Span32,
+  kHqq8Span64
 };
-inline constexpr int kNumEncodings = 56;
+inline constexpr int kNumEncodings = 65;
 inline constexpr Encoding kFirstCompact = Encoding::kQ2_K;
 
 struct EncodingTraits {

@@ -1,12 +1,8 @@
 #include "quant/grouped_tensor.h"
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 
-#include <fmt/format.h>
-
+#include "quant/row_factor.h"
 #include "quant/zero_groups.h"
 #include "tensor/float_convert.h"
 
@@ -52,44 +48,13 @@ void read_codes(const GroupedTensor& tensor, std::int64_t row, std::int64_t firs
   }
 }
 
-// A power of two by which the scales of a row are more than half precision holds of them: 1 for
-// what is one already.
-Result<float> factor_of(const GroupedTensor& tensor, std::int64_t row) {
-  const std::int64_t spans = tensor.cols / tensor.span;
-  float largest = 0;
-  for (std::int64_t s = 0; s < spans; ++s) {
-    const float scale = scale_at(tensor, row, s);
-    if (!std::isfinite(scale)) {
-      return Status::bad_model(fmt::format("output {} has a scale that is not finite", row),
-                               "fetch the file again");
-    }
-    largest = std::max(largest, std::fabs(scale));
-  }
-  if (tensor.scale_encoding == Encoding::kF16) return 1.0F;
-  const auto fits = [&](float factor) {
-    for (std::int64_t s = 0; s < spans; ++s) {
-      const float scale = scale_at(tensor, row, s) / factor;
-      if (f16_to_float(float_to_f16(scale)) != scale) return false;
-    }
-    return true;
-  };
-  if (fits(1.0F)) return 1.0F;
-  // The largest just below the end of half precision, so that the smallest lose nothing.
-  const float factor = std::ldexp(1.0F, std::max(std::ilogb(largest) - 14, -120));
-  if (fits(factor)) return factor;
-  return Status::unimplemented(
-      fmt::format("output {} has scales with more digits, or of more different sizes, than half "
-                  "precision holds",
-                  row),
-      "use a checkpoint with scales of F16 or BF16");
-}
-
 void put_half(std::uint16_t half, std::uint8_t* out) { std::memcpy(out, &half, sizeof(half)); }
 
 Status encode_zero_groups(const GroupedTensor& tensor, Encoding encoding, std::int64_t row,
                           std::uint8_t* out) {
   const ZeroGroups form = zero_groups(encoding);
-  QUIRE_ASSIGN_OR_RETURN(const float factor, factor_of(tensor, row));
+  const auto row_scale = [&](std::int64_t span) { return scale_at(tensor, row, span); };
+  QUIRE_ASSIGN_OR_RETURN(const float factor, row_factor(row, tensor.cols / tensor.span, row_scale));
   std::memcpy(out, &factor, sizeof(factor));
   const int signed_zero = form.code_bits == 8 && !tensor.is_signed ? kSignedZero : 0;
   for (std::int64_t g = 0; g < tensor.cols / kGroupSize; ++g) {

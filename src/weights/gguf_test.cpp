@@ -230,8 +230,8 @@ TEST(Gguf, TensorsHaveAnyEncoding) {
       {29, Encoding::kIQ1_M},   {34, Encoding::kTQ1_0},  {35, Encoding::kTQ2_0},
       {15, Encoding::kQ8_K},    {20, Encoding::kIQ4_NL}, {23, Encoding::kIQ4_XS},
       {30, Encoding::kBF16},    {39, Encoding::kMXFP4},  {40, Encoding::kNVFP4}};
-  const int of_safetensors =
-      static_cast<int>(kFirstCompact) - static_cast<int>(Encoding::kQ6_K) - 1 + 1;
+  const int of_safetensors = static_cast<int>(kFirstCompact) - static_cast<int>(Encoding::kQ6_K) -
+                             1 + kNumEncodings - static_cast<int>(Encoding::kNVFP4Scaled);
   EXPECT_EQ(std::size(types), static_cast<std::size_t>(kNumEncodings - of_safetensors));
   for (const auto& [type, encoding] : types) {
     const auto bytes = encoded_row_bytes(encoding, 256).value();

@@ -125,9 +125,12 @@ Status set_order(const TensorInfo& index, GroupedTensor& matrix) {
   return {};
 }
 
+std::string groups_text(std::int64_t span, std::int64_t cols) {
+  return span == cols ? "one scale a row" : fmt::format("groups of {}", span);
+}
+
 std::string groups_text(const GroupedTensor& matrix) {
-  const std::string groups = matrix.span == matrix.cols ? std::string("one scale a row")
-                                                        : fmt::format("groups of {}", matrix.span);
+  const std::string groups = groups_text(matrix.span, matrix.cols);
   return matrix.order.empty() ? groups : groups + ", by activation order";
 }
 

@@ -61,7 +61,8 @@ Status set_byte_codes(const TensorInfo& codes, GroupedTensor& matrix);
 // that there are not, and where one has more inputs than another.
 Status set_order(const TensorInfo& index, GroupedTensor& matrix);
 
-// "groups of 128", for messages.
+// "groups of 128", for messages: of `span` inputs of `cols`.
+std::string groups_text(std::int64_t span, std::int64_t cols);
 std::string groups_text(const GroupedTensor& matrix);
 
 }  // namespace quire

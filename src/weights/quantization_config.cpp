@@ -154,6 +154,12 @@ Status read_fp8(const JsonReader& config, QuantizationConfig& read) {
   return {};
 }
 
+// Bits, groups and which modules are not converted the tensors say themselves (hqq_modules.cpp).
+Status read_hqq(const JsonReader& /*config*/, QuantizationConfig& read) {
+  read.method = QuantizationMethod::kHqq;
+  return {};
+}
+
 // What torchao writes as plain tensors since its version 0.15 (torchao_modules.cpp). How
 // activations are rounded is left aside.
 Status read_torchao(const JsonReader& config, QuantizationConfig& read) {
@@ -195,6 +201,7 @@ constexpr QuantizationReader kQuantizationReaders[] = {
     {"compressed-tensors", read_compressed_tensors},
     {"bitsandbytes", read_bits_and_bytes},
     {"fp8", read_fp8},
+    {"hqq", read_hqq},
     {"torchao", read_torchao},
     {"mxfp4", read_mxfp4},
 };

@@ -19,6 +19,7 @@ enum class QuantizationMethod : std::uint8_t {
   kBitsAndBytes,       // LLM.int8(), NF4, FP4
   kMxfp4,              // experts of gpt-oss: blocks of 32 floats of four bits and a scale
   kTorchao,            // signed bytes and e4m3
+  kHqq,                // half-quadratic quantization: zero points that are no integers
   kFp8,                // e4m3 with a scale for a tensor, an output or a block of 128 by 128
 };
 

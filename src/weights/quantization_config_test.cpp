@@ -101,7 +101,7 @@ TEST(QuantizationConfig, ReadsTheOldKeyOfCompressedTensors) {
 TEST(QuantizationConfig, AnUnknownMethodIsNamedWithThoseThatAreKnown) {
   expect_refused(R"({"quant_method": "mystery"})",
                  {"quant_method = mystery", "gptq, awq", "compressed-tensors"});
-  for (const std::string method : {"hqq", "quanto", "aqlm", "eetq", "vptq", "modelopt"}) {
+  for (const std::string method : {"quanto", "aqlm", "eetq", "vptq", "modelopt"}) {
     expect_refused(R"({"quant_method": ")" + method + "\"}",
                    {"quant_method = " + method, "gptq, awq", "bitsandbytes"});
   }

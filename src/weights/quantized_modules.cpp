@@ -8,6 +8,7 @@
 #include "quant/group_row.h"
 #include "weights/bits_and_bytes_modules.h"
 #include "weights/compressed_modules.h"
+#include "weights/hqq_modules.h"
 #include "weights/module_parts.h"
 #include "weights/torchao_modules.h"
 
@@ -150,6 +151,9 @@ Result<std::optional<QuantizedModule>> read_quantized_module(const WeightSource&
       break;
     case QuantizationMethod::kTorchao:
       if (part == "_weight_qdata") return read_torchao_module(source, config, codes);
+      break;
+    case QuantizationMethod::kHqq:
+      if (part == "W_q") return read_hqq_module(source, config, codes);
       break;
     case QuantizationMethod::kMxfp4:  // mxfp4_source.h
     case QuantizationMethod::kNone:

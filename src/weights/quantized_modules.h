@@ -11,12 +11,13 @@
 #include "quant/codebook_tensor.h"
 #include "quant/fp4_tensor.h"
 #include "quant/grouped_tensor.h"
+#include "quant/hqq_tensor.h"
 #include "weights/quantization_config.h"
 #include "weights/weight_source.h"
 
 namespace quire {
 
-using QuantizedMatrix = std::variant<GroupedTensor, CodebookTensor, Fp4Tensor>;
+using QuantizedMatrix = std::variant<GroupedTensor, CodebookTensor, Fp4Tensor, HqqTensor>;
 
 struct QuantizedModule {
   QuantizedMatrix matrix;

@@ -149,6 +149,59 @@ void expand_q3_k(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* 
   }
 }
 
+constexpr GroupLayout kWithMinimum = group_layout(WeightLayout::kInt8HalvesMinimum);
+constexpr std::int8_t kSameCodes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+// Scale and minimum of a block, which all of its groups have: `offset` is taken from codes.
+struct HqqNumbers {
+  Numbers scale;
+  Numbers minimum;
+
+  HqqNumbers(const std::uint8_t* blocks, std::int64_t stride, float offset)
+      : scale(halves_at(blocks, stride)),
+        minimum(-(scale * (halves(words(blocks, stride).bits(16, 16)) - offset))) {}
+
+  void store(std::uint8_t* group) const {
+    store_scale(scale, group);
+    minimum.store(group + kScales + 128);
+    minimum.store(group + kScales + 192);
+  }
+};
+
+template <int kSpan>
+void expand_hqq4(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 4 + kSpan / 2;
+  for (std::int64_t k = 0; k < inputs; k += kSpan) {
+    const HqqNumbers numbers(blocks, kBytes, 0.0F);
+    for (int g = 0; g < kSpan / 32; ++g, panel += kWithMinimum.block_bytes()) {
+      numbers.store(panel);
+      expand_nibbles<false>(blocks + 4 + 16 * g, kBytes, kSameCodes, panel);
+    }
+    blocks += kOutputs * kBytes;
+  }
+}
+
+template <int kSpan>
+void expand_hqq8(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 4 + kSpan;
+  const __m256i sign = _mm256_set1_epi8(static_cast<char>(0x80));
+  for (std::int64_t k = 0; k < inputs; k += kSpan) {
+    const HqqNumbers numbers(blocks, kBytes, 128.0F);
+    for (int g = 0; g < kSpan / 32; ++g, panel += kWithMinimum.block_bytes()) {
+      numbers.store(panel);
+      for (int part = 0; part < 4; ++part) {  // outputs from 8 (part % 2) on, codes from 16 on
+        const Columns columns(blocks + 4 + 32 * g + part / 2 * 16 + part % 2 * 8 * kBytes, kBytes);
+        QUIRE_UNROLL
+        for (int u = 0; u < 4; ++u) {
+          store_line(panel + (part / 2 * 4 + u) * kLine + part % 2 * 32,
+                     _mm256_xor_si256(columns.word[u], sign));
+        }
+      }
+    }
+    blocks += kOutputs * kBytes;
+  }
+}
+
 }  // namespace
 
 void set_avx2_expanders(MatmulKernels& kernels) {
@@ -163,6 +216,11 @@ void set_avx2_expanders(MatmulKernels& kernels) {
   set(WeightLayout::kBlocksMXFP4, expand_mxfp4);
   set(WeightLayout::kBlocksNVFP4, expand_nvfp4);
   set(WeightLayout::kBlocksNVFP4Scaled, expand_nvfp4);
+  set(WeightLayout::kBlocksHqq4Span32, expand_hqq4<32>);
+  set(WeightLayout::kBlocksHqq4Span64, expand_hqq4<64>);
+  set(WeightLayout::kBlocksHqq4Span128, expand_hqq4<128>);
+  set(WeightLayout::kBlocksHqq8Span32, expand_hqq8<32>);
+  set(WeightLayout::kBlocksHqq8Span64, expand_hqq8<64>);
 }
 
 }  // namespace quire

@@ -91,6 +91,10 @@ struct Numbers {
     return *this *
            Numbers{{_mm256_cvtepi32_ps(factors.eight[0]), _mm256_cvtepi32_ps(factors.eight[1])}};
   }
+  Numbers operator-(float number) const {
+    const __m256 same = _mm256_set1_ps(number);
+    return {{_mm256_sub_ps(eight[0], same), _mm256_sub_ps(eight[1], same)}};
+  }
   Numbers operator-() const {
     const __m256 sign = _mm256_set1_ps(-0.0F);
     return {{_mm256_xor_ps(eight[0], sign), _mm256_xor_ps(eight[1], sign)}};

@@ -1,0 +1,79 @@
+#include "quant/hqq_block.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "quant/super_block.h"
+#include "tensor/float_convert.h"
+
+namespace quire {
+namespace {
+
+// Codes of eight bits become signed by taking this from them, and from zero points.
+constexpr int kHqqSignedZero = 128;
+
+// In the order of the encodings.
+constexpr HqqForm kHqqForms[] = {{2, 32}, {2, 64},  {3, 32}, {3, 64}, {4, 32},
+                                 {4, 64}, {4, 128}, {8, 32}, {8, 64}};
+static_assert(std::size(kHqqForms) == static_cast<std::size_t>(Encoding::kHqq8Span64) -
+                                          static_cast<std::size_t>(Encoding::kHqq2Span32) + 1);
+
+int read_hqq_code(const std::uint8_t* codes, int bits, int i) {
+  if (bits == 4) return codes[i % kHalfGroupSize] >> (i / kHalfGroupSize * 4) & 15;
+  const int bit = i * bits;
+  unsigned int word = codes[bit / 8];
+  if (bit % 8 + bits > 8) word |= static_cast<unsigned int>(codes[bit / 8 + 1]) << 8U;
+  return static_cast<int>(word >> (bit % 8) & ((1U << bits) - 1));
+}
+
+}  // namespace
+
+HqqForm hqq_form(Encoding encoding) {
+  return kHqqForms[static_cast<int>(encoding) - static_cast<int>(Encoding::kHqq2Span32)];
+}
+
+Encoding hqq_encoding(int bits, std::int64_t span) {
+  int best = -1;
+  for (int i = 0; i < static_cast<int>(std::size(kHqqForms)); ++i) {
+    const HqqForm& form = kHqqForms[i];
+    if (form.bits < bits || span % form.span != 0) continue;
+    if (best < 0 || form.bits == kHqqForms[best].bits) best = i;
+  }
+  return static_cast<Encoding>(static_cast<int>(Encoding::kHqq2Span32) + best);
+}
+
+void write_hqq_codes(const int* codes, int bits, std::uint8_t* out) {
+  std::fill_n(out, kGroupSize / 8 * bits, std::uint8_t{0});
+  const auto put = [&](int byte, unsigned int of_code) {
+    out[byte] = static_cast<std::uint8_t>(out[byte] | of_code);
+  };
+  for (int i = 0; i < kGroupSize; ++i) {
+    const auto code = static_cast<unsigned int>(codes[i]);
+    if (bits == 4) {
+      put(i % kHalfGroupSize, code << (i / kHalfGroupSize * 4));
+      continue;
+    }
+    const int bit = i * bits;
+    const unsigned int word = code << (bit % 8);
+    put(bit / 8, word & 0xFFU);
+    if (bit % 8 + bits > 8) put(bit / 8 + 1, word >> 8U);
+  }
+}
+
+void expand_hqq_block(Encoding encoding, const std::uint8_t* block, CompactGroup* groups) {
+  const HqqForm form = hqq_form(encoding);
+  const int offset = form.bits == 8 ? kHqqSignedZero : 0;
+  const float scale = f16_to_float(load_half_bits(block));
+  const float zero = f16_to_float(load_half_bits(block + 2)) - static_cast<float>(offset);
+  block += kHqqHeaderBytes;
+  for (std::int64_t g = 0; g < form.span / kGroupSize; ++g, block += form.group_bytes()) {
+    CompactGroup& group = groups[g];
+    group.scales[0] = group.scales[1] = scale;
+    group.minima[0] = group.minima[1] = -(scale * zero);
+    for (int i = 0; i < kGroupSize; ++i) {
+      group.codes[i] = static_cast<std::int8_t>(read_hqq_code(block, form.bits, i) - offset);
+    }
+  }
+}
+
+}  // namespace quire
