@@ -91,6 +91,16 @@ inline __m512 emulated_cvtph_ps(__m256i x) {
   return _mm512_loadu_ps(to);
 }
 
+inline __m512 emulated_gather_ps(__m512i index, const void* table) {
+  std::int32_t places[16];
+  float found[16];
+  _mm512_storeu_si512(places, index);
+  for (int i = 0; i < 16; ++i) {
+    std::memcpy(&found[i], static_cast<const char*>(table) + 4 * std::ptrdiff_t{places[i]}, 4);
+  }
+  return _mm512_loadu_ps(found);
+}
+
 inline __m512i emulated_srai_epi32(__m512i x, int bits) {
   std::int32_t lanes[16];
   _mm512_storeu_si512(lanes, x);
@@ -133,6 +143,8 @@ inline __m512i emulated_srai_epi32(__m512i x, int bits) {
 #define _mm512_cvtph_ps quire::emulated_cvtph_ps
 #undef _mm512_srai_epi32
 #define _mm512_srai_epi32 quire::emulated_srai_epi32
+#undef _mm512_i32gather_ps
+#define _mm512_i32gather_ps(index, table, scale) (quire::emulated_gather_ps(index, table))
 // SIMDe 0.7.4 gives this alias the parameters of the masked form.
 #undef _mm512_madd_epi16
 #define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16(a, b)

@@ -19,6 +19,7 @@ namespace {
 template <typename V, bool kNested>
 struct CodebookReader {
   using F = typename V::F;
+  using I = typename V::I;
 
   CodebookPanel form;
   std::int64_t inputs;
@@ -36,9 +37,18 @@ struct CodebookReader {
     if constexpr (!kNested) {
       return V::load(reinterpret_cast<const float*>(panel + form.scales_offset(g)) + lane);
     }
-    float scales[V::kWidth];
-    for (int n = 0; n < V::kWidth; ++n) scales[n] = form.scale(panel, inputs, g, lane + n);
-    return V::load(scales);
+    // CodebookPanel::scale() of all outputs at once.
+    const auto span = static_cast<int>(g >> form.span_shift);
+    const std::uint8_t* tail = panel + form.tail_offset(inputs) + 4 * lane;
+    const I place = V::load_int(tail + CodebookPanel::kLine);
+    const I first = V::bit_and(place, V::set1_int(0xFFFFFF));
+    const I shift = V::add32(V::template shift_right<24>(place), V::set1_int(8));
+    const I unit = V::shift_right_each(V::add32(first, V::set1_int(span)), shift);
+    const I at = V::add32(V::template shift_left<4>(unit), V::lanes());  // of 16 a line
+    const F units = V::gather(reinterpret_cast<const float*>(tail + 2 * CodebookPanel::kLine), at);
+    const I bytes = V::load_unsigned_bytes(panel + form.scales_offset(g) + lane);
+    const F scales = V::gather(kNestedScales, bytes);
+    return V::add(V::mul(scales, units), V::load(reinterpret_cast<const float*>(tail)));
   }
 
   template <int kFrom>
@@ -156,7 +166,7 @@ struct CodebookIntegerReader {
 // Few rows with inputs of 16 bits.
 template <typename V, bool kNested>
 struct CodebookInt16Block {
-  using Shape = typename V::DirectBlocks16;
+  using Shape = typename V::LineBlocks;
   using F = typename V::F;
   using I = typename V::I;
 
@@ -176,21 +186,16 @@ struct CodebookInt16Block {
       }
       const std::int64_t codes = form.codes_offset(g);
       streams.fetch(codes, CodebookPanel::kGroupBytes);
-      I dot[R][N];
+      I dot[R][N][V::kLineSums];
       repeat<4>([&]<int kLine>() __attribute__((always_inline)) {
         QUIRE_UNROLL
         for (int n = 0; n < N; ++n) {
-          I pairs[4];
-          V::look_up_pairs(reader.table,
-                           V::load_int(streams.panel[n] + codes + kLine * CodebookPanel::kLine +
-                                       4 * streams.lane[n]),
-                           pairs);
-          const std::int16_t* low = x + kLine * 4 * R;
-          const std::int16_t* high = x + (kLine + 4) * 4 * R;
-          add_int16_pairs<V, kLine == 0>(pairs[0], low, n, dot);
-          add_int16_pairs<V, false>(pairs[1], high, n, dot);
-          add_int16_pairs<V, false>(pairs[2], low + 2, n, dot);
-          add_int16_pairs<V, false>(pairs[3], high + 2, n, dot);
+          I weights[4];
+          V::look_up_line(reader.table,
+                          V::load_int(streams.panel[n] + codes + kLine * CodebookPanel::kLine +
+                                      4 * streams.lane[n]),
+                          weights);
+          add_line<kLine>(weights, x, n, dot);
         }
       });
       QUIRE_UNROLL
@@ -198,11 +203,29 @@ struct CodebookInt16Block {
         QUIRE_UNROLL
         for (int r = 0; r < R; ++r) {
           const F product = V::mul(scale[n], V::set1(args.int16_x.scales[g * R + r]));
-          acc[r][n] = V::fma(V::to_float(dot[r][n]), product, acc[r][n]);
+          acc[r][n] = V::fma(V::to_float(V::join_sums(dot[r][n])), product, acc[r][n]);
         }
       }
     }
     store_block<V>(args, 0, output, acc);
+  }
+
+ private:
+  // Adds the products of line kLine of a group, whose inputs are at `x`.
+  template <int kLine, int R, int N>
+  [[gnu::always_inline]] static void add_line(const I (&weights)[4], const std::int16_t* x, int n,
+                                              I (&dot)[R][N][V::kLineSums]) {
+    repeat<4>([&]<int kIndex>() __attribute__((always_inline)) {
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const I inputs =
+            V::template line_inputs<kIndex>(x + (kLine * R + r) * 4, x + ((kLine + 4) * R + r) * 4);
+        I& sum = dot[r][n][kIndex % V::kLineSums];
+        sum = kLine == 0 && kIndex < V::kLineSums ? V::multiply_add16(weights[kIndex], inputs)
+                                                  : V::add_products16(sum, weights[kIndex], inputs);
+        QUIRE_PIN_VECTOR(sum);
+      }
+    });
   }
 };
 

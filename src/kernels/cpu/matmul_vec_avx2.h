@@ -21,6 +21,10 @@ struct MatmulVec8 : Vec8 {
   struct DirectBlocks16 {
     static constexpr int vectors(int) { return 2; }
   };
+  // Of look_up_line(), whose sums take kLineSums registers for each of R by N.
+  struct LineBlocks {
+    static constexpr int vectors(int rows) { return rows <= 2 ? 2 : 1; }
+  };
   struct IntBlocks {
     static constexpr int kRows = 6;
     static constexpr std::int64_t kStripOutputs = 64;
@@ -44,12 +48,16 @@ struct MatmulVec8 : Vec8 {
     return _mm256_set1_epi32(pair);
   }
   static F load_bytes(const std::uint8_t* p) {  // unsigned
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+    return _mm256_cvtepi32_ps(load_unsigned_bytes(p));
+  }
+  static I load_unsigned_bytes(const std::uint8_t* p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   }
   static I load_signed_bytes(const std::uint8_t* p) {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   }
+  static I lanes() { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
+  static F gather(const float* table, I index) { return _mm256_i32gather_ps(table, index, 4); }
   static I bit_or(I a, I b) { return _mm256_or_si256(a, b); }
   static I bit_and(I a, I b) { return _mm256_and_si256(a, b); }
   template <int kBits>
@@ -60,6 +68,7 @@ struct MatmulVec8 : Vec8 {
   static I shift_right(I x) {
     return _mm256_srli_epi32(x, kBits);
   }
+  static I shift_right_each(I x, I bits) { return _mm256_srlv_epi32(x, bits); }
   static I shift_right_by(I x, int bits) { return _mm256_srl_epi32(x, _mm_cvtsi32_si128(bits)); }
   template <int kBits>
   static I shift_right_signed(I x) {
@@ -130,6 +139,31 @@ struct MatmulVec8 : Vec8 {
       pairs[2 + half] = bit_or(_mm256_srli_epi16(low, 8), _mm256_andnot_si256(even_bytes, high));
     }
   }
+  // Products with those that a line names, as bytes by unpacking: of low nibbles, outputs 0, 1, 4
+  // and 5, then the others; of high ones the same. An output's four bytes meet the inputs of a quad
+  // (0, 2, 1, 3), so that it has two sums side by side.
+  static constexpr int kLineSums = 2;
+  static void look_up_line(const WordTable& table, I line, I (&weights)[4]) {
+    const I mask = _mm256_set1_epi8(15);
+    const I quads = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
+    line = _mm256_shuffle_epi8(line, quads);
+    const I codes[2] = {bit_and(line, mask), bit_and(_mm256_srli_epi16(line, 4), mask)};
+    for (int half = 0; half < 2; ++half) {
+      const I low = _mm256_shuffle_epi8(table.low, codes[half]);
+      const I high = _mm256_shuffle_epi8(table.high, codes[half]);
+      weights[2 * half] = _mm256_unpacklo_epi8(low, high);
+      weights[2 * half + 1] = _mm256_unpackhi_epi8(low, high);
+    }
+  }
+  // What weights[kIndex] are multiplied with: `low` and `high` are quads of inputs.
+  template <int kIndex>
+  static I line_inputs(const std::int16_t* low, const std::int16_t* high) {
+    long long quad = 0;
+    __builtin_memcpy(&quad, kIndex < 2 ? low : high, sizeof(quad));
+    return _mm256_set1_epi64x(quad);
+  }
+  static I join_sums(const I (&sums)[kLineSums]) { return _mm256_hadd_epi32(sums[0], sums[1]); }
   static F to_float(I x) { return _mm256_cvtepi32_ps(x); }
 };
 

@@ -23,6 +23,7 @@ struct MatmulVec16 : Vec16 {
     static constexpr int vectors(int rows) { return rows == 1 ? 2 : 1; }
   };
   using DirectBlocks16 = DirectBlocks;
+  using LineBlocks = DirectBlocks;
   struct IntBlocks : DirectBlocks {
     static constexpr int kRows = 3;
     static constexpr std::int64_t kStripOutputs = 128;
@@ -35,6 +36,7 @@ struct MatmulVec16 : Vec16 {
     static constexpr int vectors(int rows) { return rows <= 2 ? 8 : 4; }
   };
   using DirectBlocks16 = DirectBlocks;
+  using LineBlocks = DirectBlocks;
   struct IntBlocks {
     static constexpr int kRows = 4;
     static constexpr std::int64_t kStripOutputs = 128;
@@ -59,12 +61,18 @@ struct MatmulVec16 : Vec16 {
     return _mm512_set1_epi32(pair);
   }
   static F load_bytes(const std::uint8_t* p) {  // unsigned
-    return _mm512_cvtepi32_ps(
-        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+    return _mm512_cvtepi32_ps(load_unsigned_bytes(p));
+  }
+  static I load_unsigned_bytes(const std::uint8_t* p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
   static I load_signed_bytes(const std::uint8_t* p) {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
+  static I lanes() {
+    return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
+  static F gather(const float* table, I index) { return _mm512_i32gather_ps(index, table, 4); }
   static I bit_or(I a, I b) { return _mm512_or_si512(a, b); }
   static I bit_and(I a, I b) { return _mm512_and_si512(a, b); }
   template <int kBits>
@@ -75,6 +83,7 @@ struct MatmulVec16 : Vec16 {
   static I shift_right(I x) {
     return _mm512_srli_epi32(x, kBits);
   }
+  static I shift_right_each(I x, I bits) { return _mm512_srlv_epi32(x, bits); }
   static I shift_right_by(I x, int bits) { return _mm512_srl_epi32(x, _mm_cvtsi32_si128(bits)); }
   template <int kBits>
   static I shift_right_signed(I x) {
@@ -127,6 +136,17 @@ struct MatmulVec16 : Vec16 {
     pairs[2] = _mm512_permutexvar_epi16(_mm512_srli_epi16(line, 8), table);
     pairs[3] = _mm512_permutexvar_epi16(_mm512_srli_epi16(line, 12), table);
   }
+  // Products with those that a line names: one sum for an output.
+  static constexpr int kLineSums = 1;
+  static void look_up_line(const WordTable& table, I line, I (&weights)[4]) {
+    look_up_pairs(table, line, weights);
+  }
+  // What weights[kIndex] are multiplied with: `low` and `high` are quads of inputs.
+  template <int kIndex>
+  static I line_inputs(const std::int16_t* low, const std::int16_t* high) {
+    return set1_pair((kIndex % 2 == 0 ? low : high) + kIndex / 2 * 2);
+  }
+  static I join_sums(const I (&sums)[kLineSums]) { return sums[0]; }
   static F to_float(I x) { return _mm512_cvtepi32_ps(x); }
 };
 
