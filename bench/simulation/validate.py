@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
 """Simulated runs against real ones on this machine: throughput within 10%, p50 TTFT and TPOT within 15%.
 
-    bench/simulation/validate.py PROGRAM [--model MODEL] [--threads N] [--output FILE]
+    bench/simulation/validate.py PROGRAM [--model MODEL] [--threads N] [--repeat N] [--output FILE]
 
 Needs a machine where nothing else runs: it calibrates (quire bench calibrate), then runs five workloads for real
-(quire bench throughput, one engine in process, no prefix cache) and simulated with the costs so found, and prints both
-numbers of each. The exit code is 1 where one is off by more.
+(quire bench throughput, one engine in process, no prefix cache; the median of several runs) and simulated with the costs so
+found, and prints both numbers of each. The exit code is 1 where one is off by more.
 """
 
 import argparse
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
 
 # Prompt, output, requests, at once. Real loads are closed: so many at once, one after another.
 WORKLOADS = [(32, 64, 8, 8), (128, 128, 8, 8), (512, 32, 8, 8), (256, 64, 16, 16), (64, 16, 32, 32)]
+# Tokens of a step: the two commands have different defaults.
+COMMON = ["--no-enable-prefix-caching", "--max-num-batched-tokens", 512, "--json"]
 
 
 def call(*args):
@@ -24,11 +27,17 @@ def call(*args):
     return json.loads(result.stdout)
 
 
+def numbers(run):
+    """What is compared of a run, real or simulated: tokens/s, p50 TTFT and p50 TPOT."""
+    return {"tokens_per_s": run["output_tokens_per_s"], "ttft_s": run["ttft_s"]["p50"], "tpot_s": run["tpot_s"]["p50"]}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--model", default=None)
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--output", type=pathlib.Path)
     options = parser.parse_args()
     model = [options.model] if options.model else []
@@ -40,16 +49,16 @@ def main():
                                              "--json")))
         for prompt, output, count, at_once in WORKLOADS:
             lengths = ["--input-len", prompt, "--output-len", output]
-            real = call(options.program, "bench", "throughput", *model, *threads, *lengths, "--num-prompts", count,
-                        "--concurrency", at_once, "--no-enable-prefix-caching", "--json")
-            real = real.get("levels", [real])[0]
-            made = call(options.program, "simulate", *model, *lengths, "--num-requests", count, "--qps", 0,
-                        "--length-spread", "fixed", "--max-num-seqs", at_once, "--device", "xeon-8480", "--step-cost",
-                        costs, "--no-enable-prefix-caching", "--json")["runs"][0]
-            pairs = {"tokens_per_s": (real["output_tokens_per_s"], made["output_tokens_per_s"], 0.10),
-                     "ttft_s": (real["ttft_s"]["p50"], made["ttft_s"]["p50"], 0.15),
-                     "tpot_s": (real["tpot_s"]["p50"], made["tpot_s"]["p50"], 0.15)}
-            for name, (measured, simulated, most) in pairs.items():
+            runs = []
+            for _ in range(options.repeat):
+                real = call(options.program, "bench", "throughput", *model, *threads, *lengths, "--num-prompts", count,
+                            "--concurrency", at_once, *COMMON)
+                runs.append(numbers(real.get("levels", [real])[0]))
+            made = numbers(call(options.program, "simulate", *model, *lengths, "--num-requests", count, "--qps", 0,
+                                "--length-spread", "fixed", "--max-num-seqs", at_once, "--device", "xeon-8480",
+                                "--step-cost", costs, *COMMON)["runs"][0])
+            for name, most in (("tokens_per_s", 0.10), ("ttft_s", 0.15), ("tpot_s", 0.15)):
+                measured, simulated = statistics.median(run[name] for run in runs), made[name]
                 off = simulated / measured - 1
                 failed += abs(off) > most
                 rows.append({"prompt": prompt, "output": output, "requests": count, "what": name, "real": measured,
