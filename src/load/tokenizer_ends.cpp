@@ -13,9 +13,6 @@
 namespace quire {
 namespace {
 
-// An absurd id must not allocate gigabytes.
-constexpr std::size_t kMaxGap = 1'000'000;
-
 // An id or a list of ids under `key`, below `size`; none if the file or the key is absent.
 Result<std::vector<TokenId>> ids_of(const json::object* config, std::string_view file,
                                     std::string_view key, std::size_t size) {
@@ -116,7 +113,8 @@ Status add_token(const AddedToken& token, std::string_view where, VocabData& dat
   const auto id = static_cast<std::size_t>(token.id);
   if (token.content.empty()) return Status::bad_model(fmt::format("{}: an empty token", where));
   if (id >= data.tokens.size()) {
-    if (id > data.tokens.size() + kMaxGap) {
+    data.num_unused_ids += id - data.tokens.size();
+    if (data.num_unused_ids > kMaxUnusedIds) {
       return Status::bad_model(
           fmt::format("{}: the id {} is far beyond the {} tokens", where, id, data.tokens.size()));
     }

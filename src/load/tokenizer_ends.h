@@ -1,6 +1,7 @@
 // What the files beside a vocabulary say of it: BOS, EOS and added tokens.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -29,9 +30,13 @@ struct AddedEnds {
 // none. kBadModel for ids and names that are no tokens.
 Status read_tokenizer_ends(const AddedEnds& ends, const TokenizerConfigs& configs, VocabData& data);
 
+// Ids may leave gaps, but those of all tokens together no more than this: an absurd id must not
+// take much memory.
+inline constexpr std::size_t kMaxUnusedIds = 250'000;
+
 // Adds the tokens of tokenizer_config.json's added_tokens_decoder ({"ID": {"content", "special",
 // ...}}) to `data`: those that it lacks, and the flags of those that it has. kBadModel for an id
-// that leaves a gap of more than a million, and for one whose token is another.
+// beyond gaps of more than kMaxUnusedIds, and for one whose token is another.
 Status read_added_tokens_decoder(const json::object* tokenizer_config, VocabData& data);
 
 // The same for one token.

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "load/byte_ranks.h"
 #include "load/sentencepiece_model.h"
+#include "load/tokenizer_ends.h"
 #include "load/tokenizer_json.h"
 #include "text/tokenizer.h"
 #include "weights/temp_folder.h"
@@ -154,6 +155,26 @@ TEST(ByteRanks, RefusesWhatIsNoList) {
     ASSERT_TRUE(value.ok());
     EXPECT_EQ(read_tekken(*value, "f").status().code(), StatusCode::kBadModel) << file;
   }
+}
+
+TEST(AddedTokens, LeaveNoMoreGapsTogetherThanAllowed) {
+  VocabData data;
+  data.tokens = {"a"};
+  data.kinds = {TokenKind::kNormal};
+  const auto add = [&](std::size_t id, const std::string& text) {
+    AddedToken token;
+    token.id = static_cast<TokenId>(id);
+    token.content = text;
+    return add_token(token, "f", data);
+  };
+  ASSERT_TRUE(add(1, "b").ok());
+  ASSERT_TRUE(add(2 + kMaxUnusedIds / 2, "c").ok());
+  EXPECT_EQ(data.num_unused_ids, kMaxUnusedIds / 2);
+  ASSERT_TRUE(add(3 + kMaxUnusedIds, "d").ok());
+  ASSERT_TRUE(add(4 + kMaxUnusedIds, "e").ok());
+  const Status refused = add(6 + kMaxUnusedIds, "f");
+  EXPECT_EQ(refused.code(), StatusCode::kBadModel);
+  EXPECT_THAT(refused.message(), HasSubstr("far beyond"));
 }
 
 }  // namespace

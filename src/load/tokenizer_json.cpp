@@ -16,9 +16,6 @@ namespace quire {
 
 namespace {
 
-// Ids may leave gaps, but not so many that an absurd id allocates gigabytes.
-constexpr std::size_t kMaxUnusedIds = 1'000'000;
-
 class JsonVocabReader {
  public:
   explicit JsonVocabReader(JsonReader root) : root_(std::move(root)) {}
@@ -157,6 +154,7 @@ Status JsonVocabReader::read_vocab(const JsonReader& model) {
     return bad("model: vocab",
                fmt::format("the id {} is far beyond the {} tokens", end - 1, count));
   }
+  data_.num_unused_ids = end - std::min(end, count);
   data_.tokens.resize(end);
   data_.kinds.assign(end, TokenKind::kNormal);
   if (data_.model == WordModel::kUnigram) data_.piece_scores.resize(end, 0);

@@ -4,6 +4,7 @@
 // normalization, pre-tokenization or decoding is one more enumerator.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -145,7 +146,8 @@ struct VocabData {
 
   // By id, as published. An empty string is an id without a token.
   std::vector<std::string> tokens;
-  std::vector<TokenKind> kinds;  // same length as tokens
+  std::vector<TokenKind> kinds;    // same length as tokens
+  std::size_t num_unused_ids = 0;  // at most: below the largest one, that no token has
   std::vector<AddedToken> added_tokens;
 
   // Either merges, best first, or one score per token (the pair whose concatenation scores highest
