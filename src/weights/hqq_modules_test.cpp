@@ -16,7 +16,7 @@
 namespace quire {
 namespace hqq_modules_test {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr std::int64_t kRows = 24;
 constexpr std::int64_t kCols = 256;
