@@ -334,7 +334,7 @@ INSTANTIATE_TEST_SUITE_P(Levels, QuantizeRow, kAllLevels, level_test_name);
 
 bool has_zero_points(Encoding encoding) {
   const WeightLayout layout = layout_of(encoding);
-  return !is_blocks(layout) && group_layout(layout).span == ScaleSpan::kZeroGroups;
+  return is_blocks(layout) ? is_hqq(encoding) : group_layout(layout).span == ScaleSpan::kZeroGroups;
 }
 
 // Codes at the ends of their ranges fill the 16-bit sums to the brim.
@@ -358,8 +358,8 @@ TEST_P(QuantizeRow, ExtremeCodesDoNotSaturate) {
         for (std::size_t n = 0; n < 16; ++n) {
           const Exact exact = exact_float(x.data(), &weights[n * inputs], k);
           // What is subtracted from codes with zero points is as large as they are.
-          const auto magnitude = static_cast<float>(exact.magnitude);
-          largest[n] = has_zero_points(encoding) ? std::max(largest[n], magnitude) : magnitude;
+          const float before = has_zero_points(encoding) ? largest[n] : 0.0F;
+          largest[n] = std::max(before, static_cast<float>(exact.magnitude));
           EXPECT_NEAR(static_cast<double>(out[n]), exact.value, 1e-6 * double{largest[n]})
               << encoding_traits(encoding).name << ", codes of " << fill << ", output " << n;
         }
