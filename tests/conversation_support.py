@@ -9,13 +9,6 @@ class ConversationTest(PlaygroundTest):
     flags = ("--max-model-len", 2048)
     simulate = 1
 
-    def bodies(self):
-        """The bodies of the chats that are sent from now on."""
-        bodies = []
-        self.page.on("request", lambda request: bodies.append(request.post_data_json)
-                     if request.url.endswith("completions") else None)
-        return bodies
-
     def say(self, text, index=-1):
         self.send(text)
         return self.await_answer(index)

@@ -113,6 +113,13 @@ class EventLogEngineTest : public testing::Test {
         files, replay, notes, [] { return false; }, [](std::uint64_t, std::uint64_t) {});
   }
 
+  // What the log holds gives the schedule that it tells of.
+  void replay_alike(Replay& replayed, ReplayNotes& notes) const {
+    const Status status = replay(replayed, notes);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+  }
+
   std::filesystem::path folder_;
   SimulatedEngineArgs args_;
 };
@@ -131,9 +138,7 @@ TEST_F(EventLogEngineTest, DraftsReplayIdentically) {
   EXPECT_GT(stats.draft_tokens_accepted, 20);
   Replay replayed;
   ReplayNotes notes;
-  const Status status = replay(replayed, notes);
-  ASSERT_TRUE(status.ok()) << status.to_string();
-  ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+  ASSERT_NO_FATAL_FAILURE(replay_alike(replayed, notes));
   const ReplaySummary& summary = replayed.summary();
   EXPECT_GT(summary.num_states_compared, 2U);
   // The engine may have taken a last step, which only removed requests, after it was looked at.
@@ -143,8 +148,8 @@ TEST_F(EventLogEngineTest, DraftsReplayIdentically) {
   EXPECT_GE(summary.num_accepted_drafts, static_cast<std::uint64_t>(stats.draft_tokens_accepted));
 }
 
-// Trees of drafts. Of a model, whose texts repeat themselves:
-// those of a simulated one are random, and no second guess is ever right.
+// Trees of drafts. Of a model, whose texts repeat themselves: those of a simulated one are random,
+// and no second guess is ever right.
 TEST_F(EventLogEngineTest, TreesOfDraftsReplayIdentically) {
   args_.engine.speculation =
       SpeculativeConfig::parse(R"({"method": "suffix", "num_speculative_tokens": 12,
@@ -174,9 +179,7 @@ TEST_F(EventLogEngineTest, TreesOfDraftsReplayIdentically) {
   }
   Replay replayed;
   ReplayNotes notes;
-  const Status status = replay(replayed, notes);
-  ASSERT_TRUE(status.ok()) << status.to_string();
-  ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+  ASSERT_NO_FATAL_FAILURE(replay_alike(replayed, notes));
   const ReplaySummary& summary = replayed.summary();
   EXPECT_EQ(summary.num_draft_tokens, static_cast<std::uint64_t>(stats.draft_tokens));
   EXPECT_GT(summary.num_branched_drafts, 100U);
@@ -195,9 +198,7 @@ TEST_F(EventLogEngineTest, AThousandRequestsWithAbortsAndPreemptionsReplayIdenti
   const EngineStats stats = run();
   Replay replayed;
   ReplayNotes notes;
-  const Status status = replay(replayed, notes);
-  ASSERT_TRUE(status.ok()) << status.to_string();
-  ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+  ASSERT_NO_FATAL_FAILURE(replay_alike(replayed, notes));
   EXPECT_TRUE(notes.empty()) << notes[0];
   const ReplaySummary& summary = replayed.summary();
   EXPECT_GE(summary.num_added, static_cast<std::uint64_t>(kNumRequests));
@@ -222,9 +223,7 @@ TEST_F(EventLogEngineTest, StepsHeldToATimeReplayIdentically) {
     run();
     Replay replayed;
     ReplayNotes notes;
-    const Status status = replay(replayed, notes);
-    ASSERT_TRUE(status.ok()) << status.to_string();
-    ASSERT_FALSE(replayed.difference()) << replayed.difference()->what;
+    ASSERT_NO_FATAL_FAILURE(replay_alike(replayed, notes));
     EXPECT_GE(replayed.summary().num_added, static_cast<std::uint64_t>(kNumRequests));
     EXPECT_TRUE(replayed.scheduler()->pace().limited());
     EXPECT_GT(replayed.scheduler()->pace().cost.step, 0);
@@ -238,11 +237,10 @@ TEST_F(EventLogEngineTest, EveryWayOfBatchingReplaysIdentically) {
     args_.engine.scheduling_policy = "priority";
     args_.engine.event_log = (folder_ / batching).string();
     run();
+    SCOPED_TRACE(batching);
     Replay replayed;
     ReplayNotes notes;
-    const Status status = replay(replayed, notes);
-    ASSERT_TRUE(status.ok()) << batching << ": " << status.to_string();
-    ASSERT_FALSE(replayed.difference()) << batching << ": " << replayed.difference()->what;
+    ASSERT_NO_FATAL_FAILURE(replay_alike(replayed, notes));
     EXPECT_GE(replayed.summary().num_added, static_cast<std::uint64_t>(kNumRequests));
   }
 }

@@ -121,6 +121,13 @@ class PlaygroundTest(PageTest):
         self.page.reload()
         self.await_playground()
 
+    def bodies(self):
+        """The bodies of the completions and chats that are sent from now on."""
+        bodies = []
+        self.page.on("request", lambda request: bodies.append(request.post_data_json)
+                     if request.url.endswith("completions") else None)
+        return bodies
+
     def send(self, text):
         box = self.page.get_by_role("textbox", name=re.compile("Message|Text to go on from"))
         box.fill(text)

@@ -31,12 +31,6 @@ class ComparisonTest(PlaygroundTest):
     flags = ("--max-model-len", 1024)
     simulate = 1
 
-    def bodies(self):
-        bodies = []
-        self.page.on("request", lambda request: bodies.append(request.post_data_json)
-                     if request.url.endswith("completions") else None)
-        return bodies
-
     def compare(self, common=(), **changed):
         """Opens the page, compares, and changes parameters: of both sides, and of side B."""
         self.open()

@@ -95,10 +95,7 @@ struct FourBits {
 };
 
 Result<std::unique_ptr<WeightSource>> open(FakeSource source) {
-  QuantizationConfig config;
-  config.method = QuantizationMethod::kBitsAndBytes;
-  config.name = "bitsandbytes";
-  return open_quantized(std::make_unique<FakeSource>(std::move(source)), config);
+  return open_fake(std::move(source), QuantizationMethod::kBitsAndBytes, "bitsandbytes");
 }
 
 void expect_decodes(const FourBits& matrix, Encoding expected) {

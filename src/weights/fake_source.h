@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "weights/quantized_source.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -45,5 +47,14 @@ class FakeSource final : public WeightSource {
   std::deque<std::vector<std::uint8_t>> data_;
   std::vector<TensorInfo> tensors_;
 };
+
+// As a checkpoint that was quantized so, by no more of a configuration than the method's name.
+inline Result<std::unique_ptr<WeightSource>> open_fake(FakeSource source, QuantizationMethod method,
+                                                       const std::string& name) {
+  QuantizationConfig config;
+  config.method = method;
+  config.name = name;
+  return open_quantized(std::make_unique<FakeSource>(std::move(source)), config);
+}
 
 }  // namespace quire

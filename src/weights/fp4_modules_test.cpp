@@ -59,10 +59,7 @@ struct Fp4 {
 };
 
 Result<std::unique_ptr<WeightSource>> open(FakeSource source) {
-  QuantizationConfig config;
-  config.method = QuantizationMethod::kCompressedTensors;
-  config.name = "compressed-tensors";
-  return open_quantized(std::make_unique<FakeSource>(std::move(source)), config);
+  return open_fake(std::move(source), QuantizationMethod::kCompressedTensors, "compressed-tensors");
 }
 
 TEST(Fp4Modules, DecodeExactly) {

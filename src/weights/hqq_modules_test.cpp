@@ -92,10 +92,7 @@ struct Hqq {
 };
 
 Result<std::unique_ptr<WeightSource>> open(FakeSource source) {
-  QuantizationConfig config;
-  config.method = QuantizationMethod::kHqq;
-  config.name = "hqq";
-  return open_quantized(std::make_unique<FakeSource>(std::move(source)), config);
+  return open_fake(std::move(source), QuantizationMethod::kHqq, "hqq");
 }
 
 TEST(HqqModules, DecodeExactly) {

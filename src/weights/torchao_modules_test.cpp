@@ -49,10 +49,7 @@ FakeSource source_of(bool by_row, bool has_zeros) {
 }
 
 Result<std::unique_ptr<WeightSource>> open(FakeSource source) {
-  QuantizationConfig config;
-  config.method = QuantizationMethod::kTorchao;
-  config.name = "torchao";
-  return open_quantized(std::make_unique<FakeSource>(std::move(source)), config);
+  return open_fake(std::move(source), QuantizationMethod::kTorchao, "torchao");
 }
 
 TEST(TorchaoModules, DecodeExactly) {
