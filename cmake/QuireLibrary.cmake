@@ -5,7 +5,7 @@
 # the others of the folder: names there are unique within a folder. Sources with flags of their own
 # are compiled apart. -DQUIRE_COMPILE_BY_FOLDER=OFF (preset "dev") compiles file by file.
 function(quire_compile_by_folder target)
-  if(NOT QUIRE_COMPILE_BY_FOLDER)
+  if(NOT QUIRE_COMPILE_BY_FOLDER AND NOT target MATCHES "serve|apps|quire_text")
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -34,6 +35,16 @@ std::vector<Output> take(Collector& collector) {
   std::vector<Output> outputs;
   for (auto& request : collector.take()) outputs.push_back(std::move(request.at(0)));
   return outputs;
+}
+
+// Until all blocks that have left the prefix cache are in the files.
+void wait_for_files(const Engine& engine) {
+  for (int i = 0; i < 1000; ++i) {
+    const EngineStats stats = engine.observe();
+    if (stats.tier.blocks_written + stats.tier.blocks_dropped >= stats.blocks_offloaded) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ADD_FAILURE() << "blocks are not written";
 }
 
 std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel level,
@@ -68,6 +79,10 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   if (setting.kept_weights) {
     args.packed_weights_cache = kept.emplace().path();
     EXPECT_TRUE(Engine::create(args, {}).ok());
+  }
+  if (setting.offload) {
+    args.kv_offload_path = kept.emplace().path();
+    args.kv_offloading_size = 0.03;
   }
   auto engine = Engine::create(args, {});
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
@@ -108,6 +123,17 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   if (!run_all(collector)) return {};
   std::vector<Output> outputs = take(collector);
   EngineStats before;
+  if (setting.offload) {
+    wait_for_files(**engine);
+    engine = Status::unavailable("it ends before the next one begins");
+    engine = Engine::create(args, {});
+    EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+    Collector second(corpus.prompts.size());
+    if (!engine.ok() || !run_all(second)) return {};
+    outputs = take(second);
+    EXPECT_GT((*engine)->observe().external_prefix_cache_hits, 0) << setting.name;
+    EXPECT_EQ((*engine)->observe().blocks_fetch_failed, 0) << setting.name;
+  }
   if (setting.again) {
     before = (*engine)->observe();
     num_prompt_tokens = 0;
@@ -140,20 +166,24 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   return outputs;
 }
 
-std::uint64_t kv_bytes_per_token(const Corpus& corpus) {
+EngineInfo info_of(const Corpus& corpus) {
   EngineArgs args;
   args.model = corpus.model;
   args.kv_cache_dtype = corpus.kv_cache_dtype;
   args.max_num_seqs = 1;
   const auto engine = Engine::create(args, {});
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
-  return engine.ok() ? (*engine)->info().kv_bytes_per_token : 0;
+  return engine.ok() ? (*engine)->info() : EngineInfo();
 }
 
 // Every setting on the best level of this processor. Scheduling and drafts know no levels: on the
 // others it is the joined settings, unless the corpus says otherwise.
 void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
-  const std::uint64_t kv_bytes = kv_bytes_per_token(corpus);
+  const EngineInfo info = info_of(corpus);
+  const std::uint64_t kv_bytes = info.kv_bytes_per_token;
+  // No layer has a window or a state: blocks may be offloaded.
+  const auto& groups = info.plan.kv_groups;
+  const bool keeps_all = groups.size() == 1 && groups[0].window == 0 && groups[0].state_bytes == 0;
   for (const IsaLevel level : kIsaLevels) {
     if (!level_can_run(level)) {
       std::cout << "skipped: " << why_level_is_skipped(level) << "\n";
@@ -161,6 +191,7 @@ void check_matrix(const Corpus& corpus, const std::vector<Setting>& settings) {
     }
     Corpus small = corpus;
     std::vector<Setting> some = settings;
+    if (!keeps_all) std::erase_if(some, [](const Setting& each) { return each.offload; });
     if (corpus.states) {
       std::erase_if(some, [](const Setting& setting) { return setting.speculation != "{}"; });
     }

@@ -66,6 +66,7 @@ class LLM:
     ``gpu_memory_utilization`` (the share of this machine's memory), ``kv_cache_memory_bytes``,
     ``enable_prefix_caching``, ``enable_chunked_prefill``, ``scheduling_policy``, ``batching``,
     ``max_logprobs``, ``generation_config``, ``seed``, ``packed_weights_cache``, ``event_log``,
+    ``kv_offload_path`` and ``kv_offloading_size`` (GiB: docs/kv_offload.md),
     ``speculative_config`` (a dictionary: docs/speculation.md). vLLM's
     other settings are accepted if they request nothing (``tensor_parallel_size=1``), and refused by name
     otherwise. ``simulate_step_ms`` makes up tokens and loads no weights.

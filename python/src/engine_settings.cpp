@@ -106,6 +106,8 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"max_steps_in_flight", read_setting<&EngineArgs::max_steps_in_flight>},
     {"max_step_ms", read_max_step},
     {"kv_cache_memory_bytes", read_setting<&EngineArgs::kv_cache_memory_bytes>},
+    {"kv_offload_path", read_setting<&EngineArgs::kv_offload_path>},
+    {"kv_offloading_size", read_setting<&EngineArgs::kv_offloading_size>},
     {"gpu_memory_utilization", read_setting<&EngineArgs::gpu_memory_utilization>},
     {"max_model_len", read_setting<&EngineArgs::max_model_len>},
     {"enable_chunked_prefill", read_setting<&EngineArgs::enable_chunked_prefill>},

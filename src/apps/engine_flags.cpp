@@ -125,6 +125,16 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
             "quarter of the free memory)",
             1, std::numeric_limits<std::int64_t>::max())
       ->group(machine_group);
+  app.add_option("--kv-offload-path", args.kv_offload_path,
+                 "Folder for KV blocks that leave the prefix cache: a prompt that begins with them "
+                 "reads them instead of computing, also after a restart (default: none)")
+      ->type_name("DIR")
+      ->group(group);
+  app.add_option("--kv-offloading-size", args.kv_offloading_size,
+                 "GiB of the disk that --kv-offload-path may take")
+      ->type_name("GIB")
+      ->check(number(0, 1e6))
+      ->group(group);
   app.add_option(
          "--gpu-memory-utilization", args.gpu_memory_utilization,
          "Share of this machine's memory (or the cgroup's limit) that weights, KV cache and "

@@ -18,6 +18,10 @@ constexpr std::int64_t kMaxPoolTokens = 1'000'000;
 
 Result<std::unique_ptr<Engine>> create_simulated_engine(
     const SimulatedEngineArgs& args, std::function<void(const StepRecord&)> stepped) {
+  if (!args.engine.kv_offload_path.empty()) {
+    return Status::config("--kv-offload-path: a simulated engine has no keys and values to keep",
+                          "leave it out");
+  }
   QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.engine.model, args.engine.tokenizer));
   QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.engine.chat_template));
   const auto max_model_len = static_cast<std::int32_t>(

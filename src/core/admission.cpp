@@ -32,6 +32,12 @@ Status SchedulerConfig::validate() const {
     return Status::invalid_argument(
         fmt::format("max_draft_paths: {} is more than {}", max_draft_paths, kMaxDrafts));
   }
+  if (kv_tier && (!enable_prefix_caching || kv_groups != std::vector{KvGroup{}})) {
+    return Status::config(
+        "kv_tier: a lower tier needs prefix caching, and a model whose layers all keep the keys "
+        "and "
+        "values of all tokens");
+  }
   constexpr std::size_t kMaxGroups = 64;
   constexpr std::int32_t kMaxPagesPerBlock = 4096;
   if (kv_groups.empty() || kv_groups.size() > kMaxGroups) {
@@ -124,7 +130,9 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
   const std::int64_t num_outputs = params.is_beam_search() ? 1 : params.n;
   for (std::int64_t i = 0; i < params.num_ids(); ++i) {
     const RequestId id = request.request_id + static_cast<RequestId>(i);
-    if (!requests_.contains(id) && kv_.find(id) == nullptr) continue;  // a retained row has a table
+    // A retained row has a table, and so has a fetch.
+    const bool is_new = !requests_.contains(id) && kv_.find(id) == nullptr;
+    if (is_new && id < KvCacheManager::fetch_table(0)) continue;
     return Refusal{RejectCause::kDuplicateId,
                    Status::invalid_argument(who + ": a request of this id is not finished yet")};
   }
@@ -170,11 +178,12 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
                         pool_text(config_, num_pages)),
             "lower max_tokens, shorten the prompt or give the KV cache more memory")};
   }
-  if (std::ssize(waiting_) + num_outputs > config_.max_queued) {
+  const std::int64_t num_waiting = std::ssize(waiting_) + std::ssize(fetching_);
+  if (num_waiting + num_outputs > config_.max_queued) {
     return Refusal{
         RejectCause::kQueueFull,
         Status::resource_exhausted(fmt::format("{}: {} requests are waiting, and at most {} may",
-                                               who, waiting_.size(), config_.max_queued),
+                                               who, num_waiting, config_.max_queued),
                                    "try again later or raise max_queued")};
   }
   return std::nullopt;

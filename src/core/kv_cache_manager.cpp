@@ -9,17 +9,19 @@
 namespace quire {
 
 KvCacheManager::KvCacheManager(std::int32_t block_size, std::int32_t num_pages,
-                               bool enable_prefix_caching, std::vector<KvGroup> groups)
+                               bool enable_prefix_caching, std::vector<KvGroup> groups, bool tier)
     : block_size_(block_size),
       enable_prefix_caching_(enable_prefix_caching),
       groups_(std::move(groups)),
       pages_per_block_(quire::pages_per_block(groups_)),
       pool_(num_pages),
-      index_(enable_prefix_caching ? num_pages : 0, block_size, groups_),
+      index_(enable_prefix_caching ? num_pages : 0, block_size, groups_, tier),
       lost_(enable_prefix_caching ? num_pages : 0),
+      tier_(tier),
       uses_(groups_.size()),
       run_begin_(groups_.size()) {
   assert(block_size > 0 && !groups_.empty());
+  assert(!tier || (enable_prefix_caching && groups_ == std::vector{KvGroup{}}));
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     first_page_.push_back(static_cast<std::int32_t>(group_of_page_.size()));
     group_of_page_.insert(group_of_page_.end(),
@@ -39,10 +41,10 @@ void KvCacheManager::reserve(std::int32_t max_tables, std::int32_t max_blocks) {
 
 std::uint64_t KvCacheManager::bytes_per_page(std::int32_t block_size,
                                              std::span<const KvGroup> groups,
-                                             bool enable_prefix_caching) {
+                                             bool enable_prefix_caching, bool tier) {
   return BlockPool::kBytesPerBlock +
          (enable_prefix_caching
-              ? PrefixIndex::bytes_per_page(block_size, groups) + LostBlocks::kBytesPerPage
+              ? PrefixIndex::bytes_per_page(block_size, groups, tier) + LostBlocks::kBytesPerPage
               : 0);
 }
 
@@ -152,6 +154,7 @@ BlockId KvCacheManager::take_page(std::int32_t page, RequestId request_id) {
     }
     uses_[index_.group_of(block_id)].num_cached -= static_cast<std::int32_t>(block.size());
     lost_.add({.hash = index_.hash_at(block_id), .by = request_id, .when = now_});
+    offload(block_id);
     index_.erase(block_id);
   }
   ++uses_[group_of(page)].num_used;

@@ -37,7 +37,12 @@
 //   branch 2, of 1                b6     leaves branch 1 in b5: its path is b0 b1 b4 b6
 //   branch 2 was right:  b0 b1 b4 b6
 //
-// After reserve() nothing is allocated.
+// The lower tier (core/kv_tier.h): what is to become of full blocks that leave the prefix cache,
+// and from where they may come back, by their names. A fetch has a table of its own, of the cached
+// blocks that it goes on from and of pages that nobody else reads or writes until it has ended:
+// then they are cached blocks as others are.
+//
+// After reserve() nothing is allocated; but where there is a lower tier, by its changes.
 #pragma once
 
 #include <cstdint>
@@ -53,25 +58,29 @@
 #include "core/block_pool.h"
 #include "core/block_table.h"
 #include "core/kv_group.h"
+#include "core/kv_tier.h"
 #include "core/prefix_index.h"
 #include "core/prefix_miss.h"
 #include "core/step.h"
 
 namespace quire {
 
+class Request;
+
 class KvCacheManager {
  public:
   // All > 0: tokens of a block, pages of the pool. Without prefix caching, no block is found by its
-  // content.
+  // content. `tier`: full blocks may go to a lower tier; for one group, of one page, that keeps
+  // all.
   KvCacheManager(std::int32_t block_size, std::int32_t num_pages, bool enable_prefix_caching,
-                 std::vector<KvGroup> groups = {KvGroup{}});
+                 std::vector<KvGroup> groups = {KvGroup{}}, bool tier = false);
 
   // Room for so many requests, each of so many blocks.
   void reserve(std::int32_t max_tables, std::int32_t max_blocks);
 
   // Bytes of bookkeeping for one page.
   static std::uint64_t bytes_per_page(std::int32_t block_size, std::span<const KvGroup> groups,
-                                      bool enable_prefix_caching);
+                                      bool enable_prefix_caching, bool tier = false);
 
   // The cached blocks that a sequence begins with.
   struct PrefixMatch {
@@ -164,6 +173,31 @@ class KvCacheManager {
   // all other branches are released. `adopted` gets the entries that are other ones.
   void adopt(RequestId request_id, std::int32_t path, std::vector<BlockReplacement>& adopted);
 
+  // The lower tier (kv_cache_tier.cpp).
+  // Blocks after `match` that it has, and the first one's name. O(max_tokens).
+  struct TierMatch {
+    std::int32_t num_blocks = 0;
+    BlockName first{};
+  };
+  TierMatch match_tier(std::span<const TokenId> tokens, std::int32_t max_tokens,
+                       const CacheScope& scope, const PrefixMatch& match) const;
+  // Adds to `plan` a fetch for a request of so many blocks after `match`, for which there are free
+  // pages. Nothing may have changed since they were found.
+  void begin_fetch(FetchId fetch_id, const Request& request, const PrefixMatch& match,
+                   std::int32_t num_blocks, SchedulerOutput& plan);
+  // It has ended: so many blocks, those that were cached among them, hold their tokens, and are
+  // cached from now on.
+  void end_fetch(FetchId fetch_id, std::span<const TokenId> tokens, const CacheScope& scope,
+                 std::int32_t num_blocks);
+  // The table of a fetch: no request has such an id.
+  static constexpr RequestId fetch_table(FetchId fetch_id) {
+    return (RequestId{1} << 63) | fetch_id;
+  }
+  // Moves to `plan` what left the prefix cache since the last call.
+  void take_stores(SchedulerOutput& plan);
+  KvTier& tier() { return tier_; }
+  const KvTier& tier() const { return tier_; }
+
   // What free pages hold is not found any more: they are as new ones. Blocks in tables stay
   // findable. O(num_pages).
   void forget_cached();
@@ -208,6 +242,7 @@ class KvCacheManager {
     std::vector<BlockId> free_block_ids;  // the first to be taken first
     std::vector<Table> tables;            // in order of the requests' ids
     PrefixIndex::Snapshot index;
+    KvTier::Snapshot tier;
   };
   Snapshot snapshot() const;
   // Fills a manager that is new. kInvalidArgument naming what cannot be; then it is of no use.
@@ -269,6 +304,7 @@ class KvCacheManager {
   void share(BlockId block_id, std::int32_t page);
   void share_block(Table& table, std::int32_t block, PrefixIndex::Node node);
   void release(BlockId block_id, std::int32_t page);
+  void offload(BlockId block_id);
   void release_block(const Table& table, std::int32_t block);
   // Whether whoever writes behind the first `num_kept` tokens of a block takes something away from
   // others, or from the prefix cache.
@@ -299,6 +335,8 @@ class KvCacheManager {
   BlockPool pool_;
   PrefixIndex index_;
   LostBlocks lost_;
+  KvTier tier_;
+  std::vector<BlockStore> stores_;  // for the plan that is made
   Instant now_{};
   RecycledMap<Table> tables_;
   std::vector<GroupUse> uses_;                   // of each group

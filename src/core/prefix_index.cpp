@@ -29,13 +29,14 @@ std::uint64_t PrefixIndex::hash_of(NodeId parent, const CacheScope& scope,
 }
 
 PrefixIndex::PrefixIndex(std::int32_t num_pages, std::int32_t block_size,
-                         std::span<const KvGroup> groups)
+                         std::span<const KvGroup> groups, bool named)
     : block_size_(block_size),
       first_page_(first_pages(groups)),
       pages_per_block_(first_page_.back()),
       whole_nodes_(keeps_states(groups)),
       slots_(at(num_pages)),
       tokens_(at(num_pages) * at(block_size)),
+      names_(named ? at(num_pages) : 0),
       pages_(at(num_pages) * at(pages_per_block_), kNullBlock),
       owners_(at(num_pages)),
       buckets_(num_buckets(num_pages), kNone),
@@ -46,10 +47,11 @@ PrefixIndex::PrefixIndex(std::int32_t num_pages, std::int32_t block_size,
   }
 }
 
-std::uint64_t PrefixIndex::bytes_per_page(std::int32_t block_size,
-                                          std::span<const KvGroup> groups) {
+std::uint64_t PrefixIndex::bytes_per_page(std::int32_t block_size, std::span<const KvGroup> groups,
+                                          bool named) {
   // Buckets: between one and two a node, of two kinds.
-  return sizeof(Slot) + static_cast<std::uint64_t>(block_size) * sizeof(TokenId) +
+  return sizeof(Slot) + (named ? sizeof(BlockName) : 0) +
+         static_cast<std::uint64_t>(block_size) * sizeof(TokenId) +
          static_cast<std::uint64_t>(quire::pages_per_block(groups)) * sizeof(BlockId) +
          sizeof(Owner) + 4 * sizeof(std::int32_t);
 }
@@ -119,6 +121,7 @@ std::optional<PrefixIndex::Node> PrefixIndex::insert(Node parent, std::span<cons
     slots_[at(parent.slot)].latest_child = slot;
   }
   std::ranges::copy(tokens, tokens_.begin() + std::int64_t{slot} * block_size_);
+  if (!names_.empty()) names_[at(slot)] = next_block_name(name(parent, scope), tokens);
   ++size_;
   return Node{last_node_, slot};
 }

@@ -24,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "base/block_name.h"
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -44,11 +45,13 @@ class PrefixIndex {
     bool operator==(const Node&) const = default;
   };
 
-  // Of a pool of so many pages; for as many nodes.
-  PrefixIndex(std::int32_t num_pages, std::int32_t block_size, std::span<const KvGroup> groups);
+  // Of a pool of so many pages; for as many nodes. `named`: nodes have names (base/block_name.h).
+  PrefixIndex(std::int32_t num_pages, std::int32_t block_size, std::span<const KvGroup> groups,
+              bool named = false);
 
   // Bytes that an index takes for each page.
-  static std::uint64_t bytes_per_page(std::int32_t block_size, std::span<const KvGroup> groups);
+  static std::uint64_t bytes_per_page(std::int32_t block_size, std::span<const KvGroup> groups,
+                                      bool named = false);
 
   // The node of exactly these tokens, one to `block_size`, after `parent`, which is the root or
   // alive and full.
@@ -87,6 +90,12 @@ class PrefixIndex {
   static std::uint64_t extend_hash(std::uint64_t hash, TokenId token) {
     return mix64(hash ^ static_cast<std::uint32_t>(token));
   }
+  // Where nodes have names: that of an alive node; of the root of a scope.
+  BlockName name(Node node, const CacheScope& scope) const {
+    return node.slot == kNone ? root_block_name(scope.high, scope.low) : names_[at(node.slot)];
+  }
+  const BlockName& name_at(BlockId page) const { return names_[at(owners_[at(page)].slot)]; }
+
   // Of the node that a page belongs to.
   std::uint64_t hash_at(BlockId page) const { return slots_[at(owners_[at(page)].slot)].hash; }
 
@@ -192,6 +201,7 @@ class PrefixIndex {
   bool whole_nodes_;  // a block is of no use to those who go on within it
   std::vector<Slot> slots_;
   std::vector<TokenId> tokens_;        // [slots][block_size]
+  std::vector<BlockName> names_;       // [slots], or none
   std::vector<BlockId> pages_;         // [slots][pages_per_block]
   std::vector<Owner> owners_;          // of each page
   std::vector<std::int32_t> buckets_;  // a power of two of them

@@ -64,6 +64,8 @@ std::int32_t Request::start(std::int32_t num_computed_tokens, Instant now) {
   state_ = RequestState::kRunning;
   num_computed_tokens_ = num_computed_tokens;
   num_found_tokens_ = num_computed_tokens;
+  fetched_ = false;
+  num_fetched_tokens_ = 0;
   max_computed_so_far_ = std::max(max_computed_so_far_, num_computed_tokens);
   return num_new;
 }

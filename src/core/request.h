@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/block_name.h"
 #include "base/clock.h"
 #include "base/draft_tree.h"
 #include "base/ids.h"
@@ -95,6 +96,9 @@ struct RequestSnapshot {
   std::optional<Instant> first_token;
   RequestTimeline::Snapshot timeline;
   std::optional<BeamsSnapshot> beams;  // of a beam search
+  FetchId fetch_id = 0;
+  bool fetched = false;
+  std::int32_t num_fetched_tokens = 0;
 };
 
 // Which output a request is.
@@ -161,6 +165,17 @@ class Request {
     num_rejected_drafts_ += num_rejected;
   }
   void charge(Duration share) { step_time_ += share; }  // of the time of a step
+  // Before it starts, what it waits for: blocks that come from the lower tier; and those that have
+  // come.
+  void begin_fetch(FetchId fetch_id) { fetch_id_ = fetch_id; }
+  void end_fetch(std::int32_t num_tokens) {
+    fetch_id_ = 0;
+    fetched_ = true;
+    num_fetched_tokens_ = num_tokens;
+  }
+  FetchId fetch_id() const { return fetch_id_; }  // 0: none
+  bool fetched() const { return fetched_; }       // once is enough for a start
+  std::int32_t num_fetched_tokens() const { return num_fetched_tokens_; }
   DraftTreeView drafts() const { return drafts_.view(); }
   // Those that the step in flight computes which was planned last, also when it has ended.
   DraftTreeView drafts_in_flight() const { return drafts_in_flight_.view(); }
@@ -303,6 +318,9 @@ class Request {
   std::optional<Instant> first_token_;
   std::optional<Instant> finish_time_;
   RequestTimeline timeline_;
+  FetchId fetch_id_ = 0;
+  bool fetched_ = false;
+  std::int32_t num_fetched_tokens_ = 0;
   std::unique_ptr<Beams> beams_;  // null: no beam search
 };
 

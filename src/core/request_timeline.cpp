@@ -24,6 +24,8 @@ std::string_view wait_cause_name(WaitCause cause) {
       return "preempted";
     case WaitCause::kPrefixInFlight:
       return "prefix_in_flight";
+    case WaitCause::kKvFetch:
+      return "kv_fetch";
   }
   return "unknown";
 }

@@ -30,8 +30,9 @@ enum class WaitCause : std::uint8_t {
   kForkParent,      // the request's first output computes the prompt that it shares
   kStepTime,        // earlier requests used up the time that a step may take
   kPrefixInFlight,  // a request that runs computes the prefix that they share
+  kKvFetch,         // what is computed of its prompt comes from the tier below the KV cache
 };
-inline constexpr std::size_t kNumWaitCauses = 9;
+inline constexpr std::size_t kNumWaitCauses = 10;
 
 // "queue_order" and so on; the stable name used in logs and metrics.
 std::string_view wait_cause_name(WaitCause cause);

@@ -10,7 +10,8 @@ namespace quire {
 
 Scheduler::Scheduler(SchedulerConfig config)
     : config_(std::move(config)),
-      kv_(config_.block_size, config_.num_blocks, config_.enable_prefix_caching, config_.kv_groups),
+      kv_(config_.block_size, config_.num_blocks, config_.enable_prefix_caching, config_.kv_groups,
+          config_.kv_tier),
       batch_(config_.batching, config_.max_num_seqs, config_.max_batch_delay),
       retained_(config_.max_model_len),
       steps_(config_.max_steps_in_flight, config_.max_num_seqs) {
@@ -40,6 +41,7 @@ Status Scheduler::add(const AddRequest& request, Instant now) {
   const auto num_outputs = params.is_beam_search() ? 1 : static_cast<std::int32_t>(params.n);
   waiting_.reserve(running_.size() + waiting_.size() + static_cast<std::size_t>(num_outputs));
   const GroupId group_id = num_arrivals_;
+  waits_for_fetch_ = false;
   for (std::int32_t i = 0; i < num_outputs; ++i) {
     const OutputIdentity identity = {.id = request.request_id + static_cast<RequestId>(i),
                                      .sample_index = i,
@@ -63,6 +65,7 @@ std::unique_ptr<const Request> Scheduler::abort(RequestId request_id, Instant no
   if (found == requests_.end()) return nullptr;
   Request& request = *found->second;
   request.abort(now);
+  waits_for_fetch_ = false;
   ++counters_.num_aborted;
   counters_.prompt_tokens_dropped += request.num_uncomputed_prompt_tokens();
   auto aborted = take(request, /*retain_row=*/false);
@@ -94,6 +97,8 @@ void Scheduler::hold(Request& request, WaitCause cause, const Admission& admissi
     case WaitCause::kPrefixInFlight:
       blockers.add(admission.computes_prefix->id());
       break;
+    case WaitCause::kKvFetch:
+      break;
     case WaitCause::kMaxNumSeqs:
     case WaitCause::kNoFreeBlocks:
     case WaitCause::kBatch:
@@ -121,7 +126,7 @@ std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row
   }
   count_drafts(request, 0, in_flight.num_drafts);
   const bool runs = std::erase(running_, &request) > 0;
-  if (!runs) std::erase(waiting_, &request);
+  if (!runs && std::erase(waiting_, &request) == 0) std::erase(fetching_, &request);
   if (runs && retain_row) {
     retained_.add(request.id(), request.num_tokens() + in_flight.num_tokens);
   } else if (runs) {
@@ -157,6 +162,7 @@ bool Scheduler::has_work() const {
 
 std::optional<Instant> Scheduler::next_deadline() const {
   if (steps_.full() || !has_work()) return std::nullopt;
+  if (waits_for_fetch_ && running_.empty()) return std::nullopt;
   if (!running_.empty() || waiting_.empty() || !removed_request_ids_.empty()) {
     return Instant::zero();
   }
@@ -171,7 +177,9 @@ const Request* Scheduler::find(RequestId request_id) const {
 SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = counters_;
   const BlockPool& pool = kv_.pool();
-  stats.num_waiting = std::ssize(waiting_);
+  stats.num_waiting = std::ssize(waiting_) + std::ssize(fetching_);
+  stats.num_fetching = std::ssize(fetching_);
+  stats.blocks_tiered = kv_.tier().num_blocks();
   stats.num_running = std::ssize(running_);
   stats.blocks_total = pool.num_blocks();
   stats.blocks_free = pool.num_free_blocks();

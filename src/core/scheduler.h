@@ -25,6 +25,11 @@
 // How much of the prompts a step computes follows from the pace that it was given (set_pace): no
 // more than leaves the step short enough for those who get their output token by token.
 //
+// Where there is a tier below the KV cache, full blocks that leave the prefix cache go there, and a
+// request that would start, and of whose tokens the tier has more than the cache, waits until they
+// are back (scheduler_tier.cpp). It keeps its place among those that run, others start and go on
+// meanwhile, and each request waits so once before each start.
+//
 // A request starts with what the prefix cache has of its tokens. The n outputs of one prompt wait
 // for the first of them to compute it, then share its blocks. A request whose prompt begins as that
 // of one which goes before it and computes it now waits for that beginning, where this saves more
@@ -100,6 +105,9 @@ struct SchedulerConfig {
   Duration max_batch_delay{};  // of dynamic batching, from the oldest waiting arrival
   // Of a request's drafts in a step, in [1, kMaxDrafts]: of a tree the longest. 1: chains.
   std::int32_t max_draft_paths = 1;
+  // Blocks that leave the prefix cache may come back from a lower tier: with prefix caching, for a
+  // model of one KV group that keeps all.
+  bool kv_tier = false;
   std::vector<TokenId> eos_token_ids;
 
   // Tokens that the steps in flight compute at most.
@@ -138,6 +146,8 @@ struct SchedulerStats {
   std::int64_t blocks_shared = 0;  // used by more than one request
   std::int64_t blocks_saved = 0;   // that would be used besides, were none shared
   Duration max_step{};             // of the pace; zero: no limit
+  std::int64_t blocks_tiered = 0;  // in the lower tier
+  std::int64_t num_fetching = 0;   // of those that wait: for blocks from there
 
   std::int64_t num_steps = 0;     // that were not empty
   std::int64_t num_added = 0;     // = finished + aborted + waiting + running
@@ -170,6 +180,16 @@ struct SchedulerStats {
   std::int64_t draft_tokens_accepted = 0;
   std::int64_t draft_tokens_rejected = 0;
   std::array<std::int64_t, kMaxDrafts> draft_tokens_accepted_at{};  // by place: 0 is the first
+  // The lower tier: fetches that ended; blocks that were to be stored, that were fetched, and that
+  // were not there any more or damaged.
+  std::int64_t num_kv_fetches = 0;
+  std::int64_t blocks_offloaded = 0;
+  std::int64_t blocks_fetched = 0;
+  std::int64_t blocks_fetch_failed = 0;
+  // Tokens of requests that started which were not in the prefix cache before; and that were
+  // fetched.
+  std::int64_t external_prefix_cache_queries = 0;
+  std::int64_t external_prefix_cache_hits = 0;
 
   bool operator==(const SchedulerStats&) const = default;
 };
@@ -186,6 +206,17 @@ struct RequestStepOutput {
   std::int32_t num_sampled = 0;
   std::int32_t pooled_index = -1;           // in ModelRunnerOutput::pooled; -1: not pooled
   std::unique_ptr<const Request> finished;  // null while the request goes on
+};
+
+// Blocks of these tokens that are on their way from the lower tier.
+struct KvFetch {
+  FetchId id = 0;
+  CacheScope scope;
+  std::vector<TokenId> tokens;       // of full blocks
+  std::int32_t num_cached = 0;       // of these, blocks that need not come
+  std::vector<std::uint64_t> names;  // the first words of the others'
+
+  bool operator==(const KvFetch&) const = default;
 };
 
 struct SchedulerSnapshot;  // core/scheduler_snapshot.h
@@ -205,6 +236,13 @@ class Scheduler {
 
   // The prefix cache is as at the start, but for what requests use now: that later ones may find.
   void reset_prefix_cache() { kv_.forget_cached(); }
+
+  // What has become of the lower tier, and of the fetches that were planned.
+  void take_in(const TierReport& report, Instant now);
+  // Requests, among those that wait, for which blocks come from there, and fetches in flight, also
+  // those whose requests are gone.
+  std::span<const Request* const> fetching() const { return fetching_; }
+  std::size_t num_fetches_in_flight() const { return fetches_.size(); }
 
   // Guesses at the next tokens of a request, which must be of the vocabulary: a valid tree, but for
   // its size. Its next step that computes its last known token checks as many as there is room for,
@@ -269,6 +307,7 @@ class Scheduler {
   struct Admission {
     const Request* fork_parent = nullptr;
     const Request* computes_prefix = nullptr;
+    KvCacheManager::TierMatch tier;
     KvCacheManager::PrefixMatch match;
     std::int32_t num_computed_tokens = 0;
     std::int32_t num_tokens = 0;
@@ -322,6 +361,15 @@ class Scheduler {
   PrefixInFlight prefix_in_flight(const Request& request, std::int32_t num_found) const;
   PrefixMiss explain_miss(const Request& request, const Admission& admission) const;
   void start(Request& request, const Admission& admission, SchedulerOutput& plan, Instant now);
+  // The lower tier (scheduler_tier.cpp).
+  KvCacheManager::TierMatch worth_fetching(const Request& request,
+                                           const KvCacheManager::PrefixMatch& match) const;
+  const KvFetch* fetch_that_brings(const BlockName& name) const;
+  void begin_fetch(Request& request, const Admission& admission, SchedulerOutput& plan);
+  void end_fetch(const TierReport::Fetched& fetched, Instant now);
+  std::int64_t num_rows_fetching() const;
+  void count_tier(const Request& request, std::int32_t num_computed_tokens);
+  Status check_fetches() const;
   void announce(const Request& request, std::size_t row, SchedulerOutput& plan);
   // What the next step computes of each of a request's rows: so many tokens, then drafts_.
   void plan_tokens(Request& request, std::int32_t num_tokens, SchedulerOutput& plan, Instant now);
@@ -363,6 +411,10 @@ class Scheduler {
   StepPace pace_;
   std::vector<Request*> waiting_;  // in order, the first one last, so that it leaves at no cost
   std::vector<Request*> running_;  // in order
+  std::vector<Request*> fetching_;
+  std::vector<KvFetch> fetches_;
+  FetchId last_fetch_id_ = 0;
+  bool waits_for_fetch_ = false;  // nothing can be planned before a fetch has ended
   RetainedRows retained_;
   std::vector<RequestId> removed_request_ids_;     // to be told to the executor with the next plan
   std::vector<BlockTruncation> truncated_tables_;  // likewise

@@ -45,6 +45,7 @@ Status Scheduler::check_invariants() const {
   QUIRE_RETURN_IF_ERROR(kv_.check_invariants());
   QUIRE_RETURN_IF_ERROR(check_queues());
   QUIRE_RETURN_IF_ERROR(check_steps_in_flight());
+  QUIRE_RETURN_IF_ERROR(check_fetches());
   const bool fair = config_.policy == SchedulingPolicy::kFair;
   const std::int64_t num_sharing = fair ? std::ssize(requests_) : 0;
   if (shares_.num_present() != num_sharing) {
@@ -62,15 +63,15 @@ Status Scheduler::check_invariants() const {
 // before the waiting), and blocks are held by the running and by rows that stay in a static batch,
 // as many as their tokens need.
 Status Scheduler::check_queues() const {
-  if (running_.size() + waiting_.size() != requests_.size()) {
-    return broken("{} requests run and {} wait, but there are {}", running_.size(), waiting_.size(),
-                  requests_.size());
+  if (running_.size() + waiting_.size() + fetching_.size() != requests_.size()) {
+    return broken("{} requests run, {} wait and {} wait for fetches, but there are {}",
+                  running_.size(), waiting_.size(), fetching_.size(), requests_.size());
   }
   if (num_rows_running() > config_.max_num_seqs) {
     return broken("{} rows run, {} of them retained, max_num_seqs is {}", num_rows_running(),
                   retained_.size(), config_.max_num_seqs);
   }
-  std::size_t num_tables = retained_.size();
+  std::size_t num_tables = retained_.size() + fetches_.size();
   const Request* previous = nullptr;
   const auto check = [&](const Request& request, bool running) {
     if (find(request.id()) != &request) return broken("request {} is unknown", request.id());
@@ -99,12 +100,13 @@ Status Scheduler::check_queues() const {
     return check_beams(request);
   };
   for (const Request* request : running_) QUIRE_RETURN_IF_ERROR(check(*request, true));
-  if (config_.policy != SchedulingPolicy::kFcfs) previous = nullptr;
+  // Others start while a request waits for a fetch.
+  if (config_.policy != SchedulingPolicy::kFcfs || config_.kv_tier) previous = nullptr;
   for (auto request = waiting_.rbegin(); request != waiting_.rend(); ++request) {
     QUIRE_RETURN_IF_ERROR(check(**request, false));
   }
   if (kv_.num_tables() != num_tables) {
-    return broken("{} rows run and are retained, but {} block tables exist", num_tables,
+    return broken("{} rows run, are retained or fetched, but {} block tables exist", num_tables,
                   kv_.num_tables());
   }
   if (!retained_.empty() && (!batch_.retains() || running_.empty())) {

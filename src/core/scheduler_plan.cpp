@@ -30,6 +30,9 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   plan.removed_request_ids.insert(plan.removed_request_ids.end(), removed_request_ids_.begin(),
                                   removed_request_ids_.end());
   removed_request_ids_.clear();
+  kv_.take_stores(plan);
+  counters_.blocks_offloaded += std::ssize(plan.block_stores);
+  waits_for_fetch_ = plan.empty() && !fetches_.empty();
   if (plan.empty()) return {};
   plan.step_id = static_cast<StepId>(++counters_.num_steps);
   steps_.launch(plan.step_id, now);
@@ -84,6 +87,10 @@ void Scheduler::plan_waiting(StepBudget& budget, SchedulerOutput& plan, Instant 
     Admission admission;
     if (const auto cause = admission_obstacle(request, budget, admission)) {
       hold(request, *cause, admission, now);
+      if (*cause == WaitCause::kKvFetch) {
+        begin_fetch(request, admission, plan);
+        continue;
+      }
       break;  // later requests do not overtake it
     }
     start(request, admission, plan, now);
@@ -168,7 +175,9 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
                                                        const StepBudget& budget,
                                                        Admission& admission) const {
   if (!batch_.admits()) return WaitCause::kBatch;
-  if (num_rows_running() + request.max_rows() > config_.max_num_seqs) return WaitCause::kMaxNumSeqs;
+  if (num_rows_running() + num_rows_fetching() + request.max_rows() > config_.max_num_seqs) {
+    return WaitCause::kMaxNumSeqs;
+  }
   if (budget.full()) return budget.cause();
   std::int64_t num_pages = pages_to_start(request);
   admission.fork_parent = find_fork_parent(request);
@@ -185,6 +194,13 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
     if (request.state() == RequestState::kWaiting && worth_waiting_for(in_flight.num_tokens)) {
       admission.computes_prefix = in_flight.computed_by;
       return WaitCause::kPrefixInFlight;
+    }
+    admission.tier = worth_fetching(request, admission.match);
+    const bool has_room =
+        num_pages - admission.match.num_used_pages <= kv_.pool().num_free_blocks();
+    if (admission.tier.num_blocks > 0 &&
+        (has_room || fetch_that_brings(admission.tier.first) != nullptr)) {
+      return WaitCause::kKvFetch;
     }
     // Nothing has to wait for the room that a copy takes.
     if (num_pages - admission.match.num_used_pages + admission.match.num_copied_pages >
@@ -238,6 +254,7 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
   if (config_.enable_prefix_caching && admission.fork_parent == nullptr) {
     counters_.prefix_cache_queries += request.num_tokens();
     counters_.prefix_cache_hits += admission.num_computed_tokens;
+    count_tier(request, admission.num_computed_tokens);
   }
   const bool first_time = !request.first_scheduled();
   if (first_time && admission.fork_parent == nullptr) {

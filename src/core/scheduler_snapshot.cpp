@@ -64,6 +64,7 @@ KvCacheManager::Snapshot KvCacheManager::snapshot() const {
   Snapshot snapshot;
   snapshot.free_block_ids = pool_.free_block_ids();
   snapshot.index = index_.snapshot();
+  snapshot.tier = tier_.snapshot();
   snapshot.tables.reserve(tables_.size());
   for (const auto& [request_id, table] : tables_) {
     Snapshot::Table& each = snapshot.tables.emplace_back();
@@ -105,6 +106,10 @@ Status KvCacheManager::restore(const Snapshot& snapshot) {
     }
   }
   QUIRE_ASSIGN_OR_RETURN(pool_, BlockPool::restore(references, snapshot.free_block_ids));
+  if (snapshot.tier.on && !tier_.on()) {
+    return Status::invalid_argument("there is a lower tier, and the settings have none");
+  }
+  tier_.restore(snapshot.tier);
   count_uses();
   return {};
 }
@@ -198,7 +203,10 @@ RequestSnapshot Request::snapshot() const {
           .first_scheduled = first_scheduled_,
           .first_token = first_token_,
           .timeline = timeline_.snapshot(),
-          .beams = beams_ ? std::optional(snapshot_of(*beams_)) : std::nullopt};
+          .beams = beams_ ? std::optional(snapshot_of(*beams_)) : std::nullopt,
+          .fetch_id = fetch_id_,
+          .fetched = fetched_,
+          .num_fetched_tokens = num_fetched_tokens_};
 }
 
 Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
@@ -228,6 +236,7 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
       snapshot.max_computed_so_far > num_tokens || snapshot.num_cached_tokens < 0 ||
       snapshot.num_cached_tokens >= num_prompt || snapshot.num_preemptions < 0 ||
       snapshot.num_preemptions > 1 << 30 || snapshot.num_recomputed_tokens < 0 ||
+      snapshot.num_fetched_tokens < 0 || snapshot.num_fetched_tokens > num_tokens ||
       snapshot.num_recomputed_tokens > kMaxCount || snapshot.num_accepted_drafts < 0 ||
       snapshot.num_accepted_drafts > kMaxCount || snapshot.num_rejected_drafts < 0 ||
       snapshot.num_rejected_drafts > kMaxCount) {
@@ -270,6 +279,9 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   request->max_computed_so_far_ = snapshot.max_computed_so_far;
   request->num_cached_tokens_ = snapshot.num_cached_tokens;
   request->num_preemptions_ = snapshot.num_preemptions;
+  request->fetch_id_ = snapshot.fetch_id;
+  request->fetched_ = snapshot.fetched;
+  request->num_fetched_tokens_ = snapshot.num_fetched_tokens;
   request->num_recomputed_tokens_ = snapshot.num_recomputed_tokens;
   request->num_accepted_drafts_ = snapshot.num_accepted_drafts;
   request->num_rejected_drafts_ = snapshot.num_rejected_drafts;
@@ -310,6 +322,10 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   snapshot.kv = kv_.snapshot();
   for (const Request* request : running_) snapshot.running.push_back(request->snapshot());
   for (const Request* request : waiting_) snapshot.waiting.push_back(request->snapshot());
+  for (const Request* request : fetching_) snapshot.fetching.push_back(request->snapshot());
+  snapshot.fetches = fetches_;
+  snapshot.last_fetch_id = last_fetch_id_;
+  snapshot.waits_for_fetch = waits_for_fetch_;
   snapshot.num_vacancies = batch_.num_vacancies();
   snapshot.retained = retained_.snapshot();
   snapshot.removed_request_ids = removed_request_ids_;
@@ -341,6 +357,14 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
       scheduler->restore_requests(snapshot.running, RequestState::kRunning, scheduler->running_));
   QUIRE_RETURN_IF_ERROR(
       scheduler->restore_requests(snapshot.waiting, RequestState::kWaiting, scheduler->waiting_));
+  QUIRE_RETURN_IF_ERROR(
+      scheduler->restore_requests(snapshot.fetching, RequestState::kWaiting, scheduler->fetching_));
+  if (snapshot.last_fetch_id >= static_cast<FetchId>(kMaxCount)) {
+    return Status::invalid_argument("more fetches began than can have");
+  }
+  scheduler->fetches_ = std::move(snapshot.fetches);
+  scheduler->last_fetch_id_ = snapshot.last_fetch_id;
+  scheduler->waits_for_fetch_ = snapshot.waits_for_fetch && !scheduler->fetches_.empty();
   if (snapshot.num_vacancies < 0 || snapshot.num_vacancies > scheduler->config_.max_num_seqs) {
     return Status::invalid_argument("a batch has more vacancies than it can have");
   }
@@ -361,7 +385,8 @@ Status Scheduler::restore_requests(std::vector<RequestSnapshot>& requests, Reque
                                    std::vector<Request*>& queue) {
   queue.reserve(std::max(requests.size(), static_cast<std::size_t>(config_.max_num_seqs)));
   for (RequestSnapshot& each : requests) {
-    if (each.arrival_index >= num_arrivals_ || each.group_id > each.arrival_index ||
+    if (each.request_id >= KvCacheManager::fetch_table(0) || each.arrival_index >= num_arrivals_ ||
+        each.group_id > each.arrival_index ||
         (each.state == RequestState::kRunning) != (state == RequestState::kRunning)) {
       return Status::invalid_argument(
           fmt::format("request {} cannot be in its queue", each.request_id));

@@ -15,9 +15,13 @@ struct SchedulerSnapshot {
   SchedulerConfig config;
   StepPace pace;
   KvCacheManager::Snapshot kv;
-  std::vector<RequestSnapshot> running;  // in order
-  std::vector<RequestSnapshot> waiting;  // in order: the next one last
-  std::int64_t num_vacancies = 0;        // of the batch that forms
+  std::vector<RequestSnapshot> running;   // in order
+  std::vector<RequestSnapshot> waiting;   // in order: the next one last
+  std::vector<RequestSnapshot> fetching;  // in the order in which their fetches began
+  std::vector<KvFetch> fetches;
+  FetchId last_fetch_id = 0;
+  bool waits_for_fetch = false;
+  std::int64_t num_vacancies = 0;  // of the batch that forms
   std::vector<RetainedRow> retained;
   std::vector<RequestId> removed_request_ids;     // that the executor has not been told of yet
   std::vector<BlockTruncation> truncated_tables;  // likewise
@@ -54,6 +58,12 @@ void visit_counters(Stats& stats, Visit&& visit) {
   visit(stats.draft_tokens_accepted);
   visit(stats.draft_tokens_rejected);
   for (auto& count : stats.draft_tokens_accepted_at) visit(count);
+  visit(stats.num_kv_fetches);
+  visit(stats.blocks_offloaded);
+  visit(stats.blocks_fetched);
+  visit(stats.blocks_fetch_failed);
+  visit(stats.external_prefix_cache_queries);
+  visit(stats.external_prefix_cache_hits);
 }
 
 }  // namespace quire

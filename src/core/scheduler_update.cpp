@@ -22,6 +22,7 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
                          std::vector<RequestStepOutput>& outputs) {
   QUIRE_RETURN_IF_ERROR(check_result(output));
   outputs.clear();
+  waits_for_fetch_ = false;
   std::span<const SampledToken> sampled = output.sampled;
   std::int32_t next_pooled = 0;
   const Instant start = std::max(steps_.land(landed_), last_end_);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/block_name.h"
 #include "base/draft_tree.h"
 #include "base/ids.h"
 #include "base/pooling.h"
@@ -118,6 +119,59 @@ struct BlockTruncation {
   bool operator==(const BlockTruncation&) const = default;
 };
 
+// A page whose content leaves the prefix cache: where blocks may go to a lower tier, it is copied
+// there before the step writes to the page.
+struct BlockStore {
+  BlockId block_id = 0;
+  BlockName name{};
+
+  bool operator==(const BlockStore&) const = default;
+};
+
+// A page that gets what the lower tier has of this name. A fetch is one or more of these in a row,
+// all in one plan; it begins with the step and may end long after it (TierReport). Until then
+// nobody else reads or writes the page.
+struct BlockFetch {
+  FetchId fetch_id = 0;
+  BlockId block_id = 0;
+  BlockName name{};
+
+  bool operator==(const BlockFetch&) const = default;
+};
+
+// What an executor tells of the lower tier, between steps. A block is told by the first word of its
+// name, which is enough to say where to look.
+struct TierReport {
+  struct Fetched {
+    FetchId fetch_id = 0;
+    std::int32_t num_blocks = 0;  // the first so many are there; less than all: one was lost
+    bool operator==(const Fetched&) const = default;
+  };
+  std::vector<std::uint64_t> added;    // before anything was stored: left by another run
+  std::vector<std::uint64_t> removed;  // or not stored in the first place
+  std::vector<Fetched> fetched;        // fetches that have ended
+  bool stores_end = false;             // nothing will be stored any more
+  // What is there is of no use any more: the model is another one. Fetches give nothing.
+  bool closed = false;
+
+  bool empty() const {
+    return added.empty() && removed.empty() && fetched.empty() && !stores_end && !closed;
+  }
+  bool operator==(const TierReport&) const = default;
+};
+
+// The lower tier as its files are; all zero where there is none.
+struct TierStats {
+  std::int64_t blocks_written = 0;
+  std::int64_t blocks_read = 0;
+  std::int64_t bytes_written = 0;
+  std::int64_t bytes_read = 0;
+  std::int64_t blocks_dropped = 0;  // not written: no buffer was free, or writing had failed
+  std::int64_t blocks_damaged = 0;  // and whatever else was found that nobody had written
+  std::int64_t failed = 0;          // 1: writing has failed, and nothing more is written
+  bool operator==(const TierStats&) const = default;
+};
+
 // An executor applies the parts in the order in which they are listed here. Block tables are those
 // of core/block_table.h. Released pages behind a window are not reported: nobody reads them, and
 // other requests may write them from the next step on.
@@ -129,6 +183,8 @@ struct SchedulerOutput {
   std::vector<RequestId> removed_request_ids;  // forget these: finished, aborted, preempted
   std::vector<NewRequestData> new_requests;
   std::vector<BlockReplacement> replaced_blocks;
+  std::vector<BlockStore> block_stores;
+  std::vector<BlockFetch> block_fetches;
   std::vector<BlockCopy> block_copies;
   std::vector<ScheduledRequest> scheduled;
   // The parts that the requests above refer to.
@@ -140,7 +196,7 @@ struct SchedulerOutput {
 
   bool empty() const {
     return scheduled.empty() && removed_request_ids.empty() && truncated_tables.empty() &&
-           adopted_blocks.empty();
+           adopted_blocks.empty() && block_fetches.empty();
   }
   std::span<const TokenId> tokens_of(const NewRequestData& request) const {
     return std::span(new_token_ids)
@@ -176,6 +232,8 @@ struct SchedulerOutput {
     removed_request_ids.clear();
     new_requests.clear();
     replaced_blocks.clear();
+    block_stores.clear();
+    block_fetches.clear();
     block_copies.clear();
     scheduled.clear();
     new_token_ids.clear();

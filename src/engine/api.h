@@ -55,6 +55,10 @@ struct EngineArgs {
   // token; 0: no limit; nullopt: the rule of engine/step_pacer.h.
   std::optional<double> max_step_ms = 0;
   std::optional<std::uint64_t> kv_cache_memory_bytes;
+  // A folder for KV blocks that leave the prefix cache, so that they can come back from there;
+  // empty: none. And how much of its disk they may take, in GiB.
+  std::string kv_offload_path;
+  double kv_offloading_size = 0;
   double gpu_memory_utilization = 0.9;  // share of this machine's memory that the plan may use
   std::optional<std::int32_t> max_model_len;  // default: the length of the model's training
   bool enable_chunked_prefill = true;

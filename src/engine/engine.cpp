@@ -21,6 +21,7 @@
 #include "engine/engine_args.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizing.h"
+#include "engine/offload_files.h"
 #include "engine/output_processor.h"
 #include "exec/in_process_executor.h"
 #include "kernels/cpu_device.h"
@@ -337,6 +338,10 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
       EngineParts parts,
       engine_parts(args, bundle, sizes.max_model_len,
                    static_cast<std::int32_t>(sizes.plan.num_blocks), runner_config.kv_cache_dtype));
+  std::unique_ptr<BlockFile> offload_files;
+  if (!args.kv_offload_path.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(offload_files, open_offload_files(args, bundle, sizes, level));
+  }
   if (observer.planned) observer.planned(sizes.plan);
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
   QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(level, threads); }));
@@ -349,6 +354,9 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   auto updater = std::make_unique<WeightUpdater>(std::move(bundle.weights), sizes.max_model_len,
                                                  sizes.quantization, *device);
   QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, *device, sizes.runner));
+  if (offload_files != nullptr) {
+    QUIRE_RETURN_IF_ERROR(runner->offload_to(std::move(offload_files)));
+  }
   if (args.prefault) runner->prefault();
   if (args.speculation) log_info("speculation: {}", args.speculation->to_text());
 

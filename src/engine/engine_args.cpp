@@ -48,6 +48,27 @@ Status check_names(const EngineArgs& args) {
       "auto takes the model's generation_config.json, vllm none");
 }
 
+Status check_offload(const EngineArgs& args) {
+  if (args.kv_offloading_size < 0 || args.kv_offloading_size > 1e6) {
+    return Status::invalid_argument(
+        fmt::format("--kv-offloading-size {}: expected 0 to 1,000,000", args.kv_offloading_size));
+  }
+  const bool sized = args.kv_offloading_size > 0;
+  if (sized == args.kv_offload_path.empty()) {
+    return sized ? Status::config(
+                       "--kv-offloading-size: KV blocks go to files, and no folder is named",
+                       "name one with --kv-offload-path DIR")
+                 : Status::config(
+                       "--kv-offload-path: it is not said how much of the disk may be taken",
+                       "say it with --kv-offloading-size GIB");
+  }
+  if (sized && !args.enable_prefix_caching) {
+    return Status::config("--kv-offload-path: without prefix caching no block is found again",
+                          "leave --no-enable-prefix-caching or --kv-offload-path out");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_engine_args(const EngineArgs& args) {
@@ -58,6 +79,7 @@ Status check_engine_args(const EngineArgs& args) {
   QUIRE_RETURN_IF_ERROR(
       check_range("--max-num-batched-tokens", args.max_num_batched_tokens, 1, 1 << 20));
   QUIRE_RETURN_IF_ERROR(check_milliseconds("--max-batch-delay-ms", args.max_batch_delay_ms));
+  QUIRE_RETURN_IF_ERROR(check_offload(args));
   if (args.speculation && args.batching != "continuous") {
     return Status::config(fmt::format("--speculative-config: with --batching {} each request gets "
                                       "one token a step, and no drafts",

@@ -15,7 +15,6 @@ namespace {
 constexpr Stage kStepStage = {StageKind::kWhole, "step"};
 constexpr Stage kTakeCommandsStage = {StageKind::kBookkeeping, "take commands"};
 constexpr Stage kWaitStage = {StageKind::kWait, "wait for commands"};
-constexpr Stage kApplyCommandsStage = {StageKind::kBookkeeping, "apply commands"};
 constexpr Stage kDraftStage = {StageKind::kBookkeeping, "propose drafts"};
 constexpr Stage kScheduleStage = {StageKind::kBookkeeping, "schedule"};
 constexpr Stage kMaskStage = {StageKind::kBookkeeping, "fill masks"};
@@ -46,7 +45,15 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
       stats_(scheduler_.stats()),
       group_uses_(scheduler_.kv_cache().group_uses().begin(),
                   scheduler_.kv_cache().group_uses().end()),
-      thread_(new_thread("quire-engine", [this] { run(); })) {}
+      thread_(new_thread("quire-engine", [this] {
+        executor_->on_tier_report([this] {
+          const std::lock_guard lock(mutex_);
+          tier_told_ = true;
+          wake_.notify_one();
+        });
+        run();
+        executor_->on_tier_report({});
+      })) {}
 
 void EngineCore::stop() {
   {
@@ -57,63 +64,10 @@ void EngineCore::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status EngineCore::add(AddRequest request, RequestConstraint constraint, DraftCount drafts) {
-  {
-    const std::lock_guard lock(mutex_);
-    QUIRE_RETURN_IF_ERROR(failure_);
-    if (commands_.size() >= static_cast<std::size_t>(scheduler_.config().max_queued)) {
-      return Status::resource_exhausted(fmt::format("{} requests wait already", commands_.size()),
-                                        "try again later");
-    }
-    commands_.emplace_back(Add{std::move(request), std::move(constraint), drafts});
-  }
-  wake_.notify_one();
-  return {};
-}
-
-void EngineCore::abort(RequestId request_id) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.emplace_back(Abort{request_id});
-  }
-  wake_.notify_one();
-}
-
-void EngineCore::reset_prefix_cache() {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.emplace_back(ResetPrefixCache{});
-  }
-  wake_.notify_one();
-}
-
-void EngineCore::inspect(std::function<void(const EngineState*)> look) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_.ok()) {
-      commands_.emplace_back(Inspect{std::move(look)});
-      look = nullptr;
-    }
-  }
-  if (look) return look(nullptr);
-  wake_.notify_one();
-}
-
-Status EngineCore::update_weights(const std::vector<TensorInfo>& tensors) {
-  auto done = std::make_unique<std::promise<Status>>();
-  std::future<Status> told = done->get_future();
-  {
-    const std::lock_guard lock(mutex_);
-    QUIRE_RETURN_IF_ERROR(failure_);
-    commands_.emplace_back(UpdateWeights{&tensors, std::move(done)});
-  }
-  wake_.notify_one();
-  return told.get();
-}
-
 EngineStats EngineCore::stats() const {
+  const TierStats tier = executor_->tier_stats();
   const std::lock_guard lock(mutex_);
-  return engine_stats(stats_, scheduler_.config(), group_uses_);
+  return engine_stats(stats_, scheduler_.config(), group_uses_, tier);
 }
 
 EngineHeartbeat EngineCore::heartbeat() const {
@@ -133,6 +87,7 @@ Status EngineCore::run_round() {
   if (!take_commands()) return {StatusCode::kCancelled, "the engine is shutting down"};
   QUIRE_RETURN_IF_ERROR(make_way_for_updates());
   if (listener_ && num_begun_ == num_ended_) listener_->between_steps(scheduler_, clock_.now());
+  take_tier_report();
   apply_all();
   QUIRE_RETURN_IF_ERROR(begin_steps());
   if (num_begun_ > num_ended_) {
@@ -146,7 +101,7 @@ Status EngineCore::run_round() {
 bool EngineCore::take_commands() {
   const ScopedSpan span(spans_, kTakeCommandsStage);
   std::unique_lock lock(mutex_);
-  const auto woken = [&] { return stopping_ || !commands_.empty(); };
+  const auto woken = [&] { return stopping_ || !commands_.empty() || tier_told_; };
   const bool in_flight = num_begun_ > num_ended_;
   const auto deadline = in_flight ? Instant::zero() : scheduler_.next_deadline();
   ++num_rounds_;
@@ -164,80 +119,18 @@ bool EngineCore::take_commands() {
   return true;
 }
 
-void EngineCore::apply_all() {
-  const ScopedSpan span(spans_, kApplyCommandsStage);
-  for (Command& command : taken_) apply(std::move(command));
-  taken_.clear();
-}
-
-void EngineCore::apply(Command command) {
-  if (const auto* abort = std::get_if<Abort>(&command)) {
-    auto request = abort_now(abort->request_id);
-    if (request != nullptr) outputs_.push_aborted(std::move(request));
-    return;
+void EngineCore::take_tier_report() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(tier_told_, false)) return;
   }
-  if (const auto* inspect = std::get_if<Inspect>(&command)) {
-    const EngineState state(scheduler_);
-    return inspect->look(&state);
-  }
-  if (std::holds_alternative<ResetPrefixCache>(command)) return reset_prefix_cache_now();
-  if (auto* update = std::get_if<UpdateWeights>(&command)) {
-    return update->done->set_value(or_status([&] { return update_now(*update->tensors); }));
-  }
-  apply(std::get<Add>(command));
+  if (executor_->take_tier_report(tier_report_)) tell_scheduler(tier_report_);
 }
 
-void EngineCore::reset_prefix_cache_now() {
-  scheduler_.reset_prefix_cache();
-  if (listener_) listener_->prefix_cache_reset(clock_.now());
-}
-
-Status EngineCore::make_way_for_updates() {
-  const auto is_update = [](const Command& each) {
-    return std::holds_alternative<UpdateWeights>(each);
-  };
-  if (std::ranges::none_of(taken_, is_update)) return {};
-  while (num_begun_ > num_ended_) QUIRE_RETURN_IF_ERROR(end_step());
-  return {};
-}
-
-// Keys and values of other weights must not be read again, so nobody may have any.
-Status EngineCore::update_now(const std::vector<TensorInfo>& tensors) {
-  const std::size_t num_unfinished = scheduler_.running().size() + scheduler_.waiting().size();
-  if (num_unfinished > 0) {
-    return Status::unavailable(
-        fmt::format("update_weights: {} requests run or wait", num_unfinished),
-        "wait for them, or abort them: an output is made with one set of weights");
-  }
-  QUIRE_RETURN_IF_ERROR(executor_->update_weights(tensors));
-  reset_prefix_cache_now();
-  return {};
-}
-
-void EngineCore::apply(const Add& add) {
-  const AddRequest& request = add.request;
+void EngineCore::tell_scheduler(const TierReport& report) {
   const Instant now = clock_.now();
-  Status status = scheduler_.add(request, now);
-  if (listener_) listener_->added(request, now, status);
-  if (!status.ok()) return outputs_.push_failed(request.request_id, std::move(status));
-  if (add.constraint.grammar != nullptr) constraints_.add(request, add.constraint);
-  if (!speculator_ || request.pooling != Pooling::kNone) return;
-  // A processor is called once a token, and beams follow no guess.
-  if (request.sampling_params->logits_processor != nullptr) return;
-  if (request.sampling_params->is_beam_search()) return;
-  const auto num_outputs = static_cast<RequestId>(request.sampling_params->n);
-  for (RequestId i = 0; i < num_outputs; ++i) {
-    speculator_->begin(request.request_id + i, add.drafts);
-  }
-}
-
-std::unique_ptr<const Request> EngineCore::abort_now(RequestId request_id) {
-  const Instant now = clock_.now();
-  auto request = scheduler_.abort(request_id, now);
-  if (listener_) listener_->aborted(request_id, now, request != nullptr);
-  if (speculator_ && request) speculator_->end(request->id(), request->output_token_ids());
-  constraints_.remove(request_id);
-  return request;
+  scheduler_.take_in(report, now);
+  if (listener_) listener_->tier_reported(report, now);
 }
 
 Status EngineCore::begin_steps() {

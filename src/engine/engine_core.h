@@ -82,6 +82,9 @@ class EngineCore {
   Status make_way_for_updates();
   Status update_now(const std::vector<TensorInfo>& tensors);
   void reset_prefix_cache_now();
+  // What has become of the lower tier, since the last round.
+  void take_tier_report();
+  void tell_scheduler(const TierReport& report);
   std::unique_ptr<const Request> abort_now(RequestId request_id);
   // Plans and submits steps for as long as there may be more in flight and there is one to plan.
   Status begin_steps();
@@ -129,13 +132,15 @@ class EngineCore {
   std::condition_variable wake_;
   std::deque<Command> commands_;
   bool stopping_ = false;
-  Status failure_;  // why the engine has stopped; adds are refused with it
+  bool tier_told_ = true;  // there is a report, or may be
+  Status failure_;         // why the engine has stopped; adds are refused with it
   SchedulerStats stats_;
   std::vector<KvCacheManager::GroupUse> group_uses_;
   bool busy_ = true;  // false: the thread waits for a command
   std::uint64_t num_rounds_ = 0;
   // Engine thread only.
   std::deque<Command> taken_;
+  TierReport tier_report_;
   std::uint64_t num_begun_ = 0;  // steps that were submitted, and those that ended
   std::uint64_t num_ended_ = 0;
   Instant last_end_{};

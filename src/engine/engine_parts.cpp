@@ -28,6 +28,7 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   config.max_steps_in_flight = args.max_steps_in_flight;
   config.enable_chunked_prefill = args.enable_chunked_prefill;
   config.enable_prefix_caching = args.enable_prefix_caching;
+  config.kv_tier = !args.kv_offload_path.empty();
   QUIRE_ASSIGN_OR_RETURN(config.policy, parse_policy(args.scheduling_policy));
   QUIRE_ASSIGN_OR_RETURN(config.batching, parse_batching(args.batching));
   config.max_batch_delay = Duration(static_cast<std::int64_t>(args.max_batch_delay_ms * 1e6));

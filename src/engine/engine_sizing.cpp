@@ -7,12 +7,15 @@
 #include <fmt/format.h>
 
 #include "core/kv_cache_manager.h"
+#include "core/kv_tier.h"
 #include "draft/drafter.h"
 #include "engine/engine_args.h"
 #include "engine/output_processor.h"
+#include "exec/kv_offloader.h"
 #include "models/decoder_model.h"
 #include "models/kv_groups.h"
 #include "tensor/thread_pool.h"
+#include "tier/block_file.h"
 
 namespace quire {
 namespace {
@@ -109,6 +112,33 @@ Status size_draft_model(const EngineArgs& args, const ModelBundle& draft, int th
   return {};
 }
 
+// The tier below the KV cache. Blocks of groups that let go of tokens, and states, have no use for
+// one another's.
+Status size_offloading(const EngineArgs& args, const DecoderSpec& spec, const EngineSizes& sizes,
+                       MemoryPlanInput& input) {
+  if (args.kv_offload_path.empty()) return {};
+  if (sizes.kv_groups != std::vector{KvGroup{}}) {
+    return Status::unimplemented(
+        fmt::format("--kv-offload-path: {} has layers that keep a window of tokens or a state, and "
+                    "only blocks of all tokens are offloaded",
+                    spec.architecture),
+        "leave --kv-offload-path out for this model");
+  }
+  const double bytes = args.kv_offloading_size * (std::uint64_t{1} << 30);
+  const std::uint64_t block_bytes = BlockFile::disk_bytes(input.kv_page_bytes, 1);
+  input.offload_blocks = static_cast<std::int64_t>(bytes / static_cast<double>(block_bytes));
+  if (input.offload_blocks < 1) {
+    return Status::config(fmt::format("--kv-offloading-size {}: one block takes {} bytes",
+                                      args.kv_offloading_size, block_bytes),
+                          "give it more");
+  }
+  input.offload_disk_bytes = BlockFile::disk_bytes(input.kv_page_bytes, input.offload_blocks);
+  input.offload_bytes = KvOffloader::buffer_bytes_of(input.kv_page_bytes) +
+                        static_cast<std::uint64_t>(input.offload_blocks) *
+                            (BlockFile::kMemoryPerBlock + KvTier::kBytesPerBlock);
+  return {};
+}
+
 }  // namespace
 
 std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_len,
@@ -168,8 +198,9 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
     input.draft_bytes = drafter_bytes(*args.speculation, args.max_num_seqs, sizes.max_model_len);
   }
   input.table_bytes = table_bytes;
-  input.block_table_bytes =
-      KvCacheManager::bytes_per_page(args.block_size, sizes.kv_groups, args.enable_prefix_caching);
+  input.block_table_bytes = KvCacheManager::bytes_per_page(
+      args.block_size, sizes.kv_groups, args.enable_prefix_caching, !args.kv_offload_path.empty());
+  QUIRE_RETURN_IF_ERROR(size_offloading(args, spec, sizes, input));
   size_kv_groups(args, kv_paging(spec, sizes.max_model_len, runner.kv_format()), sizes, input);
   input.block_size = args.block_size;
   input.max_model_len = sizes.max_model_len;

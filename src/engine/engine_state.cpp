@@ -50,6 +50,12 @@ std::vector<OutputState> EngineState::running(std::size_t most, Instant now) con
 
 std::vector<OutputState> EngineState::waiting(std::size_t most, Instant now) const {
   std::vector<OutputState> outputs;
+  for (const Request* request : scheduler_.fetching()) {
+    if (outputs.size() < most) {
+      outputs.push_back(output_state(*request, scheduler_.kv_cache(), now));
+    }
+  }
+  most -= outputs.size();
   const auto waiting = scheduler_.waiting();  // the next one last
   for (std::size_t i = 0; i < std::min(waiting.size(), most); ++i) {
     const Request& request = *waiting[waiting.size() - 1 - i];

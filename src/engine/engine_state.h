@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "core/request_timeline.h"
+#include "core/step.h"
 
 namespace quire {
 
@@ -52,7 +53,9 @@ struct EngineStats {
   std::int64_t blocks_shared = 0;  // used by more than one request
   std::int64_t blocks_saved = 0;   // that would be used besides, were none shared
   std::vector<KvGroupStats> kv_groups;
-  Duration max_step{};  // that steps are planned for now; zero: no limit
+  Duration max_step{};             // that steps are planned for now; zero: no limit
+  std::int64_t blocks_tiered = 0;  // in the files of --kv-offload-path, or on their way there
+  std::int64_t num_fetching = 0;   // of those that wait: for blocks from there
 
   std::int64_t num_steps = 0;     // that were not empty
   std::int64_t num_added = 0;     // = finished + aborted + waiting + running
@@ -83,6 +86,16 @@ struct EngineStats {
   std::int64_t draft_tokens_accepted = 0;
   std::int64_t draft_tokens_rejected = 0;
   std::array<std::int64_t, 32> draft_tokens_accepted_at{};  // by place: 0 is the first
+  // --kv-offload-path: fetches that ended; blocks that left the prefix cache for there, that came
+  // back, and that were not there any more or damaged.
+  std::int64_t num_kv_fetches = 0;
+  std::int64_t blocks_offloaded = 0;
+  std::int64_t blocks_fetched = 0;
+  std::int64_t blocks_fetch_failed = 0;
+  // Tokens of requests that started which were not in the prefix cache before; and that came back.
+  std::int64_t external_prefix_cache_queries = 0;
+  std::int64_t external_prefix_cache_hits = 0;
+  TierStats tier;  // the files
 
   bool operator==(const EngineStats&) const = default;
 };

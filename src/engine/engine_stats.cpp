@@ -3,7 +3,7 @@
 namespace quire {
 
 EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& config,
-                         std::span<const KvCacheManager::GroupUse> uses) {
+                         std::span<const KvCacheManager::GroupUse> uses, const TierStats& tier) {
   EngineStats shown = {.num_waiting = stats.num_waiting,
                        .num_running = stats.num_running,
                        .blocks_total = stats.blocks_total,
@@ -15,6 +15,8 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
                        .blocks_saved = stats.blocks_saved,
                        .kv_groups = {},
                        .max_step = stats.max_step,
+                       .blocks_tiered = stats.blocks_tiered,
+                       .num_fetching = stats.num_fetching,
                        .num_steps = stats.num_steps,
                        .num_added = stats.num_added,
                        .num_finished = stats.num_finished,
@@ -38,9 +40,17 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
                        .draft_tokens = stats.draft_tokens,
                        .draft_tokens_accepted = stats.draft_tokens_accepted,
                        .draft_tokens_rejected = stats.draft_tokens_rejected,
-                       .draft_tokens_accepted_at = stats.draft_tokens_accepted_at};
+                       .draft_tokens_accepted_at = stats.draft_tokens_accepted_at,
+                       .num_kv_fetches = stats.num_kv_fetches,
+                       .blocks_offloaded = stats.blocks_offloaded,
+                       .blocks_fetched = stats.blocks_fetched,
+                       .blocks_fetch_failed = stats.blocks_fetch_failed,
+                       .external_prefix_cache_queries = stats.external_prefix_cache_queries,
+                       .external_prefix_cache_hits = stats.external_prefix_cache_hits,
+                       .tier = tier};
   // As many numbers of eight bytes on both sides: a further one is added here, too.
-  static_assert(sizeof(EngineStats) - sizeof(shown.kv_groups) - sizeof(shown.rejections) ==
+  static_assert(sizeof(EngineStats) - sizeof(shown.kv_groups) - sizeof(shown.rejections) -
+                    sizeof(shown.tier) ==
                 sizeof(SchedulerStats) - sizeof(stats.num_rejected));
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const KvGroup& group = config.kv_groups[i];

@@ -10,6 +10,7 @@ namespace quire {
 
 // `uses`: of the KV groups of `config`, in their order.
 EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& config,
-                         std::span<const KvCacheManager::GroupUse> uses);
+                         std::span<const KvCacheManager::GroupUse> uses,
+                         const TierStats& tier = {});
 
 }  // namespace quire

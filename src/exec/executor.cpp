@@ -8,4 +8,11 @@ Status Executor::update_weights(const std::vector<TensorInfo>& /*tensors*/) {
   return Status::unimplemented("update_weights: this engine has no weights");
 }
 
+bool Executor::take_tier_report(TierReport& report) {
+  report = {};
+  return false;
+}
+
+void Executor::on_tier_report(std::function<void()> /*tell*/) {}
+
 }  // namespace quire

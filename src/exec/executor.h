@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,14 @@ class Executor {
   // Replaces tensors of the model, by their names in its checkpoint, while no step is in flight.
   // After an error they are as they were. kUnimplemented where there is no model to change.
   virtual Status update_weights(const std::vector<TensorInfo>& tensors);
+
+  // Moves into `report` what has become of the lower tier since the last call; false: nothing, and
+  // `report` is empty. And sets what to call, from any thread, when there is something; it must be
+  // quick.
+  virtual bool take_tier_report(TierReport& report);
+  virtual void on_tier_report(std::function<void()> tell);
+  // Numbers of the lower tier; any thread.
+  virtual TierStats tier_stats() const { return {}; }
 
   // A number that goes on changing while a step is computed, so that one that takes long can be
   // told from one that hangs. Any thread.

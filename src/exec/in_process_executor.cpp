@@ -92,6 +92,20 @@ Status InProcessExecutor::update_weights(const std::vector<TensorInfo>& tensors)
   return {};
 }
 
+bool InProcessExecutor::take_tier_report(TierReport& report) {
+  KvOffloader* const offloader = runner_->offloader();
+  return offloader != nullptr ? offloader->take_report(report) : Executor::take_tier_report(report);
+}
+
+void InProcessExecutor::on_tier_report(std::function<void()> tell) {
+  if (KvOffloader* const offloader = runner_->offloader()) offloader->on_report(std::move(tell));
+}
+
+TierStats InProcessExecutor::tier_stats() const {
+  const KvOffloader* const offloader = runner_->offloader();
+  return offloader != nullptr ? offloader->stats() : TierStats();
+}
+
 // Until `count` is beyond `number`; false: there is nothing more to come.
 bool InProcessExecutor::wait_for(const std::atomic<std::uint32_t>& count, std::uint32_t number) {
   const auto ready = [&] { return count.load() != number; };

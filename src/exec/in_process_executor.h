@@ -33,6 +33,9 @@ class InProcessExecutor final : public Executor {
   Status sample(std::span<const TokenMask> masks) override;
   Status collect(ModelRunnerOutput& result) override;
   Status update_weights(const std::vector<TensorInfo>& tensors) override;
+  bool take_tier_report(TierReport& report) override;
+  void on_tier_report(std::function<void()> tell) override;
+  TierStats tier_stats() const override;
   std::uint64_t progress() const override { return device_->progress(); }
 
  private:

@@ -27,4 +27,20 @@ void KvStorage::copy_page(OpStream& ops, BlockId source, BlockId destination) co
   }
 }
 
+void KvStorage::read_page(OpStream& ops, BlockId page, std::span<std::byte> to) const {
+  for (const std::byte* slot : slots_) {
+    ops.download(slot + static_cast<std::uint64_t>(page) * slot_bytes_,
+                 static_cast<std::int64_t>(slot_bytes_), to.data());
+    to = to.subspan(slot_bytes_);
+  }
+}
+
+void KvStorage::write_page(OpStream& ops, BlockId page, std::span<const std::byte> from) const {
+  const std::byte* staged = ops.stage(from);
+  for (std::byte* slot : slots_) {
+    ops.copy(staged, slot_bytes_, slot + static_cast<std::uint64_t>(page) * slot_bytes_);
+    staged += slot_bytes_;
+  }
+}
+
 }  // namespace quire

@@ -213,6 +213,7 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
   result.clear();
   result.step_id = step.step_id;
   ops_->begin_step();
+  if (offloader_ != nullptr) QUIRE_RETURN_IF_ERROR(offloader_->begin(step, *ops_));
   for (const BlockCopy& copy : step.block_copies) {
     kv_.copy_page(*ops_, copy.source, copy.destination);
   }
@@ -296,6 +297,11 @@ Status ModelRunner::pool_prompts(ForwardContext& ctx) {
     for (std::size_t i = 0; i < part.size(); ++i) pooler_.add(part[i].request_id, i);
     rows = rows.subspan(part.size());
   }
+  return {};
+}
+
+Status ModelRunner::offload_to(std::unique_ptr<BlockFile> file) {
+  QUIRE_ASSIGN_OR_RETURN(offloader_, KvOffloader::create(device_, kv_, std::move(file)));
   return {};
 }
 

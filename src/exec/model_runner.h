@@ -12,6 +12,7 @@
 
 #include "exec/executor.h"
 #include "exec/input_batch.h"
+#include "exec/kv_offloader.h"
 #include "exec/kv_storage.h"
 #include "exec/pooler.h"
 #include "exec/sampler.h"
@@ -62,6 +63,11 @@ class ModelRunner {
   // Borrows the model and the device that it was loaded to for its life. kResourceExhausted.
   static Result<std::unique_ptr<ModelRunner>> create(const Model& model, Device& device,
                                                      const ModelRunnerConfig& config);
+
+  // The way of blocks to files and back; borrows what the runner has for its life. To be called
+  // before the first step. kResourceExhausted.
+  Status offload_to(std::unique_ptr<BlockFile> file);
+  KvOffloader* offloader() const { return offloader_.get(); }  // null: there is none
 
   // A step in two parts, called one after the other by one thread. First all but the tokens; then
   // the tokens, chosen among those of `masks` where a row has one.
@@ -140,6 +146,7 @@ class ModelRunner {
   float* logits_ = nullptr;  // [rows_at_once][vocab_size]
   RowBest* best_ = nullptr;  // [rows_at_once]
   Arena arena_;
+  std::unique_ptr<KvOffloader> offloader_;  // last: its thread writes to kv_
 };
 
 }  // namespace quire

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "weights/checkpoint_state.h"
+
 namespace quire {
 namespace {
 
@@ -12,13 +14,8 @@ namespace fs = std::filesystem;
 // Of all that the packed bytes depend on. How they are packed does not depend on the level.
 std::string key_of(const WeightSource& source, LoadQuantization quantization,
                    const Device& device) {
-  std::string key = fmt::format("packing {} of device {}, quantization {}", kPackedWeightVersion,
-                                device.kind(), load_quantization_name(quantization));
-  for (const MappedFile* file : source.files()) {
-    key += fmt::format(", {} of {} bytes written at {} ns", file->path().filename().string(),
-                       file->bytes().size(), file->modified_ns());
-  }
-  return key;
+  return fmt::format("packing {} of device {}, quantization {}, {}", kPackedWeightVersion,
+                     device.kind(), load_quantization_name(quantization), checkpoint_state(source));
 }
 
 // One file for a model, a quantization and a kind of device: what an older checkpoint left goes

@@ -237,6 +237,11 @@ std::string MemoryPlan::to_text() const {
   line("activations", activation_bytes, "");
   line("workspace", workspace_bytes, "");
   if (draft_bytes > 0) line("drafts", draft_bytes, "");
+  if (offload_blocks > 0) {
+    line("offloading", offload_bytes,
+         fmt::format("for {} blocks in files: {} tokens, {}", offload_blocks,
+                     offload_blocks * block_size, mebibytes(offload_disk_bytes)));
+  }
   line("tables", table_bytes, "");
   line("all", total(),
        fmt::format("of {} that it may take{}", mebibytes(budget),
@@ -250,13 +255,16 @@ std::string MemoryPlan::to_text() const {
 
 std::string MemoryPlan::to_line() const {
   return fmt::format(
-      "memory: {} = weights {} + KV cache {} ({} tokens) + activations {} + workspace {}{} + "
-      "tables "
-      "{}, of {}",
+      "memory: {} = weights {} + KV cache {} ({} tokens) + activations {} + workspace {}{}{} + "
+      "tables {}, of {}",
       mebibytes(total()), mebibytes(weight_bytes), mebibytes(kv_cache_bytes), kv_tokens(),
       mebibytes(activation_bytes), mebibytes(workspace_bytes),
-      draft_bytes > 0 ? " + drafts " + mebibytes(draft_bytes) : "", mebibytes(table_bytes),
-      mebibytes(budget));
+      draft_bytes > 0 ? " + drafts " + mebibytes(draft_bytes) : "",
+      offload_blocks > 0
+          ? fmt::format(" + offloading {} ({} tokens in files of {})", mebibytes(offload_bytes),
+                        offload_blocks * block_size, mebibytes(offload_disk_bytes))
+          : "",
+      mebibytes(table_bytes), mebibytes(budget));
 }
 
 json::object MemoryPlan::to_json() const {
@@ -277,6 +285,9 @@ json::object MemoryPlan::to_json() const {
           {"activation_bytes", activation_bytes},
           {"workspace_bytes", workspace_bytes},
           {"draft_bytes", draft_bytes},
+          {"offload_bytes", offload_bytes},
+          {"offload_blocks", offload_blocks},
+          {"offload_disk_bytes", offload_disk_bytes},
           {"table_bytes", table_bytes},
           {"total_bytes", total()},
           {"num_blocks", num_blocks},
@@ -347,6 +358,9 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
   plan.activation_bytes = input.activation_bytes;
   plan.workspace_bytes = input.workspace_bytes;
   plan.draft_bytes = input.draft_bytes;
+  plan.offload_bytes = input.offload_bytes;
+  plan.offload_disk_bytes = input.offload_disk_bytes;
+  plan.offload_blocks = input.offload_blocks;
   plan.table_bytes = input.table_bytes;
   plan.block_size = input.block_size;
   plan.kv_groups = input.kv_groups;

@@ -37,6 +37,10 @@ struct MemoryPlanInput {
   // for each page of the KV cache.
   std::uint64_t draft_bytes = 0;
   std::uint64_t draft_page_bytes = 0;
+  // The tier below the KV cache: buffers and bookkeeping; its blocks, and what they take on disk.
+  std::uint64_t offload_bytes = 0;
+  std::uint64_t offload_disk_bytes = 0;
+  std::int64_t offload_blocks = 0;
   std::uint64_t table_bytes = 0;        // tokenizer, configuration: already in memory
   std::uint64_t block_table_bytes = 0;  // bookkeeping of one page
 
@@ -59,6 +63,9 @@ struct MemoryPlan {
   std::uint64_t activation_bytes = 0;
   std::uint64_t workspace_bytes = 0;
   std::uint64_t draft_bytes = 0;
+  std::uint64_t offload_bytes = 0;
+  std::uint64_t offload_disk_bytes = 0;  // not of the memory
+  std::int64_t offload_blocks = 0;
   std::uint64_t table_bytes = 0;
   std::int64_t num_blocks = 0;  // pages, where a block takes several
   std::vector<PlannedKvGroup> kv_groups;
@@ -70,7 +77,7 @@ struct MemoryPlan {
 
   std::uint64_t total() const {
     return weight_bytes + kv_cache_bytes + activation_bytes + workspace_bytes + draft_bytes +
-           table_bytes;
+           offload_bytes + table_bytes;
   }
   std::int64_t pages_per_block() const;  // of all groups
   // Tokens that the KV cache holds; where windows let go of some, in sequences of max_model_len.

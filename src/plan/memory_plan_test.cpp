@@ -90,6 +90,19 @@ TEST(MemoryPlan, WindowsTakeThePagesThatTheyNeed) {
   EXPECT_THAT(small.status().message(), HasSubstr("needs 138 pages, 8.6 MiB"));
 }
 
+TEST(MemoryPlan, OffloadingTakesMemoryForItsBuffersAndNoneForItsFiles) {
+  MemoryPlanInput input = small_input();
+  const auto without = make_memory_plan(input, limits_of(4096 * kMiB, 4000 * kMiB));
+  input.offload_bytes = 70 * kMiB;
+  input.offload_disk_bytes = 9000 * kMiB;
+  input.offload_blocks = 1000;
+  const auto plan = make_memory_plan(input, limits_of(4096 * kMiB, 4000 * kMiB));
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->total(), without->total() + 70 * kMiB);
+  EXPECT_THAT(plan->to_text(), HasSubstr("for 1000 blocks in files: 16000 tokens, 9000.0 MiB"));
+  EXPECT_THAT(plan->to_line(), HasSubstr("offloading 70.0 MiB (16000 tokens in files of"));
+}
+
 TEST(MemoryPlan, TheFlagSetsThePool) {
   MemoryPlanInput input = small_input();
   input.kv_cache_memory_bytes = 8 * kMiB;

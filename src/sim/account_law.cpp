@@ -6,7 +6,9 @@ namespace quire {
 namespace {
 
 // Its spans follow one another without a gap and say all that was computed for it.
-std::string check_story(const Request& request, Duration waited, Duration life, Instant now) {
+// `fetches`: blocks may be wanted for a fetch, which is no request.
+std::string check_story(const Request& request, Duration waited, Duration life, Instant now,
+                        bool fetches) {
   const RequestTimeline& timeline = request.timeline();
   Duration total{};
   for (std::size_t kind = 0; kind < kNumSpanKinds; ++kind) {
@@ -29,7 +31,7 @@ std::string check_story(const Request& request, Duration waited, Duration life, 
     num_again += span.num_recomputed_tokens;
     const bool preempted = span.kind == SpanKind::kWait && span.cause == WaitCause::kPreempted;
     num_preempted += preempted ? 1 : 0;
-    if (preempted && span.blockers.count == 0) {
+    if (preempted && span.blockers.count == 0 && !fetches) {
       return fmt::format("request {} was preempted for nobody", request.id());
     }
   }
@@ -50,7 +52,8 @@ std::string check_account(const Request& request, const SchedulerConfig& config,
     waited += request.timeline().total(static_cast<WaitCause>(i), now);
   }
   const Duration life = *request.finish_time() - request.arrival();
-  if (auto error = check_story(request, waited, life, now); !error.empty()) return error;
+  auto error = check_story(request, waited, life, now, config.kv_tier);
+  if (!error.empty()) return error;
   if (request.step_time() < Duration::zero() || request.step_time() > life) {
     return fmt::format("request {} has more of the time of steps than it was there", request.id());
   }

@@ -34,6 +34,9 @@ struct Coverage {
   std::int64_t adopted_blocks = 0;
   std::int64_t passed_pages = 0;     // released behind a window while their request ran
   std::int64_t chunks_over_end = 0;  // of more tokens than a window has
+  std::int64_t offloaded_blocks = 0;
+  std::int64_t fetched_blocks = 0;
+  std::int64_t lost_blocks = 0;  // fetched in vain
   std::array<std::int64_t, kNumRejectCauses> rejected{};
   std::array<std::int64_t, kNumWaitCauses> waited{};
   // Aborts by state of the request, outside a step and while one was in flight.

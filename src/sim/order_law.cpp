@@ -45,6 +45,7 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
   std::optional<RequestId> last_running;
   std::optional<RequestId> first_waiting;
   for (const auto& [id, priority] : priorities) {
+    if (scheduler.find(id)->fetch_id() != 0) continue;  // others start meanwhile
     if (scheduler.find(id)->state() != RequestState::kRunning) {
       if (!first_waiting || goes_before(id, *first_waiting)) first_waiting = id;
       continue;
@@ -55,7 +56,8 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
   if (first_running && scheduler.find(*first_running)->num_in_flight_tokens() == 0) {
     return fmt::format("step {} leaves out request {}, the first", plan.step_id, *first_running);
   }
-  if (!first_running && !priorities.empty() && scheduler.config().batching != Batching::kDynamic) {
+  if (!first_running && !priorities.empty() && scheduler.num_fetches_in_flight() == 0 &&
+      scheduler.config().batching != Batching::kDynamic) {
     return fmt::format("nothing runs in step {}", plan.step_id);
   }
   for (const NewRequestData& each : plan.new_requests) {
@@ -64,8 +66,12 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
     }
   }
   for (const RequestId id : plan.removed_request_ids) {
-    // It may return at once, where others have the blocks that it gave up.
-    if (!priorities.contains(id) || scheduler.find(id)->state() == RequestState::kRunning) continue;
+    // It may return at once, where others have the blocks that it gave up, or wait for a fetch, so
+    // that others start.
+    if (!priorities.contains(id) || scheduler.find(id)->state() == RequestState::kRunning ||
+        scheduler.find(id)->fetch_id() != 0) {
+      continue;
+    }
     const auto last = policy == SchedulingPolicy::kFair ? last_of_user(id) : last_running;
     if (last && !goes_before(*last, id)) {
       return fmt::format("request {} is preempted, and {} is not", id, *last);

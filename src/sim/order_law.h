@@ -15,8 +15,9 @@ std::int64_t order_rank(SchedulingPolicy policy, const Request& request, std::in
 
 // Of a plan that the scheduler has just made, for the requests that are there, with their
 // priorities (ids count arrivals): those that run are computed in their order, the first of them in
-// every step unless one in flight computes it; nobody starts before one that waits and goes before
-// it; and who is preempted goes after all that run. An empty string, or what is wrong.
+// every step unless one in flight computes it; nobody starts before one that waits, for no fetch,
+// and goes before it; and who is preempted goes after all that run. An empty string, or what is
+// wrong.
 std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
                         const std::map<RequestId, std::int32_t>& priorities);
 

@@ -57,6 +57,24 @@ void make_crowd(TraceConfig& trace) {
   trace.workload.mean_interarrival = std::chrono::microseconds(300);
 }
 
+// A pool that has to give up most of what it has cached, and a tier that keeps some of it. Its
+// orders are those that know who goes before whom.
+void make_tiered(TraceConfig& trace, std::uint64_t seed) {
+  SchedulerConfig& config = trace.scheduler;
+  config.kv_tier = true;
+  config.batching = Batching::kContinuous;
+  config.enable_prefix_caching = true;
+  config.block_size = std::min(config.block_size, 8);
+  config.num_blocks = static_cast<std::int32_t>(ceil_div(config.max_model_len, config.block_size)) *
+                      static_cast<std::int32_t>(1 + seed / 16 % 3);
+  trace.workload.num_requests = 20;
+  trace.workload.shared_prefix_probability = 0.8;
+  trace.tier = {.max_blocks = static_cast<std::int64_t>(4 + seed % 61),
+                .block_time = std::chrono::microseconds(1 + seed % 7 * 150),
+                .loss = seed / 8 % 4 == 0 ? 0.05 : 0.0,
+                .seed = seed};
+}
+
 }  // namespace
 
 TraceConfig random_trace(std::uint64_t seed) {
@@ -81,6 +99,7 @@ TraceConfig random_trace(std::uint64_t seed) {
   trace.scheduler.min_prefix_in_flight = static_cast<std::int32_t>(1 + seed / 4 % 24);
   trace.scheduler.max_draft_paths = static_cast<std::int32_t>(1 + seed / 2 % 5);
   if (seed % 16 == 6) make_crowd(trace);
+  if (seed % 8 == 4) make_tiered(trace, seed);
   w.num_users = static_cast<std::int32_t>(1 + seed / 8 % 5);
   w.deadline_ms = {0, 50'000};
   w.scope_probability = seed % 3 == 0 ? 0.5 : 0.0;
@@ -119,6 +138,8 @@ TraceConfig random_trace_of_groups(std::uint64_t seed) {
     group.window = random.chance(0.5) ? pick(random, 1, std::int64_t{2} * config.block_size)
                                       : pick(random, 1, config.max_model_len + 10);
   }
+  config.kv_tier = config.kv_tier && config.kv_groups == std::vector{KvGroup{}};
+  if (!config.kv_tier) trace.tier = {};
   const auto longest = static_cast<std::int32_t>(max_pages(
       config.kv_groups, config.max_model_len, config.max_num_batched_tokens, config.block_size));
   config.num_blocks = random.chance(0.1)

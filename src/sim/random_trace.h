@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "core/scheduler.h"
+#include "sim/simulated_tier.h"
 #include "sim/workload.h"
 
 namespace quire {
@@ -15,6 +16,7 @@ namespace quire {
 struct TraceConfig {
   SchedulerConfig scheduler;
   WorkloadConfig workload;
+  SimulatedTierConfig tier;  // where the scheduler has one
 };
 
 // From pools that refuse some requests to pools where nothing is ever preempted, all policies and

@@ -19,6 +19,7 @@
 #include "sim/admission_law.h"
 #include "sim/beam_law.h"
 #include "sim/coverage.h"
+#include "sim/earliest.h"
 #include "sim/held_pages_law.h"
 #include "sim/order_law.h"
 #include "sim/pace_law.h"
@@ -26,6 +27,7 @@
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
 #include "sim/starvation_law.h"
+#include "sim/table_law.h"
 #include "sim/virtual_clock.h"
 #include "sim/workload.h"
 
@@ -50,15 +52,16 @@ class Simulation {
                    .step_time = std::chrono::microseconds(200),
                    .token_time = std::chrono::microseconds(10),
                    .num_eos_token_ids = trace_.scheduler.eos_token_ids.size(),
-                   .kv_groups = trace_.scheduler.kv_groups},
+                   .kv_groups = trace_.scheduler.kv_groups,
+                   .tier = trace_.tier},
                   clock_),
         plans_(static_cast<std::size_t>(max_steps_in_flight)) {}
 
   std::string run() {
-    while (next_arrival_ < workload_.size() || scheduler_.has_work() || num_in_flight() > 0) {
-      if (!scheduler_.has_work() && num_in_flight() == 0) {
-        clock_.advance_to(workload_[next_arrival_].arrival);
-      }
+    while (next_arrival_ < workload_.size() || scheduler_.has_work() || num_in_flight() > 0 ||
+           scheduler_.num_fetches_in_flight() > 0) {
+      if (!scheduler_.has_work() && num_in_flight() == 0) pass_time(std::nullopt);
+      if (auto error = take_tier_report(); !error.empty()) return error;
       if (auto error = deliver_commands(num_in_flight() > 0); !error.empty()) return error;
       const std::optional<Instant> deadline = scheduler_.next_deadline();
       for (bool goes_on = true; goes_on && num_in_flight() < plans_.size();) {
@@ -67,7 +70,7 @@ class Simulation {
       if (num_in_flight() > 0) {
         if (auto error = end_step(); !error.empty()) return error;
       } else if (scheduler_.has_work()) {
-        pass_time(*deadline);
+        pass_time(deadline);
       }
     }
     return check_end();
@@ -98,12 +101,18 @@ class Simulation {
   }
 
   // Nothing can be computed before `deadline`, unless something happens.
-  void pass_time(Instant deadline) {
-    if (next_arrival_ < workload_.size()) {
-      deadline = std::min(deadline, workload_[next_arrival_].arrival);
-    }
-    if (!aborts_.empty()) deadline = std::min(deadline, aborts_.begin()->first);
-    clock_.advance_to(deadline);
+  void pass_time(std::optional<Instant> deadline) {
+    std::optional<Instant> arrival;
+    std::optional<Instant> abort;
+    if (next_arrival_ < workload_.size()) arrival = workload_[next_arrival_].arrival;
+    if (!aborts_.empty()) abort = aborts_.begin()->first;
+    clock_.advance_to(*earliest({deadline, arrival, abort, executor_.next_fetch_end()}));
+  }
+
+  std::string take_tier_report() {
+    if (!executor_.take_tier_report(tier_report_)) return {};
+    scheduler_.take_in(tier_report_, clock_.now());
+    return check({});
   }
 
   // None, or one that knows what the executor's steps take.
@@ -130,7 +139,11 @@ class Simulation {
     }
     if (auto error = check(scheduler_.schedule(clock_.now(), plan)); !error.empty()) return error;
     planned = !plan.empty();
-    if (alone && planned != (deadline && *deadline <= clock_.now())) {
+    const bool fetches = !planned && scheduler_.num_fetches_in_flight() > 0;
+    if (fetches && scheduler_.running().empty() && scheduler_.next_deadline()) {
+      return "nothing can be planned before a fetch has ended, and there is a deadline";
+    }
+    if (alone && !fetches && planned != (deadline && *deadline <= clock_.now())) {
       return "a plan comes when its deadline does, and not before";
     }
     if (!planned) return {};
@@ -141,7 +154,7 @@ class Simulation {
     }
     if (auto error = check_plan(plan); !error.empty()) return error;
     if (const Status status = executor_.submit(plan); !status.ok()) return status.message();
-    return compare_tables(plan);
+    return table_error(scheduler_, executor_, plan);
   }
 
   std::string end_step() {
@@ -254,6 +267,7 @@ class Simulation {
     for (const ScheduledRequest& each : plan.scheduled) coverage_.branched += each.num_branched;
     for (const ScheduledRequest& each : plan.scheduled) num_drafts_ += each.num_drafts;
     coverage_.copied_blocks += std::ssize(plan.block_copies);
+    coverage_.offloaded_blocks += std::ssize(plan.block_stores);
     num_scheduled_tokens_ += plan.total_num_scheduled_tokens;
     const auto note = [&](auto value) {
       plans_hash_ = mix64(plans_hash_ ^ static_cast<std::uint64_t>(value));
@@ -277,35 +291,6 @@ class Simulation {
     std::map<RequestId, std::int32_t> priorities;
     for (const auto& [id, live] : live_) priorities.emplace(id, live.priority);
     return order_error(scheduler_, starts, priorities);
-  }
-
-  // The executor lets go of what is behind a window when it has computed the step, the scheduler
-  // when it has taken in the result.
-  std::string compare_tables(const SchedulerOutput& plan) const {
-    const auto compare = [&](RequestId id) {
-      const BlockTable* table = scheduler_.find_blocks(id);
-      const std::vector<BlockId>* copy = executor_.find_block_ids(id);
-      return table == nullptr
-                 ? copy == nullptr
-                 : copy != nullptr &&
-                       std::ranges::equal(table->block_ids(), *copy, [](BlockId own, BlockId of) {
-                         return own == of || of == kNullBlock;
-                       });
-    };
-    const auto differ = [](RequestId id) {
-      return fmt::format("request {}: scheduler and executor have different block tables", id);
-    };
-    for (const auto& [id, live] : live_) {
-      // What beams have is told with their next step.
-      const Beams* beams = scheduler_.find(id)->beams();
-      for (const RequestId row : beams ? beams->rows.told() : std::span(&id, 1)) {
-        if (!compare(row)) return differ(row);
-      }
-    }
-    for (const ScheduledRequest& each : plan.scheduled) {  // rows that nobody wants, too
-      if (!compare(each.request_id)) return differ(each.request_id);
-    }
-    return {};
   }
 
   // As an engine collects them: positions that come again after a preemption count once.
@@ -407,6 +392,8 @@ class Simulation {
     coverage_.forks += stats.num_forks;
     coverage_.cached += stats.prompt_tokens_cached;
     coverage_.discarded += stats.tokens_discarded;
+    coverage_.fetched_blocks += stats.blocks_fetched;
+    coverage_.lost_blocks += stats.blocks_fetch_failed;
     if (!live_.empty()) return fmt::format("request {} never ended", live_.begin()->first);
     if (stats.blocks_used != 0 || stats.blocks_leaked != 0 || stats.blocks_shared != 0 ||
         stats.prompt_tokens_pending != 0 || stats.num_waiting != 0 || stats.num_running != 0) {
@@ -435,6 +422,7 @@ class Simulation {
   std::size_t num_begun_ = 0;
   std::vector<std::pair<RequestId, std::int32_t>> running_before_;
   ModelRunnerOutput result_;
+  TierReport tier_report_;
   std::vector<RequestStepOutput> outputs_;
   std::size_t next_arrival_ = 0;
   std::multimap<Instant, RequestId> aborts_;

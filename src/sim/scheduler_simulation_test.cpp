@@ -70,9 +70,13 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   EXPECT_GT(coverage.adopted_blocks, ahead ? 1 : 50);
   for (const std::int64_t count : coverage.rejected) EXPECT_GT(count, 20);
   for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
-    const bool in_flight = static_cast<WaitCause>(i) == WaitCause::kPrefixInFlight;
-    EXPECT_GT(coverage.waited[i], in_flight ? 25 : 1500) << "cause " << i;
+    const auto cause = static_cast<WaitCause>(i);
+    const bool rare = cause == WaitCause::kPrefixInFlight || cause == WaitCause::kKvFetch;
+    EXPECT_GT(coverage.waited[i], rare ? 25 : 1500) << "cause " << i;
   }
+  EXPECT_GT(coverage.offloaded_blocks, 1000);
+  EXPECT_GT(coverage.fetched_blocks, 500);
+  EXPECT_GT(coverage.lost_blocks, 20);
   for (const auto& [between_steps, during_step] : coverage.aborted) {
     EXPECT_GT(during_step, 65);
     if (!ahead) {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "sim/earliest.h"
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
 #include "sim/virtual_clock.h"
@@ -38,6 +39,8 @@ std::string difference(const SchedulerOutput& a, const SchedulerOutput& b) {
   if (a.total_num_scheduled_tokens != b.total_num_scheduled_tokens) return "totals";
   if (!std::ranges::equal(a.new_requests, b.new_requests, same)) return "new requests";
   if (a.replaced_blocks != b.replaced_blocks) return "replaced blocks";
+  if (a.block_stores != b.block_stores) return "stores";
+  if (a.block_fetches != b.block_fetches) return "fetches";
   if (a.block_copies != b.block_copies) return "copies";
   if (a.scheduled != b.scheduled) return "scheduled requests";
   return {};
@@ -51,6 +54,7 @@ struct Coverage {
   int cached_blocks = 0;
   int retained_rows = 0;
   int outputs = 0;
+  int fetches = 0;  // on their way
 };
 
 class SideBySide {
@@ -67,13 +71,15 @@ class SideBySide {
                    .vocab_size = trace_.workload.vocab_size,
                    .step_time = 200us,
                    .token_time = 10us,
-                   .kv_groups = trace_.scheduler.kv_groups},
+                   .kv_groups = trace_.scheduler.kv_groups,
+                   .tier = trace_.tier},
                   clock_) {}
 
   // Empty, or what went wrong.
   std::string run() {
-    while (next_ < workload_.size() || first_->has_work()) {
-      if (!first_->has_work()) clock_.advance_to(workload_[next_].arrival);
+    while (next_ < workload_.size() || first_->has_work() || first_->num_fetches_in_flight() > 0) {
+      if (!first_->has_work()) pass_time(std::nullopt);
+      take_tier_report();
       if (auto error = deliver_commands(); !error.empty()) return error;
       if (random_.chance(0.1)) {
         if (auto error = restore(); !error.empty()) return error;
@@ -81,7 +87,7 @@ class SideBySide {
       const auto deadline = first_->next_deadline();
       if (deadline != second_->next_deadline()) return "deadlines differ";
       if (auto error = step(); !error.empty()) return error;
-      if (plan_.empty() && first_->has_work()) pass_time(*deadline);
+      if (plan_.empty() && first_->has_work()) pass_time(deadline);
     }
     return first_->stats() == second_->stats() ? "" : "statistics differ";
   }
@@ -95,6 +101,7 @@ class SideBySide {
     coverage_.running += static_cast<int>(snapshot->running.size());
     coverage_.retained_rows += static_cast<int>(snapshot->retained.size());
     coverage_.cached_blocks += static_cast<int>(snapshot->kv.index.nodes.size());
+    coverage_.fetches += static_cast<int>(snapshot->fetches.size());
     for (const RequestSnapshot& request : snapshot->waiting) {
       coverage_.preempted += request.state == RequestState::kPreempted ? 1 : 0;
     }
@@ -173,10 +180,19 @@ class SideBySide {
     return same ? "" : fmt::format("request {} had another life", a->id());
   }
 
-  void pass_time(Instant deadline) {
-    if (next_ < workload_.size()) deadline = std::min(deadline, workload_[next_].arrival);
-    if (!aborts_.empty()) deadline = std::min(deadline, aborts_.begin()->first);
-    clock_.advance_to(deadline);
+  void take_tier_report() {
+    TierReport report;
+    if (!executor_.take_tier_report(report)) return;
+    first_->take_in(report, clock_.now());
+    second_->take_in(report, clock_.now());
+  }
+
+  void pass_time(std::optional<Instant> deadline) {
+    std::optional<Instant> arrival;
+    std::optional<Instant> abort;
+    if (next_ < workload_.size()) arrival = workload_[next_].arrival;
+    if (!aborts_.empty()) abort = aborts_.begin()->first;
+    clock_.advance_to(*earliest({deadline, arrival, abort, executor_.next_fetch_end()}));
   }
 
   Coverage& coverage_;
@@ -203,6 +219,7 @@ TEST(SchedulerSnapshot, ARestoredSchedulerGoesOnTheSame) {
   EXPECT_GT(coverage.cached_blocks, 10'000);
   EXPECT_GT(coverage.retained_rows, 500);
   EXPECT_GT(coverage.outputs, 50'000);
+  EXPECT_GT(coverage.fetches, 10);
 }
 
 TEST(SchedulerSnapshot, ARestoredSchedulerOfSeveralKvGroupsGoesOnTheSame) {

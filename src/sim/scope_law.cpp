@@ -28,7 +28,8 @@ std::string ScopeLaw::check(const SchedulerOutput& plan) const {
         std::ranges::any_of(
             ended_, [&](const Sequence& other) { return has_had(other.scope, other.token_ids); }) ||
         std::ranges::any_of(scheduler_.running(), is_source) ||
-        std::ranges::any_of(scheduler_.waiting(), is_source);
+        std::ranges::any_of(scheduler_.waiting(), is_source) ||
+        std::ranges::any_of(scheduler_.fetching(), is_source);
     if (!explained) {
       return fmt::format("request {} finds {} tokens that no other of its scope has had",
                          each.request_id, found.size());

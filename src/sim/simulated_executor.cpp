@@ -53,7 +53,8 @@ SimulatedExecutor::SimulatedExecutor(const SimulatedExecutorConfig& config, Virt
       clock_(clock),
       slots_(static_cast<std::size_t>(config.num_blocks) *
              static_cast<std::size_t>(config.block_size)),
-      num_holders_(static_cast<std::size_t>(config.num_blocks)) {
+      num_holders_(static_cast<std::size_t>(config.num_blocks)),
+      tier_(config.tier, slots_, static_cast<std::size_t>(config.block_size)) {
   for (const KvGroup& group : config.kv_groups) {
     group_of_page_.insert(group_of_page_.end(), static_cast<std::size_t>(group.pages_per_block),
                           group);
@@ -75,6 +76,7 @@ Status SimulatedExecutor::submit(const SchedulerOutput& plan) {
   QUIRE_RETURN_IF_ERROR(adopt(plan));
   QUIRE_RETURN_IF_ERROR(forget(plan));
   for (const NewRequestData& data : plan.new_requests) QUIRE_RETURN_IF_ERROR(learn(data, plan));
+  QUIRE_RETURN_IF_ERROR(tier_.begin(plan, clock_.now()));
   QUIRE_RETURN_IF_ERROR(copy_blocks(plan));
   // All tables first: a block shared by two of this step's requests must not be written.
   QUIRE_RETURN_IF_ERROR(append_blocks(plan));

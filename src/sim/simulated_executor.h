@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "core/kv_group.h"
 #include "core/step.h"
 #include "exec/executor.h"
+#include "sim/simulated_tier.h"
 #include "sim/virtual_clock.h"
 
 namespace quire {
@@ -47,6 +49,7 @@ struct SimulatedExecutorConfig {
   std::int32_t hidden_size = 8;  // values of a hidden state
   std::size_t num_eos_token_ids = 0;
   std::vector<KvGroup> kv_groups = {KvGroup{}};
+  SimulatedTierConfig tier = {};  // of one KV group that keeps all
 };
 
 class SimulatedExecutor : public Executor {
@@ -62,6 +65,11 @@ class SimulatedExecutor : public Executor {
   Status submit(const SchedulerOutput& plan) override;
   Status sample(std::span<const TokenMask> masks) override;
   Status collect(ModelRunnerOutput& result) override;
+  bool take_tier_report(TierReport& report) override {
+    return tier_.take_report(report, clock_.now());
+  }
+  // When the next fetch ends, if one is on its way.
+  std::optional<Instant> next_fetch_end() const { return tier_.next_end(); }
   // All three, for a step that is alone in flight.
   Status execute(const SchedulerOutput& plan, ModelRunnerOutput& result);
 
@@ -150,6 +158,7 @@ class SimulatedExecutor : public Executor {
   std::unordered_map<RequestId, RequestCopy> requests_;
   std::vector<std::uint64_t> slots_;       // num_blocks x block_size
   std::vector<std::int32_t> num_holders_;  // of each page
+  SimulatedTier tier_;                     // of slots_
   StepId last_step_ = 0;
   std::deque<Step> steps_;      // the oldest first
   std::size_t num_masked_ = 0;  // of these, those that have had sample()

@@ -49,8 +49,8 @@ std::string StarvationLaw::check(RequestId request_id) const {
   };
   for (const RequestId ahead : seen.ahead) add(ahead);
   const SchedulingPolicy policy = scheduler_.config().policy;
-  const bool chooses =
-      policy == SchedulingPolicy::kFair || policy == SchedulingPolicy::kLongestPrefix;
+  const bool chooses = policy == SchedulingPolicy::kFair ||
+                       policy == SchedulingPolicy::kLongestPrefix || scheduler_.config().kv_tier;
   std::int64_t num_overtaking = 0;
   for (auto later = seen_.upper_bound(request_id); later != seen_.end(); ++later) {
     if (!chooses && later->second.rank >= seen.rank) continue;
@@ -64,6 +64,8 @@ std::string StarvationLaw::check(RequestId request_id) const {
   // may be steps that only end requests.
   bound += scheduler_.config().max_steps_in_flight;
   bound += scheduler_.config().batching == Batching::kDynamic ? num_before : 0;
+  // A step may do no more than begin a fetch.
+  bound += scheduler_.stats().num_kv_fetches + std::ssize(scheduler_.fetching());
   const std::int64_t steps = scheduler_.stats().num_steps - seen.num_steps_before;
   if (steps <= bound) return {};
   return fmt::format("request {} took {} steps, at most {} are explained", request_id, steps,

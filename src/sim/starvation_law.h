@@ -13,7 +13,8 @@ namespace quire {
 
 // In every step the first of those that run advances. So a request ends after at most the steps for
 // itself, for those that were there before it, and for those that came later and go before it: by
-// the order of the policy, or because it may choose them (which sim/choice_law.h bounds).
+// the order of the policy, because it may choose them (which sim/choice_law.h bounds), or while
+// blocks of the request's prompt were fetched.
 class StarvationLaw {
  public:
   // `limited`: the scheduler may be given a pace.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "sim/earliest.h"
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
 #include "sim/virtual_clock.h"
@@ -31,13 +32,16 @@ class TimedRun {
                    .vocab_size = trace_.workload.vocab_size,
                    .step_time = Duration(200'003),
                    .token_time = Duration(10'007),
-                   .num_eos_token_ids = trace_.scheduler.eos_token_ids.size()},
+                   .num_eos_token_ids = trace_.scheduler.eos_token_ids.size(),
+                   .tier = trace_.tier},
                   clock_),
         plans_(static_cast<std::size_t>(max_steps_in_flight)) {}
 
   std::string run(Times& times) {
-    while (next_ < workload_.size() || scheduler_.has_work() || num_in_flight() > 0) {
-      if (!scheduler_.has_work() && num_in_flight() == 0) idle_until(workload_[next_].arrival);
+    while (next_ < workload_.size() || scheduler_.has_work() || num_in_flight() > 0 ||
+           scheduler_.num_fetches_in_flight() > 0) {
+      if (!scheduler_.has_work() && num_in_flight() == 0) idle_until(std::nullopt);
+      if (executor_.take_tier_report(tier_report_)) scheduler_.take_in(tier_report_, clock_.now());
       deliver();
       while (num_in_flight() < plans_.size()) {
         SchedulerOutput& plan = plans_[num_begun_ % plans_.size()];
@@ -48,8 +52,8 @@ class TimedRun {
       }
       if (num_in_flight() > 0) {
         if (auto error = end_step(); !error.empty()) return error;
-      } else if (const auto deadline = scheduler_.next_deadline(); deadline) {
-        idle_until(*deadline);
+      } else if (scheduler_.has_work()) {
+        idle_until(scheduler_.next_deadline());
       }
       if (auto error = check(); !error.empty()) return error;
     }
@@ -68,11 +72,13 @@ class TimedRun {
 
   std::size_t num_in_flight() const { return scheduler_.num_steps_in_flight(); }
 
-  void idle_until(Instant until) {
-    if (next_ < workload_.size()) until = std::min(until, workload_[next_].arrival);
-    if (!aborts_.empty()) until = std::min(until, aborts_.begin()->first);
+  void idle_until(std::optional<Instant> until) {
+    std::optional<Instant> arrival;
+    std::optional<Instant> abort;
+    if (next_ < workload_.size()) arrival = workload_[next_].arrival;
+    if (!aborts_.empty()) abort = aborts_.begin()->first;
     const Instant before = clock_.now();
-    clock_.advance_to(until);
+    clock_.advance_to(*earliest({until, arrival, abort, executor_.next_fetch_end()}));
     times_.idle += clock_.now() - before;
   }
 
@@ -138,6 +144,7 @@ class TimedRun {
   std::vector<SchedulerOutput> plans_;
   std::size_t num_begun_ = 0;
   ModelRunnerOutput result_;
+  TierReport tier_report_;
   std::vector<RequestStepOutput> outputs_;
   std::size_t next_ = 0;
   std::set<RequestId> live_;

@@ -27,6 +27,8 @@ struct Setting {
   std::string policy = "fcfs";
   bool salted = false;  // every other prompt is of another scope of the prefix cache
   bool again = false;   // what is compared are second runs, which find their prompts to the token
+  bool offload =
+      false;            // what is compared is a second engine's, which reads the first one's blocks
   bool joined = false;  // has what others have one by one
 };
 

@@ -127,6 +127,11 @@ void EventLog::scheduled(const SchedulerOutput& plan, Instant now) {
   append_scratch();
 }
 
+void EventLog::tier_reported(const TierReport& report, Instant now) {
+  encode_tier_report(report, since_previous(now), scratch_);
+  append_scratch();
+}
+
 void EventLog::updated(const ModelRunnerOutput& result, Instant now) {
   encode_result(result, since_previous(now), scratch_);
   append_scratch();

@@ -173,6 +173,10 @@ class CountingListener final : public SchedulerListener {
     ++num_records;
     next_.prefix_cache_reset(now);
   }
+  void tier_reported(const TierReport& report, Instant now) override {
+    ++num_records;
+    next_.tier_reported(report, now);
+  }
   void scheduled(const SchedulerOutput& plan, Instant now) override {
     ++num_records;
     next_.scheduled(plan, now);
@@ -318,6 +322,8 @@ std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
       encode_drafts(proposed->request_id, proposed->drafts.view(), since(proposed->time), records);
     } else if (const auto* reset = std::get_if<PrefixCacheResetRecord>(&*record)) {
       encode_prefix_cache_reset(since(reset->time), records);
+    } else if (const auto* told = std::get_if<TierRecord>(&*record)) {
+      encode_tier_report(told->report, since(told->time), records);
     }
   }
   append_frame(FrameKind::kRecords, records, out);

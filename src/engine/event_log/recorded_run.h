@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ class RecordedRun {
     config.max_queued = 16;
     config.eos_token_ids = {3};
     config.max_draft_paths = 3;
+    config.kv_tier = true;
     return config;
   }
 
@@ -43,6 +45,7 @@ class RecordedRun {
     if (random(7) == 0) pace();
     propose();
     if (++num_rounds_ % 40 == 0) reset_prefix_cache();
+    report();
     step();
   }
   void end() { listener_.ended({StatusCode::kCancelled, "the test is over"}, now_); }
@@ -153,9 +156,32 @@ class RecordedRun {
     listener_.prefix_cache_reset(now_);
   }
 
+  // Of fetches that end some rounds later, sometimes not with all of their blocks.
+  void report() {
+    TierReport report;
+    while (!fetches_.empty() && random(2) == 0) {
+      const auto [id, num_blocks] = fetches_.front();
+      fetches_.pop_front();
+      const bool lost = random(4) == 0;
+      report.fetched.push_back({id, lost ? 0 : num_blocks});
+    }
+    for (const BlockStore& each : plan_.block_stores) {
+      if (random(8) == 0) report.removed.push_back(each.name[0]);
+    }
+    if (report.empty()) return;
+    scheduler_.take_in(report, now_);
+    listener_.tier_reported(report, now_);
+  }
+
   void step() {
     if (!scheduler_.schedule(now_, plan_).ok()) std::abort();
     listener_.scheduled(plan_, now_);
+    for (const BlockFetch& each : plan_.block_fetches) {
+      if (fetches_.empty() || fetches_.back().first != each.fetch_id) {
+        fetches_.emplace_back(each.fetch_id, 0);
+      }
+      ++fetches_.back().second;
+    }
     if (plan_.empty()) return;
     result_.clear();
     result_.step_id = plan_.step_id;
@@ -182,6 +208,7 @@ class RecordedRun {
   Instant now_{};
   int num_rounds_ = 0;
   RequestId next_id_ = 1;
+  std::deque<std::pair<FetchId, std::int32_t>> fetches_;  // on their way, and of how many blocks
   std::vector<std::pair<RequestId, DraftTree>> proposed_;
   SchedulerOutput plan_;
   ModelRunnerOutput result_;

@@ -19,7 +19,8 @@ enum class Kind : std::uint8_t {
   kEnd,
   kPace,
   kDrafts,
-  kPrefixCacheReset
+  kPrefixCacheReset,
+  kTier
 };
 
 // Calls visit(field, default) for each field, in the order of their bits.
@@ -110,6 +111,23 @@ ByteWriter start_record(Kind kind, Duration since_previous, std::vector<std::uin
   return writer;
 }
 
+template <typename Archive, typename Name>
+void visit_name(Archive& archive, Name& name) {
+  for (auto& word : name) archive(word);
+}
+
+template <typename Archive, typename Report>
+void visit_report(Archive& archive, Report& report) {
+  archive(report.added);
+  archive(report.removed);
+  archive.list(report.fetched, [](auto& a, auto& each) {
+    a(each.fetch_id);
+    a(each.num_blocks);
+  });
+  archive(report.stores_end);
+  archive(report.closed);
+}
+
 template <typename Archive, typename Plan>
 void visit_changes(Archive& archive, Plan& plan) {
   archive.list(plan.truncated_tables, [](auto& a, auto& each) {
@@ -119,6 +137,15 @@ void visit_changes(Archive& archive, Plan& plan) {
   visit_replacements(archive, plan.adopted_blocks);
   archive(plan.removed_request_ids);
   visit_replacements(archive, plan.replaced_blocks);
+  archive.list(plan.block_stores, [](auto& a, auto& each) {
+    a(each.block_id);
+    visit_name(a, each.name);
+  });
+  archive.list(plan.block_fetches, [](auto& a, auto& each) {
+    a(each.fetch_id);
+    a(each.block_id);
+    visit_name(a, each.name);
+  });
   archive.list(plan.block_copies, [](auto& a, auto& each) {
     a(each.source);
     a(each.destination);
@@ -334,9 +361,15 @@ void encode_prefix_cache_reset(Duration since_previous, std::vector<std::uint8_t
   start_record(Kind::kPrefixCacheReset, since_previous, out);
 }
 
+void encode_tier_report(const TierReport& report, Duration since_previous,
+                        std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kTier, since_previous, out);
+  visit_report(writer, report);
+}
+
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
   Kind kind{};
-  reader.enumeration(kind, Kind::kPrefixCacheReset);
+  reader.enumeration(kind, Kind::kTier);
   Duration since_previous{};
   reader(since_previous);
   if (since_previous < -kMaxInstant || since_previous > kMaxInstant) reader.fail();
@@ -392,6 +425,12 @@ std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
       }
       if (!proposed.drafts.view().valid()) reader.fail();
       record = std::move(proposed);
+      break;
+    }
+    case Kind::kTier: {
+      TierRecord told{.time = time, .report = {}};
+      visit_report(reader, told.report);
+      record = std::move(told);
       break;
     }
     case Kind::kPrefixCacheReset:

@@ -67,8 +67,14 @@ struct PrefixCacheResetRecord {
   Instant time{};
 };
 
+// What has become of the lower tier.
+struct TierRecord {
+  Instant time{};
+  TierReport report;
+};
+
 using EventRecord = std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord,
-                                 PaceRecord, DraftRecord, PrefixCacheResetRecord>;
+                                 PaceRecord, DraftRecord, PrefixCacheResetRecord, TierRecord>;
 
 // Puts them where a scheduler finds them, behind the sampled tokens that are there. False: one is
 // of no token.
@@ -88,6 +94,8 @@ void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std
 void encode_drafts(RequestId request_id, DraftTreeView drafts, Duration since_previous,
                    std::vector<std::uint8_t>& out);
 void encode_prefix_cache_reset(Duration since_previous, std::vector<std::uint8_t>& out);
+void encode_tier_report(const TierReport& report, Duration since_previous,
+                        std::vector<std::uint8_t>& out);
 
 class ByteReader;
 // The next record; nullopt where the bytes are none, or hold what no scheduler may be given.

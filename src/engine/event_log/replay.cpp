@@ -37,6 +37,13 @@ std::vector<std::string> describe_plan(const SchedulerOutput& plan) {
     lines.push_back(fmt::format("request {}: entry {} of its table becomes block {}",
                                 each.request_id, each.index, each.block_id));
   }
+  for (const BlockStore& each : plan.block_stores) {
+    lines.push_back(fmt::format("block {} is offloaded as {:016x}", each.block_id, each.name[0]));
+  }
+  for (const BlockFetch& each : plan.block_fetches) {
+    lines.push_back(fmt::format("block {} is fetched as {:016x}, by fetch {}", each.block_id,
+                                each.name[0], each.fetch_id));
+  }
   for (const BlockCopy& each : plan.block_copies) {
     lines.push_back(fmt::format("block {} is copied to block {}", each.source, each.destination));
   }
@@ -247,6 +254,12 @@ Status Replay::apply_record(const DraftRecord& record) {
 Status Replay::apply_record(const PrefixCacheResetRecord&) {
   QUIRE_RETURN_IF_ERROR(check_free("a reset of the prefix cache"));
   scheduler_->reset_prefix_cache();
+  return {};
+}
+
+Status Replay::apply_record(const TierRecord& record) {
+  QUIRE_RETURN_IF_ERROR(check_free("a report of the lower tier"));
+  scheduler_->take_in(record.report, record.time);
   return {};
 }
 

@@ -35,13 +35,14 @@ void visit_config(Archive& archive, Config& config) {
   archive.enumeration(config.batching, Batching::kDynamic);
   archive(config.max_batch_delay);
   archive(config.max_draft_paths);
+  archive(config.kv_tier);
   archive(config.eos_token_ids);
 }
 
 template <typename Archive, typename Span>
 void visit_span(Archive& archive, Span& span) {
   archive.enumeration(span.kind, SpanKind::kDecode);
-  archive.enumeration(span.cause, WaitCause::kPrefixInFlight);
+  archive.enumeration(span.cause, WaitCause::kKvFetch);
   archive(span.blockers.count);
   for (auto& id : span.blockers.ids) archive(id);
   archive(span.begin);
@@ -134,6 +135,9 @@ void visit_request(Archive& archive, Request& request) {
   archive(request.first_token);
   visit_timeline(archive, request.timeline);
   visit_optional(archive, request.beams, [](auto& a, auto& beams) { visit_beams(a, beams); });
+  archive(request.fetch_id);
+  archive(request.fetched);
+  archive(request.num_fetched_tokens);
 }
 
 template <typename Archive, typename Index>
@@ -170,6 +174,23 @@ void for_each_part(Part part) {
   part("counters", [](auto& a, auto& s) { visit_counters(s.counters, a); });
   part("running requests", [&](auto& a, auto& s) { requests(a, s.running); });
   part("waiting requests", [&](auto& a, auto& s) { requests(a, s.waiting); });
+  part("fetches", [&](auto& a, auto& s) {
+    requests(a, s.fetching);
+    a.list(s.fetches, [](auto& inner, auto& fetch) {
+      inner(fetch.id);
+      visit_scope(inner, fetch.scope);
+      inner(fetch.tokens);
+      inner(fetch.num_cached);
+      inner(fetch.names);
+    });
+    a(s.last_fetch_id);
+    a(s.waits_for_fetch);
+  });
+  part("lower tier", [](auto& a, auto& s) {
+    a(s.kv.tier.on);
+    a(s.kv.tier.stores);
+    a(s.kv.tier.blocks);
+  });
   part("batch", [](auto& a, auto& s) {
     a(s.num_vacancies);
     a.list(s.retained, [](auto& inner, auto& row) {

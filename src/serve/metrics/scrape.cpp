@@ -94,6 +94,43 @@ void add_scheduler(Scrape& out, const EngineStats& stats) {
   out.counter("vllm:num_preemptions_total", "Preemptions", stats.num_preemptions);
 }
 
+// The tier below the KV cache, where there is one.
+void add_offloading(Scrape& out, const EngineStats& stats, const EngineInfo& info) {
+  if (info.plan.offload_blocks == 0) return;
+  out.counter("vllm:external_prefix_cache_queries_total",
+              "Tokens that were not in the prefix cache, looked up in the offloaded blocks",
+              stats.external_prefix_cache_queries);
+  out.counter("vllm:external_prefix_cache_hits_total",
+              "Tokens found in the offloaded blocks, and read from there",
+              stats.external_prefix_cache_hits);
+  const std::string fetching = "Sequences that wait for offloaded blocks";
+  out.gauge("quire_kv_fetches_waiting", fetching, static_cast<double>(stats.num_fetching));
+  out.gauge("quire_kv_offload_blocks", "KV blocks in the files of --kv-offload-path, by state",
+            static_cast<double>(stats.blocks_tiered), {{"state", "used"}});
+  out.gauge("quire_kv_offload_blocks", "KV blocks in the files of --kv-offload-path, by state",
+            static_cast<double>(info.plan.offload_blocks), {{"state", "total"}});
+  out.gauge("quire_kv_offload_failed", "1: writing has failed, and nothing more is offloaded",
+            static_cast<double>(stats.tier.failed));
+  const auto blocks = [&](const char* event, std::int64_t count) {
+    out.counter("quire_kv_offload_blocks_total", "What became of offloaded KV blocks", count,
+                {{"event", event}});
+  };
+  blocks("offloaded", stats.blocks_offloaded);
+  blocks("written", stats.tier.blocks_written);
+  blocks("dropped", stats.tier.blocks_dropped);
+  blocks("fetched", stats.blocks_fetched);
+  blocks("fetch_failed", stats.blocks_fetch_failed);
+  blocks("damaged", stats.tier.blocks_damaged);
+  const auto bytes = [&](const char* direction, std::int64_t count) {
+    out.counter("quire_kv_offload_bytes_total", "Bytes of KV blocks to and from the disk", count,
+                {{"direction", direction}});
+  };
+  bytes("written", stats.tier.bytes_written);
+  bytes("read", stats.tier.bytes_read);
+  out.counter("quire_kv_fetches_total", "Fetches of offloaded blocks that have ended",
+              stats.num_kv_fetches);
+}
+
 // vLLM's counters of speculation, where there is any; of accepted tokens by place as many as it
 // guesses, and what they add up with (drafted = accepted + rejected + in flight).
 void add_speculation(Scrape& out, const EngineStats& stats, const EngineInfo& info) {
@@ -146,6 +183,7 @@ void add_kv_groups(Scrape& out, const EngineStats& stats) {
 
 void add_vllm(Scrape& out, const EngineStats& stats, const EngineInfo& info) {
   add_scheduler(out, stats);
+  add_offloading(out, stats, info);
   add_speculation(out, stats, info);
   add_cache_config(out, info);
 }

@@ -40,12 +40,15 @@ std::string because(const TimelineSpan& span) {
       return fmt::format("its tokens did not fit into the free KV blocks beside {}",
                          requests(others));
     case WaitCause::kPreempted:
+      if (others == 0) return "its KV blocks were needed for blocks that came from files";
       return fmt::format("it gave its KV blocks to {} and waited for room", requests(others));
     case WaitCause::kBatch:
       return others == 0 ? "the batch waited for more members"
                          : fmt::format("the batch of {} was not done", requests(others));
     case WaitCause::kPrefixInFlight:
       return "another request computed the beginning of its prompt";
+    case WaitCause::kKvFetch:
+      return "KV blocks of its prompt came from the files of --kv-offload-path";
     case WaitCause::kForkParent:
       return "its first output computed the prompt that they share";
   }

@@ -8,13 +8,14 @@ const MOST_ROWS = 40;
 const CAUSES = {
   queue_order: 'behind earlier requests',
   max_num_seqs: 'all slots are taken',
-  token_budget: "the step's tokens are used up",
-  step_time: "the step's time is used up",
+  token_budget: 'the step\'s tokens are used up',
+  step_time: 'the step\'s time is used up',
   no_free_blocks: 'too few free KV blocks',
   preempted: 'gave its blocks to an earlier one',
   batch: 'waits for a batch',
   fork_parent: 'its prompt is being computed',
-  prefix_in_flight: "its prompt's beginning is being computed",
+  prefix_in_flight: 'its prompt\'s beginning is being computed',
+  kv_fetch: 'its prompt\'s KV blocks come from disk',
 };
 
 export function causeText(cause) {

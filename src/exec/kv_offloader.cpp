@@ -1,0 +1,191 @@
+#include "exec/kv_offloader.h"
+
+#include <utility>
+
+#include "base/exhaustion.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+namespace quire {
+namespace {
+
+// Blocks that the system is told of before they are read, so that the disk always has some to read.
+constexpr std::size_t kReadAhead = 32;
+
+}  // namespace
+
+Result<std::unique_ptr<KvOffloader>> KvOffloader::create(Device& device, const KvStorage& storage,
+                                                         std::unique_ptr<BlockFile> file) {
+  // Copies alone: the least of everything.
+  QUIRE_ASSIGN_OR_RETURN(
+      auto ops, device.make_stream({.max_rows = 1, .vocab_size = 1, .max_sampled_rows = 1}));
+  return or_status([&]() -> Result<std::unique_ptr<KvOffloader>> {
+    return std::unique_ptr<KvOffloader>(new KvOffloader(storage, std::move(file), std::move(ops)));
+  });
+}
+
+KvOffloader::KvOffloader(const KvStorage& storage, std::unique_ptr<BlockFile> file,
+                         std::unique_ptr<OpStream> ops)
+    : storage_(storage),
+      file_(std::move(file)),
+      ops_(std::move(ops)),
+      memory_(buffer_bytes_of(file_->block_bytes())) {
+  for (std::size_t i = 0; i < num_buffers(file_->block_bytes()); ++i) free_buffers_.push_back(i);
+  for (const BlockName& name : file_->names()) report_.added.push_back(name[0]);
+  stats_.blocks_damaged = file_->num_damaged();
+  thread_ = new_thread("quire-kv-tier", [this] { run(); });
+}
+
+KvOffloader::~KvOffloader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+Status KvOffloader::begin(const SchedulerOutput& step, OpStream& ops) {
+  if (step.block_stores.empty() && step.block_fetches.empty()) return {};
+  std::vector<Job> jobs;
+  bool dropped = false;
+  for (const BlockStore& each : step.block_stores) {
+    const std::optional<std::size_t> place = take_buffer();
+    if (!place) {
+      report_removed(each.name);
+      dropped = true;
+      continue;
+    }
+    storage_.read_page(ops, each.block_id, buffer(*place));
+    jobs.emplace_back(Store{*place, each.name});
+  }
+  QUIRE_RETURN_IF_ERROR(ops.synchronize());
+  for (const BlockFetch& each : step.block_fetches) {
+    Fetch* last = jobs.empty() ? nullptr : std::get_if<Fetch>(&jobs.back());
+    if (last == nullptr || last->id != each.fetch_id) {
+      last = &std::get<Fetch>(jobs.emplace_back(Fetch{each.fetch_id, {}}));
+    }
+    last->blocks.push_back(each);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    for (Job& job : jobs) jobs_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+  if (dropped) tell();
+  return {};
+}
+
+// Nullopt, and a block is dropped: none is free.
+std::optional<std::size_t> KvOffloader::take_buffer() {
+  const std::lock_guard lock(mutex_);
+  if (free_buffers_.empty()) {
+    ++stats_.blocks_dropped;
+    return std::nullopt;
+  }
+  const std::size_t taken = free_buffers_.back();
+  free_buffers_.pop_back();
+  return taken;
+}
+
+bool KvOffloader::take_report(TierReport& report) {
+  report = {};
+  const std::lock_guard lock(mutex_);
+  std::swap(report, report_);
+  return !report.empty();
+}
+
+void KvOffloader::on_report(std::function<void()> tell) {
+  const std::lock_guard lock(mutex_);
+  tell_ = std::move(tell);
+}
+
+TierStats KvOffloader::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void KvOffloader::tell() {
+  const std::lock_guard lock(mutex_);
+  if (tell_) tell_();
+}
+
+void KvOffloader::run() {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (stopping_) return;
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    std::visit([this](const auto& each) { do_job(each); }, job);
+  }
+}
+
+void KvOffloader::do_job(const Store& store) {
+  std::optional<BlockName> replaced;
+  const bool failed = stats().failed != 0;
+  const Status status = failed ? Status() : file_->put(store.name, buffer(store.buffer), replaced);
+  if (replaced) report_removed(*replaced);
+  if (failed || !status.ok()) report_removed(store.name);
+  {
+    const std::lock_guard lock(mutex_);
+    free_buffers_.push_back(store.buffer);
+    if (!failed && status.ok()) {
+      ++stats_.blocks_written;
+      stats_.bytes_written += static_cast<std::int64_t>(file_->block_bytes());
+    } else {
+      ++stats_.blocks_dropped;
+    }
+  }
+  if (!status.ok()) stop_stores(status);
+  if (replaced || failed || !status.ok()) tell();
+}
+
+void KvOffloader::stop_stores(const Status& error) {
+  log_warning("KV blocks are no longer offloaded: {}; those that were can still be read",
+              error.message());
+  const std::lock_guard lock(mutex_);
+  stats_.failed = 1;
+  report_.stores_end = true;
+}
+
+void KvOffloader::report_removed(const BlockName& name) {
+  const std::lock_guard lock(mutex_);
+  report_.removed.push_back(name[0]);
+}
+
+// What of it has not come is to be computed; the rest of it is of no use then.
+void KvOffloader::do_job(const Fetch& fetch) {
+  std::size_t num_blocks = 0;
+  for (std::size_t i = 0; i < fetch.blocks.size() && i < kReadAhead; ++i) {
+    file_->read_ahead(fetch.blocks[i].name);
+  }
+  for (const BlockFetch& block : fetch.blocks) {
+    if (num_blocks + kReadAhead < fetch.blocks.size()) {
+      file_->read_ahead(fetch.blocks[num_blocks + kReadAhead].name);
+    }
+    if (!fetch_block(block)) break;
+    ++num_blocks;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (num_blocks < fetch.blocks.size()) {
+      report_.removed.push_back(fetch.blocks[num_blocks].name[0]);
+    }
+    report_.fetched.push_back({fetch.id, static_cast<std::int32_t>(num_blocks)});
+    stats_.blocks_read += static_cast<std::int64_t>(num_blocks);
+    stats_.bytes_read += static_cast<std::int64_t>(num_blocks * file_->block_bytes());
+    stats_.blocks_damaged = file_->num_damaged();
+  }
+  tell();
+}
+
+bool KvOffloader::fetch_block(const BlockFetch& block) {
+  if (!file_->get(block.name, read_buffer())) return false;
+  ops_->begin_step();
+  storage_.write_page(*ops_, block.block_id, read_buffer());
+  return ops_->synchronize().ok();
+}
+
+}  // namespace quire
