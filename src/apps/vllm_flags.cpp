@@ -137,6 +137,13 @@ std::string normal_name(std::string name) {
   return name;
 }
 
+// Quire's flag in place of one of the table, where that has no answer to the value.
+std::string name_for_value(std::string name, std::string_view value) {
+  const VllmFlag* flag = find_flag(name);
+  if (flag == nullptr || flag->instead.empty() || asks_for_nothing(*flag, value)) return name;
+  return std::string(flag->instead);
+}
+
 // The items of a JSON list of strings; none for anything else.
 std::vector<std::string> items_of_list(std::string_view text) {
   if (!text.starts_with('[')) return {};
@@ -208,7 +215,12 @@ std::vector<std::string> normalize_vllm_arguments(const std::vector<std::string>
     bool separate = true;
     if (it->size() >= 2 && it->front() == '-') {
       const std::size_t end = std::min(it->find('='), it->size());
-      const std::string name = normal_name(it->substr(0, end));
+      std::string name = normal_name(it->substr(0, end));
+      const auto next = std::next(it);
+      const std::string_view given = end < it->size()          ? value.substr(end + 1)
+                                     : next != arguments.end() ? std::string_view(*next)
+                                                               : std::string_view();
+      name = name_for_value(std::move(name), given);
       own_flag = name.starts_with("--") && find_flag(name) == nullptr;
       normal.push_back(name);
       if (end == it->size()) continue;

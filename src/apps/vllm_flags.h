@@ -28,6 +28,7 @@ struct VllmFlag {
   // an empty value always do.
   std::string_view off;
   std::string_view reason;  // accepted: why it has no effect; refused: what Quire does not have
+  std::string_view instead = {};  // Quire's flag that takes any other value, if there is one
 };
 
 // Every flag that is not one of Quire's own.
@@ -51,7 +52,9 @@ Status check_vllm_flags(const VllmFlags& given, std::vector<std::string>& notes)
 
 // The arguments of `quire serve` as its parser knows them: --max_model_len becomes --max-model-len,
 // -tp 2 --tensor-parallel-size 2, --compilation-config.level 3 --compilation-config 3, and a flag
-// that Quire has under another name gets that: --disable-log-requests becomes --no-log-requests.
+// that Quire has under another name gets that: --disable-log-requests becomes --no-log-requests,
+// and
+// --swap-space 16, whose default of vLLM asks for nothing, --kv-offloading-size 16.
 // A JSON list of strings after one of Quire's own flags becomes its items, for CLI11 would take it
 // apart at commas and leave the quotes: --allowed-origins '["a", "b"]' is --allowed-origins a b.
 std::vector<std::string> normalize_vllm_arguments(const std::vector<std::string>& arguments);

@@ -132,7 +132,6 @@ TEST(VllmFlags, ValuesThatAskForNothingAreFine) {
 TEST(VllmFlags, NumbersAndJsonCompareByMeaning) {
   EXPECT_TRUE(parse({"--swap-space", "0.0", "--tensor-parallel-size", "01"}).status.ok());
   EXPECT_TRUE(parse({"--allowed-methods", "[ \"*\" ]", "--hf-overrides", "{ }"}).status.ok());
-  EXPECT_FALSE(parse({"--swap-space", "16"}).status.ok());
   EXPECT_FALSE(parse({"--allowed-methods", "[\"GET\"]"}).status.ok());
 }
 
@@ -160,6 +159,10 @@ TEST(VllmFlags, ListsInJson) {
 TEST(VllmFlags, FlagsThatQuireNamesOtherwise) {
   EXPECT_THAT(normalize_vllm_arguments({"--disable-log-requests", "--enable_log_requests"}),
               ElementsAre("--no-log-requests", "--log-requests"));
+  EXPECT_THAT(normalize_vllm_arguments({"--swap-space", "16", "--swap_space=8.5", "--swap-space=4",
+                                        "--swap-space", "0"}),
+              ElementsAre("--kv-offloading-size", "16", "--kv-offloading-size=8.5",
+                          "--swap-space=4", "--swap-space", "0"));
 }
 
 TEST(VllmFlags, AFieldOfThePoolerConfig) {

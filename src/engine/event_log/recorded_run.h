@@ -156,7 +156,8 @@ class RecordedRun {
     listener_.prefix_cache_reset(now_);
   }
 
-  // Of fetches that end some rounds later, sometimes not with all of their blocks.
+  // Of fetches that end some rounds later, sometimes not with all of their blocks, and of blocks
+  // that are gone from a tier which has room for few.
   void report() {
     TierReport report;
     while (!fetches_.empty() && random(2) == 0) {
@@ -166,8 +167,13 @@ class RecordedRun {
       report.fetched.push_back({id, lost ? 0 : num_blocks});
     }
     for (const BlockStore& each : plan_.block_stores) {
-      if (random(8) == 0) report.removed.push_back(each.name[0]);
+      if (random(8) == 0) {
+        report.removed.push_back(each.name[0]);
+      } else {
+        stored_.push_back(each.name[0]);
+      }
     }
+    for (; stored_.size() > 40; stored_.pop_front()) report.removed.push_back(stored_.front());
     if (report.empty()) return;
     scheduler_.take_in(report, now_);
     listener_.tier_reported(report, now_);
@@ -209,6 +215,7 @@ class RecordedRun {
   int num_rounds_ = 0;
   RequestId next_id_ = 1;
   std::deque<std::pair<FetchId, std::int32_t>> fetches_;  // on their way, and of how many blocks
+  std::deque<std::uint64_t> stored_;                      // what the tier has, oldest first
   std::vector<std::pair<RequestId, DraftTree>> proposed_;
   SchedulerOutput plan_;
   ModelRunnerOutput result_;
