@@ -117,22 +117,17 @@ TEST_F(EventLogTest, AFullDiskLeavesAGap) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   auto log = open();
   RecordedRun run(*log, 4);
+  // A first segment without records would be removed.
+  ASSERT_TRUE(run_until(run, [&] { return log->stats().num_records > 0; }));
   rlimit small = before;
-  small.rlim_cur = 20'000;
+  small.rlim_cur = log->stats().num_bytes + 20'000;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const auto num_steps = run.scheduler().stats().num_steps;
-  const bool filled = run_until(run, [&] {
-    const auto found = segments();
-    std::error_code removed;  // since they were listed: it was full
-    return !found.empty() &&
-           (std::filesystem::file_size(found[0].path, removed) > 19'000 || removed);
-  });
   for (int i = 0; i < 2000; ++i) run.round();
   const bool begun_anew = run_until(run, [&] { return log->stats().num_segments >= 2; });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  ASSERT_TRUE(filled);
-  ASSERT_TRUE(begun_anew);
-  EXPECT_GT(run.scheduler().stats().num_steps, num_steps + 2000);
+  ASSERT_TRUE(begun_anew);  // which only a full disk makes it do so soon
+  EXPECT_GE(run.scheduler().stats().num_steps, num_steps + 2000);
   const std::uint64_t num_records = log->stats().num_records;
   ASSERT_TRUE(run_until(run, [&] { return log->stats().num_records > num_records + 100; }));
   EXPECT_GT(log->stats().num_lost, 0U);
@@ -209,7 +204,7 @@ TEST_F(EventLogTest, EveryRecordIsThereOrCounted) {
   for (int i = 0; i < 200; ++i) run.round();
   ASSERT_TRUE(run_until(run, [&] { return log->stats().num_records > 100; }));
   rlimit small = before;
-  small.rlim_cur = log->stats().snapshot_bytes + 2'000;
+  small.rlim_cur = log->stats().snapshot_bytes + 5'000;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::uint64_t num_segments = log->stats().num_segments;
   const bool tried = run_until(run, [&] { return log->stats().num_segments > num_segments + 3; });
