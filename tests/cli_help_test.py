@@ -203,7 +203,10 @@ class WrongValues(unittest.TestCase):
 class Vllm(unittest.TestCase):
     def test_what_is_listed_is_what_each_flag_does(self):
         text = run("serve", "--help-vllm").stdout
-        accepted, refused = re.split(r"\nRefused.*:\n", text.partition("without effect:\n")[2])
+        accepted, refused, taken = re.split(r"\n(?:Refused|Taken).*:\n", text.partition("without effect:\n")[2])
+        self.assertEqual(re.findall(r"  (\S+) +(\S+)", taken), [("--swap-space", "--kv-offloading-size")])
+        result = run("serve", MISSING, "--swap-space", 16)
+        self.assertIn("--kv-offloading-size", result.stderr)
         own = set(names_of(facts("serve")))
         rows = [(row, True) for row in accepted.strip("\n").split("\n")]
         rows += [(row, False) for row in refused.strip("\n").split("\n")]

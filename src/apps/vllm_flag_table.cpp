@@ -147,8 +147,7 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--worker-cls", "", kOne, kMissing, "auto", kPlugins},
     {"--worker-extension-cls", "", kOne, kMissing, "", kPlugins},
     // Memory and the KV cache.
-    {"--swap-space", "", kOne, kMissing, "0|4",
-     "swapping to memory; other values are those of --kv-offloading-size", "--kv-offloading-size"},
+    {"--swap-space", "", kOne, kMissing, "0|4", "swapping to memory", "--kv-offloading-size"},
     {"--cpu-offload-gb", "", kOne, kFine, "0", "weights are in this machine's memory anyway"},
     {"--cpu-offload-params", "", kMany, kFine, "", "weights are in this machine's memory anyway"},
     {"--num-gpu-blocks-override", "", kOne, kMissing, "",

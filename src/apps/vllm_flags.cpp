@@ -106,13 +106,15 @@ void add_flag(CLI::App& app, const VllmFlag& flag, VllmFlags& given) {
   option->group("");  // not in --help
 }
 
+void print_row(const VllmFlag& flag, std::string_view said) {
+  const std::string_view separator = flag.short_name.empty() ? "" : ", ";
+  fmt::print("  {:<50}  {}\n", fmt::format("{}{}{}", flag.name, separator, flag.short_name), said);
+}
+
 void print_section(std::string_view title, VllmFlag::Answer answer) {
   fmt::print("\n{}\n", title);
   for (const VllmFlag& flag : vllm_flags()) {
-    if (flag.answer != answer) continue;
-    const std::string_view separator = flag.short_name.empty() ? "" : ", ";
-    fmt::print("  {:<50}  {}\n", fmt::format("{}{}{}", flag.name, separator, flag.short_name),
-               flag.reason);
+    if (flag.answer == answer && flag.instead.empty()) print_row(flag, flag.reason);
   }
 }
 
@@ -121,6 +123,10 @@ void print_help() {
   print_section("Accepted, without effect:", VllmFlag::Answer::kAccepted);
   print_section("Refused, unless the value asks for nothing, because Quire does not have:",
                 VllmFlag::Answer::kRefused);
+  fmt::print("\nTaken for one of Quire's own, unless the value asks for nothing:\n");
+  for (const VllmFlag& flag : vllm_flags()) {
+    if (!flag.instead.empty()) print_row(flag, flag.instead);
+  }
 }
 
 // A flag's name as this program writes it.
