@@ -131,6 +131,12 @@ std::string_view strip(std::string_view text, bool left, bool right) {
 
 }  // namespace
 
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+}
+
 Result<std::string> replace_matches(const Pattern& pattern, std::string_view text,
                                     std::string_view content) {
   std::string out;

@@ -34,6 +34,9 @@ class Normalizer {
   std::vector<Step> steps_;
 };
 
+// Makes each `from` of a short text a `to`.
+void replace_all(std::string& text, std::string_view from, std::string_view to);
+
 // `text` with each match replaced by `content`.
 Result<std::string> replace_matches(const Pattern& pattern, std::string_view text,
                                     std::string_view content);

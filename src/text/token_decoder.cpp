@@ -44,12 +44,6 @@ std::string without_metaspaces(const DecoderStep& step, std::string_view token, 
   return text;
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-    text.replace(at, from.size(), to);
-  }
-}
-
 // As the tokenizers library cleans a token up, in its order.
 std::string as_word_piece(const DecoderStep& step, std::string_view token, bool is_first) {
   constexpr std::pair<std::string_view, std::string_view> kCleanup[] = {

@@ -13,27 +13,6 @@ namespace quire {
 
 namespace {
 
-// Whether a word ends before the character at `at`, where words are taken to start at the first
-// U+2581 of a run.
-bool starts_spaces(std::string_view text, std::size_t at) {
-  return text.substr(at).starts_with(kSpaceSymbol) && !text.substr(0, at).ends_with(kSpaceSymbol);
-}
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
-
-// The end of the word at `begin` where only merges say where words end. Unknown tokens that fuse
-// must be of one word.
-std::size_t merged_word_end(const Tokenizer::Model& model, std::string_view text,
-                            std::size_t begin) {
-  std::size_t at = begin + 1;
-  for (; at < text.size(); ++at) {
-    const bool joined = is_continuation(text[at]) || model.fuses_unknown ||
-                        model.joins.contains(text[at - 1], text[at]);
-    if (!joined || (text[at] == kSpaceSymbol.front() && starts_spaces(text, at))) break;
-  }
-  return std::min(at, text.size());
-}
-
 Status too_many_tokens(const EncodeLimits& limits) {
   return Status::invalid_argument(
       fmt::format("{} has more than {} tokens", limits.what, limits.max_tokens), limits.remedy);
@@ -107,16 +86,24 @@ class TextEncoder final : private WordSink {
 
   void encode_words(std::string_view text, bool at_start) {
     if (!status_.ok()) return;
-    if (model_->words_end_at_space) {
-      for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = merged_word_end(*model_, text, begin);
-        if (!word(text.substr(begin, end - begin))) return;
-        begin = end;
+    if (model_->cuts_by_merges) {
+      if (model_->prepends_space) {
+        encode_merged_words(std::string(1, ' ').append(text));
+      } else {
+        encode_merged_words(text);
       }
       return;
     }
     Status status = model_->pre_tokenizer.run(text, at_start, *this);
     if (status_.ok()) status_ = std::move(status);
+  }
+
+  void encode_merged_words(std::string_view text) {
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = model_->merged_words.end(text, begin);
+      if (!word(text.substr(begin, end - begin))) return;
+      begin = end;
+    }
   }
 
   bool word(std::string_view word) override {
@@ -154,7 +141,7 @@ class TextEncoder final : private WordSink {
   }
 
   static constexpr std::size_t kStepsBetweenLooks = 4096;
-  static constexpr std::size_t kBytesOfAToken = 4;  // of most texts, about
+  static constexpr std::size_t kBytesOfAToken = 2;  // or more, of most texts
 
   const Tokenizer::Model* model_;
   std::string_view text_;

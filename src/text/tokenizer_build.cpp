@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,6 +43,11 @@ class Builder {
       QUIRE_RETURN_IF_ERROR(add_merges_by_rank());
     }
     model_->fuses_unknown = data().fuse_unk && !spells_all_bytes();
+    if (model_->fuses_unknown) model_->merged_words.join_all();
+    if (model_->cuts_by_merges && writes_spaces_ && model_->normalized_matcher.empty()) {
+      read_spaces();
+    }
+    index_ascii();
     add_whole_words();
     bound_bytes_per_token();
     return std::move(model_);
@@ -61,18 +67,23 @@ class Builder {
   Status add_added_tokens();
   Status index_tokens();
   void index_first_symbols();
+  void index_ascii();
   void add_pieces();
   Status add_merges_by_rank();
   void add_merges_by_score();
+  void read_spaces();
   TokenId symbol_of_char(const std::string& symbol);
   TokenId part_of_token(std::string_view part);
   void add_whole_words();
+  bool may_cut_by_merges() const;
   bool spells_all_bytes() const;
   void bound_bytes_per_token();
 
   std::unique_ptr<Tokenizer::Model> model_;
   std::unordered_map<TokenId, std::string>
-      normalized_contents_;  // where it is not the token's text
+      normalized_contents_;     // where it is not the token's text
+  bool writes_spaces_ = false;  // what normalization does, all of it
+  bool prepends_space_ = false;
 };
 
 Status Builder::check_id(TokenId id, std::string_view name) const {
@@ -154,8 +165,21 @@ bool keeps_all_text(const VocabData& data) {
          std::ranges::none_of(data.added_tokens, grows);
 }
 
+// Whether normalization makes spaces U+2581, after one more in front or not, and nothing else.
+bool writes_spaces(std::span<const NormalizerStep> steps) {
+  if (steps.size() == 2 && steps.front().kind == NormalizerStep::Kind::kPrepend &&
+      steps.front().content == kSpaceSymbol) {
+    steps = steps.subspan(1);
+  }
+  return steps.size() == 1 && steps.front().kind == NormalizerStep::Kind::kReplace &&
+         !steps.front().pattern.is_regex && steps.front().pattern.text == " " &&
+         steps.front().content == kSpaceSymbol;
+}
+
 Status Builder::add_steps() {
   model_->keeps_all_text = keeps_all_text(data());
+  writes_spaces_ = writes_spaces(data().normalizers);
+  prepends_space_ = data().normalizers.size() == 2;
   QUIRE_ASSIGN_OR_RETURN(model_->normalizer,
                          Normalizer::create(std::exchange(data().normalizers, {})));
   QUIRE_ASSIGN_OR_RETURN(model_->pre_tokenizer,
@@ -253,7 +277,6 @@ Status Builder::add_merges_by_rank() {
   const std::vector<BpeMerge> merges = std::exchange(data().merges, {});
   if (merges.size() >= MergeTable::kNoRank) return bad("too many merges");
   m.merges = MergeTable(merges.size());
-  bool crosses_space = false;
   bool has_stand_ins = false;  // parts whose text is not what they stand for
   const auto stands_in = [&](TokenId id) {
     return data().kinds[static_cast<std::size_t>(id)] == TokenKind::kByte || id == data().unk_id;
@@ -269,16 +292,12 @@ Status Builder::add_merges_by_rank() {
       }
     }
     if (!model_->is_ordinary(merged->second)) continue;
-    m.merges.insert(left->second, right->second,
-                    {static_cast<std::uint32_t>(rank), merged->second});
-    crosses_space |=
-        !merges[rank].left.ends_with(kSpaceSymbol) && merges[rank].right.starts_with(kSpaceSymbol);
+    const auto as_rank = static_cast<std::uint32_t>(rank);
+    m.merges.insert(left->second, right->second, {as_rank, merged->second});
+    m.merged_words.add(merges[rank].left, merges[rank].right, as_rank);
     has_stand_ins |= stands_in(left->second) || stands_in(right->second);
-    m.joins.add(merges[rank].left, merges[rank].right);
   }
-  m.words_end_at_space = !byte_level() && m.pre_tokenizer.empty() && !data().ignore_merges &&
-                         !crosses_space && !has_stand_ins &&
-                         m.char_ids.contains(std::string(kSpaceSymbol));
+  m.cuts_by_merges = !byte_level() && !has_stand_ins && may_cut_by_merges();
   return {};
 }
 
@@ -310,7 +329,6 @@ void Builder::add_merges_by_score() {
   order.erase(std::unique(order.begin(), order.end()), order.end());
 
   m.merges = MergeTable(scores.size() * 2);
-  bool crosses_space = false;
   for (std::size_t i = 0; i < scores.size(); ++i) {
     const std::string_view text = data().tokens[i];
     const auto id = static_cast<TokenId>(i);
@@ -322,13 +340,34 @@ void Builder::add_merges_by_score() {
       const TokenId right = part_of_token(text.substr(cut));
       if (left < 0 || right < 0) continue;
       m.merges.insert(left, right, {rank, id});
-      m.joins.add(text.substr(0, cut), text.substr(cut));
-      crosses_space |= !text.substr(0, cut).ends_with(kSpaceSymbol) &&
-                       text.substr(cut).starts_with(kSpaceSymbol);
+      m.merged_words.add(text.substr(0, cut), text.substr(cut), rank);
     }
   }
-  m.words_end_at_space = m.pre_tokenizer.empty() && !data().ignore_merges && !crosses_space &&
-                         m.char_ids.contains(std::string(kSpaceSymbol));
+  m.cuts_by_merges = may_cut_by_merges();
+}
+
+bool Builder::may_cut_by_merges() const {
+  return model_->pre_tokenizer.empty() && !model_->data.ignore_merges &&
+         model_->merged_words.end_before_spaces() &&
+         model_->char_ids.contains(std::string(kSpaceSymbol));
+}
+
+// In place of normalization: a text is as long as it was, and need not be written once more.
+void Builder::read_spaces() {
+  Tokenizer::Model& m = *model_;
+  m.normalizer = {};
+  m.prepends_space = prepends_space_;
+  m.merged_words.read_spaces();
+  m.char_ids.insert_or_assign(" ", m.char_ids.at(std::string(kSpaceSymbol)));
+}
+
+void Builder::index_ascii() {
+  Tokenizer::Model& m = *model_;
+  m.ascii_ids.fill(-1);
+  for (const auto& [text, id] : m.char_ids) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    if (byte < m.ascii_ids.size()) m.ascii_ids[byte] = id;
+  }
 }
 
 // What a unigram or a word-piece model looks its pieces up in.
@@ -367,6 +406,9 @@ void Builder::add_whole_words() {
       if (ids.size() != 1 || ids.front() != id) continue;
     }
     m.longest_whole_word = std::max(m.longest_whole_word, word.size());
+    m.whole_words.insert(word, id);
+    if (!m.merged_words.reads_spaces()) continue;
+    replace_all(word, kSpaceSymbol, " ");
     m.whole_words.insert(word, id);
   }
 }

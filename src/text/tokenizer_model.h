@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <bitset>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -14,6 +13,7 @@
 
 #include "text/added_tokens.h"
 #include "text/bpe.h"
+#include "text/merged_words.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/token_decoder.h"
@@ -23,29 +23,11 @@
 
 namespace quire {
 
-inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581, SentencePiece's space
-
 struct StringHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const {
     return std::hash<std::string_view>()(text);
   }
-};
-
-// Where merges join two symbols: the last byte of the left one, the first of the right one.
-class MergeJoins {
- public:
-  void add(std::string_view left, std::string_view right) {
-    pairs_.set(index(left.back(), right.front()));
-  }
-  bool contains(char left, char right) const { return pairs_[index(left, right)]; }
-
- private:
-  static std::size_t index(char left, char right) {
-    return std::size_t{static_cast<unsigned char>(left)} << 8 | static_cast<unsigned char>(right);
-  }
-
-  std::bitset<65536> pairs_;
 };
 
 struct Tokenizer::Model {
@@ -70,6 +52,7 @@ struct Tokenizer::Model {
   // Where symbols are characters: by character. Where merges go by score, a character that is no
   // token may still be part of one: it has a symbol of its own, from vocab_size() on.
   std::unordered_map<std::string, TokenId, StringHash, std::equal_to<>> char_ids;
+  std::array<TokenId, 128> ascii_ids{};   // the same of ASCII, -1 where there is none
   std::vector<std::string> symbol_texts;  // of the symbols from vocab_size() on
 
   MergeTable merges{0};
@@ -80,11 +63,12 @@ struct Tokenizer::Model {
   WordTable whole_words{0};
   std::size_t longest_whole_word = 0;
 
-  // No merge crosses from another character to U+2581, so that text may be cut there although the
-  // vocabulary names no pre-tokenizer; and before any other character that no merge joins to the
-  // byte before it.
-  bool words_end_at_space = false;
-  MergeJoins joins;
+  // Text may be cut at merged_words although the vocabulary names no pre-tokenizer.
+  bool cuts_by_merges = false;
+  MergedWords merged_words;
+  // A space before text that is not empty. Where merged_words reads spaces, this is all that is
+  // left of normalization.
+  bool prepends_space = false;
   // Text that no token spells may become one unknown token together with what is before it.
   bool fuses_unknown = false;
 
@@ -99,6 +83,14 @@ struct Tokenizer::Model {
   std::size_t longest_token = 0;
 
   std::size_t size() const { return data.tokens.size(); }
+
+  // The first symbol that a character or stray byte becomes; -1: none spells it.
+  TokenId symbol_of(std::string_view character) const {
+    const auto byte = static_cast<unsigned char>(character.front());
+    if (byte < ascii_ids.size()) return ascii_ids[byte];
+    const auto found = char_ids.find(character);
+    return found == char_ids.end() ? -1 : found->second;
+  }
 
   // Whether text may become it: user text must never become a control token,
   // whatever the file says; byte tokens and the unknown token are what is left

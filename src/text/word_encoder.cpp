@@ -42,9 +42,9 @@ bool WordEncoder::encode_by_merges(std::string_view word, const std::function<bo
     for (std::size_t i = 0; i < word.size();) {
       const std::size_t size = symbol_size(word, i);
       const std::string_view symbol = word.substr(i, size);
-      const auto id = model_->char_ids.find(symbol);
-      if (id != model_->char_ids.end()) {
-        symbols_.push_back(id->second);
+      const TokenId id = model_->symbol_of(symbol);
+      if (id >= 0) {
+        symbols_.push_back(id);
       } else {
         append_unknown(symbol, symbols_);
       }
