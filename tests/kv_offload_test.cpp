@@ -136,6 +136,23 @@ TEST_F(KvOffload, GivesTheSameTokensInThisRunAndTheNext) {
   }
 }
 
+// What was never pushed out either.
+TEST_F(KvOffload, KeepsThePrefixCacheForTheNextRun) {
+  Output expected;
+  {
+    const auto engine = make(args());
+    ASSERT_NE(engine, nullptr);
+    expected = generate(*engine, 0);
+    EXPECT_EQ(engine->observe().blocks_offloaded, 0);
+  }
+  const auto engine = make(args());
+  ASSERT_NE(engine, nullptr);
+  const Output again = generate(*engine, 0);
+  EXPECT_EQ(again, expected);
+  EXPECT_GE(again.last.num_cached_tokens, kPromptLen - 16);
+  EXPECT_GT(engine->observe().blocks_fetched, 0);
+}
+
 // Its memory is not the host's, and its ops run later.
 TEST_F(KvOffload, ComesBackToAnotherDevicesMemory) {
   const auto expected = generate_all(*make(args(false)));

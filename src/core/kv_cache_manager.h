@@ -195,6 +195,9 @@ class KvCacheManager {
   }
   // Moves to `plan` what left the prefix cache since the last call.
   void take_stores(SchedulerOutput& plan);
+  // Of the blocks in the cache, those that a lower tier would take, each after those before it in
+  // its sequences.
+  std::vector<BlockStore> kept_blocks() const;
   KvTier& tier() { return tier_; }
   const KvTier& tier() const { return tier_; }
 
@@ -304,6 +307,7 @@ class KvCacheManager {
   void share(BlockId block_id, std::int32_t page);
   void share_block(Table& table, std::int32_t block, PrefixIndex::Node node);
   void release(BlockId block_id, std::int32_t page);
+  bool wanted_below(BlockId block_id) const;  // findable()
   void offload(BlockId block_id);
   void release_block(const Table& table, std::int32_t block);
   // Whether whoever writes behind the first `num_kept` tokens of a block takes something away from

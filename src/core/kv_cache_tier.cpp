@@ -1,4 +1,5 @@
 // What goes to the tier below the KV cache, and comes back from there.
+#include <algorithm>
 #include <cassert>
 
 #include "core/kv_cache_manager.h"
@@ -6,13 +7,28 @@
 
 namespace quire {
 
-// Its page is about to be another's. A block that ends a sequence is too little to be kept.
+// A block that ends a sequence is too little to be kept.
+bool KvCacheManager::wanted_below(BlockId block_id) const {
+  return tier_.stores() && index_.num_tokens_of(block_id) == block_size_ &&
+         !tier_.has(index_.name_at(block_id));
+}
+
+// Its page is about to be another's.
 void KvCacheManager::offload(BlockId block_id) {
-  if (!tier_.stores() || index_.num_tokens_of(block_id) != block_size_) return;
+  if (!wanted_below(block_id)) return;
   const BlockName& name = index_.name_at(block_id);
-  if (tier_.has(name)) return;
   tier_.add(name);
   stores_.push_back({block_id, name});
+}
+
+std::vector<BlockStore> KvCacheManager::kept_blocks() const {
+  std::vector<BlockStore> blocks;
+  for (BlockId page = 0; page < pool_.num_blocks(); ++page) {
+    if (findable(page) && wanted_below(page)) blocks.push_back({page, index_.name_at(page)});
+  }
+  std::ranges::sort(blocks, {},
+                    [&](const BlockStore& each) { return index_.id_at(each.block_id); });
+  return blocks;
 }
 
 void KvCacheManager::take_stores(SchedulerOutput& plan) {

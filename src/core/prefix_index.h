@@ -96,7 +96,8 @@ class PrefixIndex {
   }
   const BlockName& name_at(BlockId page) const { return names_[at(owners_[at(page)].slot)]; }
 
-  // Of the node that a page belongs to.
+  // Of the node that a page belongs to; a parent's id is less than its children's.
+  NodeId id_at(BlockId page) const { return slots_[at(owners_[at(page)].slot)].id; }
   std::uint64_t hash_at(BlockId page) const { return slots_[at(owners_[at(page)].slot)].hash; }
 
   // The node's block in a group: its pages; empty where it has none.

@@ -1,11 +1,13 @@
 #include "engine/engine_core.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/exhaustion.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "engine/engine_stats.h"
 
@@ -22,6 +24,8 @@ constexpr Stage kExecuteStage = {StageKind::kWhole, "execute"};
 constexpr Stage kObserveStage = {StageKind::kBookkeeping, "tell observer"};
 constexpr Stage kUpdateStage = {StageKind::kBookkeeping, "update"};
 constexpr Stage kOutputStage = {StageKind::kBookkeeping, "pass on output"};
+constexpr std::chrono::seconds kLongestKeeping{5};
+
 constexpr Stage kStatsStage = {StageKind::kBookkeeping, "publish stats"};
 
 }  // namespace
@@ -80,6 +84,20 @@ void EngineCore::run() {
   Status end;
   while (end.ok()) end = or_status([this] { return run_round(); });
   fail(end);
+  if (end.code() == StatusCode::kCancelled) (void)or_status([this] { return keep_blocks(); });
+}
+
+// For the next run: what a lower tier would have taken later. What the steps in flight computed
+// does not count any more.
+Status EngineCore::keep_blocks() {
+  const std::vector<BlockStore> blocks = scheduler_.kv_cache().kept_blocks();
+  if (blocks.empty()) return {};
+  for (; num_begun_ > num_ended_; ++num_ended_) {
+    QUIRE_RETURN_IF_ERROR(executor_->collect(step_.result));
+  }
+  const std::int64_t num_kept = executor_->keep_blocks(blocks, kLongestKeeping);
+  log_info("{} of {} KV blocks of the prefix cache were kept in files", num_kept, blocks.size());
+  return {};
 }
 
 Status EngineCore::run_round() {

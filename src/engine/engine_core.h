@@ -106,6 +106,7 @@ class EngineCore {
   // Tells the observer of a step that is about to be taken in.
   void observe_step(const SchedulerOutput& plan, Instant start);
   void fail(const Status& error);
+  Status keep_blocks();
   // Tells those who wait for a command that it is not done.
   void end_taken(const Status& error);
   void publish_stats();

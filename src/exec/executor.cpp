@@ -15,4 +15,8 @@ bool Executor::take_tier_report(TierReport& report) {
 
 void Executor::on_tier_report(std::function<void()> /*tell*/) {}
 
+std::int64_t Executor::keep_blocks(std::span<const BlockStore> /*blocks*/, Duration /*limit*/) {
+  return 0;
+}
+
 }  // namespace quire

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "core/step.h"
 
@@ -56,6 +57,10 @@ class Executor {
   virtual void on_tier_report(std::function<void()> tell);
   // Numbers of the lower tier; any thread.
   virtual TierStats tier_stats() const { return {}; }
+
+  // Stores blocks, in this order, for as long as `limit` allows; returns how many. No step is in
+  // flight, and none comes afterwards.
+  virtual std::int64_t keep_blocks(std::span<const BlockStore> blocks, Duration limit);
 
   // A number that goes on changing while a step is computed, so that one that takes long can be
   // told from one that hangs. Any thread.

@@ -106,6 +106,11 @@ TierStats InProcessExecutor::tier_stats() const {
   return offloader != nullptr ? offloader->stats() : TierStats();
 }
 
+std::int64_t InProcessExecutor::keep_blocks(std::span<const BlockStore> blocks, Duration limit) {
+  KvOffloader* const offloader = runner_->offloader();
+  return offloader != nullptr ? offloader->keep(blocks, limit) : 0;
+}
+
 // Until `count` is beyond `number`; false: there is nothing more to come.
 bool InProcessExecutor::wait_for(const std::atomic<std::uint32_t>& count, std::uint32_t number) {
   const auto ready = [&] { return count.load() != number; };

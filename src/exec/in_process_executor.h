@@ -36,6 +36,7 @@ class InProcessExecutor final : public Executor {
   bool take_tier_report(TierReport& report) override;
   void on_tier_report(std::function<void()> tell) override;
   TierStats tier_stats() const override;
+  std::int64_t keep_blocks(std::span<const BlockStore> blocks, Duration limit) override;
   std::uint64_t progress() const override { return device_->progress(); }
 
  private:

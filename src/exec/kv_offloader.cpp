@@ -76,6 +76,16 @@ Status KvOffloader::begin(const SchedulerOutput& step, OpStream& ops) {
   return {};
 }
 
+std::int64_t KvOffloader::keep(std::span<const BlockStore> blocks, Duration limit) {
+  std::promise<std::int64_t> done;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.emplace_back(Keep{blocks, steady_now_ns() + limit.count(), &done});
+  }
+  wake_.notify_one();
+  return done.get_future().get();
+}
+
 // Nullopt, and a block is dropped: none is free.
 std::optional<std::size_t> KvOffloader::take_buffer() {
   const std::lock_guard lock(mutex_);
@@ -179,6 +189,28 @@ void KvOffloader::do_job(const Fetch& fetch) {
     stats_.blocks_damaged = file_->num_damaged();
   }
   tell();
+}
+
+void KvOffloader::do_job(const Keep& keep) {
+  std::int64_t num_kept = 0;
+  for (const BlockStore& block : keep.blocks) {
+    if (stats().failed != 0 || steady_now_ns() >= keep.until_ns) break;
+    if (const Status status = keep_block(block); !status.ok()) {
+      stop_stores(status);
+      break;
+    }
+    ++num_kept;
+  }
+  keep.done->set_value(num_kept);
+}
+
+// No matter what of others it takes the place of: nobody asks for them any more.
+Status KvOffloader::keep_block(const BlockStore& block) {
+  ops_->begin_step();
+  storage_.read_page(*ops_, block.block_id, read_buffer());
+  QUIRE_RETURN_IF_ERROR(ops_->synchronize());
+  std::optional<BlockName> replaced;
+  return file_->put(block.name, read_buffer(), replaced);
 }
 
 bool KvOffloader::fetch_block(const BlockFetch& block) {

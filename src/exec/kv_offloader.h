@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "core/step.h"
 #include "exec/executor.h"
 #include "exec/kv_storage.h"
@@ -49,6 +51,9 @@ class KvOffloader {
   // Before anything of the step computes, on the thread that drives `ops`.
   Status begin(const SchedulerOutput& step, OpStream& ops);
 
+  // As Executor says; waits for what was to be stored before, too.
+  std::int64_t keep(std::span<const BlockStore> blocks, Duration limit);
+
   // As Executor says; any thread.
   bool take_report(TierReport& report);
   void on_report(std::function<void()> tell);
@@ -63,7 +68,12 @@ class KvOffloader {
     FetchId id = 0;
     std::vector<BlockFetch> blocks;
   };
-  using Job = std::variant<Store, Fetch>;
+  struct Keep {
+    std::span<const BlockStore> blocks;
+    std::int64_t until_ns = 0;  // of the steady clock
+    std::promise<std::int64_t>* done = nullptr;
+  };
+  using Job = std::variant<Store, Fetch, Keep>;
 
   KvOffloader(const KvStorage& storage, std::unique_ptr<BlockFile> file,
               std::unique_ptr<OpStream> ops);
@@ -78,12 +88,14 @@ class KvOffloader {
   std::span<std::byte> buffer(std::size_t index) {
     return std::span(memory_).subspan(index * file_->block_bytes(), file_->block_bytes());
   }
-  // The buffer that fetches are read into.
+  // The thread's own buffer, for what it reads.
   std::span<std::byte> read_buffer() { return buffer(num_buffers(file_->block_bytes())); }
   std::optional<std::size_t> take_buffer();
   void run();
   void do_job(const Store& store);
   void do_job(const Fetch& fetch);
+  void do_job(const Keep& keep);
+  Status keep_block(const BlockStore& block);
   bool fetch_block(const BlockFetch& block);
   void report_removed(const BlockName& name);
   void stop_stores(const Status& error);
