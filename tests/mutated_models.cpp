@@ -24,6 +24,7 @@
 
 #include "base/file.h"
 #include "load/model_bundle.h"
+#include "support/model_forms.h"
 #include "tensor/thread_pool.h"
 
 namespace quire::test {
@@ -36,12 +37,15 @@ constexpr std::int64_t kMaxBytes = std::int64_t{64} << 20;  // over the model's 
 constexpr std::uint64_t kMaxFileBytes = 64U << 20;
 
 // A folder or a GGUF file, and which of the folder's files are mutated; all of them: empty. A
-// folder with a vocabulary alone has the weights of another.
+// folder with a vocabulary alone has the weights of another; some also have a chat template from
+// elsewhere. `write` makes a folder from the model in place of copying it.
 struct Kind {
   std::string name;
   fs::path model;
   std::string file = {};
   fs::path weights = {};
+  fs::path chat_template = {};
+  Status (*write)(const fs::path& model, const fs::path& folder) = nullptr;
 };
 
 std::vector<Kind> kinds() {
@@ -50,6 +54,17 @@ std::vector<Kind> kinds() {
       {"gguf", data / "tiny_llama/tiny_llama_q4_0.gguf"},
       {"gguf_kquants", data / "tiny_kquants/tiny_kquants.gguf"},
       {"gguf_compact", data / "tiny_compact/tiny_compact.gguf"},
+      {"gguf_mxfp4", data / "quantized/mxfp4_gpt_oss.gguf"},
+      {.name = "gguf_parts",
+       .model = data / "tiny_llama/tiny_llama_q4_0.gguf",
+       .write = write_gguf_parts},
+      {.name = "mistral", .model = data / "families/mistral/hf", .write = write_mistral_form},
+      {"safetensors_parts", data / "tiny_llama/hf"},
+      {"generation_config.json", data / "tiny_llama/hf", "generation_config.json"},
+      {.name = "chat_template.jinja",
+       .model = data / "families/llama/hf",
+       .file = "chat_template.jinja",
+       .chat_template = data / "chat_template/llama2_style.jinja"},
       {"safetensors", data / "families/llama/hf", "model.safetensors"},
       {"config.json", data / "families/llama/hf", "config.json"},
       {"tokenizer.json", data / "families/llama/hf", "tokenizer.json"},
@@ -75,8 +90,18 @@ class Mutator {
 
   std::size_t below(std::size_t count) { return count == 0 ? 0 : random_() % count; }
 
+  // Of a JSON file one or two values become others, every second time.
+  void mutate(const fs::path& path, std::string& bytes) {
+    if (path.extension() == ".json" && below(2) == 0) {
+      for (std::size_t left = 1 + below(2); left > 0; --left) change_value(bytes);
+    } else {
+      mutate_bytes(bytes);
+    }
+  }
+
+ private:
   // Up to eight changes, half of them where headers are.
-  void mutate(std::string& bytes) {
+  void mutate_bytes(std::string& bytes) {
     for (std::size_t left = 1 + below(8); left > 0 && !bytes.empty(); --left) {
       const std::size_t end =
           below(2) == 0 ? std::min<std::size_t>(bytes.size(), 4096) : bytes.size();
@@ -84,7 +109,19 @@ class Mutator {
     }
   }
 
- private:
+  void change_value(std::string& text) {
+    constexpr std::string_view kValues[] = {"null",       "true",     "-1",
+                                            "0",          "1",        "3",
+                                            "0.5",        "1e400",    "18446744073709551615",
+                                            "\"\"",       "[]",       "[0]",
+                                            "{}",         "\"x\"",    "1e-300",
+                                            "2147483647", "[[[[]]]]", "65536"};
+    const std::size_t colon = text.find(':', below(text.size()));
+    if (colon == std::string::npos) return;
+    const std::size_t end = std::min(text.find_first_of(",}\n", colon), text.size());
+    text.replace(colon + 1, end - colon - 1, kValues[below(std::size(kValues))]);
+  }
+
   void change(std::string& bytes, std::size_t at) {
     constexpr std::uint64_t kNumbers[] = {
         0,          1,          0x7F,       0x80,       0xFF,       0xFFFF,           1 << 20,
@@ -133,36 +170,48 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
+void exit_on_error(const Status& status) {
+  if (status.ok()) return;
+  fmt::print(stderr, "mutated_models: {}\n", status.to_string());
+  std::exit(66);
+}
+
 std::string read(const fs::path& path) {
   auto bytes = read_file(path.string(), kMaxFileBytes);
-  if (!bytes.ok()) {
-    fmt::print(stderr, "mutated_models: {}\n", bytes.status().to_string());
-    std::exit(66);
-  }
+  exit_on_error(bytes.ok() ? Status() : bytes.status());
   return *std::move(bytes);
 }
 
 // A kind's model in a folder of its own, in which one file after the other is replaced.
 class Model {
  public:
-  Model(const Kind& kind, fs::path folder) : folder_(std::move(folder)) {
+  Model(const Kind& kind, fs::path folder) : folder_(std::move(folder)), path_(folder_) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    if (!fs::is_directory(kind.model)) {
-      path_ = folder_ / "model.gguf";
-      files_.push_back({path_, read(kind.model)});
-      fs::copy_file(kind.model, path_);
-    } else {
-      path_ = folder_;
-      for (const char* file : {"config.json", "model.safetensors"}) {
-        if (!kind.weights.empty()) fs::copy_file(kind.weights / file, folder_ / file);
-      }
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      if (!kind.weights.empty()) fs::copy_file(kind.weights / file, folder_ / file);
+    }
+    std::vector<fs::path> files;
+    if (kind.write != nullptr) {
+      exit_on_error(kind.write(kind.model, folder_));
+      for (const auto& entry : fs::directory_iterator(folder_)) files.push_back(entry.path());
+    } else if (fs::is_directory(kind.model)) {
       for (const auto& entry : fs::directory_iterator(kind.model)) {
-        const fs::path target = folder_ / entry.path().filename();
-        fs::copy_file(entry.path(), target);
-        const bool is_mutated = kind.file.empty() || kind.file == target.filename();
-        if (is_mutated && target.extension() != ".bin") files_.push_back({target, read(target)});
+        files.push_back(folder_ / entry.path().filename());
+        fs::copy_file(entry.path(), files.back());
       }
+    } else {
+      path_ /= "model.gguf";
+      fs::copy_file(kind.model, path_);
+      files = {path_};
+    }
+    if (!kind.chat_template.empty()) {
+      files.push_back(folder_ / "chat_template.jinja");
+      fs::copy_file(kind.chat_template, files.back());
+    }
+    for (const fs::path& file : files) {
+      const bool is_mutated = kind.file.empty() || kind.file == file.filename();
+      if (is_mutated && file.extension() != ".bin") files_.push_back({file, read(file)});
     }
     std::ranges::sort(files_, {}, &File::path);
   }
@@ -175,7 +224,7 @@ class Model {
     if (last_ != nullptr) write(*last_, last_->bytes);
     last_ = &files_[mutator.below(files_.size())];
     std::string bytes = last_->bytes;
-    mutator.mutate(bytes);
+    mutator.mutate(last_->path, bytes);
     write(*last_, bytes);
     bytes_ = 0;
     for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -201,19 +250,31 @@ class Model {
   std::int64_t bytes_ = 0;
 };
 
+// Tokens of a text and back, and a chat by the template. Whether all of it could be made.
+bool use_text(const TextBundle& text) {
+  const auto ids = text.tokenizer->encode("Hello  w\xC3\xB6rld 123\n");
+  if (ids.ok()) (void)text.tokenizer->decode(*ids);
+  if (!text.chat_template) return ids.ok();
+  ChatTemplateInput chat;
+  for (const char* role : {"system", "user", "assistant", "user"}) {
+    chat.messages.push_back({{"role", role}, {"content", "Hello"}});
+  }
+  chat.special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+  chat.add_generation_prompt = true;
+  return text.chat_template->render(chat).ok() && ids.ok();
+}
+
 // What a program does with a model before it computes: everything is opened, matrices are read.
 // Whether all of it could be.
 bool use(const std::string& path, ThreadPool& pool) {
-  if (const auto text = open_text(path); text.ok()) {
-    const auto ids = text->tokenizer->encode("Hello  w\xC3\xB6rld 123\n");
-    if (ids.ok()) (void)text->tokenizer->decode(*ids);
-  }
+  const auto text = open_text(path);
+  const bool has_text = text.ok() && use_text(*text);
   const auto bundle = open_model(path, "");
   if (!bundle.ok()) {
     if (bundle.status().message().empty()) std::abort();
     return false;
   }
-  bool all = true;
+  bool all = has_text;
   for (const TensorInfo& tensor : bundle->weights->tensors()) {
     if (tensor.data.empty()) all = bundle->weights->rows(tensor, pool).ok() && all;
   }
@@ -244,7 +305,7 @@ int run_kind(const Kind& kind, std::uint64_t count, std::uint64_t* number) {
   Model model(kind, folder);
   ThreadPool pool(1);
   if (!use(model.path().string(), pool)) {
-    fmt::print("{}: cannot be opened as it is\n", kind.name);
+    fmt::print(stderr, "{}: cannot be opened as it is\n", kind.name);
     return 1;
   }
   int failed = 0;
