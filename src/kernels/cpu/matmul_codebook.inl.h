@@ -15,41 +15,85 @@
 namespace quire {
 namespace {
 
-// One vector of outputs of one panel.
-template <typename V, bool kNested>
-struct CodebookReader {
+template <bool kNested>
+[[gnu::always_inline]] inline CodebookPanel codebook_panel(const MatmulPanels& args) {
+  CodebookPanel form = CodebookPanel::of(args.layout);
+  form.nested = kNested;
+  return form;
+}
+
+// The scales of N vectors of outputs, those of lane[n] and on of panel[n], asked for span by span.
+template <typename V, bool kNested, int N>
+struct CodebookScales {
   using F = typename V::F;
   using I = typename V::I;
 
-  CodebookPanel form;
-  std::int64_t inputs;
+  const MatmulPanels& args;
+  const std::uint8_t* const (&panel)[N];
+  const std::int64_t (&lane)[N];
+  CodebookPanel form = codebook_panel<kNested>(args);
+  // Nested: a scale is a number of the table times a unit, and an offset, as in
+  // CodebookPanel::scale(). Until group `end` no output has another unit.
+  std::int64_t end = 0;
+  F units[N] = {};
+  F offsets[N] = {};
+
+  [[gnu::always_inline]] void read(std::int64_t g, F (&scale)[N]) {
+    if constexpr (kNested) {
+      if (g >= end) find_units(g);
+    }
+    QUIRE_UNROLL
+    for (int n = 0; n < N; ++n) {
+      const std::uint8_t* scales = panel[n] + form.scales_offset(g);
+      if constexpr (kNested) {
+        const F numbers = V::gather(kNestedScales, V::load_unsigned_bytes(scales + lane[n]));
+        scale[n] = V::add(V::mul(numbers, units[n]), offsets[n]);
+      } else {
+        scale[n] = V::load(reinterpret_cast<const float*>(scales) + lane[n]);
+      }
+    }
+  }
+
+ private:
+  [[gnu::always_inline]] void find_units(std::int64_t g) {
+    const auto span = static_cast<int>(g >> form.span_shift);
+    F past = V::set1(static_cast<float>(-args.inputs));  // less the spans where a unit ends
+    for (int n = 0; n < N; ++n) {
+      const std::uint8_t* tail = panel[n] + form.tail_offset(args.inputs) + 4 * lane[n];
+      const I place = V::load_int(tail + CodebookPanel::kLine);
+      const I first = V::bit_and(place, V::set1_int(0xFFFFFF));
+      const I shift = V::add32(V::template shift_right<24>(place), V::set1_int(8));
+      const I unit = V::shift_right_each(V::add32(first, V::set1_int(span)), shift);
+      const I at = V::add32(V::template shift_left<4>(unit), V::lanes());  // of 16 a line
+      units[n] = V::gather(reinterpret_cast<const float*>(tail + 2 * CodebookPanel::kLine), at);
+      offsets[n] = V::load(reinterpret_cast<const float*>(tail));
+      // 2^shift; exact, as all of these are small or multiples of 256.
+      const F run = V::as_float(V::template shift_left<23>(V::add32(shift, V::set1_int(127))));
+      const F next_unit = V::mul(V::add(V::to_float(unit), V::set1(1.0F)), run);
+      past = V::max(past, V::sub(V::to_float(first), next_unit));
+      if (g == 0) fetch_tail(tail + args.panel_bytes * (N * V::kWidth / kPanelOutputs));
+    }
+    end = static_cast<std::int64_t>(-V::largest(past)) << form.span_shift;
+  }
+
+  // Of a panel that comes next: the end of one is far ahead of where it is read.
+  [[gnu::always_inline]] static void fetch_tail(const std::uint8_t* tail) {
+    constexpr int kLines = 4;  // offsets, places and the units of most rows
+    for (int i = 0; i < kLines; ++i) {
+      __builtin_prefetch(tail + i * CodebookPanel::kLine, 0, V::kFetchLocality);
+    }
+  }
+};
+
+// Looks up the weights of a vector of outputs.
+template <typename V>
+struct CodebookReader {
+  using F = typename V::F;
+
   typename V::Table table;
 
   explicit CodebookReader(const MatmulPanels& args)
-      : form(CodebookPanel::of(args.layout)),
-        inputs(args.inputs),
-        table(V::load_table(codebook_table(codebook_of(args.layout)))) {
-    form.nested = kNested;
-  }
-
-  [[gnu::always_inline]] F scale(const std::uint8_t* panel, std::int64_t g,
-                                 std::int64_t lane) const {
-    if constexpr (!kNested) {
-      return V::load(reinterpret_cast<const float*>(panel + form.scales_offset(g)) + lane);
-    }
-    // CodebookPanel::scale() of all outputs at once.
-    const auto span = static_cast<int>(g >> form.span_shift);
-    const std::uint8_t* tail = panel + form.tail_offset(inputs) + 4 * lane;
-    const I place = V::load_int(tail + CodebookPanel::kLine);
-    const I first = V::bit_and(place, V::set1_int(0xFFFFFF));
-    const I shift = V::add32(V::template shift_right<24>(place), V::set1_int(8));
-    const I unit = V::shift_right_each(V::add32(first, V::set1_int(span)), shift);
-    const I at = V::add32(V::template shift_left<4>(unit), V::lanes());  // of 16 a line
-    const F units = V::gather(reinterpret_cast<const float*>(tail + 2 * CodebookPanel::kLine), at);
-    const I bytes = V::load_unsigned_bytes(panel + form.scales_offset(g) + lane);
-    const F scales = V::gather(kNestedScales, bytes);
-    return V::add(V::mul(scales, units), V::load(reinterpret_cast<const float*>(tail)));
-  }
+      : table(V::load_table(codebook_table(codebook_of(args.layout)))) {}
 
   template <int kFrom>
   [[gnu::always_inline]] F weight(typename V::I line, F scale) const {
@@ -61,23 +105,21 @@ struct CodebookReader {
 template <typename V, bool kNested>
 struct CodebookBlock {
   using Shape = typename V::DirectBlocks;
-  using Reader = CodebookReader<V, kNested>;
+  using Reader = CodebookReader<V>;
   using F = typename V::F;
 
   template <int R, int N>
   static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
     const Reader reader(args);
+    CodebookScales<V, kNested, N> scales{args, streams.panel, streams.lane};
     const float* x = args.x;
     F acc[R][N];
     F scale[N] = {};
     clear<V>(acc);
     for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g, x += kGroupInputs) {
-      if (reader.form.begins_span(g)) {
-        QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) scale[n] = reader.scale(streams.panel[n], g, streams.lane[n]);
-      }
-      const std::int64_t codes = reader.form.codes_offset(g);
+      if (scales.form.begins_span(g)) scales.read(g, scale);
+      const std::int64_t codes = scales.form.codes_offset(g);
       streams.fetch(codes, CodebookPanel::kGroupBytes);
       for (int u = 0; u < 4; ++u) {
         multiply_line<0>(args, reader, streams, codes + u * CodebookPanel::kLine, x + 4 * u, scale,
@@ -120,19 +162,20 @@ struct CodebookLines {
   // Inputs [begin, end), whole groups, of a panel.
   static const float* expand(const MatmulPanels& args, const std::uint8_t* panel,
                              std::int64_t begin, std::int64_t end, float* lines) {
-    const CodebookReader<V, kNested> reader(args);
+    const CodebookReader<V> reader(args);
     for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
       float* out = lines + lane;
-      typename V::F scale = V::zero();
+      const std::uint8_t* const panels[] = {panel};
+      const std::int64_t lanes[] = {lane};
+      CodebookScales<V, kNested, 1> scales{args, panels, lanes};
+      typename V::F scale[] = {V::zero()};
       for (std::int64_t g = begin / kGroupInputs; g < end / kGroupInputs; ++g) {
-        if (reader.form.begins_span(g) || g == begin / kGroupInputs) {
-          scale = reader.scale(panel, g, lane);
-        }
-        const std::uint8_t* codes = panel + reader.form.codes_offset(g) + 4 * lane;
+        if (scales.form.begins_span(g) || g == begin / kGroupInputs) scales.read(g, scale);
+        const std::uint8_t* codes = panel + scales.form.codes_offset(g) + 4 * lane;
         const auto put = [&]<int kHalf>(int u) __attribute__((always_inline)) {
           const typename V::I line = V::load_int(codes + u * CodebookPanel::kLine);
           repeat<4>([&]<int kByte>() __attribute__((always_inline)) {
-            V::store(out, reader.template weight<8 * kByte + 4 * kHalf>(line, scale));
+            V::store(out, reader.template weight<8 * kByte + 4 * kHalf>(line, scale[0]));
             out += kPanelOutputs;
           });
         };
@@ -144,22 +187,24 @@ struct CodebookLines {
   }
 };
 
-// The integers of a vector of outputs of one panel.
-template <typename V, bool kNested>
+// Looks up their integers, whose scales are those of the weights by `unit`.
+template <typename V>
 struct CodebookIntegerReader {
-  CodebookReader<V, kNested> floats;
   typename V::WordTable table;
   typename V::F unit;
 
-  explicit CodebookIntegerReader(const MatmulPanels& args) : floats(args) {
+  explicit CodebookIntegerReader(const MatmulPanels& args) {
     const CodebookIntegers& integers = codebook_integers(codebook_of(args.layout));
     table = V::load_word_table(integers.values);
     unit = V::set1(integers.unit);
   }
 
-  [[gnu::always_inline]] typename V::F scale(const std::uint8_t* panel, std::int64_t g,
-                                             std::int64_t lane) const {
-    return V::mul(floats.scale(panel, g, lane), unit);
+  template <bool kNested, int N>
+  [[gnu::always_inline]] void read(CodebookScales<V, kNested, N>& scales, std::int64_t g,
+                                   typename V::F (&scale)[N]) const {
+    scales.read(g, scale);
+    QUIRE_UNROLL
+    for (int n = 0; n < N; ++n) scale[n] = V::mul(scale[n], unit);
   }
 };
 
@@ -173,17 +218,15 @@ struct CodebookInt16Block {
   template <int R, int N>
   static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
-    const CodebookIntegerReader<V, kNested> reader(args);
-    const CodebookPanel& form = reader.floats.form;
+    const CodebookIntegerReader<V> reader(args);
+    CodebookScales<V, kNested, N> scales{args, streams.panel, streams.lane};
+    const CodebookPanel& form = scales.form;
     const std::int16_t* x = args.int16_x.codes;
     F acc[R][N];
     F scale[N] = {};
     clear<V>(acc);
     for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g, x += kGroupInputs * R) {
-      if (form.begins_span(g)) {
-        QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) scale[n] = reader.scale(streams.panel[n], g, streams.lane[n]);
-      }
+      if (form.begins_span(g)) reader.read(scales, g, scale);
       const std::int64_t codes = form.codes_offset(g);
       streams.fetch(codes, CodebookPanel::kGroupBytes);
       I dot[R][N][V::kLineSums];
@@ -240,14 +283,17 @@ struct CodebookInt16Pieces {
   // Inputs [begin, end), whole groups, of a panel.
   static void expand(const MatmulPanels& args, const std::uint8_t* panel, std::int64_t begin,
                      std::int64_t end, Piece& piece) {
-    const CodebookIntegerReader<V, kNested> reader(args);
-    const CodebookPanel& form = reader.floats.form;
+    const CodebookIntegerReader<V> reader(args);
     const std::int64_t first = begin / kGroupInputs;
     for (std::int64_t lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
-      typename V::F scale = V::zero();
+      const std::uint8_t* const panels[] = {panel};
+      const std::int64_t lanes[] = {lane};
+      CodebookScales<V, kNested, 1> scales{args, panels, lanes};
+      const CodebookPanel& form = scales.form;
+      typename V::F scale[] = {V::zero()};
       for (std::int64_t g = 0; g < (end - begin) / kGroupInputs; ++g) {
-        if (g == 0 || form.begins_span(first + g)) scale = reader.scale(panel, first + g, lane);
-        V::store(piece.scales + g * kPanelOutputs + lane, scale);
+        if (g == 0 || form.begins_span(first + g)) reader.read(scales, first + g, scale);
+        V::store(piece.scales + g * kPanelOutputs + lane, scale[0]);
         const std::uint8_t* codes = panel + form.codes_offset(first + g) + 4 * lane;
         std::int16_t* const lines = piece.lines + g * kGroupInputs * kPanelOutputs + 2 * lane;
         QUIRE_UNROLL
